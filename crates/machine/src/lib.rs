@@ -1,0 +1,63 @@
+//! The door to the world: atomics, fences, time, randomness and waiting.
+//!
+//! `queues` and `scheduler` are written once against [`Machine`] and run on several of them: [`Real`] (the operating
+//! system), `Loom` (feature `loom`: every interleaving and weak ordering, in tests) and, later, a controlled one under a
+//! model checker or virtual time. Architecture invariant: nothing in this crate knows what a thread or a queue is.
+//!
+//! # Example
+//! ```
+//! use raddle_machine::{Atomic, Machine, Ordering, Real};
+//! fn bump<M: Machine>(counter: &M::Atomic<u64>) -> u64 {
+//!     counter.fetch_add(1, Ordering::Relaxed)
+//! }
+//! let counter = <Real as Machine>::Atomic::<u64>::new(41);
+//! assert_eq!(bump::<Real>(&counter), 41);
+//! assert_eq!(counter.load(Ordering::Relaxed), 42);
+//! ```
+
+mod atomic;
+#[cfg(feature = "loom")]
+mod loom_machine;
+mod real;
+
+pub use atomic::{Atomic, Integer, Word};
+#[cfg(feature = "loom")]
+pub use loom_machine::Loom;
+pub use real::{Real, RealAtomic};
+pub use std::sync::atomic::Ordering;
+
+/// A world in which lock-free code runs.
+///
+/// Implementations are zero-sized tags; all functions are associated, so that the production build of generic code is the
+/// same machine code as one written against `std::sync::atomic`.
+pub trait Machine: Copy + Send + Sync + Sized + 'static {
+    /// An atomic word.
+    type Atomic<T: Word>: Atomic<T>;
+
+    /// A fence of the given ordering (as `std::sync::atomic::fence`).
+    fn fence(order: Ordering);
+
+    /// The cheap side of an asymmetric fence: orders the caller's earlier stores before its later loads, provided that the
+    /// other side runs [`Machine::heavy_fence`]. On [`Real`] it only stops the compiler.
+    fn light_fence();
+
+    /// The dear side: on return, every other kernel thread of the process has passed a full barrier since the call began
+    /// (`membarrier`, 2 to 4 µs on [`Real`]). Models treat both sides as sequentially consistent fences.
+    fn heavy_fence();
+
+    /// Monotonic time in nanoseconds from an arbitrary origin.
+    fn now() -> u64;
+
+    /// A random word; need not be cryptographic. Models return values from their seed.
+    fn random() -> u64;
+
+    /// Tells the core that the caller spins.
+    fn spin_hint();
+
+    /// Blocks the calling kernel thread while `*word == expected`, until a [`Machine::wake`], the absolute time `deadline`
+    /// ([`Machine::now`]'s clock), a signal or for no reason at all: callers look again.
+    fn wait(word: &Self::Atomic<u32>, expected: u32, deadline: Option<u64>);
+
+    /// Wakes at most `count` waiters of `word`.
+    fn wake(word: &Self::Atomic<u32>, count: u32);
+}

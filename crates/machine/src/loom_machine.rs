@@ -1,0 +1,100 @@
+//! Loom as a [`Machine`]: every interleaving, weak orderings included, within its bounds. For tests only.
+
+use crate::Machine;
+use crate::atomic::{Arithmetic, Atomic, Integer, Word};
+use std::sync::atomic::Ordering;
+
+/// The machine under the loom model checker; use only inside `loom::model`.
+#[derive(Clone, Copy, Debug)]
+pub struct Loom;
+
+/// A loom cell that stores any [`Word`] as its bits.
+pub struct LoomAtomic<T: Word>(loom::sync::atomic::AtomicU64, std::marker::PhantomData<fn() -> T>);
+
+impl<T: Word> LoomAtomic<T> {
+    fn modify(&self, kind: Arithmetic, value: T, order: Ordering) -> T
+    where
+        T: Integer,
+    {
+        // One read-modify-write in loom's eyes. A failed attempt cannot happen between its load and its store.
+        let bits = self
+            .0
+            .fetch_update(order, Ordering::Relaxed, |bits| Some(T::wrapping(kind, T::from_bits(bits), value).to_bits()))
+            .expect("the closure always answers Some");
+        T::from_bits(bits)
+    }
+}
+
+impl<T: Word> Atomic<T> for LoomAtomic<T> {
+    fn new(value: T) -> Self {
+        Self(loom::sync::atomic::AtomicU64::new(value.to_bits()), std::marker::PhantomData)
+    }
+    fn load(&self, order: Ordering) -> T {
+        T::from_bits(self.0.load(order))
+    }
+    fn store(&self, value: T, order: Ordering) {
+        self.0.store(value.to_bits(), order)
+    }
+    fn swap(&self, value: T, order: Ordering) -> T {
+        T::from_bits(self.0.swap(value.to_bits(), order))
+    }
+    fn compare_exchange(&self, old: T, new: T, ok: Ordering, err: Ordering) -> Result<T, T> {
+        self.0.compare_exchange(old.to_bits(), new.to_bits(), ok, err).map(T::from_bits).map_err(T::from_bits)
+    }
+    fn compare_exchange_weak(&self, old: T, new: T, ok: Ordering, err: Ordering) -> Result<T, T> {
+        self.compare_exchange(old, new, ok, err)
+    }
+    fn fetch_add(&self, value: T, order: Ordering) -> T
+    where
+        T: Integer,
+    {
+        self.modify(Arithmetic::Add, value, order)
+    }
+    fn fetch_sub(&self, value: T, order: Ordering) -> T
+    where
+        T: Integer,
+    {
+        self.modify(Arithmetic::Sub, value, order)
+    }
+    fn fetch_or(&self, value: T, order: Ordering) -> T
+    where
+        T: Integer,
+    {
+        self.modify(Arithmetic::Or, value, order)
+    }
+    fn fetch_and(&self, value: T, order: Ordering) -> T
+    where
+        T: Integer,
+    {
+        self.modify(Arithmetic::And, value, order)
+    }
+}
+
+impl Machine for Loom {
+    type Atomic<T: Word> = LoomAtomic<T>;
+    fn fence(order: Ordering) {
+        loom::sync::atomic::fence(order)
+    }
+    fn light_fence() {
+        loom::sync::atomic::fence(Ordering::SeqCst)
+    }
+    fn heavy_fence() {
+        loom::sync::atomic::fence(Ordering::SeqCst)
+    }
+    fn now() -> u64 {
+        0
+    }
+    fn random() -> u64 {
+        0
+    }
+    fn spin_hint() {
+        loom::thread::yield_now()
+    }
+    fn wait(word: &LoomAtomic<u32>, expected: u32, _deadline: Option<u64>) {
+        // A futex that may return for no reason: yield while the word is as expected.
+        if word.load(Ordering::SeqCst) == expected {
+            loom::thread::yield_now()
+        }
+    }
+    fn wake(_word: &LoomAtomic<u32>, _count: u32) {}
+}

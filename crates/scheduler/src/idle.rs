@@ -1,0 +1,262 @@
+//! Idle and wake-up: which processors search, which sleep, and who wakes whom.
+//!
+//! Source: PROTOCOLS 2 of the design (model-checked), after the idea of Go's and rayon's counters of searching workers.
+//! Differs: only the last searcher of a group pays the heavy fence; a monitor wakes despite the throttle, since a frozen
+//! searcher would otherwise suppress every wake-up.
+//!
+//! Roles: a *pusher* (any kernel thread that made work takeable), a *searcher* (a processor looking for work), a *sleeper*.
+//!
+//! Word, one per group of [`GROUP`] processors: `searching:8 | unused:8 | sleeping set:48`.
+//!
+//! | transition | actor | change |
+//! |---|---|---|
+//! | busy → searching | [`Idle::begin_search`] | searching + 1 |
+//! | searching → busy | [`Idle::found`] | searching − 1; the last one wakes another |
+//! | searching → sleeping | [`Idle::sleep`] | searching − 1, sleeping + me; the last one looks once more |
+//! | sleeping → searching | [`Idle::wake_one`] (token) or the sleeper itself | sleeping − one, searching + 1 |
+//!
+//! Invariants:
+//! - I1: a processor's bit is set only between its own `sleep` transition and the exchange that removes it.
+//! - I2: whoever removes another's bit gives exactly one token; a token counts its receiver as searching.
+//! - I3: at rest (no searcher in the group) there is never both takeable work and a sleeper: the pusher stores, passes a light
+//!   fence, loads the word; the last searcher changes the word, passes a heavy fence, looks at the queues. Proof, events
+//!   P (work stored), L (word loaded), S (word changed), Q (queues looked at): forbidden is L before S and Q before P. The
+//!   heavy fence between S and Q is a full barrier on every kernel thread, so either P is before it (Q sees P), or L is
+//!   after it (L sees S).
+//!
+//! Progress: every loop is a compare-and-swap retry; lock-free. A frozen searcher delays wake-ups by at most one monitor
+//! period ([`Idle::kick`]).
+
+use raddle_machine::{Atomic, Machine, Ordering};
+
+/// Processors per word.
+pub const GROUP: usize = 48;
+const SEARCHING_SHIFT: u32 = 56;
+const SEARCHING_ONE: u64 = 1 << SEARCHING_SHIFT;
+const SLEEPING: u64 = (1 << GROUP) - 1;
+
+/// A cache line (two, for the adjacent-line prefetcher) of its own.
+#[repr(align(128))]
+struct Padded<T>(T);
+
+/// Why a processor stopped sleeping. It counts as searching in each case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// Somebody gave it a token.
+    Token,
+    /// It saw work before it slept.
+    Work,
+    /// The deadline passed.
+    Deadline,
+}
+
+/// The idle state of a pool.
+pub struct Idle<M: Machine> {
+    groups: Box<[Padded<M::Atomic<u64>>]>,
+    tokens: Box<[Padded<M::Atomic<u32>>]>,
+}
+
+impl<M: Machine> Idle<M> {
+    /// For a pool of `processors`, all of them busy.
+    pub fn new(processors: usize) -> Self {
+        Self {
+            groups: (0..processors.div_ceil(GROUP)).map(|_| Padded(M::Atomic::new(0))).collect(),
+            tokens: (0..processors).map(|_| Padded(M::Atomic::new(0))).collect(),
+        }
+    }
+
+    fn word(&self, processor: usize) -> &M::Atomic<u64> {
+        &self.groups[processor / GROUP].0
+    }
+
+    fn bit(processor: usize) -> u64 {
+        1 << (processor % GROUP)
+    }
+
+    /// True while some processor sleeps or searches: splitting work is worth it. One load per group.
+    #[inline(always)]
+    pub fn hungry(&self) -> bool {
+        // Relaxed: a hint; a stale answer costs one late or one needless split.
+        self.groups.iter().any(|group| group.0.load(Ordering::Relaxed) != 0)
+    }
+
+    /// How many processors sleep (racy).
+    pub fn sleeping(&self) -> usize {
+        let count = |group: &Padded<M::Atomic<u64>>| (group.0.load(Ordering::Relaxed) & SLEEPING).count_ones() as usize;
+        self.groups.iter().map(count).sum()
+    }
+
+    /// True while `processor` sleeps (racy).
+    pub fn is_sleeping(&self, processor: usize) -> bool {
+        self.word(processor).load(Ordering::Relaxed) & Self::bit(processor) != 0
+    }
+
+    /// The pusher's duty after work became takeable by anyone: wakes a sleeper if nobody searches.
+    #[inline(always)]
+    pub fn notify(&self) {
+        // Ordering[idle.look]: light fence. Pairs with the heavy fence in `sleep` (proof at I3).
+        M::light_fence();
+        for group in &self.groups {
+            let word = group.0.load(Ordering::Relaxed);
+            if word != 0 && word >> SEARCHING_SHIFT == 0 {
+                self.notify_slow();
+                return;
+            }
+            if word != 0 {
+                return;
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn notify_slow(&self) {
+        self.wake_one(true);
+    }
+
+    /// Wakes one sleeper of a group in which nobody searches (or of any, if not `throttled`). True if one was woken.
+    pub fn wake_one(&self, throttled: bool) -> bool {
+        for (index, group) in self.groups.iter().enumerate() {
+            let mut word = group.0.load(Ordering::Relaxed);
+            while word & SLEEPING != 0 && !(throttled && word >> SEARCHING_SHIFT != 0) {
+                let bit = word & word.wrapping_neg() & SLEEPING;
+                let new = (word & !bit) + SEARCHING_ONE;
+                // Ordering[idle.state]: AcqRel. Pairs with the exchanges of the word in `sleep` and `found`. Makes visible: the
+                // work pushed before, to the woken processor.
+                match group.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
+                    Ok(_) => {
+                        self.give_token(index * GROUP + bit.trailing_zeros() as usize);
+                        return true;
+                    }
+                    Err(now) => word = now,
+                }
+            }
+        }
+        false
+    }
+
+    /// Wakes `processor` if it sleeps. True if this call did.
+    pub fn wake(&self, processor: usize) -> bool {
+        let group = self.word(processor);
+        let bit = Self::bit(processor);
+        let mut word = group.load(Ordering::Relaxed);
+        while word & bit != 0 {
+            // Ordering[idle.state]: AcqRel. As in `wake_one`.
+            match group.compare_exchange_weak(word, (word & !bit) + SEARCHING_ONE, Ordering::AcqRel, Ordering::Relaxed)
+            {
+                Ok(_) => {
+                    self.give_token(processor);
+                    return true;
+                }
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// The monitor's remedy against a frozen searcher: wakes a sleeper although somebody seems to search.
+    pub fn kick(&self) -> bool {
+        self.wake_one(false)
+    }
+
+    fn give_token(&self, processor: usize) {
+        let token = &self.tokens[processor].0;
+        // Ordering[idle.token]: Release. Pairs with the sleeper's load. Makes visible: what its waker did.
+        token.store(1, Ordering::Release);
+        M::wake(token, 1);
+    }
+
+    /// A busy processor ran out of work and begins to search.
+    pub fn begin_search(&self, me: usize) {
+        // Ordering[idle.state]: AcqRel. Pairs with the other exchanges of the word.
+        self.word(me).fetch_add(SEARCHING_ONE, Ordering::AcqRel);
+    }
+
+    /// A searcher found work. The last one wakes another sleeper: where there was some, there may be more.
+    pub fn found(&self, me: usize) {
+        // Ordering[idle.state]: AcqRel. Pairs with the other exchanges of the word.
+        let word = self.word(me).fetch_sub(SEARCHING_ONE, Ordering::AcqRel);
+        if word >> SEARCHING_SHIFT == 1 && word & SLEEPING != 0 {
+            self.wake_one(true);
+        }
+    }
+
+    /// A searcher found nothing: sleeps until a token, work that it sees itself, or the deadline. `look` says whether there is
+    /// anything it could take. Returns as a searcher.
+    pub fn sleep(&self, me: usize, deadline: Option<u64>, look: impl Fn() -> bool) -> Woken {
+        let word = self.word(me);
+        let token = &self.tokens[me].0;
+        // One read-modify-write for both changes: removing a searcher and adding a sleeper (the bit is clear: I1).
+        let change = Self::bit(me).wrapping_sub(SEARCHING_ONE);
+        // Ordering[idle.state]: AcqRel. Pairs with the other exchanges of the word.
+        let before = word.fetch_add(change, Ordering::AcqRel);
+        if before >> SEARCHING_SHIFT == 1 {
+            // Ordering[idle.look]: heavy fence. Pairs with the light fence in `notify` (proof at I3).
+            M::heavy_fence();
+            if look() && self.leave_set(me) {
+                return Woken::Work;
+            }
+        }
+        loop {
+            // Ordering[idle.token]: Acquire. Pairs with the waker's store.
+            if token.load(Ordering::Acquire) != 0 {
+                token.store(0, Ordering::Relaxed);
+                return Woken::Token;
+            }
+            if deadline.is_some_and(|time| M::now() >= time) && self.leave_set(me) {
+                return Woken::Deadline;
+            }
+            M::wait(token, 0, deadline);
+        }
+    }
+
+    /// The sleeper takes its own bit back; false if somebody did already (then a token is on its way).
+    fn leave_set(&self, me: usize) -> bool {
+        let word = self.word(me);
+        let mut now = word.load(Ordering::Relaxed);
+        while now & Self::bit(me) != 0 {
+            let new = (now & !Self::bit(me)) + SEARCHING_ONE;
+            // Ordering[idle.state]: AcqRel. Pairs with the other exchanges of the word.
+            match word.compare_exchange_weak(now, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(changed) => now = changed,
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raddle_machine::Real;
+
+    #[test]
+    fn a_push_wakes_one_sleeper_only_when_nobody_searches() {
+        let idle = Idle::<Real>::new(3);
+        idle.begin_search(0);
+        assert!(idle.hungry());
+        // The last searcher sees work and does not sleep.
+        assert_eq!(idle.sleep(0, None, || true), Woken::Work);
+        assert_eq!(idle.sleeping(), 0);
+        // A deadline in the past ends the sleep.
+        assert_eq!(idle.sleep(0, Some(0), || false), Woken::Deadline);
+        idle.found(0);
+        assert!(!idle.hungry());
+    }
+
+    #[test]
+    fn a_token_is_kept_for_a_sleeper_that_has_not_slept_yet() {
+        let idle = std::sync::Arc::new(Idle::<Real>::new(2));
+        idle.begin_search(1);
+        let other = idle.clone();
+        let sleeper = std::thread::spawn(move || other.sleep(1, None, || false));
+        while !idle.wake_one(true) {
+            std::thread::yield_now();
+        }
+        assert_eq!(sleeper.join().unwrap(), Woken::Token);
+        assert_eq!(idle.sleeping(), 0);
+        idle.found(1);
+        assert!(!idle.hungry());
+    }
+}

@@ -1,0 +1,19 @@
+//! What a scheduler knows that does not touch the operating system: thread states, the park protocol, idle and wake-up,
+//! takeover, the policy trait with its policies, and the synchronisation primitives. Generic over the machine.
+//!
+//! Architecture invariant: no system call, no `std::sync::atomic`, no time but through [`raddle_machine::Machine`].
+//!
+//! Reading order: [`thread`] (the wait word), [`runtime`] (what a primitive asks of whoever runs threads), [`ready`] (the
+//! token), [`policy`] and [`policies`], [`idle`], [`takeover`], [`sync`].
+
+pub mod idle;
+pub mod policy;
+pub mod ready;
+pub mod runtime;
+pub mod takeover;
+pub mod thread;
+
+pub use policy::{Cause, Local, Notify, Policy};
+pub use ready::Ready;
+pub use runtime::{Runtime, Word};
+pub use thread::{Claim, Epoch, Thread, Wake};

@@ -1,0 +1,92 @@
+//! What decides which ready thread a processor runs next.
+//!
+//! A [`Policy`] makes one [`Local`] per processor. A `Local` is owner-only: exactly one activation uses it at a time, inside
+//! the takeover mark, so its methods take `&mut self` and need no atomics of their own; whatever others may take from it
+//! (thieves, neighbours) lies in queues that the `Local`s share. A policy holds neither `unsafe` nor atomics: it is made of
+//! queues and moves [`Ready`] tokens.
+
+use crate::ready::Ready;
+use raddle_machine::Machine;
+
+/// Why a thread became ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// It has just been created and has not started.
+    Spawned,
+    /// What it waited for happened.
+    Woken,
+    /// It offered its processor: it must not be selected again before the threads that were ready already.
+    Yielded,
+    /// It was submitted from outside the pool, or put back by a processor that stops.
+    Submitted,
+}
+
+/// Whom a push concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a push that others can take from obliges the runtime to look for sleepers"]
+pub enum Notify {
+    /// Only this processor can take it.
+    Nobody,
+    /// Any processor can take it: wake one if none is searching.
+    Anyone,
+    /// That processor can take it: wake it if it sleeps.
+    Processor(usize),
+}
+
+/// One processor's part of a policy. Owner-only.
+pub trait Local<M: Machine>: Send {
+    /// Takes a thread that became ready. Must keep it until [`Local::next`] (of whomever the policy lets take it) returns it.
+    fn push(&mut self, thread: Ready<M>, cause: Cause) -> Notify;
+
+    /// The next thread from what this processor has at hand, of priority `floor` or higher (numerically at most `floor`).
+    fn next(&mut self, floor: u8) -> Option<Ready<M>>;
+
+    /// Looks further: steals, takes from shared queues. Called when [`Local::next`] found nothing and before sleeping.
+    fn search(&mut self) -> Option<Ready<M>>;
+
+    /// True if [`Local::next`] or [`Local::search`] might find something (racy). Asked by the last searcher before it sleeps,
+    /// after a heavy fence: a thread pushed before that with [`Notify::Anyone`] (or for this processor) must be seen.
+    fn has_work(&self) -> bool;
+
+    /// True if this processor holds threads that nobody else can take (racy from outside; exact for the owner).
+    fn holds_private(&self) -> bool {
+        false
+    }
+
+    /// Makes everything takeable by others that the policy can make so: called for a processor that is stuck or stops.
+    fn publish(&mut self) -> Notify {
+        Notify::Nobody
+    }
+
+    /// Gives back all threads; the processor stops.
+    fn drain(&mut self, out: &mut dyn FnMut(Ready<M>));
+
+    /// Steals tried and won so far (0, 0 where the policy never steals).
+    fn steals(&self) -> (u64, u64) {
+        (0, 0)
+    }
+}
+
+/// The shared part of a policy: one per pool.
+pub trait Policy<M: Machine>: Send + Sync {
+    /// Makes the part of processor `index`; called once per index, before the pool runs.
+    fn local(&self, index: usize) -> Box<dyn Local<M>>;
+
+    /// The expression that makes this policy.
+    fn describe(&self) -> String;
+
+    /// How many priorities it tells apart (1: none). A wake-up at a higher priority than what a processor runs asks that
+    /// processor to switch at its next check.
+    fn priorities(&self) -> u8 {
+        1
+    }
+
+    /// True for policies whose processors are woken one by one through [`Notify::Processor`] (the rotator's ring) and which
+    /// must not pay a read-modify-write for it.
+    fn ring(&self) -> bool {
+        false
+    }
+
+    /// What a frozen processor strands, for how long: one sentence for `raddle doctor` and the docs.
+    fn strands(&self) -> &'static str;
+}

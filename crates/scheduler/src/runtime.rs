@@ -1,0 +1,121 @@
+//! What a synchronisation primitive asks of whoever runs threads, and the one way to wait.
+//!
+//! A primitive is written once, against [`Runtime`]: it runs on lightweight threads, on kernel threads that no pool knows
+//! and, in tests, on whatever drives the interleavings.
+
+use crate::thread::{Claim, Epoch, Thread, Wake};
+use raddle_machine::{Machine, Ordering};
+
+/// An atomic word of a runtime's machine.
+pub type Word<R, T> = <<R as Runtime>::Machine as Machine>::Atomic<T>;
+
+/// Whoever runs threads.
+pub trait Runtime: Copy + Send + Sync + Sized + 'static {
+    /// The world it runs in.
+    type Machine: Machine;
+
+    /// The calling thread's record. Records are type-stable: the reference stays readable for ever, though after the thread
+    /// has ended it may stand for another one (epochs tell).
+    fn current() -> &'static Thread<Self::Machine>;
+
+    /// Leaves the processor until the wait `epoch` of `current()` is claimed, or until `deadline` ([`Machine::now`]'s clock),
+    /// at which the runtime itself claims it with [`Wake::TimedOut`]. Returns [`Thread::outcome`].
+    fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake;
+
+    /// Makes a thread ready whose claim answered [`Claim::WonParked`]. Safe against misuse only through the claim: callers
+    /// must hold exactly that claim, since the thread is pushed once per call.
+    fn make_ready(thread: &'static Thread<Self::Machine>);
+
+    /// Offers the processor to other ready threads of the same or a higher priority.
+    fn yield_now();
+
+    /// True while `thread` is on a processor (racy): a short spin may be worth it.
+    fn is_running(thread: &'static Thread<Self::Machine>) -> bool;
+
+    /// True while cancellation must not end the calling thread's waits (scope joins, `Drop`).
+    fn cancel_masked() -> bool {
+        false
+    }
+}
+
+/// Wakes the wait `epoch` of `thread`, if nobody else did. True when this call won.
+///
+/// The waker must have made the condition true before, and touched the primitive's memory for the last time when that may
+/// end its life.
+pub fn wake<R: Runtime>(thread: &'static Thread<R::Machine>, epoch: Epoch, reason: Wake) -> bool {
+    match thread.claim(epoch, reason) {
+        Claim::Lost => false,
+        Claim::WonArming => true,
+        Claim::WonParked => {
+            R::make_ready(thread);
+            true
+        }
+    }
+}
+
+/// Requests cancellation of `thread` and wakes it from a cancellable wait.
+pub fn cancel<R: Runtime>(thread: &'static Thread<R::Machine>) {
+    if thread.cancel() == Claim::WonParked {
+        R::make_ready(thread);
+    }
+}
+
+/// How a published wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// The condition was found true after publishing, and nobody woke the thread: its node is now a tombstone.
+    Retry,
+    /// Woken for this reason. With [`Wake::Signalled`] a wake-up was consumed: a caller that does not use it (because it
+    /// returns a time-out or a cancellation instead) passes it on.
+    Woken(Wake),
+}
+
+/// The one way to wait (PROTOCOLS 1): arm, publish, fence, look again, leave.
+///
+/// `publish` puts `(thread, epoch)` where wakers find it, with release ordering. `ready` looks at the condition. `cancellable`
+/// false masks cancellation (re-acquiring a mutex after a condition wait, scope joins).
+pub fn wait_until<R: Runtime>(
+    deadline: Option<u64>,
+    cancellable: bool,
+    publish: impl FnOnce(&'static Thread<R::Machine>, Epoch),
+    ready: impl FnOnce() -> bool,
+) -> Waited {
+    let thread = R::current();
+    let cancellable = cancellable && !R::cancel_masked();
+    if cancellable && thread.is_cancelled() {
+        return Waited::Woken(Wake::Cancelled);
+    }
+    let epoch = thread.arm();
+    publish(thread, epoch);
+    // Events: P publish, L look (thread); C condition made true, D dequeue (waker), each side with a SeqCst fence between its
+    // two. Forbidden: L does not see C and D does not see P. The fences are totally ordered; whichever comes first, the other
+    // side's later read sees the earlier write.
+    // Ordering[wait.look]: SeqCst. Pairs with the waker's fence between C and D, and with wait.cancel.
+    R::Machine::fence(Ordering::SeqCst);
+    let reason = if ready() {
+        Wake::Itself
+    } else if cancellable && thread.is_cancelled() {
+        Wake::Cancelled
+    } else {
+        return Waited::Woken(suspend::<R>(thread, epoch, deadline, cancellable));
+    };
+    match thread.claim(epoch, reason) {
+        Claim::Lost => Waited::Woken(thread.outcome()),
+        Claim::WonArming | Claim::WonParked => {
+            thread.disarm();
+            if reason == Wake::Cancelled { Waited::Woken(reason) } else { Waited::Retry }
+        }
+    }
+}
+
+/// Suspends; a cancellation that arrives during a masked wait must not end it, so such a wait is repeated by its caller.
+fn suspend<R: Runtime>(
+    thread: &'static Thread<R::Machine>,
+    epoch: Epoch,
+    deadline: Option<u64>,
+    cancellable: bool,
+) -> Wake {
+    let reason = R::suspend(epoch, deadline);
+    debug_assert!(thread.current_wait().is_none(), "suspend returned inside the wait");
+    if reason == Wake::Cancelled && !cancellable { Wake::Itself } else { reason }
+}

@@ -1,0 +1,222 @@
+//! The part of a thread that schedulers and wakers see: its wait word, flags and priority.
+//!
+//! Source: the two-phase form of the lock-free scheduler's finalizers (Negele et al., *On the Design and Implementation of
+//! an Efficient Lock-Free Scheduler*, section 3.2). Differs from the paper: publishing happens before the switch, and the
+//! finalizer shrinks to one compare-and-swap; the paper's one-phase form lets a waker touch freed memory (it fails in the
+//! model once lifetimes are asserted).
+//!
+//! Roles: the *thread* itself (arms, disarms, reads the outcome), its *finalizer* (run by the next thread on that processor
+//! once this one is off its stack), and *claimants* (wakers, timers, cancellers: any number, anywhere).
+//!
+//! The wait word is `epoch:56 | wake:4 | phase:4`. The epoch is never reset, and thread records are type-stable (their memory
+//! is only ever a thread record), so a claim on an old epoch fails instead of waking the wrong wait.
+//!
+//! | phase | set by | from | meaning |
+//! |---|---|---|---|
+//! | `IDLE` | thread | any of its own | not waiting |
+//! | `ARMING` | thread | `IDLE` | may still be on its stack; a claim does not push |
+//! | `PARKED` | finalizer | `ARMING` | off its stack; the claimant pushes [`crate::Ready`] |
+//! | `FIRED` | claimant | `ARMING`, `PARKED` | woken, with the reason; one winner per epoch |
+//!
+//! Invariants:
+//! - I1: per epoch at most one claim wins.
+//! - I2: a thread is pushed at most once per epoch: by the claimant that saw `PARKED`, or by the finalizer whose
+//!   compare-and-swap failed (the claimant saw `ARMING`), never by both.
+//! - I3: a thread is not asleep while its condition holds: it publishes, fences, looks; the waker makes the condition true,
+//!   fences, looks for published waiters (see [`crate::runtime::wait_until`]).
+//!
+//! Progress: every operation is wait-free (one compare-and-swap, no loop: a failed one means somebody else won).
+//!
+//! Reclamation: records live in a type-stable slab of the runtime; nobody frees one while a claim may read it.
+//!
+//! | edge | release side | acquire side |
+//! |---|---|---|
+//! | `wait.publish` | the list that carries `(thread, epoch)` | the claimant's dequeue |
+//! | `wait.fire` | [`Thread::claim`] | [`Thread::finish_park`], [`Thread::outcome`] |
+//! | `wait.park` | [`Thread::finish_park`] | [`Thread::claim`] |
+
+use raddle_machine::{Atomic, Machine, Ordering};
+
+const PHASE: u64 = 0xf;
+const IDLE: u64 = 0;
+const ARMING: u64 = 1;
+const PARKED: u64 = 2;
+const FIRED: u64 = 3;
+const WAKE_SHIFT: u32 = 4;
+const EPOCH_SHIFT: u32 = 8;
+
+/// Flag: cancellation was requested; every cancellable wait returns [`Wake::Cancelled`].
+pub const CANCELLED: u32 = 1;
+/// Flag: this record stands for a kernel thread that is not one of a pool's activations; it waits on [`Thread::token`].
+pub const KERNEL_THREAD: u32 = 2;
+
+/// One wait of one thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Epoch(u64);
+
+impl Epoch {
+    /// The number, for lists that store it in a word (56 bits).
+    pub fn to_bits(self) -> u64 {
+        self.0
+    }
+    /// Inverse of [`Epoch::to_bits`].
+    pub fn from_bits(bits: u64) -> Self {
+        Epoch(bits)
+    }
+}
+
+/// Why a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Wake {
+    /// What it waited for may have come true; a token or permit may have been handed over with it.
+    Signalled = 1,
+    /// The deadline passed.
+    TimedOut = 2,
+    /// The thread's cancellation was requested.
+    Cancelled = 3,
+    /// The thread found its condition true after publishing and claimed its own wait.
+    Itself = 4,
+}
+
+/// What a claim achieved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a claim that answers `WonParked` obliges the caller to make the thread ready"]
+pub enum Claim {
+    /// Somebody else woke this epoch, or it is over.
+    Lost,
+    /// Won; the thread is still leaving its stack: its finalizer pushes it.
+    WonArming,
+    /// Won; the caller must push the thread.
+    WonParked,
+}
+
+/// The scheduler's view of a thread (lightweight, or a record that stands for a kernel thread).
+#[repr(C)]
+pub struct Thread<M: Machine> {
+    wait: M::Atomic<u64>,
+    flags: M::Atomic<u32>,
+    /// What a kernel thread sleeps on; unused by lightweight threads.
+    pub token: M::Atomic<u32>,
+    /// Priority: 0 is the highest. Written by the thread's creator and by itself.
+    pub priority: M::Atomic<u8>,
+}
+
+impl<M: Machine> Thread<M> {
+    /// A thread that waits for nothing, at the given priority, with [`KERNEL_THREAD`] or no flag.
+    pub fn new(priority: u8, flags: u32) -> Self {
+        Self {
+            wait: M::Atomic::new(0),
+            flags: M::Atomic::new(flags),
+            token: M::Atomic::new(0),
+            priority: M::Atomic::new(priority),
+        }
+    }
+
+    /// Begins a wait. Called by the thread itself, while it waits for nothing.
+    pub fn arm(&self) -> Epoch {
+        // Single writer: between waits only the thread itself writes the word (claims of old epochs fail).
+        let epoch = (self.wait.load(Ordering::Relaxed) >> EPOCH_SHIFT) + 1;
+        self.wait.store(epoch << EPOCH_SHIFT | ARMING, Ordering::Relaxed);
+        Epoch(epoch)
+    }
+
+    /// Ends a wait that was claimed (by whomever) without sleeping. Called by the thread itself.
+    pub fn disarm(&self) {
+        let word = self.wait.load(Ordering::Relaxed);
+        self.wait.store(word >> EPOCH_SHIFT << EPOCH_SHIFT | IDLE, Ordering::Relaxed);
+    }
+
+    /// Tries to be the one that ends the wait `epoch`.
+    pub fn claim(&self, epoch: Epoch, reason: Wake) -> Claim {
+        let base = epoch.0 << EPOCH_SHIFT;
+        let fired = base | (reason as u64) << WAKE_SHIFT | FIRED;
+        let mut expected = self.wait.load(Ordering::Relaxed);
+        loop {
+            let won = match expected {
+                word if word == base | PARKED => Claim::WonParked,
+                word if word == base | ARMING => Claim::WonArming,
+                _ => return Claim::Lost,
+            };
+            // Ordering[wait.fire]: AcqRel. Pairs with wait.park (the stack that the finalizer left is visible to whoever
+            // runs the thread next) and with the failing exchange in `finish_park`. Makes visible: what the waker did.
+            match self.wait.compare_exchange(expected, fired, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return won,
+                // ARMING became PARKED in between, or the wait is over: at most one more round.
+                Err(word) => expected = word,
+            }
+        }
+    }
+
+    /// The finalizer's step: the thread is off its stack. `Err` when it was claimed meanwhile: then the caller must push it.
+    pub fn finish_park(&self, epoch: Epoch) -> Result<(), ()> {
+        let base = epoch.0 << EPOCH_SHIFT;
+        // Ordering[wait.park]: AcqRel. Pairs with wait.fire. Makes visible: the saved context and the whole stack.
+        self.wait
+            .compare_exchange(base | ARMING, base | PARKED, Ordering::AcqRel, Ordering::Acquire)
+            .map(drop)
+            .map_err(drop)
+    }
+
+    /// After the thread runs again: why its wait ended. Leaves it waiting for nothing.
+    pub fn outcome(&self) -> Wake {
+        // Ordering[wait.fire]: Acquire. Pairs with the claimant's exchange. Makes visible: what the waker did.
+        let word = self.wait.load(Ordering::Acquire);
+        debug_assert_eq!(word & PHASE, FIRED, "a thread ran on without being woken");
+        self.disarm();
+        match (word >> WAKE_SHIFT) & 0xf {
+            2 => Wake::TimedOut,
+            3 => Wake::Cancelled,
+            4 => Wake::Itself,
+            _ => Wake::Signalled,
+        }
+    }
+
+    /// True once the wait `epoch` was claimed. For waits that poll (kernel threads).
+    pub fn is_fired(&self, epoch: Epoch) -> bool {
+        // Ordering[wait.fire]: Acquire. Pairs with the claimant's exchange, as in `outcome`.
+        let word = self.wait.load(Ordering::Acquire);
+        word >> EPOCH_SHIFT == epoch.0 && word & PHASE == FIRED
+    }
+
+    /// The wait in progress, if the thread is in one.
+    pub fn current_wait(&self) -> Option<Epoch> {
+        let word = self.wait.load(Ordering::Relaxed);
+        matches!(word & PHASE, ARMING | PARKED).then_some(Epoch(word >> EPOCH_SHIFT))
+    }
+
+    /// True when the thread is parked, off its stack and not yet woken (racy; for dumps).
+    pub fn is_parked(&self) -> bool {
+        self.wait.load(Ordering::Relaxed) & PHASE == PARKED
+    }
+
+    /// True when this record stands for a kernel thread.
+    pub fn is_kernel_thread(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & KERNEL_THREAD != 0
+    }
+
+    /// True when cancellation was requested.
+    pub fn is_cancelled(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & CANCELLED != 0
+    }
+
+    /// Requests cancellation and claims the wait in progress. The caller must push the thread on [`Claim::WonParked`].
+    pub fn cancel(&self) -> Claim {
+        self.flags.fetch_or(CANCELLED, Ordering::AcqRel);
+        // Either this sees the epoch that the thread armed, or the thread, which fences after arming, sees the flag:
+        // Ordering[wait.cancel]: SeqCst. Pairs with the fence in `wait_until`. Forbidden outcome: thread reads no flag and
+        // canceller reads no wait.
+        M::fence(Ordering::SeqCst);
+        match self.current_wait() {
+            Some(epoch) => self.claim(epoch, Wake::Cancelled),
+            None => Claim::Lost,
+        }
+    }
+
+    /// Makes a recycled record ready for its next thread. The epoch goes on: claims of its former life keep failing.
+    pub fn recycle(&self, priority: u8) {
+        self.flags.store(0, Ordering::Relaxed);
+        self.priority.store(priority, Ordering::Relaxed);
+        self.disarm();
+    }
+}
