@@ -1,0 +1,10 @@
+//! The lock-free structures: one algorithm per file, generic over the [`raddle_machine::Machine`] that runs it.
+//!
+//! Items are word-sized handles (`usize`, never 0) held in atomics, so that checkers for data races run with no
+//! suppression. Architecture invariant: no system call but for memory, no atomic but the machine's, no lock.
+
+pub mod fifo_ring;
+pub mod pad;
+mod ring_buffer;
+
+pub use ring_buffer::{Full, MAX_CAPACITY};
