@@ -1,0 +1,66 @@
+//! All automation of the project: `cargo xtask COMMAND`.
+//!
+//! One file per command. Architecture invariant: this crate depends on no other, so that it builds in seconds on a machine
+//! that has nothing but a Rust toolchain, and a broken room never keeps the tools from starting.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod ci;
+mod miri;
+mod model;
+mod setup;
+mod shell;
+mod source;
+mod tidy;
+mod tsan;
+mod weaken;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+usage: cargo xtask COMMAND [ARGUMENTS]
+
+  ci                   everything a change must pass: format, clippy, tidy, tests, loom tests, rustdoc
+  tidy                 the architecture invariants and the comment rules (see HACKING.md)
+  model                the interleaving tests of crates/queues and crates/scheduler
+  model --weaken [TAG] [--crate NAME] [--seconds N] [--list]
+                       relaxes each tagged memory ordering in turn; a test must fail for each
+  bench [ARGUMENTS]    builds the release binaries and the peers, then runs `raddle bench ARGUMENTS`
+  setup [--all]        installs the Debian packages that ci (or, with --all, every campaign) needs
+  miri                 the tests of queues and scheduler under Miri (needs a nightly toolchain with miri)
+  tsan                 the tests of queues and scheduler under ThreadSanitizer, with no suppression
+
+exit status: 0 done, 1 something failed, 2 wrong use or a tool is missing
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (command, rest) = match args.split_first() {
+        Some((command, rest)) => (command.as_str(), rest),
+        None => {
+            eprint!("{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    let result = match command {
+        "ci" => shell::no_arguments(rest).and_then(|()| ci::run()),
+        "tidy" => shell::no_arguments(rest).and_then(|()| tidy::run()),
+        "model" => model::run(rest),
+        "bench" => bench::run(rest),
+        "setup" => setup::run(rest),
+        "miri" => miri::run(rest),
+        "tsan" => tsan::run(rest),
+        "help" | "-h" | "--help" => {
+            print!("{HELP}");
+            Ok(())
+        }
+        other => Err(shell::Failure::usage(format!("`{other}` is no command; `cargo xtask help` lists them"))),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {failure}");
+            ExitCode::from(failure.status)
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! `cargo xtask setup`: the Debian packages that the commands need.
+
+use crate::shell::{self, Failure, Outcome};
+use std::process::Command;
+
+/// Debian package, a program of it, and what is lost without it.
+type Need = (&'static str, &'static str, &'static str);
+
+/// What `ci` needs.
+const CI: [Need; 3] = [("gcc", "cc", "linking"), ("libc6-dev", "", "linking"), ("git", "git", "tidy's list of files")];
+
+/// What campaigns need beyond that; see HACKING.md.
+const CAMPAIGNS: [Need; 6] = [
+    ("golang-go", "go", "the Go peer of `raddle bench`"),
+    ("chromium", "chromium", "opening the HTML report"),
+    ("gcc-aarch64-linux-gnu", "aarch64-linux-gnu-gcc", "building for aarch64"),
+    ("qemu-user", "qemu-aarch64", "running the aarch64 switch"),
+    ("valgrind", "valgrind", "instruction counts"),
+    ("debootstrap", "debootstrap", "trying other C libraries"),
+];
+
+/// Installs what is missing when we are root, names it otherwise.
+pub fn run(args: &[String]) -> Outcome {
+    let mut needs = CI.to_vec();
+    match args {
+        [] => {}
+        [all] if all == "--all" => needs.extend(CAMPAIGNS),
+        _ => return Err(Failure::usage("`setup` takes `--all` or nothing")),
+    }
+    let missing: Vec<Need> = needs.into_iter().filter(|need| !is_there(need)).collect();
+    if missing.is_empty() {
+        println!("setup: nothing is missing");
+        return Ok(());
+    }
+    for (package, _, loss) in &missing {
+        println!("setup: {package} is missing ({loss})");
+    }
+    let names: Vec<&str> = missing.iter().map(|(package, ..)| *package).collect();
+    let root = shell::output(Command::new("id").arg("-u"))?.trim() == "0";
+    if !root || !shell::in_path("apt-get") {
+        return Err(Failure::usage(format!(
+            "install them as root: apt-get install --no-install-recommends {}",
+            names.join(" ")
+        )));
+    }
+    shell::run(Command::new("apt-get").args(["update", "-qq"]))?;
+    let mut install = Command::new("apt-get");
+    install
+        .args(["install", "-y", "-qq", "--no-install-recommends"])
+        .args(&names)
+        .env("DEBIAN_FRONTEND", "noninteractive");
+    shell::run(&mut install)
+}
+
+/// A program can be there without its package; a package without a program is asked for by name.
+fn is_there((package, program, _): &Need) -> bool {
+    if !program.is_empty() {
+        return shell::in_path(program);
+    }
+    let mut query = Command::new("dpkg-query");
+    query.args(["-W", "-f", "${Status}", package]);
+    // No dpkg: not a Debian; the compiler will say what is missing.
+    !shell::in_path("dpkg-query") || shell::output(&mut query).is_ok_and(|status| status.contains("ok installed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_nowhere_is_missing() {
+        assert!(!is_there(&("x", "no-such-program-anywhere", "nothing")));
+        assert!(is_there(&("coreutils", "ls", "everything")));
+    }
+
+    #[test]
+    fn unknown_arguments_are_refused() {
+        assert_eq!(run(&["--everything".to_string()]).unwrap_err().status, 2);
+    }
+}

@@ -1,0 +1,330 @@
+//! `cargo xtask model --weaken`: does a test notice when a memory ordering is too weak?
+//!
+//! For each comment `// Ordering[tag]: …` the strong orderings of the statement below it become `Relaxed`, one at a time (a
+//! fence goes altogether), in a copy of the checkout; then the interleaving tests of that package must fail. A mutant that
+//! does not compile, or whose tests run out of time, is not counted as killed. A comment that says `Not weakened:` argues
+//! why no model can notice; its mutants are listed, not run.
+
+use crate::model::{self, Weaken};
+use crate::shell::{self, Failure, Outcome};
+use crate::source::{Source, find_word};
+use crate::tidy::{STRONG, ordering_tags, read_tree};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// One change of one file.
+#[derive(Debug, PartialEq)]
+struct Mutant {
+    tag: String,
+    path: String,
+    /// From 1.
+    line: usize,
+    start: usize,
+    end: usize,
+    replacement: &'static str,
+    what: String,
+    argued: bool,
+}
+
+#[derive(Debug, PartialEq, Clone, Copy)]
+enum Verdict {
+    Killed,
+    Survived,
+    TimedOut,
+    DoesNotBuild,
+    Argued,
+}
+
+impl Verdict {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Killed => "killed",
+            Self::Survived => "SURVIVED",
+            Self::TimedOut => "SURVIVED (out of time)",
+            Self::DoesNotBuild => "DOES NOT BUILD",
+            Self::Argued => "argued, not run",
+        }
+    }
+}
+
+/// The command.
+pub fn run(options: &Weaken) -> Outcome {
+    let tree = read_tree(&shell::root())?;
+    let mut rows = Vec::new();
+    let mut copy: Option<Copy> = None;
+    for (package, folder) in model::CRATES {
+        if options.package.as_ref().is_some_and(|name| !model::matches(package, name)) {
+            continue;
+        }
+        let files = tree.files.iter().filter(|file| file.path.starts_with(&format!("{folder}/src/")));
+        let mutants: Vec<(&Source, Mutant)> = files
+            .flat_map(|file| mutants(file).into_iter().map(move |mutant| (file, mutant)))
+            .filter(|(_, mutant)| options.tag.as_ref().is_none_or(|tag| *tag == mutant.tag))
+            .collect();
+        if options.list {
+            rows.extend(mutants.into_iter().map(|(_, mutant)| (mutant, None)));
+            continue;
+        }
+        if mutants.iter().any(|(_, mutant)| !mutant.argued) {
+            let copy = match &mut copy {
+                Some(copy) => copy,
+                None => copy.insert(Copy::of(tree.paths.iter())?),
+            };
+            copy.baseline(package, folder, options.limit)?;
+            for (file, mutant) in mutants {
+                let verdict = if mutant.argued {
+                    Verdict::Argued
+                } else {
+                    copy.judge(package, folder, file, &mutant, options.limit)?
+                };
+                println!("{:<24} {}", verdict.word(), describe(&mutant));
+                rows.push((mutant, Some(verdict)));
+            }
+        } else {
+            rows.extend(mutants.into_iter().map(|(_, mutant)| (mutant, Some(Verdict::Argued))));
+        }
+    }
+    report(&rows)
+}
+
+fn describe(mutant: &Mutant) -> String {
+    format!("{:<22} {}:{} {}", mutant.tag, mutant.path, mutant.line, mutant.what)
+}
+
+fn report(rows: &[(Mutant, Option<Verdict>)]) -> Outcome {
+    if rows.is_empty() {
+        return Err(Failure::usage("no tagged ordering matches"));
+    }
+    println!("\n{:<24} {:<22} where and what", "verdict", "tag");
+    for (mutant, verdict) in rows {
+        println!("{:<24} {}", verdict.map_or("listed", Verdict::word), describe(mutant));
+    }
+    let count = |wanted: Verdict| rows.iter().filter(|(_, verdict)| *verdict == Some(wanted)).count();
+    let (killed, argued) = (count(Verdict::Killed), count(Verdict::Argued));
+    let judged = rows.iter().filter(|(_, verdict)| verdict.is_some()).count();
+    println!("{} mutants: {killed} killed, {} not, {argued} argued and not run", rows.len(), judged - killed - argued);
+    if killed + argued == judged {
+        Ok(())
+    } else {
+        Err(Failure::failed("not every weakened ordering is noticed by a test"))
+    }
+}
+
+/// The mutants of a file.
+fn mutants(file: &Source) -> Vec<Mutant> {
+    let mut found = Vec::new();
+    for (line, tag) in ordering_tags(file) {
+        let (start, end, argued) = statement_below(file, line);
+        let statement = &file.code[start..end];
+        let mut push = |start: usize, end: usize, replacement, what| {
+            let line = file.line_of(start) + 1;
+            found.push(Mutant {
+                tag: tag.clone(),
+                path: file.path.clone(),
+                line,
+                start,
+                end,
+                replacement,
+                what,
+                argued,
+            });
+        };
+        if let Some(at) = ["fence", "light_fence", "heavy_fence"].iter().find_map(|word| find_word(statement, word, 0))
+        {
+            // A relaxed fence is no fence; the call goes, from its path to its bracket.
+            let first =
+                statement[..at].rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).map_or(0, |i| i + 1);
+            if let Some(length) = statement[at..].find(')') {
+                push(start + first, start + at + length + 1, "()", "without its fence".to_string());
+            }
+            continue;
+        }
+        for word in STRONG {
+            let mut from = 0;
+            while let Some(at) = find_word(statement, word, from) {
+                from = at + word.len();
+                push(start + at, start + from, "Relaxed", format!("{word} to Relaxed"));
+            }
+        }
+    }
+    found
+}
+
+/// The statement below the comment on `line`: from the end of the comment to the first `;` or the next tag. Also whether
+/// the comment argues that nothing can notice.
+fn statement_below(file: &Source, line: usize) -> (usize, usize, bool) {
+    let code: Vec<&str> = file.code.lines().collect();
+    let comments: Vec<&str> = file.comments.lines().collect();
+    let mut first = line;
+    let mut argued = false;
+    // A comment at the end of a line of code speaks of that line.
+    while first < code.len() && code[first].trim().is_empty() {
+        argued |= comments[first].contains("Not weakened:");
+        first += 1;
+    }
+    let mut last = first;
+    let ends = |index: usize| code[index].trim_end().ends_with(';') || code[index].trim_end().ends_with('}');
+    while last + 1 < code.len() && !ends(last) && !comments[last + 1].contains("Ordering[") && last - first < 12 {
+        last += 1;
+    }
+    (file.line_start(first), file.line_start(last + 1).min(file.code.len()), argued)
+}
+
+/// A copy of the checkout, with one folder for what is built there.
+struct Copy {
+    root: PathBuf,
+}
+
+impl Copy {
+    fn of<'a>(paths: impl Iterator<Item = &'a String>) -> Outcome<Self> {
+        let root = std::env::temp_dir().join(format!("raddle-weaken-{}", std::process::id()));
+        let copy = Self { root };
+        for path in paths {
+            let to = copy.root.join(path);
+            let made = to.parent().map_or(Ok(()), std::fs::create_dir_all);
+            made.and_then(|()| std::fs::copy(shell::root().join(path), &to))
+                .map_err(|error| copy.error(path, &error))?;
+        }
+        Ok(copy)
+    }
+
+    fn error(&self, path: &str, error: &std::io::Error) -> Failure {
+        Failure::failed(format!("{}: {error}", self.root.join(path).display()))
+    }
+
+    /// The unchanged tests must build and pass, otherwise every mutant would look killed.
+    fn baseline(&self, package: &str, folder: &str, limit: Duration) -> Outcome {
+        match self.test(package, folder, limit)? {
+            Verdict::Survived => Ok(()),
+            verdict => Err(Failure::failed(format!(
+                "the interleaving tests of {package} do not pass unchanged within {limit:?} ({verdict:?})"
+            ))),
+        }
+    }
+
+    fn judge(&self, package: &str, folder: &str, file: &Source, mutant: &Mutant, limit: Duration) -> Outcome<Verdict> {
+        let mut text = file.text.clone();
+        text.replace_range(mutant.start..mutant.end, mutant.replacement);
+        let write = |text: &str| {
+            std::fs::write(self.root.join(&mutant.path), text).map_err(|error| self.error(&mutant.path, &error))
+        };
+        write(&text)?;
+        let verdict = self.test(package, folder, limit);
+        write(&file.text)?;
+        verdict
+    }
+
+    /// Builds and runs the interleaving tests here.
+    fn test(&self, package: &str, folder: &str, limit: Duration) -> Outcome<Verdict> {
+        let folder = self.root.join(folder);
+        let tests = model::tests(&folder);
+        if tests.is_empty() {
+            return Err(Failure::failed(format!("{package} has no interleaving tests")));
+        }
+        let mut build = model::command(package, &tests);
+        build
+            .args(["--no-run", "--color", "never"])
+            .current_dir(&self.root)
+            .env("CARGO_TARGET_DIR", self.root.join("target"));
+        let built = build.output().map_err(|error| Failure::usage(format!("cargo cannot be started: {error}")))?;
+        let told = String::from_utf8_lossy(&built.stderr);
+        if !built.status.success() {
+            eprintln!("{told}");
+            return Ok(Verdict::DoesNotBuild);
+        }
+        let deadline = Instant::now() + limit;
+        for program in programs(&told) {
+            let verdict = run_test(&self.root.join(program), &folder, deadline)?;
+            if verdict != Verdict::Survived {
+                return Ok(verdict);
+            }
+        }
+        Ok(Verdict::Survived)
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        // What cannot be removed stays in the folder for temporary files; nothing depends on it.
+        let _ = std::fs::remove_dir_all(&self.root);
+    }
+}
+
+/// The test programs that `cargo test --no-run` names.
+fn programs(told: &str) -> impl Iterator<Item = &str> {
+    told.lines().filter_map(|line| line.trim().strip_prefix("Executable")?.rsplit_once('(')?.1.strip_suffix(')'))
+}
+
+fn run_test(program: &Path, folder: &Path, deadline: Instant) -> Outcome<Verdict> {
+    let mut command = Command::new(program);
+    command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let failed = |error: std::io::Error| Failure::failed(format!("{}: {error}", program.display()));
+    let mut child = command.spawn().map_err(failed)?;
+    loop {
+        match child.try_wait().map_err(failed)? {
+            Some(status) if status.success() => return Ok(Verdict::Survived),
+            Some(_) => return Ok(Verdict::Killed),
+            None if Instant::now() >= deadline => {
+                child.kill().and_then(|()| child.wait()).map_err(failed)?;
+                return Ok(Verdict::TimedOut);
+            }
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed(text: &str) -> Vec<String> {
+        let file = Source::new("crates/queues/src/a.rs", text);
+        let apply = |mutant: Mutant| {
+            let mut text = text.to_string();
+            text.replace_range(mutant.start..mutant.end, mutant.replacement);
+            text
+        };
+        mutants(&file).into_iter().map(apply).collect()
+    }
+
+    #[test]
+    fn the_statement_below_is_weakened() {
+        let text = "fn f() {\n    // Ordering[a]: Release. Makes\n    // visible: x\n    s.store(1, Ordering::Release);\n    t.load(Ordering::Acquire);\n}\n";
+        assert_eq!(changed(text), [text.replace("Ordering::Release)", "Ordering::Relaxed)")]);
+    }
+
+    #[test]
+    fn each_ordering_of_a_statement_is_weakened_alone() {
+        let text =
+            "// Ordering[a]: AcqRel.\nlet x = h\n    .compare_exchange(1, 2, Ordering::AcqRel, Ordering::Acquire);\n";
+        let ends: Vec<String> = changed(text).iter().map(|text| text.lines().last().unwrap().to_string()).collect();
+        assert_eq!(
+            ends,
+            [
+                "    .compare_exchange(1, 2, Ordering::AcqRel, Ordering::Relaxed);",
+                "    .compare_exchange(1, 2, Ordering::Relaxed, Ordering::Acquire);"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_fence_goes() {
+        let text = "// Ordering[a]: SeqCst.\nM::fence(Ordering::SeqCst);\nb.load(Ordering::Acquire);\n";
+        assert_eq!(changed(text), [text.replace("M::fence(Ordering::SeqCst)", "()")]);
+        let text = "// Ordering[a]: the dear side.\nM::heavy_fence();\n";
+        assert_eq!(changed(text), [text.replace("M::heavy_fence()", "()")]);
+    }
+
+    #[test]
+    fn an_argued_comment_is_not_run() {
+        let text = "// Ordering[a]: SeqCst. Not weakened: the model treats it as weaker.\nb.load(Ordering::SeqCst);\n";
+        assert!(mutants(&Source::new("crates/queues/src/a.rs", text))[0].argued);
+    }
+
+    #[test]
+    fn test_programs_are_found() {
+        let told = "   Compiling x\n  Executable tests/loom_a.rs (target/release/deps/loom_a-12ab)\n";
+        assert_eq!(programs(told).collect::<Vec<_>>(), ["target/release/deps/loom_a-12ab"]);
+    }
+}
