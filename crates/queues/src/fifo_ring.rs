@@ -367,7 +367,7 @@ impl<M: Machine> Owner<M> {
     /// Gives memory back when little is left; the private batch is empty.
     fn shrink(&mut self, kept: u64, used: u64) {
         let capacity = self.writer.capacity();
-        if capacity == self.least || used >= capacity / 8 || !self.writer.free_retired(&self.ring.array) {
+        if capacity == self.least || used * 8 >= capacity || !self.writer.free_retired(&self.ring.array) {
             return;
         }
         let smaller = (used * 4).next_power_of_two().max(self.least);

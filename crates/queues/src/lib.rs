@@ -4,7 +4,9 @@
 //! suppression. Architecture invariant: no system call but for memory, no atomic but the machine's, no lock.
 
 pub mod fifo_ring;
+pub mod lifo_ring;
 pub mod pad;
 mod ring_buffer;
+pub mod slab;
 
 pub use ring_buffer::{Full, MAX_CAPACITY};

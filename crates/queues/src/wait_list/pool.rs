@@ -1,0 +1,232 @@
+//! A lock-free, type-stable pool of small records that are named by 32-bit indices.
+//!
+//! Source: the free list is R. K. Treiber's stack (*Systems Programming: Coping with Parallelism*, IBM RJ 5118, 1986) with
+//! counted links. Differs from it: links are indices, so index and counter fit one word and no double-width exchange is needed.
+//!
+//! Roles: any kernel thread takes and gives records; the *owner* of a record is whoever took it last.
+//!
+//! The top word, and the link word of a free record, are `tag:31 | mark:1 | index:32` (see [`Link`]); index 0 names nothing.
+//!
+//! Invariants:
+//! - I1: the memory of a record is only ever a record of this type until the pool is dropped, so reading one through a stale
+//!   index yields a stale value, never a fault.
+//! - I2: every write of a link word, and every change of the top word, adds to its tag; an exchange that compares a stale
+//!   word fails, unless the tag wraps (2³¹ writes of one word while a kernel thread stands between its load and its exchange).
+//! - I3: an index leaves [`Pool::take`] once until it is given back.
+//!
+//! Progress: lock-free (a failed exchange means that another one succeeded). A thread frozen inside `take` or `give` keeps at
+//! most one record and stops nobody.
+//!
+//! Reclamation: chunks are freed when the pool is dropped; a pool's size is the largest number of records in use at a time.
+//!
+//! | edge | release side | acquire side |
+//! |---|---|---|
+//! | `pool.chunk` | [`Pool::take`] installs a chunk | [`Pool::get`] |
+//! | `pool.give` | [`Pool::give`] | [`Pool::take`] |
+
+use raddle_machine::{Atomic, Machine, Ordering};
+use std::alloc::Layout;
+
+/// Records of the first chunk; chunk `k` holds `FIRST << k`.
+const FIRST: u32 = 64;
+const CHUNKS: usize = 25;
+const END: u32 = FIRST << (CHUNKS - 1);
+
+/// A counted link: index, mark and tag in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link(u64);
+
+impl Link {
+    const MARK: u64 = 1 << 32;
+    const TAG_ONE: u64 = 1 << 33;
+
+    /// Reads a word.
+    #[inline(always)]
+    pub fn from_word(word: u64) -> Self {
+        Link(word)
+    }
+    /// The word to store.
+    #[inline(always)]
+    pub fn word(self) -> u64 {
+        self.0
+    }
+    /// The record it names; 0: none.
+    #[inline(always)]
+    pub fn index(self) -> u32 {
+        self.0 as u32
+    }
+    /// True when the record that holds this link is leaving its list.
+    #[inline(always)]
+    pub fn is_marked(self) -> bool {
+        self.0 & Self::MARK != 0
+    }
+    /// The link that takes this one's place and names `index`.
+    #[inline(always)]
+    pub fn successor(self, index: u32) -> Self {
+        Link((self.0 & !(Self::TAG_ONE - 1)).wrapping_add(Self::TAG_ONE) | index as u64)
+    }
+    /// The same link, marked.
+    #[inline(always)]
+    pub fn marked(self) -> Self {
+        Link(self.successor(self.index()).0 | Self::MARK)
+    }
+}
+
+/// A record of a [`Pool`]: words only, so that a stale reader reads stale values.
+///
+/// # Safety
+/// All fields are atomics (or are accessed only by the owner of the record), and [`Record::fresh`] needs no drop.
+pub unsafe trait Record<M: Machine> {
+    /// A record that was never used.
+    fn fresh() -> Self;
+    /// The word that links free records, and is the owner's while the record is in use.
+    fn link(&self) -> &M::Atomic<u64>;
+}
+
+/// See the module.
+#[repr(align(64))]
+pub struct Pool<M: Machine, T: Record<M> + 'static> {
+    free: M::Atomic<u64>,
+    fresh: M::Atomic<u32>,
+    chunks: [M::Atomic<*mut T>; CHUNKS],
+}
+
+// SAFETY: records are shared memory made of atomics, or belong to one owner at a time (condition of `Record`).
+unsafe impl<M: Machine, T: Record<M> + Send> Send for Pool<M, T> {}
+// SAFETY: as above.
+unsafe impl<M: Machine, T: Record<M> + Send> Sync for Pool<M, T> {}
+
+impl<T: Record<raddle_machine::Real>> Pool<raddle_machine::Real, T> {
+    /// An empty pool, in a constant.
+    pub const fn constant() -> Self {
+        use raddle_machine::RealAtomic;
+        Self {
+            free: RealAtomic::<u64>::constant(0),
+            fresh: RealAtomic::<u32>::constant(FIRST),
+            chunks: [const { RealAtomic::<*mut T>::null() }; CHUNKS],
+        }
+    }
+}
+
+impl<M: Machine, T: Record<M>> Default for Pool<M, T> {
+    fn default() -> Self {
+        Self {
+            free: M::Atomic::new(0),
+            fresh: M::Atomic::new(FIRST),
+            chunks: std::array::from_fn(|_| M::Atomic::new(std::ptr::null_mut())),
+        }
+    }
+}
+
+impl<M: Machine, T: Record<M>> Pool<M, T> {
+    /// The record `index`, which [`Pool::take`] returned at some time.
+    #[inline(always)]
+    pub fn get(&self, index: u32) -> &T {
+        let (chunk, offset) = place(index);
+        // Ordering[pool.chunk]: Acquire. Pairs with the exchange in `ensure`. Makes visible: the chunk's allocation.
+        let base = self.chunks[chunk].load(Ordering::Acquire);
+        debug_assert!(!base.is_null(), "an index that was never taken");
+        // SAFETY: an index that `take` returned lies in an installed chunk, its record was initialised by `take`, and chunks
+        // live as long as the pool (I1).
+        unsafe { &*base.add(offset) }
+    }
+
+    /// Takes a record; its content is what its last owner left. `None` when there is no memory for another one.
+    #[inline]
+    pub fn take(&self) -> Option<u32> {
+        // Ordering[pool.give]: Acquire. Pairs with `give`. Makes visible: the free record's link.
+        let mut top = Link(self.free.load(Ordering::Acquire));
+        while top.index() != 0 {
+            // Validated by the exchange below: a stale top fails there (I2).
+            let next = Link(self.get(top.index()).link().load(Ordering::Relaxed));
+            let new = top.successor(next.index());
+            match self.free.compare_exchange_weak(top.0, new.0, Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => return Some(top.index()),
+                Err(word) => top = Link(word),
+            }
+        }
+        self.take_fresh()
+    }
+
+    #[cold]
+    fn take_fresh(&self) -> Option<u32> {
+        let hint = self.fresh.load(Ordering::Relaxed);
+        if hint >= END || self.ensure(hint).is_none() {
+            return None;
+        }
+        let index = self.fresh.fetch_add(1, Ordering::Relaxed);
+        if index >= END {
+            self.fresh.store(END, Ordering::Relaxed);
+            return None;
+        }
+        let base = self.ensure(index)?;
+        // SAFETY: `index` was handed out to this call alone (counter), so nobody else knows the record; the place lies inside
+        // the chunk, which `ensure` allocated for this many records.
+        unsafe { base.add(place(index).1).write(T::fresh()) };
+        Some(index)
+    }
+
+    /// Gives back a record that the caller owns.
+    #[inline]
+    pub fn give(&self, index: u32) {
+        let link = self.get(index).link();
+        let mut top = Link(self.free.load(Ordering::Relaxed));
+        loop {
+            let old = Link(link.load(Ordering::Relaxed));
+            // Ordering[pool.link]: Release. Pairs with the acquire loads of link words by stale readers. Makes visible: that
+            // the record has left its list.
+            link.store(old.successor(top.index()).0, Ordering::Release);
+            // Ordering[pool.give]: Release. Pairs with `take`. Makes visible: the free record's link.
+            match self.free.compare_exchange_weak(top.0, top.successor(index).0, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(word) => top = Link(word),
+            }
+        }
+    }
+
+    /// The chunk of `index`, allocated if it is not there yet.
+    fn ensure(&self, index: u32) -> Option<*mut T> {
+        let (chunk, _) = place(index);
+        let base = self.chunks[chunk].load(Ordering::Acquire);
+        if !base.is_null() {
+            return Some(base);
+        }
+        let layout = layout::<T>(chunk)?;
+        // SAFETY: records are not zero-sized (they hold a link word), so the layout is not.
+        let new = unsafe { std::alloc::alloc(layout) }.cast::<T>();
+        if new.is_null() {
+            return None;
+        }
+        // Ordering[pool.chunk]: AcqRel. Pairs with `get`. Makes visible: the chunk's allocation.
+        match self.chunks[chunk].compare_exchange(std::ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Some(new),
+            Err(theirs) => {
+                // SAFETY: allocated above with this layout, and never shown to anybody.
+                unsafe { std::alloc::dealloc(new.cast(), layout) };
+                Some(theirs)
+            }
+        }
+    }
+}
+
+fn place(index: u32) -> (usize, usize) {
+    let chunk = (index / FIRST).ilog2();
+    (chunk as usize, (index - (FIRST << chunk)) as usize)
+}
+
+fn layout<T>(chunk: usize) -> Option<Layout> {
+    Layout::array::<T>((FIRST as usize) << chunk).ok()
+}
+
+impl<M: Machine, T: Record<M>> Drop for Pool<M, T> {
+    fn drop(&mut self) {
+        for (chunk, base) in self.chunks.iter().enumerate() {
+            let base = base.load(Ordering::Relaxed);
+            if let (false, Some(layout)) = (base.is_null(), layout::<T>(chunk)) {
+                // SAFETY: allocated by `ensure` with this layout; `&mut self` says that nobody reads it any more; records
+                // need no drop (condition of `Record`).
+                unsafe { std::alloc::dealloc(base.cast(), layout) };
+            }
+        }
+    }
+}
