@@ -1,0 +1,114 @@
+//! The workloads on std: kernel threads, std's locks and channels.
+#![forbid(unsafe_code)]
+
+use raddle_bench::bodies::{self, Api, MonitorBuffer, MonitorSemaphore};
+use raddle_bench::program::{self, Request};
+use std::sync::{Condvar, Mutex, MutexGuard, mpsc};
+use std::thread;
+
+struct Std;
+
+impl Api for Std {
+    type Handle<T: Send + 'static> = thread::JoinHandle<T>;
+    type Mutex<T: Send + 'static> = Mutex<T>;
+    type Guard<'a, T: Send + 'static> = MutexGuard<'a, T>;
+    type Condvar = Condvar;
+    type Sender<T: Send + 'static> = mpsc::SyncSender<T>;
+    type Receiver<T: Send + 'static> = mpsc::Receiver<T>;
+    type Buffer<T: Send + 'static> = MonitorBuffer<Std, T>;
+    type Semaphore = MonitorSemaphore<Std>;
+
+    fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> Self::Handle<T> {
+        match thread::Builder::new().spawn(body) {
+            Ok(handle) => handle,
+            Err(error) => panic!("cannot start a further kernel thread: {error}"),
+        }
+    }
+    fn join<T: Send + 'static>(handle: Self::Handle<T>) -> T {
+        handle.join().unwrap()
+    }
+    fn fork<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
+        thread::scope(|scope| {
+            let a = scope.spawn(a);
+            let b = b();
+            (a.join().unwrap(), b)
+        })
+    }
+    fn yield_now() {
+        thread::yield_now();
+    }
+
+    fn mutex<T: Send + 'static>(value: T) -> Mutex<T> {
+        Mutex::new(value)
+    }
+    fn lock<T: Send + 'static>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap()
+    }
+    fn condvar() -> Condvar {
+        Condvar::new()
+    }
+    fn wait<'a, T: Send + 'static>(condvar: &Condvar, guard: Self::Guard<'a, T>) -> Self::Guard<'a, T> {
+        condvar.wait(guard).unwrap()
+    }
+    fn notify_one(condvar: &Condvar) {
+        condvar.notify_one();
+    }
+    fn notify_all(condvar: &Condvar) {
+        condvar.notify_all();
+    }
+
+    fn channel<T: Send + 'static>(slots: usize) -> (Self::Sender<T>, Self::Receiver<T>) {
+        mpsc::sync_channel(slots)
+    }
+    fn send<T: Send + 'static>(sender: &Self::Sender<T>, value: T) {
+        assert!(sender.send(value).is_ok(), "the receiver is gone");
+    }
+    fn recv<T: Send + 'static>(receiver: &Self::Receiver<T>) -> T {
+        receiver.recv().unwrap()
+    }
+
+    fn buffer<T: Send + 'static>(slots: usize) -> Self::Buffer<T> {
+        MonitorBuffer::new(slots)
+    }
+    fn put<T: Send + 'static>(buffer: &Self::Buffer<T>, value: T) {
+        buffer.put(value);
+    }
+    fn take<T: Send + 'static>(buffer: &Self::Buffer<T>) -> T {
+        buffer.take()
+    }
+
+    fn semaphore(permits: usize) -> Self::Semaphore {
+        MonitorSemaphore::new(permits)
+    }
+    fn acquire(semaphore: &Self::Semaphore) {
+        semaphore.acquire();
+    }
+    fn release(semaphore: &Self::Semaphore) {
+        semaphore.release();
+    }
+}
+
+/// Refuses trees of so many kernel threads that the machine would suffer before the spawn fails.
+fn affordable(request: &Request) -> Result<(), String> {
+    let number = |key| request.args.number(key);
+    let too_many = match request.workload.as_str() {
+        "skynet" => number("N")? > 1_000,
+        "fib" => number("n")? > 15,
+        "nqueens" => number("n")? > 6,
+        _ => false,
+    };
+    if too_many {
+        return Err(request.not_offered("a kernel thread for each node of this tree is beyond the system's limits"));
+    }
+    Ok(())
+}
+
+fn main() -> std::process::ExitCode {
+    program::main(|request| {
+        affordable(request)?;
+        program::use_cores(request.processors)?;
+        let inner = request.clone();
+        let outcome = Std::join(Std::spawn(move || bodies::run::<Std>(&inner)))?;
+        Ok((outcome, format!("kernel threads on {} cores, default stacks", request.processors)))
+    })
+}

@@ -1,0 +1,127 @@
+//! The workloads for runtimes that look like std, written once.
+//!
+//! A runtime implements [`Api`]; the bodies are generic over it and compile to direct calls, so that no runtime pays for the
+//! sharing. [`run`] picks the body of a request. It must be called inside a thread of that runtime.
+
+mod forkjoin;
+mod micro;
+mod monitor;
+mod programs;
+mod radix;
+
+pub use monitor::{MonitorBuffer, MonitorSemaphore};
+
+/// The sequential parts of the workloads, for programs whose runtime does not look like std.
+pub mod shared {
+    pub use super::forkjoin::{Queens, lowest_bit};
+    pub use super::programs::{mandelbrot_row, matrix_factors, matrix_row};
+    pub use super::radix::{check_sorted, histogram, permute, prefix_sums, prepare, xorshift_keys};
+    pub use super::share;
+}
+
+use crate::program::{Outcome, Request};
+use std::ops::DerefMut;
+
+/// What the bodies need from a runtime: its threads, locks and channels.
+///
+/// Failures panic: the program turns the first panic into its error line.
+pub trait Api: Sized + Send + Sync + 'static {
+    /// The right to join one thread.
+    type Handle<T: Send + 'static>: Send + 'static;
+    /// A mutual exclusion lock around a value.
+    type Mutex<T: Send + 'static>: Send + Sync + 'static;
+    /// The guard of a held [`Api::Mutex`].
+    type Guard<'a, T: Send + 'static>: DerefMut<Target = T>;
+    /// A condition variable for [`Api::Guard`].
+    type Condvar: Send + Sync + 'static;
+    /// The sending end of a bounded channel.
+    type Sender<T: Send + 'static>: Send + 'static;
+    /// The receiving end of a bounded channel.
+    type Receiver<T: Send + 'static>: Send + 'static;
+    /// A bounded buffer with any number of users at both ends.
+    type Buffer<T: Send + 'static>: Send + Sync + 'static;
+    /// A counting semaphore.
+    type Semaphore: Send + Sync + 'static;
+
+    /// Starts a thread.
+    fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> Self::Handle<T>;
+    /// Waits for a thread's result.
+    fn join<T: Send + 'static>(handle: Self::Handle<T>) -> T;
+    /// Runs both closures, possibly at the same time.
+    fn fork<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B);
+    /// Lets others run.
+    fn yield_now();
+
+    /// A new lock.
+    fn mutex<T: Send + 'static>(value: T) -> Self::Mutex<T>;
+    /// Takes the lock.
+    fn lock<T: Send + 'static>(mutex: &Self::Mutex<T>) -> Self::Guard<'_, T>;
+    /// A new condition variable.
+    fn condvar() -> Self::Condvar;
+    /// Waits on the condition variable; may wake up without cause.
+    fn wait<'a, T: Send + 'static>(condvar: &Self::Condvar, guard: Self::Guard<'a, T>) -> Self::Guard<'a, T>;
+    /// Wakes one waiter.
+    fn notify_one(condvar: &Self::Condvar);
+    /// Wakes all waiters.
+    fn notify_all(condvar: &Self::Condvar);
+
+    /// A channel that holds at most `slots` values.
+    fn channel<T: Send + 'static>(slots: usize) -> (Self::Sender<T>, Self::Receiver<T>);
+    /// Sends, waiting while the channel is full.
+    fn send<T: Send + 'static>(sender: &Self::Sender<T>, value: T);
+    /// Receives, waiting while the channel is empty.
+    fn recv<T: Send + 'static>(receiver: &Self::Receiver<T>) -> T;
+
+    /// A buffer that holds at most `slots` values.
+    fn buffer<T: Send + 'static>(slots: usize) -> Self::Buffer<T>;
+    /// Puts a value in, waiting while the buffer is full.
+    fn put<T: Send + 'static>(buffer: &Self::Buffer<T>, value: T);
+    /// Takes a value out, waiting while the buffer is empty.
+    fn take<T: Send + 'static>(buffer: &Self::Buffer<T>) -> T;
+
+    /// A semaphore with so many permits.
+    fn semaphore(permits: usize) -> Self::Semaphore;
+    /// Takes a permit, waiting while there is none.
+    fn acquire(semaphore: &Self::Semaphore);
+    /// Gives a permit back.
+    fn release(semaphore: &Self::Semaphore);
+}
+
+/// Runs the request's workload, all repetitions, on the runtime `A`. Call it inside a thread of that runtime.
+pub fn run<A: Api>(request: &Request) -> Result<Outcome, String> {
+    let number = |key: &str| request.args.number(key);
+    let size = |key: &str| number(key).and_then(|n| usize::try_from(n).map_err(|e| format!("{key}={n}: {e}")));
+    request.repeat(|| match request.workload.as_str() {
+        "create" => Ok(micro::create::<A>(number("N")?)),
+        "park" => Ok(micro::park::<A>(number("N")?, request.baseline)),
+        "yield" => micro::yields::<A>(number("T")?, number("total")?),
+        "pp_chan" => Ok(micro::pp_chan::<A>(number("n")?)),
+        "pp_cond" => Ok(micro::pp_cond::<A>(number("n")?)),
+        "lock_local" => micro::lock_local::<A>(number("T")?, number("total")?),
+        "lock_global" => micro::lock_global::<A>(number("T")?, number("total")?, false),
+        "lock_block" => micro::lock_global::<A>(number("T")?, number("total")?, true),
+        "wake_remote" if request.processors < 2 => Err(request.not_offered("it needs a second processor")),
+        "wake_remote" => Ok(micro::wake_remote::<A>(number("n")?, number("gap_us")?)),
+        "city" => programs::city::<A>(number("N")?, number("K")?, size("C")?),
+        "eratosthenes" => Ok(programs::eratosthenes::<A>(number("N")?)),
+        "mandelbrot" => Ok(programs::mandelbrot::<A>(number("N")?, number("C")?, number("K")?)),
+        "matrix" => Ok(programs::matrix::<A>(size("n")?, size("M")?)),
+        "news" => Ok(programs::news::<A>(number("N")?, number("M")?, number("K")?)),
+        "producer" => Ok(programs::producer::<A>(number("N")?, size("C")?, number("K")?)),
+        "tokenring" => Ok(programs::tokenring::<A>(size("N")?, number("K")?)),
+        "skynet" => forkjoin::skynet::<A>(number("N")?, request.args.text("by")?),
+        "fib" => forkjoin::fib::<A>(number("n")?, request.args.text("by")?),
+        "nqueens" => forkjoin::nqueens::<A>(number("n")?, request.args.text("by")?),
+        "radix" => radix::radix::<A>(size("N")?, size("T")?, number("r")?),
+        other => Err(request.not_offered(&format!("there is no workload `{other}`"))),
+    })
+}
+
+/// The equal share of `total` for each of `parts`, which must divide it.
+pub fn share(total: u64, parts: u64) -> Result<u64, String> {
+    match parts {
+        0 => Err("T=0: at least one thread is needed".into()),
+        _ if total % parts == 0 => Ok(total / parts),
+        _ => Err(format!("T={parts} does not divide total={total}; choose a total that is a multiple of T")),
+    }
+}
