@@ -1,0 +1,202 @@
+//! A stack overflow reported with the thread's name.
+//!
+//! A stack that overflows touches its guard, which is SIGSEGV. The handler runs on the kernel thread's alternate stack, asks
+//! the runtime for the name of the thread that owns the slot, writes one line to standard error and aborts. Any other fault
+//! goes to the handler that was there before (std's, which knows the guards of kernel threads), or has the default effect.
+//!
+//! A kernel thread that carries lightweight threads needs an alternate stack ([`activation_altstack`]) and must not block
+//! SIGSEGV or SIGBUS: an overflow would kill the process silently.
+//!
+//! # Example
+//! ```
+//! use core::fmt::Write;
+//! fn name_of(_address: usize, out: &mut dyn Write) {
+//!     let _ = out.write_str("worker 7");
+//! }
+//! raddle_context::overflow::install(name_of).unwrap();
+//! raddle_context::overflow::activation_altstack().unwrap();
+//! ```
+
+use crate::stack;
+use core::ffi::{c_int, c_void};
+use core::fmt::{self, Write};
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::io;
+use std::sync::Mutex;
+
+/// Writes the name of the thread that owns the slot at an address. Called from a signal handler: async-signal-safe.
+pub type NameOf = fn(address: usize, out: &mut dyn Write);
+
+/// A `NameOf` as a word; 0: none.
+static NAME_OF: AtomicUsize = AtomicUsize::new(0);
+static INSTALLED: AtomicBool = AtomicBool::new(false);
+static INSTALLING: Mutex<()> = Mutex::new(());
+
+/// What was there before, for SIGSEGV and SIGBUS. Written before the handler is installed, read by it.
+struct Previous(core::cell::UnsafeCell<MaybeUninit<libc::sigaction>>);
+// SAFETY: written once under `INSTALLING`, before the handler that reads it can run.
+unsafe impl Sync for Previous {}
+static PREVIOUS: [Previous; 2] = [const { Previous(core::cell::UnsafeCell::new(MaybeUninit::uninit())) }; 2];
+
+const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
+
+/// Installs the handlers once per process; later calls only change `name_of`.
+///
+/// # Errors
+/// What `sigaction` says.
+pub fn install(name_of: NameOf) -> io::Result<()> {
+    // Ordering: Relaxed: the word is all there is.
+    NAME_OF.store(name_of as usize, Ordering::Relaxed);
+    let _one = INSTALLING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if INSTALLED.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    for (signal, previous) in SIGNALS.into_iter().zip(&PREVIOUS) {
+        // SAFETY: reads the present action, then replaces it by one that chains to it.
+        unsafe {
+            if libc::sigaction(signal, core::ptr::null(), previous.0.get().cast()) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let mut action: libc::sigaction = core::mem::zeroed();
+            action.sa_sigaction = on_fault as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            libc::sigemptyset(&mut action.sa_mask);
+            if libc::sigaction(signal, &action, core::ptr::null_mut()) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+    }
+    INSTALLED.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Bytes of an alternate stack: room for the largest register state (AMX: 11 KiB) and for the report.
+const ALTSTACK: usize = 64 << 10;
+
+/// Gives the calling kernel thread an alternate signal stack, if it has none of this size, and lets SIGSEGV and SIGBUS
+/// through. The stack stays for the life of the kernel thread and is not unmapped after it.
+///
+/// # Errors
+/// No memory for the stack.
+pub fn activation_altstack() -> io::Result<()> {
+    // SAFETY: asks for and sets this kernel thread's own alternate stack and signal mask.
+    unsafe {
+        let mut set: libc::sigset_t = core::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        for signal in SIGNALS {
+            libc::sigaddset(&mut set, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, core::ptr::null_mut());
+
+        let mut present: libc::stack_t = core::mem::zeroed();
+        if libc::sigaltstack(core::ptr::null(), &mut present) == 0
+            && present.ss_flags & libc::SS_DISABLE == 0
+            && present.ss_size >= ALTSTACK
+        {
+            return Ok(());
+        }
+        let memory = libc::mmap(
+            core::ptr::null_mut(),
+            ALTSTACK,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        );
+        if memory == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let stack = libc::stack_t { ss_sp: memory, ss_flags: 0, ss_size: ALTSTACK };
+        if libc::sigaltstack(&stack, core::ptr::null_mut()) != 0 {
+            let why = io::Error::last_os_error();
+            libc::munmap(memory, ALTSTACK);
+            return Err(why);
+        }
+        Ok(())
+    }
+}
+
+/// The handler of SIGSEGV and SIGBUS.
+unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes a valid description of the fault.
+    let address = unsafe { (*info).si_addr() }.addr();
+    if let Some(place) = stack::find(address)
+        && place.in_guard
+    {
+        report(address, place.stack_size);
+    }
+    // SAFETY: as the kernel called us.
+    unsafe { chain(signal, info, context) };
+}
+
+fn report(address: usize, size: usize) -> ! {
+    let mut line = Line::new();
+    let _ = line.write_str("\nthread '");
+    // Ordering: Relaxed: the word is all there is.
+    let name_of = NAME_OF.load(Ordering::Relaxed);
+    if name_of != 0 {
+        // SAFETY: stored by `install` from this type.
+        let name_of: NameOf = unsafe { core::mem::transmute(name_of) };
+        name_of(address, &mut line);
+    }
+    let _ = writeln!(
+        line,
+        "' has overflowed its stack (size {size} bytes, address {address:#x}); raise the stack size with Builder::stack_size"
+    );
+    line.send();
+    // SAFETY: ends the process.
+    unsafe { libc::abort() }
+}
+
+/// The handler that was there before; without one, the fault's default effect when the handler returns and it recurs.
+unsafe fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let at = usize::from(signal == libc::SIGBUS);
+    // SAFETY: written before this handler was installed; the function has the type that its flags say.
+    unsafe {
+        let previous = &*PREVIOUS[at].0.get().cast::<libc::sigaction>();
+        match previous.sa_sigaction {
+            libc::SIG_DFL | libc::SIG_IGN => {
+                // A fault cannot be ignored. A signal sent by `kill` does not recur by itself.
+                libc::sigaction(signal, previous, core::ptr::null_mut());
+                if (*info).si_code <= 0 {
+                    libc::raise(signal);
+                }
+            }
+            handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
+                type Handler = unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+                core::mem::transmute::<usize, Handler>(handler)(signal, info, context);
+            }
+            handler => core::mem::transmute::<usize, unsafe extern "C" fn(c_int)>(handler)(signal),
+        }
+    }
+}
+
+/// A line of text put together without allocating.
+pub(crate) struct Line {
+    bytes: [u8; 512],
+    length: usize,
+}
+
+impl Line {
+    pub(crate) fn new() -> Line {
+        Line { bytes: [0; 512], length: 0 }
+    }
+
+    /// Writes the line to standard error. Async-signal-safe.
+    pub(crate) fn send(&self) {
+        // SAFETY: our own bytes.
+        unsafe { libc::write(2, self.bytes.as_ptr().cast(), self.length) };
+    }
+}
+
+impl Write for Line {
+    /// What does not fit is cut off, the end of the line last.
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = self.bytes.len() - self.length;
+        let part = &text.as_bytes()[..text.len().min(room)];
+        self.bytes[self.length..self.length + part.len()].copy_from_slice(part);
+        self.length += part.len();
+        Ok(())
+    }
+}

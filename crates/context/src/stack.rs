@@ -1,0 +1,504 @@
+//! Arenas of stack slots.
+//!
+//! One arena holds the slots of one size. Its address space is reserved at once and costs nothing until it is touched; pages
+//! that were touched stay with the slot, and idle slots are reused hottest first. A slot, lowest address first:
+//!
+//! ```text
+//! guard page(s) | stack, growing down from Slot::top | TLS block, thread pointer inside | header | colour
+//! ```
+//!
+//! *Colour*: a few cache lines left free at the end, different from slot to slot, so that the stack tops and thread control
+//! blocks of many threads do not all fall into the same sets of the caches. The colours are so few that the
+//! block and the first part of the stack stay within the slot's last two pages, which is all that a parked thread touches.
+//!
+//! *Guards* are installed when a slot is first used, and stay.
+//!
+//! Source: the free list is R. K. Treiber, "Systems Programming: Coping with Parallelism" (1986), with a tag against ABA.
+//! Differs from the paper: the nodes are slot indices in a side table, so that a reader never touches a foreign stack.
+//!
+//! Roles: takers, givers, and one or more trimmers ([`Arena::shrink`]).
+//!
+//! State of a slot (its word in the side table; the free lists say who owns it):
+//!
+//! | state | means | left by |
+//! |---|---|---|
+//! | 0 | never used | taker: guard installed, block prepared → `GUARDED` + `PREPARED` |
+//! | `GUARDED` + `PREPARED` | used; block valid | trimmer: block released, pages returned → `GUARDED` |
+//! | `GUARDED` | cold: pages are zero | taker: block prepared → `GUARDED` + `PREPARED` |
+//!
+//! I1. taken ≤ reserved ≤ limit: who holds a reservation finds a slot. A trimmer reserves before it takes.
+//! I2. Each index is in exactly one place: a free list, a token [`Slot`], or not yet handed out (≥ `fresh`).
+//!
+//! Progress: `reserve`, `take` and `give` are lock-free (but for the C library's allocator at a slot's first use); `shrink`
+//! delays nobody. Reclamation: the side table and the slots are never unmapped while the process lives, so a late reader of
+//! `next` reads a stale index and fails its CAS on the tag.
+//!
+//! | edge | from | to |
+//! |---|---|---|
+//! | `slots` | push's CAS (Release) | pop's load (Acquire): the slot's contents and state |
+//!
+//! # Example
+//! ```
+//! use raddle_context::stack::Arena;
+//! let arena = Arena::new(64 << 10, 8).unwrap();
+//! arena.reserve().unwrap();
+//! let slot = arena.take();
+//! assert!(slot.top() > slot.limit());
+//! assert_eq!(arena.slot_containing(slot.top().addr() - 1).unwrap().index, slot.index());
+//! arena.give(slot);
+//! arena.unreserve();
+//! ```
+
+mod guard;
+mod list;
+mod size;
+
+use crate::tls;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use list::{Entry, List};
+
+pub use guard::{GuardMethod, guard_method};
+pub use size::{StackError, StackSize};
+
+/// Pages at the end of a slot that a parked thread keeps.
+const HOT_PAGES: usize = 2;
+/// Bytes of stack that must fit below the block within the hot pages. Untested guess; a parked thread of this runtime uses about one KiB.
+const HOT_STACK: usize = 1536;
+/// The most colours used: a page has 64 lines.
+const MAX_COLOURS: usize = 64;
+const HEADER: usize = 64;
+
+const GUARDED: u32 = 1;
+const PREPARED: u32 = 2;
+
+/// What lies at a slot's end and makes one word of a [`Slot`] enough.
+#[repr(C)]
+struct Header {
+    fs: usize,
+    top: *mut u8,
+    limit: *mut u8,
+    arena: &'static Arena,
+    index: u32,
+}
+
+/// The right to a slot, taken from its arena. Not `Clone`; one word.
+///
+/// Dropping it loses the slot to the arena for good: give it back with [`Arena::give`], or keep it as a word with [`Slot::into_raw`].
+#[derive(Debug)]
+#[must_use = "a dropped slot is lost to its arena"]
+pub struct Slot(core::ptr::NonNull<Header>);
+
+// SAFETY: a token for memory that any thread may own.
+unsafe impl Send for Slot {}
+// SAFETY: all methods on a shared slot read fields that do not change while it is taken.
+unsafe impl Sync for Slot {}
+
+impl core::fmt::Debug for Header {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Header").field("index", &self.index).field("fs", &self.fs).field("top", &self.top).finish()
+    }
+}
+
+impl Slot {
+    fn header(&self) -> &Header {
+        // SAFETY: written when the slot was taken, and ours since.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Where the stack pointer starts: below the TLS block, coloured, 64-byte aligned.
+    pub fn top(&self) -> *mut u8 {
+        self.header().top
+    }
+
+    /// The thread pointer of the slot's TLS block, which is ready for use.
+    pub fn fs(&self) -> usize {
+        self.header().fs
+    }
+
+    /// The lowest usable address, right above the guard.
+    pub fn limit(&self) -> *mut u8 {
+        self.header().limit
+    }
+
+    /// Usable bytes of stack.
+    pub fn size(&self) -> usize {
+        self.top().addr() - self.limit().addr()
+    }
+
+    /// The slot's number in its arena.
+    pub fn index(&self) -> u32 {
+        self.header().index
+    }
+
+    /// The arena it came from.
+    pub fn arena(&self) -> &'static Arena {
+        self.header().arena
+    }
+
+    /// The slot as one word, not zero, for [`Slot::from_raw`].
+    pub fn into_raw(self) -> usize {
+        self.0.as_ptr().expose_provenance()
+    }
+
+    /// The slot of a word.
+    ///
+    /// # Safety
+    /// `raw` came from [`Slot::into_raw`], and no other slot was made of it since.
+    pub unsafe fn from_raw(raw: usize) -> Slot {
+        let header = core::ptr::with_exposed_provenance_mut::<Header>(raw);
+        // SAFETY: words of `into_raw` are not zero.
+        Slot(unsafe { core::ptr::NonNull::new_unchecked(header) })
+    }
+}
+
+/// How an arena stands. Numbers are read one by one, so they may not fit together while others work.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ArenaStats {
+    /// Bytes of a slot, guard and block included.
+    pub slot_size: usize,
+    /// The most slots that can be reserved.
+    pub limit: usize,
+    /// Slots reserved now.
+    pub reserved: usize,
+    /// Slots that were ever used.
+    pub touched: usize,
+    /// Idle slots that keep their pages.
+    pub hot: usize,
+    /// Idle slots whose pages went back to the system.
+    pub cold: usize,
+}
+
+/// What lies at an address of an arena.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The slot's number.
+    pub index: u32,
+    /// The slot's first byte.
+    pub base: usize,
+    /// Bytes of the whole slot.
+    pub slot_size: usize,
+    /// Usable bytes of stack.
+    pub stack_size: usize,
+    /// Whether the address is in the slot's guard: a stack overflow.
+    pub in_guard: bool,
+}
+
+/// Slots of one size. Lives as long as the process.
+#[derive(Debug)]
+pub struct Arena {
+    base: usize,
+    slot_size: usize,
+    guard: usize,
+    /// Where a slot's header lies when its colour is 0, relative to the slot's base.
+    header: usize,
+    colour_unit: usize,
+    colours: usize,
+    limit: usize,
+    entries: *const Entry,
+    fresh: AtomicU32,
+    hot: List,
+    cold: List,
+    reserved: AtomicUsize,
+    /// The most slots reserved at once, where guards are scarce.
+    most: AtomicUsize,
+    /// The arena created before this one.
+    older: *const Arena,
+}
+
+// SAFETY: the pointers are to mappings and arenas that live as long as the process; everything shared is atomic.
+unsafe impl Send for Arena {}
+// SAFETY: as above.
+unsafe impl Sync for Arena {}
+
+/// All arenas, newest first, for [`find`].
+static NEWEST: AtomicPtr<Arena> = AtomicPtr::new(core::ptr::null_mut());
+
+/// What lies at an address, in whichever arena. Async-signal-safe.
+pub fn find(address: usize) -> Option<Place> {
+    // Ordering[arenas]: Acquire. Pairs with the CAS in `Arena::new`. Makes visible: the arena's fields.
+    let mut arena = NEWEST.load(Ordering::Acquire).cast_const();
+    while !arena.is_null() {
+        // SAFETY: arenas live as long as the process.
+        let this = unsafe { &*arena };
+        if let Some(place) = this.slot_containing(address) {
+            return Some(place);
+        }
+        arena = this.older;
+    }
+    None
+}
+
+impl Arena {
+    /// Reserves address space for `max_slots` slots of `slot_size` bytes (a power of two from 16 KiB to 1 GiB).
+    ///
+    /// # Errors
+    /// A size that is none, no address space, or no support for thread-local storage blocks ([`tls::init`]).
+    pub fn new(slot_size: usize, max_slots: usize) -> Result<&'static Arena, StackError> {
+        let size = StackSize::new(slot_size)?;
+        if !slot_size.is_power_of_two() {
+            return Err(StackError::new(format!(
+                "a slot of {slot_size} bytes is not a power of two; round it with StackSize::slot_size"
+            )));
+        }
+        if max_slots == 0 || max_slots > list::MAX_INDEX {
+            return Err(StackError::new(format!("{max_slots} stack slots; ask for 1 to {}", list::MAX_INDEX)));
+        }
+        let tls = tls::init().map_err(|why| StackError::new(why.to_string()))?;
+        let page = size::page_size();
+        let colour_unit = tls.align();
+        let fixed = HEADER.next_multiple_of(colour_unit) + tls.block_size();
+        let spare = (HOT_PAGES * page).saturating_sub(fixed + HOT_STACK);
+        let colours = (spare / colour_unit + 1).min(MAX_COLOURS);
+        let colours = if colours.is_power_of_two() { colours } else { colours.next_power_of_two() / 2 };
+        let guard = guard::length(slot_size, page);
+        if fixed + colours * colour_unit + guard + page > slot_size {
+            return Err(StackError::new(format!(
+                "a slot of {slot_size} bytes has no room for {fixed} bytes of thread-local storage; ask for {} or more",
+                2 * slot_size
+            )));
+        }
+        let base = size::map_arena(size, max_slots)?;
+        let entries = match size::map_table(max_slots * size_of::<Entry>()) {
+            Ok(table) => table.cast::<Entry>(),
+            Err(why) => {
+                // SAFETY: mapped above, not handed out.
+                unsafe { libc::munmap(base.cast(), slot_size * max_slots) };
+                return Err(why);
+            }
+        };
+        let arena = Box::leak(Box::new(Arena {
+            base: base.expose_provenance(),
+            slot_size,
+            guard,
+            header: slot_size - HEADER.next_multiple_of(colour_unit),
+            colour_unit,
+            colours,
+            limit: max_slots,
+            entries,
+            fresh: AtomicU32::new(0),
+            hot: List::new(),
+            cold: List::new(),
+            reserved: AtomicUsize::new(0),
+            most: AtomicUsize::new(0),
+            older: core::ptr::null(),
+        }));
+        let this = &raw mut *arena;
+        let mut newest = NEWEST.load(Ordering::Relaxed);
+        loop {
+            arena.older = newest;
+            // Ordering[arenas]: Release. Pairs with the loads in `find`. Makes visible: the arena's fields.
+            match NEWEST.compare_exchange_weak(newest, this, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return Ok(arena),
+                Err(now) => newest = now,
+            }
+        }
+    }
+
+    /// Reserves the right to one slot. After it, one [`Arena::take`] cannot fail.
+    ///
+    /// # Errors
+    /// When all slots are reserved, or when the guards left do not suffice.
+    pub fn reserve(&self) -> Result<(), StackError> {
+        // Ordering: Relaxed, a counter only: what a taker sees of a slot comes through the free lists.
+        let before = self.reserved.fetch_add(1, Ordering::Relaxed);
+        if before >= self.limit {
+            self.reserved.fetch_sub(1, Ordering::Relaxed);
+            return Err(StackError::new(format!(
+                "all {} stack slots of {} bytes are in use; let threads end or raise the limit",
+                self.limit, self.slot_size
+            )));
+        }
+        if guard::are_scarce()
+            && let Err(why) = self.reserve_guard(before + 1)
+        {
+            self.reserved.fetch_sub(1, Ordering::Relaxed);
+            return Err(why);
+        }
+        Ok(())
+    }
+
+    /// Where guards are scarce: one of the process's budget for each slot beyond the most that were reserved before.
+    #[cold]
+    fn reserve_guard(&self, reserved: usize) -> Result<(), StackError> {
+        // Ordering: Relaxed, counters only.
+        let mut most = self.most.load(Ordering::Relaxed);
+        while reserved > most {
+            guard::spend_one()?;
+            match self.most.compare_exchange(most, most + 1, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => most += 1,
+                Err(now) => {
+                    guard::unspend_one();
+                    most = now;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a reservation back.
+    pub fn unreserve(&self) {
+        // Ordering: Relaxed, a counter only.
+        let before = self.reserved.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "a reservation given back twice");
+    }
+
+    /// Takes a slot under a reservation, hottest first. Its TLS block is as fresh.
+    pub fn take(&'static self) -> Slot {
+        loop {
+            if let Some(index) = self.hot.pop(self.entries()) {
+                // I2: popped, so ours; it was used, so its header is whole.
+                let slot = Slot(self.header_of(index));
+                if let Ok(tls) = tls::init() {
+                    // SAFETY: the former thread is gone, the block was prepared here.
+                    unsafe { tls.renew(slot.fs()) };
+                }
+                return slot;
+            }
+            if let Some(index) = self.cold.pop(self.entries()) {
+                return self.set_up(index);
+            }
+            // Ordering: Relaxed: the slot was never touched by anyone.
+            let mut fresh = self.fresh.load(Ordering::Relaxed);
+            while (fresh as usize) < self.limit {
+                match self.fresh.compare_exchange_weak(fresh, fresh + 1, Ordering::Relaxed, Ordering::Relaxed) {
+                    Ok(_) => return self.set_up(fresh),
+                    Err(now) => fresh = now,
+                }
+            }
+            debug_assert!(self.reserved.load(Ordering::Relaxed) > 0, "take without a reservation");
+            // I1: someone gave a slot back between our looks at the lists.
+            core::hint::spin_loop();
+        }
+    }
+
+    /// Gives a slot back, pages and block as they are. The thread that used it is gone.
+    pub fn give(&self, slot: Slot) {
+        debug_assert!(core::ptr::eq(slot.arena(), self), "a slot given to another arena");
+        let index = slot.index();
+        self.hot.push(index, self.entries());
+    }
+
+    /// Gives the slot's pages but the last two back to the system. Nothing below them may be in use.
+    pub fn trim(&self, slot: &Slot) {
+        let low = slot.limit().addr();
+        let high = self.slot_base(slot.index()) + self.slot_size - HOT_PAGES * size::page_size();
+        if high > low {
+            // SAFETY: stack memory of a slot whose owner says that it is unused.
+            unsafe { libc::madvise(slot.limit().cast(), high - low, libc::MADV_DONTNEED) };
+        }
+    }
+
+    /// Gives the memory of idle slots back to the system, but for `keep` of them. Returns how many were emptied.
+    pub fn shrink(&'static self, keep: usize) -> usize {
+        let mut emptied = 0;
+        while self.hot.len() > keep {
+            // I1: the slot in our hands counts as taken.
+            if self.reserve().is_err() {
+                break;
+            }
+            let Some(index) = self.hot.pop(self.entries()) else {
+                self.unreserve();
+                break;
+            };
+            // I2: popped, so ours.
+            let slot = Slot(self.header_of(index));
+            if let Ok(tls) = tls::init() {
+                // SAFETY: the former thread is gone; the state below makes the next taker prepare anew.
+                unsafe {
+                    tls.renew(slot.fs());
+                    tls.release(slot.fs());
+                }
+            }
+            let start = slot.limit();
+            let length = self.slot_base(index) + self.slot_size - start.addr();
+            // SAFETY: the slot's own memory above its guard.
+            unsafe { libc::madvise(start.cast(), length, libc::MADV_DONTNEED) };
+            // Ordering: Relaxed: published by the push (edge `slots`).
+            self.entry(index).state.store(GUARDED, Ordering::Relaxed);
+            self.cold.push(index, self.entries());
+            self.unreserve();
+            emptied += 1;
+        }
+        emptied
+    }
+
+    /// What lies at an address, when it is in this arena. Async-signal-safe.
+    pub fn slot_containing(&self, address: usize) -> Option<Place> {
+        let offset = address.checked_sub(self.base)?;
+        let index = offset / self.slot_size;
+        if index >= self.limit {
+            return None;
+        }
+        let base = self.slot_base(index as u32);
+        Some(Place {
+            index: index as u32,
+            base,
+            slot_size: self.slot_size,
+            stack_size: self.stack_size(index as u32),
+            in_guard: address - base < self.guard,
+        })
+    }
+
+    /// How the arena stands.
+    pub fn stats(&self) -> ArenaStats {
+        ArenaStats {
+            slot_size: self.slot_size,
+            limit: self.limit,
+            // Ordering: Relaxed, counters only.
+            reserved: self.reserved.load(Ordering::Relaxed),
+            touched: self.fresh.load(Ordering::Relaxed) as usize,
+            hot: self.hot.len(),
+            cold: self.cold.len(),
+        }
+    }
+
+    /// The first use of a slot, or of one whose memory was returned.
+    #[cold]
+    fn set_up(&'static self, index: u32) -> Slot {
+        let base = self.slot_base(index);
+        // Ordering: Relaxed: ours (I2), made visible by the pop.
+        if self.entry(index).state.load(Ordering::Relaxed) & GUARDED == 0 {
+            guard::install(core::ptr::with_exposed_provenance_mut(base), self.guard);
+        }
+        let header = self.header_of(index);
+        let Ok(tls) = tls::init() else { unreachable!("Arena::new has checked") };
+        let block_top = header.as_ptr().cast::<u8>();
+        // SAFETY: the slot is ours (I2), its memory zero, and the end of the block aligned as the colours are.
+        unsafe {
+            let fs = tls.prepare(block_top);
+            header.write(Header {
+                fs,
+                top: block_top.sub(tls.block_size()),
+                limit: core::ptr::with_exposed_provenance_mut(base + self.guard),
+                arena: self,
+                index,
+            });
+        }
+        self.entry(index).state.store(GUARDED | PREPARED, Ordering::Relaxed);
+        Slot(header)
+    }
+
+    fn entries(&self) -> &[Entry] {
+        // SAFETY: a zeroed mapping of `limit` entries that lives as long as the process.
+        unsafe { core::slice::from_raw_parts(self.entries, self.limit) }
+    }
+
+    fn entry(&self, index: u32) -> &Entry {
+        &self.entries()[index as usize]
+    }
+
+    fn slot_base(&self, index: u32) -> usize {
+        self.base + index as usize * self.slot_size
+    }
+
+    fn header_of(&self, index: u32) -> core::ptr::NonNull<Header> {
+        let colour = index as usize & (self.colours - 1);
+        let address = self.slot_base(index) + self.header - colour * self.colour_unit;
+        core::ptr::NonNull::new(core::ptr::with_exposed_provenance_mut(address)).expect("not at address 0")
+    }
+
+    fn stack_size(&self, index: u32) -> usize {
+        let block = tls::init().map_or(0, |tls| tls.block_size());
+        self.header_of(index).as_ptr().addr() - block - self.slot_base(index) - self.guard
+    }
+}

@@ -1,0 +1,124 @@
+//! Guard pages: lightweight ones (Linux 6.13 and later), which split no mapping and may be millions, or `mprotect`, which
+//! takes two mappings of the process's limit for each.
+
+use super::StackError;
+use core::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+
+/// Not in the `libc` crate yet.
+const MADV_GUARD_INSTALL: libc::c_int = 102;
+/// Makes this module behave as on a kernel without lightweight guards, for tests.
+const FORCE_MPROTECT: &str = "RADDLE_TEST_MPROTECT_GUARDS";
+
+/// How guards are made here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GuardMethod {
+    /// `madvise(MADV_GUARD_INSTALL)`.
+    Lightweight,
+    /// `mprotect(PROT_NONE)`.
+    Mprotect,
+}
+
+/// 0: not probed yet; else 1 plus the method.
+static METHOD: AtomicU8 = AtomicU8::new(0);
+/// Guards that `mprotect` may still make before the process runs out of mappings.
+static BUDGET: AtomicI64 = AtomicI64::new(0);
+
+/// How guards are made here, probed once.
+pub fn guard_method() -> GuardMethod {
+    // Ordering: Relaxed: probing twice gives the same answer.
+    match METHOD.load(Ordering::Relaxed) {
+        0 => {
+            let method = probe();
+            if method == GuardMethod::Mprotect {
+                // Racing probes write the same number, before anyone spends of it.
+                BUDGET.store(mapping_budget(), Ordering::Relaxed);
+            }
+            METHOD.store(1 + method as u8, Ordering::Release);
+            method
+        }
+        1 => GuardMethod::Lightweight,
+        _ => GuardMethod::Mprotect,
+    }
+}
+
+fn probe() -> GuardMethod {
+    if std::env::var_os(FORCE_MPROTECT).is_some() {
+        return GuardMethod::Mprotect;
+    }
+    let page = super::size::page_size();
+    // SAFETY: a fresh mapping of our own.
+    unsafe {
+        let memory = libc::mmap(
+            core::ptr::null_mut(),
+            page,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
+        if memory == libc::MAP_FAILED {
+            return GuardMethod::Mprotect;
+        }
+        let works = libc::madvise(memory, page, MADV_GUARD_INSTALL) == 0;
+        libc::munmap(memory, page);
+        if works { GuardMethod::Lightweight } else { GuardMethod::Mprotect }
+    }
+}
+
+/// Each guard splits one mapping in two more; a reserve is left to the rest of the program.
+fn mapping_budget() -> i64 {
+    let limit =
+        std::fs::read_to_string("/proc/sys/vm/max_map_count").ok().and_then(|text| text.trim().parse::<i64>().ok());
+    let used = std::fs::read_to_string("/proc/self/maps").map_or(1000, |maps| maps.lines().count() as i64);
+    ((limit.unwrap_or(65530) - used - 1000) / 2).max(0)
+}
+
+/// Whether guards count against the limit of mappings.
+pub fn are_scarce() -> bool {
+    guard_method() == GuardMethod::Mprotect
+}
+
+/// Takes one guard off the budget.
+pub fn spend_one() -> Result<(), StackError> {
+    // Ordering: Relaxed, a counter only.
+    if BUDGET.fetch_sub(1, Ordering::Relaxed) > 0 {
+        return Ok(());
+    }
+    unspend_one();
+    Err(StackError::new(
+        "no guard page is left for another stack: this kernel has no lightweight guards (Linux 6.13), and guards made by mprotect \
+         are limited by vm.max_map_count; raise it with `sysctl vm.max_map_count=...` or run fewer threads at once",
+    ))
+}
+
+/// Puts one back.
+pub fn unspend_one() {
+    // Ordering: Relaxed, a counter only.
+    BUDGET.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Bytes of guard of a slot: code that does not probe its frames jumps further in large stacks.
+pub fn length(slot_size: usize, page: usize) -> usize {
+    if slot_size >= 1 << 20 { 4 * page } else { page }
+}
+
+/// Makes `length` bytes inaccessible. They stay so.
+pub fn install(start: *mut u8, length: usize) {
+    // SAFETY: the lowest bytes of a slot that the caller owns and nobody has used.
+    let done = unsafe {
+        match guard_method() {
+            GuardMethod::Lightweight => libc::madvise(start.cast(), length, MADV_GUARD_INSTALL),
+            GuardMethod::Mprotect => libc::mprotect(start.cast(), length, libc::PROT_NONE),
+        }
+    };
+    if done != 0 {
+        // A stack without a guard would corrupt its neighbour silently.
+        let why = std::io::Error::last_os_error();
+        let remedy = match why.raw_os_error() {
+            Some(libc::ENOMEM) => "raise vm.max_map_count or run fewer threads at once",
+            Some(libc::EINVAL) => "stacks must not be locked in memory (mlockall)",
+            _ => "run fewer threads at once",
+        };
+        crate::tls::fatal(&format!("a stack's guard page cannot be made: {why}; {remedy}"));
+    }
+}

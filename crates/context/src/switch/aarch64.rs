@@ -1,0 +1,164 @@
+//! The switch on aarch64 (AAPCS64).
+//!
+//! A suspended stack, lowest address first:
+//!
+//! ```text
+//! sp + 0   where to go on
+//! sp + 8   fpcr
+//! sp + 16  x19, or the entry function of a context that has not started
+//! sp + 24  x29 (frame pointer)
+//! sp + 32  the stack pointer of the suspended function
+//! ```
+//!
+//! A context that has not started goes on at [`start`].
+//!
+//! The compiler reserves x19 and x29 and does not accept them as clobbers, so they are saved by hand. x18 belongs to the
+//! platform and is not touched. Going on by `br` keeps the return predictor out of it; the target of a `br` through x16 or
+//! x17 may be a call landing pad or not be one at all, as long as the page is not guarded (BTI), which Rust does not turn on.
+
+use super::{Context, Frame};
+use core::arch::{asm, naked_asm};
+
+/// Puts the frame of a context that has not started below `top`.
+///
+/// # Safety
+/// The 48 bytes below `top` are writable and free, `top` is 16-byte aligned.
+pub unsafe fn init_frame(top: *mut u8, entry: unsafe extern "C" fn(usize) -> !) -> *mut u8 {
+    // SAFETY: four words below `top`, which the caller gives; `top` is aligned for them.
+    unsafe {
+        let words = top.cast::<u64>().sub(4);
+        words.write(start as *const () as u64);
+        words.add(1).write(0);
+        words.add(2).write(entry as *const () as u64);
+        words.add(3).write(0);
+        words.cast()
+    }
+}
+
+/// # Safety
+/// `sp` is the stack pointer of a suspended context.
+pub unsafe fn frame(sp: *mut u8) -> Frame {
+    // SAFETY: the layout above.
+    unsafe {
+        let words = sp.cast::<usize>();
+        Frame { pc: *words, sp: sp.addr() + 32, fp: *words.add(3) }
+    }
+}
+
+/// Where a context starts: x19 holds the entry function, x0 the switch's argument.
+///
+/// # Safety
+/// Reached by a switch only.
+#[unsafe(naked)]
+unsafe extern "C" fn start() -> ! {
+    naked_asm!(
+        ".cfi_startproc",
+        ".cfi_undefined x30",
+        "mov x29, xzr",
+        "mov x30, xzr",
+        "blr x19",
+        "brk #1",
+        ".cfi_endproc",
+    )
+}
+
+/// The half of a switch that continues the context at x1. In: x1 = load, x0 = argument, x3 = current thread pointer,
+/// x4 = current fpcr. Writing the thread pointer and fpcr costs more than comparing.
+macro_rules! resume {
+    () => {
+        "
+        ldp x6, x5, [x1]
+        mov sp, x6
+        cmp x3, x5
+        b.eq 3f
+        msr tpidr_el0, x5
+    3:
+        ldp x16, x7, [sp], #16
+        cmp x4, x7
+        b.eq 4f
+        msr fpcr, x7
+    4:
+        ldp x19, x29, [sp], #16
+        br x16
+        "
+    };
+}
+
+/// # Safety
+/// See [`super::switch`].
+#[inline(always)]
+pub unsafe fn switch(save: *mut Context, load: *const Context, arg: usize) -> usize {
+    let result;
+    // SAFETY: the caller's promise; all registers that the other side may change are declared, memory too.
+    unsafe {
+        asm!(
+            "stp x19, x29, [sp, #-16]!",
+            "adr x5, 2f",
+            "mrs x4, fpcr",
+            "stp x5, x4, [sp, #-16]!",
+            "mrs x3, tpidr_el0",
+            "mov x6, sp",
+            "stp x6, x3, [x2]",
+            resume!(),
+            "2:",
+            inlateout("x2") save => _,
+            inlateout("x1") load => _,
+            inlateout("x0") arg => result,
+            lateout("x20") _,
+            lateout("x21") _,
+            lateout("x22") _,
+            lateout("x23") _,
+            lateout("x24") _,
+            lateout("x25") _,
+            lateout("x26") _,
+            lateout("x27") _,
+            lateout("x28") _,
+            lateout("d8") _,
+            lateout("d9") _,
+            lateout("d10") _,
+            lateout("d11") _,
+            lateout("d12") _,
+            lateout("d13") _,
+            lateout("d14") _,
+            lateout("d15") _,
+            clobber_abi("C"),
+        );
+    }
+    result
+}
+
+/// # Safety
+/// See [`super::switch_away`].
+#[inline(always)]
+pub unsafe fn switch_away(load: *const Context, arg: usize) -> ! {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            "mrs x4, fpcr",
+            "mrs x3, tpidr_el0",
+            resume!(),
+            in("x1") load,
+            in("x0") arg,
+            options(noreturn),
+        )
+    }
+}
+
+#[inline(always)]
+pub fn current_fs() -> usize {
+    let fs;
+    // SAFETY: reads the thread pointer.
+    unsafe { asm!("mrs {}, tpidr_el0", out(reg) fs, options(nomem, nostack, preserves_flags)) };
+    fs
+}
+
+pub fn fs_method() -> &'static str {
+    "msr tpidr_el0"
+}
+
+pub fn detect(_force_slow: bool) {}
+
+/// Guarded control stacks are off unless a program asks for them; glibc asks only when told to by a tunable.
+pub fn disable_shadow_stack() -> Result<(), &'static str> {
+    Ok(())
+}

@@ -1,0 +1,294 @@
+//! Blocks of thread-local storage: the C library's view of a thread, built for lightweight threads.
+//!
+//! A block is what glibc allocates at the end of a kernel thread's stack: the initialised TLS variables of all modules
+//! loaded at start, room for some loaded later, and its own `struct pthread` (the TCB). The thread pointer points into it.
+//! Blocks are built with the loader's own functions, found by name; where a field of `struct pthread` lies is read at run time from
+//! the descriptors that glibc exports for debuggers, and checked by use ([`init`]).
+//!
+//! Life of a block: [`Tls::prepare`] once, on zeroed memory; the thread runs; [`Tls::run_destructors`] on the thread as
+//! the last thing it does; [`Tls::renew`] before the next thread uses it; [`Tls::release`] before its memory goes back to the
+//! system.
+//!
+//! Two words of a block belong to no thread: the pointers to malloc's cache and arena ([`MallocWords`]). They follow the
+//! kernel thread: whoever switches moves them ([`move_malloc_words`]), so that a parked thread holds no cache.
+//!
+//! Known limits. A library that is loaded at run time with *static* TLS (rare: it is refused beyond a small surplus) is
+//! initialised in blocks prepared or renewed after that, not in those of living threads, which read zeros. `strerror` and the
+//! resolver keep small buffers per block, not per thread.
+//!
+//! # Example
+//! ```
+//! let tls = raddle_context::tls::init().expect("a supported C library");
+//! println!("a block takes {} bytes", tls.block_size());
+//! ```
+
+mod check;
+mod image;
+mod layout;
+
+use crate::switch;
+use core::ffi::c_void;
+use core::fmt;
+use core::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, Ordering};
+use image::Image;
+use layout::{DTV_UNALLOCATED, DtvEntry, KeyData, Layout};
+use std::sync::OnceLock;
+
+/// Why lightweight threads with their own thread-local storage cannot be had here. Displays as one line that names the cause
+/// and what is used instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsupported {
+    /// What did not match.
+    pub reason: String,
+}
+
+impl Unsupported {
+    fn new(reason: impl Into<String>) -> Self {
+        Unsupported { reason: reason.into() }
+    }
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "lightweight threads are not supported by this C library ({}); one kernel thread per thread is used",
+            self.reason
+        )
+    }
+}
+
+impl std::error::Error for Unsupported {}
+
+/// The words of a block in which malloc keeps its cache and its arena, relative to the thread pointer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MallocWords {
+    /// How many of the offsets count: 0 when another allocator is in use or the words were not found.
+    pub count: usize,
+    /// The offsets from the thread pointer.
+    pub offsets: [isize; 2],
+}
+
+/// The C library as found by [`init`].
+#[derive(Debug)]
+pub struct Tls {
+    layout: Layout,
+    image: Image,
+    malloc: MallocWords,
+}
+
+static TLS: OnceLock<Result<Tls, Unsupported>> = OnceLock::new();
+
+/// Whether there are malloc words to move, and where. A single malloc word is listed twice, which moves it twice.
+static MOVE: AtomicBool = AtomicBool::new(false);
+static WORDS: [AtomicIsize; 2] = [AtomicIsize::new(0), AtomicIsize::new(0)];
+
+/// Thread ids above every kernel's (pid_max is at most 2^22) and below the bit that glibc's mutexes use for themselves.
+const FIRST_TID: u32 = (1 << 22) + 1;
+static NEXT_TID: AtomicU32 = AtomicU32::new(FIRST_TID);
+
+/// Looks at the C library once, checks what this crate relies on by using it, and keeps the result.
+///
+/// # Errors
+/// [`Unsupported`] names the first thing that is not as expected: another C library, another layout, shadow stacks.
+pub fn init() -> Result<&'static Tls, Unsupported> {
+    TLS.get_or_init(|| {
+        let tls = check::find()?;
+        if tls.malloc.count > 0 {
+            // Ordering: Relaxed: contexts with blocks exist only after `init` has returned, by way of the OnceLock.
+            WORDS[0].store(tls.malloc.offsets[0], Ordering::Relaxed);
+            WORDS[1].store(tls.malloc.offsets[tls.malloc.count - 1], Ordering::Relaxed);
+            MOVE.store(true, Ordering::Relaxed);
+        }
+        Ok(tls)
+    })
+    .as_ref()
+    .map_err(Clone::clone)
+}
+
+/// Moves libc's malloc words from one thread pointer's block to another's: the cache stays with the kernel thread.
+///
+/// # Safety
+/// Both are thread pointers of live blocks (a kernel thread's own, or prepared ones); the block at `to_fs` is not in use by
+/// another kernel thread, and the caller is not interrupted by code that allocates before it switches to `to_fs`.
+#[inline(always)]
+pub unsafe fn move_malloc_words(from_fs: usize, to_fs: usize) {
+    // Ordering: Relaxed: set once before any block exists.
+    if MOVE.load(Ordering::Relaxed) {
+        let (a, b) = (WORDS[0].load(Ordering::Relaxed), WORDS[1].load(Ordering::Relaxed));
+        // SAFETY: the offsets were found inside libc's part of every block. Volatile, since malloc reads them behind the
+        // compiler's back.
+        unsafe {
+            let from = from_fs as *const u8;
+            let to = to_fs as *mut u8;
+            let x = from.offset(a).cast::<usize>().read_volatile();
+            let y = from.offset(b).cast::<usize>().read_volatile();
+            to.offset(a).cast::<usize>().write_volatile(x);
+            to.offset(b).cast::<usize>().write_volatile(y);
+        }
+    }
+}
+
+impl Tls {
+    /// Bytes of a block, a multiple of [`Tls::align`].
+    pub fn block_size(&self) -> usize {
+        self.layout.block_size()
+    }
+
+    /// The alignment of a block's two ends.
+    pub fn align(&self) -> usize {
+        self.layout.align
+    }
+
+    /// Where malloc's words are.
+    pub fn malloc_words(&self) -> MallocWords {
+        self.malloc
+    }
+
+    /// Builds a block in the [`Tls::block_size`] bytes below `area_top` and returns its thread pointer.
+    ///
+    /// # Safety
+    /// `area_top` is a multiple of [`Tls::align`]; the bytes below it are writable, zero, and used by nobody else until
+    /// [`Tls::release`].
+    pub unsafe fn prepare(&self, area_top: *mut u8) -> usize {
+        let layout = &self.layout;
+        let fs = area_top.wrapping_sub(layout.fs_below_top());
+        debug_assert!(area_top.addr().is_multiple_of(layout.align));
+        // SAFETY: the block is ours, zeroed and large enough for what the loader says it needs; the header goes first
+        // because the loader stores the dtv into it.
+        unsafe {
+            layout.write_header(fs);
+            if (layout.allocate_tls)(fs.cast()).is_null() {
+                fatal("no memory for a thread's table of thread-local storage (dtv); allow the process more memory");
+            }
+            // Ordering: Relaxed, a counter only.
+            let tid = NEXT_TID.fetch_add(1, Ordering::Relaxed);
+            layout.write_identity(fs, tid);
+            self.image.write_libc_part(fs);
+            self.image.write(fs);
+        }
+        fs.addr()
+    }
+
+    /// Makes a used block equal to a fresh one: TLS variables as in the modules' images, no thread-specific data, no memory
+    /// for libraries loaded at run time. libc's own part is kept (its caches survive) but for what a program can see.
+    ///
+    /// # Safety
+    /// `fs` came from [`Tls::prepare`] and the thread that used it has run [`Tls::run_destructors`] (or has never run). If
+    /// it is the caller's own block, the caller uses no TLS variable of its own afterwards.
+    pub unsafe fn renew(&self, fs: usize) {
+        let block = fs as *mut u8;
+        // SAFETY: all offsets were found inside the block, which the caller owns.
+        unsafe {
+            self.image.refresh_if_stale(&self.layout);
+            self.image.write(block);
+            self.image.reset_libc_part(block);
+            self.reset_dtv(block);
+            self.layout.reset_pthread(block);
+        }
+    }
+
+    /// Forgets what the block held of libraries loaded at run time.
+    ///
+    /// # Safety
+    /// As for [`Tls::renew`].
+    #[inline]
+    unsafe fn reset_dtv(&self, block: *mut u8) {
+        let (first, last) = self.image.dynamic_modules();
+        if first > last {
+            return;
+        }
+        // SAFETY: the loader keeps the number of entries in front of the dtv.
+        unsafe {
+            let dtv = self.layout.dtv(block);
+            let length = dtv.sub(1).read().value;
+            for module in first..=last.min(length) {
+                let entry = dtv.add(module);
+                let DtvEntry { value, to_free } = entry.read();
+                if value != DTV_UNALLOCATED && !self.image.is_static(module) {
+                    entry.write(DtvEntry { value: DTV_UNALLOCATED, to_free: 0 });
+                    libc::free(to_free as *mut c_void);
+                }
+            }
+        }
+    }
+
+    /// Gives back what a block holds outside itself (its dtv and what hangs on it), before its memory is returned.
+    ///
+    /// # Safety
+    /// As for [`Tls::renew`]; the block is not the caller's own, and must be prepared anew before it is used again.
+    pub unsafe fn release(&self, fs: usize) {
+        // SAFETY: the block was built by the loader's counterpart; `false` says that its memory is not the loader's.
+        unsafe { (self.layout.deallocate_tls)(fs as *mut c_void, false) };
+    }
+
+    /// What a thread does last, on itself: destructors of C++ and Rust thread-local variables, then those of POSIX
+    /// thread-specific data (up to four rounds), then what libc would carry into the next thread.
+    ///
+    /// # Safety
+    /// Runs on the thread whose block is current, once; no TLS variable with a destructor is used afterwards.
+    pub unsafe fn run_destructors(&self) {
+        let block = switch::current_fs() as *mut u8;
+        // SAFETY: the functions and offsets are those of this libc, the block is the caller's.
+        unsafe {
+            (self.layout.call_tls_dtors)();
+            if self.layout.specific_used(block) {
+                self.run_key_destructors(block);
+                // A key destructor may have used a variable with a destructor for the first time.
+                (self.layout.call_tls_dtors)();
+            }
+            self.image.tidy_libc_part(block, &self.layout);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn run_key_destructors(&self, block: *mut u8) {
+        let layout = &self.layout;
+        // SAFETY: the tables are those of this libc; destructors are the program's own.
+        unsafe {
+            for _round in 0..libc_destructor_rounds() {
+                layout.set_specific_used(block, false);
+                for level1 in 0..layout.key_blocks {
+                    let keys = layout.specific(block, level1).read();
+                    if keys.is_null() {
+                        continue;
+                    }
+                    for level2 in 0..layout.keys_per_block {
+                        let data: *mut KeyData = keys.add(level2);
+                        let KeyData { seq, value } = data.read();
+                        if value.is_null() {
+                            continue;
+                        }
+                        (*data).value = core::ptr::null_mut();
+                        let key = layout.keys.add(level1 * layout.keys_per_block + level2).read_volatile();
+                        if key.seq == seq
+                            && let Some(destructor) = key.destructor
+                        {
+                            destructor(value);
+                        }
+                    }
+                }
+                if !layout.specific_used(block) {
+                    break;
+                }
+            }
+            layout.clear_specific(block);
+        }
+    }
+}
+
+/// PTHREAD_DESTRUCTOR_ITERATIONS of glibc.
+fn libc_destructor_rounds() -> usize {
+    4
+}
+
+/// Says why on standard error and aborts: for failures after the point at which an error could be returned.
+#[cold]
+pub(crate) fn fatal(message: &str) -> ! {
+    let mut line = crate::overflow::Line::new();
+    let _ = fmt::Write::write_fmt(&mut line, format_args!("raddle: {message}\n"));
+    line.send();
+    // SAFETY: ends the process.
+    unsafe { libc::abort() }
+}
