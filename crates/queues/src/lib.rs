@@ -8,5 +8,6 @@ pub mod lifo_ring;
 pub mod pad;
 mod ring_buffer;
 pub mod slab;
+pub mod wait_list;
 
 pub use ring_buffer::{Full, MAX_CAPACITY};

@@ -30,7 +30,7 @@ use std::alloc::Layout;
 /// Records of the first chunk; chunk `k` holds `FIRST << k`.
 const FIRST: u32 = 64;
 const CHUNKS: usize = 25;
-const END: u32 = FIRST << (CHUNKS - 1);
+const END: u32 = FIRST << CHUNKS;
 
 /// A counted link: index, mark and tag in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,6 +182,11 @@ impl<M: Machine, T: Record<M>> Pool<M, T> {
                 Err(word) => top = Link(word),
             }
         }
+    }
+
+    /// How many records were ever made: the largest number in use at a time.
+    pub fn made(&self) -> u32 {
+        self.fresh.load(Ordering::Relaxed).min(END) - FIRST
     }
 
     /// The chunk of `index`, allocated if it is not there yet.

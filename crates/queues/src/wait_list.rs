@@ -1,0 +1,533 @@
+//! A lock-free first-in-first-out list of waiting threads, from which time-outs and cancellations leave without touching it.
+//!
+//! Source: the linked list is the two-pointer queue with counted links of M. Michael and M. Scott (*Simple, Fast, and Practical
+//! Non-Blocking and Blocking Concurrent Queue Algorithms*, 1996). Differs from it: a dequeuer first marks the link that it is
+//! about to follow (as T. Harris, *A Pragmatic Implementation of Non-Blocking Linked-Lists*, 2001, does for deletions), so that
+//! a single sweeper can unlink nodes in the middle; nodes and list heads are type-stable, so no hazard pointers are needed.
+//!
+//! Roles: *waiters* push `(thread, epoch)` and may abandon their node; *wakers* pop; one *sweeper* at a time, a waiter that
+//! found too many abandoned nodes, unlinks them. Nobody waits for the sweeper.
+//!
+//! The list that lives in a user's object is one word, the index of its [head record](Queue) in the [`NodePool`]; 0 until the
+//! first wait. A waker reads that word before the store that may end the object's life, and from then on touches only the
+//! pool: popping from a head record that has meanwhile become another object's is a spurious wake-up there, which every
+//! waiter bears (it looks at its condition again).
+//!
+//! | node | owner | leaves by |
+//! |---|---|---|
+//! | pooled | pool | `take` (waiter) |
+//! | queued, live | list | becomes the sentinel when it is popped (waker) |
+//! | queued, abandoned (its epoch is over) | list | popped and skipped (waker), or unlinked (sweeper) |
+//! | sentinel | list | `give`, by whoever pops its successor |
+//!
+//! Links are `tag:31 | mark:1 | index:32` ([`Link`]); tags grow with every write. Invariants:
+//! - I1: `tail` is never behind `head`, and names a node of the list: a dequeuer and a sweeper move it on before they remove
+//!   the node that it names.
+//! - I2: a node whose link is marked is the sentinel or no longer in the list; its link never changes while marked, so no
+//!   node is unlinked behind a leaving one.
+//! - I3: the last node is never unlinked, so appending needs only its null link.
+//! - I4: a node is given back once: by the winner of the exchange on `head`, or by the sweeper's exchange on the link before it.
+//! - I5: a link read from a node is a link of *this* list if the word that led to the node is unchanged afterwards: nodes
+//!   leave the list before they are given back, and links are written with release.
+//!
+//! Progress: push and pop are lock-free; sweep is bounded by the length of the list, and skipped when another one is at work. A
+//! kernel thread frozen in `sweep` costs memory (no further sweep of this list), no thread; frozen in `push` it holds its own
+//! node, in `pop` at most one waiter.
+//!
+//! Abandoned nodes number at most `max(MIN_ABANDONED, nodes that the last sweep kept)` plus those of waiters now leaving.
+//!
+//! | edge | release side | acquire side |
+//! |---|---|---|
+//! | `list.head` | [`WaitList::push`] installs the head record | [`WaitList::queue`] |
+//! | `list.link` | `append`, `mark`, `unlink` | whoever follows the link |
+//! | `list.swing` | `pop` moves `head` | `pop` |
+//! | `list.tail` | whoever moves `tail` | `append`, `pop` |
+//! | `list.sweeping` | end of `sweep` | begin of the next one |
+//!
+//! # Example
+//! ```
+//! use raddle_machine::Real;
+//! use raddle_queues::wait_list::{NodePool, WaitList};
+//! static POOL: NodePool<Real> = NodePool::constant();
+//! let mut list = WaitList::<Real>::new();
+//! assert!(list.push(&POOL, 8, 1) && list.push(&POOL, 16, 1));
+//! assert_eq!(list.queue().pop(&POOL), Some((8, 1)));
+//! list.release(&POOL);
+//! ```
+
+pub mod pool;
+
+use pool::{Link, Pool, Record};
+use raddle_machine::{Atomic, Machine, Ordering, Real, RealAtomic};
+
+/// Sweeps below this many abandoned nodes are not worth their walk (an untested guess).
+const MIN_ABANDONED: u32 = 32;
+
+/// A place in a list: one wait of one thread.
+#[doc(hidden)]
+#[repr(align(32))]
+pub struct Node<M: Machine> {
+    next: M::Atomic<u64>,
+    thread: M::Atomic<usize>,
+    epoch: M::Atomic<u64>,
+}
+
+// SAFETY: three atomic words.
+unsafe impl<M: Machine> Record<M> for Node<M> {
+    fn fresh() -> Self {
+        Self { next: M::Atomic::new(0), thread: M::Atomic::new(0), epoch: M::Atomic::new(0) }
+    }
+    fn link(&self) -> &M::Atomic<u64> {
+        &self.next
+    }
+}
+
+/// Both ends of a list.
+#[doc(hidden)]
+#[repr(align(64))]
+pub struct Head<M: Machine> {
+    head: M::Atomic<u64>,
+    tail: M::Atomic<u64>,
+    link: M::Atomic<u64>,
+    abandoned: M::Atomic<u32>,
+    threshold: M::Atomic<u32>,
+    sweeping: M::Atomic<u32>,
+}
+
+// SAFETY: atomic words only.
+unsafe impl<M: Machine> Record<M> for Head<M> {
+    fn fresh() -> Self {
+        Self {
+            head: M::Atomic::new(0),
+            tail: M::Atomic::new(0),
+            link: M::Atomic::new(0),
+            abandoned: M::Atomic::new(0),
+            threshold: M::Atomic::new(0),
+            sweeping: M::Atomic::new(0),
+        }
+    }
+    fn link(&self) -> &M::Atomic<u64> {
+        &self.link
+    }
+}
+
+/// Where nodes and list heads come from: one for each machine in a program.
+pub struct NodePool<M: Machine> {
+    nodes: Pool<M, Node<M>>,
+    heads: Pool<M, Head<M>>,
+}
+
+impl NodePool<Real> {
+    /// An empty pool, in a constant.
+    pub const fn constant() -> Self {
+        Self { nodes: Pool::constant(), heads: Pool::constant() }
+    }
+}
+
+impl<M: Machine> Default for NodePool<M> {
+    fn default() -> Self {
+        Self { nodes: Pool::default(), heads: Pool::default() }
+    }
+}
+
+/// The list in a user's object. See the module.
+pub struct WaitList<M: Machine> {
+    head: M::Atomic<u32>,
+}
+
+impl WaitList<Real> {
+    /// An empty list, in a constant.
+    pub const fn new() -> Self {
+        Self { head: RealAtomic::<u32>::constant(0) }
+    }
+}
+
+impl<M: Machine> Default for WaitList<M> {
+    fn default() -> Self {
+        Self { head: M::Atomic::new(0) }
+    }
+}
+
+impl<M: Machine> WaitList<M> {
+    /// Publishes a wait, with release ordering. False when there is no memory for it: then the caller must not sleep.
+    #[must_use = "a wait that was not published will not be woken"]
+    pub fn push(&self, pool: &NodePool<M>, thread: usize, epoch: u64) -> bool {
+        let Some(queue) = self.queue_or_new(pool) else { return false };
+        let Some(index) = pool.nodes.take() else { return false };
+        let node = pool.nodes.get(index);
+        // Single writer: the node is ours until it is appended.
+        node.thread.store(thread, Ordering::Relaxed);
+        node.epoch.store(epoch, Ordering::Relaxed);
+        make_last(node);
+        queue.append(pool, index);
+        true
+    }
+
+    /// The list's queue, as a waker may keep it beyond the life of the object.
+    #[inline(always)]
+    pub fn queue(&self) -> Queue {
+        // Ordering[list.head]: Acquire. Pairs with `queue_or_new`. Makes visible: the head record's content.
+        Queue(self.head.load(Ordering::Acquire))
+    }
+
+    /// Says that a wait published here ended without being popped; `is_live` tells which waits go on. May sweep.
+    pub fn abandon(&self, pool: &NodePool<M>, is_live: impl Fn(usize, u64) -> bool) {
+        let queue = self.queue();
+        if queue.0 == 0 {
+            return;
+        }
+        let head = pool.heads.get(queue.0);
+        // Counter only: how often to sweep, not whether it is right to.
+        let abandoned = head.abandoned.fetch_add(1, Ordering::Relaxed) + 1;
+        if abandoned >= head.threshold.load(Ordering::Relaxed).max(MIN_ABANDONED) {
+            queue.sweep(pool, is_live);
+        }
+    }
+
+    /// Gives the list's memory back; the list is empty and usable afterwards. Waits still in it are forgotten.
+    pub fn release(&mut self, pool: &NodePool<M>) {
+        let queue = self.queue();
+        if queue.0 != 0 {
+            self.head.store(0, Ordering::Relaxed);
+            queue.free(pool);
+        }
+    }
+
+    fn queue_or_new(&self, pool: &NodePool<M>) -> Option<Queue> {
+        let queue = self.queue();
+        if queue.0 != 0 { Some(queue) } else { self.install(pool) }
+    }
+
+    #[cold]
+    fn install(&self, pool: &NodePool<M>) -> Option<Queue> {
+        let sentinel = pool.nodes.take()?;
+        let Some(index) = pool.heads.take() else {
+            pool.nodes.give(sentinel);
+            return None;
+        };
+        make_last(pool.nodes.get(sentinel));
+        let head = pool.heads.get(index);
+        head.abandoned.store(0, Ordering::Relaxed);
+        head.threshold.store(0, Ordering::Relaxed);
+        // A stale waker of the record's former life may look at any time: the ends get a new tag, and `tail` comes first, so
+        // that whoever sees the new `head` sees a `tail` that is not behind it (I1).
+        let tail = Link::from_word(head.tail.load(Ordering::Relaxed)).successor(sentinel);
+        // Ordering[list.tail]: Release. Pairs with `append` and `pop`. Makes visible: the sentinel's null link.
+        head.tail.store(tail.word(), Ordering::Release);
+        let first = Link::from_word(head.head.load(Ordering::Relaxed)).successor(sentinel);
+        // Ordering[list.swing]: Release. Pairs with `pop`. Makes visible: `tail`.
+        head.head.store(first.word(), Ordering::Release);
+        // Ordering[list.head]: AcqRel. Pairs with `queue`. Makes visible: the head record's content.
+        match self.head.compare_exchange(0, index, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Some(Queue(index)),
+            Err(theirs) => {
+                Queue(index).free(pool);
+                Some(Queue(theirs))
+            }
+        }
+    }
+}
+
+/// Gives an owned node a null link.
+fn make_last<M: Machine>(node: &Node<M>) {
+    let old = Link::from_word(node.next.load(Ordering::Relaxed));
+    // Ordering[pool.link]: Release. Pairs with stale readers of the link (I5). Makes visible: that the node left its list.
+    node.next.store(old.successor(0).word(), Ordering::Release);
+}
+
+/// A list's head record in the pool: valid for ever, though after the object's end it may serve another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queue(u32);
+
+impl Queue {
+    /// True when nobody has ever waited.
+    #[inline(always)]
+    pub fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// True when no node is queued, live or not (racy).
+    #[inline]
+    pub fn is_empty<M: Machine>(self, pool: &NodePool<M>) -> bool {
+        self.0 == 0 || self.first(pool).is_none()
+    }
+
+    /// A consistent view of a list that is not empty: `head`, `tail` and the link of the node that `head` names.
+    #[inline]
+    fn first<M: Machine>(self, pool: &NodePool<M>) -> Option<(Link, Link, Link)> {
+        let ends = pool.heads.get(self.0);
+        loop {
+            // Ordering[list.swing]: Acquire. Pairs with the exchange on `head`. Makes visible: a `tail` not behind it (I1).
+            let head = Link::from_word(ends.head.load(Ordering::Acquire));
+            if head.index() == 0 {
+                return None;
+            }
+            // Ordering[list.tail]: Acquire. Pairs with whoever moved `tail`. Orders this read before the look at `head` below:
+            // read later, `tail` could name the same node in its next life.
+            let tail = Link::from_word(ends.tail.load(Ordering::Acquire));
+            // Ordering[list.link]: Acquire. Pairs with `append`. Makes visible: the successor's thread and epoch; and, through
+            // pool.link, that `head` moved when the node was recycled.
+            let next = Link::from_word(pool.nodes.get(head.index()).next.load(Ordering::Acquire));
+            if ends.head.load(Ordering::Relaxed) == head.word() {
+                return (next.index() != 0).then_some((head, tail, next));
+            }
+        }
+    }
+
+    /// Takes the first wait out, live or not.
+    pub fn pop<M: Machine>(self, pool: &NodePool<M>) -> Option<(usize, u64)> {
+        if self.0 == 0 {
+            return None;
+        }
+        let ends = pool.heads.get(self.0);
+        loop {
+            let (head, tail, mut next) = self.first(pool)?;
+            if tail.index() == head.index() {
+                self.advance(pool, tail, next.index());
+            }
+            if !next.is_marked() {
+                // Ordering[list.link]: AcqRel. Pairs with `unlink`, whose exchange on the same word now fails. Makes visible:
+                // nothing new; acquires what `next` names.
+                let marking = pool.nodes.get(head.index()).next.compare_exchange(
+                    next.word(),
+                    next.marked().word(),
+                    Ordering::AcqRel,
+                    Ordering::Relaxed,
+                );
+                if marking.is_err() {
+                    continue;
+                }
+                next = next.marked();
+            }
+            let node = pool.nodes.get(next.index());
+            // Validated by the exchange below: while `head` stands still, the node is in the list and its words are fixed.
+            let wait = (node.thread.load(Ordering::Relaxed), node.epoch.load(Ordering::Relaxed));
+            let new = head.successor(next.index());
+            // Ordering[list.swing]: AcqRel. Pairs with `first`. Makes visible: that `tail` is not behind.
+            match ends.head.compare_exchange(head.word(), new.word(), Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => {
+                    pool.nodes.give(head.index());
+                    return Some(wait);
+                }
+                Err(_) => continue,
+            }
+        }
+    }
+
+    /// Pops what is queued now, at most as far as the node that is last now.
+    pub fn pop_all<M: Machine>(self, pool: &NodePool<M>, mut each: impl FnMut(usize, u64)) {
+        if self.0 == 0 {
+            return;
+        }
+        let ends = pool.heads.get(self.0);
+        let last = Link::from_word(ends.tail.load(Ordering::Acquire)).index();
+        while let Some((thread, epoch)) = self.pop(pool) {
+            each(thread, epoch);
+            if Link::from_word(ends.head.load(Ordering::Acquire)).index() == last {
+                return;
+            }
+        }
+    }
+
+    fn append<M: Machine>(self, pool: &NodePool<M>, index: u32) {
+        let ends = pool.heads.get(self.0);
+        loop {
+            // Ordering[list.tail]: Acquire. Pairs with whoever moved `tail`. Makes visible: the last node's link.
+            let tail = Link::from_word(ends.tail.load(Ordering::Acquire));
+            let last = pool.nodes.get(tail.index());
+            // Ordering[list.link]: Acquire. Pairs with another `append`. Makes visible: the next node's link; and, through
+            // pool.link, that `tail` moved when the node was recycled.
+            let next = Link::from_word(last.next.load(Ordering::Acquire));
+            if ends.tail.load(Ordering::Relaxed) != tail.word() {
+                continue;
+            }
+            if next.index() != 0 {
+                self.advance(pool, tail, next.index());
+                continue;
+            }
+            // Ordering[list.link]: Release. Pairs with `first`. Makes visible: the node's thread, epoch and null link.
+            let linking = last.next.compare_exchange(
+                next.word(),
+                next.successor(index).word(),
+                Ordering::Release,
+                Ordering::Relaxed,
+            );
+            if linking.is_ok() {
+                self.advance(pool, tail, index);
+                return;
+            }
+        }
+    }
+
+    /// Moves `tail` on from the node that it names; whoever comes first does it.
+    fn advance<M: Machine>(self, pool: &NodePool<M>, tail: Link, index: u32) {
+        let tail_word = &pool.heads.get(self.0).tail;
+        // Ordering[list.tail]: AcqRel. Pairs with `append` and `pop`. Makes visible: the link that was followed.
+        let _ =
+            tail_word.compare_exchange(tail.word(), tail.successor(index).word(), Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Unlinks abandoned nodes in place, unless somebody else is at it.
+    fn sweep<M: Machine>(self, pool: &NodePool<M>, is_live: impl Fn(usize, u64) -> bool) {
+        let ends = pool.heads.get(self.0);
+        // Ordering[list.sweeping]: Acquire. Pairs with the end of the last sweep. Makes visible: its unlinking.
+        if ends.sweeping.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return;
+        }
+        ends.abandoned.store(0, Ordering::Relaxed);
+        let kept = self.unlink_abandoned(pool, is_live);
+        ends.threshold.store(kept, Ordering::Relaxed);
+        // Ordering[list.sweeping]: Release. Pairs with the next sweep. Makes visible: the unlinking done here.
+        ends.sweeping.store(0, Ordering::Release);
+    }
+
+    fn unlink_abandoned<M: Machine>(self, pool: &NodePool<M>, is_live: impl Fn(usize, u64) -> bool) -> u32 {
+        let ends = pool.heads.get(self.0);
+        let mut kept = 0;
+        let Some((head, _, mut to_node)) = self.first(pool) else { return 0 };
+        let mut before = pool.nodes.get(head.index());
+        // `before` was in the list when `to_node` was read from it.
+        while to_node.index() != 0 && !to_node.is_marked() {
+            let node = pool.nodes.get(to_node.index());
+            // Ordering[list.link]: Acquire. Pairs with `append`. Makes visible: the next node; see also I5.
+            let next = Link::from_word(node.next.load(Ordering::Acquire));
+            let (thread, epoch) = (node.thread.load(Ordering::Relaxed), node.epoch.load(Ordering::Relaxed));
+            // Ordering[list.tail]: Acquire. Pairs with `append`. Orders this read before the next look.
+            let tail = Link::from_word(ends.tail.load(Ordering::Acquire));
+            // Ordering[list.link]: Acquire. Orders the reads of the node before this look: if the link is as it was, the node
+            // was in this list all the while, right behind `before` (I5).
+            if before.next.load(Ordering::Acquire) != to_node.word() || next.index() == 0 {
+                break;
+            }
+            if is_live(thread, epoch) {
+                kept += 1;
+                (before, to_node) = (node, next);
+                continue;
+            }
+            if tail.index() == to_node.index() {
+                self.advance(pool, tail, next.index());
+            }
+            let new = to_node.successor(next.index());
+            // Ordering[list.link]: AcqRel. Pairs with `first`. Makes visible: the node behind the unlinked one.
+            match before.next.compare_exchange(to_node.word(), new.word(), Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => {
+                    pool.nodes.give(to_node.index());
+                    to_node = new;
+                }
+                // A waker has come this far: what it passes it removes itself.
+                Err(_) => break,
+            }
+        }
+        kept
+    }
+
+    /// Ends the list: nodes, sentinel and head record return to the pool. No waiter is in a call on it; stale wakers may be.
+    fn free<M: Machine>(self, pool: &NodePool<M>) {
+        let ends = pool.heads.get(self.0);
+        loop {
+            while self.pop(pool).is_some() {}
+            // Ordering[list.swing]: Acquire. Pairs with a stale waker's `pop`. Makes visible: that it moved `head`.
+            let head = Link::from_word(ends.head.load(Ordering::Acquire));
+            let none = head.successor(0);
+            // Ordering[list.swing]: AcqRel. Pairs with a stale waker's `first`: it finds no list. Comes before the sentinel is
+            // given back, whose link then becomes somebody else's.
+            if ends.head.compare_exchange(head.word(), none.word(), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                pool.nodes.give(head.index());
+                pool.heads.give(self.0);
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+
+    #[test]
+    fn keeps_order_and_reuses_nodes() {
+        let pool = NodePool::<Real>::default();
+        let mut list = WaitList::<Real>::new();
+        for round in 1..1000u64 {
+            for thread in 1..=3 {
+                assert!(list.push(&pool, thread * 8, round));
+            }
+            for thread in 1..=3 {
+                assert_eq!(list.queue().pop(&pool), Some((thread * 8, round)));
+            }
+            assert_eq!(list.queue().pop(&pool), None);
+        }
+        // One sentinel and three nodes, however long it runs.
+        assert!(nodes_made(&pool) <= 4, "{}", nodes_made(&pool));
+        list.release(&pool);
+        assert!(list.queue().is_none());
+    }
+
+    fn nodes_made(pool: &NodePool<Real>) -> u32 {
+        // A pool hands out every node that is free before it makes another one: its size is what can be taken plus what is held.
+        pool.nodes.made()
+    }
+
+    #[test]
+    fn sweeps_abandoned_nodes_in_place() {
+        let pool = NodePool::<Real>::default();
+        let mut list = WaitList::<Real>::new();
+        // Every tenth waiter is live; the others time out at once.
+        let is_live = |_, epoch: u64| epoch % 10 == 0;
+        for epoch in 0..10_000u64 {
+            assert!(list.push(&pool, 8, epoch));
+            if !is_live(8, epoch) {
+                list.abandon(&pool, is_live);
+            }
+        }
+        assert!(nodes_made(&pool) < 3000, "{} nodes for 1000 live waiters", nodes_made(&pool));
+        let mut live = Vec::new();
+        list.queue().pop_all(&pool, |_, epoch| live.extend(is_live(8, epoch).then_some(epoch)));
+        assert_eq!(live, (0..10_000).step_by(10).collect::<Vec<_>>());
+        list.release(&pool);
+    }
+
+    #[test]
+    fn every_live_wait_is_popped_once_under_races() {
+        const EACH: usize = 20_000;
+        const PUSHERS: usize = 2;
+        let pool = NodePool::<Real>::default();
+        let list = WaitList::<Real>::new();
+        let popped: Vec<AtomicU64> = (0..EACH * PUSHERS).map(|_| AtomicU64::new(0)).collect();
+        let (done, left) = (AtomicUsize::new(0), AtomicBool::new(true));
+        let is_live = |_, epoch: u64| epoch % 3 != 0;
+        std::thread::scope(|scope| {
+            for pusher in 0..PUSHERS {
+                let (pool, list, done, is_live) = (&pool, &list, &done, &is_live);
+                scope.spawn(move || {
+                    for i in 0..EACH {
+                        let epoch = (i * PUSHERS + pusher) as u64;
+                        assert!(list.push(pool, 8, epoch));
+                        if !is_live(8, epoch) {
+                            list.abandon(pool, is_live);
+                        }
+                    }
+                    done.fetch_add(1, SeqCst);
+                });
+            }
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while left.load(SeqCst) {
+                        let over = done.load(SeqCst) == PUSHERS;
+                        match list.queue().pop(&pool) {
+                            Some((_, epoch)) => drop(popped[epoch as usize].fetch_add(1, SeqCst)),
+                            None if over => left.store(false, SeqCst),
+                            None => std::thread::yield_now(),
+                        }
+                    }
+                });
+            }
+        });
+        for (epoch, count) in popped.iter().enumerate() {
+            let count = count.load(SeqCst);
+            assert!(count <= 1, "{epoch} popped {count} times");
+            assert!(count == 1 || epoch % 3 == 0, "{epoch} lost");
+        }
+    }
+}
