@@ -6,7 +6,9 @@
 //! Reading order: [`thread`] (the wait word), [`runtime`] (what a primitive asks of whoever runs threads), [`ready`] (the
 //! token), [`policy`] and [`policies`], [`idle`], [`takeover`], [`sync`].
 
+pub mod expression;
 pub mod idle;
+pub mod policies;
 pub mod policy;
 pub mod ready;
 pub mod runtime;

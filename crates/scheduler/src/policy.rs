@@ -72,6 +72,10 @@ pub trait Policy<M: Machine>: Send + Sync {
     /// Makes the part of processor `index`; called once per index, before the pool runs.
     fn local(&self, index: usize) -> Box<dyn Local<M>>;
 
+    /// Takes a thread from outside: the caller owns no processor of the pool (another kernel thread, a timer, a processor that
+    /// stops and gives back what [`Local::drain`] returned).
+    fn submit(&self, thread: Ready<M>) -> Notify;
+
     /// The expression that makes this policy.
     fn describe(&self) -> String;
 

@@ -1,0 +1,122 @@
+//! The policies: one file each, all in safe code over [`queue`]s of tokens.
+//!
+//! [`build`] makes the policy that an [`Expression`] names. The default, [`steal`], is a type of its own in [`AnyPolicy`], so
+//! that a runtime can call it statically.
+//!
+//! # Example
+//! ```
+//! use raddle_machine::Real;
+//! use raddle_scheduler::expression::Expression;
+//! use raddle_scheduler::policies::{self, AnyPolicy, Busy};
+//! use raddle_scheduler::Policy;
+//! let expression: Expression = "steal(batch=one)".parse().unwrap();
+//! let policy: AnyPolicy<Real> = policies::build(&expression, 4, std::sync::Arc::new(Busy)).unwrap();
+//! assert_eq!(policy.describe(), "steal(batch=one)");
+//! assert!(matches!(policy, AnyPolicy::Steal(_)));
+//! ```
+
+pub mod queue;
+pub mod steal;
+
+use crate::expression::Expression;
+use crate::policy::{Local, Notify, Policy};
+use crate::ready::Ready;
+use raddle_machine::Machine;
+use std::sync::Arc;
+
+/// What a policy may ask about the processors; answered by the runtime (see [`crate::idle::Idle`]).
+pub trait Others: Send + Sync {
+    /// True while some processor sleeps or searches (racy): sharing work is worth it.
+    fn hungry(&self) -> bool;
+
+    /// True while that processor sleeps (racy).
+    fn asleep(&self, processor: usize) -> bool;
+}
+
+/// [`Others`] that neither sleep nor search: for tests and examples.
+#[derive(Clone, Copy, Debug)]
+pub struct Busy;
+
+impl Others for Busy {
+    fn hungry(&self) -> bool {
+        false
+    }
+    fn asleep(&self, _processor: usize) -> bool {
+        false
+    }
+}
+
+/// The most processors that a pool may have.
+pub const MAX_PROCESSORS: usize = 4096;
+
+/// Why a policy could not be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BuildError {
+    /// A pool needs from one to [`MAX_PROCESSORS`] processors.
+    Processors(usize),
+}
+
+impl std::fmt::Display for BuildError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            BuildError::Processors(n) => {
+                write!(f, "a policy for {n} processors: give it at least 1 and at most {MAX_PROCESSORS}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+/// Any policy, the default one known by its type.
+pub enum AnyPolicy<M: Machine> {
+    /// The default.
+    Steal(steal::Steal<M>),
+    /// Any other.
+    Other(Box<dyn Policy<M>>),
+}
+
+impl<M: Machine> AnyPolicy<M> {
+    fn get(&self) -> &dyn Policy<M> {
+        match self {
+            AnyPolicy::Steal(steal) => steal,
+            AnyPolicy::Other(other) => &**other,
+        }
+    }
+}
+
+impl<M: Machine> Policy<M> for AnyPolicy<M> {
+    fn local(&self, index: usize) -> Box<dyn Local<M>> {
+        self.get().local(index)
+    }
+    fn submit(&self, thread: Ready<M>) -> Notify {
+        self.get().submit(thread)
+    }
+    fn describe(&self) -> String {
+        self.get().describe()
+    }
+    fn priorities(&self) -> u8 {
+        self.get().priorities()
+    }
+    fn ring(&self) -> bool {
+        self.get().ring()
+    }
+    fn strands(&self) -> &'static str {
+        self.get().strands()
+    }
+}
+
+/// Makes the policy that `expression` names, for a pool of at most `processors` processors.
+pub fn build<M: Machine>(
+    expression: &Expression,
+    processors: usize,
+    others: Arc<dyn Others>,
+) -> Result<AnyPolicy<M>, BuildError> {
+    if !(1..=MAX_PROCESSORS).contains(&processors) {
+        return Err(BuildError::Processors(processors));
+    }
+    Ok(match expression {
+        Expression::Steal(options) => AnyPolicy::Steal(steal::Steal::new(*options, processors, others)),
+        _ => unimplemented!(),
+    })
+}

@@ -1,0 +1,300 @@
+//! Queues of [`Ready`] tokens: the thin typed skin over `raddle_queues`, which moves words.
+//!
+//! This is the only file of the policies with `unsafe`, and what it claims is one thing: a word that goes into a queue is a
+//! token given up, a word that comes out is that token, and the queues return each word once (their invariants, tested
+//! there). So the policies themselves are safe code that cannot run a thread twice.
+//!
+//! A queue that is dropped gives its tokens up one by one, so that each is reported like any other dropped token.
+//!
+//! # Example
+//! ```
+//! use raddle_machine::Real;
+//! use raddle_scheduler::policies::queue::Fifo;
+//! let mut queue = Fifo::<Real>::new(64).unwrap();
+//! assert!(queue.pop().is_none());
+//! assert!(queue.view().is_empty());
+//! ```
+
+use crate::ready::Ready;
+use crate::thread::Thread;
+use raddle_machine::{Atomic, Machine, Ordering};
+use raddle_queues::Full;
+use raddle_queues::fifo_ring::{self, FifoRing, Steal};
+use raddle_queues::lifo_ring::{self, LifoRing};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+#[inline(always)]
+fn token<M: Machine>(word: usize) -> Ready<M> {
+    // SAFETY: the queues of this file are private to it and hold only what `into_word` gave; each word leaves a queue once.
+    unsafe { Ready::from_word(word) }
+}
+
+/// The outcome of one attempt on one victim.
+fn stolen<M: Machine>(outcome: Steal) -> Stolen<M> {
+    match outcome {
+        Steal::Empty => Stolen::Empty,
+        Steal::Lost => Stolen::Lost,
+        Steal::Taken { first, more } => Stolen::Taken { first: token(first), more },
+    }
+}
+
+/// What became of an attempt to steal.
+#[must_use = "what was stolen must run"]
+pub enum Stolen<M: Machine> {
+    /// There was nothing.
+    Empty,
+    /// Somebody else took something at that moment.
+    Lost,
+    /// The oldest, to run now; the others are in the thief's queue.
+    Taken {
+        /// The oldest.
+        first: Ready<M>,
+        /// How many others.
+        more: usize,
+    },
+}
+
+/// The owner's end of a first-in first-out queue of which others may steal.
+pub struct Fifo<M: Machine>(fifo_ring::Owner<M>);
+
+/// What thieves see of a [`Fifo`].
+pub struct FifoView<M: Machine>(Arc<FifoRing<M>>);
+
+impl<M: Machine> FifoView<M> {
+    /// How many threads a thief could take now (racy).
+    #[inline]
+    pub fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// True if a thief would find nothing now (racy).
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<M: Machine> Fifo<M> {
+    /// An empty queue of `capacity` slots, to which it shrinks back after a burst.
+    pub fn new(capacity: u64) -> Result<Self, Full> {
+        Ok(Self(FifoRing::new(capacity)?.1))
+    }
+
+    /// For thieves.
+    pub fn view(&self) -> FifoView<M> {
+        FifoView(self.0.ring().clone())
+    }
+
+    /// Appends. Gives the token back when the queue cannot grow.
+    #[inline]
+    pub fn push(&mut self, thread: Ready<M>) -> Result<(), Ready<M>> {
+        let word = thread.into_word();
+        self.0.push(word).map_err(|Full| token(word))
+    }
+
+    /// The oldest.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Ready<M>> {
+        self.0.pop().map(token)
+    }
+
+    /// Makes the owner's private batch stealable.
+    pub fn publish(&mut self) {
+        // Without memory for the move the batch stays private: nothing is lost, only later.
+        let _ = self.0.publish_all();
+    }
+
+    /// How many pushes to come may be private, so that they need no locked instruction when they are popped.
+    pub fn set_window(&mut self, window: u64) {
+        self.0.set_window(window);
+    }
+
+    /// How many threads only the owner sees.
+    #[inline]
+    pub fn private_len(&self) -> u64 {
+        self.0.private_len()
+    }
+
+    /// How many threads are here (racy but for the private ones).
+    #[inline]
+    pub fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// True if the owner would find nothing now (racy).
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// One attempt to take half of `victim`'s, at most `max`; all but the first are appended here.
+    pub fn steal_from(&mut self, victim: &FifoView<M>, max: u64) -> Stolen<M> {
+        stolen(self.0.steal_from(&victim.0, max))
+    }
+}
+
+impl<M: Machine> Drop for Fifo<M> {
+    fn drop(&mut self) {
+        while let Some(thread) = self.pop() {
+            drop(thread);
+        }
+    }
+}
+
+/// The owner's end of a last-in first-out queue, of whose old end others may steal what was published.
+pub struct Lifo<M: Machine>(lifo_ring::Owner<M>);
+
+/// What thieves see of a [`Lifo`].
+pub struct LifoView<M: Machine>(Arc<LifoRing<M>>);
+
+impl<M: Machine> LifoView<M> {
+    /// How many threads a thief could take now (racy).
+    #[inline]
+    pub fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// True if a thief would find nothing now (racy).
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<M: Machine> Lifo<M> {
+    /// An empty queue of `capacity` slots, to which it shrinks back after a burst.
+    pub fn new(capacity: u64) -> Result<Self, Full> {
+        Ok(Self(LifoRing::new(capacity)?.1))
+    }
+
+    /// For thieves.
+    pub fn view(&self) -> LifoView<M> {
+        LifoView(self.0.ring().clone())
+    }
+
+    /// Adds a private thread. Gives the token back when the queue cannot grow.
+    #[inline]
+    pub fn push(&mut self, thread: Ready<M>) -> Result<(), Ready<M>> {
+        let word = thread.into_word();
+        self.0.push(word).map_err(|Full| token(word))
+    }
+
+    /// The youngest.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Ready<M>> {
+        self.0.pop().map(token)
+    }
+
+    /// The oldest, for fairness.
+    pub fn pop_oldest(&mut self) -> Option<Ready<M>> {
+        self.0.pop_oldest().map(token)
+    }
+
+    /// Makes all but the `keep` youngest stealable.
+    #[inline]
+    pub fn publish(&mut self, keep: u64) {
+        self.0.publish(keep);
+    }
+
+    /// How many threads only the owner sees.
+    #[inline]
+    pub fn private_len(&self) -> u64 {
+        self.0.private_len()
+    }
+
+    /// How many threads are here (racy but for the private ones).
+    #[inline]
+    pub fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// True if the owner would find nothing now (racy).
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// One attempt to take half of what `victim` published, at most `max`; all but the oldest are added here, private.
+    pub fn steal_from(&mut self, victim: &LifoView<M>, max: u64) -> Stolen<M> {
+        stolen(self.0.steal_from(&victim.0, max))
+    }
+}
+
+impl<M: Machine> Drop for Lifo<M> {
+    fn drop(&mut self) {
+        while let Some(thread) = self.pop() {
+            drop(thread);
+        }
+    }
+}
+
+/// A queue that anybody fills and anybody empties as a whole: the way in for those who own no processor. It needs no memory
+/// (threads are linked through [`Thread::link`]), so it never refuses.
+///
+/// Source: R. K. Treiber, *Systems Programming: Coping with Parallelism*, 1986, with removal of all at once, which needs no
+/// tag: nobody compares against a link that could have come back.
+///
+/// Progress: `push` is lock-free, `take_all` wait-free. Who freezes inside `take_all` holds what it took.
+pub struct Inbox<M: Machine> {
+    newest: M::Atomic<*mut Thread<M>>,
+}
+
+impl<M: Machine> Default for Inbox<M> {
+    fn default() -> Self {
+        Self { newest: M::Atomic::new(std::ptr::null_mut()) }
+    }
+}
+
+impl<M: Machine> Inbox<M> {
+    /// True if there is nothing now (racy).
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        // Relaxed: a hint; `take_all` acquires.
+        self.newest.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Adds a thread.
+    pub fn push(&self, thread: Ready<M>) {
+        let record = thread.into_thread();
+        let mut newest = self.newest.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: the record is type-stable, and its link is ours: we hold the token.
+            unsafe { record.as_ref() }.link.store(newest.expose_provenance(), Ordering::Relaxed);
+            // Ordering[inbox.push]: Release. Pairs with `take_all`. Makes visible: the link, and the thread behind the token.
+            match self.newest.compare_exchange_weak(newest, record.as_ptr(), Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => newest = now,
+            }
+        }
+    }
+
+    /// Takes everything, oldest first.
+    pub fn take_all(&self, mut give: impl FnMut(Ready<M>)) {
+        if self.is_empty() {
+            return;
+        }
+        // Ordering[inbox.push]: Acquire. Pairs with `push`. Makes visible: the links and the threads behind them.
+        let mut next = self.newest.swap(std::ptr::null_mut(), Ordering::Acquire);
+        let mut oldest: *mut Thread<M> = std::ptr::null_mut();
+        while let Some(record) = NonNull::new(next) {
+            // SAFETY: `push` linked records whose tokens it had; the swap gave the whole chain to us alone.
+            let link = &unsafe { record.as_ref() }.link;
+            next = std::ptr::with_exposed_provenance_mut(link.load(Ordering::Relaxed));
+            link.store(oldest.expose_provenance(), Ordering::Relaxed);
+            oldest = record.as_ptr();
+        }
+        while let Some(record) = NonNull::new(oldest) {
+            // SAFETY: as above. The link is read before the token goes, since its next holder may use the link.
+            oldest = std::ptr::with_exposed_provenance_mut(unsafe { record.as_ref() }.link.load(Ordering::Relaxed));
+            // SAFETY: `push` gave this token up, and the chain came out once.
+            give(unsafe { Ready::new(record) });
+        }
+    }
+}
+
+impl<M: Machine> Drop for Inbox<M> {
+    fn drop(&mut self) {
+        self.take_all(drop);
+    }
+}

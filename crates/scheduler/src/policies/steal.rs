@@ -1,0 +1,431 @@
+//! `steal(order, victims=..., batch=...)`: a queue per processor, and idle processors take half of another's. The default.
+//!
+//! Source: the scheduler of the Go language and the local-queue schedulers of *Effective parallelism with OCaml schedulers*
+//! (the MSc report), chapter 4.3, with the report's neighbours and least batch (chapter 7.1.1). Differs: threads that have not
+//! started wait apart from those that ran, newest first, so that a tree of threads is walked in depth and few stacks are alive.
+//!
+//! A processor has
+//! - `slot`: one thread that the running one made ready just before it blocks: it runs next, on warm caches;
+//! - `fifo`: woken, yielded and submitted threads, oldest first;
+//! - `lifo`: threads that have not started, newest first (with `steal(fifo)` they go to `fifo` too);
+//! - `alone`: a thread that yielded while nothing else was here: it comes back last, and nobody is woken for its sake.
+//!
+//! All processors share `inbox`, for those who own no processor and for queues that memory does not let grow.
+//!
+//! Fairness, for a processor that is not idle: of [`ROUND`] selections one prefers `lifo`, the others `fifo`; of [`ELDERS`]
+//! one takes the *oldest* of `lifo` and empties the inbox into `fifo`; after [`SLOT_RUN`] threads in a row out of the slot,
+//! the next one goes through `fifo`. So k threads in `fifo` before one delay it by at most k + k/7 + 1 selections, each
+//! with its run of slots; a loop of yields lets every thread of the processor run; and a thread that has not started
+//! starts although newer ones keep coming.
+//!
+//! What is private: the batch that the `fifo`'s owner claimed or hid ([`WINDOW`]), the newest 32 to 64 of `lifo`, `slot` and
+//! `alone`. When somebody is hungry (sleeps or searches), each push publishes everything but `slot` and `alone`.
+//!
+//! Suits: almost everything; fork-join trees, servers, pipelines. Bad at: strict order or latency bounds across processors
+//! (a thread waits for *its* processor's queue while others are busy elsewhere), priorities, one spawner that feeds very
+//! many processors (each of them steals from that one).
+//!
+//! A frozen processor strands its private threads, until it is taken over; others take the rest.
+#![forbid(unsafe_code)]
+
+use super::Others;
+use super::queue::{Fifo, FifoView, Inbox, Lifo, LifoView, Stolen};
+use crate::expression::{Batch, Order, Stealing, Victims};
+use crate::policy::{Cause, Local, Notify, Policy};
+use crate::ready::Ready;
+use raddle_machine::Machine;
+use std::sync::{Arc, OnceLock};
+
+/// One of so many selections prefers threads that have not started. A power of two.
+pub const ROUND: u32 = 8;
+/// One of so many selections takes the oldest thread that has not started and looks into the inbox. A power of two.
+pub const ELDERS: u32 = 64;
+/// The most threads in a row out of the slot.
+pub const SLOT_RUN: u32 = 32;
+/// How many pushes the owner may hide from thieves while nobody is hungry, to take them without a locked instruction. An
+/// untested guess: one locked instruction in 64 selections is below what can be measured.
+pub const WINDOW: u64 = 64;
+/// Private threads that have not started: published down to `KEEP` when there are `PRIVATE`.
+const PRIVATE: u64 = 64;
+const KEEP: u64 = 32;
+/// Slots that an idle processor's queues keep: twice the window at least.
+const CAPACITY: u64 = 256;
+/// Attempts on one victim that lose against other thieves before the next victim is asked.
+const PERSISTENCE: u32 = 3;
+
+struct Part<M: Machine> {
+    fifo: FifoView<M>,
+    lifo: LifoView<M>,
+}
+
+impl<M: Machine> Part<M> {
+    fn offers(&self) -> u64 {
+        self.fifo.len() + self.lifo.len()
+    }
+}
+
+struct Shared<M: Machine> {
+    parts: Box<[OnceLock<Part<M>>]>,
+    inbox: Inbox<M>,
+    options: Stealing,
+    others: Arc<dyn Others>,
+}
+
+/// The policy: makes one [`StealLocal`] per processor.
+pub struct Steal<M: Machine>(Arc<Shared<M>>);
+
+impl<M: Machine> Steal<M> {
+    /// For at most `processors` processors. `others` answers for [`Local::push`]; the methods of [`StealLocal`] are told.
+    pub fn new(options: Stealing, processors: usize, others: Arc<dyn Others>) -> Self {
+        let parts = (0..processors).map(|_| OnceLock::new()).collect();
+        Self(Arc::new(Shared { parts, inbox: Inbox::default(), options, others }))
+    }
+
+    /// [`Policy::local`] without a box, to be called statically.
+    pub fn local_part(&self, index: usize) -> StealLocal<M> {
+        let reason = "the ready queues of a processor: out of memory";
+        let (fifo, lifo) = (Fifo::new(CAPACITY).expect(reason), Lifo::new(CAPACITY).expect(reason));
+        let part = Part { fifo: fifo.view(), lifo: lifo.view() };
+        assert!(self.0.parts[index].set(part).is_ok(), "processor {index} of `steal` was made twice");
+        let mut local = StealLocal {
+            slot: None,
+            alone: None,
+            turn: 0,
+            slot_run: 0,
+            windowed: false,
+            spawned_apart: self.0.options.order == Order::Lifo,
+            fifo,
+            lifo,
+            shared: self.0.clone(),
+            index,
+            random: M::random() | 1,
+            tried: 0,
+            won: 0,
+        };
+        local.set_window(true);
+        local
+    }
+}
+
+impl<M: Machine> Policy<M> for Steal<M> {
+    fn local(&self, index: usize) -> Box<dyn Local<M>> {
+        Box::new(self.local_part(index))
+    }
+
+    fn submit(&self, thread: Ready<M>) -> Notify {
+        self.0.inbox.push(thread);
+        Notify::Anyone
+    }
+
+    fn describe(&self) -> String {
+        self.0.options.to_string()
+    }
+
+    fn strands(&self) -> &'static str {
+        "a frozen processor strands its running thread, its slot, the batch it claimed (at most 64 threads) and its newest 64 \
+         threads that have not started, until it is taken over"
+    }
+}
+
+/// One processor's part of [`Steal`].
+pub struct StealLocal<M: Machine> {
+    slot: Option<Ready<M>>,
+    alone: Option<Ready<M>>,
+    turn: u32,
+    slot_run: u32,
+    windowed: bool,
+    spawned_apart: bool,
+    fifo: Fifo<M>,
+    lifo: Lifo<M>,
+    shared: Arc<Shared<M>>,
+    index: usize,
+    random: u64,
+    tried: u64,
+    won: u64,
+}
+
+impl<M: Machine> StealLocal<M> {
+    /// Takes a thread that became ready. `hungry`: some processor sleeps or searches.
+    #[inline]
+    pub fn push_with(&mut self, thread: Ready<M>, cause: Cause, hungry: bool) -> Notify {
+        if cause == Cause::Spawned && self.spawned_apart {
+            return self.push_spawned(thread, hungry);
+        }
+        if hungry != self.windowed {
+            // The usual case: nobody is hungry and the window is open, or the reverse.
+            if cause != Cause::Yielded || !hungry {
+                return self.push_fifo(thread, hungry);
+            }
+        }
+        self.push_slow(thread, cause, hungry)
+    }
+
+    /// Opens or shuts the window, and keeps a thread that yields alone.
+    #[inline(never)]
+    fn push_slow(&mut self, thread: Ready<M>, cause: Cause, hungry: bool) -> Notify {
+        if cause == Cause::Yielded && hungry && self.is_bare() {
+            self.alone = Some(thread);
+            return Notify::Nobody;
+        }
+        self.set_window(!hungry);
+        self.push_fifo(thread, hungry)
+    }
+
+    /// Takes a thread to run next, because the running one made it ready and is about to block. It is private: a thread that
+    /// was there already makes room.
+    #[inline]
+    pub fn push_next(&mut self, thread: Ready<M>, hungry: bool) -> Notify {
+        match self.slot.replace(thread) {
+            None => Notify::Nobody,
+            Some(earlier) => self.push_with(earlier, Cause::Woken, hungry),
+        }
+    }
+
+    #[inline]
+    fn push_spawned(&mut self, thread: Ready<M>, hungry: bool) -> Notify {
+        if let Err(thread) = self.lifo.push(thread) {
+            return self.overflow(thread);
+        }
+        if hungry {
+            self.lifo.publish(0);
+            return Notify::Anyone;
+        }
+        if self.lifo.private_len() < PRIVATE {
+            return Notify::Nobody;
+        }
+        self.lifo.publish(KEEP);
+        Notify::Anyone
+    }
+
+    #[inline]
+    fn push_fifo(&mut self, thread: Ready<M>, hungry: bool) -> Notify {
+        if let Some(alone) = self.alone.take()
+            && let Err(alone) = self.fifo.push(alone)
+        {
+            self.shared.inbox.push(alone);
+        }
+        let private = self.fifo.private_len();
+        if let Err(thread) = self.fifo.push(thread) {
+            return self.overflow(thread);
+        }
+        if hungry {
+            self.fifo.publish();
+            return Notify::Anyone;
+        }
+        if self.fifo.private_len() > private { Notify::Nobody } else { Notify::Anyone }
+    }
+
+    /// Where a queue that cannot grow puts its threads.
+    #[cold]
+    fn overflow(&mut self, thread: Ready<M>) -> Notify {
+        self.shared.inbox.push(thread);
+        Notify::Anyone
+    }
+
+    fn set_window(&mut self, open: bool) {
+        self.windowed = open;
+        self.fifo.set_window(if open { WINDOW } else { 0 });
+    }
+
+    /// True if nothing is here at all.
+    fn is_bare(&self) -> bool {
+        self.slot.is_none() && self.alone.is_none() && self.fifo.is_empty() && self.lifo.is_empty()
+    }
+
+    /// The next thread from what is at hand.
+    #[inline]
+    pub fn take(&mut self) -> Option<Ready<M>> {
+        if let Some(thread) = self.slot.take() {
+            if self.slot_run < SLOT_RUN {
+                self.slot_run += 1;
+                return Some(thread);
+            }
+            let _ = self.push_fifo(thread, false);
+        }
+        self.slot_run = 0;
+        self.turn = self.turn.wrapping_add(1);
+        if self.turn % ROUND == 0
+            && let Some(thread) = self.take_in_turn()
+        {
+            return Some(thread);
+        }
+        if let Some(thread) = self.fifo.pop() {
+            return Some(thread);
+        }
+        if let Some(thread) = self.lifo.pop() {
+            return Some(thread);
+        }
+        self.take_last()
+    }
+
+    /// The selections that prefer `lifo`.
+    #[inline(never)]
+    fn take_in_turn(&mut self) -> Option<Ready<M>> {
+        if self.turn % ELDERS != 0 {
+            return self.lifo.pop();
+        }
+        self.empty_inbox();
+        self.lifo.pop_oldest()
+    }
+
+    /// Nothing in the queues: what came from outside, or else the thread that yielded alone.
+    #[inline(never)]
+    fn take_last(&mut self) -> Option<Ready<M>> {
+        self.empty_inbox();
+        let Some(thread) = self.fifo.pop() else { return self.alone.take() };
+        if let Some(alone) = self.alone.take() {
+            // No longer alone: it waits its turn, or newer threads could keep it waiting for ever.
+            let _ = self.push_fifo(alone, false);
+        }
+        Some(thread)
+    }
+
+    /// Moves what came from outside into `fifo`, where it is as stealable as it was.
+    fn empty_inbox(&mut self) {
+        if self.shared.inbox.is_empty() {
+            return;
+        }
+        self.set_window(false);
+        self.fifo.publish();
+        let Self { fifo, shared, .. } = self;
+        let mut refused = Vec::new();
+        shared.inbox.take_all(|thread| {
+            if let Err(thread) = fifo.push(thread) {
+                refused.push(thread);
+            }
+        });
+        refused.into_iter().for_each(|thread| shared.inbox.push(thread));
+    }
+
+    /// Looks at the others, neighbours first.
+    pub fn search_all(&mut self) -> Option<Ready<M>> {
+        if let Some(thread) = self.take() {
+            return Some(thread);
+        }
+        // A thief hides nothing of what it brings home.
+        self.set_window(false);
+        self.fifo.publish();
+        let others = self.shared.parts.len() - 1;
+        let near = match self.shared.options.victims {
+            Victims::Random => others,
+            Victims::Neighbours(k) => others.min(k as usize),
+        };
+        let least = match self.shared.options.batch {
+            Batch::Min(k) => u64::from(k),
+            Batch::Half | Batch::One => 1,
+        };
+        let found = self.round(1, near, least).or_else(|| self.round(near + 1, others, least));
+        if found.is_some() || least == 1 {
+            return found;
+        }
+        // Nobody offers as much as it should be: better little than an idle processor.
+        self.round(1, near, 1).or_else(|| self.round(near + 1, others, 1))
+    }
+
+    /// Asks the processors at the distances `first..=last`, cyclically from a random one.
+    fn round(&mut self, first: usize, last: usize, least: u64) -> Option<Ready<M>> {
+        let count = (last + 1).checked_sub(first).filter(|&n| n > 0)?;
+        // xorshift64, the owner's own: victims need no better.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let start = (self.random % count as u64) as usize;
+        (0..count).find_map(|i| self.ask(first + (start + i) % count, least))
+    }
+
+    /// Asks the processor at `distance`.
+    fn ask(&mut self, distance: usize, least: u64) -> Option<Ready<M>> {
+        let Self { shared, fifo, lifo, tried, won, .. } = self;
+        let victim = shared.parts[(self.index + distance) % shared.parts.len()].get()?;
+        if victim.offers() < least {
+            return None;
+        }
+        let max = if shared.options.batch == Batch::One { 1 } else { u64::MAX };
+        for _ in 0..PERSISTENCE {
+            *tried += 1;
+            let outcome = match fifo.steal_from(&victim.fifo, max) {
+                Stolen::Empty => lifo.steal_from(&victim.lifo, max),
+                outcome => outcome,
+            };
+            match outcome {
+                Stolen::Taken { first, .. } => {
+                    *won += 1;
+                    // What was stealable stays stealable: others are probably hungry too.
+                    lifo.publish(0);
+                    return Some(first);
+                }
+                Stolen::Empty => return None,
+                Stolen::Lost => {}
+            }
+        }
+        None
+    }
+
+    /// Makes everything takeable by others but `slot` and `alone`: what the runtime calls when it finds somebody hungry, at
+    /// least once a quantum. Answers [`Notify::Anyone`] too for what was takeable before: a searcher that looked while threads
+    /// were on their way from the inbox to `fifo` has missed them.
+    pub fn share(&mut self) -> Notify {
+        self.set_window(false);
+        self.fifo.publish();
+        self.lifo.publish(0);
+        if self.fifo.is_empty() && self.lifo.is_empty() { Notify::Nobody } else { Notify::Anyone }
+    }
+
+    /// How many threads are here (racy).
+    pub fn len(&self) -> u64 {
+        self.fifo.len() + self.lifo.len() + u64::from(self.slot.is_some()) + u64::from(self.alone.is_some())
+    }
+
+    /// True if no thread is here (racy).
+    pub fn is_empty(&self) -> bool {
+        self.is_bare()
+    }
+}
+
+impl<M: Machine> Local<M> for StealLocal<M> {
+    #[inline]
+    fn push(&mut self, thread: Ready<M>, cause: Cause) -> Notify {
+        let hungry = self.shared.others.hungry();
+        self.push_with(thread, cause, hungry)
+    }
+
+    #[inline]
+    fn next(&mut self, _floor: u8) -> Option<Ready<M>> {
+        self.take()
+    }
+
+    fn search(&mut self) -> Option<Ready<M>> {
+        self.search_all()
+    }
+
+    fn has_work(&self) -> bool {
+        !self.is_bare()
+            || !self.shared.inbox.is_empty()
+            || self.shared.parts.iter().any(|part| part.get().is_some_and(|part| part.offers() > 0))
+    }
+
+    fn holds_private(&self) -> bool {
+        self.slot.is_some() || self.alone.is_some() || self.fifo.private_len() + self.lifo.private_len() > 0
+    }
+
+    fn publish(&mut self) -> Notify {
+        for thread in [self.slot.take(), self.alone.take()].into_iter().flatten() {
+            let _ = self.push_fifo(thread, true);
+        }
+        self.share()
+    }
+
+    fn drain(&mut self, out: &mut dyn FnMut(Ready<M>)) {
+        for thread in [self.slot.take(), self.alone.take()].into_iter().flatten() {
+            out(thread);
+        }
+        while let Some(thread) = self.fifo.pop().or_else(|| self.lifo.pop()) {
+            out(thread);
+        }
+        self.shared.inbox.take_all(out);
+    }
+
+    fn steals(&self) -> (u64, u64) {
+        (self.tried, self.won)
+    }
+}

@@ -1,0 +1,219 @@
+//! The default policy: what every policy is held to, its order, its fairness, and what it shares when.
+
+mod policy_common;
+
+use policy_common::{Threads, holds, make};
+use raddle_machine::Real;
+use raddle_scheduler::expression::{Expression, Stealing};
+use raddle_scheduler::policies::steal::{ELDERS, ROUND, SLOT_RUN, Steal, StealLocal};
+use raddle_scheduler::policies::{AnyPolicy, Busy};
+use raddle_scheduler::{Cause, Local, Notify, Policy};
+use std::sync::Arc;
+
+fn parts(options: &str, processors: usize) -> Vec<StealLocal<Real>> {
+    let Ok(Expression::Steal(options)) = options.parse() else { panic!("not a steal: {options}") };
+    let policy = Steal::new(options, processors, Arc::new(Busy));
+    (0..processors).map(|i| policy.local_part(i)).collect()
+}
+
+fn order(threads: Threads, local: &mut StealLocal<Real>) -> Vec<usize> {
+    std::iter::from_fn(|| local.take()).map(|ready| threads.number(ready)).collect()
+}
+
+#[test]
+fn holds_what_every_policy_must() {
+    for expression in ["steal", "steal(fifo)", "steal(batch=one)", "steal(victims=neighbours(1), batch=min(4))"] {
+        holds(expression, 80);
+    }
+}
+
+#[test]
+fn woken_threads_leave_in_order_and_before_new_ones_which_leave_newest_first() {
+    let threads = Threads::new(6);
+    let mut local = parts("steal", 1).remove(0);
+    for number in 0..3 {
+        assert_eq!(local.push_with(threads.ready(number), Cause::Spawned, false), Notify::Nobody);
+        let _ = local.push_with(threads.ready(number + 3), Cause::Woken, false);
+    }
+    assert_eq!(order(threads, &mut local), [3, 4, 5, 2, 1, 0]);
+}
+
+#[test]
+fn in_fifo_order_all_leave_as_they_came() {
+    let threads = Threads::new(200);
+    let mut local = parts("steal(fifo)", 1).remove(0);
+    for number in 0..200 {
+        let _ = local.push_with(threads.ready(number), [Cause::Spawned, Cause::Woken][number % 2], false);
+    }
+    assert_eq!(order(threads, &mut local), (0..200).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_slot_goes_first_but_not_for_ever() {
+    let threads = Threads::new(3);
+    let mut local = parts("steal", 1).remove(0);
+    let _ = local.push_with(threads.ready(2), Cause::Woken, false);
+    // Two threads that wake each other and block would keep the third waiting.
+    assert_eq!(local.push_next(threads.ready(0), false), Notify::Nobody);
+    let mut selections = 0;
+    loop {
+        let number = threads.number(local.take().unwrap());
+        if number == 2 {
+            break;
+        }
+        selections += 1;
+        assert!(selections <= SLOT_RUN);
+        let _ = local.push_next(threads.ready(number), false);
+    }
+    assert_eq!(selections, SLOT_RUN);
+    drop(order(threads, &mut local));
+}
+
+#[test]
+fn a_thread_that_makes_room_in_the_slot_is_kept() {
+    let threads = Threads::new(2);
+    let mut local = parts("steal", 1).remove(0);
+    let _ = local.push_next(threads.ready(0), false);
+    let _ = local.push_next(threads.ready(1), false);
+    assert_eq!(order(threads, &mut local), [1, 0]);
+}
+
+#[test]
+fn the_oldest_that_has_not_started_starts_although_newer_ones_keep_coming() {
+    let threads = Threads::new(2 + ELDERS as usize);
+    let mut local = parts("steal", 1).remove(0);
+    let _ = local.push_with(threads.ready(0), Cause::Spawned, false);
+    let mut newest = 1;
+    loop {
+        let _ = local.push_with(threads.ready(newest), Cause::Spawned, false);
+        if threads.number(local.take().unwrap()) == 0 {
+            break;
+        }
+        newest += 1;
+        assert!(newest <= ELDERS as usize, "the oldest never started");
+    }
+    drop(order(threads, &mut local));
+}
+
+#[test]
+fn new_threads_start_although_others_yield() {
+    let threads = Threads::new(2);
+    let mut local = parts("steal", 1).remove(0);
+    let _ = local.push_with(threads.ready(1), Cause::Spawned, false);
+    for selection in 0.. {
+        assert!(selection <= ROUND, "the new thread did not start");
+        let _ = local.push_with(threads.ready(0), Cause::Yielded, false);
+        if threads.number(local.take().unwrap()) == 1 {
+            break;
+        }
+    }
+    drop(order(threads, &mut local));
+}
+
+#[test]
+fn a_thread_that_yields_alone_wakes_nobody() {
+    let threads = Threads::new(2);
+    let mut both = parts("steal", 2);
+    let mut other = both.remove(1);
+    let mut local = both.remove(0);
+    for _ in 0..3 {
+        assert_eq!(local.push_with(threads.ready(0), Cause::Yielded, true), Notify::Nobody);
+        assert!(other.search_all().is_none());
+        assert_eq!(threads.number(local.take().unwrap()), 0);
+    }
+    // Two are worth sharing, and the second of them finds the first still here.
+    let _ = local.push_with(threads.ready(1), Cause::Woken, true);
+    assert_eq!(local.push_with(threads.ready(0), Cause::Yielded, true), Notify::Anyone);
+    assert_eq!(threads.number(other.search_all().unwrap()), 1);
+    assert_eq!(threads.number(local.take().unwrap()), 0);
+}
+
+#[test]
+fn hungry_processors_get_what_was_private() {
+    let threads = Threads::new(20);
+    let mut both = parts("steal", 2);
+    let mut thief = both.remove(1);
+    let mut local = both.remove(0);
+    // The first pair opens the window: what follows is hidden while nobody is hungry.
+    let _ = local.push_with(threads.ready(0), Cause::Woken, false);
+    let first = local.take().unwrap();
+    for number in 1..10 {
+        assert_eq!(local.push_with(threads.ready(number), Cause::Woken, false), Notify::Nobody);
+        assert_eq!(local.push_with(threads.ready(number + 10), Cause::Spawned, false), Notify::Nobody);
+    }
+    assert!(local.holds_private() && !thief.has_work() && thief.search_all().is_none());
+    assert_eq!(local.share(), Notify::Anyone);
+    assert!(thief.has_work() && !local.holds_private());
+    assert_eq!(threads.number(thief.search_all().unwrap()), 1);
+    // Half of the nine came along.
+    assert_eq!(thief.len(), 4);
+    assert_eq!(thief.steals(), (1, 1));
+    let mut rest = vec![threads.number(first)];
+    for local in [&mut local, &mut thief] {
+        local.drain(&mut |ready| rest.push(threads.number(ready)));
+    }
+    assert_eq!(rest.len(), 18);
+}
+
+#[test]
+fn options_say_how_much_is_taken_and_from_whom() {
+    let threads = Threads::new(16);
+    for (options, more) in
+        [("steal", 3), ("steal(batch=one)", 0), ("steal(batch=min(8))", 3), ("steal(batch=min(9))", 3)]
+    {
+        let mut locals = parts(options, 3);
+        for number in 0..8 {
+            let _ = locals[0].push_with(threads.ready(number), Cause::Woken, true);
+        }
+        assert_eq!(threads.number(locals[1].search_all().unwrap()), 0, "{options}");
+        assert_eq!(locals[1].len(), more, "{options}");
+        for local in &mut locals {
+            threads.discard(local);
+        }
+    }
+    // The neighbour first, whatever the random start; those farther away when it has nothing.
+    for _ in 0..20 {
+        let mut locals = parts("steal(victims=neighbours(1))", 4);
+        let _ = locals[2].push_with(threads.ready(2), Cause::Woken, true);
+        let _ = locals[0].push_with(threads.ready(0), Cause::Woken, true);
+        assert_eq!(threads.number(locals[1].search_all().unwrap()), 2);
+        assert_eq!(threads.number(locals[1].search_all().unwrap()), 0);
+    }
+}
+
+#[test]
+fn threads_from_outside_are_found_by_whoever_is_there() {
+    let threads = Threads::new(3);
+    let policy = Steal::<Real>::new(Stealing::default(), 2, Arc::new(Busy));
+    let (mut a, mut b) = (policy.local_part(0), policy.local_part(1));
+    for number in 0..3 {
+        assert_eq!(policy.submit(threads.ready(number)), Notify::Anyone);
+    }
+    assert!(a.has_work() && b.has_work());
+    assert_eq!(threads.number(a.take().unwrap()), 0);
+    // The second is in the batch that the owner claimed with the first.
+    assert_eq!(threads.number(b.search_all().unwrap()), 2);
+    assert_eq!(threads.number(a.take().unwrap()), 1);
+    // A busy processor looks too, though its own queue never runs dry.
+    let _ = policy.submit(threads.ready(0));
+    for selection in 0.. {
+        assert!(selection <= ELDERS + 2, "the thread from outside did not run");
+        for number in 1..3 {
+            let _ = a.push_with(threads.ready(number), Cause::Yielded, false);
+        }
+        let taken = [threads.number(a.take().unwrap()), threads.number(a.take().unwrap())];
+        if taken.contains(&0) {
+            break;
+        }
+    }
+    threads.discard(&mut a);
+}
+
+#[test]
+fn the_default_is_known_by_its_type() {
+    let (policy, _) = make("steal(fifo, batch=min(3))", 2);
+    assert_eq!(policy.describe(), "steal(fifo, batch=min(3))");
+    assert!(matches!(policy, AnyPolicy::Steal(_)));
+    assert!(policy.strands().contains("taken over"));
+    assert_eq!((policy.priorities(), policy.ring()), (1, false));
+}
