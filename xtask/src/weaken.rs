@@ -3,7 +3,8 @@
 //! For each comment `// Ordering[tag]: …` the strong orderings of the statement below it become `Relaxed`, one at a time (a
 //! fence goes altogether), in a copy of the checkout; then the interleaving tests of that package must fail. A mutant that
 //! does not compile, or whose tests run out of time, is not counted as killed. A comment that says `Not weakened:` argues
-//! why no model can notice; its mutants are listed, not run.
+//! why no model can notice. Its mutants are run all the same: one that is killed refutes the comment, and is an error. What
+//! an argued survivor rests on is the argument alone, so the last line counts these apart.
 
 use crate::model::{self, Weaken};
 use crate::shell::{self, Failure, Outcome};
@@ -33,17 +34,29 @@ enum Verdict {
     Survived,
     TimedOut,
     DoesNotBuild,
-    Argued,
+    SurvivedAsArgued,
+    KilledThoughArgued,
 }
 
 impl Verdict {
+    /// What the verdict means when the comment argues that nothing can notice.
+    fn if_argued(self) -> Self {
+        match self {
+            Self::Killed => Self::KilledThoughArgued,
+            Self::Survived => Self::SurvivedAsArgued,
+            // Neither refutes nor confirms the argument.
+            other => other,
+        }
+    }
+
     fn word(self) -> &'static str {
         match self {
             Self::Killed => "killed",
             Self::Survived => "SURVIVED",
             Self::TimedOut => "SURVIVED (out of time)",
             Self::DoesNotBuild => "DOES NOT BUILD",
-            Self::Argued => "argued, not run",
+            Self::SurvivedAsArgued => "survived, as argued",
+            Self::KilledThoughArgued => "KILLED THOUGH ARGUED",
         }
     }
 }
@@ -66,23 +79,19 @@ pub fn run(options: &Weaken) -> Outcome {
             rows.extend(mutants.into_iter().map(|(_, mutant)| (mutant, None)));
             continue;
         }
-        if mutants.iter().any(|(_, mutant)| !mutant.argued) {
-            let copy = match &mut copy {
-                Some(copy) => copy,
-                None => copy.insert(Copy::of(tree.paths.iter())?),
-            };
-            copy.baseline(package, folder, options.limit)?;
-            for (file, mutant) in mutants {
-                let verdict = if mutant.argued {
-                    Verdict::Argued
-                } else {
-                    copy.judge(package, folder, file, &mutant, options.limit)?
-                };
-                println!("{:<24} {}", verdict.word(), describe(&mutant));
-                rows.push((mutant, Some(verdict)));
-            }
-        } else {
-            rows.extend(mutants.into_iter().map(|(_, mutant)| (mutant, Some(Verdict::Argued))));
+        if mutants.is_empty() {
+            continue;
+        }
+        let copy = match &mut copy {
+            Some(copy) => copy,
+            None => copy.insert(Copy::of(tree.paths.iter())?),
+        };
+        copy.baseline(package, folder, options.limit)?;
+        for (file, mutant) in mutants {
+            let verdict = copy.judge(package, folder, file, &mutant, options.limit)?;
+            let verdict = if mutant.argued { verdict.if_argued() } else { verdict };
+            println!("{:<24} {}", verdict.word(), describe(&mutant));
+            rows.push((mutant, Some(verdict)));
         }
     }
     report(&rows)
@@ -100,15 +109,21 @@ fn report(rows: &[(Mutant, Option<Verdict>)]) -> Outcome {
     for (mutant, verdict) in rows {
         println!("{:<24} {}", verdict.map_or("listed", Verdict::word), describe(mutant));
     }
-    let count = |wanted: Verdict| rows.iter().filter(|(_, verdict)| *verdict == Some(wanted)).count();
-    let (killed, argued) = (count(Verdict::Killed), count(Verdict::Argued));
-    let judged = rows.iter().filter(|(_, verdict)| verdict.is_some()).count();
-    println!("{} mutants: {killed} killed, {} not, {argued} argued and not run", rows.len(), judged - killed - argued);
-    if killed + argued == judged {
-        Ok(())
-    } else {
-        Err(Failure::failed("not every weakened ordering is noticed by a test"))
+    let (line, fine) = summary(rows);
+    println!("{line}");
+    if fine { Ok(()) } else { Err(Failure::failed("not every weakened ordering is noticed by a test")) }
+}
+
+/// The closing line, and whether every mutant that was run ended as it should.
+fn summary(rows: &[(Mutant, Option<Verdict>)]) -> (String, bool) {
+    let verdicts: Vec<Verdict> = rows.iter().filter_map(|(_, verdict)| *verdict).collect();
+    if verdicts.is_empty() {
+        return (format!("{} mutants, none run", rows.len()), true);
     }
+    let count = |wanted: Verdict| verdicts.iter().filter(|verdict| **verdict == wanted).count();
+    let (killed, argued) = (count(Verdict::Killed), count(Verdict::SurvivedAsArgued));
+    let wrong = verdicts.len() - killed - argued;
+    (format!("{} mutants run: {killed} killed, {argued} survived as argued, {wrong} wrong", verdicts.len()), wrong == 0)
 }
 
 /// The mutants of a file.
@@ -317,9 +332,23 @@ mod tests {
     }
 
     #[test]
-    fn an_argued_comment_is_not_run() {
+    fn an_argued_comment_is_recognised() {
         let text = "// Ordering[a]: SeqCst. Not weakened: the model treats it as weaker.\nb.load(Ordering::SeqCst);\n";
         assert!(mutants(&Source::new("crates/queues/src/a.rs", text))[0].argued);
+    }
+
+    #[test]
+    fn an_argument_that_a_test_refutes_is_wrong() {
+        let row = |verdict| {
+            let text = "// Ordering[a]: Release.\ns.store(1, Ordering::Release);\n";
+            (mutants(&Source::new("crates/queues/src/a.rs", text)).remove(0), Some(verdict))
+        };
+        assert!(summary(&[row(Verdict::Killed), row(Verdict::Survived.if_argued())]).1);
+        for wrong in
+            [Verdict::Killed.if_argued(), Verdict::TimedOut.if_argued(), Verdict::DoesNotBuild, Verdict::Survived]
+        {
+            assert!(!summary(&[row(Verdict::Killed), row(wrong)]).1, "{wrong:?}");
+        }
     }
 
     #[test]
