@@ -153,6 +153,7 @@ impl<M: Machine> FifoRing<M> {
         }
         // Ordering[fifo-head]: Release. Pairs with the owner's loads of fifo-head. Makes visible: that the slots have been
         // read (I3). What the items name was acquired with the tail.
+        // Not weakened: it keeps a load from returning a store that comes later, which loom (and x86) never does.
         self.head.compare_exchange(head, head + n, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 }
@@ -234,6 +235,7 @@ impl<M: Machine> Owner<M> {
             return false;
         }
         // Ordering[fifo-head]: Acquire. Pairs with the thief's exchange. Makes visible: thieves below it have read their slots.
+        // Not weakened: as the thief's exchange.
         let mut head = self.ring.head.load(Ordering::Acquire);
         loop {
             debug_assert!(head <= self.tail);
@@ -244,7 +246,7 @@ impl<M: Machine> Owner<M> {
             }
             let n = free.div_ceil(2).min(self.batch).max(self.window);
             // Ordering[fifo-head]: Acquire on failure, as the load above. Relaxed on success: the value is the one that the
-            // load acquired, and thieves need nothing from the owner's claim.
+            // load acquired, and thieves need nothing from the owner's claim. Not weakened: as the thief's exchange.
             match self.ring.head.compare_exchange(head, head + n, Ordering::Relaxed, Ordering::Acquire) {
                 Ok(_) => {
                     self.next = head;
@@ -341,6 +343,7 @@ impl<M: Machine> Owner<M> {
             return self.next;
         }
         // Ordering[fifo-head]: Acquire. Pairs with the thief's exchange. Makes visible: thieves below it have read their slots.
+        // Not weakened: as the thief's exchange.
         self.ring.head.load(Ordering::Acquire)
     }
 

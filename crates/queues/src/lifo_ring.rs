@@ -154,6 +154,7 @@ impl<M: Machine> LifoRing<M> {
         }
         // Ordering[lifo-steal]: Release. Pairs with the owner's loads of lifo-steal. Makes visible: that the slots have been
         // read (I2). What the items name was acquired with the split.
+        // Not weakened: it keeps a load from returning a store that comes later, which loom (and x86) never does.
         self.head.compare_exchange(head.word(), head.taken(n).word(), Ordering::Release, Ordering::Relaxed).is_ok()
     }
 }
@@ -259,6 +260,7 @@ impl<M: Machine> Owner<M> {
 
     fn head(&self) -> Head {
         // Ordering[lifo-steal]: Acquire. Pairs with the thief's exchange. Makes visible: thieves below it have read their slots.
+        // Not weakened: as the thief's exchange.
         Head::of(self.ring.head.load(Ordering::Acquire))
     }
 

@@ -26,6 +26,9 @@
 //! Progress: all operations are wait-free (the copy is as long as the contents). Memory: as I2; what is left is freed when
 //! the ring is dropped.
 //!
+//! Under the interleaving tests freed arrays are kept as corpses until the ring is dropped, so that a reader that comes too
+//! late is caught.
+//!
 //! Edges: `ring-current` store → load (the copied slots, the array's length); `ring-leave` subtraction → `ring-free` load
 //! (a reader's last look precedes the free); fences `ring-fence-writer` and `ring-fence-reader` as in I2.
 
@@ -108,6 +111,8 @@ pub(crate) struct Shared<M: Machine> {
     /// Touched by the writer only, and by the drop.
     retired: M::Atomic<*mut Array<M>>,
     readers: Padded<M::Atomic<usize>>,
+    #[cfg(feature = "loom")]
+    corpses: std::sync::Mutex<Vec<usize>>,
 }
 
 impl<M: Machine> Shared<M> {
@@ -117,6 +122,8 @@ impl<M: Machine> Shared<M> {
             current: M::Atomic::new(array),
             retired: M::Atomic::new(std::ptr::null_mut()),
             readers: Padded(M::Atomic::new(0)),
+            #[cfg(feature = "loom")]
+            corpses: Default::default(),
         };
         // SAFETY: just allocated and initialised; it is current.
         let writer = unsafe { Writer::over(array) };
@@ -142,6 +149,9 @@ impl<M: Machine> Shared<M> {
             // SAFETY: retired arrays are live until freed here, once; callers established I2 (or own the ring alone).
             unsafe {
                 let next = (*array).next;
+                #[cfg(feature = "loom")]
+                self.corpses.lock().unwrap().push(array.expose_provenance());
+                #[cfg(not(feature = "loom"))]
                 Array::free(array);
                 array = next;
             }
@@ -152,6 +162,11 @@ impl<M: Machine> Shared<M> {
 impl<M: Machine> Drop for Shared<M> {
     fn drop(&mut self) {
         self.free_all_retired();
+        #[cfg(feature = "loom")]
+        for corpse in self.corpses.get_mut().unwrap().drain(..) {
+            // SAFETY: retired and freed once, kept until now; nobody is left.
+            unsafe { Array::<M>::free(std::ptr::with_exposed_provenance_mut(corpse)) }
+        }
         // Relaxed: alone by `&mut`. SAFETY: the current array came from `allocate`; no reader or writer outlives the ring.
         unsafe { Array::free(self.current.load(Ordering::Relaxed)) }
     }
@@ -173,6 +188,8 @@ impl<M: Machine> View<'_, M> {
     /// The slot's word: valid only if a later compare-exchange on the ring's head says so.
     #[inline]
     pub(crate) fn read(&self, index: u64) -> usize {
+        #[cfg(feature = "loom")]
+        assert!(!self.shared.corpses.lock().unwrap().contains(&self.array.addr()), "a freed array is read");
         // SAFETY: the array is live while we are inside (I2); the masked index is within its slots. Relaxed: validated by
         // the ring's compare-exchange.
         unsafe {
@@ -185,6 +202,7 @@ impl<M: Machine> View<'_, M> {
 impl<M: Machine> Drop for View<'_, M> {
     fn drop(&mut self) {
         // Ordering[ring-leave]: Release. Pairs with ring-free. Makes visible: that this reader's looks are over.
+        // Not weakened: it keeps earlier loads from being delayed beyond it, and loom never delays a load.
         self.shared.readers.fetch_sub(1, Ordering::Release);
     }
 }
@@ -262,6 +280,7 @@ impl<M: Machine> Writer<M> {
         // Ordering[ring-fence-writer]: SeqCst. Pairs with ring-fence-reader, proof in I2.
         M::fence(Ordering::SeqCst);
         // Ordering[ring-free]: Acquire. Pairs with ring-leave. Makes visible: that the readers' looks precede the free.
+        // Not weakened: as ring-leave.
         if shared.readers.load(Ordering::Acquire) != 0 {
             return false;
         }

@@ -188,6 +188,7 @@ impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usiz
 
     fn leaf(&self, leaf: usize) -> Option<&Leaf<T, M>> {
         // Ordering[slab-leaf]: Acquire. Pairs with the exchange of slab-leaf. Makes visible: the initialised leaf.
+        // Not weakened: loom does not follow raw memory; Miri does.
         let leaf = self.leaves.get(leaf)?.load(Ordering::Acquire);
         // SAFETY: null or a leaf that lives as long as the slab.
         unsafe { leaf.as_ref() }
@@ -197,8 +198,8 @@ impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usiz
     fn address(&self, index: u32) -> *mut Object<T, M> {
         let (leaf, chunk, within) = Self::place(index);
         let leaf = self.leaf(leaf).expect("the object exists");
-        // Ordering[slab-chunk]: Acquire. Pairs with the exchange of slab-chunk, when the index came by a relaxed way.
-        let objects = leaf.chunks[chunk].load(Ordering::Acquire);
+        // Relaxed: whoever gave us the index has published the object, and with it the chunk.
+        let objects = leaf.chunks[chunk].load(Ordering::Relaxed);
         objects.wrapping_add(within)
     }
 
@@ -212,7 +213,8 @@ impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usiz
             Some(leaf) => leaf,
             None => self.add_leaf(leaf)?,
         };
-        // Ordering[slab-chunk]: Acquire. Pairs with the exchange of slab-chunk. Makes visible: the allocator's own bytes.
+        // Ordering[slab-chunk]: Acquire. Pairs with the exchange of slab-chunk. Makes visible: that the memory was allocated.
+        // Not weakened: loom does not follow raw memory; Miri does.
         let objects = leaf.chunks[chunk].load(Ordering::Acquire);
         if !objects.is_null() {
             return Ok((leaf, objects));
@@ -223,8 +225,9 @@ impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usiz
         if fresh.is_null() {
             return Err(NoObject::OutOfMemory);
         }
-        // Ordering[slab-chunk]: AcqRel. Pairs with the loads of slab-chunk.
-        match leaf.chunks[chunk].compare_exchange(null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
+        // Ordering[slab-chunk]: Release. Pairs with the loads of slab-chunk, Acquire on failure with their exchange.
+        // Not weakened: as the load.
+        match leaf.chunks[chunk].compare_exchange(null_mut(), fresh, Ordering::Release, Ordering::Acquire) {
             Ok(_) => Ok((leaf, fresh)),
             Err(theirs) => {
                 // SAFETY: just allocated with this layout, seen by nobody.
@@ -248,8 +251,9 @@ impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usiz
                 (&raw mut (*fresh).ready[i]).write(M::Atomic::new(0));
             }
         }
-        // Ordering[slab-leaf]: AcqRel. Pairs with the loads of slab-leaf. Makes visible: the initialised leaf.
-        match self.leaves[number].compare_exchange(null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
+        // Ordering[slab-leaf]: Release. Pairs with the loads of slab-leaf. Makes visible: the initialised leaf.
+        // Not weakened: as the load.
+        match self.leaves[number].compare_exchange(null_mut(), fresh, Ordering::Release, Ordering::Acquire) {
             // SAFETY: published for the slab's life.
             Ok(_) => Ok(unsafe { &*fresh }),
             Err(theirs) => {
