@@ -12,6 +12,7 @@ pub mod policies;
 pub mod policy;
 pub mod ready;
 pub mod runtime;
+pub mod sync;
 pub mod takeover;
 pub mod thread;
 

@@ -5,6 +5,7 @@
 
 use crate::thread::{Claim, Epoch, Thread, Wake};
 use raddle_machine::{Machine, Ordering};
+use raddle_queues::wait_list::NodePool;
 
 /// An atomic word of a runtime's machine.
 pub type Word<R, T> = <<R as Runtime>::Machine as Machine>::Atomic<T>;
@@ -25,6 +26,9 @@ pub trait Runtime: Copy + Send + Sync + Sized + 'static {
     /// Makes a thread ready whose claim answered [`Claim::WonParked`]. Safe against misuse only through the claim: callers
     /// must hold exactly that claim, since the thread is pushed once per call.
     fn make_ready(thread: &'static Thread<Self::Machine>);
+
+    /// Where wait lists take their nodes from: one pool for each machine in a program.
+    fn nodes() -> &'static NodePool<Self::Machine>;
 
     /// Offers the processor to other ready threads of the same or a higher priority.
     fn yield_now();

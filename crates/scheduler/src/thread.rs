@@ -77,6 +77,8 @@ pub enum Wake {
     Cancelled = 3,
     /// The thread found its condition true after publishing and claimed its own wait.
     Itself = 4,
+    /// What the thread waited for was handed over to it with the claim: it is its owner now.
+    Granted = 5,
 }
 
 /// What a claim achieved.
@@ -100,6 +102,10 @@ pub struct Thread<M: Machine> {
     pub token: M::Atomic<u32>,
     /// Priority: 0 is the highest. Written by the thread's creator and by itself.
     pub priority: M::Atomic<u8>,
+    /// A word of the runtime's own: which pool the thread belongs to.
+    pub tag: M::Atomic<u32>,
+    /// For intrusive lists of ready threads (inboxes): belongs to whoever holds the thread's [`crate::Ready`] token.
+    pub link: M::Atomic<usize>,
 }
 
 impl<M: Machine> Thread<M> {
@@ -110,6 +116,8 @@ impl<M: Machine> Thread<M> {
             flags: M::Atomic::new(flags),
             token: M::Atomic::new(0),
             priority: M::Atomic::new(priority),
+            tag: M::Atomic::new(0),
+            link: M::Atomic::new(0),
         }
     }
 
@@ -168,6 +176,7 @@ impl<M: Machine> Thread<M> {
             2 => Wake::TimedOut,
             3 => Wake::Cancelled,
             4 => Wake::Itself,
+            5 => Wake::Granted,
             _ => Wake::Signalled,
         }
     }
@@ -193,6 +202,18 @@ impl<M: Machine> Thread<M> {
     /// True when this record stands for a kernel thread.
     pub fn is_kernel_thread(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & KERNEL_THREAD != 0
+    }
+
+    /// Makes this the record of a kernel thread that is no activation.
+    pub fn set_kernel_thread(&self) {
+        self.flags.fetch_or(KERNEL_THREAD, Ordering::Relaxed);
+    }
+
+    /// The priority: 0 is the highest.
+    #[inline(always)]
+    pub fn priority_now(&self) -> u8 {
+        // Relaxed: single writer, the thread or its creator.
+        self.priority.load(Ordering::Relaxed)
     }
 
     /// True when cancellation was requested.

@@ -1,0 +1,525 @@
+//! Mutual exclusion: std's `Mutex`, poisoning included.
+//!
+//! One word says who holds the mutex, whether threads wait and whether it is poisoned: `owner:61 | GRANTING | POISONED | WAITERS`.
+//! Locking a free mutex and unlocking one that nobody waits for is one compare-and-swap each.
+//!
+//! Locks barge: a thread that comes along may take a free mutex before one that was woken for it, which is what makes short
+//! critical sections fast. [`MutexGuard::unlock_to_waiter`] hands over instead. A thread spins for a held mutex only while
+//! the holder is on a processor, and briefly.
+//!
+//! | word | actor | becomes |
+//! |---|---|---|
+//! | free | locker | held by it; `WAITERS` if it was woken and others are still queued |
+//! | held | waiter, after publishing itself | held, `WAITERS` |
+//! | held, no `WAITERS` | holder | free |
+//! | held, `WAITERS` | holder | free, no `WAITERS`; then it wakes one |
+//! | held, `WAITERS` | holder that hands over | held by the waiter, `GRANTING` until the waiter has seen it |
+//!
+//! Invariants:
+//! - I1: a published waiter that sleeps is covered: by `WAITERS` in the word of a holder, by an unlocker that has cleared
+//!   `WAITERS` and not yet woken anybody, or by a woken thread that has not yet taken the mutex or queued again. Proof: the
+//!   waiter sets `WAITERS` after publishing, and only on a held word. The unlocker that clears the bit acquires the waiter's
+//!   publication with it and pops, in order. The popped thread either takes the mutex, and then sees by `WAITERS`' own rule
+//!   whether the list is empty (all publications whose bit was cleared before are visible to it), or queues again with the bit.
+//! - I2: the holder is the only one who takes its address out of the word.
+//!
+//! Progress: lock-free but for the holder; a kernel thread frozen in `unlock` holds the mutex, or at most one waiter.
+//!
+//! | edge | release side | acquire side |
+//! |---|---|---|
+//! | `mutex.state` | unlock, and a waiter that sets `WAITERS` | lock, and the unlock that clears `WAITERS` |
+//!
+//! # Example
+//! ```
+//! # use raddle_scheduler::sync::kernel_threads::KernelThreads;
+//! type Mutex<T> = raddle_scheduler::sync::Mutex<T, KernelThreads>;
+//! static TOTAL: Mutex<u64> = Mutex::new(0);
+//! *TOTAL.lock().unwrap() += 2;
+//! assert_eq!(*TOTAL.lock().unwrap(), 2);
+//! ```
+
+use super::waiters::Waiters;
+use super::{LockResult, Patience, PoisonError, TryLockError, TryLockResult, WaitError};
+use crate::runtime::Runtime;
+use crate::thread::{Thread, Wake};
+use raddle_machine::{Atomic, Machine, Ordering, Real, RealAtomic};
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+const WAITERS: u64 = 1;
+const POISONED: u64 = 2;
+/// The owner named may not have the mutex yet, and may never get it (its wait may end before the grant).
+const GRANTING: u64 = 4;
+const OWNER: u64 = !7;
+
+/// How often to look again at a mutex whose holder runs before sleeping (an untested guess: about what a sleep costs).
+const SPINS: u32 = 40;
+
+/// The mutex without its data: what [`Mutex`], [`super::Condvar`] and the monitor share.
+pub(crate) struct RawMutex<R: Runtime> {
+    state: <R::Machine as Machine>::Atomic<u64>,
+    waiters: Waiters<R>,
+}
+
+impl<R: Runtime<Machine = Real>> RawMutex<R> {
+    pub const fn new() -> Self {
+        Self { state: RealAtomic::<u64>::constant(0), waiters: Waiters::new() }
+    }
+}
+
+impl<R: Runtime> Default for RawMutex<R> {
+    fn default() -> Self {
+        Self { state: <R::Machine as Machine>::Atomic::new(0), waiters: Waiters::default() }
+    }
+}
+
+/// The owner bits of a thread.
+#[inline(always)]
+fn owner<R: Runtime>(thread: &'static Thread<R::Machine>) -> u64 {
+    std::ptr::from_ref(thread).expose_provenance() as u64
+}
+
+impl<R: Runtime> RawMutex<R> {
+    /// Takes the mutex if it is free; the word it had.
+    #[inline(always)]
+    fn try_lock(&self) -> Result<u64, u64> {
+        let me = owner::<R>(R::current());
+        // Ordering[mutex.state]: Acquire. Pairs with `unlock`. Makes visible: the data.
+        match self.state.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Ok(0),
+            Err(word) if word & OWNER == 0 => self.try_lock_again(word, me),
+            Err(word) => Err(word),
+        }
+    }
+
+    #[cold]
+    fn try_lock_again(&self, mut word: u64, me: u64) -> Result<u64, u64> {
+        while word & OWNER == 0 {
+            // Ordering[mutex.state]: Acquire. Pairs with `unlock`. Makes visible: the data.
+            match self.state.compare_exchange_weak(word, word | me, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Ok(word),
+                Err(now) => word = now,
+            }
+        }
+        Err(word)
+    }
+
+    /// Takes the mutex; whether it is poisoned.
+    #[inline(always)]
+    pub fn lock(&self, patience: Patience) -> Result<bool, WaitError> {
+        match self.try_lock() {
+            Ok(word) => Ok(word & POISONED != 0),
+            Err(_) => self.lock_slow(patience),
+        }
+    }
+
+    #[cold]
+    fn lock_slow(&self, patience: Patience) -> Result<bool, WaitError> {
+        let me = owner::<R>(R::current());
+        let mut word = self.state.load(Ordering::Relaxed);
+        if word & (OWNER | GRANTING) == me && patience.deadline.is_none() {
+            panic!("a thread locks a mutex that it holds already: it would wait for itself for ever");
+        }
+        // True while this thread covers the others in the list (I1).
+        let mut woken = false;
+        let mut spins = 0;
+        loop {
+            if word & OWNER == 0 {
+                // Read before the exchange, while the word tells that nobody else has taken over the duty.
+                let others = woken && !self.waiters.queue().is_empty();
+                let new = word | me | if others { WAITERS } else { 0 };
+                // Ordering[mutex.state]: Acquire. Pairs with `unlock`. Makes visible: the data.
+                match self.state.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
+                    Ok(_) => return Ok(word & POISONED != 0),
+                    Err(now) => word = now,
+                }
+                continue;
+            }
+            if spins < SPINS && R::is_running(self.holder(word)) {
+                spins += 1;
+                <R::Machine as Machine>::spin_hint();
+                word = self.state.load(Ordering::Relaxed);
+                continue;
+            }
+            match self.waiters.wait(patience, || self.look()) {
+                Ok(Wake::Granted) => {
+                    // The previous holder wrote our address into the word before it granted.
+                    // Ordering[mutex.state]: Acquire. Pairs with `unlock_to_waiter`. Makes visible: the data.
+                    let word = self.state.fetch_and(!GRANTING, Ordering::Acquire);
+                    debug_assert_eq!(word & OWNER, me, "granted to somebody else");
+                    return Ok(word & POISONED != 0);
+                }
+                Ok(wake) => {
+                    woken = wake == Wake::Signalled;
+                    spins = 0;
+                    word = self.state.load(Ordering::Relaxed);
+                }
+                Err(error) => {
+                    // The wake-up that this thread consumed is owed to the next one (I1).
+                    if woken && self.look() {
+                        self.waiters.queue().wake_one();
+                    }
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// After publishing: true if the mutex is free; otherwise its holder knows from now on that somebody waits.
+    fn look(&self) -> bool {
+        let mut word = self.state.load(Ordering::Relaxed);
+        loop {
+            if word & OWNER == 0 {
+                return true;
+            }
+            // An exchange even if the bit is set: the publication must come before it in the word's history.
+            // Ordering[mutex.state]: Release. Pairs with the unlock that clears the bit. Makes visible: the queued node.
+            match self.state.compare_exchange_weak(word, word | WAITERS, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return false,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// The thread that the word names. Records are type-stable, so a stale word is harmless.
+    fn holder(&self, word: u64) -> &'static Thread<R::Machine> {
+        // SAFETY: only addresses of thread records are put into the word's owner bits, and records stay readable for ever.
+        unsafe { &*std::ptr::with_exposed_provenance((word & OWNER) as usize) }
+    }
+
+    /// Gives the mutex up.
+    ///
+    /// # Safety
+    /// The calling thread holds it.
+    #[inline(always)]
+    pub unsafe fn unlock(&self, poison: bool) {
+        let word = self.state.load(Ordering::Relaxed);
+        let free = if poison { POISONED } else { word & POISONED };
+        if word & WAITERS == 0 {
+            // Ordering[mutex.state]: Release. Pairs with `try_lock`. Makes visible: the data.
+            // Point of no return: the next holder may free the mutex.
+            if self.state.compare_exchange(word, free, Ordering::Release, Ordering::Relaxed).is_ok() {
+                return;
+            }
+        }
+        self.unlock_slow(free);
+    }
+
+    #[cold]
+    fn unlock_slow(&self, free: u64) {
+        // The list's place is read while we hold the mutex; the bit, once set, stays until the swap.
+        let queue = self.waiters.queue();
+        // Ordering[mutex.state]: AcqRel. Pairs with `try_lock` and `look`. Makes visible: the data; acquires queued nodes.
+        self.state.swap(free, Ordering::AcqRel);
+        // Point of no return: from here on only runtime memory is touched.
+        queue.wake_one();
+    }
+
+    /// Gives the mutex to the thread that has waited longest, if any waits.
+    ///
+    /// # Safety
+    /// The calling thread holds it.
+    unsafe fn unlock_to_waiter(&self, poison: bool) {
+        let word = self.state.load(Ordering::Relaxed);
+        let poisoned = if poison { POISONED } else { word & POISONED };
+        if word & WAITERS != 0 {
+            // Ordering[mutex.state]: Acquire. Pairs with `look`. Makes visible: queued nodes.
+            self.state.load(Ordering::Acquire);
+            let queue = self.waiters.queue();
+            // Ordering[mutex.state]: Release. Pairs with the granted thread's load. Makes visible: the data. WAITERS stays:
+            // the new holder finds out at its unlock whether anybody is left.
+            // Point of no return: the grant; a failed one leaves the mutex in our hands, so the next store is allowed.
+            if queue
+                .grant_one(|heir| self.state.store(owner::<R>(heir) | GRANTING | WAITERS | poisoned, Ordering::Release))
+            {
+                return;
+            }
+        }
+        self.unlock_slow(poisoned);
+    }
+
+    pub fn is_poisoned(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & POISONED != 0
+    }
+
+    fn clear_poison(&self) {
+        self.state.fetch_and(!POISONED, Ordering::Relaxed);
+    }
+
+    /// Who holds it (racy; for dumps).
+    fn holder_now(&self) -> Option<&'static Thread<R::Machine>> {
+        let word = self.state.load(Ordering::Relaxed);
+        (word & OWNER != 0).then(|| self.holder(word))
+    }
+}
+
+/// Mutual exclusion around a value. See the module.
+pub struct Mutex<T: ?Sized, R: Runtime> {
+    raw: RawMutex<R>,
+    data: UnsafeCell<T>,
+}
+
+// SAFETY: the data is reached by the holder only, one thread at a time, so it needs Send and not Sync.
+unsafe impl<T: ?Sized + Send, R: Runtime> Send for Mutex<T, R> {}
+// SAFETY: as above.
+unsafe impl<T: ?Sized + Send, R: Runtime> Sync for Mutex<T, R> {}
+
+impl<T: ?Sized, R: Runtime> std::panic::UnwindSafe for Mutex<T, R> {}
+impl<T: ?Sized, R: Runtime> std::panic::RefUnwindSafe for Mutex<T, R> {}
+
+/// Why a lock with a time-out or a cancellation was not had, or was had of a poisoned mutex.
+pub enum LockError<G> {
+    /// Locked, but a holder has panicked before.
+    Poisoned(PoisonError<G>),
+    /// The time-out passed.
+    TimedOut,
+    /// The calling thread's cancellation was requested.
+    Cancelled,
+}
+
+impl<G> From<WaitError> for LockError<G> {
+    fn from(error: WaitError) -> Self {
+        match error {
+            WaitError::TimedOut => LockError::TimedOut,
+            WaitError::Cancelled => LockError::Cancelled,
+        }
+    }
+}
+
+impl<G> fmt::Debug for LockError<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LockError::Poisoned(_) => "Poisoned(..)",
+            LockError::TimedOut => "TimedOut",
+            LockError::Cancelled => "Cancelled",
+        })
+    }
+}
+
+impl<G> fmt::Display for LockError<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LockError::Poisoned(_) => "poisoned lock: another thread panicked while it held it",
+            LockError::TimedOut => "the lock was not free in time",
+            LockError::Cancelled => "the wait for the lock was cancelled",
+        })
+    }
+}
+
+impl<G> std::error::Error for LockError<G> {}
+
+impl<T, R: Runtime<Machine = Real>> Mutex<T, R> {
+    /// A free mutex.
+    pub const fn new(value: T) -> Self {
+        Self { raw: RawMutex::new(), data: UnsafeCell::new(value) }
+    }
+}
+
+impl<T, R: Runtime> Mutex<T, R> {
+    /// A free mutex, on any machine.
+    pub fn with_value(value: T) -> Self {
+        Self { raw: RawMutex::default(), data: UnsafeCell::new(value) }
+    }
+
+    /// The value, by taking the mutex apart.
+    pub fn into_inner(self) -> LockResult<T> {
+        let poisoned = self.raw.is_poisoned();
+        let Self { data, .. } = self;
+        poison(poisoned, data.into_inner())
+    }
+}
+
+fn poison<G>(poisoned: bool, guard: G) -> LockResult<G> {
+    if poisoned { Err(PoisonError::new(guard)) } else { Ok(guard) }
+}
+
+impl<T: ?Sized, R: Runtime> Mutex<T, R> {
+    /// Waits until the mutex is the caller's. Masked from cancellation, as its signature cannot tell of one.
+    ///
+    /// # Errors
+    /// If a thread panicked while it held the mutex; the guard is inside the error.
+    ///
+    /// # Panics
+    /// If the calling thread holds the mutex.
+    #[inline(always)]
+    pub fn lock(&self) -> LockResult<MutexGuard<'_, T, R>> {
+        match self.raw.lock(Patience::MASKED) {
+            Ok(poisoned) => poison(poisoned, MutexGuard::new(self)),
+            Err(_) => unreachable!("a masked wait without a deadline ended early"),
+        }
+    }
+
+    /// Takes the mutex if it is free.
+    ///
+    /// # Errors
+    /// If it is held, or poisoned.
+    #[inline]
+    pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T, R>> {
+        match self.raw.try_lock() {
+            Ok(word) => Ok(poison(word & POISONED != 0, MutexGuard::new(self))?),
+            Err(_) => Err(TryLockError::WouldBlock),
+        }
+    }
+
+    /// Waits at most so long, or until the thread is cancelled.
+    ///
+    /// # Errors
+    /// If the mutex was not had, or is poisoned.
+    pub fn lock_timeout(&self, timeout: Duration) -> Result<MutexGuard<'_, T, R>, LockError<MutexGuard<'_, T, R>>> {
+        self.lock_patiently(|| Patience::timeout::<R::Machine>(timeout))
+    }
+
+    /// Waits until the mutex is the caller's or the thread is cancelled.
+    ///
+    /// # Errors
+    /// If the mutex was not had, or is poisoned.
+    pub fn lock_cancellable(&self) -> Result<MutexGuard<'_, T, R>, LockError<MutexGuard<'_, T, R>>> {
+        self.lock_patiently(|| Patience::CANCELLABLE)
+    }
+
+    fn lock_patiently(
+        &self,
+        patience: impl FnOnce() -> Patience,
+    ) -> Result<MutexGuard<'_, T, R>, LockError<MutexGuard<'_, T, R>>> {
+        let poisoned = match self.raw.try_lock() {
+            Ok(word) => word & POISONED != 0,
+            Err(_) => self.raw.lock_slow(patience())?,
+        };
+        poison(poisoned, MutexGuard::new(self)).map_err(LockError::Poisoned)
+    }
+
+    /// True if a thread panicked while it held the mutex.
+    pub fn is_poisoned(&self) -> bool {
+        self.raw.is_poisoned()
+    }
+
+    /// Declares the data sound again.
+    pub fn clear_poison(&self) {
+        self.raw.clear_poison();
+    }
+
+    /// The value, without locking: the borrow shows that nobody else is there.
+    pub fn get_mut(&mut self) -> LockResult<&mut T> {
+        poison(self.raw.is_poisoned(), self.data.get_mut())
+    }
+
+    /// Who holds the mutex (racy; for dumps of who waits for whom).
+    pub fn holder(&self) -> Option<&'static Thread<R::Machine>> {
+        self.raw.holder_now()
+    }
+}
+
+impl<T: Default, R: Runtime> Default for Mutex<T, R> {
+    fn default() -> Self {
+        Self::with_value(T::default())
+    }
+}
+
+impl<T, R: Runtime> From<T> for Mutex<T, R> {
+    fn from(value: T) -> Self {
+        Self::with_value(value)
+    }
+}
+
+impl<T: ?Sized + fmt::Debug, R: Runtime> fmt::Debug for Mutex<T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Mutex");
+        match self.try_lock() {
+            Ok(guard) => out.field("data", &&*guard),
+            Err(TryLockError::Poisoned(error)) => out.field("data", &&**error.get_ref()),
+            Err(TryLockError::WouldBlock) => out.field("data", &format_args!("<locked>")),
+        };
+        out.field("poisoned", &self.is_poisoned()).finish_non_exhaustive()
+    }
+}
+
+/// The right to a mutex's value; gives the mutex up when it is dropped.
+#[must_use = "dropping the guard unlocks at once"]
+pub struct MutexGuard<'a, T: ?Sized, R: Runtime> {
+    mutex: &'a Mutex<T, R>,
+    was_panicking: bool,
+    /// A guard stays with the thread that locked, since the word names it.
+    not_send: PhantomData<*const ()>,
+}
+
+// SAFETY: a shared guard gives `&T` only.
+unsafe impl<T: ?Sized + Sync, R: Runtime> Sync for MutexGuard<'_, T, R> {}
+
+impl<'a, T: ?Sized, R: Runtime> MutexGuard<'a, T, R> {
+    #[inline(always)]
+    fn new(mutex: &'a Mutex<T, R>) -> Self {
+        Self { mutex, was_panicking: std::thread::panicking(), not_send: PhantomData }
+    }
+
+    #[inline(always)]
+    fn poisons(&self) -> bool {
+        !self.was_panicking && std::thread::panicking()
+    }
+
+    /// Unlocks by handing the mutex to the thread that has waited longest, so that nobody barges in between. Slower for
+    /// all than dropping the guard, and fair.
+    pub fn unlock_to_waiter(self) {
+        let this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: a guard's thread holds the mutex, and this guard is forgotten.
+        unsafe { this.mutex.raw.unlock_to_waiter(this.poisons()) };
+    }
+
+    /// The mutex that it guards.
+    pub(crate) fn mutex(&self) -> &'a Mutex<T, R> {
+        self.mutex
+    }
+
+    /// Gives the mutex up for a while: the guard is still there, and must not be used until [`MutexGuard::relock`].
+    ///
+    /// # Safety
+    /// The caller calls `relock` before anything else can use or drop the guard.
+    pub(crate) unsafe fn unlock_for_a_while(&self) {
+        // SAFETY: a guard's thread holds the mutex; the rest is the caller's promise.
+        unsafe { self.mutex.raw.unlock(self.poisons()) };
+    }
+
+    /// Takes the mutex again; whether it is poisoned.
+    pub(crate) fn relock(&self) -> bool {
+        self.mutex.raw.lock(Patience::MASKED).expect("a masked wait without a deadline ended early")
+    }
+}
+
+impl<T: ?Sized, R: Runtime> Deref for MutexGuard<'_, T, R> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: the guard's thread holds the mutex, so nobody else has a `&mut T`.
+        unsafe { &*self.mutex.data.get() }
+    }
+}
+
+impl<T: ?Sized, R: Runtime> DerefMut for MutexGuard<'_, T, R> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the guard's thread holds the mutex, so nobody else reaches the value; `&mut self` makes this the only way.
+        unsafe { &mut *self.mutex.data.get() }
+    }
+}
+
+impl<T: ?Sized, R: Runtime> Drop for MutexGuard<'_, T, R> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: the guard's thread holds the mutex.
+        unsafe { self.mutex.raw.unlock(self.poisons()) };
+    }
+}
+
+impl<T: ?Sized + fmt::Debug, R: Runtime> fmt::Debug for MutexGuard<'_, T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: ?Sized + fmt::Display, R: Runtime> fmt::Display for MutexGuard<'_, T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}

@@ -1,0 +1,178 @@
+//! The threads that wait for one condition of one object, and who wakes them.
+//!
+//! The way every primitive waits: try, and if that fails [`Waiters::wait`], whose closure looks at the condition after the
+//! thread has published itself; then try again. The way every primitive wakes: note [`Waiters::queue`] while the object is
+//! surely alive, make the condition true, fence, and wake from the [`Queue`], which is runtime memory.
+
+use super::{Patience, WaitError};
+use crate::runtime::{Runtime, Waited, wait_until, wake};
+use crate::thread::{Epoch, Thread, Wake};
+use raddle_machine::Real;
+use raddle_queues::wait_list;
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+/// A wait list that gives its memory back when it is dropped.
+pub struct Waiters<R: Runtime> {
+    list: wait_list::WaitList<R::Machine>,
+    runtime: PhantomData<fn() -> R>,
+}
+
+impl<R: Runtime<Machine = Real>> Waiters<R> {
+    /// Nobody waits, in a constant.
+    pub const fn new() -> Self {
+        Self { list: wait_list::WaitList::new(), runtime: PhantomData }
+    }
+}
+
+impl<R: Runtime> Default for Waiters<R> {
+    fn default() -> Self {
+        Self { list: wait_list::WaitList::default(), runtime: PhantomData }
+    }
+}
+
+/// The word under which lists know a thread.
+fn to_word<R: Runtime>(thread: &'static Thread<R::Machine>) -> usize {
+    std::ptr::from_ref(thread).expose_provenance()
+}
+
+/// # Safety
+/// `word` came from [`to_word`].
+unsafe fn from_word<R: Runtime>(word: usize) -> &'static Thread<R::Machine> {
+    // SAFETY: the word is the address of a thread record, and records are type-stable: readable for ever.
+    unsafe { &*std::ptr::with_exposed_provenance(word) }
+}
+
+impl<R: Runtime> Waiters<R> {
+    /// Publishes a wait. False when there is no memory for it: the thread must not sleep.
+    pub(crate) fn publish(&self, thread: &'static Thread<R::Machine>, epoch: Epoch) -> bool {
+        self.list.push(R::nodes(), to_word::<R>(thread), epoch.to_bits())
+    }
+
+    /// Says that a published wait ended otherwise than by a waker's pop: its node is in the list, abandoned.
+    pub(crate) fn abandon(&self) {
+        self.list.abandon(R::nodes(), |word, bits| {
+            // SAFETY: only `publish` puts words into lists, and a sweeper shows only words that it found in one.
+            let thread = unsafe { from_word::<R>(word) };
+            thread.current_wait() == Some(Epoch::from_bits(bits))
+        });
+    }
+
+    /// What a waker keeps beyond the object's life.
+    #[inline(always)]
+    pub(crate) fn queue(&self) -> Queue<R> {
+        Queue { queue: self.list.queue(), runtime: PhantomData }
+    }
+
+    /// Waits once. `ready` looks at the condition, or arranges for being woken (sets a has-waiters bit); true: do not sleep.
+    ///
+    /// `Ok` says only that it is worth trying again; [`Wake::Granted`] is reported as such.
+    pub(crate) fn wait(&self, patience: Patience, ready: impl FnOnce() -> bool) -> Result<Wake, WaitError> {
+        let published = Cell::new(false);
+        let waited = wait_until::<R>(
+            patience.deadline,
+            patience.cancellable,
+            |thread, epoch| published.set(self.publish(thread, epoch)),
+            || !published.get() || ready(),
+        );
+        let popped = matches!(waited, Waited::Woken(Wake::Signalled | Wake::Granted));
+        if published.get() && !popped {
+            self.abandon();
+        }
+        match waited {
+            Waited::Woken(Wake::TimedOut) => Err(WaitError::TimedOut),
+            Waited::Woken(Wake::Cancelled) => Err(WaitError::Cancelled),
+            Waited::Woken(wake) => Ok(wake),
+            Waited::Retry => {
+                if !published.get() {
+                    // No memory for a node: wait by asking again, at the price of the processor's time.
+                    R::yield_now();
+                }
+                Ok(Wake::Itself)
+            }
+        }
+    }
+}
+
+impl<R: Runtime> Drop for Waiters<R> {
+    #[inline]
+    fn drop(&mut self) {
+        // Most objects never had a waiter.
+        if !self.list.queue().is_none() {
+            self.list.release(R::nodes());
+        }
+    }
+}
+
+/// The waiters as wakers know them: runtime memory only.
+pub(crate) struct Queue<R: Runtime> {
+    queue: wait_list::Queue,
+    runtime: PhantomData<fn() -> R>,
+}
+
+impl<R: Runtime> Clone for Queue<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<R: Runtime> Copy for Queue<R> {}
+
+impl<R: Runtime> Queue<R> {
+    /// True when nobody is queued (racy).
+    pub fn is_empty(self) -> bool {
+        self.queue.is_empty(R::nodes())
+    }
+
+    /// True when nobody has ever waited.
+    #[inline(always)]
+    pub fn is_none(self) -> bool {
+        self.queue.is_none()
+    }
+
+    /// Pops until a claim succeeds. True when a thread was woken.
+    pub fn wake_one(self) -> bool {
+        self.wake_one_with(Wake::Signalled)
+    }
+
+    fn wake_one_with(self, reason: Wake) -> bool {
+        while let Some((word, bits)) = self.queue.pop(R::nodes()) {
+            // SAFETY: only `Waiters::publish` puts words into lists.
+            let thread = unsafe { from_word::<R>(word) };
+            if wake::<R>(thread, Epoch::from_bits(bits), reason) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Pops until a claim succeeds, after `prepare` was told whom the claim would wake. For hand-overs.
+    pub fn grant_one(self, mut prepare: impl FnMut(&'static Thread<R::Machine>)) -> bool {
+        while let Some((word, bits)) = self.queue.pop(R::nodes()) {
+            // SAFETY: only `Waiters::publish` puts words into lists.
+            let thread = unsafe { from_word::<R>(word) };
+            prepare(thread);
+            if wake::<R>(thread, Epoch::from_bits(bits), Wake::Granted) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Wakes at most `count` threads.
+    pub fn wake_many(self, count: usize) {
+        for _ in 0..count {
+            if !self.wake_one() {
+                return;
+            }
+        }
+    }
+
+    /// Wakes everybody who waits now.
+    pub fn wake_all(self) {
+        self.queue.pop_all(R::nodes(), |word, bits| {
+            // SAFETY: only `Waiters::publish` puts words into lists.
+            let thread = unsafe { from_word::<R>(word) };
+            wake::<R>(thread, Epoch::from_bits(bits), Wake::Signalled);
+        });
+    }
+}
