@@ -187,7 +187,7 @@ pub(super) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     known
         .iter()
         .map(|&k| (distance(&name, k), k))
-        .filter(|&(d, k)| d <= k.len().div_ceil(3))
+        .filter(|&(d, k)| d <= (k.len() / 3).max(1))
         .min_by_key(|&(d, _)| d)
         .map(|(_, k)| k)
 }

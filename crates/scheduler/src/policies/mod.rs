@@ -15,6 +15,8 @@
 //! assert!(matches!(policy, AnyPolicy::Steal(_)));
 //! ```
 
+pub mod lifo;
+pub mod priority;
 pub mod queue;
 pub mod steal;
 
@@ -117,6 +119,11 @@ pub fn build<M: Machine>(
     }
     Ok(match expression {
         Expression::Steal(options) => AnyPolicy::Steal(steal::Steal::new(*options, processors, others)),
+        Expression::Lifo => AnyPolicy::Other(Box::new(lifo::lifo(processors, others))),
+        Expression::Priority { levels, inner, aging } => {
+            let levels: Result<Vec<_>, _> = (0..*levels).map(|_| build(inner, processors, others.clone())).collect();
+            AnyPolicy::Other(Box::new(priority::Priority::new(levels?, *aging)))
+        }
         _ => unimplemented!(),
     })
 }

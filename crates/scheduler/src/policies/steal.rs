@@ -71,10 +71,10 @@ struct Shared<M: Machine> {
     others: Arc<dyn Others>,
 }
 
-/// The policy: makes one [`StealLocal`] per processor.
-pub struct Steal<M: Machine>(Arc<Shared<M>>);
+/// The policy: makes one [`StealLocal`] per processor. With `NEWEST` it is [`super::lifo`].
+pub struct Steal<M: Machine, const NEWEST: bool = false>(Arc<Shared<M>>);
 
-impl<M: Machine> Steal<M> {
+impl<M: Machine, const NEWEST: bool> Steal<M, NEWEST> {
     /// For at most `processors` processors. `others` answers for [`Local::push`]; the methods of [`StealLocal`] are told.
     pub fn new(options: Stealing, processors: usize, others: Arc<dyn Others>) -> Self {
         let parts = (0..processors).map(|_| OnceLock::new()).collect();
@@ -82,7 +82,7 @@ impl<M: Machine> Steal<M> {
     }
 
     /// [`Policy::local`] without a box, to be called statically.
-    pub fn local_part(&self, index: usize) -> StealLocal<M> {
+    pub fn local_part(&self, index: usize) -> StealLocal<M, NEWEST> {
         let reason = "the ready queues of a processor: out of memory";
         let (fifo, lifo) = (Fifo::new(CAPACITY).expect(reason), Lifo::new(CAPACITY).expect(reason));
         let part = Part { fifo: fifo.view(), lifo: lifo.view() };
@@ -107,7 +107,7 @@ impl<M: Machine> Steal<M> {
     }
 }
 
-impl<M: Machine> Policy<M> for Steal<M> {
+impl<M: Machine, const NEWEST: bool> Policy<M> for Steal<M, NEWEST> {
     fn local(&self, index: usize) -> Box<dyn Local<M>> {
         Box::new(self.local_part(index))
     }
@@ -118,7 +118,7 @@ impl<M: Machine> Policy<M> for Steal<M> {
     }
 
     fn describe(&self) -> String {
-        self.0.options.to_string()
+        if NEWEST { "lifo".to_string() } else { self.0.options.to_string() }
     }
 
     fn strands(&self) -> &'static str {
@@ -128,7 +128,7 @@ impl<M: Machine> Policy<M> for Steal<M> {
 }
 
 /// One processor's part of [`Steal`].
-pub struct StealLocal<M: Machine> {
+pub struct StealLocal<M: Machine, const NEWEST: bool = false> {
     slot: Option<Ready<M>>,
     alone: Option<Ready<M>>,
     turn: u32,
@@ -144,12 +144,12 @@ pub struct StealLocal<M: Machine> {
     won: u64,
 }
 
-impl<M: Machine> StealLocal<M> {
+impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
     /// Takes a thread that became ready. `hungry`: some processor sleeps or searches.
     #[inline]
     pub fn push_with(&mut self, thread: Ready<M>, cause: Cause, hungry: bool) -> Notify {
-        if cause == Cause::Spawned && self.spawned_apart {
-            return self.push_spawned(thread, hungry);
+        if cause == Cause::Spawned && self.spawned_apart || cause == Cause::Woken && NEWEST {
+            return self.push_lifo(thread, hungry);
         }
         if hungry != self.windowed {
             // The usual case: nobody is hungry and the window is open, or the reverse.
@@ -182,7 +182,7 @@ impl<M: Machine> StealLocal<M> {
     }
 
     #[inline]
-    fn push_spawned(&mut self, thread: Ready<M>, hungry: bool) -> Notify {
+    fn push_lifo(&mut self, thread: Ready<M>, hungry: bool) -> Notify {
         if let Err(thread) = self.lifo.push(thread) {
             return self.overflow(thread);
         }
@@ -249,20 +249,23 @@ impl<M: Machine> StealLocal<M> {
         {
             return Some(thread);
         }
+        if NEWEST && let Some(thread) = self.lifo.pop() {
+            return Some(thread);
+        }
         if let Some(thread) = self.fifo.pop() {
             return Some(thread);
         }
-        if let Some(thread) = self.lifo.pop() {
+        if !NEWEST && let Some(thread) = self.lifo.pop() {
             return Some(thread);
         }
         self.take_last()
     }
 
-    /// The selections that prefer `lifo`.
+    /// The selections that prefer what usually comes second.
     #[inline(never)]
     fn take_in_turn(&mut self) -> Option<Ready<M>> {
         if self.turn % ELDERS != 0 {
-            return self.lifo.pop();
+            return if NEWEST { self.fifo.pop() } else { self.lifo.pop() };
         }
         self.empty_inbox();
         self.lifo.pop_oldest()
@@ -382,7 +385,7 @@ impl<M: Machine> StealLocal<M> {
     }
 }
 
-impl<M: Machine> Local<M> for StealLocal<M> {
+impl<M: Machine, const NEWEST: bool> Local<M> for StealLocal<M, NEWEST> {
     #[inline]
     fn push(&mut self, thread: Ready<M>, cause: Cause) -> Notify {
         let hungry = self.shared.others.hungry();
