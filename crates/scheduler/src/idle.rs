@@ -135,8 +135,10 @@ impl<M: Machine> Idle<M> {
         false
     }
 
-    /// Wakes `processor` if it sleeps. True if this call did.
+    /// Wakes `processor` if it sleeps, after work became takeable by it. True if this call did.
     pub fn wake(&self, processor: usize) -> bool {
+        // Ordering[idle.look]: light fence. Pairs with the heavy fence in `sleep` (proof at I3, `directed`).
+        M::light_fence();
         let group = self.word(processor);
         let bit = Self::bit(processor);
         let mut word = group.load(Ordering::Relaxed);
@@ -182,15 +184,16 @@ impl<M: Machine> Idle<M> {
     }
 
     /// A searcher found nothing: sleeps until a token, work that it sees itself, or the deadline. `look` says whether there is
-    /// anything it could take. Returns as a searcher.
-    pub fn sleep(&self, me: usize, deadline: Option<u64>, look: impl Fn() -> bool) -> Woken {
+    /// anything it could take. With `directed`, pushes may concern this processor alone ([`Idle::wake`]), so it looks even if
+    /// it was not the last searcher. Returns as a searcher.
+    pub fn sleep(&self, me: usize, deadline: Option<u64>, directed: bool, look: impl Fn() -> bool) -> Woken {
         let word = self.word(me);
         let token = &self.tokens[me].0;
         // One read-modify-write for both changes: removing a searcher and adding a sleeper (the bit is clear: I1).
         let change = Self::bit(me).wrapping_sub(SEARCHING_ONE);
         // Ordering[idle.state]: AcqRel. Pairs with the other exchanges of the word.
         let before = word.fetch_add(change, Ordering::AcqRel);
-        if before >> SEARCHING_SHIFT == 1 {
+        if directed || before >> SEARCHING_SHIFT == 1 {
             // Ordering[idle.look]: heavy fence. Pairs with the light fence in `notify` (proof at I3).
             M::heavy_fence();
             if look() && self.leave_set(me) {
@@ -237,10 +240,10 @@ mod tests {
         idle.begin_search(0);
         assert!(idle.hungry());
         // The last searcher sees work and does not sleep.
-        assert_eq!(idle.sleep(0, None, || true), Woken::Work);
+        assert_eq!(idle.sleep(0, None, false, || true), Woken::Work);
         assert_eq!(idle.sleeping(), 0);
         // A deadline in the past ends the sleep.
-        assert_eq!(idle.sleep(0, Some(0), || false), Woken::Deadline);
+        assert_eq!(idle.sleep(0, Some(0), false, || false), Woken::Deadline);
         idle.found(0);
         assert!(!idle.hungry());
     }
@@ -250,7 +253,7 @@ mod tests {
         let idle = std::sync::Arc::new(Idle::<Real>::new(2));
         idle.begin_search(1);
         let other = idle.clone();
-        let sleeper = std::thread::spawn(move || other.sleep(1, None, || false));
+        let sleeper = std::thread::spawn(move || other.sleep(1, None, false, || false));
         while !idle.wake_one(true) {
             std::thread::yield_now();
         }

@@ -1,0 +1,186 @@
+//! An activation: a kernel thread that carries a processor, and its idle loop.
+//!
+//! Its idle context is the kernel thread's own stack and thread pointer. A thread switches there only when its processor has
+//! nothing else to run, or when its activation has lost the processor.
+
+use crate::descriptor::Descriptor;
+use crate::processor::{Processor, bump};
+use crate::switching::{After, finalize, resume};
+use raddle_context::switch::Context;
+use raddle_machine::{Machine, Real};
+use raddle_scheduler::takeover::Mark;
+use std::cell::{Cell, UnsafeCell};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+/// The lowest priority: a processor that looks for work takes any.
+pub(crate) const LOWEST: u8 = 255;
+
+/// Rounds of searching before a processor goes to sleep. Untested guess; each round looks at every victim once.
+const SEARCH_ROUNDS: u32 = 4;
+
+/// What an activation's kernel thread is told to do next.
+const ORDER_NONE: usize = 0;
+const ORDER_STOP: usize = 1;
+
+#[repr(align(128))]
+pub(crate) struct Activation {
+    pub id: u32,
+    pub mark: Mark<Real>,
+    /// What the resumed context does for the one that was suspended. Kernel-thread-local: set just before a switch, taken
+    /// just after.
+    pub after: Cell<After>,
+    pub previous: Cell<Option<&'static Descriptor>>,
+    /// The processor that it carries, or carried last.
+    processor: Cell<Option<&'static Processor>>,
+    pub current: AtomicPtr<Descriptor>,
+    pub idle: UnsafeCell<Context>,
+    pub fs: Cell<usize>,
+    pub tid: AtomicU32,
+    /// A spare sleeps on `bell`; `order` is a processor's address, or one of the ORDER constants.
+    order: AtomicUsize,
+    bell: raddle_machine::RealAtomic<u32>,
+}
+
+// SAFETY: the cells are used by the activation's kernel thread only (the threads it runs included, one at a time);
+// everything else is atomic.
+unsafe impl Sync for Activation {}
+// SAFETY: as above: before its kernel thread starts, only its creator touches it.
+unsafe impl Send for Activation {}
+
+impl Activation {
+    pub fn new(id: u32, processor: Option<&'static Processor>) -> Self {
+        Self {
+            id,
+            mark: Mark::new(),
+            after: Cell::new(After::Nothing),
+            previous: Cell::new(None),
+            processor: Cell::new(processor),
+            current: AtomicPtr::new(std::ptr::null_mut()),
+            idle: UnsafeCell::new(Context::empty()),
+            fs: Cell::new(0),
+            tid: AtomicU32::new(0),
+            order: AtomicUsize::new(processor.map_or(ORDER_NONE, |p| std::ptr::from_ref(p).expose_provenance())),
+            bell: raddle_machine::RealAtomic::<u32>::constant(0),
+        }
+    }
+
+    /// The processor that it carries, or carried last.
+    #[inline(always)]
+    pub fn processor(&self) -> &'static Processor {
+        // An activation runs a thread only after it was given a processor.
+        self.processor.get().expect("an activation that runs a thread has a processor")
+    }
+
+    /// Names the processor that it carries from now on. Called by its own kernel thread.
+    pub fn set_processor(&self, processor: &'static Processor) {
+        self.processor.set(Some(processor));
+    }
+
+    /// Tells a sleeping spare to run `processor`, which it now owns.
+    pub fn order(&'static self, processor: &'static Processor) {
+        self.ring(std::ptr::from_ref(processor).expose_provenance());
+    }
+
+    /// Tells the kernel thread to end when it has nothing to run.
+    pub fn stop(&self) {
+        self.ring(ORDER_STOP);
+    }
+
+    fn ring(&self, order: usize) {
+        self.order.store(order, Ordering::Release);
+        raddle_machine::Atomic::fetch_add(&self.bell, 1, Ordering::Release);
+        Real::wake(&self.bell, 1);
+    }
+
+    /// The life of the kernel thread.
+    pub fn main(&'static self) {
+        self.fs.set(raddle_context::switch::current_fs());
+        self.tid.store(crate::os::gettid(), Ordering::Relaxed);
+        raddle_context::overflow::activation_altstack();
+        loop {
+            let bell = raddle_machine::Atomic::load(&self.bell, Ordering::Acquire);
+            match self.order.swap(ORDER_NONE, Ordering::AcqRel) {
+                ORDER_NONE => Real::wait(&self.bell, bell, None),
+                ORDER_STOP => return,
+                address => {
+                    // SAFETY: orders are addresses of processors, which are never freed, exposed by who gave the order.
+                    let processor: &'static Processor = unsafe { &*std::ptr::with_exposed_provenance(address) };
+                    self.set_processor(processor);
+                    if processor.owner.enter(self.id, &self.mark) {
+                        self.serve(processor);
+                    }
+                    processor.pool.became_spare(self);
+                }
+            }
+        }
+    }
+
+    /// Runs threads until the processor is lost or its pool stops. Starts inside the mark, ends outside.
+    fn serve(&'static self, processor: &'static Processor) {
+        let pool = processor.pool;
+        loop {
+            // SAFETY: inside the mark of the owner; the reference ends with the statement.
+            let next = unsafe { processor.owned() }.queue.next(LOWEST);
+            let next = next.or_else(|| self.idle(processor));
+            let Some(next) = next else {
+                if pool.is_stopping() {
+                    processor.owner.release(self.id, &self.mark);
+                    return;
+                }
+                continue;
+            };
+            // SAFETY: inside the mark, on the idle context; `next` is a token.
+            let still_owner = unsafe { self.run(next) };
+            if !still_owner {
+                return;
+            }
+        }
+    }
+
+    /// Switches to a thread; returns when a thread of this activation came back to the idle context. True while the
+    /// processor is still this activation's (then inside the mark).
+    ///
+    /// # Safety
+    /// Inside the mark, on the idle context.
+    unsafe fn run(&'static self, next: raddle_scheduler::Ready<Real>) -> bool {
+        // SAFETY: as promised by the caller.
+        unsafe { resume(self, next) };
+        let lost = matches!(self.after.get(), After::Submit);
+        // SAFETY: just resumed on this activation; with `Submit` nothing owner-only is touched.
+        unsafe { finalize(self) };
+        !lost
+    }
+
+    /// Nothing at hand: searches, then sleeps. Inside the mark all the time: an idle processor holds nothing that another
+    /// activation could want, so nobody needs to take it.
+    fn idle(&'static self, processor: &'static Processor) -> Option<raddle_scheduler::Ready<Real>> {
+        let pool = processor.pool;
+        let me = processor.index;
+        processor.running.store(LOWEST, Ordering::Relaxed);
+        pool.idle.begin_search(me);
+        loop {
+            for _ in 0..SEARCH_ROUNDS {
+                // SAFETY: inside the mark of the owner; the reference ends with the statement.
+                let owned = unsafe { processor.owned() };
+                crate::time::fire_due(self, owned);
+                if let Some(next) = owned.queue.next(LOWEST).or_else(|| owned.queue.search()) {
+                    pool.idle.found(me);
+                    return Some(next);
+                }
+                Real::spin_hint();
+            }
+            if pool.is_stopping() {
+                pool.idle.found(me);
+                return None;
+            }
+            bump(&processor.counters.sleeps);
+            // SAFETY: inside the mark of the owner; the reference ends with the statement.
+            let deadline = unsafe { processor.owned() }.timers.next_deadline();
+            pool.idle.sleep(me, deadline, pool.is_directed(), || {
+                // SAFETY: inside the mark of the owner, no other reference is alive during the sleep.
+                pool.is_stopping() || unsafe { processor.owned() }.queue.has_work()
+            });
+            pool.monitor_hint();
+        }
+    }
+}

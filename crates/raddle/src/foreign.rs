@@ -1,0 +1,81 @@
+//! Kernel threads that are no activations: they wait on a futex of their own, with the same records and the same protocol, so
+//! that every primitive works between them and lightweight threads.
+
+use crate::descriptor::Descriptor;
+use raddle_machine::{Atomic, Machine, Real};
+use raddle_scheduler::thread::KERNEL_THREAD;
+use raddle_scheduler::{Claim, Epoch, Thread, Wake};
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+/// Gives the record back when the kernel thread ends.
+struct Record(Cell<Option<&'static Descriptor>>);
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        if let Some(record) = self.0.take() {
+            let mut cache = crate::pool::descriptors().cache();
+            // SAFETY: allocated below from the same slab; the kernel thread waits for nothing any more, and stale claims fail
+            // by their epoch.
+            unsafe { cache.free(NonNull::from(record)) };
+        }
+    }
+}
+
+thread_local! {
+    static RECORD: Record = const { Record(Cell::new(None)) };
+}
+
+/// The calling kernel thread's record.
+pub(crate) fn current() -> &'static Thread<Real> {
+    let make = |slot: &Cell<Option<&'static Descriptor>>| {
+        slot.get().unwrap_or_else(|| {
+            let record = allocate();
+            slot.set(Some(record));
+            record
+        })
+    };
+    // After the thread-local destructors have begun, a record is made that is never given back.
+    let descriptor = RECORD.try_with(|record| make(&record.0)).unwrap_or_else(|_| allocate());
+    descriptor.record()
+}
+
+fn allocate() -> &'static Descriptor {
+    let mut cache = crate::pool::descriptors().cache();
+    let record = cache.allocate().unwrap_or_else(|_| {
+        panic!("raddle: no memory for the record of a kernel thread; free memory or raise the process's limit")
+    });
+    // SAFETY: the slab's objects are type-stable and live for ever (the slab is a static).
+    let record: &'static Descriptor = unsafe { record.as_ref() };
+    record.thread.recycle(0);
+    record.thread.set_kernel_thread();
+    debug_assert!(record.thread.is_kernel_thread() && KERNEL_THREAD != 0);
+    record
+}
+
+/// Blocks the calling kernel thread until its wait `epoch` is claimed or the deadline has passed.
+pub(crate) fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake {
+    let me = current();
+    if me.finish_park(epoch).is_err() {
+        return me.outcome();
+    }
+    loop {
+        // Acquire: pairs with the waker's release of the token.
+        if me.token.load(Ordering::Acquire) != 0 {
+            me.token.store(0, Ordering::Relaxed);
+            return me.outcome();
+        }
+        if deadline.is_some_and(|time| Real::now() >= time) && me.claim(epoch, Wake::TimedOut) == Claim::WonParked {
+            return me.outcome();
+        }
+        // When the claim was lost, its winner's token is on its way: wait for it without a deadline.
+        Real::wait(&me.token, 0, deadline.filter(|&time| Real::now() < time));
+    }
+}
+
+/// The claimant's push: wakes the kernel thread.
+pub(crate) fn wake(thread: &'static Thread<Real>) {
+    thread.token.store(1, Ordering::Release);
+    Real::wake(&thread.token, 1);
+}

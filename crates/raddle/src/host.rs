@@ -1,0 +1,111 @@
+//! Raddle as the [`Runtime`] that the synchronisation primitives of `raddle-scheduler` run on.
+
+use crate::activation::Activation;
+use crate::descriptor::Descriptor;
+use crate::processor::Owned;
+use crate::switching::{current, enter, park, push_owned, yield_now};
+use raddle_machine::Real;
+use raddle_queues::wait_list::NodePool;
+use raddle_scheduler::{Cause, Epoch, Ready, Runtime, Thread, Wake};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+/// The runtime on the real machine: lightweight threads where the caller is one, kernel threads otherwise.
+#[derive(Clone, Copy, Debug)]
+pub struct Host;
+
+impl Runtime for Host {
+    type Machine = Real;
+
+    #[inline(always)]
+    fn current() -> &'static Thread<Real> {
+        match current() {
+            Some(me) => me.record(),
+            None => crate::foreign::current(),
+        }
+    }
+
+    #[inline]
+    fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake {
+        match current() {
+            Some(me) => {
+                park(me, epoch, deadline);
+                me.thread.outcome()
+            }
+            None => crate::foreign::suspend(epoch, deadline),
+        }
+    }
+
+    #[inline]
+    fn make_ready(thread: &'static Thread<Real>) {
+        match current() {
+            Some(me) => {
+                let activation = enter(me);
+                // SAFETY: inside the mark.
+                unsafe { ready_inside(activation, thread) };
+                activation.mark.leave();
+            }
+            None => ready_outside(thread),
+        }
+    }
+
+    #[inline]
+    fn yield_now() {
+        match current() {
+            Some(me) => yield_now(me),
+            None => std::thread::yield_now(),
+        }
+    }
+
+    #[inline]
+    fn is_running(thread: &'static Thread<Real>) -> bool {
+        thread.is_kernel_thread() || !Descriptor::of(thread).activation.load(Ordering::Relaxed).is_null()
+    }
+
+    #[inline(always)]
+    fn nodes() -> &'static NodePool<Real> {
+        static NODES: NodePool<Real> = NodePool::constant();
+        &NODES
+    }
+
+    #[inline]
+    fn cancel_masked() -> bool {
+        crate::scope::cancel_masked()
+    }
+}
+
+/// Makes a thread ready whose claim the caller won, from inside the mark.
+///
+/// # Safety
+/// Inside the mark of `activation`'s processor.
+#[inline]
+pub(crate) unsafe fn ready_inside(activation: &'static Activation, thread: &'static Thread<Real>) {
+    // SAFETY: inside the mark of the owner; the reference ends with the statement.
+    ready_owned(activation, unsafe { activation.processor().owned() }, thread);
+}
+
+/// As [`ready_inside`], for a caller that holds the owner-only state.
+pub(crate) fn ready_owned(activation: &'static Activation, owned: &mut Owned, thread: &'static Thread<Real>) {
+    if thread.is_kernel_thread() {
+        crate::foreign::wake(thread);
+        return;
+    }
+    // SAFETY: the caller won the claim of a parked thread: it alone may push it, once.
+    let ready = unsafe { Ready::new(NonNull::from(thread)) };
+    let processor = activation.processor();
+    if Descriptor::of(thread).pool() == processor.pool.index {
+        push_owned(processor, owned, ready, Cause::Woken);
+    } else {
+        crate::pool::submit(ready);
+    }
+}
+
+/// Makes a thread ready from a kernel thread that owns no processor.
+pub(crate) fn ready_outside(thread: &'static Thread<Real>) {
+    if thread.is_kernel_thread() {
+        crate::foreign::wake(thread);
+    } else {
+        // SAFETY: the caller won the claim of a parked thread: it alone may push it, once.
+        crate::pool::submit(unsafe { Ready::new(NonNull::from(thread)) });
+    }
+}

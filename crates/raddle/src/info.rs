@@ -1,0 +1,59 @@
+//! Counters and the dump of all threads.
+//!
+//! # Example
+//! ```
+//! let pool = raddle::Builder::new().processors(1).build().unwrap();
+//! pool.run(|| raddle::spawn(|| ()).join().unwrap());
+//! let stats = raddle::info::stats();
+//! assert!(stats.spawned >= 2 && stats.switches >= 1);
+//! ```
+
+use crate::pool;
+use std::sync::atomic::Ordering;
+
+/// Sums over all pools that are alive; racy, monotone but for `spare_activations` and `stack_slots`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Threads spawned.
+    pub spawned: u64,
+    /// Threads that ended.
+    pub exited: u64,
+    /// Times a processor went on with another thread.
+    pub switches: u64,
+    /// Times a processor went to sleep.
+    pub sleeps: u64,
+    /// Attempts to steal.
+    pub steals_tried: u64,
+    /// Attempts to steal that brought something.
+    pub steals_won: u64,
+    /// Processors taken over from an activation that was blocked in the kernel.
+    pub takeovers: u64,
+    /// Processors whose private threads were published because their activation computed on while others were idle.
+    pub publications: u64,
+    /// Kernel threads beyond one per processor.
+    pub spare_activations: u64,
+}
+
+/// The counters of the process.
+pub fn stats() -> Stats {
+    let mut stats = Stats {
+        takeovers: crate::monitor::TAKEOVERS.load(Ordering::Relaxed),
+        publications: crate::monitor::PUBLICATIONS.load(Ordering::Relaxed),
+        ..Stats::default()
+    };
+    for pool in pool::pools() {
+        stats.spawned += pool.outside_spawned.load(Ordering::Relaxed);
+        for processor in pool.processors() {
+            let counters = &processor.counters;
+            stats.spawned += counters.spawned.load(Ordering::Relaxed);
+            stats.exited += counters.exited.load(Ordering::Relaxed);
+            stats.switches += counters.switches.load(Ordering::Relaxed);
+            stats.sleeps += counters.sleeps.load(Ordering::Relaxed);
+            stats.steals_tried += counters.steals_tried.load(Ordering::Relaxed);
+            stats.steals_won += counters.steals_won.load(Ordering::Relaxed);
+        }
+        stats.spare_activations += u64::from(pool.kernel_threads()).saturating_sub(pool.processors().len() as u64);
+    }
+    stats
+}

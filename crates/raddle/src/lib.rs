@@ -1,0 +1,39 @@
+//! Blocking, straight-line, thread-per-task code on millions of lightweight threads, under a scheduler that you choose.
+//!
+//! ```
+//! let pool = raddle::Builder::new().processors(2).build().unwrap();
+//! let sum: u64 = pool.run(|| {
+//!     let handles: Vec<_> = (0..1000u64).map(|i| raddle::spawn(move || i * 2)).collect();
+//!     handles.into_iter().map(|handle| handle.join().unwrap()).sum()
+//! });
+//! assert_eq!(sum, 999_000);
+//! ```
+//!
+//! A thread here is a thread: it has its own thread-local storage and keeps it on whichever kernel thread it runs, so
+//! `thread_local!`, `errno`, [`std::thread::current`], `Rc` on the stack and C libraries are right by construction.
+//!
+//! Reading order, following one thread: [`thread`] (spawn), `processor` (what a processor owns), `switching` (select, switch,
+//! finalize), `host` (park and wake), `activation` (the kernel thread and its idle loop), `monitor` (what happens when a
+//! kernel thread blocks).
+
+mod activation;
+mod descriptor;
+mod foreign;
+mod forkjoin;
+mod host;
+pub mod info;
+mod monitor;
+mod os;
+pub mod pool;
+mod processor;
+mod scope;
+mod switching;
+pub mod thread;
+pub mod time;
+
+pub use forkjoin::join;
+pub use host::Host;
+pub use pool::{BuildError, Builder, Pool};
+pub use scope::{Scope, ScopedJoinHandle, scope};
+pub use thread::{JoinHandle, SpawnError, check, current_name, spawn, yield_now};
+pub use time::sleep;

@@ -1,0 +1,194 @@
+//! The monitor: one kernel thread that sees to it that no processor stays with an activation that is stuck.
+//!
+//! It wakes once a period while any processor is busy and sleeps while none is. A processor whose switch count stands still
+//! for two periods is looked at: if its activation is blocked in the kernel (or stopped), a spare activation takes the processor
+//! over; if it computes while other processors are idle, the processor is taken for a moment, what it held privately is
+//! published and its due timers fire, and it is left free for its activation to take back at its next step. An activation
+//! inside its mark is left alone. Silence alone means nothing: a processor that computes is not one that is blocked.
+//!
+//! Bound: a thread that only a stuck processor could run waits at most four periods, plus what the system needs to start a
+//! kernel thread. Cost: one wake-up a period while something runs, a few reads of atomics, a read of `/proc` per stuck
+//! processor and period.
+
+use crate::activation::Activation;
+use crate::os::{TaskState, task_state};
+use crate::pool::{self, Shared};
+use crate::processor::Processor;
+use raddle_machine::{Atomic, Machine, Real, RealAtomic};
+use raddle_scheduler::Notify;
+use raddle_scheduler::takeover::Take;
+use std::collections::HashMap;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Nanoseconds between two looks.
+const PERIOD: u64 = 1_000_000;
+/// Periods without a switch until a processor is looked at.
+const PATIENCE: u32 = 2;
+/// Periods without anything busy until the monitor sleeps.
+const REST_AFTER: u32 = 16;
+
+static ASLEEP: AtomicBool = AtomicBool::new(false);
+static BELL: RealAtomic<u32> = RealAtomic::<u32>::constant(0);
+/// Processors taken from blocked activations, and for a moment from computing ones, since the process began.
+pub(crate) static TAKEOVERS: AtomicU64 = AtomicU64::new(0);
+pub(crate) static PUBLICATIONS: AtomicU64 = AtomicU64::new(0);
+
+/// Tells a sleeping monitor that a processor became busy.
+pub(crate) fn hint() {
+    if ASLEEP.load(Ordering::Relaxed) {
+        BELL.fetch_add(1, Ordering::Release);
+        Real::wake(&BELL, 1);
+    }
+}
+
+/// Starts the monitor with the first pool.
+pub(crate) fn start() {
+    static STARTED: Once = Once::new();
+    STARTED.call_once(|| {
+        let spawned = std::thread::Builder::new().name("raddle-monitor".into()).stack_size(256 * 1024).spawn(main);
+        if let Err(error) = spawned {
+            crate::os::say_once(&format!(
+                "raddle: no kernel thread for the monitor ({error}): a thread that blocks in the kernel holds its processor"
+            ));
+        }
+    });
+    hint();
+}
+
+#[derive(Default)]
+struct Seen {
+    switches: u64,
+    still: u32,
+    published: bool,
+}
+
+fn main() {
+    // An identity for ownership; it never carries a processor for longer than a publication.
+    let Some(me) = pool::monitor_activation() else {
+        crate::os::say_once("raddle: no activation is left for the monitor: blocked threads hold their processors");
+        return;
+    };
+    let mut seen: HashMap<usize, Seen> = HashMap::new();
+    let mut quiet = 0;
+    loop {
+        let mut busy = false;
+        for pool in pool::pools() {
+            busy |= look(pool, me, &mut seen);
+        }
+        quiet = if busy { 0 } else { quiet + 1 };
+        if quiet < REST_AFTER {
+            std::thread::sleep(std::time::Duration::from_nanos(PERIOD));
+            continue;
+        }
+        // Announce, then look once more: a processor that woke before it saw the announcement is busy now.
+        let bell = BELL.load(Ordering::Acquire);
+        ASLEEP.store(true, Ordering::Relaxed);
+        Real::heavy_fence();
+        if pool::pools().all(|pool| pool.idle.sleeping() == pool.processors().len()) {
+            Real::wait(&BELL, bell, None);
+        }
+        ASLEEP.store(false, Ordering::Relaxed);
+        quiet = 0;
+    }
+}
+
+/// One look at one pool. True if anything runs there.
+fn look(pool: &'static Shared, me: &'static Activation, seen: &mut HashMap<usize, Seen>) -> bool {
+    let mut busy = false;
+    let mut stuck_searching = true;
+    for processor in pool.processors() {
+        if pool.idle.is_sleeping(processor.index) {
+            continue;
+        }
+        busy = true;
+        let seen = seen.entry(std::ptr::from_ref(processor).addr()).or_default();
+        let switches = processor.counters.switches.load(Ordering::Relaxed);
+        if switches != seen.switches {
+            *seen = Seen { switches, ..Seen::default() };
+            stuck_searching = false;
+            continue;
+        }
+        seen.still += 1;
+        if seen.still >= PATIENCE {
+            still(pool, processor, me, seen);
+        }
+    }
+    // A frozen searcher would suppress every wake-up.
+    if busy && stuck_searching && pool.idle.sleeping() > 0 && pool.idle.hungry() {
+        pool.idle.kick();
+    }
+    busy
+}
+
+/// A processor that has not switched for some periods.
+fn still(pool: &'static Shared, processor: &'static Processor, me: &'static Activation, seen: &mut Seen) {
+    let owner = processor.owner.owner();
+    if owner == 0 {
+        // Its activation computes on without it; once other processors have had their chance, a spare carries it.
+        if seen.still >= 4 * PATIENCE
+            && let Some(spare) = pool.spare()
+        {
+            if processor.owner.adopt(spare.id, &spare.mark) {
+                spare.mark.leave();
+                spare.order(processor);
+            } else {
+                pool.became_spare(spare);
+            }
+        }
+        return;
+    }
+    let Some(activation) = pool::activation(owner) else { return };
+    match task_state(activation.tid.load(Ordering::Relaxed)) {
+        TaskState::Blocked => take_over(pool, processor, activation),
+        TaskState::Running if !seen.published && pool.idle.sleeping() > 0 => {
+            seen.published = publish(pool, processor, activation, me);
+        }
+        TaskState::Running | TaskState::Unknown => {}
+    }
+}
+
+/// The owner is blocked in the kernel: a spare goes on with its processor.
+fn take_over(pool: &'static Shared, processor: &'static Processor, owner: &'static Activation) {
+    if owner.mark.is_inside() {
+        return;
+    }
+    let Some(spare) = pool.spare() else {
+        crate::os::say_once("raddle: no kernel thread for a spare activation: a blocked thread holds its processor");
+        return;
+    };
+    if processor.owner.take(spare.id, owner.id, &owner.mark) == Take::Taken {
+        TAKEOVERS.fetch_add(1, Ordering::Relaxed);
+        spare.order(processor);
+    } else {
+        pool.became_spare(spare);
+    }
+}
+
+/// The owner computes while others are idle: what it holds is made takeable. True if it was.
+fn publish(
+    pool: &'static Shared,
+    processor: &'static Processor,
+    owner: &'static Activation,
+    me: &'static Activation,
+) -> bool {
+    if processor.owner.take(me.id, owner.id, &owner.mark) != Take::Taken {
+        return false;
+    }
+    if !processor.owner.enter(me.id, &me.mark) {
+        return false;
+    }
+    me.set_processor(processor);
+    // SAFETY: inside the mark of the owner, which the monitor is for the moment; the reference ends with the block.
+    let notify = {
+        let owned = unsafe { processor.owned() };
+        crate::time::fire_due(me, owned);
+        owned.queue.publish()
+    };
+    processor.owner.release(me.id, &me.mark);
+    PUBLICATIONS.fetch_add(1, Ordering::Relaxed);
+    if notify != Notify::Nobody {
+        pool.idle.kick();
+    }
+    true
+}

@@ -1,0 +1,84 @@
+//! How many cores the process is allotted: affinity, and the control group's quota (v2, or v1).
+
+use std::path::{Path, PathBuf};
+
+/// One processor per core that the process may use, at least one.
+pub(crate) fn default_processors() -> usize {
+    let affinity = affinity();
+    match quota(Path::new("/sys/fs/cgroup"), &std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default()) {
+        Some(cores) => affinity.min(cores.ceil() as usize).max(1),
+        None => affinity,
+    }
+}
+
+/// Cores in the affinity mask of the calling kernel thread.
+fn affinity() -> usize {
+    // A mask for 8192 cores: the kernel refuses a smaller one than it has.
+    let mut mask = [0u64; 128];
+    // SAFETY: the kernel writes at most the given number of bytes.
+    let written = unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr()) };
+    let count = mask.iter().map(|word| word.count_ones() as usize).sum::<usize>();
+    if written > 0 && count > 0 { count } else { 1 }
+}
+
+/// The smallest quota on the way from the process's control group to the root, in cores.
+fn quota(root: &Path, membership: &str) -> Option<f64> {
+    let mut least: Option<f64> = None;
+    let mut note = |cores: Option<f64>| {
+        if let Some(cores) = cores {
+            least = Some(least.map_or(cores, |l| l.min(cores)));
+        }
+    };
+    for line in membership.lines() {
+        let mut fields = line.splitn(3, ':');
+        let (_, controllers, group) = (fields.next(), fields.next().unwrap_or(""), fields.next().unwrap_or("/"));
+        let v1 = controllers.split(',').any(|c| c == "cpu");
+        if !v1 && !controllers.is_empty() {
+            continue;
+        }
+        let base = if v1 { root.join("cpu") } else { root.to_path_buf() };
+        for directory in ancestors(&base, group) {
+            note(if v1 { quota_v1(&directory) } else { quota_v2(&directory) });
+        }
+    }
+    least
+}
+
+fn ancestors(base: &Path, group: &str) -> Vec<PathBuf> {
+    let full = base.join(group.trim_start_matches('/'));
+    full.ancestors().take_while(|p| p.starts_with(base)).map(Path::to_path_buf).collect()
+}
+
+fn quota_v2(directory: &Path) -> Option<f64> {
+    let text = std::fs::read_to_string(directory.join("cpu.max")).ok()?;
+    let mut words = text.split_whitespace();
+    let quota: f64 = words.next()?.parse().ok()?;
+    let period: f64 = words.next()?.parse().ok()?;
+    (period > 0.0).then_some(quota / period)
+}
+
+fn quota_v1(directory: &Path) -> Option<f64> {
+    let read = |name: &str| std::fs::read_to_string(directory.join(name)).ok()?.trim().parse::<f64>().ok();
+    let (quota, period) = (read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?);
+    (quota > 0.0 && period > 0.0).then_some(quota / period)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_quota_on_the_way_up_counts() {
+        let root = std::env::temp_dir().join(format!("raddle-cgroup-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::fs::create_dir_all(root.join("cpu/x")).unwrap();
+        std::fs::write(root.join("a/cpu.max"), "150000 100000\n").unwrap();
+        std::fs::write(root.join("a/b/cpu.max"), "max 100000\n").unwrap();
+        assert_eq!(quota(&root, "0::/a/b\n"), Some(1.5));
+        std::fs::write(root.join("cpu/x/cpu.cfs_quota_us"), "50000").unwrap();
+        std::fs::write(root.join("cpu/x/cpu.cfs_period_us"), "100000").unwrap();
+        assert_eq!(quota(&root, "3:cpu,cpuacct:/x\n0::/a/b\n"), Some(0.5));
+        assert_eq!(quota(&root, "0::/elsewhere\n"), None);
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+}

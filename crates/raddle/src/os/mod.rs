@@ -1,0 +1,43 @@
+//! Every system call of this crate, and what the system says about cores.
+
+mod cores;
+mod task;
+
+pub(crate) use cores::default_processors;
+pub(crate) use task::{TaskState, task_state};
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The kernel's name of the calling kernel thread.
+pub(crate) fn gettid() -> u32 {
+    // SAFETY: takes nothing, cannot fail.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+}
+
+/// Prints a line on standard error, each different line once.
+pub(crate) fn say_once(line: &str) {
+    static SAID: [AtomicU32; 32] = [const { AtomicU32::new(0) }; 32];
+    let hash = line.bytes().fold(0x811c_9dc5u32, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193)) | 1;
+    for slot in &SAID {
+        match slot.compare_exchange(0, hash, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => break,
+            Err(said) if said == hash => return,
+            Err(_) => {}
+        }
+    }
+    eprintln!("{line}");
+}
+
+/// Installs the report of stack overflows, with the names of threads.
+pub(crate) fn install_overflow_report() {
+    static DONE: std::sync::Once = std::sync::Once::new();
+    DONE.call_once(|| {
+        let name_of = |_: usize, out: &mut dyn std::fmt::Write| {
+            let name = crate::switching::current().and_then(|me| me.name());
+            let _ = out.write_str(name.unwrap_or("<unnamed>"));
+        };
+        if let Err(error) = raddle_context::overflow::install(name_of) {
+            say_once(&format!("raddle: stack overflows will not be reported by name: {error}"));
+        }
+    });
+}

@@ -1,0 +1,576 @@
+//! Pools: a set of processors under one policy.
+//!
+//! # Example
+//! ```
+//! let pool = raddle::Builder::new().processors(2).policy("steal(lifo)".parse().unwrap()).build().unwrap();
+//! let data = vec![1, 2, 3, 4];
+//! let sum: i32 = pool.run(|| {
+//!     raddle::scope(|s| {
+//!         let left = s.spawn(|| data[..2].iter().sum::<i32>());
+//!         data[2..].iter().sum::<i32>() + left.join().unwrap()
+//!     })
+//! });
+//! assert_eq!(sum, 10);
+//! ```
+
+use crate::activation::Activation;
+use crate::descriptor::Descriptor;
+use crate::os;
+use crate::processor::{Owned, Processor, Queue, STACKS_KEPT};
+use raddle_context::stack::Arena;
+use raddle_context::tls::{self, Tls, Unsupported};
+use raddle_machine::{Machine, Real};
+use raddle_queues::slab::Slab;
+use raddle_scheduler::expression::Expression;
+use raddle_scheduler::idle::Idle;
+use raddle_scheduler::policies::{self, AnyPolicy, Others};
+use raddle_scheduler::{Notify, Policy, Ready};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Pools that a process may have at once.
+pub(crate) const MAX_POOLS: usize = 256;
+/// Kernel threads that a process may have as activations, over all its pools, spares included.
+pub(crate) const MAX_ACTIVATIONS: usize = 4096;
+/// The largest pool.
+pub const MAX_PROCESSORS: usize = 1024;
+
+/// The default stack slot: address space, of which a parked thread touches two pages.
+pub const DEFAULT_STACK: usize = 256 * 1024;
+/// Slots of the default class: so many threads may be alive at once.
+const DEFAULT_SLOTS: usize = 1 << 24;
+/// Address space for each other class.
+const CLASS_SPACE: usize = 1 << 42;
+
+static POOLS: [AtomicPtr<Shared>; MAX_POOLS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_POOLS];
+static ACTIVATIONS: [AtomicPtr<Activation>; MAX_ACTIVATIONS] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_ACTIVATIONS];
+static ARENAS: [OnceLock<&'static Arena>; 64] = [const { OnceLock::new() }; 64];
+static DEFAULT_CLASS: OnceLock<u32> = OnceLock::new();
+static DESCRIPTORS: OnceLock<Arc<Slab<Descriptor, Real>>> = OnceLock::new();
+static TLS: OnceLock<&'static Tls> = OnceLock::new();
+static DEFAULT_POOL: OnceLock<Pool> = OnceLock::new();
+
+/// All descriptors of the process.
+pub(crate) fn descriptors() -> &'static Arc<Slab<Descriptor, Real>> {
+    DESCRIPTORS.get_or_init(|| Slab::new(|_| Descriptor::default()))
+}
+
+/// The C library's layout; only after a pool was built.
+#[inline(always)]
+pub(crate) fn tls() -> &'static Tls {
+    TLS.get().expect("lightweight threads exist only after the self-check")
+}
+
+/// The state that all processors of a pool share.
+pub(crate) struct Shared {
+    pub index: u32,
+    pub idle: Arc<Idle<Real>>,
+    policy: AnyPolicy<Real>,
+    processors: OnceLock<Box<[Processor]>>,
+    pub priorities: u8,
+    directed: bool,
+    stopping: AtomicBool,
+    /// Threads spawned into this pool by nobody's processor.
+    pub outside_spawned: AtomicU64,
+    spares: [AtomicPtr<Activation>; 64],
+    kernel_threads: AtomicU32,
+    prefix: String,
+}
+
+/// The policy's view of the processors.
+struct View(Arc<Idle<Real>>);
+
+impl Others for View {
+    fn hungry(&self) -> bool {
+        self.0.hungry()
+    }
+    fn asleep(&self, processor: usize) -> bool {
+        self.0.is_sleeping(processor)
+    }
+}
+
+impl Shared {
+    pub fn processors(&self) -> &[Processor] {
+        self.processors.get().map_or(&[], |p| p)
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    pub fn describe(&self) -> String {
+        self.policy.describe()
+    }
+
+    pub fn is_directed(&self) -> bool {
+        self.directed
+    }
+
+    /// Wakes whom a push concerns.
+    #[inline(always)]
+    pub fn notify(&self, notify: Notify) {
+        match notify {
+            Notify::Nobody => {}
+            Notify::Anyone => self.idle.notify(),
+            Notify::Processor(index) => {
+                self.idle.wake(index);
+            }
+        }
+    }
+
+    /// An activation without a processor waits here for an order. Where there are spares enough, it stays unlisted and
+    /// simply never gets one until the pool stops.
+    pub fn became_spare(&self, activation: &'static Activation) {
+        let pointer = std::ptr::from_ref(activation).cast_mut();
+        for slot in &self.spares {
+            let free = std::ptr::null_mut();
+            if slot.compare_exchange(free, pointer, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                break;
+            }
+        }
+        if self.is_stopping() {
+            activation.stop();
+        }
+    }
+
+    /// A spare activation, started if there is none. `None` when no kernel thread can be had.
+    pub fn spare(&'static self) -> Option<&'static Activation> {
+        for slot in &self.spares {
+            let pointer = slot.swap(std::ptr::null_mut(), Ordering::AcqRel);
+            if !pointer.is_null() {
+                // SAFETY: activations are never freed.
+                return Some(unsafe { &*pointer });
+            }
+        }
+        self.start_activation(None).ok()
+    }
+
+    /// How many kernel threads this pool has.
+    pub fn kernel_threads(&self) -> u32 {
+        self.kernel_threads.load(Ordering::Relaxed)
+    }
+
+    fn start_activation(
+        &'static self,
+        processor: Option<&'static Processor>,
+    ) -> Result<&'static Activation, BuildError> {
+        let activation = new_activation(processor).ok_or(BuildError::Activations)?;
+        if let Some(processor) = processor {
+            // Nobody else knows the processor yet, or it is free.
+            let adopted = processor.owner.adopt(activation.id, &activation.mark);
+            debug_assert!(adopted);
+            activation.mark.leave();
+        }
+        let name = format!("{}{}", self.prefix, activation.id);
+        self.kernel_threads.fetch_add(1, Ordering::Relaxed);
+        let main = move || {
+            activation.main();
+            ACTIVATIONS[activation.id as usize].store(std::ptr::null_mut(), Ordering::Release);
+            self.kernel_threads.fetch_sub(1, Ordering::Release);
+        };
+        match std::thread::Builder::new().name(name).stack_size(256 * 1024).spawn(main) {
+            Ok(_) => Ok(activation),
+            Err(error) => {
+                self.kernel_threads.fetch_sub(1, Ordering::Relaxed);
+                if let Some(processor) = processor {
+                    processor.owner.release(activation.id, &activation.mark);
+                }
+                ACTIVATIONS[activation.id as usize].store(std::ptr::null_mut(), Ordering::Release);
+                Err(BuildError::KernelThread(error.to_string()))
+            }
+        }
+    }
+
+    /// The monitor sleeps while all processors do; whoever stops sleeping tells it.
+    pub fn monitor_hint(&self) {
+        crate::monitor::hint();
+    }
+}
+
+fn new_activation(processor: Option<&'static Processor>) -> Option<&'static Activation> {
+    // Index 0 is nobody.
+    for (id, slot) in ACTIVATIONS.iter().enumerate().skip(1) {
+        if !slot.load(Ordering::Relaxed).is_null() {
+            continue;
+        }
+        let activation = Box::into_raw(Box::new(Activation::new(id as u32, processor)));
+        let free = std::ptr::null_mut();
+        if slot.compare_exchange(free, activation, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            // SAFETY: just leaked; activations are never freed (others may still look at the mark of a dead one).
+            return Some(unsafe { &*activation });
+        }
+        // SAFETY: made above and shown to nobody.
+        drop(unsafe { Box::from_raw(activation) });
+    }
+    None
+}
+
+/// An identity for the monitor, without a pool.
+pub(crate) fn monitor_activation() -> Option<&'static Activation> {
+    new_activation(None)
+}
+
+/// The activation of that id, if it lives.
+pub(crate) fn activation(id: u32) -> Option<&'static Activation> {
+    // SAFETY: activations are never freed.
+    unsafe { ACTIVATIONS.get(id as usize)?.load(Ordering::Acquire).as_ref() }
+}
+
+/// All pools.
+pub(crate) fn pools() -> impl Iterator<Item = &'static Shared> {
+    // SAFETY: the shared state of pools is never freed.
+    POOLS.iter().filter_map(|slot| unsafe { slot.load(Ordering::Acquire).as_ref() })
+}
+
+/// The pool of that index.
+pub(crate) fn pool(index: u32) -> &'static Shared {
+    // SAFETY: as above; indices in descriptors are of pools that were registered and, having threads, still are.
+    unsafe { POOLS[index as usize].load(Ordering::Acquire).as_ref() }.expect("a thread's pool is registered")
+}
+
+/// Puts a ready thread into its pool from wherever the caller is.
+#[cold]
+pub(crate) fn submit(ready: Ready<Real>) {
+    let thread = ready.into_thread();
+    let pool = pool(Descriptor::from_thread(thread).pool());
+    // SAFETY: the token was taken apart just above.
+    let notify = pool.policy.submit(unsafe { Ready::new(thread) });
+    pool.notify(notify);
+}
+
+const CLASS_SHIFT: u32 = 16;
+
+/// The tag of a descriptor: its pool and its stack class.
+pub(crate) fn tag(pool: &Shared, class: u32) -> u32 {
+    class << CLASS_SHIFT | pool.index
+}
+
+/// The stack class (logarithm of the slot size) of a thread.
+#[inline(always)]
+pub(crate) fn class_of(descriptor: &Descriptor) -> u32 {
+    descriptor.tag() >> CLASS_SHIFT
+}
+
+/// True for the class whose stacks the processors keep.
+#[inline(always)]
+pub(crate) fn is_default_class(descriptor: &Descriptor) -> bool {
+    class_of(descriptor) == default_class()
+}
+
+/// The class of [`DEFAULT_STACK`].
+#[inline(always)]
+pub(crate) fn default_class() -> u32 {
+    const CLASS: u32 = DEFAULT_STACK.trailing_zeros();
+    DEFAULT_CLASS.get().copied().unwrap_or(CLASS)
+}
+
+/// The arena of a thread's class.
+pub(crate) fn arena_of(descriptor: &Descriptor) -> &'static Arena {
+    ARENAS[class_of(descriptor) as usize].get().expect("a thread's arena was made at its spawn")
+}
+
+/// The arena of a class, made on first use.
+pub(crate) fn arena(class: u32) -> Result<&'static Arena, BuildError> {
+    if let Some(arena) = ARENAS[class as usize].get() {
+        return Ok(arena);
+    }
+    let slots = if class == default_class() { DEFAULT_SLOTS } else { (CLASS_SPACE >> class).clamp(64, DEFAULT_SLOTS) };
+    let mut slots = slots;
+    loop {
+        match Arena::new(1 << class, slots) {
+            Ok(arena) => return Ok(ARENAS[class as usize].get_or_init(|| arena)),
+            // A limit on address space (RLIMIT_AS, strict overcommit): a smaller arena serves.
+            Err(error) if slots > 1024 => {
+                slots /= 4;
+                if slots <= 1024 * 4 {
+                    os::say_once(&format!(
+                        "raddle: stacks limited to {slots} of {} KiB: {error}",
+                        (1usize << class) >> 10
+                    ));
+                }
+            }
+            Err(error) => return Err(BuildError::Stacks(error.to_string())),
+        }
+    }
+}
+
+/// Why a pool could not be built. Each names its cause and a remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Zero, or more than [`MAX_PROCESSORS`].
+    Processors(usize),
+    /// The policy cannot be made so.
+    Policy(String),
+    /// No address space for stacks.
+    Stacks(String),
+    /// The kernel refused a thread.
+    KernelThread(String),
+    /// More activations than a process may have.
+    Activations,
+    /// More pools than a process may have.
+    Pools,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::Processors(n) => {
+                write!(
+                    f,
+                    "{n} processors asked for: give at least 1 and at most {MAX_PROCESSORS}, or none for one per allotted core"
+                )
+            }
+            BuildError::Policy(error) => write!(f, "the policy cannot be made: {error}"),
+            BuildError::Stacks(error) => {
+                write!(
+                    f,
+                    "no address space for stacks: {error}; raise `ulimit -v`, or set vm.overcommit_memory to 0 or 1"
+                )
+            }
+            BuildError::KernelThread(error) => {
+                write!(
+                    f,
+                    "the kernel refused a thread for a processor: {error}; ask for fewer processors or raise `ulimit -u`"
+                )
+            }
+            BuildError::Activations => write!(f, "all {MAX_ACTIVATIONS} kernel threads are in use: end a pool first"),
+            BuildError::Pools => write!(f, "all {MAX_POOLS} pools are in use: end one first"),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+/// Makes a [`Pool`].
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    processors: Option<usize>,
+    policy: Expression,
+    prefix: Option<String>,
+}
+
+impl Builder {
+    /// One processor per core that the process is allotted (affinity and the control group's quota), the default policy.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// So many processors.
+    pub fn processors(mut self, count: usize) -> Self {
+        self.processors = Some(count);
+        self
+    }
+
+    /// This policy.
+    pub fn policy(mut self, policy: Expression) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// The names of the kernel threads begin so (as shown by `ps -L` and debuggers).
+    pub fn kernel_thread_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = Some(prefix.into());
+        self
+    }
+
+    /// Starts the pool's processors.
+    ///
+    /// Where the C library is not as the self-check wants it, this says so once on standard error, and threads are kernel
+    /// threads from then on.
+    ///
+    /// # Errors
+    /// [`BuildError`]: nothing was started then.
+    pub fn build(self) -> Result<Pool, BuildError> {
+        let count = self.processors.unwrap_or_else(os::default_processors);
+        if count == 0 || count > MAX_PROCESSORS {
+            return Err(BuildError::Processors(count));
+        }
+        match lightweight() {
+            Ok(tls) => TLS.get_or_init(|| tls),
+            Err(error) => {
+                os::say_once(&format!("raddle: {error}"));
+                return Ok(Pool { shared: kernel_pool() });
+            }
+        };
+        if !Real::heavy_fence_available() {
+            os::say_once("raddle: membarrier is forbidden here; a wake-up may be late by up to a monitor period");
+        }
+        crate::os::install_overflow_report();
+        arena(default_class())?;
+        let idle = Arc::new(Idle::new(count));
+        let policy = policies::build(&self.policy, count, Arc::new(View(idle.clone())))
+            .map_err(|error| BuildError::Policy(error.to_string()))?;
+        let shared: &'static Shared = register(idle, policy, self.prefix.unwrap_or_else(|| "raddle-".into()))?;
+        let make = |index| {
+            let queue = match &shared.policy {
+                AnyPolicy::Steal(steal) => Queue::Default(steal.local_part(index)),
+                other => Queue::Other(other.local(index)),
+            };
+            let owned = Owned {
+                queue,
+                descriptors: descriptors().cache(),
+                stacks: Vec::with_capacity(STACKS_KEPT + 1),
+                rights: 0,
+                timers: Default::default(),
+                since_timers: 0,
+            };
+            Processor::new(index, shared, 0, owned)
+        };
+        let processors = shared.processors.get_or_init(|| (0..count).map(make).collect());
+        let pool = Pool { shared };
+        for processor in processors {
+            // On an error `pool` is dropped, which stops those that started.
+            shared.start_activation(Some(processor))?;
+        }
+        crate::monitor::start();
+        Ok(pool)
+    }
+}
+
+fn register(idle: Arc<Idle<Real>>, policy: AnyPolicy<Real>, prefix: String) -> Result<&'static Shared, BuildError> {
+    let (priorities, directed) = (policy.priorities(), policy.ring());
+    let shared = Box::leak(Box::new(Shared {
+        index: 0,
+        idle,
+        policy,
+        processors: OnceLock::new(),
+        priorities,
+        directed,
+        stopping: AtomicBool::new(false),
+        outside_spawned: AtomicU64::new(0),
+        spares: [const { AtomicPtr::new(std::ptr::null_mut()) }; 64],
+        kernel_threads: AtomicU32::new(0),
+        prefix,
+    }));
+    for (index, slot) in POOLS.iter().enumerate() {
+        shared.index = index as u32;
+        let free = std::ptr::null_mut();
+        if slot.compare_exchange(free, shared, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            return Ok(shared);
+        }
+    }
+    Err(BuildError::Pools)
+}
+
+/// Whether lightweight threads can be had; the environment variable `RADDLE_KERNEL_THREADS=1` says no.
+fn lightweight() -> Result<&'static Tls, Unsupported> {
+    if std::env::var_os("RADDLE_KERNEL_THREADS").is_some_and(|value| value == "1") {
+        return Err(Unsupported { reason: "RADDLE_KERNEL_THREADS=1".into() });
+    }
+    tls::init()
+}
+
+/// The pool of those who must use kernel threads: it has no processor.
+fn kernel_pool() -> &'static Shared {
+    static POOL: OnceLock<&'static Shared> = OnceLock::new();
+    POOL.get_or_init(|| {
+        let idle = Arc::new(Idle::new(1));
+        let policy =
+            policies::build(&Expression::default(), 1, Arc::new(View(idle.clone()))).expect("the default policy");
+        register(idle, policy, String::new()).expect("a free pool index")
+    })
+}
+
+/// A set of processors under one policy. Dropping it waits until its threads have ended, then ends its kernel threads.
+pub struct Pool {
+    shared: &'static Shared,
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("processors", &self.processors()).field("policy", &self.shared.describe()).finish()
+    }
+}
+
+impl Pool {
+    pub(crate) fn shared(&self) -> &'static Shared {
+        self.shared
+    }
+
+    /// How many processors it has (0 where threads are kernel threads).
+    pub fn processors(&self) -> usize {
+        self.shared.processors().len()
+    }
+
+    /// The expression of its policy.
+    pub fn policy(&self) -> String {
+        self.shared.describe()
+    }
+
+    /// Runs `f` as a thread of this pool and blocks the caller until it has ended. A panic of `f` goes on in the caller.
+    pub fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
+        let spawned = crate::scope::scope(|scope| {
+            let handle = crate::thread::Builder::new().spawn_in_scope(self.shared, scope, f);
+            handle.unwrap_or_else(|error| panic!("raddle: {error}")).join()
+        });
+        spawned.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    /// Spawns a thread into this pool.
+    ///
+    /// # Panics
+    /// When no thread can be had; [`crate::thread::Builder::spawn_into`] returns the error instead.
+    pub fn spawn<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> crate::JoinHandle<T> {
+        crate::thread::Builder::new().spawn_into(self, f).unwrap_or_else(|error| panic!("raddle: {error}"))
+    }
+
+    /// Threads of this pool that have not ended.
+    pub fn live_threads(&self) -> u64 {
+        let sum = |pick: fn(&Processor) -> &AtomicU64| -> u64 {
+            self.shared.processors().iter().map(|p| pick(p).load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
+        };
+        let spawned = sum(|p| &p.counters.spawned).wrapping_add(self.shared.outside_spawned.load(Ordering::Relaxed));
+        spawned.wrapping_sub(sum(|p| &p.counters.exited))
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if self.shared.processors().is_empty() {
+            return;
+        }
+        // Rare and not urgent: polling spares every exit a shared counter.
+        let mut pause = std::time::Duration::from_micros(50);
+        while self.live_threads() != 0 {
+            crate::sleep(pause);
+            pause = (pause * 2).min(std::time::Duration::from_millis(10));
+        }
+        self.shared.stopping.store(true, Ordering::Release);
+        Real::heavy_fence();
+        while self.shared.kernel_threads() != 0 {
+            while self.shared.idle.kick() {}
+            while let Some(spare) = self.shared.spares.iter().find_map(|slot| {
+                // SAFETY: activations are never freed.
+                unsafe { slot.swap(std::ptr::null_mut(), Ordering::AcqRel).as_ref() }
+            }) {
+                spare.stop();
+            }
+            std::thread::sleep(std::time::Duration::from_micros(100));
+        }
+        POOLS[self.shared.index as usize].store(std::ptr::null_mut(), Ordering::Release);
+    }
+}
+
+/// The pool that [`crate::spawn`] uses from kernel threads: made on first use, with the processors that the process is
+/// allotted, or as `RADDLE_PROCESSORS` and `RADDLE_POLICY` say.
+///
+/// # Panics
+/// When it cannot be built: the message names cause and remedy.
+pub fn default_pool() -> &'static Pool {
+    DEFAULT_POOL.get_or_init(|| {
+        let mut builder = Builder::new();
+        if let Ok(text) = std::env::var("RADDLE_PROCESSORS") {
+            let count = text
+                .parse()
+                .unwrap_or_else(|_| panic!("raddle: RADDLE_PROCESSORS={text}: give a number of processors"));
+            builder = builder.processors(count);
+        }
+        if let Ok(text) = std::env::var("RADDLE_POLICY") {
+            builder = builder.policy(text.parse().unwrap_or_else(|error| panic!("raddle: RADDLE_POLICY: {error}")));
+        }
+        builder.build().unwrap_or_else(|error| panic!("raddle: {error}"))
+    })
+}

@@ -1,0 +1,168 @@
+//! A processor: the right to run threads, and what only its owner touches.
+//!
+//! Who may touch what:
+//! 1. `owner`, `preempt`, the counters: atomics, anybody (counters are written by the owner only).
+//! 2. `owned`: the activation that owns the processor, between [`raddle_scheduler::takeover::Ownership::enter`] and
+//!    `leave`, and nobody else. [`Processor::owned`] is the one door.
+
+use crate::descriptor::Descriptor;
+use crate::pool::Shared;
+use crate::time::Timers;
+use raddle_context::stack::Slot;
+use raddle_machine::Real;
+use raddle_queues::slab::Cache;
+use raddle_scheduler::policies::steal::StealLocal;
+use raddle_scheduler::takeover::Ownership;
+use raddle_scheduler::{Cause, Local, Notify, Ready};
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+/// Stacks that a processor keeps hot for the threads it starts next; the rest goes back to the arena.
+pub(crate) const STACKS_KEPT: usize = 64;
+/// Rights to a stack are taken from and given to the arena's counter by so many.
+pub(crate) const RIGHTS_BATCH: u32 = 64;
+
+/// Counters of one processor. Single writer (the owner), read by anybody: relaxed loads and stores, no read-modify-write.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub switches: AtomicU64,
+    pub spawned: AtomicU64,
+    pub exited: AtomicU64,
+    pub wakes: AtomicU64,
+    pub sleeps: AtomicU64,
+    pub steals_tried: AtomicU64,
+    pub steals_won: AtomicU64,
+}
+
+/// Adds one to a counter of which the caller is the single writer.
+#[inline(always)]
+pub(crate) fn bump(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+}
+
+/// A processor's part of its pool's policy: the default one known by its type, so that its calls are direct and inlined
+/// behind one predicted branch; any other costs one indirect call.
+pub(crate) enum Queue {
+    Default(StealLocal<Real>),
+    Other(Box<dyn Local<Real>>),
+}
+
+impl Queue {
+    fn local(&mut self) -> &mut dyn Local<Real> {
+        match self {
+            Queue::Default(local) => local,
+            Queue::Other(local) => &mut **local,
+        }
+    }
+
+    #[inline(always)]
+    pub fn push(&mut self, ready: Ready<Real>, cause: Cause, hungry: impl FnOnce() -> bool) -> Notify {
+        match self {
+            Queue::Default(local) => local.push_with(ready, cause, hungry()),
+            Queue::Other(local) => local.push(ready, cause),
+        }
+    }
+
+    /// A thread that the running one made ready just before it blocks: it runs next.
+    #[inline(always)]
+    pub fn push_next(&mut self, ready: Ready<Real>, hungry: impl FnOnce() -> bool) -> Notify {
+        match self {
+            Queue::Default(local) => local.push_next(ready, hungry()),
+            Queue::Other(local) => local.push(ready, Cause::Woken),
+        }
+    }
+
+    #[inline(always)]
+    pub fn next(&mut self, floor: u8) -> Option<Ready<Real>> {
+        match self {
+            Queue::Default(local) => local.take(),
+            Queue::Other(local) => local.next(floor),
+        }
+    }
+
+    pub fn search(&mut self) -> Option<Ready<Real>> {
+        self.local().search()
+    }
+
+    pub fn publish(&mut self) -> Notify {
+        self.local().publish()
+    }
+
+    pub fn has_work(&self) -> bool {
+        match self {
+            Queue::Default(local) => local.has_work(),
+            Queue::Other(local) => local.has_work(),
+        }
+    }
+
+    /// True while this processor itself has something that others could take.
+    pub fn has_own(&self) -> bool {
+        match self {
+            Queue::Default(local) => !local.is_empty(),
+            Queue::Other(local) => local.has_work(),
+        }
+    }
+
+    pub fn steals(&self) -> (u64, u64) {
+        match self {
+            Queue::Default(local) => local.steals(),
+            Queue::Other(local) => local.steals(),
+        }
+    }
+}
+
+/// What only the owner touches.
+pub(crate) struct Owned {
+    pub queue: Queue,
+    pub descriptors: Cache<Descriptor, Real>,
+    pub stacks: Vec<Slot>,
+    pub rights: u32,
+    pub timers: Timers,
+    /// Switches since the timers were last looked at.
+    pub since_timers: u32,
+}
+
+#[repr(align(128))]
+pub(crate) struct Processor {
+    pub owner: Ownership<Real>,
+    pub index: usize,
+    pub pool: &'static Shared,
+    /// Asks the running thread to offer its processor at its next check.
+    pub preempt: AtomicBool,
+    /// The priority of what runs here (255: nothing).
+    pub running: AtomicU8,
+    pub counters: Counters,
+    owned: UnsafeCell<Owned>,
+}
+
+// SAFETY: `owned` is only reached through `owned()`, whose caller owns the processor; ownership moves with release-acquire
+// edges (takeover I2). Everything else is Sync by itself.
+unsafe impl Sync for Processor {}
+// SAFETY: as above; nothing here belongs to one kernel thread.
+unsafe impl Send for Processor {}
+
+impl Processor {
+    pub fn new(index: usize, pool: &'static Shared, owner: u32, owned: Owned) -> Self {
+        Self {
+            owner: Ownership::new(owner),
+            index,
+            pool,
+            preempt: AtomicBool::new(false),
+            running: AtomicU8::new(255),
+            counters: Counters::default(),
+            owned: UnsafeCell::new(owned),
+        }
+    }
+
+    /// The owner-only state.
+    ///
+    /// # Safety
+    /// The caller is the activation that owns this processor, inside its mark, holds no other reference from here, and lets
+    /// this one go before it leaves the mark or switches.
+    #[allow(clippy::mut_from_ref, reason = "exclusive by ownership, which the compiler does not see")]
+    #[inline(always)]
+    pub unsafe fn owned(&self) -> &mut Owned {
+        // SAFETY: exclusive by the caller's promise.
+        unsafe { &mut *self.owned.get() }
+    }
+}

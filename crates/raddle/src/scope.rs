@@ -1,0 +1,212 @@
+//! Scoped threads: they may borrow from their spawner, and are joined before the scope ends.
+//!
+//! The scope's word is `epoch:40 | count:24`: how many threads run, and, while the owner waits, the low bits of its wait's
+//! epoch plus one. The thread whose exchange brings the count to zero wakes the owner; after that exchange it touches the scope
+//! no more (point of no return): owner record and epoch come out of its own hook and the exchanged word.
+
+use crate::pool::Shared;
+use crate::thread::{Builder, Hook, JoinHandle, Result, SpawnError};
+use raddle_machine::Real;
+use raddle_scheduler::runtime::wait_until;
+use raddle_scheduler::{Claim, Runtime, Thread, Wake};
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const COUNT_BITS: u32 = 24;
+const COUNT: u64 = (1 << COUNT_BITS) - 1;
+const EPOCH_MASK: u64 = (1 << 40) - 1;
+
+thread_local! {
+    /// How many regions are open in which cancellation must not end the thread's waits.
+    static MASKED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// True while the calling thread's waits ignore cancellation.
+pub(crate) fn cancel_masked() -> bool {
+    MASKED.get() != 0
+}
+
+/// Runs `f` with cancellation masked: what scope ends and destructors do.
+pub(crate) fn masked<T>(f: impl FnOnce() -> T) -> T {
+    MASKED.set(MASKED.get() + 1);
+    let result = f();
+    MASKED.set(MASKED.get() - 1);
+    result
+}
+
+struct Data {
+    word: AtomicU64,
+    owner: &'static Thread<Real>,
+    panicked: AtomicBool,
+}
+
+/// Where scoped threads are spawned: see [`scope`].
+pub struct Scope<'scope, 'env: 'scope> {
+    data: Data,
+    // Invariant in both, as in std: threads may read and write what they borrow.
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// Runs on a scoped thread once its result is stored.
+pub(crate) struct ScopeHook(*const Data, &'static Thread<Real>);
+
+// SAFETY: the data outlives the hook (the scope's end waits for its count), and is made of atomics.
+unsafe impl Send for ScopeHook {}
+
+impl Hook for ScopeHook {
+    fn finished(self, unjoined_panic: bool) {
+        // SAFETY: the scope waits until the count that this hook holds is given back, below.
+        let data = unsafe { &*self.0 };
+        if unjoined_panic {
+            data.panicked.store(true, Ordering::Relaxed);
+        }
+        // Release: everything that the thread did to what it borrows. Point of no return.
+        let before = data.word.fetch_sub(1, Ordering::AcqRel);
+        let epoch = before >> COUNT_BITS;
+        if before & COUNT == 1
+            && epoch != 0
+            && let Some(wait) = self.1.current_wait()
+            && ((wait.to_bits() + 1) & EPOCH_MASK) == epoch
+            && self.1.claim(wait, Wake::Signalled) == Claim::WonParked
+        {
+            crate::Host::make_ready(self.1);
+        }
+    }
+}
+
+/// Runs `f`, in which threads may be spawned that borrow from outside; returns when all of them have ended.
+///
+/// # Panics
+/// With `f`'s panic, or when a thread panicked that nobody joined.
+///
+/// # Example
+/// ```
+/// let pool = raddle::Builder::new().processors(2).build().unwrap();
+/// pool.run(|| {
+///     let mut numbers = [1, 2, 3];
+///     raddle::scope(|s| {
+///         for n in &mut numbers {
+///             s.spawn(move || *n *= 10);
+///         }
+///     });
+///     assert_eq!(numbers, [10, 20, 30]);
+/// });
+/// ```
+pub fn scope<'env, F, T>(f: F) -> T
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
+{
+    let data = Data { word: AtomicU64::new(0), owner: crate::Host::current(), panicked: AtomicBool::new(false) };
+    let scope = Scope { data, scope: PhantomData, env: PhantomData };
+    let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+    if scope.data.word.load(Ordering::Acquire) & COUNT != 0 {
+        masked(|| scope.data.wait());
+    }
+    match result {
+        Err(panic) => resume_unwind(panic),
+        Ok(_) if scope.data.panicked.load(Ordering::Relaxed) => panic!("a scoped thread panicked"),
+        Ok(value) => value,
+    }
+}
+
+impl Data {
+    #[cold]
+    fn wait(&self) {
+        let done = || self.word.load(Ordering::Acquire) & COUNT == 0;
+        while !done() {
+            wait_until::<crate::Host>(
+                None,
+                false,
+                |_, epoch| {
+                    let mark = (epoch.to_bits() + 1) & EPOCH_MASK;
+                    let _ = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
+                        Some(word & COUNT | mark << COUNT_BITS)
+                    });
+                },
+                done,
+            );
+        }
+    }
+}
+
+impl<'scope, 'env> Scope<'scope, 'env> {
+    /// Spawns a thread that may borrow from outside the scope.
+    ///
+    /// # Panics
+    /// When no thread can be had; [`Scope::spawn_with`] returns the error instead.
+    #[inline]
+    pub fn spawn<F, T>(&'scope self, f: F) -> ScopedJoinHandle<'scope, T>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.spawn_with(Builder::new(), f).unwrap_or_else(|error| panic!("raddle: {error}"))
+    }
+
+    /// Spawns a thread with the given properties.
+    ///
+    /// # Errors
+    /// [`SpawnError`]; the closure was dropped.
+    #[inline]
+    pub fn spawn_with<F, T>(
+        &'scope self,
+        builder: Builder,
+        f: F,
+    ) -> std::result::Result<ScopedJoinHandle<'scope, T>, SpawnError>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        builder.spawn_scoped_in(None::<&'static Shared>, self, f)
+    }
+
+    pub(crate) fn hook(&'scope self) -> ScopeHook {
+        // Relaxed: the spawn publishes it; only the count's way down orders anything.
+        let before = self.data.word.fetch_add(1, Ordering::Relaxed);
+        assert!(before & COUNT < COUNT, "raddle: more than 16 million threads in one scope");
+        ScopeHook(&raw const self.data, self.data.owner)
+    }
+
+    pub(crate) fn hook_failed(&self) {
+        self.data.word.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The right to wait for a scoped thread and take its result.
+pub struct ScopedJoinHandle<'scope, T> {
+    handle: Option<JoinHandle<T>>,
+    panicked: &'scope AtomicBool,
+}
+
+impl<'scope, T> ScopedJoinHandle<'scope, T> {
+    pub(crate) fn new(handle: JoinHandle<T>, scope: &'scope Scope<'scope, '_>) -> Self {
+        Self { handle: Some(handle), panicked: &scope.data.panicked }
+    }
+
+    /// Blocks until the thread has ended and takes its result.
+    ///
+    /// # Errors
+    /// The payload of the thread's panic.
+    #[inline]
+    pub fn join(mut self) -> Result<T> {
+        self.handle.take().expect("a handle is joined once").join()
+    }
+
+    /// True once the thread has ended.
+    pub fn is_finished(&self) -> bool {
+        self.handle.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+impl<T> Drop for ScopedJoinHandle<'_, T> {
+    fn drop(&mut self) {
+        if let Some(handle) = self.handle.take()
+            && handle.detach_noting_panic()
+        {
+            self.panicked.store(true, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! Select, switch, finalize: the path that every thread takes off and onto a processor.
+//!
+//! A thread that leaves picks its successor and switches straight to it; only when there is none does it switch to its
+//! activation's idle context. What must happen once it is safely off its stack is its *finalizer* ([`After`]), run by
+//! whatever is resumed (Negele et al., section 3.2, figures 1 to 3). From the entry on one side to the end of the finalizer
+//! on the other the activation is inside its mark.
+//!
+//! Preconditions of every switch, asserted in debug builds: inside the mark; the successor is off its stack (its token is in
+//! hand); the predecessor's finalizer is the only one pending.
+
+use crate::activation::Activation;
+use crate::descriptor::{Descriptor, EXITED, Join, unpack_join, wake_joiner};
+use crate::processor::{Owned, Processor, STACKS_KEPT, bump};
+use raddle_context::stack::Slot;
+use raddle_context::switch::{current_fs, switch, switch_away};
+use raddle_context::tls;
+use raddle_machine::Real;
+use raddle_scheduler::{Cause, Epoch, Ready};
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+/// What the resumed context does on behalf of the one that was just suspended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum After {
+    /// Nobody was suspended, or nothing is left to do.
+    Nothing,
+    /// It offered its processor: it is ready again.
+    Yield,
+    /// It waits: it is off its stack now.
+    Park(Epoch),
+    /// It ended: its stack is free, its joiner may run.
+    Exit,
+    /// Its activation has lost the processor: the thread goes to the pool's shared queue.
+    Submit,
+}
+
+thread_local! {
+    /// The calling thread's descriptor; null on kernel threads that are not running one. It lies in the thread's own
+    /// thread-local storage, so it stays right wherever the thread runs.
+    static CURRENT: Cell<*const Descriptor> = const { Cell::new(std::ptr::null()) };
+}
+
+/// The running thread; `None` on a kernel thread that runs none.
+#[inline(always)]
+pub(crate) fn current() -> Option<&'static Descriptor> {
+    // SAFETY: set to a descriptor (type-stable memory) or null.
+    unsafe { CURRENT.get().as_ref() }
+}
+
+/// Enters the owner-only region of the processor that runs `me`, which moves to another activation first if this one has
+/// lost its processor.
+#[inline(always)]
+pub(crate) fn enter(me: &'static Descriptor) -> &'static Activation {
+    loop {
+        let activation = activation_of(me);
+        if activation.processor().owner.enter(activation.id, &activation.mark) {
+            return activation;
+        }
+        migrate(me, activation);
+    }
+}
+
+/// The activation that runs `me`.
+#[inline(always)]
+pub(crate) fn activation_of(me: &'static Descriptor) -> &'static Activation {
+    let activation = me.activation.load(Ordering::Relaxed);
+    debug_assert!(!activation.is_null(), "a running thread has an activation");
+    // SAFETY: `me` is the running thread, whose activation was set when it was resumed; activations are never freed.
+    unsafe { &*activation }
+}
+
+/// The activation has lost its processor while the thread was outside the runtime (it was blocked, or computed while others
+/// wanted what the processor held). Takes the processor back if it is free; otherwise the thread goes on elsewhere.
+#[cold]
+#[inline(never)]
+fn migrate(me: &'static Descriptor, activation: &'static Activation) {
+    let processor = activation.processor();
+    if processor.owner.adopt(activation.id, &activation.mark) {
+        activation.mark.leave();
+        return;
+    }
+    activation.previous.set(Some(me));
+    activation.after.set(After::Submit);
+    // SAFETY: the running thread switches to its activation's idle context, which is suspended (it is only resumed by the
+    // threads of this activation, one at a time). The finalizer submits `me` after it is off its stack.
+    unsafe {
+        tls::move_malloc_words(current_fs(), activation.fs.get());
+        let by = switch(me.context.get(), activation.idle.get(), std::ptr::from_ref(activation) as usize);
+        resumed(by);
+    }
+}
+
+/// First thing after a switch returns: finish what the predecessor left, and leave the mark.
+#[inline(always)]
+unsafe fn resumed(by: usize) {
+    // SAFETY: `by` is the address of the activation that resumed this thread, inside its mark.
+    unsafe {
+        let activation = &*(by as *const Activation);
+        finalize(activation);
+        activation.mark.leave();
+    }
+}
+
+/// Offers the processor to threads of the same or a higher priority.
+#[inline(always)]
+pub(crate) fn yield_now(me: &'static Descriptor) {
+    let activation = enter(me);
+    let processor = activation.processor();
+    // SAFETY: inside the mark of the owner; the reference ends with the statement.
+    let owned = unsafe { processor.owned() };
+    tick(activation, owned);
+    let floor = me.thread.priority_now();
+    match owned.queue.next(floor) {
+        // SAFETY: inside the mark, `next` is a token.
+        Some(next) => unsafe { leave_to(activation, me, next, After::Yield) },
+        None => activation.mark.leave(),
+    }
+}
+
+/// A thread of a higher priority waits for this processor.
+#[cold]
+pub(crate) fn preempted(me: &'static Descriptor) {
+    activation_of(me).processor().preempt.store(false, Ordering::Relaxed);
+    yield_now(me);
+}
+
+/// Leaves the processor until `me`'s wait `epoch` is claimed.
+#[inline(always)]
+pub(crate) fn park(me: &'static Descriptor, epoch: Epoch, deadline: Option<u64>) {
+    crate::forkjoin::about_to_block();
+    let activation = enter(me);
+    let processor = activation.processor();
+    // SAFETY: inside the mark of the owner; the reference ends before the switch.
+    let owned = unsafe { processor.owned() };
+    if let Some(time) = deadline {
+        owned.timers.add(time, &me.thread, epoch);
+    }
+    tick(activation, owned);
+    match owned.queue.next(crate::activation::LOWEST) {
+        // SAFETY: inside the mark, `next` is a token.
+        Some(next) => unsafe { leave_to(activation, me, next, After::Park(epoch)) },
+        // SAFETY: inside the mark.
+        None => unsafe { leave_to_idle(activation, me, After::Park(epoch)) },
+    }
+}
+
+/// Timers are looked at every so many switches, when there are any.
+#[inline(always)]
+fn tick(activation: &'static Activation, owned: &mut Owned) {
+    owned.since_timers += 1;
+    if owned.since_timers >= 64 {
+        owned.since_timers = 0;
+        crate::time::fire_due(activation, owned);
+    }
+}
+
+/// Suspends `me` and continues `next`. Returns when `me` is resumed, outside the mark.
+///
+/// # Safety
+/// Inside the mark of the processor's owner, which runs `me`.
+#[inline(always)]
+unsafe fn leave_to(activation: &'static Activation, me: &'static Descriptor, next: Ready<Real>, after: After) {
+    let processor = activation.processor();
+    let next = Descriptor::from_thread(next.into_thread());
+    if next.slot.get() == 0 {
+        materialise(processor, next);
+    }
+    installed(activation, processor, next);
+    activation.previous.set(Some(me));
+    activation.after.set(after);
+    // SAFETY: `next` is off its stack and nobody else resumes it (its token was consumed); `me` is published only by the
+    // finalizer; both contexts differ, since the token of a running thread does not exist.
+    unsafe {
+        tls::move_malloc_words(current_fs(), (*next.context.get()).fs());
+        let by = switch(me.context.get(), next.context.get(), std::ptr::from_ref(activation) as usize);
+        resumed(by);
+    }
+}
+
+/// Suspends `me` and continues the activation's idle context.
+///
+/// # Safety
+/// As for [`leave_to`].
+#[inline(never)]
+unsafe fn leave_to_idle(activation: &'static Activation, me: &'static Descriptor, after: After) {
+    activation.previous.set(Some(me));
+    activation.after.set(after);
+    // SAFETY: the idle context is suspended while a thread runs here; the rest as in `leave_to`.
+    unsafe {
+        tls::move_malloc_words(current_fs(), activation.fs.get());
+        let by = switch(me.context.get(), activation.idle.get(), std::ptr::from_ref(activation) as usize);
+        resumed(by);
+    }
+}
+
+/// From the idle context: continues `next`. Returns when a thread of this activation switched back; its finalizer is pending.
+///
+/// # Safety
+/// On the activation's idle context, inside the mark.
+pub(crate) unsafe fn resume(activation: &'static Activation, next: Ready<Real>) {
+    let processor = activation.processor();
+    let next = Descriptor::from_thread(next.into_thread());
+    if next.slot.get() == 0 {
+        materialise(processor, next);
+    }
+    installed(activation, processor, next);
+    activation.after.set(After::Nothing);
+    // SAFETY: as in `leave_to`; the idle context is saved here and resumed by whichever thread finds nothing to run.
+    unsafe {
+        tls::move_malloc_words(activation.fs.get(), (*next.context.get()).fs());
+        switch(activation.idle.get(), next.context.get(), std::ptr::from_ref(activation) as usize);
+    }
+    activation.current.store(std::ptr::null_mut(), Ordering::Relaxed);
+}
+
+#[inline(always)]
+fn installed(activation: &'static Activation, processor: &'static Processor, next: &'static Descriptor) {
+    let pointer = std::ptr::from_ref(activation).cast_mut();
+    next.activation.store(pointer, Ordering::Relaxed);
+    activation.current.store(std::ptr::from_ref(next).cast_mut(), Ordering::Relaxed);
+    processor.running.store(next.thread.priority_now(), Ordering::Relaxed);
+    bump(&processor.counters.switches);
+}
+
+/// Gives a thread that starts its stack, thread-local storage and first context. Never fails: the right to a slot was
+/// reserved when it was spawned.
+#[cold]
+fn materialise(processor: &'static Processor, next: &'static Descriptor) {
+    let arena = crate::pool::arena_of(next);
+    // SAFETY: inside the mark of the owner (all callers are); the reference ends with the block.
+    let owned = unsafe { processor.owned() };
+    let slot = match owned.stacks.pop() {
+        Some(slot) if crate::pool::is_default_class(next) => {
+            // SAFETY: the former thread is gone (its finalizer kept the slot), the block was prepared by the arena.
+            unsafe { crate::pool::tls().renew(slot.fs()) };
+            slot
+        }
+        kept => {
+            owned.stacks.extend(kept);
+            arena.take()
+        }
+    };
+    // SAFETY: the slot is exclusively ours; `thread_entry` never returns and lets no panic out.
+    unsafe { (*next.context.get()).prepare(slot.top(), slot.fs(), thread_entry) };
+    next.slot.set(slot.into_raw());
+}
+
+/// Does what the suspended context asked for.
+///
+/// # Safety
+/// Called by the context that was just resumed on `activation`, inside the mark (for `Submit`: outside, nothing owner-only).
+#[inline(always)]
+pub(crate) unsafe fn finalize(activation: &'static Activation) {
+    let after = activation.after.replace(After::Nothing);
+    if let After::Nothing = after {
+        return;
+    }
+    let previous = activation.previous.get().expect("a finalizer has somebody to work for");
+    if let After::Exit = after {
+        // SAFETY: inside the mark; `previous` is off its stack for ever.
+        unsafe { exited(activation, previous) };
+        return;
+    }
+    previous.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
+    let thread = NonNull::from(&previous.thread);
+    match after {
+        // SAFETY: the thread was suspended off its stack just now and nobody else has its token.
+        After::Yield => unsafe { push_here(activation, Ready::new(thread), Cause::Yielded) },
+        After::Park(epoch) => {
+            if previous.thread.finish_park(epoch).is_err() {
+                // SAFETY: claimed while arming: the claimant left the push to this finalizer (thread I2).
+                unsafe { push_here(activation, Ready::new(thread), Cause::Woken) };
+            }
+        }
+        // SAFETY: as for `Yield`.
+        After::Submit => crate::pool::submit(unsafe { Ready::new(thread) }),
+        After::Exit | After::Nothing => unreachable!("handled above"),
+    }
+}
+
+/// Puts a ready thread into this processor's queue and wakes whoever should know.
+///
+/// # Safety
+/// Inside the mark of the processor's owner.
+#[inline(always)]
+pub(crate) unsafe fn push_here(activation: &'static Activation, ready: Ready<Real>, cause: Cause) {
+    let processor = activation.processor();
+    // SAFETY: inside the mark of the owner; the reference ends with the statement.
+    push_owned(processor, unsafe { processor.owned() }, ready, cause);
+}
+
+/// As [`push_here`], for a caller that holds the owner-only state.
+#[inline(always)]
+pub(crate) fn push_owned(processor: &'static Processor, owned: &mut Owned, ready: Ready<Real>, cause: Cause) {
+    let pool = processor.pool;
+    let notify = owned.queue.push(ready, cause, || pool.idle.hungry());
+    pool.notify(notify);
+}
+
+/// A thread has ended and is off its stack (or has handed its stack on): the stack is kept for the next one, the joiner runs.
+///
+/// # Safety
+/// Inside the mark of the owner; nobody runs on the stack any more.
+unsafe fn exited(activation: &'static Activation, ended: &'static Descriptor) {
+    let processor = activation.processor();
+    let raw = ended.slot.replace(0);
+    if raw != 0 {
+        // SAFETY: the word came from `into_raw` when the thread started and is given back once.
+        let slot = unsafe { Slot::from_raw(raw) };
+        // SAFETY: inside the mark of the owner; the reference ends with the block.
+        let owned = unsafe { processor.owned() };
+        if crate::pool::is_default_class(ended) && owned.stacks.len() < STACKS_KEPT {
+            owned.stacks.push(slot);
+        } else {
+            crate::pool::arena_of(ended).give(slot);
+        }
+    }
+    crate::thread::give_right(processor, ended);
+    bump(&processor.counters.exited);
+    ended.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
+    let info = ended.info.replace(std::ptr::null_mut());
+    if !info.is_null() {
+        // SAFETY: made by `Box::into_raw` at the spawn; the thread has ended, so nobody reads it any more.
+        drop(unsafe { Box::from_raw(info) });
+    }
+    // Point of no return: with the exchange a joiner may free the descriptor.
+    match unpack_join(ended.join.swap(EXITED, Ordering::AcqRel)) {
+        Join::Running | Join::Exited => {}
+        Join::Waiting(joiner, epoch) => wake_joiner(joiner, epoch, |thread| {
+            // SAFETY: inside the mark of the owner.
+            unsafe { crate::host::ready_inside(activation, thread) }
+        }),
+        // SAFETY: inside the mark of the owner; nobody joins a detached thread, so the descriptor is ours.
+        Join::Detached => unsafe { processor.owned().descriptors.free(NonNull::from(ended)) },
+    }
+}
+
+/// Where a thread's stack begins: runs threads one after the other, as long as the next one to run has not started either
+/// and can use the same stack.
+unsafe extern "C" fn thread_entry(by: usize) -> ! {
+    // SAFETY: the argument of the switch is the activation, inside its mark.
+    let activation: &'static Activation = unsafe { &*(by as *const Activation) };
+    let mut me: &'static Descriptor = {
+        // SAFETY: `installed` stored the thread that was switched to.
+        unsafe { &*activation.current.load(Ordering::Relaxed) }
+    };
+    CURRENT.set(me);
+    // SAFETY: just resumed (for the first time) by `activation`.
+    unsafe { resumed(by) };
+    loop {
+        // SAFETY: the closure was put into the descriptor by the spawn and is run once.
+        unsafe { me.run.get()(me) };
+        // SAFETY: on the thread itself, which runs no user code after this.
+        unsafe { crate::pool::tls().run_destructors() };
+        // SAFETY: nothing on this stack is used again unless `last` hands it on.
+        me = unsafe { last(me) };
+    }
+}
+
+/// The end of a thread: hands its stack to the next thread if that has not started, and returns it; otherwise leaves.
+///
+/// # Safety
+/// `me` is the running thread and runs no user code any more.
+unsafe fn last(me: &'static Descriptor) -> &'static Descriptor {
+    let activation = enter(me);
+    let processor = activation.processor();
+    // SAFETY: inside the mark of the owner; the reference ends with the statement.
+    let owned = unsafe { processor.owned() };
+    tick(activation, owned);
+    let Some(next) = owned.queue.next(crate::activation::LOWEST) else {
+        activation.previous.set(Some(me));
+        activation.after.set(After::Exit);
+        // SAFETY: inside the mark; the finalizer frees the stack once it is off it.
+        unsafe {
+            tls::move_malloc_words(current_fs(), activation.fs.get());
+            switch_away(activation.idle.get(), std::ptr::from_ref(activation) as usize)
+        }
+    };
+    let next = Descriptor::from_thread(next.into_thread());
+    if next.slot.get() != 0 || crate::pool::class_of(next) != crate::pool::class_of(me) {
+        if next.slot.get() == 0 {
+            materialise(processor, next);
+        }
+        installed(activation, processor, next);
+        activation.previous.set(Some(me));
+        activation.after.set(After::Exit);
+        // SAFETY: as above; `next` is off its stack and its token was consumed.
+        unsafe {
+            tls::move_malloc_words(current_fs(), (*next.context.get()).fs());
+            switch_away(next.context.get(), std::ptr::from_ref(activation) as usize)
+        }
+    }
+    // The stack goes on with the next thread, without a switch.
+    next.slot.set(me.slot.replace(0));
+    installed(activation, processor, next);
+    // SAFETY: inside the mark; `me` has handed its stack on.
+    unsafe { exited(activation, me) };
+    // SAFETY: the storage of the ended thread, whose destructors have run; nothing of it is referenced.
+    unsafe { crate::pool::tls().renew(current_fs()) };
+    CURRENT.set(next);
+    activation.mark.leave();
+    next
+}

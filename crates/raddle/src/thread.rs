@@ -1,0 +1,588 @@
+//! Spawning, joining, yielding, parking.
+//!
+//! # Example
+//! ```
+//! let pool = raddle::Builder::new().processors(1).build().unwrap();
+//! pool.run(|| {
+//!     let answer = raddle::thread::Builder::new().name("worker").spawn(|| 6 * 7).unwrap();
+//!     raddle::yield_now();
+//!     assert_eq!(answer.join().unwrap(), 42);
+//! });
+//! ```
+
+use crate::descriptor::{
+    DETACHED, Descriptor, EXITED, Info, Join, PAYLOAD_WORDS, Payload, RUNNING, STORED, pack_waiting, unpack_join,
+};
+use crate::pool::{self, Pool, Shared};
+use crate::processor::{Processor, RIGHTS_BATCH, bump};
+use crate::scope::{Scope, ScopedJoinHandle};
+use crate::switching::{current, enter, push_owned};
+use raddle_context::stack::StackSize;
+use raddle_scheduler::runtime::wait_until;
+use raddle_scheduler::{Cause, Ready};
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+/// What a thread ended with: its result, or the payload of its panic.
+pub type Result<T> = std::result::Result<T, Box<dyn Any + Send + 'static>>;
+
+/// Why a thread could not be spawned. Nothing was started, and the closure was dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// No memory for a descriptor.
+    Memory,
+    /// No stack slot is left for one more live thread, or no address space for that stack size.
+    Stack(String),
+    /// A stack size that cannot be had.
+    StackSize(String),
+    /// A priority that the pool's policy does not tell apart: 0 to the given number.
+    Priority(u8),
+    /// The kernel refused a thread (where threads are kernel threads).
+    KernelThread(String),
+}
+
+impl fmt::Display for SpawnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SpawnError::Memory => {
+                write!(f, "no memory for another thread: end some, or raise the process's memory limit")
+            }
+            SpawnError::Stack(error) => write!(f, "no stack for another thread: {error}"),
+            SpawnError::StackSize(error) => write!(f, "{error}"),
+            SpawnError::Priority(max) => {
+                write!(
+                    f,
+                    "this pool's policy tells priorities 0 to {max} apart; use `priority(n, ...)` as policy for more"
+                )
+            }
+            SpawnError::KernelThread(error) => write!(f, "the kernel refused a thread: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for SpawnError {}
+
+/// A thread's properties.
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    name: Option<String>,
+    stack_size: Option<usize>,
+    priority: Option<u8>,
+}
+
+/// What happens on the thread after its result is stored: nothing, or the scope's count.
+pub(crate) trait Hook: Send {
+    /// The result is stored (and dropped, if nobody wants it; `unjoined_panic` then says that it was a panic).
+    fn finished(self, unjoined_panic: bool);
+}
+
+impl Hook for () {
+    fn finished(self, _: bool) {}
+}
+
+impl Builder {
+    /// An unnamed thread with the default stack.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Names the thread, for dumps, panics' messages and overflow reports.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// The size of its stack in bytes; rounded up to a power of two. Address space, committed when touched.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = Some(bytes);
+        self
+    }
+
+    /// Its priority, 0 the highest: where the pool's policy tells priorities apart.
+    pub fn priority(mut self, priority: u8) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// Spawns into the caller's pool, or into the default pool from a kernel thread.
+    ///
+    /// # Errors
+    /// [`SpawnError`]; what has started never fails later for want of a stack.
+    pub fn spawn<T: Send + 'static>(
+        self,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> std::result::Result<JoinHandle<T>, SpawnError> {
+        // SAFETY: closure and result are 'static.
+        unsafe { self.spawn_unchecked(None, f, ()) }
+    }
+
+    /// Spawns into `pool`.
+    ///
+    /// # Errors
+    /// As for [`Builder::spawn`].
+    pub fn spawn_into<T: Send + 'static>(
+        self,
+        pool: &Pool,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> std::result::Result<JoinHandle<T>, SpawnError> {
+        // SAFETY: closure and result are 'static.
+        unsafe { self.spawn_unchecked(Some(pool.shared()), f, ()) }
+    }
+
+    pub(crate) fn spawn_in_scope<'scope, T: Send + 'scope>(
+        self,
+        pool: &'static Shared,
+        scope: &'scope Scope<'scope, '_>,
+        f: impl FnOnce() -> T + Send + 'scope,
+    ) -> std::result::Result<ScopedJoinHandle<'scope, T>, SpawnError> {
+        self.spawn_scoped_in(Some(pool), scope, f)
+    }
+
+    pub(crate) fn spawn_scoped_in<'scope, T: Send + 'scope>(
+        self,
+        pool: Option<&'static Shared>,
+        scope: &'scope Scope<'scope, '_>,
+        f: impl FnOnce() -> T + Send + 'scope,
+    ) -> std::result::Result<ScopedJoinHandle<'scope, T>, SpawnError> {
+        let hook = scope.hook();
+        // SAFETY: the scope's end waits until the hook has run, which is after the closure and an unwanted result are gone.
+        match unsafe { self.spawn_unchecked(pool, f, hook) } {
+            Ok(handle) => Ok(ScopedJoinHandle::new(handle, scope)),
+            Err(error) => {
+                scope.hook_failed();
+                Err(error)
+            }
+        }
+    }
+
+    /// # Safety
+    /// The caller sees to it that everything that `F` and `T` borrow outlives the thread's use of it.
+    #[inline]
+    pub(crate) unsafe fn spawn_unchecked<F, T, H>(
+        self,
+        pool: Option<&'static Shared>,
+        f: F,
+        hook: H,
+    ) -> std::result::Result<JoinHandle<T>, SpawnError>
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+        H: Hook,
+    {
+        let payload = pack((f, hook));
+        // SAFETY: `run` of the same types unpacks what was packed.
+        let spawned = unsafe { spawn_packed(self, pool, run::<F, T, H>, &payload) };
+        match spawned {
+            Ok(descriptor) => Ok(JoinHandle { descriptor, result: PhantomData }),
+            Err(error) => {
+                // SAFETY: nobody took it.
+                let (f, hook) = unsafe { unpack::<(F, H)>(&raw const payload) };
+                drop(f);
+                std::mem::forget(hook);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Makes a descriptor around a packed closure and pushes it.
+///
+/// # Safety
+/// `run` unpacks what `payload` holds, once; the payload is taken over only on success.
+#[inline(always)]
+pub(crate) unsafe fn spawn_packed(
+    builder: Builder,
+    pool: Option<&'static Shared>,
+    run: unsafe fn(*const Descriptor),
+    payload: &Payload,
+) -> std::result::Result<&'static Descriptor, SpawnError> {
+    let plain = builder.name.is_none() && builder.stack_size.is_none() && builder.priority.is_none();
+    if let Some(me) = current()
+        && plain
+    {
+        let activation = enter(me);
+        let processor = activation.processor();
+        let home = processor.pool;
+        if pool.is_none_or(|pool| pool.index == home.index) {
+            // SAFETY: inside the mark of the owner; the reference ends before the mark is left.
+            let owned = unsafe { processor.owned() };
+            let spawned = if owned.rights == 0 { more_rights(owned) } else { Ok(()) }.and_then(|()| {
+                let descriptor = owned.descriptors.allocate().map_err(|_| SpawnError::Memory)?;
+                owned.rights -= 1;
+                // SAFETY: fresh from the slab, which lives for ever.
+                Ok(unsafe { &*descriptor.as_ptr() })
+            });
+            let spawned = spawned.inspect(|descriptor: &&'static Descriptor| {
+                let priority = me.thread.priority_now();
+                fill(descriptor, pool::tag(home, pool::default_class()), priority, run, payload);
+                bump(&processor.counters.spawned);
+                // SAFETY: the descriptor's creator makes it ready, once.
+                let ready = unsafe { Ready::new(NonNull::from(&descriptor.thread)) };
+                push_owned(processor, owned, ready, Cause::Spawned);
+            });
+            activation.mark.leave();
+            return spawned;
+        }
+        activation.mark.leave();
+    }
+    // SAFETY: as promised by the caller.
+    unsafe { spawn_elsewhere(builder, pool, run, payload) }
+}
+
+/// The general case: from a kernel thread, into another pool, with properties.
+///
+/// # Safety
+/// As for [`spawn_packed`].
+#[cold]
+#[inline(never)]
+unsafe fn spawn_elsewhere(
+    builder: Builder,
+    pool: Option<&'static Shared>,
+    run: unsafe fn(*const Descriptor),
+    payload: &Payload,
+) -> std::result::Result<&'static Descriptor, SpawnError> {
+    let here = current().map(|me| pool::pool(me.pool()));
+    let pool = pool.or(here).unwrap_or_else(|| pool::default_pool().shared());
+    let lightweight = !pool.processors().is_empty();
+    let class = match builder.stack_size {
+        None => pool::default_class(),
+        Some(bytes) => match StackSize::new(bytes) {
+            Ok(size) => size.slot_size().trailing_zeros(),
+            Err(error) => return Err(SpawnError::StackSize(error.to_string())),
+        },
+    };
+    let inherited =
+        current().filter(|_| here.is_some_and(|h| h.index == pool.index)).map_or(0, |me| me.thread.priority_now());
+    let priority = builder.priority.unwrap_or(inherited);
+    if priority >= pool.priorities {
+        return Err(SpawnError::Priority(pool.priorities - 1));
+    }
+    let mut cache = pool::descriptors().cache();
+    if lightweight {
+        let arena = pool::arena(class).map_err(|e| SpawnError::Stack(e.to_string()))?;
+        arena.reserve().map_err(|e| SpawnError::Stack(e.to_string()))?;
+    }
+    let Ok(descriptor) = cache.allocate() else {
+        if lightweight && let Ok(arena) = pool::arena(class) {
+            arena.unreserve();
+        }
+        return Err(SpawnError::Memory);
+    };
+    // SAFETY: fresh from the slab, which lives for ever.
+    let descriptor: &'static Descriptor = unsafe { descriptor.as_ref() };
+    fill(descriptor, pool::tag(pool, class), priority, run, payload);
+    if builder.name.is_some() {
+        descriptor.info.set(Box::into_raw(Box::new(Info { name: builder.name.clone() })));
+    }
+    if !lightweight {
+        return kernel_thread(builder, descriptor);
+    }
+    pool.outside_spawned.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: the descriptor's creator makes it ready, once.
+    pool::submit(unsafe { Ready::new(NonNull::from(&descriptor.thread)) });
+    Ok(descriptor)
+}
+
+#[inline(always)]
+fn fill(descriptor: &Descriptor, tag: u32, priority: u8, run: unsafe fn(*const Descriptor), payload: &Payload) {
+    descriptor.thread.recycle(priority);
+    descriptor.set_tag(tag);
+    descriptor.run.set(run);
+    descriptor.join.store(RUNNING, Ordering::Relaxed);
+    // SAFETY: the caller holds the thread (descriptor rule 2).
+    unsafe { *descriptor.payload.get() = *payload };
+}
+
+/// Where lightweight threads cannot be had: the thread is a kernel thread, with the same handle.
+fn kernel_thread(
+    builder: Builder,
+    descriptor: &'static Descriptor,
+) -> std::result::Result<&'static Descriptor, SpawnError> {
+    let mut thread = std::thread::Builder::new();
+    if let Some(name) = builder.name {
+        thread = thread.name(name);
+    }
+    if let Some(bytes) = builder.stack_size {
+        thread = thread.stack_size(bytes);
+    }
+    let main = move || {
+        // SAFETY: the closure is run once.
+        unsafe { descriptor.run.get()(descriptor) };
+        let info = descriptor.info.replace(std::ptr::null_mut());
+        if !info.is_null() {
+            // SAFETY: made by `Box::into_raw` at the spawn.
+            drop(unsafe { Box::from_raw(info) });
+        }
+        match unpack_join(descriptor.join.swap(EXITED, Ordering::AcqRel)) {
+            Join::Waiting(joiner, epoch) => crate::descriptor::wake_joiner(joiner, epoch, crate::host::ready_outside),
+            Join::Detached => free(descriptor),
+            Join::Running | Join::Exited => {}
+        }
+    };
+    match thread.spawn(main) {
+        Ok(_) => Ok(descriptor),
+        Err(error) => {
+            free(descriptor);
+            Err(SpawnError::KernelThread(error.to_string()))
+        }
+    }
+}
+
+#[cold]
+fn more_rights(owned: &mut crate::processor::Owned) -> std::result::Result<(), SpawnError> {
+    let arena = pool::arena(pool::default_class()).map_err(|e| SpawnError::Stack(e.to_string()))?;
+    for _ in 0..RIGHTS_BATCH {
+        match arena.reserve() {
+            Ok(()) => owned.rights += 1,
+            Err(_) if owned.rights > 0 => break,
+            Err(error) => return Err(SpawnError::Stack(error.to_string())),
+        }
+    }
+    Ok(())
+}
+
+/// An ended thread's right to a stack goes back: to the processor, or to the arena when that has plenty.
+#[inline]
+pub(crate) fn give_right(processor: &'static Processor, ended: &Descriptor) {
+    if !pool::is_default_class(ended) {
+        pool::arena_of(ended).unreserve();
+        return;
+    }
+    // SAFETY: called from the finalizer, inside the mark of the owner; the reference ends with the function.
+    let owned = unsafe { processor.owned() };
+    owned.rights += 1;
+    if owned.rights >= 4 * RIGHTS_BATCH {
+        let arena = pool::arena_of(ended);
+        for _ in 0..2 * RIGHTS_BATCH {
+            arena.unreserve();
+        }
+        owned.rights -= 2 * RIGHTS_BATCH;
+    }
+}
+
+/// Puts a value into the words of a payload, or a box around it.
+#[inline(always)]
+fn pack<V>(value: V) -> Payload {
+    let mut payload: Payload = [MaybeUninit::uninit(); PAYLOAD_WORDS];
+    let place = payload.as_mut_ptr();
+    // SAFETY: the value fits in size and alignment, or its box does.
+    unsafe {
+        if fits::<V>() {
+            place.cast::<V>().write(value);
+        } else {
+            place.cast::<*mut V>().write(Box::into_raw(Box::new(value)));
+        }
+    }
+    payload
+}
+
+const fn fits<V>() -> bool {
+    size_of::<V>() <= size_of::<Payload>() && align_of::<V>() <= align_of::<Payload>()
+}
+
+/// Takes the value out again.
+///
+/// # Safety
+/// `place` holds what [`pack`] made of a `V`, and it is taken once.
+#[inline(always)]
+unsafe fn unpack<V>(place: *const Payload) -> V {
+    // SAFETY: as promised.
+    unsafe { if fits::<V>() { place.cast::<V>().read() } else { *Box::from_raw(place.cast::<*mut V>().read()) } }
+}
+
+/// Runs the closure on its thread and leaves the result in the descriptor.
+unsafe fn run<F, T, H>(descriptor: *const Descriptor)
+where
+    F: FnOnce() -> T,
+    H: Hook,
+{
+    // SAFETY: the running thread's descriptor; the payload was packed by `spawn_unchecked` of the same types.
+    let (descriptor, (f, hook)) = unsafe { (&*descriptor, unpack::<(F, H)>((*descriptor).payload.get())) };
+    let result: Result<T> = catch_unwind(AssertUnwindSafe(f));
+    let panicked = result.is_err();
+    let drops = panicked || needs_drop::<T>();
+    let packed = pack(result);
+    // SAFETY: the payload's former value was taken out above; the thread holds it.
+    unsafe { *descriptor.payload.get() = packed };
+    let mut unjoined = false;
+    if drops {
+        // AcqRel: the handle's drop either sees STORED, and drops the result, or is seen here.
+        let before = descriptor.join.fetch_or(STORED, Ordering::AcqRel);
+        if unpack_join(before) == Join::Detached {
+            unjoined = panicked;
+            // SAFETY: the handle is gone: the result is ours.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(unsafe { unpack::<Result<T>>(descriptor.payload.get()) })));
+        }
+    }
+    hook.finished(unjoined);
+}
+
+/// Frees the descriptor of a thread that has ended or was never started.
+pub(crate) fn free(descriptor: &'static Descriptor) {
+    match current() {
+        Some(me) => {
+            let activation = enter(me);
+            // SAFETY: inside the mark of the owner; the thread has ended and its handle is gone: nobody uses the descriptor.
+            unsafe { activation.processor().owned().descriptors.free(NonNull::from(descriptor)) };
+            activation.mark.leave();
+        }
+        // SAFETY: as above.
+        None => unsafe { pool::descriptors().cache().free(NonNull::from(descriptor)) },
+    }
+}
+
+/// The right to wait for a thread and take its result. Dropping it lets the thread run on.
+pub struct JoinHandle<T> {
+    descriptor: &'static Descriptor,
+    result: PhantomData<fn() -> T>,
+}
+
+// SAFETY: a handle only moves the result between threads.
+unsafe impl<T: Send> Send for JoinHandle<T> {}
+// SAFETY: `&JoinHandle` gives access to nothing of `T`.
+unsafe impl<T: Send> Sync for JoinHandle<T> {}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("finished", &self.is_finished()).finish()
+    }
+}
+
+impl<T> JoinHandle<T> {
+    /// Blocks until the thread has ended, its thread-local destructors included, and takes its result.
+    ///
+    /// # Errors
+    /// The payload of the thread's panic.
+    ///
+    /// # Panics
+    /// When a thread joins itself: it would wait for ever.
+    #[inline]
+    pub fn join(self) -> Result<T> {
+        let descriptor = ManuallyDrop::new(self).descriptor;
+        if unpack_join(descriptor.join.load(Ordering::Acquire)) != Join::Exited {
+            await_exit(descriptor);
+        }
+        // SAFETY: the thread has ended and left its result, which the unique handle takes once.
+        let result = unsafe { unpack::<Result<T>>(descriptor.payload.get()) };
+        free(descriptor);
+        result
+    }
+
+    /// True once the thread has ended.
+    pub fn is_finished(&self) -> bool {
+        unpack_join(self.descriptor.join.load(Ordering::Acquire)) == Join::Exited
+    }
+
+    /// Asks the thread to end: all its cancellable waits return "cancelled" from now on.
+    pub fn cancel(&self) {
+        // The handle keeps the descriptor from being reused.
+        raddle_scheduler::runtime::cancel::<crate::Host>(self.descriptor.record());
+    }
+}
+
+impl<T> JoinHandle<T> {
+    /// Lets the thread run on without a handle. True when it has already left a panic that nobody took.
+    pub(crate) fn detach_noting_panic(self) -> bool {
+        ManuallyDrop::new(self).detach()
+    }
+
+    fn detach(&mut self) -> bool {
+        let descriptor = self.descriptor;
+        let mut taken = None;
+        let mut word = descriptor.join.load(Ordering::Acquire);
+        loop {
+            let exited = unpack_join(word) == Join::Exited;
+            if taken.is_none() && (exited || word & STORED != 0) {
+                // SAFETY: the thread has left its result and touches it no more; the unique handle takes it once.
+                taken = Some(unsafe { unpack::<Result<T>>(descriptor.payload.get()) });
+            }
+            if exited {
+                free(descriptor);
+                break;
+            }
+            match descriptor.join.compare_exchange(word, DETACHED | word & STORED, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => break,
+                Err(now) => word = now,
+            }
+        }
+        matches!(taken, Some(Err(_)))
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        self.detach();
+    }
+}
+
+/// Blocks until the thread has ended. Not cancellable: its result must not be lost.
+#[cold]
+#[inline(never)]
+fn await_exit(descriptor: &'static Descriptor) {
+    if current().is_some_and(|me| std::ptr::eq(me, descriptor)) {
+        panic!("raddle: a thread joins itself: it would wait for ever");
+    }
+    let exited = || unpack_join(descriptor.join.load(Ordering::Acquire)) == Join::Exited;
+    while !exited() {
+        wait_until::<crate::Host>(
+            None,
+            false,
+            |me, epoch| {
+                let waiting = pack_waiting(me, epoch);
+                let mut word = descriptor.join.load(Ordering::Relaxed);
+                while unpack_join(word) != Join::Exited {
+                    let new = waiting | word & STORED;
+                    // Release: the armed wait word is visible to the exit that reads this one.
+                    match descriptor.join.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
+                        Ok(_) => break,
+                        Err(now) => word = now,
+                    }
+                }
+            },
+            exited,
+        );
+    }
+}
+
+/// Spawns a thread into the caller's pool, or into the default pool from a kernel thread.
+///
+/// # Panics
+/// When no thread can be had; [`Builder::spawn`] returns the error instead.
+#[inline]
+pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    Builder::new().spawn(f).unwrap_or_else(|error| panic!("raddle: {error}"))
+}
+
+/// Offers the processor to ready threads of the same or a higher priority; goes on at once if there is none.
+#[inline]
+pub fn yield_now() {
+    match current() {
+        Some(me) => crate::switching::yield_now(me),
+        None => std::thread::yield_now(),
+    }
+}
+
+/// A quantum check: gives the processor up only if a thread of a higher priority is waiting for it. Two loads otherwise.
+#[inline]
+pub fn check() {
+    if let Some(me) = current()
+        && crate::switching::activation_of(me).processor().preempt.load(Ordering::Relaxed)
+    {
+        crate::switching::preempted(me);
+    }
+}
+
+/// The calling thread's name, if it has one.
+pub fn current_name() -> Option<String> {
+    match current() {
+        Some(me) => me.name().map(str::to_owned),
+        None => std::thread::current().name().map(str::to_owned),
+    }
+}

@@ -1,0 +1,108 @@
+//! Sleeping, and the timers behind every deadline.
+//!
+//! Each processor has a heap of its own, touched by its owner only: what a frozen processor holds may be late, never lost. An
+//! entry names a thread and an epoch; when the wait ended otherwise, the entry is stale, its claim fails, and it is swept when stale
+//! entries outnumber live ones.
+//!
+//! # Example
+//! ```
+//! let pool = raddle::Builder::new().processors(1).build().unwrap();
+//! pool.run(|| {
+//!     let start = std::time::Instant::now();
+//!     raddle::sleep(std::time::Duration::from_millis(5));
+//!     assert!(start.elapsed().as_millis() >= 5);
+//! });
+//! ```
+
+use crate::activation::Activation;
+use crate::processor::Owned;
+use raddle_machine::{Machine, Real};
+use raddle_scheduler::runtime::{Waited, wait_until};
+use raddle_scheduler::{Claim, Epoch, Thread, Wake};
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+struct Entry {
+    deadline: u64,
+    thread: &'static Thread<Real>,
+    epoch: Epoch,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.deadline == other.deadline
+    }
+}
+impl Eq for Entry {}
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Entry {
+    /// Reversed: the standard heap gives the greatest first, we want the earliest.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.deadline.cmp(&self.deadline)
+    }
+}
+
+/// The deadlines of one processor.
+#[derive(Default)]
+pub(crate) struct Timers {
+    heap: BinaryHeap<Entry>,
+    /// The heap is swept when it has grown to this size.
+    sweep_at: usize,
+}
+
+/// Below this size nothing is swept.
+const SWEEP_FLOOR: usize = 1024;
+
+impl Timers {
+    pub fn add(&mut self, deadline: u64, thread: &'static Thread<Real>, epoch: Epoch) {
+        if self.heap.len() >= self.sweep_at.max(SWEEP_FLOOR) {
+            self.heap.retain(|entry| entry.thread.current_wait() == Some(entry.epoch));
+            self.sweep_at = self.heap.len() * 2;
+        }
+        self.heap.push(Entry { deadline, thread, epoch });
+    }
+
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.heap.peek().map(|entry| entry.deadline)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+}
+
+/// Wakes the sleepers whose time has come. Inside the mark of the owner.
+pub(crate) fn fire_due(activation: &'static Activation, owned: &mut Owned) {
+    if owned.timers.is_empty() {
+        return;
+    }
+    let now = Real::now();
+    while owned.timers.next_deadline().is_some_and(|deadline| deadline <= now) {
+        let Some(entry) = owned.timers.heap.pop() else { return };
+        if entry.thread.claim(entry.epoch, Wake::TimedOut) == Claim::WonParked {
+            crate::host::ready_owned(activation, owned, entry.thread);
+        }
+    }
+}
+
+/// The absolute time `duration` from now, saturating.
+pub(crate) fn deadline_after(duration: Duration) -> u64 {
+    Real::now().saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Blocks the calling thread for at least `duration`; its processor runs others meanwhile. Ends early when the thread is
+/// cancelled. A million sleepers cost a heap entry each.
+pub fn sleep(duration: Duration) {
+    let deadline = deadline_after(duration);
+    while Real::now() < deadline {
+        let waited = wait_until::<crate::Host>(Some(deadline), true, |_, _| {}, || false);
+        if waited == Waited::Woken(Wake::Cancelled) {
+            return;
+        }
+    }
+}
