@@ -145,6 +145,12 @@ impl Tls {
         self.malloc
     }
 
+    /// Where libc's own TLS variables lie relative to the thread pointer: kept when a block is renewed, since some are
+    /// pointers to caches, but for those that a program can see (`errno`, the locale, `dlerror`'s state).
+    pub fn libc_range(&self) -> (isize, isize) {
+        self.image.libc_range()
+    }
+
     /// Builds a block in the [`Tls::block_size`] bytes below `area_top` and returns its thread pointer.
     ///
     /// # Safety

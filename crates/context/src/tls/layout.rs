@@ -46,6 +46,7 @@ pub struct Layout {
     tcb_size: usize,
     /// The start of `struct pthread`.
     pthread: isize,
+    /// The start of `struct pthread`.
     tid: isize,
     list: isize,
     specific: isize,
@@ -222,7 +223,7 @@ impl Layout {
         // SAFETY: the first eight words of the TCB are part of the platform's ABI.
         unsafe {
             let own = switch::current_fs() as *const usize;
-            let head = fs.cast::<usize>();
+            let head = fs.offset(self.pthread).cast::<usize>();
             head.write(fs.addr()); // tcb
             head.add(2).write(fs.addr()); // self
             head.add(3).write(1); // multiple_threads
