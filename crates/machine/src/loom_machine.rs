@@ -16,11 +16,18 @@ impl<T: Word> LoomAtomic<T> {
     where
         T: Integer,
     {
-        // One read-modify-write in loom's eyes. A failed attempt cannot happen between its load and its store.
-        let bits = self
-            .0
-            .fetch_update(order, Ordering::Relaxed, |bits| Some(T::wrapping(kind, T::from_bits(bits), value).to_bits()))
-            .expect("the closure always answers Some");
+        // Loom's own operations, which are one step: its `fetch_update` is a load and an exchange, and loom forgets an earlier
+        // load by another thread that might have come after the exchange, so not every interleaving would be tried.
+        let operand = value.to_bits();
+        let bits = match kind {
+            Arithmetic::Add => self.0.fetch_add(operand, order),
+            Arithmetic::Sub => self.0.fetch_sub(operand, order),
+            Arithmetic::Or => self.0.fetch_or(operand, order),
+            Arithmetic::And => self.0.fetch_and(operand, order),
+        };
+        let word = T::wrapping(kind, T::from_bits(bits), value);
+        let wide = u64::wrapping(kind, bits, operand);
+        assert_eq!(wide, word.to_bits(), "a narrow word overflows, which this machine cannot store");
         T::from_bits(bits)
     }
 }

@@ -166,8 +166,8 @@ impl<M: Machine> WaitList<M> {
     /// The list's queue, as a waker may keep it beyond the life of the object.
     #[inline(always)]
     pub fn queue(&self) -> Queue {
-        // Ordering[list.head]: Acquire. Pairs with `queue_or_new`. Makes visible: the head record's content.
-        Queue(self.head.load(Ordering::Acquire))
+        // Ordering[list.head]: SeqCst. Pairs with `install`. Makes visible: the head record's content. SeqCst for `is_empty`.
+        Queue(self.head.load(Ordering::SeqCst))
     }
 
     /// Says that a wait published here ended without being popped; `is_live` tells which waits go on. May sweep.
@@ -247,6 +247,11 @@ impl Queue {
     }
 
     /// True when no node is queued, live or not (racy).
+    ///
+    /// A waker whose store that makes the condition true is a SeqCst read-modify-write needs no fence before it asks, or pops.
+    /// Events: E that store, L any load here or in [`WaitList::queue`]; P what a waiter writes into the list, F its fence, K its
+    /// look. Forbidden: K misses E and L misses P. If K misses E, F precedes E in the total order of SeqCst operations; E
+    /// precedes L; so F precedes L, and P, which happened before F, is seen by L.
     #[inline]
     pub fn is_empty<M: Machine>(self, pool: &NodePool<M>) -> bool {
         self.0 == 0 || self.first(pool).is_none()
@@ -257,17 +262,18 @@ impl Queue {
     fn first<M: Machine>(self, pool: &NodePool<M>) -> Option<(Link, Link, Link)> {
         let ends = pool.heads.get(self.0);
         loop {
-            // Ordering[list.swing]: Acquire. Pairs with the exchange on `head`. Makes visible: a `tail` not behind it (I1).
-            let head = Link::from_word(ends.head.load(Ordering::Acquire));
+            // Ordering[list.swing]: SeqCst. Pairs with the exchange on `head`. Makes visible: a `tail` not behind it (I1). SeqCst
+            // for `is_empty`.
+            let head = Link::from_word(ends.head.load(Ordering::SeqCst));
             if head.index() == 0 {
                 return None;
             }
             // Ordering[list.tail]: Acquire. Pairs with whoever moved `tail`. Orders this read before the look at `head` below:
             // read later, `tail` could name the same node in its next life.
             let tail = Link::from_word(ends.tail.load(Ordering::Acquire));
-            // Ordering[list.link]: Acquire. Pairs with `append`. Makes visible: the successor's thread and epoch; and, through
-            // pool.link, that `head` moved when the node was recycled.
-            let next = Link::from_word(pool.nodes.get(head.index()).next.load(Ordering::Acquire));
+            // Ordering[list.link]: SeqCst. Pairs with `append`. Makes visible: the successor's thread and epoch; and, through
+            // pool.link, that `head` moved when the node was recycled. SeqCst for `is_empty`.
+            let next = Link::from_word(pool.nodes.get(head.index()).next.load(Ordering::SeqCst));
             if ends.head.load(Ordering::Relaxed) == head.word() {
                 return (next.index() != 0).then_some((head, tail, next));
             }
