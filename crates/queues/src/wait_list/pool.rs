@@ -26,6 +26,7 @@
 
 use raddle_machine::{Atomic, Machine, Ordering};
 use std::alloc::Layout;
+use std::marker::PhantomData;
 
 /// Records of the first chunk; chunk `k` holds `FIRST << k`.
 const FIRST: u32 = 64;
@@ -85,10 +86,12 @@ pub unsafe trait Record<M: Machine> {
 
 /// See the module.
 #[repr(align(64))]
-pub struct Pool<M: Machine, T: Record<M> + 'static> {
+pub struct Pool<M: Machine, T: Record<M>> {
     free: M::Atomic<u64>,
     fresh: M::Atomic<u32>,
-    chunks: [M::Atomic<*mut T>; CHUNKS],
+    /// Addresses of the first records; 0: not allocated yet.
+    chunks: [M::Atomic<usize>; CHUNKS],
+    records: PhantomData<T>,
 }
 
 // SAFETY: records are shared memory made of atomics, or belong to one owner at a time (condition of `Record`).
@@ -103,7 +106,8 @@ impl<T: Record<raddle_machine::Real>> Pool<raddle_machine::Real, T> {
         Self {
             free: RealAtomic::<u64>::constant(0),
             fresh: RealAtomic::<u32>::constant(FIRST),
-            chunks: [const { RealAtomic::<*mut T>::null() }; CHUNKS],
+            chunks: [const { RealAtomic::<usize>::constant(0) }; CHUNKS],
+            records: PhantomData,
         }
     }
 }
@@ -113,7 +117,8 @@ impl<M: Machine, T: Record<M>> Default for Pool<M, T> {
         Self {
             free: M::Atomic::new(0),
             fresh: M::Atomic::new(FIRST),
-            chunks: std::array::from_fn(|_| M::Atomic::new(std::ptr::null_mut())),
+            chunks: std::array::from_fn(|_| M::Atomic::new(0)),
+            records: PhantomData,
         }
     }
 }
@@ -125,7 +130,8 @@ impl<M: Machine, T: Record<M>> Pool<M, T> {
         let (chunk, offset) = place(index);
         // Ordering[pool.chunk]: Acquire. Pairs with the exchange in `ensure`. Makes visible: the chunk's allocation.
         let base = self.chunks[chunk].load(Ordering::Acquire);
-        debug_assert!(!base.is_null(), "an index that was never taken");
+        debug_assert!(base != 0, "an index that was never taken");
+        let base = std::ptr::with_exposed_provenance::<T>(base);
         // SAFETY: an index that `take` returned lies in an installed chunk, its record was initialised by `take`, and chunks
         // live as long as the pool (I1).
         unsafe { &*base.add(offset) }
@@ -193,8 +199,8 @@ impl<M: Machine, T: Record<M>> Pool<M, T> {
     fn ensure(&self, index: u32) -> Option<*mut T> {
         let (chunk, _) = place(index);
         let base = self.chunks[chunk].load(Ordering::Acquire);
-        if !base.is_null() {
-            return Some(base);
+        if base != 0 {
+            return Some(std::ptr::with_exposed_provenance_mut(base));
         }
         let layout = layout::<T>(chunk)?;
         // SAFETY: records are not zero-sized (they hold a link word), so the layout is not.
@@ -203,12 +209,12 @@ impl<M: Machine, T: Record<M>> Pool<M, T> {
             return None;
         }
         // Ordering[pool.chunk]: AcqRel. Pairs with `get`. Makes visible: the chunk's allocation.
-        match self.chunks[chunk].compare_exchange(std::ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+        match self.chunks[chunk].compare_exchange(0, new.expose_provenance(), Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Some(new),
             Err(theirs) => {
                 // SAFETY: allocated above with this layout, and never shown to anybody.
                 unsafe { std::alloc::dealloc(new.cast(), layout) };
-                Some(theirs)
+                Some(std::ptr::with_exposed_provenance_mut(theirs))
             }
         }
     }
@@ -227,10 +233,10 @@ impl<M: Machine, T: Record<M>> Drop for Pool<M, T> {
     fn drop(&mut self) {
         for (chunk, base) in self.chunks.iter().enumerate() {
             let base = base.load(Ordering::Relaxed);
-            if let (false, Some(layout)) = (base.is_null(), layout::<T>(chunk)) {
+            if let (1.., Some(layout)) = (base, layout::<T>(chunk)) {
                 // SAFETY: allocated by `ensure` with this layout; `&mut self` says that nobody reads it any more; records
                 // need no drop (condition of `Record`).
-                unsafe { std::alloc::dealloc(base.cast(), layout) };
+                unsafe { std::alloc::dealloc(std::ptr::with_exposed_provenance_mut(base), layout) };
             }
         }
     }

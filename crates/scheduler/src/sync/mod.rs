@@ -15,6 +15,7 @@
 //!
 //! [`Wake::Granted`]: crate::Wake::Granted
 
+pub mod channel;
 pub mod condvar;
 #[doc(hidden)]
 pub mod kernel_threads;

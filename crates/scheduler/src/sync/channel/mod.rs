@@ -1,0 +1,458 @@
+//! Channels: any number of senders and receivers, bounded or not.
+//!
+//! std's shapes, with receivers that can be cloned, time-outs, and cancellation: a receive that ends because the calling thread
+//! was cancelled says so in its error. A message is received by one receiver; messages of one sender arrive in order.
+//!
+//! Who owes a wake-up: a sender that has added a message wakes one receiver, a receiver that has made room wakes one sender,
+//! whoever drops the last handle of one side wakes all of the other. So each message finds a receiver that will look after it
+//! was added; a woken receiver tries before it gives up, and fails only because somebody else took the message.
+//!
+//! Nobody waits for a kernel thread that stands still inside an operation: it holds the message, or the place, that it has
+//! taken, and perhaps the one thread that it was about to wake.
+//!
+//! A channel of capacity 0 is a rendezvous: a send returns when its message has been received.
+//!
+//! | edge | release side | acquire side |
+//! |---|---|---|
+//! | `channel.end` | the last handle of a side is dropped | the other side sees the count at 0 |
+//!
+//! # Example
+//! ```
+//! # use raddle_scheduler::sync::{channel, kernel_threads::KernelThreads};
+//! let (sender, receiver) = channel::bounded::<u32, KernelThreads>(4);
+//! let producer = std::thread::spawn(move || (0..10).try_for_each(|i| sender.send(i)).unwrap());
+//! assert_eq!(receiver.iter().sum::<u32>(), 45);
+//! producer.join().unwrap();
+//! ```
+
+mod bounded;
+mod error;
+mod index_ring;
+mod unbounded;
+
+pub use error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
+
+use super::waiters::Waiters;
+use super::{Patience, WaitError};
+use crate::runtime::Runtime;
+use raddle_machine::{Atomic, Machine, Ordering};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The largest capacity of a bounded channel.
+pub const MAX_CAPACITY: usize = 1 << 30;
+
+enum Queue<T, M: Machine> {
+    Bounded(bounded::Buffer<T, M>),
+    /// One place, and the sender stays until it is empty again.
+    Rendezvous(bounded::Buffer<T, M>),
+    Unbounded(unbounded::List<T, M>),
+}
+
+struct Shared<T, R: Runtime> {
+    queue: Queue<T, R::Machine>,
+    /// Threads that wait for a message.
+    receiving: Waiters<R>,
+    /// Threads that wait for room, or for their message to be received (rendezvous).
+    sending: Waiters<R>,
+    senders: <R::Machine as Machine>::Atomic<usize>,
+    receivers: <R::Machine as Machine>::Atomic<usize>,
+}
+
+/// Why a wait in a channel ended without success.
+enum Failed {
+    Disconnected,
+    Wait(WaitError),
+}
+
+impl<T, R: Runtime> Shared<T, R> {
+    fn new(queue: Queue<T, R::Machine>) -> (Sender<T, R>, Receiver<T, R>) {
+        let shared = Arc::new(Self {
+            queue,
+            receiving: Waiters::default(),
+            sending: Waiters::default(),
+            senders: <R::Machine as Machine>::Atomic::new(1),
+            receivers: <R::Machine as Machine>::Atomic::new(1),
+        });
+        (Sender { shared: shared.clone() }, Receiver { shared })
+    }
+
+    #[inline]
+    fn no_receivers(&self) -> bool {
+        // Ordering[channel.end]: Acquire. Pairs with the drop of the last receiver. Makes visible: nothing; an early answer.
+        self.receivers.load(Ordering::Acquire) == 0
+    }
+
+    #[inline]
+    fn no_senders(&self) -> bool {
+        // Ordering[channel.end]: Acquire. Pairs with the drop of the last sender. Makes visible: all messages.
+        self.senders.load(Ordering::Acquire) == 0
+    }
+
+    /// Adds a message if there is room; its position. The receiver is not woken yet.
+    #[inline]
+    fn push(&self, value: T) -> Result<u64, T> {
+        match &self.queue {
+            Queue::Bounded(buffer) | Queue::Rendezvous(buffer) => buffer.push(value),
+            Queue::Unbounded(list) => {
+                list.push(value);
+                Ok(0)
+            }
+        }
+    }
+
+    #[inline]
+    fn pop(&self) -> Option<T> {
+        let value = match &self.queue {
+            Queue::Unbounded(list) => return list.pop(),
+            Queue::Bounded(buffer) => {
+                let value = buffer.pop()?;
+                wake_one(&self.sending);
+                value
+            }
+            Queue::Rendezvous(buffer) => {
+                let value = buffer.pop()?;
+                // Both the sender of this message and those that wait for room look.
+                R::Machine::light_fence();
+                self.sending.queue().wake_all();
+                value
+            }
+        };
+        Some(value)
+    }
+
+    fn is_empty(&self) -> bool {
+        match &self.queue {
+            Queue::Bounded(buffer) | Queue::Rendezvous(buffer) => buffer.is_empty(),
+            Queue::Unbounded(list) => list.is_empty(),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        match &self.queue {
+            Queue::Bounded(buffer) | Queue::Rendezvous(buffer) => buffer.is_full(),
+            Queue::Unbounded(_) => false,
+        }
+    }
+
+    #[inline]
+    fn send(&self, value: T, patience: impl FnOnce() -> Patience) -> Result<(), (T, Failed)> {
+        if self.no_receivers() {
+            return Err((value, Failed::Disconnected));
+        }
+        match self.push(value) {
+            Ok(position) => {
+                wake_one(&self.receiving);
+                match &self.queue {
+                    Queue::Rendezvous(buffer) => self.stay(buffer, position, patience()),
+                    _ => Ok(()),
+                }
+            }
+            Err(value) => self.send_slow(value, patience()),
+        }
+    }
+
+    #[cold]
+    fn send_slow(&self, mut value: T, patience: Patience) -> Result<(), (T, Failed)> {
+        loop {
+            if self.no_receivers() {
+                return Err((value, Failed::Disconnected));
+            }
+            match self.push(value) {
+                Ok(position) => {
+                    wake_one(&self.receiving);
+                    return match &self.queue {
+                        Queue::Rendezvous(buffer) => self.stay(buffer, position, patience),
+                        _ => Ok(()),
+                    };
+                }
+                Err(back) => value = back,
+            }
+            if let Err(error) = self.sending.wait(patience, || !self.is_full() || self.no_receivers()) {
+                return Err((value, Failed::Wait(error)));
+            }
+        }
+    }
+
+    /// The second half of a rendezvous: until the message at `position` has been received, or is taken back.
+    #[cold]
+    fn stay(
+        &self,
+        buffer: &bounded::Buffer<T, R::Machine>,
+        position: u64,
+        patience: Patience,
+    ) -> Result<(), (T, Failed)> {
+        loop {
+            if buffer.is_taken(position) {
+                return Ok(());
+            }
+            let failed = if self.no_receivers() {
+                Failed::Disconnected
+            } else {
+                match self.sending.wait(patience, || buffer.is_taken(position) || self.no_receivers()) {
+                    Ok(_) => continue,
+                    Err(error) => Failed::Wait(error),
+                }
+            };
+            return match self.withdraw(buffer, position) {
+                Some(value) => Err((value, failed)),
+                None => Ok(()),
+            };
+        }
+    }
+
+    fn withdraw(&self, buffer: &bounded::Buffer<T, R::Machine>, position: u64) -> Option<T> {
+        let value = buffer.withdraw(position)?;
+        R::Machine::light_fence();
+        self.sending.queue().wake_all();
+        Some(value)
+    }
+
+    #[inline]
+    fn recv(&self, patience: impl FnOnce() -> Patience) -> Result<T, Failed> {
+        match self.pop() {
+            Some(value) => Ok(value),
+            None => self.recv_slow(patience()),
+        }
+    }
+
+    #[cold]
+    fn recv_slow(&self, patience: Patience) -> Result<T, Failed> {
+        loop {
+            if let Some(value) = self.pop() {
+                return Ok(value);
+            }
+            if self.no_senders() {
+                // What was sent before the last sender went is visible now.
+                return self.pop().ok_or(Failed::Disconnected);
+            }
+            self.receiving.wait(patience, || !self.is_empty() || self.no_senders()).map_err(Failed::Wait)?;
+        }
+    }
+}
+
+/// After a SeqCst read-modify-write that made the condition true.
+#[inline(always)]
+fn wake_one<R: Runtime>(waiters: &Waiters<R>) {
+    // The loads that ask for waiters are SeqCst, as the store was: that suffices, as `raddle_queues::wait_list::Queue::is_empty`
+    // proves. The light fence is for models that take SeqCst accesses for weaker ones; it costs nothing here.
+    R::Machine::light_fence();
+    let queue = waiters.queue();
+    if !queue.is_none() {
+        queue.wake_one();
+    }
+}
+
+/// A channel that holds at most `capacity` messages; 0 makes senders wait for their receiver.
+///
+/// # Panics
+/// If `capacity` is above [`MAX_CAPACITY`].
+pub fn bounded<T, R: Runtime>(capacity: usize) -> (Sender<T, R>, Receiver<T, R>) {
+    assert!(capacity <= MAX_CAPACITY, "a channel of {capacity} messages: at most {MAX_CAPACITY} are possible");
+    let buffer = bounded::Buffer::new(capacity.max(1));
+    Shared::new(if capacity == 0 { Queue::Rendezvous(buffer) } else { Queue::Bounded(buffer) })
+}
+
+/// A channel whose senders never wait. What a burst of messages took is freed with the channel.
+pub fn unbounded<T, R: Runtime>() -> (Sender<T, R>, Receiver<T, R>) {
+    Shared::new(Queue::Unbounded(unbounded::List::new()))
+}
+
+/// The sending side. Clones send into the same channel.
+pub struct Sender<T, R: Runtime> {
+    shared: Arc<Shared<T, R>>,
+}
+
+/// The receiving side. Clones take messages from the same channel.
+pub struct Receiver<T, R: Runtime> {
+    shared: Arc<Shared<T, R>>,
+}
+
+impl<T, R: Runtime> Sender<T, R> {
+    /// Sends, waiting for room. In an unbounded channel it never waits.
+    ///
+    /// # Errors
+    /// With the message, if there is no receiver any more or the thread was cancelled while it waited.
+    #[inline]
+    pub fn send(&self, value: T) -> Result<(), SendError<T>> {
+        self.shared.send(value, || Patience::CANCELLABLE).map_err(|(value, _)| SendError(value))
+    }
+
+    /// Sends if there is room (a rendezvous: if a receiver waits).
+    ///
+    /// # Errors
+    /// With the message, if there is no room or no receiver any more.
+    pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
+        let shared = &*self.shared;
+        if shared.no_receivers() {
+            return Err(TrySendError::Disconnected(value));
+        }
+        let position = shared.push(value).map_err(TrySendError::Full)?;
+        let Queue::Rendezvous(buffer) = &shared.queue else {
+            wake_one(&shared.receiving);
+            return Ok(());
+        };
+        R::Machine::light_fence();
+        if shared.receiving.queue().wake_one() {
+            return Ok(());
+        }
+        shared.withdraw(buffer, position).map_or(Ok(()), |value| Err(TrySendError::Full(value)))
+    }
+
+    /// Sends, waiting for room at most so long.
+    ///
+    /// # Errors
+    /// With the message, if it was not sent.
+    pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
+        let sending = self.shared.send(value, || Patience::timeout::<R::Machine>(timeout));
+        sending.map_err(|(value, failed)| match failed {
+            Failed::Disconnected => SendTimeoutError::Disconnected(value),
+            Failed::Wait(WaitError::TimedOut) => SendTimeoutError::Timeout(value),
+            Failed::Wait(WaitError::Cancelled) => SendTimeoutError::Cancelled(value),
+        })
+    }
+}
+
+impl<T, R: Runtime> Receiver<T, R> {
+    /// Receives, waiting for a message.
+    ///
+    /// # Errors
+    /// If the channel is empty and has no sender any more, or if the thread was cancelled.
+    #[inline]
+    pub fn recv(&self) -> Result<T, RecvError> {
+        self.shared.recv(|| Patience::CANCELLABLE).map_err(|failed| match failed {
+            Failed::Wait(WaitError::Cancelled) => RecvError::Cancelled,
+            _ => RecvError::Disconnected,
+        })
+    }
+
+    /// Receives if a message is there.
+    ///
+    /// # Errors
+    /// If none is, or there will never be one.
+    pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        if let Some(value) = self.shared.pop() {
+            return Ok(value);
+        }
+        if self.shared.no_senders() {
+            return self.shared.pop().ok_or(TryRecvError::Disconnected);
+        }
+        Err(TryRecvError::Empty)
+    }
+
+    /// Receives, waiting for a message at most so long.
+    ///
+    /// # Errors
+    /// If none came.
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
+        self.shared.recv(|| Patience::timeout::<R::Machine>(timeout)).map_err(|failed| match failed {
+            Failed::Disconnected => RecvTimeoutError::Disconnected,
+            Failed::Wait(WaitError::TimedOut) => RecvTimeoutError::Timeout,
+            Failed::Wait(WaitError::Cancelled) => RecvTimeoutError::Cancelled,
+        })
+    }
+
+    /// Messages until the channel has no sender any more (or the thread is cancelled), waiting for each.
+    pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
+        std::iter::from_fn(|| self.recv().ok())
+    }
+
+    /// The messages that are there, without waiting.
+    pub fn try_iter(&self) -> impl Iterator<Item = T> + '_ {
+        std::iter::from_fn(|| self.try_recv().ok())
+    }
+
+    /// True when no message is there (racy).
+    pub fn is_empty(&self) -> bool {
+        self.shared.is_empty()
+    }
+
+    /// How many messages are there (racy); `None` for an unbounded channel, which does not count.
+    pub fn len(&self) -> Option<usize> {
+        match &self.shared.queue {
+            Queue::Bounded(buffer) => Some(buffer.len()),
+            Queue::Rendezvous(_) => Some(0),
+            Queue::Unbounded(_) => None,
+        }
+    }
+
+    /// How many messages the channel can hold.
+    pub fn capacity(&self) -> Option<usize> {
+        match &self.shared.queue {
+            Queue::Bounded(buffer) => Some(buffer.capacity()),
+            Queue::Rendezvous(_) => Some(0),
+            Queue::Unbounded(_) => None,
+        }
+    }
+}
+
+/// The iterator of a receiver that is consumed.
+pub struct IntoIter<T, R: Runtime>(Receiver<T, R>);
+
+impl<T, R: Runtime> Iterator for IntoIter<T, R> {
+    type Item = T;
+    fn next(&mut self) -> Option<T> {
+        self.0.recv().ok()
+    }
+}
+
+impl<T, R: Runtime> IntoIterator for Receiver<T, R> {
+    type Item = T;
+    type IntoIter = IntoIter<T, R>;
+    fn into_iter(self) -> IntoIter<T, R> {
+        IntoIter(self)
+    }
+}
+
+impl<T, R: Runtime> Clone for Sender<T, R> {
+    fn clone(&self) -> Self {
+        // Counter only: this handle keeps it above 0.
+        self.shared.senders.fetch_add(1, Ordering::Relaxed);
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<T, R: Runtime> Clone for Receiver<T, R> {
+    fn clone(&self) -> Self {
+        // Counter only: this handle keeps it above 0.
+        self.shared.receivers.fetch_add(1, Ordering::Relaxed);
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<T, R: Runtime> Drop for Sender<T, R> {
+    fn drop(&mut self) {
+        // Ordering[channel.end]: SeqCst. Pairs with `no_senders`. Makes visible: all messages. SeqCst: see `wake_one`.
+        if self.shared.senders.fetch_sub(1, Ordering::SeqCst) == 1 {
+            R::Machine::light_fence();
+            self.shared.receiving.queue().wake_all();
+        }
+    }
+}
+
+impl<T, R: Runtime> Drop for Receiver<T, R> {
+    fn drop(&mut self) {
+        // Ordering[channel.end]: SeqCst. Pairs with `no_receivers`. Makes visible: nothing. SeqCst: see `wake_one`.
+        if self.shared.receivers.fetch_sub(1, Ordering::SeqCst) == 1 {
+            R::Machine::light_fence();
+            self.shared.sending.queue().wake_all();
+            if !matches!(self.shared.queue, Queue::Rendezvous(_)) {
+                // Nobody will read them; a sender that has just looked may still add one, which is dropped with the channel.
+                while self.shared.pop().is_some() {}
+            }
+        }
+    }
+}
+
+impl<T, R: Runtime> fmt::Debug for Sender<T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").finish_non_exhaustive()
+    }
+}
+
+impl<T, R: Runtime> fmt::Debug for Receiver<T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").finish_non_exhaustive()
+    }
+}
