@@ -2,10 +2,16 @@
 //!
 //! A *program* (`raddle-bench-raddle`, `raddle-bench-std`, and the peers' under `bench/peers`) runs one workload in a fresh
 //! process and prints one line of JSON ([`program`]). Workloads for runtimes that look like std are written once, in [`bodies`].
-//! The *harness* starts the programs in interleaved rounds, checks that their checksums agree and reports.
+//! The *harness* ([`harness`]) starts the programs in interleaved rounds, checks that their checksums agree and reports ([`report`]).
 #![forbid(unsafe_code)]
 
 pub mod args;
 pub mod bodies;
+pub mod catalogue;
+pub mod child;
+pub mod harness;
 pub mod memory;
 pub mod program;
+pub mod report;
+pub mod runtimes;
+pub mod stats;

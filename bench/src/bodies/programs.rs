@@ -5,41 +5,33 @@ use crate::program::Outcome;
 use std::sync::Arc;
 use std::time::Instant;
 
-struct City<A: Api> {
-    water: A::Semaphore,
-    energy: A::Semaphore,
-    /// Free places in the plant's store.
-    room: A::Semaphore,
-}
-
 /// The river gives as much water as all houses and the plant will use, and never waits.
 pub(super) fn city<A: Api>(houses: u64, units: u64, store: usize) -> Result<Outcome, String> {
     let start = Instant::now();
-    let city = Arc::new(City::<A> { water: A::semaphore(0), energy: A::semaphore(0), room: A::semaphore(store) });
+    let water = Arc::new(A::semaphore(0));
+    let energy = Arc::new(A::buffer::<()>(store));
     let needed = houses * units;
-    let river = city.clone();
-    let river = A::spawn(move || (0..2 * needed).for_each(|_| A::release(&river.water)));
-    let plant = city.clone();
+    let river = water.clone();
+    let river = A::spawn(move || (0..2 * needed).for_each(|_| A::release(&river)));
+    let (plant_water, plant_energy) = (water.clone(), energy.clone());
     let plant = A::spawn(move || {
         for _ in 0..needed {
-            A::acquire(&plant.room);
-            A::acquire(&plant.water);
-            A::release(&plant.energy);
+            A::acquire(&plant_water);
+            A::put(&plant_energy, ());
         }
     });
     let houses: Vec<_> = (0..houses)
         .map(|_| {
-            let city = city.clone();
+            let (water, energy) = (water.clone(), energy.clone());
             A::spawn(move || {
-                let (mut electricity, mut water) = (0, 0);
+                let (mut electricity_used, mut water_used) = (0, 0);
                 for _ in 0..units {
-                    A::acquire(&city.energy);
-                    A::release(&city.room);
-                    electricity += 1;
-                    A::acquire(&city.water);
-                    water += 1;
+                    A::take(&energy);
+                    electricity_used += 1;
+                    A::acquire(&water);
+                    water_used += 1;
                 }
-                (electricity, water)
+                (electricity_used, water_used)
             })
         })
         .collect();

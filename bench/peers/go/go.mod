@@ -1,0 +1,3 @@
+module raddle-bench-go
+
+go 1.22

@@ -1,0 +1,300 @@
+//! Runs the programs in interleaved rounds and turns their reports into rows.
+
+use crate::catalogue::Case;
+use crate::child::{self, Report};
+use crate::report::Row;
+use crate::runtimes::Runtime;
+use crate::stats::Spread;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A runtime, under one policy, whose program is there or known to be missing.
+#[derive(Clone, Debug)]
+pub struct Contestant {
+    /// The runtime.
+    pub runtime: &'static Runtime,
+    /// The policy expression, for runtimes that have policies.
+    pub policy: Option<String>,
+    /// Its program, or why that is missing.
+    pub program: Result<PathBuf, String>,
+}
+
+impl Contestant {
+    /// As it is called in tables: the runtime and its policy.
+    pub fn label(&self) -> String {
+        match &self.policy {
+            Some(policy) => format!("{} {policy}", self.runtime.name),
+            None => self.runtime.name.to_string(),
+        }
+    }
+}
+
+/// What is to be run.
+pub struct Plan {
+    /// The workloads with their arguments.
+    pub cases: Vec<Case>,
+    /// Who runs them; ratios are to the first.
+    pub contestants: Vec<Contestant>,
+    /// How many fresh processes each runs.
+    pub rounds: u32,
+    /// How often a process repeats the workload; the last repetition counts.
+    pub repeat: u32,
+}
+
+/// How far the run is; told before each process starts.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// The workload and its arguments.
+    pub case: String,
+    /// The contestant's label.
+    pub contestant: String,
+    /// The round, from 1.
+    pub round: u32,
+    /// Processes ended, of all.
+    pub done: usize,
+    /// Processes in all.
+    pub total: usize,
+    /// How long the rest will take, as far as can be told.
+    pub left: Option<Duration>,
+}
+
+/// What a run gave.
+#[derive(Debug)]
+pub struct Results {
+    /// A row for each case and each contestant whose program is there.
+    pub rows: Vec<Row>,
+    /// Contestants whose program is missing, and why.
+    pub missing: Vec<(String, String)>,
+    /// How each runtime was set up, as its program told.
+    pub settings: Vec<(String, String)>,
+    /// A checksum disagreed, or a run of our own failed: the exit status is not 0.
+    pub failed: bool,
+}
+
+/// What one contestant's rounds of one case gave.
+#[derive(Default)]
+struct Tally {
+    reports: Vec<Report>,
+    errors: Vec<String>,
+}
+
+impl Tally {
+    /// After a refusal, or two failures of other kinds, further rounds would only take time.
+    fn hopeless(&self) -> bool {
+        self.errors.len() > 1 || self.errors.iter().any(|error| refusal(error))
+    }
+}
+
+fn refusal(error: &str) -> bool {
+    error.starts_with("not offered")
+}
+
+/// Runs the plan. `progress` is called before each process.
+pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Progress)) -> Results {
+    let (present, absent): (Vec<_>, Vec<_>) = plan.contestants.iter().partition(|c| c.program.is_ok());
+    let ours_is_absent = absent.iter().any(|c| c.runtime.is_ours());
+    let missing = absent.iter().filter_map(|c| Some((c.label(), c.program.clone().err()?))).collect();
+    let mut results = Results { rows: Vec::new(), missing, settings: Vec::new(), failed: ours_is_absent };
+    let mut clock = Clock::new(plan.cases.len() * present.len() * plan.rounds as usize);
+    for case in &plan.cases {
+        let mut tallies: Vec<_> = present.iter().map(|_| Tally::default()).collect();
+        for round in 1..=plan.rounds {
+            for (contestant, tally) in present.iter().zip(&mut tallies) {
+                if tally.hopeless() {
+                    clock.skip();
+                    continue;
+                }
+                progress(&clock.progress(case, contestant, round));
+                match start(plan, case, contestant) {
+                    Ok(report) => tally.reports.push(report),
+                    Err(error) => tally.errors.push(error),
+                }
+                clock.tick();
+            }
+        }
+        settings(&mut results.settings, &present, &tallies);
+        let rows = rows(case, &present, &tallies, case.expected());
+        results.failed |= rows.iter().zip(&present).any(|(row, contestant)| fatal(row, contestant));
+        results.rows.extend(rows);
+    }
+    results
+}
+
+/// Any disagreement is fatal, and any failure of our own runtime but a refusal.
+fn fatal(row: &Row, contestant: &Contestant) -> bool {
+    let ours = contestant.runtime.is_ours();
+    row.error.as_ref().is_some_and(|error| row.disagrees || ours && !refusal(error))
+}
+
+fn start(plan: &Plan, case: &Case, contestant: &Contestant) -> Result<Report, String> {
+    let mut command = Command::new(contestant.program.as_ref().map_err(String::clone)?);
+    command.arg(case.workload.name);
+    command.args(case.args.iter().map(|(key, value)| format!("{key}={value}")));
+    command.arg("--processors").arg(case.processors.to_string());
+    command.arg("--repeat").arg(plan.repeat.to_string());
+    if let Some(policy) = &contestant.policy {
+        command.arg("--policy").arg(policy);
+    }
+    command.args(contestant.runtime.words);
+    child::run(command, Duration::from_secs(case.limit_seconds(plan.repeat)))
+}
+
+fn settings(known: &mut Vec<(String, String)>, present: &[&Contestant], tallies: &[Tally]) {
+    for (contestant, tally) in present.iter().zip(tallies) {
+        let label = contestant.label();
+        let text = tally.reports.first().and_then(|report| report.extra.get("settings")?.as_str());
+        if let Some(text) = text.filter(|_| known.iter().all(|(name, _)| *name != label)) {
+            known.push((label, text.to_string()));
+        }
+    }
+}
+
+/// The rows of one case. The first checksum stands where no formula gives one.
+fn rows(case: &Case, present: &[&Contestant], tallies: &[Tally], expected: Option<u64>) -> Vec<Row> {
+    let first = tallies.iter().flat_map(|tally| &tally.reports).next();
+    let expected = expected.or(first.map(|report| report.checksum));
+    let base = tallies.first().and_then(|tally| Some(per_op(tally)?.median));
+    let row = |(contestant, tally): (&&Contestant, &Tally)| {
+        let spread = per_op(tally);
+        let wrong = tally.reports.iter().find(|report| Some(report.checksum) != expected);
+        let disagreement = wrong.map(|report| {
+            let right = expected.map_or_else(String::new, |sum| sum.to_string());
+            format!("checksum {}, but {right} is right", report.checksum)
+        });
+        Row {
+            workload: case.workload.name.to_string(),
+            args: case.args.to_string(),
+            runtime: contestant.runtime.name.to_string(),
+            policy: contestant.policy.clone(),
+            processors: case.processors,
+            rounds: tally.reports.len(),
+            ops: tally.reports.first().map(|report| report.ops),
+            spread,
+            rss_kib: median_rss(tally),
+            checksum: wrong.or(tally.reports.first()).map(|report| report.checksum),
+            ratio: spread.zip(base).filter(|(_, base)| *base > 0.0).map(|(spread, base)| spread.median / base),
+            disagrees: disagreement.is_some(),
+            error: disagreement.or_else(|| tally.errors.first().cloned()),
+            unit: case.workload.unit,
+            extra: tally.reports.last().map(|report| report.extra.clone()).unwrap_or_default(),
+        }
+    };
+    present.iter().zip(tallies).map(row).collect()
+}
+
+fn per_op(tally: &Tally) -> Option<Spread> {
+    let times: Vec<_> = tally.reports.iter().map(|r| r.ns as f64 / r.ops.max(1) as f64).collect();
+    Spread::of(&times)
+}
+
+fn median_rss(tally: &Tally) -> Option<u64> {
+    let sizes: Vec<_> = tally.reports.iter().map(|report| report.rss_kib as f64).collect();
+    Spread::of(&sizes).map(|spread| spread.median as u64)
+}
+
+/// Counts processes and foretells the end from their mean time so far.
+struct Clock {
+    start: Instant,
+    done: usize,
+    ran: usize,
+    total: usize,
+}
+
+impl Clock {
+    fn new(total: usize) -> Clock {
+        Clock { start: Instant::now(), done: 0, ran: 0, total }
+    }
+
+    fn tick(&mut self) {
+        self.done += 1;
+        self.ran += 1;
+    }
+
+    fn skip(&mut self) {
+        self.done += 1;
+    }
+
+    fn progress(&self, case: &Case, contestant: &Contestant, round: u32) -> Progress {
+        let mean = (self.ran > 0).then(|| self.start.elapsed() / self.ran as u32);
+        Progress {
+            case: format!("{} {}", case.workload.name, case.args).trim_end().to_string(),
+            contestant: contestant.label(),
+            round,
+            done: self.done,
+            total: self.total,
+            left: mean.map(|mean| mean * (self.total - self.done) as u32),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{catalogue, runtimes};
+
+    fn case() -> Case {
+        catalogue::cases(catalogue::find("create").unwrap(), &["2".into()], 2).unwrap().remove(0)
+    }
+
+    fn contestant(name: &str) -> Contestant {
+        let runtime = runtimes::find(name).unwrap();
+        Contestant { runtime, policy: None, program: Ok("/absent".into()) }
+    }
+
+    fn report(ns: u64, checksum: u64) -> Report {
+        Report { ops: 2, ns, rss_kib: 10, checksum, extra: serde_json::Map::new() }
+    }
+
+    fn tally(reports: &[Report], errors: &[&str]) -> Tally {
+        Tally { reports: reports.to_vec(), errors: errors.iter().map(|e| e.to_string()).collect() }
+    }
+
+    #[test]
+    fn figures_are_per_operation_and_ratios_to_the_first() {
+        let (a, b) = (contestant("raddle"), contestant("go"));
+        let tallies = [tally(&[report(20, 2)], &[]), tally(&[report(60, 2), report(40, 2)], &[])];
+        let rows = rows(&case(), &[&a, &b], &tallies, Some(2));
+        assert_eq!(rows[0].spread.unwrap().median, 10.0);
+        assert_eq!(rows[1].spread.unwrap().median, 25.0);
+        assert_eq!((rows[0].ratio, rows[1].ratio), (Some(1.0), Some(2.5)));
+        assert!(rows.iter().all(|row| row.error.is_none()));
+    }
+
+    #[test]
+    fn a_wrong_checksum_is_fatal_even_of_a_peer() {
+        let (a, b) = (contestant("raddle"), contestant("go"));
+        let tallies = [tally(&[report(20, 2)], &[]), tally(&[report(60, 3)], &[])];
+        let rows = rows(&case(), &[&a, &b], &tallies, None);
+        assert!(!fatal(&rows[0], &a));
+        assert!(fatal(&rows[1], &b));
+        assert!(rows[1].error.as_ref().unwrap().contains("checksum 3"));
+    }
+
+    #[test]
+    fn failures_are_fatal_for_ours_only_and_refusals_never() {
+        let (a, b) = (contestant("raddle"), contestant("go"));
+        let failed = [tally(&[], &["broke"]), tally(&[], &["broke"])];
+        let failed = rows(&case(), &[&a, &b], &failed, Some(2));
+        assert_eq!((fatal(&failed[0], &a), fatal(&failed[1], &b)), (true, false));
+        let refused = [tally(&[], &["not offered: x"])];
+        assert!(!fatal(&rows(&case(), &[&a], &refused, Some(2))[0], &a));
+    }
+
+    #[test]
+    fn a_missing_peer_is_named_and_no_error_but_a_missing_runtime_of_ours_is() {
+        let absent = |name| Contestant { program: Err("not here".into()), ..contestant(name) };
+        let plan = |name| Plan { cases: vec![case()], contestants: vec![absent(name)], rounds: 1, repeat: 1 };
+        let peer = run(&plan("go"), &mut |_| ());
+        assert_eq!((peer.failed, peer.missing.len(), peer.rows.len()), (false, 1, 0));
+        assert_eq!(peer.missing[0], ("go".to_string(), "not here".to_string()));
+        assert!(run(&plan("raddle"), &mut |_| ()).failed);
+    }
+
+    #[test]
+    fn refusals_are_not_repeated_and_failures_once() {
+        assert!(tally(&[], &["not offered: x"]).hopeless());
+        assert!(!tally(&[], &["broke"]).hopeless());
+        assert!(tally(&[report(1, 1)], &["broke", "broke"]).hopeless());
+    }
+}

@@ -1,0 +1,187 @@
+//! A page that needs nothing but itself: a bar chart with whiskers and a table for each case.
+
+use super::Row;
+use super::table::{heading, nanoseconds, same_case};
+use crate::harness::Results;
+use std::fmt::Write as _;
+
+const STYLE: &str = "
+:root { color-scheme: light dark; --bar: #4878a8; --first: #c8702a; --line: #888; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+h2 { font-size: 1.1rem; margin: 2.5rem 0 .5rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .15rem .8rem; text-align: right; border-bottom: 1px solid #8884; }
+th:first-child, td:first-child, td.error { text-align: left; }
+td.error { color: #b03030; }
+svg { width: 100%; height: auto; margin: .5rem 0; }
+svg text { font: 13px system-ui, sans-serif; fill: currentColor; }
+rect.bar { fill: var(--bar); } rect.first { fill: var(--first); }
+line.whisker { stroke: currentColor; stroke-width: 1.5; } line.axis { stroke: var(--line); stroke-width: .5; }
+";
+
+/// The whole page. `command` is shown as what made it.
+pub fn html(results: &Results, command: &str) -> String {
+    let mut page = String::from("<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">\n");
+    page.push_str("<meta name=\"viewport\" content=\"width=device-width\">\n<title>raddle bench</title>\n");
+    let _ = write!(page, "<style>{STYLE}</style></head>\n<body>\n<h1>raddle bench</h1>\n");
+    let _ = writeln!(
+        page,
+        "<p>Made by <code>{}</code>. Bars are medians of the rounds, boxes the quartiles, whiskers",
+        escape(command)
+    );
+    page.push_str("minimum and maximum. Shorter is better; the ratio is to the first runtime named.</p>\n");
+    let mut rows = results.rows.as_slice();
+    while let Some(first) = rows.first() {
+        let count = rows.iter().take_while(|row| same_case(row, first)).count();
+        let (group, rest) = rows.split_at(count);
+        let _ = writeln!(page, "<section>\n<h2>{}</h2>", escape(&heading(first)));
+        chart(&mut page, group);
+        figures(&mut page, group);
+        page.push_str("</section>\n");
+        rows = rest;
+    }
+    notes(&mut page, "Missing", &results.missing);
+    notes(&mut page, "Settings", &results.settings);
+    page.push_str("</body>\n</html>\n");
+    page
+}
+
+const LEFT: f64 = 190.0;
+const WIDTH: f64 = 560.0;
+const ROW: f64 = 26.0;
+
+fn chart(page: &mut String, rows: &[Row]) {
+    let shown: Vec<_> = rows.iter().filter_map(|row| Some((row, row.spread?))).collect();
+    let largest = shown.iter().map(|(_, spread)| spread.max).fold(0.0, f64::max);
+    if largest <= 0.0 {
+        return;
+    }
+    let at = |ns: f64| LEFT + WIDTH * ns / largest;
+    let height = ROW * shown.len() as f64 + 24.0;
+    let _ =
+        writeln!(page, "<svg viewBox=\"0 0 {} {height}\" role=\"img\" aria-label=\"medians\">", LEFT + WIDTH + 90.0);
+    for (i, (row, spread)) in shown.iter().enumerate() {
+        let top = ROW * i as f64 + 4.0;
+        let middle = top + ROW / 2.0 - 2.0;
+        let class = if i == 0 { "bar first" } else { "bar" };
+        let width = (at(spread.median) - LEFT).max(1.0);
+        let bar = ROW - 10.0;
+        let _ = writeln!(
+            page,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            LEFT - 8.0,
+            middle + 5.0,
+            escape(&row.label())
+        );
+        let _ = writeln!(
+            page,
+            "<rect class=\"{class}\" x=\"{LEFT}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"{bar}\"/>",
+            top + 3.0
+        );
+        let (q1, q3) = (at(spread.q1), at(spread.q3));
+        let _ = writeln!(
+            page,
+            "<rect x=\"{q1:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"6\" fill=\"none\" stroke=\"currentColor\"/>",
+            middle - 3.0,
+            (q3 - q1).max(0.5)
+        );
+        whisker(page, at(spread.min), at(spread.max), middle);
+        let _ = writeln!(
+            page,
+            "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            at(spread.max) + 6.0,
+            middle + 5.0,
+            nanoseconds(spread.median)
+        );
+    }
+    let bottom = height - 18.0;
+    let _ = writeln!(page, "<line class=\"axis\" x1=\"{LEFT}\" y1=\"0\" x2=\"{LEFT}\" y2=\"{bottom}\"/>\n</svg>");
+}
+
+fn whisker(page: &mut String, low: f64, high: f64, y: f64) {
+    let mut line = |x1: f64, y1: f64, x2: f64, y2: f64| {
+        let _ = writeln!(page, "<line class=\"whisker\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>");
+    };
+    line(low, y, high, y);
+    line(low, y - 4.0, low, y + 4.0);
+    line(high, y - 4.0, high, y + 4.0);
+}
+
+fn figures(page: &mut String, rows: &[Row]) {
+    page.push_str("<table><tr><th>runtime</th><th>median</th><th>min</th><th>q1</th><th>q3</th><th>max</th>");
+    page.push_str("<th>ratio</th><th>peak RSS, KiB</th><th>rounds</th></tr>\n");
+    for row in rows {
+        let _ = write!(page, "<tr><td>{}</td>", escape(&row.label()));
+        match row.spread {
+            Some(s) => {
+                for ns in [s.median, s.min, s.q1, s.q3, s.max] {
+                    let _ = write!(page, "<td>{}</td>", nanoseconds(ns));
+                }
+                let ratio = row.ratio.map_or_else(|| "–".into(), |ratio| format!("{ratio:.2}"));
+                let rss = row.rss_kib.map_or_else(|| "–".into(), |kib| kib.to_string());
+                let _ = write!(page, "<td>{ratio}</td><td>{rss}</td><td>{}</td>", row.rounds);
+                if let Some(error) = &row.error {
+                    let _ = write!(page, "<td class=\"error\">{}</td>", escape(error));
+                }
+            }
+            None => {
+                let error = row.error.as_deref().unwrap_or("no round was run");
+                let _ = write!(page, "<td class=\"error\" colspan=\"8\">{}</td>", escape(error));
+            }
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</table>\n");
+}
+
+fn notes(page: &mut String, title: &str, entries: &[(String, String)]) {
+    if entries.is_empty() {
+        return;
+    }
+    let _ = write!(page, "<h2>{title}</h2>\n<ul>\n");
+    for (name, about) in entries {
+        let _ = writeln!(page, "<li><b>{}</b>: {}</li>", escape(name), escape(about));
+    }
+    page.push_str("</ul>\n");
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples;
+    use super::*;
+
+    fn results() -> Results {
+        Results {
+            rows: vec![samples::row("raddle", 10.0), samples::row("go", 30.0), samples::failed("std")],
+            missing: vec![("java".into(), "needs <21>".into())],
+            settings: Vec::new(),
+            failed: false,
+        }
+    }
+
+    #[test]
+    fn the_page_is_self_contained_and_escaped() {
+        let page = html(&results(), "raddle bench \"create\"");
+        assert!(page.contains("needs &lt;21&gt;") && page.contains("&quot;create&quot;"));
+        for outside in ["http:", "https:", "src=", "href=", "@import"] {
+            assert!(!page.contains(outside), "the page refers to {outside}");
+        }
+    }
+
+    #[test]
+    fn each_runtime_with_figures_has_a_bar_and_each_failure_its_reason() {
+        let page = html(&results(), "");
+        assert_eq!(page.matches("<rect class=\"bar").count(), 2);
+        assert!(page.contains("timed out after 30 s"));
+    }
+
+    #[test]
+    fn no_figures_no_chart() {
+        let only_failed = Results { rows: vec![samples::failed("std")], ..results() };
+        assert!(!html(&only_failed, "").contains("<svg"));
+    }
+}

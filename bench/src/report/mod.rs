@@ -1,0 +1,166 @@
+//! Rows, and the three ways to show them.
+
+mod html;
+mod table;
+
+pub use html::html;
+pub use table::{nanoseconds, table};
+
+use crate::catalogue::Unit;
+use crate::stats::Spread;
+use serde_json::{Value, json};
+
+/// The figures of one runtime, under one policy, for one workload with one set of arguments.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The workload.
+    pub workload: String,
+    /// Its arguments.
+    pub args: String,
+    /// The runtime.
+    pub runtime: String,
+    /// The policy, where the runtime has some and one was named.
+    pub policy: Option<String>,
+    /// How many processors were used.
+    pub processors: usize,
+    /// How many rounds gave a figure.
+    pub rounds: usize,
+    /// By how many operations the time is divided.
+    pub ops: Option<u64>,
+    /// Nanoseconds for one operation.
+    pub spread: Option<Spread>,
+    /// The median over the rounds of the largest resident set.
+    pub rss_kib: Option<u64>,
+    /// The checksum; a wrong one when there was one.
+    pub checksum: Option<u64>,
+    /// The median as a multiple of the first contestant's.
+    pub ratio: Option<f64>,
+    /// A round failed or the checksum is wrong: why.
+    pub error: Option<String>,
+    /// The checksum is wrong.
+    pub disagrees: bool,
+    /// What the figure is the time of.
+    pub unit: Unit,
+    /// The last round's further figures.
+    pub extra: serde_json::Map<String, Value>,
+}
+
+impl Row {
+    /// The runtime and its policy.
+    pub fn label(&self) -> String {
+        match &self.policy {
+            Some(policy) => format!("{} {policy}", self.runtime),
+            None => self.runtime.clone(),
+        }
+    }
+
+    /// The row as an object with the keys that scripts rely on.
+    pub fn json(&self) -> Value {
+        let part = |pick: fn(&Spread) -> f64| self.spread.as_ref().map(pick);
+        json!({
+            "workload": self.workload,
+            "args": self.args,
+            "runtime": self.runtime,
+            "policy": self.policy,
+            "processors": self.processors,
+            "rounds": self.rounds,
+            "ops": self.ops,
+            "ns_median": part(|s| s.median),
+            "ns_min": part(|s| s.min),
+            "ns_max": part(|s| s.max),
+            "ns_q1": part(|s| s.q1),
+            "ns_q3": part(|s| s.q3),
+            "rss_kib": self.rss_kib,
+            "checksum": self.checksum,
+            "ratio": self.ratio,
+            "error": self.error,
+            "extra": self.extra,
+        })
+    }
+}
+
+/// All rows, one object a line.
+pub fn json_lines(rows: &[Row]) -> String {
+    rows.iter().map(|row| format!("{}\n", row.json())).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod samples {
+    use super::*;
+
+    /// A row with a figure.
+    pub fn row(runtime: &str, median: f64) -> Row {
+        Row {
+            workload: "create".into(),
+            args: "N=1000".into(),
+            runtime: runtime.into(),
+            policy: None,
+            processors: 2,
+            rounds: 5,
+            ops: Some(1000),
+            spread: Spread::of(&[median * 0.9, median, median * 1.2]),
+            rss_kib: Some(2048),
+            checksum: Some(1000),
+            ratio: Some(1.0),
+            error: None,
+            disagrees: false,
+            unit: Unit::Each("thread"),
+            extra: serde_json::Map::new(),
+        }
+    }
+
+    /// A row that failed.
+    pub fn failed(runtime: &str) -> Row {
+        let error = Some("timed out after 30 s".to_string());
+        Row {
+            spread: None,
+            ops: None,
+            rss_kib: None,
+            checksum: None,
+            ratio: None,
+            rounds: 0,
+            error,
+            ..row(runtime, 0.0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEYS: [&str; 16] = [
+        "workload",
+        "args",
+        "runtime",
+        "policy",
+        "processors",
+        "rounds",
+        "ops",
+        "ns_median",
+        "ns_min",
+        "ns_max",
+        "ns_q1",
+        "ns_q3",
+        "rss_kib",
+        "checksum",
+        "ratio",
+        "error",
+    ];
+
+    #[test]
+    fn every_line_has_every_key_also_after_a_failure() {
+        let text = json_lines(&[samples::row("go", 10.0), samples::failed("std")]);
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.len(), 2);
+        for line in &lines {
+            for key in KEYS {
+                assert!(line.get(key).is_some(), "{key} is missing");
+            }
+        }
+        assert_eq!(lines[0]["error"], Value::Null);
+        assert_eq!(lines[0]["ns_median"], 10.0);
+        assert_eq!(lines[1]["error"], "timed out after 30 s");
+        assert_eq!(lines[1]["ns_median"], Value::Null);
+    }
+}

@@ -1,0 +1,138 @@
+//! The table for a terminal.
+
+use super::Row;
+use crate::catalogue::Unit;
+use crate::harness::Results;
+use std::fmt::Write as _;
+
+/// All rows, grouped by workload and arguments, then what is missing and how the runtimes were set up.
+pub fn table(results: &Results) -> String {
+    let mut text = String::new();
+    let mut rows = results.rows.as_slice();
+    while let Some(first) = rows.first() {
+        let count = rows.iter().take_while(|row| same_case(row, first)).count();
+        group(&mut text, &rows[..count]);
+        rows = &rows[count..];
+    }
+    let notes = [("missing", &results.missing), ("settings", &results.settings)];
+    for (title, entries) in notes.into_iter().filter(|(_, entries)| !entries.is_empty()) {
+        let _ = writeln!(text, "{title}:");
+        for (name, about) in entries {
+            let _ = writeln!(text, "  {name}: {about}");
+        }
+    }
+    text
+}
+
+/// Whether two rows compare: the same workload, arguments and processors.
+pub(super) fn same_case(a: &Row, b: &Row) -> bool {
+    (&a.workload, &a.args, a.processors) == (&b.workload, &b.args, b.processors)
+}
+
+/// The heading of a group: workload, arguments, processors and what the figures mean.
+pub(super) fn heading(row: &Row) -> String {
+    let processors = if row.processors == 1 { "1 processor".into() } else { format!("{} processors", row.processors) };
+    let unit = match row.unit {
+        Unit::Each(what) => format!("time per {what}"),
+        Unit::Run => "time of the whole run".into(),
+    };
+    format!("{} {}, {processors}: {unit}", row.workload, row.args)
+}
+
+fn group(text: &mut String, rows: &[Row]) {
+    let width = rows.iter().map(|row| row.label().chars().count()).max().unwrap_or(0).max(8);
+    let _ = writeln!(text, "{}", heading(&rows[0]));
+    let _ = writeln!(
+        text,
+        "  {:width$} {:>10} {:>10} {:>10} {:>7} {:>10}",
+        "", "median", "min", "max", "ratio", "peak RSS"
+    );
+    for row in rows {
+        let label = row.label();
+        let _ = match (&row.spread, &row.error) {
+            (Some(s), _) => writeln!(
+                text,
+                "  {label:width$} {:>10} {:>10} {:>10} {:>7} {:>10}",
+                nanoseconds(s.median),
+                nanoseconds(s.min),
+                nanoseconds(s.max),
+                row.ratio.map_or_else(|| "-".into(), |ratio| format!("{ratio:.2}")),
+                row.rss_kib.map_or_else(|| "-".into(), size),
+            ),
+            (None, error) => writeln!(text, "  {label:width$} {}", error.as_deref().unwrap_or("no round was run")),
+        };
+        if let (Some(_), Some(error)) = (&row.spread, &row.error) {
+            let _ = writeln!(text, "  {:width$} {} of the rounds counted; {error}", "", row.rounds);
+        }
+        if let (Some(rss), Some(tables)) = (figure(row, "rss_per_thread"), figure(row, "page_tables_per_thread")) {
+            let _ = writeln!(text, "  {:width$} {rss:.0} B resident and {tables:.0} B of page tables per thread", "");
+        }
+    }
+    text.push('\n');
+}
+
+fn figure(row: &Row, key: &str) -> Option<f64> {
+    row.extra.get(key)?.as_f64()
+}
+
+/// A time with three significant digits and a unit that fits.
+///
+/// ```
+/// use raddle_bench::report::nanoseconds;
+/// assert_eq!(nanoseconds(8.25), "8.25 ns");
+/// assert_eq!(nanoseconds(1_234_000.0), "1.23 ms");
+/// ```
+pub fn nanoseconds(ns: f64) -> String {
+    let (value, unit) = match ns {
+        ns if ns < 1e3 => (ns, "ns"),
+        ns if ns < 1e6 => (ns / 1e3, "µs"),
+        ns if ns < 1e9 => (ns / 1e6, "ms"),
+        ns => (ns / 1e9, "s"),
+    };
+    let digits = match value {
+        v if v < 10.0 => 2,
+        v if v < 100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+fn size(kib: u64) -> String {
+    match kib {
+        kib if kib < 10 * 1024 => format!("{kib} KiB"),
+        kib if kib < 10 * 1024 * 1024 => format!("{} MiB", kib / 1024),
+        kib => format!("{:.1} GiB", kib as f64 / (1024.0 * 1024.0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples;
+    use super::*;
+
+    #[test]
+    fn failures_missing_peers_and_settings_are_all_shown() {
+        let results = Results {
+            rows: vec![samples::row("raddle", 10.0), samples::failed("std")],
+            missing: vec![("java".into(), "no program".into())],
+            settings: vec![("raddle".into(), "2 processors".into())],
+            failed: false,
+        };
+        let text = table(&results);
+        for part in
+            ["create N=1000, 2 processors: time per thread", "10.0 ns", "timed out after 30 s", "java: no program"]
+        {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn units_fit_the_size() {
+        assert_eq!(nanoseconds(999.0), "999 ns");
+        assert_eq!(nanoseconds(45_600.0), "45.6 µs");
+        assert_eq!(nanoseconds(2.5e9), "2.50 s");
+        assert_eq!(size(500), "500 KiB");
+        assert_eq!(size(3 * 1024 * 1024), "3072 MiB");
+        assert_eq!(size(11 * 1024 * 1024), "11.0 GiB");
+    }
+}

@@ -1,0 +1,255 @@
+//! `raddle bench`: the workloads on our runtime and its peers.
+
+use clap::{Args, ValueEnum};
+use raddle_bench::catalogue::{self, Case, WORKLOADS};
+use raddle_bench::harness::{self, Contestant, Plan, Progress, Results};
+use raddle_bench::report;
+use raddle_bench::runtimes::{self, Programs, RUNTIMES, Runtime};
+use std::io::{IsTerminal, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+const EXAMPLES: &str = "\
+Examples:
+  raddle bench                                      everything; takes long
+  raddle bench create yield --runtimes raddle,go,tokio
+  raddle bench create --args 1k,1M --rounds 9 --format json
+  raddle bench fib --args 30:by=join,30:by=spawn
+  raddle bench lock_global --policy fifo --policy 'steal(lifo)'
+  raddle bench city news --format html --out report.html
+
+Exit status: 0; 1 when a checksum disagrees or a run of our own fails; 2 when the command line is wrong.
+A peer that is not installed is named and is no error.";
+
+/// Compare runtimes on the workloads, each run in a fresh process, in interleaved rounds
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Options {
+    /// Workloads to run; all when none is named (`--list` shows them)
+    #[arg(value_name = "WORKLOAD")]
+    workloads: Vec<String>,
+    /// Arguments to run the workloads with: values of the first argument, or KEY=VALUE pairs joined by `:`
+    #[arg(long, value_delimiter = ',', value_name = "A,B,C")]
+    args: Vec<String>,
+    /// Runtimes to compare; ratios are to the first
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    runtimes: Vec<String>,
+    /// A policy expression for our runtime; once for each policy to compare
+    #[arg(long, value_name = "EXPR")]
+    policy: Vec<String>,
+    /// How many processors each runtime may use
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    processors: u16,
+    /// How many fresh processes each runtime gets per workload; the table shows their median
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// How often a process repeats the workload; all but the last warm up
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// How to show the results; JSON is one object a line
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// Write the results to FILE instead of the standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Measure the programs that are there, without building them first
+    #[arg(long)]
+    no_build: bool,
+    /// Take the programs from FOLDER; implies --no-build
+    #[arg(long, value_name = "FOLDER")]
+    programs: Option<PathBuf>,
+    /// List the workloads and the runtimes
+    #[arg(long)]
+    list: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Table,
+    Json,
+    Html,
+}
+
+/// Runs the subcommand.
+pub fn run(options: &Options) -> Result<ExitCode, String> {
+    if options.list {
+        return write(&list(), None).map(|()| ExitCode::SUCCESS);
+    }
+    let cases = cases(options)?;
+    let chosen = runtimes(options)?;
+    // A folder that cannot be written to should not be found out after an hour of measuring.
+    if let Some(path) = &options.out {
+        std::fs::write(path, "")
+            .map_err(|e| format!("cannot write {}: {e}; name another file with --out", path.display()))?;
+    }
+    let mut meter = Meter::new();
+    let contestants = contestants(options, &chosen, &mut meter)?;
+    let plan = Plan { cases, contestants, rounds: options.rounds, repeat: options.repeat };
+    let results = harness::run(&plan, &mut |progress| meter.show(progress));
+    meter.clear();
+    let text = match options.format {
+        Format::Table => report::table(&results),
+        Format::Json => report::json_lines(&results.rows),
+        Format::Html => report::html(&results, &command_line()),
+    };
+    write(&text, options.out.as_deref())?;
+    tell(options, &results);
+    Ok(if results.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn cases(options: &Options) -> Result<Vec<Case>, String> {
+    let named: Result<Vec<_>, _> = options.workloads.iter().map(|name| catalogue::find(name)).collect();
+    let workloads = match named? {
+        none if none.is_empty() && !options.args.is_empty() => {
+            return Err("--args needs the workload it is for, as in `raddle bench create --args 1k`".into());
+        }
+        none if none.is_empty() => WORKLOADS.iter().collect(),
+        named => named,
+    };
+    let mut cases = Vec::new();
+    for workload in workloads {
+        cases.extend(catalogue::cases(workload, &options.args, options.processors.into())?);
+    }
+    Ok(cases)
+}
+
+fn runtimes(options: &Options) -> Result<Vec<&'static Runtime>, String> {
+    let chosen: Vec<_> = match options.runtimes.as_slice() {
+        [] => RUNTIMES.iter().filter(|runtime| runtime.by_default).collect(),
+        names => names.iter().map(|name| runtimes::find(name)).collect::<Result<_, _>>()?,
+    };
+    if !options.policy.is_empty() && !chosen.iter().any(|runtime| runtime.policies) {
+        return Err("--policy is for our runtime, which --runtimes leaves out; add `raddle` to it".into());
+    }
+    Ok(chosen)
+}
+
+fn contestants(options: &Options, chosen: &[&'static Runtime], meter: &mut Meter) -> Result<Vec<Contestant>, String> {
+    let executable = std::env::current_exe().map_err(|e| format!("cannot tell where this program lies: {e}"))?;
+    let programs = match &options.programs {
+        Some(folder) => Programs::ready(folder),
+        None => Programs::beside(&executable, !options.no_build),
+    };
+    let mut contestants = Vec::new();
+    for &runtime in chosen {
+        let program = programs.prepare(runtime, &mut |step| meter.line(step));
+        let policies = match options.policy.as_slice() {
+            policies if runtime.policies && !policies.is_empty() => policies.iter().cloned().map(Some).collect(),
+            _ => vec![None],
+        };
+        let contestant = |policy| Contestant { runtime, policy, program: program.clone() };
+        contestants.extend(policies.into_iter().map(contestant));
+    }
+    Ok(contestants)
+}
+
+fn list() -> String {
+    let mut text = String::from("Workloads (arguments with their defaults; a bare value is one of the first):\n");
+    for workload in WORKLOADS {
+        let arguments: Vec<_> = workload.defaults.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        text += &format!("  {:13} {}\n  {:13} {}\n", workload.name, workload.about, "", arguments.join(" "));
+    }
+    text += "Runtimes:\n";
+    for runtime in RUNTIMES {
+        text += &format!("  {:13} {}\n", runtime.name, runtime.about);
+    }
+    text
+}
+
+/// Writes to a file or to the standard output; a reader that closed its end early, such as `head`, is no error.
+fn write(text: &str, path: Option<&Path>) -> Result<(), String> {
+    match path {
+        Some(path) => std::fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display())),
+        None => match std::io::stdout().write_all(text.as_bytes()) {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),
+            _ => Ok(()),
+        },
+    }
+}
+
+/// What the chosen format does not show goes to the standard error.
+fn tell(options: &Options, results: &Results) {
+    if options.format == Format::Json {
+        for (name, why) in &results.missing {
+            eprintln!("raddle: missing: {name}: {why}");
+        }
+    }
+    if let Some(path) = &options.out {
+        eprintln!("raddle: wrote {}", path.display());
+    }
+    for row in results.rows.iter().filter(|row| row.disagrees) {
+        let error = row.error.as_deref().unwrap_or_default();
+        eprintln!("raddle: {} {}, {}: {error}", row.workload, row.args, row.label());
+    }
+}
+
+fn command_line() -> String {
+    let words = std::env::args().skip(1).map(|word| match word.contains([' ', '(', '\'']) {
+        true => format!("'{word}'"),
+        false => word,
+    });
+    std::iter::once("raddle".to_string()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// The progress on the standard error: one line that is rewritten on a terminal, a new line at most every five seconds elsewhere.
+struct Meter {
+    terminal: bool,
+    last: Option<Instant>,
+}
+
+impl Meter {
+    fn new() -> Meter {
+        Meter { terminal: std::io::stderr().is_terminal(), last: None }
+    }
+
+    fn show(&mut self, progress: &Progress) {
+        let Progress { case, contestant, round, done, total, left } = progress;
+        let left = left.map_or_else(String::new, |left| format!(", {} left", duration(left)));
+        let text = format!("[{done}/{total}] {case}: {contestant}, round {round}{left}");
+        if self.terminal {
+            eprint!("\r\x1b[K{text}");
+        } else if self.last.is_none_or(|last| last.elapsed() >= Duration::from_secs(5)) {
+            self.last = Some(Instant::now());
+            eprintln!("{text}");
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        self.clear();
+        eprintln!("{text}");
+    }
+
+    fn clear(&self) {
+        if self.terminal {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
+
+fn duration(time: Duration) -> String {
+    match time.as_secs() {
+        seconds if seconds < 60 => format!("{seconds} s"),
+        seconds if seconds < 3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_readable() {
+        assert_eq!(duration(Duration::from_secs(59)), "59 s");
+        assert_eq!(duration(Duration::from_secs(61)), "1 min 1 s");
+        assert_eq!(duration(Duration::from_secs(3700)), "1 h 1 min");
+    }
+
+    #[test]
+    fn the_list_names_everything() {
+        let text = list();
+        assert!(WORKLOADS.iter().all(|workload| text.contains(workload.name)));
+        assert!(RUNTIMES.iter().all(|runtime| text.contains(runtime.about)));
+    }
+}

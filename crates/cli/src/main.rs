@@ -1,0 +1,30 @@
+//! The command `raddle`. One file per subcommand; this one only picks it.
+#![forbid(unsafe_code)]
+
+mod bench;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Lightweight threads: measure them, and see what this machine offers them.
+#[derive(Parser)]
+#[command(name = "raddle", version, arg_required_else_help = true)]
+struct Command {
+    #[command(subcommand)]
+    subcommand: Sub,
+}
+
+#[derive(Subcommand)]
+enum Sub {
+    Bench(bench::Options),
+}
+
+fn main() -> ExitCode {
+    let result = match Command::parse().subcommand {
+        Sub::Bench(options) => bench::run(&options),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("raddle: {error}");
+        ExitCode::from(2)
+    })
+}
