@@ -1,0 +1,118 @@
+//! Idle and wake-up in all interleavings: a pusher and two processors that search and sleep. There are as many threads to run
+//! as processors, and each processor ends when it has one; so a lost wake-up leaves one asleep for ever, which loom reports.
+#![cfg(feature = "loom")]
+
+use loom::sync::Arc;
+use raddle_machine::{Atomic, Loom, Machine, Ordering};
+use raddle_scheduler::idle::Idle;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+struct Model {
+    idle: Idle<Loom>,
+    /// Takeable threads: a count stands for a queue that has room.
+    work: <Loom as Machine>::Atomic<u32>,
+}
+
+impl Model {
+    fn push(&self) {
+        self.work.fetch_add(1, Ordering::Release);
+        self.idle.notify();
+    }
+
+    fn take(&self) -> bool {
+        let mut there = self.work.load(Ordering::Acquire);
+        while there > 0 {
+            match self.work.compare_exchange(there, there - 1, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return true,
+                Err(now) => there = now,
+            }
+        }
+        false
+    }
+
+    /// A processor without work, until it has some. Returns how often it slept and why it last woke.
+    fn until_found(&self, me: usize) -> String {
+        self.idle.begin_search(me);
+        let mut history = String::from("searched");
+        while !self.take() {
+            let woken = self.idle.sleep(me, None, false, || self.work.load(Ordering::Relaxed) > 0);
+            history = format!("{woken:?}");
+        }
+        self.idle.found(me);
+        history
+    }
+}
+
+fn explore(preemptions: Option<usize>, expected: &[&str], sleepers: usize, pushers: &'static [u32]) {
+    let seen: &'static Mutex<BTreeSet<String>> = Box::leak(Box::default());
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = preemptions;
+    builder.check(move || {
+        let model = Arc::new(Model { idle: Idle::new(sleepers), work: <Loom as Machine>::Atomic::new(0) });
+        let searching: Vec<_> = (0..sleepers)
+            .map(|me| {
+                let model = model.clone();
+                loom::thread::spawn(move || {
+                    let history = model.until_found(me);
+                    seen.lock().unwrap().insert(history);
+                })
+            })
+            .collect();
+        let pushing: Vec<_> = pushers[1..]
+            .iter()
+            .map(|&count| {
+                let model = model.clone();
+                loom::thread::spawn(move || (0..count).for_each(|_| model.push()))
+            })
+            .collect();
+        (0..pushers[0]).for_each(|_| model.push());
+        for thread in searching.into_iter().chain(pushing) {
+            thread.join().unwrap();
+        }
+        assert!(!model.idle.hungry(), "at rest nobody searches or sleeps");
+        assert_eq!(model.work.load(Ordering::Relaxed), 0);
+    });
+    let seen = seen.lock().unwrap().clone();
+    assert_eq!(
+        seen,
+        expected.iter().map(|s| s.to_string()).collect(),
+        "reached outcomes differ from the possible ones"
+    );
+}
+
+#[test]
+fn one_sleeper_is_never_forgotten() {
+    explore(None, &["Token", "Work", "searched"], 1, &[1]);
+}
+
+#[test]
+fn two_sleepers_and_a_pusher() {
+    explore(Some(2), &["Token", "Work", "searched"], 2, &[2]);
+}
+
+#[test]
+fn a_sleeper_and_two_pushers() {
+    // The second thread stays: the processor ends with the first. Both pushers may try to wake it; one token is given.
+    let seen: &'static Mutex<BTreeSet<String>> = Box::leak(Box::default());
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
+        let model = Arc::new(Model { idle: Idle::new(1), work: <Loom as Machine>::Atomic::new(0) });
+        let pushers: Vec<_> = (0..2)
+            .map(|_| {
+                let model = model.clone();
+                loom::thread::spawn(move || model.push())
+            })
+            .collect();
+        let history = model.until_found(0);
+        seen.lock().unwrap().insert(history);
+        for thread in pushers {
+            thread.join().unwrap();
+        }
+        assert!(!model.idle.hungry());
+        assert_eq!(model.work.load(Ordering::Relaxed), 1);
+    });
+    let seen = seen.lock().unwrap().clone();
+    assert_eq!(seen, ["Token", "Work", "searched"].map(String::from).into(), "reached outcomes");
+}
