@@ -24,14 +24,14 @@ pub struct Weaken {
     pub tag: Option<String>,
     /// Only this package (`queues` or `raddle-queues`).
     pub package: Option<String>,
-    /// Time for the tests of one mutant.
-    pub limit: Duration,
+    /// Time for the tests of one mutant; by default some multiple of what the unchanged tests take.
+    pub limit: Option<Duration>,
     /// Name the mutants and run none.
     pub list: bool,
 }
 
 fn parse(args: &[String]) -> Outcome<Option<Weaken>> {
-    let mut options = Weaken { limit: Duration::from_secs(120), ..Weaken::default() };
+    let mut options = Weaken::default();
     let mut weaken = false;
     let mut args = args.iter();
     while let Some(arg) = args.next() {
@@ -44,7 +44,7 @@ fn parse(args: &[String]) -> Outcome<Option<Weaken>> {
                 let text = value()?;
                 let seconds =
                     text.parse().map_err(|_| Failure::usage(format!("`{text}` is not a number of seconds")))?;
-                options.limit = Duration::from_secs(seconds);
+                options.limit = Some(Duration::from_secs(seconds));
             }
             tag if !tag.starts_with('-') && options.tag.is_none() => options.tag = Some(tag.to_string()),
             other => return Err(Failure::usage(format!("`{other}` is not understood; see `cargo xtask help`"))),
@@ -57,7 +57,7 @@ fn parse(args: &[String]) -> Outcome<Option<Weaken>> {
     }
     match weaken {
         true => Ok(Some(options)),
-        false if options == (Weaken { limit: options.limit, ..Weaken::default() }) => Ok(None),
+        false if options == Weaken::default() => Ok(None),
         false => Err(Failure::usage("arguments of `model` go with `--weaken`")),
     }
 }
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(parsed("").unwrap(), None);
         let options = parsed("--weaken publish --crate queues --seconds 7 --list").unwrap().unwrap();
         assert_eq!(options.tag.as_deref(), Some("publish"));
-        assert_eq!(options.limit, Duration::from_secs(7));
+        assert_eq!(options.limit, Some(Duration::from_secs(7)));
         assert!(options.list);
     }
 
