@@ -59,9 +59,24 @@ fn probe() -> GuardMethod {
         if memory == libc::MAP_FAILED {
             return GuardMethod::Mprotect;
         }
-        let works = libc::madvise(memory, page, MADV_GUARD_INSTALL) == 0;
+        let works = libc::madvise(memory, page, MADV_GUARD_INSTALL) == 0 && is_out_of_reach(memory.cast());
         libc::munmap(memory, page);
         if works { GuardMethod::Lightweight } else { GuardMethod::Mprotect }
+    }
+}
+
+/// Whether the kernel finds a page inaccessible: emulators accept advice that they do not follow.
+fn is_out_of_reach(page: *const u8) -> bool {
+    let mut ends = [0; 2];
+    // SAFETY: a pipe of our own; the kernel checks the address that it reads one byte from.
+    unsafe {
+        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
+            return false;
+        }
+        let refused = libc::write(ends[1], page.cast(), 1) == -1;
+        libc::close(ends[0]);
+        libc::close(ends[1]);
+        refused
     }
 }
 

@@ -171,13 +171,15 @@ impl Layout {
         let dtv = at(c"_thread_db_pthread_dtvp")?;
         let dtv = if cfg!(target_arch = "x86_64") { dtv } else { 0 };
 
-        let (robust_head, robust_words) = robust_head()?;
+        let tid = at(c"_thread_db_pthread_tid")?;
+        // The thread id and an unused word, a pointer to the last list entry, the head.
+        let (robust_head, robust_words) = robust_head(tid + 16)?;
         Ok(Layout {
             align,
             static_size,
             tcb_size,
             pthread,
-            tid: at(c"_thread_db_pthread_tid")?,
+            tid,
             list: at(c"_thread_db_pthread_list")?,
             specific: pthread + specific[2] as isize,
             key_blocks,
@@ -333,18 +335,28 @@ impl Layout {
     }
 }
 
-/// Where the caller's robust list head is relative to its thread pointer, and the two words that follow the list.
-fn robust_head() -> Result<(isize, [usize; 2]), Unsupported> {
+/// Where the caller's robust list head is relative to its thread pointer, and the two words that follow the list. `guess` is
+/// where glibc has had it so far, for systems that do not tell (emulators).
+fn robust_head(guess: isize) -> Result<(isize, [usize; 2]), Unsupported> {
+    let own = switch::current_fs();
     let mut head: *mut usize = core::ptr::null_mut();
     let mut length = 0usize;
     // SAFETY: asks the kernel where this kernel thread's list is.
-    let failed = unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut head, &raw mut length) } != 0;
-    let offset = (head as isize).wrapping_sub(switch::current_fs() as isize);
-    if failed || length != 24 || offset.unsigned_abs() > 16384 || offset % 8 != 0 {
-        return Err(Unsupported::new("the robust mutex list is not in struct pthread"));
+    let told = unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut head, &raw mut length) } == 0;
+    if !told {
+        head = (own as *mut u8).wrapping_offset(guess).cast();
     }
-    // SAFETY: the kernel says that the head is there.
-    Ok((offset, unsafe { [head.add(1).read(), 0] }))
+    let offset = (head as isize).wrapping_sub(own as isize);
+    let wrong = Err(Unsupported::new("the robust mutex list is not in struct pthread"));
+    if told && length != 24 || offset.unsigned_abs() > 16384 || offset % 8 != 0 {
+        return wrong;
+    }
+    // SAFETY: inside the caller's own struct pthread. An empty list points to itself.
+    let (list, futex_offset) = unsafe { (head.read(), head.add(1).read()) };
+    if !told && list != head.addr() {
+        return wrong;
+    }
+    Ok((offset, [futex_offset, 0]))
 }
 
 /// Where glibc keeps the rseq area, when it registers one.

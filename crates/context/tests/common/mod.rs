@@ -129,9 +129,19 @@ pub fn arena(slots: usize) -> &'static Arena {
     Arena::new(64 << 10, slots).expect("address space")
 }
 
-/// Runs this test binary again with only `test` and an environment variable set; its output.
+/// Runs this test binary again with only `test` and an environment variable set; its output. Where the binary needs an
+/// emulator, `TEST_RUNNER` names it.
 pub fn rerun(test: &str, variable: &str, value: &str) -> std::process::Output {
-    std::process::Command::new(std::env::current_exe().expect("own path"))
+    let own = std::env::current_exe().expect("own path");
+    let mut command = match std::env::var_os("TEST_RUNNER") {
+        Some(runner) => {
+            let mut command = std::process::Command::new(runner);
+            command.arg(own);
+            command
+        }
+        None => std::process::Command::new(own),
+    };
+    command
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
         .env(variable, value)
         .output()
