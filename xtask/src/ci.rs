@@ -1,42 +1,42 @@
-//! `cargo xtask ci`: everything a change must pass, in the order in which it fails soonest.
+//! `cargo xtask ci`: everything a change must pass, the quick sections first.
 
 use crate::shell::{self, Outcome, Sections, cargo, run_watched};
 use crate::{model, tidy};
 
-/// All steps; the first failure ends them.
-fn steps(sections: &mut Sections, passed: &mut Tally) -> Outcome {
-    sections.section("format", || shell::run(&mut cargo(&["fmt", "--all", "--check"])))?;
-    sections.section("tidy", tidy::run)?;
-    sections.section("clippy", || {
-        shell::run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
-        let mut generic = vec!["clippy", "--all-targets", "--features", "loom", "-p", "raddle-machine"];
-        model::CRATES.iter().for_each(|(package, _)| generic.extend(["-p", package]));
-        generic.extend(["--", "-D", "warnings"]);
-        shell::run(&mut cargo(&generic))
-    })?;
-    sections.section("tests, documentation examples included", || {
-        run_watched(&mut cargo(&["test", "--workspace", "--no-fail-fast"]), |line| passed.count(line))
-    })?;
-    sections.section("interleavings", || model::run_all(|line| passed.count(line)))?;
-    sections.section("rustdoc", || {
-        // The command's page first: library and command are both called `raddle`, and the library's page is to stay.
-        let document = |selection: &[&str]| {
-            let mut command = cargo(&["doc", "--no-deps", "--document-private-items"]);
-            shell::run(command.args(selection).env("RUSTDOCFLAGS", "-D warnings"))
-        };
-        document(&["-p", "raddle-cli"])?;
-        document(&["--workspace", "--exclude", "raddle-cli"])
-    })
-}
-
-/// The command.
+/// The command: every section runs, whatever became of the others, so that one run names all that is wrong.
 pub fn run() -> Outcome {
     let mut sections = Sections::default();
-    let mut passed = Tally::default();
-    let result = steps(&mut sections, &mut passed);
+    let mut tally = Tally::default();
+    sections.section("format", || shell::run(&mut cargo(&["fmt", "--all", "--check"])));
+    sections.section("tidy", tidy::run);
+    sections.section("clippy", clippy);
+    sections.section("tests, documentation examples included", || {
+        run_watched(&mut cargo(&["test", "--workspace", "--no-fail-fast"]), |line| tally.count(line))
+    });
+    sections.section("interleavings", || model::run_all(|line| tally.count(line)));
+    sections.section("rustdoc", rustdoc);
     sections.print_times();
-    println!("{}; {}", passed.line(), if result.is_ok() { "ci passed" } else { "ci FAILED" });
+    let result = sections.outcome();
+    println!("{}; {}", tally.line(), if result.is_ok() { "ci passed" } else { "ci FAILED" });
     result
+}
+
+fn clippy() -> Outcome {
+    shell::run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    let mut generic = vec!["clippy", "--all-targets", "--features", "loom", "-p", "raddle-machine"];
+    model::CRATES.iter().for_each(|(package, _)| generic.extend(["-p", package]));
+    generic.extend(["--", "-D", "warnings"]);
+    shell::run(&mut cargo(&generic))
+}
+
+fn rustdoc() -> Outcome {
+    let document = |selection: &[&str]| {
+        let mut command = cargo(&["doc", "--no-deps", "--document-private-items"]);
+        shell::run(command.args(selection).env("RUSTDOCFLAGS", "-D warnings"))
+    };
+    // The command's page first: library and command are both called `raddle`, and the library's page is to stay.
+    document(&["-p", "raddle-cli"])?;
+    document(&["--workspace", "--exclude", "raddle-cli"])
 }
 
 /// Counts from the closing lines of test programs.

@@ -112,29 +112,42 @@ pub fn show(command: &Command) -> String {
     text
 }
 
-/// A run of named sections, each with its time.
+/// A run of named sections, each with its time and how it ended.
 #[derive(Default)]
 pub struct Sections {
-    done: Vec<(String, Duration)>,
+    done: Vec<(String, Duration, Option<Failure>)>,
 }
 
 impl Sections {
-    /// Runs one section: a heading, the work, its time.
-    pub fn section<T>(&mut self, name: &str, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+    /// Runs one section: a heading, the work, its time. A failure is kept for [`Sections::outcome`].
+    pub fn section(&mut self, name: &str, work: impl FnOnce() -> Outcome) {
         println!("\n== {name}");
         let start = Instant::now();
-        let result = work();
-        self.done.push((name.to_string(), start.elapsed()));
-        result.map_err(|failure| Failure { status: failure.status, message: format!("{name}: {failure}") })
+        let failure = work().err();
+        if let Some(failure) = &failure {
+            println!("{name}: {failure}");
+        }
+        self.done.push((name.to_string(), start.elapsed(), failure));
+    }
+
+    /// An error that names all sections that failed, with the greatest of their statuses.
+    pub fn outcome(&self) -> Outcome {
+        let failed = self.done.iter().filter_map(|(name, _, failure)| Some((name, failure.as_ref()?)));
+        let (names, statuses): (Vec<&str>, Vec<u8>) =
+            failed.map(|(name, failure)| (name.as_str(), failure.status)).unzip();
+        match statuses.into_iter().max() {
+            None => Ok(()),
+            Some(status) => Err(Failure { status, message: format!("failed: {}", names.join("; ")) }),
+        }
     }
 
     /// Prints the time of each section and of all.
     pub fn print_times(&self) {
         println!();
-        for (name, time) in &self.done {
-            println!("{:>8.1} s  {name}", time.as_secs_f64());
+        for (name, time, failure) in &self.done {
+            println!("{:>8.1} s  {name}{}", time.as_secs_f64(), if failure.is_some() { ": FAILED" } else { "" });
         }
-        let all: Duration = self.done.iter().map(|(_, time)| *time).sum();
+        let all: Duration = self.done.iter().map(|(_, time, _)| *time).sum();
         println!("{:>8.1} s  in all", all.as_secs_f64());
     }
 }
@@ -164,8 +177,17 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_section_is_named() {
-        let failure = Sections::default().section("lint", || Outcome::<()>::Err(Failure::failed("no"))).unwrap_err();
-        assert_eq!(failure.to_string(), "lint: no");
+    fn failed_sections_are_named_and_the_others_run() {
+        let mut sections = Sections::default();
+        let mut ran = 0;
+        sections.section("lint", || Err(Failure::failed("no")));
+        sections.section("test", || {
+            ran += 1;
+            Ok(())
+        });
+        sections.section("tool", || Err(Failure::usage("missing")));
+        let failure = sections.outcome().unwrap_err();
+        assert_eq!((ran, failure.status, failure.to_string().as_str()), (1, 2, "failed: lint; tool"));
+        assert!(Sections::default().outcome().is_ok());
     }
 }
