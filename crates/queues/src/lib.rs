@@ -4,10 +4,12 @@
 //! suppression. Architecture invariant: no system call but for memory, no atomic but the machine's, no lock.
 
 pub mod fifo_ring;
+pub mod inbox;
 pub mod lifo_ring;
 pub mod pad;
 mod ring_buffer;
 pub mod slab;
+pub mod spsc;
 pub mod wait_list;
 
 pub use ring_buffer::{Full, MAX_CAPACITY};

@@ -82,7 +82,8 @@ const FAN_OUT: usize = 256;
 
 #[repr(C)]
 struct Object<T: 'static, M: Machine> {
-    link: M::Atomic<*mut Object<T, M>>,
+    /// To an `Object<T, M>`; erased, since a type that contains an atomic pointer to itself overwhelms the trait solver.
+    link: M::Atomic<*mut ()>,
     chain: M::Atomic<u64>,
     index: u32,
     value: T,
@@ -290,7 +291,7 @@ impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usiz
             unsafe {
                 let object = objects.add(within + k);
                 let link = if k + 1 < GROUP { object.add(1) } else { null_mut() };
-                let (link, chain) = (M::Atomic::new(link), M::Atomic::new(0));
+                let (link, chain) = (M::Atomic::new(link.cast()), M::Atomic::new(0));
                 object.write(Object { link, chain, index: base + k as u32, value });
             }
         }
@@ -397,7 +398,7 @@ impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usiz
         }
         let object = self.first;
         // Relaxed: our own chain. SAFETY: not null, type-stable.
-        self.first = unsafe { (*object).link.load(Ordering::Relaxed) };
+        self.first = unsafe { (*object).link.load(Ordering::Relaxed).cast() };
         self.count -= 1;
         Ok(Slab::<T, M, GROUP, CHUNK>::value_of(object))
     }
@@ -414,7 +415,7 @@ impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usiz
         }
         let object = Slab::<T, M, GROUP, CHUNK>::object_of(object);
         // Relaxed: our own chain, published with the chain. SAFETY: one of this slab's, by the contract.
-        unsafe { (*object).link.store(self.first, Ordering::Relaxed) };
+        unsafe { (*object).link.store(self.first.cast(), Ordering::Relaxed) };
         self.first = object;
         self.count += 1;
     }
