@@ -14,4 +14,5 @@ pub mod memory;
 pub mod program;
 pub mod report;
 pub mod runtimes;
+pub mod smoke;
 pub mod stats;

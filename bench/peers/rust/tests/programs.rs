@@ -1,0 +1,32 @@
+//! The peers' programs, run end to end.
+#![forbid(unsafe_code)]
+
+use raddle_bench::smoke;
+
+fn refused(program: &str) -> Vec<String> {
+    smoke::check(program.as_ref(), &[]).unwrap()
+}
+
+#[test]
+fn tokio_is_right_in_all_but_fork_join_calls() {
+    let refused = refused(env!("CARGO_BIN_EXE_raddle-bench-tokio"));
+    assert!(refused.len() == 3 && refused.iter().all(|case| case.contains("by=join")), "{refused:?}");
+}
+
+#[test]
+fn rayon_is_right_in_what_does_not_block() {
+    let refused = refused(env!("CARGO_BIN_EXE_raddle-bench-rayon"));
+    let offered = ["create", "mandelbrot", "matrix", "skynet", "fib", "nqueens", "radix"];
+    assert!(refused.iter().all(|case| !offered.iter().any(|name| case.starts_with(name))), "{refused:?}");
+    assert_eq!(refused.len() + offered.len() + 2, smoke::cases().unwrap().len());
+}
+
+#[test]
+fn parking_lot_is_right_where_locks_decide() {
+    assert_eq!(smoke::cases().unwrap().len() - refused(env!("CARGO_BIN_EXE_raddle-bench-parking-lot")).len(), 8);
+}
+
+#[test]
+fn crossbeam_is_right_where_channels_decide() {
+    assert_eq!(smoke::cases().unwrap().len() - refused(env!("CARGO_BIN_EXE_raddle-bench-crossbeam")).len(), 4);
+}

@@ -1,0 +1,83 @@
+//! Every workload at a size of milliseconds: whether a program is right, not how fast it is.
+
+use crate::catalogue::{self, Case};
+use crate::child;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+const SMALL: [(&str, &str); 22] = [
+    ("create", "100"),
+    ("park", "50"),
+    ("yield", "T=4:total=400"),
+    ("pp_chan", "50"),
+    ("pp_cond", "50"),
+    ("lock_local", "T=4:total=400"),
+    ("lock_global", "T=4:total=400"),
+    ("lock_block", "T=4:total=400"),
+    ("wake_remote", "n=20:gap_us=10"),
+    ("city", "N=10:K=3:C=2"),
+    ("eratosthenes", "100"),
+    ("mandelbrot", "N=100:C=2000:K=5000"),
+    ("matrix", "M=3:n=20"),
+    ("news", "N=10:M=3:K=4"),
+    ("producer", "N=3:C=2:K=50"),
+    ("tokenring", "N=5:K=20"),
+    ("skynet", "100:by=spawn"),
+    ("skynet", "100:by=join"),
+    ("fib", "8:by=spawn"),
+    ("fib", "8:by=join"),
+    ("nqueens", "5:by=join"),
+    ("radix", "r=5:N=4096:T=8"),
+];
+
+/// The cases, on two processors.
+pub fn cases() -> Result<Vec<Case>, String> {
+    SMALL
+        .iter()
+        .map(|(name, item)| {
+            let mut cases = catalogue::cases(catalogue::find(name)?, &[item.to_string()], 2)?;
+            Ok(cases.remove(0))
+        })
+        .collect()
+}
+
+/// Runs all cases on a program. Gives the cases that it does not offer, or the first in which it fails or is wrong.
+///
+/// ```
+/// let error = raddle_bench::smoke::check("/absent/program".as_ref(), &[]).unwrap_err();
+/// assert!(error.contains("create N=100"));
+/// ```
+pub fn check(program: &Path, words: &[&str]) -> Result<Vec<String>, String> {
+    let mut refused = Vec::new();
+    for case in cases()? {
+        let name = format!("{} {}", case.workload.name, case.args);
+        let mut command = Command::new(program);
+        command.arg(case.workload.name).args(["--processors", "2"]).args(words);
+        command.args(case.args.iter().map(|(key, value)| format!("{key}={value}")));
+        let report = child::run(command, Duration::from_secs(case.limit_seconds(10)));
+        match (report, case.expected()) {
+            (Err(error), _) if error.starts_with("not offered") => refused.push(name),
+            (Err(error), _) => return Err(format!("{name}: {error}")),
+            (Ok(report), Some(sum)) if report.checksum != sum => {
+                return Err(format!("{name}: checksum {}, but {sum} is right", report.checksum));
+            }
+            (Ok(_), None) => return Err(format!("{name}: the right checksum is unknown")),
+            (Ok(_), Some(_)) => {}
+        }
+    }
+    Ok(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::WORKLOADS;
+
+    #[test]
+    fn no_workload_is_left_out() {
+        for workload in WORKLOADS {
+            assert!(SMALL.iter().any(|(name, _)| *name == workload.name), "{}", workload.name);
+        }
+    }
+}
