@@ -54,6 +54,12 @@ pub trait Machine: Copy + Send + Sync + Sized + 'static {
     /// Tells the core that the caller spins.
     fn spin_hint();
 
+    /// Brings the cache line at `address` closer, if the machine has caches. Any address will do.
+    #[inline(always)]
+    fn prefetch(address: usize) {
+        let _ = address;
+    }
+
     /// Blocks the calling kernel thread while `*word == expected`, until a [`Machine::wake`], the absolute time `deadline`
     /// ([`Machine::now`]'s clock), a signal or for no reason at all: callers look again.
     fn wait(word: &Self::Atomic<u32>, expected: u32, deadline: Option<u64>);

@@ -175,6 +175,17 @@ impl Machine for Real {
         std::hint::spin_loop()
     }
 
+    #[inline(always)]
+    fn prefetch(address: usize) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch has no effect that a program can see, whatever the address.
+        unsafe {
+            core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(address as *const i8);
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = address;
+    }
+
     fn wait(word: &RealAtomic<u32>, expected: u32, deadline: Option<u64>) {
         let time = deadline.map(|t| libc::timespec {
             tv_sec: (t / 1_000_000_000) as libc::time_t,

@@ -29,9 +29,9 @@ pub(crate) struct Activation {
     /// What the resumed context does for the one that was suspended. Kernel-thread-local: set just before a switch, taken
     /// just after.
     pub after: Cell<After>,
-    pub previous: Cell<Option<&'static Descriptor>>,
+    pub previous: Cell<*const Descriptor>,
     /// The processor that it carries, or carried last.
-    processor: Cell<Option<&'static Processor>>,
+    processor: Cell<*const Processor>,
     pub current: AtomicPtr<Descriptor>,
     pub idle: UnsafeCell<Context>,
     pub fs: Cell<usize>,
@@ -52,9 +52,9 @@ impl Activation {
         Self {
             id,
             mark: Mark::new(),
-            after: Cell::new(After::Nothing),
-            previous: Cell::new(None),
-            processor: Cell::new(processor),
+            after: Cell::new(After::NOTHING),
+            previous: Cell::new(std::ptr::null()),
+            processor: Cell::new(processor.map_or(std::ptr::null(), std::ptr::from_ref)),
             current: AtomicPtr::new(std::ptr::null_mut()),
             idle: UnsafeCell::new(Context::empty()),
             fs: Cell::new(0),
@@ -67,13 +67,14 @@ impl Activation {
     /// The processor that it carries, or carried last.
     #[inline(always)]
     pub fn processor(&self) -> &'static Processor {
-        // An activation runs a thread only after it was given a processor.
-        self.processor.get().expect("an activation that runs a thread has a processor")
+        debug_assert!(!self.processor.get().is_null());
+        // SAFETY: an activation runs a thread only after it was given a processor, and processors are never freed.
+        unsafe { &*self.processor.get() }
     }
 
     /// Names the processor that it carries from now on. Called by its own kernel thread.
     pub fn set_processor(&self, processor: &'static Processor) {
-        self.processor.set(Some(processor));
+        self.processor.set(processor);
     }
 
     /// Tells a sleeping spare to run `processor`, which it now owns.
@@ -145,7 +146,7 @@ impl Activation {
     unsafe fn run(&'static self, next: raddle_scheduler::Ready<Real>) -> bool {
         // SAFETY: as promised by the caller.
         unsafe { resume(self, next) };
-        let lost = matches!(self.after.get(), After::Submit);
+        let lost = self.after.get().is_submit();
         // SAFETY: just resumed on this activation; with `Submit` nothing owner-only is touched.
         unsafe { finalize(self) };
         !lost

@@ -415,7 +415,6 @@ impl Builder {
                 stacks: Vec::with_capacity(STACKS_KEPT + 1),
                 rights: 0,
                 timers: Default::default(),
-                since_timers: 0,
             };
             Processor::new(index, shared, 0, owned)
         };

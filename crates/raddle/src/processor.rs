@@ -34,10 +34,12 @@ pub(crate) struct Counters {
     pub steals_won: AtomicU64,
 }
 
-/// Adds one to a counter of which the caller is the single writer.
+/// Adds one to a counter of which the caller is the single writer, and returns it.
 #[inline(always)]
-pub(crate) fn bump(counter: &AtomicU64) {
-    counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+pub(crate) fn bump(counter: &AtomicU64) -> u64 {
+    let value = counter.load(Ordering::Relaxed).wrapping_add(1);
+    counter.store(value, Ordering::Relaxed);
+    value
 }
 
 /// A processor's part of its pool's policy: the default one known by its type, so that its calls are direct and inlined
@@ -88,6 +90,14 @@ impl Queue {
         self.local().publish()
     }
 
+    /// Shares what the default policy hides.
+    pub fn share(&mut self) -> Notify {
+        match self {
+            Queue::Default(local) => local.share(),
+            Queue::Other(_) => Notify::Nobody,
+        }
+    }
+
     pub fn has_work(&self) -> bool {
         match self {
             Queue::Default(local) => local.has_work(),
@@ -100,6 +110,21 @@ impl Queue {
         match self {
             Queue::Default(local) => !local.is_empty(),
             Queue::Other(local) => local.has_work(),
+        }
+    }
+
+    /// True for the default policy while it holds threads that could be shared and are not.
+    #[inline(always)]
+    pub fn hides(&self) -> bool {
+        matches!(self, Queue::Default(local) if local.hides())
+    }
+
+    /// The address of the descriptor that will run `n` selections from now, where many are waiting.
+    #[inline(always)]
+    pub fn upcoming(&self, n: u32) -> Option<usize> {
+        match self {
+            Queue::Default(local) => local.peek(n),
+            Queue::Other(_) => None,
         }
     }
 
@@ -118,8 +143,6 @@ pub(crate) struct Owned {
     pub stacks: Vec<Slot>,
     pub rights: u32,
     pub timers: Timers,
-    /// Switches since the timers were last looked at.
-    pub since_timers: u32,
 }
 
 #[repr(align(128))]

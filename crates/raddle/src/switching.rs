@@ -14,25 +14,36 @@ use crate::processor::{Owned, Processor, STACKS_KEPT, bump};
 use raddle_context::stack::Slot;
 use raddle_context::switch::{current_fs, switch, switch_away};
 use raddle_context::tls;
-use raddle_machine::Real;
+use raddle_machine::{Machine, Real};
 use raddle_scheduler::{Cause, Epoch, Ready};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-/// What the resumed context does on behalf of the one that was just suspended.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum After {
+/// What the resumed context does on behalf of the one that was just suspended: a kind in the low three bits and, for a wait,
+/// its epoch above. One word, since it is stored and loaded at each switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct After(u64);
+
+impl After {
     /// Nobody was suspended, or nothing is left to do.
-    Nothing,
+    pub const NOTHING: Self = After(0);
     /// It offered its processor: it is ready again.
-    Yield,
-    /// It waits: it is off its stack now.
-    Park(Epoch),
+    const YIELD: Self = After(1);
     /// It ended: its stack is free, its joiner may run.
-    Exit,
+    const EXIT: Self = After(2);
     /// Its activation has lost the processor: the thread goes to the pool's shared queue.
-    Submit,
+    const SUBMIT: Self = After(3);
+    const PARK: u64 = 4;
+
+    /// It waits: it is off its stack now.
+    fn park(epoch: Epoch) -> Self {
+        After(epoch.to_bits() << 3 | Self::PARK)
+    }
+
+    pub fn is_submit(self) -> bool {
+        self == Self::SUBMIT
+    }
 }
 
 thread_local! {
@@ -80,8 +91,8 @@ fn migrate(me: &'static Descriptor, activation: &'static Activation) {
         activation.mark.leave();
         return;
     }
-    activation.previous.set(Some(me));
-    activation.after.set(After::Submit);
+    activation.previous.set(me);
+    activation.after.set(After::SUBMIT);
     // SAFETY: the running thread switches to its activation's idle context, which is suspended (it is only resumed by the
     // threads of this activation, one at a time). The finalizer submits `me` after it is off its stack.
     unsafe {
@@ -109,12 +120,14 @@ pub(crate) fn yield_now(me: &'static Descriptor) {
     let processor = activation.processor();
     // SAFETY: inside the mark of the owner; the reference ends with the statement.
     let owned = unsafe { processor.owned() };
-    tick(activation, owned);
     let floor = me.thread.priority_now();
     match owned.queue.next(floor) {
         // SAFETY: inside the mark, `next` is a token.
-        Some(next) => unsafe { leave_to(activation, me, next, After::Yield) },
-        None => activation.mark.leave(),
+        Some(next) => unsafe { leave_to(activation, me, next, After::YIELD) },
+        None => {
+            crate::time::fire_due(activation, owned);
+            activation.mark.leave();
+        }
     }
 }
 
@@ -136,24 +149,41 @@ pub(crate) fn park(me: &'static Descriptor, epoch: Epoch, deadline: Option<u64>)
     if let Some(time) = deadline {
         owned.timers.add(time, &me.thread, epoch);
     }
-    tick(activation, owned);
-    match owned.queue.next(crate::activation::LOWEST) {
+    match select(processor, owned) {
         // SAFETY: inside the mark, `next` is a token.
-        Some(next) => unsafe { leave_to(activation, me, next, After::Park(epoch)) },
+        Some(next) => unsafe { leave_to(activation, me, next, After::park(epoch)) },
         // SAFETY: inside the mark.
-        None => unsafe { leave_to_idle(activation, me, After::Park(epoch)) },
+        None => unsafe { leave_to_idle(activation, me, After::park(epoch)) },
     }
 }
 
-/// Timers are looked at every so many switches, when there are any.
+/// The next thread of a processor whose running one leaves without coming back to the queue. When others are hungry, what is
+/// left is shared with them; a yield does that with its push.
 #[inline(always)]
-fn tick(activation: &'static Activation, owned: &mut Owned) {
-    owned.since_timers += 1;
-    if owned.since_timers >= 64 {
-        owned.since_timers = 0;
-        crate::time::fire_due(activation, owned);
+fn select(processor: &'static Processor, owned: &mut Owned) -> Option<Ready<Real>> {
+    let next = owned.queue.next(crate::activation::LOWEST);
+    if processor.pool.idle.hungry() && owned.queue.hides() {
+        share(processor, owned);
     }
+    next
 }
+
+#[cold]
+#[inline(never)]
+fn share(processor: &'static Processor, owned: &mut Owned) {
+    processor.pool.notify(owned.queue.share());
+}
+
+/// What a processor does once in a while: timers.
+#[cold]
+#[inline(never)]
+fn housekeeping(activation: &'static Activation) {
+    // SAFETY: called on the way to a switch, inside the mark of the owner; the reference ends with the statement.
+    crate::time::fire_due(activation, unsafe { activation.processor().owned() });
+}
+
+/// A switch in so many looks at the timers. A power of two.
+const HOUSEKEEPING: u64 = 64;
 
 /// Suspends `me` and continues `next`. Returns when `me` is resumed, outside the mark.
 ///
@@ -167,7 +197,7 @@ unsafe fn leave_to(activation: &'static Activation, me: &'static Descriptor, nex
         materialise(processor, next);
     }
     installed(activation, processor, next);
-    activation.previous.set(Some(me));
+    activation.previous.set(me);
     activation.after.set(after);
     // SAFETY: `next` is off its stack and nobody else resumes it (its token was consumed); `me` is published only by the
     // finalizer; both contexts differ, since the token of a running thread does not exist.
@@ -184,7 +214,7 @@ unsafe fn leave_to(activation: &'static Activation, me: &'static Descriptor, nex
 /// As for [`leave_to`].
 #[inline(never)]
 unsafe fn leave_to_idle(activation: &'static Activation, me: &'static Descriptor, after: After) {
-    activation.previous.set(Some(me));
+    activation.previous.set(me);
     activation.after.set(after);
     // SAFETY: the idle context is suspended while a thread runs here; the rest as in `leave_to`.
     unsafe {
@@ -205,7 +235,7 @@ pub(crate) unsafe fn resume(activation: &'static Activation, next: Ready<Real>) 
         materialise(processor, next);
     }
     installed(activation, processor, next);
-    activation.after.set(After::Nothing);
+    activation.after.set(After::NOTHING);
     // SAFETY: as in `leave_to`; the idle context is saved here and resumed by whichever thread finds nothing to run.
     unsafe {
         tls::move_malloc_words(activation.fs.get(), (*next.context.get()).fs());
@@ -220,8 +250,29 @@ fn installed(activation: &'static Activation, processor: &'static Processor, nex
     next.activation.store(pointer, Ordering::Relaxed);
     activation.current.store(std::ptr::from_ref(next).cast_mut(), Ordering::Relaxed);
     processor.running.store(next.thread.priority_now(), Ordering::Relaxed);
-    bump(&processor.counters.switches);
+    if bump(&processor.counters.switches) % HOUSEKEEPING == 0 {
+        housekeeping(activation);
+    }
+    // Where many wait, their descriptors and stacks have left the caches: fetch them ahead.
+    // SAFETY: inside the mark of the owner; the reference ends with the statement.
+    let queue = unsafe { &processor.owned().queue };
+    if let Some(far) = queue.upcoming(FETCH_DESCRIPTOR) {
+        Real::prefetch(far);
+        if let Some(near) = queue.upcoming(FETCH_STACK) {
+            // SAFETY: a token's word is the address of a type-stable descriptor; the context is read, perhaps stale, as an
+            // address to prefetch only.
+            let descriptor = unsafe { &*std::ptr::with_exposed_provenance::<Descriptor>(near) };
+            let context = unsafe { &*descriptor.context.get() };
+            Real::prefetch(context.sp().addr());
+            Real::prefetch(context.sp().addr() + 64);
+            Real::prefetch(context.fs());
+        }
+    }
 }
+
+/// How many selections ahead descriptors and stacks are fetched; nothing is, while fewer threads wait near.
+const FETCH_DESCRIPTOR: u32 = 24;
+const FETCH_STACK: u32 = 6;
 
 /// Gives a thread that starts its stack, thread-local storage and first context. Never fails: the right to a slot was
 /// reserved when it was spawned.
@@ -252,30 +303,30 @@ fn materialise(processor: &'static Processor, next: &'static Descriptor) {
 /// Called by the context that was just resumed on `activation`, inside the mark (for `Submit`: outside, nothing owner-only).
 #[inline(always)]
 pub(crate) unsafe fn finalize(activation: &'static Activation) {
-    let after = activation.after.replace(After::Nothing);
-    if let After::Nothing = after {
+    let after = activation.after.get();
+    if after == After::NOTHING {
         return;
     }
-    let previous = activation.previous.get().expect("a finalizer has somebody to work for");
-    if let After::Exit = after {
+    // SAFETY: set with `after` by whoever was suspended; descriptors are type-stable.
+    let previous: &'static Descriptor = unsafe { &*activation.previous.get() };
+    let thread = NonNull::from(&previous.thread);
+    if after == After::YIELD {
+        previous.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
+        // SAFETY: the thread was suspended off its stack just now and nobody else has its token.
+        unsafe { push_here(activation, Ready::new(thread), Cause::Yielded) };
+    } else if after.0 & 7 == After::PARK {
+        previous.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
+        if previous.thread.finish_park(Epoch::from_bits(after.0 >> 3)).is_err() {
+            // SAFETY: claimed while arming: the claimant left the push to this finalizer (thread I2).
+            unsafe { push_here(activation, Ready::new(thread), Cause::Woken) };
+        }
+    } else if after == After::EXIT {
         // SAFETY: inside the mark; `previous` is off its stack for ever.
         unsafe { exited(activation, previous) };
-        return;
-    }
-    previous.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
-    let thread = NonNull::from(&previous.thread);
-    match after {
-        // SAFETY: the thread was suspended off its stack just now and nobody else has its token.
-        After::Yield => unsafe { push_here(activation, Ready::new(thread), Cause::Yielded) },
-        After::Park(epoch) => {
-            if previous.thread.finish_park(epoch).is_err() {
-                // SAFETY: claimed while arming: the claimant left the push to this finalizer (thread I2).
-                unsafe { push_here(activation, Ready::new(thread), Cause::Woken) };
-            }
-        }
-        // SAFETY: as for `Yield`.
-        After::Submit => crate::pool::submit(unsafe { Ready::new(thread) }),
-        After::Exit | After::Nothing => unreachable!("handled above"),
+    } else {
+        previous.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
+        // SAFETY: as for a yield.
+        crate::pool::submit(unsafe { Ready::new(thread) });
     }
 }
 
@@ -367,10 +418,9 @@ unsafe fn last(me: &'static Descriptor) -> &'static Descriptor {
     let processor = activation.processor();
     // SAFETY: inside the mark of the owner; the reference ends with the statement.
     let owned = unsafe { processor.owned() };
-    tick(activation, owned);
-    let Some(next) = owned.queue.next(crate::activation::LOWEST) else {
-        activation.previous.set(Some(me));
-        activation.after.set(After::Exit);
+    let Some(next) = select(processor, owned) else {
+        activation.previous.set(me);
+        activation.after.set(After::EXIT);
         // SAFETY: inside the mark; the finalizer frees the stack once it is off it.
         unsafe {
             tls::move_malloc_words(current_fs(), activation.fs.get());
@@ -383,8 +433,8 @@ unsafe fn last(me: &'static Descriptor) -> &'static Descriptor {
             materialise(processor, next);
         }
         installed(activation, processor, next);
-        activation.previous.set(Some(me));
-        activation.after.set(After::Exit);
+        activation.previous.set(me);
+        activation.after.set(After::EXIT);
         // SAFETY: as above; `next` is off its stack and its token was consumed.
         unsafe {
             tls::move_malloc_words(current_fs(), (*next.context.get()).fs());

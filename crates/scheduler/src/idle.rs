@@ -52,7 +52,9 @@ pub enum Woken {
 
 /// The idle state of a pool.
 pub struct Idle<M: Machine> {
-    groups: Box<[Padded<M::Atomic<u64>>]>,
+    /// The first group's word, alone in most pools, without a detour.
+    first: Padded<M::Atomic<u64>>,
+    more: Box<[Padded<M::Atomic<u64>>]>,
     tokens: Box<[Padded<M::Atomic<u32>>]>,
 }
 
@@ -60,13 +62,23 @@ impl<M: Machine> Idle<M> {
     /// For a pool of `processors`, all of them busy.
     pub fn new(processors: usize) -> Self {
         Self {
-            groups: (0..processors.div_ceil(GROUP)).map(|_| Padded(M::Atomic::new(0))).collect(),
+            first: Padded(M::Atomic::new(0)),
+            more: (1..processors.div_ceil(GROUP)).map(|_| Padded(M::Atomic::new(0))).collect(),
             tokens: (0..processors).map(|_| Padded(M::Atomic::new(0))).collect(),
         }
     }
 
     fn word(&self, processor: usize) -> &M::Atomic<u64> {
-        &self.groups[processor / GROUP].0
+        match processor / GROUP {
+            0 => &self.first.0,
+            group => &self.more[group - 1].0,
+        }
+    }
+
+    /// The words of all groups.
+    #[inline(always)]
+    fn groups(&self) -> impl Iterator<Item = &M::Atomic<u64>> {
+        std::iter::once(&self.first.0).chain(self.more.iter().map(|group| &group.0))
     }
 
     fn bit(processor: usize) -> u64 {
@@ -77,13 +89,13 @@ impl<M: Machine> Idle<M> {
     #[inline(always)]
     pub fn hungry(&self) -> bool {
         // Relaxed: a hint; a stale answer costs one late or one needless split.
-        self.groups.iter().any(|group| group.0.load(Ordering::Relaxed) != 0)
+        self.first.0.load(Ordering::Relaxed) != 0
+            || !self.more.is_empty() && self.more.iter().any(|group| group.0.load(Ordering::Relaxed) != 0)
     }
 
     /// How many processors sleep (racy).
     pub fn sleeping(&self) -> usize {
-        let count = |group: &Padded<M::Atomic<u64>>| (group.0.load(Ordering::Relaxed) & SLEEPING).count_ones() as usize;
-        self.groups.iter().map(count).sum()
+        self.groups().map(|group| (group.load(Ordering::Relaxed) & SLEEPING).count_ones() as usize).sum()
     }
 
     /// True while `processor` sleeps (racy).
@@ -96,8 +108,8 @@ impl<M: Machine> Idle<M> {
     pub fn notify(&self) {
         // Ordering[idle.look]: light fence. Pairs with the heavy fence in `sleep` (proof at I3).
         M::light_fence();
-        for group in &self.groups {
-            let word = group.0.load(Ordering::Relaxed);
+        for group in self.groups() {
+            let word = group.load(Ordering::Relaxed);
             if word != 0 && word >> SEARCHING_SHIFT == 0 {
                 self.notify_slow();
                 return;
@@ -116,14 +128,14 @@ impl<M: Machine> Idle<M> {
 
     /// Wakes one sleeper of a group in which nobody searches (or of any, if not `throttled`). True if one was woken.
     pub fn wake_one(&self, throttled: bool) -> bool {
-        for (index, group) in self.groups.iter().enumerate() {
-            let mut word = group.0.load(Ordering::Relaxed);
+        for (index, group) in self.groups().enumerate() {
+            let mut word = group.load(Ordering::Relaxed);
             while word & SLEEPING != 0 && !(throttled && word >> SEARCHING_SHIFT != 0) {
                 let bit = word & word.wrapping_neg() & SLEEPING;
                 let new = (word & !bit) + SEARCHING_ONE;
                 // Ordering[idle.state]: AcqRel. Pairs with the exchanges of the word in `sleep` and `found`. Makes visible: the
                 // work pushed before, to the woken processor.
-                match group.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
+                match group.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
                     Ok(_) => {
                         self.give_token(index * GROUP + bit.trailing_zeros() as usize);
                         return true;

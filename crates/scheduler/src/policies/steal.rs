@@ -29,7 +29,7 @@
 #![forbid(unsafe_code)]
 
 use super::Others;
-use super::queue::{Fifo, FifoView, Inbox, Lifo, LifoView, Stolen};
+use super::queue::{Fifo, FifoView, Inbox, Lifo, LifoView, Near, Stolen};
 use crate::expression::{Batch, Order, Stealing, Victims};
 use crate::policy::{Cause, Local, Notify, Policy};
 use crate::ready::Ready;
@@ -52,6 +52,8 @@ const KEEP: u64 = 32;
 const CAPACITY: u64 = 256;
 /// Attempts on one victim that lose against other thieves before the next victim is asked.
 const PERSISTENCE: u32 = 3;
+/// Threads that come near at once when `near` has run dry. An untested guess.
+const BATCH: u32 = 64;
 
 struct Part<M: Machine> {
     fifo: FifoView<M>,
@@ -89,9 +91,12 @@ impl<M: Machine, const NEWEST: bool> Steal<M, NEWEST> {
         assert!(self.0.parts[index].set(part).is_ok(), "processor {index} of `steal` was made twice");
         let mut local = StealLocal {
             slot: None,
-            alone: None,
-            turn: 0,
+            near: Near::default(),
+            direct: !NEWEST,
+            budget: 0,
             slot_run: 0,
+            turn: 0,
+            alone: None,
             windowed: false,
             spawned_apart: self.0.options.order == Order::Lifo,
             fifo,
@@ -130,9 +135,14 @@ impl<M: Machine, const NEWEST: bool> Policy<M> for Steal<M, NEWEST> {
 /// One processor's part of [`Steal`].
 pub struct StealLocal<M: Machine, const NEWEST: bool = false> {
     slot: Option<Ready<M>>,
-    alone: Option<Ready<M>>,
-    turn: u32,
+    near: Near<M>,
+    /// True while `near` takes pushes: nothing older or newer waits in `fifo`, nobody is `alone`.
+    direct: bool,
+    /// Selections left until the slow path looks at what usually comes second.
+    budget: u32,
     slot_run: u32,
+    turn: u32,
+    alone: Option<Ready<M>>,
     windowed: bool,
     spawned_apart: bool,
     fifo: Fifo<M>,
@@ -146,28 +156,29 @@ pub struct StealLocal<M: Machine, const NEWEST: bool = false> {
 
 impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
     /// Takes a thread that became ready. `hungry`: some processor sleeps or searches.
-    #[inline]
+    #[inline(always)]
     pub fn push_with(&mut self, thread: Ready<M>, cause: Cause, hungry: bool) -> Notify {
         if cause == Cause::Spawned && self.spawned_apart || cause == Cause::Woken && NEWEST {
             return self.push_lifo(thread, hungry);
         }
-        if hungry != self.windowed {
-            // The usual case: nobody is hungry and the window is open, or the reverse.
-            if cause != Cause::Yielded || !hungry {
-                return self.push_fifo(thread, hungry);
-            }
+        if !hungry && self.direct && !self.near.is_full() {
+            self.near.push(thread);
+            return Notify::Nobody;
         }
         self.push_slow(thread, cause, hungry)
     }
 
-    /// Opens or shuts the window, and keeps a thread that yields alone.
+    /// Somebody is hungry, or `near` is full: what is near becomes stealable. Keeps a thread that yields alone.
     #[inline(never)]
     fn push_slow(&mut self, thread: Ready<M>, cause: Cause, hungry: bool) -> Notify {
         if cause == Cause::Yielded && hungry && self.is_bare() {
             self.alone = Some(thread);
+            self.direct = false;
             return Notify::Nobody;
         }
-        self.set_window(!hungry);
+        if hungry == self.windowed {
+            self.set_window(!hungry);
+        }
         self.push_fifo(thread, hungry)
     }
 
@@ -183,6 +194,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
 
     #[inline]
     fn push_lifo(&mut self, thread: Ready<M>, hungry: bool) -> Notify {
+        self.budget = self.budget.min(ROUND);
         if let Err(thread) = self.lifo.push(thread) {
             return self.overflow(thread);
         }
@@ -197,8 +209,11 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         Notify::Anyone
     }
 
-    #[inline]
     fn push_fifo(&mut self, thread: Ready<M>, hungry: bool) -> Notify {
+        self.direct = false;
+        if hungry {
+            self.share_near();
+        }
         if let Some(alone) = self.alone.take()
             && let Err(alone) = self.fifo.push(alone)
         {
@@ -222,6 +237,16 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         Notify::Anyone
     }
 
+    /// Moves what is near into `fifo`, in order; it goes behind what is there, which is newer only by a batch.
+    fn share_near(&mut self) {
+        self.direct = false;
+        while let Some(thread) = self.near.pop() {
+            if let Err(thread) = self.fifo.push(thread) {
+                self.shared.inbox.push(thread);
+            }
+        }
+    }
+
     fn set_window(&mut self, open: bool) {
         self.windowed = open;
         self.fifo.set_window(if open { WINDOW } else { 0 });
@@ -229,32 +254,65 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
 
     /// True if nothing is here at all.
     fn is_bare(&self) -> bool {
-        self.slot.is_none() && self.alone.is_none() && self.fifo.is_empty() && self.lifo.is_empty()
+        self.slot.is_none()
+            && self.near.is_empty()
+            && self.alone.is_none()
+            && self.fifo.is_empty()
+            && self.lifo.is_empty()
     }
 
     /// The next thread from what is at hand.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self) -> Option<Ready<M>> {
-        if let Some(thread) = self.slot.take() {
+        if self.slot.is_some() {
             if self.slot_run < SLOT_RUN {
                 self.slot_run += 1;
-                return Some(thread);
+                return self.slot.take();
             }
-            let _ = self.push_fifo(thread, false);
-        }
-        self.slot_run = 0;
-        self.turn = self.turn.wrapping_add(1);
-        if self.turn % ROUND == 0
-            && let Some(thread) = self.take_in_turn()
+        } else if self.budget > 0
+            && let Some(thread) = self.near.pop()
         {
+            self.budget -= 1;
+            self.slot_run = 0;
             return Some(thread);
         }
+        self.take_slow()
+    }
+
+    #[inline(never)]
+    fn take_slow(&mut self) -> Option<Ready<M>> {
+        self.slot_run = 0;
+        if let Some(thread) = self.slot.take() {
+            let _ = self.push_with(thread, Cause::Yielded, false);
+        }
+        if self.budget == 0 {
+            self.turn = self.turn.wrapping_add(1);
+            let seldom = self.lifo.is_empty() || NEWEST && self.fifo.is_empty();
+            self.budget = if seldom { ELDERS } else { ROUND };
+            if seldom {
+                self.turn = ELDERS / ROUND;
+            }
+            if let Some(thread) = self.take_in_turn() {
+                return Some(thread);
+            }
+        }
+        self.budget -= 1;
         if NEWEST && let Some(thread) = self.lifo.pop() {
             return Some(thread);
         }
-        if let Some(thread) = self.fifo.pop() {
+        if let Some(thread) = self.near.pop() {
             return Some(thread);
         }
+        if let Some(thread) = self.fifo.pop() {
+            // A batch comes near, where the next selections find it.
+            for _ in 1..BATCH {
+                let Some(next) = self.fifo.pop() else { break };
+                self.near.push(next);
+            }
+            return Some(thread);
+        }
+        // Nothing waits in `fifo`: `near` may take pushes again.
+        self.direct = !NEWEST && self.alone.is_none();
         if !NEWEST && let Some(thread) = self.lifo.pop() {
             return Some(thread);
         }
@@ -264,7 +322,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
     /// The selections that prefer what usually comes second.
     #[inline(never)]
     fn take_in_turn(&mut self) -> Option<Ready<M>> {
-        if self.turn % ELDERS != 0 {
+        if self.turn % (ELDERS / ROUND) != 0 {
             return if NEWEST { self.fifo.pop() } else { self.lifo.pop() };
         }
         self.empty_inbox();
@@ -275,7 +333,10 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
     #[inline(never)]
     fn take_last(&mut self) -> Option<Ready<M>> {
         self.empty_inbox();
-        let Some(thread) = self.fifo.pop() else { return self.alone.take() };
+        let Some(thread) = self.fifo.pop() else {
+            self.direct = !NEWEST;
+            return self.alone.take();
+        };
         if let Some(alone) = self.alone.take() {
             // No longer alone: it waits its turn, or newer threads could keep it waiting for ever.
             let _ = self.push_fifo(alone, false);
@@ -289,6 +350,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
             return;
         }
         self.set_window(false);
+        self.share_near();
         self.fifo.publish();
         let Self { fifo, shared, .. } = self;
         let mut refused = Vec::new();
@@ -307,6 +369,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         }
         // A thief hides nothing of what it brings home.
         self.set_window(false);
+        self.direct = false;
         self.fifo.publish();
         let others = self.shared.parts.len() - 1;
         let near = match self.shared.options.victims {
@@ -369,14 +432,33 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
     /// were on their way from the inbox to `fifo` has missed them.
     pub fn share(&mut self) -> Notify {
         self.set_window(false);
+        self.share_near();
         self.fifo.publish();
         self.lifo.publish(0);
         if self.fifo.is_empty() && self.lifo.is_empty() { Notify::Nobody } else { Notify::Anyone }
     }
 
+    /// True while threads are here that could be shared and are not: near, in the window, not yet published.
+    #[inline(always)]
+    pub fn hides(&self) -> bool {
+        !self.near.is_empty() || self.fifo.private_len() + self.lifo.private_len() > 0
+    }
+
+    /// The word of the thread that the `n`-th selection from now will probably return: for prefetching.
+    #[inline(always)]
+    pub fn peek(&self, n: u32) -> Option<usize> {
+        self.near.peek(n)
+    }
+
+    /// How many threads are near.
+    #[inline(always)]
+    pub fn near_len(&self) -> u32 {
+        self.near.len()
+    }
+
     /// How many threads are here (racy).
     pub fn len(&self) -> u64 {
-        self.fifo.len() + self.lifo.len() + u64::from(self.slot.is_some()) + u64::from(self.alone.is_some())
+        self.fifo.len() + self.lifo.len() + u64::from(self.near.len()) + u64::from(self.slot.is_some()) + u64::from(self.alone.is_some())
     }
 
     /// True if no thread is here (racy).
@@ -408,7 +490,7 @@ impl<M: Machine, const NEWEST: bool> Local<M> for StealLocal<M, NEWEST> {
     }
 
     fn holds_private(&self) -> bool {
-        self.slot.is_some() || self.alone.is_some() || self.fifo.private_len() + self.lifo.private_len() > 0
+        !self.near.is_empty() || self.slot.is_some() || self.alone.is_some() || self.fifo.private_len() + self.lifo.private_len() > 0
     }
 
     fn publish(&mut self) -> Notify {
@@ -422,7 +504,7 @@ impl<M: Machine, const NEWEST: bool> Local<M> for StealLocal<M, NEWEST> {
         for thread in [self.slot.take(), self.alone.take()].into_iter().flatten() {
             out(thread);
         }
-        while let Some(thread) = self.fifo.pop().or_else(|| self.lifo.pop()) {
+        while let Some(thread) = self.near.pop().or_else(|| self.fifo.pop()).or_else(|| self.lifo.pop()) {
             out(thread);
         }
         self.shared.inbox.take_all(out);
