@@ -12,6 +12,17 @@ fn std_is_right_in_all() {
     assert_eq!(refused, Ok(Vec::new()));
 }
 
+#[cfg(feature = "raddle")]
+#[test]
+fn raddle_is_right_in_all_under_several_policies() {
+    let program = Path::new(env!("CARGO_BIN_EXE_raddle-bench-raddle"));
+    for words in [&[][..], &["--policy", "steal(fifo)"], &["--policy", "priority(3, lifo)"]] {
+        assert_eq!(smoke::check(program, words), Ok(Vec::new()), "{words:?}");
+    }
+    let wrong = smoke::check(program, &["--policy", "fif"]).unwrap_err();
+    assert!(wrong.contains("the policy `fif` is wrong"), "{wrong}");
+}
+
 #[test]
 fn go_is_right_in_all_but_fork_join_calls() {
     let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("raddle-bench-go");

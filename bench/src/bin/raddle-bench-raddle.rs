@@ -1,0 +1,102 @@
+//! The workloads on this project's lightweight threads, under any policy.
+#![forbid(unsafe_code)]
+
+use raddle::Host;
+use raddle_bench::bodies::{self, Api, MonitorSemaphore};
+use raddle_bench::program;
+use raddle_scheduler::sync::{channel, condvar, mutex};
+use std::process::ExitCode;
+
+type Mutex<T> = mutex::Mutex<T, Host>;
+type MutexGuard<'a, T> = mutex::MutexGuard<'a, T, Host>;
+type Condvar = condvar::Condvar<Host>;
+type Sender<T> = channel::Sender<T, Host>;
+type Receiver<T> = channel::Receiver<T, Host>;
+
+struct Raddle;
+
+impl Api for Raddle {
+    type Handle<T: Send + 'static> = raddle::JoinHandle<T>;
+    type Mutex<T: Send + 'static> = Mutex<T>;
+    type Guard<'a, T: Send + 'static> = MutexGuard<'a, T>;
+    type Condvar = Condvar;
+    type Sender<T: Send + 'static> = Sender<T>;
+    type Receiver<T: Send + 'static> = Receiver<T>;
+    type Buffer<T: Send + 'static> = (Sender<T>, Receiver<T>);
+    type Semaphore = MonitorSemaphore<Raddle>;
+
+    fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> Self::Handle<T> {
+        raddle::spawn(body)
+    }
+    fn join<T: Send + 'static>(handle: Self::Handle<T>) -> T {
+        handle.join().unwrap()
+    }
+    fn fork<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
+        raddle::join(a, b)
+    }
+    fn yield_now() {
+        raddle::yield_now();
+    }
+
+    fn mutex<T: Send + 'static>(value: T) -> Mutex<T> {
+        Mutex::new(value)
+    }
+    fn lock<T: Send + 'static>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap()
+    }
+    fn condvar() -> Condvar {
+        Condvar::new()
+    }
+    fn wait<'a, T: Send + 'static>(condvar: &Condvar, guard: Self::Guard<'a, T>) -> Self::Guard<'a, T> {
+        condvar.wait(guard).unwrap()
+    }
+    fn notify_one(condvar: &Condvar) {
+        condvar.notify_one();
+    }
+    fn notify_all(condvar: &Condvar) {
+        condvar.notify_all();
+    }
+
+    fn channel<T: Send + 'static>(slots: usize) -> (Sender<T>, Receiver<T>) {
+        channel::bounded(slots)
+    }
+    fn send<T: Send + 'static>(sender: &Sender<T>, value: T) {
+        assert!(sender.send(value).is_ok(), "the receiver is gone");
+    }
+    fn recv<T: Send + 'static>(receiver: &Receiver<T>) -> T {
+        receiver.recv().unwrap()
+    }
+
+    fn buffer<T: Send + 'static>(slots: usize) -> Self::Buffer<T> {
+        channel::bounded(slots)
+    }
+    fn put<T: Send + 'static>(buffer: &Self::Buffer<T>, value: T) {
+        Self::send(&buffer.0, value);
+    }
+    fn take<T: Send + 'static>(buffer: &Self::Buffer<T>) -> T {
+        Self::recv(&buffer.1)
+    }
+
+    fn semaphore(permits: usize) -> Self::Semaphore {
+        MonitorSemaphore::new(permits)
+    }
+    fn acquire(semaphore: &Self::Semaphore) {
+        semaphore.acquire();
+    }
+    fn release(semaphore: &Self::Semaphore) {
+        semaphore.release();
+    }
+}
+
+fn main() -> ExitCode {
+    program::main(|request| {
+        let mut builder = raddle::Builder::new().processors(request.processors);
+        if let Some(policy) = &request.policy {
+            let policy = policy.parse().map_err(|error| format!("the policy `{policy}` is wrong: {error}"))?;
+            builder = builder.policy(policy);
+        }
+        let pool = builder.build().map_err(|error| error.to_string())?;
+        let outcome = pool.run(|| bodies::run::<Raddle>(request))?;
+        Ok((outcome, format!("processors={}, policy {}", pool.processors(), pool.policy())))
+    })
+}
