@@ -1,7 +1,8 @@
 //! One operation in a loop, for profilers: `yield_only THREADS PROCESSORS YIELDS`.
 fn main() {
     let mut args = std::env::args().skip(1).map(|a| a.parse::<u64>().expect("a number"));
-    let (threads, processors, total) = (args.next().unwrap_or(2), args.next().unwrap_or(1), args.next().unwrap_or(20_000_000));
+    let (threads, processors, total) =
+        (args.next().unwrap_or(2), args.next().unwrap_or(1), args.next().unwrap_or(20_000_000));
     let pool = raddle::Builder::new().processors(processors as usize).build().expect("a pool");
     let start = std::time::Instant::now();
     pool.run(|| {

@@ -72,6 +72,12 @@ impl Activation {
         unsafe { &*self.processor.get() }
     }
 
+    /// The processor that it carries, or carried last, if it ever did.
+    pub fn processor_if_any(&self) -> Option<&'static Processor> {
+        // SAFETY: null or a processor, which are never freed.
+        unsafe { self.processor.get().as_ref() }
+    }
+
     /// Names the processor that it carries from now on. Called by its own kernel thread.
     pub fn set_processor(&self, processor: &'static Processor) {
         self.processor.set(processor);
@@ -97,7 +103,9 @@ impl Activation {
     pub fn main(&'static self) {
         self.fs.set(raddle_context::switch::current_fs());
         self.tid.store(crate::os::gettid(), Ordering::Relaxed);
-        raddle_context::overflow::activation_altstack();
+        if let Err(error) = raddle_context::overflow::activation_altstack() {
+            crate::os::say_once(&format!("raddle: a stack overflow will not be reported by name: {error}"));
+        }
         loop {
             let bell = raddle_machine::Atomic::load(&self.bell, Ordering::Acquire);
             match self.order.swap(ORDER_NONE, Ordering::AcqRel) {

@@ -3,10 +3,10 @@
 use crate::activation::Activation;
 use crate::descriptor::Descriptor;
 use crate::processor::Owned;
-use crate::switching::{current, enter, park, push_owned, yield_now};
+use crate::switching::{current, enter, park, yield_now};
 use raddle_machine::Real;
 use raddle_queues::wait_list::NodePool;
-use raddle_scheduler::{Cause, Epoch, Ready, Runtime, Thread, Wake};
+use raddle_scheduler::{Epoch, Ready, Runtime, Thread, Wake};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
@@ -94,7 +94,7 @@ pub(crate) fn ready_owned(activation: &'static Activation, owned: &mut Owned, th
     let ready = unsafe { Ready::new(NonNull::from(thread)) };
     let processor = activation.processor();
     if Descriptor::of(thread).pool() == processor.pool.index {
-        push_owned(processor, owned, ready, Cause::Woken);
+        crate::handoff::woken(activation, processor, owned, ready);
     } else {
         crate::pool::submit(ready);
     }

@@ -31,6 +31,8 @@ pub struct Stats {
     pub takeovers: u64,
     /// Processors whose private threads were published because their activation computed on while others were idle.
     pub publications: u64,
+    /// Times a spare activation went on with a processor beside one that computed.
+    pub slices: u64,
     /// Kernel threads beyond one per processor.
     pub spare_activations: u64,
 }
@@ -40,6 +42,7 @@ pub fn stats() -> Stats {
     let mut stats = Stats {
         takeovers: crate::monitor::TAKEOVERS.load(Ordering::Relaxed),
         publications: crate::monitor::PUBLICATIONS.load(Ordering::Relaxed),
+        slices: crate::monitor::SLICES.load(Ordering::Relaxed),
         ..Stats::default()
     };
     for pool in pool::pools() {

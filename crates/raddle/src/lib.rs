@@ -20,6 +20,7 @@ mod activation;
 mod descriptor;
 mod foreign;
 mod forkjoin;
+mod handoff;
 mod host;
 pub mod info;
 mod monitor;

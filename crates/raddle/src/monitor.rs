@@ -3,8 +3,10 @@
 //! It wakes once a period while any processor is busy and sleeps while none is. A processor whose switch count stands still
 //! for two periods is looked at: if its activation is blocked in the kernel (or stopped), a spare activation takes the processor
 //! over; if it computes while other processors are idle, the processor is taken for a moment, what it held privately is
-//! published and its due timers fire, and it is left free for its activation to take back at its next step. An activation
-//! inside its mark is left alone. Silence alone means nothing: a processor that computes is not one that is blocked.
+//! published and its due timers fire, and it is left free for its activation to take back at its next step; if it computes for
+//! [`SLICE`] periods while other threads of its processor wait, a spare goes on with the processor beside it, and the kernel
+//! shares the core between the two: at most one such activation a processor. An activation inside its mark is left alone.
+//! Silence alone means nothing: a processor that computes is not one that is blocked.
 //!
 //! Bound: a thread that only a stuck processor could run waits at most four periods, plus what the system needs to start a
 //! kernel thread. Cost: one wake-up a period while something runs, a few reads of atomics, a read of `/proc` per stuck
@@ -25,6 +27,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const PERIOD: u64 = 1_000_000;
 /// Periods without a switch until a processor is looked at.
 const PATIENCE: u32 = 2;
+/// Periods of computing until a spare goes on with the processor, if others wait for it.
+const SLICE: u32 = 10;
 /// Periods without anything busy until the monitor sleeps.
 const REST_AFTER: u32 = 16;
 
@@ -33,6 +37,8 @@ static BELL: RealAtomic<u32> = RealAtomic::<u32>::constant(0);
 /// Processors taken from blocked activations, and for a moment from computing ones, since the process began.
 pub(crate) static TAKEOVERS: AtomicU64 = AtomicU64::new(0);
 pub(crate) static PUBLICATIONS: AtomicU64 = AtomicU64::new(0);
+/// Times a spare went on with a processor beside a computing activation.
+pub(crate) static SLICES: AtomicU64 = AtomicU64::new(0);
 
 /// Tells a sleeping monitor that a processor became busy.
 pub(crate) fn hint() {
@@ -61,6 +67,8 @@ struct Seen {
     switches: u64,
     still: u32,
     published: bool,
+    /// The activation that computes on without this processor.
+    beside: Option<&'static Activation>,
 }
 
 fn main() {
@@ -105,7 +113,7 @@ fn look(pool: &'static Shared, me: &'static Activation, seen: &mut HashMap<usize
         let seen = seen.entry(std::ptr::from_ref(processor).addr()).or_default();
         let switches = processor.counters.switches.load(Ordering::Relaxed);
         if switches != seen.switches {
-            *seen = Seen { switches, ..Seen::default() };
+            *seen = Seen { switches, beside: seen.beside, ..Seen::default() };
             stuck_searching = false;
             continue;
         }
@@ -129,12 +137,7 @@ fn still(pool: &'static Shared, processor: &'static Processor, me: &'static Acti
         if seen.still >= 4 * PATIENCE
             && let Some(spare) = pool.spare()
         {
-            if processor.owner.adopt(spare.id, &spare.mark) {
-                spare.mark.leave();
-                spare.order(processor);
-            } else {
-                pool.became_spare(spare);
-            }
+            hand_over(pool, processor, spare);
         }
         return;
     }
@@ -142,10 +145,24 @@ fn still(pool: &'static Shared, processor: &'static Processor, me: &'static Acti
     match task_state(activation.tid.load(Ordering::Relaxed)) {
         TaskState::Blocked => take_over(pool, processor, activation),
         TaskState::Running if !seen.published && pool.idle.sleeping() > 0 => {
-            seen.published = publish(pool, processor, activation, me);
+            seen.published = borrow(pool, processor, activation, me, |_| None);
+        }
+        TaskState::Running if seen.still % SLICE == 0 && !computes_beside(seen.beside) => {
+            let spare = |has_work| if has_work { pool.spare() } else { None };
+            if borrow(pool, processor, activation, me, spare) && processor.owner.owner() != 0 {
+                SLICES.fetch_add(1, Ordering::Relaxed);
+                seen.beside = Some(activation);
+            }
         }
         TaskState::Running | TaskState::Unknown => {}
     }
+}
+
+/// True while that activation runs a thread without owning the processor it carried.
+fn computes_beside(activation: Option<&'static Activation>) -> bool {
+    activation.is_some_and(|a| {
+        !a.current.load(Ordering::Relaxed).is_null() && a.processor_if_any().is_some_and(|p| p.owner.owner() != a.id)
+    })
 }
 
 /// The owner is blocked in the kernel: a spare goes on with its processor.
@@ -165,30 +182,45 @@ fn take_over(pool: &'static Shared, processor: &'static Processor, owner: &'stat
     }
 }
 
-/// The owner computes while others are idle: what it holds is made takeable. True if it was.
-fn publish(
+/// Takes the processor of a computing activation for a moment: what it holds privately becomes takeable, its due timers fire.
+/// Then `successor`, told whether there is work, may name a spare that goes on with the processor; otherwise it is left free
+/// for its activation. True if it was taken.
+fn borrow(
     pool: &'static Shared,
     processor: &'static Processor,
     owner: &'static Activation,
     me: &'static Activation,
+    successor: impl FnOnce(bool) -> Option<&'static Activation>,
 ) -> bool {
-    if processor.owner.take(me.id, owner.id, &owner.mark) != Take::Taken {
-        return false;
-    }
-    if !processor.owner.enter(me.id, &me.mark) {
+    if processor.owner.take(me.id, owner.id, &owner.mark) != Take::Taken || !processor.owner.enter(me.id, &me.mark) {
         return false;
     }
     me.set_processor(processor);
     // SAFETY: inside the mark of the owner, which the monitor is for the moment; the reference ends with the block.
-    let notify = {
+    let (notify, has_work) = {
         let owned = unsafe { processor.owned() };
+        owned.handoff.distrust();
         crate::time::fire_due(me, owned);
-        owned.queue.publish()
+        (owned.queue.publish(), owned.queue.has_work())
     };
+    let spare = successor(has_work);
     processor.owner.release(me.id, &me.mark);
     PUBLICATIONS.fetch_add(1, Ordering::Relaxed);
+    if let Some(spare) = spare {
+        hand_over(pool, processor, spare);
+    }
     if notify != Notify::Nobody {
         pool.idle.kick();
     }
     true
+}
+
+/// A spare adopts a free processor, unless its activation was faster.
+fn hand_over(pool: &'static Shared, processor: &'static Processor, spare: &'static Activation) {
+    if processor.owner.adopt(spare.id, &spare.mark) {
+        spare.mark.leave();
+        spare.order(processor);
+    } else {
+        pool.became_spare(spare);
+    }
 }

@@ -89,6 +89,9 @@ impl Others for View {
     fn asleep(&self, processor: usize) -> bool {
         self.0.is_sleeping(processor)
     }
+    fn wake(&self, processor: usize) {
+        self.0.wake(processor);
+    }
 }
 
 impl Shared {
@@ -415,6 +418,7 @@ impl Builder {
                 stacks: Vec::with_capacity(STACKS_KEPT + 1),
                 rights: 0,
                 timers: Default::default(),
+                handoff: Default::default(),
             };
             Processor::new(index, shared, 0, owned)
         };

@@ -6,6 +6,7 @@
 //!    `leave`, and nobody else. [`Processor::owned`] is the one door.
 
 use crate::descriptor::Descriptor;
+use crate::handoff::Handoff;
 use crate::pool::Shared;
 use crate::time::Timers;
 use raddle_context::stack::Slot;
@@ -62,15 +63,6 @@ impl Queue {
         match self {
             Queue::Default(local) => local.push_with(ready, cause, hungry()),
             Queue::Other(local) => local.push(ready, cause),
-        }
-    }
-
-    /// A thread that the running one made ready just before it blocks: it runs next.
-    #[inline(always)]
-    pub fn push_next(&mut self, ready: Ready<Real>, hungry: impl FnOnce() -> bool) -> Notify {
-        match self {
-            Queue::Default(local) => local.push_next(ready, hungry()),
-            Queue::Other(local) => local.push(ready, Cause::Woken),
         }
     }
 
@@ -143,6 +135,7 @@ pub(crate) struct Owned {
     pub stacks: Vec<Slot>,
     pub rights: u32,
     pub timers: Timers,
+    pub handoff: Handoff,
 }
 
 #[repr(align(128))]

@@ -161,6 +161,7 @@ pub(crate) fn park(me: &'static Descriptor, epoch: Epoch, deadline: Option<u64>)
 /// left is shared with them; a yield does that with its push.
 #[inline(always)]
 fn select(processor: &'static Processor, owned: &mut Owned) -> Option<Ready<Real>> {
+    owned.handoff.blocked();
     let next = owned.queue.next(crate::activation::LOWEST);
     if processor.pool.idle.hungry() && owned.queue.hides() {
         share(processor, owned);
@@ -317,8 +318,9 @@ pub(crate) unsafe fn finalize(activation: &'static Activation) {
     } else if after.0 & 7 == After::PARK {
         previous.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
         if previous.thread.finish_park(Epoch::from_bits(after.0 >> 3)).is_err() {
-            // SAFETY: claimed while arming: the claimant left the push to this finalizer (thread I2).
-            unsafe { push_here(activation, Ready::new(thread), Cause::Woken) };
+            let processor = activation.processor();
+            // SAFETY: inside the mark of the owner; claimed while arming: the claimant left the push to this finalizer (thread I2).
+            unsafe { crate::handoff::woken(activation, processor, processor.owned(), Ready::new(thread)) };
         }
     } else if after == After::EXIT {
         // SAFETY: inside the mark; `previous` is off its stack for ever.
