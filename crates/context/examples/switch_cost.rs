@@ -80,6 +80,12 @@ fn ring(arena: &'static Arena, contexts: usize, rounds: u64) -> f64 {
     best
 }
 
+/// Bytes of the process in memory.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("/proc");
+    text.split(' ').nth(1).expect("a second field").parse::<usize>().expect("a number") * 4096
+}
+
 fn main() {
     let tls = tls::init().expect("a supported C library");
     println!(
@@ -89,9 +95,11 @@ fn main() {
         tls.malloc_words()
     );
     let arena = Arena::new(64 << 10, 1 << 17).expect("address space");
-    for contexts in [2usize, 64, 1000, 10_000, 100_000] {
+    let (before, contexts_last) = (resident(), 100_000);
+    for contexts in [2usize, 64, 1000, 10_000, contexts_last] {
         println!("switch, ring of {contexts:>6}: {:6.2} ns", ring(arena, contexts, 4_000_000));
     }
+    println!("memory of a context: {} bytes", (resident() - before) / contexts_last);
 
     arena.reserve().expect("a slot");
     let slot = arena.take();

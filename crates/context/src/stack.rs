@@ -52,104 +52,28 @@
 mod guard;
 mod list;
 mod size;
+mod slot;
 
 use crate::tls;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use list::{Entry, List};
+use slot::Header;
 
 pub use guard::{GuardMethod, guard_method};
 pub use size::{StackError, StackSize};
+pub use slot::Slot;
 
-/// Pages at the end of a slot that a parked thread keeps.
+/// Pages at the end of a slot that a parked thread keeps: at least so many, more when TLS is large.
 const HOT_PAGES: usize = 2;
 /// Bytes of stack that must fit below the block within the hot pages. Untested guess; a parked thread of this runtime uses about one KiB.
 const HOT_STACK: usize = 1536;
 /// The most colours used: a page has 64 lines.
 const MAX_COLOURS: usize = 64;
 const HEADER: usize = 64;
+const _: () = assert!(size_of::<Header>() <= HEADER);
 
 const GUARDED: u32 = 1;
 const PREPARED: u32 = 2;
-
-/// What lies at a slot's end and makes one word of a [`Slot`] enough.
-#[repr(C)]
-struct Header {
-    fs: usize,
-    top: *mut u8,
-    limit: *mut u8,
-    arena: &'static Arena,
-    index: u32,
-}
-
-/// The right to a slot, taken from its arena. Not `Clone`; one word.
-///
-/// Dropping it loses the slot to the arena for good: give it back with [`Arena::give`], or keep it as a word with [`Slot::into_raw`].
-#[derive(Debug)]
-#[must_use = "a dropped slot is lost to its arena"]
-pub struct Slot(core::ptr::NonNull<Header>);
-
-// SAFETY: a token for memory that any thread may own.
-unsafe impl Send for Slot {}
-// SAFETY: all methods on a shared slot read fields that do not change while it is taken.
-unsafe impl Sync for Slot {}
-
-impl core::fmt::Debug for Header {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Header").field("index", &self.index).field("fs", &self.fs).field("top", &self.top).finish()
-    }
-}
-
-impl Slot {
-    fn header(&self) -> &Header {
-        // SAFETY: written when the slot was taken, and ours since.
-        unsafe { self.0.as_ref() }
-    }
-
-    /// Where the stack pointer starts: below the TLS block, coloured, 64-byte aligned.
-    pub fn top(&self) -> *mut u8 {
-        self.header().top
-    }
-
-    /// The thread pointer of the slot's TLS block, which is ready for use.
-    pub fn fs(&self) -> usize {
-        self.header().fs
-    }
-
-    /// The lowest usable address, right above the guard.
-    pub fn limit(&self) -> *mut u8 {
-        self.header().limit
-    }
-
-    /// Usable bytes of stack.
-    pub fn size(&self) -> usize {
-        self.top().addr() - self.limit().addr()
-    }
-
-    /// The slot's number in its arena.
-    pub fn index(&self) -> u32 {
-        self.header().index
-    }
-
-    /// The arena it came from.
-    pub fn arena(&self) -> &'static Arena {
-        self.header().arena
-    }
-
-    /// The slot as one word, not zero, for [`Slot::from_raw`].
-    pub fn into_raw(self) -> usize {
-        self.0.as_ptr().expose_provenance()
-    }
-
-    /// The slot of a word.
-    ///
-    /// # Safety
-    /// `raw` came from [`Slot::into_raw`], and no other slot was made of it since.
-    pub unsafe fn from_raw(raw: usize) -> Slot {
-        let header = core::ptr::with_exposed_provenance_mut::<Header>(raw);
-        // SAFETY: words of `into_raw` are not zero.
-        Slot(unsafe { core::ptr::NonNull::new_unchecked(header) })
-    }
-}
 
 /// How an arena stands. Numbers are read one by one, so they may not fit together while others work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -193,6 +117,8 @@ pub struct Arena {
     header: usize,
     colour_unit: usize,
     colours: usize,
+    /// Bytes at a slot's end that a parked thread keeps.
+    hot_bytes: usize,
     limit: usize,
     entries: *const Entry,
     fresh: AtomicU32,
@@ -247,7 +173,8 @@ impl Arena {
         let page = size::page_size();
         let colour_unit = tls.align();
         let fixed = HEADER.next_multiple_of(colour_unit) + tls.block_size();
-        let spare = (HOT_PAGES * page).saturating_sub(fixed + HOT_STACK);
+        let hot_bytes = (fixed + HOT_STACK).next_multiple_of(page).max(HOT_PAGES * page);
+        let spare = hot_bytes - fixed - HOT_STACK;
         let colours = (spare / colour_unit + 1).min(MAX_COLOURS);
         let colours = if colours.is_power_of_two() { colours } else { colours.next_power_of_two() / 2 };
         let guard = guard::length(slot_size, page);
@@ -273,6 +200,7 @@ impl Arena {
             header: slot_size - HEADER.next_multiple_of(colour_unit),
             colour_unit,
             colours,
+            hot_bytes,
             limit: max_slots,
             entries,
             fresh: AtomicU32::new(0),
@@ -347,7 +275,7 @@ impl Arena {
         loop {
             if let Some(index) = self.hot.pop(self.entries()) {
                 // I2: popped, so ours; it was used, so its header is whole.
-                let slot = Slot(self.header_of(index));
+                let slot = Slot::of(self.header_of(index));
                 if let Ok(tls) = tls::init() {
                     // SAFETY: the former thread is gone, the block was prepared here.
                     unsafe { tls.renew(slot.fs()) };
@@ -378,10 +306,10 @@ impl Arena {
         self.hot.push(index, self.entries());
     }
 
-    /// Gives the slot's pages but the last two back to the system. Nothing below them may be in use.
+    /// Gives the slot's pages back to the system, but for the last two (more when TLS is large). Nothing below them may be in use.
     pub fn trim(&self, slot: &Slot) {
         let low = slot.limit().addr();
-        let high = self.slot_base(slot.index()) + self.slot_size - HOT_PAGES * size::page_size();
+        let high = self.slot_base(slot.index()) + self.slot_size - self.hot_bytes;
         if high > low {
             // SAFETY: stack memory of a slot whose owner says that it is unused.
             unsafe { libc::madvise(slot.limit().cast(), high - low, libc::MADV_DONTNEED) };
@@ -401,7 +329,7 @@ impl Arena {
                 break;
             };
             // I2: popped, so ours.
-            let slot = Slot(self.header_of(index));
+            let slot = Slot::of(self.header_of(index));
             if let Ok(tls) = tls::init() {
                 // SAFETY: the former thread is gone; the state below makes the next taker prepare anew.
                 unsafe {
@@ -475,7 +403,7 @@ impl Arena {
             });
         }
         self.entry(index).state.store(GUARDED | PREPARED, Ordering::Relaxed);
-        Slot(header)
+        Slot::of(header)
     }
 
     fn entries(&self) -> &[Entry] {

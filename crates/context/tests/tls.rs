@@ -460,3 +460,14 @@ fn error_checking_mutexes_know_their_owner() {
         assert_eq!(libc::pthread_mutex_destroy(mutex), 0);
     }
 }
+
+#[test]
+fn what_is_missing_is_one_clear_line() {
+    let why =
+        tls::Unsupported { reason: "glibc 2.0: no symbol _dl_allocate_tls; version 2.34 or later is needed".into() };
+    let text = why.to_string();
+    assert!(
+        !text.contains('\n') && text.contains("2.34") && text.contains("one kernel thread per thread is used"),
+        "{text}"
+    );
+}

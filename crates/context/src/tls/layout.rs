@@ -68,27 +68,35 @@ unsafe impl Send for Layout {}
 // SAFETY: as above.
 unsafe impl Sync for Layout {}
 
-/// glibc itself, whatever is preloaded in front of it.
-pub struct Libc(*mut c_void);
+/// glibc itself, whatever is preloaded in front of it. Before glibc 2.34 its threads were a library of their own.
+pub struct Libc {
+    libc: *mut c_void,
+    pthread: *mut c_void,
+}
 
 impl Libc {
     pub fn open() -> Result<Self, Unsupported> {
         // SAFETY: looks up a library that is already loaded.
-        let handle = unsafe { libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
-        if handle.is_null() {
+        let open = |name: &CStr| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
+        let (libc, pthread) = (open(c"libc.so.6"), open(c"libpthread.so.0"));
+        if libc.is_null() {
             return Err(Unsupported::new("glibc is not loaded as libc.so.6, perhaps the program is linked statically"));
         }
-        Ok(Libc(handle))
+        Ok(Libc { libc, pthread })
     }
 
     pub fn find(&self, name: &CStr) -> Option<*mut c_void> {
-        // SAFETY: a valid handle and a C string. Symbols of the loader are found through libc's dependency on it.
-        let address = unsafe { libc::dlsym(self.0, name.as_ptr()) };
-        (!address.is_null()).then_some(address)
+        [self.libc, self.pthread].into_iter().filter(|handle| !handle.is_null()).find_map(|handle| {
+            // SAFETY: a valid handle and a C string. Symbols of the loader are found through libc's dependency on it.
+            let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
+            (!address.is_null()).then_some(address)
+        })
     }
 
     pub fn need(&self, name: &CStr) -> Result<*mut c_void, Unsupported> {
-        self.find(name).ok_or_else(|| Unsupported::new(format!("no symbol {}", name.to_string_lossy())))
+        self.find(name).ok_or_else(|| {
+            Unsupported::new(format!("no symbol {}; version 2.34 or later is needed", name.to_string_lossy()))
+        })
     }
 
     /// A function by name.
@@ -252,6 +260,10 @@ impl Layout {
                 // RSEQ_CPU_ID_REGISTRATION_FAILED: sched_getcpu asks the kernel instead.
                 fs.offset(rseq + 4).cast::<i32>().write(-2);
             }
+            // A list of one: a child of fork walks the list through this block, and puts it into its own. So not at each renewal.
+            let list = fs.offset(self.list).cast::<usize>();
+            list.write(list.addr());
+            list.add(1).write(list.addr());
             self.reset_pthread(fs);
         }
     }
@@ -264,10 +276,6 @@ impl Layout {
     pub unsafe fn reset_pthread(&self, fs: *mut u8) {
         // SAFETY: offsets inside struct pthread.
         unsafe {
-            // A list of one: a child of fork walks the list through this block.
-            let list = fs.offset(self.list).cast::<usize>();
-            list.write(list.addr());
-            list.add(1).write(list.addr());
             let robust = fs.offset(self.robust_head).cast::<usize>();
             robust.write(robust.addr());
             robust.add(1).write(self.robust_words[0]);

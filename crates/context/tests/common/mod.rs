@@ -132,7 +132,8 @@ pub fn arena(slots: usize) -> &'static Arena {
 /// Runs this test binary again with only `test` and an environment variable set; its output. Where the binary needs an
 /// emulator, `TEST_RUNNER` names it.
 pub fn rerun(test: &str, variable: &str, value: &str) -> std::process::Output {
-    let own = std::env::current_exe().expect("own path");
+    // Not current_exe: that is the emulator or loader, when there is one.
+    let own = std::env::args_os().next().expect("own path");
     let mut command = match std::env::var_os("TEST_RUNNER") {
         Some(runner) => {
             let mut command = std::process::Command::new(runner);
