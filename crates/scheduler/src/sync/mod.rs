@@ -15,15 +15,26 @@
 //!
 //! [`Wake::Granted`]: crate::Wake::Granted
 
+pub mod barrier;
 pub mod channel;
 pub mod condvar;
 #[doc(hidden)]
 pub mod kernel_threads;
+pub mod monitor;
 pub mod mutex;
+pub mod once;
+pub mod oneshot;
+pub mod rwlock;
+pub mod semaphore;
 pub mod waiters;
 
-pub use condvar::{Condvar, WaitTimeoutResult};
+pub use barrier::{Barrier, BarrierWaitResult};
+pub use condvar::{Condvar, WaitResult, WaitTimeoutResult};
+pub use monitor::{Monitor, MonitorGuard};
 pub use mutex::{LockError, Mutex, MutexGuard};
+pub use once::{Once, OnceLock, OnceState};
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use semaphore::{Permit, Semaphore};
 pub use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 
 use raddle_machine::Machine;

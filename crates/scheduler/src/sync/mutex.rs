@@ -40,8 +40,8 @@
 
 use super::waiters::Waiters;
 use super::{LockResult, Patience, PoisonError, TryLockError, TryLockResult, WaitError};
-use crate::runtime::Runtime;
-use crate::thread::{Thread, Wake};
+use crate::runtime::{Runtime, wake};
+use crate::thread::{Epoch, Thread, Wake};
 use raddle_machine::{Atomic, Machine, Ordering, Real, RealAtomic};
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -145,13 +145,8 @@ impl<R: Runtime> RawMutex<R> {
                 continue;
             }
             match self.waiters.wait(patience, || self.look()) {
-                Ok(Wake::Granted) => {
-                    // The previous holder wrote our address into the word before it granted.
-                    // Ordering[mutex.state]: Acquire. Pairs with `unlock_to_waiter`. Makes visible: the data.
-                    let word = self.state.fetch_and(!GRANTING, Ordering::Acquire);
-                    debug_assert_eq!(word & OWNER, me, "granted to somebody else");
-                    return Ok(word & POISONED != 0);
-                }
+                // The previous holder wrote our address into the word before it granted.
+                Ok(Wake::Granted) => return Ok(self.accept_grant()),
                 Ok(wake) => {
                     woken = wake == Wake::Signalled;
                     spins = 0;
@@ -229,7 +224,7 @@ impl<R: Runtime> RawMutex<R> {
             // Ordering[mutex.state]: Acquire. Pairs with `look`. Makes visible: queued nodes.
             self.state.load(Ordering::Acquire);
             let queue = self.waiters.queue();
-            // Ordering[mutex.state]: Release. Pairs with the granted thread's load. Makes visible: the data. WAITERS stays:
+            // Ordering[mutex.state]: Release. Pairs with `accept_grant`. Makes visible: the data. WAITERS stays:
             // the new holder finds out at its unlock whether anybody is left.
             // Point of no return: the grant; a failed one leaves the mutex in our hands, so the next store is allowed.
             if queue
@@ -241,11 +236,39 @@ impl<R: Runtime> RawMutex<R> {
         self.unlock_slow(poisoned);
     }
 
+    /// Offers the mutex to a thread whose wait `epoch` is for it. True if the thread has it now.
+    ///
+    /// # Safety
+    /// The calling thread holds it, and treats it as given away if this returns true.
+    pub unsafe fn grant_to(&self, heir: &'static Thread<R::Machine>, epoch: Epoch) -> bool {
+        let mut word = self.state.load(Ordering::Relaxed);
+        loop {
+            let new = word & (WAITERS | POISONED) | owner::<R>(heir) | GRANTING;
+            // Ordering[mutex.state]: Release. Pairs with `accept_grant`. Makes visible: the data.
+            match self.state.compare_exchange_weak(word, new, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return wake::<R>(heir, epoch, Wake::Granted),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// After a wait that ended with [`Wake::Granted`]: the calling thread holds the mutex; whether it is poisoned.
+    pub fn accept_grant(&self) -> bool {
+        // Ordering[mutex.state]: Acquire. Pairs with `unlock_to_waiter` and `grant_to`. Makes visible: the data.
+        let word = self.state.fetch_and(!GRANTING, Ordering::Acquire);
+        debug_assert_eq!(word & OWNER, owner::<R>(R::current()), "granted to somebody else");
+        word & POISONED != 0
+    }
+
     pub fn is_poisoned(&self) -> bool {
         self.state.load(Ordering::Relaxed) & POISONED != 0
     }
 
-    fn clear_poison(&self) {
+    pub fn poison(&self) {
+        self.state.fetch_or(POISONED, Ordering::Relaxed);
+    }
+
+    pub fn clear_poison(&self) {
         self.state.fetch_and(!POISONED, Ordering::Relaxed);
     }
 
