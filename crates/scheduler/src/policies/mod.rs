@@ -18,6 +18,7 @@
 pub mod lifo;
 pub mod priority;
 pub mod queue;
+pub mod rotator;
 pub mod steal;
 
 use crate::expression::Expression;
@@ -33,6 +34,10 @@ pub trait Others: Send + Sync {
 
     /// True while that processor sleeps (racy).
     fn asleep(&self, processor: usize) -> bool;
+
+    /// A selection moved threads to where only that processor takes them: what [`Notify::Processor`] asks of the runtime, for
+    /// [`Local::next`] and [`Local::search`], which answer with a thread. A light fence, a look, and a wake if it sleeps.
+    fn wake(&self, processor: usize);
 }
 
 /// [`Others`] that neither sleep nor search: for tests and examples.
@@ -46,6 +51,7 @@ impl Others for Busy {
     fn asleep(&self, _processor: usize) -> bool {
         false
     }
+    fn wake(&self, _processor: usize) {}
 }
 
 /// The most processors that a pool may have.
@@ -120,6 +126,7 @@ pub fn build<M: Machine>(
     Ok(match expression {
         Expression::Steal(options) => AnyPolicy::Steal(steal::Steal::new(*options, processors, others)),
         Expression::Lifo => AnyPolicy::Other(Box::new(lifo::lifo(processors, others))),
+        Expression::Rotator => AnyPolicy::Other(Box::new(rotator::Rotator::new(processors, others))),
         Expression::Priority { levels, inner, aging } => {
             let levels: Result<Vec<_>, _> = (0..*levels).map(|_| build(inner, processors, others.clone())).collect();
             AnyPolicy::Other(Box::new(priority::Priority::new(levels?, *aging)))

@@ -6,20 +6,24 @@
 //!
 //! A processor has
 //! - `slot`: one thread that the running one made ready just before it blocks: it runs next, on warm caches;
+//! - `near`: a short private queue in front of `fifo`, to which nothing is locked: while nobody is hungry and nothing waits in
+//!   `fifo`, threads come and go here; when it has run dry, a batch comes from `fifo`;
 //! - `fifo`: woken, yielded and submitted threads, oldest first;
 //! - `lifo`: threads that have not started, newest first (with `steal(fifo)` they go to `fifo` too);
 //! - `alone`: a thread that yielded while nothing else was here: it comes back last, and nobody is woken for its sake.
 //!
 //! All processors share `inbox`, for those who own no processor and for queues that memory does not let grow.
 //!
-//! Fairness, for a processor that is not idle: of [`ROUND`] selections one prefers `lifo`, the others `fifo`; of [`ELDERS`]
-//! one takes the *oldest* of `lifo` and empties the inbox into `fifo`; after [`SLOT_RUN`] threads in a row out of the slot,
-//! the next one goes through `fifo`. So k threads in `fifo` before one delay it by at most k + k/7 + 1 selections, each
-//! with its run of slots; a loop of yields lets every thread of the processor run; and a thread that has not started
-//! starts although newer ones keep coming.
+//! Fairness, for a processor that is not idle: of [`ROUND`] selections one prefers `lifo`, the others `near` and `fifo`; of
+//! [`ELDERS`] one takes the *oldest* of `lifo` and empties the inbox into `fifo`; after [`SLOT_RUN`] threads in a row out of
+//! the slot, the next one goes through `fifo`. So k threads in `near` and `fifo` before one delay it by at most k + k/7 + 1
+//! selections, each with its run of slots; a loop of yields lets every thread of the processor run; and a thread that has not
+//! started starts although newer ones keep coming. (When somebody becomes hungry, what is near goes behind what is in `fifo`:
+//! once, and by a batch at most.)
 //!
-//! What is private: the batch that the `fifo`'s owner claimed or hid ([`WINDOW`]), the newest 32 to 64 of `lifo`, `slot` and
-//! `alone`. When somebody is hungry (sleeps or searches), each push publishes everything but `slot` and `alone`.
+//! What is private: `near`, the batch that the `fifo`'s owner claimed or hid ([`WINDOW`]), the newest 32 to 64 of `lifo`, `slot`
+//! and `alone`. When somebody is hungry (sleeps or searches), each push publishes everything but `slot` and `alone`; a
+//! processor that only selects is made to by [`StealLocal::share`].
 //!
 //! Suits: almost everything; fork-join trees, servers, pipelines. Bad at: strict order or latency bounds across processors
 //! (a thread waits for *its* processor's queue while others are busy elsewhere), priorities, one spawner that feeds very
@@ -93,7 +97,7 @@ impl<M: Machine, const NEWEST: bool> Steal<M, NEWEST> {
             slot: None,
             near: Near::default(),
             direct: !NEWEST,
-            budget: 0,
+            budget: ROUND - 1,
             slot_run: 0,
             turn: 0,
             alone: None,
@@ -127,8 +131,8 @@ impl<M: Machine, const NEWEST: bool> Policy<M> for Steal<M, NEWEST> {
     }
 
     fn strands(&self) -> &'static str {
-        "a frozen processor strands its running thread, its slot, the batch it claimed (at most 64 threads) and its newest 64 \
-         threads that have not started, until it is taken over"
+        "a frozen processor strands its running thread, its slot, at most 320 threads that it has at hand or claimed and its \
+         newest 64 that have not started, until it is taken over"
     }
 }
 
@@ -211,6 +215,9 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
 
     fn push_fifo(&mut self, thread: Ready<M>, hungry: bool) -> Notify {
         self.direct = false;
+        if NEWEST {
+            self.budget = self.budget.min(ROUND);
+        }
         if hungry {
             self.share_near();
         }
@@ -288,15 +295,16 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         if self.budget == 0 {
             self.turn = self.turn.wrapping_add(1);
             let seldom = self.lifo.is_empty() || NEWEST && self.fifo.is_empty();
-            self.budget = if seldom { ELDERS } else { ROUND };
+            self.budget = if seldom { ELDERS } else { ROUND } - 1;
             if seldom {
                 self.turn = ELDERS / ROUND;
             }
             if let Some(thread) = self.take_in_turn() {
                 return Some(thread);
             }
+        } else {
+            self.budget -= 1;
         }
-        self.budget -= 1;
         if NEWEST && let Some(thread) = self.lifo.pop() {
             return Some(thread);
         }
@@ -304,8 +312,8 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
             return Some(thread);
         }
         if let Some(thread) = self.fifo.pop() {
-            // A batch comes near, where the next selections find it.
-            for _ in 1..BATCH {
+            // A batch comes near, where the next selections find it; unless somebody was hungry of late.
+            for _ in 1..if self.windowed { BATCH } else { 1 } {
                 let Some(next) = self.fifo.pop() else { break };
                 self.near.push(next);
             }
@@ -458,7 +466,11 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
 
     /// How many threads are here (racy).
     pub fn len(&self) -> u64 {
-        self.fifo.len() + self.lifo.len() + u64::from(self.near.len()) + u64::from(self.slot.is_some()) + u64::from(self.alone.is_some())
+        self.fifo.len()
+            + self.lifo.len()
+            + u64::from(self.near.len())
+            + u64::from(self.slot.is_some())
+            + u64::from(self.alone.is_some())
     }
 
     /// True if no thread is here (racy).
@@ -490,7 +502,10 @@ impl<M: Machine, const NEWEST: bool> Local<M> for StealLocal<M, NEWEST> {
     }
 
     fn holds_private(&self) -> bool {
-        !self.near.is_empty() || self.slot.is_some() || self.alone.is_some() || self.fifo.private_len() + self.lifo.private_len() > 0
+        !self.near.is_empty()
+            || self.slot.is_some()
+            || self.alone.is_some()
+            || self.fifo.private_len() + self.lifo.private_len() > 0
     }
 
     fn publish(&mut self) -> Notify {

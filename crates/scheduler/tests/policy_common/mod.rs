@@ -62,6 +62,8 @@ impl StorePriority for <Real as raddle_machine::Machine>::Atomic<u8> {
 pub struct Says {
     pub hungry: AtomicBool,
     pub asleep: AtomicUsize,
+    /// Who was to be woken.
+    pub woken: AtomicUsize,
 }
 
 impl Others for Says {
@@ -70,6 +72,9 @@ impl Others for Says {
     }
     fn asleep(&self, processor: usize) -> bool {
         self.asleep.load(Ordering::Relaxed) & 1 << processor != 0
+    }
+    fn wake(&self, processor: usize) {
+        self.woken.fetch_or(1 << processor, Ordering::Relaxed);
     }
 }
 

@@ -1,0 +1,292 @@
+//! `rotator`: the processors form a ring; each passes what it has too much of to the next. No operation on a thread's way
+//! through it is a read-modify-write or a fence.
+//!
+//! Source: Oguma, Nakayama, *Lesser Bear: a Light-Weight Process Library for SMP Computers*, sections 2.2 (Protect and Waiver
+//! queues) and 3.2 (the ring). Differs: the Waiver queue is bounded, in that a processor keeps what a neighbour that does not
+//! take leaves standing; threads from outside come through an inbox per processor (a read-modify-write of the outsider's, and
+//! one of the receiver's when there is something); the capacity is computed from counts that the processors state.
+//!
+//! Processor i has a *Protect* queue, which nobody else touches, and a *Waiver* queue, into which i alone puts and from which
+//! i+1 alone takes. At each selection i takes **all** of its backward neighbour's Waiver queue, fills Protect up to its
+//! capacity, puts the rest into its own Waiver queue, and has a sleeping forward neighbour woken. It sleeps when Protect and
+//! the backward Waiver queue are empty ([`Policy::ring`]: who sleeps looks once more after a heavy fence).
+//!
+//! The capacity is the same everywhere but for the age of the counts: ready threads / processors, rounded up, at least one;
+//! each processor recounts every [`RECOUNT`] operations. While the forward neighbour sleeps it is one: all others go to it.
+//!
+//! Order: first in, first out within a processor; a thread that is passed on goes behind what the next one has. A thread that
+//! yields goes behind all that its processor protects, so a loop of yields lets each of them run; one that was passed on runs
+//! on the next processor or beyond, but while every Protect queue is full, surplus threads travel: with the capacity above
+//! there is a place for each, so they settle at the next recount.
+//!
+//! Suits: many equal threads, evenly made: spreading them costs plain loads and stores. Bad at: work that appears in one place
+//! (it reaches the far side of the ring in as many steps as there are processors, each at a selection), threads that compute
+//! long between selections (the neighbour waits for the whole quantum), many processors, priorities.
+//!
+//! A frozen processor k strands its running thread, Protect(k) and what it had not taken of Waiver(k-1), at most
+//! [`BOUND`] threads or a capacity more; and threads reach k+1 only as new ones there; until k is taken over.
+//! A pool under `rotator` keeps its processors: one that stops for good would cut the ring.
+#![forbid(unsafe_code)]
+
+use super::Others;
+use super::queue::{Gauge, Inbox, WaiverIn, WaiverOut, waiver};
+use crate::policy::{Cause, Local, Notify, Policy};
+use crate::ready::Ready;
+use raddle_machine::Machine;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+/// Operations of a processor between two looks at all counts. An untested guess.
+pub const RECOUNT: u32 = 64;
+/// Threads that a Waiver queue may hold although the neighbour does not take them, if the capacity is no more.
+pub const BOUND: u64 = 256;
+
+/// The two ends that a processor gets: the one to put in, the backward neighbour's to take from.
+type Ends<M> = (WaiverIn<M>, WaiverOut<M>);
+
+struct Shared<M: Machine> {
+    inboxes: Box<[Inbox<M>]>,
+    /// Per processor: threads that came in there less threads selected there (wrapping: a thread may come in at one and be
+    /// selected at another; the sum is what counts).
+    balances: Box<[Gauge<M>]>,
+    others: Arc<dyn Others>,
+}
+
+/// The policy.
+pub struct Rotator<M: Machine> {
+    shared: Arc<Shared<M>>,
+    /// Waits for [`Policy::local`]; touched only before the pool runs.
+    ends: Mutex<Vec<Option<Ends<M>>>>,
+}
+
+impl<M: Machine> Rotator<M> {
+    /// A ring of `processors`.
+    pub fn new(processors: usize, others: Arc<dyn Others>) -> Self {
+        let pairs = (0..processors).map(|_| waiver().expect("the Waiver queues: out of memory"));
+        let (into, mut from): (Vec<_>, Vec<_>) = pairs.unzip();
+        from.rotate_right(1);
+        Self {
+            shared: Arc::new(Shared {
+                inboxes: (0..processors).map(|_| Inbox::default()).collect(),
+                balances: (0..processors).map(|_| Gauge::default()).collect(),
+                others,
+            }),
+            ends: Mutex::new(into.into_iter().zip(from).map(Some).collect()),
+        }
+    }
+}
+
+impl<M: Machine> Policy<M> for Rotator<M> {
+    fn local(&self, index: usize) -> Box<dyn Local<M>> {
+        let ends = self.ends.lock().unwrap_or_else(|poisoned| poisoned.into_inner())[index].take();
+        let (into, from) = ends.unwrap_or_else(|| panic!("processor {index} of `rotator` was made twice"));
+        Box::new(RotatorLocal {
+            keeper: Keeper {
+                protect: VecDeque::new(),
+                into,
+                capacity: 1,
+                until_recount: 0,
+                balance: 0,
+                index,
+                forward: (index + 1) % self.shared.inboxes.len(),
+                shared: self.shared.clone(),
+            },
+            from,
+        })
+    }
+
+    fn submit(&self, thread: Ready<M>) -> Notify {
+        // Random instead of in turn: outsiders would have to count together.
+        let index = (M::random() % self.shared.inboxes.len() as u64) as usize;
+        self.shared.inboxes[index].push(thread);
+        Notify::Processor(index)
+    }
+
+    fn describe(&self) -> String {
+        "rotator".to_string()
+    }
+
+    fn ring(&self) -> bool {
+        true
+    }
+
+    fn strands(&self) -> &'static str {
+        "a frozen processor strands its running thread, its Protect queue and what its backward neighbour had passed to it (at \
+         most 256 threads, or as many as it protects), until it is taken over"
+    }
+}
+
+/// What a processor keeps and where it passes the rest.
+struct Keeper<M: Machine> {
+    protect: VecDeque<Ready<M>>,
+    into: WaiverIn<M>,
+    capacity: usize,
+    until_recount: u32,
+    balance: u64,
+    index: usize,
+    forward: usize,
+    shared: Arc<Shared<M>>,
+}
+
+impl<M: Machine> Keeper<M> {
+    /// Notes that `came` threads came in here, or (negative) were selected here.
+    #[inline]
+    fn count(&mut self, came: i64) {
+        self.balance = self.balance.wrapping_add_signed(came);
+        self.shared.balances[self.index].set(self.balance);
+    }
+
+    /// How many threads this processor may keep now.
+    #[inline]
+    fn allowance(&mut self) -> usize {
+        if self.forward == self.index {
+            return usize::MAX;
+        }
+        if self.shared.others.asleep(self.forward) {
+            return 1;
+        }
+        if self.until_recount == 0 {
+            self.recount();
+        }
+        self.until_recount -= 1;
+        self.capacity
+    }
+
+    #[cold]
+    fn recount(&mut self) {
+        self.until_recount = RECOUNT;
+        let total = self.shared.balances.iter().fold(0u64, |sum, balance| sum.wrapping_add(balance.get()));
+        // Counts of different age may not add up: what looks like less than none is none.
+        let total = u64::try_from(total as i64).unwrap_or(0);
+        self.capacity = total.div_ceil(self.shared.balances.len() as u64).max(1) as usize;
+    }
+
+    /// Protects a thread, or passes it on: then true.
+    #[inline]
+    fn settle(&mut self, thread: Ready<M>) -> bool {
+        if self.protect.is_empty() || self.protect.len() < self.allowance() {
+            self.protect.push_back(thread);
+            return false;
+        }
+        self.waive(thread)
+    }
+
+    /// Passes a thread on, unless the neighbour does not take: then it is kept, and the answer false.
+    fn waive(&mut self, thread: Ready<M>) -> bool {
+        if self.into.len() >= BOUND.max(self.capacity as u64) {
+            self.protect.push_back(thread);
+            return false;
+        }
+        match self.into.push(thread) {
+            Ok(()) => true,
+            Err(thread) => {
+                self.protect.push_back(thread);
+                false
+            }
+        }
+    }
+
+    #[cold]
+    fn open_inbox(&mut self) -> bool {
+        let mut taken = Vec::new();
+        self.shared.inboxes[self.index].take_all(|thread| taken.push(thread));
+        self.count(taken.len() as i64);
+        taken.into_iter().fold(false, |passed, thread| self.settle(thread) || passed)
+    }
+
+    /// Passes on what is protected beyond the allowance, the newest first.
+    #[inline]
+    fn trim(&mut self) -> bool {
+        let allowance = self.allowance();
+        let mut passed = false;
+        while self.protect.len() > allowance {
+            let Some(thread) = self.protect.pop_back() else { break };
+            if !self.waive(thread) {
+                break;
+            }
+            passed = true;
+        }
+        passed
+    }
+}
+
+struct RotatorLocal<M: Machine> {
+    keeper: Keeper<M>,
+    from: WaiverOut<M>,
+}
+
+impl<M: Machine> RotatorLocal<M> {
+    /// Takes all that the backward neighbour passed on and what came from outside; passes on what is too much.
+    #[inline]
+    fn collect(&mut self) {
+        let Self { keeper, from } = self;
+        let mut passed = false;
+        if !from.is_empty() {
+            from.take_all(|thread| passed |= keeper.settle(thread));
+        }
+        if !keeper.shared.inboxes[keeper.index].is_empty() {
+            passed |= keeper.open_inbox();
+        }
+        if keeper.protect.len() > 1 {
+            passed |= keeper.trim();
+        }
+        if passed {
+            keeper.shared.others.wake(keeper.forward);
+        }
+    }
+}
+
+impl<M: Machine> Local<M> for RotatorLocal<M> {
+    fn push(&mut self, thread: Ready<M>, _cause: Cause) -> Notify {
+        self.keeper.count(1);
+        if self.keeper.settle(thread) { Notify::Processor(self.keeper.forward) } else { Notify::Nobody }
+    }
+
+    fn next(&mut self, _floor: u8) -> Option<Ready<M>> {
+        self.collect();
+        let thread = self.keeper.protect.pop_front()?;
+        self.keeper.count(-1);
+        Some(thread)
+    }
+
+    fn search(&mut self) -> Option<Ready<M>> {
+        self.next(u8::MAX)
+    }
+
+    fn has_work(&self) -> bool {
+        let keeper = &self.keeper;
+        !keeper.protect.is_empty() || !self.from.is_empty() || !keeper.shared.inboxes[keeper.index].is_empty()
+    }
+
+    fn holds_private(&self) -> bool {
+        !self.keeper.protect.is_empty()
+    }
+
+    fn publish(&mut self) -> Notify {
+        if self.keeper.forward == self.keeper.index {
+            return Notify::Nobody;
+        }
+        self.collect();
+        let keeper = &mut self.keeper;
+        while let Some(thread) = keeper.protect.pop_front() {
+            if let Err(thread) = keeper.into.push(thread) {
+                keeper.protect.push_front(thread);
+                break;
+            }
+        }
+        if keeper.into.is_empty() { Notify::Nobody } else { Notify::Processor(keeper.forward) }
+    }
+
+    fn drain(&mut self, out: &mut dyn FnMut(Ready<M>)) {
+        let Self { keeper, from } = self;
+        let mut came = 0;
+        let protect = &mut keeper.protect;
+        keeper.shared.inboxes[keeper.index].take_all(|thread| {
+            came += 1;
+            protect.push_back(thread);
+        });
+        from.take_all(|thread| protect.push_back(thread));
+        keeper.count(came - keeper.protect.len() as i64);
+        keeper.protect.drain(..).for_each(out);
+    }
+}
