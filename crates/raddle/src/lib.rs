@@ -29,6 +29,7 @@ pub mod pool;
 mod processor;
 mod scope;
 mod switching;
+pub mod sync;
 pub mod thread;
 pub mod time;
 
