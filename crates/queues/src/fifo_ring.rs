@@ -1,6 +1,7 @@
 //! A growing first-in first-out ring of one owner and many thieves, whose owner pays a locked instruction once per batch.
 //!
-//! Source: the order of the run queues of S. Negele, F. Friedrich et al. ("fifo"), with steals of half a queue as in the
+//! Source: the order of the run queues of F. Negele, F. Friedrich, S. Oh and B. Egger, "On the Design and Implementation of an
+//! Efficient Lock-Free Scheduler", section 4.4 (round robin), with steals of half a queue as in the
 //! work-stealing literature (D. Chase and Y. Lev, 2005, for the growing array). Differs: the owner claims its own items in
 //! batches, as a thief of itself, and takes them from the ring in place, with no atomic operation at all.
 //!

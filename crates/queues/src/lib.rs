@@ -10,6 +10,7 @@ pub mod pad;
 mod ring_buffer;
 pub mod slab;
 pub mod spsc;
+pub mod unbounded;
 pub mod wait_list;
 
 pub use ring_buffer::{Full, MAX_CAPACITY};

@@ -189,7 +189,6 @@ impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usiz
 
     fn leaf(&self, leaf: usize) -> Option<&Leaf<T, M>> {
         // Ordering[slab-leaf]: Acquire. Pairs with the exchange of slab-leaf. Makes visible: the initialised leaf.
-        // Not weakened: loom does not follow raw memory; Miri does.
         let leaf = self.leaves.get(leaf)?.load(Ordering::Acquire);
         // SAFETY: null or a leaf that lives as long as the slab.
         unsafe { leaf.as_ref() }
@@ -253,7 +252,6 @@ impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usiz
             }
         }
         // Ordering[slab-leaf]: Release. Pairs with the loads of slab-leaf. Makes visible: the initialised leaf.
-        // Not weakened: as the load.
         match self.leaves[number].compare_exchange(null_mut(), fresh, Ordering::Release, Ordering::Acquire) {
             // SAFETY: published for the slab's life.
             Ok(_) => Ok(unsafe { &*fresh }),

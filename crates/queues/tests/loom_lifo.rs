@@ -167,3 +167,20 @@ fn the_owner_takes_its_oldest_as_a_thief_would() {
         )
     });
 }
+
+#[test]
+fn a_split_that_a_reclaim_lowers_still_shows_its_items() {
+    // No growth here, whose fence would hide a missing release.
+    let expected = ["[[2, 1], []]", "[[2], [1]]"];
+    explore(None, &expected, || {
+        let items = Items::new(2);
+        let (ring, mut owner) = LifoRing::<Loom>::new(4).unwrap();
+        let thief = thief(&ring, &items, 1, 2);
+        push(&mut owner, &items, [1, 2]);
+        owner.publish(0);
+        let mut outcome = vec![pop_all(&mut owner, &items)];
+        outcome.push(thief.join().unwrap());
+        items.all_taken();
+        outcome
+    });
+}
