@@ -75,8 +75,12 @@ pub(crate) fn woken(
     ready: Ready<Real>,
 ) {
     let pool = processor.pool;
-    let hungry = pool.idle.hungry();
     let Owned { queue, handoff, .. } = owned;
+    if !queue.is_default() {
+        crate::switching::push_owned(processor, owned, ready, Cause::Woken);
+        return;
+    }
+    let hungry = pool.idle.hungry();
     let notify = match queue {
         Queue::Default(local) if hungry => {
             // The idle context is about to look for work itself.

@@ -25,6 +25,7 @@ mod host;
 pub mod info;
 mod monitor;
 mod os;
+pub mod park;
 pub mod pool;
 mod processor;
 mod scope;
@@ -35,6 +36,7 @@ pub mod time;
 
 pub use forkjoin::join;
 pub use host::Host;
+pub use park::{block_on, current, park, park_timeout};
 pub use pool::{BuildError, Builder, Pool};
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use thread::{JoinHandle, SpawnError, check, current_name, spawn, yield_now};

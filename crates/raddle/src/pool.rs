@@ -89,8 +89,14 @@ impl Others for View {
     fn asleep(&self, processor: usize) -> bool {
         self.0.is_sleeping(processor)
     }
-    fn wake(&self, processor: usize) {
-        self.0.wake(processor);
+    fn wake(&self, whom: Notify) {
+        match whom {
+            Notify::Nobody => {}
+            Notify::Anyone => self.0.notify(),
+            Notify::Processor(index) => {
+                self.0.wake(index);
+            }
+        }
     }
 }
 
@@ -120,6 +126,21 @@ impl Shared {
             Notify::Processor(index) => {
                 self.idle.wake(index);
             }
+        }
+    }
+
+    /// A thread of this priority became ready: if no processor is idle, the one that runs the least important thread is asked
+    /// to switch at its next check.
+    #[cold]
+    pub fn outrank(&self, priority: u8) {
+        if self.idle.hungry() {
+            return;
+        }
+        let running = |p: &&Processor| p.running.load(Ordering::Relaxed);
+        if let Some(processor) = self.processors().iter().max_by_key(running)
+            && running(&processor) > priority
+        {
+            processor.preempt.store(true, Ordering::Relaxed);
         }
     }
 
@@ -239,8 +260,13 @@ pub(crate) fn submit(ready: Ready<Real>) {
     let thread = ready.into_thread();
     let pool = pool(Descriptor::from_thread(thread).pool());
     // SAFETY: the token was taken apart just above.
-    let notify = pool.policy.submit(unsafe { Ready::new(thread) });
+    let ready = unsafe { Ready::new(thread) };
+    let priority = ready.priority();
+    let notify = pool.policy.submit(ready);
     pool.notify(notify);
+    if pool.priorities > 1 {
+        pool.outrank(priority);
+    }
 }
 
 const CLASS_SHIFT: u32 = 16;

@@ -347,8 +347,12 @@ pub(crate) unsafe fn push_here(activation: &'static Activation, ready: Ready<Rea
 #[inline(always)]
 pub(crate) fn push_owned(processor: &'static Processor, owned: &mut Owned, ready: Ready<Real>, cause: Cause) {
     let pool = processor.pool;
+    let priority = if pool.priorities > 1 { Some(ready.priority()) } else { None };
     let notify = owned.queue.push(ready, cause, || pool.idle.hungry());
     pool.notify(notify);
+    if let Some(priority) = priority {
+        pool.outrank(priority);
+    }
 }
 
 /// A thread has ended and is off its stack (or has handed its stack on): the stack is kept for the next one, the joiner runs.

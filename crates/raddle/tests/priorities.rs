@@ -1,0 +1,65 @@
+//! Priorities through the runtime: strict among ready threads, and an outranked runner switches at its next check.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+fn pool(policy: &str) -> raddle::Pool {
+    raddle::Builder::new().processors(1).policy(policy.parse().unwrap()).build().unwrap()
+}
+
+fn at(priority: u8) -> raddle::thread::Builder {
+    raddle::thread::Builder::new().priority(priority)
+}
+
+#[test]
+fn the_more_important_run_first() {
+    for policy in ["priority(3, lifo)", "priority(3, steal)"] {
+        let order = Mutex::new(Vec::new());
+        pool(policy).run(|| {
+            raddle::scope(|s| {
+                for (turn, priority) in [2u8, 1, 0, 2, 1, 0].into_iter().enumerate() {
+                    let order = &order;
+                    s.spawn_with(at(priority), move || order.lock().unwrap().push((priority, turn))).unwrap();
+                }
+            });
+        });
+        let order: Vec<u8> = order.into_inner().unwrap().into_iter().map(|(p, _)| p).collect();
+        assert_eq!(order, [0, 0, 1, 1, 2, 2], "{policy}");
+    }
+}
+
+#[test]
+fn an_outranked_thread_switches_at_its_next_check() {
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    static URGENT_RAN: AtomicBool = AtomicBool::new(false);
+    let pool = pool("priority(2, steal)");
+    let low = at(1).spawn_into(&pool, || {
+        STARTED.store(true, Ordering::Release);
+        // Ends only when a check lets the urgent thread run: a yield would do so too, so this uses none.
+        while !URGENT_RAN.load(Ordering::Acquire) {
+            raddle::check();
+        }
+    });
+    while !STARTED.load(Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+    let urgent = at(0).spawn_into(&pool, || URGENT_RAN.store(true, Ordering::Release));
+    urgent.unwrap().join().unwrap();
+    low.unwrap().join().unwrap();
+}
+
+#[test]
+fn a_yield_passes_over_the_less_important() {
+    let order = Mutex::new(Vec::new());
+    pool("priority(2, steal)").run(|| {
+        raddle::scope(|s| {
+            let order = &order;
+            s.spawn_with(at(1), move || order.lock().unwrap().push("low")).unwrap();
+            for _ in 0..3 {
+                raddle::yield_now();
+                order.lock().unwrap().push("high");
+            }
+        });
+    });
+    assert_eq!(order.into_inner().unwrap(), ["high", "high", "high", "low"]);
+}
