@@ -1,12 +1,13 @@
 //! `raddle bench`: the workloads on our runtime and its peers.
 
+use crate::output::write;
 use clap::{Args, ValueEnum};
 use raddle_bench::catalogue::{self, Case, WORKLOADS};
 use raddle_bench::harness::{self, Contestant, Plan, Progress, Results};
 use raddle_bench::report;
 use raddle_bench::runtimes::{self, Programs, RUNTIMES, Runtime};
-use std::io::{IsTerminal, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -155,17 +156,6 @@ fn list() -> String {
         text += &format!("  {:13} {}\n", runtime.name, runtime.about);
     }
     text
-}
-
-/// Writes to a file or to the standard output; a reader that closed its end early, such as `head`, is no error.
-fn write(text: &str, path: Option<&Path>) -> Result<(), String> {
-    match path {
-        Some(path) => std::fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display())),
-        None => match std::io::stdout().write_all(text.as_bytes()) {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),
-            _ => Ok(()),
-        },
-    }
 }
 
 /// What the chosen format does not show goes to the standard error.

@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod doctor;
+mod output;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -17,11 +19,13 @@ struct Command {
 #[derive(Subcommand)]
 enum Sub {
     Bench(bench::Options),
+    Doctor(doctor::Options),
 }
 
 fn main() -> ExitCode {
     let result = match Command::parse().subcommand {
         Sub::Bench(options) => bench::run(&options),
+        Sub::Doctor(options) => doctor::run(&options),
     };
     result.unwrap_or_else(|error| {
         eprintln!("raddle: {error}");

@@ -1,0 +1,207 @@
+//! What the kernel and the C library offer.
+
+use super::{Finding, State};
+use raddle_context::stack::{GuardMethod, guard_method};
+use rustix::process::{Resource, getrlimit};
+use rustix::thread::{MembarrierCommand, membarrier_query};
+
+/// What lightweight threads stand on.
+pub fn threads() -> Vec<Finding> {
+    let uname = rustix::system::uname();
+    let release = uname.release().to_string_lossy().into_owned();
+    let machine = uname.machine().to_string_lossy().into_owned();
+    let mut findings = vec![
+        Finding::new("kernel", State::Good, format!("Linux {release} on {machine}"), ""),
+        thread_local_storage(),
+        guards(),
+        membarrier(),
+    ];
+    findings.extend(thread_pointer(&machine));
+    findings.extend(shadow_stacks());
+    findings
+}
+
+fn thread_local_storage() -> Finding {
+    let name = "own thread-local storage per thread";
+    match raddle_context::tls::init() {
+        Ok(_) => Finding::new(name, State::Good, format!("the self-check passed on {}", c_library()), ""),
+        Err(error) => Finding::new(
+            name,
+            State::Replaced,
+            format!("the self-check failed on {}: {error}", c_library()),
+            "each thread is a kernel thread; a glibc of 2.34 or later gives lightweight ones",
+        ),
+    }
+}
+
+fn c_library() -> String {
+    let output = std::process::Command::new("getconf").arg("GNU_LIBC_VERSION").output();
+    let output = output.ok().filter(|output| output.status.success());
+    output.map_or_else(|| "the C library".into(), |o| String::from_utf8_lossy(&o.stdout).trim().to_string())
+}
+
+fn guards() -> Finding {
+    let name = "lightweight guard pages";
+    match guard_method() {
+        GuardMethod::Lightweight => Finding::new(name, State::Good, "yes", "stacks are limited by memory alone"),
+        GuardMethod::Mprotect => Finding::new(
+            name,
+            State::Replaced,
+            "no",
+            "guards are made by mprotect, two mappings each: vm.max_map_count limits the stacks; Linux 6.13 has the better way",
+        ),
+    }
+}
+
+fn membarrier() -> Finding {
+    let name = "membarrier";
+    if membarrier_query().contains_command(MembarrierCommand::PrivateExpedited) {
+        return Finding::new(
+            name,
+            State::Good,
+            "private expedited",
+            "owners of queues pay no fence; who takes from them does",
+        );
+    }
+    Finding::new(
+        name,
+        State::Replaced,
+        "not offered, or forbidden by a sandbox",
+        "fences and time-outs take its place; allow the system call to be rid of them",
+    )
+}
+
+/// Only x86-64 has two ways to set the thread pointer.
+fn thread_pointer(machine: &str) -> Option<Finding> {
+    if machine != "x86_64" {
+        return None;
+    }
+    const AT_HWCAP2: u64 = 26;
+    let offered = auxiliary(AT_HWCAP2).is_some_and(|bits| bits & 2 != 0);
+    let name = "FSGSBASE";
+    Some(match offered {
+        true => Finding::new(name, State::Good, "yes", "a switch sets the thread pointer without a system call"),
+        false => Finding::new(
+            name,
+            State::Replaced,
+            "no",
+            "each switch makes the system call arch_prctl; Linux 5.9 on a processor with FSGSBASE does without",
+        ),
+    })
+}
+
+fn shadow_stacks() -> Option<Finding> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let features = status.lines().find_map(|line| line.strip_prefix("x86_Thread_features:"))?;
+    let on = features.split_whitespace().any(|feature| feature == "shstk");
+    Some(match on {
+        true => Finding::new("shadow stacks", State::Noted, "on", "they are switched off at start"),
+        false => Finding::new("shadow stacks", State::Good, "off", ""),
+    })
+}
+
+/// A value of the auxiliary vector, with which the kernel greets a process.
+fn auxiliary(wanted: u64) -> Option<u64> {
+    let bytes = std::fs::read("/proc/self/auxv").ok()?;
+    let (words, _) = bytes.as_chunks::<8>();
+    let mut pairs = words.chunks_exact(2).map(|pair| (u64::from_ne_bytes(pair[0]), u64::from_ne_bytes(pair[1])));
+    pairs.find_map(|(key, value)| (key == wanted).then_some(value))
+}
+
+/// What sets an end to the number of threads.
+pub fn limits() -> Vec<Finding> {
+    let mut findings = vec![overcommit(), mappings(), address_space()];
+    findings.extend(kernel_threads());
+    findings
+}
+
+fn setting(path: &str) -> Option<String> {
+    std::fs::read_to_string(path).ok().map(|text| text.trim().to_string())
+}
+
+fn overcommit() -> Finding {
+    let name = "vm.overcommit_memory";
+    match setting("/proc/sys/vm/overcommit_memory").as_deref() {
+        Some("2") => Finding::new(
+            name,
+            State::Noted,
+            "2 (strict)",
+            "reserved stacks may count as used: when spawns fail for memory, set it to 0 or 1",
+        ),
+        Some(value) => Finding::new(name, State::Good, value, ""),
+        None => Finding::new(name, State::Noted, "unreadable", ""),
+    }
+}
+
+fn mappings() -> Finding {
+    let found = setting("/proc/sys/vm/max_map_count").unwrap_or_else(|| "unreadable".into());
+    let matters = guard_method() == GuardMethod::Mprotect;
+    let (state, consequence) = match found.parse::<u64>() {
+        Ok(limit) if matters => (
+            State::Noted,
+            format!("at most about {} lightweight threads with guards at once; raise it for more", limit / 2),
+        ),
+        _ => (State::Good, "does not limit lightweight threads here; kernel threads take two each".into()),
+    };
+    Finding::new("vm.max_map_count", state, found, consequence)
+}
+
+fn address_space() -> Finding {
+    match getrlimit(Resource::As).current {
+        None => Finding::new("address space (ulimit -v)", State::Good, "unlimited", ""),
+        Some(bytes) => Finding::new(
+            "address space (ulimit -v)",
+            State::Noted,
+            format!("{} MiB", bytes >> 20),
+            "stacks are reserved in one piece: when a pool cannot be built, raise it",
+        ),
+    }
+}
+
+fn kernel_threads() -> Option<Finding> {
+    let read = |path: &str| setting(path)?.parse::<u64>().ok();
+    let own = getrlimit(Resource::Nproc).current;
+    let group = setting("/proc/self/cgroup").and_then(|text| {
+        let group = text.lines().find_map(|line| line.strip_prefix("0::"))?.to_string();
+        read(&format!("/sys/fs/cgroup{group}/pids.max"))
+    });
+    let limits = [own, group, read("/proc/sys/kernel/threads-max"), read("/proc/sys/kernel/pid_max")];
+    let least = limits.into_iter().flatten().min()?;
+    let consequence = "limits the std, parking_lot and crossbeam rows of `raddle bench`; lightweight threads need one per processor and spares";
+    Some(Finding::new("kernel threads at most", State::Noted, least.to_string(), consequence))
+}
+
+/// What later versions may use.
+pub fn unused() -> Vec<Finding> {
+    let uring = match io_uring::IoUring::new(2) {
+        Ok(_) => Finding::new("io_uring", State::Noted, "offered", ""),
+        Err(error) => Finding::new("io_uring", State::Noted, format!("refused: {error}"), ""),
+    };
+    let paranoid = match setting("/proc/sys/kernel/perf_event_paranoid") {
+        Some(level) => Finding::new(
+            "perf events",
+            State::Noted,
+            format!("kernel.perf_event_paranoid = {level}"),
+            "at 2 or less a program may be told of its own kernel-level switches; a sandbox may forbid it all the same",
+        ),
+        None => Finding::new("perf events", State::Noted, "the kernel has none", ""),
+    };
+    const AT_RSEQ_FEATURE_SIZE: u64 = 27;
+    let rseq = match auxiliary(AT_RSEQ_FEATURE_SIZE) {
+        Some(bytes) => format!("offered, {bytes} bytes of features"),
+        None => "not announced by the kernel".into(),
+    };
+    vec![uring, paranoid, Finding::new("rseq", State::Noted, rseq, "")]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_auxiliary_vector_has_the_page_size() {
+        const AT_PAGESZ: u64 = 6;
+        assert_eq!(auxiliary(AT_PAGESZ), Some(rustix::param::page_size() as u64));
+        assert_eq!(auxiliary(1 << 40), None);
+    }
+}

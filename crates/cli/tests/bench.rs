@@ -1,0 +1,196 @@
+//! The command `raddle bench` as a user meets it, with programs that print what a test wants them to.
+#![forbid(unsafe_code)]
+
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Held while a program is written and while a process is started: a process that is just being made has a copy of all open
+/// files, and a program that anyone has open for writing cannot be run.
+static FILES: Mutex<()> = Mutex::new(());
+
+fn output(mut command: Command) -> std::io::Result<Output> {
+    let held = FILES.lock();
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    drop(held);
+    child?.wait_with_output()
+}
+
+/// A folder of programs, removed in the end.
+struct Programs(PathBuf);
+
+impl Programs {
+    fn new(programs: &[(&str, &str)]) -> Programs {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("raddle-cli-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let _held = FILES.lock();
+        for (name, body) in programs {
+            let path = folder.join(format!("raddle-bench-{name}"));
+            std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        }
+        Programs(folder)
+    }
+
+    fn bench(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_raddle"));
+        command.arg("bench").args(words).arg("--programs").arg(&self.0);
+        output(command).unwrap()
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn prints(ns: u64, checksum: u64) -> String {
+    format!(r#"echo '{{"ops":10,"ns":{ns},"rss_kib":7,"checksum":{checksum},"extra":{{"settings":"set so"}}}}'"#)
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+const CREATE: [&str; 5] = ["create", "--args", "10", "--rounds", "3"];
+
+fn create<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    CREATE.iter().chain(more).copied().collect()
+}
+
+#[test]
+fn json_has_one_line_per_runtime_and_ratios_to_the_first() {
+    let programs = Programs::new(&[("raddle", &prints(100, 10)), ("go", &prints(250, 10))]);
+    let output = programs.bench(&create(&["--runtimes", "raddle,go", "--format", "json"]));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let lines: Vec<Value> = stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2);
+    assert_eq!((&lines[0]["workload"], &lines[0]["args"]), (&"create".into(), &"N=10".into()));
+    assert_eq!((&lines[0]["ns_median"], &lines[0]["rounds"]), (&10.0.into(), &3.into()));
+    assert_eq!((&lines[1]["runtime"], &lines[1]["ratio"]), (&"go".into(), &2.5.into()));
+}
+
+#[test]
+fn each_policy_is_a_row() {
+    let body = format!(r#"case "$*" in *"--policy lifo"*) {};; *) {};; esac"#, prints(50, 10), prints(100, 10));
+    let programs = Programs::new(&[("raddle", &body)]);
+    let words = create(&["--runtimes", "raddle", "--policy", "fifo", "--policy", "lifo", "--format", "json"]);
+    let lines = stdout(&programs.bench(&words));
+    let rows: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&rows[0]["policy"], &rows[1]["policy"]), (&"fifo".into(), &"lifo".into()));
+    assert_eq!(rows[1]["ratio"], 0.5);
+}
+
+#[test]
+fn a_wrong_checksum_fails_the_command_and_is_named() {
+    let programs = Programs::new(&[("raddle", &prints(100, 10)), ("go", &prints(100, 11))]);
+    let output = programs.bench(&create(&["--runtimes", "raddle,go"]));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("checksum 11, but 10 is right"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_failing_peer_is_reported_and_a_failing_run_of_ours_fails_the_command() {
+    let fails = r#"echo '{"error":"no memory"}'; exit 1"#;
+    let peer = Programs::new(&[("raddle", &prints(100, 10)), ("go", fails)]);
+    let output = peer.bench(&create(&["--runtimes", "raddle,go"]));
+    assert!(output.status.success());
+    assert!(stdout(&output).contains("no memory"));
+    let ours = Programs::new(&[("raddle", fails), ("go", &prints(100, 10))]);
+    assert_eq!(ours.bench(&create(&["--runtimes", "raddle,go"])).status.code(), Some(1));
+}
+
+#[test]
+fn a_missing_peer_is_named_and_no_error() {
+    let programs = Programs::new(&[("raddle", &prints(100, 10))]);
+    for (format, all) in [("table", false), ("json", true), ("html", false)] {
+        let output = programs.bench(&create(&["--runtimes", "raddle,tokio,java", "--format", format]));
+        assert!(output.status.success());
+        let text = if all { stderr(&output) } else { stdout(&output) };
+        assert!(text.contains("tokio") && text.contains("Java 21"), "{format}: {text}");
+    }
+}
+
+#[test]
+fn rounds_are_interleaved() {
+    let log = |name: &str| format!("echo {name} >> \"$(dirname \"$0\")/log\"; {}", prints(100, 10));
+    let programs = Programs::new(&[("raddle", &log("a")), ("go", &log("b"))]);
+    assert!(programs.bench(&create(&["--runtimes", "raddle,go"])).status.success());
+    let order = std::fs::read_to_string(programs.0.join("log")).unwrap();
+    assert_eq!(order.split_whitespace().collect::<String>(), "ababab");
+}
+
+#[test]
+fn progress_is_told_on_the_standard_error() {
+    let programs = Programs::new(&[("raddle", &prints(100, 10))]);
+    let output = programs.bench(&create(&["--runtimes", "raddle"]));
+    assert!(stderr(&output).contains("[0/3] create N=10: raddle, round 1"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_wrong_command_line_names_cause_and_remedy() {
+    let programs = Programs::new(&[]);
+    for (words, cause) in [
+        (&["knit"][..], "there are create, park"),
+        (&["create", "--runtimes", "rust"], "there are raddle, std"),
+        (&["create", "--args", "x=1"], "it has N"),
+        (&["--args", "1k"], "raddle bench create --args 1k"),
+        (&["create", "--runtimes", "go", "--policy", "fifo"], "add `raddle`"),
+        (&["create", "--processors", "0"], "--processors"),
+        (&["create", "--rounds", "0"], "--rounds"),
+        (&["create", "--out", "/absent/file"], "/absent/file"),
+    ] {
+        let output = programs.bench(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(stderr(&output).contains(cause), "{words:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn doctor_speaks_both_forms() {
+    let doctor =
+        |words: &[&str]| Command::new(env!("CARGO_BIN_EXE_raddle")).arg("doctor").args(words).output().unwrap();
+    let text = doctor(&[]);
+    assert!(text.status.success() && stdout(&text).contains("membarrier"));
+    for line in stdout(&doctor(&["--format", "json"])).lines() {
+        let finding: Value = serde_json::from_str(line).unwrap();
+        for key in ["name", "state", "found", "consequence"] {
+            assert!(finding[key].is_string(), "{key} in {line}");
+        }
+    }
+}
+
+/// Opens the page in a browser and looks at what it made of it: every figure must be drawn, nothing may be fetched.
+#[test]
+fn the_page_opens_in_a_browser() {
+    let programs = Programs::new(&[("raddle", &prints(100, 10)), ("go", &prints(250, 10))]);
+    let page = programs.0.join("report.html");
+    let words = create(&["--runtimes", "raddle,go,java", "--format", "html", "--out", page.to_str().unwrap()]);
+    assert!(programs.bench(&words).status.success());
+    let dom = browse(&page, &programs.0);
+    assert_eq!(dom.matches("<rect class=\"bar").count(), 2, "{dom}");
+    assert!(dom.contains("<h2>create N=10, 2 processors: time per thread</h2>"), "{dom}");
+    assert!(dom.contains("25.0 ns") && dom.contains("Java 21"), "{dom}");
+}
+
+fn browse(page: &Path, profile: &Path) -> String {
+    let mut command = Command::new("chromium");
+    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]);
+    command.arg(format!("--user-data-dir={}", profile.join("profile").display()));
+    command.arg(format!("file://{}", page.display()));
+    let output = command.output();
+    let output =
+        output.unwrap_or_else(|e| panic!("chromium cannot be started: {e}; install it (apt install chromium)"));
+    assert!(output.status.success(), "{}", stderr(&output));
+    stdout(&output)
+}
