@@ -24,6 +24,8 @@ pub struct Tree {
     pub files: Vec<Source>,
     /// All paths, those of files that are not text included.
     pub paths: BTreeSet<String>,
+    /// Files that git ignores though they look like sources.
+    pub ignored: Vec<String>,
 }
 
 /// A broken rule.
@@ -43,7 +45,7 @@ impl Violation {
 
 type Rule = (&'static str, fn(&Tree) -> Vec<Violation>);
 
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 13] = [
     ("queues and scheduler reach the world through machine only", layers::world_through_machine),
     ("system calls live in one os module", layers::system_calls_in_os),
     ("safe rooms forbid unsafe code", layers::safe_rooms),
@@ -53,6 +55,7 @@ const RULES: [Rule; 12] = [
     ("ordering tags come in pairs", orderings::paired),
     ("long files say why", references::long_files),
     ("cited files exist", references::cited_files),
+    ("git ignores no source", references::ignored_sources),
     ("every room is on the map", references::rooms),
     ("nothing unfinished, nothing private", words::forbidden),
     ("dependencies point one way", manifests::directions),
@@ -100,6 +103,22 @@ pub fn read_tree(root: &Path) -> Outcome<Tree> {
             tree.files.push(Source::new(path, &text));
         }
     }
+    // What is built lies in folders that are ignored as a whole; a source there is generated, or a copy.
+    let mut git = Command::new("git");
+    git.args([
+        "ls-files",
+        "-z",
+        "--others",
+        "--ignored",
+        "--exclude-standard",
+        "--",
+        "*.rs",
+        "*.go",
+        "Cargo.toml",
+        "*.md",
+    ]);
+    git.args([":(exclude)target", ":(exclude)bench/out"]).current_dir(root);
+    tree.ignored = shell::output(&mut git)?.split('\0').filter(|path| !path.is_empty()).map(String::from).collect();
     Ok(tree)
 }
 
@@ -109,7 +128,7 @@ impl Tree {
     pub fn of(files: &[(&str, &str)]) -> Self {
         let files: Vec<Source> = files.iter().map(|(path, text)| Source::new(path, text)).collect();
         let paths = files.iter().map(|file| file.path.clone()).collect();
-        Self { files, paths }
+        Self { files, paths, ignored: Vec::new() }
     }
 
     /// The Rust files below `prefix`.

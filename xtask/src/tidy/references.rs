@@ -57,6 +57,12 @@ fn exists(tree: &Tree, from: &Source, cited: &str) -> bool {
     tree.paths.contains(cited) || above.into_iter().any(|folder| tree.paths.contains(&format!("{folder}{cited}")))
 }
 
+/// A source that git ignores is there for whoever wrote it and for nobody else.
+pub fn ignored_sources(tree: &Tree) -> Vec<Violation> {
+    let told = "git ignores this source; a clone will not have it (see .gitignore)";
+    tree.ignored.iter().map(|path| Violation::new(path, 0, told)).collect()
+}
+
 /// Each package of the workspace is named in ARCHITECTURE.md.
 pub fn rooms(tree: &Tree) -> Vec<Violation> {
     let map = tree.files.iter().find(|file| file.path == "ARCHITECTURE.md").map_or("", |file| file.text.as_str());
@@ -94,6 +100,12 @@ mod tests {
         ]);
         let messages: Vec<String> = cited_files(&tree).into_iter().map(|violation| violation.message).collect();
         assert_eq!(messages, ["`crates/x/tests/gone.rs` does not exist", "`tests/lost.rs` does not exist"]);
+    }
+
+    #[test]
+    fn an_ignored_source_is_caught() {
+        let tree = Tree { ignored: vec!["bench/src/bin/a.rs".to_string()], ..Tree::default() };
+        assert_eq!(ignored_sources(&tree).len(), 1);
     }
 
     #[test]
