@@ -15,6 +15,7 @@
 //! assert!(matches!(policy, AnyPolicy::Steal(_)));
 //! ```
 
+pub mod fifo;
 pub mod lifo;
 pub mod priority;
 pub mod queue;
@@ -35,9 +36,9 @@ pub trait Others: Send + Sync {
     /// True while that processor sleeps (racy).
     fn asleep(&self, processor: usize) -> bool;
 
-    /// A selection moved threads to where only that processor takes them: what [`Notify::Processor`] asks of the runtime, for
-    /// [`Local::next`] and [`Local::search`], which answer with a thread. A light fence, a look, and a wake if it sleeps.
-    fn wake(&self, processor: usize);
+    /// What a push answers, for [`Local::next`] and [`Local::search`], which answer with a thread: a selection moved others to
+    /// where those take them whom it concerns. The runtime looks (after a light fence) and wakes as after a push.
+    fn wake(&self, whom: Notify);
 }
 
 /// [`Others`] that neither sleep nor search: for tests and examples.
@@ -51,7 +52,7 @@ impl Others for Busy {
     fn asleep(&self, _processor: usize) -> bool {
         false
     }
-    fn wake(&self, _processor: usize) {}
+    fn wake(&self, _whom: Notify) {}
 }
 
 /// The most processors that a pool may have.
@@ -124,6 +125,7 @@ pub fn build<M: Machine>(
         return Err(BuildError::Processors(processors));
     }
     Ok(match expression {
+        Expression::Fifo => AnyPolicy::Other(Box::new(fifo::Fifo::new(processors, others))),
         Expression::Steal(options) => AnyPolicy::Steal(steal::Steal::new(*options, processors, others)),
         Expression::Lifo => AnyPolicy::Other(Box::new(lifo::lifo(processors, others))),
         Expression::Rotator => AnyPolicy::Other(Box::new(rotator::Rotator::new(processors, others))),
@@ -131,6 +133,5 @@ pub fn build<M: Machine>(
             let levels: Result<Vec<_>, _> = (0..*levels).map(|_| build(inner, processors, others.clone())).collect();
             AnyPolicy::Other(Box::new(priority::Priority::new(levels?, *aging)))
         }
-        _ => unimplemented!(),
     })
 }

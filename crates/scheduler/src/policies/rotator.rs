@@ -231,7 +231,7 @@ impl<M: Machine> RotatorLocal<M> {
             passed |= keeper.trim();
         }
         if passed {
-            keeper.shared.others.wake(keeper.forward);
+            keeper.shared.others.wake(Notify::Processor(keeper.forward));
         }
     }
 }

@@ -361,13 +361,18 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         self.share_near();
         self.fifo.publish();
         let Self { fifo, shared, .. } = self;
-        let mut refused = Vec::new();
+        let (mut moved, mut refused) = (0, Vec::new());
         shared.inbox.take_all(|thread| {
+            moved += 1;
             if let Err(thread) = fifo.push(thread) {
                 refused.push(thread);
             }
         });
         refused.into_iter().for_each(|thread| shared.inbox.push(thread));
+        // Whoever looked while they were on their way has seen nothing.
+        if moved > 1 {
+            shared.others.wake(Notify::Anyone);
+        }
     }
 
     /// Looks at the others, neighbours first.
@@ -436,8 +441,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
     }
 
     /// Makes everything takeable by others but `slot` and `alone`: what the runtime calls when it finds somebody hungry, at
-    /// least once a quantum. Answers [`Notify::Anyone`] too for what was takeable before: a searcher that looked while threads
-    /// were on their way from the inbox to `fifo` has missed them.
+    /// least once a quantum. Answers [`Notify::Anyone`] for what was takeable before, too: nobody may be awake who knows.
     pub fn share(&mut self) -> Notify {
         self.set_window(false);
         self.share_near();

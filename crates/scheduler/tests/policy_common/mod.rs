@@ -73,8 +73,13 @@ impl Others for Says {
     fn asleep(&self, processor: usize) -> bool {
         self.asleep.load(Ordering::Relaxed) & 1 << processor != 0
     }
-    fn wake(&self, processor: usize) {
-        self.woken.fetch_or(1 << processor, Ordering::Relaxed);
+    fn wake(&self, whom: Notify) {
+        let woken = match whom {
+            Notify::Nobody => 0,
+            Notify::Anyone => usize::MAX,
+            Notify::Processor(index) => 1 << index,
+        };
+        self.woken.fetch_or(woken, Ordering::Relaxed);
     }
 }
 
