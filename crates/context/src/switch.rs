@@ -1,6 +1,6 @@
 //! The switch from one context to another.
 //!
-//! One file per architecture, each with the same functions: `init_frame`, `switch`, `switch_away`, `current_fs` and
+//! One file per architecture, each with the same functions: `init_frame`, `visit_frame`, `frame`, `switch`, `switch_away`, `current_fs` and
 //! `detect`. The contract is here, the registers are there.
 //!
 //! A suspended context is two words. Everything else it needs lies on its own stack, at [`Context::sp`]: the address to go on
@@ -72,6 +72,19 @@ impl Context {
     /// The stack pointer of the suspended context.
     pub fn sp(&self) -> *mut u8 {
         self.sp
+    }
+
+    /// A context that runs `visitor` on the stack and under the thread pointer of this suspended one, above all its frames,
+    /// so that a stack walk in the visitor shows where this context is suspended. The visitor ends with [`switch_away`];
+    /// after that this context is as it was.
+    ///
+    /// # Safety
+    /// * This context is suspended or prepared, and nobody resumes it until the visitor has left.
+    /// * The stack has room below [`Context::sp`] for what the visitor does.
+    /// * The visitor never returns and lets no panic out.
+    pub unsafe fn visited_by(&self, visitor: unsafe extern "C" fn(usize) -> !) -> Context {
+        // SAFETY: the caller lends the stack below the suspended frame.
+        Context { sp: unsafe { arch::visit_frame(self.sp, visitor) }, fs: self.fs }
     }
 
     /// The registers from which a stack walk of the suspended context starts.

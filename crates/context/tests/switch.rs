@@ -138,6 +138,31 @@ fn a_backtrace_ends_at_the_entry() {
     assert!(!trace.contains("libc_start"), "the walk left the context: {trace}");
 }
 
+#[inline(never)]
+fn waits_here(to: &common::Yielder) {
+    for value in 1..4 {
+        assert_eq!(to.pause(value), value * 10);
+    }
+    std::hint::black_box(to);
+}
+
+#[test]
+fn a_visitor_sees_where_a_context_is_suspended() {
+    let mut fiber = Fiber::new(arena(4), waits_here);
+    let unstarted = fiber.backtrace().to_string();
+    assert!(!unstarted.contains("waits_here") && !unstarted.contains("libc_start"), "{unstarted}");
+    assert_eq!(fiber.resume(0), 1);
+    for value in 1..4 {
+        for _ in 0..3 {
+            let trace = fiber.backtrace().to_string();
+            assert!(trace.contains("waits_here") && trace.contains("common::enter"), "{trace}");
+            assert!(!trace.contains("libc_start"), "the walk left the context: {trace}");
+        }
+        fiber.resume(value * 10);
+    }
+    assert!(fiber.done());
+}
+
 #[test]
 fn panics_are_caught_with_others_suspended_in_theirs() {
     // A context suspended while it unwinds must not make another's panic a double one.

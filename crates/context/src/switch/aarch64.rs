@@ -62,6 +62,43 @@ unsafe extern "C" fn start() -> ! {
     )
 }
 
+/// Puts a frame below that of a suspended context which goes on at [`visit`].
+///
+/// # Safety
+/// `sp` is the stack pointer of a suspended context, and the stack below it is free.
+pub unsafe fn visit_frame(sp: *mut u8, visitor: unsafe extern "C" fn(usize) -> !) -> *mut u8 {
+    // SAFETY: four words below the suspended frame, as aligned as it is.
+    unsafe {
+        let suspended = sp.cast::<u64>();
+        let words = suspended.sub(4);
+        words.write(visit as *const () as u64);
+        words.add(1).write(suspended.add(1).read());
+        words.add(2).write(visitor as *const () as u64);
+        words.add(3).write(sp.addr() as u64);
+        words.cast()
+    }
+}
+
+/// Where a visit starts: x19 holds the visitor, x29 the stack pointer of the suspended context, x0 the argument.
+///
+/// To unwinders the suspended frame looks like one made by a call: its words say where the caller goes on.
+///
+/// # Safety
+/// Reached by a switch only.
+#[unsafe(naked)]
+unsafe extern "C" fn visit() -> ! {
+    naked_asm!(
+        ".cfi_startproc",
+        ".cfi_def_cfa x29, 32",
+        ".cfi_offset x30, -32",
+        ".cfi_offset x19, -16",
+        ".cfi_offset x29, -8",
+        "blr x19",
+        "brk #1",
+        ".cfi_endproc",
+    )
+}
+
 /// The half of a switch that continues the context at x1. In: x1 = load, x0 = argument, x3 = current thread pointer,
 /// x4 = current fpcr. Writing the thread pointer and fpcr costs more than comparing.
 macro_rules! resume {

@@ -74,6 +74,45 @@ unsafe extern "C" fn start() -> ! {
     )
 }
 
+/// Puts a frame below that of a suspended context which goes on at [`visit`].
+///
+/// # Safety
+/// `sp` is the stack pointer of a suspended context, and the stack below it is free.
+pub unsafe fn visit_frame(sp: *mut u8, visitor: unsafe extern "C" fn(usize) -> !) -> *mut u8 {
+    // SAFETY: four words below the suspended frame, as aligned as it is.
+    unsafe {
+        let suspended = sp.cast::<u64>();
+        let words = suspended.sub(4);
+        words.write(suspended.read());
+        words.add(1).write(visit as *const () as u64);
+        words.add(2).write(visitor as *const () as u64);
+        words.add(3).write(sp.addr() as u64);
+        words.cast()
+    }
+}
+
+/// Where a visit starts: rbx holds the visitor, rbp the stack pointer of the suspended context, rax the argument.
+///
+/// To unwinders the suspended frame looks like one made by a call: its words say where the caller goes on.
+///
+/// # Safety
+/// Reached by a switch only.
+#[unsafe(naked)]
+unsafe extern "C" fn visit() -> ! {
+    naked_asm!(
+        ".cfi_startproc",
+        ".cfi_def_cfa rbp, 32",
+        ".cfi_offset rip, -24",
+        ".cfi_offset rbx, -16",
+        ".cfi_offset rbp, -8",
+        "mov rdi, rax",
+        "and rsp, -16",
+        "call rbx",
+        "ud2",
+        ".cfi_endproc",
+    )
+}
+
 /// Sets the thread pointer to r8 by a system call and keeps all registers but rcx and r11.
 ///
 /// # Safety

@@ -82,6 +82,32 @@ impl Fiber {
         }
     }
 
+    /// A backtrace of the suspended fiber, taken on its own stack.
+    pub fn backtrace(&mut self) -> std::backtrace::Backtrace {
+        struct Visit {
+            home: Context,
+            trace: Option<std::backtrace::Backtrace>,
+        }
+        unsafe extern "C" fn look(visit: usize) -> ! {
+            let visit = visit as *mut Visit;
+            // SAFETY: the visit outlives the visitor; its home is suspended.
+            unsafe {
+                (*visit).trace = Some(std::backtrace::Backtrace::force_capture());
+                move_malloc_words(current_fs(), (*visit).home.fs());
+                switch_away(&raw const (*visit).home, 0)
+            }
+        }
+        let mut visit = Visit { home: Context::empty(), trace: None };
+        let here = &raw mut visit;
+        // SAFETY: the fiber is suspended and ours; its stack has room.
+        unsafe {
+            let visitor = self.state.own.visited_by(look);
+            move_malloc_words(current_fs(), visitor.fs());
+            switch(&raw mut (*here).home, &visitor, here.addr());
+        }
+        visit.trace.expect("the visitor ran")
+    }
+
     pub fn done(&self) -> bool {
         self.state.done
     }
