@@ -25,7 +25,7 @@ usage: cargo xtask COMMAND [ARGUMENTS]
   model                the interleaving tests of crates/queues and crates/scheduler
   model --weaken [TAG] [--crate NAME] [--seconds N] [--list]
                        relaxes each tagged memory ordering in turn; a test must fail for each
-  bench [ARGUMENTS]    builds the release binaries and the peers, then runs `raddle bench ARGUMENTS`
+  bench [ARGUMENTS]    the release build of `raddle bench ARGUMENTS`
   setup [--all]        installs the Debian packages that ci (or, with --all, every campaign) needs
   miri                 the tests of queues and scheduler under Miri (needs a nightly toolchain with miri)
   tsan                 the tests of queues and scheduler under ThreadSanitizer, with no suppression
