@@ -270,7 +270,9 @@ impl Arena {
         debug_assert!(before > 0, "a reservation given back twice");
     }
 
-    /// Takes a slot under a reservation, hottest first. Its TLS block is as fresh.
+    /// Takes a slot under a reservation, hottest first. Its TLS block is prepared or renewed: nothing is to be done before a
+    /// context runs on it. Only a slot that goes from one thread to the next without `give` and `take` is for the caller to
+    /// renew ([`tls::Tls::renew`]). The first use of a slot calls the C library's allocator.
     pub fn take(&'static self) -> Slot {
         loop {
             if let Some(index) = self.hot.pop(self.entries()) {

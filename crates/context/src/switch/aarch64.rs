@@ -19,6 +19,9 @@
 use super::{Context, Frame};
 use core::arch::{asm, naked_asm};
 
+/// A context starts behind a `nop`: unwinders look before where a frame goes on, and must find [`start`] there.
+const NOP: u64 = 4;
+
 /// Puts the frame of a context that has not started below `top`.
 ///
 /// # Safety
@@ -27,7 +30,7 @@ pub unsafe fn init_frame(top: *mut u8, entry: unsafe extern "C" fn(usize) -> !) 
     // SAFETY: four words below `top`, which the caller gives; `top` is aligned for them.
     unsafe {
         let words = top.cast::<u64>().sub(4);
-        words.write(start as *const () as u64);
+        words.write(start as *const () as u64 + NOP);
         words.add(1).write(0);
         words.add(2).write(entry as *const () as u64);
         words.add(3).write(0);
@@ -54,6 +57,7 @@ unsafe extern "C" fn start() -> ! {
     naked_asm!(
         ".cfi_startproc",
         ".cfi_undefined x30",
+        "nop",
         "mov x29, xzr",
         "mov x30, xzr",
         "blr x19",

@@ -23,6 +23,9 @@ use core::sync::atomic::{AtomicU8, Ordering};
 /// The initial mxcsr (all exceptions masked, round to nearest) in the low half, the x87 control word in the high half.
 const DEFAULT_MODES: u64 = 0x1f80 | 0x037f << 32;
 
+/// A context starts behind a one-byte `nop`: unwinders look one byte before where a frame goes on, and must find [`start`].
+const NOP: u64 = 1;
+
 /// Not zero while the thread pointer must be set by a system call.
 static SLOW_FS: AtomicU8 = AtomicU8::new(1);
 
@@ -35,7 +38,7 @@ pub unsafe fn init_frame(top: *mut u8, entry: unsafe extern "C" fn(usize) -> !) 
     unsafe {
         let words = top.cast::<u64>().sub(6);
         words.write(DEFAULT_MODES);
-        words.add(1).write(start as *const () as u64);
+        words.add(1).write(start as *const () as u64 + NOP);
         words.add(2).write(entry as *const () as u64);
         words.add(3).write(0);
         words.add(4).write(0);
@@ -66,6 +69,7 @@ unsafe extern "C" fn start() -> ! {
     naked_asm!(
         ".cfi_startproc",
         ".cfi_undefined rip",
+        "nop",
         "mov rdi, rax",
         "xor ebp, ebp",
         "call rbx",
