@@ -25,14 +25,15 @@ static BUDGET: AtomicI64 = AtomicI64::new(0);
 
 /// How guards are made here, probed once.
 pub fn guard_method() -> GuardMethod {
-    // Ordering: Relaxed: probing twice gives the same answer.
-    match METHOD.load(Ordering::Relaxed) {
+    // Ordering[guard]: Acquire. Pairs with the Release below. Makes visible: the budget.
+    match METHOD.load(Ordering::Acquire) {
         0 => {
             let method = probe();
             if method == GuardMethod::Mprotect {
                 // Racing probes write the same number, before anyone spends of it.
                 BUDGET.store(mapping_budget(), Ordering::Relaxed);
             }
+            // Ordering[guard]: Release. Pairs with the Acquire above. Makes visible: the budget.
             METHOD.store(1 + method as u8, Ordering::Release);
             method
         }

@@ -237,6 +237,7 @@ impl Image {
         if low < block_low || high > block_high {
             return Err(Unsupported::new("a module's TLS lies outside the static block"));
         }
+        // Ordering[image]: Acquire. Pairs with the Release below, of an earlier rebuild.
         let previous = self.current.load(Ordering::Acquire);
         if !previous.is_null() {
             // Blocks may still hold memory of modules that are gone by now.
