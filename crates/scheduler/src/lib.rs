@@ -4,7 +4,7 @@
 //! Architecture invariant: no system call, no `std::sync::atomic`, no time but through [`raddle_machine::Machine`].
 //!
 //! Reading order: [`thread`] (the wait word), [`runtime`] (what a primitive asks of whoever runs threads), [`ready`] (the
-//! token), [`policy`] and [`policies`], [`idle`], [`takeover`], [`sync`].
+//! token), [`policy`], [`tokens`] and [`policies`], [`idle`], [`takeover`], [`sync`].
 
 pub mod expression;
 pub mod idle;
@@ -15,6 +15,7 @@ pub mod runtime;
 pub mod sync;
 pub mod takeover;
 pub mod thread;
+pub mod tokens;
 
 pub use policy::{Cause, Local, Notify, Policy};
 pub use ready::Ready;

@@ -36,6 +36,7 @@
 //! | `wait.park` | [`Thread::finish_park`] | [`Thread::claim`] |
 
 use raddle_machine::{Atomic, Machine, Ordering};
+use raddle_queues::inbox::Link;
 
 const PHASE: u64 = 0xf;
 const IDLE: u64 = 0;
@@ -105,7 +106,7 @@ pub struct Thread<M: Machine> {
     /// A word of the runtime's own: which pool the thread belongs to.
     pub tag: M::Atomic<u32>,
     /// For intrusive lists of ready threads (inboxes): belongs to whoever holds the thread's [`crate::Ready`] token.
-    pub link: M::Atomic<usize>,
+    pub link: Link<M>,
 }
 
 impl<M: Machine> Thread<M> {
@@ -117,7 +118,7 @@ impl<M: Machine> Thread<M> {
             token: M::Atomic::new(0),
             priority: M::Atomic::new(priority),
             tag: M::Atomic::new(0),
-            link: M::Atomic::new(0),
+            link: Link::new(),
         }
     }
 

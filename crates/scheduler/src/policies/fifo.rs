@@ -17,9 +17,9 @@
 #![forbid(unsafe_code)]
 
 use super::Others;
-use super::queue::{Global, GlobalEnd, Inbox};
 use crate::policy::{Cause, Local, Notify, Policy};
 use crate::ready::Ready;
+use crate::tokens::{Global, GlobalEnd, Inbox};
 use raddle_machine::Machine;
 use std::sync::Arc;
 

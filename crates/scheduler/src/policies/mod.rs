@@ -1,4 +1,4 @@
-//! The policies: one file each, all in safe code over [`queue`]s of tokens.
+//! The policies: one file each, all in safe code over queues of [`tokens`](crate::tokens).
 //!
 //! [`build`] makes the policy that an [`Expression`] names. The default, [`steal`], is a type of its own in [`AnyPolicy`], so
 //! that a runtime can call it statically.
@@ -18,7 +18,6 @@
 pub mod fifo;
 pub mod lifo;
 pub mod priority;
-pub mod queue;
 pub mod rotator;
 pub mod steal;
 

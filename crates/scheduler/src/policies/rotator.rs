@@ -29,9 +29,9 @@
 #![forbid(unsafe_code)]
 
 use super::Others;
-use super::queue::{Gauge, Inbox, WaiverIn, WaiverOut, waiver};
 use crate::policy::{Cause, Local, Notify, Policy};
 use crate::ready::Ready;
+use crate::tokens::{Gauge, Inbox, WaiverIn, WaiverOut, waiver};
 use raddle_machine::Machine;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

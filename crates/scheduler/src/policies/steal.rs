@@ -33,10 +33,10 @@
 #![forbid(unsafe_code)]
 
 use super::Others;
-use super::queue::{Fifo, FifoView, Inbox, Lifo, LifoView, Near, Stolen};
 use crate::expression::{Batch, Order, Stealing, Victims};
 use crate::policy::{Cause, Local, Notify, Policy};
 use crate::ready::Ready;
+use crate::tokens::{Fifo, FifoView, Inbox, Lifo, LifoView, Near, Stolen};
 use raddle_machine::Machine;
 use std::sync::{Arc, OnceLock};
 
