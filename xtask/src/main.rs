@@ -6,6 +6,7 @@
 
 mod bench;
 mod ci;
+mod freeze;
 mod miri;
 mod model;
 mod setup;
@@ -26,6 +27,8 @@ usage: cargo xtask COMMAND [ARGUMENTS]
   model --weaken [TAG] [--crate NAME] [--seconds N] [--list]
                        relaxes each tagged memory ordering in turn; a test must fail for each
   bench [ARGUMENTS]    the release build of `raddle bench ARGUMENTS`
+  freeze [--count N] [--millis N] [--policy P] [--seed N]
+                       stops a kernel thread of the runtime N times under each policy: the others must go on
   setup [--all]        installs the Debian packages that ci (or, with --all, every campaign) needs
   miri                 the tests of queues and scheduler under Miri (needs a nightly toolchain with miri)
   tsan                 the tests of queues and scheduler under ThreadSanitizer, with no suppression
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         "tidy" => shell::no_arguments(rest).and_then(|()| tidy::run()),
         "model" => model::run(rest),
         "bench" => bench::run(rest),
+        "freeze" => freeze::run(rest),
         "setup" => setup::run(rest),
         "miri" => miri::run(rest),
         "tsan" => tsan::run(rest),

@@ -1,0 +1,215 @@
+//! The freeze test: any kernel thread of the runtime may be stopped at any instruction, and every other processor goes on with
+//! all threads that the stopped one does not hold; nothing is lost or run twice.
+//!
+//! A kernel thread (an activation, a spare or the monitor) is stopped at random while traffic runs, and stays so until the others
+//! have made a stated amount of progress: walkers have made [`STEPS`] steps, and threads that were made ready meanwhile have run to
+//! their end. A runtime in which one frozen kernel thread stops the others never gets there, and is reported by
+//! the watchdog; no other judgement depends on time. Then the kernel thread goes on, and at the end every count must be exact.
+//!
+//! What a stopped processor holds may be late. Under `rotator` that includes threads that arrive at it while it stands still
+//! (its inbox, its neighbour's Waiver queue), and a Protect queue without a bound of its own: so there walkers need not
+//! go on, and of many probes only one must end meanwhile.
+//!
+//! `RADDLE_SEED` repeats a choice of victims and traffic (not the instructions at which they are hit). The campaign:
+//! `cargo xtask freeze --count 1000 --millis 1000`.
+
+mod icebox;
+mod traffic;
+
+use icebox::{Frozen, Task, freeze, place_of, tasks};
+use std::io::Write as _;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use traffic::{Probe, Traffic};
+
+/// Steps of walkers that must happen while one is stopped.
+const STEPS: u64 = 500;
+/// Probes per processor under `rotator`: twice as many as a Waiver queue holds that nobody empties.
+const ROTATED: usize = 512;
+/// Without progress for so long the test has failed. No correct runtime comes near.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const PREFIX: &str = "ice-";
+const MONITOR: &str = "raddle-monitor";
+
+/// One run: a policy, processors, so many freezes of at least so long.
+struct Plan {
+    policy: &'static str,
+    processors: usize,
+    count: u64,
+    least: Duration,
+}
+
+/// A small generator for choices (xorshift64).
+struct Choices(u64);
+
+impl Choices {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// What a run saw, for the reader of a campaign.
+#[derive(Default)]
+struct Seen {
+    monitors: u64,
+    in_program: u64,
+    groups_moved: u64,
+    walked: u64,
+}
+
+fn seed() -> u64 {
+    let seed = match std::env::var("RADDLE_SEED") {
+        Ok(text) => text.parse().expect("RADDLE_SEED is a number"),
+        Err(_) => std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |t| t.as_nanos() as u64),
+    };
+    // Not captured by the test harness, so that it is there when the process is killed.
+    let _ = writeln!(std::io::stderr(), "freeze: RADDLE_SEED={seed}");
+    seed | 1
+}
+
+/// One run at a time: the list of kernel threads is the process's.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// Waits until `done`, or reports and ends the process: threads that wait for ever cannot be joined.
+fn await_or_report(plan: &Plan, what: &str, frozen: Option<&Frozen>, done: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        if start.elapsed() > PATIENCE {
+            report(plan, what, frozen);
+            std::process::exit(101);
+        }
+        std::thread::sleep(Duration::from_micros(50));
+    }
+}
+
+fn report(plan: &Plan, what: &str, frozen: Option<&Frozen>) {
+    let mut text = format!("\nfreeze: {} on {} processors: {what}\n", plan.policy, plan.processors);
+    if let Some(frozen) = frozen {
+        text += &format!("frozen: {} ({}), {}\n", frozen.task.name, frozen.task.tid, place_of(frozen.at));
+    }
+    text += &format!("{:?}\n", raddle::info::stats());
+    for task in tasks(&[""]) {
+        let read =
+            |file: &str| std::fs::read_to_string(format!("/proc/self/task/{}/{file}", task.tid)).unwrap_or_default();
+        text += &format!("{:8} {:16} {:24} {}\n", task.tid, task.name, read("wchan"), read("syscall").trim_end());
+    }
+    let _ = std::io::stderr().write_all(text.as_bytes());
+    if std::env::var_os("RADDLE_FREEZE_HOLD").is_some() {
+        // For a debugger.
+        std::thread::sleep(Duration::from_secs(3600));
+    }
+}
+
+fn victim(choices: &mut Choices) -> Task {
+    let all = tasks(&[PREFIX, MONITOR]);
+    all[choices.below(all.len() as u64) as usize].clone()
+}
+
+/// Runs a plan. Every assertion about counts is in `traffic`.
+fn run(plan: &Plan, seed: u64) -> Seen {
+    let builder = raddle::Builder::new().processors(plan.processors).kernel_thread_prefix(PREFIX);
+    let pool = builder.policy(plan.policy.parse().unwrap()).build().unwrap();
+    let mut choices = Choices(seed);
+    let traffic = Traffic::start(&pool, seed);
+    let bounded = plan.policy != "rotator";
+    let mut seen = Seen::default();
+    let mut frozen = 0;
+    while frozen < plan.count {
+        let until = traffic.walked() + choices.below(STEPS);
+        await_or_report(plan, "no traffic although nobody is frozen", None, || traffic.walked() >= until);
+        let (probes, enough) = if bounded { (4, 4) } else { (ROTATED * plan.processors, 1) };
+        let mut probes: Vec<Probe> = (0..probes).map(|_| Probe::new()).collect();
+        let Some(one) = freeze(&victim(&mut choices)) else { continue };
+        let start = Instant::now();
+        frozen += 1;
+        let (walked, grouped) = (traffic.walked(), traffic.grouped());
+        probes.iter_mut().for_each(|probe| probe.start(&pool));
+        await_or_report(plan, "probes do not end", Some(&one), || {
+            probes.iter().filter(|probe| probe.is_finished()).count() >= enough
+        });
+        if bounded {
+            await_or_report(plan, "walkers stand still", Some(&one), || traffic.walked() >= walked + STEPS);
+        }
+        std::thread::sleep(plan.least.saturating_sub(start.elapsed()));
+        seen.monitors += u64::from(one.task.name == MONITOR);
+        seen.in_program += u64::from(place_of(one.at).starts_with("freeze"));
+        seen.groups_moved += u64::from(traffic.grouped() > grouped);
+        seen.walked += traffic.walked() - walked;
+        drop(one);
+        await_or_report(plan, "probes are lost", None, || probes.iter().all(Probe::is_finished));
+        probes.into_iter().for_each(Probe::check);
+    }
+    traffic.stop();
+    await_or_report(plan, "threads are lost", None, || {
+        let (ended, all) = traffic.ended();
+        ended == all
+    });
+    let (strewn, begun) = traffic.join();
+    await_or_report(plan, "detached threads are lost", None, || begun() >= strewn);
+    await_or_report(plan, "threads live on", None, || pool.live_threads() == 0);
+    assert_eq!(begun(), strewn, "a detached thread ran twice");
+    seen
+}
+
+fn short(policy: &'static str) {
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let seed = seed();
+    for processors in [2, 3] {
+        let plan = Plan { policy, processors, count: 12, least: Duration::from_millis(3) };
+        run(&plan, seed);
+    }
+}
+
+#[test]
+fn steal_goes_on_beside_a_frozen_kernel_thread() {
+    short("steal(lifo)");
+}
+
+#[test]
+fn lifo_goes_on_beside_a_frozen_kernel_thread() {
+    short("lifo");
+}
+
+#[test]
+fn priorities_go_on_beside_a_frozen_kernel_thread() {
+    short("priority(3, steal)");
+}
+
+#[test]
+fn rotator_goes_on_beside_a_frozen_kernel_thread() {
+    short("rotator");
+}
+
+/// `cargo xtask freeze`.
+#[test]
+#[ignore = "a campaign: cargo xtask freeze"]
+fn campaign() {
+    let number = |name: &str, default: u64| std::env::var(name).map_or(default, |text| text.parse().expect("a number"));
+    let (count, millis) = (number("RADDLE_FREEZE_COUNT", 1000), number("RADDLE_FREEZE_MILLIS", 1000));
+    let only = std::env::var("RADDLE_FREEZE_POLICY").ok();
+    let seed = seed();
+    for policy in ["steal(lifo)", "lifo", "priority(3, steal)", "rotator"] {
+        if only.as_deref().is_some_and(|only| only != policy) {
+            continue;
+        }
+        for (round, processors) in [2, 3].into_iter().enumerate() {
+            let count = count.div_ceil(2) - round as u64 * (count % 2);
+            let plan = Plan { policy, processors, count, least: Duration::from_millis(millis) };
+            let start = Instant::now();
+            let seen = run(&plan, seed);
+            println!(
+                "{policy}, {processors} processors: {count} freezes of {millis} ms, {} of the monitor, {} outside libc and kernel; \
+                 others made {} steps meanwhile, the groups too in {}; nothing lost or run twice; {:.0} s",
+                seen.monitors,
+                seen.in_program,
+                seen.walked,
+                seen.groups_moved,
+                start.elapsed().as_secs_f64()
+            );
+        }
+    }
+}
