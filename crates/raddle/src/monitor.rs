@@ -12,7 +12,7 @@
 //! kernel thread. Cost: one wake-up a period while something runs, a few reads of atomics, a read of `/proc` per stuck
 //! processor and period.
 
-use crate::activation::Activation;
+use crate::activation::{Activation, LOWEST};
 use crate::os::{TaskState, task_state};
 use crate::pool::{self, Shared};
 use crate::processor::Processor;
@@ -40,8 +40,11 @@ pub(crate) static PUBLICATIONS: AtomicU64 = AtomicU64::new(0);
 /// Times a spare went on with a processor beside a computing activation.
 pub(crate) static SLICES: AtomicU64 = AtomicU64::new(0);
 
-/// Tells a sleeping monitor that a processor became busy.
+/// Tells a sleeping monitor that a processor became busy, or was woken: it may be frozen before it gets to say so itself, and
+/// would count as a searcher, which keeps all others asleep.
 pub(crate) fn hint() {
+    // Pairs with the heavy fence of the monitor on its way to sleep: either it sees what was done before, or is seen asleep.
+    Real::light_fence();
     if ASLEEP.load(Ordering::Relaxed) {
         BELL.fetch_add(1, Ordering::Release);
         Real::wake(&BELL, 1);
@@ -105,6 +108,7 @@ fn main() {
 fn look(pool: &'static Shared, me: &'static Activation, seen: &mut HashMap<usize, Seen>) -> bool {
     let mut busy = false;
     let mut stuck_searching = true;
+    let mut frozen_searcher = false;
     for processor in pool.processors() {
         if pool.idle.is_sleeping(processor.index) {
             continue;
@@ -119,11 +123,12 @@ fn look(pool: &'static Shared, me: &'static Activation, seen: &mut HashMap<usize
         }
         seen.still += 1;
         if seen.still >= PATIENCE {
+            frozen_searcher |= processor.running.load(Ordering::Relaxed) == LOWEST;
             still(pool, processor, me, seen);
         }
     }
-    // A frozen searcher would suppress every wake-up.
-    if busy && stuck_searching && pool.idle.sleeping() > 0 && pool.idle.hungry() {
+    // A frozen searcher would suppress every wake-up, also while others run what they have.
+    if busy && (stuck_searching || frozen_searcher) && pool.idle.sleeping() > 0 {
         pool.idle.kick();
     }
     busy

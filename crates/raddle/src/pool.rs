@@ -121,12 +121,13 @@ impl Shared {
     #[inline(always)]
     pub fn notify(&self, notify: Notify) {
         match notify {
-            Notify::Nobody => {}
+            Notify::Nobody => return,
             Notify::Anyone => self.idle.notify(),
             Notify::Processor(index) => {
                 self.idle.wake(index);
             }
         }
+        self.monitor_hint();
     }
 
     /// A thread of this priority became ready: if no processor is idle, the one that runs the least important thread is asked
