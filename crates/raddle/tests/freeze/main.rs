@@ -24,8 +24,8 @@ use traffic::{Probe, Traffic};
 
 /// Steps of walkers that must happen while one is stopped.
 const STEPS: u64 = 500;
-/// Probes per processor under `rotator`: twice as many as a Waiver queue holds that nobody empties.
-const ROTATED: usize = 512;
+/// Probes under `rotator`: so many that some arrive at a processor that is not frozen.
+const ROTATED: usize = 64;
 /// Without progress for so long the test has failed. No correct runtime comes near.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -121,13 +121,13 @@ fn run(plan: &Plan, seed: u64) -> Seen {
     while frozen < plan.count {
         let until = traffic.walked() + choices.below(STEPS);
         await_or_report(plan, "no traffic although nobody is frozen", None, || traffic.walked() >= until);
-        let (probes, enough) = if bounded { (4, 4) } else { (ROTATED * plan.processors, 1) };
+        let (probes, enough) = if bounded { (4, 4) } else { (ROTATED, 1) };
         let mut probes: Vec<Probe> = (0..probes).map(|_| Probe::new()).collect();
         let Some(one) = freeze(&victim(&mut choices)) else { continue };
         let start = Instant::now();
         frozen += 1;
         let (walked, grouped) = (traffic.walked(), traffic.grouped());
-        probes.iter_mut().for_each(|probe| probe.start(&pool));
+        probes.iter_mut().for_each(|probe| if bounded { probe.start(&pool) } else { probe.start_alone(&pool) });
         await_or_report(plan, "probes do not end", Some(&one), || {
             probes.iter().filter(|probe| probe.is_finished()).count() >= enough
         });
@@ -182,6 +182,30 @@ fn priorities_go_on_beside_a_frozen_kernel_thread() {
 #[test]
 fn rotator_goes_on_beside_a_frozen_kernel_thread() {
     short("rotator");
+}
+
+/// Where nothing runs, whoever is woken first may be the frozen one: then the next must be woken too.
+#[test]
+fn a_quiet_pool_goes_on_when_the_one_it_would_wake_is_frozen() {
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for policy in ["steal(lifo)", "lifo", "priority(3, steal)"] {
+        let plan = Plan { policy, processors: 3, count: 0, least: Duration::ZERO };
+        let builder = raddle::Builder::new().processors(plan.processors).kernel_thread_prefix(PREFIX);
+        let pool = builder.policy(policy.parse().unwrap()).build().unwrap();
+        for index in 0..2 * plan.processors {
+            // Long enough for all, the monitor included, to fall asleep; whether they do is not judged.
+            std::thread::sleep(Duration::from_millis(40));
+            let activations = tasks(&[PREFIX]);
+            let mut probes: Vec<Probe> = (0..4).map(|_| Probe::new()).collect();
+            let Some(one) = freeze(&activations[index % activations.len()]) else { continue };
+            probes.iter_mut().for_each(|probe| probe.start(&pool));
+            await_or_report(&plan, "probes in a quiet pool do not end", Some(&one), || {
+                probes.iter().all(Probe::is_finished)
+            });
+            drop(one);
+            probes.into_iter().for_each(Probe::check);
+        }
+    }
 }
 
 /// `cargo xtask freeze`.

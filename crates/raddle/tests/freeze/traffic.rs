@@ -218,13 +218,14 @@ pub struct Probe {
     number: Arc<Mutex<u64>>,
     channel: (channel::Sender<u64>, channel::Receiver<u64>),
     handle: Option<raddle::JoinHandle<u64>>,
+    children: u64,
 }
 
 const CHILDREN: u64 = 8;
 
 impl Probe {
     pub fn new() -> Self {
-        Self { number: Arc::new(Mutex::new(0)), channel: channel::bounded(1), handle: None }
+        Self { number: Arc::new(Mutex::new(0)), channel: channel::bounded(1), handle: None, children: CHILDREN }
     }
 
     /// Sets it going: children that lock, send, yield and sleep, joined by their parent.
@@ -252,9 +253,19 @@ impl Probe {
         self.handle.as_ref().is_some_and(raddle::JoinHandle::is_finished)
     }
 
+    /// Sets one thread going that yields, and waits for nobody.
+    pub fn start_alone(&mut self, pool: &raddle::Pool) {
+        self.children = 0;
+        self.handle = Some(pool.spawn(|| {
+            (0..4).for_each(|_| raddle::yield_now());
+            0
+        }));
+    }
+
     /// Checks its result.
     pub fn check(self) {
         let handle = self.handle.expect("a probe is started before it is checked");
-        assert_eq!(handle.join().unwrap(), CHILDREN * (CHILDREN - 1) / 2 + CHILDREN);
+        let n = self.children;
+        assert_eq!(handle.join().unwrap(), n * (n + 1) / 2);
     }
 }
