@@ -1,17 +1,11 @@
 //! The workloads on this project's lightweight threads, under any policy.
 #![forbid(unsafe_code)]
 
-use raddle::Host;
-use raddle_bench::bodies::{self, Api, MonitorSemaphore};
+use raddle::sync::channel::{self, Receiver, Sender};
+use raddle::sync::{Condvar, Mutex, MutexGuard, Semaphore};
+use raddle_bench::bodies::{self, Api};
 use raddle_bench::program;
-use raddle_scheduler::sync::{channel, condvar, mutex};
 use std::process::ExitCode;
-
-type Mutex<T> = mutex::Mutex<T, Host>;
-type MutexGuard<'a, T> = mutex::MutexGuard<'a, T, Host>;
-type Condvar = condvar::Condvar<Host>;
-type Sender<T> = channel::Sender<T, Host>;
-type Receiver<T> = channel::Receiver<T, Host>;
 
 struct Raddle;
 
@@ -23,7 +17,7 @@ impl Api for Raddle {
     type Sender<T: Send + 'static> = Sender<T>;
     type Receiver<T: Send + 'static> = Receiver<T>;
     type Buffer<T: Send + 'static> = (Sender<T>, Receiver<T>);
-    type Semaphore = MonitorSemaphore<Raddle>;
+    type Semaphore = Semaphore;
 
     fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> Self::Handle<T> {
         raddle::spawn(body)
@@ -78,13 +72,13 @@ impl Api for Raddle {
     }
 
     fn semaphore(permits: usize) -> Self::Semaphore {
-        MonitorSemaphore::new(permits)
+        Semaphore::new(permits as u32)
     }
     fn acquire(semaphore: &Self::Semaphore) {
-        semaphore.acquire();
+        semaphore.acquire(1);
     }
     fn release(semaphore: &Self::Semaphore) {
-        semaphore.release();
+        semaphore.release(1);
     }
 }
 
