@@ -41,6 +41,9 @@ const VALUE: u32 = 3;
 const EPOCH_BITS: u32 = 21;
 const EPOCH_MASK: u64 = (1 << EPOCH_BITS) - 1;
 
+/// The tag of a descriptor that belongs to no thread.
+pub(crate) const FREE: u32 = u32::MAX;
+
 /// Words of a closure or result that a descriptor holds without a box.
 pub(crate) const PAYLOAD_WORDS: usize = 4;
 pub(crate) type Payload = [MaybeUninit<u64>; PAYLOAD_WORDS];
@@ -77,8 +80,10 @@ unsafe fn nothing(_: *const Descriptor) {}
 
 impl Default for Descriptor {
     fn default() -> Self {
+        let thread = Thread::<Real>::new(0, 0);
+        thread.tag.store(FREE, Ordering::Relaxed);
         Self {
-            thread: Thread::new(0, 0),
+            thread,
             context: UnsafeCell::new(Context::empty()),
             activation: AtomicPtr::new(std::ptr::null_mut()),
             slot: Cell::new(0),
@@ -124,6 +129,11 @@ impl Descriptor {
     #[inline(always)]
     pub fn pool(&self) -> u32 {
         self.tag() & 0xffff
+    }
+
+    /// True from spawn to the end (racy).
+    pub fn is_in_use(&self) -> bool {
+        self.tag() != FREE && unpack_join(self.join.load(Ordering::Acquire)) != Join::Exited
     }
 
     /// The name, if it has one. Only for who holds the thread (rule 2).

@@ -69,6 +69,11 @@ impl Runtime for Host {
     }
 
     #[inline]
+    fn note_wait(kind: &'static str, object: usize, holder: Option<&'static Thread<Real>>) {
+        crate::dump::note_wait(kind, object, holder);
+    }
+
+    #[inline]
     fn cancel_masked() -> bool {
         crate::scope::cancel_masked()
     }

@@ -8,6 +8,8 @@
 //! assert!(stats.spawned >= 2 && stats.switches >= 1);
 //! ```
 
+pub use crate::dump::{DumpOptions, dump, dump_on_signal};
+
 use crate::pool;
 use std::sync::atomic::Ordering;
 

@@ -18,6 +18,7 @@
 
 mod activation;
 mod descriptor;
+mod dump;
 mod foreign;
 mod forkjoin;
 mod handoff;

@@ -75,6 +75,7 @@ impl Parker {
         if self.word.swap(EMPTY, Ordering::Acquire) == TOKEN {
             return;
         }
+        crate::dump::note_wait("a token from unpark", std::ptr::from_ref(self).addr(), None);
         let waited = wait_until::<Host>(
             deadline,
             true,

@@ -117,6 +117,7 @@ impl Data {
     fn wait(&self) {
         let done = || self.word.load(Ordering::Acquire) & COUNT == 0;
         while !done() {
+            crate::dump::note_wait("the end of its scope's threads", std::ptr::from_ref(self).addr(), None);
             wait_until::<crate::Host>(
                 None,
                 false,

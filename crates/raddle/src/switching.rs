@@ -9,7 +9,7 @@
 //! hand); the predecessor's finalizer is the only one pending.
 
 use crate::activation::Activation;
-use crate::descriptor::{Descriptor, EXITED, Join, unpack_join, wake_joiner};
+use crate::descriptor::{Descriptor, EXITED, FREE, Join, unpack_join, wake_joiner};
 use crate::processor::{Owned, Processor, STACKS_KEPT, bump};
 use raddle_context::stack::Slot;
 use raddle_context::switch::{current_fs, switch, switch_away};
@@ -389,7 +389,10 @@ unsafe fn exited(activation: &'static Activation, ended: &'static Descriptor) {
             unsafe { crate::host::ready_inside(activation, thread) }
         }),
         // SAFETY: inside the mark of the owner; nobody joins a detached thread, so the descriptor is ours.
-        Join::Detached => unsafe { processor.owned().descriptors.free(NonNull::from(ended)) },
+        Join::Detached => unsafe {
+            ended.set_tag(FREE);
+            processor.owned().descriptors.free(NonNull::from(ended));
+        },
     }
 }
 

@@ -10,6 +10,7 @@
 //! });
 //! ```
 
+use crate::descriptor::FREE;
 use crate::descriptor::{
     DETACHED, Descriptor, EXITED, Info, Join, PAYLOAD_WORDS, Payload, RUNNING, STORED, pack_waiting, unpack_join,
 };
@@ -425,6 +426,7 @@ where
 
 /// Frees the descriptor of a thread that has ended or was never started.
 pub(crate) fn free(descriptor: &'static Descriptor) {
+    descriptor.set_tag(FREE);
     match current() {
         Some(me) => {
             let activation = enter(me);
@@ -531,6 +533,7 @@ fn await_exit(descriptor: &'static Descriptor) {
     }
     let exited = || unpack_join(descriptor.join.load(Ordering::Acquire)) == Join::Exited;
     while !exited() {
+        crate::dump::note_wait("the end of a thread", std::ptr::from_ref(descriptor).addr(), Some(descriptor.record()));
         wait_until::<crate::Host>(
             None,
             false,

@@ -100,6 +100,7 @@ pub(crate) fn deadline_after(duration: Duration) -> u64 {
 pub fn sleep(duration: Duration) {
     let deadline = deadline_after(duration);
     while Real::now() < deadline {
+        crate::dump::note_wait("a point in time", 0, None);
         let waited = wait_until::<crate::Host>(Some(deadline), true, |_, _| {}, || false);
         if waited == Waited::Woken(Wake::Cancelled) {
             return;

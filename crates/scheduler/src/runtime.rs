@@ -36,6 +36,12 @@ pub trait Runtime: Copy + Send + Sync + Sized + 'static {
     /// True while `thread` is on a processor (racy): a short spin may be worth it.
     fn is_running(thread: &'static Thread<Self::Machine>) -> bool;
 
+    /// Notes, for dumps, what the calling thread is about to wait for, and who holds it, if somebody does. The address is
+    /// never dereferenced.
+    fn note_wait(kind: &'static str, object: usize, holder: Option<&'static Thread<Self::Machine>>) {
+        let _ = (kind, object, holder);
+    }
+
     /// True while cancellation must not end the calling thread's waits (scope joins, `Drop`).
     fn cancel_masked() -> bool {
         false

@@ -157,6 +157,17 @@ impl<M: Machine> Thread<M> {
         }
     }
 
+    /// As [`Thread::claim`], but only a thread that is off its stack: for whoever wants to look at it.
+    pub fn claim_parked(&self, epoch: Epoch, reason: Wake) -> Claim {
+        let base = epoch.0 << EPOCH_SHIFT;
+        let fired = base | (reason as u64) << WAKE_SHIFT | FIRED;
+        // Ordering[wait.fire]: AcqRel. Pairs with wait.park, as in `claim`.
+        match self.wait.compare_exchange(base | PARKED, fired, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => Claim::WonParked,
+            Err(_) => Claim::Lost,
+        }
+    }
+
     /// The finalizer's step: the thread is off its stack. `Err` when it was claimed meanwhile: then the caller must push it.
     pub fn finish_park(&self, epoch: Epoch) -> Result<(), ()> {
         let base = epoch.0 << EPOCH_SHIFT;

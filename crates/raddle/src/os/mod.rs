@@ -28,6 +28,18 @@ pub(crate) fn say_once(line: &str) {
     eprintln!("{line}");
 }
 
+/// Installs a handler that runs on the alternate stack and restarts system calls.
+pub(crate) fn on_signal(signal: i32, handler: extern "C" fn(i32)) -> std::io::Result<()> {
+    // SAFETY: an action of zeroes but for the handler and flags is valid; the handler only stores and makes a futex call.
+    let result = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+        libc::sigaction(signal, &action, std::ptr::null_mut())
+    };
+    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
 /// Installs the report of stack overflows, with the names of threads.
 pub(crate) fn install_overflow_report() {
     static DONE: std::sync::Once = std::sync::Once::new();

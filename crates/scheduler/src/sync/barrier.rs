@@ -115,6 +115,7 @@ impl<R: Runtime> Barrier<R> {
         };
         let patience = patience();
         while !self.passed(round) {
+            R::note_wait("a barrier", std::ptr::from_ref(self).addr(), None);
             match self.waiters.wait(patience, || self.look(round)) {
                 Ok(_) => {}
                 Err(_) if !self.take_back(round) => break,

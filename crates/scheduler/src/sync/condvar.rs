@@ -77,6 +77,7 @@ impl<R: Runtime> Condvar<R> {
     /// Gives the mutex up, waits for a notification, takes the mutex again.
     fn sleep<T: ?Sized>(&self, guard: &MutexGuard<'_, T, R>, patience: Patience) -> (Result<(), WaitError>, bool) {
         let mut unlocked = false;
+        R::note_wait("a condition variable", std::ptr::from_ref(self).addr(), None);
         let waited = self.waiters.wait(patience, || {
             // SAFETY: relocked below before the guard is used.
             unsafe { guard.unlock_for_a_while() };

@@ -144,6 +144,7 @@ impl<R: Runtime> RawMutex<R> {
                 word = self.state.load(Ordering::Relaxed);
                 continue;
             }
+            R::note_wait("a mutex", std::ptr::from_ref(self).addr(), Some(self.holder(word)));
             match self.waiters.wait(patience, || self.look()) {
                 // The previous holder wrote our address into the word before it granted.
                 Ok(Wake::Granted) => return Ok(self.accept_grant()),

@@ -133,6 +133,7 @@ impl<T: ?Sized, R: Runtime> RwLock<T, R> {
             if let Some(word) = self.enter(readable, READER) {
                 return Ok(word);
             }
+            R::note_wait("a reader-writer lock, to read", std::ptr::from_ref(self).addr(), None);
             self.readers.wait(patience, || self.look(readable, READERS_WAITED))?;
         }
     }
@@ -153,6 +154,7 @@ impl<T: ?Sized, R: Runtime> RwLock<T, R> {
             if let Some(word) = self.enter(writable, WRITER.wrapping_sub(WAITING)) {
                 return Ok(word);
             }
+            R::note_wait("a reader-writer lock, to write", std::ptr::from_ref(self).addr(), None);
             if let Err(error) = self.writers.wait(patience, || self.look(writable, WRITERS_WAITED)) {
                 // SeqCst so that no fence is needed before readers are woken (`raddle_queues::wait_list::Queue::is_empty`).
                 let word = self.state.fetch_sub(WAITING, Ordering::SeqCst) - WAITING;

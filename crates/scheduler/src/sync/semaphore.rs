@@ -119,6 +119,7 @@ impl<R: Runtime> Semaphore<R> {
             if self.try_acquire(count) {
                 break Ok(());
             }
+            R::note_wait("a semaphore", std::ptr::from_ref(self).addr(), None);
             if let Err(error) = self.waiters.wait(patience, || self.look(count)) {
                 break Err(error);
             }

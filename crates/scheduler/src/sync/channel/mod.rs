@@ -169,6 +169,7 @@ impl<T, R: Runtime> Shared<T, R> {
                 }
                 Err(back) => value = back,
             }
+            R::note_wait("room in a channel", std::ptr::from_ref(self).addr(), None);
             if let Err(error) = self.sending.wait(patience, || !self.is_full() || self.no_receivers()) {
                 return Err((value, Failed::Wait(error)));
             }
@@ -190,6 +191,7 @@ impl<T, R: Runtime> Shared<T, R> {
             let failed = if self.no_receivers() {
                 Failed::Disconnected
             } else {
+                R::note_wait("room in a channel", std::ptr::from_ref(self).addr(), None);
                 match self.sending.wait(patience, || buffer.is_taken(position) || self.no_receivers()) {
                     Ok(_) => continue,
                     Err(error) => Failed::Wait(error),
@@ -227,6 +229,7 @@ impl<T, R: Runtime> Shared<T, R> {
                 // What was sent before the last sender went is visible now.
                 return self.pop().ok_or(Failed::Disconnected);
             }
+            R::note_wait("a message from a channel", std::ptr::from_ref(self).addr(), None);
             self.receiving.wait(patience, || !self.is_empty() || self.no_senders()).map_err(Failed::Wait)?;
         }
     }

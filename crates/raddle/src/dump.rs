@@ -1,0 +1,199 @@
+//! The dump of all threads: name, state, what each waits for, who holds that, and where it waits.
+//!
+//! A parked thread is visited: its wait is claimed, so that nobody else resumes it; a visitor runs on its stack, above its
+//! frames and under its own thread-local storage, where it finds the note of what the thread waits for and walks the stack; then
+//! the thread is made ready, for what it takes as a wake-up for no reason, which every wait here allows. So a dump needs no lock
+//! and stops nobody, and what it prints of each thread was true at its visit.
+
+use crate::activation::Activation;
+use crate::descriptor::Descriptor;
+use crate::switching::current;
+use raddle_context::switch::{Context, current_fs, switch, switch_away};
+use raddle_context::tls;
+use raddle_machine::Real;
+use raddle_scheduler::{Claim, Runtime, Thread, Wake};
+use std::cell::Cell;
+use std::fmt::Write as _;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a thread waits for.
+#[derive(Clone, Copy)]
+struct Note {
+    kind: &'static str,
+    object: usize,
+    holder: usize,
+}
+
+thread_local! {
+    static NOTE: Cell<Note> = const { Cell::new(Note { kind: "", object: 0, holder: 0 }) };
+}
+
+/// Notes, for dumps, what the calling thread is about to wait for.
+#[inline]
+pub(crate) fn note_wait(kind: &'static str, object: usize, holder: Option<&'static Thread<Real>>) {
+    let holder = holder.map_or(0, |h| std::ptr::from_ref(h).addr());
+    // A thread whose storage is being destroyed may still wait; it goes without a note.
+    let _ = NOTE.try_with(|note| note.set(Note { kind, object, holder }));
+}
+
+/// How much to print.
+#[derive(Clone, Copy, Debug)]
+pub struct DumpOptions {
+    /// Threads listed, at most; the others are counted.
+    pub threads: usize,
+    /// Threads whose stack is walked, at most: a walk costs a millisecond the first time, for the symbols.
+    pub backtraces: usize,
+}
+
+impl Default for DumpOptions {
+    fn default() -> Self {
+        Self { threads: 1000, backtraces: 20 }
+    }
+}
+
+/// Writes all lightweight threads of the process: name, state, what each waits for and who holds that, and the stacks of
+/// the first parked ones. Call it from a kernel thread or from a lightweight one (which lists itself as running).
+///
+/// # Errors
+/// What `out` says.
+///
+/// # Example
+/// ```
+/// let pool = raddle::Builder::new().processors(1).build().unwrap();
+/// let waiter = raddle::thread::Builder::new().name("patient").spawn_into(&pool, raddle::park).unwrap();
+/// let mut text = Vec::new();
+/// while !String::from_utf8_lossy(&text).contains("patient") {
+///     text.clear();
+///     raddle::info::dump(&mut text, Default::default()).unwrap();
+/// }
+/// # let _ = waiter;
+/// # std::process::exit(0);
+/// ```
+pub fn dump(out: &mut dyn io::Write, options: DumpOptions) -> io::Result<()> {
+    let stats = crate::info::stats();
+    writeln!(out, "raddle: {} threads spawned, {} ended, {} switches", stats.spawned, stats.exited, stats.switches)?;
+    for pool in crate::pool::pools() {
+        let sleeping = pool.idle.sleeping();
+        let count = pool.processors().len();
+        writeln!(out, "pool {}: {}, {count} processors, {sleeping} asleep", pool.index, pool.describe())?;
+    }
+    let (mut listed, mut walked, mut omitted) = (0, 0, 0u64);
+    for (index, descriptor) in crate::pool::descriptors().iterate() {
+        // SAFETY: objects of the slab live for ever.
+        let descriptor: &'static Descriptor = unsafe { &*std::ptr::from_ref(descriptor) };
+        if !descriptor.is_in_use() || descriptor.thread.is_kernel_thread() {
+            continue;
+        }
+        if listed == options.threads {
+            omitted += 1;
+            continue;
+        }
+        listed += 1;
+        let text = describe(descriptor, walked < options.backtraces, &mut walked);
+        writeln!(out, "thread {index} {text}")?;
+    }
+    if omitted > 0 {
+        writeln!(out, "and {omitted} more")?;
+    }
+    out.flush()
+}
+
+/// One thread, in a line or with its stack.
+fn describe(descriptor: &'static Descriptor, walk: bool, walked: &mut usize) -> String {
+    if !descriptor.activation.load(Ordering::Acquire).is_null() {
+        return "running".into();
+    }
+    let claimed = descriptor
+        .thread
+        .current_wait()
+        .is_some_and(|epoch| descriptor.thread.claim_parked(epoch, Wake::Itself) == Claim::WonParked);
+    if !claimed {
+        return "ready, or on its way".into();
+    }
+    *walked += usize::from(walk);
+    let text = visit(descriptor, walk);
+    // The claim was ours: the thread goes on from a wake-up for no reason.
+    crate::Host::make_ready(descriptor.record());
+    text
+}
+
+/// What the visitor and its caller hand each other.
+struct Visit {
+    back: Context,
+    target: &'static Descriptor,
+    walk: bool,
+    text: String,
+}
+
+/// Runs the visitor on a parked thread's stack.
+fn visit(descriptor: &'static Descriptor, walk: bool) -> String {
+    let mut visit = Visit { back: Context::empty(), target: descriptor, walk, text: String::new() };
+    // A lightweight caller must not be switched away from meanwhile: its processor's mark is held.
+    let inside: Option<&'static Activation> = current().map(crate::switching::enter);
+    let home = current_fs();
+    // SAFETY: the claim was won and the thread is off its stack, so nobody resumes its context until `make_ready`; the visitor
+    // needs a few pages of the slot (a guard below it would report); it never returns and catches its panics. The malloc words
+    // travel with the kernel thread, as at every switch.
+    unsafe {
+        let visitor = (*descriptor.context.get()).visited_by(visitor);
+        tls::move_malloc_words(home, visitor.fs());
+        switch(&raw mut visit.back, &visitor, (&raw mut visit).expose_provenance());
+    }
+    if let Some(activation) = inside {
+        activation.mark.leave();
+    }
+    visit.text
+}
+
+unsafe extern "C" fn visitor(visit: usize) -> ! {
+    // SAFETY: the argument is the caller's `Visit`, which waits for the switch back.
+    let visit = unsafe { &mut *std::ptr::with_exposed_provenance_mut::<Visit>(visit) };
+    let Visit { target, walk, .. } = *visit;
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let note = NOTE.try_with(Cell::get).unwrap_or(Note { kind: "", object: 0, holder: 0 });
+        let mut text = format!("{:?} waits for {}", target.name().unwrap_or("<unnamed>"), note.kind);
+        if note.object != 0 {
+            let _ = write!(text, " ({:#x})", note.object);
+        }
+        if note.holder != 0 {
+            let _ = write!(text, ", which is up to the thread at {:#x}", note.holder);
+        }
+        let _ = write!(text, "; it is the one at {:#x}", std::ptr::from_ref(target).addr());
+        if walk {
+            let _ = write!(text, "\n{}", std::backtrace::Backtrace::force_capture());
+        }
+        text
+    }));
+    visit.text = caught.unwrap_or_else(|_| "could not be visited".into());
+    // SAFETY: back to the caller, which is suspended in `visit`; nothing of this frame is used again.
+    unsafe {
+        tls::move_malloc_words(current_fs(), visit.back.fs());
+        switch_away(&visit.back, 0)
+    }
+}
+
+static WANTED: AtomicBool = AtomicBool::new(false);
+
+/// From now on, the signal makes the monitor dump all threads to standard error: `kill -QUIT PID` with
+/// `dump_on_signal(libc::SIGQUIT)`.
+///
+/// # Errors
+/// What `sigaction` says: a signal that cannot be caught, or does not exist.
+pub fn dump_on_signal(signal: i32) -> io::Result<()> {
+    crate::monitor::start();
+    crate::os::on_signal(signal, wanted)
+}
+
+/// The handler: a store, and a futex call that is safe in handlers.
+extern "C" fn wanted(_: i32) {
+    WANTED.store(true, Ordering::Release);
+    crate::monitor::hint();
+}
+
+/// The monitor's part.
+pub(crate) fn dump_if_wanted() {
+    if WANTED.load(Ordering::Relaxed) && WANTED.swap(false, Ordering::Acquire) {
+        let _ = dump(&mut io::stderr(), DumpOptions::default());
+    }
+}
