@@ -139,9 +139,10 @@ impl<M: Machine> LifoRing<M> {
     fn plan(&self, max: u64) -> Option<(Head, u32)> {
         // Ordering[lifo-head]: Acquire. Pairs with the reclaim's exchange. Makes visible: the split lowered before it (I1).
         let head = Head::of(self.head.load(Ordering::Acquire));
-        // Relaxed: the fence in `enter` follows before a slot is read and makes this an acquiring load (see lifo-split): visible are
-        // the slots below it, the items they name, and an array that has those slots.
-        let split = self.split.load(Ordering::Relaxed);
+        // Ordering[lifo-split]: Acquire. Pairs with the owner's store. Makes visible: the slots below it, the items they name, and
+        // an array that has those slots. Not weakened: the fence in `enter` would do as well, but ThreadSanitizer does not
+        // understand fences.
+        let split = self.split.load(Ordering::Acquire);
         let n = u64::from(distance(head.index, split)).div_ceil(2).min(max).min(MAX_CAPACITY) as u32;
         (n > 0).then_some((head, n))
     }
@@ -221,7 +222,7 @@ impl<M: Machine> Owner<M> {
 
     fn set_split(&mut self, split: u32) {
         self.split = split;
-        // Ordering[lifo-split]: Release. Pairs with the fence ring-fence-reader after the thief's load. Makes visible: slots, items, array.
+        // Ordering[lifo-split]: Release. Pairs with the thief's load. Makes visible: slots, items, array.
         self.ring.split.store(split, Ordering::Release);
     }
 
@@ -239,7 +240,7 @@ impl<M: Machine> Owner<M> {
                 return false;
             }
             let split = head.index.wrapping_add(there / 2);
-            // Ordering[lifo-lower]: Release. Pairs with the fence ring-fence-reader after the thief's load. Makes visible: slots and items, to a
+            // Ordering[lifo-lower]: Release. Pairs with the thief's load. Makes visible: slots and items, to a
             // thief that loaded `head` before this attempt and wins against it. (A relaxed store would not do: a release
             // sequence has no plain stores since C++20. Store-buffer models cannot show it.)
             self.ring.split.store(split, Ordering::Release);

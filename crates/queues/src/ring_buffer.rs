@@ -134,8 +134,7 @@ impl<M: Machine> Shared<M> {
     pub(crate) fn enter(&self) -> View<'_, M> {
         // Relaxed: ordered by the fence below; a counter.
         self.readers.fetch_add(1, Ordering::Relaxed);
-        // Ordering[ring-fence-reader]: SeqCst. Pairs with ring-fence-writer, proof in I2. Also acquires what the caller's
-        // load of the tail or split saw (fifo-tail, lifo-split).
+        // Ordering[ring-fence-reader]: SeqCst. Pairs with ring-fence-writer, proof in I2.
         M::fence(Ordering::SeqCst);
         // Ordering[ring-current]: Acquire. Pairs with the store of ring-current. Makes visible: the array and its copied slots.
         let array = self.current.load(Ordering::Acquire);

@@ -34,6 +34,7 @@
 //! - I2. `head` and `tail` never return to a node that someone protects (I1), so an exchange that succeeds under protection
 //!   finds the queue as the last load left it: no tag is needed.
 //! - I3. The tail is never behind the head: who moves the head from a node first sees, or sees to it, that the tail has left it.
+//!   (Since an enqueuer protects the old tail until it has moved the tail, I1 would hold without this; with it the proof is local.)
 //! - I4. Pools and the node that `acquire` holds are pairwise different, and 2N + 1 of them face at most 2N hazards: while the
 //!   hazards stand still, each exchange puts one hazardous node where it is found no more, so 2N exchanges suffice.
 //! - I5. Nodes: one for each item that is alive, one sentinel for each queue, 2N in the pools. Nothing else is ever allocated.
@@ -43,6 +44,7 @@
 //! which the pool has two others: it delays nobody and costs nothing.
 //!
 //! Memory: a node is freed with its item ([`Seat::release`]), its queue or its domain; when freed it is in no hazard (I1).
+//! Under the interleaving tests released nodes are kept as corpses, so that a late reader is caught.
 //!
 //! Edges: `unb-link` exchange → load (the node's item and what it names); `unb-tail`, `unb-head` exchange → validating load
 //! (the node itself, its reset `next`); `unb-clear` store → `unb-scan` load (the seat's looks are over); `unb-pool` exchanges
@@ -138,6 +140,8 @@ struct Record<M: Machine> {
 /// A domain: the hazard pointers and pools that a set of queues shares.
 pub struct Hazards<M: Machine> {
     records: Box<[Padded<Record<M>>]>,
+    #[cfg(feature = "loom")]
+    corpses: std::sync::Mutex<Vec<usize>>,
 }
 
 // SAFETY: nodes are reached through atomics; who may follow which pointer is the header's I1.
@@ -150,7 +154,11 @@ impl<M: Machine> Hazards<M> {
     pub fn new(seats: usize) -> Result<Arc<Self>, Full> {
         let null = || [M::Atomic::new(null_mut()), M::Atomic::new(null_mut())];
         let record = |_| Padded(Record { hazards: null(), pool: null(), taken: M::Atomic::new(0) });
-        let domain = Self { records: (0..seats).map(record).collect() };
+        let domain = Self {
+            records: (0..seats).map(record).collect(),
+            #[cfg(feature = "loom")]
+            corpses: Default::default(),
+        };
         for pool in domain.records.iter().flat_map(|record| &record.pool) {
             // Relaxed: nobody else has the domain yet.
             pool.store(Node::allocate()?, Ordering::Relaxed);
@@ -174,6 +182,11 @@ impl<M: Machine> Hazards<M> {
 
 impl<M: Machine> Drop for Hazards<M> {
     fn drop(&mut self) {
+        #[cfg(feature = "loom")]
+        for corpse in self.corpses.get_mut().unwrap().drain(..) {
+            // SAFETY: released once, kept until now.
+            unsafe { Node::<M>::free(std::ptr::with_exposed_provenance_mut(corpse)) }
+        }
         for pool in self.records.iter().flat_map(|record| &record.pool) {
             // Relaxed: alone by `&mut`.
             let node = pool.load(Ordering::Relaxed);
@@ -244,8 +257,14 @@ impl<M: Machine> Seat<M> {
         let node = item.node.load(Ordering::Relaxed).cast::<Node<M>>();
         item.node.store(null_mut(), Ordering::Relaxed);
         if !node.is_null() {
+            let node = self.acquire(node);
+            #[cfg(feature = "loom")]
+            self.domain.corpses.lock().unwrap().push(node.expose_provenance());
+            #[cfg(not(feature = "loom"))]
             // SAFETY: in no queue, and in no hazard that is or will be validated (I1).
-            unsafe { Node::free(self.acquire(node)) };
+            unsafe {
+                Node::free(node)
+            };
         }
     }
 }
@@ -365,6 +384,8 @@ impl<M: Machine> Unbounded<M> {
             if self.tail.load(Ordering::Relaxed) == head {
                 self.advance(head, next);
             }
+            #[cfg(feature = "loom")]
+            assert!(!self.domain.corpses.lock().unwrap().contains(&next.addr()), "a released node is read");
             // SAFETY: protected and validated (I1). Relaxed: acquired with `next`.
             let item = unsafe { (*next).item.load(Ordering::Relaxed) };
             // Ordering[unb-head]: Release. Pairs with the validating load. Makes visible: the new head's `next` as acquired.

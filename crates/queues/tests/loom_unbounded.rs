@@ -147,3 +147,24 @@ fn a_late_dequeuer_meets_reused_nodes() {
         (got, world.finish(seat))
     });
 }
+
+#[test]
+fn a_released_node_is_not_looked_at() {
+    // With line 30 as printed in the paper, the late dequeuer reads a node that has been freed.
+    let expected = ["(([1, 0], 2), [])", "(([1, 2], 0), [])", "(([2, 0], 1), [])"];
+    explore(Some(3), &expected, || {
+        let world = World::new(2, 2);
+        let mut seat = world.seat(0);
+        world.enqueue(&mut seat, 1);
+        world.enqueue(&mut seat, 2);
+        let theirs = world.clone();
+        let other = thread::spawn(move || theirs.dequeue(&mut theirs.seat(1)));
+        let got = [world.dequeue(&mut seat), world.dequeue(&mut seat)];
+        for item in got.into_iter().filter(|&item| item != 0) {
+            // SAFETY: dequeued by us, not used any more.
+            unsafe { seat.release(&world.items[item]) };
+        }
+        let got = (got, other.join().unwrap());
+        (got, world.finish(seat))
+    });
+}
