@@ -18,43 +18,52 @@ pub(super) fn create<A: Api>(n: u64) -> Outcome {
     Outcome::new(n, start.elapsed(), joined)
 }
 
-struct Gate {
+struct Count {
     inside: u64,
     open: bool,
 }
 
-pub(super) fn park<A: Api>(n: u64, baseline: Memory) -> Outcome {
-    let gate = Arc::new((A::mutex(Gate { inside: 0, open: false }), A::condvar(), A::condvar()));
-    let start = Instant::now();
-    let enter = move |gate: Arc<(A::Mutex<Gate>, A::Condvar, A::Condvar)>| {
-        let (state, opened, full) = &*gate;
-        let mut state = A::lock(state);
-        state.inside += 1;
-        if state.inside == n {
-            A::notify_one(full);
+struct Gate<A: Api> {
+    count: A::Mutex<Count>,
+    opened: A::Condvar,
+    full: A::Condvar,
+}
+
+impl<A: Api> Gate<A> {
+    /// Blocks until the gate opens; the `n`th to come tells that all are in.
+    fn pass(&self, n: u64) -> u64 {
+        let mut count = A::lock(&self.count);
+        count.inside += 1;
+        if count.inside == n {
+            A::notify_one(&self.full);
         }
-        while !state.open {
-            state = A::wait(opened, state);
+        while !count.open {
+            count = A::wait(&self.opened, count);
         }
         1
-    };
+    }
+}
+
+pub(super) fn park<A: Api>(n: u64, baseline: Memory) -> Outcome {
+    let count = A::mutex(Count { inside: 0, open: false });
+    let gate = Arc::new(Gate::<A> { count, opened: A::condvar(), full: A::condvar() });
+    let start = Instant::now();
     let handles: Vec<_> = (0..n)
         .map(|_| {
             let gate = gate.clone();
-            A::spawn(move || enter(gate))
+            A::spawn(move || gate.pass(n))
         })
         .collect();
-    let (state, opened, full) = &*gate;
-    let mut state = A::lock(state);
-    while state.inside < n {
-        state = A::wait(full, state);
+    let mut count = A::lock(&gate.count);
+    while count.inside < n {
+        count = A::wait(&gate.full, count);
     }
     let blocked_after = start.elapsed();
     let memory = Memory::now();
     let release = Instant::now();
-    state.open = true;
-    drop(state);
-    A::notify_all(opened);
+    count.open = true;
+    drop(count);
+    A::notify_all(&gate.opened);
     let sum: u64 = handles.into_iter().map(A::join).sum();
     let released_in = release.elapsed();
     let per_thread = |now: u64, before: u64| now.saturating_sub(before) as f64 * 1024.0 / n.max(1) as f64;

@@ -121,7 +121,7 @@ pub fn run<A: Api>(request: &Request) -> Result<Outcome, String> {
 pub fn share(total: u64, parts: u64) -> Result<u64, String> {
     match parts {
         0 => Err("T=0: at least one thread is needed".into()),
-        _ if total % parts == 0 => Ok(total / parts),
+        _ if total.is_multiple_of(parts) => Ok(total / parts),
         _ => Err(format!("T={parts} does not divide total={total}; choose a total that is a multiple of T")),
     }
 }

@@ -71,7 +71,7 @@ pub fn prepare(n: usize, threads: usize, bits: u64) -> Result<(Keys, Keys, usize
     if !(1..=16).contains(&bits) {
         return Err(format!("r={bits}: pass 1 to 16 bits"));
     }
-    if threads == 0 || n == 0 || n % threads != 0 {
+    if threads == 0 || n == 0 || !n.is_multiple_of(threads) {
         return Err(format!("T={threads} does not divide N={n} into equal parts"));
     }
     let keys = xorshift_keys().take(n).map(AtomicU32::new).collect();

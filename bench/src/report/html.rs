@@ -63,7 +63,7 @@ fn chart(page: &mut String, rows: &[Row]) {
     for (i, (row, spread)) in shown.iter().enumerate() {
         let top = ROW * i as f64 + 4.0;
         let middle = top + ROW / 2.0 - 2.0;
-        let class = if i == 0 { "bar first" } else { "bar" };
+        let class = if std::ptr::eq(*row, &rows[0]) { "bar first" } else { "bar" };
         let width = (at(spread.median) - LEFT).max(1.0);
         let bar = ROW - 10.0;
         let _ = writeln!(

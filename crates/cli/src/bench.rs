@@ -175,7 +175,7 @@ fn tell(options: &Options, results: &Results) {
 }
 
 fn command_line() -> String {
-    let words = std::env::args().skip(1).map(|word| match word.contains([' ', '(', '\'']) {
+    let words = std::env::args().skip(1).map(|word| match word.is_empty() || word.contains([' ', '(', '\'']) {
         true => format!("'{word}'"),
         false => word,
     });
