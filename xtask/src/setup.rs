@@ -7,12 +7,10 @@ use std::process::Command;
 type Need = (&'static str, &'static str, &'static str);
 
 /// What `ci` needs.
-const CI: [Need; 3] = [("gcc", "cc", "linking"), ("libc6-dev", "", "linking"), ("git", "git", "tidy's list of files")];
+const CI: [Need; 5] = [("gcc", "cc", "linking"), ("libc6-dev", "", "linking"), ("git", "git", "tidy's list of files")];
 
 /// What campaigns need beyond that; see HACKING.md.
-const CAMPAIGNS: [Need; 6] = [
-    ("golang-go", "go", "the Go peer of `raddle bench`"),
-    ("chromium", "chromium", "opening the HTML report"),
+const CAMPAIGNS: [Need; 4] = [
     ("gcc-aarch64-linux-gnu", "aarch64-linux-gnu-gcc", "building for aarch64"),
     ("qemu-user", "qemu-aarch64", "running the aarch64 switch"),
     ("valgrind", "valgrind", "instruction counts"),
