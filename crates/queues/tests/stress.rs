@@ -8,6 +8,7 @@ use raddle_queues::lifo_ring::LifoRing;
 use raddle_queues::slab::Slab;
 use raddle_queues::spsc::Spsc;
 use raddle_queues::unbounded::{Hazards, Item, Unbounded};
+use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::thread;
 
@@ -16,19 +17,32 @@ const THIEVES: usize = 3;
 
 type Word<T> = <Real as Machine>::Atomic<T>;
 
-/// How often each item has come out.
+/// What items name, and how many have come out. The contents are plain memory: a checker for data races sees whether the
+/// queue orders the writing before the reading.
 struct Tally {
-    seen: Vec<Word<u32>>,
+    contents: Vec<UnsafeCell<usize>>,
     total: Word<usize>,
 }
 
+// SAFETY: an item's content is its holder's, which the queues under test ensure.
+unsafe impl Sync for Tally {}
+
 impl Tally {
     fn new() -> Self {
-        Self { seen: (0..=ITEMS).map(|_| Word::<u32>::new(0)).collect(), total: Word::<usize>::new(0) }
+        Self { contents: (0..=ITEMS).map(|_| UnsafeCell::new(0)).collect(), total: Word::<usize>::new(0) }
+    }
+
+    /// Writes what the item names, before it is pushed.
+    fn fill(&self, item: usize) -> usize {
+        // SAFETY: the pusher holds the item.
+        unsafe { *self.contents[item].get() = item };
+        item
     }
 
     fn count(&self, item: usize) {
-        assert_eq!(self.seen[item].fetch_add(1, Ordering::Relaxed), 0, "item {item} comes twice");
+        // SAFETY: whoever took the item holds it.
+        let content = unsafe { self.contents[item].get().replace(0) };
+        assert_eq!(content, item, "item {item} comes twice, or before its content");
         self.total.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -62,7 +76,7 @@ fn fifo_ring_with_thieves() {
             round += 1;
             // Bursts of all sizes, so that the ring grows, shrinks and wraps under the thieves.
             for item in fresh.by_ref().take(1 << (round % 10)) {
-                owner.push(item).unwrap();
+                owner.push(tally.fill(item)).unwrap();
             }
             owner.set_window(round % 3);
             for _ in 0..1 << (round * 7 % 9) {
@@ -100,7 +114,7 @@ fn lifo_ring_with_thieves() {
         while !tally.complete() {
             round += 1;
             for item in fresh.by_ref().take(1 << (round % 10)) {
-                owner.push(item).unwrap();
+                owner.push(tally.fill(item)).unwrap();
             }
             owner.publish(round % 5);
             for _ in 0..1 << (round * 7 % 9) {
