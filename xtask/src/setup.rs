@@ -7,7 +7,13 @@ use std::process::Command;
 type Need = (&'static str, &'static str, &'static str);
 
 /// What `ci` needs.
-const CI: [Need; 5] = [("gcc", "cc", "linking"), ("libc6-dev", "", "linking"), ("git", "git", "tidy's list of files")];
+const CI: [Need; 5] = [
+    ("gcc", "cc", "linking"),
+    ("libc6-dev", "", "linking"),
+    ("git", "git", "tidy's list of files"),
+    ("golang-go", "go", "the Go peer of `raddle bench`; Debian 12 has a new enough one in its backports"),
+    ("chromium", "chromium", "opening the HTML report"),
+];
 
 /// What campaigns need beyond that; see HACKING.md.
 const CAMPAIGNS: [Need; 4] = [
