@@ -237,6 +237,7 @@ impl<M: Machine> Seat<M> {
                     // Not weakened: as unb-clear.
                     if hazard.load(Ordering::Acquire) == node {
                         // Ordering[unb-pool]: AcqRel. Pairs with itself. Makes visible: that the node has left its queue.
+                        // Not weakened: the fences before and after do as much, but ThreadSanitizer does not understand them.
                         node = pool.swap(node, Ordering::AcqRel);
                         exchanged = true;
                     }
