@@ -5,24 +5,55 @@
 //! work done every so many switches included. The kernel thread steps itself (trap flag), and a handler notes each
 //! instruction's address; the instructions are then decoded as far as to tell what is forbidden.
 //!
-//! The monitor may take a processor for a moment while its thread is slow: that costs a locked instruction on the way back. Such
-//! windows are told by the runtime's own counters and left out.
+//! The monitor is stopped meanwhile (it publishes what a slow processor holds, which costs its owner a locked instruction to
+//! take back). On one processor each switch is judged. On two, a processor that runs out of threads steals: there so many rounds of
+//! yields as on one must be free of what is forbidden, of at most ten times as many.
 #![cfg(target_arch = "x86_64")]
 
+#[path = "freeze/icebox.rs"]
+mod icebox;
+
+use icebox::{freeze, place_of, tasks};
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
 const ROOM: usize = 1 << 18;
 static ADDRESSES: [AtomicUsize; ROOM] = [const { AtomicUsize::new(0) }; ROOM];
 static NOTED: AtomicUsize = AtomicUsize::new(0);
+/// Times the stack pointer moved to another stack, and where it was.
+static SWITCHES: AtomicUsize = AtomicUsize::new(0);
+static STACK: AtomicUsize = AtomicUsize::new(0);
+/// No frame here is as large; stack slots are larger.
+const FAR: usize = 64 << 10;
+/// The kernel thread that is stepped.
+static STEPPED: AtomicI64 = AtomicI64::new(0);
+
+/// The calling kernel thread, without touching `errno`.
+fn raw_gettid() -> i64 {
+    let tid;
+    // SAFETY: the call takes nothing and writes no memory; the registers that the instruction destroys are named.
+    unsafe {
+        std::arch::asm!("syscall", inlateout("rax") libc::SYS_gettid => tid, lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    tid
+}
 
 /// One step. On the alternate stack, with any thread's thread pointer: touches statics only.
 extern "C" fn on_step(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes the interrupted context.
-    let context = unsafe { &*context.cast::<libc::ucontext_t>() };
+    let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
+    if STEPPED.load(Ordering::Relaxed) != raw_gettid() {
+        // The thread that set the flag was stolen and goes on elsewhere.
+        context.uc_mcontext.gregs[libc::REG_EFL as usize] &= !0x100;
+        return;
+    }
     let index = NOTED.load(Ordering::Relaxed);
     if index < ROOM {
         ADDRESSES[index].store(context.uc_mcontext.gregs[libc::REG_RIP as usize] as usize, Ordering::Relaxed);
+        let stack = context.uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
+        if STACK.swap(stack, Ordering::Relaxed).abs_diff(stack) > FAR {
+            SWITCHES.fetch_add(1, Ordering::Relaxed);
+        }
         NOTED.store(index + 1, Ordering::Relaxed);
     }
 }
@@ -38,14 +69,24 @@ fn install() {
     }
 }
 
-/// Runs `f` with the trap flag set. It is a flag of the kernel thread: a switch of stacks does not change it.
+/// Runs `f` with the trap flag set. It is a flag of the kernel thread: a switch of stacks does not change it. `None` when the
+/// caller was moved to another kernel thread meanwhile.
 #[inline(never)]
-fn stepped(f: impl FnOnce()) {
+fn stepped(f: impl FnOnce()) -> Option<Vec<usize>> {
+    let tid = raw_gettid();
+    NOTED.store(0, Ordering::Relaxed);
+    SWITCHES.store(0, Ordering::Relaxed);
+    STACK.store(std::ptr::from_ref(&tid).addr(), Ordering::Relaxed);
+    STEPPED.store(tid, Ordering::Relaxed);
     // SAFETY: sets one flag; the handler for its signal is installed. The stack is used, as the default options allow.
     unsafe { std::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
     f();
     // SAFETY: clears it again.
     unsafe { std::arch::asm!("pushfq", "and qword ptr [rsp], 0xfffffffffffffeff", "popfq") };
+    STEPPED.store(0, Ordering::Relaxed);
+    let noted = NOTED.load(Ordering::Relaxed);
+    let here = noted < ROOM && raw_gettid() == tid;
+    here.then(|| ADDRESSES[..noted].iter().map(|address| address.load(Ordering::Relaxed)).collect())
 }
 
 /// What an instruction is, as far as it matters here.
@@ -88,21 +129,26 @@ fn kind_at(address: usize) -> Kind {
     kind(unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(address), 16) })
 }
 
-/// How often the monitor has laid hands on a processor.
-fn interventions() -> u64 {
-    let stats = raddle::info::stats();
-    stats.takeovers + stats.publications + stats.slices
+/// What a number of windows, each of one `yield_now`, executed.
+struct Seen {
+    windows: usize,
+    /// Windows with something forbidden.
+    tainted: usize,
+    forbidden: Vec<(Kind, usize)>,
+    /// The median over windows.
+    instructions_a_switch: usize,
 }
 
-/// Yields among `threads` threads on `processors`; answers with each forbidden instruction that was executed, and how many
-/// instructions a switch took.
-fn forbidden(policy: &str, processors: usize, threads: usize) -> (Vec<(Kind, usize)>, usize) {
-    const WINDOWS: usize = 200;
+/// Yields among `threads` threads on `processors`.
+fn watch(policy: &str, processors: usize, threads: usize) -> Seen {
     let builder = raddle::Builder::new().processors(processors).policy(policy.parse().unwrap());
     let pool = builder.build().unwrap();
+    let monitor = tasks(&["raddle-monitor"]);
+    let _still = freeze(&monitor[0]).expect("the monitor lives as long as the process");
+    // A window is a round of all threads, and each instruction of it costs a signal.
+    let windows = if threads > 2 { 8 } else { 64 };
     let stop = AtomicBool::new(false);
-    let mut found = Vec::new();
-    let mut steps = Vec::new();
+    let (mut tainted, mut found, mut steps) = (0, Vec::new(), Vec::new());
     pool.run(|| {
         raddle::scope(|s| {
             for _ in 1..threads {
@@ -114,30 +160,29 @@ fn forbidden(policy: &str, processors: usize, threads: usize) -> (Vec<(Kind, usi
             }
             // Past the beginning: queues have found their sizes, processors are awake.
             (0..1000).for_each(|_| raddle::yield_now());
-            while steps.len() < WINDOWS {
-                NOTED.store(0, Ordering::Relaxed);
-                let (before, switches) = (interventions(), raddle::info::stats().switches);
-                stepped(raddle::yield_now);
-                let noted = NOTED.load(Ordering::Relaxed);
-                let made = raddle::info::stats().switches - switches;
-                if interventions() != before || noted == ROOM || made == 0 {
-                    raddle::yield_now();
+            while steps.len() < windows
+                || processors > 1 && steps.len() - tainted < windows && steps.len() < 10 * windows
+            {
+                let Some(addresses) = stepped(raddle::yield_now) else { continue };
+                let made = SWITCHES.load(Ordering::Relaxed);
+                if made == 0 {
+                    // Everybody else is on the other processor.
                     continue;
                 }
-                steps.push(noted / made as usize);
-                for address in &ADDRESSES[..noted] {
-                    let address = address.load(Ordering::Relaxed);
-                    let kind = kind_at(address);
-                    if kind != Kind::Plain && !found.contains(&(kind, address)) {
-                        found.push((kind, address));
-                    }
-                }
+                steps.push(addresses.len() / made);
+                let forbidden: Vec<_> = addresses.into_iter().map(|at| (kind_at(at), at)).collect();
+                let forbidden = forbidden.into_iter().filter(|(kind, _)| *kind != Kind::Plain);
+                let before = found.len();
+                found.extend(forbidden);
+                tainted += usize::from(found.len() > before);
             }
             stop.store(true, Ordering::Relaxed);
         });
     });
     steps.sort_unstable();
-    (found, steps[WINDOWS / 2])
+    found.sort_by_key(|(_, at)| *at);
+    found.dedup();
+    Seen { windows: steps.len(), tainted, forbidden: found, instructions_a_switch: steps[steps.len() / 2] }
 }
 
 #[test]
@@ -163,13 +208,11 @@ fn switch_paths_execute_no_locked_instruction_and_no_fence() {
     install();
     // The tool must see what it looks for.
     let word = AtomicUsize::new(0);
-    NOTED.store(0, Ordering::Relaxed);
-    stepped(|| {
+    let addresses = stepped(|| {
         word.fetch_add(std::hint::black_box(1), Ordering::SeqCst);
         word.store(2, Ordering::SeqCst);
     });
-    let noted: Vec<Kind> =
-        ADDRESSES[..NOTED.load(Ordering::Relaxed)].iter().map(|a| kind_at(a.load(Ordering::Relaxed))).collect();
+    let noted: Vec<Kind> = addresses.expect("a kernel thread stays itself").into_iter().map(kind_at).collect();
     assert!(noted.contains(&Kind::Locked) && noted.contains(&Kind::Exchange), "{noted:?}");
 
     for (policy, processors, threads) in [
@@ -181,25 +224,14 @@ fn switch_paths_execute_no_locked_instruction_and_no_fence() {
         ("rotator", 1, 64),
         ("rotator", 2, 64),
     ] {
-        let (found, instructions) = forbidden(policy, processors, threads);
-        println!("{policy}, {processors} processors, {threads} threads: {instructions} instructions a switch");
-        let shown: Vec<String> =
-            found.iter().map(|(kind, address)| format!("{kind:?} at {}", place_of(*address))).collect();
-        assert!(found.is_empty(), "{policy} on {processors} processors, {threads} threads: {shown:?}");
+        let seen = watch(policy, processors, threads);
+        println!(
+            "{policy}, {processors} processors, {threads} threads: {} instructions a switch, {} of {} windows tainted",
+            seen.instructions_a_switch, seen.tainted, seen.windows
+        );
+        let allowed = if processors == 1 { 0 } else { seen.windows * 9 / 10 };
+        let shown =
+            || seen.forbidden.iter().map(|(kind, at)| format!("{kind:?}: {}", place_of(*at))).collect::<Vec<_>>();
+        assert!(seen.tainted <= allowed, "{policy} on {processors} processors, {threads} threads: {:#?}", shown());
     }
-}
-
-/// The file and offset of an address, for `addr2line`.
-fn place_of(address: usize) -> String {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let place = maps.lines().find_map(|line| {
-        let mut fields = line.split_whitespace();
-        let (from, to) = fields.next()?.split_once('-')?;
-        let (from, to) = (usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?);
-        let offset = usize::from_str_radix(fields.nth(1)?, 16).ok()?;
-        (from..to)
-            .contains(&address)
-            .then(|| format!("{:#x} in {}", address - from + offset, fields.nth(2).unwrap_or("?")))
-    });
-    place.unwrap_or_else(|| format!("{address:#x}"))
 }
