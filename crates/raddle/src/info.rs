@@ -62,3 +62,26 @@ pub fn stats() -> Stats {
     }
     stats
 }
+
+/// Whether threads are lightweight in this process, or why each is a kernel thread.
+///
+/// ```
+/// if let Err(why) = raddle::info::lightweight() {
+///     eprintln!("every thread is a kernel thread: {why}");
+/// }
+/// ```
+pub fn lightweight() -> Result<(), String> {
+    if std::env::var_os("RADDLE_KERNEL_THREADS").is_some_and(|value| value == "1") {
+        return Err("RADDLE_KERNEL_THREADS=1".into());
+    }
+    raddle_context::tls::init().map(|_| ()).map_err(|error| error.to_string())
+}
+
+/// Whether the guard pages of stacks take no mapping each, so that memory alone limits the number of stacks.
+///
+/// ```
+/// println!("millions of stacks: {}", raddle::info::guards_are_lightweight());
+/// ```
+pub fn guards_are_lightweight() -> bool {
+    raddle_context::stack::guard_method() == raddle_context::stack::GuardMethod::Lightweight
+}

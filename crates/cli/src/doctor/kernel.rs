@@ -1,7 +1,7 @@
 //! What the kernel and the C library offer.
 
 use super::{Finding, State};
-use raddle_context::stack::{GuardMethod, guard_method};
+use raddle::info::guards_are_lightweight;
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{MembarrierCommand, membarrier_query};
 
@@ -23,13 +23,13 @@ pub fn threads() -> Vec<Finding> {
 
 fn thread_local_storage() -> Finding {
     let name = "own thread-local storage per thread";
-    match raddle_context::tls::init() {
-        Ok(_) => Finding::new(name, State::Good, format!("the self-check passed on {}", c_library()), ""),
+    match raddle::info::lightweight() {
+        Ok(()) => Finding::new(name, State::Good, format!("the self-check passed on {}", c_library()), ""),
         Err(error) => Finding::new(
             name,
             State::Replaced,
-            format!("the self-check failed on {}: {error}", c_library()),
-            "each thread is a kernel thread; a glibc of 2.34 or later gives lightweight ones",
+            format!("no, on {}: {error}", c_library()),
+            "each thread is a kernel thread; remove that cause to get lightweight ones",
         ),
     }
 }
@@ -42,9 +42,9 @@ fn c_library() -> String {
 
 fn guards() -> Finding {
     let name = "lightweight guard pages";
-    match guard_method() {
-        GuardMethod::Lightweight => Finding::new(name, State::Good, "yes", "stacks are limited by memory alone"),
-        GuardMethod::Mprotect => Finding::new(
+    match guards_are_lightweight() {
+        true => Finding::new(name, State::Good, "yes", "stacks are limited by memory alone"),
+        false => Finding::new(
             name,
             State::Replaced,
             "no",
@@ -135,7 +135,7 @@ fn overcommit() -> Finding {
 
 fn mappings() -> Finding {
     let found = setting("/proc/sys/vm/max_map_count").unwrap_or_else(|| "unreadable".into());
-    let matters = guard_method() == GuardMethod::Mprotect;
+    let matters = !guards_are_lightweight();
     let (state, consequence) = match found.parse::<u64>() {
         Ok(limit) if matters => (
             State::Noted,
