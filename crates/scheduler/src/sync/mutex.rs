@@ -201,17 +201,29 @@ impl<R: Runtime> RawMutex<R> {
                 return;
             }
         }
-        self.unlock_slow(free);
+        self.unlock_slow(poison);
     }
 
     #[cold]
-    fn unlock_slow(&self, free: u64) {
-        // The list's place is read while we hold the mutex; the bit, once set, stays until the swap.
-        let queue = self.waiters.queue();
-        // Ordering[mutex.state]: AcqRel. Pairs with `try_lock` and `look`. Makes visible: the data; acquires queued nodes.
-        self.state.swap(free, Ordering::AcqRel);
-        // Point of no return: from here on only runtime memory is touched.
-        queue.wake_one();
+    fn unlock_slow(&self, poison: bool) {
+        // Ordering[mutex.state]: Acquire. Pairs with `look`. Makes visible: that the list has a queue.
+        let mut word = self.state.load(Ordering::Acquire);
+        loop {
+            // Read while we hold the mutex, and not before the bit says that the list has a queue.
+            let queue = (word & WAITERS != 0).then(|| self.waiters.queue());
+            let free = if poison { POISONED } else { word & POISONED };
+            // Ordering[mutex.state]: AcqRel. Pairs with `try_lock` and `look`. Makes visible: the data; acquires queued nodes.
+            // Point of no return: from here on only runtime memory is touched.
+            match self.state.compare_exchange_weak(word, free, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => {
+                    if let Some(queue) = queue {
+                        queue.wake_one();
+                    }
+                    return;
+                }
+                Err(now) => word = now,
+            }
+        }
     }
 
     /// Gives the mutex to the thread that has waited longest, if any waits.
@@ -219,11 +231,10 @@ impl<R: Runtime> RawMutex<R> {
     /// # Safety
     /// The calling thread holds it.
     unsafe fn unlock_to_waiter(&self, poison: bool) {
-        let word = self.state.load(Ordering::Relaxed);
-        let poisoned = if poison { POISONED } else { word & POISONED };
+        // Ordering[mutex.state]: Acquire. Pairs with `look`. Makes visible: queued nodes.
+        let word = self.state.load(Ordering::Acquire);
         if word & WAITERS != 0 {
-            // Ordering[mutex.state]: Acquire. Pairs with `look`. Makes visible: queued nodes.
-            self.state.load(Ordering::Acquire);
+            let poisoned = if poison { POISONED } else { word & POISONED };
             let queue = self.waiters.queue();
             // Ordering[mutex.state]: Release. Pairs with `accept_grant`. Makes visible: the data. WAITERS stays:
             // the new holder finds out at its unlock whether anybody is left.
@@ -234,7 +245,7 @@ impl<R: Runtime> RawMutex<R> {
                 return;
             }
         }
-        self.unlock_slow(poisoned);
+        self.unlock_slow(poison);
     }
 
     /// Offers the mutex to a thread whose wait `epoch` is for it. True if the thread has it now.
