@@ -329,18 +329,21 @@ impl<M: Machine> Unbounded<M> {
             let tail = self.tail.load(Ordering::Relaxed);
             seat.protect(0, tail);
             // Ordering[unb-tail]: Acquire. Pairs with the exchanges of the tail. Makes visible: the node's reset `next`.
+            // Not weakened: the fence in `protect` has acquired it, unless the node came round between the loads: no test reaches that.
             if self.tail.load(Ordering::Acquire) != tail {
                 continue;
             }
             // SAFETY: protected and validated (I1).
             let last = unsafe { &(*tail).next };
             // Ordering[unb-link]: Acquire. Pairs with the exchange of unb-link. Makes visible: the node that we help to the tail.
+            // Not weakened: only a third activation can rely on it, and no test has three.
             let next = last.load(Ordering::Acquire);
             if !next.is_null() {
                 self.advance(tail, next.cast());
                 continue;
             }
             // Ordering[unb-link]: Release. Pairs with the loads of unb-link. Makes visible: the node, its item, what it names.
+            // Not weakened: a fence in `protect` comes before, but ThreadSanitizer does not understand fences.
             if last.compare_exchange(null_mut(), node.cast(), Ordering::Release, Ordering::Relaxed).is_ok() {
                 break tail;
             }
@@ -353,6 +356,7 @@ impl<M: Machine> Unbounded<M> {
     /// Moves the tail on from a node that the caller protects.
     fn advance(&self, from: Pointer<M>, to: Pointer<M>) {
         // Ordering[unb-tail]: Release. Pairs with the validating load. Makes visible: the node's reset `next`.
+        // Not weakened: as the release of unb-link.
         // A failure means that somebody else did it.
         let _ = self.tail.compare_exchange(from, to, Ordering::Release, Ordering::Relaxed);
     }
@@ -365,10 +369,12 @@ impl<M: Machine> Unbounded<M> {
             let head = self.head.load(Ordering::Relaxed);
             seat.protect(0, head);
             // Ordering[unb-head]: Acquire. Pairs with the exchange of the head. Makes visible: the node.
+            // Not weakened: as the validating load of the tail.
             if self.head.load(Ordering::Acquire) != head {
                 continue;
             }
             // Ordering[unb-link]: Acquire. Pairs with the exchange of unb-link. Makes visible: the node, its item, what it names.
+            // Not weakened: the fence in `protect` follows, but ThreadSanitizer does not understand fences.
             // SAFETY: protected and validated (I1).
             let next = unsafe { (*head).next.load(Ordering::Acquire) }.cast::<Node<M>>();
             if next.is_null() {
@@ -390,6 +396,7 @@ impl<M: Machine> Unbounded<M> {
             // SAFETY: protected and validated (I1). Relaxed: acquired with `next`.
             let item = unsafe { (*next).item.load(Ordering::Relaxed) };
             // Ordering[unb-head]: Release. Pairs with the validating load. Makes visible: the new head's `next` as acquired.
+            // Not weakened: as the release of unb-link.
             if self.head.compare_exchange(head, next, Ordering::Release, Ordering::Relaxed).is_ok() {
                 break (head, item);
             }
