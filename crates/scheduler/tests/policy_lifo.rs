@@ -34,8 +34,8 @@ fn a_stack_that_never_empties_starves_neither_its_oldest_nor_the_queue() {
     let mut ran = [None; 4];
     for selection in 0..=2 * ELDERS {
         // Two that wake each other.
-        for number in 2..4 {
-            if selection == 0 || ran[number] == Some(selection - 1) {
+        for (number, ran) in ran.iter().enumerate().skip(2) {
+            if selection == 0 || *ran == Some(selection - 1) {
                 let _ = local.push(threads.ready(number), Cause::Woken);
             }
         }

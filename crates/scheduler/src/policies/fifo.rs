@@ -14,6 +14,16 @@
 //! since a thread runs wherever its turn comes; fork-join, whose trees it walks in breadth, with all their stacks.
 //!
 //! A frozen processor strands its running thread, and what it was just moving from the inbox.
+//!
+//! # Example
+//! ```
+//! use raddle_machine::Real;
+//! use raddle_scheduler::policies::{self, Busy};
+//! use raddle_scheduler::Policy;
+//! let policy = policies::build::<Real>(&"fifo".parse().unwrap(), 2, std::sync::Arc::new(Busy)).unwrap();
+//! let local = policy.local(0);
+//! assert!(!local.has_work() && !policy.ring());
+//! ```
 #![forbid(unsafe_code)]
 
 use super::Others;
@@ -97,7 +107,7 @@ impl<M: Machine> Local<M> for FifoLocal<M> {
 
     fn next(&mut self, _floor: u8) -> Option<Ready<M>> {
         self.turn = self.turn.wrapping_add(1);
-        if self.turn % ROUND == 0 && !self.shared.inbox.is_empty() {
+        if self.turn.is_multiple_of(ROUND) && !self.shared.inbox.is_empty() {
             self.empty_inbox();
         }
         if let Some(thread) = self.end.pop() {

@@ -14,6 +14,15 @@
 //! wait longest, which is where the high percentiles come from), fairness among requests of a server.
 //!
 //! A frozen processor strands its private threads (see `steal`) until it is taken over.
+//!
+//! # Example
+//! ```
+//! use raddle_machine::Real;
+//! use raddle_scheduler::policies::{self, Busy};
+//! use raddle_scheduler::Policy;
+//! let policy = policies::build::<Real>(&"lifo".parse().unwrap(), 2, std::sync::Arc::new(Busy)).unwrap();
+//! assert_eq!(policy.describe(), "lifo");
+//! ```
 #![forbid(unsafe_code)]
 
 use super::Others;

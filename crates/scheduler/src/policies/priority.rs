@@ -16,6 +16,15 @@
 //! held by a low thread is not passed on by raising it).
 //!
 //! A frozen processor strands what P strands, at each level.
+//!
+//! # Example
+//! ```
+//! use raddle_machine::Real;
+//! use raddle_scheduler::policies::{self, Busy};
+//! use raddle_scheduler::Policy;
+//! let policy = policies::build::<Real>(&"priority(3, fifo, aging=64)".parse().unwrap(), 2, std::sync::Arc::new(Busy)).unwrap();
+//! assert_eq!(policy.priorities(), 3);
+//! ```
 #![forbid(unsafe_code)]
 
 use super::AnyPolicy;

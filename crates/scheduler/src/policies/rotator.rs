@@ -26,6 +26,15 @@
 //! A frozen processor k strands its running thread, Protect(k) and what it had not taken of Waiver(k-1), at most
 //! [`BOUND`] threads or a capacity more; and threads reach k+1 only as new ones there; until k is taken over.
 //! A pool under `rotator` keeps its processors: one that stops for good would cut the ring.
+//!
+//! # Example
+//! ```
+//! use raddle_machine::Real;
+//! use raddle_scheduler::policies::{self, Busy};
+//! use raddle_scheduler::Policy;
+//! let policy = policies::build::<Real>(&"rotator".parse().unwrap(), 2, std::sync::Arc::new(Busy)).unwrap();
+//! assert!(policy.ring() && policy.strands().contains("Protect"));
+//! ```
 #![forbid(unsafe_code)]
 
 use super::Others;
@@ -191,7 +200,11 @@ impl<M: Machine> Keeper<M> {
         let mut taken = Vec::new();
         self.shared.inboxes[self.index].take_all(|thread| taken.push(thread));
         self.count(taken.len() as i64);
-        taken.into_iter().fold(false, |passed, thread| self.settle(thread) || passed)
+        let mut passed = false;
+        for thread in taken {
+            passed |= self.settle(thread);
+        }
+        passed
     }
 
     /// Passes on what is protected beyond the allowance, the newest first.

@@ -30,6 +30,16 @@
 //! many processors (each of them steals from that one).
 //!
 //! A frozen processor strands its private threads, until it is taken over; others take the rest.
+//!
+//! # Example
+//! ```
+//! use raddle_machine::Real;
+//! use raddle_scheduler::policies::{self, Busy};
+//! use raddle_scheduler::Policy;
+//! let policy = policies::build::<Real>(&"steal(victims=neighbours(4))".parse().unwrap(), 2, std::sync::Arc::new(Busy)).unwrap();
+//! let local = policy.local(0);
+//! assert!(!local.has_work() && !local.holds_private());
+//! ```
 #![forbid(unsafe_code)]
 
 use super::Others;
@@ -330,7 +340,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
     /// The selections that prefer what usually comes second.
     #[inline(never)]
     fn take_in_turn(&mut self) -> Option<Ready<M>> {
-        if self.turn % (ELDERS / ROUND) != 0 {
+        if !self.turn.is_multiple_of(ELDERS / ROUND) {
             return if NEWEST { self.fifo.pop() } else { self.lifo.pop() };
         }
         self.empty_inbox();
