@@ -24,8 +24,8 @@ use traffic::{Probe, Traffic};
 
 /// Steps of walkers that must happen while one is stopped.
 const STEPS: u64 = 500;
-/// Probes under `rotator`: so many that some arrive at a processor that is not frozen.
-const ROTATED: usize = 64;
+/// Probes under `rotator`: twice as many as a Waiver queue holds that nobody empties.
+const ROTATED: usize = 512;
 /// Without progress for so long the test has failed. No correct runtime comes near.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -109,6 +109,18 @@ fn victim(choices: &mut Choices) -> Task {
     all[choices.below(all.len() as u64) as usize].clone()
 }
 
+/// A processor passes threads on to a frozen neighbour until that has its fill, and works for itself when it has run dry: so
+/// threads arrive one by one, until one has found a processor that keeps it.
+fn start_until_one_ends(probes: &mut [Probe], pool: &raddle::Pool) {
+    for index in 0..probes.len() {
+        probes[index].start_alone(pool);
+        std::thread::sleep(Duration::from_micros(200));
+        if probes[..=index].iter().any(Probe::is_finished) {
+            break;
+        }
+    }
+}
+
 /// Runs a plan. Every assertion about counts is in `traffic`.
 fn run(plan: &Plan, seed: u64) -> Seen {
     let builder = raddle::Builder::new().processors(plan.processors).kernel_thread_prefix(PREFIX);
@@ -127,7 +139,11 @@ fn run(plan: &Plan, seed: u64) -> Seen {
         let start = Instant::now();
         frozen += 1;
         let (walked, grouped) = (traffic.walked(), traffic.grouped());
-        probes.iter_mut().for_each(|probe| if bounded { probe.start(&pool) } else { probe.start_alone(&pool) });
+        if bounded {
+            probes.iter_mut().for_each(|probe| probe.start(&pool));
+        } else {
+            start_until_one_ends(&mut probes, &pool);
+        }
         await_or_report(plan, "probes do not end", Some(&one), || {
             probes.iter().filter(|probe| probe.is_finished()).count() >= enough
         });
@@ -140,6 +156,7 @@ fn run(plan: &Plan, seed: u64) -> Seen {
         seen.groups_moved += u64::from(traffic.grouped() > grouped);
         seen.walked += traffic.walked() - walked;
         drop(one);
+        probes.retain(Probe::is_started);
         await_or_report(plan, "probes are lost", None, || probes.iter().all(Probe::is_finished));
         probes.into_iter().for_each(Probe::check);
     }

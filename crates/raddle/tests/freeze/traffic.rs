@@ -249,6 +249,10 @@ impl Probe {
         }));
     }
 
+    pub fn is_started(&self) -> bool {
+        self.handle.is_some()
+    }
+
     pub fn is_finished(&self) -> bool {
         self.handle.as_ref().is_some_and(raddle::JoinHandle::is_finished)
     }
