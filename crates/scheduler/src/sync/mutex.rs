@@ -236,12 +236,14 @@ impl<R: Runtime> RawMutex<R> {
         if word & WAITERS != 0 {
             let poisoned = if poison { POISONED } else { word & POISONED };
             let queue = self.waiters.queue();
-            // Ordering[mutex.state]: Release. Pairs with `accept_grant`. Makes visible: the data. WAITERS stays:
-            // the new holder finds out at its unlock whether anybody is left.
-            // Point of no return: the grant; a failed one leaves the mutex in our hands, so the next store is allowed.
-            if queue
-                .grant_one(|heir| self.state.store(owner::<R>(heir) | GRANTING | WAITERS | poisoned, Ordering::Release))
-            {
+            let grant = |heir| {
+                // An exchange, so that the new holder's unlock acquires the nodes whose waiters had set the bit before.
+                // Ordering[mutex.state]: AcqRel. Pairs with `accept_grant` and `look`. Makes visible: the data. WAITERS stays:
+                // the new holder finds out at its unlock whether anybody is left.
+                self.state.swap(owner::<R>(heir) | GRANTING | WAITERS | poisoned, Ordering::AcqRel);
+            };
+            // Point of no return: the grant; a failed one leaves the mutex in our hands, so the next exchange is allowed.
+            if queue.grant_one(grant) {
                 return;
             }
         }
