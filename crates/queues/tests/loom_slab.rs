@@ -47,8 +47,9 @@ fn a_cache_gets_what_another_gave_back_or_a_new_object() {
         let slab = Objects::new(|_| Watched(UnsafeCell::new(0)));
         let mut mine = slab.cache();
         let (a, b) = (allocate(&mut mine), allocate(&mut mine));
-        // SAFETY, here and below: allocated from this slab, freed once, not used any more.
+        // SAFETY: allocated from this slab, freed once, not used any more.
         unsafe { mine.free(a.1) };
+        // SAFETY: as above.
         unsafe { mine.free(b.1) };
         let other = slab.clone();
         let other = thread::spawn(move || {
@@ -86,8 +87,9 @@ fn a_chain_that_was_taken_and_given_back_is_not_mistaken() {
         let slab = Objects::new(|_| Watched(UnsafeCell::new(0)));
         let mut mine = slab.cache();
         let (a, b) = (allocate(&mut mine), allocate(&mut mine));
-        // SAFETY: as above.
+        // SAFETY: allocated from this slab, freed once, not used any more.
         unsafe { mine.free(a.1) };
+        // SAFETY: as above.
         unsafe { mine.free(b.1) };
         mine.give_back();
         let other = slab.clone();
