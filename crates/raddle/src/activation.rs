@@ -185,6 +185,7 @@ impl Activation {
             bump(&processor.counters.sleeps);
             // SAFETY: inside the mark of the owner; the reference ends with the statement.
             let deadline = unsafe { processor.owned() }.timers.next_deadline();
+            processor.deadline.store(deadline.unwrap_or(u64::MAX), Ordering::Relaxed);
             pool.idle.sleep(me, deadline, pool.is_directed(), || {
                 // SAFETY: inside the mark of the owner, no other reference is alive during the sleep.
                 pool.is_stopping() || unsafe { processor.owned() }.queue.has_work()

@@ -1,6 +1,7 @@
 //! Kernel threads that are no activations: they wait on a futex of their own, with the same records and the same protocol, so
 //! that every primitive works between them and lightweight threads.
 
+use crate::deadlock::FOREIGN_WAITERS;
 use crate::descriptor::Descriptor;
 use raddle_machine::{Atomic, Machine, Real};
 use raddle_scheduler::thread::KERNEL_THREAD;
@@ -60,6 +61,10 @@ pub(crate) fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake {
     if me.finish_park(epoch).is_err() {
         return me.outcome();
     }
+    let _counted = deadline.is_none().then(|| {
+        FOREIGN_WAITERS.fetch_add(1, Ordering::SeqCst);
+        Counted
+    });
     loop {
         // Acquire: pairs with the waker's release of the token.
         if me.token.load(Ordering::Acquire) != 0 {
@@ -71,6 +76,14 @@ pub(crate) fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake {
         }
         // When the claim was lost, its winner's token is on its way: wait for it without a deadline.
         Real::wait(&me.token, 0, deadline.filter(|&time| Real::now() < time));
+    }
+}
+
+struct Counted;
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        FOREIGN_WAITERS.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

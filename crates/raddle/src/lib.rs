@@ -17,6 +17,7 @@
 //! kernel thread blocks).
 
 mod activation;
+mod deadlock;
 mod descriptor;
 mod dump;
 mod foreign;

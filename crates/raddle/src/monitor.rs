@@ -83,6 +83,7 @@ fn main() {
     let mut seen: HashMap<usize, Seen> = HashMap::new();
     let mut quiet = 0;
     loop {
+        crate::dump::dump_if_wanted();
         let mut busy = false;
         for pool in pool::pools() {
             busy |= look(pool, me, &mut seen);
@@ -97,6 +98,7 @@ fn main() {
         ASLEEP.store(true, Ordering::Relaxed);
         Real::heavy_fence();
         if pool::pools().all(|pool| pool.idle.sleeping() == pool.processors().len()) {
+            crate::deadlock::report();
             Real::wait(&BELL, bell, None);
         }
         ASLEEP.store(false, Ordering::Relaxed);

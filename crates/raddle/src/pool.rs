@@ -243,6 +243,11 @@ pub(crate) fn activation(id: u32) -> Option<&'static Activation> {
     unsafe { ACTIVATIONS.get(id as usize)?.load(Ordering::Acquire).as_ref() }
 }
 
+/// All activations that live.
+pub(crate) fn activations() -> impl Iterator<Item = &'static Activation> {
+    (1..MAX_ACTIVATIONS as u32).filter_map(activation)
+}
+
 /// All pools.
 pub(crate) fn pools() -> impl Iterator<Item = &'static Shared> {
     // SAFETY: the shared state of pools is never freed.

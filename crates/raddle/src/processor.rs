@@ -154,6 +154,8 @@ pub(crate) struct Processor {
     /// The priority of what runs here (255: nothing).
     pub running: AtomicU8,
     pub counters: Counters,
+    /// While it sleeps: when it wakes by itself (`u64::MAX`: never).
+    pub deadline: AtomicU64,
     owned: UnsafeCell<Owned>,
 }
 
@@ -172,6 +174,7 @@ impl Processor {
             preempt: AtomicBool::new(false),
             running: AtomicU8::new(255),
             counters: Counters::default(),
+            deadline: AtomicU64::new(u64::MAX),
             owned: UnsafeCell::new(owned),
         }
     }

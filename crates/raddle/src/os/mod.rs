@@ -4,7 +4,7 @@ mod cores;
 mod task;
 
 pub(crate) use cores::default_processors;
-pub(crate) use task::{TaskState, task_state};
+pub(crate) use task::{TaskState, kernel_threads, task_state};
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -20,6 +20,11 @@ pub(crate) fn task_state(tid: u32) -> TaskState {
     std::fs::read_to_string(path).map_or(TaskState::Unknown, |text| parse(&text))
 }
 
+/// How many kernel threads the process has.
+pub(crate) fn kernel_threads() -> Option<u64> {
+    Some(std::fs::read_dir("/proc/self/task").ok()?.count() as u64)
+}
+
 /// The name may hold anything, brackets included: the state follows the last bracket.
 fn parse(stat: &str) -> TaskState {
     match stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()) {

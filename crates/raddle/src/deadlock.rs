@@ -1,0 +1,51 @@
+//! The diagnosis of a dead-lock: nothing can run, and nothing is awaited that could change that.
+//!
+//! The monitor asks when all processors of all pools sleep. It is a dead-lock only if every kernel thread of the process is
+//! known to wait for lightweight threads without a deadline: sleeping activations without timers, spares, the monitor itself,
+//! and kernel threads inside a wait of ours. Any other kernel thread could still wake somebody, so nothing is said then. The
+//! report is a diagnosis on standard error, once per dead-lock; the program goes on waiting, since a signal handler or another
+//! process (through shared memory) is still conceivable.
+
+use crate::info::DumpOptions;
+use crate::pool;
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Kernel threads that wait in [`crate::foreign::suspend`] without a deadline.
+pub(crate) static FOREIGN_WAITERS: AtomicU64 = AtomicU64::new(0);
+/// Spawns and exits at the last report: another is due only after a thread has begun or ended.
+static REPORTED_AT: [AtomicU64; 2] = [const { AtomicU64::new(u64::MAX) }; 2];
+
+/// Reports a dead-lock, if there is one.
+pub(crate) fn report() {
+    let stats = crate::info::stats();
+    let now = [stats.spawned, stats.exited];
+    if stats.spawned == stats.exited || REPORTED_AT.each_ref().map(|a| a.load(Ordering::Relaxed)) == now {
+        return;
+    }
+    let mut ours = FOREIGN_WAITERS.load(Ordering::SeqCst) + 1;
+    for pool in pool::pools() {
+        let asleep = pool.idle.sleeping() == pool.processors().len();
+        let timers = pool.processors().iter().any(|p| p.deadline.load(Ordering::Relaxed) != u64::MAX);
+        if !asleep || timers {
+            return;
+        }
+        ours += u64::from(pool.kernel_threads());
+    }
+    // A spare that carries a thread is in the kernel with it.
+    if pool::activations().any(|a| !a.current.load(Ordering::Relaxed).is_null()) {
+        return;
+    }
+    if crate::os::kernel_threads() != Some(ours) || crate::info::stats().switches != stats.switches {
+        return;
+    }
+    REPORTED_AT.iter().zip(now).for_each(|(a, n)| a.store(n, Ordering::Relaxed));
+    let mut out = std::io::stderr().lock();
+    let _ = writeln!(
+        out,
+        "raddle: dead-lock: {} threads wait, nothing can run, and no kernel thread, timer or descriptor is awaited that \
+         could wake one. Who waits for what:",
+        stats.spawned - stats.exited
+    );
+    let _ = crate::info::dump(&mut out, DumpOptions { threads: 50, backtraces: 10 });
+}

@@ -1,0 +1,261 @@
+//! When something cannot be had: an error that names it, no abort, and what has started goes on.
+//!
+//! Each case in a child process (this same program, told by an environment variable), which limits itself first.
+
+use raddle::sync::{Mutex, channel};
+use raddle::thread::Builder;
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const CHILD: &str = "RADDLE_TEST_CHILD";
+const NOBODY: u32 = 65_534;
+
+/// In the parent: runs the named test in a child process and demands that it passes; true in the child.
+fn in_child(test: &str) -> bool {
+    if std::env::var_os(CHILD).is_some() {
+        return true;
+    }
+    let program = std::env::current_exe().unwrap();
+    let mut command = Command::new(program);
+    let output: Output =
+        command.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, "1").output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && out.contains("1 passed"), "{:?}\n{out}\n{err}", output.status);
+    false
+}
+
+fn limit(resource: libc::__rlimit_resource_t, value: u64) {
+    let limit = libc::rlimit { rlim_cur: value, rlim_max: libc::RLIM_INFINITY };
+    let mut present = limit;
+    // SAFETY: valid structures to read and write.
+    unsafe {
+        assert_eq!(libc::getrlimit(resource, &mut present), 0);
+        present.rlim_cur = value.min(present.rlim_max);
+        assert_eq!(libc::setrlimit(resource, &present), 0);
+    }
+}
+
+/// Bytes of address space in use.
+fn address_space() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split(' ').next().unwrap().parse::<u64>().unwrap() * 4096
+}
+
+/// Threads of every kind whose counts must come out.
+fn works(pool: &raddle::Pool) {
+    let sum = pool.run(|| {
+        let total = Mutex::new(0u64);
+        let (sender, receiver) = channel::bounded(1);
+        raddle::scope(|s| {
+            for i in 0..50u64 {
+                let (total, sender) = (&total, sender.clone());
+                s.spawn(move || {
+                    raddle::yield_now();
+                    *total.lock().unwrap() += raddle::spawn(move || i).join().unwrap();
+                    raddle::sleep(std::time::Duration::from_micros(50));
+                    sender.send(1).unwrap();
+                });
+            }
+            drop(sender);
+            let received: u64 = receiver.iter().sum();
+            *total.lock().unwrap() += received;
+        });
+        total.into_inner().unwrap()
+    });
+    assert_eq!(sum, 50 * 49 / 2 + 50);
+}
+
+/// Spawns threads that wait for `go` until an error comes, at most `most`; then lets all of them end and counts them.
+fn spawn_until_refused(pool: &raddle::Pool, builder: &Builder, most: usize) -> (u64, Option<raddle::SpawnError>) {
+    let ran = Arc::new(AtomicU64::new(0));
+    let go = Arc::new(AtomicBool::new(false));
+    let mut started = 0;
+    let mut refused = None;
+    pool.run(|| {
+        while started < most as u64 {
+            let (ran, go) = (ran.clone(), go.clone());
+            // Detached: the test itself must not need memory for handles.
+            match builder.clone().spawn(move || {
+                while !go.load(Ordering::Relaxed) {
+                    raddle::sleep(std::time::Duration::from_millis(1));
+                }
+                ran.fetch_add(1, Ordering::Relaxed);
+            }) {
+                Ok(_) => started += 1,
+                Err(error) => {
+                    refused = Some(error);
+                    break;
+                }
+            }
+        }
+        go.store(true, Ordering::Relaxed);
+        while ran.load(Ordering::Relaxed) < started {
+            raddle::sleep(std::time::Duration::from_millis(1));
+        }
+    });
+    (started, refused)
+}
+
+#[test]
+fn without_address_space_for_any_stack_a_pool_is_an_error() {
+    if in_child("without_address_space_for_any_stack_a_pool_is_an_error") {
+        limit(libc::RLIMIT_AS, address_space() + (24 << 20));
+        let error = raddle::Builder::new().processors(1).build().unwrap_err();
+        assert!(matches!(error, raddle::BuildError::Stacks(_)), "{error:?}");
+        assert!(error.to_string().contains("ulimit -v"), "{error}");
+        limit(libc::RLIMIT_AS, libc::RLIM_INFINITY);
+        works(&raddle::Builder::new().processors(2).build().unwrap());
+    }
+}
+
+#[test]
+fn with_little_address_space_spawns_are_refused_and_what_started_ends() {
+    if in_child("with_little_address_space_spawns_are_refused_and_what_started_ends") {
+        limit(libc::RLIMIT_AS, address_space() + (3 << 30));
+        let pool = raddle::Builder::new().processors(2).build().unwrap();
+        works(&pool);
+        let (started, refused) = spawn_until_refused(&pool, &Builder::new(), 1_000_000);
+        assert!(started >= 1000, "{started} {refused:?}");
+        let refused = refused.expect("a million stacks do not fit");
+        assert!(matches!(refused, raddle::SpawnError::Stack(_) | raddle::SpawnError::Memory), "{refused:?}");
+        // What was given back can be had again.
+        works(&pool);
+        let (again, _) = spawn_until_refused(&pool, &Builder::new(), started as usize / 2);
+        assert_eq!(again, started / 2);
+    }
+}
+
+#[test]
+fn a_class_of_huge_stacks_runs_out_with_an_error() {
+    if in_child("a_class_of_huge_stacks_runs_out_with_an_error") {
+        let pool = raddle::Builder::new().processors(2).build().unwrap();
+        let (started, refused) = spawn_until_refused(&pool, &Builder::new().stack_size(1 << 30), 10_000);
+        let refused = refused.expect("ten thousand stacks of 1 GiB exceed what a class holds");
+        assert!(matches!(refused, raddle::SpawnError::Stack(_)), "{refused:?}");
+        assert!(started >= 64, "{started}");
+        works(&pool);
+    }
+}
+
+/// Becomes somebody without privileges, whose kernel threads are counted.
+fn drop_privileges() -> bool {
+    // SAFETY: the calls take integers; the process has but the harness's own kernel threads.
+    unsafe {
+        if libc::getuid() == 0 {
+            assert_eq!((libc::setgid(NOBODY), libc::setuid(NOBODY)), (0, 0));
+        }
+        libc::getuid() != 0
+    }
+}
+
+#[test]
+fn an_unprivileged_user_runs_everything() {
+    if in_child("an_unprivileged_user_runs_everything") {
+        assert!(drop_privileges());
+        let pool = raddle::Builder::new().processors(2).build().unwrap();
+        works(&pool);
+        blocked_reader_and_its_writer(&pool);
+    }
+}
+
+/// A thread that blocks in the kernel until another one, which needs a processor, writes.
+fn blocked_reader_and_its_writer(pool: &raddle::Pool) {
+    use std::io::{Read, Write};
+    let (mut reader, mut writer) = std::io::pipe().unwrap();
+    let byte = pool.run(|| {
+        let blocked = raddle::spawn(move || {
+            let mut byte = [0];
+            reader.read_exact(&mut byte).unwrap();
+            byte[0]
+        });
+        raddle::yield_now();
+        writer.write_all(&[42]).unwrap();
+        blocked.join().unwrap()
+    });
+    assert_eq!(byte, 42);
+}
+
+#[test]
+fn without_kernel_threads_a_pool_is_an_error_and_one_that_runs_goes_on() {
+    if in_child("without_kernel_threads_a_pool_is_an_error_and_one_that_runs_goes_on") {
+        assert!(drop_privileges());
+        let pool = raddle::Builder::new().processors(2).build().unwrap();
+        works(&pool);
+        limit(libc::RLIMIT_NPROC, 1);
+        let error = raddle::Builder::new().processors(3).build().unwrap_err();
+        assert!(matches!(error, raddle::BuildError::KernelThread(_)), "{error:?}");
+        assert!(error.to_string().contains("ulimit -u"), "{error}");
+        // No spare activation can be had either: a thread that blocks holds its processor, the other one goes on.
+        works(&pool);
+        blocked_reader_and_its_writer(&pool);
+        limit(libc::RLIMIT_NPROC, libc::RLIM_INFINITY);
+        works(&raddle::Builder::new().processors(3).build().unwrap());
+    }
+}
+
+/// From now on the kernel answers one system call (with that first argument, if any) with that error.
+fn forbid(call: libc::c_long, argument: Option<(u32, u32)>, error: libc::c_int) {
+    let statement = |code: u32, value: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k: value };
+    let unless = |value: u32, skip: u8| libc::sock_filter {
+        code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
+        jt: 0,
+        jf: skip,
+        k: value,
+    };
+    const WORD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    let refuse = statement(libc::BPF_RET, libc::SECCOMP_RET_ERRNO | error as u32);
+    let allow = statement(libc::BPF_RET, libc::SECCOMP_RET_ALLOW);
+    let number = statement(WORD, 0);
+    let mut program = match argument {
+        None => vec![number, unless(call as u32, 1), refuse, allow],
+        // Arguments begin at byte 16, eight bytes each, the low half first.
+        Some((index, value)) => {
+            vec![number, unless(call as u32, 3), statement(WORD, 16 + 8 * index), unless(value, 1), refuse, allow]
+        }
+    };
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: the program is well-formed and lives through the call; TSYNC installs it for all kernel threads of the process.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let flags = libc::SECCOMP_FILTER_FLAG_TSYNC;
+        assert_eq!(libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &filter), 0);
+    }
+}
+
+#[test]
+fn without_membarrier_no_wake_up_is_lost() {
+    if in_child("without_membarrier_no_wake_up_is_lost") {
+        forbid(libc::SYS_membarrier, None, libc::ENOSYS);
+        for policy in ["steal(lifo)", "lifo", "priority(2, steal)", "rotator"] {
+            let pool = raddle::Builder::new().processors(2).policy(policy.parse().unwrap()).build().unwrap();
+            (0..50).for_each(|_| works(&pool));
+            // Round trips in which a processor is about to sleep whenever the other one pushes.
+            pool.run(|| {
+                let (there, request) = channel::bounded::<u64>(1);
+                let (back, answer) = channel::bounded::<u64>(1);
+                let echo = raddle::spawn(move || request.iter().try_for_each(|n| back.send(n + 1)).is_ok());
+                for n in 0..20_000 {
+                    there.send(n).unwrap();
+                    assert_eq!(answer.recv().unwrap(), n + 1);
+                }
+                drop(there);
+                assert!(echo.join().unwrap());
+            });
+        }
+    }
+}
+
+#[test]
+fn without_guards_by_madvise_stacks_are_guarded_otherwise() {
+    if in_child("without_guards_by_madvise_stacks_are_guarded_otherwise") {
+        const MADV_GUARD_INSTALL: u32 = 102;
+        forbid(libc::SYS_madvise, Some((2, MADV_GUARD_INSTALL)), libc::EINVAL);
+        let pool = raddle::Builder::new().processors(2).build().unwrap();
+        works(&pool);
+        // Each guard now splits a mapping, of which the kernel allows so many: spawns are refused before that.
+        let (started, _) = spawn_until_refused(&pool, &Builder::new(), 40_000);
+        assert!(started >= 1000, "{started}");
+        works(&pool);
+    }
+}
