@@ -19,6 +19,8 @@ struct Model {
     thread: Thread<Loom>,
     /// What only the thread, or whoever holds its token, may touch.
     stack: UnsafeCell<u32>,
+    /// What a waker leaves for the thread that it wakes.
+    gift: UnsafeCell<u32>,
     /// Where the thread publishes its wait.
     published: Cell<u64>,
     pushes: Cell<u32>,
@@ -31,7 +33,13 @@ unsafe impl Send for Model {}
 
 impl Model {
     fn new() -> Self {
-        Self { thread: Thread::new(0, 0), stack: UnsafeCell::new(0), published: Cell::new(0), pushes: Cell::new(0) }
+        Self {
+            thread: Thread::new(0, 0),
+            stack: UnsafeCell::new(0),
+            gift: UnsafeCell::new(0),
+            published: Cell::new(0),
+            pushes: Cell::new(0),
+        }
     }
 
     /// The token: its holder runs the thread from where it left.
@@ -104,14 +112,49 @@ fn two_claimants_and_a_finalizer_push_exactly_once() {
     });
 }
 
-/// The runtime of the next test: suspending runs the finalizer and then waits for the token.
+#[test]
+fn who_claims_only_what_is_parked_owns_the_stack() {
+    let expected = ["Granted by claimant", "TimedOut by claimant", "TimedOut by finalizer"];
+    explore(None, &expected, |seen| {
+        let model = Arc::new(Model::new());
+        let epoch = model.thread.arm();
+        let other = {
+            let model = model.clone();
+            loom::thread::spawn(move || {
+                if model.thread.claim_parked(epoch, Wake::Granted) == Claim::WonParked {
+                    seen.lock().unwrap().insert(format!("{:?} by claimant", model.push()));
+                }
+            })
+        };
+        let timer = {
+            let model = model.clone();
+            loom::thread::spawn(move || {
+                if model.thread.claim(epoch, Wake::TimedOut) == Claim::WonParked {
+                    seen.lock().unwrap().insert(format!("{:?} by claimant", model.push()));
+                }
+            })
+        };
+        // SAFETY: the thread still runs: the stack is its own.
+        model.stack.with_mut(|stack| unsafe { *stack += 1 });
+        if model.thread.finish_park(epoch).is_err() {
+            seen.lock().unwrap().insert(format!("{:?} by finalizer", model.push()));
+        }
+        other.join().unwrap();
+        timer.join().unwrap();
+        assert_eq!(model.pushes.load(Ordering::Relaxed), 1);
+    });
+}
+
+/// The runtime of the next tests: suspending runs the finalizer and then waits for the token.
 #[derive(Clone, Copy)]
 struct Suspender;
 
+/// The two tests that use [`MODEL`] take turns.
+static TURN: Mutex<()> = Mutex::new(());
 static MODEL: AtomicPtr<Model> = AtomicPtr::new(std::ptr::null_mut());
 
 fn current() -> &'static Model {
-    // SAFETY: the one test that uses it stores a leaked model at the start of each execution.
+    // SAFETY: the test whose turn it is stores a leaked model at the start of each execution.
     unsafe { &*MODEL.load(Std::Relaxed) }
 }
 
@@ -153,6 +196,7 @@ impl Runtime for Suspender {
 
 #[test]
 fn nobody_sleeps_with_its_condition_true_or_cancelled() {
+    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let expected = ["Retry", "Woken(Cancelled)", "Woken(Signalled)"];
     // Three preemptions: whoever waits for its token loops, which multiplies the interleavings.
     explore(Some(3), &expected, |seen| {
@@ -162,6 +206,8 @@ fn nobody_sleeps_with_its_condition_true_or_cancelled() {
         let waker = {
             let condition = condition.clone();
             loom::thread::spawn(move || {
+                // SAFETY: the thread reads it only after it was woken by this waker; loom fails the test otherwise.
+                current().gift.with_mut(|gift| unsafe { *gift = 1 });
                 condition.store(1, Ordering::Relaxed);
                 Loom::fence(Ordering::SeqCst);
                 if let Some(epoch) = current().epoch() {
@@ -177,9 +223,25 @@ fn nobody_sleeps_with_its_condition_true_or_cancelled() {
             || condition.load(Ordering::Relaxed) == 1,
         );
         seen.lock().unwrap().insert(format!("{waited:?}"));
+        if waited == Waited::Woken(Wake::Signalled) {
+            // SAFETY: as where it is written.
+            assert_eq!(current().gift.with(|gift| unsafe { *gift }), 1);
+        }
         assert_ne!(waited, Waited::Woken(Wake::TimedOut));
         waker.join().unwrap();
         canceller.join().unwrap();
         assert!(current().pushes.load(Ordering::Relaxed) <= 1);
+    });
+}
+
+#[test]
+fn a_cancellation_is_seen_before_the_sleep_or_ends_it() {
+    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    explore(None, &["Woken(Cancelled)"], |seen| {
+        MODEL.store(Box::leak(Box::new(Model::new())), Std::Relaxed);
+        let canceller = loom::thread::spawn(|| runtime::cancel::<Suspender>(&current().thread));
+        let waited = runtime::wait_until::<Suspender>(None, true, |_, _| (), || false);
+        seen.lock().unwrap().insert(format!("{waited:?}"));
+        canceller.join().unwrap();
     });
 }

@@ -52,7 +52,8 @@ impl Model {
     fn take_and_operate(&self, me: u32, victim: u32) -> Take {
         let take = self.owner.take(me, victim, self.mark(victim));
         if take == Take::Taken {
-            self.operate(me);
+            // Before it enters, whose fence would hide that the taking itself makes the former owner's stores visible.
+            self.touch();
         }
         take
     }
