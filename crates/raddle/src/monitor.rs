@@ -150,7 +150,7 @@ fn still(pool: &'static Shared, processor: &'static Processor, me: &'static Acti
     }
     let Some(activation) = pool::activation(owner) else { return };
     match task_state(activation.tid.load(Ordering::Relaxed)) {
-        TaskState::Blocked => take_over(pool, processor, activation),
+        TaskState::Blocked => take_over(pool, processor, activation, me),
         TaskState::Running if !seen.published && pool.idle.sleeping() > 0 => {
             seen.published = borrow(pool, processor, activation, me, |_| None);
         }
@@ -173,12 +173,19 @@ fn computes_beside(activation: Option<&'static Activation>) -> bool {
 }
 
 /// The owner is blocked in the kernel: a spare goes on with its processor.
-fn take_over(pool: &'static Shared, processor: &'static Processor, owner: &'static Activation) {
+fn take_over(
+    pool: &'static Shared,
+    processor: &'static Processor,
+    owner: &'static Activation,
+    me: &'static Activation,
+) {
     if owner.mark.is_inside() {
         return;
     }
     let Some(spare) = pool.spare() else {
-        crate::os::say_once("raddle: no kernel thread for a spare activation: a blocked thread holds its processor");
+        crate::os::say_once("raddle: no kernel thread for a spare activation: a blocked thread's processor rests meanwhile");
+        // What it held goes to the others; the processor is free until its activation comes back.
+        borrow(pool, processor, owner, me, |_| None);
         return;
     };
     if processor.owner.take(spare.id, owner.id, &owner.mark) == Take::Taken {
