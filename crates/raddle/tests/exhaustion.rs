@@ -94,6 +94,7 @@ fn spawn_until_refused(pool: &raddle::Pool, builder: &Builder, most: usize) -> (
             raddle::sleep(std::time::Duration::from_millis(1));
         }
     });
+    println!("{started} threads at once, then {refused:?}");
     (started, refused)
 }
 
