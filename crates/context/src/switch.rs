@@ -132,6 +132,12 @@ pub unsafe fn switch_away(load: *const Context, arg: usize) -> ! {
     unsafe { arch::switch_away(load, arg) }
 }
 
+/// Puts the floating-point units into their default modes: what a thread starts with that takes over a stack without a switch.
+#[inline(always)]
+pub fn reset_modes() {
+    arch::reset_modes();
+}
+
 /// The thread pointer under which the caller runs.
 #[inline(always)]
 pub fn current_fs() -> usize {

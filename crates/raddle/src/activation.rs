@@ -115,10 +115,13 @@ impl Activation {
                     // SAFETY: orders are addresses of processors, which are never freed, exposed by who gave the order.
                     let processor: &'static Processor = unsafe { &*std::ptr::with_exposed_provenance(address) };
                     self.set_processor(processor);
-                    if processor.owner.enter(self.id, &self.mark) {
+                    // The monitor may have borrowed it since the order, and left it free.
+                    if processor.owner.enter(self.id, &self.mark) || processor.owner.adopt(self.id, &self.mark) {
                         self.serve(processor);
                     }
-                    processor.pool.became_spare(self);
+                    if !processor.pool.became_spare(self) {
+                        return;
+                    }
                 }
             }
         }
@@ -184,8 +187,16 @@ impl Activation {
             }
             bump(&processor.counters.sleeps);
             // SAFETY: inside the mark of the owner; the reference ends with the statement.
-            let deadline = unsafe { processor.owned() }.timers.next_deadline();
+            let owned = unsafe { processor.owned() };
+            let (tried, won) = owned.queue.steals();
+            processor.counters.steals_tried.store(tried, Ordering::Relaxed);
+            processor.counters.steals_won.store(won, Ordering::Relaxed);
+            let mut deadline = owned.timers.next_deadline();
             processor.deadline.store(deadline.unwrap_or(u64::MAX), Ordering::Relaxed);
+            if !Real::heavy_fence_available() {
+                // The last look is not enough then: look again soon.
+                deadline = Some(deadline.unwrap_or(u64::MAX).min(Real::now() + 1_000_000));
+            }
             pool.idle.sleep(me, deadline, pool.is_directed(), || {
                 // SAFETY: inside the mark of the owner, no other reference is alive during the sleep.
                 pool.is_stopping() || unsafe { processor.owned() }.queue.has_work()

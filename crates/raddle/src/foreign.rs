@@ -11,11 +11,11 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 /// Gives the record back when the kernel thread ends.
-struct Record(Cell<Option<&'static Descriptor>>);
+struct Guard;
 
-impl Drop for Record {
+impl Drop for Guard {
     fn drop(&mut self) {
-        if let Some(record) = self.0.take() {
+        if let Some(record) = RECORD.take() {
             let mut cache = crate::pool::descriptors().cache();
             // SAFETY: allocated below from the same slab; the kernel thread waits for nothing any more, and stale claims fail
             // by their epoch.
@@ -25,21 +25,21 @@ impl Drop for Record {
 }
 
 thread_local! {
-    static RECORD: Record = const { Record(Cell::new(None)) };
+    /// Without a destructor: readable as long as the kernel thread runs.
+    static RECORD: Cell<Option<&'static Descriptor>> = const { Cell::new(None) };
+    static GUARD: Guard = const { Guard };
 }
 
-/// The calling kernel thread's record.
+/// The calling kernel thread's record: the same for its whole life, but for destructors that run after the guard's, which share
+/// one that is never given back.
 pub(crate) fn current() -> &'static Thread<Real> {
-    let make = |slot: &Cell<Option<&'static Descriptor>>| {
-        slot.get().unwrap_or_else(|| {
-            let record = allocate();
-            slot.set(Some(record));
-            record
-        })
-    };
-    // After the thread-local destructors have begun, a record is made that is never given back.
-    let descriptor = RECORD.try_with(|record| make(&record.0)).unwrap_or_else(|_| allocate());
-    descriptor.record()
+    let record = RECORD.get().unwrap_or_else(|| {
+        let record = allocate();
+        RECORD.set(Some(record));
+        let _ = GUARD.try_with(|_| ());
+        record
+    });
+    record.record()
 }
 
 fn allocate() -> &'static Descriptor {

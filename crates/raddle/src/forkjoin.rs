@@ -60,7 +60,12 @@ where
     RB: Send,
 {
     let Some(me) = current() else {
-        return crate::pool::default_pool().run(|| join(a, b));
+        let pool = crate::pool::default_pool();
+        if pool.processors() == 0 {
+            // Threads are kernel threads here: a half is not worth one.
+            return (a(), b());
+        }
+        return pool.run(|| join(a, b));
     };
     let half = Half {
         header: Header {
@@ -156,6 +161,12 @@ pub(crate) fn about_to_block() {
     if !NEWEST.get().is_null() {
         while promote_oldest() {}
     }
+}
+
+/// The thread yields and nothing else is ready: its oldest half becomes a thread, so that a yield loop that waits for it ends.
+#[inline(always)]
+pub(crate) fn offer_to_yield() -> bool {
+    !NEWEST.get().is_null() && promote_oldest()
 }
 
 /// Makes the oldest waiting half a thread. False if there is none, or no thread could be had (it stays a plain call).

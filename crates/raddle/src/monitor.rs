@@ -5,7 +5,7 @@
 //! over; if it computes while other processors are idle, the processor is taken for a moment, what it held privately is
 //! published and its due timers fire, and it is left free for its activation to take back at its next step; if it computes for
 //! [`SLICE`] periods while other threads of its processor wait, a spare goes on with the processor beside it, and the kernel
-//! shares the core between the two: at most one such activation a processor. An activation inside its mark is left alone.
+//! shares the core between the two; each further one beside the same processor takes twice as long to come. An activation inside its mark is left alone.
 //! Silence alone means nothing: a processor that computes is not one that is blocked.
 //!
 //! Bound: a thread that only a stuck processor could run waits at most four periods, plus what the system needs to start a
@@ -70,8 +70,8 @@ struct Seen {
     switches: u64,
     still: u32,
     published: bool,
-    /// The activation that computes on without this processor.
-    beside: Option<&'static Activation>,
+    /// The activations that compute on without this processor.
+    beside: Vec<&'static Activation>,
 }
 
 fn main() {
@@ -98,8 +98,10 @@ fn main() {
         ASLEEP.store(true, Ordering::Relaxed);
         Real::heavy_fence();
         if pool::pools().all(|pool| pool.idle.sleeping() == pool.processors().len()) {
+            pool::shrink_stacks();
             crate::deadlock::report();
-            Real::wait(&BELL, bell, None);
+            let fenced = Real::heavy_fence_available();
+            Real::wait(&BELL, bell, if fenced { None } else { Some(Real::now() + 10 * PERIOD) });
         }
         ASLEEP.store(false, Ordering::Relaxed);
         quiet = 0;
@@ -108,6 +110,9 @@ fn main() {
 
 /// One look at one pool. True if anything runs there.
 fn look(pool: &'static Shared, me: &'static Activation, seen: &mut HashMap<usize, Seen>) -> bool {
+    if !pool.is_open() {
+        return true;
+    }
     let mut busy = false;
     let mut stuck_searching = true;
     let mut frozen_searcher = false;
@@ -119,7 +124,7 @@ fn look(pool: &'static Shared, me: &'static Activation, seen: &mut HashMap<usize
         let seen = seen.entry(std::ptr::from_ref(processor).addr()).or_default();
         let switches = processor.counters.switches.load(Ordering::Relaxed);
         if switches != seen.switches {
-            *seen = Seen { switches, beside: seen.beside, ..Seen::default() };
+            *seen = Seen { switches, beside: std::mem::take(&mut seen.beside), ..Seen::default() };
             stuck_searching = false;
             continue;
         }
@@ -138,6 +143,10 @@ fn look(pool: &'static Shared, me: &'static Activation, seen: &mut HashMap<usize
 
 /// A processor that has not switched for some periods.
 fn still(pool: &'static Shared, processor: &'static Processor, me: &'static Activation, seen: &mut Seen) {
+    if !Real::heavy_fence_available() {
+        // Taking a processor would not be safe: its owner might enter unseen.
+        return;
+    }
     let owner = processor.owner.owner();
     if owner == 0 {
         // Its activation computes on without it; once other processors have had their chance, a spare carries it.
@@ -154,22 +163,26 @@ fn still(pool: &'static Shared, processor: &'static Processor, me: &'static Acti
         TaskState::Running if !seen.published && pool.idle.sleeping() > 0 => {
             seen.published = borrow(pool, processor, activation, me, |_| None);
         }
-        TaskState::Running if seen.still % SLICE == 0 && !computes_beside(seen.beside) => {
+        TaskState::Running if slice_is_due(seen) => {
             let spare = |has_work| if has_work { pool.spare() } else { None };
             if borrow(pool, processor, activation, me, spare) && processor.owner.owner() != 0 {
                 SLICES.fetch_add(1, Ordering::Relaxed);
-                seen.beside = Some(activation);
+                seen.beside.push(activation);
             }
         }
         TaskState::Running | TaskState::Unknown => {}
     }
 }
 
+/// The first spare beside a computing activation comes after [`SLICE`] periods, each further one after twice as many.
+fn slice_is_due(seen: &mut Seen) -> bool {
+    seen.beside.retain(|a| computes_beside(a));
+    seen.still % (SLICE << seen.beside.len().min(6)) == 0
+}
+
 /// True while that activation runs a thread without owning the processor it carried.
-fn computes_beside(activation: Option<&'static Activation>) -> bool {
-    activation.is_some_and(|a| {
-        !a.current.load(Ordering::Relaxed).is_null() && a.processor_if_any().is_some_and(|p| p.owner.owner() != a.id)
-    })
+fn computes_beside(a: &'static Activation) -> bool {
+    !a.current.load(Ordering::Relaxed).is_null() && a.processor_if_any().is_some_and(|p| p.owner.owner() != a.id)
 }
 
 /// The owner is blocked in the kernel: a spare goes on with its processor.
@@ -183,7 +196,9 @@ fn take_over(
         return;
     }
     let Some(spare) = pool.spare() else {
-        crate::os::say_once("raddle: no kernel thread for a spare activation: a blocked thread's processor rests meanwhile");
+        crate::os::say_once(
+            "raddle: no kernel thread for a spare activation: a blocked thread's processor rests meanwhile",
+        );
         // What it held goes to the others; the processor is free until its activation comes back.
         borrow(pool, processor, owner, me, |_| None);
         return;
@@ -192,7 +207,7 @@ fn take_over(
         TAKEOVERS.fetch_add(1, Ordering::Relaxed);
         spare.order(processor);
     } else {
-        pool.became_spare(spare);
+        pool.dismiss(spare);
     }
 }
 
@@ -235,6 +250,6 @@ fn hand_over(pool: &'static Shared, processor: &'static Processor, spare: &'stat
         spare.mark.leave();
         spare.order(processor);
     } else {
-        pool.became_spare(spare);
+        pool.dismiss(spare);
     }
 }

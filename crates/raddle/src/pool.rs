@@ -72,6 +72,9 @@ pub(crate) struct Shared {
     pub priorities: u8,
     directed: bool,
     stopping: AtomicBool,
+    /// True once all processors have their activations: before that the monitor leaves the pool alone.
+    open: AtomicBool,
+    refused_until: AtomicU64,
     /// Threads spawned into this pool by nobody's processor.
     pub outside_spawned: AtomicU64,
     spares: [AtomicPtr<Activation>; 64],
@@ -103,6 +106,10 @@ impl Others for View {
 impl Shared {
     pub fn processors(&self) -> &[Processor] {
         self.processors.get().map_or(&[], |p| p)
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
     }
 
     pub fn is_stopping(&self) -> bool {
@@ -145,18 +152,25 @@ impl Shared {
         }
     }
 
-    /// An activation without a processor waits here for an order. Where there are spares enough, it stays unlisted and
-    /// simply never gets one until the pool stops.
-    pub fn became_spare(&self, activation: &'static Activation) {
+    /// An activation without a processor waits here for an order. False where there are spares enough: it is to end.
+    #[must_use = "a spare that is not listed must end"]
+    pub fn became_spare(&self, activation: &'static Activation) -> bool {
         let pointer = std::ptr::from_ref(activation).cast_mut();
-        for slot in &self.spares {
-            let free = std::ptr::null_mut();
-            if slot.compare_exchange(free, pointer, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                break;
-            }
-        }
+        let free = std::ptr::null_mut();
+        let list = |slot: &AtomicPtr<Activation>| {
+            slot.compare_exchange(free, pointer, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
+        let listed = self.spares.iter().any(list);
         if self.is_stopping() {
             activation.stop();
+        }
+        listed
+    }
+
+    /// A spare that was asked for and is not needed: back to the list, or to its end.
+    pub fn dismiss(&self, spare: &'static Activation) {
+        if !self.became_spare(spare) {
+            spare.stop();
         }
     }
 
@@ -169,7 +183,16 @@ impl Shared {
                 return Some(unsafe { &*pointer });
             }
         }
-        self.start_activation(None).ok()
+        // Where the kernel refuses threads, it is not asked again at every look.
+        let now = Real::now();
+        if now < self.refused_until.load(Ordering::Relaxed) {
+            return None;
+        }
+        let started = self.start_activation(None);
+        if started.is_err() {
+            self.refused_until.store(now + REFUSAL, Ordering::Relaxed);
+        }
+        started.ok()
     }
 
     /// How many kernel threads this pool has.
@@ -184,9 +207,9 @@ impl Shared {
         let activation = new_activation(processor).ok_or(BuildError::Activations)?;
         if let Some(processor) = processor {
             // Nobody else knows the processor yet, or it is free.
-            let adopted = processor.owner.adopt(activation.id, &activation.mark);
-            debug_assert!(adopted);
-            activation.mark.leave();
+            if processor.owner.adopt(activation.id, &activation.mark) {
+                activation.mark.leave();
+            }
         }
         let name = format!("{}{}", self.prefix, activation.id);
         self.kernel_threads.fetch_add(1, Ordering::Relaxed);
@@ -274,6 +297,20 @@ pub(crate) fn submit(ready: Ready<Real>) {
         pool.outrank(priority);
     }
 }
+
+/// A policy dropped a token: the thread is not lost, it goes through the shared queue.
+fn rescue(word: usize) {
+    // SAFETY: the word of a token that was dropped just now: nobody else has it.
+    let ready = unsafe { Ready::<Real>::from_word(word) };
+    let thread = ready.into_thread();
+    let policy = pool(Descriptor::from_thread(thread).pool()).describe();
+    os::say_once(&format!("raddle: the policy `{policy}` dropped a ready thread; it was put back"));
+    // SAFETY: taken apart just above.
+    submit(unsafe { Ready::new(thread) });
+}
+
+/// Nanoseconds for which the kernel is not asked for a thread again after it refused one.
+const REFUSAL: u64 = 1_000_000_000;
 
 const CLASS_SHIFT: u32 = 16;
 
@@ -423,6 +460,7 @@ impl Builder {
         if count == 0 || count > MAX_PROCESSORS {
             return Err(BuildError::Processors(count));
         }
+        raddle_scheduler::ready::set_drop_hook(rescue);
         match lightweight() {
             Ok(tls) => TLS.get_or_init(|| tls),
             Err(error) => {
@@ -431,7 +469,10 @@ impl Builder {
             }
         };
         if !Real::heavy_fence_available() {
-            os::say_once("raddle: membarrier is forbidden here; a wake-up may be late by up to a monitor period");
+            os::say_once(
+                "raddle: membarrier is forbidden here: idle processors look for work every millisecond instead, and a thread \
+                 that blocks in the kernel keeps its processor",
+            );
         }
         crate::os::install_overflow_report();
         arena(default_class())?;
@@ -460,6 +501,7 @@ impl Builder {
             // On an error `pool` is dropped, which stops those that started.
             shared.start_activation(Some(processor))?;
         }
+        shared.open.store(true, Ordering::Release);
         crate::monitor::start();
         Ok(pool)
     }
@@ -475,6 +517,8 @@ fn register(idle: Arc<Idle<Real>>, policy: AnyPolicy<Real>, prefix: String) -> R
         priorities,
         directed,
         stopping: AtomicBool::new(false),
+        open: AtomicBool::new(false),
+        refused_until: AtomicU64::new(0),
         outside_spawned: AtomicU64::new(0),
         spares: [const { AtomicPtr::new(std::ptr::null_mut()) }; 64],
         kernel_threads: AtomicU32::new(0),
@@ -555,16 +599,23 @@ impl Pool {
     /// Threads of this pool that have not ended.
     pub fn live_threads(&self) -> u64 {
         let sum = |pick: fn(&Processor) -> &AtomicU64| -> u64 {
-            self.shared.processors().iter().map(|p| pick(p).load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
+            self.shared.processors().iter().map(|p| pick(p).load(Ordering::Acquire)).fold(0, u64::wrapping_add)
         };
-        let spawned = sum(|p| &p.counters.spawned).wrapping_add(self.shared.outside_spawned.load(Ordering::Relaxed));
-        spawned.wrapping_sub(sum(|p| &p.counters.exited))
+        // Ends first: each was preceded by its spawn, which the later reads see (Release at the end, Acquire here).
+        let exited = sum(|p| &p.counters.exited);
+        let spawned = sum(|p| &p.counters.spawned).wrapping_add(self.shared.outside_spawned.load(Ordering::Acquire));
+        spawned.wrapping_sub(exited)
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
         if self.shared.processors().is_empty() {
+            return;
+        }
+        if crate::switching::current().is_some_and(|me| me.pool() == self.shared.index) {
+            // It would wait for its own end.
+            os::say_once("raddle: a pool was dropped by one of its own threads: it stays until the process ends");
             return;
         }
         // Rare and not urgent: polling spares every exit a shared counter.
@@ -585,7 +636,18 @@ impl Drop for Pool {
             }
             std::thread::sleep(std::time::Duration::from_micros(100));
         }
+        for processor in self.shared.processors() {
+            // SAFETY: its kernel threads have ended, so nobody owns it any more.
+            unsafe { processor.owned() }.give_back();
+        }
         POOLS[self.shared.index as usize].store(std::ptr::null_mut(), Ordering::Release);
+    }
+}
+
+/// Gives the memory of idle stacks back to the system, but for some.
+pub(crate) fn shrink_stacks() {
+    for arena in ARENAS.iter().filter_map(OnceLock::get) {
+        arena.shrink(STACKS_KEPT);
     }
 }
 

@@ -29,10 +29,26 @@ pub(crate) struct Counters {
     pub switches: AtomicU64,
     pub spawned: AtomicU64,
     pub exited: AtomicU64,
-    pub wakes: AtomicU64,
     pub sleeps: AtomicU64,
     pub steals_tried: AtomicU64,
     pub steals_won: AtomicU64,
+}
+
+/// A panic inside a policy would leave its queues half changed and threads lost: it ends the process instead.
+#[inline(always)]
+fn no_unwind<T>(f: impl FnOnce() -> T) -> T {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            let policies: Vec<String> = crate::pool::pools().map(|p| p.describe()).collect();
+            crate::os::say_once(&format!("raddle: a policy panicked (one of {policies:?}): the process ends"));
+            std::process::abort();
+        }
+    }
+    let bomb = Bomb;
+    let value = f();
+    std::mem::forget(bomb);
+    value
 }
 
 /// Adds one to a counter of which the caller is the single writer, and returns it.
@@ -62,7 +78,7 @@ impl Queue {
     pub fn push(&mut self, ready: Ready<Real>, cause: Cause, hungry: impl FnOnce() -> bool) -> Notify {
         match self {
             Queue::Default(local) => local.push_with(ready, cause, hungry()),
-            Queue::Other(local) => local.push(ready, cause),
+            Queue::Other(local) => no_unwind(|| local.push(ready, cause)),
         }
     }
 
@@ -70,7 +86,7 @@ impl Queue {
     pub fn next(&mut self, floor: u8) -> Option<Ready<Real>> {
         match self {
             Queue::Default(local) => local.take(),
-            Queue::Other(local) => local.next(floor),
+            Queue::Other(local) => no_unwind(|| local.next(floor)),
         }
     }
 
@@ -81,7 +97,8 @@ impl Queue {
     }
 
     pub fn search(&mut self) -> Option<Ready<Real>> {
-        self.local().search()
+        let local = self.local();
+        no_unwind(|| local.search())
     }
 
     pub fn publish(&mut self) -> Notify {
@@ -134,7 +151,16 @@ impl Queue {
     }
 }
 
+/// As [`bump`]; what happened before is visible to whoever reads the new value with Acquire.
+#[inline(always)]
+pub(crate) fn bump_release(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+}
+
 /// What only the owner touches.
+///
+/// Invariant: `stacks.len() <= rights`: each stack that is kept is covered by a right, so that the arena never has more slots
+/// out than rights.
 pub(crate) struct Owned {
     pub queue: Queue,
     pub descriptors: Cache<Descriptor, Real>,
@@ -142,6 +168,17 @@ pub(crate) struct Owned {
     pub rights: u32,
     pub timers: Timers,
     pub handoff: Handoff,
+}
+
+impl Owned {
+    /// The processor stops for good: everything goes back to where others find it.
+    pub fn give_back(&mut self) {
+        if let Ok(arena) = crate::pool::arena(crate::pool::default_class()) {
+            self.stacks.drain(..).for_each(|slot| arena.give(slot));
+            (0..std::mem::take(&mut self.rights)).for_each(|_| arena.unreserve());
+        }
+        self.descriptors.give_back();
+    }
 }
 
 #[repr(align(128))]

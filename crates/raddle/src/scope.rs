@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const COUNT_BITS: u32 = 24;
 const COUNT: u64 = (1 << COUNT_BITS) - 1;
 const EPOCH_MASK: u64 = (1 << 40) - 1;
+/// Threads of one scope at once: far enough below the count's width for all spawners that may overshoot together.
+const LIMIT: u64 = 1 << 23;
 
 thread_local! {
     /// How many regions are open in which cancellation must not end the thread's waits.
@@ -167,7 +169,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     pub(crate) fn hook(&'scope self) -> ScopeHook {
         // Relaxed: the spawn publishes it; only the count's way down orders anything.
         let before = self.data.word.fetch_add(1, Ordering::Relaxed);
-        assert!(before & COUNT < COUNT, "raddle: more than 16 million threads in one scope");
+        if before & COUNT >= LIMIT {
+            self.data.word.fetch_sub(1, Ordering::Relaxed);
+            panic!("raddle: more than {LIMIT} threads at once in one scope: use several scopes");
+        }
         ScopeHook(&raw const self.data, self.data.owner)
     }
 

@@ -10,7 +10,7 @@
 
 use crate::activation::Activation;
 use crate::descriptor::{Descriptor, EXITED, FREE, Join, unpack_join, wake_joiner};
-use crate::processor::{Owned, Processor, STACKS_KEPT, bump};
+use crate::processor::{Owned, Processor, STACKS_KEPT, bump, bump_release};
 use raddle_context::stack::Slot;
 use raddle_context::switch::{current_fs, switch, switch_away};
 use raddle_context::tls;
@@ -65,6 +65,7 @@ pub(crate) fn current() -> Option<&'static Descriptor> {
 pub(crate) fn enter(me: &'static Descriptor) -> &'static Activation {
     loop {
         let activation = activation_of(me);
+        debug_assert!(!activation.mark.is_inside(), "the runtime was entered from inside itself");
         if activation.processor().owner.enter(activation.id, &activation.mark) {
             return activation;
         }
@@ -114,7 +115,7 @@ unsafe fn resumed(by: usize) {
 }
 
 /// Offers the processor to threads of the same or a higher priority.
-#[inline(always)]
+#[inline]
 pub(crate) fn yield_now(me: &'static Descriptor) {
     let activation = enter(me);
     let processor = activation.processor();
@@ -127,6 +128,10 @@ pub(crate) fn yield_now(me: &'static Descriptor) {
         None => {
             crate::time::fire_due(activation, owned);
             activation.mark.leave();
+            // A half that waits on this thread's stack is ready work too.
+            if crate::forkjoin::offer_to_yield() {
+                yield_now(me);
+            }
         }
     }
 }
@@ -374,7 +379,7 @@ unsafe fn exited(activation: &'static Activation, ended: &'static Descriptor) {
         }
     }
     crate::thread::give_right(processor, ended);
-    bump(&processor.counters.exited);
+    bump_release(&processor.counters.exited);
     ended.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
     let info = ended.info.replace(std::ptr::null_mut());
     if !info.is_null() {
@@ -457,7 +462,9 @@ unsafe fn last(me: &'static Descriptor) -> &'static Descriptor {
     unsafe { exited(activation, me) };
     // SAFETY: the storage of the ended thread, whose destructors have run; nothing of it is referenced.
     unsafe { crate::pool::tls().renew(current_fs()) };
-    CURRENT.set(next);
+    raddle_context::switch::reset_modes();
+    // The copy above wrote the variable behind the compiler's back.
+    CURRENT.with(|current| std::hint::black_box(current).set(next));
     activation.mark.leave();
     next
 }

@@ -184,8 +184,9 @@ impl Builder {
             Err(error) => {
                 // SAFETY: nobody took it.
                 let (f, hook) = unsafe { unpack::<(F, H)>(&raw const payload) };
-                drop(f);
                 std::mem::forget(hook);
+                // The caller still has to hear of the error.
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(f)));
                 Err(error)
             }
         }
@@ -213,7 +214,8 @@ pub(crate) unsafe fn spawn_packed(
         if pool.is_none_or(|pool| pool.index == home.index) {
             // SAFETY: inside the mark of the owner; the reference ends before the mark is left.
             let owned = unsafe { processor.owned() };
-            let spawned = if owned.rights == 0 { more_rights(owned) } else { Ok(()) }.and_then(|()| {
+            let enough = owned.rights as usize > owned.stacks.len();
+            let spawned = if enough { Ok(()) } else { more_rights(owned) }.and_then(|()| {
                 let descriptor = owned.descriptors.allocate().map_err(|_| SpawnError::Memory)?;
                 owned.rights -= 1;
                 // SAFETY: fresh from the slab, which lives for ever.
@@ -341,8 +343,16 @@ fn more_rights(owned: &mut crate::processor::Owned) -> std::result::Result<(), S
     for _ in 0..RIGHTS_BATCH {
         match arena.reserve() {
             Ok(()) => owned.rights += 1,
-            Err(_) if owned.rights > 0 => break,
-            Err(error) => return Err(SpawnError::Stack(error.to_string())),
+            Err(error) => {
+                // A kept stack holds its right; without it, the right serves.
+                if owned.rights as usize <= owned.stacks.len() {
+                    match owned.stacks.pop() {
+                        Some(slot) => arena.give(slot),
+                        None => return Err(SpawnError::Stack(error.to_string())),
+                    }
+                }
+                break;
+            }
         }
     }
     Ok(())
@@ -407,7 +417,7 @@ where
     let (descriptor, (f, hook)) = unsafe { (&*descriptor, unpack::<(F, H)>((*descriptor).payload.get())) };
     let result: Result<T> = catch_unwind(AssertUnwindSafe(f));
     let panicked = result.is_err();
-    let drops = panicked || needs_drop::<T>();
+    let drops = panicked || needs_drop::<T>() || !fits::<Result<T>>();
     let packed = pack(result);
     // SAFETY: the payload's former value was taken out above; the thread holds it.
     unsafe { *descriptor.payload.get() = packed };

@@ -56,7 +56,6 @@ fn pipe() -> (std::fs::File, std::fs::File) {
 
 /// More spares than a pool lists must end with the pool too.
 #[test]
-#[ignore = "review 3: unlisted spares are never told to stop"]
 fn a_pool_ends_after_more_threads_were_blocked_at_once_than_it_lists_spares() {
     in_child("a_pool_ends_after_more_threads_were_blocked_at_once_than_it_lists_spares", &[], || {
         let pool = pool(1);
@@ -88,7 +87,6 @@ fn a_pool_ends_after_more_threads_were_blocked_at_once_than_it_lists_spares() {
 
 /// Two threads spin until a third, which is ready, sets the flag. Kernel threads would do it.
 #[test]
-#[ignore = "review 4: one computing activation beside a processor, and no more"]
 fn more_spinners_than_processors_do_not_keep_a_ready_thread_from_running() {
     in_child("more_spinners_than_processors_do_not_keep_a_ready_thread_from_running", &[], || {
         let pool = pool(1);
@@ -155,7 +153,6 @@ fn two_threads_that_yield_do_not_stay_on_one_processor_while_the_other_idles() {
 
 /// A destructor of thread-local storage that waits, on a kernel thread whose own record is gone already.
 #[test]
-#[ignore = "review 5: a record for each call once the thread-local record is gone"]
 fn a_thread_local_destructor_of_a_kernel_thread_may_join() {
     in_child("a_thread_local_destructor_of_a_kernel_thread_may_join", &[], || {
         struct Joins;
@@ -177,7 +174,6 @@ fn a_thread_local_destructor_of_a_kernel_thread_may_join() {
 
 /// `join` where threads are kernel threads.
 #[test]
-#[ignore = "review 8: endless recursion through the default pool"]
 fn join_works_without_lightweight_threads() {
     let environment = [("RADDLE_KERNEL_THREADS", "1")];
     in_child("join_works_without_lightweight_threads", &environment, || {
@@ -191,7 +187,6 @@ fn join_works_without_lightweight_threads() {
 
 /// The last handle to a pool may be dropped by one of its threads: it must say something, or work, but not wait for itself.
 #[test]
-#[ignore = "review 9: it counts its own dropper"]
 fn a_pool_dropped_by_its_own_thread_does_not_wait_for_itself() {
     in_child("a_pool_dropped_by_its_own_thread_does_not_wait_for_itself", &[], || {
         let pool = Arc::new(pool(1));
@@ -214,7 +209,6 @@ fn pools_nest() {
 
 /// Pools one after the other, where few stacks can be had: each gives back what it reserved.
 #[test]
-#[ignore = "review 7: stacks and rights stay with processors that have ended"]
 fn pools_that_have_ended_leave_their_stacks_to_the_next() {
     in_child("pools_that_have_ended_leave_their_stacks_to_the_next", &[], || {
         limit_address_space(3 << 30);
@@ -230,7 +224,6 @@ fn pools_that_have_ended_leave_their_stacks_to_the_next() {
 
 /// What `Pool::drop` waits for never reads as "no thread" while one lives.
 #[test]
-#[ignore = "review 6: spawned is read before exited"]
 fn a_living_thread_is_always_counted() {
     let pool = pool(2);
     let stop = Arc::new(AtomicBool::new(false));
@@ -243,7 +236,8 @@ fn a_living_thread_is_always_counted() {
     let mut wrong = Vec::new();
     for _ in 0..20_000_000u32 {
         let live = pool.live_threads();
-        if live == 0 || live > 1000 {
+        // It may count too many: threads that began and ended between its reads.
+        if live == 0 || live > u64::MAX / 2 {
             wrong.push(live);
             break;
         }

@@ -28,7 +28,6 @@ static ALLOCATOR: Counting = Counting;
 
 /// A result that needs no destructor, but is too large for a descriptor.
 #[test]
-#[ignore = "review 12: the box of such a result is leaked"]
 fn a_large_plain_result_that_nobody_joins_is_freed() {
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let pool = raddle::Builder::new().processors(1).build().unwrap();
@@ -57,7 +56,6 @@ fn resident() -> usize {
 
 /// The stacks that a pool's processors kept go back with the pool.
 #[test]
-#[ignore = "review 7: stacks stay with processors that have ended"]
 fn a_pool_that_has_ended_keeps_no_stacks() {
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let round = || {

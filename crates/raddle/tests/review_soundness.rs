@@ -12,7 +12,6 @@ const UPWARD: i32 = 0x800;
 
 /// An exiting thread hands its stack to the next one without a switch: its floating-point modes must not go with it.
 #[test]
-#[ignore = "review 10: modes are handed on with the stack"]
 #[cfg(target_arch = "x86_64")]
 fn floating_point_modes_end_with_their_thread() {
     let pool = raddle::Builder::new().processors(1).build().unwrap();
@@ -28,7 +27,6 @@ fn floating_point_modes_end_with_their_thread() {
 
 /// A pool of more than one group of processors: what one searcher leaves must reach a sleeper of another group.
 #[test]
-#[ignore = "review 11: `found` looks at its own group only"]
 fn the_last_searcher_of_a_group_wakes_a_sleeper_of_another() {
     let idle = std::sync::Arc::new(Idle::<Real>::new(96));
     let theirs = idle.clone();
@@ -52,7 +50,6 @@ fn the_last_searcher_of_a_group_wakes_a_sleeper_of_another() {
 /// Safe code makes the running thread ready: it is run twice. Passes when this no longer compiles (`make_ready` unsafe, or
 /// out of reach); until then the child dies.
 #[test]
-#[ignore = "review 1: `Runtime::make_ready` is a safe function"]
 fn safe_code_cannot_run_a_thread_twice() {
     if std::env::var_os("RADDLE_REVIEW_CHILD").is_some() {
         let pool = raddle::Builder::new().processors(2).build().unwrap();

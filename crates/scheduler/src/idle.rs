@@ -190,7 +190,7 @@ impl<M: Machine> Idle<M> {
     pub fn found(&self, me: usize) {
         // Ordering[idle.state]: AcqRel. Pairs with the other exchanges of the word.
         let word = self.word(me).fetch_sub(SEARCHING_ONE, Ordering::AcqRel);
-        if word >> SEARCHING_SHIFT == 1 && word & SLEEPING != 0 {
+        if word >> SEARCHING_SHIFT == 1 && (word & SLEEPING != 0 || !self.more.is_empty()) {
             self.wake_one(true);
         }
     }

@@ -111,21 +111,16 @@ fn new_threads_start_although_others_yield() {
 }
 
 #[test]
-fn a_thread_that_yields_alone_wakes_nobody() {
+fn of_two_threads_that_yield_in_turn_a_hungry_processor_gets_one() {
     let threads = Threads::new(2);
     let mut both = parts("steal", 2);
     let mut other = both.remove(1);
     let mut local = both.remove(0);
-    for _ in 0..3 {
-        assert_eq!(local.push_with(threads.ready(0), Cause::Yielded, true), Notify::Nobody);
-        assert!(other.search_all().is_none());
-        assert_eq!(threads.number(local.take().unwrap()), 0);
-    }
-    // Two are worth sharing, and the second of them finds the first still here.
-    let _ = local.push_with(threads.ready(1), Cause::Woken, true);
+    // Thread 1 runs; thread 0 has yielded to it.
     assert_eq!(local.push_with(threads.ready(0), Cause::Yielded, true), Notify::Anyone);
-    assert_eq!(threads.number(other.search_all().unwrap()), 1);
-    assert_eq!(threads.number(local.take().unwrap()), 0);
+    assert_eq!(threads.number(other.search_all().unwrap()), 0);
+    assert!(local.take().is_none());
+    let _ = threads.ready(1).into_thread();
 }
 
 #[test]

@@ -186,6 +186,12 @@ pub unsafe fn switch_away(load: *const Context, arg: usize) -> ! {
 }
 
 #[inline(always)]
+pub fn reset_modes() {
+    // SAFETY: the default modes of the calling convention.
+    unsafe { asm!("msr fpcr, xzr", options(nomem, nostack, preserves_flags)) };
+}
+
+#[inline(always)]
 pub fn current_fs() -> usize {
     let fs;
     // SAFETY: reads the thread pointer.

@@ -6,6 +6,7 @@ mod task;
 pub(crate) use cores::default_processors;
 pub(crate) use task::{TaskState, kernel_threads, task_state};
 
+use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The kernel's name of the calling kernel thread.
@@ -25,7 +26,8 @@ pub(crate) fn say_once(line: &str) {
             Err(_) => {}
         }
     }
-    eprintln!("{line}");
+    // A closed standard error must not end anybody.
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Installs a handler that runs on the alternate stack and restarts system calls.

@@ -10,7 +10,6 @@
 //!   `fifo`, threads come and go here; when it has run dry, a batch comes from `fifo`;
 //! - `fifo`: woken, yielded and submitted threads, oldest first;
 //! - `lifo`: threads that have not started, newest first (with `steal(fifo)` they go to `fifo` too);
-//! - `alone`: a thread that yielded while nothing else was here: it comes back last, and nobody is woken for its sake.
 //!
 //! All processors share `inbox`, for those who own no processor and for queues that memory does not let grow.
 //!
@@ -21,9 +20,8 @@
 //! started starts although newer ones keep coming. (When somebody becomes hungry, what is near goes behind what is in `fifo`:
 //! once, and by a batch at most.)
 //!
-//! What is private: `near`, the batch that the `fifo`'s owner claimed or hid ([`WINDOW`]), the newest 32 to 64 of `lifo`, `slot`
-//! and `alone`. When somebody is hungry (sleeps or searches), each push publishes everything but `slot` and `alone`; a
-//! processor that only selects is made to by [`StealLocal::share`].
+//! What is private: `near`, the batch that the `fifo`'s owner claimed or hid ([`WINDOW`]), the newest 32 to 64 of `lifo`, and
+//! `slot`. When somebody is hungry (sleeps or searches), each push publishes everything but `slot`; a processor that only selects is made to by [`StealLocal::share`].
 //!
 //! Suits: almost everything; fork-join trees, servers, pipelines. Bad at: strict order or latency bounds across processors
 //! (a thread waits for *its* processor's queue while others are busy elsewhere), priorities, one spawner that feeds very
@@ -110,7 +108,6 @@ impl<M: Machine, const NEWEST: bool> Steal<M, NEWEST> {
             budget: ROUND - 1,
             slot_run: 0,
             turn: 0,
-            alone: None,
             windowed: false,
             spawned_apart: self.0.options.order == Order::Lifo,
             fifo,
@@ -150,13 +147,12 @@ impl<M: Machine, const NEWEST: bool> Policy<M> for Steal<M, NEWEST> {
 pub struct StealLocal<M: Machine, const NEWEST: bool = false> {
     slot: Option<Ready<M>>,
     near: Near<M>,
-    /// True while `near` takes pushes: nothing older or newer waits in `fifo`, nobody is `alone`.
+    /// True while `near` takes pushes: nothing waits in `fifo`.
     direct: bool,
     /// Selections left until the slow path looks at what usually comes second.
     budget: u32,
     slot_run: u32,
     turn: u32,
-    alone: Option<Ready<M>>,
     windowed: bool,
     spawned_apart: bool,
     fifo: Fifo<M>,
@@ -179,17 +175,12 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
             self.near.push(thread);
             return Notify::Nobody;
         }
-        self.push_slow(thread, cause, hungry)
+        self.push_slow(thread, hungry)
     }
 
-    /// Somebody is hungry, or `near` is full: what is near becomes stealable. Keeps a thread that yields alone.
+    /// Somebody is hungry, or `near` is full: what is near becomes stealable.
     #[inline(never)]
-    fn push_slow(&mut self, thread: Ready<M>, cause: Cause, hungry: bool) -> Notify {
-        if cause == Cause::Yielded && hungry && self.is_bare() {
-            self.alone = Some(thread);
-            self.direct = false;
-            return Notify::Nobody;
-        }
+    fn push_slow(&mut self, thread: Ready<M>, hungry: bool) -> Notify {
         if hungry == self.windowed {
             self.set_window(!hungry);
         }
@@ -231,11 +222,6 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         if hungry {
             self.share_near();
         }
-        if let Some(alone) = self.alone.take()
-            && let Err(alone) = self.fifo.push(alone)
-        {
-            self.shared.inbox.push(alone);
-        }
         let private = self.fifo.private_len();
         if let Err(thread) = self.fifo.push(thread) {
             return self.overflow(thread);
@@ -271,11 +257,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
 
     /// True if nothing is here at all.
     fn is_bare(&self) -> bool {
-        self.slot.is_none()
-            && self.near.is_empty()
-            && self.alone.is_none()
-            && self.fifo.is_empty()
-            && self.lifo.is_empty()
+        self.slot.is_none() && self.near.is_empty() && self.fifo.is_empty() && self.lifo.is_empty()
     }
 
     /// The next thread from what is at hand.
@@ -330,7 +312,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
             return Some(thread);
         }
         // Nothing waits in `fifo`: `near` may take pushes again.
-        self.direct = !NEWEST && self.alone.is_none();
+        self.direct = !NEWEST;
         if !NEWEST && let Some(thread) = self.lifo.pop() {
             return Some(thread);
         }
@@ -347,19 +329,11 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         self.lifo.pop_oldest()
     }
 
-    /// Nothing in the queues: what came from outside, or else the thread that yielded alone.
+    /// Nothing in the queues: what came from outside.
     #[inline(never)]
     fn take_last(&mut self) -> Option<Ready<M>> {
         self.empty_inbox();
-        let Some(thread) = self.fifo.pop() else {
-            self.direct = !NEWEST;
-            return self.alone.take();
-        };
-        if let Some(alone) = self.alone.take() {
-            // No longer alone: it waits its turn, or newer threads could keep it waiting for ever.
-            let _ = self.push_fifo(alone, false);
-        }
-        Some(thread)
+        self.fifo.pop()
     }
 
     /// Moves what came from outside into `fifo`, where it is as stealable as it was.
@@ -450,7 +424,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         None
     }
 
-    /// Makes everything takeable by others but `slot` and `alone`: what the runtime calls when it finds somebody hungry, at
+    /// Makes everything takeable by others but `slot`: what the runtime calls when it finds somebody hungry, at
     /// least once a quantum. Answers [`Notify::Anyone`] for what was takeable before, too: nobody may be awake who knows.
     pub fn share(&mut self) -> Notify {
         self.set_window(false);
@@ -480,11 +454,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
 
     /// How many threads are here (racy).
     pub fn len(&self) -> u64 {
-        self.fifo.len()
-            + self.lifo.len()
-            + u64::from(self.near.len())
-            + u64::from(self.slot.is_some())
-            + u64::from(self.alone.is_some())
+        self.fifo.len() + self.lifo.len() + u64::from(self.near.len()) + u64::from(self.slot.is_some())
     }
 
     /// True if no thread is here (racy).
@@ -516,21 +486,18 @@ impl<M: Machine, const NEWEST: bool> Local<M> for StealLocal<M, NEWEST> {
     }
 
     fn holds_private(&self) -> bool {
-        !self.near.is_empty()
-            || self.slot.is_some()
-            || self.alone.is_some()
-            || self.fifo.private_len() + self.lifo.private_len() > 0
+        !self.near.is_empty() || self.slot.is_some() || self.fifo.private_len() + self.lifo.private_len() > 0
     }
 
     fn publish(&mut self) -> Notify {
-        for thread in [self.slot.take(), self.alone.take()].into_iter().flatten() {
+        if let Some(thread) = self.slot.take() {
             let _ = self.push_fifo(thread, true);
         }
         self.share()
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Ready<M>)) {
-        for thread in [self.slot.take(), self.alone.take()].into_iter().flatten() {
+        if let Some(thread) = self.slot.take() {
             out(thread);
         }
         while let Some(thread) = self.near.pop().or_else(|| self.fifo.pop()).or_else(|| self.lifo.pop()) {
