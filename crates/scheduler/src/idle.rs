@@ -135,6 +135,7 @@ impl<M: Machine> Idle<M> {
                 let new = (word & !bit) + SEARCHING_ONE;
                 // Ordering[idle.state]: AcqRel. Pairs with the exchanges of the word in `sleep` and `found`. Makes visible: the
                 // work pushed before, to the woken processor.
+                // Not weakened: who wakes and sees too little looks again behind the heavy fence before it sleeps.
                 match group.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
                     Ok(_) => {
                         self.give_token(index * GROUP + bit.trailing_zeros() as usize);
@@ -176,6 +177,7 @@ impl<M: Machine> Idle<M> {
     fn give_token(&self, processor: usize) {
         let token = &self.tokens[processor].0;
         // Ordering[idle.token]: Release. Pairs with the sleeper's load. Makes visible: what its waker did.
+        // Not weakened: as the exchange in `wake_one`.
         token.store(1, Ordering::Release);
         M::wake(token, 1);
     }
@@ -183,12 +185,14 @@ impl<M: Machine> Idle<M> {
     /// A busy processor ran out of work and begins to search.
     pub fn begin_search(&self, me: usize) {
         // Ordering[idle.state]: AcqRel. Pairs with the other exchanges of the word.
+        // Not weakened: it counts, and carries no data.
         self.word(me).fetch_add(SEARCHING_ONE, Ordering::AcqRel);
     }
 
     /// A searcher found work. The last one wakes another sleeper: where there was some, there may be more.
     pub fn found(&self, me: usize) {
         // Ordering[idle.state]: AcqRel. Pairs with the other exchanges of the word.
+        // Not weakened: it counts, and carries no data.
         let word = self.word(me).fetch_sub(SEARCHING_ONE, Ordering::AcqRel);
         if word >> SEARCHING_SHIFT == 1 && (word & SLEEPING != 0 || !self.more.is_empty()) {
             self.wake_one(true);
@@ -214,6 +218,7 @@ impl<M: Machine> Idle<M> {
         }
         loop {
             // Ordering[idle.token]: Acquire. Pairs with the waker's store.
+            // Not weakened: as the exchange in `wake_one`.
             if token.load(Ordering::Acquire) != 0 {
                 token.store(0, Ordering::Relaxed);
                 return Woken::Token;
@@ -232,6 +237,7 @@ impl<M: Machine> Idle<M> {
         while now & Self::bit(me) != 0 {
             let new = (now & !Self::bit(me)) + SEARCHING_ONE;
             // Ordering[idle.state]: AcqRel. Pairs with the other exchanges of the word.
+            // Not weakened: it takes back a bit, and carries no data.
             match word.compare_exchange_weak(now, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(changed) => now = changed,

@@ -92,6 +92,7 @@ impl<M: Machine> Ownership<M> {
         // intent and the taker does not see the mark.
         M::light_fence();
         // Ordering[takeover.owner]: Acquire. Pairs with the taker's exchanges. Makes visible: what a taker did that gave back.
+        // Not weakened: who stores `(me, 0)` is this activation, or a taker that retracts and touched nothing.
         if self.0.load(Ordering::Acquire) == pack(me, 0) {
             return true;
         }
@@ -111,6 +112,7 @@ impl<M: Machine> Ownership<M> {
                 return false;
             }
             // Ordering[takeover.owner]: AcqRel. Pairs with the taker's exchanges: its intent is removed, it cannot complete.
+            // Not weakened: it removes an intent and carries no data; that goes by the marks.
             if self.0.compare_exchange(owner, pack(me, 0), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return true;
             }
@@ -149,6 +151,7 @@ impl<M: Machine> Ownership<M> {
             return Take::Lost;
         }
         // Ordering[takeover.owner]: AcqRel. Pairs with the owner's load in `enter`. Replaces a frozen taker's intent.
+        // Not weakened: it states an intent and carries no data; the heavy fence orders it before the look.
         if self.0.compare_exchange(owner, pack(victim, me), Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return Take::Lost;
         }
@@ -157,6 +160,7 @@ impl<M: Machine> Ownership<M> {
         // Ordering[takeover.mark]: Acquire. Pairs with `leave`. Makes visible: the owner-only state.
         if mark.0.load(Ordering::Acquire) == 0 {
             // Ordering[takeover.owner]: AcqRel. Pairs with `enter`: the owner sees that it has lost.
+            // Not weakened: the data came with the mark; the victim learns only that it has lost.
             match self.0.compare_exchange(pack(victim, me), pack(me, 0), Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => Take::Taken,
                 Err(_) => Take::Lost,
@@ -164,6 +168,7 @@ impl<M: Machine> Ownership<M> {
         } else {
             // Retract; if the owner or another taker removed the intent already, there is nothing to retract.
             // Ordering[takeover.owner]: AcqRel. Pairs with `enter`.
+            // Not weakened: it removes an intent and carries no data.
             let _ = self.0.compare_exchange(pack(victim, me), pack(victim, 0), Ordering::AcqRel, Ordering::Relaxed);
             Take::Inside
         }
