@@ -187,6 +187,11 @@ fn steal_goes_on_beside_a_frozen_kernel_thread() {
 }
 
 #[test]
+fn fifo_goes_on_beside_a_frozen_kernel_thread() {
+    short("fifo");
+}
+
+#[test]
 fn lifo_goes_on_beside_a_frozen_kernel_thread() {
     short("lifo");
 }
@@ -205,7 +210,7 @@ fn rotator_goes_on_beside_a_frozen_kernel_thread() {
 #[test]
 fn a_quiet_pool_goes_on_when_the_one_it_would_wake_is_frozen() {
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    for policy in ["steal(lifo)", "lifo", "priority(3, steal)"] {
+    for policy in ["steal(lifo)", "fifo", "lifo", "priority(3, steal)"] {
         let plan = Plan { policy, processors: 3, count: 0, least: Duration::ZERO };
         let builder = raddle::Builder::new().processors(plan.processors).kernel_thread_prefix(PREFIX);
         let pool = builder.policy(policy.parse().unwrap()).build().unwrap();
@@ -233,7 +238,7 @@ fn campaign() {
     let (count, millis) = (number("RADDLE_FREEZE_COUNT", 1000), number("RADDLE_FREEZE_MILLIS", 1000));
     let only = std::env::var("RADDLE_FREEZE_POLICY").ok();
     let seed = seed();
-    for policy in ["steal(lifo)", "lifo", "priority(3, steal)", "rotator"] {
+    for policy in ["steal(lifo)", "fifo", "lifo", "priority(3, steal)", "rotator"] {
         if only.as_deref().is_some_and(|only| only != policy) {
             continue;
         }
