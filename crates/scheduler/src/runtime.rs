@@ -17,15 +17,24 @@ pub trait Runtime: Copy + Send + Sync + Sized + 'static {
 
     /// The calling thread's record. Records are type-stable: the reference stays readable for ever, though after the thread
     /// has ended it may stand for another one (epochs tell).
-    fn current() -> &'static Thread<Self::Machine>;
+    ///
+    /// # Safety
+    /// Whoever has a record can wake, tag and queue its thread: the caller keeps it among those who follow the park protocol
+    /// ([`crate::thread`]), and hands it to nobody else.
+    unsafe fn current() -> &'static Thread<Self::Machine>;
 
     /// Leaves the processor until the wait `epoch` of `current()` is claimed, or until `deadline` ([`Machine::now`]'s clock),
     /// at which the runtime itself claims it with [`Wake::TimedOut`]. Returns [`Thread::outcome`].
-    fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake;
+    ///
+    /// # Safety
+    /// `epoch` is the wait that the calling thread has just armed and published.
+    unsafe fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake;
 
-    /// Makes a thread ready whose claim answered [`Claim::WonParked`]. Safe against misuse only through the claim: callers
-    /// must hold exactly that claim, since the thread is pushed once per call.
-    fn make_ready(thread: &'static Thread<Self::Machine>);
+    /// Makes a thread ready whose claim answered [`Claim::WonParked`].
+    ///
+    /// # Safety
+    /// The caller holds exactly that claim, and calls this once: the thread is run once per call.
+    unsafe fn make_ready(thread: &'static Thread<Self::Machine>);
 
     /// Where wait lists take their nodes from: one pool for each machine in a program.
     fn nodes() -> &'static NodePool<Self::Machine>;
@@ -57,7 +66,8 @@ pub fn wake<R: Runtime>(thread: &'static Thread<R::Machine>, epoch: Epoch, reaso
         Claim::Lost => false,
         Claim::WonArming => true,
         Claim::WonParked => {
-            R::make_ready(thread);
+            // SAFETY: the claim was won just now, of a thread off its stack.
+            unsafe { R::make_ready(thread) };
             true
         }
     }
@@ -66,7 +76,8 @@ pub fn wake<R: Runtime>(thread: &'static Thread<R::Machine>, epoch: Epoch, reaso
 /// Requests cancellation of `thread` and wakes it from a cancellable wait.
 pub fn cancel<R: Runtime>(thread: &'static Thread<R::Machine>) {
     if thread.cancel() == Claim::WonParked {
-        R::make_ready(thread);
+        // SAFETY: the claim was won just now, of a thread off its stack.
+        unsafe { R::make_ready(thread) };
     }
 }
 
@@ -84,13 +95,17 @@ pub enum Waited {
 ///
 /// `publish` puts `(thread, epoch)` where wakers find it, with release ordering. `ready` looks at the condition. `cancellable`
 /// false masks cancellation (re-acquiring a mutex after a condition wait, scope joins).
-pub fn wait_until<R: Runtime>(
+///
+/// # Safety
+/// `publish` gives the record only to those who follow the park protocol: they claim `epoch`, and nothing else.
+pub unsafe fn wait_until<R: Runtime>(
     deadline: Option<u64>,
     cancellable: bool,
     publish: impl FnOnce(&'static Thread<R::Machine>, Epoch),
     ready: impl FnOnce() -> bool,
 ) -> Waited {
-    let thread = R::current();
+    // SAFETY: used for this wait only, and published by the caller under its promise.
+    let thread = unsafe { R::current() };
     let cancellable = cancellable && !R::cancel_masked();
     if cancellable && thread.is_cancelled() {
         return Waited::Woken(Wake::Cancelled);
@@ -110,7 +125,7 @@ pub fn wait_until<R: Runtime>(
         return Waited::Woken(suspend::<R>(thread, epoch, deadline, cancellable));
     };
     match thread.claim(epoch, reason) {
-        Claim::Lost => Waited::Woken(thread.outcome()),
+        Claim::Lost => Waited::Woken(masked(thread.outcome(), cancellable)),
         Claim::WonArming | Claim::WonParked => {
             thread.disarm();
             if reason == Wake::Cancelled { Waited::Woken(reason) } else { Waited::Retry }
@@ -118,14 +133,19 @@ pub fn wait_until<R: Runtime>(
     }
 }
 
-/// Suspends; a cancellation that arrives during a masked wait must not end it, so such a wait is repeated by its caller.
+/// A cancellation that arrives during a masked wait must not end it: such a wait is repeated by its caller.
+fn masked(reason: Wake, cancellable: bool) -> Wake {
+    if reason == Wake::Cancelled && !cancellable { Wake::Itself } else { reason }
+}
+
 fn suspend<R: Runtime>(
     thread: &'static Thread<R::Machine>,
     epoch: Epoch,
     deadline: Option<u64>,
     cancellable: bool,
 ) -> Wake {
-    let reason = R::suspend(epoch, deadline);
+    // SAFETY: armed and published by `wait_until`.
+    let reason = unsafe { R::suspend(epoch, deadline) };
     debug_assert!(thread.current_wait().is_none(), "suspend returned inside the wait");
-    if reason == Wake::Cancelled && !cancellable { Wake::Itself } else { reason }
+    masked(reason, cancellable)
 }
