@@ -6,7 +6,7 @@
 //! policy   = name [ "(" argument { "," argument } ")" ]
 //! argument = [ name "=" ] ( number | policy )
 //! ```
-//! A text is read in two steps: [`syntax`] makes a tree with positions, then each name checks its own arguments. Every
+//! A text is read in two steps: `syntax` makes a tree with positions, then each name checks its own arguments. Every
 //! error points at the column, says what was expected and, where a name is nearly right, which one was probably meant.
 //!
 //! # Example
