@@ -230,10 +230,12 @@ fn a_quiet_pool_goes_on_when_the_one_it_would_wake_is_frozen() {
     }
 }
 
-/// `cargo xtask freeze`.
+/// What `cargo xtask freeze` runs; nothing without its settings.
 #[test]
-#[ignore = "a campaign: cargo xtask freeze"]
 fn campaign() {
+    if std::env::var_os("RADDLE_FREEZE_COUNT").is_none() {
+        return;
+    }
     let number = |name: &str, default: u64| std::env::var(name).map_or(default, |text| text.parse().expect("a number"));
     let (count, millis) = (number("RADDLE_FREEZE_COUNT", 1000), number("RADDLE_FREEZE_MILLIS", 1000));
     let only = std::env::var("RADDLE_FREEZE_POLICY").ok();
