@@ -1,0 +1,188 @@
+//! All interleavings of the wait list: appending, popping, sweeping, nodes used again.
+//!
+//! With the `loom` feature one abandoned node is enough for a sweep. Waits are live if their epoch is odd.
+#![cfg(feature = "loom")]
+
+mod support;
+
+use loom::thread;
+use raddle_machine::{Atomic, Loom, Machine, Ordering};
+use raddle_queues::wait_list::{NodePool, WaitList};
+use std::sync::Arc;
+use support::explore;
+
+type Shared = Arc<(NodePool<Loom>, WaitList<Loom>)>;
+
+fn shared(epochs: &[u64]) -> Shared {
+    let shared = Shared::default();
+    epochs.iter().for_each(|&epoch| push(&shared, epoch));
+    shared
+}
+
+fn push(shared: &Shared, epoch: u64) {
+    assert!(shared.1.push(&shared.0, 8, epoch));
+}
+
+fn is_live(_: usize, epoch: u64) -> bool {
+    epoch % 2 == 1
+}
+
+fn sweep(shared: &Shared) {
+    shared.1.abandon(&shared.0, is_live);
+}
+
+fn pop(shared: &Shared) -> Option<u64> {
+    shared.1.queue().pop(&shared.0).map(|(_, epoch)| epoch)
+}
+
+/// Pops until a live wait, as a waker does.
+fn pop_live(shared: &Shared) -> Option<u64> {
+    std::iter::from_fn(|| pop(shared)).find(|&epoch| is_live(8, epoch))
+}
+
+/// Everything that is left, live.
+fn rest(shared: &Shared) -> Vec<u64> {
+    std::iter::from_fn(|| pop_live(shared)).collect()
+}
+
+fn spawn<T: 'static>(shared: &Shared, body: impl FnOnce(&Shared) -> T + 'static) -> thread::JoinHandle<T> {
+    let shared = shared.clone();
+    thread::spawn(move || body(&shared))
+}
+
+#[test]
+fn two_first_waiters_share_one_list() {
+    explore(Some(3), &["[1, 3]", "[3, 1]"], || {
+        let list = shared(&[]);
+        let other = spawn(&list, |list| push(list, 1));
+        push(&list, 3);
+        other.join().unwrap();
+        rest(&list)
+    });
+}
+
+#[test]
+fn a_pop_meets_a_push() {
+    explore(Some(3), &["(None, [1])", "(Some(1), [])"], || {
+        let list = shared(&[3]);
+        assert_eq!(pop(&list), Some(3));
+        // Loom remembers only the last access of a word, so it does not see that the pop's load could come after the push's
+        // exchange, which follows a load of its own. Two touches of one more word show it.
+        let order = Arc::new(<Loom as Machine>::Atomic::<u32>::new(0));
+        let other = spawn(&list, {
+            let order = order.clone();
+            move |list| {
+                push(list, 1);
+                order.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        order.fetch_add(1, Ordering::Relaxed);
+        let popped = pop(&list);
+        other.join().unwrap();
+        (popped, rest(&list))
+    });
+}
+
+#[test]
+fn two_pops_take_different_waits() {
+    explore(Some(3), &["(Some(1), Some(3), [5])", "(Some(3), Some(1), [5])"], || {
+        let list = shared(&[1, 3, 5]);
+        let other = spawn(&list, pop);
+        let mine = pop(&list);
+        (mine, other.join().unwrap(), rest(&list))
+    });
+}
+
+#[test]
+fn a_popped_node_is_used_again_under_a_slow_pop() {
+    // The other thread pops and pushes, so the node that this thread looks at leaves and comes back.
+    let expected = ["(Some(1), Some(3), [5])", "(Some(3), Some(1), [5])"];
+    explore(Some(3), &expected, || {
+        let list = shared(&[1, 3]);
+        let other = spawn(&list, |list| {
+            let popped = pop(list);
+            push(list, 5);
+            popped
+        });
+        let mine = pop(&list);
+        (mine, other.join().unwrap(), rest(&list))
+    });
+}
+
+#[test]
+fn a_sweep_meets_a_waker() {
+    // The waker comes before, while or after the sweeper unlinks 2 and 4: the live waits are found in order.
+    explore(Some(3), &["(Some(1), [3, 5])"], || {
+        let list = shared(&[1, 2, 4, 3, 5]);
+        let other = spawn(&list, sweep);
+        let mine = pop_live(&list);
+        other.join().unwrap();
+        (mine, rest(&list))
+    });
+    explore(Some(3), &["(Some(1), [3])"], || {
+        let list = shared(&[2, 4, 1, 3]);
+        let other = spawn(&list, sweep);
+        let mine = pop_live(&list);
+        other.join().unwrap();
+        (mine, rest(&list))
+    });
+}
+
+#[test]
+fn a_sweep_meets_a_waiter() {
+    // The last node is never unlinked, so the waiter appends to a node that stays.
+    explore(Some(3), &["[1, 3]"], || {
+        let list = shared(&[1, 2]);
+        let other = spawn(&list, sweep);
+        push(&list, 3);
+        other.join().unwrap();
+        rest(&list)
+    });
+}
+
+#[test]
+fn a_sweep_meets_a_waker_and_a_waiter_that_use_its_nodes() {
+    explore(Some(2), &["(Some(1), [3, 5])", "(Some(1), [5, 3])"], || {
+        let list = shared(&[2, 1, 4]);
+        let sweeper = spawn(&list, |list| {
+            sweep(list);
+            push(list, 3);
+        });
+        let mine = pop_live(&list);
+        push(&list, 5);
+        sweeper.join().unwrap();
+        (mine, rest(&list))
+    });
+}
+
+#[test]
+fn one_of_two_sweepers_works_and_nobody_waits() {
+    explore(Some(3), &["[1, 3]"], || {
+        let list = shared(&[1, 2, 4, 3]);
+        let other = spawn(&list, sweep);
+        sweep(&list);
+        other.join().unwrap();
+        rest(&list)
+    });
+}
+
+#[test]
+fn a_stale_waker_finds_nothing_or_the_next_life() {
+    // The waker has noted the queue of an object that is gone; its head record may serve another list by now.
+    let expected = ["(None, [3])", "(Some(1), [3])", "(Some(3), [])"];
+    explore(Some(3), &expected, || {
+        let pool = Arc::new(NodePool::<Loom>::default());
+        let mut list = WaitList::<Loom>::default();
+        assert!(list.push(&pool, 8, 1));
+        let queue = list.queue();
+        let waker = thread::spawn({
+            let pool = pool.clone();
+            move || queue.pop(&pool).map(|(_, epoch)| epoch)
+        });
+        list.release(&pool);
+        assert!(list.push(&pool, 8, 3));
+        let popped = waker.join().unwrap();
+        let left: Vec<_> = std::iter::from_fn(|| list.queue().pop(&pool).map(|(_, epoch)| epoch)).collect();
+        (popped, left)
+    });
+}
