@@ -25,6 +25,8 @@ pub use atomic::{Atomic, Integer, Word};
 pub use loom_machine::Loom;
 pub use real::{Real, RealAtomic};
 pub use std::sync::atomic::Ordering;
+/// True while the calling thread unwinds: what poisoning asks.
+pub use std::thread::panicking;
 
 /// A world in which lock-free code runs.
 ///

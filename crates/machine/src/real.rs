@@ -122,6 +122,13 @@ impl Real {
     }
 }
 
+impl Real {
+    /// Offers the core to other kernel threads.
+    pub fn yield_kernel_thread() {
+        std::thread::yield_now();
+    }
+}
+
 impl Machine for Real {
     type Atomic<T: Word> = RealAtomic<T>;
 

@@ -23,8 +23,8 @@
 use super::waiters::Waiters;
 use super::{Patience, WaitError};
 use crate::runtime::Runtime;
+use core::time::Duration;
 use raddle_machine::{Atomic, Machine, Ordering, Real, RealAtomic};
-use std::time::Duration;
 
 const WAITED: u64 = 1 << 31;
 const ARRIVED: u64 = WAITED - 1;

@@ -32,8 +32,8 @@ use super::mutex::MutexGuard;
 use super::waiters::Waiters;
 use super::{LockResult, Patience, PoisonError, WaitError};
 use crate::runtime::Runtime;
+use core::time::Duration;
 use raddle_machine::Real;
-use std::time::Duration;
 
 /// See the module.
 pub struct Condvar<R: Runtime> {

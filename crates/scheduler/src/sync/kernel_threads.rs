@@ -2,8 +2,9 @@
 //!
 //! # Example
 //! ```
-//! use raddle_scheduler::{Runtime, sync::kernel_threads::KernelThreads};
-//! assert!(KernelThreads::current().is_kernel_thread());
+//! use raddle_scheduler::sync::{Mutex, kernel_threads::KernelThreads};
+//! static COUNT: Mutex<u32, KernelThreads> = Mutex::new(1);
+//! assert_eq!(*COUNT.lock().unwrap(), 1);
 //! ```
 
 use crate::runtime::Runtime;
@@ -19,20 +20,25 @@ static NODES: NodePool<Real> = NodePool::constant();
 
 thread_local! {
     // Leaked: a stale waker may read a record for ever.
-    static CURRENT: &'static Thread<Real> = Box::leak(Box::new(Thread::new(0, KERNEL_THREAD)));
+    static CURRENT: &'static Thread<Real> = {
+        // SAFETY: this runtime knows no descriptors; leaked, so type-stable.
+        Box::leak(Box::new(unsafe { Thread::new(0, KERNEL_THREAD) }))
+    };
 }
 
 impl Runtime for KernelThreads {
     type Machine = Real;
 
-    fn current() -> &'static Thread<Real> {
+    unsafe fn current() -> &'static Thread<Real> {
         CURRENT.with(|thread| *thread)
     }
 
-    fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake {
-        let thread = Self::current();
+    unsafe fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake {
+        // SAFETY: used for the wait that the caller armed.
+        let thread = unsafe { Self::current() };
         if thread.finish_park(epoch).is_ok() {
             loop {
+                // Ordering[token]: Acquire. Pairs with `make_ready`. Orders this read before the look at the wait word.
                 let token = thread.token.load(Ordering::Acquire);
                 if thread.is_fired(epoch) {
                     break;
@@ -48,7 +54,8 @@ impl Runtime for KernelThreads {
         thread.outcome()
     }
 
-    fn make_ready(thread: &'static Thread<Real>) {
+    unsafe fn make_ready(thread: &'static Thread<Real>) {
+        // Ordering[token]: Release. Pairs with `suspend`. Makes visible: that the wait was claimed.
         thread.token.fetch_add(1, Ordering::Release);
         Real::wake(&thread.token, 1);
     }
@@ -58,7 +65,7 @@ impl Runtime for KernelThreads {
     }
 
     fn yield_now() {
-        std::thread::yield_now();
+        Real::yield_kernel_thread();
     }
 
     fn is_running(_: &'static Thread<Real>) -> bool {

@@ -37,8 +37,8 @@ pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{Permit, Semaphore};
 pub use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 
+use core::time::Duration;
 use raddle_machine::Machine;
-use std::time::Duration;
 
 /// Why a wait that can end early did so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

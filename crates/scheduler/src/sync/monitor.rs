@@ -37,13 +37,13 @@ use super::mutex::RawMutex;
 use super::{LockResult, Patience, PoisonError, WaitError};
 use crate::runtime::{Runtime, Waited, wait_until};
 use crate::thread::{Epoch, Thread, Wake};
+use core::time::Duration;
 use raddle_machine::Real;
 use std::cell::{Cell, UnsafeCell};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
 
 /// A condition, the lifetime of which is forgotten (I2).
 type Condition<T> = *const (dyn Fn(&T) -> bool + Sync);
@@ -84,7 +84,7 @@ impl<T, R: Runtime> Monitor<T, R> {
     }
 
     fn guard(&self, poisoned: bool) -> LockResult<MonitorGuard<'_, T, R>> {
-        let guard = MonitorGuard { monitor: self, was_panicking: std::thread::panicking(), not_send: PhantomData };
+        let guard = MonitorGuard { monitor: self, was_panicking: raddle_machine::panicking(), not_send: PhantomData };
         if poisoned { Err(PoisonError::new(guard)) } else { Ok(guard) }
     }
 
@@ -213,26 +213,24 @@ impl<T, R: Runtime> MonitorGuard<'_, T, R> {
         let left = Cell::new(false);
         // SAFETY: only the lifetime changes; the entry is gone from the list before this function returns (I2).
         let condition = unsafe { std::mem::transmute::<&(dyn Fn(&T) -> bool + Sync), Condition<T>>(condition) };
-        let waited = wait_until::<R>(
-            patience.deadline,
-            patience.cancellable,
-            |thread, epoch| {
-                // SAFETY: inside (I1).
-                let waiting = unsafe { &mut *monitor.waiting.get() };
-                if waiting.try_reserve(1).is_ok() {
-                    waiting.push_back(Waiting { thread, epoch, condition });
-                    published.set(Some(epoch));
-                }
-            },
-            || {
-                if published.get().is_some() {
-                    // SAFETY: inside, and `self` is not used before it is inside again.
-                    unsafe { monitor.leave(false) };
-                    left.set(true);
-                }
-                !left.get()
-            },
-        );
+        let publish = |thread, epoch| {
+            // SAFETY: inside (I1).
+            let waiting = unsafe { &mut *monitor.waiting.get() };
+            if waiting.try_reserve(1).is_ok() {
+                waiting.push_back(Waiting { thread, epoch, condition });
+                published.set(Some(epoch));
+            }
+        };
+        let ready = || {
+            if published.get().is_some() {
+                // SAFETY: inside, and `self` is not used before it is inside again.
+                unsafe { monitor.leave(false) };
+                left.set(true);
+            }
+            !left.get()
+        };
+        // SAFETY: the list is private to the monitor, which claims the epochs that it finds there.
+        let waited = unsafe { wait_until::<R>(patience.deadline, patience.cancellable, publish, ready) };
         match waited {
             Waited::Woken(Wake::Granted) => drop(monitor.raw.accept_grant()),
             _ => {
@@ -240,7 +238,8 @@ impl<T, R: Runtime> MonitorGuard<'_, T, R> {
                     monitor.raw.lock(Patience::MASKED).expect("a masked wait without a deadline ended early");
                 }
                 if let Some(epoch) = published.get() {
-                    let me = R::current();
+                    // SAFETY: compared only.
+                    let me = unsafe { R::current() };
                     // SAFETY: inside (I1).
                     let waiting = unsafe { &mut *monitor.waiting.get() };
                     waiting.retain(|entry| entry.epoch != epoch || !std::ptr::eq(entry.thread, me));
@@ -274,7 +273,7 @@ impl<T, R: Runtime> DerefMut for MonitorGuard<'_, T, R> {
 
 impl<T, R: Runtime> Drop for MonitorGuard<'_, T, R> {
     fn drop(&mut self) {
-        let poisons = !self.was_panicking && std::thread::panicking();
+        let poisons = !self.was_panicking && raddle_machine::panicking();
         // SAFETY: the guard's thread is inside, and the guard ends here.
         unsafe { self.monitor.leave(poisons) };
     }

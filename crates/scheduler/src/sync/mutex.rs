@@ -42,12 +42,12 @@ use super::waiters::Waiters;
 use super::{LockResult, Patience, PoisonError, TryLockError, TryLockResult, WaitError};
 use crate::runtime::{Runtime, wake};
 use crate::thread::{Epoch, Thread, Wake};
+use core::time::Duration;
 use raddle_machine::{Atomic, Machine, Ordering, Real, RealAtomic};
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::time::Duration;
 
 const WAITERS: u64 = 1;
 const POISONED: u64 = 2;
@@ -82,11 +82,18 @@ fn owner<R: Runtime>(thread: &'static Thread<R::Machine>) -> u64 {
     std::ptr::from_ref(thread).expose_provenance() as u64
 }
 
+/// The calling thread in the word's owner bits.
+#[inline(always)]
+fn me<R: Runtime>() -> u64 {
+    // SAFETY: becomes bits to compare; only the holder's record is looked at again, for `is_running`, by this file.
+    owner::<R>(unsafe { R::current() })
+}
+
 impl<R: Runtime> RawMutex<R> {
     /// Takes the mutex if it is free; the word it had.
     #[inline(always)]
     fn try_lock(&self) -> Result<u64, u64> {
-        let me = owner::<R>(R::current());
+        let me = me::<R>();
         // Ordering[mutex.state]: Acquire. Pairs with `unlock`. Makes visible: the data.
         match self.state.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => Ok(0),
@@ -118,7 +125,7 @@ impl<R: Runtime> RawMutex<R> {
 
     #[cold]
     fn lock_slow(&self, patience: Patience) -> Result<bool, WaitError> {
-        let me = owner::<R>(R::current());
+        let me = me::<R>();
         let mut word = self.state.load(Ordering::Relaxed);
         if word & (OWNER | GRANTING) == me && patience.deadline.is_none() {
             panic!("a thread locks a mutex that it holds already: it would wait for itself for ever");
@@ -270,7 +277,7 @@ impl<R: Runtime> RawMutex<R> {
     pub fn accept_grant(&self) -> bool {
         // Ordering[mutex.state]: Acquire. Pairs with `unlock_to_waiter` and `grant_to`. Makes visible: the data.
         let word = self.state.fetch_and(!GRANTING, Ordering::Acquire);
-        debug_assert_eq!(word & OWNER, owner::<R>(R::current()), "granted to somebody else");
+        debug_assert_eq!(word & OWNER, me::<R>(), "granted to somebody else");
         word & POISONED != 0
     }
 
@@ -444,7 +451,8 @@ impl<T: ?Sized, R: Runtime> Mutex<T, R> {
     }
 
     /// Who holds the mutex (racy; for dumps of who waits for whom).
-    pub fn holder(&self) -> Option<&'static Thread<R::Machine>> {
+    #[cfg(test)]
+    pub(crate) fn holder(&self) -> Option<&'static Thread<R::Machine>> {
         self.raw.holder_now()
     }
 }
@@ -488,12 +496,12 @@ unsafe impl<T: ?Sized + Sync, R: Runtime> Sync for MutexGuard<'_, T, R> {}
 impl<'a, T: ?Sized, R: Runtime> MutexGuard<'a, T, R> {
     #[inline(always)]
     fn new(mutex: &'a Mutex<T, R>) -> Self {
-        Self { mutex, was_panicking: std::thread::panicking(), not_send: PhantomData }
+        Self { mutex, was_panicking: raddle_machine::panicking(), not_send: PhantomData }
     }
 
     #[inline(always)]
     fn poisons(&self) -> bool {
-        !self.was_panicking && std::thread::panicking()
+        !self.was_panicking && raddle_machine::panicking()
     }
 
     /// Unlocks by handing the mutex to the thread that has waited longest, so that nobody barges in between. Slower for

@@ -27,12 +27,12 @@
 use super::{Patience, WaitError};
 use crate::runtime::{Runtime, Waited, wait_until, wake};
 use crate::thread::{Epoch, Thread, Wake};
+use core::time::Duration;
 use raddle_machine::{Atomic, Machine, Ordering};
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
-use std::time::Duration;
 
 const EMPTY: u32 = 0;
 const WAITING: u32 = 1;
@@ -128,12 +128,10 @@ impl<T, R: Runtime> Shared<T, R> {
 
     fn wait(&self, patience: Patience) -> Result<(), WaitError> {
         while matches!(self.ready(), EMPTY | WAITING) {
-            let waited = wait_until::<R>(
-                patience.deadline,
-                patience.cancellable,
-                |thread, epoch| self.begin(thread, epoch),
-                || self.ready() != WAITING,
-            );
+            let publish = |thread, epoch| self.begin(thread, epoch);
+            let ready = || self.ready() != WAITING;
+            // SAFETY: the cell is private to promise and future; the promise claims the epoch it finds there.
+            let waited = unsafe { wait_until::<R>(patience.deadline, patience.cancellable, publish, ready) };
             // Back, unless the promise came first: then its claim fails or has been taken into account.
             let _ = self.state.compare_exchange(WAITING, EMPTY, Ordering::Relaxed, Ordering::Relaxed);
             match waited {

@@ -30,12 +30,12 @@
 use super::waiters::{Queue, Waiters};
 use super::{LockError, LockResult, Patience, PoisonError, TryLockError, TryLockResult, WaitError};
 use crate::runtime::Runtime;
+use core::time::Duration;
 use raddle_machine::{Atomic, Machine, Ordering, Real, RealAtomic};
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::time::Duration;
 
 const WRITER: u64 = 1;
 const POISONED: u64 = 2;
@@ -363,7 +363,7 @@ impl<'a, T: ?Sized, R: Runtime> RwLockReadGuard<'a, T, R> {
 
 impl<'a, T: ?Sized, R: Runtime> RwLockWriteGuard<'a, T, R> {
     fn new(lock: &'a RwLock<T, R>) -> Self {
-        Self { lock, was_panicking: std::thread::panicking(), not_send: PhantomData }
+        Self { lock, was_panicking: raddle_machine::panicking(), not_send: PhantomData }
     }
 }
 
@@ -400,7 +400,7 @@ impl<T: ?Sized, R: Runtime> Drop for RwLockReadGuard<'_, T, R> {
 impl<T: ?Sized, R: Runtime> Drop for RwLockWriteGuard<'_, T, R> {
     #[inline]
     fn drop(&mut self) {
-        let poisons = !self.was_panicking && std::thread::panicking();
+        let poisons = !self.was_panicking && raddle_machine::panicking();
         self.lock.leave(WRITER, if poisons { POISONED } else { 0 });
     }
 }

@@ -32,8 +32,8 @@
 use super::waiters::{Queue, Waiters};
 use super::{Patience, WaitError};
 use crate::runtime::Runtime;
+use core::time::Duration;
 use raddle_machine::{Atomic, Machine, Ordering, Real, RealAtomic};
-use std::time::Duration;
 
 const WAITED: u64 = 1 << 63;
 const MANY: u64 = 1 << 32;

@@ -69,12 +69,10 @@ impl<R: Runtime> Waiters<R> {
     /// `Ok` says only that it is worth trying again; [`Wake::Granted`] is reported as such.
     pub(crate) fn wait(&self, patience: Patience, ready: impl FnOnce() -> bool) -> Result<Wake, WaitError> {
         let published = Cell::new(false);
-        let waited = wait_until::<R>(
-            patience.deadline,
-            patience.cancellable,
-            |thread, epoch| published.set(self.publish(thread, epoch)),
-            || !published.get() || ready(),
-        );
+        let publish = |thread, epoch| published.set(self.publish(thread, epoch));
+        let look = || !published.get() || ready();
+        // SAFETY: the list is private to the primitive, whose wakers claim the epochs that they pop.
+        let waited = unsafe { wait_until::<R>(patience.deadline, patience.cancellable, publish, look) };
         let popped = matches!(waited, Waited::Woken(Wake::Signalled | Wake::Granted));
         if published.get() && !popped {
             self.abandon();

@@ -35,10 +35,10 @@ pub use error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRec
 use super::waiters::Waiters;
 use super::{Patience, WaitError};
 use crate::runtime::Runtime;
+use core::time::Duration;
 use raddle_machine::{Atomic, Machine, Ordering};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The largest capacity of a bounded channel.
 pub const MAX_CAPACITY: usize = 1 << 30;
