@@ -80,7 +80,8 @@ unsafe fn nothing(_: *const Descriptor) {}
 
 impl Default for Descriptor {
     fn default() -> Self {
-        let thread = Thread::<Real>::new(0, 0);
+        // SAFETY: the first field of a descriptor; descriptors exist in the type-stable slab only (and in this file's test).
+        let thread = unsafe { Thread::<Real>::new(0, 0) };
         thread.tag.store(FREE, Ordering::Relaxed);
         Self {
             thread,

@@ -114,7 +114,8 @@ fn describe(descriptor: &'static Descriptor, walk: bool, walked: &mut usize) -> 
     *walked += usize::from(walk);
     let text = visit(descriptor, walk);
     // The claim was ours: the thread goes on from a wake-up for no reason.
-    crate::Host::make_ready(descriptor.record());
+    // SAFETY: the claim was won above.
+    unsafe { crate::Host::make_ready(descriptor.record()) };
     text
 }
 

@@ -11,6 +11,12 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 /// The runtime on the real machine: lightweight threads where the caller is one, kernel threads otherwise.
+///
+/// Who calls it answers for the park protocol, so safe code cannot make a thread ready that is not (it would run twice):
+/// ```compile_fail,E0133
+/// use raddle_scheduler::Runtime;
+/// raddle::Host::make_ready(raddle::Host::current());
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Host;
 
@@ -18,7 +24,7 @@ impl Runtime for Host {
     type Machine = Real;
 
     #[inline(always)]
-    fn current() -> &'static Thread<Real> {
+    unsafe fn current() -> &'static Thread<Real> {
         match current() {
             Some(me) => me.record(),
             None => crate::foreign::current(),
@@ -26,7 +32,7 @@ impl Runtime for Host {
     }
 
     #[inline]
-    fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake {
+    unsafe fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake {
         match current() {
             Some(me) => {
                 park(me, epoch, deadline);
@@ -37,7 +43,7 @@ impl Runtime for Host {
     }
 
     #[inline]
-    fn make_ready(thread: &'static Thread<Real>) {
+    unsafe fn make_ready(thread: &'static Thread<Real>) {
         match current() {
             Some(me) => {
                 let activation = enter(me);

@@ -51,9 +51,7 @@ thread_local! {
 
 /// A handle to the calling thread.
 pub fn current() -> Thread {
-    let make = || {
-        Thread(Arc::new(Parker { owner: Host::current(), word: AtomicU64::new(EMPTY), name: crate::current_name() }))
-    };
+    let make = || Thread(Parker::mine(crate::current_name()));
     // After the thread-local destructors have begun, each call makes a handle of its own.
     HANDLE.try_with(|handle| handle.get_or_init(make).clone()).unwrap_or_else(|_| make())
 }
@@ -70,22 +68,27 @@ pub fn park_timeout(timeout: Duration) {
 }
 
 impl Parker {
+    /// A parker of the calling thread.
+    fn mine(name: Option<String>) -> Arc<Self> {
+        // SAFETY: kept in the parker, which wakes the owner's waits in it only.
+        let owner = unsafe { Host::current() };
+        Arc::new(Parker { owner, word: AtomicU64::new(EMPTY), name })
+    }
+
     fn park(&self, deadline: Option<u64>) {
         // Acquire: what the unparker did.
         if self.word.swap(EMPTY, Ordering::Acquire) == TOKEN {
             return;
         }
         crate::dump::note_wait("a token from unpark", std::ptr::from_ref(self).addr(), None);
-        let waited = wait_until::<Host>(
-            deadline,
-            true,
-            |_, epoch| {
-                let waiting = (epoch.to_bits() + 1) << 1;
-                // Fails when a token came: then `ready` sees it. Release: the armed wait word.
-                let _ = self.word.compare_exchange(EMPTY, waiting, Ordering::AcqRel, Ordering::Relaxed);
-            },
-            || self.word.load(Ordering::Acquire) == TOKEN,
-        );
+        let publish = |_: &'static raddle_scheduler::Thread<Real>, epoch: Epoch| {
+            let waiting = (epoch.to_bits() + 1) << 1;
+            // Fails when a token came: then `ready` sees it. Release: the armed wait word.
+            let _ = self.word.compare_exchange(EMPTY, waiting, Ordering::AcqRel, Ordering::Relaxed);
+        };
+        let ready = || self.word.load(Ordering::Acquire) == TOKEN;
+        // SAFETY: the unparker claims the epoch that it finds in the word.
+        let waited = unsafe { wait_until::<Host>(deadline, true, publish, ready) };
         let _: Waited = waited;
         // Whatever ended the wait, a token that is there is taken with it.
         self.word.swap(EMPTY, Ordering::AcqRel);
@@ -125,7 +128,7 @@ impl std::task::Wake for Parker {
 pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
     let mut future = pin!(future.into_future());
     // A parker of its own: the thread's tokens are the user's.
-    let parker = Arc::new(Parker { owner: Host::current(), word: AtomicU64::new(EMPTY), name: None });
+    let parker = Parker::mine(None);
     let waker = Waker::from(parker.clone());
     let mut context = Context::from_waker(&waker);
     loop {

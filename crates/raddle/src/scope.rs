@@ -8,7 +8,7 @@ use crate::pool::Shared;
 use crate::thread::{Builder, Hook, JoinHandle, Result, SpawnError};
 use raddle_machine::Real;
 use raddle_scheduler::runtime::wait_until;
-use raddle_scheduler::{Claim, Runtime, Thread, Wake};
+use raddle_scheduler::{Claim, Epoch, Runtime, Thread, Wake};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -74,7 +74,8 @@ impl Hook for ScopeHook {
             && ((wait.to_bits() + 1) & EPOCH_MASK) == epoch
             && self.1.claim(wait, Wake::Signalled) == Claim::WonParked
         {
-            crate::Host::make_ready(self.1);
+            // SAFETY: the claim was won just now.
+            unsafe { crate::Host::make_ready(self.1) };
         }
     }
 }
@@ -101,7 +102,9 @@ pub fn scope<'env, F, T>(f: F) -> T
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
-    let data = Data { word: AtomicU64::new(0), owner: crate::Host::current(), panicked: AtomicBool::new(false) };
+    // SAFETY: kept in the scope, whose threads claim its owner's waits only.
+    let owner = unsafe { crate::Host::current() };
+    let data = Data { word: AtomicU64::new(0), owner, panicked: AtomicBool::new(false) };
     let scope = Scope { data, scope: PhantomData, env: PhantomData };
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
     if scope.data.word.load(Ordering::Acquire) & COUNT != 0 {
@@ -120,17 +123,14 @@ impl Data {
         let done = || self.word.load(Ordering::Acquire) & COUNT == 0;
         while !done() {
             crate::dump::note_wait("the end of its scope's threads", std::ptr::from_ref(self).addr(), None);
-            wait_until::<crate::Host>(
-                None,
-                false,
-                |_, epoch| {
-                    let mark = (epoch.to_bits() + 1) & EPOCH_MASK;
-                    let _ = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
-                        Some(word & COUNT | mark << COUNT_BITS)
-                    });
-                },
-                done,
-            );
+            let publish = |_: &'static Thread<Real>, epoch: Epoch| {
+                let mark = (epoch.to_bits() + 1) & EPOCH_MASK;
+                let _ = self
+                    .word
+                    .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| Some(word & COUNT | mark << COUNT_BITS));
+            };
+            // SAFETY: the scope's last thread claims the epoch that it finds in the word.
+            unsafe { wait_until::<crate::Host>(None, false, publish, done) };
         }
     }
 }

@@ -544,23 +544,20 @@ fn await_exit(descriptor: &'static Descriptor) {
     let exited = || unpack_join(descriptor.join.load(Ordering::Acquire)) == Join::Exited;
     while !exited() {
         crate::dump::note_wait("the end of a thread", std::ptr::from_ref(descriptor).addr(), Some(descriptor.record()));
-        wait_until::<crate::Host>(
-            None,
-            false,
-            |me, epoch| {
-                let waiting = pack_waiting(me, epoch);
-                let mut word = descriptor.join.load(Ordering::Relaxed);
-                while unpack_join(word) != Join::Exited {
-                    let new = waiting | word & STORED;
-                    // Release: the armed wait word is visible to the exit that reads this one.
-                    match descriptor.join.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
-                        Ok(_) => break,
-                        Err(now) => word = now,
-                    }
+        let publish = |me, epoch| {
+            let waiting = pack_waiting(me, epoch);
+            let mut word = descriptor.join.load(Ordering::Relaxed);
+            while unpack_join(word) != Join::Exited {
+                let new = waiting | word & STORED;
+                // Release: the armed wait word is visible to the exit that reads this one.
+                match descriptor.join.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
+                    Ok(_) => break,
+                    Err(now) => word = now,
                 }
-            },
-            exited,
-        );
+            }
+        };
+        // SAFETY: the exit claims the wait that it finds in the join word.
+        unsafe { wait_until::<crate::Host>(None, false, publish, exited) };
     }
 }
 

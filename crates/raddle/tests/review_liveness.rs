@@ -146,7 +146,7 @@ fn two_threads_that_yield_do_not_stay_on_one_processor_while_the_other_idles() {
             while !BUSY.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
-            [raddle::spawn(body), raddle::spawn(body), third].map(|h| h.join().unwrap());
+            [raddle::spawn(body), raddle::spawn(body), third].into_iter().for_each(|h| h.join().unwrap());
         });
     });
 }

@@ -1,7 +1,6 @@
 //! A thread is a thread, and safe code cannot break it.
 
 use raddle_machine::Real;
-use raddle_scheduler::Runtime;
 use raddle_scheduler::idle::Idle;
 
 unsafe extern "C" {
@@ -45,31 +44,4 @@ fn the_last_searcher_of_a_group_wakes_a_sleeper_of_another() {
     idle.kick();
     sleeper.join().unwrap();
     assert!(woken, "a ready thread and a sleeping processor, and nobody searches");
-}
-
-/// Safe code makes the running thread ready: it is run twice. Passes when this no longer compiles (`make_ready` unsafe, or
-/// out of reach); until then the child dies.
-#[test]
-fn safe_code_cannot_run_a_thread_twice() {
-    if std::env::var_os("RADDLE_REVIEW_CHILD").is_some() {
-        let pool = raddle::Builder::new().processors(2).build().unwrap();
-        pool.run(|| {
-            for _ in 0..1000 {
-                <raddle::Host as Runtime>::make_ready(<raddle::Host as Runtime>::current());
-                raddle::spawn(|| ()).join().unwrap();
-                raddle::yield_now();
-            }
-        });
-        return;
-    }
-    let status = std::process::Command::new("timeout")
-        .arg("20")
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "safe_code_cannot_run_a_thread_twice", "--nocapture", "--include-ignored"])
-        .env("RADDLE_REVIEW_CHILD", "1")
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .status()
-        .unwrap();
-    assert!(status.success(), "a program without `unsafe` ended with {status}");
 }

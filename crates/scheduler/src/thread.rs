@@ -111,7 +111,11 @@ pub struct Thread<M: Machine> {
 
 impl<M: Machine> Thread<M> {
     /// A thread that waits for nothing, at the given priority, with [`KERNEL_THREAD`] or no flag.
-    pub fn new(priority: u8, flags: u32) -> Self {
+    ///
+    /// # Safety
+    /// The record is where the runtime that it is used with expects its records (inside a descriptor, for one), and is
+    /// type-stable from its first wait on.
+    pub unsafe fn new(priority: u8, flags: u32) -> Self {
         Self {
             wait: M::Atomic::new(0),
             flags: M::Atomic::new(flags),

@@ -34,7 +34,8 @@ unsafe impl Send for Model {}
 impl Model {
     fn new() -> Self {
         Self {
-            thread: Thread::new(0, 0),
+            // SAFETY: the runtime of these tests knows no descriptors; leaked.
+            thread: unsafe { Thread::new(0, 0) },
             stack: UnsafeCell::new(0),
             gift: UnsafeCell::new(0),
             published: Cell::new(0),
@@ -160,15 +161,16 @@ fn current() -> &'static Model {
 
 impl Runtime for Suspender {
     type Machine = Loom;
-    fn current() -> &'static Thread<Loom> {
+    unsafe fn current() -> &'static Thread<Loom> {
         &current().thread
     }
-    fn suspend(epoch: Epoch, _deadline: Option<u64>) -> Wake {
+    unsafe fn suspend(epoch: Epoch, _deadline: Option<u64>) -> Wake {
         let model = current();
         // SAFETY: the thread still runs: the stack is its own.
         model.stack.with_mut(|stack| unsafe { *stack += 1 });
         if model.thread.finish_park(epoch).is_err() {
-            Self::make_ready(&model.thread);
+            // SAFETY: claimed while arming.
+            unsafe { Self::make_ready(&model.thread) };
         }
         while model.pushes.load(Ordering::Acquire) == 0 {
             loom::thread::yield_now();
@@ -177,7 +179,7 @@ impl Runtime for Suspender {
         model.stack.with_mut(|stack| unsafe { *stack += 1 });
         model.thread.outcome()
     }
-    fn make_ready(_thread: &'static Thread<Loom>) {
+    unsafe fn make_ready(_thread: &'static Thread<Loom>) {
         let model = current();
         // SAFETY: the holder of the token owns the stack; loom fails the test if it does not.
         model.stack.with_mut(|stack| unsafe { *stack += 1 });
@@ -216,12 +218,11 @@ fn nobody_sleeps_with_its_condition_true_or_cancelled() {
             })
         };
         let canceller = loom::thread::spawn(|| runtime::cancel::<Suspender>(&current().thread));
-        let waited = runtime::wait_until::<Suspender>(
-            None,
-            true,
-            |_, epoch| current().published.store(epoch.to_bits(), Ordering::Release),
-            || condition.load(Ordering::Relaxed) == 1,
-        );
+        let publish =
+            |_: &'static Thread<Loom>, epoch: Epoch| current().published.store(epoch.to_bits(), Ordering::Release);
+        let ready = || condition.load(Ordering::Relaxed) == 1;
+        // SAFETY: waker and canceller follow the protocol.
+        let waited = unsafe { runtime::wait_until::<Suspender>(None, true, publish, ready) };
         seen.lock().unwrap().insert(format!("{waited:?}"));
         if waited == Waited::Woken(Wake::Signalled) {
             // SAFETY: as where it is written.

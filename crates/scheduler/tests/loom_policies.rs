@@ -120,7 +120,10 @@ fn explore(
         let mut first = locals.remove(0);
         for number in 0..count {
             // Leaked: the record of a thread is never freed while a policy may hold it.
-            let thread: &'static Thread<Loom> = Box::leak(Box::new(Thread::new(0, 0)));
+            let thread: &'static Thread<Loom> = {
+                // SAFETY: no runtime is involved; leaked.
+                Box::leak(Box::new(unsafe { Thread::new(0, 0) }))
+            };
             // SAFETY: the one token of a new thread.
             let ready = unsafe { Ready::new(NonNull::from(thread)) };
             wake(&pool.idle, first.push(ready, [Cause::Woken, Cause::Spawned][number % 2]));

@@ -168,7 +168,8 @@ fn cancellation_ends_a_receive_with_an_error_and_keeps_messages() {
         let waiting = scope.spawn({
             let receiver = receiver.clone();
             move || {
-                tell.send(KernelThreads::current()).unwrap();
+                // SAFETY: used to cancel the thread only.
+                tell.send(unsafe { KernelThreads::current() }).unwrap();
                 assert_eq!(receiver.recv(), Err(RecvError::Cancelled));
                 assert_eq!(receiver.recv_timeout(SHORT), Err(RecvTimeoutError::Cancelled));
                 // What is there is still received.

@@ -107,7 +107,8 @@ fn with_record<'scope>(
 ) -> &'static Thread<raddle_machine::Real> {
     let (tell, told) = std::sync::mpsc::channel();
     scope.spawn(move || {
-        tell.send(KernelThreads::current()).unwrap();
+        // SAFETY: used to cancel the thread only.
+        tell.send(unsafe { KernelThreads::current() }).unwrap();
         body();
     });
     told.recv().unwrap()

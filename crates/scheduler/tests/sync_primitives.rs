@@ -24,7 +24,8 @@ fn cancelled(body: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let (tell, told) = std::sync::mpsc::channel();
         scope.spawn(move || {
-            tell.send(KernelThreads::current()).unwrap();
+            // SAFETY: used to cancel the thread only.
+            tell.send(unsafe { KernelThreads::current() }).unwrap();
             body();
         });
         cancel::<KernelThreads>(told.recv().unwrap());

@@ -80,6 +80,9 @@ fn await_or_report(plan: &Plan, what: &str, frozen: Option<&Frozen>, done: impl 
     while !done() {
         if start.elapsed() > PATIENCE {
             report(plan, what, frozen);
+            // The dump woke every waiter for no reason: did one of them miss a wake-up before?
+            std::thread::sleep(Duration::from_millis(500));
+            let _ = writeln!(std::io::stderr(), "after the dump: {}", if done() { "done" } else { "not done" });
             std::process::exit(101);
         }
         std::thread::sleep(Duration::from_micros(50));
@@ -98,6 +101,10 @@ fn report(plan: &Plan, what: &str, frozen: Option<&Frozen>) {
         text += &format!("{:8} {:16} {:24} {}\n", task.tid, task.name, read("wchan"), read("syscall").trim_end());
     }
     let _ = std::io::stderr().write_all(text.as_bytes());
+    if frozen.is_none() {
+        // What is left is what was lost. A frozen kernel thread may hold what the dump needs.
+        let _ = raddle::info::dump(&mut std::io::stderr(), raddle::info::DumpOptions::default());
+    }
     if std::env::var_os("RADDLE_FREEZE_HOLD").is_some() {
         // For a debugger.
         std::thread::sleep(Duration::from_secs(3600));
