@@ -156,7 +156,8 @@ impl<R: Runtime> RawMutex<R> {
                 // The previous holder wrote our address into the word before it granted.
                 Ok(Wake::Granted) => return Ok(self.accept_grant()),
                 Ok(wake) => {
-                    woken = wake == Wake::Signalled;
+                    // A duty stays when this wait finds the mutex free before it sleeps: its look has set no bit for the others.
+                    woken |= wake == Wake::Signalled;
                     spins = 0;
                     word = self.state.load(Ordering::Relaxed);
                 }
