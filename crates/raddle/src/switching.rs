@@ -114,9 +114,9 @@ unsafe fn resumed(by: usize) {
     }
 }
 
-/// Offers the processor to threads of the same or a higher priority.
+/// Offers the processor to threads of the same or a higher priority. True if another one ran.
 #[inline]
-pub(crate) fn yield_now(me: &'static Descriptor) {
+pub(crate) fn yield_now(me: &'static Descriptor) -> bool {
     let activation = enter(me);
     let processor = activation.processor();
     // SAFETY: inside the mark of the owner; the reference ends with the statement.
@@ -124,14 +124,15 @@ pub(crate) fn yield_now(me: &'static Descriptor) {
     let floor = me.thread.priority_now();
     match owned.queue.next(floor) {
         // SAFETY: inside the mark, `next` is a token.
-        Some(next) => unsafe { leave_to(activation, me, next, After::YIELD) },
+        Some(next) => unsafe {
+            leave_to(activation, me, next, After::YIELD);
+            true
+        },
         None => {
             crate::time::fire_due(activation, owned);
             activation.mark.leave();
             // A half that waits on this thread's stack is ready work too.
-            if crate::forkjoin::offer_to_yield() {
-                yield_now(me);
-            }
+            crate::forkjoin::offer_to_yield() && yield_now(me)
         }
     }
 }
@@ -267,8 +268,7 @@ fn installed(activation: &'static Activation, processor: &'static Processor, nex
         if let Some(near) = queue.upcoming(FETCH_STACK) {
             // SAFETY: a token's word is the address of a type-stable descriptor; the context is read, perhaps stale, as an
             // address to prefetch only.
-            let descriptor = unsafe { &*std::ptr::with_exposed_provenance::<Descriptor>(near) };
-            let context = unsafe { &*descriptor.context.get() };
+            let context = unsafe { &*(*std::ptr::with_exposed_provenance::<Descriptor>(near)).context.get() };
             Real::prefetch(context.sp().addr());
             Real::prefetch(context.sp().addr() + 64);
             Real::prefetch(context.fs());

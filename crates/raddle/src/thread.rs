@@ -574,7 +574,9 @@ pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinH
 #[inline]
 pub fn yield_now() {
     match current() {
-        Some(me) => crate::switching::yield_now(me),
+        Some(me) => {
+            crate::switching::yield_now(me);
+        }
         None => std::thread::yield_now(),
     }
 }

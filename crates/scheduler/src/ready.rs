@@ -27,6 +27,12 @@ impl<M: Machine> Ready<M> {
         Ready(thread)
     }
 
+    /// The thread, which stays ready.
+    #[inline(always)]
+    pub fn thread(&self) -> NonNull<Thread<M>> {
+        self.0
+    }
+
     /// Consumes the token: the caller runs the thread.
     #[inline(always)]
     pub fn into_thread(self) -> NonNull<Thread<M>> {

@@ -45,6 +45,12 @@ pub trait Runtime: Copy + Send + Sync + Sized + 'static {
     /// True while `thread` is on a processor (racy): a short spin may be worth it.
     fn is_running(thread: &'static Thread<Self::Machine>) -> bool;
 
+    /// Yields if that is cheap and another thread of this processor may run: before a thread waits, what it waits for may be one
+    /// switch away. False where a yield helps nobody or costs more than a wait.
+    fn yield_before_wait() -> bool {
+        false
+    }
+
     /// Notes, for dumps, what the calling thread is about to wait for, and who holds it, if somebody does. The address is
     /// never dereferenced.
     fn note_wait(kind: &'static str, object: usize, holder: Option<&'static Thread<Self::Machine>>) {

@@ -56,7 +56,9 @@ const GRANTING: u64 = 4;
 const OWNER: u64 = !7;
 
 /// How often to look again at a mutex whose holder runs before sleeping (an untested guess: about what a sleep costs).
-const SPINS: u32 = 40;
+const SPINS: u32 = 4;
+/// Pauses between two looks: a look takes the cache line from the holder.
+const PAUSES: u32 = 30;
 
 /// The mutex without its data: what [`Mutex`], [`super::Condvar`] and the monitor share.
 pub(crate) struct RawMutex<R: Runtime> {
@@ -147,7 +149,9 @@ impl<R: Runtime> RawMutex<R> {
             }
             if spins < SPINS && R::is_running(self.holder(word)) {
                 spins += 1;
-                <R::Machine as Machine>::spin_hint();
+                for _ in 0..PAUSES {
+                    <R::Machine as Machine>::spin_hint();
+                }
                 word = self.state.load(Ordering::Relaxed);
                 continue;
             }

@@ -155,6 +155,7 @@ impl<T, R: Runtime> Shared<T, R> {
 
     #[cold]
     fn send_slow(&self, mut value: T, patience: Patience) -> Result<(), (T, Failed)> {
+        let mut yielded = false;
         loop {
             if self.no_receivers() {
                 return Err((value, Failed::Disconnected));
@@ -168,6 +169,12 @@ impl<T, R: Runtime> Shared<T, R> {
                     };
                 }
                 Err(back) => value = back,
+            }
+            if yielded {
+                self.sending.yield_was_lost();
+            } else if self.sending.yield_first() {
+                yielded = true;
+                continue;
             }
             R::note_wait("room in a channel", std::ptr::from_ref(self).addr(), None);
             if let Err(error) = self.sending.wait(patience, || !self.is_full() || self.no_receivers()) {
@@ -221,6 +228,7 @@ impl<T, R: Runtime> Shared<T, R> {
 
     #[cold]
     fn recv_slow(&self, patience: Patience) -> Result<T, Failed> {
+        let mut yielded = false;
         loop {
             if let Some(value) = self.pop() {
                 return Ok(value);
@@ -228,6 +236,12 @@ impl<T, R: Runtime> Shared<T, R> {
             if self.no_senders() {
                 // What was sent before the last sender went is visible now.
                 return self.pop().ok_or(Failed::Disconnected);
+            }
+            if yielded {
+                self.receiving.yield_was_lost();
+            } else if self.receiving.yield_first() {
+                yielded = true;
+                continue;
             }
             R::note_wait("a message from a channel", std::ptr::from_ref(self).addr(), None);
             self.receiving.wait(patience, || !self.is_empty() || self.no_senders()).map_err(Failed::Wait)?;
