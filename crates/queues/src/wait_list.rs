@@ -480,7 +480,7 @@ mod tests {
         let pool = NodePool::<Real>::default();
         let mut list = WaitList::<Real>::new();
         // Every tenth waiter is live; the others time out at once.
-        let is_live = |_, epoch: u64| epoch % 10 == 0;
+        let is_live = |_, epoch: u64| epoch.is_multiple_of(10);
         for epoch in 0..10_000u64 {
             assert!(list.push(&pool, 8, epoch));
             if !is_live(8, epoch) {
@@ -502,7 +502,7 @@ mod tests {
         let list = WaitList::<Real>::new();
         let popped: Vec<AtomicU64> = (0..EACH * PUSHERS).map(|_| AtomicU64::new(0)).collect();
         let (done, left) = (AtomicUsize::new(0), AtomicBool::new(true));
-        let is_live = |_, epoch: u64| epoch % 3 != 0;
+        let is_live = |_, epoch: u64| !epoch.is_multiple_of(3);
         std::thread::scope(|scope| {
             for pusher in 0..PUSHERS {
                 let (pool, list, done, is_live) = (&pool, &list, &done, &is_live);

@@ -60,7 +60,7 @@ impl Handoff {
             return false;
         }
         self.kept = self.kept.wrapping_add(1);
-        if self.kept % SAMPLE == 0 {
+        if self.kept.is_multiple_of(SAMPLE) {
             self.woke_at = Real::now();
         }
         true

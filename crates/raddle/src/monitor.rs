@@ -177,7 +177,7 @@ fn still(pool: &'static Shared, processor: &'static Processor, me: &'static Acti
 /// The first spare beside a computing activation comes after [`SLICE`] periods, each further one after twice as many.
 fn slice_is_due(seen: &mut Seen) -> bool {
     seen.beside.retain(|a| computes_beside(a));
-    seen.still % (SLICE << seen.beside.len().min(6)) == 0
+    seen.still.is_multiple_of(SLICE << seen.beside.len().min(6))
 }
 
 /// True while that activation runs a thread without owning the processor it carried.
@@ -225,8 +225,8 @@ fn borrow(
         return false;
     }
     me.set_processor(processor);
-    // SAFETY: inside the mark of the owner, which the monitor is for the moment; the reference ends with the block.
     let (notify, has_work) = {
+        // SAFETY: inside the mark of the owner, which the monitor is for the moment; the reference ends with the block.
         let owned = unsafe { processor.owned() };
         owned.handoff.distrust();
         crate::time::fire_due(me, owned);

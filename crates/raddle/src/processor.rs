@@ -61,6 +61,7 @@ pub(crate) fn bump(counter: &AtomicU64) -> u64 {
 
 /// A processor's part of its pool's policy: the default one known by its type, so that its calls are direct and inlined
 /// behind one predicted branch; any other costs one indirect call.
+#[allow(clippy::large_enum_variant, reason = "one a processor, and the large one is the usual one")]
 pub(crate) enum Queue {
     Default(StealLocal<Real>),
     Other(Box<dyn Local<Real>>),

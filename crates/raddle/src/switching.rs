@@ -257,7 +257,7 @@ fn installed(activation: &'static Activation, processor: &'static Processor, nex
     next.activation.store(pointer, Ordering::Relaxed);
     activation.current.store(std::ptr::from_ref(next).cast_mut(), Ordering::Relaxed);
     processor.running.store(next.thread.priority_now(), Ordering::Relaxed);
-    if bump(&processor.counters.switches) % HOUSEKEEPING == 0 {
+    if bump(&processor.counters.switches).is_multiple_of(HOUSEKEEPING) {
         housekeeping(activation);
     }
     // Where many wait, their descriptors and stacks have left the caches: fetch them ahead.

@@ -11,6 +11,7 @@
 #![cfg(target_arch = "x86_64")]
 
 #[path = "freeze/icebox.rs"]
+#[allow(dead_code, reason = "shared with the freeze test, which uses all of it")]
 mod icebox;
 
 use icebox::{freeze, place_of, tasks};

@@ -94,6 +94,10 @@ pub enum Claim {
     WonParked,
 }
 
+/// A thread was woken while it was still on its stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claimed;
+
 /// The scheduler's view of a thread (lightweight, or a record that stands for a kernel thread).
 #[repr(C)]
 pub struct Thread<M: Machine> {
@@ -173,13 +177,16 @@ impl<M: Machine> Thread<M> {
     }
 
     /// The finalizer's step: the thread is off its stack. `Err` when it was claimed meanwhile: then the caller must push it.
-    pub fn finish_park(&self, epoch: Epoch) -> Result<(), ()> {
+    ///
+    /// # Errors
+    /// [`Claimed`]: the thread was woken before it was off its stack.
+    pub fn finish_park(&self, epoch: Epoch) -> Result<(), Claimed> {
         let base = epoch.0 << EPOCH_SHIFT;
         // Ordering[wait.park]: AcqRel. Pairs with wait.fire. Makes visible: the saved context and the whole stack.
         self.wait
             .compare_exchange(base | ARMING, base | PARKED, Ordering::AcqRel, Ordering::Acquire)
             .map(drop)
-            .map_err(drop)
+            .map_err(|_| Claimed)
     }
 
     /// After the thread runs again: why its wait ended. Leaves it waiting for nothing.

@@ -241,7 +241,8 @@ fn a_cancellation_is_seen_before_the_sleep_or_ends_it() {
     explore(None, &["Woken(Cancelled)"], |seen| {
         MODEL.store(Box::leak(Box::new(Model::new())), Std::Relaxed);
         let canceller = loom::thread::spawn(|| runtime::cancel::<Suspender>(&current().thread));
-        let waited = runtime::wait_until::<Suspender>(None, true, |_, _| (), || false);
+        // SAFETY: published nowhere.
+        let waited = unsafe { runtime::wait_until::<Suspender>(None, true, |_, _| (), || false) };
         seen.lock().unwrap().insert(format!("{waited:?}"));
         canceller.join().unwrap();
     });

@@ -297,12 +297,6 @@ impl<R: Runtime> RawMutex<R> {
     pub fn clear_poison(&self) {
         self.state.fetch_and(!POISONED, Ordering::Relaxed);
     }
-
-    /// Who holds it (racy; for dumps).
-    fn holder_now(&self) -> Option<&'static Thread<R::Machine>> {
-        let word = self.state.load(Ordering::Relaxed);
-        (word & OWNER != 0).then(|| self.holder(word))
-    }
 }
 
 /// Mutual exclusion around a value. See the module.
@@ -453,12 +447,6 @@ impl<T: ?Sized, R: Runtime> Mutex<T, R> {
     /// The value, without locking: the borrow shows that nobody else is there.
     pub fn get_mut(&mut self) -> LockResult<&mut T> {
         poison(self.raw.is_poisoned(), self.data.get_mut())
-    }
-
-    /// Who holds the mutex (racy; for dumps of who waits for whom).
-    #[cfg(test)]
-    pub(crate) fn holder(&self) -> Option<&'static Thread<R::Machine>> {
-        self.raw.holder_now()
     }
 }
 

@@ -1,8 +1,8 @@
 //! The threads that wait for one condition of one object, and who wakes them.
 //!
-//! The way every primitive waits: try, and if that fails [`Waiters::wait`], whose closure looks at the condition after the
-//! thread has published itself; then try again. The way every primitive wakes: note [`Waiters::queue`] while the object is
-//! surely alive, make the condition true, fence, and wake from the [`Queue`], which is runtime memory.
+//! The way every primitive waits: try, and if that fails `Waiters::wait`, whose closure looks at the condition after the
+//! thread has published itself; then try again. The way every primitive wakes: note `Waiters::queue` while the object is
+//! surely alive, make the condition true, fence, and wake from the `Queue`, which is runtime memory.
 
 use super::{Patience, WaitError};
 use crate::runtime::{Runtime, Waited, Word, wait_until, wake};

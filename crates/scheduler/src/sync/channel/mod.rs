@@ -67,7 +67,7 @@ enum Failed {
 }
 
 impl<T, R: Runtime> Shared<T, R> {
-    fn new(queue: Queue<T, R::Machine>) -> (Sender<T, R>, Receiver<T, R>) {
+    fn create(queue: Queue<T, R::Machine>) -> (Sender<T, R>, Receiver<T, R>) {
         let shared = Arc::new(Self {
             queue,
             receiving: Waiters::default(),
@@ -268,12 +268,12 @@ fn wake_one<R: Runtime>(waiters: &Waiters<R>) {
 pub fn bounded<T, R: Runtime>(capacity: usize) -> (Sender<T, R>, Receiver<T, R>) {
     assert!(capacity <= MAX_CAPACITY, "a channel of {capacity} messages: at most {MAX_CAPACITY} are possible");
     let buffer = bounded::Buffer::new(capacity.max(1));
-    Shared::new(if capacity == 0 { Queue::Rendezvous(buffer) } else { Queue::Bounded(buffer) })
+    Shared::create(if capacity == 0 { Queue::Rendezvous(buffer) } else { Queue::Bounded(buffer) })
 }
 
 /// A channel whose senders never wait. What a burst of messages took is freed with the channel.
 pub fn unbounded<T, R: Runtime>() -> (Sender<T, R>, Receiver<T, R>) {
-    Shared::new(Queue::Unbounded(unbounded::List::new()))
+    Shared::create(Queue::Unbounded(unbounded::List::new()))
 }
 
 /// The sending side. Clones send into the same channel.
