@@ -136,8 +136,7 @@ fn a_mutex_excludes_and_wakes() {
         mutex.lock().unwrap().add();
         others.into_iter().for_each(|other| other.join().unwrap());
         // In two statements, so that the guard does not outlive the mutex.
-        let total = mutex.lock().unwrap().add() - 1;
-        total
+        mutex.lock().unwrap().add() - 1
     });
 }
 
@@ -182,8 +181,7 @@ fn a_mutex_is_handed_over() {
         held.add();
         held.unlock_to_waiter();
         others.into_iter().for_each(|other| other.join().unwrap());
-        let total = mutex.lock().unwrap().add() - 1;
-        total
+        mutex.lock().unwrap().add() - 1
     });
 }
 
