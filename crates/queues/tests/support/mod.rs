@@ -43,6 +43,7 @@ unsafe impl Sync for Items {}
 
 impl Items {
     /// Items 1 to `count`.
+    #[allow(clippy::arc_with_non_send_sync, reason = "the type around it is Sync, and says why")]
     pub fn new(count: usize) -> Self {
         Self(Arc::new((0..=count).map(|_| UnsafeCell::new(0)).collect()))
     }
