@@ -93,7 +93,7 @@ impl Builder {
         Self::default()
     }
 
-    /// Names the thread, for dumps, panics' messages and overflow reports.
+    /// Names the thread, for dumps and overflow reports. (std's panic messages know no lightweight names and say `<unnamed>`.)
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self

@@ -47,6 +47,7 @@ fn every_waiting_thread_says_for_what_and_goes_on_unharmed() {
         let taker = named("taker").spawn_into(&pool, move || waits_in_this_function(&receiver)).unwrap();
         let joiner = named("joiner").spawn_into(&pool, move || locker.join().unwrap()).unwrap();
         let text = dump_with(&[
+            "\"holder\" waits for a message from a channel",
             "\"locker\" waits for a mutex",
             "\"taker\" waits for a message from a channel",
             "\"joiner\" waits for the end of a thread",
