@@ -443,7 +443,8 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
     /// The word of the thread that the `n`-th selection from now will probably return: for prefetching.
     #[inline(always)]
     pub fn peek(&self, n: u32) -> Option<usize> {
-        self.near.peek(n)
+        // While `near` suffices for all, their stacks are in the caches.
+        if self.direct { None } else { self.near.peek(n) }
     }
 
     /// How many threads are near.
