@@ -81,9 +81,7 @@ fn two_thieves_and_the_owner_share() {
         "[[], [1, 2], [3]]",
         "[[], [3], [1, 2]]",
     ];
-    explore(Some(3), &expected, || {
-        run(|owner, items| push(owner, items, 1..=3), 3, &[(1, 2), (1, 2)], |owner, items| pop_all(owner, items))
-    });
+    explore(Some(3), &expected, || run(|owner, items| push(owner, items, 1..=3), 3, &[(1, 2), (1, 2)], pop_all));
 }
 
 #[test]
@@ -151,7 +149,7 @@ fn shrinking_under_theft_keeps_all() {
             }
             assert!(owner.unclaim());
         };
-        run(prepare, 17, &[(1, 2)], |owner, items| pop_all(owner, items))
+        run(prepare, 17, &[(1, 2)], pop_all)
     });
 }
 
