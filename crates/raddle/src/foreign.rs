@@ -4,7 +4,6 @@
 use crate::deadlock::FOREIGN_WAITERS;
 use crate::descriptor::Descriptor;
 use raddle_machine::{Atomic, Machine, Real};
-use raddle_scheduler::thread::KERNEL_THREAD;
 use raddle_scheduler::{Claim, Epoch, Thread, Wake};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -51,7 +50,6 @@ fn allocate() -> &'static Descriptor {
     let record: &'static Descriptor = unsafe { record.as_ref() };
     record.thread.recycle(0);
     record.thread.set_kernel_thread();
-    debug_assert!(record.thread.is_kernel_thread() && KERNEL_THREAD != 0);
     record
 }
 

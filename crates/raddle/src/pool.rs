@@ -47,7 +47,6 @@ static POOLS: [AtomicPtr<Shared>; MAX_POOLS] = [const { AtomicPtr::new(std::ptr:
 static ACTIVATIONS: [AtomicPtr<Activation>; MAX_ACTIVATIONS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_ACTIVATIONS];
 static ARENAS: [OnceLock<&'static Arena>; 64] = [const { OnceLock::new() }; 64];
-static DEFAULT_CLASS: OnceLock<u32> = OnceLock::new();
 static DESCRIPTORS: OnceLock<Arc<Slab<Descriptor, Real>>> = OnceLock::new();
 static TLS: OnceLock<&'static Tls> = OnceLock::new();
 static DEFAULT_POOL: OnceLock<Pool> = OnceLock::new();
@@ -333,9 +332,8 @@ pub(crate) fn is_default_class(descriptor: &Descriptor) -> bool {
 
 /// The class of [`DEFAULT_STACK`].
 #[inline(always)]
-pub(crate) fn default_class() -> u32 {
-    const CLASS: u32 = DEFAULT_STACK.trailing_zeros();
-    DEFAULT_CLASS.get().copied().unwrap_or(CLASS)
+pub(crate) const fn default_class() -> u32 {
+    DEFAULT_STACK.trailing_zeros()
 }
 
 /// The arena of a thread's class.

@@ -43,7 +43,7 @@ impl StackSize {
     pub const MIN: StackSize = StackSize(16 << 10);
     /// The largest.
     pub const MAX: StackSize = StackSize(1 << 30);
-    /// What a thread gets that asks for nothing.
+    /// What [`StackSize::default`] gives; `raddle` itself asks for more.
     pub const DEFAULT: StackSize = StackSize(64 << 10);
 
     /// Checks a size in bytes: what a thread asks for, guard and thread-local storage included.
