@@ -18,6 +18,8 @@
 mod atomic;
 #[cfg(feature = "loom")]
 mod loom_machine;
+#[doc(hidden)]
+pub mod raw;
 mod real;
 
 pub use atomic::{Atomic, Integer, Word};

@@ -2,6 +2,7 @@
 
 use crate::Machine;
 use crate::atomic::{Atomic, Integer, Word};
+use crate::raw::system_call;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering, compiler_fence, fence};
 
@@ -103,7 +104,7 @@ const CMD_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
 fn membarrier(command: libc::c_int) -> bool {
     // SAFETY: membarrier takes two integers and touches no memory of ours.
-    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+    unsafe { system_call(libc::SYS_membarrier as usize, [command as usize, 0, 0, 0, 0, 0]) == 0 }
 }
 
 impl Real {
@@ -202,14 +203,11 @@ impl Machine for Real {
         // SAFETY: the futex word is a live, aligned u32; the time-out is null or a live timespec (absolute and monotonic
         // with FUTEX_WAIT_BITSET); no other memory is touched.
         unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                word.as_ptr(),
-                libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG,
-                expected,
-                time_ptr,
-                std::ptr::null::<u32>(),
-                libc::FUTEX_BITSET_MATCH_ANY,
+            let operation = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
+            let any = libc::FUTEX_BITSET_MATCH_ANY as u32 as usize;
+            system_call(
+                libc::SYS_futex as usize,
+                [word.as_ptr().addr(), operation as usize, expected as usize, time_ptr.addr(), 0, any],
             );
         }
     }
@@ -217,12 +215,9 @@ impl Machine for Real {
     fn wake(word: &RealAtomic<u32>, count: u32) {
         // SAFETY: FUTEX_WAKE only uses the address as a key.
         unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                word.as_ptr(),
-                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-                count.min(i32::MAX as u32),
-            );
+            let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+            let count = count.min(i32::MAX as u32);
+            system_call(libc::SYS_futex as usize, [word.as_ptr().addr(), operation as usize, count as usize, 0, 0, 0]);
         }
     }
 }

@@ -19,6 +19,8 @@
 mod activation;
 mod deadlock;
 mod descriptor;
+#[doc(hidden)]
+pub mod drop_in;
 mod dump;
 mod foreign;
 mod forkjoin;

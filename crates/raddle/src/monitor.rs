@@ -55,7 +55,8 @@ pub(crate) fn hint() {
 pub(crate) fn start() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
-        let spawned = std::thread::Builder::new().name("raddle-monitor".into()).stack_size(256 * 1024).spawn(main);
+        let kernel_thread = std::thread::Builder::new().name("raddle-monitor".into()).stack_size(256 * 1024);
+        let spawned = crate::drop_in::native(|| kernel_thread.spawn(main));
         if let Err(error) = spawned {
             crate::os::say_once(&format!(
                 "raddle: no kernel thread for the monitor ({error}): a thread that blocks in the kernel holds its processor"

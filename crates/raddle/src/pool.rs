@@ -217,7 +217,8 @@ impl Shared {
             ACTIVATIONS[activation.id as usize].store(std::ptr::null_mut(), Ordering::Release);
             self.kernel_threads.fetch_sub(1, Ordering::Release);
         };
-        match std::thread::Builder::new().name(name).stack_size(256 * 1024).spawn(main) {
+        let kernel_thread = std::thread::Builder::new().name(name).stack_size(256 * 1024);
+        match crate::drop_in::native(|| kernel_thread.spawn(main)) {
             Ok(_) => Ok(activation),
             Err(error) => {
                 self.kernel_threads.fetch_sub(1, Ordering::Relaxed);

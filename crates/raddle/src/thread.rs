@@ -328,7 +328,7 @@ fn kernel_thread(
             Join::Running | Join::Exited => {}
         }
     };
-    match thread.spawn(main) {
+    match crate::drop_in::native(|| thread.spawn(main)) {
         Ok(_) => Ok(descriptor),
         Err(error) => {
             free(descriptor);
@@ -489,6 +489,22 @@ impl<T> JoinHandle<T> {
     /// True once the thread has ended.
     pub fn is_finished(&self) -> bool {
         unpack_join(self.descriptor.join.load(Ordering::Acquire)) == Join::Exited
+    }
+
+    /// The handle as a word, for tables that are not Rust's: [`JoinHandle::from_raw`] makes it a handle again.
+    #[doc(hidden)]
+    pub fn into_raw(self) -> *const () {
+        std::ptr::from_ref(ManuallyDrop::new(self).descriptor).cast()
+    }
+
+    /// The handle behind a word.
+    ///
+    /// # Safety
+    /// `raw` came from [`JoinHandle::into_raw`] of the same type, and is used once.
+    #[doc(hidden)]
+    pub unsafe fn from_raw(raw: *const ()) -> Self {
+        // SAFETY: the address of a descriptor, which are type-stable.
+        Self { descriptor: unsafe { &*raw.cast() }, result: PhantomData }
     }
 
     /// Asks the thread to end: all its cancellable waits return "cancelled" from now on.

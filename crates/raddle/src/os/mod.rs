@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The kernel's name of the calling kernel thread.
 pub(crate) fn gettid() -> u32 {
     // SAFETY: takes nothing, cannot fail.
-    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+    unsafe { raddle_machine::raw::system_call(libc::SYS_gettid as usize, [0; 6]) as u32 }
 }
 
 /// Prints a line on standard error, each different line once.

@@ -15,6 +15,7 @@
 //!
 //! [`Wake::Granted`]: crate::Wake::Granted
 
+pub mod address;
 pub mod barrier;
 pub mod channel;
 pub mod condvar;

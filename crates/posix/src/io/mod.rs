@@ -1,0 +1,3 @@
+//! Input and output, and time.
+
+mod sleep;

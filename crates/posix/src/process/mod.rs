@@ -1,0 +1,1 @@
+//! The process: its beginning, forks, signals.

@@ -1,0 +1,90 @@
+//! Programs that know nothing of this library, compiled by the system's compiler and run with it preloaded.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// The library as a program loads it.
+pub fn library() -> PathBuf {
+    // The test program lies in `deps`, the library beside or above it.
+    let deps = std::env::current_exe().unwrap();
+    let deps = deps.parent().unwrap();
+    let candidates = [deps.join("libraddle_posix.so"), deps.parent().unwrap().join("libraddle_posix.so")];
+    let found = candidates.iter().find(|path| path.exists());
+    found.unwrap_or_else(|| panic!("none of {candidates:?}: build the package's library first")).clone()
+}
+
+/// Compiles `tests/c/<source>` (C, or C++ by its ending `.cc`); options come after the source.
+pub fn compile(source: &str, options: &[&str]) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(source);
+    let unique = format!("{source}-{}-{:?}", std::process::id(), std::thread::current().id());
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(unique.replace(['(', ')'], ""));
+    let compiler = if source.ends_with(".cc") { "c++" } else { "cc" };
+    let output = Command::new(compiler)
+        .args(["-O1", "-g", "-Wall", "-D_GNU_SOURCE", "-pthread", "-o"])
+        .arg(&program)
+        .arg(&path)
+        .args(options)
+        .output()
+        .unwrap_or_else(|error| panic!("{compiler} (Debian packages gcc and g++) is needed for these tests: {error}"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    program
+}
+
+/// What a program did.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: ExitStatus,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ended {
+    /// It ended well; returns what it printed.
+    #[track_caller]
+    pub fn well(self) -> String {
+        assert!(self.status.success(), "{self:?}");
+        self.out
+    }
+}
+
+/// How long a program may take before it counts as hung (its stacks are then worth a look with a debugger). Generous: the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Runs a program with the library preloaded.
+pub fn drop_in(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Ended {
+    let mut command = Command::new(program);
+    command.args(arguments).env("LD_PRELOAD", library()).envs(environment.iter().copied());
+    run(command)
+}
+
+/// Runs a program as it is.
+pub fn native(program: &Path, arguments: &[&str]) -> Ended {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    run(command)
+}
+
+/// Runs a command to its end.
+pub fn run(mut command: Command) -> Ended {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = child.id();
+    let waiter = std::thread::spawn(move || finish(child));
+    let start = Instant::now();
+    while !waiter.is_finished() {
+        if start.elapsed() > PATIENCE {
+            let _ = Command::new("kill").args(["-ABRT", &pid.to_string()]).status();
+            let ended = waiter.join().unwrap();
+            panic!("{command:?} did not end within {PATIENCE:?}: {ended:?}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    waiter.join().unwrap()
+}
+
+fn finish(child: Child) -> Ended {
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ended { status: output.status, out: text(&output.stdout), err: text(&output.stderr) }
+}
