@@ -4,12 +4,15 @@
 //! that were touched stay with the slot, and idle slots are reused hottest first. A slot, lowest address first:
 //!
 //! ```text
-//! guard page(s) | stack, growing down from Slot::top | TLS block, thread pointer inside | header | colour
+//! guard page(s) | stack, growing down from Slot::top | TLS block, thread pointer inside | header | table | colour | reach
 //! ```
 //!
-//! *Colour*: a few cache lines left free at the end, different from slot to slot, so that the stack tops and thread control
+//! *Colour*: a few cache lines left free, different from slot to slot, so that the stack tops and thread control
 //! blocks of many threads do not all fall into the same sets of the caches. The colours are so few that the
-//! block and the first part of the stack stay within the slot's last two pages, which is all that a parked thread touches.
+//! block and the first part of the stack stay within the slot's last two pages before the reach, which is all that a parked thread touches.
+//!
+//! *Table*: the block's table of modules (dtv). It may grow through what the colour leaves free into the *reach*, pages that are
+//! never touched unless very many libraries are loaded. The reach is in addition to the slot's size.
 //!
 //! *Guards* are installed when a slot is first used, and stay.
 //!
@@ -29,7 +32,7 @@
 //! I1. taken ≤ reserved ≤ limit: who holds a reservation finds a slot. A trimmer reserves before it takes.
 //! I2. Each index is in exactly one place: a free list, a token [`Slot`], or not yet handed out (≥ `fresh`).
 //!
-//! Progress: `reserve`, `take` and `give` are lock-free (but for the C library's allocator at a slot's first use); `shrink`
+//! Progress: `reserve`, `take` and `give` are lock-free; `shrink`
 //! delays nobody. Reclamation: the side table and the slots are never unmapped while the process lives, so a late reader of
 //! `next` reads a stale index and fails its CAS on the tag.
 //!
@@ -112,6 +115,8 @@ pub struct Place {
 pub struct Arena {
     base: usize,
     slot_size: usize,
+    /// From one slot to the next.
+    stride: usize,
     guard: usize,
     /// Where a slot's header lies when its colour is 0, relative to the slot's base.
     header: usize,
@@ -160,7 +165,7 @@ impl Arena {
     /// # Errors
     /// A size that is none, no address space, or no support for thread-local storage blocks ([`tls::init`]).
     pub fn new(slot_size: usize, max_slots: usize) -> Result<&'static Arena, StackError> {
-        let size = StackSize::new(slot_size)?;
+        StackSize::new(slot_size)?;
         if !slot_size.is_power_of_two() {
             return Err(StackError::new(format!(
                 "a slot of {slot_size} bytes is not a power of two; round it with StackSize::slot_size"
@@ -172,7 +177,8 @@ impl Arena {
         let tls = tls::init().map_err(|why| StackError::new(why.to_string()))?;
         let page = size::page_size();
         let colour_unit = tls.align();
-        let fixed = HEADER.next_multiple_of(colour_unit) + tls.block_size();
+        let tail = (HEADER + tls.table_size()).next_multiple_of(colour_unit);
+        let fixed = tail + tls.block_size();
         let hot_bytes = (fixed + HOT_STACK).next_multiple_of(page).max(HOT_PAGES * page);
         let spare = hot_bytes - fixed - HOT_STACK;
         let colours = (spare / colour_unit + 1).min(MAX_COLOURS);
@@ -184,20 +190,22 @@ impl Arena {
                 2 * slot_size
             )));
         }
-        let base = size::map_arena(size, max_slots)?;
+        let stride = slot_size + tls.table_reach().next_multiple_of(page);
+        let base = size::map_arena(stride, max_slots)?;
         let entries = match size::map_table(max_slots * size_of::<Entry>()) {
             Ok(table) => table.cast::<Entry>(),
             Err(why) => {
                 // SAFETY: mapped above, not handed out.
-                unsafe { libc::munmap(base.cast(), slot_size * max_slots) };
+                unsafe { libc::munmap(base.cast(), stride * max_slots) };
                 return Err(why);
             }
         };
         let arena = Box::leak(Box::new(Arena {
             base: base.expose_provenance(),
             slot_size,
+            stride,
             guard,
-            header: slot_size - HEADER.next_multiple_of(colour_unit),
+            header: slot_size - tail,
             colour_unit,
             colours,
             hot_bytes,
@@ -272,7 +280,7 @@ impl Arena {
 
     /// Takes a slot under a reservation, hottest first. Its TLS block is prepared or renewed: nothing is to be done before a
     /// context runs on it. Only a slot that goes from one thread to the next without `give` and `take` is for the caller to
-    /// renew ([`tls::Tls::renew`]). The first use of a slot calls the C library's allocator.
+    /// renew ([`tls::Tls::renew`]).
     pub fn take(&'static self) -> Slot {
         loop {
             if let Some(index) = self.hot.pop(self.entries()) {
@@ -336,11 +344,10 @@ impl Arena {
                 // SAFETY: the former thread is gone; the state below makes the next taker prepare anew.
                 unsafe {
                     tls.renew(slot.fs());
-                    tls.release(slot.fs());
                 }
             }
             let start = slot.limit();
-            let length = self.slot_base(index) + self.slot_size - start.addr();
+            let length = self.slot_base(index) + self.stride - start.addr();
             // SAFETY: the slot's own memory above its guard.
             unsafe { libc::madvise(start.cast(), length, libc::MADV_DONTNEED) };
             // Ordering: Relaxed: published by the push (edge `slots`).
@@ -355,7 +362,7 @@ impl Arena {
     /// What lies at an address, when it is in this arena. Async-signal-safe.
     pub fn slot_containing(&self, address: usize) -> Option<Place> {
         let offset = address.checked_sub(self.base)?;
-        let index = offset / self.slot_size;
+        let index = offset / self.stride;
         if index >= self.limit {
             return None;
         }
@@ -393,9 +400,10 @@ impl Arena {
         let header = self.header_of(index);
         let Ok(tls) = tls::init() else { unreachable!("Arena::new has checked") };
         let block_top = header.as_ptr().cast::<u8>();
-        // SAFETY: the slot is ours (I2), its memory zero, and the end of the block aligned as the colours are.
+        // SAFETY: the slot is ours (I2), its memory zero, the end of the block aligned as the colours are, and the table behind the header.
         unsafe {
-            let fs = tls.prepare(block_top);
+            let table = block_top.add(HEADER);
+            let fs = tls.prepare(block_top, table, base + self.stride - table.addr());
             header.write(Header {
                 fs,
                 top: block_top.sub(tls.block_size()),
@@ -418,7 +426,7 @@ impl Arena {
     }
 
     fn slot_base(&self, index: u32) -> usize {
-        self.base + index as usize * self.slot_size
+        self.base + index as usize * self.stride
     }
 
     fn header_of(&self, index: u32) -> core::ptr::NonNull<Header> {

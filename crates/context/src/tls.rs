@@ -2,12 +2,17 @@
 //!
 //! A block is what glibc allocates at the end of a kernel thread's stack: the initialised TLS variables of all modules
 //! loaded at start, room for some loaded later, and its own `struct pthread` (the TCB). The thread pointer points into it.
-//! Blocks are built with the loader's own functions, found by name; where a field of `struct pthread` lies is read at run time from
+//! Blocks are built in memory of the caller's, table of modules (dtv) included, as the loader built a first one for us: its functions are
+//! found by name; where a field of `struct pthread` lies is read at run time from
 //! the descriptors that glibc exports for debuggers, and checked by use ([`init`]).
 //!
-//! Life of a block: [`Tls::prepare`] once, on zeroed memory; the thread runs; [`Tls::run_destructors`] on the thread as
-//! the last thing it does; [`Tls::renew`] before the next thread uses it; [`Tls::release`] before its memory goes back to the
-//! system.
+//! Life of a block: [`Tls::prepare`] once, on zeroed memory; [`Tls::begin`] on the thread as the first thing it does; the thread
+//! runs; [`Tls::run_destructors`] on it as the last; [`Tls::renew`] before the next thread uses it. `prepare` and `renew` neither
+//! lock nor allocate, so they may be called where nothing may block; `begin` and `run_destructors` ask the loader when libraries
+//! were loaded meanwhile, and free what the thread had of them.
+//!
+//! The table has room for [`TABLE_ENTRIES`] modules, in memory that is touched as it is used: the loader would grow a shorter one
+//! with its own allocator, whose memory it is not.
 //!
 //! Two words of a block belong to no thread: the pointers to malloc's cache and arena ([`MallocWords`]). They follow the
 //! kernel thread: whoever switches moves them ([`move_malloc_words`]), so that a parked thread holds no cache.
@@ -25,6 +30,7 @@
 mod check;
 mod image;
 mod layout;
+mod tables;
 
 use crate::switch;
 use core::ffi::c_void;
@@ -33,6 +39,10 @@ use core::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, Ordering};
 use image::Image;
 use layout::{DTV_UNALLOCATED, DtvEntry, KeyData, Layout};
 use std::sync::OnceLock;
+
+/// Libraries with thread-local storage that a process may have loaded at once, where the caller of [`Tls::prepare`] gives
+/// [`Tls::table_reach`] bytes. Linux programs with more than a few dozen are not known to us.
+pub const TABLE_ENTRIES: usize = 1024;
 
 /// Why lightweight threads with their own thread-local storage cannot be had here. Displays as one line that names the cause
 /// and what is used instead.
@@ -151,33 +161,59 @@ impl Tls {
         self.image.libc_range()
     }
 
-    /// Builds a block in the [`Tls::block_size`] bytes below `area_top` and returns its thread pointer.
+    /// Bytes of a block's table of modules that are touched from the start, a multiple of 16.
+    pub fn table_size(&self) -> usize {
+        self.image.table_size()
+    }
+
+    /// Bytes that a table should have within reach.
+    pub fn table_reach(&self) -> usize {
+        (TABLE_ENTRIES * size_of::<DtvEntry>()).max(self.table_size())
+    }
+
+    /// Builds a block in the [`Tls::block_size`] bytes below `area_top`, with a table of modules of `table_bytes` bytes at
+    /// `table`, and returns its thread pointer. Neither locks nor allocates.
     ///
     /// # Safety
-    /// `area_top` is a multiple of [`Tls::align`]; the bytes below it are writable, zero, and used by nobody else until
-    /// [`Tls::release`].
-    pub unsafe fn prepare(&self, area_top: *mut u8) -> usize {
+    /// `area_top` is a multiple of [`Tls::align`], `table` of 16, `table_bytes` at least [`Tls::table_size`]; the bytes
+    /// below the one and behind the other are writable, zero, and used by nobody else as long as the block is.
+    pub unsafe fn prepare(&self, area_top: *mut u8, table: *mut u8, table_bytes: usize) -> usize {
         let layout = &self.layout;
         let fs = area_top.wrapping_sub(layout.fs_below_top());
         debug_assert!(area_top.addr().is_multiple_of(layout.align));
-        // SAFETY: the block is ours, zeroed and large enough for what the loader says it needs; the header goes first
-        // because the loader stores the dtv into it.
+        debug_assert!(table.addr().is_multiple_of(align_of::<DtvEntry>()) && table_bytes >= self.table_size());
+        // SAFETY: the block and the table are the caller's, zeroed and large enough.
         unsafe {
             layout.write_header(fs);
-            if (layout.allocate_tls)(fs.cast()).is_null() {
-                fatal("no memory for a thread's table of thread-local storage (dtv); allow the process more memory");
-            }
             // Ordering: Relaxed, a counter only.
             let tid = NEXT_TID.fetch_add(1, Ordering::Relaxed);
             layout.write_identity(fs, tid);
             self.image.write_libc_part(fs);
-            self.image.write(fs);
+            self.image.build(layout, fs, table, table_bytes);
         }
         fs.addr()
     }
 
+    /// What a thread does first, on itself, where it may block: if libraries were loaded since its block was written, it takes
+    /// what they have in static TLS. True if it did: then TLS variables of such libraries are as new.
+    ///
+    /// # Safety
+    /// `fs` is the caller's own thread pointer, of a block that came from [`Tls::prepare`]; the thread has run no code of its program yet.
+    #[inline]
+    pub unsafe fn begin(&self, fs: usize) -> bool {
+        // SAFETY: the caller's own block.
+        unsafe {
+            let behind = self.image.is_behind(&self.layout, fs as *mut u8);
+            if behind {
+                self.image.catch_up(&self.layout, fs as *mut u8);
+            }
+            behind
+        }
+    }
+
     /// Makes a used block equal to a fresh one: TLS variables as in the modules' images, no thread-specific data, no memory
-    /// for libraries loaded at run time. libc's own part is kept (its caches survive) but for what a program can see.
+    /// for libraries loaded at run time. libc's own part is kept (its caches survive) but for what a program can see. Does
+    /// not ask the loader: the thread that uses the block next does, by [`Tls::begin`].
     ///
     /// # Safety
     /// `fs` came from [`Tls::prepare`] and the thread that used it has run [`Tls::run_destructors`] (or has never run). If
@@ -186,8 +222,7 @@ impl Tls {
         let block = fs as *mut u8;
         // SAFETY: all offsets were found inside the block, which the caller owns.
         unsafe {
-            self.image.refresh_if_stale(&self.layout);
-            self.image.write(block);
+            self.image.write(&self.layout, block);
             self.image.reset_libc_part(block);
             self.reset_dtv(block);
             self.layout.reset_pthread(block);
@@ -219,17 +254,9 @@ impl Tls {
         }
     }
 
-    /// Gives back what a block holds outside itself (its dtv and what hangs on it), before its memory is returned.
-    ///
-    /// # Safety
-    /// As for [`Tls::renew`]; the block is not the caller's own, and must be prepared anew before it is used again.
-    pub unsafe fn release(&self, fs: usize) {
-        // SAFETY: the block was built by the loader's counterpart; `false` says that its memory is not the loader's.
-        unsafe { (self.layout.deallocate_tls)(fs as *mut c_void, false) };
-    }
-
     /// What a thread does last, on itself: destructors of C++ and Rust thread-local variables, then those of POSIX
-    /// thread-specific data (up to four rounds), then what libc would carry into the next thread.
+    /// thread-specific data (up to four rounds), then what libc would carry into the next thread; what libraries loaded at
+    /// run time had for it is freed.
     ///
     /// # Safety
     /// Runs on the thread whose block is current, once; no TLS variable with a destructor is used afterwards.
@@ -244,6 +271,9 @@ impl Tls {
                 (self.layout.call_tls_dtors)();
             }
             self.image.tidy_libc_part(block, &self.layout);
+            // Here and not in `renew`, which may not block: `free` does.
+            self.image.refresh_if_stale(&self.layout);
+            self.reset_dtv(block);
         }
     }
 

@@ -150,7 +150,9 @@ fn memory_goes_back() {
 fn colours_differ_and_stay_in_two_pages() {
     let arena = arena(64);
     // Two pages, more only where a library brings large TLS.
-    let hot = (raddle_context::tls::init().unwrap().block_size() + 64 + 1536).next_multiple_of(4096).max(2 * 4096);
+    let tls = raddle_context::tls::init().unwrap();
+    let fixed = tls.block_size() + (64 + tls.table_size()).next_multiple_of(tls.align());
+    let hot = (fixed + 1536).next_multiple_of(4096).max(2 * 4096);
     let mut lines = HashSet::new();
     let mut slots = Vec::new();
     for _ in 0..64 {

@@ -432,6 +432,105 @@ fn check_again(arena: &'static raddle_context::stack::Arena) {
     }
 }
 
+/// Bytes that libc's allocator has given out, over all its arenas.
+fn allocated() -> usize {
+    // SAFETY: asks for numbers. By name, since C libraries before 2.33 lack it, where no test comes so far.
+    let info = unsafe {
+        let mallinfo2 = libc::dlsym(libc::RTLD_DEFAULT, c"mallinfo2".as_ptr());
+        assert!(!mallinfo2.is_null());
+        core::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> libc::mallinfo2>(mallinfo2)()
+    };
+    info.uordblks + info.hblkhd
+}
+
+/// True in a process of its own, in which nobody else allocates; runs the test again in one otherwise.
+fn alone(test: &str) -> bool {
+    const ALONE: &str = "RADDLE_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let output = common::rerun(test, ALONE, "1");
+    assert!(output.status.success(), "{output:?}");
+    false
+}
+
+#[test]
+fn a_fresh_block_allocates_nothing() {
+    if !alone("a_fresh_block_allocates_nothing") {
+        return;
+    }
+    const SLOTS: usize = 200;
+    let arena = arena(SLOTS);
+    let mut slots = Vec::with_capacity(SLOTS);
+    let before = allocated();
+    for _ in 0..SLOTS {
+        arena.reserve().unwrap();
+        slots.push(arena.take());
+    }
+    assert_eq!(allocated(), before);
+    slots.into_iter().for_each(|slot| arena.give(slot));
+}
+
+#[test]
+fn more_libraries_than_a_table_has_room_near_at_hand() {
+    if !alone("more_libraries_than_a_table_has_room_near_at_hand") {
+        return;
+    }
+    const SOURCE: &str =
+        "static __thread int n = 5; static __thread char big[300]; int bump(void) { big[n] = 1; return ++n; }";
+    // Enough to reach beyond the page where the table begins.
+    const LIBRARIES: usize = 300;
+    let Some(first) = build_library("many", &[], SOURCE) else { return };
+    let path = std::path::PathBuf::from(first.to_str().unwrap());
+    let arena = arena(4);
+    // Its table is older than all of them, and its thread lives on.
+    let bumps: Rc<RefCell<Vec<Bump>>> = Rc::default();
+    let all = bumps.clone();
+    let mut before = Fiber::new(arena, move |to| {
+        for i in 1..20 {
+            to.pause(0);
+            // SAFETY: functions of the libraries.
+            all.borrow().iter().for_each(|bump| assert_eq!(unsafe { bump() }, 5 + i));
+        }
+    });
+    before.resume(0);
+    for i in 0..LIBRARIES {
+        let copy = path.with_file_name(format!("libmany{i}.so"));
+        std::fs::copy(&path, &copy).unwrap();
+        let (_, bump) = load(&CString::new(copy.clone().into_os_string().into_encoded_bytes()).unwrap());
+        std::fs::remove_file(copy).unwrap();
+        bumps.borrow_mut().push(bump);
+    }
+    let generation = || {
+        let fibers: Vec<Fiber> = (0..3)
+            .map(|_| {
+                let all = bumps.clone();
+                Fiber::new(arena, move |to| {
+                    for i in 1..4 {
+                        // SAFETY: functions of the libraries.
+                        all.borrow().iter().for_each(|bump| assert_eq!(unsafe { bump() }, 5 + i));
+                        to.pause(0);
+                    }
+                })
+            })
+            .collect();
+        fibers.into_iter().for_each(Fiber::finish);
+    };
+    generation();
+    before.resume(0);
+    generation();
+    let used = allocated();
+    for _ in 0..50 {
+        generation();
+    }
+    let grown = allocated() as isize - used as isize;
+    assert!(grown.unsigned_abs() < LIBRARIES * 300, "{grown} bytes of ended threads are left");
+    before.finish();
+    // Slots whose memory went back get tables that know all libraries.
+    arena.shrink(0);
+    generation();
+}
+
 #[test]
 fn error_checking_mutexes_know_their_owner() {
     // glibc compares thread ids, which are ours.

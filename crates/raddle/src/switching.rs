@@ -414,6 +414,11 @@ unsafe extern "C" fn thread_entry(by: usize) -> ! {
     // SAFETY: just resumed (for the first time) by `activation`.
     unsafe { resumed(by) };
     loop {
+        // SAFETY: the thread's own block, before any code of its program; outside the mark, since the loader may be asked.
+        if unsafe { crate::pool::tls().begin(current_fs()) } {
+            // Where this library itself was loaded at run time, its variable is as new.
+            CURRENT.with(|current| std::hint::black_box(current).set(me));
+        }
         // SAFETY: the closure was put into the descriptor by the spawn and is run once.
         unsafe { me.run.get()(me) };
         // SAFETY: on the thread itself, which runs no user code after this.

@@ -107,8 +107,7 @@ pub fn page_size() -> usize {
 }
 
 /// Address space for an arena: touched pages only cost memory.
-pub fn map_arena(size: StackSize, slots: usize) -> Result<*mut u8, StackError> {
-    let slot = size.slot_size();
+pub fn map_arena(slot: usize, slots: usize) -> Result<*mut u8, StackError> {
     let bytes = slot.checked_mul(slots).filter(|&bytes| bytes <= 1 << 46);
     let too_much = |why: &str| {
         StackError::new(format!(

@@ -55,8 +55,10 @@ fn probe(tls: &Tls) -> Result<MallocWords, Unsupported> {
             libc::munmap(base, STACK);
             return Err(Unsupported::new("no thread-specific key is free"));
         }
-        let top = base.cast::<u8>().add(STACK);
-        let fs = tls.prepare(top);
+        let table_size = tls.table_size().next_multiple_of(tls.align());
+        let table = base.cast::<u8>().add(STACK - table_size);
+        let top = table;
+        let fs = tls.prepare(top, table, table_size);
         let mut probe = Probe {
             tls,
             caller: Context::empty(),
@@ -73,7 +75,6 @@ fn probe(tls: &Tls) -> Result<MallocWords, Unsupported> {
         MARK.set(own_mark);
         libc::pthread_key_delete(key);
         tls.renew(fs);
-        tls.release(fs);
         libc::munmap(base, STACK);
         match probe.failure {
             Some(why) => Err(Unsupported::new(why)),

@@ -1,17 +1,20 @@
 //! The flattened image of all modules' TLS, as a fresh thread has it.
 //!
-//! The loader initialises a block module by module, under its lock. We let it do so once, on a scratch block, and from then
-//! on copy the result. libc's own part lies inside that range and is treated apart: it holds pointers into caches that
+//! The loader initialises a block module by module, under its lock, and allocates the block's table of modules (dtv). We let it do
+//! so once, on a scratch block, and from then on copy the result, table included, into memory of our own: making a block
+//! neither locks nor allocates. A new image is made only where a thread may block: when one begins or ends ([`Image::catch_up`]).
+//! libc's own part lies inside that range and is treated apart: it holds pointers into caches that
 //! must survive (or leak), and some words that libc's thread start function sets up. Those are captured from a real kernel thread
 //! at its first instruction, and words that point into its own block are moved to the new one.
 //!
 //! Libraries loaded later can only add static TLS by taking a module number; the loader's table entry for the next free
-//! number, and those of modules that came after start, are watched: a few loads for each renewed block.
+//! number, and those of modules that came after start, are watched: a few loads for each thread that begins.
 
 use super::Unsupported;
-use super::layout::{Layout, Libc};
+use super::layout::{DTV_UNALLOCATED, DtvEntry, Layout, Libc};
+use super::tables::{Tables, modules};
 use crate::switch;
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 /// `LC_GLOBAL_LOCALE`, which the `libc` crate lacks.
@@ -27,10 +30,32 @@ struct Snapshot {
     watch: Vec<(usize, usize)>,
     /// Module numbers (index) with static TLS.
     statics: Vec<bool>,
+    /// Where the static TLS of modules lies that came after start: its first byte, relative to the thread pointer, and its length.
+    later: Vec<(isize, usize)>,
+    /// The state of the loader's tables that `table` is for.
+    generation: usize,
+    /// The table of modules, from number 1.
+    table: Vec<Entry>,
     /// The range of module numbers that may have memory of their own in a dtv.
     first_dynamic: usize,
     last_dynamic: usize,
 }
+
+/// What a fresh block's table of modules says of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Entry {
+    /// There is none.
+    None,
+    /// Its memory is allocated when it is first used.
+    Dynamic,
+    /// It lies in the block, so far from the thread pointer.
+    Static(isize),
+}
+
+/// Entries of a table of modules that are not modules': the snapshot's address, the length, the generation.
+const TABLE_HEAD: usize = 3;
+/// Room beside the modules of the start that is near at hand, for libraries loaded later.
+const TABLE_SPARE: usize = 6;
 
 /// See the module's description.
 #[derive(Debug)]
@@ -42,6 +67,8 @@ pub struct Image {
     libc_bytes: Vec<u8>,
     /// Words of `libc_bytes` that are relative to the thread pointer.
     relative: Vec<usize>,
+    /// Modules at start.
+    modules: usize,
     errno: isize,
     h_errno: Option<isize>,
     dlerror: Option<isize>,
@@ -87,11 +114,18 @@ impl Image {
             libc_start,
             libc_bytes,
             relative,
+            modules: modules.iter().map(|&(module, _)| module).max().unwrap_or(0),
             errno,
             h_errno: own(c"__h_errno").filter(inside),
             dlerror: own(c"__libc_dlerror_result").filter(inside),
         };
         image.rebuild(layout)?;
+        for (module, _) in modules {
+            let expected = image.tables.static_offset(module).map_or(Entry::Dynamic, Entry::Static);
+            if image.snapshot().table.get(module - 1) != Some(&expected) {
+                return Err(Unsupported::new("the table of modules (dtv) is not as expected"));
+            }
+        }
         Ok(image)
     }
 
@@ -126,13 +160,24 @@ impl Image {
         self.snapshot().statics.get(module).copied().unwrap_or(false)
     }
 
-    /// Copies all modules' images but libc's.
+    /// Copies all modules' images but libc's into a block that was built before.
     ///
     /// # Safety
     /// `block` is a thread pointer into a block that the caller owns.
     #[inline]
-    pub unsafe fn write(&self, block: *mut u8) {
+    pub unsafe fn write(&self, layout: &Layout, block: *mut u8) {
         let snapshot = self.snapshot();
+        // SAFETY: the caller's conditions.
+        unsafe {
+            Self::origin(layout, block).write(core::ptr::from_ref(snapshot).expose_provenance());
+            self.write_from(snapshot, block);
+        }
+    }
+
+    /// # Safety
+    /// As for [`Image::write`].
+    #[inline]
+    unsafe fn write_from(&self, snapshot: &Snapshot, block: *mut u8) {
         let (libc_start, libc_end) = self.libc_range();
         let below = (libc_start - snapshot.low) as usize;
         let above = (libc_end - snapshot.low) as usize;
@@ -194,28 +239,104 @@ impl Image {
         }
     }
 
-    /// Looks whether libraries with TLS were loaded or unloaded since the snapshot, and takes a new one then.
+    /// Bytes of a table of modules that are used from the start.
+    pub fn table_size(&self) -> usize {
+        (TABLE_HEAD + self.modules + TABLE_SPARE) * size_of::<DtvEntry>()
+    }
+
+    /// Writes all that comes from the snapshot into a new block: the modules' images but for libc's, and the table of modules.
+    ///
+    /// # Safety
+    /// As for [`Image::write`]; `table` are `bytes` bytes that the caller owns, for as long as the block is used.
+    pub unsafe fn build(&self, layout: &Layout, block: *mut u8, table: *mut u8, bytes: usize) {
+        let snapshot = self.snapshot();
+        let (entries, capacity) = (table.cast::<DtvEntry>(), bytes / size_of::<DtvEntry>() - TABLE_HEAD);
+        if snapshot.table.len() > capacity {
+            super::fatal(&format!(
+                "{} libraries with thread-local storage are loaded at once; a thread has room for {capacity}",
+                snapshot.table.len()
+            ));
+        }
+        // SAFETY: the caller owns both; the entries written were counted. The loader compares the length before it uses an
+        // entry, and neither grows nor frees a table that is long enough.
+        unsafe {
+            entries.write(DtvEntry { value: core::ptr::from_ref(snapshot).expose_provenance(), to_free: 0 });
+            entries.add(1).write(DtvEntry { value: capacity, to_free: 0 });
+            let dtv = entries.add(2);
+            dtv.write(DtvEntry { value: snapshot.generation, to_free: 0 });
+            for (index, entry) in snapshot.table.iter().enumerate() {
+                let value = match *entry {
+                    Entry::None => 0,
+                    Entry::Dynamic => DTV_UNALLOCATED,
+                    Entry::Static(offset) => block.addr().wrapping_add_signed(offset),
+                };
+                dtv.add(1 + index).write(DtvEntry { value, to_free: 0 });
+            }
+            layout.set_dtv(block, dtv);
+            self.write_from(snapshot, block);
+        }
+    }
+
+    /// The word of a block that names the snapshot it was last written from: in front of its table of modules.
+    ///
+    /// # Safety
+    /// `block` is a thread pointer into a block built here.
+    #[inline]
+    unsafe fn origin(layout: &Layout, block: *mut u8) -> *mut usize {
+        // SAFETY: `build` stored the table, and the word two entries in front of its number 0.
+        unsafe { layout.dtv(block).sub(2).cast() }
+    }
+
+    /// Whether a block was written from an image that is older than the libraries loaded now.
+    ///
+    /// # Safety
+    /// `block` is a thread pointer into a block built here, which the caller owns.
+    #[inline]
+    pub unsafe fn is_behind(&self, layout: &Layout, block: *mut u8) -> bool {
+        let snapshot = self.snapshot();
+        // SAFETY: the caller vouches for the block.
+        unsafe { Self::origin(layout, block).read() != core::ptr::from_ref(snapshot).addr() || snapshot.is_stale() }
+    }
+
+    /// Makes the image fit the libraries loaded now, and gives the block what those have in static TLS that came after the
+    /// start. Asks the loader, so it may block and allocate.
+    ///
+    /// # Safety
+    /// As for [`Image::is_behind`]; the thread of the block has used no variable of those libraries.
+    #[cold]
+    #[inline(never)]
+    pub unsafe fn catch_up(&self, layout: &Layout, block: *mut u8) {
+        self.refresh_if_stale(layout);
+        let snapshot = self.snapshot();
+        // SAFETY: the ranges lie in the snapshot's, which fits a block.
+        unsafe {
+            for &(start, length) in &snapshot.later {
+                let bytes = snapshot.bytes.as_ptr().offset(start - snapshot.low);
+                core::ptr::copy_nonoverlapping(bytes, block.offset(start), length);
+            }
+            Self::origin(layout, block).write(core::ptr::from_ref(snapshot).expose_provenance());
+        }
+    }
+
+    /// Looks whether libraries with TLS were loaded or unloaded since the snapshot, and takes a new one then: asks the loader,
+    /// so it may block and allocate.
     #[inline]
     pub fn refresh_if_stale(&self, layout: &Layout) {
-        // SAFETY: words of the loader's tables, which it never unmaps.
-        let stale =
-            self.snapshot().watch.iter().any(|&(at, value)| unsafe { (at as *const usize).read_volatile() } != value);
-        if stale {
-            self.refresh(layout);
+        while self.snapshot().is_stale() {
+            if let Err(why) = self.rebuild(layout) {
+                super::fatal(&why.reason);
+            }
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn refresh(&self, layout: &Layout) {
-        if let Err(why) = self.rebuild(layout) {
-            super::fatal(&why.reason);
-        }
-    }
-
     fn rebuild(&self, layout: &Layout) -> Result<(), Unsupported> {
-        let modules = modules();
+        // Ordering[image]: Acquire. Pairs with the Release below, of an earlier rebuild.
+        let previous = self.current.load(Ordering::Acquire);
+        // First: what changes from here on makes the new snapshot stale.
         let (watch, known) = self.tables.watch();
+        let modules = modules();
         let (block_low, block_high) = layout.extent();
         let (libc_start, libc_end) = self.libc_range();
         let (mut low, mut high) = (libc_start, libc_end);
@@ -229,6 +350,9 @@ impl Image {
                 snapshot.statics[module] = true;
                 low = low.min(start);
                 high = high.max(start + size as isize);
+                if self.tables.came_later(module) {
+                    snapshot.later.push((start, size));
+                }
             } else {
                 snapshot.first_dynamic = snapshot.first_dynamic.min(module);
                 snapshot.last_dynamic = snapshot.last_dynamic.max(module);
@@ -237,8 +361,6 @@ impl Image {
         if low < block_low || high > block_high {
             return Err(Unsupported::new("a module's TLS lies outside the static block"));
         }
-        // Ordering[image]: Acquire. Pairs with the Release below, of an earlier rebuild.
-        let previous = self.current.load(Ordering::Acquire);
         if !previous.is_null() {
             // Blocks may still hold memory of modules that are gone by now.
             // SAFETY: never freed.
@@ -247,62 +369,66 @@ impl Image {
             snapshot.last_dynamic = snapshot.last_dynamic.max(previous.last_dynamic);
         }
         snapshot.low = low;
-        snapshot.bytes = fresh_bytes(layout, low, high)?;
+        snapshot.take_bytes(layout, low, high)?;
         let snapshot = Box::into_raw(Box::new(snapshot));
         // Ordering[image]: Release. Pairs with the Acquire in `snapshot`.
-        self.current.store(snapshot, Ordering::Release);
+        if self.current.compare_exchange(previous, snapshot, Ordering::Release, Ordering::Relaxed).is_err() {
+            // Somebody else has made one meanwhile; the caller looks whether it is good.
+            // SAFETY: made above, not published.
+            drop(unsafe { Box::from_raw(snapshot) });
+        }
         Ok(())
+    }
+}
+
+impl Snapshot {
+    #[inline]
+    fn is_stale(&self) -> bool {
+        // SAFETY: words of the loader's tables, which it never unmaps.
+        self.watch.iter().any(|&(at, value)| unsafe { (at as *const usize).read_volatile() } != value)
+    }
+
+    /// What the loader writes into a fresh block between two offsets, and into its table of modules.
+    fn take_bytes(&mut self, layout: &Layout, low: isize, high: isize) -> Result<(), Unsupported> {
+        let size = layout.block_size() + layout.align;
+        // SAFETY: calloc of a positive size; the block's table is given back to the loader before it is freed. The loader keeps
+        // a table's length in front of it, and its generation in its number 0.
+        unsafe {
+            let memory = libc::calloc(1, size).cast::<u8>();
+            if memory.is_null() {
+                return Err(Unsupported::new("no memory"));
+            }
+            let top = memory.add(memory.addr().next_multiple_of(layout.align) - memory.addr() + layout.block_size());
+            let fs = top.sub(layout.fs_below_top());
+            layout.write_header(fs);
+            if (layout.allocate_tls)(fs.cast()).is_null() {
+                libc::free(memory.cast());
+                return Err(Unsupported::new("no memory"));
+            }
+            self.bytes = core::slice::from_raw_parts(fs.offset(low), (high - low) as usize).to_vec();
+            let dtv = layout.dtv(fs);
+            self.generation = dtv.read().value;
+            let (block_low, block_high) = layout.extent();
+            for module in 1..=dtv.sub(1).read().value {
+                let value = dtv.add(module).read().value;
+                let offset = value.wrapping_sub(fs.addr()) as isize;
+                self.table.push(match value {
+                    DTV_UNALLOCATED => Entry::Dynamic,
+                    _ if (block_low..block_high).contains(&offset) => Entry::Static(offset),
+                    _ => Entry::None,
+                });
+            }
+            let used = self.table.iter().rposition(|&entry| entry != Entry::None).map_or(0, |last| last + 1);
+            self.table.truncate(used);
+            (layout.deallocate_tls)(fs.cast(), false);
+            libc::free(memory.cast());
+            Ok(())
+        }
     }
 }
 
 fn word_at(bytes: &[u8], word: usize) -> usize {
     usize::from_ne_bytes(bytes[word * 8..word * 8 + 8].try_into().expect("eight bytes"))
-}
-
-/// What the loader writes into a fresh block between two offsets.
-fn fresh_bytes(layout: &Layout, low: isize, high: isize) -> Result<Vec<u8>, Unsupported> {
-    let size = layout.block_size() + layout.align;
-    // SAFETY: calloc of a positive size; the block is released before it is freed.
-    unsafe {
-        let memory = libc::calloc(1, size).cast::<u8>();
-        if memory.is_null() {
-            return Err(Unsupported::new("no memory"));
-        }
-        let top = memory.add(memory.addr().next_multiple_of(layout.align) - memory.addr() + layout.block_size());
-        let fs = top.sub(layout.fs_below_top());
-        layout.write_header(fs);
-        if (layout.allocate_tls)(fs.cast()).is_null() {
-            libc::free(memory.cast());
-            return Err(Unsupported::new("no memory"));
-        }
-        let bytes = core::slice::from_raw_parts(fs.offset(low), (high - low) as usize).to_vec();
-        (layout.deallocate_tls)(fs.cast(), false);
-        libc::free(memory.cast());
-        Ok(bytes)
-    }
-}
-
-/// Module numbers of all loaded modules that have TLS, and its size.
-fn modules() -> Vec<(usize, usize)> {
-    unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, size: usize, data: *mut c_void) -> c_int {
-        // SAFETY: the loader passes a valid description, and `data` is the vector below.
-        unsafe {
-            let info = &*info;
-            if size >= core::mem::offset_of!(libc::dl_phdr_info, dlpi_tls_data) && info.dlpi_tls_modid != 0 {
-                for i in 0..info.dlpi_phnum as usize {
-                    let header = &*info.dlpi_phdr.add(i);
-                    if header.p_type == libc::PT_TLS {
-                        (*data.cast::<Vec<(usize, usize)>>()).push((info.dlpi_tls_modid, header.p_memsz as usize));
-                    }
-                }
-            }
-        }
-        0
-    }
-    let mut found: Vec<(usize, usize)> = Vec::new();
-    // SAFETY: the callback does not unwind and fits the vector.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut found).cast()) };
-    found
 }
 
 struct Captured {
@@ -351,100 +477,4 @@ fn capture_libc(libc_so: &Libc, start: isize, size: usize) -> Result<Captured, U
         join(thread, core::ptr::null_mut());
     }
     Ok(Captured { fs: request.fs, bytes })
-}
-
-/// The loader's list of modules with TLS, as its debugger descriptors lay it out.
-#[derive(Debug)]
-struct Tables {
-    /// The word that points to the first node.
-    head: usize,
-    length: usize,
-    next: usize,
-    slots: usize,
-    slot_size: usize,
-    slot_gen: usize,
-    slot_map: usize,
-    map_offset: usize,
-}
-
-impl Tables {
-    fn find(libc_so: &Libc) -> Result<Tables, Unsupported> {
-        let offset = |name: &CStr| -> Result<usize, Unsupported> {
-            let address = libc_so.need(name)?;
-            // SAFETY: a descriptor of three words.
-            Ok(unsafe { address.cast::<[u32; 3]>().read() }[2] as usize)
-        };
-        let slot_size = libc_so.need(c"_thread_db_sizeof_dtv_slotinfo")?;
-        Ok(Tables {
-            head: libc_so.need(c"_rtld_global")?.addr() + offset(c"_thread_db_rtld_global__dl_tls_dtv_slotinfo_list")?,
-            length: offset(c"_thread_db_dtv_slotinfo_list_len")?,
-            next: offset(c"_thread_db_dtv_slotinfo_list_next")?,
-            slots: offset(c"_thread_db_dtv_slotinfo_list_slotinfo")?,
-            // SAFETY: a size descriptor of one word.
-            slot_size: unsafe { slot_size.cast::<u32>().read() } as usize,
-            slot_gen: offset(c"_thread_db_dtv_slotinfo_gen")?,
-            slot_map: offset(c"_thread_db_dtv_slotinfo_map")?,
-            map_offset: offset(c"_thread_db_link_map_l_tls_offset")?,
-        })
-    }
-
-    /// The address of a module's slot, or the word that will point to the node it will be in.
-    fn slot(&self, module: usize) -> Result<usize, usize> {
-        let (mut link, mut index) = (self.head, module);
-        loop {
-            let node = load(link);
-            if node == 0 {
-                return Err(link);
-            }
-            let length = load(node + self.length);
-            if index < length {
-                return Ok(node + self.slots + index * self.slot_size);
-            }
-            index -= length;
-            link = node + self.next;
-        }
-    }
-
-    /// Where a module's static TLS begins relative to the thread pointer; `None` when it is allocated on demand.
-    fn static_offset(&self, module: usize) -> Option<isize> {
-        let map = load(self.slot(module).ok()? + self.slot_map);
-        let offset = if map == 0 { 0 } else { load(map + self.map_offset) };
-        // 0, -1 and -2 mean: none, not decided, on demand.
-        if offset == 0 || offset > 1 << 30 {
-            return None;
-        }
-        Some(if cfg!(target_arch = "x86_64") { -(offset as isize) } else { offset as isize })
-    }
-
-    /// The words that change when a module with TLS comes or goes, and the highest module number in use.
-    fn watch(&self) -> (Vec<(usize, usize)>, usize) {
-        let mut words = Vec::new();
-        for module in 1.. {
-            match self.slot(module) {
-                Ok(slot) => {
-                    let (generation, map) = (slot + self.slot_gen, slot + self.slot_map);
-                    let free = load(map) == 0;
-                    // Modules of the start have generation 0 or 1 and never go: only their offset could be interesting.
-                    if free || load(generation) > 1 {
-                        words.push((generation, load(generation)));
-                        words.push((map, load(map)));
-                    }
-                    if free {
-                        return (words, module - 1);
-                    }
-                }
-                Err(link) => {
-                    words.push((link, 0));
-                    return (words, module - 1);
-                }
-            }
-        }
-        unreachable!("the list of modules is finite")
-    }
-}
-
-/// A word of the loader's tables.
-fn load(address: usize) -> usize {
-    // SAFETY: callers walk the loader's live tables by its own descriptors.
-    unsafe { (address as *const usize).read_volatile() }
 }

@@ -297,6 +297,13 @@ impl Layout {
         unsafe { fs.offset(self.dtv).cast::<*mut DtvEntry>().read() }
     }
 
+    /// # Safety
+    /// `fs` is in a block that the caller owns; `dtv` points to the entry of number 0, behind that which holds the length.
+    pub unsafe fn set_dtv(&self, fs: *mut u8, dtv: *mut DtvEntry) {
+        // SAFETY: where the loader would store it.
+        unsafe { fs.offset(self.dtv).cast::<*mut DtvEntry>().write(dtv) }
+    }
+
     /// The pointer to the given block of thread-specific data.
     ///
     /// # Safety

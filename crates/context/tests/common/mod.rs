@@ -45,9 +45,11 @@ unsafe extern "C" fn enter(state: usize) -> ! {
     let state = state as *mut State;
     // SAFETY: the resumer keeps the state until the fiber is done.
     unsafe {
+        let tls = tls::init().expect("tls");
+        tls.begin(current_fs());
         let body = (*state).body.take().expect("a body");
         (*state).panic = catch_unwind(AssertUnwindSafe(|| body(&Yielder(state)))).err();
-        tls::init().expect("tls").run_destructors();
+        tls.run_destructors();
         (*state).done = true;
         move_malloc_words(current_fs(), (*state).home.fs());
         switch_away(&raw const (*state).home, 0)

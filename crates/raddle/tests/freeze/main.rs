@@ -20,7 +20,7 @@ use icebox::{Frozen, Task, freeze, place_of, tasks};
 use std::io::Write as _;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use traffic::{Probe, Traffic, warm_up};
+use traffic::{Probe, Traffic};
 
 /// Steps of walkers that must happen while one is stopped.
 const STEPS: u64 = 500;
@@ -133,7 +133,6 @@ fn run(plan: &Plan, seed: u64) -> Seen {
     let builder = raddle::Builder::new().processors(plan.processors).kernel_thread_prefix(PREFIX);
     let pool = builder.policy(plan.policy.parse().unwrap()).build().unwrap();
     let mut choices = Choices(seed);
-    warm_up(&pool);
     let traffic = Traffic::start(&pool, seed);
     let bounded = plan.policy != "rotator";
     let mut seen = Seen::default();
@@ -222,7 +221,6 @@ fn a_quiet_pool_goes_on_when_the_one_it_would_wake_is_frozen() {
         let plan = Plan { policy, processors: 3, count: 0, least: Duration::ZERO };
         let builder = raddle::Builder::new().processors(plan.processors).kernel_thread_prefix(PREFIX);
         let pool = builder.policy(policy.parse().unwrap()).build().unwrap();
-        warm_up(&pool);
         for index in 0..2 * plan.processors {
             // Long enough for all, the monitor included, to fall asleep; whether they do is not judged.
             std::thread::sleep(Duration::from_millis(40));

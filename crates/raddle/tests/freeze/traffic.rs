@@ -54,29 +54,6 @@ pub struct Traffic {
     handles: Vec<raddle::JoinHandle<()>>,
 }
 
-/// Runs so many threads at once that every stack used later has been used before: the C library makes the storage of
-/// a stack that is used for the first time, under a lock of its own.
-pub fn warm_up(pool: &raddle::Pool) {
-    const THREADS: u64 = 4096;
-    let (started, go) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-    let handles: Vec<_> = (0..THREADS)
-        .map(|_| {
-            let (started, go) = (started.clone(), go.clone());
-            pool.spawn(move || {
-                started.fetch_add(1, Ordering::Relaxed);
-                while !go.load(Ordering::Relaxed) {
-                    raddle::sleep(Duration::from_millis(1));
-                }
-            })
-        })
-        .collect();
-    while started.load(Ordering::Relaxed) < THREADS {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    go.store(true, Ordering::Relaxed);
-    handles.into_iter().for_each(|handle| handle.join().unwrap());
-}
-
 impl Traffic {
     /// Starts all walkers and groups in `pool`.
     pub fn start(pool: &raddle::Pool, seed: u64) -> Self {
