@@ -4,11 +4,12 @@
 mod bench;
 mod doctor;
 mod output;
+mod run;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Lightweight threads: measure them, and see what this machine offers them.
+/// Lightweight threads: run programs on them, measure them, and see what this machine offers them.
 #[derive(Parser)]
 #[command(name = "raddle", version, arg_required_else_help = true)]
 struct Command {
@@ -18,12 +19,14 @@ struct Command {
 
 #[derive(Subcommand)]
 enum Sub {
+    Run(run::Options),
     Bench(bench::Options),
     Doctor(doctor::Options),
 }
 
 fn main() -> ExitCode {
     let result = match Command::parse().subcommand {
+        Sub::Run(options) => run::run(&options),
         Sub::Bench(options) => bench::run(&options),
         Sub::Doctor(options) => doctor::run(&options),
     };

@@ -18,6 +18,8 @@ mod os;
 mod futex;
 mod io;
 mod process;
+mod start;
+mod stats;
 mod sync;
 mod thread;
 

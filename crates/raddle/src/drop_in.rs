@@ -41,6 +41,20 @@ pub fn is_native() -> bool {
     NATIVE.get()
 }
 
+/// Builds the default pool, unless it is there, with these settings (as the environment variables `RADDLE_PROCESSORS` and `RADDLE_POLICY`
+/// would have them). False where threads are kernel threads, which was said on standard error then.
+///
+/// # Errors
+/// Why it cannot be built; the same at every later call.
+pub fn start(processors: Option<&str>, policy: Option<&str>) -> Result<bool, &'static str> {
+    crate::pool::start_default(processors, policy).map(|pool| pool.processors() > 0)
+}
+
+/// How many stacks were ever used at once, the idle ones that are kept included.
+pub fn stacks_used() -> u64 {
+    crate::pool::arenas().map(|arena| arena.stats().touched as u64).sum()
+}
+
 /// Blocks the calling lightweight thread until a wake-up at `address`, the deadline (nanoseconds of CLOCK_MONOTONIC), with
 /// `cancellable` its cancellation, or for no reason; at once if `ready` answers true after the wait was published.
 ///

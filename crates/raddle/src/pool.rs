@@ -49,7 +49,7 @@ static ACTIVATIONS: [AtomicPtr<Activation>; MAX_ACTIVATIONS] =
 static ARENAS: [OnceLock<&'static Arena>; 64] = [const { OnceLock::new() }; 64];
 static DESCRIPTORS: OnceLock<Arc<Slab<Descriptor, Real>>> = OnceLock::new();
 static TLS: OnceLock<&'static Tls> = OnceLock::new();
-static DEFAULT_POOL: OnceLock<Pool> = OnceLock::new();
+static DEFAULT_POOL: OnceLock<Result<Pool, String>> = OnceLock::new();
 
 /// All descriptors of the process.
 pub(crate) fn descriptors() -> &'static Arc<Slab<Descriptor, Real>> {
@@ -643,9 +643,14 @@ impl Drop for Pool {
     }
 }
 
+/// The arenas that were made.
+pub(crate) fn arenas() -> impl Iterator<Item = &'static Arena> {
+    ARENAS.iter().filter_map(|arena| arena.get().copied())
+}
+
 /// Gives the memory of idle stacks back to the system, but for some.
 pub(crate) fn shrink_stacks() {
-    for arena in ARENAS.iter().filter_map(OnceLock::get) {
+    for arena in arenas() {
         arena.shrink(STACKS_KEPT);
     }
 }
@@ -656,17 +661,23 @@ pub(crate) fn shrink_stacks() {
 /// # Panics
 /// When it cannot be built: the message names cause and remedy.
 pub fn default_pool() -> &'static Pool {
-    DEFAULT_POOL.get_or_init(|| {
+    let set = |name| std::env::var(name).ok();
+    start_default(set("RADDLE_PROCESSORS").as_deref(), set("RADDLE_POLICY").as_deref())
+        .unwrap_or_else(|error| panic!("raddle: {error}"))
+}
+
+/// The default pool, built as the settings say unless it is there already, or its building has failed before.
+pub(crate) fn start_default(processors: Option<&str>, policy: Option<&str>) -> Result<&'static Pool, &'static str> {
+    let build = || {
         let mut builder = Builder::new();
-        if let Ok(text) = std::env::var("RADDLE_PROCESSORS") {
-            let count = text
-                .parse()
-                .unwrap_or_else(|_| panic!("raddle: RADDLE_PROCESSORS={text}: give a number of processors"));
+        if let Some(text) = processors {
+            let count = text.parse().map_err(|_| format!("RADDLE_PROCESSORS={text}: give a number of processors"))?;
             builder = builder.processors(count);
         }
-        if let Ok(text) = std::env::var("RADDLE_POLICY") {
-            builder = builder.policy(text.parse().unwrap_or_else(|error| panic!("raddle: RADDLE_POLICY: {error}")));
+        if let Some(text) = policy {
+            builder = builder.policy(text.parse().map_err(|error| format!("RADDLE_POLICY: {error}"))?);
         }
-        builder.build().unwrap_or_else(|error| panic!("raddle: {error}"))
-    })
+        builder.build().map_err(|error| error.to_string())
+    };
+    DEFAULT_POOL.get_or_init(build).as_ref().map_err(String::as_str)
 }

@@ -13,7 +13,7 @@ const GRAPH: [Allowed; 10] = [
     ("raddle-context", &["raddle-machine"], &["libc"]),
     ("raddle", &["raddle-machine", "raddle-queues", "raddle-scheduler", "raddle-context"], &["libc"]),
     ("raddle-posix", &["raddle-machine", "raddle"], &["libc"]),
-    ("raddle-cli", &["raddle", "raddle-bench"], &[]),
+    ("raddle-cli", &["raddle", "raddle-bench", "raddle-posix"], &[]),
     ("raddle-bench", &["raddle"], &[]),
     ("raddle-bench-peers", &["raddle", "raddle-bench"], &[]),
     ("xtask", &[], &["-"]),

@@ -18,7 +18,7 @@ pub unsafe extern "C" fn pthread_create(
     argument: *mut c_void,
 ) -> c_int {
     type Start = extern "C" fn(*mut c_void) -> *mut c_void;
-    if raddle::drop_in::is_native() {
+    if raddle::drop_in::is_native() || !crate::start::lightweight() {
         let create =
             next!(pthread_create: fn(*mut c::pthread_t, *const c::pthread_attr_t, Start, *mut c_void) -> c_int);
         // SAFETY: the caller's arguments.

@@ -1,0 +1,129 @@
+//! `raddle run`: an existing program, its threads lightweight.
+//!
+//! Everything that can be known to go wrong is found before anything is started; then this process becomes the program.
+
+mod elf;
+mod library;
+mod program;
+
+use clap::{Args, ValueEnum};
+use program::{Found, Program};
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+const EXAMPLES: &str = "\
+Examples:
+  raddle run -- ./server --port 7000               its threads are lightweight
+  raddle run --stats -- python3 app.py             and counters are printed when it ends
+  raddle run --processors 4 --policy fifo -- ./server
+  raddle run --children -- sh start.sh             what the script starts is taken over, too
+
+The program must be linked dynamically with glibc. The programs that it starts run as they would without raddle, unless
+--children is given.
+
+Exit status: that of the program; 127 when it is not found, 126 when it cannot be run so, 2 when the command line is wrong.";
+
+/// Run an existing program, its threads lightweight
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Options {
+    /// Run its threads on N processors; default: as many as the cores that it may use
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=raddle::pool::MAX_PROCESSORS as i64))]
+    processors: Option<u16>,
+    /// The policy that decides which thread runs next, such as `fifo` or `steal(lifo)`
+    #[arg(long, value_name = "EXPR")]
+    policy: Option<String>,
+    /// Print counters on standard error when the program ends
+    #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
+    stats: Option<Stats>,
+    /// Take over the programs that it starts, too
+    #[arg(long)]
+    children: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Stats {
+    Text,
+    Json,
+}
+
+/// Runs the subcommand: returns only when the program could not be started.
+pub fn run(options: &Options) -> Result<ExitCode, String> {
+    check_policy(options)?;
+    let Some((name, arguments)) = options.command.split_first() else { return Err("no program is named".into()) };
+    let found = match program::find(name, arguments) {
+        Ok(found) => found,
+        Err(refusal) => {
+            eprintln!("raddle: {refusal}");
+            return Ok(ExitCode::from(refusal.status()));
+        }
+    };
+    let library = library::find()?;
+    if let Some(hint) = hint(&found).filter(|_| !options.children) {
+        eprintln!("raddle: note: {hint}");
+    }
+    let error = command(&found.program, options, &library).exec();
+    eprintln!("raddle: `{}` cannot be started: {error}", found.program.path.display());
+    Ok(ExitCode::from(126))
+}
+
+/// A policy is tried out before the program starts: the library in the program could only complain and go on without it.
+fn check_policy(options: &Options) -> Result<(), String> {
+    let Some(policy) = &options.policy else { return Ok(()) };
+    let mut builder = raddle::Builder::new().policy(policy.parse().map_err(|error| format!("--policy: {error}"))?);
+    if let Some(processors) = options.processors {
+        builder = builder.processors(processors.into());
+    }
+    builder.build().map(drop).map_err(|error| format!("--policy: {error}"))
+}
+
+fn command(program: &Program, options: &Options, library: &str) -> Command {
+    let mut command = Command::new(&program.path);
+    command.arg0(&program.name).args(&program.arguments).envs(program.environment.iter().cloned());
+    let mut preload = OsString::from(library);
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()) {
+        preload.push(":");
+        preload.push(others);
+    }
+    command.env("LD_PRELOAD", preload).env("RADDLE_RUN", std::process::id().to_string());
+    // What is not asked for must not come from an outer `raddle run`; processors and policy may be set by hand.
+    command.env_remove("RADDLE_STATS").env_remove("RADDLE_CHILDREN");
+    if let Some(processors) = options.processors {
+        command.env("RADDLE_PROCESSORS", processors.to_string());
+    }
+    if let Some(policy) = &options.policy {
+        command.env("RADDLE_POLICY", policy);
+    }
+    if let Some(format) = options.stats {
+        command.env("RADDLE_STATS", if format == Stats::Json { "json" } else { "text" });
+    }
+    if options.children {
+        command.env("RADDLE_CHILDREN", "1");
+    }
+    command
+}
+
+/// A remark for programs whose work others do.
+fn hint(found: &Found) -> Option<String> {
+    const SHELLS: [&str; 7] = ["sh", "bash", "dash", "zsh", "ksh", "fish", "busybox"];
+    const STARTERS: [&str; 12] = [
+        "env", "nice", "nohup", "timeout", "taskset", "numactl", "setsid", "stdbuf", "ionice", "chrt", "xargs", "make",
+    ];
+    let file = found.program.path.file_name()?.to_str()?;
+    if SHELLS.contains(&file) {
+        let subject = match &found.script {
+            Some(script) => format!("`{}` is a shell script", script.display()),
+            None => format!("`{file}` is a shell"),
+        };
+        return Some(format!("{subject}: the programs it starts run without raddle; --children takes them over, too"));
+    }
+    STARTERS.contains(&file).then(|| {
+        format!(
+            "`{file}` starts another program, which runs without raddle: write `{file} ... raddle run -- PROGRAM`, or give --children"
+        )
+    })
+}

@@ -1,0 +1,249 @@
+//! The command `raddle run` as a user meets it.
+#![forbid(unsafe_code)]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A hundred threads, then what a child finds in its environment.
+const THREADS: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+static void *body(void *argument) { return argument; }
+int main(int count, char **words) {
+    pthread_t threads[100];
+    for (long i = 0; i < 100; i++) pthread_create(&threads[i], 0, body, (void *)i);
+    long sum = 0;
+    for (int i = 0; i < 100; i++) { void *value; pthread_join(threads[i], &value); sum += (long)value; }
+    printf("sum %ld", sum);
+    for (int i = 1; i < count; i++) printf(" %s", words[i]);
+    puts("");
+    fflush(stdout);
+    return system("env | grep -E 'RADDLE|PRELOAD'") < 0 ? 1 : 7;
+}
+"#;
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("run-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+
+    fn file(&self, name: &str, contents: impl AsRef<[u8]>, mode: u32) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, contents).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+        path
+    }
+
+    /// Compiles a C program.
+    fn program(&self, name: &str, source: &str, options: &[&str]) -> PathBuf {
+        let (source, program) = (self.file(&format!("{name}.c"), source, 0o644), self.0.join(name));
+        let mut compiler = Command::new("cc");
+        compiler.args(["-O1", "-pthread", "-o"]).arg(&program).arg(source).args(options);
+        let output = compiler.output().expect("cc (Debian package gcc) is needed for these tests");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        program
+    }
+
+    /// A copy of a program with some bytes changed; it is not meant to be executed.
+    fn patched(&self, name: &str, program: &Path, change: impl FnOnce(&mut Vec<u8>)) -> PathBuf {
+        let mut bytes = std::fs::read(program).unwrap();
+        change(&mut bytes);
+        self.file(name, bytes, 0o755)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn raddle(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_raddle"));
+    command.arg("run").args(words).env_remove("LD_PRELOAD").stdin(Stdio::null());
+    command
+}
+
+fn run(words: &[&str], program: &Path, arguments: &[&str]) -> Output {
+    raddle(words).arg("--").arg(program).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The program is refused before it starts, with this in the message.
+#[track_caller]
+fn refused(program: &Path, status: i32, expected: &str) {
+    let output = run(&[], program, &[]);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{error}");
+    assert!(error.starts_with("raddle: ") && error.contains(expected), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn a_program_runs_with_its_arguments_and_status_and_children_are_native() {
+    let folder = Folder::new();
+    let program = folder.program("threads", THREADS, &[]);
+    let output = run(&["--processors", "2"], &program, &["a b", "--stats"]);
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    assert_eq!(text(&output.stdout), "sum 4950 a b --stats\n");
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn children_are_taken_over_when_asked_for() {
+    let folder = Folder::new();
+    let program = folder.program("threads", THREADS, &[]);
+    let output = run(&["--children"], &program, &[]);
+    let out = text(&output.stdout);
+    assert!(out.contains("LD_PRELOAD=") && out.contains("RADDLE_CHILDREN=1"), "{out}");
+    let script = folder.file("start.sh", format!("#!/bin/sh\nexec '{}' \"$@\"\n", program.display()), 0o755);
+    let output = run(&["--children", "--stats"], &script, &["x"]);
+    assert!(text(&output.stdout).starts_with("sum 4950 x\n"), "{output:?}");
+    assert!(text(&output.stderr).contains("100  threads created"), "{output:?}");
+}
+
+#[test]
+fn counters_are_printed_as_text_and_json() {
+    let folder = Folder::new();
+    let program = folder.program("threads", THREADS, &[]);
+    let error = text(&run(&["--stats"], &program, &[]).stderr);
+    assert!(error.starts_with("raddle: threads (") && error.contains("100  threads created\n"), "{error}");
+    let output = run(&["--stats=json", "--policy", "fifo", "--processors", "1"], &program, &[]);
+    let counters: serde_json::Value = serde_json::from_str(&text(&output.stderr)).unwrap();
+    assert_eq!((counters["program"].as_str(), counters["threads"].as_u64()), (Some("threads"), Some(100)));
+    assert!(counters["switches"].as_u64() >= Some(100), "{counters}");
+    assert!(counters["kernel_threads"].as_u64() < Some(20), "{counters}");
+}
+
+#[test]
+fn another_preloaded_library_stays_for_the_children() {
+    let folder = Folder::new();
+    let program = folder.program("threads", THREADS, &[]);
+    let other = folder.program("other.so", "int other;", &["-shared", "-fPIC"]);
+    let output = raddle(&["--"]).arg(&program).env("LD_PRELOAD", &other).output().unwrap();
+    assert_eq!(text(&output.stdout), format!("sum 4950\nLD_PRELOAD={}\n", other.display()));
+}
+
+#[test]
+fn without_lightweight_threads_the_program_runs_on_kernel_threads() {
+    let folder = Folder::new();
+    let program = folder.program("threads", THREADS, &[]);
+    let output = raddle(&["--"]).arg(&program).env("RADDLE_KERNEL_THREADS", "1").output().unwrap();
+    assert_eq!(output.status.code(), Some(7));
+    assert!(text(&output.stdout).starts_with("sum 4950\n"));
+    let error = text(&output.stderr);
+    assert!(error.lines().count() == 1 && error.contains("one kernel thread per thread is used"), "{error}");
+}
+
+#[test]
+fn settings_that_the_library_cannot_use_make_kernel_threads_and_a_line() {
+    let folder = Folder::new();
+    let program = folder.program("threads", THREADS, &[]);
+    let output = raddle(&["--"]).arg(&program).env("RADDLE_PROCESSORS", "many").output().unwrap();
+    assert!(text(&output.stdout).starts_with("sum 4950\n"), "{output:?}");
+    assert!(text(&output.stderr).contains("RADDLE_PROCESSORS=many"), "{output:?}");
+}
+
+#[test]
+fn what_cannot_be_found_or_executed_is_refused() {
+    let folder = Folder::new();
+    refused(Path::new("no-such-program-anywhere"), 127, "in no folder of PATH");
+    refused(&folder.0.join("nothing"), 127, "is not there");
+    refused(&folder.0, 126, "is a directory");
+    refused(&folder.file("data", "hello", 0o644), 126, "may not execute it");
+    refused(&folder.file("text", "hello", 0o755), 126, "no ELF file");
+    refused(&folder.file("empty", "", 0o755), 126, "no ELF file");
+    refused(&folder.file("script", "#!/no/such/interpreter\n", 0o755), 126, "/no/such/interpreter");
+    refused(&folder.file("loop", format!("#!{}/loop\n", folder.0.display()), 0o755), 126, "and so on");
+}
+
+#[test]
+fn programs_that_cannot_be_taken_over_are_refused() {
+    let folder = Folder::new();
+    let plain = "int main(void) { return 0; }";
+    refused(&folder.program("static", plain, &["-static"]), 126, "statically linked");
+    refused(&folder.program("static-pie", plain, &["-static-pie"]), 126, "statically linked");
+    let program = folder.program("plain", plain, &[]);
+    let go = r#"__attribute__((section(".go.buildinfo"))) char go[32]; int main(void) { return go[0]; }"#;
+    refused(&folder.program("go", go, &[]), 126, "Go program");
+    refused(&folder.patched("narrow", &program, |bytes| bytes[4] = 1), 126, "32-bit");
+    refused(&folder.patched("other", &program, |bytes| bytes[18..20].copy_from_slice(&[243, 0])), 126, "RISC-V");
+    refused(&folder.patched("cut", &program, |bytes| bytes.truncate(40)), 126, "cannot be run");
+    let musl = |bytes: &mut Vec<u8>| {
+        let loader = b"/ld-linux";
+        let at = bytes.windows(loader.len()).position(|window| window == loader).unwrap();
+        bytes[at..at + loader.len()].copy_from_slice(b"/ld-musl-");
+    };
+    refused(&folder.patched("musl", &program, musl), 126, "musl");
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o4755)).unwrap();
+    refused(&program, 126, "set-uid");
+}
+
+#[test]
+fn scripts_are_run_by_their_interpreters() {
+    let folder = Folder::new();
+    let program = folder.program("threads", THREADS, &[]);
+    let script = folder.file("script", format!("#!{} option\n", program.display()), 0o755);
+    let output = run(&[], &script, &["x"]);
+    let expected = format!("sum 4950 option {} x\n", script.display());
+    assert_eq!(text(&output.stdout), expected, "{output:?}");
+    // By `env`, in which the library would take itself out of the environment.
+    let script = folder.file("by-env", "#!/usr/bin/env threads\n", 0o755);
+    let path = format!("{}:{}", folder.0.display(), std::env::var("PATH").unwrap());
+    let output = raddle(&["--stats", "--"]).arg(&script).env("PATH", path).output().unwrap();
+    assert!(text(&output.stderr).contains("100  threads created"), "{output:?}");
+}
+
+#[test]
+fn a_shell_script_gets_a_hint() {
+    let folder = Folder::new();
+    let script = folder.file("start.sh", "#!/bin/sh\necho started\n", 0o755);
+    let output = run(&[], &script, &[]);
+    assert_eq!(text(&output.stdout), "started\n");
+    let error = text(&output.stderr);
+    assert!(error.contains("shell script") && error.contains("--children"), "{error}");
+    assert_eq!(text(&run(&["--children"], &script, &[]).stderr), "");
+}
+
+#[test]
+fn wrong_settings_are_refused_before_the_start() {
+    let wrong = |words: &[&str], expected: &str| {
+        let output = run(words, Path::new("/bin/true"), &[]);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(expected), "{error}");
+    };
+    wrong(&["--processors", "0"], "1..=1024");
+    wrong(&["--processors", "100000"], "1..=1024");
+    wrong(&["--processors", "two"], "--processors");
+    wrong(&["--policy", "priority(3, steel)"], "column 13");
+    wrong(&["--stats=xml"], "json");
+    let output = raddle(&["--", "/bin/true"]).env("RADDLE_LIBRARY", "/no/where.so").output().unwrap();
+    assert!(text(&output.stderr).contains("RADDLE_LIBRARY=/no/where.so"), "{output:?}");
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_missing_library_is_named_with_the_command_that_builds_it() {
+    let folder = Folder::new();
+    let copy = folder.0.join("raddle");
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_raddle")).arg(&copy).status().unwrap();
+    assert!(copied.success());
+    let output = Command::new(&copy).args(["run", "--", "/bin/true"]).output().unwrap();
+    let error = text(&output.stderr);
+    assert!(error.contains("cargo build --release -p raddle-posix"), "{error}");
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -1,0 +1,122 @@
+//! How the library comes up in a program that does not know of it.
+//!
+//! The constructor runs before the program's own: it reads the settings that `raddle run` left in the environment, and takes itself
+//! out of the environment, so that the programs which this one starts are native ([`CHILDREN`] keeps it in). It starts nothing. The
+//! runtime begins with the program's first thread ([`lightweight`]); a program that never makes one pays for the constructor only.
+
+use crate::os::c;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::sync::OnceLock;
+
+/// Set to 1, the programs that this one starts are taken over too.
+const CHILDREN: &CStr = c"RADDLE_CHILDREN";
+/// The process that `raddle run` became.
+const FIRST: &CStr = c"RADDLE_RUN";
+const PRELOAD: &CStr = c"LD_PRELOAD";
+
+/// What the environment said when the process began; the program may change it later.
+pub(crate) struct Settings {
+    pub processors: Option<String>,
+    pub policy: Option<String>,
+    /// `text` or `json`: print counters at the end.
+    pub stats: Option<String>,
+    pub children: bool,
+    /// The process that `raddle run` became; none where the library came in otherwise.
+    pub first: Option<u32>,
+    /// The process that read this: a fork of it is another.
+    pub pid: u32,
+}
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+
+/// The settings, read now if no constructor has.
+pub(crate) fn settings() -> &'static Settings {
+    SETTINGS.get_or_init(|| Settings {
+        processors: variable(c"RADDLE_PROCESSORS"),
+        policy: variable(c"RADDLE_POLICY"),
+        stats: variable(c"RADDLE_STATS"),
+        children: variable(CHILDREN).is_some_and(|value| value == "1"),
+        first: variable(FIRST).and_then(|value| value.parse().ok()),
+        pid: std::process::id(),
+    })
+}
+
+fn variable(name: &CStr) -> Option<String> {
+    // SAFETY: a C string; the answer is one too, copied before anything can change it: at start no other thread is there.
+    unsafe {
+        let value = c::getenv(name.as_ptr());
+        (!value.is_null()).then(|| CStr::from_ptr(value).to_string_lossy().into_owned())
+    }
+}
+
+/// The loader calls this when the library is loaded.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = constructor;
+
+extern "C" fn constructor(_: c_int, _: *const *const c_char, _: *const *const c_char) {
+    let settings = settings();
+    if settings.stats.is_some() {
+        // SAFETY: the function takes nothing and does not unwind. Registered before the program's own: it runs after those.
+        unsafe { c::atexit(at_exit) };
+    }
+    if !settings.children {
+        leave_environment();
+    }
+}
+
+extern "C" fn at_exit() {
+    crate::stats::report(settings());
+}
+
+/// Takes this library out of `LD_PRELOAD`, and what `raddle run` set with it.
+fn leave_environment() {
+    let (Some(own), Some(list)) = (own_path(), variable(PRELOAD)) else { return };
+    let rest: Vec<&str> = list.split([':', ' ']).filter(|path| !path.is_empty() && !same_file(path, &own)).collect();
+    if rest.len() == list.split([':', ' ']).filter(|path| !path.is_empty()).count() {
+        return;
+    }
+    let rest = CString::new(rest.join(":")).unwrap_or_default();
+    // SAFETY: C strings; at start no other thread reads the environment.
+    unsafe {
+        if rest.is_empty() {
+            c::unsetenv(PRELOAD.as_ptr());
+        } else {
+            c::setenv(PRELOAD.as_ptr(), rest.as_ptr(), 1);
+        }
+        for name in [c"RADDLE_PROCESSORS", c"RADDLE_POLICY", c"RADDLE_STATS", CHILDREN, FIRST] {
+            c::unsetenv(name.as_ptr());
+        }
+    }
+}
+
+fn same_file(path: &str, own: &str) -> bool {
+    path == own || std::fs::canonicalize(path).ok().is_some_and(|path| path == std::path::Path::new(own))
+}
+
+/// Where the loader found this library; none when it is part of the program.
+fn own_path() -> Option<String> {
+    // SAFETY: zeroes are a valid Dl_info; the address is this library's, and the answer a C string that lives as long as the library.
+    let name = unsafe {
+        let mut found: c::Dl_info = std::mem::zeroed();
+        if c::dladdr(constructor as *const std::ffi::c_void, &mut found) == 0 || found.dli_fname.is_null() {
+            return None;
+        }
+        CStr::from_ptr(found.dli_fname).to_string_lossy().into_owned()
+    };
+    std::fs::canonicalize(name).ok().map(|path| path.to_string_lossy().into_owned())
+}
+
+/// Whether threads that the program creates are lightweight. The first call starts the runtime. Where it cannot be started, a
+/// line on standard error says why, and every call goes on to the C library from then on.
+pub(crate) fn lightweight() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        let settings = settings();
+        raddle::drop_in::start(settings.processors.as_deref(), settings.policy.as_deref()).unwrap_or_else(|error| {
+            let line = format!("raddle: {error}\nraddle: the threads of this program are kernel threads\n");
+            crate::os::say(&CString::new(line).unwrap_or_default());
+            false
+        })
+    })
+}

@@ -1,0 +1,64 @@
+//! The counters that `raddle run --stats` prints when the program ends.
+
+use crate::start::Settings;
+use std::ffi::CString;
+use std::fmt::Write as _;
+
+/// Prints them on standard error, as text or JSON. Says nothing in a fork of the process, nor in a child that made no thread.
+pub(crate) fn report(settings: &Settings) {
+    let stats = raddle::info::stats();
+    let first = settings.first.is_none_or(|first| first == settings.pid);
+    if std::process::id() != settings.pid || !first && stats.spawned == 0 {
+        return;
+    }
+    let program = program();
+    let (kernel_threads, memory) = (status("Threads:"), status("VmHWM:"));
+    let rows = [
+        ("threads created", "threads", stats.spawned),
+        ("threads ended", "ended", stats.exited),
+        ("switches", "switches", stats.switches),
+        ("steals", "steals", stats.steals_won),
+        ("attempts to steal", "steals_tried", stats.steals_tried),
+        ("times a processor slept", "sleeps", stats.sleeps),
+        ("processors taken from threads that blocked in the kernel", "takeovers", stats.takeovers),
+        ("processors gone on with beside threads that computed", "slices", stats.slices),
+        ("spare kernel threads", "spare_activations", stats.spare_activations),
+        ("kernel threads", "kernel_threads", kernel_threads),
+        ("stacks used", "stacks", raddle::drop_in::stacks_used()),
+        ("memory at most (KiB)", "memory_kib", memory),
+    ];
+    let mut text = String::new();
+    if settings.stats.as_deref() == Some("json") {
+        let _ = write!(text, "{{\"program\":\"{}\",\"pid\":{}", escaped(&program), settings.pid);
+        for (_, key, value) in rows {
+            let _ = write!(text, ",\"{key}\":{value}");
+        }
+        text += "}\n";
+    } else {
+        let _ = writeln!(text, "raddle: {program} ({})", settings.pid);
+        for (label, _, value) in rows {
+            let _ = writeln!(text, "{value:>16}  {label}");
+        }
+    }
+    crate::os::say(&CString::new(text).unwrap_or_default());
+}
+
+/// The program's name, as the kernel shows it.
+fn program() -> String {
+    std::fs::read_to_string("/proc/self/comm").map_or_else(|_| "?".into(), |name| name.trim_end().to_string())
+}
+
+fn status(key: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
+    line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+fn escaped(text: &str) -> String {
+    let plain = |c: char| match c {
+        '"' | '\\' => format!("\\{c}"),
+        c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
+        c => c.to_string(),
+    };
+    text.chars().map(plain).collect()
+}
