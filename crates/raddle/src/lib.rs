@@ -27,6 +27,7 @@ mod forkjoin;
 mod handoff;
 mod host;
 pub mod info;
+pub mod io;
 mod monitor;
 mod os;
 pub mod park;

@@ -1,6 +1,7 @@
 //! Every system call of this crate, and what the system says about cores.
 
 mod cores;
+pub(crate) mod events;
 mod task;
 
 pub(crate) use cores::default_processors;

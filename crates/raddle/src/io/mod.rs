@@ -1,0 +1,250 @@
+//! Waiting for descriptors: a thread that waits leaves its processor to others.
+//!
+//! [`wait`] blocks the calling thread until a descriptor is ready, [`until`] repeats an attempt that does not block until it
+//! succeeds. Readiness comes from epoll. Nothing is registered beforehand and no flag of the descriptor is changed: the first
+//! wait tells the kernel of the descriptor, each wait asks for one event.
+//!
+//! Several threads may wait for one descriptor and direction. An event wakes one of them; when that one has made its attempt it
+//! asks for the next event if others still wait ([`until`], [`wait`] and [`wait_any`] do so by themselves).
+//!
+//! Fairness: a woken thread goes to its pool's queue as any other one, so ready threads and ready descriptors take turns as the
+//! policy says.
+//!
+//! What ends a wait besides the event: its deadline, the thread's cancellation, and the descriptor's end, if it is told
+//! ([`closing`]).
+//!
+//! # Example
+//! ```
+//! use raddle::io::{Interest, wait};
+//! use std::io::{Read, Write};
+//! use std::os::fd::AsFd;
+//! let (mut ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+//! let pool = raddle::Builder::new().processors(1).build().unwrap();
+//! pool.run(move || {
+//!     let reader = raddle::spawn(move || {
+//!         wait(ours.as_fd(), Interest::Read, None).unwrap();
+//!         let mut byte = [0];
+//!         ours.read_exact(&mut byte).unwrap();
+//!         byte[0]
+//!     });
+//!     theirs.write_all(&[7]).unwrap();
+//!     assert_eq!(reader.join().unwrap(), 7);
+//! });
+//! ```
+
+mod reactor;
+mod table;
+
+use crate::Host;
+use crate::os::events::{EBADF, EINTR, poll_one};
+use crate::switching::current;
+use raddle_machine::{Machine, Real};
+use raddle_scheduler::runtime::{Waited, wait_until};
+use raddle_scheduler::sync::WaitError;
+use raddle_scheduler::{Epoch, Thread, Wake};
+use std::cell::Cell;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+/// What a thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Interest {
+    /// Something to read or to accept, or the end of it.
+    Read,
+    /// Room to write, or the end of a connection's beginning.
+    Write,
+}
+
+/// Why a wait ended without an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
+pub enum Failure {
+    /// The deadline has passed.
+    TimedOut,
+    /// The calling thread was cancelled.
+    Cancelled,
+    /// The descriptor is not open, or was closed meanwhile.
+    Closed,
+    /// There is nothing to wait for: a regular file, which only the kernel thread can wait for.
+    AlwaysReady,
+    /// The kernel cannot watch it, or has no memory to: only the kernel thread can wait for it.
+    Unsupported,
+}
+
+/// Blocks the calling thread until the descriptor is ready, or was a moment ago: the operation that follows may still find that
+/// somebody else was faster. Kernel threads may call it too.
+///
+/// # Errors
+/// [`io::ErrorKind::TimedOut`] after `timeout`; [`WaitError::Cancelled`] when the thread was cancelled; EBADF for what is not
+/// open, or was closed through [`closing`] meanwhile.
+pub fn wait(descriptor: BorrowedFd<'_>, interest: Interest, timeout: Option<Duration>) -> io::Result<()> {
+    let descriptor = descriptor.as_raw_fd();
+    let deadline = timeout.map(crate::time::deadline_after);
+    if current().is_none() {
+        return wait_here(descriptor, interest, deadline);
+    }
+    let each = |visit: &mut dyn FnMut(i32, Interest)| visit(descriptor, interest);
+    match wait_any(&each, deadline, true) {
+        Ok(()) | Err(Failure::AlwaysReady) => Ok(()),
+        Err(Failure::Unsupported) => wait_here(descriptor, interest, deadline),
+        Err(Failure::TimedOut) => Err(io::ErrorKind::TimedOut.into()),
+        Err(Failure::Cancelled) => Err(io::Error::other(WaitError::Cancelled)),
+        Err(Failure::Closed) => Err(io::Error::from_raw_os_error(EBADF)),
+    }
+}
+
+/// Calls `attempt` until it ends otherwise than with [`io::ErrorKind::WouldBlock`], and waits for the descriptor in between.
+///
+/// # Errors
+/// What `attempt` says, and as for [`wait`].
+///
+/// # Example
+/// ```
+/// use std::net::TcpListener;
+/// use std::os::fd::AsFd;
+/// let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+/// listener.set_nonblocking(true).unwrap();
+/// let address = listener.local_addr().unwrap();
+/// let pool = raddle::Builder::new().processors(1).build().unwrap();
+/// pool.run(move || {
+///     let acceptor = raddle::spawn(move || {
+///         raddle::io::until(listener.as_fd(), raddle::io::Interest::Read, None, || listener.accept()).unwrap()
+///     });
+///     let _client = std::net::TcpStream::connect(address).unwrap();
+///     acceptor.join().unwrap();
+/// });
+/// ```
+pub fn until<T>(
+    descriptor: BorrowedFd<'_>,
+    interest: Interest,
+    timeout: Option<Duration>,
+    mut attempt: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    let start = Real::now();
+    loop {
+        match attempt() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            ended => return ended,
+        }
+        let spent = Duration::from_nanos(Real::now() - start);
+        wait(descriptor, interest, timeout.map(|timeout| timeout.saturating_sub(spent)))?;
+    }
+}
+
+/// Runs `close`, by which the program closes that descriptor: threads that wait for it wake up with EBADF. Without this they would wait
+/// on, as kernel threads do, and might mistake what gets the number next for what they waited for.
+///
+/// ```
+/// use std::os::fd::{AsRawFd, OwnedFd};
+/// let socket = OwnedFd::from(std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
+/// raddle::io::closing(socket.as_raw_fd(), || drop(socket));
+/// ```
+pub fn closing<T>(descriptor: i32, close: impl FnOnce() -> T) -> T {
+    table::end_life(descriptor, close)
+}
+
+fn wait_here(descriptor: i32, interest: Interest, deadline: Option<u64>) -> io::Result<()> {
+    loop {
+        let rest = deadline.map(|at| at.saturating_sub(Real::now()));
+        match poll_one(descriptor, interest == Interest::Write, rest) {
+            0 => return Err(io::ErrorKind::TimedOut.into()),
+            error if error == -EINTR => {}
+            error if error < 0 => return Err(io::Error::from_raw_os_error(-error)),
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// True for the numbers of the runtime's own descriptors, which the program has no business with.
+#[doc(hidden)]
+pub fn is_ours(descriptor: i32) -> bool {
+    reactor::is_ours(descriptor)
+}
+
+/// In the child of a fork, whose only thread calls this: the parent's waits and its poller are not here.
+#[doc(hidden)]
+pub fn forked() {
+    reactor::forget();
+}
+
+/// Shows its argument each descriptor that is waited for.
+#[doc(hidden)]
+pub type Each<'a> = dyn Fn(&mut dyn FnMut(i32, Interest)) + 'a;
+
+/// Blocks the calling lightweight thread until one of several descriptors is ready, or for no reason. `each` shows them all, the same
+/// ones at each call.
+///
+/// The caller's attempt after this may leave the event to others who wait for the same descriptor: it calls [`pass_on`] then.
+///
+/// # Errors
+/// See [`Failure`].
+#[doc(hidden)]
+pub fn wait_for(each: &Each<'_>, deadline: Option<u64>, cancellable: bool) -> Result<(), Failure> {
+    let lives = || {
+        let mut sum = 0u32;
+        each(&mut |descriptor, _| sum = sum.wrapping_add(table::life(descriptor)));
+        sum
+    };
+    let before = lives();
+    let failure = Cell::new(None);
+    let count = Cell::new(0usize);
+    let publish = |thread: &'static Thread<Real>, epoch: Epoch| {
+        each(&mut |descriptor, interest| {
+            count.set(count.get() + 1);
+            crate::dump::note_wait("a descriptor", descriptor as usize, None);
+            if !table::publish(descriptor, interest, thread, epoch) {
+                failure.set(Some(Failure::Unsupported));
+            }
+        });
+    };
+    let look = || {
+        each(&mut |descriptor, interest| {
+            if failure.get().is_none()
+                && let Err(why) = reactor::arm(descriptor, interest)
+            {
+                failure.set(Some(why));
+            }
+        });
+        if failure.get().is_none() && lives() != before {
+            failure.set(Some(Failure::Closed));
+        }
+        failure.get().is_some()
+    };
+    // SAFETY: the table is private to this room, and who pops a wait from it claims its epoch, and nothing else.
+    let waited = unsafe { wait_until::<Host>(deadline, cancellable, publish, look) };
+    let signalled = matches!(waited, Waited::Woken(Wake::Signalled));
+    if !signalled || count.get() > 1 {
+        each(&mut |descriptor, interest| table::abandon(descriptor, interest));
+    }
+    let result = match (waited, failure.get()) {
+        (Waited::Woken(Wake::TimedOut), _) => Err(Failure::TimedOut),
+        (Waited::Woken(Wake::Cancelled), _) => Err(Failure::Cancelled),
+        (_, Some(why)) => Err(why),
+        (Waited::Woken(_), None) if lives() != before => Err(Failure::Closed),
+        (_, None) => Ok(()),
+    };
+    if signalled && result.is_err() {
+        // An event was used up for nothing.
+        each(&mut |descriptor, interest| pass_on(descriptor, interest));
+    }
+    result
+}
+
+/// After a wait for this descriptor that answered `Ok`, and the attempt that followed: asks for the next event if others wait for it too.
+#[doc(hidden)]
+pub fn pass_on(descriptor: i32, interest: Interest) {
+    if table::is_awaited(descriptor, interest) && reactor::arm(descriptor, interest).is_err() {
+        // They find out for themselves.
+        while table::wake_one(descriptor, interest) {}
+    }
+}
+
+/// [`wait_for`], and at once [`pass_on`]: for callers of whom nothing more is known.
+fn wait_any(each: &Each<'_>, deadline: Option<u64>, cancellable: bool) -> Result<(), Failure> {
+    let result = wait_for(each, deadline, cancellable);
+    if result.is_ok() {
+        each(&mut |descriptor, interest| pass_on(descriptor, interest));
+    }
+    result
+}

@@ -1,0 +1,246 @@
+//! Waiting for descriptors: nobody is forgotten, also where descriptors come, go and are shared.
+
+use raddle::io::{Interest, closing, until, wait};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+fn pair() -> (UnixStream, UnixStream) {
+    let (a, b) = UnixStream::pair().unwrap();
+    a.set_nonblocking(true).unwrap();
+    b.set_nonblocking(true).unwrap();
+    (a, b)
+}
+
+fn get(stream: &UnixStream) -> u8 {
+    let mut byte = [0];
+    let read = || (&*stream).read(&mut byte);
+    assert_eq!(until(stream.as_fd(), Interest::Read, None, read).unwrap(), 1);
+    byte[0]
+}
+
+fn put(stream: &UnixStream, byte: u8) {
+    assert_eq!(until(stream.as_fd(), Interest::Write, None, || (&*stream).write(&[byte])).unwrap(), 1);
+}
+
+/// Every round trip needs both wake-ups: a lost one hangs the test.
+#[test]
+fn round_trips_between_many_pairs() {
+    for processors in [1, 3] {
+        let pool = raddle::Builder::new().processors(processors).build().unwrap();
+        pool.run(|| {
+            let handles: Vec<_> = (0..100)
+                .flat_map(|_| {
+                    let (a, b) = pair();
+                    let ping = raddle::spawn(move || {
+                        (0..200).for_each(|i| {
+                            put(&a, i);
+                            assert_eq!(get(&a), i);
+                        })
+                    });
+                    let pong = raddle::spawn(move || (0..200).for_each(|_| put(&b, get(&b))));
+                    [ping, pong]
+                })
+                .collect();
+            handles.into_iter().for_each(|h| h.join().unwrap());
+        });
+    }
+}
+
+/// More is written than the buffers hold, both ways at once, through one descriptor for each end.
+#[test]
+fn readers_and_writers_of_one_descriptor_do_not_disturb_each_other() {
+    const BYTES: usize = 4 << 20;
+    let pool = raddle::Builder::new().processors(2).build().unwrap();
+    pool.run(|| {
+        let (a, b) = pair();
+        let ends = [Arc::new(a), Arc::new(b)];
+        let handles: Vec<_> = ends
+            .iter()
+            .flat_map(|end| {
+                let (to, from) = (end.clone(), end.clone());
+                let writer = raddle::spawn(move || {
+                    let data = [1u8; 65536];
+                    let mut sent = 0;
+                    while sent < BYTES {
+                        let rest = &data[..data.len().min(BYTES - sent)];
+                        sent += until(to.as_fd(), Interest::Write, None, || (&*to).write(rest)).unwrap();
+                    }
+                });
+                let reader = raddle::spawn(move || {
+                    let mut data = vec![0u8; 65536];
+                    let mut got = 0;
+                    while got < BYTES {
+                        got += until(from.as_fd(), Interest::Read, None, || (&*from).read(&mut data)).unwrap();
+                    }
+                });
+                [writer, reader]
+            })
+            .collect();
+        handles.into_iter().for_each(|h| h.join().unwrap());
+    });
+}
+
+/// One event for many waiters: each byte wakes somebody who takes it, none is left lying while somebody waits for it.
+#[test]
+fn many_readers_of_one_descriptor_share_what_comes() {
+    const READERS: usize = 50;
+    const EACH: usize = 40;
+    let pool = raddle::Builder::new().processors(2).build().unwrap();
+    pool.run(|| {
+        let (a, b) = pair();
+        let (a, b) = (Arc::new(a), b);
+        let readers: Vec<_> = (0..READERS)
+            .map(|_| {
+                let a = a.clone();
+                raddle::spawn(move || (0..EACH).for_each(|_| assert_eq!(get(&a), 0)))
+            })
+            .collect();
+        for i in 0..READERS * EACH {
+            put(&b, 0);
+            if i % 7 == 0 {
+                raddle::yield_now();
+            }
+        }
+        readers.into_iter().for_each(|h| h.join().unwrap());
+    });
+}
+
+/// A waiter that gives up does not take the event of the one behind it with it.
+#[test]
+fn time_outs_do_not_swallow_events() {
+    let pool = raddle::Builder::new().processors(2).build().unwrap();
+    pool.run(|| {
+        let (a, b) = pair();
+        let a = Arc::new(a);
+        let impatient: Vec<_> = (0..20)
+            .map(|i| {
+                let a = a.clone();
+                raddle::spawn(move || {
+                    for _ in 0..50 {
+                        let waited = wait(a.as_fd(), Interest::Read, Some(Duration::from_micros(100 * i)));
+                        assert!(waited.is_ok() || waited.unwrap_err().kind() == ErrorKind::TimedOut);
+                    }
+                })
+            })
+            .collect();
+        let reader = raddle::spawn(move || (0..500).for_each(|_| assert_eq!(get(&a), 0)));
+        for _ in 0..500 {
+            put(&b, 0);
+            raddle::yield_now();
+        }
+        reader.join().unwrap();
+        impatient.into_iter().for_each(|h| h.join().unwrap());
+    });
+}
+
+/// Numbers are closed and given out again all the time, told and untold, while others wait for theirs.
+#[test]
+fn numbers_that_are_reused_at_once() {
+    let pool = raddle::Builder::new().processors(3).build().unwrap();
+    pool.run(|| {
+        let handles: Vec<_> = (0..8)
+            .map(|told| {
+                raddle::spawn(move || {
+                    for i in 0..300 {
+                        let (a, b) = pair();
+                        let reader = raddle::spawn(move || {
+                            assert_eq!(get(&a), i as u8);
+                            if told % 2 == 0 {
+                                closing(a.as_raw_fd(), || drop(a));
+                            }
+                        });
+                        raddle::yield_now();
+                        put(&b, i as u8);
+                        reader.join().unwrap();
+                    }
+                })
+            })
+            .collect();
+        handles.into_iter().for_each(|h| h.join().unwrap());
+    });
+}
+
+#[test]
+fn closing_wakes_those_who_wait() {
+    let pool = raddle::Builder::new().processors(2).build().unwrap();
+    pool.run(|| {
+        for _ in 0..200 {
+            let (a, b) = pair();
+            let number = a.as_raw_fd();
+            let waiting = Arc::new(AtomicUsize::new(0));
+            let theirs = waiting.clone();
+            let reader = raddle::spawn(move || {
+                // SAFETY: the number is open when the wait begins, or closed and never used again in this round.
+                let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };
+                theirs.store(1, Ordering::Release);
+                wait(borrowed, Interest::Read, None)
+            });
+            while waiting.load(Ordering::Acquire) == 0 {
+                raddle::yield_now();
+            }
+            closing(number, || drop(a));
+            // Closed before the wait began, or meanwhile.
+            let error = reader.join().unwrap().unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(9), "{error}");
+            drop(b);
+        }
+    });
+}
+
+#[test]
+fn regular_files_are_always_ready_and_kernel_threads_wait_too() {
+    let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
+    let pool = raddle::Builder::new().processors(1).build().unwrap();
+    pool.run(move || wait(file.as_fd(), Interest::Read, None)).unwrap();
+    let (a, b) = pair();
+    let waited = wait(a.as_fd(), Interest::Read, Some(Duration::from_millis(1)));
+    assert_eq!(waited.unwrap_err().kind(), ErrorKind::TimedOut);
+    let light = pool.spawn(move || put(&b, 3));
+    assert_eq!(get(&a), 3);
+    light.join().unwrap();
+}
+
+/// A thread for each of many connections, all waiting at once, each answered.
+#[test]
+fn thousands_of_connections() {
+    const CONNECTIONS: usize = 2000;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let pool = raddle::Builder::new().processors(2).build().unwrap();
+    let server = pool.spawn(move || {
+        let handles: Vec<_> = (0..CONNECTIONS)
+            .map(|_| {
+                let (stream, _) = until(listener.as_fd(), Interest::Read, None, || listener.accept()).unwrap();
+                stream.set_nonblocking(true).unwrap();
+                raddle::spawn(move || {
+                    let mut data = [0; 16];
+                    loop {
+                        let n = until(stream.as_fd(), Interest::Read, None, || (&stream).read(&mut data)).unwrap();
+                        if n == 0 {
+                            return;
+                        }
+                        until(stream.as_fd(), Interest::Write, None, || (&stream).write(&data[..n])).unwrap();
+                    }
+                })
+            })
+            .collect();
+        handles.into_iter().for_each(|h| h.join().unwrap());
+    });
+    let mut clients: Vec<TcpStream> = (0..CONNECTIONS).map(|_| TcpStream::connect(address).unwrap()).collect();
+    for round in 0..3u8 {
+        clients.iter_mut().for_each(|client| client.write_all(&[round]).unwrap());
+        for client in &mut clients {
+            let mut byte = [0];
+            client.read_exact(&mut byte).unwrap();
+            assert_eq!(byte[0], round);
+        }
+    }
+    drop(clients);
+    server.join().unwrap();
+}
