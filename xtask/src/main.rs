@@ -7,6 +7,7 @@
 mod bench;
 mod ci;
 mod freeze;
+mod install;
 mod miri;
 mod model;
 mod setup;
@@ -29,6 +30,8 @@ usage: cargo xtask COMMAND [ARGUMENTS]
   bench [ARGUMENTS]    the release build of `raddle bench ARGUMENTS`
   freeze [--count N] [--millis N] [--policy P] [--seed N]
                        stops a kernel thread of the runtime N times under each policy: the others must go on
+  install --prefix FOLDER
+                       the command, the library, its header and its pkg-config file
   setup [--all]        installs the Debian packages that ci (or, with --all, every campaign) needs
   miri                 the tests of queues and scheduler under Miri (needs a nightly toolchain with miri)
   tsan                 the tests of queues and scheduler under ThreadSanitizer, with no suppression
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         "model" => model::run(rest),
         "bench" => bench::run(rest),
         "freeze" => freeze::run(rest),
+        "install" => install::run(rest),
         "setup" => setup::run(rest),
         "miri" => miri::run(rest),
         "tsan" => tsan::run(rest),

@@ -7,8 +7,10 @@ use std::process::Command;
 type Need = (&'static str, &'static str, &'static str);
 
 /// What `ci` needs.
-const CI: [Need; 5] = [
+const CI: [Need; 7] = [
     ("gcc", "cc", "linking"),
+    ("g++", "c++", "the drop-in library's C++ test programs"),
+    ("pkgconf", "pkg-config", "the test of the C interface"),
     ("libc6-dev", "", "linking"),
     ("git", "git", "tidy's list of files"),
     ("golang-go", "go", "the Go peer of `raddle bench`; Debian 12 has a new enough one in its backports"),

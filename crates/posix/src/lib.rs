@@ -14,6 +14,7 @@
 #[allow(dead_code)] // as below
 #[macro_use]
 mod os;
+mod c_interface;
 #[allow(dead_code)] // used by entry points that are still to come
 mod futex;
 mod io;

@@ -111,6 +111,9 @@ fn own_path() -> Option<String> {
 /// line on standard error says why, and every call goes on to the C library from then on.
 pub(crate) fn lightweight() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
+    if let Some(placed) = crate::c_interface::lightweight() {
+        return placed;
+    }
     *ANSWER.get_or_init(|| {
         let settings = settings();
         raddle::drop_in::start(settings.processors.as_deref(), settings.policy.as_deref()).unwrap_or_else(|error| {

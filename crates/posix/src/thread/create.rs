@@ -50,7 +50,7 @@ pub unsafe extern "C" fn pthread_create(
     };
     // SAFETY: `id` is the caller's place for it; filled before the thread can run.
     unsafe { *id = Record::id(record) };
-    match raddle::thread::Builder::new().stack_size(stack).spawn(body) {
+    match crate::c_interface::spawn(raddle::thread::Builder::new().stack_size(stack), body) {
         Ok(handle) => {
             if detached {
                 drop(handle);
@@ -60,10 +60,10 @@ pub unsafe extern "C" fn pthread_create(
             }
             0
         }
-        Err(_) => {
+        Err(error) => {
             // SAFETY: nobody has used the id.
             unsafe { Record::free(record) };
-            c::EAGAIN
+            if matches!(error, raddle::thread::SpawnError::Priority(_)) { c::EINVAL } else { c::EAGAIN }
         }
     }
 }

@@ -5,3 +5,5 @@
 
 mod create;
 pub(crate) mod record;
+
+pub(crate) use create::pthread_create;

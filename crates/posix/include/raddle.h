@@ -1,0 +1,79 @@
+/* Raddle for C and C++: what pthreads have no words for.
+ *
+ * A program that is linked with libraddle uses pthreads as ever: the threads it creates are lightweight, its locks, sleeps and
+ * sockets block a thread and not a core. This header adds pools, policies, priorities and counters.
+ *
+ *     cc server.c $(pkg-config --cflags --libs raddle)
+ *
+ * Functions that fail set the calling thread's raddle_error(), a sentence that names the cause and the remedy.
+ */
+#ifndef RADDLE_H
+#define RADDLE_H
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A set of processors under one policy. */
+typedef struct raddle_pool raddle_pool;
+
+/* Makes a pool of so many processors (0: as many as the cores that the process may use) under a policy such as "fifo" or
+ * "priority(3, steal)" (NULL: the default one). NULL when it cannot be had. */
+raddle_pool *raddle_pool_create(unsigned processors, const char *policy);
+
+/* Waits until the pool's threads have ended, then ends its kernel threads. Not to be called by a thread of the pool. */
+void raddle_pool_destroy(raddle_pool *pool);
+
+/* How many processors the pool has; 0 where threads are kernel threads. */
+unsigned raddle_pool_processors(const raddle_pool *pool);
+
+/* Threads of the pool that have not ended. */
+uint64_t raddle_pool_live_threads(const raddle_pool *pool);
+
+/* As pthread_create (which serves the caller's pool), in a pool, with a priority: 0 is the highest; below 0 means the caller's own.
+ * The thread is a pthread like any other. EINVAL for a priority that the pool's policy does not tell apart. */
+int raddle_thread_create(pthread_t *thread, const pthread_attr_t *attributes, raddle_pool *pool, int priority,
+                         void *(*start)(void *), void *argument);
+
+/* 1 if the caller is a lightweight thread. */
+int raddle_is_lightweight(void);
+
+/* 1 if threads that the program creates are lightweight; 0, with raddle_error() set, if they are kernel threads. */
+int raddle_available(void);
+
+/* Gives the processor up if a thread of a higher priority waits for it; for long computations. (sched_yield offers it to
+ * threads of the same priority, too.) */
+void raddle_check(void);
+
+/* 0 if the text is a policy; otherwise EINVAL, and raddle_error() points at the column. */
+int raddle_policy_check(const char *policy);
+
+/* Counters of the process, since it began. Later versions add fields at the end. */
+struct raddle_stats {
+    uint64_t spawned;           /* threads created */
+    uint64_t exited;            /* threads that ended */
+    uint64_t switches;          /* times a processor went on with another thread */
+    uint64_t sleeps;            /* times a processor went to sleep */
+    uint64_t steals_tried;      /* attempts to steal */
+    uint64_t steals_won;        /* those that brought something */
+    uint64_t takeovers;         /* processors taken from threads that blocked in the kernel */
+    uint64_t slices;            /* processors gone on with beside threads that computed */
+    uint64_t spare_activations; /* kernel threads beyond one a processor, now */
+    uint64_t stacks;            /* stacks used at once, at most */
+};
+
+/* Fills as much of `stats` as `size` (sizeof *stats) holds. */
+void raddle_stats_get(struct raddle_stats *stats, size_t size);
+
+/* What went wrong in the calling thread's last call of this header that failed; "" if none did. Valid until the next. */
+const char *raddle_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

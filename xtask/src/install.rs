@@ -1,0 +1,62 @@
+//! `cargo xtask install --prefix FOLDER`: the command, the library, its header and its pkg-config file.
+
+use crate::shell::{self, Failure, Outcome, cargo};
+use std::path::{Path, PathBuf};
+
+/// Builds in release mode and copies; overwrites what an earlier version left.
+pub fn run(args: &[String]) -> Outcome {
+    let prefix = match args {
+        [flag, prefix] if flag == "--prefix" => PathBuf::from(prefix),
+        _ => return Err(Failure::usage("usage: cargo xtask install --prefix FOLDER")),
+    };
+    std::fs::create_dir_all(&prefix).map_err(|error| failed(&prefix, &error))?;
+    let prefix = prefix.canonicalize().map_err(|error| failed(&prefix, &error))?;
+    shell::run(&mut cargo(&["build", "--release", "-p", "raddle-cli", "-p", "raddle-posix"]))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| shell::root().join("target"), PathBuf::from);
+    let (built, room) = (target.join("release"), shell::root().join("crates/posix"));
+    copy(&built.join("raddle"), &prefix.join("bin/raddle"))?;
+    copy(&built.join("libraddle_posix.so"), &prefix.join("lib/libraddle.so.0"))?;
+    let link = prefix.join("lib/libraddle.so");
+    let _ = std::fs::remove_file(&link);
+    std::os::unix::fs::symlink("libraddle.so.0", &link).map_err(|error| failed(&link, &error))?;
+    copy(&room.join("include/raddle.h"), &prefix.join("include/raddle.h"))?;
+    let template = room.join("raddle.pc.in");
+    let text = std::fs::read_to_string(&template).map_err(|error| failed(&template, &error))?;
+    let text = text.replace("@prefix@", &prefix.display().to_string()).replace("@version@", env!("CARGO_PKG_VERSION"));
+    let file = prefix.join("lib/pkgconfig/raddle.pc");
+    make_folder(&file)?;
+    std::fs::write(&file, text).map_err(|error| failed(&file, &error))?;
+    println!(
+        "install: {}; for C and C++: PKG_CONFIG_PATH={}",
+        prefix.join("bin/raddle").display(),
+        file.parent().unwrap_or(&file).display()
+    );
+    Ok(())
+}
+
+fn make_folder(file: &Path) -> Outcome {
+    let folder = file.parent().unwrap_or(file);
+    std::fs::create_dir_all(folder).map_err(|error| failed(folder, &error))
+}
+
+/// A file in use (a program that runs, a library that is loaded) is replaced, not written into.
+fn copy(from: &Path, to: &Path) -> Outcome {
+    make_folder(to)?;
+    let _ = std::fs::remove_file(to);
+    std::fs::copy(from, to).map(drop).map_err(|error| failed(to, &error))
+}
+
+fn failed(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::failed(format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_is_needed() {
+        assert_eq!(run(&[]).unwrap_err().status, 2);
+        assert_eq!(run(&["--prefix".to_string()]).unwrap_err().status, 2);
+    }
+}
