@@ -14,7 +14,7 @@
 //!     let _ = out.write_str("worker 7");
 //! }
 //! raddle_context::overflow::install(name_of).unwrap();
-//! raddle_context::overflow::activation_altstack().unwrap();
+//! let _alternate_stack = raddle_context::overflow::activation_altstack().unwrap();
 //! ```
 
 use crate::stack;
@@ -74,12 +74,38 @@ pub fn install(name_of: NameOf) -> io::Result<()> {
 /// Bytes of an alternate stack: room for the largest register state (AMX: 11 KiB) and for the report.
 const ALTSTACK: usize = 64 << 10;
 
+/// An alternate signal stack of the kernel thread that has this value. Dropping it takes it out of use and unmaps it.
+#[must_use = "the kernel thread has the stack as long as it keeps this"]
+#[derive(Debug)]
+pub struct AlternateStack {
+    /// Null when the kernel thread had one already.
+    memory: *mut c_void,
+}
+
+impl Drop for AlternateStack {
+    fn drop(&mut self) {
+        if self.memory.is_null() {
+            return;
+        }
+        // SAFETY: takes this kernel thread's own alternate stack out of use (the value is neither Send nor Sync, so it is still on the
+        // kernel thread that made it; while a handler runs on the stack, the kernel refuses), then unmaps what was mapped for it.
+        unsafe {
+            let mut present: libc::stack_t = core::mem::zeroed();
+            let off = libc::stack_t { ss_sp: core::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: ALTSTACK };
+            let asked = libc::sigaltstack(core::ptr::null(), &mut present) == 0;
+            if asked && (present.ss_sp != self.memory || libc::sigaltstack(&off, core::ptr::null_mut()) == 0) {
+                libc::munmap(self.memory, ALTSTACK);
+            }
+        }
+    }
+}
+
 /// Gives the calling kernel thread an alternate signal stack, if it has none of this size, and lets SIGSEGV and SIGBUS
-/// through. The stack stays for the life of the kernel thread and is not unmapped after it.
+/// through. It has the stack until the answer is dropped.
 ///
 /// # Errors
 /// No memory for the stack.
-pub fn activation_altstack() -> io::Result<()> {
+pub fn activation_altstack() -> io::Result<AlternateStack> {
     // SAFETY: asks for and sets this kernel thread's own alternate stack and signal mask.
     unsafe {
         let mut set: libc::sigset_t = core::mem::zeroed();
@@ -94,7 +120,7 @@ pub fn activation_altstack() -> io::Result<()> {
             && present.ss_flags & libc::SS_DISABLE == 0
             && present.ss_size >= ALTSTACK
         {
-            return Ok(());
+            return Ok(AlternateStack { memory: core::ptr::null_mut() });
         }
         let memory = libc::mmap(
             core::ptr::null_mut(),
@@ -113,7 +139,7 @@ pub fn activation_altstack() -> io::Result<()> {
             libc::munmap(memory, ALTSTACK);
             return Err(why);
         }
-        Ok(())
+        Ok(AlternateStack { memory })
     }
 }
 

@@ -31,7 +31,7 @@ fn child(test: &str) -> Option<std::process::Output> {
 fn an_overflow_is_reported_with_the_name() {
     let Some(output) = child("an_overflow_is_reported_with_the_name") else {
         overflow::install(name_of).unwrap();
-        overflow::activation_altstack().unwrap();
+        let _alternate_stack = overflow::activation_altstack().unwrap();
         let arena = arena(4);
         arena.reserve().unwrap();
         let _first = arena.take();
@@ -57,7 +57,7 @@ fn an_overflow_on_another_kernel_thread() {
         });
         fiber.resume(0);
         let carrier = std::thread::spawn(move || {
-            overflow::activation_altstack().unwrap();
+            let _alternate_stack = overflow::activation_altstack().unwrap();
             fiber.finish();
         });
         let _ = carrier.join();
@@ -85,7 +85,7 @@ fn a_kernel_threads_overflow_is_still_stds() {
 fn any_other_fault_is_what_it_was() {
     let Some(output) = child("any_other_fault_is_what_it_was") else {
         overflow::install(name_of).unwrap();
-        overflow::activation_altstack().unwrap();
+        let _alternate_stack = overflow::activation_altstack().unwrap();
         Fiber::new(arena(4), |_| {
             // SAFETY: none: the process ends here.
             unsafe { core::ptr::without_provenance_mut::<u8>(16).write_volatile(1) };

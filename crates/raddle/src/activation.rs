@@ -10,7 +10,8 @@ use raddle_context::switch::Context;
 use raddle_machine::{Machine, Real};
 use raddle_scheduler::takeover::Mark;
 use std::cell::{Cell, UnsafeCell};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, compiler_fence};
 
 /// The lowest priority: a processor that looks for work takes any.
 pub(crate) const LOWEST: u8 = 255;
@@ -30,12 +31,20 @@ pub(crate) struct Activation {
     /// just after.
     pub after: Cell<After>,
     pub previous: Cell<*const Descriptor>,
-    /// The processor that it carries, or carried last.
-    processor: Cell<*const Processor>,
+    /// The processor that it carries, or carried last. Written by its kernel thread; the monitor reads it, racily.
+    processor: AtomicPtr<Processor>,
     pub current: AtomicPtr<Descriptor>,
     pub idle: UnsafeCell<Context>,
     pub fs: Cell<usize>,
     pub tid: AtomicU32,
+    /// Whether a kernel thread has this record.
+    in_use: AtomicBool,
+    /// True while its kernel thread touches nothing that is its own, whatever the mark says: it sleeps, or waits for an order.
+    sheltered: AtomicBool,
+    /// Signals were put off, and are blocked on the kernel thread. Used by it and its handlers only.
+    deferred: AtomicBool,
+    /// The signals that were blocked before that.
+    blocked: Cell<u64>,
     /// A spare sleeps on `bell`; `order` is a processor's address, or one of the ORDER constants.
     order: AtomicUsize,
     bell: raddle_machine::RealAtomic<u32>,
@@ -48,39 +57,132 @@ unsafe impl Sync for Activation {}
 unsafe impl Send for Activation {}
 
 impl Activation {
-    pub fn new(id: u32, processor: Option<&'static Processor>) -> Self {
+    /// A record in use, without an order.
+    pub fn new(id: u32) -> Self {
         Self {
             id,
             mark: Mark::new(),
             after: Cell::new(After::NOTHING),
             previous: Cell::new(std::ptr::null()),
-            processor: Cell::new(processor.map_or(std::ptr::null(), std::ptr::from_ref)),
+            processor: AtomicPtr::new(std::ptr::null_mut()),
             current: AtomicPtr::new(std::ptr::null_mut()),
             idle: UnsafeCell::new(Context::empty()),
             fs: Cell::new(0),
             tid: AtomicU32::new(0),
-            order: AtomicUsize::new(processor.map_or(ORDER_NONE, |p| std::ptr::from_ref(p).expose_provenance())),
+            in_use: AtomicBool::new(true),
+            sheltered: AtomicBool::new(true),
+            deferred: AtomicBool::new(false),
+            blocked: Cell::new(0),
+            order: AtomicUsize::new(ORDER_NONE),
             bell: raddle_machine::RealAtomic::<u32>::constant(0),
         }
+    }
+
+    /// Takes the record for a new kernel thread, if it is free.
+    pub fn claim(&'static self) -> Option<&'static Self> {
+        // Acquire: what the last user did.
+        let won = self.in_use.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        won.then_some(self)
+    }
+
+    /// The first order of a record that was just claimed: to carry `processor`, or to wait.
+    pub fn prepare(&self, processor: Option<&'static Processor>) {
+        self.after.set(After::NOTHING);
+        let (carried, order) = processor.map_or((std::ptr::null_mut(), ORDER_NONE), |p| {
+            (std::ptr::from_ref(p).cast_mut(), std::ptr::from_ref(p).expose_provenance())
+        });
+        self.processor.store(carried, Ordering::Relaxed);
+        self.order.store(order, Ordering::Relaxed);
+    }
+
+    /// Its kernel thread has ended, or was refused: the record may serve another.
+    pub fn give_back(&self) {
+        debug_assert!(!self.mark.is_inside() && !self.deferred.load(Ordering::Relaxed));
+        self.tid.store(0, Ordering::Relaxed);
+        // Release: pairs with `claim`.
+        self.in_use.store(false, Ordering::Release);
+    }
+
+    /// True while a kernel thread has this record.
+    pub fn is_in_use(&self) -> bool {
+        self.in_use.load(Ordering::Acquire)
+    }
+
+    /// True if kernel thread `task` has this record.
+    pub fn is_task(&self, task: u32) -> bool {
+        self.tid.load(Ordering::Relaxed) == task
+    }
+
+    /// Leaves the mark; signals that came meanwhile are delivered now.
+    #[inline(always)]
+    pub fn leave(&self) {
+        self.mark.leave();
+        // Whichever instruction a signal hits: before the store it is put off and seen here, after it, it is not put off.
+        compiler_fence(Ordering::SeqCst);
+        if self.deferred.load(Ordering::Relaxed) {
+            self.deliver();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn deliver(&self) {
+        self.deferred.store(false, Ordering::Relaxed);
+        crate::os::signals::unblock(self.blocked.get());
+    }
+
+    /// From here to [`Activation::unshelter`] the kernel thread touches nothing that is its own: signals need not wait.
+    fn shelter(&self) {
+        self.sheltered.store(true, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        if self.deferred.load(Ordering::Relaxed) {
+            self.deliver();
+        }
+    }
+
+    fn unshelter(&self) {
+        self.sheltered.store(false, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// True where a signal has to wait. For handlers on its kernel thread.
+    pub fn is_closed(&self) -> bool {
+        self.mark.is_inside() && !self.sheltered.load(Ordering::Relaxed)
+    }
+
+    /// Puts a signal off until the mark is left. False if the kernel does not take it back.
+    ///
+    /// # Safety
+    /// In a handler on its kernel thread, as for [`crate::os::signals::defer`].
+    pub unsafe fn defer(&self, signal: i32, info: *mut c_void, context: *mut c_void) -> bool {
+        // SAFETY: passed on to the caller.
+        let Some(before) = (unsafe { crate::os::signals::defer(signal, info, context) }) else { return false };
+        // Only the first one finds signals unblocked; those that it blocked itself must not stay blocked.
+        if !self.deferred.load(Ordering::Relaxed) {
+            self.blocked.set(before);
+            self.deferred.store(true, Ordering::Relaxed);
+        }
+        true
     }
 
     /// The processor that it carries, or carried last.
     #[inline(always)]
     pub fn processor(&self) -> &'static Processor {
-        debug_assert!(!self.processor.get().is_null());
+        let processor = self.processor.load(Ordering::Relaxed);
+        debug_assert!(!processor.is_null());
         // SAFETY: an activation runs a thread only after it was given a processor, and processors are never freed.
-        unsafe { &*self.processor.get() }
+        unsafe { &*processor }
     }
 
     /// The processor that it carries, or carried last, if it ever did.
     pub fn processor_if_any(&self) -> Option<&'static Processor> {
         // SAFETY: null or a processor, which are never freed.
-        unsafe { self.processor.get().as_ref() }
+        unsafe { self.processor.load(Ordering::Relaxed).as_ref() }
     }
 
     /// Names the processor that it carries from now on. Called by its own kernel thread.
     pub fn set_processor(&self, processor: &'static Processor) {
-        self.processor.set(processor);
+        self.processor.store(std::ptr::from_ref(processor).cast_mut(), Ordering::Relaxed);
     }
 
     /// Tells a sleeping spare to run `processor`, which it now owns.
@@ -103,10 +205,12 @@ impl Activation {
     pub fn main(&'static self) {
         self.fs.set(raddle_context::switch::current_fs());
         self.tid.store(crate::os::gettid(), Ordering::Relaxed);
-        if let Err(error) = raddle_context::overflow::activation_altstack() {
+        crate::signal::this_is(self);
+        let _alternate_stack = raddle_context::overflow::activation_altstack().inspect_err(|error| {
             crate::os::say_once(&format!("raddle: a stack overflow will not be reported by name: {error}"));
-        }
+        });
         loop {
+            self.shelter();
             let bell = raddle_machine::Atomic::load(&self.bell, Ordering::Acquire);
             match self.order.swap(ORDER_NONE, Ordering::AcqRel) {
                 ORDER_NONE => Real::wait(&self.bell, bell, None),
@@ -114,6 +218,7 @@ impl Activation {
                 address => {
                     // SAFETY: orders are addresses of processors, which are never freed, exposed by who gave the order.
                     let processor: &'static Processor = unsafe { &*std::ptr::with_exposed_provenance(address) };
+                    self.unshelter();
                     self.set_processor(processor);
                     // The monitor may have borrowed it since the order, and left it free.
                     if processor.owner.enter(self.id, &self.mark) || processor.owner.adopt(self.id, &self.mark) {
@@ -197,10 +302,12 @@ impl Activation {
                 // The last look is not enough then: look again soon.
                 deadline = Some(deadline.unwrap_or(u64::MAX).min(Real::now() + 1_000_000));
             }
+            self.shelter();
             pool.idle.sleep(me, deadline, pool.is_directed(), || {
-                // SAFETY: inside the mark of the owner, no other reference is alive during the sleep.
+                // SAFETY: inside the mark of the owner, no other reference is alive during the sleep; a signal handler uses none.
                 pool.is_stopping() || unsafe { processor.owned() }.queue.has_work()
             });
+            self.unshelter();
             pool.monitor_hint();
         }
     }

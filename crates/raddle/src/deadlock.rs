@@ -33,7 +33,7 @@ pub(crate) fn report() {
         ours += u64::from(pool.kernel_threads());
     }
     // A spare that carries a thread is in the kernel with it.
-    if pool::activations().any(|a| !a.current.load(Ordering::Relaxed).is_null()) {
+    if crate::activations::all().any(|a| !a.current.load(Ordering::Relaxed).is_null()) {
         return;
     }
     if crate::os::kernel_threads() != Some(ours) || crate::info::stats().switches != stats.switches {

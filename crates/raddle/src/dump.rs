@@ -142,7 +142,7 @@ fn visit(descriptor: &'static Descriptor, walk: bool) -> String {
         switch(&raw mut visit.back, &visitor, (&raw mut visit).expose_provenance());
     }
     if let Some(activation) = inside {
-        activation.mark.leave();
+        activation.leave();
     }
     visit.text
 }

@@ -149,7 +149,7 @@ fn offer() {
     let activation = crate::switching::enter(me);
     // SAFETY: inside the mark of the owner; the reference ends with the statement.
     let plenty = unsafe { activation.processor().owned() }.queue.has_own();
-    activation.mark.leave();
+    activation.leave();
     if !plenty {
         promote_oldest();
     }

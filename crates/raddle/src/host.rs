@@ -49,7 +49,7 @@ impl Runtime for Host {
                 let activation = enter(me);
                 // SAFETY: inside the mark.
                 unsafe { ready_inside(activation, thread) };
-                activation.mark.leave();
+                activation.leave();
             }
             None => ready_outside(thread),
         }

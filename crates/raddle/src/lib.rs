@@ -17,6 +17,7 @@
 //! kernel thread blocks).
 
 mod activation;
+mod activations;
 mod deadlock;
 mod descriptor;
 #[doc(hidden)]
@@ -34,6 +35,7 @@ pub mod park;
 pub mod pool;
 mod processor;
 mod scope;
+pub mod signal;
 mod switching;
 pub mod sync;
 pub mod thread;

@@ -77,7 +77,7 @@ struct Seen {
 
 fn main() {
     // An identity for ownership; it never carries a processor for longer than a publication.
-    let Some(me) = pool::monitor_activation() else {
+    let Some(me) = crate::activations::claim(None) else {
         crate::os::say_once("raddle: no activation is left for the monitor: blocked threads hold their processors");
         return;
     };
@@ -158,7 +158,7 @@ fn still(pool: &'static Shared, processor: &'static Processor, me: &'static Acti
         }
         return;
     }
-    let Some(activation) = pool::activation(owner) else { return };
+    let Some(activation) = crate::activations::find(owner) else { return };
     match task_state(activation.tid.load(Ordering::Relaxed)) {
         TaskState::Blocked => take_over(pool, processor, activation, me),
         TaskState::Running if !seen.published && pool.idle.sleeping() > 0 => {

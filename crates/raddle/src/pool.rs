@@ -14,6 +14,7 @@
 //! ```
 
 use crate::activation::Activation;
+use crate::activations::MAX_ACTIVATIONS;
 use crate::descriptor::Descriptor;
 use crate::os;
 use crate::processor::{Owned, Processor, Queue, STACKS_KEPT};
@@ -31,8 +32,6 @@ use std::sync::{Arc, OnceLock};
 
 /// Pools that a process may have at once.
 pub(crate) const MAX_POOLS: usize = 256;
-/// Kernel threads that a process may have as activations, over all its pools, spares included.
-pub(crate) const MAX_ACTIVATIONS: usize = 4096;
 /// The largest pool.
 pub const MAX_PROCESSORS: usize = 1024;
 
@@ -44,8 +43,6 @@ const DEFAULT_SLOTS: usize = 1 << 24;
 const CLASS_SPACE: usize = 1 << 42;
 
 static POOLS: [AtomicPtr<Shared>; MAX_POOLS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_POOLS];
-static ACTIVATIONS: [AtomicPtr<Activation>; MAX_ACTIVATIONS] =
-    [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_ACTIVATIONS];
 static ARENAS: [OnceLock<&'static Arena>; 64] = [const { OnceLock::new() }; 64];
 static DESCRIPTORS: OnceLock<Arc<Slab<Descriptor, Real>>> = OnceLock::new();
 static TLS: OnceLock<&'static Tls> = OnceLock::new();
@@ -159,11 +156,9 @@ impl Shared {
         let list = |slot: &AtomicPtr<Activation>| {
             slot.compare_exchange(free, pointer, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         };
-        let listed = self.spares.iter().any(list);
-        if self.is_stopping() {
-            activation.stop();
-        }
-        listed
+        // The end of the pool looks until no kernel thread is left: who takes a spare from the list tells it to stop, once, since
+        // its record may serve another pool after that.
+        self.spares.iter().any(list)
     }
 
     /// A spare that was asked for and is not needed: back to the list, or to its end.
@@ -203,7 +198,7 @@ impl Shared {
         &'static self,
         processor: Option<&'static Processor>,
     ) -> Result<&'static Activation, BuildError> {
-        let activation = new_activation(processor).ok_or(BuildError::Activations)?;
+        let activation = crate::activations::claim(processor).ok_or(BuildError::Activations)?;
         if let Some(processor) = processor {
             // Nobody else knows the processor yet, or it is free.
             if processor.owner.adopt(activation.id, &activation.mark) {
@@ -214,7 +209,7 @@ impl Shared {
         self.kernel_threads.fetch_add(1, Ordering::Relaxed);
         let main = move || {
             activation.main();
-            ACTIVATIONS[activation.id as usize].store(std::ptr::null_mut(), Ordering::Release);
+            activation.give_back();
             self.kernel_threads.fetch_sub(1, Ordering::Release);
         };
         let kernel_thread = std::thread::Builder::new().name(name).stack_size(256 * 1024);
@@ -225,7 +220,7 @@ impl Shared {
                 if let Some(processor) = processor {
                     processor.owner.release(activation.id, &activation.mark);
                 }
-                ACTIVATIONS[activation.id as usize].store(std::ptr::null_mut(), Ordering::Release);
+                activation.give_back();
                 Err(BuildError::KernelThread(error.to_string()))
             }
         }
@@ -235,40 +230,6 @@ impl Shared {
     pub fn monitor_hint(&self) {
         crate::monitor::hint();
     }
-}
-
-fn new_activation(processor: Option<&'static Processor>) -> Option<&'static Activation> {
-    // Index 0 is nobody.
-    for (id, slot) in ACTIVATIONS.iter().enumerate().skip(1) {
-        if !slot.load(Ordering::Relaxed).is_null() {
-            continue;
-        }
-        let activation = Box::into_raw(Box::new(Activation::new(id as u32, processor)));
-        let free = std::ptr::null_mut();
-        if slot.compare_exchange(free, activation, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            // SAFETY: just leaked; activations are never freed (others may still look at the mark of a dead one).
-            return Some(unsafe { &*activation });
-        }
-        // SAFETY: made above and shown to nobody.
-        drop(unsafe { Box::from_raw(activation) });
-    }
-    None
-}
-
-/// An identity for the monitor, without a pool.
-pub(crate) fn monitor_activation() -> Option<&'static Activation> {
-    new_activation(None)
-}
-
-/// The activation of that id, if it lives.
-pub(crate) fn activation(id: u32) -> Option<&'static Activation> {
-    // SAFETY: activations are never freed.
-    unsafe { ACTIVATIONS.get(id as usize)?.load(Ordering::Acquire).as_ref() }
-}
-
-/// All activations that live.
-pub(crate) fn activations() -> impl Iterator<Item = &'static Activation> {
-    (1..MAX_ACTIVATIONS as u32).filter_map(activation)
 }
 
 /// All pools.

@@ -59,6 +59,11 @@ pub(crate) fn current() -> Option<&'static Descriptor> {
     unsafe { CURRENT.get().as_ref() }
 }
 
+/// Makes `thread`, or nobody, the running one for all who ask [`current`], and answers with who it was. For signal handlers.
+pub(crate) fn show(thread: *const Descriptor) -> *const Descriptor {
+    CURRENT.replace(thread)
+}
+
 /// Enters the owner-only region of the processor that runs `me`, which moves to another activation first if this one has
 /// lost its processor.
 #[inline(always)]
@@ -89,7 +94,7 @@ pub(crate) fn activation_of(me: &'static Descriptor) -> &'static Activation {
 fn migrate(me: &'static Descriptor, activation: &'static Activation) {
     let processor = activation.processor();
     if processor.owner.adopt(activation.id, &activation.mark) {
-        activation.mark.leave();
+        activation.leave();
         return;
     }
     activation.previous.set(me);
@@ -110,7 +115,7 @@ unsafe fn resumed(by: usize) {
     unsafe {
         let activation = &*(by as *const Activation);
         finalize(activation);
-        activation.mark.leave();
+        activation.leave();
     }
 }
 
@@ -130,7 +135,7 @@ pub(crate) fn yield_now(me: &'static Descriptor) -> bool {
         },
         None => {
             crate::time::fire_due(activation, owned);
-            activation.mark.leave();
+            activation.leave();
             // A half that waits on this thread's stack is ready work too.
             crate::forkjoin::offer_to_yield() && yield_now(me)
         }
@@ -470,6 +475,6 @@ unsafe fn last(me: &'static Descriptor) -> &'static Descriptor {
     raddle_context::switch::reset_modes();
     // The copy above wrote the variable behind the compiler's back.
     CURRENT.with(|current| std::hint::black_box(current).set(next));
-    activation.mark.leave();
+    activation.leave();
     next
 }

@@ -229,10 +229,10 @@ pub(crate) unsafe fn spawn_packed(
                 let ready = unsafe { Ready::new(NonNull::from(&descriptor.thread)) };
                 push_owned(processor, owned, ready, Cause::Spawned);
             });
-            activation.mark.leave();
+            activation.leave();
             return spawned;
         }
-        activation.mark.leave();
+        activation.leave();
     }
     // SAFETY: as promised by the caller.
     unsafe { spawn_elsewhere(builder, pool, run, payload) }
@@ -250,7 +250,7 @@ unsafe fn spawn_elsewhere(
     run: unsafe fn(*const Descriptor),
     payload: &Payload,
 ) -> std::result::Result<&'static Descriptor, SpawnError> {
-    let here = current().map(|me| pool::pool(me.pool()));
+    let here = current().map_or_else(crate::signal::home, |me| Some(pool::pool(me.pool())));
     let pool = pool.or(here).unwrap_or_else(|| pool::default_pool().shared());
     let lightweight = !pool.processors().is_empty();
     let class = match builder.stack_size {
@@ -442,7 +442,7 @@ pub(crate) fn free(descriptor: &'static Descriptor) {
             let activation = enter(me);
             // SAFETY: inside the mark of the owner; the thread has ended and its handle is gone: nobody uses the descriptor.
             unsafe { activation.processor().owned().descriptors.free(NonNull::from(descriptor)) };
-            activation.mark.leave();
+            activation.leave();
         }
         // SAFETY: as above.
         None => unsafe { pool::descriptors().cache().free(NonNull::from(descriptor)) },

@@ -2,6 +2,7 @@
 
 mod cores;
 pub(crate) mod events;
+pub(crate) mod signals;
 mod task;
 
 pub(crate) use cores::default_processors;
