@@ -2,7 +2,18 @@
 
 use crate::Machine;
 use crate::atomic::{Arithmetic, Atomic, Integer, Word};
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
+
+std::thread_local! {
+    /// Who waits at which word. Loom runs all threads of an execution on one kernel thread, so this is the kernel's own list.
+    static WAITING: RefCell<Vec<(usize, loom::thread::Thread)>> = const { RefCell::new(Vec::new()) };
+}
+
+loom::thread_local! {
+    /// True once a wait of this thread has returned for no reason.
+    static DISTURBED: Cell<bool> = Cell::new(false);
+}
 
 /// The machine under the loom model checker; use only inside `loom::model`.
 #[derive(Clone, Copy, Debug)]
@@ -98,10 +109,31 @@ impl Machine for Loom {
         loom::thread::yield_now()
     }
     fn wait(word: &LoomAtomic<u32>, expected: u32, _deadline: Option<u64>) {
-        // A futex that may return for no reason: yield while the word is as expected.
-        if word.load(Ordering::SeqCst) == expected {
-            loom::thread::yield_now()
+        // As the kernel does it: compare with the latest value, which only a read-modify-write sees, and go to sleep, in one
+        // step. Relaxed: callers must not rely on more.
+        if word.0.fetch_or(0, Ordering::Relaxed) != expected.to_bits() {
+            return;
+        }
+        // A thread's first wait returns for no reason, as waits may: callers look again. Later ones last until a wake-up, so a
+        // lost one is a dead-lock, which loom reports. (Being woken orders memory in loom; returning for no reason does not.)
+        if !DISTURBED.with(|disturbed| disturbed.replace(true)) {
+            return loom::thread::yield_now();
+        }
+        let me = loom::thread::current();
+        let id = me.id();
+        WAITING.with_borrow_mut(|waiting| waiting.push((std::ptr::from_ref(word).addr(), me)));
+        loom::thread::park();
+        // Unparked by somebody else's doing: no longer to be woken here.
+        WAITING.with_borrow_mut(|waiting| waiting.retain(|(_, thread)| thread.id() != id));
+    }
+    fn wake(word: &LoomAtomic<u32>, count: u32) {
+        let address = std::ptr::from_ref(word).addr();
+        for _ in 0..count {
+            let first = WAITING.with_borrow_mut(|waiting| {
+                waiting.iter().position(|(at, _)| *at == address).map(|index| waiting.remove(index).1)
+            });
+            let Some(thread) = first else { return };
+            thread.unpark();
         }
     }
-    fn wake(_word: &LoomAtomic<u32>, _count: u32) {}
 }

@@ -6,6 +6,10 @@
 //!
 //! Roles: a *pusher* (any kernel thread that made work takeable), a *searcher* (a processor looking for work), a *sleeper*.
 //!
+//! The sleeper's bit in the word says whether it may sleep; its bell only makes it look at the bit. So a bell may be rung twice,
+//! late or by anybody, and a waker that freezes after it took the bit and before it rang has said all that matters: whoever
+//! rings next ([`Idle::kick`]) completes the wake-up.
+//!
 //! Word, one per group of [`GROUP`] processors: `searching:8 | unused:8 | sleeping set:48`.
 //!
 //! | transition | actor | change |
@@ -13,19 +17,22 @@
 //! | busy → searching | [`Idle::begin_search`] | searching + 1 |
 //! | searching → busy | [`Idle::found`] | searching − 1; the last one wakes another |
 //! | searching → sleeping | [`Idle::sleep`] | searching − 1, sleeping + me; the last one looks once more |
-//! | sleeping → searching | [`Idle::wake_one`] (token) or the sleeper itself | sleeping − one, searching + 1 |
+//! | sleeping → searching | [`Idle::wake_one`], [`Idle::wake`] (*called*) or the sleeper itself | sleeping − one, searching + 1 |
 //!
 //! Invariants:
 //! - I1: a processor's bit is set only between its own `sleep` transition and the exchange that removes it.
-//! - I2: whoever removes another's bit gives exactly one token; a token counts its receiver as searching.
+//! - I2: whoever removes a bit counts its processor as searching in the same step. The processor finds that out by itself
+//!   before it sleeps, and when its bell rings: it reads the bell, then the bit, and sleeps only while the bell is as read, and
+//!   who rings has seen the bit removed. (A bell that is rung 2^32 times between the two reads looks unrung.)
 //! - I3: at rest (no searcher in the group) there is never both takeable work and a sleeper: the pusher stores, passes a light
 //!   fence, loads the word; the last searcher changes the word, passes a heavy fence, looks at the queues. Proof, events
 //!   P (work stored), L (word loaded), S (word changed), Q (queues looked at): forbidden is L before S and Q before P. The
 //!   heavy fence between S and Q is a full barrier on every kernel thread, so either P is before it (Q sees P), or L is
 //!   after it (L sees S).
 //!
-//! Progress: every loop is a compare-and-swap retry; lock-free. A frozen searcher delays wake-ups by at most one monitor
-//! period ([`Idle::kick`]).
+//! Progress: every loop is a compare-and-swap retry; lock-free. A searcher that is frozen, and a processor that was called by a
+//! waker that is frozen, count as searching and delay wake-ups until the monitor's next [`Idle::kick`]. What a waker was
+//! itself about to announce when it froze waits for the next event if everybody slept, the monitor included.
 
 use raddle_machine::{Atomic, Machine, Ordering};
 
@@ -42,12 +49,20 @@ struct Padded<T>(T);
 /// Why a processor stopped sleeping. It counts as searching in each case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
-    /// Somebody gave it a token.
-    Token,
+    /// Somebody called it.
+    Called,
     /// It saw work before it slept.
     Work,
     /// The deadline passed.
     Deadline,
+}
+
+/// What belongs to one processor.
+struct Sleeper<M: Machine> {
+    /// How often it was rung.
+    bell: M::Atomic<u32>,
+    /// 1 from before its bit is set until it has come up; written by the processor only.
+    asleep: M::Atomic<u8>,
 }
 
 /// The idle state of a pool.
@@ -55,7 +70,7 @@ pub struct Idle<M: Machine> {
     /// The first group's word, alone in most pools, without a detour.
     first: Padded<M::Atomic<u64>>,
     more: Box<[Padded<M::Atomic<u64>>]>,
-    tokens: Box<[Padded<M::Atomic<u32>>]>,
+    sleepers: Box<[Padded<Sleeper<M>>]>,
 }
 
 impl<M: Machine> Idle<M> {
@@ -64,7 +79,9 @@ impl<M: Machine> Idle<M> {
         Self {
             first: Padded(M::Atomic::new(0)),
             more: (1..processors.div_ceil(GROUP)).map(|_| Padded(M::Atomic::new(0))).collect(),
-            tokens: (0..processors).map(|_| Padded(M::Atomic::new(0))).collect(),
+            sleepers: (0..processors)
+                .map(|_| Padded(Sleeper { bell: M::Atomic::new(0), asleep: M::Atomic::new(0) }))
+                .collect(),
         }
     }
 
@@ -93,12 +110,13 @@ impl<M: Machine> Idle<M> {
             || !self.more.is_empty() && self.more.iter().any(|group| group.0.load(Ordering::Relaxed) != 0)
     }
 
-    /// How many processors sleep (racy).
+    /// How many processors sleep, those included that were called and have not come up yet (racy).
     pub fn sleeping(&self) -> usize {
-        self.groups().map(|group| (group.load(Ordering::Relaxed) & SLEEPING).count_ones() as usize).sum()
+        // Relaxed: each has a single writer; a moment's view.
+        self.sleepers.iter().filter(|sleeper| sleeper.0.asleep.load(Ordering::Relaxed) != 0).count()
     }
 
-    /// True while `processor` sleeps (racy).
+    /// True while `processor` sleeps and nobody has called it (racy).
     pub fn is_sleeping(&self, processor: usize) -> bool {
         self.word(processor).load(Ordering::Relaxed) & Self::bit(processor) != 0
     }
@@ -128,6 +146,19 @@ impl<M: Machine> Idle<M> {
 
     /// Wakes one sleeper of a group in which nobody searches (or of any, if not `throttled`). True if one was woken.
     pub fn wake_one(&self, throttled: bool) -> bool {
+        match self.call_one(throttled) {
+            Some(processor) => {
+                self.ring(processor);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The first half of [`Idle::wake_one`]: who it was that is called now, and sleeps until it is rung for. For tests of a
+    /// waker that freezes here.
+    #[doc(hidden)]
+    pub fn call_one(&self, throttled: bool) -> Option<usize> {
         for (index, group) in self.groups().enumerate() {
             let mut word = group.load(Ordering::Relaxed);
             while word & SLEEPING != 0 && !(throttled && word >> SEARCHING_SHIFT != 0) {
@@ -137,15 +168,12 @@ impl<M: Machine> Idle<M> {
                 // work pushed before, to the woken processor.
                 // Not weakened: who wakes and sees too little looks again behind the heavy fence before it sleeps.
                 match group.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
-                    Ok(_) => {
-                        self.give_token(index * GROUP + bit.trailing_zeros() as usize);
-                        return true;
-                    }
+                    Ok(_) => return Some(index * GROUP + bit.trailing_zeros() as usize),
                     Err(now) => word = now,
                 }
             }
         }
-        false
+        None
     }
 
     /// Wakes `processor` if it sleeps, after work became takeable by it. True if this call did.
@@ -156,11 +184,11 @@ impl<M: Machine> Idle<M> {
         let bit = Self::bit(processor);
         let mut word = group.load(Ordering::Relaxed);
         while word & bit != 0 {
-            // Ordering[idle.state]: AcqRel. As in `wake_one`.
+            // Ordering[idle.state]: AcqRel. As in `call_one`.
             match group.compare_exchange_weak(word, (word & !bit) + SEARCHING_ONE, Ordering::AcqRel, Ordering::Relaxed)
             {
                 Ok(_) => {
-                    self.give_token(processor);
+                    self.ring(processor);
                     return true;
                 }
                 Err(now) => word = now,
@@ -169,17 +197,27 @@ impl<M: Machine> Idle<M> {
         false
     }
 
-    /// The monitor's remedy against a frozen searcher: wakes a sleeper although somebody seems to search.
+    /// The monitor's remedy against whoever froze while it counts as searching, or before it rang: rings for all that were
+    /// called and have not come up, and wakes a sleeper although somebody seems to search. True if it woke one.
     pub fn kick(&self) -> bool {
+        for (processor, sleeper) in self.sleepers.iter().enumerate() {
+            // Ordering[idle.state]: Acquire. Pairs with the exchange that took the bit. Makes visible: that its processor was
+            // asleep before.
+            let called = self.word(processor).load(Ordering::Acquire) & Self::bit(processor) == 0;
+            // Relaxed: visible with the taken bit; a processor on its way up is rung for nothing.
+            if called && sleeper.0.asleep.load(Ordering::Relaxed) != 0 {
+                self.ring(processor);
+            }
+        }
         self.wake_one(false)
     }
 
-    fn give_token(&self, processor: usize) {
-        let token = &self.tokens[processor].0;
-        // Ordering[idle.token]: Release. Pairs with the sleeper's load. Makes visible: what its waker did.
-        // Not weakened: as the exchange in `wake_one`.
-        token.store(1, Ordering::Release);
-        M::wake(token, 1);
+    /// Makes `processor` look at its bit, which the caller has seen removed.
+    fn ring(&self, processor: usize) {
+        let bell = &self.sleepers[processor].0.bell;
+        // Ordering[idle.bell]: Release. Pairs with the sleeper's load. Makes visible: that its bit is gone.
+        bell.fetch_add(1, Ordering::Release);
+        M::wake(bell, 1);
     }
 
     /// A busy processor ran out of work and begins to search.
@@ -199,12 +237,21 @@ impl<M: Machine> Idle<M> {
         }
     }
 
-    /// A searcher found nothing: sleeps until a token, work that it sees itself, or the deadline. `look` says whether there is
-    /// anything it could take. With `directed`, pushes may concern this processor alone ([`Idle::wake`]), so it looks even if
-    /// it was not the last searcher. Returns as a searcher.
+    /// A searcher found nothing: sleeps until it is called, sees work itself, or the deadline passes. `look` says whether there
+    /// is anything it could take. With `directed`, pushes may concern this processor alone ([`Idle::wake`]), so it looks even
+    /// if it was not the last searcher. Returns as a searcher.
     pub fn sleep(&self, me: usize, deadline: Option<u64>, directed: bool, look: impl Fn() -> bool) -> Woken {
+        let sleeper = &self.sleepers[me].0;
+        // Relaxed: single writer; released by the exchange that sets the bit.
+        sleeper.asleep.store(1, Ordering::Relaxed);
+        let woken = self.until_woken(me, deadline, directed, look);
+        sleeper.asleep.store(0, Ordering::Relaxed);
+        woken
+    }
+
+    fn until_woken(&self, me: usize, deadline: Option<u64>, directed: bool, look: impl Fn() -> bool) -> Woken {
         let word = self.word(me);
-        let token = &self.tokens[me].0;
+        let bell = &self.sleepers[me].0.bell;
         // One read-modify-write for both changes: removing a searcher and adding a sleeper (the bit is clear: I1).
         let change = Self::bit(me).wrapping_sub(SEARCHING_ONE);
         // Ordering[idle.state]: AcqRel. Pairs with the other exchanges of the word.
@@ -217,20 +264,21 @@ impl<M: Machine> Idle<M> {
             }
         }
         loop {
-            // Ordering[idle.token]: Acquire. Pairs with the waker's store.
-            // Not weakened: as the exchange in `wake_one`.
-            if token.load(Ordering::Acquire) != 0 {
-                token.store(0, Ordering::Relaxed);
-                return Woken::Token;
+            // Ordering[idle.bell]: Acquire. Pairs with the ring. Makes visible: that the bit is gone.
+            let rung = bell.load(Ordering::Acquire);
+            // Ordering[idle.state]: Acquire. Pairs with the exchange that took the bit. Makes visible: the work of who took it.
+            // Not weakened: as the exchange in `call_one`.
+            if word.load(Ordering::Acquire) & Self::bit(me) == 0 {
+                return Woken::Called;
             }
             if deadline.is_some_and(|time| M::now() >= time) && self.leave_set(me) {
                 return Woken::Deadline;
             }
-            M::wait(token, 0, deadline);
+            M::wait(bell, rung, deadline);
         }
     }
 
-    /// The sleeper takes its own bit back; false if somebody did already (then a token is on its way).
+    /// The sleeper takes its own bit back; false if somebody did already.
     fn leave_set(&self, me: usize) -> bool {
         let word = self.word(me);
         let mut now = word.load(Ordering::Relaxed);
@@ -267,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_kept_for_a_sleeper_that_has_not_slept_yet() {
+    fn a_call_is_kept_for_a_sleeper_that_does_not_wait_yet() {
         let idle = std::sync::Arc::new(Idle::<Real>::new(2));
         idle.begin_search(1);
         let other = idle.clone();
@@ -275,9 +323,27 @@ mod tests {
         while !idle.wake_one(true) {
             std::thread::yield_now();
         }
-        assert_eq!(sleeper.join().unwrap(), Woken::Token);
+        assert_eq!(sleeper.join().unwrap(), Woken::Called);
         assert_eq!(idle.sleeping(), 0);
         idle.found(1);
         assert!(!idle.hungry());
+    }
+
+    #[test]
+    fn a_kick_completes_what_a_frozen_waker_left() {
+        let idle = std::sync::Arc::new(Idle::<Real>::new(2));
+        idle.begin_search(1);
+        let other = idle.clone();
+        let sleeper = std::thread::spawn(move || other.sleep(1, None, false, || false));
+        while idle.call_one(true).is_none() {
+            std::thread::yield_now();
+        }
+        // It counts as asleep until it has come up, so that the monitor asks for a kick.
+        while idle.sleeping() > 0 {
+            assert!(!idle.is_sleeping(1));
+            assert!(!idle.kick(), "nobody else sleeps");
+            std::thread::yield_now();
+        }
+        assert_eq!(sleeper.join().unwrap(), Woken::Called);
     }
 }

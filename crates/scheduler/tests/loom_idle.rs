@@ -83,17 +83,17 @@ fn explore(preemptions: Option<usize>, expected: &[&str], sleepers: usize, pushe
 
 #[test]
 fn one_sleeper_is_never_forgotten() {
-    explore(None, &["Token", "Work", "searched"], 1, &[1]);
+    explore(None, &["Called", "Work", "searched"], 1, &[1]);
 }
 
 #[test]
 fn two_sleepers_and_a_pusher() {
-    explore(Some(2), &["Token", "Work", "searched"], 2, &[2]);
+    explore(Some(2), &["Called", "Work", "searched"], 2, &[2]);
 }
 
 #[test]
 fn a_sleeper_and_two_pushers() {
-    // The second thread stays: the processor ends with the first. Both pushers may try to wake it; one token is given.
+    // The second thread stays: the processor ends with the first. Both pushers may try to wake it; one call is made.
     let seen: &'static Mutex<BTreeSet<String>> = Box::leak(Box::default());
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
@@ -114,5 +114,52 @@ fn a_sleeper_and_two_pushers() {
         assert_eq!(model.work.load(Ordering::Relaxed), 1);
     });
     let seen = seen.lock().unwrap().clone();
-    assert_eq!(seen, ["Token", "Work", "searched"].map(String::from).into(), "reached outcomes");
+    assert_eq!(seen, ["Called", "Work", "searched"].map(String::from).into(), "reached outcomes");
+}
+
+/// A waker frozen between its two halves: it has taken a sleeper's bit and will not ring. Somebody else pushes what the other
+/// sleepers are to run, and the monitor looks once, at some time after.
+fn explore_frozen(sleepers: usize, preemptions: usize) {
+    let seen: &'static Mutex<BTreeSet<String>> = Box::leak(Box::default());
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(move || {
+        let model = Arc::new(Model { idle: Idle::new(sleepers), work: <Loom as Machine>::Atomic::new(0) });
+        let searching: Vec<_> = (0..sleepers)
+            .map(|me| {
+                let model = model.clone();
+                loom::thread::spawn(move || model.until_found(me))
+            })
+            .collect();
+        let frozen = loom::thread::spawn({
+            let model = model.clone();
+            move || {
+                model.work.fetch_add(1, Ordering::Release);
+                Loom::light_fence();
+                model.idle.call_one(true).is_some()
+            }
+        });
+        (1..sleepers).for_each(|_| model.push());
+        let left = frozen.join().unwrap();
+        model.idle.kick();
+        let mut slept = searching.into_iter().map(|thread| thread.join().unwrap() == "Called").filter(|called| *called);
+        seen.lock().unwrap().insert(format!("{left} {}", slept.next().is_some()));
+        slept.for_each(drop);
+        assert!(!model.idle.hungry(), "at rest nobody searches or sleeps");
+        assert_eq!((model.idle.sleeping(), model.work.load(Ordering::Relaxed)), (0, 0));
+    });
+    let seen = seen.lock().unwrap().clone();
+    // Not called by the frozen one, a sleeper may still be called by the monitor.
+    let expected = ["false false", "false true", "true true"].map(String::from).into();
+    assert_eq!(seen, expected, "left asleep and called: reached outcomes differ from the possible ones");
+}
+
+#[test]
+fn a_frozen_waker_leaves_nobody_asleep_after_the_monitors_look() {
+    explore_frozen(1, 2);
+}
+
+#[test]
+fn a_frozen_waker_does_not_keep_the_others_asleep_after_the_monitors_look() {
+    explore_frozen(2, 1);
 }
