@@ -1,5 +1,7 @@
 //! Channels on kernel threads.
 
+mod joined;
+
 use raddle_scheduler::Runtime;
 use raddle_scheduler::runtime::cancel;
 use raddle_scheduler::sync::channel::{
@@ -22,7 +24,7 @@ fn every_message_arrives_once_and_in_its_senders_order() {
     const EACH: u64 = 3_000;
     for (sender, receiver) in channels::<(usize, Box<u64>)>() {
         let total = AtomicU64::new(0);
-        std::thread::scope(|scope| {
+        joined::scope(|scope| {
             for who in 0..3 {
                 let sender = sender.clone();
                 scope.spawn(move || {
@@ -88,7 +90,7 @@ fn both_ends_see_the_other_go() {
 #[test]
 fn waiting_ends_when_the_other_side_goes() {
     for (sender, receiver) in channels::<u32>() {
-        std::thread::scope(|scope| {
+        joined::scope(|scope| {
             scope.spawn(move || assert_eq!(receiver.iter().count(), 0));
             std::thread::yield_now();
             drop(sender);
@@ -98,7 +100,7 @@ fn waiting_ends_when_the_other_side_goes() {
         if receiver.capacity().is_none() {
             continue;
         }
-        std::thread::scope(|scope| {
+        joined::scope(|scope| {
             scope.spawn(move || while sender.send(1).is_ok() {});
             std::thread::yield_now();
             drop(receiver);
@@ -129,7 +131,7 @@ fn a_rendezvous_returns_when_it_was_received() {
     assert_eq!(sender.send_timeout(2, SHORT), Err(SendTimeoutError::Timeout(2)));
     assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
     let received = AtomicU64::new(0);
-    std::thread::scope(|scope| {
+    joined::scope(|scope| {
         scope.spawn(|| {
             for i in 1..=1000 {
                 // Counted before it is taken, so that the sender may rely on it.
@@ -163,9 +165,9 @@ fn unread_messages_are_dropped() {
 #[test]
 fn cancellation_ends_a_receive_with_an_error_and_keeps_messages() {
     let (sender, receiver) = bounded::<u32, KernelThreads>(1);
-    std::thread::scope(|scope| {
+    joined::scope(|scope| {
         let (tell, told) = std::sync::mpsc::channel();
-        let waiting = scope.spawn({
+        let waiting = scope.handle({
             let receiver = receiver.clone();
             move || {
                 // SAFETY: used to cancel the thread only.
@@ -187,7 +189,7 @@ fn cancellation_ends_a_receive_with_an_error_and_keeps_messages() {
 fn messages_may_borrow() {
     let words = [String::from("a"), String::from("b")];
     for (sender, receiver) in channels::<&String>() {
-        std::thread::scope(|scope| {
+        joined::scope(|scope| {
             scope.spawn(|| words.iter().for_each(|word| sender.send(word).unwrap()));
             assert_eq!(receiver.iter().take(2).map(String::as_str).collect::<String>(), "ab");
         });

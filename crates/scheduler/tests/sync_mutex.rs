@@ -1,5 +1,7 @@
 //! Mutex and Condvar on kernel threads: exclusion, poisoning, time-outs against unlocks, cancellation, hand-over.
 
+mod joined;
+
 use raddle_scheduler::runtime::cancel;
 use raddle_scheduler::sync::kernel_threads::KernelThreads;
 use raddle_scheduler::sync::{LockError, TryLockError, WaitError};
@@ -16,7 +18,7 @@ const SHORT: Duration = Duration::from_micros(50);
 #[test]
 fn counts_exactly() {
     static TOTAL: Mutex<u64> = Mutex::new(0);
-    std::thread::scope(|scope| {
+    joined::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
                 for i in 0..5_000 {
@@ -35,7 +37,7 @@ fn counts_exactly() {
 #[test]
 fn hands_over_in_turn() {
     let total = Mutex::with_value(0u64);
-    std::thread::scope(|scope| {
+    joined::scope(|scope| {
         for who in 0..6 {
             let total = &total;
             scope.spawn(move || {
@@ -61,8 +63,8 @@ fn hands_over_in_turn() {
 #[test]
 fn is_poisoned_by_a_panic_as_in_std() {
     let mutex = Mutex::with_value(1);
-    std::thread::scope(|scope| {
-        let holder = scope.spawn(|| {
+    joined::scope(|scope| {
+        let holder = scope.handle(|| {
             let _guard = mutex.lock().unwrap();
             panic!("on purpose");
         });
@@ -88,7 +90,7 @@ fn relocking_says_so() {
 fn times_out_and_is_free_afterwards() {
     let mutex = Mutex::with_value(());
     let guard = mutex.lock().unwrap();
-    std::thread::scope(|scope| {
+    joined::scope(|scope| {
         scope.spawn(|| {
             assert!(matches!(mutex.try_lock(), Err(TryLockError::WouldBlock)));
             for _ in 0..100 {
@@ -102,7 +104,7 @@ fn times_out_and_is_free_afterwards() {
 
 /// Starts a thread, tells its record, and lets it run `body`.
 fn with_record<'scope>(
-    scope: &'scope std::thread::Scope<'scope, '_>,
+    scope: &joined::Joining<'scope, '_>,
     body: impl FnOnce() + Send + 'scope,
 ) -> &'static Thread<raddle_machine::Real> {
     let (tell, told) = std::sync::mpsc::channel();
@@ -119,7 +121,7 @@ fn a_wave_of_cancellations_ends_cancellable_waits_only() {
     let mutex = Mutex::with_value(0);
     let (cancelled, locked) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let guard = mutex.lock().unwrap();
-    std::thread::scope(|scope| {
+    joined::scope(|scope| {
         let threads: Vec<_> = (0..8)
             .map(|i| {
                 let (mutex, cancelled, locked) = (&mutex, &cancelled, &locked);
@@ -148,7 +150,7 @@ fn a_wave_of_cancellations_ends_cancellable_waits_only() {
 fn unlocks_race_time_outs_and_cancellations_without_losing_a_wake_up() {
     let mutex = Mutex::with_value(0u64);
     let taken = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
+    joined::scope(|scope| {
         for who in 0..4 {
             let (mutex, taken) = (&mutex, &taken);
             let thread = with_record(scope, move || {
@@ -181,7 +183,7 @@ fn unlocks_race_time_outs_and_cancellations_without_losing_a_wake_up() {
 #[test]
 fn two_condvars_alternate() {
     let (turn, even, odd) = (Mutex::with_value(0u32), Condvar::new(), Condvar::new());
-    std::thread::scope(|scope| {
+    joined::scope(|scope| {
         for parity in 0..2 {
             let (turn, mine, theirs) =
                 (&turn, if parity == 0 { &even } else { &odd }, if parity == 0 { &odd } else { &even });
@@ -200,7 +202,7 @@ fn two_condvars_alternate() {
 #[test]
 fn notify_all_opens_a_gate_and_time_outs_do_not_eat_notifications() {
     let (gate, changed) = (Mutex::with_value((0usize, false)), Condvar::new());
-    std::thread::scope(|scope| {
+    joined::scope(|scope| {
         for i in 0..10 {
             let (gate, changed) = (&gate, &changed);
             scope.spawn(move || {
@@ -232,7 +234,7 @@ fn a_condition_wait_tells_time_out_and_cancellation() {
     assert!(result.timed_out());
     let (_, result) = never.wait_timeout_while(mutex.lock().unwrap(), LONG, |_| false).unwrap();
     assert!(!result.timed_out());
-    std::thread::scope(|scope| {
+    joined::scope(|scope| {
         let thread = with_record(scope, || {
             let (guard, ended) = never.wait_cancellable(mutex.lock().unwrap(), None).unwrap();
             assert_eq!(ended, Err(WaitError::Cancelled));
@@ -248,7 +250,7 @@ fn notifications_wake_as_many_as_there_were() {
     // Permits under a condition variable with time-outs: each permit is taken once, none is stranded.
     let (permits, changed) = (Mutex::with_value(0u32), Condvar::new());
     let taken = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
+    joined::scope(|scope| {
         for who in 0..4u64 {
             let (permits, changed, taken) = (&permits, &changed, &taken);
             scope.spawn(move || {

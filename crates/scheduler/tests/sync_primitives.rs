@@ -1,5 +1,7 @@
 //! Semaphore, RwLock, Barrier, Once, Monitor and oneshot on kernel threads.
 
+mod joined;
+
 use raddle_scheduler::Runtime;
 use raddle_scheduler::runtime::cancel;
 use raddle_scheduler::sync::kernel_threads::KernelThreads;
@@ -21,7 +23,7 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// Runs `body` on a kernel thread that is cancelled at some time.
 fn cancelled(body: impl FnOnce() + Send) {
-    std::thread::scope(|scope| {
+    joined::scope(|scope| {
         let (tell, told) = std::sync::mpsc::channel();
         scope.spawn(move || {
             // SAFETY: used to cancel the thread only.
@@ -35,7 +37,7 @@ fn cancelled(body: impl FnOnce() + Send) {
 #[test]
 fn a_semaphore_lets_in_as_many_as_it_has_permits() {
     let (semaphore, inside) = (Semaphore::new(3), AtomicUsize::new(0));
-    std::thread::scope(|scope| {
+    joined::scope(|scope| {
         for who in 0..6u32 {
             let (semaphore, inside) = (&semaphore, &inside);
             scope.spawn(move || {
@@ -62,7 +64,7 @@ fn a_semaphores_permits_add_up() {
     assert_eq!(semaphore.acquire_timeout(1, SHORT), Err(WaitError::TimedOut));
     assert_eq!(semaphore.acquire_timeout(2, SHORT), Err(WaitError::TimedOut));
     cancelled(|| assert_eq!(semaphore.acquire_cancellable(1), Err(WaitError::Cancelled)));
-    std::thread::scope(|scope| {
+    joined::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| (0..1_000).for_each(|_| semaphore.acquire(1)));
         }
@@ -94,7 +96,7 @@ fn a_semaphore_may_die_as_soon_as_it_was_acquired() {
 #[test]
 fn readers_share_and_writers_exclude() {
     let lock = RwLock::with_value((0u64, 0u64));
-    std::thread::scope(|scope| {
+    joined::scope(|scope| {
         for who in 0..6u64 {
             let lock = &lock;
             scope.spawn(move || {
@@ -132,7 +134,7 @@ fn readers_share_and_writers_exclude() {
 fn a_writer_that_waits_keeps_readers_out_until_it_gives_up() {
     let lock = RwLock::with_value(());
     let reader = lock.read().unwrap();
-    std::thread::scope(|scope| {
+    joined::scope(|scope| {
         scope.spawn(|| {
             assert!(matches!(lock.write_timeout(SHORT), Err(LockError::TimedOut)));
             // It is gone: others read at once, so the main thread's guard is not in the way.
@@ -150,8 +152,8 @@ fn a_writer_that_waits_keeps_readers_out_until_it_gives_up() {
 fn a_rwlock_is_poisoned_by_writers_only() {
     let lock = RwLock::with_value(1);
     let panics = |write: bool| {
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(|| {
+        joined::scope(|scope| {
+            let thread = scope.handle(|| {
                 if write {
                     let _guard = lock.write();
                     panic!("on purpose");
@@ -176,7 +178,7 @@ fn a_barrier_separates_rounds() {
     const THREADS: usize = 4;
     let (barrier, arrived) = (Barrier::new(THREADS), AtomicUsize::new(0));
     let leaders = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
+    joined::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 for round in 1..=500 {
@@ -197,8 +199,8 @@ fn an_arrival_that_gives_up_does_not_count() {
     assert_eq!(barrier.wait_timeout(SHORT), Err(WaitError::TimedOut));
     assert_eq!(barrier.wait_timeout(SHORT), Err(WaitError::TimedOut));
     cancelled(|| assert_eq!(barrier.wait_cancellable(), Err(WaitError::Cancelled)));
-    std::thread::scope(|scope| {
-        let other = scope.spawn(|| barrier.wait_timeout(LONG).unwrap().is_leader());
+    joined::scope(|scope| {
+        let other = scope.handle(|| barrier.wait_timeout(LONG).unwrap().is_leader());
         assert!(barrier.wait().is_leader() != other.join().unwrap());
     });
     assert!(Barrier::new(0).wait().is_leader());
@@ -208,7 +210,7 @@ fn an_arrival_that_gives_up_does_not_count() {
 fn once_runs_once_and_everybody_sees_it() {
     for _ in 0..200 {
         let (once, runs) = (Once::new(), AtomicUsize::new(0));
-        std::thread::scope(|scope| {
+        joined::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     once.call_once(|| {
@@ -236,7 +238,7 @@ fn once_is_poisoned_and_a_once_lock_stays_empty() {
         lock.get_or_init(|| panic!("on purpose"));
     });
     assert!(lock.get().is_none());
-    std::thread::scope(|scope| {
+    joined::scope(|scope| {
         scope.spawn(|| assert_eq!(**lock.wait().unwrap(), 7));
         assert_eq!(lock.set(Arc::new(7)), Ok(()));
     });
@@ -253,7 +255,7 @@ fn a_monitor_goes_to_whoever_its_state_concerns() {
     const EACH: u32 = 500;
     let buffer = Monitor::with_value(Vec::<u32>::new());
     let sum = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
+    joined::scope(|scope| {
         for who in 0..3 {
             let (buffer, sum) = (&buffer, &sum);
             scope.spawn(move || {
@@ -293,7 +295,7 @@ fn a_monitors_waits_end_as_values() {
         *inside += 1;
     });
     let waiting = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    joined::scope(|scope| {
         scope.spawn(|| {
             let mut inside = monitor.enter().unwrap();
             waiting.store(true, SeqCst);
@@ -303,7 +305,7 @@ fn a_monitors_waits_end_as_values() {
         while !waiting.load(SeqCst) {
             std::thread::yield_now();
         }
-        let panics = scope.spawn(|| {
+        let panics = scope.handle(|| {
             let mut inside = monitor.enter().unwrap();
             *inside += 1;
             panic!("on purpose");
@@ -319,7 +321,7 @@ fn a_monitors_waits_end_as_values() {
 fn a_promise_is_kept_broken_or_not_wanted() {
     for i in 0..2_000u64 {
         let (promise, future) = oneshot::channel::<Box<u64>, KernelThreads>();
-        std::thread::scope(|scope| {
+        joined::scope(|scope| {
             scope.spawn(move || promise.set(Box::new(i)).unwrap());
             let mut future = future;
             // Time-outs race the value.
@@ -335,7 +337,7 @@ fn a_promise_is_kept_broken_or_not_wanted() {
     }
     let (promise, future) = oneshot::channel::<u32, KernelThreads>();
     let future = future.try_get().unwrap_err().unwrap();
-    std::thread::scope(|scope| {
+    joined::scope(|scope| {
         scope.spawn(|| drop(promise));
         assert_eq!(future.get(), Err(GetError::Broken));
     });

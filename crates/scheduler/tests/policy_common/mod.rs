@@ -1,6 +1,9 @@
 //! What every policy is held to, and the threads to do it with.
 #![allow(dead_code)] // Each test file uses its part.
 
+#[path = "../joined/mod.rs"]
+mod joined;
+
 use raddle_machine::Real;
 use raddle_scheduler::policies::{self, AnyPolicy, Others};
 use raddle_scheduler::{Cause, Local, Notify, Policy, Ready, Thread};
@@ -214,7 +217,7 @@ pub fn survives(expression: &str, processors: usize, count: usize, runs: usize) 
         };
     }
     let start = Instant::now();
-    std::thread::scope(|scope| {
+    joined::scope(|scope| {
         for (i, mut local) in locals.into_iter().enumerate() {
             let (policy, says, running, left, ended) = (&policy, &says, &running, &left, &ended);
             scope.spawn(move || {
