@@ -52,6 +52,14 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Activation> {
     (1..BOUND.load(Ordering::Relaxed)).filter_map(find)
 }
 
+/// In the child of a fork no activation is left. Their records are not used again: others may have left things half done in them.
+pub(crate) fn forget() {
+    for slot in &RECORDS {
+        slot.store(std::ptr::null_mut(), Ordering::Relaxed);
+    }
+    BOUND.store(1, Ordering::Relaxed);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

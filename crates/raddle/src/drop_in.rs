@@ -2,10 +2,17 @@
 //! kernel threads that stay what they are.
 
 use crate::Host;
+use crate::descriptor::Descriptor;
 use crate::switching::{activation_of, current};
+use raddle_context::stack::Slot;
+use raddle_scheduler::Claim;
 use raddle_scheduler::sync::WaitError;
 use raddle_scheduler::sync::address::{AddressTable, Waker};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+pub use crate::forked::forked;
+pub use raddle_queues::slab;
 
 /// Lists for all addresses together: 1 MiB of zero pages, touched as needed.
 const LISTS: usize = 1 << 18;
@@ -79,4 +86,111 @@ pub fn waker_at(address: usize) -> Waker<Host> {
 /// Whether the calling thread's cancellation was requested.
 pub fn is_cancelled() -> bool {
     current().is_some_and(|me| me.thread.is_cancelled())
+}
+
+/// Opens (`true`) or closes a region in which cancellation does not end the calling thread's waits. Regions nest.
+pub fn mask_cancellation(open: bool) {
+    crate::scope::mask_cancellation(open);
+}
+
+/// What a thread runs when it was interrupted ([`interrupt`]); null for nothing.
+static ON_INTERRUPTION: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Names the function that an interrupted thread runs, on its own stack and outside the runtime: between a wait that ended and
+/// whoever waited, or when it asks ([`poll_interruption`]).
+pub fn on_interruption(run: fn()) {
+    ON_INTERRUPTION.store(run as *mut (), Ordering::Release);
+}
+
+/// The calling thread looks whether it was interrupted, and runs what was named then.
+#[inline]
+pub fn poll_interruption() {
+    if let Some(me) = current()
+        && me.thread.is_interrupted()
+    {
+        interrupted(me);
+    }
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn interrupted(me: &'static Descriptor) {
+    let run = ON_INTERRUPTION.load(Ordering::Acquire);
+    if me.thread.take_interruption() && !run.is_null() {
+        // SAFETY: stored by `on_interruption` from a function of this type.
+        unsafe { std::mem::transmute::<*mut (), fn()>(run)() };
+    }
+}
+
+/// What an interruption met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Met {
+    /// It waits, or waited, and is on its way; or has not started, or ended: nothing more is to be done.
+    OffProcessor,
+    /// It runs on the kernel thread of this id, or ran there a moment ago.
+    Running(u32),
+}
+
+/// Ends the wait that the thread of a [`crate::JoinHandle`] in raw form is in, as if for no reason, and has it run what
+/// [`on_interruption`] named.
+///
+/// # Safety
+/// `raw` came from [`crate::JoinHandle::into_raw`], and the handle was neither joined nor dropped yet.
+pub unsafe fn interrupt(raw: *const ()) -> Met {
+    // SAFETY: the address of a descriptor, which are type-stable; the handle keeps it from being reused.
+    let target: &'static Descriptor = unsafe { &*raw.cast() };
+    if target.thread.interrupt() == Claim::WonParked {
+        // SAFETY: the claim was won just now, of a thread off its stack.
+        unsafe { <Host as raddle_scheduler::Runtime>::make_ready(&target.thread) };
+    }
+    let activation = target.activation.load(Ordering::Relaxed);
+    // SAFETY: null or an activation, which are never freed.
+    match unsafe { activation.as_ref() } {
+        Some(activation) => Met::Running(activation.tid.load(Ordering::Relaxed)),
+        None => Met::OffProcessor,
+    }
+}
+
+/// The lowest usable address of the calling lightweight thread's stack, and its end.
+pub fn own_stack() -> Option<(usize, usize)> {
+    let raw = current()?.slot.get();
+    if raw == 0 {
+        return None;
+    }
+    // SAFETY: the running thread's own slot; the token made here is forgotten, so the slot is not given back.
+    let slot = std::mem::ManuallyDrop::new(unsafe { Slot::from_raw(raw) });
+    Some((slot.limit().addr(), slot.top().addr()))
+}
+
+/// Names the calling lightweight thread, for dumps and overflow reports.
+pub fn set_own_name(name: &str) {
+    if let Some(me) = current() {
+        let info = me.info.get();
+        // SAFETY: descriptor rule 2: the thread runs, so it holds itself; the box was made by `Box::into_raw`.
+        match unsafe { info.as_mut() } {
+            Some(info) => info.name = Some(name.to_owned()),
+            None => {
+                let info = crate::descriptor::Info { name: Some(name.to_owned()) };
+                me.info.set(Box::into_raw(Box::new(info)));
+            }
+        }
+    }
+}
+
+/// The calling thread's destructors of thread-local variables and thread-specific data, now instead of at its end. It works
+/// on a lightweight thread, and on what a fork made of one.
+///
+/// # Safety
+/// No variable with a destructor is used by the thread's code afterwards.
+pub unsafe fn run_destructors() {
+    // SAFETY: as promised by the caller.
+    unsafe { crate::pool::tls().run_destructors() };
+}
+
+/// The thread pointer that belongs to the calling kernel thread itself when it is an activation, whatever thread runs on it.
+/// Works in signal handlers, also in the middle of a switch.
+pub fn own_thread_pointer() -> Option<usize> {
+    let tid = crate::os::gettid();
+    let mine = crate::activations::all().find(|activation| activation.is_task(tid))?;
+    Some(mine.fs.get())
 }

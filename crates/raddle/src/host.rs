@@ -35,8 +35,18 @@ impl Runtime for Host {
     unsafe fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake {
         match current() {
             Some(me) => {
-                park(me, epoch, deadline);
-                me.thread.outcome()
+                // After the fence of `wait_until`: whoever interrupts sees the wait, or is seen here.
+                if me.thread.is_interrupted() {
+                    // Whether this claim wins or another did: the wait is over, and its outcome stands.
+                    let _ = me.thread.claim(epoch, Wake::Itself);
+                } else {
+                    park(me, epoch, deadline);
+                }
+                let outcome = me.thread.outcome();
+                if me.thread.is_interrupted() {
+                    crate::drop_in::interrupted(me);
+                }
+                outcome
             }
             None => crate::foreign::suspend(epoch, deadline),
         }

@@ -24,6 +24,7 @@ mod descriptor;
 pub mod drop_in;
 mod dump;
 mod foreign;
+mod forked;
 mod forkjoin;
 mod handoff;
 mod host;

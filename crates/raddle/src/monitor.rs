@@ -20,7 +20,6 @@ use raddle_machine::{Atomic, Machine, Real, RealAtomic};
 use raddle_scheduler::Notify;
 use raddle_scheduler::takeover::Take;
 use std::collections::HashMap;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Nanoseconds between two looks.
@@ -51,10 +50,17 @@ pub(crate) fn hint() {
     }
 }
 
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// In the child of a fork: there is no monitor.
+pub(crate) fn forget() {
+    STARTED.store(false, Ordering::Relaxed);
+    ASLEEP.store(false, Ordering::Relaxed);
+}
+
 /// Starts the monitor with the first pool.
 pub(crate) fn start() {
-    static STARTED: Once = Once::new();
-    STARTED.call_once(|| {
+    if !STARTED.swap(true, Ordering::Relaxed) {
         let kernel_thread = std::thread::Builder::new().name("raddle-monitor".into()).stack_size(256 * 1024);
         let spawned = crate::drop_in::native(|| kernel_thread.spawn(main));
         if let Err(error) = spawned {
@@ -62,7 +68,7 @@ pub(crate) fn start() {
                 "raddle: no kernel thread for the monitor ({error}): a thread that blocks in the kernel holds its processor"
             ));
         }
-    });
+    }
     hint();
 }
 

@@ -46,7 +46,10 @@ static POOLS: [AtomicPtr<Shared>; MAX_POOLS] = [const { AtomicPtr::new(std::ptr:
 static ARENAS: [OnceLock<&'static Arena>; 64] = [const { OnceLock::new() }; 64];
 static DESCRIPTORS: OnceLock<Arc<Slab<Descriptor, Real>>> = OnceLock::new();
 static TLS: OnceLock<&'static Tls> = OnceLock::new();
-static DEFAULT_POOL: OnceLock<Result<Pool, String>> = OnceLock::new();
+/// Null until it is needed, and again in the child of a fork.
+static DEFAULT_POOL: AtomicPtr<Result<Pool, String>> = AtomicPtr::new(std::ptr::null_mut());
+/// Processors and policy, as the first who needed the default pool wanted them.
+static DEFAULTS: OnceLock<[Option<String>; 2]> = OnceLock::new();
 
 /// All descriptors of the process.
 pub(crate) fn descriptors() -> &'static Arc<Slab<Descriptor, Real>> {
@@ -502,7 +505,8 @@ fn lightweight() -> Result<&'static Tls, Unsupported> {
     tls::init()
 }
 
-/// The pool of those who must use kernel threads: it has no processor.
+/// The pool of those who must use kernel threads: it has no processor. (Where there is one there is no other, so a fork need not
+/// forget it; see [`forget`].)
 fn kernel_pool() -> &'static Shared {
     static POOL: OnceLock<&'static Shared> = OnceLock::new();
     POOL.get_or_init(|| {
@@ -627,18 +631,45 @@ pub fn default_pool() -> &'static Pool {
         .unwrap_or_else(|error| panic!("raddle: {error}"))
 }
 
-/// The default pool, built as the settings say unless it is there already, or its building has failed before.
+/// The default pool, built as the first caller's settings say unless it is there already, or its building has failed before.
+///
+/// Two that come at once both build one, and the later one's ends again: so nobody waits for anybody, nor for one whom a fork left
+/// behind.
 pub(crate) fn start_default(processors: Option<&str>, policy: Option<&str>) -> Result<&'static Pool, &'static str> {
-    let build = || {
-        let mut builder = Builder::new();
-        if let Some(text) = processors {
-            let count = text.parse().map_err(|_| format!("RADDLE_PROCESSORS={text}: give a number of processors"))?;
-            builder = builder.processors(count);
-        }
-        if let Some(text) = policy {
-            builder = builder.policy(text.parse().map_err(|error| format!("RADDLE_POLICY: {error}"))?);
-        }
-        builder.build().map_err(|error| error.to_string())
-    };
-    DEFAULT_POOL.get_or_init(build).as_ref().map_err(String::as_str)
+    let mut there = DEFAULT_POOL.load(Ordering::Acquire);
+    if there.is_null() {
+        let [processors, policy] = DEFAULTS.get_or_init(|| [processors, policy].map(|text| text.map(str::to_owned)));
+        let made = Box::into_raw(Box::new(build_default(processors.as_deref(), policy.as_deref())));
+        let null = std::ptr::null_mut();
+        there = match DEFAULT_POOL.compare_exchange(null, made, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => made,
+            Err(first) => {
+                // SAFETY: made above and shown to nobody.
+                drop(unsafe { Box::from_raw(made) });
+                first
+            }
+        };
+    }
+    // SAFETY: not null, and never freed once it is stored.
+    unsafe { &*there }.as_ref().map_err(String::as_str)
+}
+
+fn build_default(processors: Option<&str>, policy: Option<&str>) -> Result<Pool, String> {
+    let mut builder = Builder::new();
+    if let Some(text) = processors {
+        let count = text.parse().map_err(|_| format!("RADDLE_PROCESSORS={text}: give a number of processors"))?;
+        builder = builder.processors(count);
+    }
+    if let Some(text) = policy {
+        builder = builder.policy(text.parse().map_err(|error| format!("RADDLE_POLICY: {error}"))?);
+    }
+    builder.build().map_err(|error| error.to_string())
+}
+
+/// In the child of a fork, where no kernel thread but the caller exists: no pool and no activation is left. Their memory stays.
+pub(crate) fn forget() {
+    for slot in &POOLS {
+        slot.store(std::ptr::null_mut(), Ordering::Relaxed);
+    }
+    DEFAULT_POOL.store(std::ptr::null_mut(), Ordering::Relaxed);
 }

@@ -38,6 +38,11 @@ pub(crate) fn masked<T>(f: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Opens (true) or closes a region in which the calling thread's waits ignore cancellation.
+pub(crate) fn mask_cancellation(open: bool) {
+    MASKED.set(if open { MASKED.get() + 1 } else { MASKED.get().saturating_sub(1) });
+}
+
 struct Data {
     word: AtomicU64,
     owner: &'static Thread<Real>,

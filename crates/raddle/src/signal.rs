@@ -163,6 +163,12 @@ pub(crate) fn this_is(activation: &'static Activation) {
     MINE.set(activation);
 }
 
+/// In the child of a fork: the calling kernel thread is no activation, whatever it was.
+pub(crate) fn forget() {
+    MINE.set(std::ptr::null());
+    INTERRUPTED.set(std::ptr::null());
+}
+
 /// The activation whose kernel thread calls: right at any instruction of a switch, which thread's storage is installed or not. What the
 /// storage says is checked, since a thread's descriptor may have a new owner while the kernel thread is still on its stack.
 fn here() -> Option<&'static Activation> {

@@ -19,8 +19,9 @@ use crate::processor::{Processor, RIGHTS_BATCH, bump};
 use crate::scope::{Scope, ScopedJoinHandle};
 use crate::switching::{current, enter, push_owned};
 use raddle_context::stack::StackSize;
-use raddle_scheduler::runtime::wait_until;
-use raddle_scheduler::{Cause, Ready};
+use raddle_scheduler::runtime::{Waited, wait_until};
+use raddle_scheduler::sync::WaitError;
+use raddle_scheduler::{Cause, Ready, Wake};
 use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
@@ -507,6 +508,20 @@ impl<T> JoinHandle<T> {
         Self { descriptor: unsafe { &*raw.cast() }, result: PhantomData }
     }
 
+    /// Blocks until the thread has ended, its destructors included, or the deadline (nanoseconds of CLOCK_MONOTONIC) has passed or,
+    /// with `cancellable`, the caller's cancellation was requested. Several may wait by turns, one at a time.
+    ///
+    /// # Errors
+    /// The deadline has passed, or the caller was cancelled.
+    #[doc(hidden)]
+    pub fn wait(
+        &self,
+        deadline: Option<u64>,
+        cancellable: bool,
+    ) -> std::result::Result<(), raddle_scheduler::sync::WaitError> {
+        wait_for_exit(self.descriptor, deadline, cancellable)
+    }
+
     /// Asks the thread to end: all its cancellable waits return "cancelled" from now on.
     pub fn cancel(&self) {
         // The handle keeps the descriptor from being reused.
@@ -557,6 +572,16 @@ fn await_exit(descriptor: &'static Descriptor) {
     if current().is_some_and(|me| std::ptr::eq(me, descriptor)) {
         panic!("raddle: a thread joins itself: it would wait for ever");
     }
+    while wait_for_exit(descriptor, None, false).is_err() {}
+}
+
+/// Blocks until the thread has ended, or gives up. A joiner that gives up leaves the name of a wait that is over in the join word,
+/// which the exit then does not find.
+fn wait_for_exit(
+    descriptor: &'static Descriptor,
+    deadline: Option<u64>,
+    cancellable: bool,
+) -> std::result::Result<(), WaitError> {
     let exited = || unpack_join(descriptor.join.load(Ordering::Acquire)) == Join::Exited;
     while !exited() {
         crate::dump::note_wait("the end of a thread", std::ptr::from_ref(descriptor).addr(), Some(descriptor.record()));
@@ -573,8 +598,13 @@ fn await_exit(descriptor: &'static Descriptor) {
             }
         };
         // SAFETY: the exit claims the wait that it finds in the join word.
-        unsafe { wait_until::<crate::Host>(None, false, publish, exited) };
+        match unsafe { wait_until::<crate::Host>(deadline, cancellable, publish, exited) } {
+            Waited::Woken(Wake::TimedOut) if !exited() => return Err(WaitError::TimedOut),
+            Waited::Woken(Wake::Cancelled) if !exited() => return Err(WaitError::Cancelled),
+            _ => {}
+        }
     }
+    Ok(())
 }
 
 /// Spawns a thread into the caller's pool, or into the default pool from a kernel thread.

@@ -48,6 +48,8 @@ const EPOCH_SHIFT: u32 = 8;
 
 /// Flag: cancellation was requested; every cancellable wait returns [`Wake::Cancelled`].
 pub const CANCELLED: u32 = 1;
+/// Flag: something was left for the thread outside what it waits for (a signal); a wait in progress ends for no reason.
+pub const INTERRUPTED: u32 = 4;
 /// Flag: this record stands for a kernel thread that is not one of a pool's activations; it waits on [`Thread::token`].
 pub const KERNEL_THREAD: u32 = 2;
 
@@ -246,13 +248,35 @@ impl<M: Machine> Thread<M> {
 
     /// Requests cancellation and claims the wait in progress. The caller must push the thread on [`Claim::WonParked`].
     pub fn cancel(&self) -> Claim {
-        self.flags.fetch_or(CANCELLED, Ordering::AcqRel);
+        self.request(CANCELLED, Wake::Cancelled)
+    }
+
+    /// Asks the thread to look at what was left for it, and claims the wait in progress, which ends for no reason. The
+    /// caller must push the thread on [`Claim::WonParked`]. Whoever suspends the thread looks at the flag first.
+    pub fn interrupt(&self) -> Claim {
+        self.request(INTERRUPTED, Wake::Itself)
+    }
+
+    /// True while an interruption is asked for.
+    #[inline(always)]
+    pub fn is_interrupted(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & INTERRUPTED != 0
+    }
+
+    /// Takes the interruption that was asked for, if one was. Called by the thread itself.
+    pub fn take_interruption(&self) -> bool {
+        // AcqRel: what was left before the request is seen after this.
+        self.is_interrupted() && self.flags.fetch_and(!INTERRUPTED, Ordering::AcqRel) & INTERRUPTED != 0
+    }
+
+    fn request(&self, flag: u32, reason: Wake) -> Claim {
+        self.flags.fetch_or(flag, Ordering::AcqRel);
         // Either this sees the epoch that the thread armed, or the thread, which fences after arming, sees the flag:
         // Ordering[wait.cancel]: SeqCst. Pairs with the fence in `wait_until`. Forbidden outcome: thread reads no flag and
         // canceller reads no wait.
         M::fence(Ordering::SeqCst);
         match self.current_wait() {
-            Some(epoch) => self.claim(epoch, Wake::Cancelled),
+            Some(epoch) => self.claim(epoch, reason),
             None => Claim::Lost,
         }
     }
