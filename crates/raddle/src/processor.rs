@@ -91,12 +91,6 @@ impl Queue {
         }
     }
 
-    /// True for the policy that is known by its type.
-    #[inline(always)]
-    pub fn is_default(&self) -> bool {
-        matches!(self, Queue::Default(_))
-    }
-
     pub fn search(&mut self) -> Option<Ready<Real>> {
         let local = self.local();
         no_unwind(|| local.search())
@@ -129,10 +123,14 @@ impl Queue {
         }
     }
 
-    /// True for the default policy while it holds threads that could be shared and are not.
+    /// How many threads that have run the default policy holds that could be shared and are not, and whether it holds such that
+    /// have not started.
     #[inline(always)]
-    pub fn hides(&self) -> bool {
-        matches!(self, Queue::Default(local) if local.hides())
+    pub fn hidden(&self) -> (u64, bool) {
+        match self {
+            Queue::Default(local) => (local.hidden(), local.hides_unstarted()),
+            Queue::Other(_) => (0, false),
+        }
     }
 
     /// The address of the descriptor that will run `n` selections from now, where many are waiting.

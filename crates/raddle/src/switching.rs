@@ -130,10 +130,12 @@ pub(crate) fn yield_now(me: &'static Descriptor) -> bool {
     match owned.queue.next(floor) {
         // SAFETY: inside the mark, `next` is a token.
         Some(next) => unsafe {
+            owned.handoff.leaves();
             leave_to(activation, me, next, After::YIELD);
             true
         },
         None => {
+            owned.handoff.alone();
             crate::time::fire_due(activation, owned);
             activation.leave();
             // A half that waits on this thread's stack is ready work too.
@@ -169,13 +171,19 @@ pub(crate) fn park(me: &'static Descriptor, epoch: Epoch, deadline: Option<u64>)
 }
 
 /// The next thread of a processor whose running one leaves without coming back to the queue. When others are hungry, what is
-/// left is shared with them; a yield does that with its push.
+/// left is shared with them, unless it is worth no wake-up ([`crate::handoff`]); a yield does that with its push.
 #[inline(always)]
 fn select(processor: &'static Processor, owned: &mut Owned) -> Option<Ready<Real>> {
-    owned.handoff.blocked();
+    owned.handoff.leaves();
     let next = owned.queue.next(crate::activation::LOWEST);
-    if processor.pool.idle.hungry() && owned.queue.hides() {
-        share(processor, owned);
+    if processor.pool.idle.hungry() {
+        let (hidden, unstarted) = owned.queue.hidden();
+        if hidden == 0 {
+            owned.handoff.alone();
+        }
+        if unstarted || !owned.handoff.bears(hidden) {
+            share(processor, owned);
+        }
     }
     next
 }
@@ -183,6 +191,7 @@ fn select(processor: &'static Processor, owned: &mut Owned) -> Option<Ready<Real
 #[cold]
 #[inline(never)]
 fn share(processor: &'static Processor, owned: &mut Owned) {
+    owned.handoff.alone();
     processor.pool.notify(owned.queue.share());
 }
 
@@ -324,7 +333,10 @@ pub(crate) unsafe fn finalize(activation: &'static Activation) {
     if after == After::YIELD {
         previous.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
         // SAFETY: the thread was suspended off its stack just now and nobody else has its token.
-        unsafe { push_here(activation, Ready::new(thread), Cause::Yielded) };
+        unsafe {
+            let processor = activation.processor();
+            crate::handoff::yielded(processor, processor.owned(), Ready::new(thread));
+        }
     } else if after.0 & 7 == After::PARK {
         previous.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
         if previous.thread.finish_park(Epoch::from_bits(after.0 >> 3)).is_err() {
@@ -342,18 +354,7 @@ pub(crate) unsafe fn finalize(activation: &'static Activation) {
     }
 }
 
-/// Puts a ready thread into this processor's queue and wakes whoever should know.
-///
-/// # Safety
-/// Inside the mark of the processor's owner.
-#[inline(always)]
-pub(crate) unsafe fn push_here(activation: &'static Activation, ready: Ready<Real>, cause: Cause) {
-    let processor = activation.processor();
-    // SAFETY: inside the mark of the owner; the reference ends with the statement.
-    push_owned(processor, unsafe { processor.owned() }, ready, cause);
-}
-
-/// As [`push_here`], for a caller that holds the owner-only state.
+/// Puts a ready thread into this processor's queue and wakes whoever should know. Inside the mark of the owner.
 #[inline(always)]
 pub(crate) fn push_owned(processor: &'static Processor, owned: &mut Owned, ready: Ready<Real>, cause: Cause) {
     let pool = processor.pool;

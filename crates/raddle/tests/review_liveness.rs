@@ -113,16 +113,26 @@ fn more_spinners_than_processors_do_not_keep_a_ready_thread_from_running() {
 /// processor, since a third thread keeps the other busy.
 #[test]
 fn two_threads_that_yield_do_not_stay_on_one_processor_while_the_other_idles() {
-    in_child("two_threads_that_yield_do_not_stay_on_one_processor_while_the_other_idles", &[], || {
+    two_that_yield("two_threads_that_yield_do_not_stay_on_one_processor_while_the_other_idles", 20_000);
+}
+
+/// The same where each turn takes much less than a wake-up: a short wait, but for ever.
+#[test]
+fn two_threads_that_yield_often_do_not_stay_on_one_processor_while_the_other_idles() {
+    two_that_yield("two_threads_that_yield_often_do_not_stay_on_one_processor_while_the_other_idles", 10);
+}
+
+fn two_that_yield(name: &str, turn: u32) {
+    in_child(name, &[], move || {
         static BUSY: AtomicBool = AtomicBool::new(false);
         static STOP: AtomicBool = AtomicBool::new(false);
         static TURNS: AtomicU64 = AtomicU64::new(0);
         static INSIDE: AtomicU64 = AtomicU64::new(0);
         static MET: AtomicBool = AtomicBool::new(false);
-        let body = || {
+        let body = move || {
             while !MET.load(Ordering::Relaxed) {
                 INSIDE.fetch_add(1, Ordering::SeqCst);
-                for _ in 0..20_000 {
+                for _ in 0..turn {
                     if INSIDE.load(Ordering::SeqCst) == 2 && STOP.load(Ordering::Relaxed) {
                         MET.store(true, Ordering::Relaxed);
                     }

@@ -5,7 +5,7 @@ mod policy_common;
 use policy_common::{Threads, holds, make};
 use raddle_machine::Real;
 use raddle_scheduler::expression::{Expression, Stealing};
-use raddle_scheduler::policies::steal::{ELDERS, ROUND, SLOT_RUN, Steal, StealLocal};
+use raddle_scheduler::policies::steal::{ELDERS, ROUND, Steal, StealLocal};
 use raddle_scheduler::policies::{AnyPolicy, Busy};
 use raddle_scheduler::{Cause, Local, Notify, Policy};
 use std::sync::Arc;
@@ -49,33 +49,32 @@ fn in_fifo_order_all_leave_as_they_came() {
 }
 
 #[test]
-fn the_slot_goes_first_but_not_for_ever() {
+fn threads_that_wake_each_other_keep_no_third_one_waiting() {
     let threads = Threads::new(3);
     let mut local = parts("steal", 1).remove(0);
+    let _ = local.push_with(threads.ready(0), Cause::Woken, false);
     let _ = local.push_with(threads.ready(2), Cause::Woken, false);
-    // Two threads that wake each other and block would keep the third waiting.
-    assert_eq!(local.push_next(threads.ready(0), false), Notify::Nobody);
-    let mut selections = 0;
-    loop {
-        let number = threads.number(local.take().unwrap());
-        if number == 2 {
-            break;
-        }
-        selections += 1;
-        assert!(selections <= SLOT_RUN);
-        let _ = local.push_next(threads.ready(number), false);
-    }
-    assert_eq!(selections, SLOT_RUN);
-    drop(order(threads, &mut local));
+    assert_eq!(threads.number(local.take().unwrap()), 0);
+    // 0 wakes 1 and blocks.
+    let _ = local.push_with(threads.ready(1), Cause::Woken, false);
+    assert_eq!(order(threads, &mut local), [2, 1]);
 }
 
 #[test]
-fn a_thread_that_makes_room_in_the_slot_is_kept() {
-    let threads = Threads::new(2);
-    let mut local = parts("steal", 1).remove(0);
-    let _ = local.push_next(threads.ready(0), false);
-    let _ = local.push_next(threads.ready(1), false);
-    assert_eq!(order(threads, &mut local), [1, 0]);
+fn what_is_kept_is_hidden_until_it_is_shared() {
+    let threads = Threads::new(3);
+    let mut locals = parts("steal", 2);
+    let mut thief = locals.pop().unwrap();
+    let mut local = locals.pop().unwrap();
+    let _ = local.push_with(threads.ready(0), Cause::Woken, false);
+    let _ = local.push_with(threads.ready(1), Cause::Yielded, false);
+    assert_eq!((local.hidden(), local.hides_unstarted()), (2, false));
+    assert!(thief.search_all().is_none());
+    // A push that is told to shares what was kept, too.
+    assert_eq!(local.push_with(threads.ready(2), Cause::Woken, true), Notify::Anyone);
+    assert_eq!((local.hidden(), thief.search_all().is_some()), (0, true));
+    drop(order(threads, &mut local));
+    drop(order(threads, &mut thief));
 }
 
 #[test]

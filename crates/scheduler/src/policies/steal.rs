@@ -5,7 +5,6 @@
 //! started wait apart from those that ran, newest first, so that a tree of threads is walked in depth and few stacks are alive.
 //!
 //! A processor has
-//! - `slot`: one thread that the running one made ready just before it blocks: it runs next, on warm caches;
 //! - `near`: a short private queue in front of `fifo`, to which nothing is locked: while nobody is hungry and nothing waits in
 //!   `fifo`, threads come and go here; when it has run dry, a batch comes from `fifo`;
 //! - `fifo`: woken, yielded and submitted threads, oldest first;
@@ -14,14 +13,14 @@
 //! All processors share `inbox`, for those who own no processor and for queues that memory does not let grow.
 //!
 //! Fairness, for a processor that is not idle: of [`ROUND`] selections one prefers `lifo`, the others `near` and `fifo`; of
-//! [`ELDERS`] one takes the *oldest* of `lifo` and empties the inbox into `fifo`; after [`SLOT_RUN`] threads in a row out of
-//! the slot, the next one goes through `fifo`. So k threads in `near` and `fifo` before one delay it by at most k + k/7 + 1
-//! selections, each with its run of slots; a loop of yields lets every thread of the processor run; and a thread that has not
-//! started starts although newer ones keep coming. (When somebody becomes hungry, what is near goes behind what is in `fifo`:
+//! [`ELDERS`] one takes the *oldest* of `lifo` and empties the inbox into `fifo`. So k threads in `near` and `fifo` before one
+//! delay it by at most k + k/7 + 1 selections; a loop of yields, or of threads that wake each other, lets every thread of the
+//! processor run; and a thread that has not started starts although newer ones keep coming. (When somebody becomes hungry, what is near goes behind what is in `fifo`:
 //! once, and by a batch at most.)
 //!
-//! What is private: `near`, the batch that the `fifo`'s owner claimed or hid ([`WINDOW`]), the newest 32 to 64 of `lifo`, and
-//! `slot`. When somebody is hungry (sleeps or searches), each push publishes everything but `slot`; a processor that only selects is made to by [`StealLocal::share`].
+//! What is private: `near`, the batch that the `fifo`'s owner claimed or hid ([`WINDOW`]), and the newest 32 to 64 of `lifo`. A
+//! push that is told so publishes all of it (the runtime says so when a processor is idle and worth its wake-up; [`Local::push`]
+//! when somebody is hungry, sleeping or searching); a processor that only selects is made to by [`StealLocal::share`].
 //!
 //! Suits: almost everything; fork-join trees, servers, pipelines. Bad at: strict order or latency bounds across processors
 //! (a thread waits for *its* processor's queue while others are busy elsewhere), priorities, one spawner that feeds very
@@ -52,8 +51,6 @@ use std::sync::{Arc, OnceLock};
 pub const ROUND: u32 = 8;
 /// One of so many selections takes the oldest thread that has not started and looks into the inbox. A power of two.
 pub const ELDERS: u32 = 64;
-/// The most threads in a row out of the slot.
-pub const SLOT_RUN: u32 = 32;
 /// How many pushes the owner may hide from thieves while nobody is hungry, to take them without a locked instruction. An
 /// untested guess: one locked instruction in 64 selections is below what can be measured.
 pub const WINDOW: u64 = 64;
@@ -102,11 +99,9 @@ impl<M: Machine, const NEWEST: bool> Steal<M, NEWEST> {
         let part = Part { fifo: fifo.view(), lifo: lifo.view() };
         assert!(self.0.parts[index].set(part).is_ok(), "processor {index} of `steal` was made twice");
         let mut local = StealLocal {
-            slot: None,
             near: Near::default(),
             direct: !NEWEST,
             budget: ROUND - 1,
-            slot_run: 0,
             turn: 0,
             windowed: false,
             spawned_apart: self.0.options.order == Order::Lifo,
@@ -138,20 +133,18 @@ impl<M: Machine, const NEWEST: bool> Policy<M> for Steal<M, NEWEST> {
     }
 
     fn strands(&self) -> &'static str {
-        "a frozen processor strands its running thread, its slot, at most 320 threads that it has at hand or claimed and its \
+        "a frozen processor strands its running thread, at most 320 threads that it has at hand or claimed and its \
          newest 64 that have not started, until it is taken over"
     }
 }
 
 /// One processor's part of [`Steal`].
 pub struct StealLocal<M: Machine, const NEWEST: bool = false> {
-    slot: Option<Ready<M>>,
     near: Near<M>,
     /// True while `near` takes pushes: nothing waits in `fifo`.
     direct: bool,
     /// Selections left until the slow path looks at what usually comes second.
     budget: u32,
-    slot_run: u32,
     turn: u32,
     windowed: bool,
     spawned_apart: bool,
@@ -185,16 +178,6 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
             self.set_window(!hungry);
         }
         self.push_fifo(thread, hungry)
-    }
-
-    /// Takes a thread to run next, because the running one made it ready and is about to block. It is private: a thread that
-    /// was there already makes room.
-    #[inline]
-    pub fn push_next(&mut self, thread: Ready<M>, hungry: bool) -> Notify {
-        match self.slot.replace(thread) {
-            None => Notify::Nobody,
-            Some(earlier) => self.push_with(earlier, Cause::Woken, hungry),
-        }
     }
 
     #[inline]
@@ -257,22 +240,16 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
 
     /// True if nothing is here at all.
     fn is_bare(&self) -> bool {
-        self.slot.is_none() && self.near.is_empty() && self.fifo.is_empty() && self.lifo.is_empty()
+        self.near.is_empty() && self.fifo.is_empty() && self.lifo.is_empty()
     }
 
     /// The next thread from what is at hand.
     #[inline(always)]
     pub fn take(&mut self) -> Option<Ready<M>> {
-        if self.slot.is_some() {
-            if self.slot_run < SLOT_RUN {
-                self.slot_run += 1;
-                return self.slot.take();
-            }
-        } else if self.budget > 0
+        if self.budget > 0
             && let Some(thread) = self.near.pop()
         {
             self.budget -= 1;
-            self.slot_run = 0;
             return Some(thread);
         }
         self.take_slow()
@@ -280,10 +257,6 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
 
     #[inline(never)]
     fn take_slow(&mut self) -> Option<Ready<M>> {
-        self.slot_run = 0;
-        if let Some(thread) = self.slot.take() {
-            let _ = self.push_with(thread, Cause::Yielded, false);
-        }
         if self.budget == 0 {
             self.turn = self.turn.wrapping_add(1);
             let seldom = self.lifo.is_empty() || NEWEST && self.fifo.is_empty();
@@ -309,6 +282,8 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
                 let Some(next) = self.fifo.pop() else { break };
                 self.near.push(next);
             }
+            // A chain of threads that wake each other never finds `fifo` empty at a selection.
+            self.direct = !NEWEST && self.fifo.is_empty();
             return Some(thread);
         }
         // Nothing waits in `fifo`: `near` may take pushes again.
@@ -424,8 +399,8 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         None
     }
 
-    /// Makes everything takeable by others but `slot`: what the runtime calls when it finds somebody hungry, at
-    /// least once a quantum. Answers [`Notify::Anyone`] for what was takeable before, too: nobody may be awake who knows.
+    /// Makes everything takeable by others: what the runtime calls when it finds somebody hungry whom that
+    /// helps. Answers [`Notify::Anyone`] for what was takeable before, too: nobody may be awake who knows.
     pub fn share(&mut self) -> Notify {
         self.set_window(false);
         self.share_near();
@@ -434,10 +409,16 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         if self.fifo.is_empty() && self.lifo.is_empty() { Notify::Nobody } else { Notify::Anyone }
     }
 
-    /// True while threads are here that could be shared and are not: near, in the window, not yet published.
+    /// How many threads that have run wait where nobody else sees them: near, and in the window.
     #[inline(always)]
-    pub fn hides(&self) -> bool {
-        !self.near.is_empty() || self.fifo.private_len() + self.lifo.private_len() > 0
+    pub fn hidden(&self) -> u64 {
+        u64::from(self.near.len()) + self.fifo.private_len()
+    }
+
+    /// True while threads that have not started could be shared and are not.
+    #[inline(always)]
+    pub fn hides_unstarted(&self) -> bool {
+        self.lifo.private_len() > 0
     }
 
     /// The word of the thread that the `n`-th selection from now will probably return: for prefetching.
@@ -455,7 +436,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
 
     /// How many threads are here (racy).
     pub fn len(&self) -> u64 {
-        self.fifo.len() + self.lifo.len() + u64::from(self.near.len()) + u64::from(self.slot.is_some())
+        self.fifo.len() + self.lifo.len() + u64::from(self.near.len())
     }
 
     /// True if no thread is here (racy).
@@ -487,20 +468,14 @@ impl<M: Machine, const NEWEST: bool> Local<M> for StealLocal<M, NEWEST> {
     }
 
     fn holds_private(&self) -> bool {
-        !self.near.is_empty() || self.slot.is_some() || self.fifo.private_len() + self.lifo.private_len() > 0
+        !self.near.is_empty() || self.fifo.private_len() + self.lifo.private_len() > 0
     }
 
     fn publish(&mut self) -> Notify {
-        if let Some(thread) = self.slot.take() {
-            let _ = self.push_fifo(thread, true);
-        }
         self.share()
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(Ready<M>)) {
-        if let Some(thread) = self.slot.take() {
-            out(thread);
-        }
         while let Some(thread) = self.near.pop().or_else(|| self.fifo.pop()).or_else(|| self.lifo.pop()) {
             out(thread);
         }
