@@ -5,9 +5,11 @@ use crate::Host;
 use crate::descriptor::Descriptor;
 use crate::switching::{activation_of, current};
 use raddle_context::stack::Slot;
-use raddle_scheduler::Claim;
+use raddle_machine::{Machine, Real};
+use raddle_scheduler::runtime::{Waited, wait_until};
 use raddle_scheduler::sync::WaitError;
 use raddle_scheduler::sync::address::{AddressTable, Waker};
+use raddle_scheduler::{Claim, Wake};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -33,6 +35,29 @@ pub fn is_lightweight() -> bool {
         // Null for an instant at a thread's end: its stack is the runtime's then.
         !activation.is_null() && !activation_of(me).mark.is_inside()
     })
+}
+
+/// True where even a wake-up must not be asked for: in the runtime itself, and in a signal handler that interrupted it.
+#[inline]
+pub fn is_inside() -> bool {
+    current().is_some() && !is_lightweight()
+}
+
+/// Blocks the calling lightweight thread until a point in time (nanoseconds of CLOCK_MONOTONIC), with `cancellable` at most until its
+/// cancellation.
+///
+/// # Errors
+/// The thread was cancelled.
+pub fn sleep_until(deadline: u64, cancellable: bool) -> Result<(), WaitError> {
+    while Real::now() < deadline {
+        crate::dump::note_wait("a point in time", 0, None);
+        // SAFETY: published nowhere: the deadline and a cancellation end it.
+        let waited = unsafe { wait_until::<Host>(Some(deadline), cancellable, |_, _| {}, || false) };
+        if waited == Waited::Woken(Wake::Cancelled) {
+            return Err(WaitError::Cancelled);
+        }
+    }
+    Ok(())
 }
 
 /// Runs `f`, which starts a kernel thread for the runtime: `pthread_create` must not be taken over meanwhile.

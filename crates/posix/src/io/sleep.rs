@@ -1,16 +1,116 @@
 //! Sleeping and yielding.
 
-use crate::os::c;
-use std::ffi::c_int;
+use super::{after, cancellable, ours};
+use crate::os::{c, deadline, deadline_after, set_errno};
+use std::ffi::{c_int, c_uint};
 
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sched_yield() -> c_int {
-    if raddle::drop_in::is_lightweight() {
+    if ours() {
         raddle::yield_now();
         return 0;
     }
     // SAFETY: takes nothing.
     unsafe { crate::os::system_call(c::SYS_sched_yield, [0; 6]) as c_int }
+}
+
+/// Sleeps until a point of CLOCK_MONOTONIC: 0 or an error number; what is left goes to `left`.
+fn sleep_until(end: u64, left: *mut c::timespec) -> c_int {
+    if raddle::drop_in::sleep_until(end, cancellable()).is_ok() {
+        return 0;
+    }
+    if !left.is_null() {
+        let rest = end.saturating_sub(crate::os::now(c::CLOCK_MONOTONIC));
+        // SAFETY: the caller's place for it.
+        unsafe {
+            (*left).tv_sec = (rest / 1_000_000_000) as c::time_t;
+            (*left).tv_nsec = (rest % 1_000_000_000) as c::c_long;
+        }
+    }
+    c::EINTR
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nanosleep(time: *const c::timespec, left: *mut c::timespec) -> c_int {
+    if !ours() || time.is_null() {
+        // SAFETY: the caller's arguments.
+        return unsafe { next!(nanosleep: fn(*const c::timespec, *mut c::timespec) -> c_int)(time, left) };
+    }
+    // SAFETY: the caller's time.
+    let error = match unsafe { relative(&*time) } {
+        Ok(end) => sleep_until(end, left),
+        Err(error) => error,
+    };
+    if error == 0 {
+        return 0;
+    }
+    set_errno(error);
+    -1
+}
+
+/// The end of a sleep of that length. Negative seconds are no time here.
+fn relative(time: &c::timespec) -> Result<u64, c_int> {
+    if time.tv_sec < 0 { Err(c::EINVAL) } else { deadline_after(time) }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clock_nanosleep(
+    clock: c::clockid_t,
+    flags: c_int,
+    time: *const c::timespec,
+    left: *mut c::timespec,
+) -> c_int {
+    let known = [c::CLOCK_MONOTONIC, c::CLOCK_REALTIME, c::CLOCK_BOOTTIME, c::CLOCK_TAI].contains(&clock);
+    if !ours() || !known || time.is_null() {
+        let next = next!(clock_nanosleep: fn(c::clockid_t, c_int, *const c::timespec, *mut c::timespec) -> c_int);
+        // SAFETY: the caller's arguments.
+        return unsafe { next(clock, flags, time, left) };
+    }
+    // SAFETY: the caller's time.
+    let time = unsafe { &*time };
+    if flags & c::TIMER_ABSTIME == 0 {
+        return relative(time).map_or_else(|error| error, |end| sleep_until(end, left));
+    }
+    if time.tv_sec < 0 {
+        return c::EINVAL;
+    }
+    deadline(clock, time).map_or_else(|error| error, |end| sleep_until(end, std::ptr::null_mut()))
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sleep(seconds: c_uint) -> c_uint {
+    if !ours() {
+        // SAFETY: the caller's argument.
+        return unsafe { next!(sleep: fn(c_uint) -> c_uint)(seconds) };
+    }
+    let mut left = c::timespec { tv_sec: 0, tv_nsec: 0 };
+    match sleep_until(after(u64::from(seconds) * 1_000_000_000), &raw mut left) {
+        0 => 0,
+        _ => left.tv_sec as c_uint + c_uint::from(left.tv_nsec > 0),
+    }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn usleep(microseconds: c::useconds_t) -> c_int {
+    if !ours() {
+        // SAFETY: the caller's argument.
+        return unsafe { next!(usleep: fn(c::useconds_t) -> c_int)(microseconds) };
+    }
+    match sleep_until(after(u64::from(microseconds) * 1000), std::ptr::null_mut()) {
+        0 => 0,
+        error => {
+            set_errno(error);
+            -1
+        }
+    }
 }

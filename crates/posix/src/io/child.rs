@@ -1,0 +1,83 @@
+//! Waiting for processes.
+//!
+//! A process with a known number is waited for through a descriptor that stands for it (a pidfd), in the reactor. "Any child" and
+//! the children of a group have none: there the kernel thread waits.
+
+use super::{at, cancellable, ours};
+use crate::os::{answer, c, system_call};
+use raddle::io::Interest;
+use std::ffi::{c_int, c_uint, c_void};
+
+/// Waits until process `id` has ended, or cannot be waited for so.
+fn until_ended(id: c::pid_t) {
+    // SAFETY: a number and no flags.
+    let descriptor = unsafe { system_call(c::SYS_pidfd_open, [id as usize, 0, 0, 0, 0, 0]) };
+    if descriptor < 0 {
+        return;
+    }
+    let descriptor = descriptor as c_int;
+    let each = |visit: &mut dyn FnMut(c_int, Interest)| visit(descriptor, Interest::Read);
+    while !super::stream::is_ready(descriptor, c::POLLIN) {
+        if raddle::io::wait_for(&each, None, cancellable()).is_err() {
+            break;
+        }
+    }
+    // SAFETY: the descriptor that was opened above.
+    raddle::io::closing(descriptor, || unsafe { system_call(c::SYS_close, [descriptor as usize, 0, 0, 0, 0, 0]) });
+}
+
+/// # Safety
+/// As Linux says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wait4(id: c::pid_t, status: *mut c_int, options: c_int, usage: *mut c::rusage) -> c::pid_t {
+    if !ours() {
+        let wait4 = next!(wait4: fn(c::pid_t, *mut c_int, c_int, *mut c::rusage) -> c::pid_t);
+        // SAFETY: the caller's arguments.
+        return unsafe { wait4(id, status, options, usage) };
+    }
+    let call = |options: c_int| {
+        // SAFETY: the caller's places; the kernel checks them.
+        unsafe { system_call(c::SYS_wait4, [id as usize, at(status), options as usize, at(usage), 0, 0]) }
+    };
+    let mut result = call(options | c::WNOHANG);
+    if result == 0 && options & c::WNOHANG == 0 {
+        // A pidfd tells of the end only.
+        if id > 0 && options & (c::WUNTRACED | c::WCONTINUED) == 0 {
+            until_ended(id);
+        }
+        result = call(options);
+    }
+    answer(result) as c::pid_t
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn waitpid(id: c::pid_t, status: *mut c_int, options: c_int) -> c::pid_t {
+    if !ours() {
+        // SAFETY: the caller's arguments.
+        return unsafe { next!(waitpid: fn(c::pid_t, *mut c_int, c_int) -> c::pid_t)(id, status, options) };
+    }
+    // SAFETY: the caller's arguments.
+    unsafe { wait4(id, status, options, std::ptr::null_mut()) }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn waitid(kind: c_uint, id: c_uint, info: *mut c_void, options: c_int) -> c_int {
+    if !ours() {
+        let waitid = next!(waitid: fn(c_uint, c_uint, *mut c_void, c_int) -> c_int);
+        // SAFETY: the caller's arguments.
+        return unsafe { waitid(kind, id, info, options) };
+    }
+    let call = |place: usize, options: c_int| {
+        // SAFETY: the caller's place; the kernel checks it.
+        unsafe { system_call(c::SYS_waitid, [kind as usize, id as usize, place, options as usize, 0, 0]) }
+    };
+    let only_ends = options & (c::WEXITED | c::WSTOPPED | c::WCONTINUED | c::WNOHANG) == c::WEXITED;
+    if kind == c::P_PID as c_uint && only_ends && call(0, options | c::WNOHANG | c::WNOWAIT) == 0 {
+        until_ended(id as c::pid_t);
+    }
+    answer(call(at(info), options)) as c_int
+}

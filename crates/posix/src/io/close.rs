@@ -1,0 +1,100 @@
+//! The ends of descriptors, and their time limits.
+//!
+//! A thread that waits for a descriptor that another one closes wakes up with EBADF. (A kernel thread would wait on, for what the
+//! number no longer stands for.)
+
+use super::{at, kind};
+use crate::os::{answer, c, system_call};
+use raddle::io::{Interest, closing};
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn close(descriptor: c_int) -> c_int {
+    // SAFETY: the caller's argument.
+    let close = || unsafe { next!(close: fn(c_int) -> c_int)(descriptor) };
+    ending(descriptor, close)
+}
+
+/// Runs what ends the descriptor's present life.
+fn ending(descriptor: c_int, end: impl FnOnce() -> c_int) -> c_int {
+    kind::forget(descriptor);
+    if raddle::drop_in::is_inside() {
+        return end();
+    }
+    closing(descriptor, end)
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dup2(old: c_int, new: c_int) -> c_int {
+    // SAFETY: the caller's arguments.
+    let dup2 = || unsafe { next!(dup2: fn(c_int, c_int) -> c_int)(old, new) };
+    if old == new { dup2() } else { ending(new, dup2) }
+}
+
+/// # Safety
+/// As Linux says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
+    // SAFETY: the caller's arguments.
+    ending(new, || unsafe { next!(dup3: fn(c_int, c_int, c_int) -> c_int)(old, new, flags) })
+}
+
+/// # Safety
+/// As Linux says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    let arguments = [first as usize, last as usize, flags as usize, 0, 0, 0];
+    // SAFETY: closes what the caller wants closed.
+    let result = unsafe { system_call(c::SYS_close_range, arguments) };
+    if result == 0 && flags & c::CLOSE_RANGE_CLOEXEC as c_int == 0 {
+        kind::forget_range(first, last);
+    }
+    answer(result) as c_int
+}
+
+/// Some socket of the program has a time limit: only then are sockets asked for theirs.
+static LIMITED: AtomicBool = AtomicBool::new(false);
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn setsockopt(
+    descriptor: c_int,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    size: c::socklen_t,
+) -> c_int {
+    // The forms for times of 64 bits, on machines where they differ.
+    const NEW: [c_int; 2] = [66, 67];
+    if level == c::SOL_SOCKET && ([c::SO_RCVTIMEO, c::SO_SNDTIMEO].contains(&name) || NEW.contains(&name)) {
+        LIMITED.store(true, Ordering::Relaxed);
+    }
+    let arguments = [descriptor as usize, level as usize, name as usize, at(value), size as usize, 0];
+    // SAFETY: the caller's arguments; the kernel checks them.
+    answer(unsafe { system_call(c::SYS_setsockopt, arguments) }) as c_int
+}
+
+/// For how many nanoseconds a call on that descriptor may block, if it is a socket with a limit.
+pub(super) fn time_limit(descriptor: c_int, interest: Interest) -> Option<u64> {
+    if !LIMITED.load(Ordering::Relaxed) {
+        return None;
+    }
+    let name = match interest {
+        Interest::Read => c::SO_RCVTIMEO,
+        Interest::Write => c::SO_SNDTIMEO,
+    };
+    let mut time = c::timeval { tv_sec: 0, tv_usec: 0 };
+    let mut size = size_of::<c::timeval>() as c::socklen_t;
+    let arguments =
+        [descriptor as usize, c::SOL_SOCKET as usize, name as usize, at(&raw mut time), at(&raw mut size), 0];
+    // SAFETY: a place for the answer and its size.
+    let result = unsafe { system_call(c::SYS_getsockopt, arguments) };
+    let nanoseconds = (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_usec as u64 * 1000);
+    (result == 0 && nanoseconds > 0).then_some(nanoseconds)
+}

@@ -1,0 +1,175 @@
+//! Beginnings of connections: `accept` and `connect`.
+//!
+//! The kernel has no form of either that does not block by the call rather than by the descriptor.
+//!
+//! - `accept` looks with `poll` before. Between the look and the call another acceptor may take what was there, and the call would block:
+//!   so one thread at a time accepts from a socket, and who finds another at it waits for the next event. That is no lock: who has
+//!   met others a few times goes ahead, and blocks at worst.
+//! - `connect` asks the socket for a time limit of one tick of the kernel's clock for the moment (the option SO_SNDTIMEO, put back at
+//!   once; no flag is touched): the call then ends with EINPROGRESS, the reactor waits for the end of it, and SO_ERROR tells it. A
+//!   connection that is made at once (loopback, mostly) does not wait for the tick.
+
+use super::{EAGAIN, after, at, blocking, cancellable, is_nonblocking, ours, stream};
+use crate::os::{answer, c, system_call};
+use raddle::io::{Failure, Interest};
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+const EINPROGRESS: isize = -(c::EINPROGRESS as isize);
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn accept(descriptor: c_int, address: *mut c::sockaddr, size: *mut c::socklen_t) -> c_int {
+    if !ours() {
+        let accept = next!(accept: fn(c_int, *mut c::sockaddr, *mut c::socklen_t) -> c_int);
+        // SAFETY: the caller's arguments.
+        return unsafe { accept(descriptor, address, size) };
+    }
+    answer(accept_from(descriptor, at(address), at(size), 0)) as c_int
+}
+
+/// # Safety
+/// As Linux says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn accept4(
+    descriptor: c_int,
+    address: *mut c::sockaddr,
+    size: *mut c::socklen_t,
+    flags: c_int,
+) -> c_int {
+    if !ours() {
+        let accept4 = next!(accept4: fn(c_int, *mut c::sockaddr, *mut c::socklen_t, c_int) -> c_int);
+        // SAFETY: the caller's arguments.
+        return unsafe { accept4(descriptor, address, size, flags) };
+    }
+    answer(accept_from(descriptor, at(address), at(size), flags)) as c_int
+}
+
+/// Sockets with somebody between the look and the call, by descriptor number (a hint: numbers may meet in one place).
+static ACCEPTING: [AtomicU8; 4096] = [const { AtomicU8::new(0) }; 4096];
+/// So often another acceptor is waited for.
+const COURTESY: u32 = 3;
+
+fn accept_from(descriptor: c_int, address: usize, size: usize, flags: c_int) -> isize {
+    let call = || {
+        let arguments = [descriptor as usize, address, size, flags as usize, 0, 0];
+        // SAFETY: the caller's places for the address; the kernel checks them.
+        let result = unsafe { system_call(c::SYS_accept4, arguments) };
+        if result >= 0 {
+            super::kind::forget(result as c_int);
+        }
+        result
+    };
+    // What does not listen has an error to tell, and would not become ready.
+    let listens = || option(descriptor, c::SO_ACCEPTCONN) == Some(1);
+    let turn = &ACCEPTING[descriptor as usize % ACCEPTING.len()];
+    let mut met = 0;
+    let attempt = || {
+        if !stream::is_ready(descriptor, c::POLLIN) {
+            return if listens() { EAGAIN } else { call() };
+        }
+        // Relaxed: nothing of ours is ordered by it, the kernel's state is what matters.
+        let mine = turn.swap(1, Ordering::Relaxed) == 0;
+        if !mine && met < COURTESY {
+            met += 1;
+            raddle::yield_now();
+            return EAGAIN;
+        }
+        let result = if stream::is_ready(descriptor, c::POLLIN) { call() } else { EAGAIN };
+        turn.store(0, Ordering::Relaxed);
+        result
+    };
+    blocking(descriptor, Interest::Read, attempt, call)
+}
+
+/// A socket's option that is a number.
+pub(super) fn option(descriptor: c_int, name: c_int) -> Option<c_int> {
+    let (mut value, mut size) = (0 as c_int, size_of::<c_int>() as c::socklen_t);
+    let arguments =
+        [descriptor as usize, c::SOL_SOCKET as usize, name as usize, at(&raw mut value), at(&raw mut size), 0];
+    // SAFETY: a place for the answer and its size.
+    (unsafe { system_call(c::SYS_getsockopt, arguments) } == 0).then_some(value)
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn connect(descriptor: c_int, address: *const c::sockaddr, size: c::socklen_t) -> c_int {
+    if !ours() {
+        let connect = next!(connect: fn(c_int, *const c::sockaddr, c::socklen_t) -> c_int);
+        // SAFETY: the caller's arguments.
+        return unsafe { connect(descriptor, address, size) };
+    }
+    answer(connect_to(descriptor, address.cast(), size as usize)) as c_int
+}
+
+fn connect_to(descriptor: c_int, address: *const c_void, size: usize) -> isize {
+    // SAFETY: the caller's address; the kernel checks it.
+    let call = || unsafe { system_call(c::SYS_connect, [descriptor as usize, at(address), size, 0, 0, 0]) };
+    let carries_messages =
+        option(descriptor, c::SO_TYPE).is_none_or(|kind| kind == c::SOCK_DGRAM || kind == c::SOCK_RAW);
+    if carries_messages || is_nonblocking(descriptor) {
+        return call();
+    }
+    // A limit of the program's own is left as it is, for the kernel to keep.
+    let Some(before) = send_limit(descriptor, None).filter(|time| time.tv_sec == 0 && time.tv_usec == 0) else {
+        return call();
+    };
+    let mut pause = 1_000_000;
+    loop {
+        let tick = c::timeval { tv_sec: 0, tv_usec: 1 };
+        let limited = send_limit(descriptor, Some(tick)).is_some();
+        let result = call();
+        if limited {
+            send_limit(descriptor, Some(before));
+        }
+        match result {
+            _ if !limited => return result,
+            EINPROGRESS => return connected(descriptor),
+            // A local socket whose listener's queue is full: there is no event to wait for.
+            EAGAIN => {
+                if raddle::drop_in::sleep_until(after(pause), cancellable()).is_err() {
+                    return -(c::EINTR as isize);
+                }
+                pause = (pause * 2).min(50_000_000);
+            }
+            _ => return result,
+        }
+    }
+}
+
+/// Waits for the end of a connection's beginning.
+fn connected(descriptor: c_int) -> isize {
+    let each = |visit: &mut dyn FnMut(c_int, Interest)| visit(descriptor, Interest::Write);
+    loop {
+        if stream::is_ready(descriptor, c::POLLOUT) {
+            raddle::io::pass_on(descriptor, Interest::Write);
+            return option(descriptor, c::SO_ERROR).map_or(-(c::EBADF as isize), |error| -(error as isize));
+        }
+        match raddle::io::wait_for(&each, None, cancellable()) {
+            Ok(()) => {}
+            Err(Failure::Closed) => return -(c::EBADF as isize),
+            Err(Failure::Cancelled | Failure::TimedOut) => return -(c::EINTR as isize),
+            Err(Failure::AlwaysReady | Failure::Unsupported) => {
+                let mut one = c::pollfd { fd: descriptor, events: c::POLLOUT, revents: 0 };
+                // SAFETY: one live entry.
+                unsafe { system_call(c::SYS_ppoll, [at(&raw mut one), 1, 0, 0, 8, 0]) };
+            }
+        }
+    }
+}
+
+/// Asks for SO_SNDTIMEO, or sets it: the value, or `None` where that failed.
+fn send_limit(descriptor: c_int, new: Option<c::timeval>) -> Option<c::timeval> {
+    let mut time = new.unwrap_or(c::timeval { tv_sec: 0, tv_usec: 0 });
+    let mut size = size_of::<c::timeval>() as c::socklen_t;
+    let (number, size) = match new {
+        Some(_) => (c::SYS_setsockopt, size as usize),
+        None => (c::SYS_getsockopt, at(&raw mut size)),
+    };
+    let option = [c::SOL_SOCKET as usize, c::SO_SNDTIMEO as usize];
+    let arguments = [descriptor as usize, option[0], option[1], at(&raw mut time), size, 0];
+    // SAFETY: a live time; the size is its size, or a place that holds it.
+    (unsafe { system_call(number, arguments) } == 0).then_some(time)
+}

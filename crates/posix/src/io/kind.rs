@@ -1,0 +1,94 @@
+//! What a descriptor is: which way of trying without blocking it knows.
+//!
+//! A table of guesses, by descriptor number, filled at the first use and emptied when the program closes the number. A guess may be
+//! out of date (numbers can be closed behind our back); then the attempt fails in a way that tells (ENOTSOCK, ESPIPE,
+//! EOPNOTSUPP) or blocks the kernel thread, which the monitor bears. It is never wrong data.
+
+use crate::os::{c, system_call};
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// The kernel's default bound of descriptor numbers; those beyond are asked about each time. A byte of zero pages each.
+const NUMBERS: usize = 1 << 20;
+
+static KINDS: [AtomicU8; NUMBERS] = [const { AtomicU8::new(0) }; NUMBERS];
+
+/// What a descriptor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    /// A socket: MSG_DONTWAIT.
+    Socket = 1,
+    /// A pipe or device that knows RWF_NOWAIT.
+    Stream = 2,
+    /// One that does not: a look with `poll` before.
+    Old = 3,
+    /// A regular file, directory or disk, which is always ready: the kernel thread waits.
+    File = 4,
+}
+
+fn entry(descriptor: c_int) -> Option<&'static AtomicU8> {
+    KINDS.get(usize::try_from(descriptor).ok()?)
+}
+
+impl Kind {
+    /// What `descriptor` is. For what is not open: anything.
+    #[inline]
+    pub fn of(descriptor: c_int) -> Self {
+        // Relaxed: a guess, see above.
+        match entry(descriptor).map_or(0, |entry| entry.load(Ordering::Relaxed)) {
+            1 => Kind::Socket,
+            2 => Kind::Stream,
+            3 => Kind::Old,
+            4 => Kind::File,
+            _ => Self::ask(descriptor),
+        }
+    }
+
+    /// Asks the kernel.
+    #[cold]
+    pub fn ask(descriptor: c_int) -> Self {
+        let mut status = std::mem::MaybeUninit::<c::stat>::uninit();
+        // SAFETY: a place for the answer.
+        let result =
+            unsafe { system_call(c::SYS_fstat, [descriptor as usize, super::at(status.as_mut_ptr()), 0, 0, 0, 0]) };
+        if result < 0 {
+            return Kind::File;
+        }
+        // SAFETY: the kernel has filled it.
+        let kind = match unsafe { status.assume_init() }.st_mode & c::S_IFMT {
+            c::S_IFSOCK => Kind::Socket,
+            c::S_IFREG | c::S_IFDIR | c::S_IFBLK => Kind::File,
+            _ => Kind::Stream,
+        };
+        kind.note(descriptor);
+        kind
+    }
+
+    /// From now on the guess for `descriptor`.
+    pub fn note(self, descriptor: c_int) {
+        if let Some(entry) = entry(descriptor) {
+            entry.store(self as u8, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The number will stand for something else.
+pub(super) fn forget(descriptor: c_int) {
+    if let Some(entry) = entry(descriptor)
+        && entry.load(Ordering::Relaxed) != 0
+    {
+        entry.store(0, Ordering::Relaxed);
+    }
+}
+
+/// All these numbers will.
+pub(super) fn forget_range(first: u32, last: u32) {
+    let last = (last as usize).min(NUMBERS - 1);
+    if let Some(entries) = KINDS.get(first as usize..=last) {
+        // Whole pages of zeroes are only read.
+        for entry in entries.iter().filter(|entry| entry.load(Ordering::Relaxed) != 0) {
+            entry.store(0, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! Waiting for many descriptors: `poll`, `select`, `epoll_wait`.
+//!
+//! A look without waiting comes first, by the kernel's own call, so all results and errors are the kernel's. When nothing is ready,
+//! the thread waits for all of them at once in the reactor, and looks again. What the reactor cannot express (urgent data, or
+//! the mere end of a connection) is put into an epoll set for the time of the call, and the thread waits for that set. A set of the
+//! program's own is waited for in the same way.
+//!
+//! A call with a signal mask looks with that mask; between two looks the thread is parked.
+
+use super::{after, at, cancellable, ours};
+use crate::os::{answer, c, deadline_after, now, system_call};
+use raddle::io::{Failure, Interest};
+use std::ffi::{c_int, c_short, c_void};
+
+const NOW: c::timespec = c::timespec { tv_sec: 0, tv_nsec: 0 };
+/// Bytes of the kernel's signal set.
+const MASK: usize = 8;
+const IN: c_short = c::POLLIN | c::POLLRDNORM;
+const OUT: c_short = c::POLLOUT | c::POLLWRNORM;
+
+/// An epoll set for one call.
+struct Nested(c_int);
+
+impl Nested {
+    fn new(entries: &[c::pollfd]) -> Option<Self> {
+        // SAFETY: flags only.
+        let set = unsafe { system_call(c::SYS_epoll_create1, [c::EPOLL_CLOEXEC as usize, 0, 0, 0, 0, 0]) };
+        if set < 0 {
+            return None;
+        }
+        let nested = Nested(set as c_int);
+        for entry in entries.iter().filter(|entry| entry.fd >= 0) {
+            let same = entries.iter().filter(|other| other.fd == entry.fd);
+            let events = same.fold(0, |events, other| events | other.events as u16);
+            let event = c::epoll_event { events: u32::from(events), u64: 0 };
+            let add = [set as usize, c::EPOLL_CTL_ADD as usize, entry.fd as usize, at(&raw const event), 0, 0];
+            // SAFETY: a live event. Entries that come twice or can never change are refused, which is right.
+            unsafe { system_call(c::SYS_epoll_ctl, add) };
+        }
+        Some(nested)
+    }
+}
+
+impl Drop for Nested {
+    fn drop(&mut self) {
+        // SAFETY: our own descriptor.
+        raddle::io::closing(self.0, || unsafe { system_call(c::SYS_close, [self.0 as usize, 0, 0, 0, 0, 0]) });
+    }
+}
+
+/// What the reactor waits for in place of these events; `None` where it cannot.
+fn interests(events: c_short) -> Option<(bool, bool)> {
+    let (read, write) = (events & IN != 0, events & OUT != 0);
+    let rest = events & !(IN | OUT | c::POLLERR | c::POLLHUP | c::POLLNVAL);
+    // A reader is woken by the end of the other side's writing, which it sees as something to read as well.
+    let covered = rest == 0 || rest == c::POLLRDHUP && read;
+    (covered && (read || write)).then_some((read, write))
+}
+
+/// Waits once until one of the entries may be ready.
+fn wait_once(entries: &[c::pollfd], nested: &mut Option<Nested>, deadline: Option<u64>) -> Result<(), Failure> {
+    let direct = entries.iter().filter(|entry| entry.fd >= 0).all(|entry| interests(entry.events).is_some());
+    if !direct && nested.is_none() {
+        *nested = Some(Nested::new(entries).ok_or(Failure::Unsupported)?);
+    }
+    let set = nested.as_ref().map(|nested| nested.0);
+    let each = |visit: &mut dyn FnMut(c_int, Interest)| {
+        if let Some(set) = set {
+            return visit(set, Interest::Read);
+        }
+        for entry in entries.iter().filter(|entry| entry.fd >= 0) {
+            let (read, write) = interests(entry.events).unwrap_or_default();
+            if read {
+                visit(entry.fd, Interest::Read);
+            }
+            if write {
+                visit(entry.fd, Interest::Write);
+            }
+        }
+    };
+    let result = raddle::io::wait_for(&each, deadline, cancellable());
+    if result.is_ok() && set.is_none() {
+        // A look takes nothing away: whoever waits for the same is to see it as well.
+        each(&mut |descriptor, interest| raddle::io::pass_on(descriptor, interest));
+    }
+    result
+}
+
+/// Repeats `look` (0: nothing is ready) and waits in between. `in_kernel` is told how much time is left.
+fn looks(
+    deadline: Option<u64>,
+    mut look: impl FnMut() -> isize,
+    mut wait: impl FnMut(Option<u64>) -> Result<(), Failure>,
+    in_kernel: impl FnOnce(Option<&c::timespec>) -> isize,
+) -> isize {
+    let mut rounds = 0;
+    loop {
+        let result = look();
+        if result != 0 || deadline.is_some_and(|at| now(c::CLOCK_MONOTONIC) >= at) {
+            return result;
+        }
+        rounds += 1;
+        let waited = if rounds > super::PATIENCE { Err(Failure::Unsupported) } else { wait(deadline) };
+        match waited {
+            Ok(()) | Err(Failure::TimedOut | Failure::Closed) => {}
+            Err(Failure::Cancelled) => return -(c::EINTR as isize),
+            Err(Failure::AlwaysReady | Failure::Unsupported) => {
+                let left = deadline.map(|at| at.saturating_sub(now(c::CLOCK_MONOTONIC)));
+                let left = left.map(|n| c::timespec {
+                    tv_sec: (n / 1_000_000_000) as c::time_t,
+                    tv_nsec: (n % 1_000_000_000) as c::c_long,
+                });
+                return in_kernel(left.as_ref());
+            }
+        }
+    }
+}
+
+/// # Safety
+/// `entries` are `count` entries, `mask` is null or a signal set.
+unsafe fn poll_until(entries: *mut c::pollfd, count: usize, deadline: Option<u64>, mask: usize) -> isize {
+    let call = |time: Option<&c::timespec>| {
+        // The kernel writes the time that is left.
+        let mut time = time.copied();
+        let time = time.as_mut().map_or(0, |time| at(std::ptr::from_mut(time)));
+        // SAFETY: the caller's entries; the kernel checks them.
+        unsafe { system_call(c::SYS_ppoll, [at(entries), count, time, mask, MASK, 0]) }
+    };
+    let mut nested = None;
+    let wait = |deadline| {
+        // SAFETY: the caller's entries, which the look before this has found readable.
+        let entries = if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(entries, count) } };
+        if entries.iter().all(|entry| entry.fd < 0) {
+            return sleep(deadline);
+        }
+        wait_once(entries, &mut nested, deadline)
+    };
+    looks(deadline, || call(Some(&NOW)), wait, call)
+}
+
+/// Nothing but the time is waited for.
+fn sleep(deadline: Option<u64>) -> Result<(), Failure> {
+    raddle::drop_in::sleep_until(deadline.unwrap_or(u64::MAX), cancellable()).map_err(|_| Failure::Cancelled)
+}
+
+fn milliseconds(time: c_int) -> Option<u64> {
+    u64::try_from(time).ok().map(|time| after(time * 1_000_000))
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn poll(entries: *mut c::pollfd, count: c::nfds_t, time: c_int) -> c_int {
+    if !ours() {
+        // SAFETY: the caller's arguments.
+        return unsafe { next!(poll: fn(*mut c::pollfd, c::nfds_t, c_int) -> c_int)(entries, count, time) };
+    }
+    // SAFETY: the caller's entries.
+    answer(unsafe { poll_until(entries, count as usize, milliseconds(time), 0) }) as c_int
+}
+
+/// # Safety
+/// As the C library says: `poll` with the size of the entries.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __poll_chk(entries: *mut c::pollfd, count: c::nfds_t, time: c_int, size: usize) -> c_int {
+    if size / size_of::<c::pollfd>() < count as usize {
+        let check = next!(__poll_chk: fn(*mut c::pollfd, c::nfds_t, c_int, usize) -> c_int);
+        // SAFETY: the caller's arguments.
+        return unsafe { check(entries, count, time, size) };
+    }
+    // SAFETY: the caller's arguments.
+    unsafe { poll(entries, count, time) }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ppoll(
+    entries: *mut c::pollfd,
+    count: c::nfds_t,
+    time: *const c::timespec,
+    mask: *const c::sigset_t,
+) -> c_int {
+    // SAFETY: the caller's time, or none.
+    let deadline = unsafe { time.as_ref() }.map(deadline_after).transpose();
+    match (ours(), deadline) {
+        // SAFETY: the caller's entries and mask.
+        (true, Ok(deadline)) => answer(unsafe { poll_until(entries, count as usize, deadline, at(mask)) }) as c_int,
+        _ => {
+            let ppoll = next!(ppoll: fn(*mut c::pollfd, c::nfds_t, *const c::timespec, *const c::sigset_t) -> c_int);
+            // SAFETY: the caller's arguments.
+            unsafe { ppoll(entries, count, time, mask) }
+        }
+    }
+}
+
+/// # Safety
+/// As the C library says: `ppoll` with the size of the entries.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __ppoll_chk(
+    entries: *mut c::pollfd,
+    count: c::nfds_t,
+    time: *const c::timespec,
+    mask: *const c::sigset_t,
+    size: usize,
+) -> c_int {
+    if size / size_of::<c::pollfd>() < count as usize {
+        let check = next!(__ppoll_chk:
+            fn(*mut c::pollfd, c::nfds_t, *const c::timespec, *const c::sigset_t, usize) -> c_int);
+        // SAFETY: the caller's arguments.
+        return unsafe { check(entries, count, time, mask, size) };
+    }
+    // SAFETY: the caller's arguments.
+    unsafe { ppoll(entries, count, time, mask) }
+}
+
+/// Numbers that a set of `select` has room for.
+const SET: usize = c::FD_SETSIZE;
+const WORDS: usize = SET / 64;
+
+/// The three sets of a `select`, as the caller gave them.
+struct Sets {
+    given: [*mut u64; 3],
+    before: [[u64; WORDS]; 3],
+    count: usize,
+}
+
+impl Sets {
+    /// # Safety
+    /// Each is null or a set for `count` numbers.
+    unsafe fn new(count: usize, given: [*mut c::fd_set; 3]) -> Self {
+        let given = given.map(|set| set.cast::<u64>());
+        let mut before = [[0; WORDS]; 3];
+        for (set, copy) in given.iter().zip(&mut before).filter(|(set, _)| !set.is_null()) {
+            // SAFETY: the caller's set, in words.
+            unsafe { set.copy_to_nonoverlapping(copy.as_mut_ptr(), count.div_ceil(64)) };
+        }
+        Self { given, before, count }
+    }
+
+    /// One look at, or wait for, the numbers as they were given; the caller's sets hold the answer if there is one.
+    fn call(&self, time: Option<&c::timespec>, mask: usize) -> isize {
+        let mut answer = self.before;
+        let mut places = [0; 3];
+        for (place, (copy, set)) in places.iter_mut().zip(answer.iter_mut().zip(&self.given)) {
+            *place = if set.is_null() { 0 } else { at(copy.as_mut_ptr()) };
+        }
+        let mut time = time.copied();
+        let time = time.as_mut().map_or(0, |time| at(std::ptr::from_mut(time)));
+        let mask = [mask, MASK];
+        let mask = if mask[0] == 0 { 0 } else { at(mask.as_ptr()) };
+        // SAFETY: copies of the caller's sets.
+        let result = unsafe { system_call(c::SYS_pselect6, [self.count, places[0], places[1], places[2], time, mask]) };
+        if result >= 0 {
+            for (set, copy) in self.given.iter().zip(&answer).filter(|(set, _)| !set.is_null()) {
+                // SAFETY: the caller's set, in words.
+                unsafe { set.copy_from_nonoverlapping(copy.as_ptr(), self.count.div_ceil(64)) };
+            }
+        }
+        result
+    }
+
+    /// The same as entries of a `poll`.
+    fn entries<'a>(&self, room: &'a mut [c::pollfd; SET]) -> &'a [c::pollfd] {
+        let mut used = 0;
+        for number in 0..self.count {
+            let is_in = |set: usize| self.before[set][number / 64] >> (number % 64) & 1 != 0;
+            let events = [(0, c::POLLIN), (1, c::POLLOUT), (2, c::POLLPRI)];
+            let events = events.into_iter().filter(|(set, _)| is_in(*set)).fold(0, |all, (_, event)| all | event);
+            if events != 0 {
+                room[used] = c::pollfd { fd: number as c_int, events, revents: 0 };
+                used += 1;
+            }
+        }
+        &room[..used]
+    }
+
+    #[inline(never)]
+    fn wait(&self, nested: &mut Option<Nested>, deadline: Option<u64>) -> Result<(), Failure> {
+        let mut room = [c::pollfd { fd: -1, events: 0, revents: 0 }; SET];
+        match self.entries(&mut room) {
+            [] => sleep(deadline),
+            entries => wait_once(entries, nested, deadline),
+        }
+    }
+
+    fn until(&self, deadline: Option<u64>, mask: usize) -> isize {
+        let mut nested = None;
+        looks(
+            deadline,
+            || self.call(Some(&NOW), mask),
+            |deadline| self.wait(&mut nested, deadline),
+            |left| self.call(left, mask),
+        )
+    }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn select(
+    count: c_int,
+    readers: *mut c::fd_set,
+    writers: *mut c::fd_set,
+    others: *mut c::fd_set,
+    time: *mut c::timeval,
+) -> c_int {
+    let numbers = usize::try_from(count).ok().filter(|count| ours() && *count <= SET);
+    // SAFETY: the caller's time, or none.
+    let limit = unsafe { time.as_mut() };
+    let valid = limit.as_ref().is_none_or(|time| time.tv_sec >= 0 && (0..1_000_000).contains(&time.tv_usec));
+    let Some(numbers) = numbers.filter(|_| valid) else {
+        let select = next!(select:
+            fn(c_int, *mut c::fd_set, *mut c::fd_set, *mut c::fd_set, *mut c::timeval) -> c_int);
+        // SAFETY: the caller's arguments.
+        return unsafe { select(count, readers, writers, others, time) };
+    };
+    let deadline = limit.as_ref().map(|time| {
+        after((time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_usec as u64 * 1000))
+    });
+    // SAFETY: the caller's sets.
+    let result = unsafe { Sets::new(numbers, [readers, writers, others]) }.until(deadline, 0);
+    if let (Some(time), Some(deadline)) = (limit, deadline) {
+        // Linux tells what is left.
+        let left = deadline.saturating_sub(now(c::CLOCK_MONOTONIC)) / 1000;
+        time.tv_sec = (left / 1_000_000) as c::time_t;
+        time.tv_usec = (left % 1_000_000) as c::suseconds_t;
+    }
+    answer(result) as c_int
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pselect(
+    count: c_int,
+    readers: *mut c::fd_set,
+    writers: *mut c::fd_set,
+    others: *mut c::fd_set,
+    time: *const c::timespec,
+    mask: *const c::sigset_t,
+) -> c_int {
+    let numbers = usize::try_from(count).ok().filter(|count| ours() && *count <= SET);
+    // SAFETY: the caller's time, or none.
+    let deadline = unsafe { time.as_ref() }.map(deadline_after).transpose();
+    let (Some(numbers), Ok(deadline)) = (numbers, deadline) else {
+        let pselect = next!(pselect:
+            fn(c_int, *mut c::fd_set, *mut c::fd_set, *mut c::fd_set, *const c::timespec, *const c::sigset_t) -> c_int);
+        // SAFETY: the caller's arguments.
+        return unsafe { pselect(count, readers, writers, others, time, mask) };
+    };
+    // SAFETY: the caller's sets and mask.
+    answer(unsafe { Sets::new(numbers, [readers, writers, others]) }.until(deadline, at(mask))) as c_int
+}
+
+/// # Safety
+/// `events` has room for `count`, `mask` is null or a signal set.
+unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: Option<u64>, mask: usize) -> isize {
+    let call = |milliseconds: c_int| {
+        let arguments = [set as usize, at(events), count as usize, milliseconds as usize, mask, MASK];
+        // SAFETY: the caller's room for events; the kernel checks it.
+        unsafe { system_call(c::SYS_epoll_pwait, arguments) }
+    };
+    let each = |visit: &mut dyn FnMut(c_int, Interest)| visit(set, Interest::Read);
+    let mut waited = false;
+    let wait = |deadline| {
+        let result = raddle::io::wait_for(&each, deadline, cancellable());
+        waited |= result.is_ok();
+        result
+    };
+    let in_kernel = |left: Option<&c::timespec>| {
+        let round_up = |time: &c::timespec| time.tv_sec * 1000 + (time.tv_nsec + 999_999) / 1_000_000;
+        call(left.map_or(-1, |time| round_up(time).min(i64::from(c_int::MAX)) as c_int))
+    };
+    let result = looks(deadline, || call(0), wait, in_kernel);
+    if waited {
+        raddle::io::pass_on(set, Interest::Read);
+    }
+    result
+}
+
+/// # Safety
+/// As Linux says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_wait(set: c_int, events: *mut c_void, count: c_int, time: c_int) -> c_int {
+    if !ours() {
+        // SAFETY: the caller's arguments.
+        return unsafe { next!(epoll_wait: fn(c_int, *mut c_void, c_int, c_int) -> c_int)(set, events, count, time) };
+    }
+    // SAFETY: the caller's room for events.
+    answer(unsafe { epoll_until(set, events, count, milliseconds(time), 0) }) as c_int
+}
+
+/// # Safety
+/// As Linux says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_pwait(
+    set: c_int,
+    events: *mut c_void,
+    count: c_int,
+    time: c_int,
+    mask: *const c::sigset_t,
+) -> c_int {
+    if !ours() {
+        let next = next!(epoll_pwait: fn(c_int, *mut c_void, c_int, c_int, *const c::sigset_t) -> c_int);
+        // SAFETY: the caller's arguments.
+        return unsafe { next(set, events, count, time, mask) };
+    }
+    // SAFETY: the caller's room for events and mask.
+    answer(unsafe { epoll_until(set, events, count, milliseconds(time), at(mask)) }) as c_int
+}
+
+/// # Safety
+/// As Linux says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_pwait2(
+    set: c_int,
+    events: *mut c_void,
+    count: c_int,
+    time: *const c::timespec,
+    mask: *const c::sigset_t,
+) -> c_int {
+    // SAFETY: the caller's time, or none.
+    let deadline = unsafe { time.as_ref() }.map(deadline_after).transpose();
+    match (ours(), deadline) {
+        // SAFETY: the caller's room for events and mask.
+        (true, Ok(deadline)) => answer(unsafe { epoll_until(set, events, count, deadline, at(mask)) }) as c_int,
+        _ => {
+            let arguments = [set as usize, at(events), count as usize, at(time), at(mask), MASK];
+            // SAFETY: the caller's arguments; the kernel checks them.
+            answer(unsafe { system_call(c::SYS_epoll_pwait2, arguments) }) as c_int
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! What takes a socket: `recv`, `send` and their families.
+
+use super::stream::{total, whole};
+use super::{at, blocking, ours};
+use crate::os::{answer, c, now, system_call};
+use raddle::io::Interest;
+use std::ffi::{c_int, c_uint, c_void};
+
+const MOST_PARTS: usize = super::stream::MOST_PARTS as usize;
+const DONTWAIT: usize = c::MSG_DONTWAIT as usize;
+
+/// Receives what is there.
+pub(super) fn receive_parts(descriptor: c_int, parts: &[c::iovec]) -> isize {
+    if let [part] = parts {
+        let arguments = [descriptor as usize, at(part.iov_base), part.iov_len, DONTWAIT, 0, 0];
+        // SAFETY: the caller's buffer; the kernel checks it.
+        return unsafe { system_call(c::SYS_recvfrom, arguments) };
+    }
+    let message = message_of(parts);
+    // SAFETY: as above; the message is live.
+    unsafe { system_call(c::SYS_recvmsg, [descriptor as usize, at(&raw const message), DONTWAIT, 0, 0, 0]) }
+}
+
+/// Sends what there is room for.
+pub(super) fn send_parts(descriptor: c_int, parts: &[c::iovec], flags: c_int) -> isize {
+    let flags = flags as usize | DONTWAIT;
+    if let [part] = parts {
+        let arguments = [descriptor as usize, at(part.iov_base), part.iov_len, flags, 0, 0];
+        // SAFETY: the caller's data; the kernel checks it.
+        return unsafe { system_call(c::SYS_sendto, arguments) };
+    }
+    let message = message_of(parts);
+    // SAFETY: as above; the message is live.
+    unsafe { system_call(c::SYS_sendmsg, [descriptor as usize, at(&raw const message), flags, 0, 0, 0]) }
+}
+
+fn message_of(parts: &[c::iovec]) -> c::msghdr {
+    // SAFETY: zeroes are a message without parts, name and control data.
+    let mut message: c::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = parts.as_ptr().cast_mut();
+    message.msg_iovlen = parts.len();
+    message
+}
+
+/// Flags with which a call does not block by itself, or blocks in a way that only the kernel knows.
+fn is_the_kernels(flags: c_int) -> bool {
+    flags & (c::MSG_DONTWAIT | c::MSG_ERRQUEUE) != 0
+        || flags & (c::MSG_PEEK | c::MSG_WAITALL) == c::MSG_PEEK | c::MSG_WAITALL
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recv(descriptor: c_int, buffer: *mut c_void, size: usize, flags: c_int) -> isize {
+    if !ours() {
+        let recv = next!(recv: fn(c_int, *mut c_void, usize, c_int) -> isize);
+        // SAFETY: the caller's arguments.
+        return unsafe { recv(descriptor, buffer, size, flags) };
+    }
+    answer(receive(descriptor, buffer, size, flags, 0, 0))
+}
+
+/// # Safety
+/// As the C library says: `recv` with the size of the buffer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __recv_chk(
+    descriptor: c_int,
+    buffer: *mut c_void,
+    count: usize,
+    size: usize,
+    flags: c_int,
+) -> isize {
+    if !ours() || count > size {
+        let check = next!(__recv_chk: fn(c_int, *mut c_void, usize, usize, c_int) -> isize);
+        // SAFETY: the caller's arguments.
+        return unsafe { check(descriptor, buffer, count, size, flags) };
+    }
+    answer(receive(descriptor, buffer, count, flags, 0, 0))
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvfrom(
+    descriptor: c_int,
+    buffer: *mut c_void,
+    size: usize,
+    flags: c_int,
+    from: *mut c::sockaddr,
+    from_size: *mut c::socklen_t,
+) -> isize {
+    if !ours() {
+        let recvfrom =
+            next!(recvfrom: fn(c_int, *mut c_void, usize, c_int, *mut c::sockaddr, *mut c::socklen_t) -> isize);
+        // SAFETY: the caller's arguments.
+        return unsafe { recvfrom(descriptor, buffer, size, flags, from, from_size) };
+    }
+    answer(receive(descriptor, buffer, size, flags, at(from), at(from_size)))
+}
+
+/// # Safety
+/// As the C library says: `recvfrom` with the size of the buffer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __recvfrom_chk(
+    descriptor: c_int,
+    buffer: *mut c_void,
+    count: usize,
+    size: usize,
+    flags: c_int,
+    from: *mut c::sockaddr,
+    from_size: *mut c::socklen_t,
+) -> isize {
+    if !ours() || count > size {
+        let check = next!(__recvfrom_chk:
+            fn(c_int, *mut c_void, usize, usize, c_int, *mut c::sockaddr, *mut c::socklen_t) -> isize);
+        // SAFETY: the caller's arguments.
+        return unsafe { check(descriptor, buffer, count, size, flags, from, from_size) };
+    }
+    answer(receive(descriptor, buffer, count, flags, at(from), at(from_size)))
+}
+
+fn receive(descriptor: c_int, buffer: *mut c_void, size: usize, flags: c_int, from: usize, from_size: usize) -> isize {
+    let call = |done: usize, flags: c_int| {
+        let place = buffer.cast::<u8>().wrapping_add(done);
+        let arguments = [descriptor as usize, at(place), size - done, flags as usize, from, from_size];
+        // SAFETY: a part of the caller's buffer, and its places for the sender; the kernel checks them.
+        unsafe { system_call(c::SYS_recvfrom, arguments) }
+    };
+    if is_the_kernels(flags) {
+        return call(0, flags);
+    }
+    let once =
+        |done| blocking(descriptor, Interest::Read, || call(done, flags | c::MSG_DONTWAIT), || call(done, flags));
+    let first = once(0);
+    if flags & c::MSG_WAITALL == 0 || first <= 0 || !is_stream(descriptor) {
+        return first;
+    }
+    let mut done = first as usize;
+    while done < size {
+        match once(done) {
+            more if more > 0 => done += more as usize,
+            _ => break,
+        }
+    }
+    done as isize
+}
+
+/// True for sockets that carry bytes rather than messages.
+fn is_stream(descriptor: c_int) -> bool {
+    super::connect::option(descriptor, c::SO_TYPE) == Some(c::SOCK_STREAM)
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvmsg(descriptor: c_int, message: *mut c::msghdr, flags: c_int) -> isize {
+    if !ours() {
+        // SAFETY: the caller's arguments.
+        return unsafe { next!(recvmsg: fn(c_int, *mut c::msghdr, c_int) -> isize)(descriptor, message, flags) };
+    }
+    let call = |flags: c_int| {
+        // SAFETY: the caller's message; the kernel checks it.
+        unsafe { system_call(c::SYS_recvmsg, [descriptor as usize, at(message), flags as usize, 0, 0, 0]) }
+    };
+    // To receive all of a message into parts is left to the kernel, which keeps its place in them.
+    if is_the_kernels(flags) || flags & c::MSG_WAITALL != 0 {
+        return answer(call(flags));
+    }
+    answer(blocking(descriptor, Interest::Read, || call(flags | c::MSG_DONTWAIT), || call(flags)))
+}
+
+/// # Safety
+/// As Linux says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvmmsg(
+    descriptor: c_int,
+    messages: *mut c::mmsghdr,
+    count: c_uint,
+    flags: c_int,
+    time: *mut c::timespec,
+) -> c_int {
+    let call = |done: usize, flags: c_int| {
+        let place = messages.wrapping_add(done);
+        let arguments = [descriptor as usize, at(place), count as usize - done, flags as usize, 0, 0];
+        // SAFETY: the rest of the caller's messages; the kernel checks them.
+        unsafe { system_call(c::SYS_recvmmsg, arguments) }
+    };
+    if !ours() || is_the_kernels(flags) || flags & c::MSG_WAITALL != 0 || count == 0 {
+        let next = next!(recvmmsg: fn(c_int, *mut c::mmsghdr, c_uint, c_int, *mut c::timespec) -> c_int);
+        // SAFETY: the caller's arguments.
+        return unsafe { next(descriptor, messages, count, flags, time) };
+    }
+    // SAFETY: the caller's time, or none. As in the kernel, it is looked at after each message only.
+    let end = unsafe { time.as_ref() }.and_then(|time| crate::os::deadline_after(time).ok());
+    let mut done = 0;
+    loop {
+        let result = blocking(
+            descriptor,
+            Interest::Read,
+            || call(done, flags | c::MSG_DONTWAIT),
+            || call(done, flags | c::MSG_WAITFORONE),
+        );
+        if result <= 0 {
+            return if done > 0 { done as c_int } else { answer(result) as c_int };
+        }
+        done += result as usize;
+        let over = end.is_some_and(|end| now(c::CLOCK_MONOTONIC) >= end);
+        if done >= count as usize || flags & c::MSG_WAITFORONE != 0 || over {
+            return done as c_int;
+        }
+    }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn send(descriptor: c_int, data: *const c_void, size: usize, flags: c_int) -> isize {
+    if !ours() {
+        // SAFETY: the caller's arguments.
+        return unsafe { next!(send: fn(c_int, *const c_void, usize, c_int) -> isize)(descriptor, data, size, flags) };
+    }
+    answer(send_to(descriptor, data, size, flags, 0, 0))
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendto(
+    descriptor: c_int,
+    data: *const c_void,
+    size: usize,
+    flags: c_int,
+    to: *const c::sockaddr,
+    to_size: c::socklen_t,
+) -> isize {
+    if !ours() {
+        let sendto = next!(sendto: fn(c_int, *const c_void, usize, c_int, *const c::sockaddr, c::socklen_t) -> isize);
+        // SAFETY: the caller's arguments.
+        return unsafe { sendto(descriptor, data, size, flags, to, to_size) };
+    }
+    answer(send_to(descriptor, data, size, flags, at(to), to_size as usize))
+}
+
+fn send_to(descriptor: c_int, data: *const c_void, size: usize, flags: c_int, to: usize, to_size: usize) -> isize {
+    let call = |part: &c::iovec, flags: c_int| {
+        let arguments = [descriptor as usize, at(part.iov_base), part.iov_len, flags as usize, to, to_size];
+        // SAFETY: the caller's data and address; the kernel checks them.
+        unsafe { system_call(c::SYS_sendto, arguments) }
+    };
+    let all = [c::iovec { iov_base: data.cast_mut(), iov_len: size }];
+    if flags & c::MSG_DONTWAIT != 0 {
+        return call(&all[0], flags);
+    }
+    whole(
+        descriptor,
+        &all,
+        |parts, more| call(&parts[0], flags | c::MSG_DONTWAIT | if more { c::MSG_NOSIGNAL } else { 0 }),
+        |_, parts| call(&parts[0], flags),
+    )
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendmsg(descriptor: c_int, message: *const c::msghdr, flags: c_int) -> isize {
+    if !ours() {
+        // SAFETY: the caller's arguments.
+        return unsafe { next!(sendmsg: fn(c_int, *const c::msghdr, c_int) -> isize)(descriptor, message, flags) };
+    }
+    // SAFETY: the caller's message.
+    answer(unsafe { send_message(descriptor, message, flags) })
+}
+
+/// # Safety
+/// `message` is a message, as POSIX asks.
+unsafe fn send_message(descriptor: c_int, message: *const c::msghdr, flags: c_int) -> isize {
+    let call = |flags: c_int| {
+        // SAFETY: the caller's message; the kernel checks it.
+        unsafe { system_call(c::SYS_sendmsg, [descriptor as usize, at(message), flags as usize, 0, 0, 0]) }
+    };
+    if flags & c::MSG_DONTWAIT != 0 || message.is_null() {
+        return call(flags);
+    }
+    // SAFETY: the caller's message.
+    let (parts, count) = unsafe { ((*message).msg_iov, (*message).msg_iovlen) };
+    let parts = match count {
+        // SAFETY: the caller's parts.
+        1..=MOST_PARTS => unsafe { std::slice::from_raw_parts(parts, count) },
+        _ => &[],
+    };
+    if total(parts) == 0 {
+        return blocking(descriptor, Interest::Write, || call(flags | c::MSG_DONTWAIT), || call(flags));
+    }
+    // The name and the control data go with the first part.
+    whole(
+        descriptor,
+        parts,
+        |parts, more| {
+            if more {
+                return send_parts(descriptor, parts, flags | c::MSG_NOSIGNAL);
+            }
+            call(flags | c::MSG_DONTWAIT)
+        },
+        |descriptor, rest| {
+            if rest.as_ptr() == parts.as_ptr() {
+                return call(flags);
+            }
+            let arguments = [descriptor as usize, at(rest[0].iov_base), rest[0].iov_len, flags as usize, 0, 0];
+            // SAFETY: what is left of one of the caller's parts.
+            unsafe { system_call(c::SYS_sendto, arguments) }
+        },
+    )
+}
+
+/// # Safety
+/// As Linux says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendmmsg(descriptor: c_int, messages: *mut c::mmsghdr, count: c_uint, flags: c_int) -> c_int {
+    if !ours() || flags & c::MSG_DONTWAIT != 0 {
+        let next = next!(sendmmsg: fn(c_int, *mut c::mmsghdr, c_uint, c_int) -> c_int);
+        // SAFETY: the caller's arguments.
+        return unsafe { next(descriptor, messages, count, flags) };
+    }
+    for index in 0..count {
+        // SAFETY: one of the caller's messages.
+        let result = unsafe {
+            let message = messages.add(index as usize);
+            let result = send_message(descriptor, &raw const (*message).msg_hdr, flags);
+            if result >= 0 {
+                (*message).msg_len = result as c_uint;
+            }
+            result
+        };
+        if result < 0 {
+            return if index > 0 { index as c_int } else { answer(result) as c_int };
+        }
+    }
+    count as c_int
+}

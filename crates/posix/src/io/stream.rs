@@ -1,0 +1,270 @@
+//! `read`, `write` and their vectors, on anything.
+
+use super::kind::Kind;
+use super::{EAGAIN, at, blocking, is_nonblocking, ours, socket, wait_and_repeat};
+use crate::os::{answer, c, system_call};
+use raddle::io::Interest;
+use std::ffi::{c_int, c_void};
+
+const EOPNOTSUPP: isize = -(c::EOPNOTSUPP as isize);
+const ENOSYS: isize = -(c::ENOSYS as isize);
+const ENOTSOCK: isize = -(c::ENOTSOCK as isize);
+/// The position that stands for the descriptor's own.
+const HERE: usize = usize::MAX;
+/// What a pipe that is ready takes without blocking.
+const PIPE_BUF: usize = 4096;
+
+/// The kernel takes no more parts at once.
+pub(super) const MOST_PARTS: c_int = 1024;
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn read(descriptor: c_int, buffer: *mut c_void, count: usize) -> isize {
+    if !ours() {
+        // SAFETY: the caller's arguments.
+        return unsafe { next!(read: fn(c_int, *mut c_void, usize) -> isize)(descriptor, buffer, count) };
+    }
+    answer(read_from(descriptor, &[c::iovec { iov_base: buffer, iov_len: count }]))
+}
+
+/// # Safety
+/// As the C library says: `read` with the size of the buffer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __read_chk(descriptor: c_int, buffer: *mut c_void, count: usize, size: usize) -> isize {
+    if !ours() || count > size {
+        let check = next!(__read_chk: fn(c_int, *mut c_void, usize, usize) -> isize);
+        // SAFETY: the caller's arguments.
+        return unsafe { check(descriptor, buffer, count, size) };
+    }
+    answer(read_from(descriptor, &[c::iovec { iov_base: buffer, iov_len: count }]))
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn readv(descriptor: c_int, parts: *const c::iovec, count: c_int) -> isize {
+    if !ours() || !(1..=MOST_PARTS).contains(&count) {
+        // SAFETY: the caller's arguments.
+        return unsafe { next!(readv: fn(c_int, *const c::iovec, c_int) -> isize)(descriptor, parts, count) };
+    }
+    // SAFETY: so many parts, by the caller.
+    let parts = unsafe { std::slice::from_raw_parts(parts, count as usize) };
+    answer(read_from(descriptor, parts))
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn write(descriptor: c_int, data: *const c_void, count: usize) -> isize {
+    if !ours() {
+        // SAFETY: the caller's arguments.
+        return unsafe { next!(write: fn(c_int, *const c_void, usize) -> isize)(descriptor, data, count) };
+    }
+    answer(write_to(descriptor, &[c::iovec { iov_base: data.cast_mut(), iov_len: count }]))
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn writev(descriptor: c_int, parts: *const c::iovec, count: c_int) -> isize {
+    if !ours() || !(1..=MOST_PARTS).contains(&count) {
+        // SAFETY: the caller's arguments.
+        return unsafe { next!(writev: fn(c_int, *const c::iovec, c_int) -> isize)(descriptor, parts, count) };
+    }
+    // SAFETY: so many parts, by the caller.
+    let parts = unsafe { std::slice::from_raw_parts(parts, count as usize) };
+    answer(write_to(descriptor, parts))
+}
+
+/// # Safety
+/// As glibc says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn eventfd_read(descriptor: c_int, value: *mut u64) -> c_int {
+    // SAFETY: the caller's place for eight bytes.
+    if unsafe { read(descriptor, value.cast(), 8) } == 8 { 0 } else { -1 }
+}
+
+/// # Safety
+/// As glibc says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn eventfd_write(descriptor: c_int, value: u64) -> c_int {
+    // SAFETY: eight live bytes.
+    if unsafe { write(descriptor, (&raw const value).cast(), 8) } == 8 { 0 } else { -1 }
+}
+
+/// The bytes of all parts.
+pub(super) fn total(parts: &[c::iovec]) -> usize {
+    parts.iter().fold(0, |sum: usize, part| sum.saturating_add(part.iov_len))
+}
+
+/// The call as the kernel does it.
+fn read_in_kernel(descriptor: c_int, parts: &[c::iovec]) -> isize {
+    // SAFETY: the caller's buffers; the kernel checks them.
+    unsafe { system_call(c::SYS_readv, [descriptor as usize, at(parts.as_ptr()), parts.len(), 0, 0, 0]) }
+}
+
+fn read_from(descriptor: c_int, parts: &[c::iovec]) -> isize {
+    let kind = if total(parts) == 0 { Kind::File } else { Kind::of(descriptor) };
+    let in_kernel = || read_in_kernel(descriptor, parts);
+    match kind {
+        Kind::File => in_kernel(),
+        Kind::Socket => {
+            let result = blocking(descriptor, Interest::Read, || socket::receive_parts(descriptor, parts), in_kernel);
+            if result == ENOTSOCK { other_kind(descriptor, || read_from(descriptor, parts)) } else { result }
+        }
+        Kind::Stream => blocking(descriptor, Interest::Read, || read_now(descriptor, parts), in_kernel),
+        Kind::Old => blocking(
+            descriptor,
+            Interest::Read,
+            || if is_ready(descriptor, c::POLLIN) { read_in_kernel(descriptor, parts) } else { EAGAIN },
+            in_kernel,
+        ),
+    }
+}
+
+/// The guess was out of date: guesses again, and does `again` if that changed anything.
+#[cold]
+fn other_kind(descriptor: c_int, again: impl FnOnce() -> isize) -> isize {
+    if Kind::ask(descriptor) == Kind::Socket { ENOTSOCK } else { again() }
+}
+
+/// Reads what is there.
+fn read_now(descriptor: c_int, parts: &[c::iovec]) -> isize {
+    let arguments = [descriptor as usize, at(parts.as_ptr()), parts.len(), HERE, HERE, c::RWF_NOWAIT as usize];
+    // SAFETY: the caller's buffers; the kernel checks them.
+    let result = unsafe { system_call(c::SYS_preadv2, arguments) };
+    if result == EOPNOTSUPP || result == ENOSYS {
+        Kind::Old.note(descriptor);
+        return if is_ready(descriptor, c::POLLIN) { read_in_kernel(descriptor, parts) } else { EAGAIN };
+    }
+    if result > 0 && (result as usize) < total(parts) && is_seekable(descriptor) {
+        // A regular file after all, of which only a part was in memory: the kernel reads the rest.
+        Kind::File.note(descriptor);
+        return rest_of_file(descriptor, parts, result as usize);
+    }
+    result
+}
+
+#[cold]
+fn rest_of_file(descriptor: c_int, parts: &[c::iovec], mut done: usize) -> isize {
+    for part in remaining(parts, done) {
+        let arguments = [descriptor as usize, at(part.iov_base), part.iov_len, 0, 0, 0];
+        // SAFETY: a part of the caller's buffers.
+        let result = unsafe { system_call(c::SYS_read, arguments) };
+        if result <= 0 {
+            break;
+        }
+        done += result as usize;
+        if (result as usize) < part.iov_len {
+            break;
+        }
+    }
+    done as isize
+}
+
+/// What is left of `parts` after `done` bytes.
+fn remaining(parts: &[c::iovec], done: usize) -> impl Iterator<Item = c::iovec> {
+    let mut skip = done;
+    parts.iter().filter_map(move |part| {
+        let skipped = skip.min(part.iov_len);
+        skip -= skipped;
+        let base = part.iov_base.cast::<u8>().wrapping_add(skipped).cast();
+        (skipped < part.iov_len).then_some(c::iovec { iov_base: base, iov_len: part.iov_len - skipped })
+    })
+}
+
+fn is_seekable(descriptor: c_int) -> bool {
+    // SAFETY: moves nothing.
+    unsafe { system_call(c::SYS_lseek, [descriptor as usize, 0, c::SEEK_CUR as usize, 0, 0, 0]) >= 0 }
+}
+
+/// A look without waiting.
+pub(super) fn is_ready(descriptor: c_int, events: i16) -> bool {
+    let mut one = c::pollfd { fd: descriptor, events, revents: 0 };
+    let now = c::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: one live entry, a live time.
+    unsafe { system_call(c::SYS_ppoll, [at(&raw mut one), 1, at(&raw const now), 0, 8, 0]) != 0 }
+}
+
+fn write_in_kernel(descriptor: c_int, parts: &[c::iovec]) -> isize {
+    // SAFETY: the caller's data; the kernel checks it.
+    unsafe { system_call(c::SYS_writev, [descriptor as usize, at(parts.as_ptr()), parts.len(), 0, 0, 0]) }
+}
+
+fn write_to(descriptor: c_int, parts: &[c::iovec]) -> isize {
+    let kind = if total(parts) == 0 { Kind::File } else { Kind::of(descriptor) };
+    match kind {
+        Kind::File => write_in_kernel(descriptor, parts),
+        Kind::Socket => {
+            let result = whole(
+                descriptor,
+                parts,
+                |parts, more| socket::send_parts(descriptor, parts, if more { c::MSG_NOSIGNAL } else { 0 }),
+                write_in_kernel,
+            );
+            if result == ENOTSOCK { other_kind(descriptor, || write_to(descriptor, parts)) } else { result }
+        }
+        Kind::Stream | Kind::Old => whole(descriptor, parts, |parts, _| write_now(descriptor, parts), write_in_kernel),
+    }
+}
+
+/// Writes what there is room for.
+fn write_now(descriptor: c_int, parts: &[c::iovec]) -> isize {
+    if Kind::of(descriptor) == Kind::Stream {
+        let arguments = [descriptor as usize, at(parts.as_ptr()), parts.len(), HERE, HERE, c::RWF_NOWAIT as usize];
+        // SAFETY: the caller's data; the kernel checks it.
+        let result = unsafe { system_call(c::SYS_pwritev2, arguments) };
+        if result != EOPNOTSUPP && result != ENOSYS {
+            return result;
+        }
+        Kind::Old.note(descriptor);
+    }
+    if !is_ready(descriptor, c::POLLOUT) {
+        return EAGAIN;
+    }
+    if total(parts) <= PIPE_BUF {
+        return write_in_kernel(descriptor, parts);
+    }
+    // What promises to be atomic fits; more may be split.
+    match remaining(parts, 0).next() {
+        Some(part) => {
+            let part = c::iovec { iov_base: part.iov_base, iov_len: part.iov_len.min(PIPE_BUF) };
+            write_in_kernel(descriptor, &[part])
+        }
+        None => 0,
+    }
+}
+
+/// Writes everything, as a call that blocks does: `attempt` (told whether it is a continuation) writes what there is room for. An error
+/// after a part was written is reported by the next call.
+pub(super) fn whole(
+    descriptor: c_int,
+    parts: &[c::iovec],
+    mut attempt: impl FnMut(&[c::iovec], bool) -> isize,
+    in_kernel: impl Fn(c_int, &[c::iovec]) -> isize,
+) -> isize {
+    let result = blocking(descriptor, Interest::Write, || attempt(parts, false), || in_kernel(descriptor, parts));
+    let all = total(parts);
+    if result <= 0 || result as usize >= all || is_nonblocking(descriptor) {
+        return result;
+    }
+    let deadline = super::close::time_limit(descriptor, Interest::Write).map(super::after);
+    let mut done = result as usize;
+    while done < all {
+        let Some(part) = remaining(parts, done).next() else { break };
+        let mut more = || attempt(&[part], true);
+        let mut result = more();
+        if result == EAGAIN {
+            result = match wait_and_repeat(descriptor, Interest::Write, deadline, &mut more) {
+                Some(result) => result,
+                None => in_kernel(descriptor, &[part]),
+            };
+        }
+        if result <= 0 {
+            break;
+        }
+        done += result as usize;
+    }
+    done as isize
+}
