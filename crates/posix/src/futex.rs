@@ -1,34 +1,83 @@
 //! Sleeping on a word of the program's memory, for whoever calls.
 //!
-//! Lightweight threads sleep in raddle's table, kernel threads in the kernel's, on the same address. A waker asks both: first the
-//! table, then, for what is left of its count, the kernel. So a wake-up reaches whoever sleeps there, at the price of a system call where
-//! only kernel threads may wait (which they would pay natively).
+//! Lightweight threads sleep in raddle's table, kernel threads in the kernel's, on the same address. A waker asks both. So that it need
+//! not ask the kernel in vain, kernel threads are counted while they sleep, in buckets chosen by the address: a bucket of zero means that
+//! none sleeps there. A kernel thread that sleeps uncounted (in a call that only passes through) sets [`ALWAYS_ASK`] for good.
+//!
+//! Events: W the waker's store, F its fence, R its read of the bucket; A the sleeper's addition, K the kernel's look at the word.
+//! Forbidden: R misses A and K misses W. A is a SeqCst read-modify-write; if R misses it, F precedes it, so W is visible to K.
 //!
 //! A lightweight thread inside the runtime, and a signal handler that interrupted it, count as kernel threads: the word is
 //! the same, so nothing is lost.
 
-use crate::os::{c, system_call};
-use std::sync::atomic::{AtomicU32, Ordering};
+use crate::os::{c, now, system_call};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
     /// It is worth looking again.
     LookAgain,
-    /// The deadline has passed.
+    /// The deadline has passed; no wake-up was consumed.
     TimedOut,
+    /// A signal handler ran.
+    Interrupted,
     /// The calling thread's cancellation was requested (only with `cancellable`).
     Cancelled,
+}
+
+/// A power of two; an untested guess: a few kernel threads sleep at a time.
+const BUCKETS: usize = 1024;
+static SLEEPERS: [AtomicU32; BUCKETS] = [const { AtomicU32::new(0) }; BUCKETS];
+static ALWAYS_ASK: AtomicBool = AtomicBool::new(false);
+
+fn sleepers(address: usize) -> &'static AtomicU32 {
+    &SLEEPERS[(address >> 2 ^ address >> 12) & (BUCKETS - 1)]
+}
+
+/// From now on every wake-up asks the kernel too: somebody sleeps there uncounted.
+pub(crate) fn always_ask_the_kernel() {
+    ALWAYS_ASK.store(true, Ordering::SeqCst);
+}
+
+/// True when kernel threads may sleep at `address`. Racy; after a SeqCst fence, false means that who comes later sees the word changed.
+fn kernel_threads_may_sleep_at(address: usize) -> bool {
+    sleepers(address).load(Ordering::Relaxed) != 0 || ALWAYS_ASK.load(Ordering::Relaxed)
+}
+
+/// Counts the caller as asleep in the kernel at `address` while `call` runs.
+pub(crate) fn counted<T>(address: usize, call: impl FnOnce() -> T) -> T {
+    let sleepers = sleepers(address);
+    sleepers.fetch_add(1, Ordering::SeqCst);
+    let result = call();
+    sleepers.fetch_sub(1, Ordering::Relaxed);
+    result
+}
+
+/// True when somebody may sleep at `address`, or under that name: racy, for whoever was woken there and owes the others a wake-up.
+pub(crate) fn somebody_waits_at(address: usize) -> bool {
+    !raddle::drop_in::nobody_waits_at(address) || kernel_threads_may_sleep_at(address)
 }
 
 /// Blocks the caller while `*word == expected`: until a wake-up, the deadline (nanoseconds of CLOCK_MONOTONIC), with `cancellable`
 /// its cancellation, a signal or for no reason.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<u64>, cancellable: bool) -> Woken {
+    wait_as(word.as_ptr().addr(), word, expected, deadline, cancellable)
+}
+
+/// As [`wait`], but under `name` instead of the word's address: lightweight threads that share a word can be woken apart, kernel threads
+/// are counted apart. A name is an address at which nobody waits otherwise.
+pub(crate) fn wait_as(name: usize, word: &AtomicU32, expected: u32, deadline: Option<u64>, cancellable: bool) -> Woken {
+    let address = word.as_ptr().addr();
     if raddle::drop_in::is_lightweight() {
         // Acquire: pairs with the release of whoever changed the word.
         let changed = || word.load(Ordering::Acquire) != expected;
-        let waited = raddle::drop_in::wait_at(word.as_ptr().addr(), deadline, cancellable, changed);
-        return match waited {
+        if deadline.is_some_and(|at| at <= now(c::CLOCK_MONOTONIC)) {
+            // One who polls with times that have passed lets others run, as the kernel would.
+            raddle::yield_now();
+            return if changed() { Woken::LookAgain } else { Woken::TimedOut };
+        }
+        return match raddle::drop_in::wait_at(name, deadline, cancellable, changed) {
             Ok(()) => Woken::LookAgain,
             Err(raddle::sync::WaitError::TimedOut) => Woken::TimedOut,
             Err(raddle::sync::WaitError::Cancelled) => Woken::Cancelled,
@@ -41,22 +90,76 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<u64>, cance
     let time = time.as_ref().map_or(0, |time| std::ptr::from_ref(time).addr());
     let operation = (c::FUTEX_WAIT_BITSET | c::FUTEX_PRIVATE_FLAG) as usize;
     let any = c::FUTEX_BITSET_MATCH_ANY as u32 as usize;
+    let arguments = [address, operation, expected as usize, time, 0, any];
     // SAFETY: the word is live, the time null or live (absolute and monotonic with FUTEX_WAIT_BITSET).
-    let result =
-        unsafe { system_call(c::SYS_futex, [word.as_ptr().addr(), operation, expected as usize, time, 0, any]) };
-    if result == -(c::ETIMEDOUT as isize) { Woken::TimedOut } else { Woken::LookAgain }
+    let result = counted(name, || unsafe { system_call(c::SYS_futex, arguments) });
+    if result == -(c::ETIMEDOUT as isize) {
+        Woken::TimedOut
+    } else if result == -(c::EINTR as isize) {
+        Woken::Interrupted
+    } else {
+        Woken::LookAgain
+    }
 }
+
+/// Every so many wake-ups that find kernel threads asleep begin with the lightweight ones, so that neither kind waits for ever.
+const TURN: u32 = 4;
 
 /// Wakes at most `count` of those who sleep at `address`, of both kinds, and says how many. The caller has changed the word; it may be gone
 /// already: the address is only a name.
 pub(crate) fn wake(address: usize, count: usize) -> usize {
-    let woken = raddle::drop_in::waker_at(address).wake(count);
-    if woken == count {
-        return woken;
+    static TURNS: AtomicU32 = AtomicU32::new(0);
+    let waker = raddle::drop_in::waker_at(address);
+    // Pairs with `counted` and with the table's waiters (`AddressTable::wait`).
+    fence(Ordering::SeqCst);
+    if !kernel_threads_may_sleep_at(address) {
+        return waker.wake_after_fence(count);
     }
-    let rest = (count - woken).min(i32::MAX as usize);
+    if TURNS.fetch_add(1, Ordering::Relaxed).is_multiple_of(TURN) {
+        let woken = waker.wake_after_fence(count);
+        woken + wake_kernel_threads(address, count - woken)
+    } else {
+        let woken = wake_kernel_threads(address, count);
+        woken + waker.wake_after_fence(count - woken)
+    }
+}
+
+/// As [`wake`], but `count` of each kind: for objects that allow spurious wake-ups and must not wake one who came later instead of one
+/// who came before.
+pub(crate) fn wake_each(address: usize, count: usize) {
+    let waker = raddle::drop_in::waker_at(address);
+    // Pairs as in `wake`.
+    fence(Ordering::SeqCst);
+    waker.wake_after_fence(count);
+    if kernel_threads_may_sleep_at(address) {
+        wake_kernel_threads(address, count);
+    }
+}
+
+/// Wakes at most `count` lightweight threads that sleep under `name`, and all kernel threads that sleep at `address` if any sleeps under
+/// that name. Says how many.
+pub(crate) fn wake_as(name: usize, address: usize, count: usize) -> usize {
+    let waker = raddle::drop_in::waker_at(name);
+    // Pairs as in `wake`.
+    fence(Ordering::SeqCst);
+    let woken = waker.wake_after_fence(count);
+    woken + if kernel_threads_may_sleep_at(name) { wake_kernel_threads(address, usize::MAX) } else { 0 }
+}
+
+fn wake_kernel_threads(address: usize, count: usize) -> usize {
+    if count == 0 {
+        return 0;
+    }
     let operation = (c::FUTEX_WAKE | c::FUTEX_PRIVATE_FLAG) as usize;
     // SAFETY: the address is a name only.
-    let more = unsafe { system_call(c::SYS_futex, [address, operation, rest, 0, 0, 0]) };
-    woken + more.max(0) as usize
+    let woken = unsafe { system_call(c::SYS_futex, [address, operation, count.min(i32::MAX as usize), 0, 0, 0]) };
+    woken.max(0) as usize
 }
+
+/// Whether cancellation may end the calling thread's wait at a cancellation point.
+pub(crate) fn cancellable() -> bool {
+    false
+}
+
+/// Acts on a cancellation that ended a wait, after the caller has put its object in order. Does not return if the thread is to end.
+pub(crate) fn cancelled() {}

@@ -3,19 +3,18 @@
 //! Loaded with `LD_PRELOAD` (which `raddle run` does), or linked into a Rust program, the functions here take the place of the C
 //! library's. Each is a thin translation; nothing is decided here. The rule for each: if the caller is a lightweight thread
 //! outside the runtime ([`raddle::drop_in::is_lightweight`]), the call is translated; otherwise it goes on to the C library's
-//! own function ([`next!`]) or straight to the kernel.
+//! own function (`next!`) or straight to the kernel.
 //!
 //! Threads that a program creates become lightweight; its first thread stays the kernel thread that it is. Objects (mutexes,
 //! condition variables…) keep their state in the program's own memory and sleep on its address: lightweight threads in
-//! raddle's table, kernel threads in the kernel's ([`futex`]), so that each wakes the other.
+//! raddle's table, kernel threads in the kernel's (`futex`), so that each wakes the other.
 //!
-//! Reading order: [`os`] (the C library behind us), [`thread`] (creation), [`futex`], [`sync`], [`io`], [`process`].
+//! Reading order: `os` (the C library behind us), `thread` (creation), `futex`, `sync`, `io`, `process`.
 
 #[allow(dead_code)] // as below
 #[macro_use]
 mod os;
 mod c_interface;
-#[allow(dead_code)] // used by entry points that are still to come
 mod futex;
 mod io;
 mod process;

@@ -32,6 +32,60 @@ macro_rules! next {
     }};
 }
 
+/// As [`next!`], for a function whose first version has another meaning: the version is named, and may be missing on architectures that
+/// never had the first one.
+macro_rules! next_version {
+    ($name:ident, $version:literal: fn($($argument:ty),* $(,)?) $(-> $result:ty)?) => {{
+        static FOUND: std::sync::atomic::AtomicPtr<std::ffi::c_void> =
+            std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
+        let name = concat!(stringify!($name), "\0").as_ptr().cast::<std::ffi::c_char>();
+        let version = concat!($version, "\0").as_ptr().cast::<std::ffi::c_char>();
+        #[allow(unused_unsafe)]
+        // SAFETY: both end with a null byte.
+        let function = unsafe { $crate::os::find_next_version(&FOUND, name, version) };
+        #[allow(unused_unsafe)]
+        // SAFETY: the caller's signature is that of the C library's function of this name.
+        unsafe {
+            std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($argument),*) $(-> $result)?>(function)
+        }
+    }};
+}
+
+/// Finds the next definition of that version of a symbol, or of its default version.
+///
+/// # Safety
+/// `name` and `version` are C strings.
+pub(crate) unsafe fn find_next_version(
+    found: &AtomicPtr<c_void>,
+    name: *const c_char,
+    version: *const c_char,
+) -> *mut c_void {
+    if found.load(Ordering::Acquire).is_null() {
+        // SAFETY: C strings; RTLD_NEXT is valid in any object.
+        let function = unsafe { libc::dlvsym(libc::RTLD_NEXT, name, version) };
+        found.store(function, Ordering::Release);
+    }
+    // SAFETY: a C string.
+    unsafe { find_next(found, name) }
+}
+
+/// The calling thread's thread pointer: who it is among those that live, lightweight or not.
+#[inline(always)]
+pub(crate) fn thread_pointer() -> u64 {
+    let pointer: u64;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the psABI puts the pointer's own value at offset 0 of what it points to.
+    unsafe {
+        std::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: reads a register.
+    unsafe {
+        std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, nomem, preserves_flags));
+    }
+    pointer
+}
+
 /// Finds the next definition of a symbol after this library's.
 ///
 /// # Safety

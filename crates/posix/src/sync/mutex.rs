@@ -1,1 +1,378 @@
-//! `pthread_mutex_t`.
+//! `pthread_mutex_t`: a futex word with the C library's kind beside it.
+//!
+//! | word | meaning | becomes |
+//! |---|---|---|
+//! | 0 | free | 1 by a locker; 2 by one that was woken and leaves others asleep |
+//! | 1 | held | 0 by its holder; 2 by a thread that is about to sleep |
+//! | 2 | held, others may sleep | 0 by its holder, who then wakes one |
+//!
+//! Locks barge: whoever comes takes a free mutex. Before a thread sleeps it looks again a few times, then yields once: the holder is
+//! often one switch away.
+//!
+//! Invariant: a thread that sleeps (it published itself and then saw 2) is covered by the 2 in the word of a holder, by an unlocker that
+//! has stored 0 and not yet woken anybody, or by a woken thread that has not yet taken the mutex or stored 2 again. Proof: the unlocker
+//! of a 2 wakes one; that one takes the mutex with 1 only if it sees nobody asleep, read before its exchange. A sleeper that
+//! it missed saw 2 after the unlocker's 0 (else the unlocker's fence makes its publication visible to the woken one), so a later holder
+//! has the 2. A time-out ends a wait only if it consumed no wake-up.
+//!
+//! The owner of recursive and error-checking mutexes is known by its thread pointer, in the word that the C library uses for its list of
+//! robust mutexes; robust ones go to the C library. Private priority-inheriting mutexes are handled as those without a
+//! protocol: lightweight threads have no kernel priority to inherit. Process-shared and priority-protected ones go to the C library.
+
+use super::{Until, code};
+use crate::futex::{self, Woken};
+use crate::os::{c, thread_pointer};
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+type Raw = *mut c::pthread_mutex_t;
+
+/// The C library's layout.
+#[repr(C)]
+pub(super) struct Mutex {
+    word: AtomicU32,
+    /// How often a recursive mutex is held. Written by the holder.
+    count: AtomicU32,
+    _owner: u32,
+    /// Threads that wait on a condition variable with this mutex. Written by the holder.
+    users: AtomicU32,
+    kind: AtomicU32,
+    _spins: u32,
+    /// The holder's thread pointer, for the kinds that ask; written by the holder.
+    owner: AtomicU64,
+}
+const _: () = assert!(size_of::<Mutex>() <= size_of::<c::pthread_mutex_t>());
+
+/// Kinds, without the bits that say something about lock elision.
+const KIND: u32 = 0xff;
+const NORMAL: u32 = 0;
+const RECURSIVE: u32 = 1;
+const ERRORCHECK: u32 = 2;
+const ADAPTIVE: u32 = 3;
+/// Robust, priority-protected, process-shared: the C library's. A destroyed mutex has all bits.
+const FOREIGN: u32 = 16 | 64 | 128;
+const INHERIT: u32 = 32;
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const WAITED_FOR: u32 = 2;
+
+/// Looks at a held mutex before yielding, and pauses between two (untested guesses, as those of raddle's own mutex).
+const LOOKS: u32 = 4;
+const PAUSES: u32 = 30;
+
+impl Mutex {
+    /// # Safety
+    /// A mutex of the program, initialised, alive during the call.
+    unsafe fn of<'a>(mutex: Raw) -> &'a Self {
+        // SAFETY: as promised; the layout is the C library's, and all that is written is atomic.
+        unsafe { &*mutex.cast() }
+    }
+
+    /// The kind as this file handles it; `None` for the C library's.
+    #[inline]
+    fn kind(&self) -> Option<u32> {
+        let kind = self.kind.load(Ordering::Relaxed) & KIND;
+        (kind & FOREIGN == 0).then_some(kind & !INHERIT)
+    }
+
+    #[inline(always)]
+    fn is_simple(&self) -> bool {
+        let kind = self.kind.load(Ordering::Relaxed) & KIND;
+        kind == NORMAL || kind == ADAPTIVE
+    }
+
+    #[inline(always)]
+    fn try_acquire(&self) -> bool {
+        // Acquire: pairs with the release of `release`.
+        self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    #[inline(always)]
+    fn acquire(&self, until: Until) -> Result<(), c_int> {
+        if self.try_acquire() { Ok(()) } else { self.contend(until) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn contend(&self, until: Until) -> Result<(), c_int> {
+        for _ in 0..LOOKS {
+            match self.word.load(Ordering::Relaxed) {
+                FREE if self.try_acquire() => return Ok(()),
+                WAITED_FOR => break,
+                _ => (0..PAUSES).for_each(|_| std::hint::spin_loop()),
+            }
+        }
+        if raddle::drop_in::is_lightweight() && raddle::drop_in::yield_before_wait() && self.try_acquire() {
+            return Ok(());
+        }
+        let deadline = until.deadline()?;
+        let mut woken = false;
+        loop {
+            let word = self.word.load(Ordering::Relaxed);
+            let new = match word {
+                // Whether others sleep is read before the exchange (module).
+                FREE if woken && futex::somebody_waits_at(self.word.as_ptr().addr()) => WAITED_FOR,
+                FREE => HELD,
+                _ => WAITED_FOR,
+            };
+            // Acquire: pairs with the release of `release`.
+            if word != WAITED_FOR
+                && self.word.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed).is_err()
+            {
+                continue;
+            }
+            if word == FREE {
+                return Ok(());
+            }
+            match futex::wait(&self.word, WAITED_FOR, deadline, false) {
+                Woken::TimedOut => return Err(c::ETIMEDOUT),
+                _ => woken = true,
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn release(&self) {
+        let address = self.word.as_ptr().addr();
+        // Release: pairs with the acquire of whoever locks next. From here on the mutex may be gone.
+        if self.word.swap(FREE, Ordering::Release) == WAITED_FOR {
+            wake_one(address);
+        }
+    }
+
+    /// Locks a mutex of any kind but the C library's.
+    fn lock_kind(&self, kind: u32, until: Until) -> Result<(), c_int> {
+        if kind == NORMAL || kind == ADAPTIVE {
+            return self.acquire(until);
+        }
+        let me = thread_pointer();
+        // Only the thread itself writes its own name here, so the comparison needs no order.
+        if self.owner.load(Ordering::Relaxed) == me {
+            return match kind {
+                RECURSIVE => self.again(),
+                ERRORCHECK => Err(c::EDEADLK),
+                _ => Err(c::EINVAL),
+            };
+        }
+        self.acquire(until)?;
+        self.own(me);
+        Ok(())
+    }
+
+    fn own(&self, me: u64) {
+        self.owner.store(me, Ordering::Relaxed);
+        self.count.store(1, Ordering::Relaxed);
+    }
+
+    fn again(&self) -> Result<(), c_int> {
+        let count = self.count.load(Ordering::Relaxed).checked_add(1).ok_or(c::EAGAIN)?;
+        self.count.store(count, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn try_lock_kind(&self, kind: u32) -> Result<(), c_int> {
+        let me = thread_pointer();
+        if kind == RECURSIVE && self.owner.load(Ordering::Relaxed) == me {
+            return self.again();
+        }
+        if !self.try_acquire() {
+            return Err(c::EBUSY);
+        }
+        if kind == RECURSIVE || kind == ERRORCHECK {
+            self.own(me);
+        }
+        Ok(())
+    }
+
+    fn unlock_kind(&self, kind: u32) -> Result<(), c_int> {
+        if kind == RECURSIVE || kind == ERRORCHECK {
+            if self.owner.load(Ordering::Relaxed) != thread_pointer() {
+                return Err(c::EPERM);
+            }
+            let count = self.count.load(Ordering::Relaxed) - 1;
+            self.count.store(count, Ordering::Relaxed);
+            if count > 0 {
+                return Ok(());
+            }
+            self.owner.store(0, Ordering::Relaxed);
+        }
+        self.release();
+        Ok(())
+    }
+
+    /// A thread that holds the mutex is about to wait with it, or has waited.
+    fn count_user(&self, difference: i32) {
+        let users = self.users.load(Ordering::Relaxed).wrapping_add_signed(difference);
+        self.users.store(users, Ordering::Relaxed);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn wake_one(address: usize) {
+    futex::wake(address, 1);
+}
+
+/// Gives the mutex up for a wait on a condition variable.
+///
+/// # Safety
+/// As for `pthread_mutex_unlock`.
+pub(super) unsafe fn unlock_to_wait(mutex: Raw) -> Result<(), c_int> {
+    // SAFETY: the caller's promise.
+    let this = unsafe { Mutex::of(mutex) };
+    let Some(kind) = this.kind() else {
+        // SAFETY: the caller's promise.
+        return match unsafe { pthread_mutex_unlock(mutex) } {
+            0 => Ok(()),
+            error => Err(error),
+        };
+    };
+    if (kind == RECURSIVE || kind == ERRORCHECK) && this.owner.load(Ordering::Relaxed) != thread_pointer() {
+        return Err(c::EPERM);
+    }
+    this.count_user(1);
+    this.unlock_kind(kind)
+}
+
+/// Takes it again.
+///
+/// # Safety
+/// After [`unlock_to_wait`] of the same thread.
+pub(super) unsafe fn relock(mutex: Raw) -> Result<(), c_int> {
+    // SAFETY: the caller's promise.
+    let this = unsafe { Mutex::of(mutex) };
+    let Some(kind) = this.kind() else {
+        // SAFETY: the caller's promise.
+        return match unsafe { pthread_mutex_lock(mutex) } {
+            0 => Ok(()),
+            error => Err(error),
+        };
+    };
+    this.lock_kind(kind, Until::NEVER)?;
+    this.count_user(-1);
+    Ok(())
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_lock(mutex: Raw) -> c_int {
+    // SAFETY: the caller's mutex.
+    let this = unsafe { Mutex::of(mutex) };
+    if this.is_simple() && this.try_acquire() {
+        return 0;
+    }
+    match this.kind() {
+        Some(kind) => code(this.lock_kind(kind, Until::NEVER)),
+        // SAFETY: the caller's argument.
+        None => unsafe { next!(pthread_mutex_lock: fn(Raw) -> c_int)(mutex) },
+    }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_trylock(mutex: Raw) -> c_int {
+    // SAFETY: the caller's mutex.
+    let this = unsafe { Mutex::of(mutex) };
+    match this.kind() {
+        Some(kind) => code(this.try_lock_kind(kind)),
+        // SAFETY: the caller's argument.
+        None => unsafe { next!(pthread_mutex_trylock: fn(Raw) -> c_int)(mutex) },
+    }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_unlock(mutex: Raw) -> c_int {
+    // SAFETY: the caller's mutex.
+    let this = unsafe { Mutex::of(mutex) };
+    if this.is_simple() {
+        this.release();
+        return 0;
+    }
+    match this.kind() {
+        Some(kind) => code(this.unlock_kind(kind)),
+        // SAFETY: the caller's argument.
+        None => unsafe { next!(pthread_mutex_unlock: fn(Raw) -> c_int)(mutex) },
+    }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_timedlock(mutex: Raw, time: *const c::timespec) -> c_int {
+    // SAFETY: the caller's mutex.
+    let this = unsafe { Mutex::of(mutex) };
+    match this.kind() {
+        Some(kind) => {
+            // SAFETY: the caller's time, used during the call.
+            let until = unsafe { Until::new(c::CLOCK_REALTIME, time) };
+            code(until.and_then(|until| this.lock_kind(kind, until)))
+        }
+        // SAFETY: the caller's arguments.
+        None => unsafe { next!(pthread_mutex_timedlock: fn(Raw, *const c::timespec) -> c_int)(mutex, time) },
+    }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_clocklock(mutex: Raw, clock: c::clockid_t, time: *const c::timespec) -> c_int {
+    // SAFETY: the caller's mutex.
+    let this = unsafe { Mutex::of(mutex) };
+    match this.kind() {
+        Some(kind) => {
+            // SAFETY: the caller's time, used during the call.
+            let until = unsafe { Until::new(clock, time) };
+            code(until.and_then(|until| this.lock_kind(kind, until)))
+        }
+        None => {
+            // SAFETY: the caller's arguments.
+            unsafe {
+                next!(pthread_mutex_clocklock: fn(Raw, c::clockid_t, *const c::timespec) -> c_int)(mutex, clock, time)
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_destroy(mutex: Raw) -> c_int {
+    // SAFETY: the caller's mutex.
+    let this = unsafe { Mutex::of(mutex) };
+    if this.kind().is_none() {
+        // SAFETY: the caller's argument.
+        return unsafe { next!(pthread_mutex_destroy: fn(Raw) -> c_int)(mutex) };
+    }
+    if this.word.load(Ordering::Relaxed) != FREE || this.users.load(Ordering::Relaxed) != 0 {
+        return c::EBUSY;
+    }
+    // What the C library leaves: later calls answer EINVAL.
+    this.kind.store(u32::MAX, Ordering::Relaxed);
+    0
+}
+
+/// Names under which older programs and libraries call the same functions.
+macro_rules! aliases {
+    ($($alias:ident = $name:ident($argument:ident: $type:ty)),* $(,)?) => {$(
+        /// # Safety
+        /// As for the function without underscores.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $alias($argument: $type) -> c_int {
+            // SAFETY: the caller's promise.
+            unsafe { $name($argument) }
+        }
+    )*};
+}
+pub(super) use aliases;
+
+aliases! {
+    __pthread_mutex_lock = pthread_mutex_lock(mutex: Raw),
+    __pthread_mutex_trylock = pthread_mutex_trylock(mutex: Raw),
+    __pthread_mutex_unlock = pthread_mutex_unlock(mutex: Raw),
+    __pthread_mutex_destroy = pthread_mutex_destroy(mutex: Raw),
+}

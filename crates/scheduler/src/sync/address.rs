@@ -127,6 +127,20 @@ impl<R: Runtime, const N: usize> AddressTable<R, N> {
         let hash = hash(address);
         Waker { queue: self.list(hash).queue(), hash, runtime: PhantomData }
     }
+
+    /// True when nobody waits at `address`, nor at one that shares its list (racy; true means that every wait published before is over).
+    #[inline]
+    pub fn is_empty(&self, address: usize) -> bool {
+        self.list(hash(address)).queue().is_empty(R::nodes())
+    }
+
+    /// Forgets everybody who waits: in the child of a fork, where they do not exist. What their lists held is not given back.
+    ///
+    /// # Safety
+    /// Nobody else uses the table, and no thread that waits in it will ever run.
+    pub unsafe fn forget(&self) {
+        self.lists.iter().for_each(WaitList::forget);
+    }
 }
 
 /// Wakes those who wait at one address.
@@ -143,6 +157,11 @@ impl<R: Runtime> Waker<R> {
         // Both sides have a SeqCst fence between their two.
         // Ordering[wait.look]: SeqCst. Pairs with `wait_until`'s fence.
         R::Machine::fence(Ordering::SeqCst);
+        self.wake_after_fence(count)
+    }
+
+    /// As [`Waker::wake`], for a caller that has had a SeqCst fence since it made the condition true.
+    pub fn wake_after_fence(self, count: usize) -> usize {
         let mut woken = 0;
         while woken < count {
             let Some((thread, word)) = self.queue.pop(R::nodes()) else { break };

@@ -1,0 +1,173 @@
+//! `syscall`: the futex calls of Rust's std, libstdc++ and others that make them themselves, and whatever else.
+//!
+//! Private futexes wait and wake as [`crate::futex`] does. Those shared with other processes, and those whose words the kernel itself
+//! writes (priority-inheriting ones), pass through: the kernel alone knows all who use them. Wake-ups may be more than asked for (a
+//! requeue wakes, a wake-up by bit set wakes all lightweight threads there), which every user of futexes bears.
+
+use crate::futex::{self, Woken};
+use crate::os::{self, answer, c, system_call};
+use std::ffi::{c_int, c_long};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+
+/// `futex_waitv`, of Linux 5.16: the same number on all architectures.
+const SYS_FUTEX_WAITV: c_long = 449;
+
+/// # Safety
+/// As for the system call. Variadic in C: arguments that the caller did not pass are read and go nowhere.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
+    let arguments = [a, b, c, d, e, f];
+    // SAFETY: the caller's promise, for every call made here.
+    let result = unsafe {
+        match number {
+            c::SYS_futex => futex_call(arguments),
+            // A thread's own TCB has no area that the kernel knows.
+            c::SYS_rseq if raddle::drop_in::is_lightweight() => -(c::ENOSYS as isize),
+            c::SYS_sched_yield if raddle::drop_in::is_lightweight() => {
+                raddle::yield_now();
+                0
+            }
+            SYS_FUTEX_WAITV => {
+                futex::always_ask_the_kernel();
+                system_call(number, arguments)
+            }
+            _ => system_call(number, arguments),
+        }
+    };
+    answer(result) as c_long
+}
+
+/// # Safety
+/// As for the system call.
+unsafe fn futex_call(arguments: [usize; 6]) -> isize {
+    let [address, operation, value, fourth, second, third] = arguments;
+    let operation = operation as c_int;
+    let command = operation & !(c::FUTEX_PRIVATE_FLAG | c::FUTEX_CLOCK_REALTIME);
+    // SAFETY: the caller's promise, for every call made here.
+    unsafe {
+        let kernel = || system_call(c::SYS_futex, arguments);
+        if operation & c::FUTEX_PRIVATE_FLAG == 0 || address == 0 || !address.is_multiple_of(4) {
+            return kernel();
+        }
+        match command {
+            c::FUTEX_WAIT | c::FUTEX_WAIT_BITSET if raddle::drop_in::is_lightweight() => {
+                if command == c::FUTEX_WAIT_BITSET && third as u32 == 0 {
+                    return kernel();
+                }
+                match deadline(command, operation, fourth) {
+                    Ok(deadline) => wait(word(address), value as u32, deadline),
+                    Err(error) => -(error as isize),
+                }
+            }
+            c::FUTEX_WAIT | c::FUTEX_WAIT_BITSET => futex::counted(address, kernel),
+            c::FUTEX_WAKE => futex::wake(address, count(value)) as isize,
+            c::FUTEX_WAKE_BITSET => match third as u32 {
+                0 => kernel(),
+                u32::MAX => futex::wake(address, count(value)) as isize,
+                _ => {
+                    fence(Ordering::SeqCst);
+                    let woken = raddle::drop_in::waker_at(address).wake_after_fence(usize::MAX);
+                    (woken as isize).min(value as isize).max(kernel())
+                }
+            },
+            c::FUTEX_REQUEUE => requeue(address, value, fourth),
+            c::FUTEX_CMP_REQUEUE => {
+                if word(address).load(Ordering::SeqCst) != third as u32 {
+                    return -(c::EAGAIN as isize);
+                }
+                requeue(address, value, fourth)
+            }
+            c::FUTEX_WAKE_OP => wake_op(address, value, fourth, second, third as u32),
+            c::FUTEX_WAIT_REQUEUE_PI => {
+                futex::always_ask_the_kernel();
+                kernel()
+            }
+            _ => kernel(),
+        }
+    }
+}
+
+/// # Safety
+/// The word is the caller's futex, alive.
+unsafe fn word<'a>(address: usize) -> &'a AtomicU32 {
+    // SAFETY: as promised; aligned, as the caller has checked.
+    unsafe { AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address)) }
+}
+
+/// A count as the kernel takes it: at least one is woken, if any.
+fn count(value: usize) -> usize {
+    (value as c_int).max(1) as usize
+}
+
+/// # Safety
+/// `time` is null or the address of a timespec.
+unsafe fn deadline(command: c_int, operation: c_int, time: usize) -> Result<Option<u64>, c_int> {
+    // SAFETY: as promised.
+    let Some(time) = (unsafe { std::ptr::with_exposed_provenance::<c::timespec>(time).as_ref() }) else {
+        return Ok(None);
+    };
+    if time.tv_sec < 0 {
+        return Err(c::EINVAL);
+    }
+    if command == c::FUTEX_WAIT {
+        return os::deadline_after(time).map(Some);
+    }
+    let clock = if operation & c::FUTEX_CLOCK_REALTIME != 0 { c::CLOCK_REALTIME } else { c::CLOCK_MONOTONIC };
+    os::deadline(clock, time).map(Some)
+}
+
+fn wait(word: &AtomicU32, expected: u32, deadline: Option<u64>) -> isize {
+    if word.load(Ordering::SeqCst) != expected {
+        return -(c::EAGAIN as isize);
+    }
+    match futex::wait(word, expected, deadline, false) {
+        Woken::LookAgain | Woken::Cancelled => 0,
+        Woken::TimedOut => -(c::ETIMEDOUT as isize),
+        Woken::Interrupted => -(c::EINTR as isize),
+    }
+}
+
+/// Instead of moving waiters to another word, wakes as many: they look at their condition and go there themselves.
+fn requeue(address: usize, wake: usize, moved: usize) -> isize {
+    let most = |value: usize| (value as c_int).max(0) as usize;
+    futex::wake(address, most(wake).saturating_add(most(moved))) as isize
+}
+
+/// # Safety
+/// Both words are the caller's futexes, alive.
+unsafe fn wake_op(address: usize, wake: usize, wake_there: usize, there: usize, code: u32) -> isize {
+    let operation = (code >> 28) & 7;
+    let comparison = (code >> 24) & 15;
+    let sign = |field: u32| ((field << 20) as i32) >> 20;
+    let (mut operand, compared) = (sign((code >> 12) & 0xfff) as u32, sign(code & 0xfff));
+    if code >> 31 != 0 {
+        operand = 1u32.wrapping_shl(operand);
+    }
+    if there == 0 || !there.is_multiple_of(4) {
+        return -(c::EFAULT as isize);
+    }
+    // SAFETY: the caller's promise.
+    let word = unsafe { word(there) };
+    let old = match operation {
+        0 => word.swap(operand, Ordering::SeqCst),
+        1 => word.fetch_add(operand, Ordering::SeqCst),
+        2 => word.fetch_or(operand, Ordering::SeqCst),
+        3 => word.fetch_and(!operand, Ordering::SeqCst),
+        4 => word.fetch_xor(operand, Ordering::SeqCst),
+        _ => return -(c::ENOSYS as isize),
+    } as i32;
+    let holds = match comparison {
+        0 => old == compared,
+        1 => old != compared,
+        2 => old < compared,
+        3 => old <= compared,
+        4 => old > compared,
+        5 => old >= compared,
+        _ => return -(c::ENOSYS as isize),
+    };
+    let mut woken = futex::wake(address, count(wake));
+    if holds {
+        woken += futex::wake(there, count(wake_there));
+    }
+    woken as isize
+}

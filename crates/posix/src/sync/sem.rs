@@ -1,0 +1,186 @@
+//! `sem_t`: the C library's own layout, so that its `init`, `destroy` and `getvalue` serve; process-shared and named semaphores are its own.
+//!
+//! `sem_post` may come from a signal handler: it raises the value and wakes one waiter, and takes no lock.
+
+use super::Until;
+use crate::futex::{self, Woken};
+use crate::os::{c, set_errno};
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+type Raw = *mut c::sem_t;
+
+#[repr(C)]
+struct Semaphore {
+    /// The value in the low half, the number of waiters in the high one.
+    data: AtomicU64,
+    /// Not 0 when shared with other processes.
+    shared: AtomicU32,
+}
+
+const WAITER: u64 = 1 << 32;
+const VALUE: u64 = WAITER - 1;
+const MOST: u64 = i32::MAX as u64;
+
+impl Semaphore {
+    /// # Safety
+    /// A semaphore of the program, initialised, alive during the call.
+    unsafe fn of<'a>(semaphore: Raw) -> &'a Self {
+        // SAFETY: as promised; all that is written is atomic.
+        unsafe { &*semaphore.cast() }
+    }
+
+    fn is_shared(&self) -> bool {
+        self.shared.load(Ordering::Relaxed) != 0
+    }
+
+    /// The half that waiters sleep on.
+    fn value(&self) -> &AtomicU32 {
+        const { assert!(cfg!(target_endian = "little")) };
+        // SAFETY: the first half of a live atomic word; the futex protocol reads it only.
+        unsafe { AtomicU32::from_ptr(self.data.as_ptr().cast()) }
+    }
+
+    /// Takes one if there is one, and `less` besides.
+    #[inline]
+    fn take(&self, less: u64) -> bool {
+        let mut data = self.data.load(Ordering::Relaxed);
+        while data & VALUE != 0 {
+            // Acquire: pairs with the release of `post`.
+            match self.data.compare_exchange_weak(data, data - 1 - less, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => data = now,
+            }
+        }
+        false
+    }
+
+    fn wait(&self, until: Until) -> Result<(), c_int> {
+        if self.take(0) {
+            return Ok(());
+        }
+        if raddle::drop_in::is_lightweight() && raddle::drop_in::yield_before_wait() && self.take(0) {
+            return Ok(());
+        }
+        let deadline = until.deadline()?;
+        let cancellable = futex::cancellable();
+        self.data.fetch_add(WAITER, Ordering::Relaxed);
+        loop {
+            if self.take(WAITER) {
+                return Ok(());
+            }
+            let error = match futex::wait(self.value(), 0, deadline, cancellable) {
+                Woken::LookAgain => continue,
+                Woken::TimedOut => c::ETIMEDOUT,
+                Woken::Interrupted => c::EINTR,
+                Woken::Cancelled => 0,
+            };
+            self.data.fetch_sub(WAITER, Ordering::Relaxed);
+            if error == 0 {
+                futex::cancelled();
+                self.data.fetch_add(WAITER, Ordering::Relaxed);
+                continue;
+            }
+            return Err(error);
+        }
+    }
+
+    fn post(&self) -> Result<(), c_int> {
+        let address = self.data.as_ptr().addr();
+        let mut data = self.data.load(Ordering::Relaxed);
+        loop {
+            if data & VALUE == MOST {
+                return Err(c::EOVERFLOW);
+            }
+            // Release: pairs with `take`. From here on the semaphore may be gone.
+            match self.data.compare_exchange_weak(data, data + 1, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(now) => data = now,
+            }
+        }
+        if data >= WAITER {
+            futex::wake(address, 1);
+        }
+        Ok(())
+    }
+}
+
+/// 0, or -1 with `errno`.
+fn answer(result: Result<(), c_int>) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(error) => {
+            set_errno(error);
+            -1
+        }
+    }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sem_wait(semaphore: Raw) -> c_int {
+    // SAFETY: the caller's object.
+    let this = unsafe { Semaphore::of(semaphore) };
+    if this.is_shared() {
+        // SAFETY: the caller's argument.
+        return unsafe { next!(sem_wait: fn(Raw) -> c_int)(semaphore) };
+    }
+    answer(this.wait(Until::NEVER))
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sem_timedwait(semaphore: Raw, time: *const c::timespec) -> c_int {
+    // SAFETY: the caller's object.
+    let this = unsafe { Semaphore::of(semaphore) };
+    if this.is_shared() {
+        // SAFETY: the caller's arguments.
+        return unsafe { next!(sem_timedwait: fn(Raw, *const c::timespec) -> c_int)(semaphore, time) };
+    }
+    // SAFETY: the caller's time, used during the call.
+    answer(unsafe { Until::checked(c::CLOCK_REALTIME, time) }.and_then(|until| this.wait(until)))
+}
+
+/// # Safety
+/// As the C library says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sem_clockwait(semaphore: Raw, clock: c::clockid_t, time: *const c::timespec) -> c_int {
+    // SAFETY: the caller's object.
+    let this = unsafe { Semaphore::of(semaphore) };
+    if this.is_shared() {
+        // SAFETY: the caller's arguments.
+        return unsafe {
+            next!(sem_clockwait: fn(Raw, c::clockid_t, *const c::timespec) -> c_int)(semaphore, clock, time)
+        };
+    }
+    // SAFETY: the caller's time, used during the call.
+    answer(unsafe { Until::checked(clock, time) }.and_then(|until| this.wait(until)))
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_trywait(semaphore: Raw) -> c_int {
+    // SAFETY: the caller's object. A shared one has the same layout, and nobody is woken here.
+    let this = unsafe { Semaphore::of(semaphore) };
+    answer(code_or(this.take(0), c::EAGAIN))
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sem_post(semaphore: Raw) -> c_int {
+    // SAFETY: the caller's object.
+    let this = unsafe { Semaphore::of(semaphore) };
+    if this.is_shared() {
+        // SAFETY: the caller's argument.
+        return unsafe { next!(sem_post: fn(Raw) -> c_int)(semaphore) };
+    }
+    answer(this.post())
+}
+
+fn code_or(done: bool, error: c_int) -> Result<(), c_int> {
+    if done { Ok(()) } else { Err(error) }
+}
