@@ -6,6 +6,7 @@
 
 mod bench;
 mod ci;
+mod conformance;
 mod freeze;
 mod install;
 mod miri;
@@ -30,6 +31,8 @@ usage: cargo xtask COMMAND [ARGUMENTS]
   bench [ARGUMENTS]    the release build of `raddle bench ARGUMENTS`
   freeze [--count N] [--millis N] [--policy P] [--seed N]
                        stops a kernel thread of the runtime N times under each policy: the others must go on
+  conformance --suite FOLDER [--only PREFIX] [--jobs N] [--raddle PROGRAM] [--no-table]
+                       the Open POSIX Test Suite natively and under `raddle run`; writes docs/conformance.md
   install --prefix FOLDER
                        the command, the library, its header and its pkg-config file
   setup [--all]        installs the Debian packages that ci (or, with --all, every campaign) needs
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         "model" => model::run(rest),
         "bench" => bench::run(rest),
         "freeze" => freeze::run(rest),
+        "conformance" => conformance::run(rest),
         "install" => install::run(rest),
         "setup" => setup::run(rest),
         "miri" => miri::run(rest),

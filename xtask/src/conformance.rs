@@ -1,0 +1,300 @@
+//! `cargo xtask conformance --suite FOLDER`: the Open POSIX Test Suite, natively and under `raddle run`.
+//!
+//! The suite is part of the Linux Test Project (testcases/open_posix_testsuite there) and is not ours to keep: it is fetched by whoever runs
+//! this. Each test is a program that says by its exit status how it went; here it runs twice, as it is and taken over. A test that
+//! ends differently is run again, both ways: what then agrees once is noted as unsteady. The table in docs/conformance.md keeps the
+//! reasons that were written into it; a difference that is new stands there without one until somebody has looked.
+
+mod table;
+
+use crate::shell::{self, Failure, Outcome, cargo};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+const USAGE: &str =
+    "usage: cargo xtask conformance --suite FOLDER [--only PREFIX]... [--jobs N] [--raddle PROGRAM] [--no-table]";
+/// Threads, semaphores, timers and clocks.
+const PARTS: [&str; 5] = ["pthread_", "sem_", "timer_", "clock", "nanosleep"];
+/// A test that takes longer hangs. Some sleep for half a minute.
+const PATIENCE: Duration = Duration::from_secs(100);
+/// How often a test that ends differently is run in all.
+const TRIES: usize = 4;
+
+/// How a test went, as the suite counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    Pass,
+    Fail,
+    /// It could not find out.
+    Unresolved,
+    Unsupported,
+    Untested,
+    /// It did not end.
+    Hangs,
+    /// A signal ended it, or it has a status that the suite does not know.
+    Crashes,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Verdict::Pass => "passes",
+            Verdict::Fail => "fails",
+            Verdict::Unresolved => "is unresolved",
+            Verdict::Unsupported => "is unsupported",
+            Verdict::Untested => "is untested",
+            Verdict::Hangs => "hangs",
+            Verdict::Crashes => "crashes",
+        })
+    }
+}
+
+/// One test, both ways; several runs where the first ended differently.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// As in `pthread_create/1-1`.
+    pub name: String,
+    pub native: Vec<Verdict>,
+    pub drop_in: Vec<Verdict>,
+}
+
+struct Options {
+    suite: PathBuf,
+    only: Vec<String>,
+    jobs: usize,
+    raddle: Option<PathBuf>,
+    table: bool,
+}
+
+/// The command.
+pub fn run(args: &[String]) -> Outcome {
+    let options = parse(args)?;
+    let interfaces = options.suite.join("conformance/interfaces");
+    if !interfaces.is_dir() {
+        return Err(Failure::usage(format!(
+            "{}: no folder conformance/interfaces in it; fetch the Linux Test Project and name its testcases/open_posix_testsuite",
+            options.suite.display()
+        )));
+    }
+    let raddle = raddle(&options)?;
+    let sources = sources(&interfaces, &options.only)?;
+    let out = target().join("conformance");
+    std::fs::create_dir_all(&out).map_err(|error| Failure::failed(format!("{}: {error}", out.display())))?;
+    println!("conformance: {} tests", sources.len());
+    let built = in_parallel(&sources, options.jobs, |(name, source)| build(&options.suite, name, source, &out));
+    let (mut programs, mut unbuilt) = (Vec::new(), Vec::new());
+    for ((name, _), built) in sources.iter().zip(built) {
+        match built {
+            Ok(program) => programs.push((name.clone(), program)),
+            Err(why) => unbuilt.push((name.clone(), why)),
+        }
+    }
+    for (name, why) in &unbuilt {
+        println!("conformance: {name} cannot be built: {why}");
+    }
+    let done = AtomicUsize::new(0);
+    let ran = in_parallel(&programs, options.jobs, |(name, program)| {
+        let ran = both_ways(name, program, &raddle);
+        let number = done.fetch_add(1, Ordering::Relaxed) + 1;
+        if ran.native != ran.drop_in {
+            println!("[{number}/{}] {name}: natively {:?}, taken over {:?}", programs.len(), ran.native, ran.drop_in);
+        }
+        ran
+    });
+    let page = shell::root().join("docs/conformance.md");
+    let before = std::fs::read_to_string(&page).unwrap_or_default();
+    let summary = table::Summary::of(&ran);
+    println!("conformance: {}", summary.line());
+    if options.table {
+        std::fs::write(&page, table::page(&ran, unbuilt.len(), &table::reasons(&before)))
+            .map_err(|error| Failure::failed(format!("{}: {error}", page.display())))?;
+        println!("conformance: wrote {}", page.display());
+    }
+    Ok(())
+}
+
+fn parse(args: &[String]) -> Outcome<Options> {
+    let mut options = Options { suite: PathBuf::new(), only: Vec::new(), jobs: 2, raddle: None, table: true };
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().cloned().ok_or_else(|| Failure::usage(USAGE));
+        match arg.as_str() {
+            "--suite" => options.suite = value()?.into(),
+            "--only" => options.only.push(value()?),
+            "--jobs" => options.jobs = value()?.parse().map_err(|_| Failure::usage(USAGE))?,
+            "--raddle" => options.raddle = Some(value()?.into()),
+            "--no-table" => options.table = false,
+            _ => return Err(Failure::usage(USAGE)),
+        }
+    }
+    if options.suite.as_os_str().is_empty() || options.jobs == 0 {
+        return Err(Failure::usage(USAGE));
+    }
+    // A part of the suite makes no table of the whole.
+    options.table &= options.only.is_empty();
+    if options.only.is_empty() {
+        options.only = PARTS.map(String::from).to_vec();
+    }
+    Ok(options)
+}
+
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| shell::root().join("target"), PathBuf::from)
+}
+
+/// The command `raddle`: the one that was named, or the release build.
+fn raddle(options: &Options) -> Outcome<PathBuf> {
+    if let Some(named) = &options.raddle {
+        return Ok(named.clone());
+    }
+    shell::run(&mut cargo(&["build", "--release", "-p", "raddle-cli", "-p", "raddle-posix"]))?;
+    Ok(target().join("release/raddle"))
+}
+
+/// The programs of the suite below folders that begin with one of `only`, sorted by name.
+fn sources(interfaces: &Path, only: &[String]) -> Outcome<Vec<(String, PathBuf)>> {
+    let mut found = Vec::new();
+    let entries = |folder: &Path| {
+        let read = std::fs::read_dir(folder).map_err(|e| Failure::failed(format!("{}: {e}", folder.display())))?;
+        Ok::<Vec<PathBuf>, Failure>(read.filter_map(|entry| Some(entry.ok()?.path())).collect())
+    };
+    for folder in entries(interfaces)? {
+        let Some(name) = folder.file_name().and_then(|name| name.to_str()) else { continue };
+        if !folder.is_dir() || !only.iter().any(|prefix| name.starts_with(prefix.as_str())) {
+            continue;
+        }
+        for source in entries(&folder)? {
+            let Some(stem) = source.file_stem().and_then(|stem| stem.to_str()) else { continue };
+            if source.extension().is_some_and(|extension| extension == "c") && is_numbered(stem) {
+                found.push((format!("{name}/{stem}"), source.clone()));
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// `12-3`: what is called otherwise is a helper, or for building only.
+fn is_numbered(stem: &str) -> bool {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    stem.split_once('-').is_some_and(|(first, second)| number(first) && number(second))
+}
+
+fn build(suite: &Path, name: &str, source: &Path, out: &Path) -> Result<PathBuf, String> {
+    let program = out.join(name.replace('/', "_"));
+    let folder = source.parent().unwrap_or(suite);
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-g", "-w", "-std=gnu99", "-pthread", "-o"]).arg(&program).arg(source);
+    compiler.arg(suite.join("lib/common.c")).arg("-I").arg(suite.join("include")).arg("-I").arg(folder);
+    compiler.args(["-lrt", "-lm"]);
+    let output = compiler.output().map_err(|error| format!("cc: {error}"))?;
+    match output.status.success() {
+        true => Ok(program),
+        false => Err(String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or("cc failed").to_string()),
+    }
+}
+
+fn both_ways(name: &str, program: &Path, raddle: &Path) -> Ran {
+    let mut ran = Ran { name: name.to_string(), native: Vec::new(), drop_in: Vec::new() };
+    let mut taken_over = Command::new(raddle);
+    taken_over.args(["run", "--"]).arg(program);
+    for attempt in 0..TRIES {
+        ran.native.push(verdict(&mut Command::new(program)));
+        ran.drop_in.push(verdict(&mut taken_over));
+        if attempt == 0 && ran.native == ran.drop_in {
+            break;
+        }
+    }
+    ran
+}
+
+/// Runs one test in a process group and a folder of its own, to its end or to the end of patience.
+fn verdict(command: &mut Command) -> Verdict {
+    use std::os::unix::process::CommandExt;
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("raddle-conformance-{}-{number}", std::process::id()));
+    let _ = std::fs::create_dir_all(&folder);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).current_dir(&folder);
+    let verdict = match command.spawn() {
+        Err(_) => Verdict::Crashes,
+        Ok(mut child) => {
+            let start = Instant::now();
+            let status = loop {
+                match child.try_wait() {
+                    Ok(Some(status)) => break Some(status),
+                    Ok(None) if start.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(10)),
+                    _ => break None,
+                }
+            };
+            // What it left behind goes with it.
+            let group = format!("-{}", child.id());
+            let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
+            let _ = child.wait();
+            status.map_or(Verdict::Hangs, |status| match status.code() {
+                Some(0) => Verdict::Pass,
+                Some(1) => Verdict::Fail,
+                Some(2) => Verdict::Unresolved,
+                Some(4) => Verdict::Unsupported,
+                Some(5) => Verdict::Untested,
+                _ => Verdict::Crashes,
+            })
+        }
+    };
+    let _ = std::fs::remove_dir_all(&folder);
+    verdict
+}
+
+/// Does `work` for all `items` on so many kernel threads; answers in the order of the items.
+fn in_parallel<T: Sync, R: Send>(items: &[T], jobs: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(index) else { break };
+                    let result = work(item);
+                    results.lock().unwrap_or_else(|error| error.into_inner()).push((index, result));
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().unwrap_or_else(|error| error.into_inner());
+    results.sort_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_statuses_are_the_suites() {
+        let shell = |script: &str| verdict(Command::new("sh").args(["-c", script]));
+        assert_eq!(shell("exit 0"), Verdict::Pass);
+        assert_eq!(shell("exit 2"), Verdict::Unresolved);
+        assert_eq!(shell("kill -ABRT $$"), Verdict::Crashes);
+    }
+
+    #[test]
+    fn tests_are_told_from_helpers() {
+        assert!(is_numbered("1-1") && is_numbered("12-3"));
+        assert!(!is_numbered("1-buildonly") && !is_numbered("testfrmw") && !is_numbered("1-"));
+    }
+
+    #[test]
+    fn work_in_parallel_keeps_the_order() {
+        assert_eq!(in_parallel(&[1, 2, 3, 4, 5], 3, |n| n * 2), [2, 4, 6, 8, 10]);
+    }
+
+    #[test]
+    fn a_suite_is_needed() {
+        assert_eq!(run(&[]).unwrap_err().status, 2);
+        assert_eq!(run(&["--suite".into(), "/no/where".into()]).unwrap_err().status, 2);
+    }
+}
