@@ -151,7 +151,7 @@ fn raddle(options: &Options) -> Outcome<PathBuf> {
     if let Some(named) = &options.raddle {
         return Ok(named.clone());
     }
-    shell::run(&mut cargo(&["build", "--release", "-p", "raddle-cli", "-p", "raddle-posix"]))?;
+    shell::run(&mut cargo(&["build", "--release", "-p", "raddle-cli", "-p", "raddle-drop-in"]))?;
     Ok(target().join("release/raddle"))
 }
 

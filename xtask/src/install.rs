@@ -11,11 +11,11 @@ pub fn run(args: &[String]) -> Outcome {
     };
     std::fs::create_dir_all(&prefix).map_err(|error| failed(&prefix, &error))?;
     let prefix = prefix.canonicalize().map_err(|error| failed(&prefix, &error))?;
-    shell::run(&mut cargo(&["build", "--release", "-p", "raddle-cli", "-p", "raddle-posix"]))?;
+    shell::run(&mut cargo(&["build", "--release", "-p", "raddle-cli", "-p", "raddle-drop-in"]))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| shell::root().join("target"), PathBuf::from);
     let (built, room) = (target.join("release"), shell::root().join("crates/posix"));
     copy(&built.join("raddle"), &prefix.join("bin/raddle"))?;
-    copy(&built.join("libraddle_posix.so"), &prefix.join("lib/libraddle.so.0"))?;
+    copy(&built.join("libraddle_drop_in.so"), &prefix.join("lib/libraddle.so.0"))?;
     let link = prefix.join("lib/libraddle.so");
     let _ = std::fs::remove_file(&link);
     std::os::unix::fs::symlink("libraddle.so.0", &link).map_err(|error| failed(&link, &error))?;

@@ -22,6 +22,9 @@ enum Sub {
     Run(run::Options),
     Bench(bench::Options),
     Doctor(doctor::Options),
+    /// What `doctor` runs to see whether programs can be taken over
+    #[command(name = doctor::drop_in::TRIAL, hide = true)]
+    Trial,
 }
 
 fn main() -> ExitCode {
@@ -29,6 +32,7 @@ fn main() -> ExitCode {
         Sub::Run(options) => run::run(&options),
         Sub::Bench(options) => bench::run(&options),
         Sub::Doctor(options) => doctor::run(&options),
+        Sub::Trial => Ok(doctor::drop_in::trial()),
     };
     result.unwrap_or_else(|error| {
         eprintln!("raddle: {error}");

@@ -244,6 +244,20 @@ fn a_missing_library_is_named_with_the_command_that_builds_it() {
     assert!(copied.success());
     let output = Command::new(&copy).args(["run", "--", "/bin/true"]).output().unwrap();
     let error = text(&output.stderr);
-    assert!(error.contains("cargo build --release -p raddle-posix"), "{error}");
+    assert!(error.contains("cargo build --release -p raddle-drop-in"), "{error}");
     assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn the_doctor_tries_it() {
+    let doctor = |set: &[(&str, &str)]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_raddle"));
+        command.args(["doctor", "--format", "json"]).envs(set.iter().copied());
+        let out = text(&command.output().unwrap().stdout);
+        let lines = out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        lines.into_iter().find(|line| line["name"].as_str().unwrap().contains("raddle run")).unwrap()
+    };
+    assert_eq!(doctor(&[("RADDLE_KERNEL_THREADS", "1")])["state"], "replaced");
+    let broken = doctor(&[("RADDLE_LIBRARY", "/no/where.so")]);
+    assert!(broken["state"] == "missing" && broken["found"].as_str().unwrap().contains("/no/where.so"), "{broken}");
 }

@@ -1,6 +1,7 @@
 //! `raddle doctor`: what this machine offers, and what is used instead of what it lacks.
 
 mod cores;
+pub mod drop_in;
 mod kernel;
 mod peers;
 
@@ -80,6 +81,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         ("Threads", kernel::threads()),
         ("Cores", cores::cores()),
         ("Limits", kernel::limits()),
+        ("Drop-in", vec![drop_in::existing_programs()]),
         ("Not used by this version", kernel::unused()),
         ("Peers of `raddle bench`", peers::peers()),
     ];

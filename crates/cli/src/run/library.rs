@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-/// As `cargo build` names it.
-const BUILT: &str = "libraddle_posix.so";
+/// As `cargo build` of everything names it.
+const BUILT: &str = "libraddle_drop_in.so";
+/// As building the command alone makes it, without link-time optimisation.
+const ALONGSIDE: &str = "libraddle_posix.so";
 /// As it is installed.
 const INSTALLED: &str = "libraddle.so.0";
 
@@ -19,12 +21,10 @@ pub fn find() -> Result<String, String> {
         }
         None => {
             let own = std::env::current_exe().map_err(|e| format!("cannot tell where this program lies: {e}"))?;
-            let candidates = candidates(&own);
-            let found = candidates.iter().find(|path| path.is_file());
-            found.cloned().ok_or_else(|| {
+            newest(candidates(&own)).ok_or_else(|| {
                 format!(
                     "the drop-in library {BUILT} is not beside this program, nor {INSTALLED} in the lib folder next to its folder: \
-                     build it with `cargo build --release -p raddle-posix`, or name it with RADDLE_LIBRARY"
+                     build it with `cargo build --release -p raddle-drop-in`, or name it with RADDLE_LIBRARY"
                 )
             })?
         }
@@ -36,9 +36,15 @@ pub fn find() -> Result<String, String> {
 /// Beside the program (`deps` holds what was built as a dependency only), or installed.
 fn candidates(own: &Path) -> Vec<PathBuf> {
     let Some(folder) = own.parent() else { return Vec::new() };
-    let mut found = vec![folder.join(BUILT), folder.join("deps").join(BUILT)];
+    let mut found = vec![folder.join(BUILT), folder.join(ALONGSIDE), folder.join("deps").join(ALONGSIDE)];
     found.extend(folder.parent().map(|above| above.join("lib").join(INSTALLED)));
     found
+}
+
+/// The one that was built last: an earlier build of the other kind may still lie there.
+fn newest(candidates: Vec<PathBuf>) -> Option<PathBuf> {
+    let built = |path: &PathBuf| path.metadata().and_then(|data| data.modified()).ok();
+    candidates.into_iter().filter(|path| path.is_file()).max_by_key(built)
 }
 
 /// The loader splits `LD_PRELOAD` at blanks and colons and knows no quotes.
@@ -67,6 +73,6 @@ mod tests {
     fn an_installed_library_is_looked_for_in_lib() {
         let found = candidates(Path::new("/opt/raddle/bin/raddle"));
         assert!(found.contains(&PathBuf::from("/opt/raddle/lib/libraddle.so.0")));
-        assert_eq!(found[0], Path::new("/opt/raddle/bin/libraddle_posix.so"));
+        assert_eq!(found[0], Path::new("/opt/raddle/bin/libraddle_drop_in.so"));
     }
 }

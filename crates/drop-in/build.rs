@@ -1,0 +1,6 @@
+//! Names the library as it is installed: a program that is linked with it and one that has it preloaded get the same one.
+
+fn main() {
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libraddle.so.0");
+    println!("cargo:rerun-if-changed=build.rs");
+}
