@@ -32,8 +32,8 @@
 //! I1. taken ≤ reserved ≤ limit: who holds a reservation finds a slot. A trimmer reserves before it takes.
 //! I2. Each index is in exactly one place: a free list, a token [`Slot`], or not yet handed out (≥ `fresh`).
 //!
-//! Progress: `reserve`, `take` and `give` are lock-free; `shrink`
-//! delays nobody. Reclamation: the side table and the slots are never unmapped while the process lives, so a late reader of
+//! Progress: `reserve`, `take` and `give` are lock-free; `shrink` gives up where it would have to wait, and holds the loader's
+//! lock while it takes blocks out of the list of threads. Reclamation: the side table and the slots are never unmapped while the process lives, so a late reader of
 //! `next` reads a stale index and fails its CAS on the tag.
 //!
 //! | edge | from | to |
@@ -326,37 +326,51 @@ impl Arena {
         }
     }
 
-    /// Gives the memory of idle slots back to the system, but for `keep` of them. Returns how many were emptied.
+    /// Gives the memory of idle slots back to the system, but for `keep` of them. Returns how many were emptied: none where
+    /// somebody keeps the loader's lock, so it is to be called again.
     pub fn shrink(&'static self, keep: usize) -> usize {
         let mut emptied = 0;
-        while self.hot.len() > keep {
-            // I1: the slot in our hands counts as taken.
-            if self.reserve().is_err() {
-                break;
+        loop {
+            let some = self.empty_some(keep);
+            emptied += some;
+            if some == 0 {
+                return emptied;
             }
+        }
+    }
+
+    /// Empties idle slots, at most half of those that are not reserved at once.
+    fn empty_some(&'static self, keep: usize) -> usize {
+        if self.hot.len() <= keep {
+            return 0;
+        }
+        let Some(back) = tls::init().ok().and_then(|tls| tls.take_back()) else { return 0 };
+        // Ordering: Relaxed, a counter only.
+        let most = (self.limit.saturating_sub(self.reserved.load(Ordering::Relaxed)) / 2).max(1);
+        let (ours, mut count) = (List::new(), 0);
+        // I1: the slots in our hands count as taken.
+        while count < most && self.hot.len() > keep && self.reserve().is_ok() {
             let Some(index) = self.hot.pop(self.entries()) else {
                 self.unreserve();
                 break;
             };
-            // I2: popped, so ours.
-            let slot = Slot::of(self.header_of(index));
-            if let Ok(tls) = tls::init() {
-                // SAFETY: the former thread is gone; the state below makes the next taker prepare anew.
-                unsafe {
-                    tls.renew(slot.fs());
-                }
-            }
-            let start = slot.limit();
+            // SAFETY: popped, so ours (I2): the former thread is gone; the state below makes the next taker prepare anew.
+            unsafe { back.take(Slot::of(self.header_of(index)).fs()) };
+            ours.push(index, self.entries());
+            count += 1;
+        }
+        drop(back);
+        while let Some(index) = ours.pop(self.entries()) {
+            let start = Slot::of(self.header_of(index)).limit();
             let length = self.slot_base(index) + self.stride - start.addr();
-            // SAFETY: the slot's own memory above its guard.
+            // SAFETY: the slot's own memory above its guard; the block was taken back.
             unsafe { libc::madvise(start.cast(), length, libc::MADV_DONTNEED) };
             // Ordering: Relaxed: published by the push (edge `slots`).
             self.entry(index).state.store(GUARDED, Ordering::Relaxed);
             self.cold.push(index, self.entries());
             self.unreserve();
-            emptied += 1;
         }
-        emptied
+        count
     }
 
     /// What lies at an address, when it is in this arena. Async-signal-safe.

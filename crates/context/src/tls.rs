@@ -17,8 +17,11 @@
 //! Two words of a block belong to no thread: the pointers to malloc's cache and arena ([`MallocWords`]). They follow the
 //! kernel thread: whoever switches moves them ([`move_malloc_words`]), so that a parked thread holds no cache.
 //!
-//! Known limits. A library that is loaded at run time with *static* TLS (rare: it is refused beyond a small surplus) is
-//! initialised in blocks prepared or renewed after that, not in those of living threads, which read zeros. `strerror` and the
+//! A library that is loaded at run time with *static* TLS (rare: it is refused beyond a small surplus) is initialised by the loader
+//! in all blocks that are prepared, whose threads live or not: they are in its list of threads ([`Tls::reaches_live_threads`]
+//! says whether they are).
+//!
+//! Known limits. `strerror` and the
 //! resolver keep small buffers per block, not per thread.
 //!
 //! # Example
@@ -31,6 +34,7 @@ mod check;
 mod image;
 mod layout;
 mod tables;
+mod threads;
 
 use crate::switch;
 use core::ffi::c_void;
@@ -39,6 +43,7 @@ use core::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, Ordering};
 use image::Image;
 use layout::{DTV_UNALLOCATED, DtvEntry, KeyData, Layout};
 use std::sync::OnceLock;
+use threads::{Sweep, Threads};
 
 /// Libraries with thread-local storage that a process may have loaded at once, where the caller of [`Tls::prepare`] gives
 /// [`Tls::table_reach`] bytes. Linux programs with more than a few dozen are not known to us.
@@ -85,6 +90,8 @@ pub struct Tls {
     layout: Layout,
     image: Image,
     malloc: MallocWords,
+    /// The loader's list of threads, or why our blocks are not in it.
+    threads: Result<Threads, Unsupported>,
 }
 
 static TLS: OnceLock<Result<Tls, Unsupported>> = OnceLock::new();
@@ -176,24 +183,35 @@ impl Tls {
     ///
     /// # Safety
     /// `area_top` is a multiple of [`Tls::align`], `table` of 16, `table_bytes` at least [`Tls::table_size`]; the bytes
-    /// below the one and behind the other are writable, zero, and used by nobody else as long as the block is.
+    /// below the one and behind the other are writable, zero, used by nobody else, and stay mapped as long as the process lives.
+    /// They may be zeroed for another block once `TakeBack` has had this one and is dropped.
     pub unsafe fn prepare(&self, area_top: *mut u8, table: *mut u8, table_bytes: usize) -> usize {
-        let layout = &self.layout;
-        let fs = area_top.wrapping_sub(layout.fs_below_top());
-        debug_assert!(area_top.addr().is_multiple_of(layout.align));
-        debug_assert!(table.addr().is_multiple_of(align_of::<DtvEntry>()) && table_bytes >= self.table_size());
-        // SAFETY: the block and the table are the caller's, zeroed and large enough.
+        // SAFETY: the block and the table are the caller's, zeroed and large enough, and stay.
         unsafe {
-            layout.write_header(fs);
-            // Ordering: Relaxed, a counter only.
-            let tid = NEXT_TID.fetch_add(1, Ordering::Relaxed);
-            layout.write_identity(fs, tid);
-            self.image.write_libc_part(fs);
-            self.image.build(layout, fs, table, table_bytes);
+            let fs = build(&self.layout, &self.image, area_top, table, table_bytes);
+            if let Ok(threads) = &self.threads {
+                threads.push(fs);
+            }
+            fs
         }
-        fs.addr()
     }
 
+    /// Whether libraries with static TLS that are loaded at run time are initialised in threads that live then: `Err` says why not.
+    ///
+    /// # Errors
+    /// What is not as expected in this C library.
+    pub fn reaches_live_threads(&self) -> Result<(), &Unsupported> {
+        self.threads.as_ref().map(|_| ())
+    }
+
+    /// Begins to take blocks back; `None` where somebody else keeps the loader's lock.
+    pub(crate) fn take_back(&self) -> Option<TakeBack<'_>> {
+        let sweep = match &self.threads {
+            Ok(threads) => Some((0..SWEEP_TRIES).find_map(|_| threads.sweep())?),
+            Err(_) => None,
+        };
+        Some(TakeBack { tls: self, sweep })
+    }
     /// What a thread does first, on itself, where it may block: if libraries were loaded since its block was written, it takes
     /// what they have in static TLS. True if it did: then TLS variables of such libraries are as new.
     ///
@@ -310,6 +328,51 @@ impl Tls {
                 }
             }
             layout.clear_specific(block);
+        }
+    }
+}
+
+/// Builds a block below `area_top`, in nobody's list.
+///
+/// # Safety
+/// As for [`Tls::prepare`], but the memory need not stay longer than the block is used.
+unsafe fn build(layout: &Layout, image: &Image, area_top: *mut u8, table: *mut u8, table_bytes: usize) -> usize {
+    let fs = area_top.wrapping_sub(layout.fs_below_top());
+    debug_assert!(area_top.addr().is_multiple_of(layout.align));
+    debug_assert!(table.addr().is_multiple_of(align_of::<DtvEntry>()) && table_bytes >= image.table_size());
+    // SAFETY: the block and the table are the caller's, zeroed and large enough.
+    unsafe {
+        layout.write_header(fs);
+        // Ordering: Relaxed, a counter only.
+        let tid = NEXT_TID.fetch_add(1, Ordering::Relaxed);
+        layout.write_identity(fs, tid);
+        image.write_libc_part(fs);
+        image.build(layout, fs, table, table_bytes);
+    }
+    fs.addr()
+}
+
+/// How often the loader's lock is tried before blocks are left where they are. An untested guess.
+const SWEEP_TRIES: u32 = 1000;
+
+/// Takes blocks back whose memory shall go: when it is dropped, nobody looks at them any more.
+pub(crate) struct TakeBack<'a> {
+    tls: &'a Tls,
+    sweep: Option<Sweep<'a>>,
+}
+
+impl TakeBack<'_> {
+    /// Gives back what a block holds outside itself, and has it forgotten.
+    ///
+    /// # Safety
+    /// As for [`Tls::renew`]; the block is not the caller's own, and is prepared anew before it is used again.
+    pub unsafe fn take(&self, fs: usize) {
+        // SAFETY: the caller's conditions.
+        unsafe {
+            self.tls.renew(fs);
+            if let Some(sweep) = &self.sweep {
+                sweep.doom(fs);
+            }
         }
     }
 }

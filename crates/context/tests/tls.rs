@@ -531,6 +531,120 @@ fn more_libraries_than_a_table_has_room_near_at_hand() {
     generation();
 }
 
+/// A C library that keeps `first` and counts from there, in static TLS.
+fn counting_from(first: c_int) -> String {
+    format!(
+        "static __thread int n = {first}; static __thread char pad[20]; int bump(void) {{ pad[3] = 1; return ++n; }}"
+    )
+}
+
+#[test]
+fn a_library_with_static_tls_reaches_threads_that_live() {
+    let tls = tls::init().unwrap();
+    tls.reaches_live_threads().unwrap();
+    let build = |name, first| build_library(name, &["-ftls-model=initial-exec"], &counting_from(first));
+    let (Some(outside), Some(inside)) = (build("outside", 100), build("inside", 200)) else { return };
+    let arena = arena(64);
+    let bumps = |to: &Yielder, first: c_int| {
+        let bump = to.pause(0);
+        // SAFETY: the test passes the function.
+        let bump = unsafe { core::mem::transmute::<usize, Bump>(bump) };
+        for i in 1..20 {
+            // SAFETY: a function of the library.
+            assert_eq!(unsafe { bump() }, first + i);
+            to.pause(0);
+        }
+    };
+    // Blocks used before, given back, and used for the first time.
+    (0..8).for_each(|seed| Fiber::new(arena, move |to| live_a_life(to, seed, 2, Arc::default())).finish());
+    arena.shrink(0);
+    let mut lives: Vec<Fiber> = (0..32)
+        .map(|_| {
+            Fiber::new(arena, move |to| {
+                to.pause(0);
+                bumps(to, 100);
+                bumps(to, 200);
+            })
+        })
+        .collect();
+    let all = |fibers: &mut [Fiber], value| fibers.iter_mut().for_each(|fiber| _ = fiber.resume(value));
+    all(&mut lives, 0);
+    // Loaded by a kernel thread.
+    let (_, bump) = load(&outside);
+    all(&mut lives, 0);
+    all(&mut lives, bump as usize);
+    (1..20).for_each(|_| all(&mut lives, 0));
+    // Loaded by one of them, which uses it at once.
+    let found = Rc::new(Cell::new(0));
+    let tell = found.clone();
+    Fiber::new(arena, move |_| {
+        let (_, bump) = load(&inside);
+        // SAFETY: a function of the library.
+        assert_eq!(unsafe { bump() }, 201);
+        tell.set(bump as usize);
+    })
+    .finish();
+    all(&mut lives, found.get());
+    lives.into_iter().for_each(Fiber::finish);
+}
+
+#[test]
+fn the_list_of_threads_stays_whole() {
+    // Kernel threads begin and end, libraries come and go, children are forked, while blocks are linked and taken back.
+    if !alone("the_list_of_threads_stays_whole") {
+        return;
+    }
+    let Some(library) = build_library("comes", &["-ftls-model=initial-exec"], &counting_from(7)) else { return };
+    let arena = arena(256);
+    let rounds = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for round in 0..300 {
+                    let count = 1 + round % 40;
+                    let mut fibers: Vec<Fiber> =
+                        (0..count).map(|_| Fiber::new(arena, |to| assert_eq!(to.pause(1), 2))).collect();
+                    fibers.iter_mut().for_each(|fiber| assert_eq!(fiber.resume(0), 1));
+                    fibers.iter_mut().for_each(|fiber| _ = fiber.resume(2));
+                    fibers.into_iter().for_each(Fiber::finish);
+                    arena.shrink(round % 7);
+                    rounds.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        scope.spawn(|| {
+            while rounds.load(Ordering::Relaxed) < 600 {
+                std::thread::spawn(|| ()).join().unwrap();
+                let (handle, bump) = load(&library);
+                // SAFETY: a function of the library, which nobody else uses.
+                unsafe {
+                    assert_eq!(bump(), 8);
+                    libc::dlclose(handle);
+                }
+            }
+        });
+        scope.spawn(|| {
+            while rounds.load(Ordering::Relaxed) < 600 {
+                Fiber::new(arena, |_| {
+                    // SAFETY: the child does nothing but end.
+                    unsafe {
+                        let child = libc::fork();
+                        if child == 0 {
+                            libc::_exit(42);
+                        }
+                        let mut status = 0;
+                        assert_eq!(libc::waitpid(child, &mut status, 0), child);
+                        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 42, "status {status:x}");
+                    }
+                })
+                .finish();
+            }
+        });
+    });
+    arena.shrink(0);
+    assert_eq!(arena.stats().reserved, 0);
+}
+
 #[test]
 fn error_checking_mutexes_know_their_owner() {
     // glibc compares thread ids, which are ours.

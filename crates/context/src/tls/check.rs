@@ -2,6 +2,7 @@
 
 use super::image::Image;
 use super::layout::{Layout, Libc};
+use super::threads::Threads;
 use super::{MallocWords, Tls, Unsupported};
 use crate::switch::{self, Context};
 use core::cell::Cell;
@@ -15,10 +16,12 @@ pub fn find() -> Result<Tls, Unsupported> {
     let with_version = |why: Unsupported| Unsupported::new(format!("glibc {}: {}", libc_so.version(), why.reason));
     let layout = Layout::find(&libc_so).map_err(with_version)?;
     let image = Image::capture(&libc_so, &layout).map_err(with_version)?;
-    let mut tls = Tls { layout, image, malloc: MallocWords::default() };
+    let later = Err(Unsupported::new("not looked for yet"));
+    let mut tls = Tls { layout, image, malloc: MallocWords::default(), threads: later };
     let malloc = probe(&tls).map_err(with_version)?;
     tls.image.forget_words(&malloc.offsets[..malloc.count]);
     tls.malloc = malloc;
+    tls.threads = Threads::find(&libc_so, &tls.layout, &tls.image).map_err(with_version);
     Ok(tls)
 }
 
@@ -58,7 +61,7 @@ fn probe(tls: &Tls) -> Result<MallocWords, Unsupported> {
         let table_size = tls.table_size().next_multiple_of(tls.align());
         let table = base.cast::<u8>().add(STACK - table_size);
         let top = table;
-        let fs = tls.prepare(top, table, table_size);
+        let fs = super::build(&tls.layout, &tls.image, top, table, table_size);
         let mut probe = Probe {
             tls,
             caller: Context::empty(),

@@ -431,6 +431,16 @@ fn word_at(bytes: &[u8], word: usize) -> usize {
     usize::from_ne_bytes(bytes[word * 8..word * 8 + 8].try_into().expect("eight bytes"))
 }
 
+/// `pthread_create`.
+pub type Create = unsafe extern "C" fn(
+    *mut libc::pthread_t,
+    *const libc::pthread_attr_t,
+    extern "C" fn(*mut c_void) -> *mut c_void,
+    *mut c_void,
+) -> c_int;
+/// `pthread_join`.
+pub type Join = unsafe extern "C" fn(libc::pthread_t, *mut *mut c_void) -> c_int;
+
 struct Captured {
     fs: usize,
     bytes: Vec<u8>,
@@ -457,13 +467,6 @@ fn capture_libc(libc_so: &Libc, start: isize, size: usize) -> Result<Captured, U
         }
         core::ptr::null_mut()
     }
-    type Create = unsafe extern "C" fn(
-        *mut libc::pthread_t,
-        *const libc::pthread_attr_t,
-        extern "C" fn(*mut c_void) -> *mut c_void,
-        *mut c_void,
-    ) -> c_int;
-    type Join = unsafe extern "C" fn(libc::pthread_t, *mut *mut c_void) -> c_int;
     let mut bytes = vec![0u8; size];
     let mut request = Request { start, fs: 0, bytes: bytes.as_mut_ptr(), size };
     // SAFETY: libc's own functions (not those of a library in front of it), joined before the request ends.

@@ -220,6 +220,11 @@ impl Layout {
         if cfg!(target_arch = "x86_64") { self.tcb_size } else { self.static_size.next_multiple_of(self.align) }
     }
 
+    /// Where a block's node of the list of threads lies.
+    pub fn list_node(&self) -> isize {
+        self.list
+    }
+
     /// The range of a block relative to its thread pointer.
     pub fn extent(&self) -> (isize, isize) {
         let above = self.fs_below_top() as isize;
@@ -260,7 +265,8 @@ impl Layout {
                 // RSEQ_CPU_ID_REGISTRATION_FAILED: sched_getcpu asks the kernel instead.
                 fs.offset(rseq + 4).cast::<i32>().write(-2);
             }
-            // A list of one: a child of fork walks the list through this block, and puts it into its own. So not at each renewal.
+            // A list of one, unless it is put into libc's: a child of fork takes this block out and puts it into its own. So not at
+            // each renewal.
             let list = fs.offset(self.list).cast::<usize>();
             list.write(list.addr());
             list.add(1).write(list.addr());
