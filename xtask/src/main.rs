@@ -8,6 +8,7 @@ mod bench;
 mod ci;
 mod conformance;
 mod freeze;
+mod glibc;
 mod install;
 mod miri;
 mod model;
@@ -31,6 +32,8 @@ usage: cargo xtask COMMAND [ARGUMENTS]
   bench [ARGUMENTS]    the release build of `raddle bench ARGUMENTS`
   freeze [--count N] [--millis N] [--policy P] [--seed N]
                        stops a kernel thread of the runtime N times under each policy: the others must go on
+  glibc [--trees FOLDER] [RELEASE]...
+                       programs under the C libraries of other Debian releases, in trees made by debootstrap (needs root)
   conformance --suite FOLDER [--only PREFIX] [--jobs N] [--raddle PROGRAM] [--no-table]
                        the Open POSIX Test Suite natively and under `raddle run`; writes docs/conformance.md
   install --prefix FOLDER
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         "model" => model::run(rest),
         "bench" => bench::run(rest),
         "freeze" => freeze::run(rest),
+        "glibc" => glibc::run(rest),
         "conformance" => conformance::run(rest),
         "install" => install::run(rest),
         "setup" => setup::run(rest),

@@ -1,0 +1,95 @@
+//! Where the C library is not as the self-check wants it, this is said once, in one clear line, and threads are kernel threads.
+//!
+//! On such a system (`cargo xtask glibc` has one) the tests run as they are; elsewhere `RADDLE_KERNEL_THREADS=1` stands in for it.
+
+use raddle::sync::{Condvar, Mutex, channel};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+const CHILD: &str = "RADDLE_FALLBACK_CHILD";
+
+/// Runs `body` in a process of its own whose threads are kernel threads; what it says on standard error.
+fn in_child(name: &str, body: impl FnOnce()) -> Option<String> {
+    if std::env::var_os(CHILD).is_some() {
+        assert!(raddle::info::lightweight().is_err());
+        body();
+        return None;
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(CHILD, "1").stdout(Stdio::null());
+    if raddle::info::lightweight().is_ok() {
+        child.env("RADDLE_KERNEL_THREADS", "1");
+    }
+    let output = child.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{name}: {}\n{said}", output.status);
+    Some(said)
+}
+
+#[test]
+fn it_is_said_once_in_one_line() {
+    let said = in_child("it_is_said_once_in_one_line", || {
+        for _ in 0..3 {
+            let pool = raddle::Builder::new().processors(2).build().unwrap();
+            pool.run(|| raddle::spawn(|| ()).join().unwrap());
+        }
+        raddle::spawn(|| ()).join().unwrap();
+    });
+    let Some(said) = said else { return };
+    let reason = match raddle::info::lightweight() {
+        Ok(()) => "RADDLE_KERNEL_THREADS=1".to_string(),
+        // Names the version that is there and the one that is needed, or what else is not as expected.
+        Err(why) => {
+            assert!(why.contains("glibc"), "{why}");
+            why
+        }
+    };
+    let lines: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
+    let [line] = lines[..] else { panic!("not one line: {said:?}") };
+    assert!(line.starts_with("raddle: lightweight threads are not supported by this C library ("), "{line}");
+    assert!(line.contains(&reason) && line.ends_with("one kernel thread per thread is used"), "{line}");
+}
+
+#[test]
+fn everything_works_on_kernel_threads() {
+    in_child("everything_works_on_kernel_threads", || {
+        let pool = raddle::Builder::new().processors(2).build().unwrap();
+        let kernel_thread = || std::fs::read_link("/proc/thread-self").unwrap();
+        let own = kernel_thread();
+        let ids: Vec<_> = (0..8).map(|_| pool.spawn(kernel_thread)).map(|handle| handle.join().unwrap()).collect();
+        assert!(ids.iter().all(|id| *id != own));
+
+        let panicked = pool.spawn(|| -> () { std::panic::resume_unwind(Box::new(7u8)) }).join();
+        assert_eq!(panicked.unwrap_err().downcast_ref(), Some(&7u8));
+
+        let (counter, changed) = &*Arc::new((Mutex::new(0), Condvar::new()));
+        raddle::scope(|scope| {
+            for _ in 0..16 {
+                scope.spawn(|| {
+                    for _ in 0..100 {
+                        *counter.lock().unwrap() += 1;
+                        raddle::yield_now();
+                    }
+                    changed.notify_all();
+                });
+            }
+            let mut reached = counter.lock().unwrap();
+            while *reached < 1600 {
+                reached = changed.wait(reached).unwrap();
+            }
+        });
+
+        let (sender, receiver) = channel::bounded(2);
+        let producer = raddle::spawn(move || (0..1000u64).for_each(|i| sender.send(i).unwrap()));
+        let mut sum = 0;
+        while let Ok(i) = receiver.recv() {
+            sum += i;
+        }
+        producer.join().unwrap();
+        assert_eq!(sum, 499_500);
+
+        assert_eq!(pool.run(|| raddle::join(|| 1, || raddle::join(|| 2, || 3))), (1, (2, 3)));
+        raddle::sleep(Duration::from_millis(1));
+    });
+}
