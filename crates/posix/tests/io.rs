@@ -17,3 +17,47 @@ fn calls_answer_as_natively() {
         assert_eq!(native.lines().count(), ours.lines().count());
     }
 }
+
+/// A thread for each of thousands of connections, on a handful of kernel threads.
+#[test]
+fn an_echo_server_with_a_thread_for_each_connection() {
+    let program = common::compile("io_echo.c", &[]);
+    for (connections, rounds) in [(200, 20), (9000, 3)] {
+        let arguments = [connections.to_string(), rounds.to_string()];
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let out = common::drop_in(&program, &arguments, &[]).well();
+        if out.starts_with("limit") {
+            println!("skipped: {connections} connections need more descriptors than this machine's hard {out}");
+            continue;
+        }
+        let numbers: Vec<i64> = out.split_whitespace().map(|n| n.parse().unwrap()).collect();
+        assert_eq!(numbers[0], connections * rounds);
+        assert!(numbers[1] < 200, "{} kernel threads for {connections} connections", numbers[1]);
+    }
+}
+
+#[test]
+fn what_blocks_in_the_kernel_does_not_stop_the_others() {
+    let program = common::compile("io_kernel.c", &["-Wno-unused-result"]);
+    let native = common::native(&program, &[FILES]).well();
+    for processors in ["1", "2"] {
+        assert_eq!(common::drop_in(&program, &[FILES], &[("RADDLE_PROCESSORS", processors)]).well(), native);
+    }
+}
+
+#[test]
+fn shared_descriptors_wake_those_they_should() {
+    let program = common::compile("io_shared.c", &[]);
+    let native = common::native(&program, &[]).well();
+    for processors in ["1", "3"] {
+        assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), native);
+    }
+}
+
+#[test]
+fn closing_a_descriptor_wakes_those_who_wait_for_it() {
+    let program = common::compile("io_close.c", &[]);
+    for processors in ["1", "3"] {
+        assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), "500\n");
+    }
+}

@@ -1,0 +1,40 @@
+// Threads that wait for descriptors which others close: with the library they wake with EBADF (natively they would wait on).
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void *reader(void *argument) {
+    char byte;
+    errno = 0;
+    long n = read((int)(long)argument, &byte, 1);
+    return (void *)(long)(n == -1 && errno == EBADF);
+}
+
+static void *closer(void *argument) {
+    usleep(1000);
+    close((int)(long)argument);
+    return NULL;
+}
+
+int main(void) {
+    long sum = 0;
+    for (int i = 0; i < 50; i++) {
+        int s[2];
+        pthread_t threads[10], end;
+        socketpair(AF_UNIX, SOCK_STREAM, 0, s);
+        for (int j = 0; j < 10; j++) pthread_create(&threads[j], NULL, reader, (void *)(long)s[0]);
+        pthread_create(&end, NULL, closer, (void *)(long)s[0]);
+        for (int j = 0; j < 10; j++) {
+            void *result;
+            pthread_join(threads[j], &result);
+            sum += (long)result;
+        }
+        pthread_join(end, NULL);
+        close(s[1]);
+    }
+    printf("%ld\n", sum);
+    return 0;
+}
