@@ -3,8 +3,8 @@
 //!
 //! Source: Oguma, Nakayama, *Lesser Bear: a Light-Weight Process Library for SMP Computers*, sections 2.2 (Protect and Waiver
 //! queues) and 3.2 (the ring). Differs: the Waiver queue is bounded, in that a processor keeps what a neighbour that does not
-//! take leaves standing; threads from outside come through an inbox per processor (a read-modify-write of the outsider's, and
-//! one of the receiver's when there is something); the capacity is computed from counts that the processors state.
+//! take leaves standing; threads from outside come through an inbox per processor (read-modify-writes of the outsider's, and
+//! of the receiver's when there is something); the capacity is computed from counts that the processors state.
 //!
 //! Processor i has a *Protect* queue, which nobody else touches, and a *Waiver* queue, into which i alone puts and from which
 //! i+1 alone takes. At each selection i takes **all** of its backward neighbour's Waiver queue, fills Protect up to its
@@ -12,7 +12,12 @@
 //! the backward Waiver queue are empty ([`Policy::ring`]: who sleeps looks once more after a heavy fence).
 //!
 //! The capacity is the same everywhere but for the age of the counts: ready threads / processors, rounded up, at least one;
-//! each processor recounts every [`RECOUNT`] operations. While the forward neighbour sleeps it is one: all others go to it.
+//! each processor recounts every [`RECOUNT`] operations. While the forward neighbour sleeps it is one: what the other
+//! processors could share goes to it.
+//!
+//! A Waiver queue holds at most [`BOUND`] threads, and at most as many for each of the other processors as its own keeps. So
+//! a neighbour that takes nothing gets less than all of few threads and a fixed number of many, however many come and go
+//! while it stands still; one that takes gets the rest at the following selections.
 //!
 //! Order: first in, first out within a processor; a thread that is passed on goes behind what the next one has. A thread that
 //! yields goes behind all that its processor protects, so a loop of yields lets each of them run; one that was passed on runs
@@ -23,8 +28,10 @@
 //! (it reaches the far side of the ring in as many steps as there are processors, each at a selection), threads that compute
 //! long between selections (the neighbour waits for the whole quantum), many processors, priorities.
 //!
-//! A frozen processor k strands its running thread, Protect(k) and what it had not taken of Waiver(k-1), at most
-//! [`BOUND`] threads or a capacity more; and threads reach k+1 only as new ones there; until k is taken over.
+//! A frozen processor k strands its running thread and Protect(k), which nobody adds to; of Waiver(k-1) at most [`BOUND`]
+//! threads; and of its inbox what was there, and threads from outside while it is the shortest of all: at most one more than
+//! the shortest of the others ever held, and as many as are submitted at once. Threads reach k+1 only as new ones there; until k
+//! is taken over.
 //! A pool under `rotator` keeps its processors: one that stops for good would cut the ring.
 //!
 //! # Example
@@ -40,21 +47,22 @@
 use super::Others;
 use crate::policy::{Cause, Local, Notify, Policy};
 use crate::ready::Ready;
-use crate::tokens::{Gauge, Inbox, WaiverIn, WaiverOut, waiver};
+use crate::tokens::{CountedInbox, Gauge, WaiverIn, WaiverOut, waiver};
 use raddle_machine::Machine;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 /// Operations of a processor between two looks at all counts. An untested guess.
 pub const RECOUNT: u32 = 64;
-/// Threads that a Waiver queue may hold although the neighbour does not take them, if the capacity is no more.
-pub const BOUND: u64 = 256;
+/// Threads that a Waiver queue may hold: what a neighbour that does not take can strand. An untested guess; a neighbour that
+/// takes empties it at each selection, so it limits how fast threads spread, not how far.
+pub const BOUND: u64 = 64;
 
 /// The two ends that a processor gets: the one to put in, the backward neighbour's to take from.
 type Ends<M> = (WaiverIn<M>, WaiverOut<M>);
 
 struct Shared<M: Machine> {
-    inboxes: Box<[Inbox<M>]>,
+    inboxes: Box<[CountedInbox<M>]>,
     /// Per processor: threads that came in there less threads selected there (wrapping: a thread may come in at one and be
     /// selected at another; the sum is what counts).
     balances: Box<[Gauge<M>]>,
@@ -76,7 +84,7 @@ impl<M: Machine> Rotator<M> {
         from.rotate_right(1);
         Self {
             shared: Arc::new(Shared {
-                inboxes: (0..processors).map(|_| Inbox::default()).collect(),
+                inboxes: (0..processors).map(|_| CountedInbox::default()).collect(),
                 balances: (0..processors).map(|_| Gauge::default()).collect(),
                 others,
             }),
@@ -106,8 +114,14 @@ impl<M: Machine> Policy<M> for Rotator<M> {
 
     fn submit(&self, thread: Ready<M>) -> Notify {
         // Random instead of in turn: outsiders would have to count together.
-        let index = (M::random() % self.shared.inboxes.len() as u64) as usize;
-        self.shared.inboxes[index].push(thread);
+        let inboxes = &self.shared.inboxes;
+        let mut index = (M::random() % inboxes.len() as u64) as usize;
+        if inboxes[index].len() > 0 {
+            // Its processor may have stopped taking: the shortest one then, which is never long because of one that stands still.
+            let shortest = inboxes.iter().enumerate().min_by_key(|(_, inbox)| inbox.len());
+            index = shortest.map_or(index, |(shortest, _)| shortest);
+        }
+        inboxes[index].push(thread);
         Notify::Processor(index)
     }
 
@@ -120,8 +134,8 @@ impl<M: Machine> Policy<M> for Rotator<M> {
     }
 
     fn strands(&self) -> &'static str {
-        "a frozen processor strands its running thread, its Protect queue and what its backward neighbour had passed to it (at \
-         most 256 threads, or as many as it protects), until it is taken over"
+        "a frozen processor strands its running thread, its Protect queue and what its backward neighbour passed to it (at \
+         most 64 threads), and of the threads from outside no more than others had waiting, until it is taken over"
     }
 }
 
@@ -180,9 +194,17 @@ impl<M: Machine> Keeper<M> {
         self.waive(thread)
     }
 
+    /// True if one more thread may be passed on, besides those that are protected: the neighbour has taken what came before, or
+    /// there are not too many of them.
+    #[inline]
+    fn may_waive(&self) -> bool {
+        let others = self.shared.inboxes.len() as u64 - 1;
+        self.into.len() < BOUND.min(others * self.protect.len().max(1) as u64)
+    }
+
     /// Passes a thread on, unless the neighbour does not take: then it is kept, and the answer false.
     fn waive(&mut self, thread: Ready<M>) -> bool {
-        if self.into.len() >= BOUND.max(self.capacity as u64) {
+        if !self.may_waive() {
             self.protect.push_back(thread);
             return false;
         }
@@ -281,8 +303,10 @@ impl<M: Machine> Local<M> for RotatorLocal<M> {
         }
         self.collect();
         let keeper = &mut self.keeper;
+        // The neighbour may stand still as well, so not all at once: the rest follows when it has taken these.
         while let Some(thread) = keeper.protect.pop_front() {
-            if let Err(thread) = keeper.into.push(thread) {
+            let refused = if keeper.may_waive() { keeper.into.push(thread).err() } else { Some(thread) };
+            if let Some(thread) = refused {
                 keeper.protect.push_front(thread);
                 break;
             }

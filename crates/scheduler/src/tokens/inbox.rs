@@ -2,8 +2,9 @@
 
 use crate::ready::Ready;
 use crate::thread::Thread;
-use raddle_machine::Machine;
+use raddle_machine::{Atomic, Machine, Ordering};
 use raddle_queues::inbox::{self, Link};
+use raddle_queues::pad::Padded;
 use std::mem::offset_of;
 use std::ptr::NonNull;
 
@@ -55,5 +56,49 @@ fn link_owner<M: Machine>(link: NonNull<Link<M>>) -> NonNull<Thread<M>> {
 impl<M: Machine> Drop for Inbox<M> {
     fn drop(&mut self) {
         self.take_all(drop);
+    }
+}
+
+/// An [`Inbox`] of which it is known how many threads are in it.
+pub struct CountedInbox<M: Machine> {
+    inbox: Padded<Inbox<M>>,
+    count: M::Atomic<u64>,
+}
+
+impl<M: Machine> Default for CountedInbox<M> {
+    fn default() -> Self {
+        Self { inbox: Padded(Inbox::default()), count: M::Atomic::new(0) }
+    }
+}
+
+impl<M: Machine> CountedInbox<M> {
+    /// How many threads are here (racy; those count that are about to be added).
+    pub fn len(&self) -> u64 {
+        // Relaxed: counter only.
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// True if there is nothing now (racy).
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.inbox.0.is_empty()
+    }
+
+    /// Adds a thread.
+    pub fn push(&self, thread: Ready<M>) {
+        // Relaxed: counter only. Before the push, so that who takes never subtracts what was not added.
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.inbox.0.push(thread);
+    }
+
+    /// Takes everything, oldest first.
+    pub fn take_all(&self, mut give: impl FnMut(Ready<M>)) {
+        let mut taken = 0;
+        self.inbox.0.take_all(|thread| {
+            taken += 1;
+            give(thread);
+        });
+        // Relaxed: counter only.
+        self.count.fetch_sub(taken, Ordering::Relaxed);
     }
 }

@@ -21,7 +21,7 @@ mod ring;
 mod stealing;
 
 pub use global::{Global, GlobalEnd};
-pub use inbox::Inbox;
+pub use inbox::{CountedInbox, Inbox};
 pub use ring::{Gauge, WaiverIn, WaiverOut, waiver};
 pub use stealing::{Fifo, FifoView, Lifo, LifoView, NEAR, Near, Stolen};
 
