@@ -116,7 +116,7 @@ impl<M: Machine> Policy<M> for Rotator<M> {
         // Random instead of in turn: outsiders would have to count together.
         let inboxes = &self.shared.inboxes;
         let mut index = (M::random() % inboxes.len() as u64) as usize;
-        if inboxes[index].len() > 0 {
+        if !inboxes[index].is_empty() {
             // Its processor may have stopped taking: the shortest one then, which is never long because of one that stands still.
             let shortest = inboxes.iter().enumerate().min_by_key(|(_, inbox)| inbox.len());
             index = shortest.map_or(index, |(shortest, _)| shortest);
