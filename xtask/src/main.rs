@@ -4,6 +4,7 @@
 //! that has nothing but a Rust toolchain, and a broken room never keeps the tools from starting.
 #![forbid(unsafe_code)]
 
+mod aarch64;
 mod bench;
 mod ci;
 mod conformance;
@@ -32,6 +33,7 @@ usage: cargo xtask COMMAND [ARGUMENTS]
   bench [ARGUMENTS]    the release build of `raddle bench ARGUMENTS`
   freeze [--count N] [--millis N] [--policy P] [--seed N]
                        stops a kernel thread of the runtime N times under each policy: the others must go on
+  aarch64 [ARGUMENTS]  the tests of crates/context for aarch64 under an emulator
   glibc [--trees FOLDER] [RELEASE]...
                        programs under the C libraries of other Debian releases, in trees made by debootstrap (needs root)
   conformance --suite FOLDER [--only PREFIX] [--jobs N] [--raddle PROGRAM] [--no-table]
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         "model" => model::run(rest),
         "bench" => bench::run(rest),
         "freeze" => freeze::run(rest),
+        "aarch64" => aarch64::run(rest),
         "glibc" => glibc::run(rest),
         "conformance" => conformance::run(rest),
         "install" => install::run(rest),

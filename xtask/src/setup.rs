@@ -18,8 +18,9 @@ const CI: [Need; 7] = [
 ];
 
 /// What campaigns need beyond that; see HACKING.md.
-const CAMPAIGNS: [Need; 4] = [
+const CAMPAIGNS: [Need; 5] = [
     ("gcc-aarch64-linux-gnu", "aarch64-linux-gnu-gcc", "building for aarch64"),
+    ("libc6-dev-arm64-cross", "", "building for aarch64"),
     ("qemu-user", "qemu-aarch64", "running the aarch64 switch"),
     ("valgrind", "valgrind", "instruction counts"),
     ("debootstrap", "debootstrap", "trying other C libraries"),
