@@ -222,7 +222,12 @@ impl Activation {
                     self.set_processor(processor);
                     // The monitor may have borrowed it since the order, and left it free.
                     if processor.owner.enter(self.id, &self.mark) || processor.owner.adopt(self.id, &self.mark) {
-                        self.serve(processor);
+                        // It may have been retired since the order.
+                        if processor.is_active() {
+                            self.serve(processor);
+                        } else {
+                            processor.owner.release(self.id, &self.mark);
+                        }
                     }
                     if !processor.pool.became_spare(self) {
                         return;
@@ -232,7 +237,7 @@ impl Activation {
         }
     }
 
-    /// Runs threads until the processor is lost or its pool stops. Starts inside the mark, ends outside.
+    /// Runs threads until the processor is lost or retires, or its pool stops. Starts inside the mark, ends outside.
     fn serve(&'static self, processor: &'static Processor) {
         let pool = processor.pool;
         loop {
@@ -240,7 +245,7 @@ impl Activation {
             let next = unsafe { processor.owned() }.queue.next(LOWEST);
             let next = next.or_else(|| self.idle(processor));
             let Some(next) = next else {
-                if pool.is_stopping() {
+                if pool.is_stopping() || !processor.is_active() {
                     processor.owner.release(self.id, &self.mark);
                     return;
                 }
@@ -286,7 +291,7 @@ impl Activation {
                 }
                 Real::spin_hint();
             }
-            if pool.is_stopping() {
+            if pool.is_stopping() || !processor.is_active() {
                 pool.idle.found(me);
                 return None;
             }
@@ -305,7 +310,7 @@ impl Activation {
             self.shelter();
             pool.idle.sleep(me, deadline, pool.is_directed(), || {
                 // SAFETY: inside the mark of the owner, no other reference is alive during the sleep; a signal handler uses none.
-                pool.is_stopping() || unsafe { processor.owned() }.queue.has_work()
+                pool.is_stopping() || !processor.is_active() || unsafe { processor.owned() }.queue.has_work()
             });
             self.unshelter();
             pool.monitor_hint();

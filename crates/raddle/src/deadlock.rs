@@ -25,7 +25,7 @@ pub(crate) fn report() {
     }
     let mut ours = FOREIGN_WAITERS.load(Ordering::SeqCst) + 1;
     for pool in pool::pools() {
-        let asleep = pool.idle.sleeping() == pool.processors().len();
+        let asleep = pool.all_asleep();
         let timers = pool.processors().iter().any(|p| p.deadline.load(Ordering::Relaxed) != u64::MAX);
         if !asleep || timers {
             return;

@@ -75,8 +75,12 @@ pub fn dump(out: &mut dyn io::Write, options: DumpOptions) -> io::Result<()> {
     writeln!(out, "raddle: {} threads spawned, {} ended, {} switches", stats.spawned, stats.exited, stats.switches)?;
     for pool in crate::pool::pools() {
         let sleeping = pool.idle.sleeping();
-        let count = pool.processors().len();
-        writeln!(out, "pool {}: {}, {count} processors, {sleeping} asleep", pool.index, pool.describe())?;
+        let count = pool.active();
+        let retired = match pool.processors().len() - count {
+            0 => String::new(),
+            n => format!(", {n} retired"),
+        };
+        writeln!(out, "pool {}: {}, {count} processors, {sleeping} asleep{retired}", pool.index, pool.describe())?;
     }
     let (mut listed, mut walked, mut omitted) = (0, 0, 0u64);
     for (index, descriptor) in crate::pool::descriptors().iterate() {

@@ -35,6 +35,10 @@ pub struct Stats {
     pub publications: u64,
     /// Times a spare activation went on with a processor beside one that computed.
     pub slices: u64,
+    /// Processors that retired because the process was allotted fewer cores.
+    pub processors_retired: u64,
+    /// Processors that came back, or came first, because it was allotted more.
+    pub processors_returned: u64,
     /// Kernel threads beyond one per processor.
     pub spare_activations: u64,
 }
@@ -45,6 +49,8 @@ pub fn stats() -> Stats {
         takeovers: crate::monitor::TAKEOVERS.load(Ordering::Relaxed),
         publications: crate::monitor::PUBLICATIONS.load(Ordering::Relaxed),
         slices: crate::monitor::SLICES.load(Ordering::Relaxed),
+        processors_retired: crate::follow::RETIRED.load(Ordering::Relaxed),
+        processors_returned: crate::follow::RETURNED.load(Ordering::Relaxed),
         ..Stats::default()
     };
     for pool in pool::pools() {
@@ -58,7 +64,7 @@ pub fn stats() -> Stats {
             stats.steals_tried += counters.steals_tried.load(Ordering::Relaxed);
             stats.steals_won += counters.steals_won.load(Ordering::Relaxed);
         }
-        stats.spare_activations += u64::from(pool.kernel_threads()).saturating_sub(pool.processors().len() as u64);
+        stats.spare_activations += u64::from(pool.kernel_threads()).saturating_sub(pool.active() as u64);
     }
     stats
 }

@@ -23,6 +23,7 @@ mod descriptor;
 #[doc(hidden)]
 pub mod drop_in;
 mod dump;
+mod follow;
 mod foreign;
 mod forked;
 mod forkjoin;

@@ -13,6 +13,7 @@
 //! processor and period.
 
 use crate::activation::{Activation, LOWEST};
+use crate::follow::Follower;
 use crate::os::{TaskState, task_state};
 use crate::pool::{self, Shared};
 use crate::processor::Processor;
@@ -88,13 +89,16 @@ fn main() {
         return;
     };
     let mut seen: HashMap<usize, Seen> = HashMap::new();
+    let mut follower = Follower::default();
     let mut quiet = 0;
     loop {
         crate::dump::dump_if_wanted();
         let mut busy = false;
         for pool in pool::pools() {
             busy |= look(pool, me, &mut seen);
+            busy |= follower.look(pool, me);
         }
+        follower.fire();
         quiet = if busy { 0 } else { quiet + 1 };
         if quiet < REST_AFTER {
             std::thread::sleep(std::time::Duration::from_nanos(PERIOD));
@@ -104,11 +108,14 @@ fn main() {
         let bell = BELL.load(Ordering::Acquire);
         ASLEEP.store(true, Ordering::Relaxed);
         Real::heavy_fence();
-        if pool::pools().all(|pool| pool.idle.sleeping() == pool.processors().len()) {
+        if pool::pools().all(Shared::all_asleep) {
             pool::shrink_stacks();
-            crate::deadlock::report();
-            let fenced = Real::heavy_fence_available();
-            Real::wait(&BELL, bell, if fenced { None } else { Some(Real::now() + 10 * PERIOD) });
+            let timer = follower.next_deadline();
+            if timer.is_none() {
+                crate::deadlock::report();
+            }
+            let again = (!Real::heavy_fence_available()).then(|| Real::now() + 10 * PERIOD);
+            Real::wait(&BELL, bell, timer.into_iter().chain(again).min());
         }
         ASLEEP.store(false, Ordering::Relaxed);
         quiet = 0;
@@ -117,14 +124,14 @@ fn main() {
 
 /// One look at one pool. True if anything runs there.
 fn look(pool: &'static Shared, me: &'static Activation, seen: &mut HashMap<usize, Seen>) -> bool {
-    if !pool.is_open() {
+    if !pool.is_open() || pool.is_stopping() {
         return true;
     }
     let mut busy = false;
     let mut stuck_searching = true;
     let mut frozen_searcher = false;
     for processor in pool.processors() {
-        if pool.idle.is_sleeping(processor.index) {
+        if !processor.is_active() || pool.idle.is_sleeping(processor.index) {
             continue;
         }
         busy = true;
@@ -252,7 +259,7 @@ fn borrow(
 }
 
 /// A spare adopts a free processor, unless its activation was faster.
-fn hand_over(pool: &'static Shared, processor: &'static Processor, spare: &'static Activation) {
+pub(crate) fn hand_over(pool: &'static Shared, processor: &'static Processor, spare: &'static Activation) {
     if processor.owner.adopt(spare.id, &spare.mark) {
         spare.mark.leave();
         spare.order(processor);

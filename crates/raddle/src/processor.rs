@@ -108,6 +108,11 @@ impl Queue {
         }
     }
 
+    /// Gives up all threads: the processor retires.
+    pub fn drain(&mut self, out: &mut dyn FnMut(Ready<Real>)) {
+        self.local().drain(out);
+    }
+
     pub fn has_work(&self) -> bool {
         match self {
             Queue::Default(local) => local.has_work(),
@@ -180,6 +185,18 @@ impl Owned {
     }
 }
 
+/// Whether a processor takes part in its pool; changed by the monitor only, see [`crate::follow`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Standing {
+    /// It takes part.
+    Active,
+    /// Its activation is to give it up, or the monitor takes it.
+    Retiring,
+    /// It holds nothing and nobody owns it.
+    Retired,
+}
+
 #[repr(align(128))]
 pub(crate) struct Processor {
     pub owner: Ownership<Real>,
@@ -192,6 +209,7 @@ pub(crate) struct Processor {
     pub counters: Counters,
     /// While it sleeps: when it wakes by itself (`u64::MAX`: never).
     pub deadline: AtomicU64,
+    standing: AtomicU8,
     owned: UnsafeCell<Owned>,
 }
 
@@ -211,8 +229,29 @@ impl Processor {
             running: AtomicU8::new(255),
             counters: Counters::default(),
             deadline: AtomicU64::new(u64::MAX),
+            standing: AtomicU8::new(Standing::Active as u8),
             owned: UnsafeCell::new(owned),
         }
+    }
+
+    /// Whether it takes part in its pool.
+    pub fn standing(&self) -> Standing {
+        // Acquire: who finds it active again sees what the monitor did before.
+        match self.standing.load(Ordering::Acquire) {
+            0 => Standing::Active,
+            1 => Standing::Retiring,
+            _ => Standing::Retired,
+        }
+    }
+
+    /// True while it takes part in its pool.
+    pub fn is_active(&self) -> bool {
+        self.standing() == Standing::Active
+    }
+
+    /// Called by the monitor, and before the pool runs.
+    pub fn set_standing(&self, standing: Standing) {
+        self.standing.store(standing as u8, Ordering::Release);
     }
 
     /// The owner-only state.

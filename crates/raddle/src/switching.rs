@@ -93,9 +93,13 @@ pub(crate) fn activation_of(me: &'static Descriptor) -> &'static Activation {
 #[inline(never)]
 fn migrate(me: &'static Descriptor, activation: &'static Activation) {
     let processor = activation.processor();
-    if processor.owner.adopt(activation.id, &activation.mark) {
-        activation.leave();
-        return;
+    if processor.is_active() && processor.owner.adopt(activation.id, &activation.mark) {
+        // It may have been retired between the look and the adoption: then the monitor is through with it.
+        if processor.is_active() {
+            activation.leave();
+            return;
+        }
+        processor.owner.release(activation.id, &activation.mark);
     }
     activation.previous.set(me);
     activation.after.set(After::SUBMIT);

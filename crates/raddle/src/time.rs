@@ -74,6 +74,25 @@ impl Timers {
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }
+
+    /// Takes over all deadlines of `other`.
+    pub fn inherit(&mut self, other: &mut Timers) {
+        self.heap.append(&mut other.heap);
+    }
+
+    /// Wakes the sleepers whose time has come, from a kernel thread that owns no processor.
+    pub fn fire_outside(&mut self) {
+        if self.is_empty() {
+            return;
+        }
+        let now = Real::now();
+        while self.next_deadline().is_some_and(|deadline| deadline <= now) {
+            let Some(entry) = self.heap.pop() else { return };
+            if entry.thread.claim(entry.epoch, Wake::TimedOut) == Claim::WonParked {
+                crate::host::ready_outside(entry.thread);
+            }
+        }
+    }
 }
 
 /// Wakes the sleepers whose time has come. Inside the mark of the owner.

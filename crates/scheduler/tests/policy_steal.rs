@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 fn parts(options: &str, processors: usize) -> Vec<StealLocal<Real>> {
     let Ok(Expression::Steal(options)) = options.parse() else { panic!("not a steal: {options}") };
-    let policy = Steal::new(options, processors, Arc::new(Busy));
+    let policy = Steal::new(options, processors, Arc::new(Busy)).unwrap();
     (0..processors).map(|i| policy.local_part(i)).collect()
 }
 
@@ -178,7 +178,7 @@ fn options_say_how_much_is_taken_and_from_whom() {
 #[test]
 fn threads_from_outside_are_found_by_whoever_is_there() {
     let threads = Threads::new(3);
-    let policy = Steal::<Real>::new(Stealing::default(), 2, Arc::new(Busy));
+    let policy = Steal::<Real>::new(Stealing::default(), 2, Arc::new(Busy)).unwrap();
     let (mut a, mut b) = (policy.local_part(0), policy.local_part(1));
     for number in 0..3 {
         assert_eq!(policy.submit(threads.ready(number)), Notify::Anyone);

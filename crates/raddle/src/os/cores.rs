@@ -2,23 +2,42 @@
 
 use std::path::{Path, PathBuf};
 
+/// Cores by number, room for 8192: the kernel refuses a smaller mask than it has.
+type Cores = [u64; 128];
+
 /// One processor per core that the process may use, at least one.
 pub(crate) fn default_processors() -> usize {
-    let affinity = affinity();
-    match quota(Path::new("/sys/fs/cgroup"), &std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default()) {
-        Some(cores) => affinity.min(cores.ceil() as usize).max(1),
-        None => affinity,
-    }
+    allotted([0].into_iter()).unwrap_or(1)
 }
 
-/// Cores in the affinity mask of the calling kernel thread.
-fn affinity() -> usize {
-    // A mask for 8192 cores: the kernel refuses a smaller one than it has.
-    let mut mask = [0u64; 128];
+/// How many processors the kernel threads `tasks` (0: the caller) are allotted together: as many as there are cores on which one of
+/// them may run, but no more than the control group's quota, rounded up. `None` if none of them exists any more.
+pub(crate) fn allotted(tasks: impl Iterator<Item = u32>) -> Option<usize> {
+    let mut union: Cores = [0; 128];
+    for cores in tasks.filter_map(affinity) {
+        union.iter_mut().zip(cores).for_each(|(all, more)| *all |= more);
+    }
+    let cores = union.iter().map(|word| word.count_ones() as usize).sum::<usize>();
+    if cores == 0 {
+        return None;
+    }
+    let membership = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let quota = quota(Path::new("/sys/fs/cgroup"), &membership);
+    Some(quota.map_or(cores, |quota| cores.min(quota.ceil() as usize).max(1)))
+}
+
+/// Cores that the system has running: no affinity can name more.
+pub(crate) fn online() -> usize {
+    // SAFETY: asks for a number.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1).max(1)
+}
+
+/// The affinity mask of a kernel thread of this process.
+fn affinity(task: u32) -> Option<Cores> {
+    let mut mask: Cores = [0; 128];
     // SAFETY: the kernel writes at most the given number of bytes.
-    let written = unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr()) };
-    let count = mask.iter().map(|word| word.count_ones() as usize).sum::<usize>();
-    if written > 0 && count > 0 { count } else { 1 }
+    let written = unsafe { libc::syscall(libc::SYS_sched_getaffinity, task, size_of_val(&mask), mask.as_mut_ptr()) };
+    (written > 0).then_some(mask)
 }
 
 /// The smallest quota on the way from the process's control group to the root, in cores.
@@ -66,6 +85,13 @@ fn quota_v1(directory: &Path) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_does_not_exist_is_allotted_nothing() {
+        assert_eq!(allotted([].into_iter()), None);
+        assert_eq!(allotted([u32::MAX >> 1].into_iter()), None);
+        assert!(allotted([0, 0].into_iter()).is_some_and(|n| n <= online()));
+    }
 
     #[test]
     fn the_smallest_quota_on_the_way_up_counts() {

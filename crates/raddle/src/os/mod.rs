@@ -5,7 +5,7 @@ pub(crate) mod events;
 pub(crate) mod signals;
 mod task;
 
-pub(crate) use cores::default_processors;
+pub(crate) use cores::{allotted, default_processors, online};
 pub(crate) use task::{TaskState, kernel_threads, task_state};
 
 use std::io::Write as _;

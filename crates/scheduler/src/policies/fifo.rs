@@ -31,6 +31,7 @@ use crate::policy::{Cause, Local, Notify, Policy};
 use crate::ready::Ready;
 use crate::tokens::{Global, GlobalEnd, Inbox};
 use raddle_machine::Machine;
+use raddle_queues::Full;
 use std::sync::Arc;
 
 /// Selections of a processor between two looks into the inbox while the queue does not run dry.
@@ -47,9 +48,9 @@ pub struct Fifo<M: Machine>(Arc<Shared<M>>);
 
 impl<M: Machine> Fifo<M> {
     /// For at most `processors` processors.
-    pub fn new(processors: usize, others: Arc<dyn Others>) -> Self {
-        let queue = Global::new(processors).expect("the global ready queue: out of memory");
-        Self(Arc::new(Shared { queue, inbox: Inbox::default(), others }))
+    pub fn new(processors: usize, others: Arc<dyn Others>) -> Result<Self, Full> {
+        let queue = Global::new(processors)?;
+        Ok(Self(Arc::new(Shared { queue, inbox: Inbox::default(), others })))
     }
 }
 

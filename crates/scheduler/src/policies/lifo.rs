@@ -29,12 +29,13 @@ use super::Others;
 use super::steal::Steal;
 use crate::expression::Stealing;
 use raddle_machine::Machine;
+use raddle_queues::Full;
 use std::sync::Arc;
 
 /// The policy: [`Steal`] with the newest first.
 pub type Lifo<M> = Steal<M, true>;
 
 /// For at most `processors` processors.
-pub fn lifo<M: Machine>(processors: usize, others: Arc<dyn Others>) -> Lifo<M> {
+pub fn lifo<M: Machine>(processors: usize, others: Arc<dyn Others>) -> Result<Lifo<M>, Full> {
     Lifo::new(Stealing::default(), processors, others)
 }

@@ -25,6 +25,7 @@ use crate::expression::Expression;
 use crate::policy::{Local, Notify, Policy};
 use crate::ready::Ready;
 use raddle_machine::Machine;
+use raddle_queues::Full;
 use std::sync::Arc;
 
 /// What a policy may ask about the processors; answered by the runtime (see [`crate::idle::Idle`]).
@@ -62,6 +63,8 @@ pub const MAX_PROCESSORS: usize = 4096;
 pub enum BuildError {
     /// A pool needs from one to [`MAX_PROCESSORS`] processors.
     Processors(usize),
+    /// No memory for the queues of so many processors.
+    Memory(usize),
 }
 
 impl std::fmt::Display for BuildError {
@@ -69,6 +72,12 @@ impl std::fmt::Display for BuildError {
         match self {
             BuildError::Processors(n) => {
                 write!(f, "a policy for {n} processors: give it at least 1 and at most {MAX_PROCESSORS}")
+            }
+            BuildError::Memory(n) => {
+                write!(
+                    f,
+                    "no memory for the queues of {n} processors: ask for fewer, or raise the process's memory limit"
+                )
             }
         }
     }
@@ -123,11 +132,12 @@ pub fn build<M: Machine>(
     if !(1..=MAX_PROCESSORS).contains(&processors) {
         return Err(BuildError::Processors(processors));
     }
+    let full = |_: Full| BuildError::Memory(processors);
     Ok(match expression {
-        Expression::Fifo => AnyPolicy::Other(Box::new(fifo::Fifo::new(processors, others))),
-        Expression::Steal(options) => AnyPolicy::Steal(steal::Steal::new(*options, processors, others)),
-        Expression::Lifo => AnyPolicy::Other(Box::new(lifo::lifo(processors, others))),
-        Expression::Rotator => AnyPolicy::Other(Box::new(rotator::Rotator::new(processors, others))),
+        Expression::Fifo => AnyPolicy::Other(Box::new(fifo::Fifo::new(processors, others).map_err(full)?)),
+        Expression::Steal(options) => AnyPolicy::Steal(steal::Steal::new(*options, processors, others).map_err(full)?),
+        Expression::Lifo => AnyPolicy::Other(Box::new(lifo::lifo(processors, others).map_err(full)?)),
+        Expression::Rotator => AnyPolicy::Other(Box::new(rotator::Rotator::new(processors, others).map_err(full)?)),
         Expression::Priority { levels, inner, aging } => {
             let levels: Result<Vec<_>, _> = (0..*levels).map(|_| build(inner, processors, others.clone())).collect();
             AnyPolicy::Other(Box::new(priority::Priority::new(levels?, *aging)))

@@ -49,6 +49,7 @@ use crate::policy::{Cause, Local, Notify, Policy};
 use crate::ready::Ready;
 use crate::tokens::{CountedInbox, Gauge, WaiverIn, WaiverOut, waiver};
 use raddle_machine::Machine;
+use raddle_queues::Full;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
@@ -78,18 +79,18 @@ pub struct Rotator<M: Machine> {
 
 impl<M: Machine> Rotator<M> {
     /// A ring of `processors`.
-    pub fn new(processors: usize, others: Arc<dyn Others>) -> Self {
-        let pairs = (0..processors).map(|_| waiver().expect("the Waiver queues: out of memory"));
-        let (into, mut from): (Vec<_>, Vec<_>) = pairs.unzip();
+    pub fn new(processors: usize, others: Arc<dyn Others>) -> Result<Self, Full> {
+        let pairs = (0..processors).map(|_| waiver()).collect::<Result<Vec<_>, _>>()?;
+        let (into, mut from): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
         from.rotate_right(1);
-        Self {
+        Ok(Self {
             shared: Arc::new(Shared {
                 inboxes: (0..processors).map(|_| CountedInbox::default()).collect(),
                 balances: (0..processors).map(|_| Gauge::default()).collect(),
                 others,
             }),
             ends: Mutex::new(into.into_iter().zip(from).map(Some).collect()),
-        }
+        })
     }
 }
 

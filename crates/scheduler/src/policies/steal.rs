@@ -45,7 +45,8 @@ use crate::policy::{Cause, Local, Notify, Policy};
 use crate::ready::Ready;
 use crate::tokens::{Fifo, FifoView, Inbox, Lifo, LifoView, Near, Stolen};
 use raddle_machine::Machine;
-use std::sync::{Arc, OnceLock};
+use raddle_queues::Full;
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// One of so many selections prefers threads that have not started. A power of two.
 pub const ROUND: u32 = 8;
@@ -83,21 +84,26 @@ struct Shared<M: Machine> {
 }
 
 /// The policy: makes one [`StealLocal`] per processor. With `NEWEST` it is [`super::lifo`].
-pub struct Steal<M: Machine, const NEWEST: bool = false>(Arc<Shared<M>>);
+pub struct Steal<M: Machine, const NEWEST: bool = false>(Arc<Shared<M>>, Mutex<Vec<Option<Ends<M>>>>);
+
+/// The queues that wait for [`Policy::local`]; touched only before the pool runs.
+type Ends<M> = (Fifo<M>, Lifo<M>);
 
 impl<M: Machine, const NEWEST: bool> Steal<M, NEWEST> {
     /// For at most `processors` processors. `others` answers for [`Local::push`]; the methods of [`StealLocal`] are told.
-    pub fn new(options: Stealing, processors: usize, others: Arc<dyn Others>) -> Self {
+    pub fn new(options: Stealing, processors: usize, others: Arc<dyn Others>) -> Result<Self, Full> {
         let parts = (0..processors).map(|_| OnceLock::new()).collect();
-        Self(Arc::new(Shared { parts, inbox: Inbox::default(), options, others }))
+        let ends = (0..processors).map(|_| Ok(Some((Fifo::new(CAPACITY)?, Lifo::new(CAPACITY)?))));
+        let ends = Mutex::new(ends.collect::<Result<_, Full>>()?);
+        Ok(Self(Arc::new(Shared { parts, inbox: Inbox::default(), options, others }), ends))
     }
 
     /// [`Policy::local`] without a box, to be called statically.
     pub fn local_part(&self, index: usize) -> StealLocal<M, NEWEST> {
-        let reason = "the ready queues of a processor: out of memory";
-        let (fifo, lifo) = (Fifo::new(CAPACITY).expect(reason), Lifo::new(CAPACITY).expect(reason));
+        let ends = self.1.lock().unwrap_or_else(|poisoned| poisoned.into_inner())[index].take();
+        let (fifo, lifo) = ends.unwrap_or_else(|| panic!("processor {index} of `steal` was made twice"));
         let part = Part { fifo: fifo.view(), lifo: lifo.view() };
-        assert!(self.0.parts[index].set(part).is_ok(), "processor {index} of `steal` was made twice");
+        let _first = self.0.parts[index].set(part);
         let mut local = StealLocal {
             near: Near::default(),
             direct: !NEWEST,

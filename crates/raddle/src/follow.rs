@@ -1,0 +1,145 @@
+//! A pool follows what its process is allotted: when affinity or the control group's quota shrink, processors retire; when they
+//! grow, processors come back, or come first.
+//!
+//! All of it is the monitor's work; the others only look at a processor's [`Standing`] where they are slow already.
+//!
+//! | standing | set by | meaning |
+//! |---|---|---|
+//! | `Active` | the pool's start, the monitor | takes part |
+//! | `Retiring` | the monitor | sleeping or idle, its activation gives it up and becomes a spare; running a thread, it is taken from its activation, as one that is blocked would be: the thread goes on, finds out at its next entry into the runtime, and continues elsewhere |
+//! | `Retired` | the monitor, inside the mark of the owner, which it is for the moment | emptied: ready threads went to the shared queue, stacks and descriptors to the process, deadlines to the monitor |
+//!
+//! Nobody puts anything into a processor that nobody owns, and who adopts a free one looks at its standing afterwards. So nothing is in a
+//! retired one, and nothing is lost on the way.
+//!
+//! The number is that of the cores on which the kernel threads that carry the pool's processors may run, or the quota, rounded
+//! up, if that is less. It is looked at every [`EVERY`] nanoseconds while anything runs, and first thing when something runs
+//! again. Bound: a tenth of a second until it is noticed; then, for a processor that computes or sleeps, a few periods of the monitor; for one
+//! that switches all the time, as many as it takes to find it outside its mark once. Deadlines that the monitor inherited
+//! fire at its looks: up to a period late, while something runs.
+
+use crate::activation::{Activation, LOWEST};
+use crate::monitor::hand_over;
+use crate::pool::Shared;
+use crate::processor::{Processor, Standing};
+use crate::time::Timers;
+use raddle_machine::{Machine, Real};
+use raddle_scheduler::takeover::Take;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Nanoseconds between two looks at affinity and quota.
+const EVERY: u64 = 100_000_000;
+
+/// Processors that retired, and that came back, since the process began.
+pub(crate) static RETIRED: AtomicU64 = AtomicU64::new(0);
+pub(crate) static RETURNED: AtomicU64 = AtomicU64::new(0);
+
+/// The monitor's part: what it knows, and the deadlines of processors that retired.
+#[derive(Default)]
+pub(crate) struct Follower {
+    inherited: Timers,
+}
+
+impl Follower {
+    /// One look at one pool. True while there is something to settle.
+    pub fn look(&mut self, pool: &'static Shared, me: &'static Activation) -> bool {
+        if !pool.follows || !pool.is_open() || pool.is_stopping() {
+            return false;
+        }
+        let now = Real::now();
+        if now >= pool.look_at_cores.load(Ordering::Relaxed) {
+            pool.look_at_cores.store(now + EVERY, Ordering::Relaxed);
+            let carriers = pool.processors().iter().filter_map(|p| crate::activations::find(p.owner.owner()));
+            let tasks = carriers.map(|carrier| carrier.tid.load(Ordering::Relaxed)).filter(|&task| task != 0);
+            if let Some(allotted) = crate::os::allotted(tasks) {
+                adjust(pool, allotted.clamp(1, pool.processors().len()));
+            }
+        }
+        let mut unsettled = false;
+        for processor in pool.processors() {
+            if processor.standing() == Standing::Retiring {
+                unsettled |= !self.retire(pool, processor, me);
+            }
+        }
+        unsettled
+    }
+
+    /// Fires the deadlines of processors that retired.
+    pub fn fire(&mut self) {
+        self.inherited.fire_outside();
+    }
+
+    /// The earliest of them.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.inherited.next_deadline()
+    }
+
+    /// Takes the processor and empties it. False if that has to be tried again.
+    fn retire(&mut self, pool: &'static Shared, processor: &'static Processor, me: &'static Activation) -> bool {
+        if pool.idle.is_sleeping(processor.index) {
+            pool.idle.wake(processor.index);
+            return false;
+        }
+        if !seize(processor, me) {
+            return false;
+        }
+        let mut ready = Vec::new();
+        {
+            // SAFETY: inside the mark of the owner, which the monitor is for the moment; the reference ends with the block.
+            let owned = unsafe { processor.owned() };
+            owned.handoff.distrust();
+            owned.queue.drain(&mut |thread| ready.push(thread));
+            self.inherited.inherit(&mut owned.timers);
+            owned.give_back();
+        }
+        processor.running.store(LOWEST, Ordering::Relaxed);
+        processor.deadline.store(u64::MAX, Ordering::Relaxed);
+        processor.set_standing(Standing::Retired);
+        processor.owner.release(me.id, &me.mark);
+        RETIRED.fetch_add(1, Ordering::Relaxed);
+        ready.into_iter().for_each(crate::pool::submit);
+        true
+    }
+}
+
+/// The monitor becomes the owner, inside its mark, if nobody uses the processor at this instant.
+fn seize(processor: &'static Processor, me: &'static Activation) -> bool {
+    let owner = processor.owner.owner();
+    if owner == 0 {
+        return processor.owner.adopt(me.id, &me.mark);
+    }
+    // Without the heavy fence its owner might enter unseen: it retires when it is idle.
+    Real::heavy_fence_available()
+        && crate::activations::find(owner).is_some_and(|activation| {
+            processor.owner.take(me.id, owner, &activation.mark) == Take::Taken
+                && processor.owner.enter(me.id, &me.mark)
+        })
+}
+
+/// Names who retires, the last ones first, and brings others back, the first ones first.
+fn adjust(pool: &'static Shared, wanted: usize) {
+    let mut active = pool.active();
+    for processor in pool.processors().iter().rev() {
+        if active > wanted && processor.is_active() {
+            processor.set_standing(Standing::Retiring);
+            active -= 1;
+        }
+    }
+    for processor in pool.processors() {
+        if active >= wanted {
+            break;
+        }
+        if processor.is_active() {
+            continue;
+        }
+        // Without a kernel thread for it, it stays as it is until the next look.
+        let Some(spare) = pool.spare() else { break };
+        if processor.standing() == Standing::Retired {
+            RETURNED.fetch_add(1, Ordering::Relaxed);
+        }
+        processor.set_standing(Standing::Active);
+        // One whose retirement had only begun still has its activation, which keeps it.
+        hand_over(pool, processor, spare);
+        active += 1;
+    }
+}

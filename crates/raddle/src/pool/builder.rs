@@ -1,0 +1,210 @@
+//! Building a pool, and why it cannot be built.
+
+use super::*;
+use std::fmt;
+
+/// Why a pool could not be built. Each names its cause and a remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Zero, or more than [`MAX_PROCESSORS`].
+    Processors(usize),
+    /// The policy cannot be made so.
+    Policy(String),
+    /// No address space for stacks.
+    Stacks(String),
+    /// The kernel refused a thread.
+    KernelThread(String),
+    /// More activations than a process may have.
+    Activations,
+    /// More pools than a process may have.
+    Pools,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::Processors(n) => {
+                write!(
+                    f,
+                    "{n} processors asked for: give at least 1 and at most {MAX_PROCESSORS}, or none for one per allotted core"
+                )
+            }
+            BuildError::Policy(error) => write!(f, "the policy cannot be made: {error}"),
+            BuildError::Stacks(error) => {
+                write!(
+                    f,
+                    "no address space for stacks: {error}; raise `ulimit -v`, or set vm.overcommit_memory to 0 or 1"
+                )
+            }
+            BuildError::KernelThread(error) => {
+                write!(
+                    f,
+                    "the kernel refused a thread for a processor: {error}; ask for fewer processors or raise `ulimit -u`"
+                )
+            }
+            BuildError::Activations => write!(f, "all {MAX_ACTIVATIONS} kernel threads are in use: end a pool first"),
+            BuildError::Pools => write!(f, "all {MAX_POOLS} pools are in use: end one first"),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+/// Makes a [`Pool`].
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    processors: Option<usize>,
+    policy: Expression,
+    prefix: Option<String>,
+}
+
+impl Builder {
+    /// One processor per core that the process is allotted (affinity and the control group's quota), the default policy. While
+    /// it runs, the pool follows changes of both within about a tenth of a second: its kernel threads' affinity and the quota
+    /// say how many processors take part. (Under `rotator`, whose ring must stay closed, the number stays as it was.)
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// So many processors, whatever happens.
+    pub fn processors(mut self, count: usize) -> Self {
+        self.processors = Some(count);
+        self
+    }
+
+    /// This policy.
+    pub fn policy(mut self, policy: Expression) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// The names of the kernel threads begin so (as shown by `ps -L` and debuggers).
+    pub fn kernel_thread_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = Some(prefix.into());
+        self
+    }
+
+    /// Starts the pool's processors.
+    ///
+    /// Where the C library is not as the self-check wants it, this says so once on standard error, and threads are kernel
+    /// threads from then on.
+    ///
+    /// # Errors
+    /// [`BuildError`]: nothing was started then.
+    pub fn build(self) -> Result<Pool, BuildError> {
+        let count = self.processors.unwrap_or_else(os::default_processors);
+        if count == 0 || count > MAX_PROCESSORS {
+            return Err(BuildError::Processors(count));
+        }
+        raddle_scheduler::ready::set_drop_hook(rescue);
+        match lightweight() {
+            Ok(tls) => TLS.get_or_init(|| tls),
+            Err(error) => {
+                os::say_once(&format!("raddle: {error}"));
+                return Ok(Pool { shared: kernel_pool() });
+            }
+        };
+        if !Real::heavy_fence_available() {
+            os::say_once(
+                "raddle: membarrier is forbidden here: idle processors look for work every millisecond instead, and a thread \
+                 that blocks in the kernel keeps its processor",
+            );
+        }
+        crate::os::install_overflow_report();
+        arena(default_class())?;
+        let build = |room, idle: &Arc<Idle<Real>>| {
+            policies::build(&self.policy, room, Arc::new(View(idle.clone())))
+                .map_err(|error| BuildError::Policy(error.to_string()))
+        };
+        // A closed ring cannot lose a member.
+        let follows = self.processors.is_none() && !build(1, &Arc::new(Idle::new(1)))?.ring();
+        let room = if follows { count.max(os::online()).min(MAX_PROCESSORS) } else { count };
+        let idle = Arc::new(Idle::new(room));
+        let policy = build(room, &idle)?;
+        let prefix = self.prefix.clone().unwrap_or_else(|| "raddle-".into());
+        let shared: &'static Shared = register(idle, policy, prefix, follows)?;
+        let make = |index| {
+            let queue = match &shared.policy {
+                AnyPolicy::Steal(steal) => Queue::Default(steal.local_part(index)),
+                other => Queue::Other(other.local(index)),
+            };
+            let owned = Owned {
+                queue,
+                descriptors: descriptors().cache(),
+                stacks: Vec::with_capacity(STACKS_KEPT + 1),
+                rights: 0,
+                timers: Default::default(),
+                handoff: Default::default(),
+            };
+            let processor = Processor::new(index, shared, 0, owned);
+            if index >= count {
+                processor.set_standing(Standing::Retired);
+            }
+            processor
+        };
+        let processors = shared.processors.get_or_init(|| (0..room).map(make).collect());
+        let pool = Pool { shared };
+        for processor in &processors[..count] {
+            // On an error `pool` is dropped, which stops those that started.
+            shared.start_activation(Some(processor))?;
+        }
+        shared.open.store(true, Ordering::Release);
+        crate::monitor::start();
+        Ok(pool)
+    }
+}
+
+fn register(
+    idle: Arc<Idle<Real>>,
+    policy: AnyPolicy<Real>,
+    prefix: String,
+    follows: bool,
+) -> Result<&'static Shared, BuildError> {
+    let (priorities, directed) = (policy.priorities(), policy.ring());
+    let shared = Box::leak(Box::new(Shared {
+        index: 0,
+        idle,
+        policy,
+        processors: OnceLock::new(),
+        priorities,
+        directed,
+        follows,
+        look_at_cores: AtomicU64::new(0),
+        stopping: AtomicBool::new(false),
+        open: AtomicBool::new(false),
+        refused_until: AtomicU64::new(0),
+        outside_spawned: AtomicU64::new(0),
+        spares: [const { AtomicPtr::new(std::ptr::null_mut()) }; 64],
+        kernel_threads: AtomicU32::new(0),
+        prefix,
+    }));
+    for (index, slot) in POOLS.iter().enumerate() {
+        shared.index = index as u32;
+        let free = std::ptr::null_mut();
+        if slot.compare_exchange(free, shared, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            return Ok(shared);
+        }
+    }
+    Err(BuildError::Pools)
+}
+
+/// Whether lightweight threads can be had; the environment variable `RADDLE_KERNEL_THREADS=1` says no.
+fn lightweight() -> Result<&'static Tls, Unsupported> {
+    if std::env::var_os("RADDLE_KERNEL_THREADS").is_some_and(|value| value == "1") {
+        return Err(Unsupported { reason: "RADDLE_KERNEL_THREADS=1".into() });
+    }
+    tls::init()
+}
+
+/// The pool of those who must use kernel threads: it has no processor. (Where there is one there is no other, so a fork need not
+/// forget it; see [`forget`].)
+fn kernel_pool() -> &'static Shared {
+    static POOL: OnceLock<&'static Shared> = OnceLock::new();
+    POOL.get_or_init(|| {
+        let idle = Arc::new(Idle::new(1));
+        let policy =
+            policies::build(&Expression::default(), 1, Arc::new(View(idle.clone()))).expect("the default policy");
+        register(idle, policy, String::new(), false).expect("a free pool index")
+    })
+}
