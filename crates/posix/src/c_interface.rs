@@ -116,7 +116,7 @@ pub unsafe extern "C" fn raddle_thread_create(
     attributes: *const c::pthread_attr_t,
     pool: *const Pool,
     priority: c_int,
-    start: extern "C" fn(*mut c_void) -> *mut c_void,
+    start: crate::thread::record::Start,
     argument: *mut c_void,
 ) -> c_int {
     let Ok(priority) = (priority >= 0).then(|| u8::try_from(priority)).transpose() else {

@@ -10,3 +10,39 @@ fn ten_thousand_threads_on_a_few_kernel_threads() {
     assert_eq!(numbers[0], 9999 * 10000);
     assert!(numbers[1] < 200, "{} kernel threads: the program's threads were not taken over", numbers[1]);
 }
+
+/// The program prints the same, and ends with the same status, with the library and without.
+#[track_caller]
+fn same_as_native(source: &str, options: &[&str]) -> String {
+    let program = common::compile(source, options);
+    let (native, ours) = (common::native(&program, &[]), common::drop_in(&program, &[], &[]));
+    assert_eq!(ours.out, native.out, "{ours:?}");
+    assert_eq!(ours.status, native.status, "{ours:?}");
+    let fallback = common::drop_in(&program, &[], &[("RADDLE_KERNEL_THREADS", "1")]);
+    assert_eq!(fallback.out, native.out, "{fallback:?}");
+    ours.out
+}
+
+#[test]
+fn threads_can_be_asked_what_kernel_threads_can() {
+    let out = same_as_native("threads_all.c", &[]);
+    assert!(!out.contains("WRONG") && out.lines().count() > 45, "{out}");
+}
+
+#[test]
+fn cleanup_handlers_run_with_exceptions_too() {
+    let out = same_as_native("threads_all.c", &["-fexceptions"]);
+    assert!(!out.contains("WRONG"), "{out}");
+}
+
+#[test]
+fn the_process_outlives_its_first_thread() {
+    let out = same_as_native("exit_main.c", &[]);
+    assert_eq!(out, "cleanup of first\ndestructor of first\nthe last one\n");
+}
+
+#[test]
+fn destructors_run_and_exceptions_do_not_escape() {
+    let out = same_as_native("unwinding.cc", &[]);
+    assert!(out.ends_with("caught 6\nterminate\n") && out.contains("~second\n~first\n~own\n4\n"), "{out}");
+}

@@ -7,8 +7,16 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 pub(crate) mod c {
     pub(crate) use libc::*;
 
+    // What the `libc` crate lacks for glibc.
+    pub(crate) const PTHREAD_CANCEL_ENABLE: c_int = 0;
+    pub(crate) const PTHREAD_CANCEL_DISABLE: c_int = 1;
+    pub(crate) const PTHREAD_CANCEL_DEFERRED: c_int = 0;
+    pub(crate) const PTHREAD_CANCEL_ASYNCHRONOUS: c_int = 1;
+    pub(crate) const PTHREAD_DESTRUCTOR_ITERATIONS: usize = 4;
+
     unsafe extern "C" {
         pub(crate) fn pthread_attr_getdetachstate(attributes: *const pthread_attr_t, state: *mut c_int) -> c_int;
+        pub(crate) static program_invocation_short_name: *const c_char;
     }
 }
 

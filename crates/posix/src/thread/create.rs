@@ -1,12 +1,11 @@
-//! Creating, joining and detaching.
+//! Creating threads, and what each does first and last.
 
-use super::record::{DETACHED, ENDED, JOINABLE, JOINING, Record};
+use super::record::{DETACHED, JOINABLE, Record, Start};
+use super::{cancel, exit, trampoline};
 use crate::os::c;
+use crate::process::signals;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-
-/// The stack of a thread whose attributes do not say: what the C library would take (`ulimit -s`), at least the kernel's default.
-const STACK: usize = 8 << 20;
+use std::sync::atomic::Ordering;
 
 /// # Safety
 /// As POSIX says.
@@ -14,114 +13,132 @@ const STACK: usize = 8 << 20;
 pub unsafe extern "C" fn pthread_create(
     id: *mut c::pthread_t,
     attributes: *const c::pthread_attr_t,
-    start: extern "C" fn(*mut c_void) -> *mut c_void,
+    start: Start,
     argument: *mut c_void,
 ) -> c_int {
-    type Start = extern "C" fn(*mut c_void) -> *mut c_void;
-    if raddle::drop_in::is_native() || !crate::start::lightweight() {
+    if raddle::drop_in::is_native() || passes_through() {
         let create =
             next!(pthread_create: fn(*mut c::pthread_t, *const c::pthread_attr_t, Start, *mut c_void) -> c_int);
         // SAFETY: the caller's arguments.
         return unsafe { create(id, attributes, start, argument) };
     }
-    let (mut detached, mut stack) = (false, STACK);
-    if !attributes.is_null() {
-        let mut state = 0;
-        // SAFETY: initialised attributes, as POSIX asks of the caller.
+    // SAFETY: null or initialised attributes, as POSIX asks of the caller.
+    let wanted = unsafe { Wanted::of(attributes) };
+    // SAFETY: the caller's place for the id.
+    unsafe { create(id, &wanted, start, argument) }
+}
+
+/// Whether threads stay kernel threads: where the self-check fails, or the user asks for it.
+pub(super) fn passes_through() -> bool {
+    !crate::start::lightweight()
+}
+
+/// What attributes say about a thread.
+pub(super) struct Wanted {
+    detached: bool,
+    /// Bytes of stack, and where the stack ends that the program gave; 0: none.
+    stack: usize,
+    given: usize,
+    guard: usize,
+}
+
+impl Wanted {
+    /// # Safety
+    /// Null (the defaults) or initialised attributes.
+    pub unsafe fn of(attributes: *const c::pthread_attr_t) -> Self {
+        // SAFETY: the getters read initialised attributes, the caller's or a fresh set.
         unsafe {
-            c::pthread_attr_getdetachstate(attributes, &mut state);
-            c::pthread_attr_getstacksize(attributes, &mut stack);
-        }
-        detached = state == c::PTHREAD_CREATE_DETACHED;
-    }
-    let record = Box::into_raw(Box::new(Record {
-        state: AtomicU32::new(if detached { DETACHED } else { JOINABLE }),
-        handle: AtomicPtr::new(std::ptr::null_mut()),
-        start,
-        argument,
-    }));
-    let own = record.expose_provenance();
-    let body = move || {
-        let record = std::ptr::with_exposed_provenance::<Record>(own);
-        Record::set_current(record);
-        // SAFETY: the record outlives its thread.
-        let (start, argument) = unsafe { ((*record).start, (*record).argument) };
-        start(argument).expose_provenance()
-    };
-    // SAFETY: `id` is the caller's place for it; filled before the thread can run.
-    unsafe { *id = Record::id(record) };
-    match crate::c_interface::spawn(raddle::thread::Builder::new().stack_size(stack), body) {
-        Ok(handle) => {
-            if detached {
-                drop(handle);
+            let mut fresh = std::mem::zeroed::<c::pthread_attr_t>();
+            let attributes = if attributes.is_null() {
+                c::pthread_attr_init(&mut fresh);
+                &fresh
             } else {
-                // SAFETY: a joinable record is freed by a join, which the id allows from now on.
-                unsafe { (*record).handle.store(handle.into_raw().cast_mut(), Ordering::Release) };
-            }
+                attributes
+            };
+            let (mut detached, mut stack, mut guard) = (0, 0, 0);
+            let (mut given, mut given_size) = (std::ptr::null_mut(), 0);
+            c::pthread_attr_getdetachstate(attributes, &mut detached);
+            c::pthread_attr_getstacksize(attributes, &mut stack);
+            c::pthread_attr_getguardsize(attributes, &mut guard);
+            c::pthread_attr_getstack(attributes, &mut given, &mut given_size);
+            // The C library keeps the end, which is zero where no stack was given.
+            let given = given.expose_provenance().wrapping_add(given_size);
+            Wanted { detached: detached == c::PTHREAD_CREATE_DETACHED, stack, given, guard }
+        }
+    }
+
+    /// The slot to ask for. A slot holds a guard and thread-local storage besides; where that would take much of a small stack, more
+    /// is taken. Stacks above a gigabyte get one.
+    fn slot(&self) -> usize {
+        if self.given != 0 {
+            return 64 << 10;
+        }
+        let room = if self.stack < 1 << 20 { 32 << 10 } else { 0 };
+        (self.stack + room).clamp(64 << 10, 1 << 30)
+    }
+}
+
+/// # Safety
+/// `id` is writable; the start routine may be run with the argument on another thread.
+pub(super) unsafe fn create(id: *mut c::pthread_t, wanted: &Wanted, start: Start, argument: *mut c_void) -> c_int {
+    signals::prepare();
+    let state = if wanted.detached { DETACHED } else { JOINABLE };
+    // Held by the thread, by its creator until the handle is stored, and by the right to join it.
+    let Some(record) = Record::new(start, argument, state, 2 + u32::from(!wanted.detached)) else {
+        return c::EAGAIN;
+    };
+    record.given_stack[0].store(wanted.given, Ordering::Relaxed);
+    record.given_stack[1].store(wanted.stack, Ordering::Relaxed);
+    record.guard.store(if wanted.given == 0 { wanted.guard } else { 0 }, Ordering::Relaxed);
+    record.mask.store(signals::own_mask(), Ordering::Relaxed);
+    // SAFETY: the caller's place for it; filled before the thread can run.
+    unsafe { *id = record.id() };
+    exit::thread_begins();
+    let builder = raddle::thread::Builder::new().stack_size(wanted.slot());
+    match crate::c_interface::spawn(builder, move || body(record)) {
+        Ok(handle) => {
+            // SeqCst: who leaves something for the thread either sees the handle, or is seen below.
+            record.handle.store(handle.into_raw().cast_mut(), Ordering::SeqCst);
+            cancel::handle_stored(record);
+            record.release();
             0
         }
         Err(error) => {
-            // SAFETY: nobody has used the id.
-            unsafe { Record::free(record) };
+            exit::thread_was_not();
+            (0..2 + u32::from(!wanted.detached)).for_each(|_| record.release());
             if matches!(error, raddle::thread::SpawnError::Priority(_)) { c::EINVAL } else { c::EAGAIN }
         }
     }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_join(id: c::pthread_t, value: *mut *mut c_void) -> c_int {
-    // SAFETY: a live id, as POSIX asks.
-    let Some(record) = (unsafe { Record::of(id) }) else {
-        // SAFETY: the caller's arguments.
-        return unsafe { next!(pthread_join: fn(c::pthread_t, *mut *mut c_void) -> c_int)(id, value) };
+/// The thread, on its own stack.
+fn body(record: &'static Record) {
+    Record::set_current(record);
+    let given = record.given_stack[0].load(Ordering::Relaxed) & !15;
+    let (low, end) = if given == 0 {
+        raddle::drop_in::own_stack().unwrap_or((0, 0))
+    } else {
+        (given.saturating_sub(record.given_stack[1].load(Ordering::Relaxed)), given)
     };
-    if Record::current().is_some_and(|me| std::ptr::eq(me, record)) {
-        return c::EDEADLK;
-    }
-    if record.state.compare_exchange(JOINABLE, JOINING, Ordering::AcqRel, Ordering::Acquire).is_err()
-        && record.load() != ENDED
-    {
-        return c::EINVAL;
-    }
-    let raw = record.handle.load(Ordering::Acquire);
-    // SAFETY: stored by the creator, whose `pthread_create` returned the id; the exchange above makes this the only join.
-    let handle = unsafe { raddle::JoinHandle::<usize>::from_raw(raw) };
-    let result = handle.join().unwrap_or(usize::MAX);
-    if !value.is_null() {
-        // SAFETY: the caller's place for it.
-        unsafe { *value = std::ptr::with_exposed_provenance_mut(result) };
-    }
-    // SAFETY: the join ends the id's life.
-    unsafe { Record::free(record) };
-    0
-}
-
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_detach(id: c::pthread_t) -> c_int {
-    // SAFETY: a live id, as POSIX asks.
-    let Some(record) = (unsafe { Record::of(id) }) else {
-        // SAFETY: the caller's argument.
-        return unsafe { next!(pthread_detach: fn(c::pthread_t) -> c_int)(id) };
+    record.stack[0].store(low, Ordering::Relaxed);
+    record.stack[1].store(end, Ordering::Relaxed);
+    let mut buffer = trampoline::Buffer::new();
+    let argument = record.argument.load(Ordering::Relaxed);
+    // What was left for it before it began.
+    raddle::drop_in::poll_interruption();
+    // SAFETY: the buffer outlives the call; a stack that the program gave is the thread's, by POSIX.
+    let result = unsafe {
+        let result =
+            trampoline::call(record.start(), argument, std::ptr::with_exposed_provenance_mut(given), &mut buffer);
+        trampoline::unregister(&mut buffer);
+        result
     };
-    if record.state.compare_exchange(JOINABLE, DETACHED, Ordering::AcqRel, Ordering::Acquire).is_err() {
-        return c::EINVAL;
+    if !cancel::is_exiting(record) {
+        record.result.store(result, Ordering::Relaxed);
+        cancel::begin_exit(record);
     }
-    // SAFETY: stored by the creator; the exchange above makes this the only use.
-    drop(unsafe { raddle::JoinHandle::<usize>::from_raw(record.handle.load(Ordering::Acquire)) });
-    0
-}
-
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_self() -> c::pthread_t {
-    match Record::current() {
-        Some(record) => Record::id(record),
-        // SAFETY: takes nothing.
-        None => unsafe { next!(pthread_self: fn() -> c::pthread_t)() },
-    }
+    // SAFETY: the thread's code has ended, but for these destructors.
+    unsafe { raddle::drop_in::run_destructors() };
+    exit::thread_ends();
+    record.release();
 }

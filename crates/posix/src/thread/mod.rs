@@ -1,9 +1,17 @@
 //! Threads: the record behind a `pthread_t`, and the entry points that take one.
 //!
-//! A `pthread_t` of ours is the address of a [`Record`] plus one: it exists before the thread has a stack, cannot be taken for one of the C
-//! library's (those are aligned), and is not reused before the thread was joined, or has ended detached.
+//! A `pthread_t` of ours is the address of a [`record::Record`] plus one: it exists before the thread has a stack, cannot be taken for
+//! one of the C library's (those are aligned), and is not reused before the thread was joined, or has ended detached.
+//!
+//! Reading order: [`record`], [`create`], [`trampoline`] (the outermost frame), [`exit`], [`join`], [`cancel`], [`identity`], [`c11`].
 
+mod c11;
+pub(crate) mod cancel;
 mod create;
+pub(crate) mod exit;
+mod identity;
+mod join;
 pub(crate) mod record;
+mod trampoline;
 
 pub(crate) use create::pthread_create;

@@ -1,72 +1,251 @@
 //! What a `pthread_t` stands for.
+//!
+//! Records are type-stable and counted. A record is held by its thread until its end, by the right to join it, and by whoever
+//! looks at it for the moment ([`Held`]); the last one lets go of raddle's handle and gives the record back. So an id whose
+//! thread has ended and was joined is recognised (`ESRCH`) as long as no newer thread has taken over the record, and nobody
+//! reaches the wrong raddle thread through an old one.
 
 use crate::os::c;
+use raddle::drop_in::slab::Slab;
+use raddle_machine::Real;
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::ptr::{NonNull, null, null_mut};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
-/// The thread runs or has not started, and may be joined.
+/// The thread may be joined.
 pub(crate) const JOINABLE: u32 = 0;
-/// Nobody will join: whoever comes second, the end of the thread or the detachment, frees the record.
+/// Nobody will join.
 pub(crate) const DETACHED: u32 = 1;
 /// Somebody is joining.
 pub(crate) const JOINING: u32 = 2;
-/// The thread has ended and waits to be joined.
-pub(crate) const ENDED: u32 = 3;
 
-/// A thread that the program created. Boxed; freed by the join, or by the end of a detached thread.
+/// The answers to `gettid` begin here: above every kernel's ids (`pid_max` is at most 2^22).
+const FIRST_NUMBER: u32 = 1 << 23;
+
+/// Words of a processor mask that is kept: 1024 processors, as in `cpu_set_t`.
+pub(crate) const MASK_WORDS: usize = 16;
+
+pub(crate) type Start = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+
+/// A thread that the program created.
 pub(crate) struct Record {
+    index: u32,
+    /// How many hold it; 0 while it is nobody's.
+    holders: AtomicU32,
     /// One of the constants above.
     pub state: AtomicU32,
-    /// The raw form of its `raddle::JoinHandle<usize>`; null until the creator has stored it.
+    /// The raw form of its `raddle::JoinHandle<()>`; null until the creator has stored it.
     pub handle: AtomicPtr<()>,
-    pub start: extern "C" fn(*mut c_void) -> *mut c_void,
-    pub argument: *mut c_void,
+    start: AtomicPtr<c_void>,
+    pub argument: AtomicPtr<c_void>,
+    /// What it ended with: set by `pthread_exit`, or by the return of its start routine.
+    pub result: AtomicPtr<c_void>,
+    /// Bits of [`super::cancel`].
+    pub cancel: AtomicU32,
+    /// The end of the stack that the program gave it, and that stack's size; 0 when it has one of raddle's.
+    pub given_stack: [AtomicUsize; 2],
+    /// The lowest address and the end of its stack; 0 until it has started.
+    pub stack: [AtomicUsize; 2],
+    pub guard: AtomicUsize,
+    /// Up to 15 bytes and zeros.
+    name: [AtomicU64; 2],
+    /// Policy and priority, as the program set them: answered, without effect.
+    pub schedule: AtomicU64,
+    /// A processor mask that the program set: answered, without effect. All zero: none.
+    pub affinity: [AtomicU64; MASK_WORDS],
+    /// Signals sent to it that it has not taken, and signals that it blocks: bit `n - 1` for signal `n`.
+    pub pending: AtomicU64,
+    pub mask: AtomicU64,
+    /// What was sent with `pthread_sigqueue`: the signal's number + 1 << 1 | 1 of a slot being filled; see `process::signals`.
+    pub queued: [Queued; 8],
+    /// Signal handlers that it has run because it was interrupted: whoever waits compares.
+    pub interruptions: AtomicU64,
 }
 
-// SAFETY: `argument` is the program's own to hand over; the rest is atomic or constant.
-unsafe impl Send for Record {}
-// SAFETY: as above.
-unsafe impl Sync for Record {}
+/// A value on its way with a signal.
+#[derive(Default)]
+pub(crate) struct Queued {
+    /// 0: free; 1: being filled or emptied; otherwise the signal's number + 1.
+    pub state: AtomicU32,
+    pub value: AtomicUsize,
+}
 
 thread_local! {
-    static SELF: Cell<*const Record> = const { Cell::new(std::ptr::null()) };
+    static SELF: Cell<*const Record> = const { Cell::new(null()) };
+}
+
+fn records() -> &'static Arc<Slab<Record, Real>> {
+    static RECORDS: OnceLock<Arc<Slab<Record, Real>>> = OnceLock::new();
+    RECORDS.get_or_init(|| Slab::new(Record::empty))
 }
 
 impl Record {
-    /// The `pthread_t` of a record.
-    pub fn id(this: *const Record) -> c::pthread_t {
-        (this.expose_provenance() + 1) as c::pthread_t
+    fn empty(index: u32) -> Self {
+        Record {
+            index,
+            holders: AtomicU32::new(0),
+            state: AtomicU32::new(DETACHED),
+            handle: AtomicPtr::new(null_mut()),
+            start: AtomicPtr::new(null_mut()),
+            argument: AtomicPtr::new(null_mut()),
+            result: AtomicPtr::new(null_mut()),
+            cancel: AtomicU32::new(0),
+            given_stack: [const { AtomicUsize::new(0) }; 2],
+            stack: [const { AtomicUsize::new(0) }; 2],
+            guard: AtomicUsize::new(0),
+            name: [const { AtomicU64::new(0) }; 2],
+            schedule: AtomicU64::new(0),
+            affinity: [const { AtomicU64::new(0) }; MASK_WORDS],
+            pending: AtomicU64::new(0),
+            mask: AtomicU64::new(0),
+            queued: Default::default(),
+            interruptions: AtomicU64::new(0),
+        }
     }
 
-    /// The record behind a `pthread_t`; `None` for one of the C library's.
+    /// A record for a thread about to be created, held `holders` times. `None`: no memory.
+    pub fn new(start: Start, argument: *mut c_void, state: u32, holders: u32) -> Option<&'static Record> {
+        let object = records().cache().allocate().ok()?;
+        // SAFETY: type-stable, and the slab lives as long as the process.
+        let record: &'static Record = unsafe { object.as_ref() };
+        record.state.store(state, Ordering::Relaxed);
+        record.start.store(start as *mut c_void, Ordering::Relaxed);
+        record.argument.store(argument, Ordering::Relaxed);
+        record.result.store(null_mut(), Ordering::Relaxed);
+        record.cancel.store(0, Ordering::Relaxed);
+        record.guard.store(0, Ordering::Relaxed);
+        record.schedule.store(0, Ordering::Relaxed);
+        record.pending.store(0, Ordering::Relaxed);
+        let words = record.given_stack.iter().chain(&record.stack);
+        words.for_each(|word| word.store(0, Ordering::Relaxed));
+        record.name.iter().chain(&record.affinity).for_each(|word| word.store(0, Ordering::Relaxed));
+        record.queued.iter().for_each(|queued| queued.state.store(0, Ordering::Relaxed));
+        // Release: whoever takes hold of it sees the above.
+        record.holders.store(holders, Ordering::Release);
+        Some(record)
+    }
+
+    /// The start routine.
+    pub fn start(&self) -> Start {
+        // SAFETY: stored by `new` from a function of this type.
+        unsafe { std::mem::transmute::<*mut c_void, Start>(self.start.load(Ordering::Relaxed)) }
+    }
+
+    /// Its `pthread_t`.
+    pub fn id(&self) -> c::pthread_t {
+        (std::ptr::from_ref(self).expose_provenance() + 1) as c::pthread_t
+    }
+
+    /// The answer to `gettid`.
+    pub fn number(&self) -> u32 {
+        FIRST_NUMBER + self.index
+    }
+
+    /// The live record of that number.
+    pub fn of_number(number: u32) -> Option<Held> {
+        Held::take(records().get(number.checked_sub(FIRST_NUMBER)?)?)
+    }
+
+    /// True for a `pthread_t` of ours.
+    #[inline]
+    pub fn is_ours(id: c::pthread_t) -> bool {
+        id & 1 == 1
+    }
+
+    /// The record behind a `pthread_t` of ours, held; `None` when its thread is gone.
     ///
     /// # Safety
-    /// `id` is a `pthread_t` whose thread has not been joined, nor ended detached, as POSIX asks of every caller.
-    pub unsafe fn of<'a>(id: c::pthread_t) -> Option<&'a Record> {
-        // SAFETY: only ids of ours are odd; the record lives as long as the id is valid.
-        (id & 1 == 1).then(|| unsafe { &*std::ptr::with_exposed_provenance(id as usize - 1) })
+    /// `id` is, or was, the `pthread_t` of a thread that was created here.
+    pub unsafe fn hold(id: c::pthread_t) -> Option<Held> {
+        // SAFETY: records are type-stable and never unmapped.
+        Held::take(unsafe { &*std::ptr::with_exposed_provenance::<Record>(id as usize - 1) })
     }
 
     /// The calling thread's record; `None` on threads that were not created here.
+    #[inline]
     pub fn current() -> Option<&'static Record> {
-        // SAFETY: set by the thread's own start; the record outlives its thread.
+        // SAFETY: set by the thread's own start; type-stable.
         unsafe { SELF.get().as_ref() }
     }
 
     /// Says who the calling thread is.
-    pub fn set_current(this: *const Record) {
+    pub fn set_current(this: &'static Record) {
         SELF.set(this);
     }
 
-    /// # Safety
-    /// The last use of the record: nobody has its id any more.
-    pub unsafe fn free(this: *const Record) {
-        // SAFETY: made by `Box::into_raw`; freed once, by the caller's promise.
-        drop(unsafe { Box::from_raw(this.cast_mut()) });
+    /// True for the calling thread's own.
+    pub fn is_current(&self) -> bool {
+        std::ptr::eq(SELF.get(), self)
     }
 
-    pub fn load(&self) -> u32 {
-        self.state.load(Ordering::Acquire)
+    /// One holder less. The last one gives the record back.
+    pub fn release(&'static self) {
+        // AcqRel: what the others did with the record comes before its next use.
+        if self.holders.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        let raw = self.handle.swap(null_mut(), Ordering::Relaxed);
+        if !raw.is_null() {
+            // SAFETY: stored by the creator, taken once; nobody else has the record.
+            drop(unsafe { raddle::JoinHandle::<()>::from_raw(raw) });
+        }
+        // SAFETY: allocated in `new`, returned once: the count reached zero.
+        unsafe { records().cache().free(NonNull::from(self)) };
+    }
+
+    /// Its name, without a zero byte; empty when it has none.
+    pub fn name(&self) -> ([u8; 16], usize) {
+        let words = self.name.each_ref().map(|word| word.load(Ordering::Relaxed).to_ne_bytes());
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&words[0]);
+        bytes[8..].copy_from_slice(&words[1]);
+        (bytes, bytes.iter().position(|&byte| byte == 0).unwrap_or(16))
+    }
+
+    /// Names it, with at most 15 bytes.
+    pub fn set_name(&self, name: &[u8]) {
+        let mut bytes = [0; 16];
+        bytes[..name.len()].copy_from_slice(name);
+        for (word, part) in self.name.iter().zip(bytes.chunks_exact(8)) {
+            word.store(u64::from_ne_bytes(part.try_into().expect("eight bytes")), Ordering::Relaxed);
+        }
+    }
+}
+
+/// A record that stays what it is as long as this lives.
+pub(crate) struct Held(&'static Record);
+
+impl Held {
+    fn take(record: &'static Record) -> Option<Held> {
+        let mut holders = record.holders.load(Ordering::Relaxed);
+        while holders != 0 {
+            // Acquire: what `new` stored.
+            match record.holders.compare_exchange_weak(holders, holders + 1, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Some(Held(record)),
+                Err(now) => holders = now,
+            }
+        }
+        None
+    }
+
+    /// The record.
+    pub fn record(&self) -> &'static Record {
+        self.0
+    }
+}
+
+impl std::ops::Deref for Held {
+    type Target = Record;
+
+    fn deref(&self) -> &Record {
+        self.0
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.release();
     }
 }

@@ -1,0 +1,198 @@
+//! What signals do: `sigaction` and its kin.
+//!
+//! Each handler of the program is installed behind [`entry`], which has raddle put the signal off while the runtime is inside itself
+//! ([`raddle::signal::dispatch`]), and which heeds the mask of the lightweight thread that the signal met: a signal for the process
+//! goes to the first thread instead, one for the thread waits with it. Faults are the program's own from the start: they cannot wait.
+//!
+//! The table is read by handlers, so it is made of atomics, one signal's fields apart: a handler that arrives while another thread changes
+//! the action may see the old flags with the new function, and nothing worse.
+
+use super::signals::{self, Set, bit};
+use crate::os::{answer, c, set_errno, system_call};
+use crate::thread::record::Record;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+
+struct Action {
+    /// A handler behind [`entry`]; 0: what the kernel has is the program's own.
+    handler: AtomicUsize,
+    flags: AtomicI32,
+    mask: AtomicU64,
+}
+
+static ACTIONS: [Action; 65] =
+    [const { Action { handler: AtomicUsize::new(0), flags: AtomicI32::new(0), mask: AtomicU64::new(0) } }; 65];
+
+const FAULTS: [c_int; 6] = [c::SIGSEGV, c::SIGBUS, c::SIGFPE, c::SIGILL, c::SIGTRAP, c::SIGSYS];
+
+/// All signals that may wait.
+const DEFERRABLE: Set = {
+    let mut set = !(bit(32) | bit(33));
+    let mut at = 0;
+    while at < FAULTS.len() {
+        set &= !bit(FAULTS[at]);
+        at += 1;
+    }
+    set
+};
+
+/// What the kernel calls in place of the program's handler.
+unsafe extern "C" fn entry(signal: c_int, info: *mut c_void, context: *mut c_void) {
+    let action = &ACTIONS[signal as usize];
+    let mask = action.mask.load(Ordering::Relaxed);
+    let run = || {
+        if let Some(me) = Record::current()
+            && me.mask.load(Ordering::Relaxed) & bit(signal) != 0
+        {
+            // SAFETY: the kernel's description of the signal.
+            unsafe { signals::not_here(me, signal, info) };
+            return;
+        }
+        let flags = action.flags.load(Ordering::Relaxed);
+        let handler = action.handler.load(Ordering::Relaxed);
+        if flags & c::SA_RESETHAND != 0 {
+            action.handler.store(0, Ordering::Relaxed);
+            let default = c::SIG_DFL;
+            // SAFETY: the default action takes no memory.
+            unsafe { install_raw(signal, default, 0, 0) };
+        }
+        if flags & c::SA_NODEFER != 0 {
+            signals::unblock(bit(signal));
+        }
+        if handler > c::SIG_IGN {
+            type Handler = unsafe extern "C" fn(c_int, *mut c_void, *mut c_void);
+            // SAFETY: the program's handler; one that takes the signal only ignores the rest.
+            unsafe { std::mem::transmute::<usize, Handler>(handler)(signal, info, context) };
+        }
+    };
+    // SAFETY: installed below with SA_SIGINFO and all that can wait blocked; a jump out of the handler is noticed by the hooks of
+    // `longjmp`.
+    unsafe { raddle::signal::dispatch(signal, info, context, Some(mask), run) };
+}
+
+/// Installs an action by the C library's function, which supplies the return from the handler.
+///
+/// # Safety
+/// `handler` is one of the constants or a function that fits the flags.
+unsafe fn install_raw(signal: c_int, handler: usize, flags: c_int, mask: Set) -> c_int {
+    // SAFETY: zeroes are an action; the set's first word is the kernel's.
+    unsafe {
+        let mut action: c::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler;
+        action.sa_flags = flags;
+        (&raw mut action.sa_mask).cast::<Set>().write(mask);
+        native()(signal, &action, std::ptr::null_mut())
+    }
+}
+
+type Sigaction = unsafe extern "C" fn(c_int, *const c::sigaction, *mut c::sigaction) -> c_int;
+
+fn native() -> Sigaction {
+    next!(sigaction: fn(c_int, *const c::sigaction, *mut c::sigaction) -> c_int)
+}
+
+/// True when a handler of the program is installed that does not restart system calls.
+pub(super) fn interrupts(signal: c_int) -> bool {
+    let action = &ACTIONS[signal as usize];
+    action.handler.load(Ordering::Relaxed) == 0 || action.flags.load(Ordering::Relaxed) & c::SA_RESTART == 0
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigaction(signal: c_int, new: *const c::sigaction, old: *mut c::sigaction) -> c_int {
+    let known = (1..=64).contains(&signal) && !FAULTS.contains(&signal) && signal != 32 && signal != 33;
+    if !known {
+        // SAFETY: the caller's arguments.
+        return unsafe { native()(signal, new, old) };
+    }
+    let action = &ACTIONS[signal as usize];
+    // SAFETY: null or the caller's action; `old` may be the same place.
+    let new = unsafe { new.as_ref() }.copied();
+    // SAFETY: zeroes are an action.
+    let mut before: c::sigaction = unsafe { std::mem::zeroed() };
+    let result = match new {
+        // SAFETY: asks only.
+        None => unsafe { native()(signal, std::ptr::null(), &mut before) },
+        Some(wanted) if wanted.sa_sigaction <= c::SIG_IGN => {
+            // SAFETY: the caller's action, of the kernel's own kinds.
+            unsafe { native()(signal, &wanted, &mut before) }
+        }
+        Some(wanted) => {
+            let mut ours = wanted;
+            ours.sa_sigaction = entry as *const () as usize;
+            ours.sa_flags = wanted.sa_flags & !(c::SA_RESETHAND | c::SA_NODEFER) | c::SA_SIGINFO;
+            // SAFETY: the set's first word is the kernel's.
+            unsafe { (&raw mut ours.sa_mask).cast::<Set>().write(DEFERRABLE) };
+            // SAFETY: `entry` fits the flags.
+            unsafe { native()(signal, &ours, &mut before) }
+        }
+    };
+    if result != 0 {
+        return result;
+    }
+    if before.sa_sigaction == entry as *const () as usize {
+        before.sa_sigaction = action.handler.load(Ordering::Relaxed);
+        before.sa_flags = before.sa_flags & !c::SA_SIGINFO | action.flags.load(Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { (&raw mut before.sa_mask).cast::<Set>().write(action.mask.load(Ordering::Relaxed)) };
+    }
+    if let Some(wanted) = new {
+        // SAFETY: as above.
+        let mask = unsafe { (&raw const wanted.sa_mask).cast::<Set>().read() };
+        action.mask.store(mask, Ordering::Relaxed);
+        action.flags.store(wanted.sa_flags, Ordering::Relaxed);
+        let handler = if wanted.sa_sigaction > c::SIG_IGN { wanted.sa_sigaction } else { 0 };
+        action.handler.store(handler, Ordering::Relaxed);
+    }
+    if !old.is_null() {
+        // SAFETY: the caller's place for it.
+        unsafe { *old = before };
+    }
+    0
+}
+
+/// Sets a handler with these flags, and answers with the former one.
+fn set(signal: c_int, handler: usize, flags: c_int) -> usize {
+    // SAFETY: zeroes are an action; the handler is the program's.
+    unsafe {
+        let mut new: c::sigaction = std::mem::zeroed();
+        let mut old: c::sigaction = std::mem::zeroed();
+        new.sa_sigaction = handler;
+        new.sa_flags = flags;
+        if sigaction(signal, &new, &mut old) == 0 { old.sa_sigaction } else { c::SIG_ERR }
+    }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn signal(number: c_int, handler: usize) -> usize {
+    if handler == c::SIG_ERR {
+        set_errno(c::EINVAL);
+        return c::SIG_ERR;
+    }
+    set(number, handler, c::SA_RESTART)
+}
+
+/// # Safety
+/// As the C library says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __sysv_signal(number: c_int, handler: usize) -> usize {
+    set(number, handler, c::SA_RESETHAND | c::SA_NODEFER)
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigpending(pending: *mut c::sigset_t) -> c_int {
+    // SAFETY: the caller's set, of which the kernel writes the first word.
+    let result = unsafe { system_call(c::SYS_rt_sigpending, [pending.addr(), size_of::<Set>(), 0, 0, 0, 0]) };
+    if result == 0
+        && let Some(me) = Record::current()
+    {
+        // SAFETY: as above.
+        unsafe { *pending.cast::<Set>() |= me.pending.load(Ordering::Relaxed) };
+    }
+    answer(result) as c_int
+}

@@ -1,0 +1,380 @@
+//! Signals to one thread, and the masks of threads.
+//!
+//! The kernel knows kernel threads only, so what is sent to a lightweight thread waits in its record. The thread is interrupted: a
+//! wait that it is in ends (as a wait may, for no reason), a kernel thread that runs it gets a signal of ours. On its own stack,
+//! outside the runtime, the thread then sends itself what is pending, and the kernel does what it does with any signal. Whoever
+//! waits and owes EINTR compares [`interruptions`] before and after.
+//!
+//! Masks: each lightweight thread has a mask, inherited from its creator, which governs what is sent to it. The kernel threads that
+//! carry threads keep the mask that the first thread had when the runtime began. A signal for the process goes to any kernel thread that does not
+//! block it, the first one preferred; if the lightweight thread that runs there blocks it, it is sent on to the first thread.
+
+use super::{actions, fork, rights};
+use crate::os::{answer, c, set_errno, system_call};
+use crate::thread::cancel;
+use crate::thread::record::Record;
+use raddle::drop_in::Met;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+/// A set of signals as the kernel has it: bit `n - 1` is signal `n`.
+pub(crate) type Set = u64;
+
+pub(super) const fn bit(signal: c_int) -> Set {
+    1 << (signal - 1)
+}
+
+/// What a thread cannot block.
+const UNBLOCKABLE: Set = bit(c::SIGKILL) | bit(c::SIGSTOP) | bit(32) | bit(33);
+
+/// The signals by which a kernel thread learns that the thread which it runs was interrupted: one ends system calls, one restarts them.
+static KICK: [AtomicI32; 2] = [AtomicI32::new(0), AtomicI32::new(0)];
+
+/// Before the first lightweight thread: what signals and forks need.
+pub(crate) fn prepare() {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    if DONE.load(Ordering::Acquire) {
+        return;
+    }
+    raddle::drop_in::on_interruption(deliver);
+    let allocate = next!(__libc_allocate_rtsig: fn(c_int) -> c_int);
+    for (kick, flags) in KICK.iter().zip([0, c::SA_RESTART]) {
+        // SAFETY: takes an integer: the least important signal that nobody uses, -1 when there is none.
+        let signal = unsafe { allocate(0) };
+        let free = std::cell::Cell::new(kick);
+        if signal > 0 && free.get().compare_exchange(0, signal, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            // SAFETY: the handler fits the flags; zeroes are an action.
+            unsafe {
+                let mut action: c::sigaction = std::mem::zeroed();
+                action.sa_sigaction = kicked as *const () as usize;
+                action.sa_flags = c::SA_SIGINFO | flags;
+                c::sigfillset(&mut action.sa_mask);
+                for fault in [c::SIGSEGV, c::SIGBUS, c::SIGFPE, c::SIGILL, c::SIGTRAP, c::SIGSYS] {
+                    c::sigdelset(&mut action.sa_mask, fault);
+                }
+                next!(sigaction: fn(c_int, *const c::sigaction, *mut c::sigaction) -> c_int)(
+                    signal,
+                    &action,
+                    std::ptr::null_mut(),
+                );
+            }
+        }
+    }
+    if !DONE.swap(true, Ordering::AcqRel) {
+        crate::thread::exit::prepare();
+        fork::prepare();
+        rights::prepare();
+    }
+}
+
+unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *mut c_void) {
+    // SAFETY: installed with all that can wait blocked; the arguments are the kernel's; the delivery runs handlers of the program.
+    unsafe { raddle::signal::dispatch(signal, info, context, Some(0), deliver) };
+    // SAFETY: the interrupted code's registers.
+    if raddle::drop_in::is_lightweight() && rights::is_program_code(unsafe { &*context.cast() }) {
+        cancel::asynchronous_point();
+    }
+}
+
+/// Runs what is pending for the calling thread and not blocked.
+pub(crate) fn deliver() {
+    let Some(me) = Record::current() else { return };
+    loop {
+        let ready = me.pending.load(Ordering::Acquire) & !me.mask.load(Ordering::Relaxed);
+        if ready == 0 {
+            return;
+        }
+        let signal = ready.trailing_zeros() as c_int + 1;
+        me.pending.fetch_and(!bit(signal), Ordering::AcqRel);
+        me.interruptions.fetch_add(1, Ordering::Relaxed);
+        let mut any = false;
+        while let Some(value) = take_value(me, signal) {
+            any = true;
+            raise_here(signal, c::SI_QUEUE, value);
+        }
+        if !any {
+            raise_here(signal, c::SI_TKILL, 0);
+        }
+    }
+}
+
+fn take_value(me: &Record, signal: c_int) -> Option<usize> {
+    me.queued.iter().find_map(|queued| {
+        let full = signal as u32 + 1;
+        queued.state.compare_exchange(full, 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        let value = queued.value.load(Ordering::Relaxed);
+        queued.state.store(0, Ordering::Release);
+        Some(value)
+    })
+}
+
+/// `siginfo_t` as the kernel reads it.
+#[repr(C)]
+struct Info {
+    signal: c_int,
+    error: c_int,
+    code: c_int,
+    pad: c_int,
+    process: c_int,
+    user: c_int,
+    value: usize,
+    rest: [usize; 12],
+}
+
+/// Describes a signal that was taken out of the record, for whoever waited for it.
+///
+/// # Safety
+/// `info` is null or a place for a `siginfo_t`.
+pub(super) unsafe fn describe(me: &Record, signal: c_int, info: *mut c::siginfo_t) {
+    let value = take_value(me, signal);
+    if !info.is_null() {
+        let code = if value.is_some() { c::SI_QUEUE } else { c::SI_TKILL };
+        // SAFETY: take nothing.
+        let (process, user) = unsafe { (system_call(c::SYS_getpid, [0; 6]), system_call(c::SYS_getuid, [0; 6])) };
+        let (process, user, value) = (process as c_int, user as c_int, value.unwrap_or(0));
+        // SAFETY: the caller's place, of the kernel's layout.
+        unsafe {
+            info.cast::<Info>().write(Info { signal, error: 0, code, pad: 0, process, user, value, rest: [0; 12] })
+        };
+    }
+}
+
+/// Has the kernel deliver a signal to the calling kernel thread, now.
+fn raise_here(signal: c_int, code: c_int, value: usize) {
+    let one = bit(signal);
+    let mut before: Set = 0;
+    // SAFETY: sets and a description on the stack; the system calls take integers otherwise.
+    unsafe {
+        let (process, task) = (system_call(c::SYS_getpid, [0; 6]), system_call(c::SYS_gettid, [0; 6]));
+        let user = system_call(c::SYS_getuid, [0; 6]) as c_int;
+        let info = Info { signal, error: 0, code, pad: 0, process: process as c_int, user, value, rest: [0; 12] };
+        let unblock = c::SIG_UNBLOCK as usize;
+        let own = (&raw const one).expose_provenance();
+        system_call(
+            c::SYS_rt_sigprocmask,
+            [unblock, own, (&raw mut before).expose_provenance(), size_of::<Set>(), 0, 0],
+        );
+        let arguments = [process as usize, task as usize, signal as usize, (&raw const info).expose_provenance(), 0, 0];
+        system_call(c::SYS_rt_tgsigqueueinfo, arguments);
+        if before & one != 0 {
+            let restore = c::SIG_SETMASK as usize;
+            system_call(
+                c::SYS_rt_sigprocmask,
+                [restore, (&raw const before).expose_provenance(), 0, size_of::<Set>(), 0, 0],
+            );
+        }
+    }
+}
+
+/// A signal has met a thread that blocks it.
+///
+/// # Safety
+/// `info` is the kernel's description of it.
+pub(super) unsafe fn not_here(me: &Record, signal: c_int, info: *mut c_void) {
+    // SAFETY: as promised; takes nothing.
+    let (code, process) = unsafe { ((*info.cast::<Info>()).code, system_call(c::SYS_getpid, [0; 6]) as usize) };
+    if code == c::SI_TKILL {
+        me.pending.fetch_or(bit(signal), Ordering::AcqRel);
+        return;
+    }
+    // SAFETY: the kernel reads what it wrote; the first thread's id is the process's.
+    unsafe {
+        system_call(c::SYS_rt_tgsigqueueinfo, [process, process, signal as usize, info.addr(), 0, 0]);
+    }
+}
+
+/// Unblocks signals for the calling kernel thread.
+pub(super) fn unblock(set: Set) {
+    // SAFETY: a set on the stack.
+    unsafe {
+        system_call(
+            c::SYS_rt_sigprocmask,
+            [c::SIG_UNBLOCK as usize, (&raw const set).expose_provenance(), 0, size_of::<Set>(), 0, 0],
+        )
+    };
+}
+
+/// Sets the calling kernel thread's mask.
+pub(super) fn set_kernel_mask(set: Set) {
+    // SAFETY: a set on the stack.
+    unsafe {
+        system_call(
+            c::SYS_rt_sigprocmask,
+            [c::SIG_SETMASK as usize, (&raw const set).expose_provenance(), 0, size_of::<Set>(), 0, 0],
+        )
+    };
+}
+
+/// How often the calling thread was interrupted by signals: a wait during which this changed ends with EINTR where POSIX says so.
+pub(crate) fn interruptions() -> u64 {
+    Record::current().map_or(0, |me| me.interruptions.load(Ordering::Relaxed))
+}
+
+/// The mask that a thread which the caller creates has.
+pub(crate) fn own_mask() -> Set {
+    if let Some(me) = Record::current()
+        && raddle::drop_in::is_lightweight()
+    {
+        return me.mask.load(Ordering::Relaxed);
+    }
+    let mut mask: Set = 0;
+    // SAFETY: asks for the mask.
+    unsafe { system_call(c::SYS_rt_sigprocmask, [0, 0, (&raw mut mask).expose_provenance(), size_of::<Set>(), 0, 0]) };
+    mask
+}
+
+/// Wakes a thread for what was left in its record.
+pub(crate) fn interrupt(target: &'static Record) {
+    let raw = target.handle.load(Ordering::SeqCst);
+    if raw.is_null() {
+        return;
+    }
+    // SAFETY: the record is held by the caller, so the handle is neither joined nor dropped meanwhile.
+    if let Met::Running(task) = unsafe { raddle::drop_in::interrupt(raw) } {
+        let restart = {
+            let pending = target.pending.load(Ordering::Relaxed);
+            pending != 0 && (1..=64).all(|signal| pending & bit(signal) == 0 || !actions::interrupts(signal))
+        };
+        let signal = KICK[usize::from(restart)].load(Ordering::Relaxed);
+        // SAFETY: takes integers; a kernel thread that has ended is an error that nobody minds.
+        unsafe {
+            let process = system_call(c::SYS_getpid, [0; 6]) as usize;
+            system_call(c::SYS_tgkill, [process, task as usize, signal as usize, 0, 0, 0]);
+        }
+    }
+}
+
+/// Leaves a signal with a thread of ours.
+fn send(target: &'static Record, signal: c_int) -> c_int {
+    if signal == 0 {
+        return 0;
+    }
+    if !(1..=64).contains(&signal) || signal == 32 || signal == 33 {
+        return c::EINVAL;
+    }
+    // SeqCst: the creator that stores the handle later looks here.
+    target.pending.fetch_or(bit(signal), Ordering::SeqCst);
+    if target.is_current() {
+        deliver();
+    } else {
+        // Also when the thread blocks it: it may be waiting for it.
+        interrupt(target);
+    }
+    0
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_kill(id: c::pthread_t, signal: c_int) -> c_int {
+    if !Record::is_ours(id) {
+        // SAFETY: the caller's arguments.
+        return unsafe { next!(pthread_kill: fn(c::pthread_t, c_int) -> c_int)(id, signal) };
+    }
+    // SAFETY: an id of ours.
+    match unsafe { Record::hold(id) } {
+        Some(target) => send(target.record(), signal),
+        None => c::ESRCH,
+    }
+}
+
+/// # Safety
+/// As the C library says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_sigqueue(id: c::pthread_t, signal: c_int, value: *mut c_void) -> c_int {
+    if !Record::is_ours(id) {
+        let next = next!(pthread_sigqueue: fn(c::pthread_t, c_int, *mut c_void) -> c_int);
+        // SAFETY: the caller's arguments; the union that the C library takes is passed as a word.
+        return unsafe { next(id, signal, value) };
+    }
+    // SAFETY: an id of ours.
+    let Some(target) = (unsafe { Record::hold(id) }) else { return c::ESRCH };
+    if (1..=64).contains(&signal) {
+        let free = |queued: &&crate::thread::record::Queued| {
+            queued.state.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        };
+        let Some(queued) = target.queued.iter().find(free) else { return c::EAGAIN };
+        queued.value.store(value.expose_provenance(), Ordering::Relaxed);
+        queued.state.store(signal as u32 + 1, Ordering::Release);
+    }
+    send(target.record(), signal)
+}
+
+/// # Safety
+/// As the manual says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tgkill(process: c::pid_t, task: c::pid_t, signal: c_int) -> c_int {
+    // SAFETY: takes nothing.
+    let own = unsafe { system_call(c::SYS_getpid, [0; 6]) } == process as isize;
+    if own && let Some(target) = u32::try_from(task).ok().and_then(Record::of_number) {
+        let error = send(target.record(), signal);
+        return if error == 0 { 0 } else { answer(-(error as isize)) as c_int };
+    }
+    // SAFETY: takes integers.
+    answer(unsafe { system_call(c::SYS_tgkill, [process as usize, task as usize, signal as usize, 0, 0, 0]) }) as c_int
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn raise(signal: c_int) -> c_int {
+    if raddle::drop_in::is_lightweight()
+        && let Some(me) = Record::current()
+    {
+        let error = if signal == 0 { c::EINVAL } else { send(me, signal) };
+        if error == 0 || signal == 0 {
+            return 0;
+        }
+        set_errno(error);
+        return -1;
+    }
+    // SAFETY: takes an integer.
+    unsafe { next!(raise: fn(c_int) -> c_int)(signal) }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_sigmask(how: c_int, new: *const c::sigset_t, old: *mut c::sigset_t) -> c_int {
+    let me = Record::current().filter(|_| raddle::drop_in::is_lightweight());
+    let Some(me) = me else {
+        let next = next!(pthread_sigmask: fn(c_int, *const c::sigset_t, *mut c::sigset_t) -> c_int);
+        // SAFETY: the caller's arguments.
+        return unsafe { next(how, new, old) };
+    };
+    let before = me.mask.load(Ordering::Relaxed);
+    if !new.is_null() {
+        // SAFETY: the caller's set, whose first word is the kernel's.
+        let set = unsafe { new.cast::<Set>().read() };
+        let after = match how {
+            c::SIG_BLOCK => before | set,
+            c::SIG_UNBLOCK => before & !set,
+            c::SIG_SETMASK => set,
+            _ => return c::EINVAL,
+        };
+        me.mask.store(after & !UNBLOCKABLE, Ordering::Relaxed);
+    }
+    if !old.is_null() {
+        // SAFETY: the caller's place for it.
+        unsafe {
+            old.write(std::mem::zeroed());
+            old.cast::<Set>().write(before);
+        }
+    }
+    deliver();
+    0
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigprocmask(how: c_int, new: *const c::sigset_t, old: *mut c::sigset_t) -> c_int {
+    // SAFETY: the caller's arguments.
+    match unsafe { pthread_sigmask(how, new, old) } {
+        0 => 0,
+        error => {
+            set_errno(error);
+            -1
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Waiting for signals: `sigwait` and its kin, `pause`, `sigsuspend`.
+//!
+//! A lightweight thread that waits looks at what was sent to it, then at what is pending for the process, and then waits for a
+//! descriptor that the kernel makes readable when there is something (signalfd): no kernel thread is held.
+
+use super::signals::{self, Set, bit};
+use crate::os::{answer, c, deadline_after, set_errno, system_call};
+use crate::thread::cancel;
+use crate::thread::record::Record;
+use raddle::io::{Failure, Interest};
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::Ordering;
+
+/// The calling lightweight thread waits for one of `set`: the signal, or a negated error number. `Err(())`: it was cancelled.
+///
+/// # Safety
+/// `info` is null or a place for a `siginfo_t`.
+unsafe fn wait(me: &'static Record, set: Set, info: *mut c::siginfo_t, deadline: Option<u64>) -> Result<isize, ()> {
+    let before = signals::interruptions();
+    // SAFETY: a set on the stack; a descriptor of our own, closed below.
+    let descriptor = unsafe {
+        let flags = (c::SFD_NONBLOCK | c::SFD_CLOEXEC) as usize;
+        system_call(c::SYS_signalfd4, [usize::MAX, (&raw const set).expose_provenance(), size_of::<Set>(), flags, 0, 0])
+    };
+    let now = c::timespec { tv_sec: 0, tv_nsec: 0 };
+    let result = loop {
+        let here = me.pending.load(Ordering::Acquire) & set;
+        if here != 0 {
+            let signal = here.trailing_zeros() as c_int + 1;
+            me.pending.fetch_and(!bit(signal), Ordering::AcqRel);
+            // SAFETY: as promised.
+            unsafe { signals::describe(me, signal, info) };
+            break Ok(signal as isize);
+        }
+        let arguments = [
+            (&raw const set).expose_provenance(),
+            info.addr(),
+            (&raw const now).expose_provenance(),
+            size_of::<Set>(),
+            0,
+            0,
+        ];
+        // SAFETY: a set and a time on the stack, the caller's place.
+        let there = unsafe { system_call(c::SYS_rt_sigtimedwait, arguments) };
+        if there > 0 {
+            break Ok(there);
+        }
+        if signals::interruptions() != before {
+            break Ok(-(c::EINTR as isize));
+        }
+        if descriptor < 0 {
+            break Ok(descriptor);
+        }
+        let each = |visit: &mut dyn FnMut(i32, Interest)| visit(descriptor as i32, Interest::Read);
+        match raddle::io::wait_for(&each, deadline, true) {
+            Err(Failure::TimedOut) => break Ok(-(c::EAGAIN as isize)),
+            Err(Failure::Cancelled) => break Err(()),
+            Err(Failure::Unsupported | Failure::AlwaysReady | Failure::Closed) => {
+                // The kernel cannot watch it: the kernel thread waits, a little at a time.
+                let pause = c::timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+                // SAFETY: a time on the stack.
+                unsafe { system_call(c::SYS_nanosleep, [(&raw const pause).expose_provenance(), 0, 0, 0, 0, 0]) };
+            }
+            Ok(()) => {}
+        }
+    };
+    if descriptor >= 0 {
+        // SAFETY: our own descriptor.
+        raddle::io::closing(descriptor as i32, || unsafe {
+            system_call(c::SYS_close, [descriptor as usize, 0, 0, 0, 0, 0])
+        });
+    }
+    result
+}
+
+/// The whole call, cancellation point included.
+///
+/// # Safety
+/// As for [`wait`].
+unsafe fn wait_or_end(set: Set, info: *mut c::siginfo_t, time: *const c::timespec) -> Option<isize> {
+    let me = Record::current().filter(|_| raddle::drop_in::is_lightweight())?;
+    cancel::point();
+    // SAFETY: null or the caller's time.
+    let deadline = match unsafe { time.as_ref() }.map(deadline_after) {
+        None => None,
+        Some(Ok(at)) => Some(at),
+        Some(Err(error)) => return Some(-(error as isize)),
+    };
+    loop {
+        // SAFETY: as promised.
+        match unsafe { wait(me, set, info, deadline) } {
+            Ok(result) => return Some(result),
+            Err(()) => cancel::point(),
+        }
+    }
+}
+
+/// # Safety
+/// The caller's set.
+unsafe fn word(set: *const c::sigset_t) -> Set {
+    // SAFETY: the first word is the kernel's.
+    unsafe { set.cast::<Set>().read() }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sigtimedwait(
+    set: *const c::sigset_t,
+    info: *mut c::siginfo_t,
+    time: *const c::timespec,
+) -> c_int {
+    // SAFETY: the caller's arguments.
+    match unsafe { wait_or_end(word(set), info, time) } {
+        Some(result) => answer(result) as c_int,
+        None => {
+            let next = next!(sigtimedwait: fn(*const c::sigset_t, *mut c::siginfo_t, *const c::timespec) -> c_int);
+            // SAFETY: the caller's arguments.
+            unsafe { next(set, info, time) }
+        }
+    }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sigwaitinfo(set: *const c::sigset_t, info: *mut c::siginfo_t) -> c_int {
+    // SAFETY: the caller's arguments.
+    unsafe { sigtimedwait(set, info, std::ptr::null()) }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sigwait(set: *const c::sigset_t, signal: *mut c_int) -> c_int {
+    loop {
+        // SAFETY: the caller's arguments.
+        let result = match unsafe { wait_or_end(word(set), std::ptr::null_mut(), std::ptr::null()) } {
+            Some(result) => result,
+            // SAFETY: the caller's arguments.
+            None => return unsafe { next!(sigwait: fn(*const c::sigset_t, *mut c_int) -> c_int)(set, signal) },
+        };
+        if result > 0 {
+            // SAFETY: the caller's place for it.
+            unsafe { *signal = result as c_int };
+            return 0;
+        }
+        // A handler ran: `sigwait` goes on.
+        if result != -(c::EINTR as isize) {
+            return -result as c_int;
+        }
+    }
+}
+
+/// The calling lightweight thread waits until it was interrupted. `Err(())`: it was cancelled.
+fn wait_for_handler(me: &'static Record, before: u64) -> Result<(), ()> {
+    while signals::interruptions() == before {
+        let changed = || signals::interruptions() != before;
+        let waited = raddle::drop_in::wait_at((&raw const me.pending).expose_provenance(), None, true, changed);
+        if matches!(waited, Err(raddle::sync::WaitError::Cancelled)) {
+            return Err(());
+        }
+        signals::deliver();
+    }
+    Ok(())
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pause() -> c_int {
+    let me = Record::current().filter(|_| raddle::drop_in::is_lightweight());
+    let Some(me) = me else {
+        // SAFETY: takes nothing.
+        return unsafe { next!(pause: fn() -> c_int)() };
+    };
+    cancel::point();
+    let before = signals::interruptions();
+    while wait_for_handler(me, before).is_err() {
+        cancel::point();
+    }
+    set_errno(c::EINTR);
+    -1
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sigsuspend(set: *const c::sigset_t) -> c_int {
+    let me = Record::current().filter(|_| raddle::drop_in::is_lightweight());
+    let Some(me) = me else {
+        // SAFETY: the caller's argument.
+        return unsafe { next!(sigsuspend: fn(*const c::sigset_t) -> c_int)(set) };
+    };
+    cancel::point();
+    let before = signals::interruptions();
+    // SAFETY: the caller's set.
+    let mask = me.mask.swap(unsafe { word(set) }, Ordering::Relaxed);
+    signals::deliver();
+    loop {
+        let waited = wait_for_handler(me, before);
+        if waited.is_ok() {
+            break;
+        }
+        me.mask.store(mask, Ordering::Relaxed);
+        cancel::point();
+    }
+    me.mask.store(mask, Ordering::Relaxed);
+    signals::deliver();
+    set_errno(c::EINTR);
+    -1
+}
+
+const _: () = assert!(size_of::<*mut c_void>() == size_of::<Set>());

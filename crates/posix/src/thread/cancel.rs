@@ -1,0 +1,180 @@
+//! Cancellation.
+//!
+//! A request is a bit of the thread's record; the thread acts on it at cancellation points, by `pthread_exit(PTHREAD_CANCELED)`. A
+//! thread that waits in one is woken by raddle's cancellation, which its waits return; while cancellation is disabled, and from the
+//! beginning of the thread's end, raddle's waits are masked from it.
+//!
+//! For entry points that are cancellation points: declare them `extern "C-unwind"` (the unwinding passes through their frames), call
+//! [`point`] on entry, and again when a wait answers "cancelled"; nothing with a destructor may be alive at either call.
+//!
+//! Asynchronous cancellation acts at cancellation points too, at the call that makes it asynchronous, and where the request reaches the
+//! thread in its own code, by a signal to its kernel thread.
+
+use super::record::{Held, Record};
+use crate::os::c;
+use crate::process::signals;
+use std::ffi::{c_int, c_void};
+use std::mem::ManuallyDrop;
+use std::sync::atomic::Ordering;
+
+const REQUESTED: u32 = 1;
+const DISABLED: u32 = 2;
+const ASYNCHRONOUS: u32 = 4;
+/// `pthread_exit` was called, or the start routine has returned: nothing is acted on any more.
+const EXITING: u32 = 8;
+
+/// What `PTHREAD_CANCELED` is.
+const CANCELED: *mut c_void = std::ptr::without_provenance_mut(usize::MAX);
+
+/// A cancellation point: ends the calling thread if that was asked for.
+#[inline]
+pub(crate) fn point() {
+    if let Some(me) = Record::current()
+        && me.cancel.load(Ordering::Relaxed) & (REQUESTED | DISABLED | EXITING) == REQUESTED
+    {
+        act();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn act() {
+    // SAFETY: the calling thread's own request.
+    unsafe { super::exit::pthread_exit(CANCELED) }
+}
+
+/// In a signal handler that interrupted the thread's own code.
+pub(crate) fn asynchronous_point() {
+    if let Some(me) = Record::current()
+        && me.cancel.load(Ordering::Relaxed) & (REQUESTED | DISABLED | ASYNCHRONOUS | EXITING)
+            == REQUESTED | ASYNCHRONOUS
+    {
+        act();
+    }
+}
+
+/// True once the thread is on its way out.
+pub(super) fn is_exiting(me: &Record) -> bool {
+    me.cancel.load(Ordering::Relaxed) & EXITING != 0
+}
+
+/// The calling thread is on its way out: its waits are not cancelled any more.
+pub(super) fn begin_exit(me: &Record) {
+    let before = me.cancel.fetch_or(EXITING, Ordering::Relaxed);
+    if before & (EXITING | DISABLED) == 0 {
+        raddle::drop_in::mask_cancellation(true);
+    }
+}
+
+/// Somebody may have left a request or a signal while raddle's handle was not stored yet.
+pub(super) fn handle_stored(record: &'static Record) {
+    if record.cancel.load(Ordering::SeqCst) & REQUESTED != 0 {
+        wake(record);
+    }
+    if record.pending.load(Ordering::SeqCst) != 0 {
+        signals::interrupt(record);
+    }
+}
+
+/// Ends the thread's cancellable wait.
+fn wake(record: &Record) {
+    let raw = record.handle.load(Ordering::SeqCst);
+    if !raw.is_null() {
+        // SAFETY: the record is held, so the handle is neither joined nor dropped meanwhile, nor by this copy of it.
+        let handle = ManuallyDrop::new(unsafe { raddle::JoinHandle::<()>::from_raw(raw) });
+        handle.cancel();
+    }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_cancel(id: c::pthread_t) -> c_int {
+    if !Record::is_ours(id) {
+        // SAFETY: the caller's argument.
+        return unsafe { next!(pthread_cancel: fn(c::pthread_t) -> c_int)(id) };
+    }
+    // SAFETY: an id of ours.
+    let Some(target) = (unsafe { Record::hold(id) }) else { return c::ESRCH };
+    request(target);
+    // Itself, asynchronously: at once.
+    asynchronous_point();
+    0
+}
+
+fn request(target: Held) {
+    // SeqCst: see `handle_stored`.
+    let before = target.cancel.fetch_or(REQUESTED, Ordering::SeqCst);
+    if before & REQUESTED == 0 {
+        wake(&target);
+        if before & ASYNCHRONOUS != 0 && !target.is_current() {
+            signals::interrupt(target.record());
+        }
+    }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_testcancel() {
+    if Record::current().is_some() {
+        point();
+    } else {
+        let found = next!(pthread_testcancel: fn()) as *const ();
+        // SAFETY: the C library's function, which may unwind.
+        unsafe { std::mem::transmute::<*const (), unsafe extern "C-unwind" fn()>(found)() };
+    }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int {
+    let Some(me) = Record::current() else {
+        // SAFETY: the caller's arguments.
+        return unsafe { next!(pthread_setcancelstate: fn(c_int, *mut c_int) -> c_int)(state, old) };
+    };
+    if state != c::PTHREAD_CANCEL_ENABLE && state != c::PTHREAD_CANCEL_DISABLE {
+        return c::EINVAL;
+    }
+    let disable = state == c::PTHREAD_CANCEL_DISABLE;
+    let before = if disable {
+        me.cancel.fetch_or(DISABLED, Ordering::Relaxed)
+    } else {
+        me.cancel.fetch_and(!DISABLED, Ordering::Relaxed)
+    };
+    let was = before & DISABLED != 0;
+    if was != disable && before & EXITING == 0 {
+        raddle::drop_in::mask_cancellation(disable);
+    }
+    if !old.is_null() {
+        // SAFETY: the caller's place for it.
+        unsafe { *old = if was { c::PTHREAD_CANCEL_DISABLE } else { c::PTHREAD_CANCEL_ENABLE } };
+    }
+    0
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int {
+    let Some(me) = Record::current() else {
+        // SAFETY: the caller's arguments.
+        return unsafe { next!(pthread_setcanceltype: fn(c_int, *mut c_int) -> c_int)(kind, old) };
+    };
+    if kind != c::PTHREAD_CANCEL_DEFERRED && kind != c::PTHREAD_CANCEL_ASYNCHRONOUS {
+        return c::EINVAL;
+    }
+    let before = if kind == c::PTHREAD_CANCEL_ASYNCHRONOUS {
+        me.cancel.fetch_or(ASYNCHRONOUS, Ordering::Relaxed)
+    } else {
+        me.cancel.fetch_and(!ASYNCHRONOUS, Ordering::Relaxed)
+    };
+    if !old.is_null() {
+        let was = before & ASYNCHRONOUS != 0;
+        // SAFETY: the caller's place for it.
+        unsafe { *old = if was { c::PTHREAD_CANCEL_ASYNCHRONOUS } else { c::PTHREAD_CANCEL_DEFERRED } };
+    }
+    asynchronous_point();
+    0
+}

@@ -1,0 +1,129 @@
+//! The ends of threads, and of the process with the last of them.
+//!
+//! A process goes on until its last thread has ended, also when its first one called `pthread_exit`: threads are counted, and the last
+//! one calls `exit(0)`. The first thread is a kernel thread; after its `pthread_exit` it stays, with nothing left to run,
+//! to receive the signals that are sent to the process.
+
+use super::cancel;
+use super::record::Record;
+use crate::os::{c, system_call};
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+/// Threads that have not ended, the first one included; kernel threads that libraries start are not counted.
+static LIVE: AtomicUsize = AtomicUsize::new(1);
+
+/// The first thread's id, as the C library has it; 0 until the first thread of ours is created.
+static FIRST: AtomicUsize = AtomicUsize::new(0);
+/// 1 once it has ended by `pthread_exit`: its kernel thread goes on, so who joins it waits for this word.
+static FIRST_ENDED: AtomicU32 = AtomicU32::new(0);
+static FIRST_RESULT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Notes who the first thread is, if it is the caller.
+pub(crate) fn prepare() {
+    if is_first() {
+        // SAFETY: takes nothing.
+        FIRST.store(unsafe { next!(pthread_self: fn() -> c::pthread_t)() } as usize, Ordering::Relaxed);
+    }
+}
+
+/// The word and the result to wait for when a thread joins the first one; `None` for another id.
+pub(super) fn first_thread(id: c::pthread_t) -> Option<(&'static AtomicU32, &'static AtomicPtr<c_void>)> {
+    (id != 0 && id as usize == FIRST.load(Ordering::Relaxed)).then_some((&FIRST_ENDED, &FIRST_RESULT))
+}
+
+/// A thread is about to be created.
+pub(super) fn thread_begins() {
+    LIVE.fetch_add(1, Ordering::Relaxed);
+}
+
+/// It could not be created.
+pub(super) fn thread_was_not() {
+    LIVE.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// The calling thread's code has ended, destructors included. Does not return when it was the last one, or is the first
+/// thread of a forked process: the other threads' kernel threads go on while it waits for the end.
+pub(super) fn thread_ends() {
+    // AcqRel: what all threads did comes before the exit.
+    if LIVE.fetch_sub(1, Ordering::AcqRel) == 1 {
+        // SAFETY: no thread of the program is left.
+        unsafe { c::exit(0) };
+    }
+    if !raddle::drop_in::is_lightweight() {
+        rest()
+    }
+}
+
+/// In the child of a fork: one thread is left.
+pub(crate) fn forked() {
+    LIVE.store(1, Ordering::Relaxed);
+    FIRST.store(0, Ordering::Relaxed);
+    FIRST_ENDED.store(0, Ordering::Relaxed);
+    prepare();
+}
+
+/// A kernel thread without anything to run, that takes signals.
+fn rest() -> ! {
+    loop {
+        // SAFETY: waits for a signal, with the present mask.
+        unsafe { system_call(c::SYS_rt_sigsuspend, [std::ptr::from_ref(&0u64).expose_provenance(), 8, 0, 0, 0, 0]) };
+    }
+}
+
+/// Ends the calling thread: destructors and cleanup handlers run, joiners get `value`.
+///
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
+    if let Some(me) = Record::current() {
+        me.result.store(value, Ordering::Relaxed);
+        cancel::begin_exit(me);
+    } else if LIVE.load(Ordering::Relaxed) > 1 && is_first() {
+        FIRST_RESULT.store(value, Ordering::Relaxed);
+        prepare_first();
+    }
+    let found = next!(pthread_exit: fn(*mut c_void) -> !) as *const ();
+    // SAFETY: the C library's function, which unwinds.
+    unsafe { std::mem::transmute::<*const (), unsafe extern "C-unwind" fn(*mut c_void) -> !>(found)(value) }
+}
+
+/// True on the process's first kernel thread.
+fn is_first() -> bool {
+    // SAFETY: take nothing.
+    unsafe { system_call(c::SYS_gettid, [0; 6]) == system_call(c::SYS_getpid, [0; 6]) }
+}
+
+/// The first thread ends by itself: what comes after its destructors is a destructor of ours, which the C library runs in the last round.
+fn prepare_first() {
+    static MADE: AtomicBool = AtomicBool::new(false);
+    static KEY: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+
+    unsafe extern "C" fn round(number: *mut c_void) {
+        let number = number.addr();
+        if number < c::PTHREAD_DESTRUCTOR_ITERATIONS {
+            let next = std::ptr::without_provenance::<c_void>(number + 1);
+            // SAFETY: the key was created by `prepare_first`.
+            unsafe { c::pthread_setspecific(KEY.load(Ordering::Relaxed), next) };
+            return;
+        }
+        FIRST_ENDED.store(1, Ordering::Release);
+        crate::futex::wake((&raw const FIRST_ENDED).addr(), usize::MAX);
+        thread_ends();
+        rest()
+    }
+
+    if MADE.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let mut key = 0;
+    // SAFETY: the key's place, and a destructor of the right type.
+    unsafe {
+        let made: c_int = c::pthread_key_create(&mut key, Some(round));
+        if made == 0 {
+            KEY.store(key, Ordering::Relaxed);
+            c::pthread_setspecific(key, std::ptr::without_provenance(1));
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Joining and detaching.
+
+use super::cancel;
+use super::record::{DETACHED, Held, JOINABLE, JOINING, Record};
+use crate::os::{self, c};
+use raddle::sync::WaitError;
+use std::ffi::{c_int, c_void};
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+/// How long a join waits.
+#[derive(Clone, Copy)]
+enum Until {
+    Ended,
+    Deadline(u64),
+    /// Not at all: EBUSY.
+    Now,
+}
+
+/// Joins a thread of ours: an error number, or 0 with its result stored. `None`: the caller was cancelled, and the thread
+/// is as joinable as before.
+fn join(target: Held, until: Until, value: *mut *mut c_void) -> Option<c_int> {
+    if target.is_current() {
+        return Some(c::EDEADLK);
+    }
+    if target.state.compare_exchange(JOINABLE, JOINING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        return Some(c::EINVAL);
+    }
+    // The creator stores the handle right after it has told the id to others.
+    let raw = loop {
+        let raw = target.handle.load(Ordering::Acquire);
+        if !raw.is_null() {
+            break raw;
+        }
+        raddle::yield_now();
+    };
+    // SAFETY: the record is held, so its handle lives; this copy of it is not dropped.
+    let handle = ManuallyDrop::new(unsafe { raddle::JoinHandle::<()>::from_raw(raw) });
+    let waited = match until {
+        Until::Now if !handle.is_finished() => Err(c::EBUSY),
+        Until::Now => Ok(()),
+        Until::Deadline(at) => handle.wait(Some(at), true).map_err(error),
+        Until::Ended => handle.wait(None, true).map_err(error),
+    };
+    if let Err(error) = waited {
+        target.state.store(JOINABLE, Ordering::Release);
+        return (error != 0).then_some(error);
+    }
+    if !value.is_null() {
+        // SAFETY: the caller's place for it.
+        unsafe { *value = target.result.load(Ordering::Relaxed) };
+    }
+    // The right to join is used up.
+    target.record().release();
+    Some(0)
+}
+
+/// 0 for a cancellation.
+fn error(error: WaitError) -> c_int {
+    match error {
+        WaitError::TimedOut => c::ETIMEDOUT,
+        WaitError::Cancelled => 0,
+    }
+}
+
+/// # Safety
+/// `id` is one of ours; `value` null or writable.
+unsafe fn join_ours(id: c::pthread_t, until: Until, value: *mut *mut c_void) -> c_int {
+    cancel::point();
+    loop {
+        // SAFETY: an id of ours.
+        let Some(target) = (unsafe { Record::hold(id) }) else { return c::ESRCH };
+        match join(target, until, value) {
+            Some(result) => return result,
+            None => cancel::point(),
+        }
+    }
+}
+
+/// A lightweight thread joins the program's first one.
+fn join_first(ended: &AtomicU32, result: &AtomicPtr<c_void>, value: *mut *mut c_void) -> c_int {
+    while ended.load(Ordering::Acquire) == 0 {
+        if crate::futex::wait(ended, 0, None, true) == crate::futex::Woken::Cancelled {
+            cancel::point();
+        }
+    }
+    if !value.is_null() {
+        // SAFETY: the caller's place for it.
+        unsafe { *value = result.load(Ordering::Relaxed) };
+    }
+    0
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_join(id: c::pthread_t, value: *mut *mut c_void) -> c_int {
+    if !Record::is_ours(id) {
+        if let Some((ended, result)) = super::exit::first_thread(id)
+            && raddle::drop_in::is_lightweight()
+        {
+            cancel::point();
+            return join_first(ended, result, value);
+        }
+        // SAFETY: the caller's arguments.
+        return unsafe { next!(pthread_join: fn(c::pthread_t, *mut *mut c_void) -> c_int)(id, value) };
+    }
+    // SAFETY: the caller's arguments.
+    unsafe { join_ours(id, Until::Ended, value) }
+}
+
+/// # Safety
+/// As the C library says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_tryjoin_np(id: c::pthread_t, value: *mut *mut c_void) -> c_int {
+    if !Record::is_ours(id) {
+        // SAFETY: the caller's arguments.
+        return unsafe { next!(pthread_tryjoin_np: fn(c::pthread_t, *mut *mut c_void) -> c_int)(id, value) };
+    }
+    // SAFETY: an id of ours.
+    match unsafe { Record::hold(id) } {
+        Some(target) => join(target, Until::Now, value).unwrap_or(c::EBUSY),
+        None => c::ESRCH,
+    }
+}
+
+/// # Safety
+/// As the C library says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_timedjoin_np(
+    id: c::pthread_t,
+    value: *mut *mut c_void,
+    time: *const c::timespec,
+) -> c_int {
+    if !Record::is_ours(id) {
+        let next = next!(pthread_timedjoin_np: fn(c::pthread_t, *mut *mut c_void, *const c::timespec) -> c_int);
+        // SAFETY: the caller's arguments.
+        return unsafe { next(id, value, time) };
+    }
+    // SAFETY: the caller's arguments.
+    unsafe { join_until(id, value, c::CLOCK_REALTIME, time) }
+}
+
+/// # Safety
+/// As the C library says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_clockjoin_np(
+    id: c::pthread_t,
+    value: *mut *mut c_void,
+    clock: c::clockid_t,
+    time: *const c::timespec,
+) -> c_int {
+    if !Record::is_ours(id) {
+        let next = next!(
+            pthread_clockjoin_np: fn(c::pthread_t, *mut *mut c_void, c::clockid_t, *const c::timespec) -> c_int
+        );
+        // SAFETY: the caller's arguments.
+        return unsafe { next(id, value, clock, time) };
+    }
+    if clock != c::CLOCK_REALTIME && clock != c::CLOCK_MONOTONIC {
+        return c::EINVAL;
+    }
+    // SAFETY: the caller's arguments.
+    unsafe { join_until(id, value, clock, time) }
+}
+
+/// # Safety
+/// `id` is one of ours; `value` null or writable, `time` null (no end) or readable.
+unsafe fn join_until(
+    id: c::pthread_t,
+    value: *mut *mut c_void,
+    clock: c::clockid_t,
+    time: *const c::timespec,
+) -> c_int {
+    // SAFETY: as promised.
+    let until = match unsafe { time.as_ref() } {
+        None => Until::Ended,
+        Some(time) => match os::deadline(clock, time) {
+            Ok(at) => Until::Deadline(at),
+            Err(error) => return error,
+        },
+    };
+    // SAFETY: as promised.
+    unsafe { join_ours(id, until, value) }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_detach(id: c::pthread_t) -> c_int {
+    if !Record::is_ours(id) {
+        // SAFETY: the caller's argument.
+        return unsafe { next!(pthread_detach: fn(c::pthread_t) -> c_int)(id) };
+    }
+    // SAFETY: an id of ours.
+    let Some(target) = (unsafe { Record::hold(id) }) else { return c::ESRCH };
+    if target.state.compare_exchange(JOINABLE, DETACHED, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        return c::EINVAL;
+    }
+    // The right to join is given up.
+    target.record().release();
+    0
+}

@@ -1,0 +1,143 @@
+//! Where a program's thread begins and ends: the frame to which `pthread_exit` unwinds.
+//!
+//! The C library's own unwinding is used as it is: `pthread_exit` walks the frames up to the buffer that was registered last,
+//! running C++ destructors and cleanup handlers on its way, and jumps there. All that a thread needs is an outermost buffer, which the
+//! C library's start function would register and which [`call`] registers in its place, with the two functions that C code
+//! with `pthread_cleanup_push` calls.
+//!
+//! To unwinders the frame is the outermost one, so that an exception which leaves a start routine ends the program at the
+//! throw, as natively.
+
+use super::record::Start;
+use std::ffi::{c_int, c_void};
+
+/// The C library's `__pthread_unwind_buf_t`: registers, a flag, four pointers; a little more than the largest.
+#[repr(C, align(16))]
+pub(crate) struct Buffer([u64; 64]);
+
+impl Buffer {
+    /// An empty one.
+    pub fn new() -> Self {
+        Buffer([0; 64])
+    }
+}
+
+type SetJump = unsafe extern "C" fn(*mut Buffer, c_int) -> c_int;
+type Register = unsafe extern "C" fn(*mut Buffer);
+
+/// Calls `start(argument)` on the stack that ends at `top` (null: the present one). Returns its result, or anything when the thread
+/// called `pthread_exit`.
+///
+/// # Safety
+/// `buffer` lives until the call returns and the buffer was unregistered; `top` is null or 16-byte aligned and ends a stack that is
+/// the thread's alone.
+pub(crate) unsafe fn call(start: Start, argument: *mut c_void, top: *mut u8, buffer: *mut Buffer) -> *mut c_void {
+    let set_jump = next!(__sigsetjmp: fn(*mut Buffer, c_int) -> c_int);
+    let register = next!(__pthread_register_cancel: fn(*mut Buffer));
+    // SAFETY: as promised by the caller; the two functions are the C library's.
+    unsafe { enter(start, argument, top, buffer, register, set_jump) }
+}
+
+/// Takes the buffer out of the C library's list.
+///
+/// # Safety
+/// The innermost buffer of the calling thread, registered by [`call`], which has returned.
+pub(crate) unsafe fn unregister(buffer: *mut Buffer) {
+    // SAFETY: as promised.
+    unsafe { next!(__pthread_unregister_cancel: fn(*mut Buffer))(buffer) };
+}
+
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "C" fn enter(
+    start: Start,
+    argument: *mut c_void,
+    top: *mut u8,
+    buffer: *mut Buffer,
+    register: Register,
+    set_jump: SetJump,
+) -> *mut c_void {
+    std::arch::naked_asm!(
+        ".cfi_startproc",
+        ".cfi_undefined rip",
+        "push rbp",
+        "mov rbp, rsp",
+        "push rbx",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "sub rsp, 8",
+        "mov r12, rdi",
+        "mov r13, rsi",
+        "mov r14, rcx",
+        "mov r15, r8",
+        "mov rbx, r9",
+        "test rdx, rdx",
+        "cmovne rsp, rdx",
+        "mov rdi, r14",
+        "xor esi, esi",
+        "call rbx", // returns once more, not zero, from `pthread_exit`
+        "test eax, eax",
+        "jne 2f",
+        "mov rdi, r14",
+        "call r15",
+        "mov rdi, r13",
+        "call r12",
+        "2:",
+        "lea rsp, [rbp - 40]",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+unsafe extern "C" fn enter(
+    start: Start,
+    argument: *mut c_void,
+    top: *mut u8,
+    buffer: *mut Buffer,
+    register: Register,
+    set_jump: SetJump,
+) -> *mut c_void {
+    std::arch::naked_asm!(
+        ".cfi_startproc",
+        ".cfi_undefined x30",
+        "stp x29, x30, [sp, #-64]!",
+        "mov x29, sp",
+        "stp x19, x20, [sp, #16]",
+        "stp x21, x22, [sp, #32]",
+        "str x23, [sp, #48]",
+        "mov x19, x0",
+        "mov x20, x1",
+        "mov x21, x3",
+        "mov x22, x4",
+        "mov x23, x5",
+        "cbz x2, 1f",
+        "mov sp, x2",
+        "1:",
+        "mov x0, x21",
+        "mov w1, wzr",
+        "blr x23", // returns once more, not zero, from `pthread_exit`
+        "cbnz w0, 2f",
+        "mov x0, x21",
+        "blr x22",
+        "mov x0, x20",
+        "blr x19",
+        "2:",
+        "mov sp, x29",
+        "ldp x19, x20, [sp, #16]",
+        "ldp x21, x22, [sp, #32]",
+        "ldr x23, [sp, #48]",
+        "ldp x29, x30, [sp], #64",
+        "ret",
+        ".cfi_endproc",
+    )
+}
