@@ -242,8 +242,11 @@ impl Drop for Held<'_> {
     fn drop(&mut self) {
         // Ordering[loader]: Release. Pairs with the Acquire in `try_lock`, and the loader's. Makes visible: the lists.
         if self.0.swap(FREE, Ordering::Release) == CONTENDED {
+            let operation = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
+            let arguments = [self.0.as_ptr().expose_provenance(), operation, 1, 0, 0, 0];
+            // Not by libc's function: a drop-in library that takes its place knows only those who wait through it.
             // SAFETY: wakes one waiter of the lock, as libc does.
-            unsafe { libc::syscall(libc::SYS_futex, self.0, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };
+            unsafe { raddle_machine::raw::system_call(libc::SYS_futex as usize, arguments) };
         }
     }
 }
