@@ -37,6 +37,9 @@ pub(crate) struct Activation {
     pub idle: UnsafeCell<Context>,
     pub fs: Cell<usize>,
     pub tid: AtomicU32,
+    /// For [`crate::requests`]: a prepared descriptor for a half that the running thread gives; null if none was asked for, or
+    /// one was given.
+    requested: AtomicPtr<Descriptor>,
     /// Whether a kernel thread has this record.
     in_use: AtomicBool,
     /// True while its kernel thread touches nothing that is its own, whatever the mark says: it sleeps, or waits for an order.
@@ -69,6 +72,7 @@ impl Activation {
             idle: UnsafeCell::new(Context::empty()),
             fs: Cell::new(0),
             tid: AtomicU32::new(0),
+            requested: AtomicPtr::new(std::ptr::null_mut()),
             in_use: AtomicBool::new(true),
             sheltered: AtomicBool::new(true),
             deferred: AtomicBool::new(false),
@@ -101,6 +105,26 @@ impl Activation {
         self.tid.store(0, Ordering::Relaxed);
         // Release: pairs with `claim`.
         self.in_use.store(false, Ordering::Release);
+    }
+
+    /// True while a request waits for an answer.
+    pub fn has_request(&self) -> bool {
+        !self.requested.load(Ordering::Acquire).is_null()
+    }
+
+    /// Leaves a prepared descriptor for a half; false if there is none. Called by the monitor while no request waits.
+    pub fn request(&self, prepared: Option<&'static Descriptor>) -> bool {
+        let Some(descriptor) = prepared else { return false };
+        // Release: the descriptor as it was prepared.
+        self.requested.store(std::ptr::from_ref(descriptor).cast_mut(), Ordering::Release);
+        true
+    }
+
+    /// The descriptor of the request, which is answered with it. For the handler on its kernel thread.
+    pub fn answer(&self) -> Option<&'static Descriptor> {
+        let descriptor = self.requested.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        // SAFETY: null, or a descriptor, which are type-stable.
+        unsafe { descriptor.as_ref() }
     }
 
     /// True while a kernel thread has this record.

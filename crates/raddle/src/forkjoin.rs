@@ -2,24 +2,44 @@
 //!
 //! The unstolen half is a plain call. A half that waits is a record on its thread's stack, linked from the thread's own
 //! thread-local storage: it belongs to the thread, under every policy, and stays with it when it blocks or moves. Only when some
-//! processor is hungry, or the thread is about to block, does a half become a thread of its own (the oldest half first, which
-//! is the largest piece of work in a divide-and-conquer tree). So a join that nobody needs costs a few plain stores, and
+//! processor is hungry at a join, the thread is about to block or yields in vain, or the monitor asks for it (see [`crate::requests`],
+//! which states the bound), does a half become a thread of its own (the oldest half first, which is the largest piece of work in
+//! a divide-and-conquer tree). So a join that nobody needs costs a few plain stores, and
 //! no policy has to know about it.
 //!
 //! The idea of splitting on demand is lazy task creation (Mohr, Kranz, Halstead, 1991) with the demand read from the idle word.
 
+use crate::activation::Activation;
+use crate::descriptor::Descriptor;
 use crate::switching::current;
 use crate::thread::JoinHandle;
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{Ordering, compiler_fence};
 
 /// The list part of a waiting half.
 struct Header {
     older: *const Header,
     execute: unsafe fn(*const Header),
     promoted: Cell<Option<JoinHandle<()>>>,
-    /// Whether the half is out of the list: a plain flag, since only the thread itself promotes.
+    /// Whether the half is a thread of its own: a plain flag, since only the thread itself promotes (a request of the monitor
+    /// interrupts it, see [`crate::requests`]).
     is_promoted: Cell<bool>,
+}
+
+impl Header {
+    fn promote(&self, handle: JoinHandle<()>) {
+        self.promoted.set(Some(handle));
+        self.is_promoted.set(true);
+    }
+
+    /// Takes the half out of the list. True if it was made a thread before that: nobody does so afterwards.
+    #[inline(always)]
+    fn leave(&self) -> bool {
+        NEWEST.set(self.older);
+        compiler_fence(Ordering::SeqCst);
+        self.is_promoted.get()
+    }
 }
 
 #[repr(C)]
@@ -32,6 +52,8 @@ struct Half<B, R> {
 thread_local! {
     /// The newest waiting half of the calling thread.
     static NEWEST: Cell<*const Header> = const { Cell::new(std::ptr::null()) };
+    /// The thread itself is promoting: a request that interrupts waits for the next time.
+    static PROMOTING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs `a` and `b`, perhaps at the same time, and returns both results. From a kernel thread, in the default pool.
@@ -77,6 +99,9 @@ where
         work: Cell::new(Some(b)),
         result: UnsafeCell::new(None),
     };
+    crate::requests::note_use();
+    // A request that interrupts finds a half whole or not at all: so too below.
+    compiler_fence(Ordering::SeqCst);
     NEWEST.set(&raw const half.header);
     if crate::switching::activation_of(me).processor().pool.idle.hungry() {
         offer();
@@ -84,8 +109,7 @@ where
     let guard = Unlink(&half);
     let ra = a();
     std::mem::forget(guard);
-    if !half.header.is_promoted.get() {
-        NEWEST.set(half.header.older);
+    if !half.header.leave() {
         let b = half.work.take().expect("a half that nobody took is still here");
         return (ra, b());
     }
@@ -104,7 +128,6 @@ impl<B, R> Half<B, R> {
     }
 
     fn finish(&self) {
-        NEWEST.set(self.header.older);
         let handle = self.header.promoted.take().expect("a promoted half has a thread");
         // The thread catches the half's panic itself.
         let _ = handle.join();
@@ -116,7 +139,9 @@ struct Unlink<'a, B, R>(&'a Half<B, R>);
 
 impl<B, R> Drop for Unlink<'_, B, R> {
     fn drop(&mut self) {
-        if self.0.header.is_promoted.get() { self.0.finish() } else { NEWEST.set(self.0.header.older) }
+        if self.0.header.leave() {
+            self.0.finish()
+        }
     }
 }
 
@@ -169,13 +194,12 @@ pub(crate) fn offer_to_yield() -> bool {
     !NEWEST.get().is_null() && promote_oldest()
 }
 
-/// Makes the oldest waiting half a thread. False if there is none, or no thread could be had (it stays a plain call).
-#[cold]
-#[inline(never)]
-fn promote_oldest() -> bool {
+/// The oldest half that waits.
+fn oldest() -> Option<&'static Header> {
     let mut oldest = None;
     let mut at = NEWEST.get();
-    // SAFETY: the list consists of frames of this thread's stack that are alive.
+    // SAFETY: the list consists of frames of this thread's stack that are alive, and stay so while the caller, which is called from
+    // above them, goes on.
     while let Some(header) = unsafe { at.as_ref() } {
         if header.is_promoted.get() {
             break;
@@ -183,15 +207,42 @@ fn promote_oldest() -> bool {
         oldest = Some(header);
         at = header.older;
     }
-    let Some(header) = oldest else { return false };
-    let work = Work(header);
-    // SAFETY: the frame that the work points into waits for the thread (`finish`).
-    match unsafe { crate::thread::Builder::new().spawn_unchecked(None, move || work.run(), ()) } {
-        Ok(handle) => {
-            header.is_promoted.set(true);
-            header.promoted.set(Some(handle));
+    oldest
+}
+
+/// Makes the oldest waiting half a thread. False if there is none, or no thread could be had (it stays a plain call).
+#[cold]
+#[inline(never)]
+fn promote_oldest() -> bool {
+    PROMOTING.set(true);
+    compiler_fence(Ordering::SeqCst);
+    let promoted = oldest().is_some_and(|header| {
+        let work = Work(header);
+        // SAFETY: the frame that the work points into waits for the thread (`finish`).
+        let spawned = unsafe { crate::thread::Builder::new().spawn_unchecked(None, move || work.run(), ()) };
+        spawned.is_ok_and(|handle| {
+            header.promote(handle);
             true
-        }
-        Err(_) => false,
+        })
+    });
+    compiler_fence(Ordering::SeqCst);
+    PROMOTING.set(false);
+    promoted
+}
+
+/// The monitor's request, in a handler that has interrupted the thread: gives its oldest waiting half, if it has one. Allocates
+/// nothing.
+pub(crate) fn give(activation: &'static Activation, me: &'static Descriptor) {
+    if PROMOTING.get() {
+        return;
+    }
+    if let Some(header) = oldest()
+        && let Some(descriptor) = activation.answer()
+    {
+        let work = Work(header);
+        let (pool, priority) = (crate::pool::pool(me.pool()), me.thread.priority_now());
+        // SAFETY: prepared by the monitor, and the request is answered once; the frame that the work points into waits for the thread.
+        header.promote(unsafe { crate::thread::spawn_prepared(descriptor, pool, priority, move || work.run()) });
+        crate::requests::GIVEN.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -35,6 +35,10 @@ pub struct Stats {
     pub publications: u64,
     /// Times a spare activation went on with a processor beside one that computed.
     pub slices: u64,
+    /// Times a computing thread was asked for a waiting half of its `join`, and times it gave one.
+    pub halves_asked: u64,
+    /// See `halves_asked`.
+    pub halves_given: u64,
     /// Processors that retired because the process was allotted fewer cores.
     pub processors_retired: u64,
     /// Processors that came back, or came first, because it was allotted more.
@@ -49,6 +53,8 @@ pub fn stats() -> Stats {
         takeovers: crate::monitor::TAKEOVERS.load(Ordering::Relaxed),
         publications: crate::monitor::PUBLICATIONS.load(Ordering::Relaxed),
         slices: crate::monitor::SLICES.load(Ordering::Relaxed),
+        halves_asked: crate::requests::ASKED.load(Ordering::Relaxed),
+        halves_given: crate::requests::GIVEN.load(Ordering::Relaxed),
         processors_retired: crate::follow::RETIRED.load(Ordering::Relaxed),
         processors_returned: crate::follow::RETURNED.load(Ordering::Relaxed),
         ..Stats::default()
@@ -81,6 +87,25 @@ pub fn lightweight() -> Result<(), String> {
         return Err("RADDLE_KERNEL_THREADS=1".into());
     }
     raddle_context::tls::init().map(|_| ()).map_err(|error| error.to_string())
+}
+
+/// Whether a program may be told of its own kernel threads' switches here (`perf_event_open` with `context_switch`), or why not:
+/// asked of the kernel, not read from a setting, since a sandbox may forbid it all the same.
+///
+/// ```
+/// println!("kernel events: {:?}", raddle::info::kernel_events());
+/// ```
+pub fn kernel_events() -> Result<(), String> {
+    crate::os::kernel_events().map_err(|error| error.to_string())
+}
+
+/// Whether restartable sequences can be had here, or why not: asked of the kernel.
+///
+/// ```
+/// println!("restartable sequences: {:?}", raddle::info::restartable_sequences());
+/// ```
+pub fn restartable_sequences() -> Result<(), String> {
+    crate::os::rseq().map_err(|error| error.to_string())
 }
 
 /// Whether the guard pages of stacks take no mapping each, so that memory alone limits the number of stacks.

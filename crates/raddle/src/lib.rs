@@ -36,6 +36,7 @@ mod os;
 pub mod park;
 pub mod pool;
 mod processor;
+mod requests;
 mod scope;
 pub mod signal;
 mod switching;

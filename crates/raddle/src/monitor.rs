@@ -17,6 +17,7 @@ use crate::follow::Follower;
 use crate::os::{TaskState, task_state};
 use crate::pool::{self, Shared};
 use crate::processor::Processor;
+use crate::requests::Requests;
 use raddle_machine::{Atomic, Machine, Real, RealAtomic};
 use raddle_scheduler::Notify;
 use raddle_scheduler::takeover::Take;
@@ -90,6 +91,7 @@ fn main() {
     };
     let mut seen: HashMap<usize, Seen> = HashMap::new();
     let mut follower = Follower::default();
+    let mut requests = Requests::default();
     let mut quiet = 0;
     loop {
         crate::dump::dump_if_wanted();
@@ -99,6 +101,7 @@ fn main() {
             busy |= follower.look(pool, me);
         }
         follower.fire();
+        busy |= requests.look();
         quiet = if busy { 0 } else { quiet + 1 };
         if quiet < REST_AFTER {
             std::thread::sleep(std::time::Duration::from_nanos(PERIOD));

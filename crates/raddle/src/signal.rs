@@ -16,6 +16,9 @@
 //! By rule 2 alone no queue would be corrupted; by rule 1 a handler does not run on half a switch either, and may leave by a
 //! jump. When the kernel does not take a signal back (the limit on queued real-time signals), rule 2 has to do.
 //!
+//! One place is outside the mark and yet between two stacks: where a thread whose activation has lost its processor changes over to
+//! another one. There rule 2 alone holds.
+//!
 //! Bound: a deferred handler waits until the mark is left, which is a few hundred instructions, unless the kernel takes the core
 //! away or a page has to be fetched. The signals that were blocked together with it wait no longer. Order: a deferred
 //! real-time signal goes behind those of its number that are queued already.
@@ -156,6 +159,16 @@ pub(crate) fn home() -> Option<&'static Shared> {
     }
     // SAFETY: null or an activation, which are never freed.
     unsafe { MINE.get().as_ref() }?.processor_if_any().map(|processor| processor.pool)
+}
+
+/// In a handler: calls `f` with the thread that it interrupted and its activation, if it is one.
+pub(crate) fn interrupted(f: impl FnOnce(&'static Activation, &'static Descriptor)) {
+    // SAFETY: null or a descriptor, which are type-stable.
+    if let Some(thread) = unsafe { INTERRUPTED.get().as_ref() }
+        && let Some(activation) = here()
+    {
+        f(activation, thread);
+    }
 }
 
 /// Called once by each activation on its kernel thread.

@@ -293,6 +293,37 @@ unsafe fn spawn_elsewhere(
     Ok(descriptor)
 }
 
+/// A descriptor of the default class, with its right to a stack, for [`spawn_prepared`].
+pub(crate) fn prepare() -> Option<&'static Descriptor> {
+    let arena = pool::arena(pool::default_class()).ok()?;
+    arena.reserve().ok()?;
+    let Ok(descriptor) = pool::descriptors().cache().allocate() else {
+        arena.unreserve();
+        return None;
+    };
+    // SAFETY: fresh from the slab, which lives for ever.
+    Some(unsafe { descriptor.as_ref() })
+}
+
+/// Spawns into `pool` without allocating: what may be called in a signal handler.
+///
+/// # Safety
+/// `descriptor` came from [`prepare`] and is used once. What `f` borrows outlives the thread.
+pub(crate) unsafe fn spawn_prepared<F: FnOnce() + Send>(
+    descriptor: &'static Descriptor,
+    pool: &'static Shared,
+    priority: u8,
+    f: F,
+) -> JoinHandle<()> {
+    const { assert!(fits::<(F, ())>(), "a box would have to be allocated") };
+    let payload = pack((f, ()));
+    fill(descriptor, pool::tag(pool, pool::default_class()), priority, run::<F, (), ()>, &payload);
+    pool.outside_spawned.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: the descriptor's creator makes it ready, once.
+    pool::submit(unsafe { Ready::new(NonNull::from(&descriptor.thread)) });
+    JoinHandle { descriptor, result: PhantomData }
+}
+
 #[inline(always)]
 fn fill(descriptor: &Descriptor, tag: u32, priority: u8, run: unsafe fn(*const Descriptor), payload: &Payload) {
     descriptor.thread.recycle(priority);

@@ -177,21 +177,19 @@ pub fn unused() -> Vec<Finding> {
         Ok(_) => Finding::new("io_uring", State::Noted, "offered", ""),
         Err(error) => Finding::new("io_uring", State::Noted, format!("refused: {error}"), ""),
     };
-    let paranoid = match setting("/proc/sys/kernel/perf_event_paranoid") {
-        Some(level) => Finding::new(
-            "perf events",
-            State::Noted,
-            format!("kernel.perf_event_paranoid = {level}"),
-            "at 2 or less a program may be told of its own kernel-level switches; a sandbox may forbid it all the same",
-        ),
-        None => Finding::new("perf events", State::Noted, "the kernel has none", ""),
+    let level = setting("/proc/sys/kernel/perf_event_paranoid");
+    let level = level.map_or(String::new(), |level| format!(" (kernel.perf_event_paranoid = {level})"));
+    let events = match raddle::info::kernel_events() {
+        Ok(()) => format!("offered{level}"),
+        Err(error) => format!("refused{level}: {error}"),
     };
-    const AT_RSEQ_FEATURE_SIZE: u64 = 27;
-    let rseq = match auxiliary(AT_RSEQ_FEATURE_SIZE) {
-        Some(bytes) => format!("offered, {bytes} bytes of features"),
-        None => "not announced by the kernel".into(),
+    let events =
+        Finding::new("perf events", State::Noted, events, "would tell a program of its own kernel-level switches");
+    let rseq = match raddle::info::restartable_sequences() {
+        Ok(()) => "offered".to_string(),
+        Err(error) => format!("refused: {error}"),
     };
-    vec![uring, paranoid, Finding::new("rseq", State::Noted, rseq, "")]
+    vec![uring, events, Finding::new("rseq", State::Noted, rseq, "")]
 }
 
 #[cfg(test)]

@@ -2,10 +2,12 @@
 
 mod cores;
 pub(crate) mod events;
+mod probe;
 pub(crate) mod signals;
 mod task;
 
 pub(crate) use cores::{allotted, default_processors, online};
+pub(crate) use probe::{kernel_events, rseq};
 pub(crate) use task::{TaskState, kernel_threads, task_state};
 
 use std::io::Write as _;

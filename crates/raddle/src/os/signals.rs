@@ -51,6 +51,32 @@ pub(crate) fn install(
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// What [`crate::requests`] interrupts with.
+pub(crate) const URGENT: c_int = libc::SIGURG;
+
+/// True if `entry` handles `signal`, now if it had no handler before; false if the program has another.
+pub(crate) fn own(signal: c_int, entry: unsafe extern "C" fn(c_int, *mut c_void, *mut c_void)) -> bool {
+    // SAFETY: the C library fills the structure.
+    let present = unsafe {
+        let mut present: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(signal, std::ptr::null(), &mut present) != 0 {
+            return false;
+        }
+        present.sa_sigaction
+    };
+    let none = present == libc::SIG_DFL || present == libc::SIG_IGN;
+    present == entry as *const () as usize || none && install(signal, entry).is_ok()
+}
+
+/// Sends a signal to a kernel thread of this process. False if it has ended.
+pub(crate) fn send(task: u32, signal: c_int) -> bool {
+    // SAFETY: take integers.
+    unsafe {
+        let process = system_call(libc::SYS_getpid as usize, [0; 6]);
+        system_call(libc::SYS_tgkill as usize, [process as usize, task as usize, signal as usize, 0, 0, 0]) == 0
+    }
+}
+
 /// Puts a signal off: the kernel has it again, with all that it said, and delivers it (and any other that comes meanwhile) when
 /// this kernel thread calls [`unblock`] with the answer. `None` if the kernel does not take it back: then nothing was changed.
 ///
