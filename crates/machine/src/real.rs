@@ -103,6 +103,10 @@ const CMD_PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
 const CMD_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
 fn membarrier(command: libc::c_int) -> bool {
+    // Miri knows no membarrier: there both sides of the pair are full fences.
+    if cfg!(miri) {
+        return true;
+    }
     // SAFETY: membarrier takes two integers and touches no memory of ours.
     unsafe { system_call(libc::SYS_membarrier as usize, [command as usize, 0, 0, 0, 0, 0]) == 0 }
 }
@@ -140,6 +144,9 @@ impl Machine for Real {
 
     #[inline(always)]
     fn light_fence() {
+        if cfg!(miri) {
+            fence(Ordering::SeqCst);
+        }
         compiler_fence(Ordering::SeqCst);
         // Hardware that reorders more than stores past loads needs more than the compiler's word where membarrier is
         // absent; with membarrier the kernel's barrier on every core supplies the order.
@@ -207,7 +214,7 @@ impl Machine for Real {
             let any = libc::FUTEX_BITSET_MATCH_ANY as u32 as usize;
             system_call(
                 libc::SYS_futex as usize,
-                [word.as_ptr().addr(), operation as usize, expected as usize, time_ptr.addr(), 0, any],
+                [word.as_ptr().expose_provenance(), operation as usize, expected as usize, time_ptr.expose_provenance(), 0, any],
             );
         }
     }
@@ -217,7 +224,7 @@ impl Machine for Real {
         unsafe {
             let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
             let count = count.min(i32::MAX as u32);
-            system_call(libc::SYS_futex as usize, [word.as_ptr().addr(), operation as usize, count as usize, 0, 0, 0]);
+            system_call(libc::SYS_futex as usize, [word.as_ptr().expose_provenance(), operation as usize, count as usize, 0, 0, 0]);
         }
     }
 }

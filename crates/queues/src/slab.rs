@@ -468,11 +468,13 @@ mod tests {
 
     #[test]
     fn objects_are_distinct_found_by_index_and_reused() {
+        // Miri takes a second for ten of them.
+        const OBJECTS: u32 = if cfg!(miri) { 200 } else { 5000 };
         let slab = Slab::<u32, Real, 4, 16>::new(|index| index);
         let mut cache = slab.cache();
-        let objects: Vec<_> = (0..5000).map(|_| cache.allocate().unwrap()).collect();
+        let objects: Vec<_> = (0..OBJECTS).map(|_| cache.allocate().unwrap()).collect();
         let distinct: HashSet<_> = objects.iter().collect();
-        assert_eq!((distinct.len(), slab.created()), (5000, 5000));
+        assert_eq!((distinct.len(), slab.created()), (OBJECTS as usize, OBJECTS));
         for &object in &objects {
             // SAFETY: from this slab.
             let index = unsafe { slab.index_of(object) };
@@ -481,17 +483,18 @@ mod tests {
             // SAFETY: from this slab, freed once, not used below.
             unsafe { cache.free(object) };
         }
-        assert_eq!(slab.iterate().map(|(i, &v)| u64::from(i == v)).sum::<u64>(), 5000);
+        assert_eq!(slab.iterate().map(|(i, &v)| u64::from(i == v)).sum::<u64>(), u64::from(OBJECTS));
         let mut other = slab.cache();
         drop(cache);
-        for _ in 0..5000 {
+        for _ in 0..OBJECTS {
             other.allocate().unwrap();
         }
-        assert_eq!(slab.created(), 5000);
-        assert_eq!((slab.get(5000), slab.get(u32::MAX)), (None, None));
+        assert_eq!(slab.created(), OBJECTS);
+        assert_eq!((slab.get(OBJECTS), slab.get(u32::MAX)), (None, None));
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "a million chunks: hours under Miri, and nothing of it is unsafe that others do not do")]
     fn a_slab_that_has_reached_its_limit_says_so() {
         let slab = Slab::<(), Real, 1, 1>::new(|_| ());
         let mut cache = slab.cache();

@@ -21,7 +21,7 @@ fn channels<T>() -> Vec<(Sender<T, KernelThreads>, Receiver<T, KernelThreads>)> 
 
 #[test]
 fn every_message_arrives_once_and_in_its_senders_order() {
-    const EACH: u64 = 3_000;
+    const EACH: u64 = if cfg!(miri) { 30 } else { 3_000 };
     for (sender, receiver) in channels::<(usize, Box<u64>)>() {
         let total = AtomicU64::new(0);
         joined::scope(|scope| {

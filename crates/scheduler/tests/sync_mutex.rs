@@ -13,6 +13,13 @@ type Mutex<T> = raddle_scheduler::sync::Mutex<T, KernelThreads>;
 type Condvar = raddle_scheduler::sync::Condvar<KernelThreads>;
 
 const LONG: Duration = Duration::from_secs(3600);
+
+/// Fewer turns under Miri.
+macro_rules! few {
+    ($turns:expr) => {
+        if cfg!(miri) { $turns / 50 } else { $turns }
+    };
+}
 const SHORT: Duration = Duration::from_micros(50);
 
 #[test]
@@ -21,7 +28,7 @@ fn counts_exactly() {
     joined::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                for i in 0..5_000 {
+                for i in 0..few!(5_000) {
                     let mut total = TOTAL.lock().unwrap();
                     *total += 1;
                     if i % 64 == 0 {
@@ -31,7 +38,7 @@ fn counts_exactly() {
             });
         }
     });
-    assert_eq!(*TOTAL.lock().unwrap(), 40_000);
+    assert_eq!(*TOTAL.lock().unwrap(), few!(40_000));
 }
 
 #[test]
@@ -41,7 +48,7 @@ fn hands_over_in_turn() {
         for who in 0..6 {
             let total = &total;
             scope.spawn(move || {
-                for i in 0..2_000 {
+                for i in 0..few!(2_000) {
                     let mut guard = match (who + i) % 3 {
                         0 => total.lock().unwrap(),
                         1 => match total.lock_timeout(SHORT) {
@@ -57,7 +64,7 @@ fn hands_over_in_turn() {
             });
         }
     });
-    assert_eq!(total.into_inner().unwrap(), 12_000);
+    assert_eq!(total.into_inner().unwrap(), few!(12_000));
 }
 
 #[test]
@@ -154,7 +161,7 @@ fn unlocks_race_time_outs_and_cancellations_without_losing_a_wake_up() {
         for who in 0..4 {
             let (mutex, taken) = (&mutex, &taken);
             let thread = with_record(scope, move || {
-                for i in 0..3_000 {
+                for i in 0..few!(3_000) {
                     let guard = match who {
                         0 => mutex.lock_timeout(Duration::from_nanos(i % 3000)).ok(),
                         1 => mutex.lock_cancellable().ok(),
@@ -188,7 +195,7 @@ fn two_condvars_alternate() {
             let (turn, mine, theirs) =
                 (&turn, if parity == 0 { &even } else { &odd }, if parity == 0 { &odd } else { &even });
             scope.spawn(move || {
-                for _ in 0..2_000 {
+                for _ in 0..few!(2_000) {
                     let mut now = mine.wait_while(turn.lock().unwrap(), |turn| *turn % 2 != parity).unwrap();
                     *now += 1;
                     theirs.notify_one();
@@ -196,7 +203,7 @@ fn two_condvars_alternate() {
             });
         }
     });
-    assert_eq!(turn.into_inner().unwrap(), 4_000);
+    assert_eq!(turn.into_inner().unwrap(), few!(4_000));
 }
 
 #[test]
@@ -254,7 +261,7 @@ fn notifications_wake_as_many_as_there_were() {
         for who in 0..4u64 {
             let (permits, changed, taken) = (&permits, &changed, &taken);
             scope.spawn(move || {
-                for i in 0..500 {
+                for i in 0..few!(500) {
                     let mut guard = permits.lock().unwrap();
                     while *guard == 0 {
                         let timeout = if who == 0 { Duration::from_nanos(i * 100) } else { LONG };
@@ -269,10 +276,10 @@ fn notifications_wake_as_many_as_there_were() {
                 }
             });
         }
-        for _ in 0..2_000 {
+        for _ in 0..few!(2_000) {
             *permits.lock().unwrap() += 1;
             changed.notify_one();
         }
     });
-    assert_eq!(taken.load(SeqCst), 2_000);
+    assert_eq!(taken.load(SeqCst), few!(2_000));
 }

@@ -21,6 +21,13 @@ type Monitor<T> = raddle_scheduler::sync::Monitor<T, KernelThreads>;
 const SHORT: Duration = Duration::from_micros(50);
 const LONG: Duration = Duration::from_secs(3600);
 
+/// Fewer turns under Miri.
+macro_rules! few {
+    ($turns:expr) => {
+        if cfg!(miri) { $turns / 50 } else { $turns }
+    };
+}
+
 /// Runs `body` on a kernel thread that is cancelled at some time.
 fn cancelled(body: impl FnOnce() + Send) {
     joined::scope(|scope| {
@@ -41,7 +48,7 @@ fn a_semaphore_lets_in_as_many_as_it_has_permits() {
         for who in 0..6u32 {
             let (semaphore, inside) = (&semaphore, &inside);
             scope.spawn(move || {
-                for i in 0..2_000 {
+                for i in 0..few!(2_000) {
                     let count = if who == 0 { 1 + i % 3 } else { 1 };
                     if who % 2 == 0 {
                         while semaphore.acquire_timeout(count, Duration::from_nanos(i as u64 * 50)).is_err() {}
@@ -66,9 +73,9 @@ fn a_semaphores_permits_add_up() {
     cancelled(|| assert_eq!(semaphore.acquire_cancellable(1), Err(WaitError::Cancelled)));
     joined::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| (0..1_000).for_each(|_| semaphore.acquire(1)));
+            scope.spawn(|| (0..few!(1_000)).for_each(|_| semaphore.acquire(1)));
         }
-        (0..1_000).for_each(|_| semaphore.release(4));
+        (0..few!(1_000)).for_each(|_| semaphore.release(4));
     });
     assert_eq!(semaphore.available(), 0);
     semaphore.release(2);
@@ -80,7 +87,7 @@ fn a_semaphores_permits_add_up() {
 #[test]
 fn a_semaphore_may_die_as_soon_as_it_was_acquired() {
     // The releaser gets a bare address, as from C: nothing keeps the semaphore alive but the thread that waits for it.
-    for _ in 0..3_000 {
+    for _ in 0..few!(3_000) {
         let semaphore = Box::new(Semaphore::new(0));
         let address = std::ptr::from_ref(&*semaphore).expose_provenance();
         let releaser = std::thread::spawn(move || {
@@ -100,7 +107,7 @@ fn readers_share_and_writers_exclude() {
         for who in 0..6u64 {
             let lock = &lock;
             scope.spawn(move || {
-                for i in 0..2_000 {
+                for i in 0..few!(2_000) {
                     match (who + i) % 4 {
                         0 => {
                             let mut guard = lock.write().unwrap();
@@ -127,7 +134,7 @@ fn readers_share_and_writers_exclude() {
             });
         }
     });
-    assert!(lock.into_inner().unwrap().0 >= 3_000);
+    assert!(lock.into_inner().unwrap().0 >= few!(3_000));
 }
 
 #[test]
@@ -181,7 +188,7 @@ fn a_barrier_separates_rounds() {
     joined::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                for round in 1..=500 {
+                for round in 1..=few!(500) {
                     arrived.fetch_add(1, SeqCst);
                     leaders.fetch_add(barrier.wait().is_leader() as usize, SeqCst);
                     assert!(arrived.load(SeqCst) >= round * THREADS);
@@ -190,7 +197,7 @@ fn a_barrier_separates_rounds() {
             });
         }
     });
-    assert_eq!(leaders.load(SeqCst), 500);
+    assert_eq!(leaders.load(SeqCst), few!(500));
 }
 
 #[test]
@@ -208,7 +215,7 @@ fn an_arrival_that_gives_up_does_not_count() {
 
 #[test]
 fn once_runs_once_and_everybody_sees_it() {
-    for _ in 0..200 {
+    for _ in 0..few!(200) {
         let (once, runs) = (Once::new(), AtomicUsize::new(0));
         joined::scope(|scope| {
             for _ in 0..4 {
@@ -252,7 +259,7 @@ fn once_is_poisoned_and_a_once_lock_stays_empty() {
 
 #[test]
 fn a_monitor_goes_to_whoever_its_state_concerns() {
-    const EACH: u32 = 500;
+    const EACH: u32 = if cfg!(miri) { 10 } else { 500 };
     let buffer = Monitor::with_value(Vec::<u32>::new());
     let sum = AtomicUsize::new(0);
     joined::scope(|scope| {
@@ -319,7 +326,7 @@ fn a_monitors_waits_end_as_values() {
 
 #[test]
 fn a_promise_is_kept_broken_or_not_wanted() {
-    for i in 0..2_000u64 {
+    for i in 0..few!(2_000) {
         let (promise, future) = oneshot::channel::<Box<u64>, KernelThreads>();
         joined::scope(|scope| {
             scope.spawn(move || promise.set(Box::new(i)).unwrap());

@@ -239,7 +239,7 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    for _ in 0..20_000 {
+                    for _ in 0..if cfg!(miri) { 50 } else { 20_000 } {
                         if let Some(number) = ring.dequeue() {
                             assert_eq!(held[number as usize].fetch_add(1, SeqCst), 0);
                             held[number as usize].fetch_sub(1, SeqCst);
