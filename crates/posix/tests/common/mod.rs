@@ -66,6 +66,19 @@ pub fn native(program: &Path, arguments: &[&str]) -> Ended {
     run(command)
 }
 
+/// Asks until there is an answer, for as long as a program may take.
+#[track_caller]
+pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(start.elapsed() < PATIENCE, "{what} did not come within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Runs a command to its end.
 pub fn run(mut command: Command) -> Ended {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

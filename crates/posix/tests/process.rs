@@ -1,0 +1,48 @@
+//! Forks, signals and rights of programs that nobody changed.
+
+mod common;
+
+/// The program prints the same, and ends with the same status, with the library and without.
+#[track_caller]
+fn same_as_native(source: &str, processors: &[&str]) -> String {
+    let program = common::compile(source, &[]);
+    let native = common::native(&program, &[]);
+    for processors in processors {
+        let ours = common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]);
+        assert_eq!(ours.out, native.out, "{ours:?}");
+        assert_eq!(ours.status, native.status, "{ours:?}");
+    }
+    native.out
+}
+
+#[test]
+fn a_forked_child_goes_on_as_a_program_of_its_own() {
+    let out = same_as_native("fork.c", &["1", "2", "4"]);
+    assert!(out.contains("a thread: 40") && out.contains("programs in a thread: 0"), "{out}");
+}
+
+#[test]
+fn a_thread_becomes_a_daemon() {
+    let program = common::compile("daemon.c", &[]);
+    let report = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("daemon-{}", std::process::id()));
+    let path = report.to_str().unwrap();
+    let ours = common::drop_in(&program, &[path], &[]);
+    assert!(ours.status.success(), "{ours:?}");
+    let text = common::until("the daemon's report", || {
+        std::fs::read_to_string(&report).ok().filter(|text| text.ends_with('\n'))
+    });
+    std::fs::remove_file(&report).unwrap();
+    assert_eq!(text, "daemon 0\n");
+}
+
+#[test]
+fn python_forks_processes_that_have_threads() {
+    let program = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/processes.py");
+    let python = std::path::Path::new("/usr/bin/python3");
+    assert!(python.exists(), "this test needs the Debian package python3");
+    let native = common::native(python, &[program.to_str().unwrap()]);
+    let ours = common::drop_in(python, &[program.to_str().unwrap()], &[]);
+    assert_eq!(ours.out, native.out, "{ours:?}");
+    assert_eq!(ours.status, native.status, "{ours:?}");
+    assert!(native.out.contains("[0, 1, 2, 3, 4, 5]"), "{native:?}");
+}
