@@ -16,9 +16,10 @@
 //! | node | owner | leaves by |
 //! |---|---|---|
 //! | pooled | pool | `take` (waiter) |
+//! | spare | a thread that waited here ([`Spare`]) | its next push |
 //! | queued, live | list | becomes the sentinel when it is popped (waker) |
 //! | queued, abandoned (its epoch is over) | list | popped and skipped (waker), or unlinked (sweeper) |
-//! | sentinel | list | `give`, by whoever pops its successor |
+//! | sentinel | list | `give`, or as a spare, by whoever pops its successor |
 //!
 //! Links are `tag:31 | mark:1 | index:32` ([`Link`]); tags grow with every write. Invariants:
 //! - I1: `tail` is never behind `head`, and names a node of the list: a dequeuer and a sweeper move it on before they remove
@@ -26,7 +27,8 @@
 //! - I2: a node whose link is marked is the sentinel or no longer in the list; its link never changes while marked, so no
 //!   node is unlinked behind a leaving one.
 //! - I3: the last node is never unlinked, so appending needs only its null link.
-//! - I4: a node is given back once: by the winner of the exchange on `head`, or by the sweeper's exchange on the link before it.
+//! - I4: a node is given back once: by the winner of the exchange on `head` ([`Queue::pop_with_spare`]: by who gets it from there), or by the
+//!   sweeper's exchange on the link before it.
 //! - I5: a link read from a node is a link of *this* list if the word that led to the node is unchanged afterwards: nodes
 //!   leave the list before they are given back, and links are written with release.
 //!
@@ -62,6 +64,35 @@ use raddle_machine::{Atomic, Machine, Ordering, Real, RealAtomic};
 
 /// Sweeps below this many abandoned nodes are not worth their walk (an untested guess); interleaving tests sweep at once.
 const MIN_ABANDONED: u32 = if cfg!(feature = "loom") { 1 } else { 32 };
+
+/// A node that is in no list and not in the pool: kept by a thread for its next wait, so that a wait and its wake-up need not go to
+/// the pool, whose top is one word for all processors. (As the scheduler's paper reuses the nodes of its queue, section 4.3.)
+#[derive(Debug)]
+#[must_use = "a node that is dropped is lost to the pool"]
+pub struct Spare(u32);
+
+impl Spare {
+    /// The node's number, not 0, for a word that keeps it.
+    #[inline(always)]
+    pub fn into_index(self) -> u32 {
+        self.0
+    }
+
+    /// The node behind a number; 0: none.
+    ///
+    /// # Safety
+    /// The number came from [`Spare::into_index`], of a spare of the same pool, and is used for this once.
+    #[inline(always)]
+    pub unsafe fn from_index(index: u32) -> Option<Self> {
+        (index != 0).then_some(Spare(index))
+    }
+
+    /// Gives the node back.
+    #[inline]
+    pub fn give<M: Machine>(self, pool: &NodePool<M>) {
+        pool.nodes.give(self.0);
+    }
+}
 
 /// A place in a list: one wait of one thread.
 #[doc(hidden)]
@@ -152,8 +183,20 @@ impl<M: Machine> WaitList<M> {
     /// Publishes a wait, with release ordering. False when there is no memory for it: then the caller must not sleep.
     #[must_use = "a wait that was not published will not be woken"]
     pub fn push(&self, pool: &NodePool<M>, thread: usize, epoch: u64) -> bool {
+        self.push_with_spare(pool, thread, epoch, &mut None)
+    }
+
+    /// As [`WaitList::push`], with the spare node if there is one; it is gone if this returns true.
+    #[must_use = "a wait that was not published will not be woken"]
+    pub fn push_with_spare(&self, pool: &NodePool<M>, thread: usize, epoch: u64, spare: &mut Option<Spare>) -> bool {
         let Some(queue) = self.queue_or_new(pool) else { return false };
-        let Some(index) = pool.nodes.take() else { return false };
+        let index = match spare.take() {
+            Some(spare) => spare.into_index(),
+            None => match pool.nodes.take() {
+                Some(index) => index,
+                None => return false,
+            },
+        };
         let node = pool.nodes.get(index);
         // Single writer: the node is ours until it is appended.
         node.thread.store(thread, Ordering::Relaxed);
@@ -291,6 +334,14 @@ impl Queue {
 
     /// Takes the first wait out, live or not.
     pub fn pop<M: Machine>(self, pool: &NodePool<M>) -> Option<(usize, u64)> {
+        self.pop_with_spare(pool).map(|(thread, epoch, spare)| {
+            spare.give(pool);
+            (thread, epoch)
+        })
+    }
+
+    /// As [`Queue::pop`]; the node that left the list with it is the caller's.
+    pub fn pop_with_spare<M: Machine>(self, pool: &NodePool<M>) -> Option<(usize, u64, Spare)> {
         if self.0 == 0 {
             return None;
         }
@@ -320,10 +371,7 @@ impl Queue {
             let new = head.successor(next.index());
             // Ordering[list.swing]: AcqRel. Pairs with `first`. Makes visible: that `tail` is not behind.
             match ends.head.compare_exchange(head.word(), new.word(), Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => {
-                    pool.nodes.give(head.index());
-                    return Some(wait);
-                }
+                Ok(_) => return Some((wait.0, wait.1, Spare(head.index()))),
                 Err(_) => continue,
             }
         }
@@ -331,13 +379,21 @@ impl Queue {
 
     /// Pops what is queued now, at most as far as the node that is last now.
     pub fn pop_all<M: Machine>(self, pool: &NodePool<M>, mut each: impl FnMut(usize, u64)) {
+        self.pop_all_with_spares(pool, |thread, epoch, spare| {
+            spare.give(pool);
+            each(thread, epoch);
+        });
+    }
+
+    /// As [`Queue::pop_all`]; the nodes are the caller's.
+    pub fn pop_all_with_spares<M: Machine>(self, pool: &NodePool<M>, mut each: impl FnMut(usize, u64, Spare)) {
         if self.0 == 0 {
             return;
         }
         let ends = pool.heads.get(self.0);
         let last = Link::from_word(ends.tail.load(Ordering::Acquire)).index();
-        while let Some((thread, epoch)) = self.pop(pool) {
-            each(thread, epoch);
+        while let Some((thread, epoch, spare)) = self.pop_with_spare(pool) {
+            each(thread, epoch, spare);
             if Link::from_word(ends.head.load(Ordering::Acquire)).index() == last {
                 return;
             }
@@ -477,6 +533,26 @@ mod tests {
         assert!(nodes_made(&pool) <= 4, "{}", nodes_made(&pool));
         list.release(&pool);
         assert!(list.queue().is_none());
+    }
+
+    #[test]
+    fn a_spare_goes_from_pop_to_push() {
+        let pool = NodePool::<Real>::default();
+        let mut list = WaitList::<Real>::new();
+        let mut spare = None;
+        for round in 1..1000u64 {
+            assert!(list.push_with_spare(&pool, 8, round, &mut spare) && spare.is_none());
+            let (thread, epoch, left) = list.queue().pop_with_spare(&pool).unwrap();
+            assert_eq!((thread, epoch), (8, round));
+            // SAFETY: the index of this spare, once.
+            spare = unsafe { Spare::from_index(left.into_index()) };
+        }
+        assert_eq!(nodes_made(&pool), 2);
+        spare.unwrap().give(&pool);
+        list.release(&pool);
+        assert!(list.push(&pool, 8, 1) && list.push(&pool, 8, 2));
+        assert_eq!(nodes_made(&pool), 3);
+        list.release(&pool);
     }
 
     fn nodes_made(pool: &NodePool<Real>) -> u32 {

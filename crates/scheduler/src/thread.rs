@@ -37,6 +37,7 @@
 
 use raddle_machine::{Atomic, Machine, Ordering};
 use raddle_queues::inbox::Link;
+use raddle_queues::wait_list::Spare;
 
 const PHASE: u64 = 0xf;
 const IDLE: u64 = 0;
@@ -47,11 +48,11 @@ const WAKE_SHIFT: u32 = 4;
 const EPOCH_SHIFT: u32 = 8;
 
 /// Flag: cancellation was requested; every cancellable wait returns [`Wake::Cancelled`].
-pub const CANCELLED: u32 = 1;
+pub const CANCELLED: u8 = 1;
 /// Flag: something was left for the thread outside what it waits for (a signal); a wait in progress ends for no reason.
-pub const INTERRUPTED: u32 = 4;
+pub const INTERRUPTED: u8 = 4;
 /// Flag: this record stands for a kernel thread that is not one of a pool's activations; it waits on [`Thread::token`].
-pub const KERNEL_THREAD: u32 = 2;
+pub const KERNEL_THREAD: u8 = 2;
 
 /// One wait of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,11 +105,13 @@ pub struct Claimed;
 #[repr(C)]
 pub struct Thread<M: Machine> {
     wait: M::Atomic<u64>,
-    flags: M::Atomic<u32>,
     /// What a kernel thread sleeps on; unused by lightweight threads.
     pub token: M::Atomic<u32>,
+    flags: M::Atomic<u8>,
     /// Priority: 0 is the highest. Written by the thread's creator and by itself.
     pub priority: M::Atomic<u8>,
+    /// The number of a wait node for the next wait; 0: none. Belongs to the thread, and to who holds the claim of a parked one.
+    spare: M::Atomic<u32>,
     /// A word of the runtime's own: which pool the thread belongs to.
     pub tag: M::Atomic<u32>,
     /// For intrusive lists of ready threads (inboxes): belongs to whoever holds the thread's [`crate::Ready`] token.
@@ -121,15 +124,39 @@ impl<M: Machine> Thread<M> {
     /// # Safety
     /// The record is where the runtime that it is used with expects its records (inside a descriptor, for one), and is
     /// type-stable from its first wait on.
-    pub unsafe fn new(priority: u8, flags: u32) -> Self {
+    pub unsafe fn new(priority: u8, flags: u8) -> Self {
         Self {
             wait: M::Atomic::new(0),
-            flags: M::Atomic::new(flags),
             token: M::Atomic::new(0),
+            flags: M::Atomic::new(flags),
+            spare: M::Atomic::new(0),
             priority: M::Atomic::new(priority),
             tag: M::Atomic::new(0),
             link: Link::new(),
         }
+    }
+
+    /// The thread's spare wait node, which it has no more. Called by the thread itself.
+    #[inline]
+    pub(crate) fn take_spare(&self) -> Option<Spare> {
+        // Single writer: the thread; between a won claim and the push, the claimant, and the push orders the two.
+        let index = self.spare.load(Ordering::Relaxed);
+        self.spare.store(0, Ordering::Relaxed);
+        // SAFETY: put here by `leave_spare` and removed just now; a program has one pool of nodes per machine.
+        unsafe { Spare::from_index(index) }
+    }
+
+    /// Leaves a wait node for the thread's next wait, or hands it back if it has one. Called by whom [`Thread::claim`] answered
+    /// [`Claim::WonParked`], before the thread is made ready.
+    #[inline]
+    pub(crate) fn leave_spare(&self, spare: Spare) -> Option<Spare> {
+        // A kernel thread notices the claim by itself, so it may be at its next wait already. (A model that does the same loses
+        // nodes, no more: a number is stored once and taken once.)
+        if self.spare.load(Ordering::Relaxed) != 0 || self.is_kernel_thread() {
+            return Some(spare);
+        }
+        self.spare.store(spare.into_index(), Ordering::Relaxed);
+        None
     }
 
     /// Begins a wait. Called by the thread itself, while it waits for nothing.
@@ -269,7 +296,7 @@ impl<M: Machine> Thread<M> {
         self.is_interrupted() && self.flags.fetch_and(!INTERRUPTED, Ordering::AcqRel) & INTERRUPTED != 0
     }
 
-    fn request(&self, flag: u32, reason: Wake) -> Claim {
+    fn request(&self, flag: u8, reason: Wake) -> Claim {
         self.flags.fetch_or(flag, Ordering::AcqRel);
         // Either this sees the epoch that the thread armed, or the thread, which fences after arming, sees the flag:
         // Ordering[wait.cancel]: SeqCst. Pairs with the fence in `wait_until`. Forbidden outcome: thread reads no flag and

@@ -5,10 +5,10 @@
 //! surely alive, make the condition true, fence, and wake from the `Queue`, which is runtime memory.
 
 use super::{Patience, WaitError};
-use crate::runtime::{Runtime, Waited, Word, wait_until, wake};
-use crate::thread::{Epoch, Thread, Wake};
+use crate::runtime::{Runtime, Waited, Word, wait_until};
+use crate::thread::{Claim, Epoch, Thread, Wake};
 use raddle_machine::{Atomic, Ordering, Real, RealAtomic};
-use raddle_queues::wait_list;
+use raddle_queues::wait_list::{self, Spare};
 use std::cell::Cell;
 use std::marker::PhantomData;
 
@@ -51,7 +51,12 @@ unsafe fn from_word<R: Runtime>(word: usize) -> &'static Thread<R::Machine> {
 impl<R: Runtime> Waiters<R> {
     /// Publishes a wait. False when there is no memory for it: the thread must not sleep.
     pub(crate) fn publish(&self, thread: &'static Thread<R::Machine>, epoch: Epoch) -> bool {
-        self.list.push(R::nodes(), to_word::<R>(thread), epoch.to_bits())
+        let mut spare = thread.take_spare();
+        let published = self.list.push_with_spare(R::nodes(), to_word::<R>(thread), epoch.to_bits(), &mut spare);
+        if let Some(spare) = spare {
+            spare.give(R::nodes());
+        }
+        published
     }
 
     /// Says that a published wait ended otherwise than by a waker's pop: its node is in the list, abandoned.
@@ -129,6 +134,20 @@ impl<R: Runtime> Drop for Waiters<R> {
     }
 }
 
+/// [`crate::runtime::wake`]; the node that was popped with the thread stays with it for its next wait.
+fn wake_with_spare<R: Runtime>(thread: &'static Thread<R::Machine>, epoch: Epoch, reason: Wake, spare: Spare) -> bool {
+    let claim = thread.claim(epoch, reason);
+    let spare = if claim == Claim::WonParked { thread.leave_spare(spare) } else { Some(spare) };
+    if let Some(spare) = spare {
+        spare.give(R::nodes());
+    }
+    if claim == Claim::WonParked {
+        // SAFETY: the claim was won just now, of a thread off its stack.
+        unsafe { R::make_ready(thread) };
+    }
+    claim != Claim::Lost
+}
+
 /// The waiters as wakers know them: runtime memory only.
 pub(crate) struct Queue<R: Runtime> {
     queue: wait_list::Queue,
@@ -160,10 +179,10 @@ impl<R: Runtime> Queue<R> {
     }
 
     fn wake_one_with(self, reason: Wake) -> bool {
-        while let Some((word, bits)) = self.queue.pop(R::nodes()) {
+        while let Some((word, bits, spare)) = self.queue.pop_with_spare(R::nodes()) {
             // SAFETY: only `Waiters::publish` puts words into lists.
             let thread = unsafe { from_word::<R>(word) };
-            if wake::<R>(thread, Epoch::from_bits(bits), reason) {
+            if wake_with_spare::<R>(thread, Epoch::from_bits(bits), reason, spare) {
                 return true;
             }
         }
@@ -172,11 +191,11 @@ impl<R: Runtime> Queue<R> {
 
     /// Pops until a claim succeeds, after `prepare` was told whom the claim would wake. For hand-overs.
     pub fn grant_one(self, mut prepare: impl FnMut(&'static Thread<R::Machine>)) -> bool {
-        while let Some((word, bits)) = self.queue.pop(R::nodes()) {
+        while let Some((word, bits, spare)) = self.queue.pop_with_spare(R::nodes()) {
             // SAFETY: only `Waiters::publish` puts words into lists.
             let thread = unsafe { from_word::<R>(word) };
             prepare(thread);
-            if wake::<R>(thread, Epoch::from_bits(bits), Wake::Granted) {
+            if wake_with_spare::<R>(thread, Epoch::from_bits(bits), Wake::Granted, spare) {
                 return true;
             }
         }
@@ -194,10 +213,10 @@ impl<R: Runtime> Queue<R> {
 
     /// Wakes everybody who waits now.
     pub fn wake_all(self) {
-        self.queue.pop_all(R::nodes(), |word, bits| {
+        self.queue.pop_all_with_spares(R::nodes(), |word, bits, spare| {
             // SAFETY: only `Waiters::publish` puts words into lists.
             let thread = unsafe { from_word::<R>(word) };
-            wake::<R>(thread, Epoch::from_bits(bits), Wake::Signalled);
+            wake_with_spare::<R>(thread, Epoch::from_bits(bits), Wake::Signalled, spare);
         });
     }
 }
