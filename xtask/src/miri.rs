@@ -18,7 +18,9 @@ pub fn run(args: &[String]) -> Outcome {
         // Isolation is off for the generated tests, which look for their file of past failures.
         let mut test = Command::new("cargo");
         test.args(["+nightly", "miri", "test", "-p", package, "--"]).args(args).current_dir(shell::root());
-        shell::run(test.env("PROPTEST_CASES", "8").env("MIRIFLAGS", "-Zmiri-permissive-provenance -Zmiri-disable-isolation"))?;
+        shell::run(
+            test.env("PROPTEST_CASES", "8").env("MIRIFLAGS", "-Zmiri-permissive-provenance -Zmiri-disable-isolation"),
+        )?;
     }
     Ok(())
 }

@@ -214,7 +214,14 @@ impl Machine for Real {
             let any = libc::FUTEX_BITSET_MATCH_ANY as u32 as usize;
             system_call(
                 libc::SYS_futex as usize,
-                [word.as_ptr().expose_provenance(), operation as usize, expected as usize, time_ptr.expose_provenance(), 0, any],
+                [
+                    word.as_ptr().expose_provenance(),
+                    operation as usize,
+                    expected as usize,
+                    time_ptr.expose_provenance(),
+                    0,
+                    any,
+                ],
             );
         }
     }
@@ -224,7 +231,10 @@ impl Machine for Real {
         unsafe {
             let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
             let count = count.min(i32::MAX as u32);
-            system_call(libc::SYS_futex as usize, [word.as_ptr().expose_provenance(), operation as usize, count as usize, 0, 0, 0]);
+            system_call(
+                libc::SYS_futex as usize,
+                [word.as_ptr().expose_provenance(), operation as usize, count as usize, 0, 0, 0],
+            );
         }
     }
 }
