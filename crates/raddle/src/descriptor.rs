@@ -59,7 +59,7 @@ pub(crate) struct Descriptor {
     pub thread: Thread<Real>,
     pub context: UnsafeCell<Context>,
     pub activation: AtomicPtr<Activation>,
-    /// The stack slot in raw form; 0 while the thread has not started.
+    /// The stack slot in raw form; 0 while the thread has not started. The top 16 bits are those of [`crate::delays`] while it waits.
     pub slot: Cell<usize>,
     pub join: AtomicU64,
     /// Runs the closure in `payload` and leaves the result there.

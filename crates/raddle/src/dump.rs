@@ -73,6 +73,15 @@ impl Default for DumpOptions {
 pub fn dump(out: &mut dyn io::Write, options: DumpOptions) -> io::Result<()> {
     let stats = crate::info::stats();
     writeln!(out, "raddle: {} threads spawned, {} ended, {} switches", stats.spawned, stats.exited, stats.switches)?;
+    if let Some(delay) = crate::info::run_queue_delay() {
+        let [p50, p99, p999, max] = [delay.p50, delay.p99, delay.p999, delay.max].map(|ns| ns as f64 / 1000.0);
+        writeln!(
+            out,
+            "raddle: of {} threads followed, half waited in run queues for at most {p50:.1} us, 99 % {p99:.1}, 99.9 % {p999:.1}, \
+             all {max:.1}",
+            delay.samples
+        )?;
+    }
     for pool in crate::pool::pools() {
         let sleeping = pool.idle.sleeping();
         let count = pool.active();

@@ -22,7 +22,7 @@
 
 use crate::activation::Activation;
 use crate::descriptor::Descriptor;
-use crate::processor::{Owned, Processor, Queue};
+use crate::processor::{Owned, Processor, Queue, bump};
 use raddle_machine::{Machine, Real};
 use raddle_scheduler::{Cause, Ready};
 
@@ -124,6 +124,9 @@ pub(crate) fn woken(
     ready: Ready<Real>,
 ) {
     let pool = processor.pool;
+    if bump(&processor.counters.woken).is_multiple_of(crate::delays::EVERY) {
+        crate::delays::follow(processor, Descriptor::from_thread(ready.thread()));
+    }
     let Owned { queue, handoff, .. } = owned;
     let Queue::Default(local) = queue else {
         crate::switching::push_owned(processor, owned, ready, Cause::Woken);

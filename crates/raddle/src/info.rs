@@ -8,6 +8,7 @@
 //! assert!(stats.spawned >= 2 && stats.switches >= 1);
 //! ```
 
+pub use crate::delays::RunQueueDelay;
 pub use crate::dump::{DumpOptions, dump, dump_on_signal};
 
 use crate::pool;
@@ -73,6 +74,25 @@ pub fn stats() -> Stats {
         stats.spare_activations += u64::from(pool.kernel_threads()).saturating_sub(pool.active() as u64);
     }
     stats
+}
+
+/// From now on, some threads are followed from when they become ready to when they run (or no more are): one in 64 of each
+/// kind, one at a time for each processor. The environment variable `RADDLE_DELAYS=1` switches it on when the first pool is built.
+///
+/// ```
+/// raddle::info::sample_delays(true);
+/// let pool = raddle::Builder::new().processors(1).build().unwrap();
+/// pool.run(|| (0..1000).for_each(|_| raddle::spawn(|| ()).join().unwrap()));
+/// let delay = raddle::info::run_queue_delay().unwrap();
+/// assert!(delay.samples > 0 && delay.p50 <= delay.p99);
+/// ```
+pub fn sample_delays(on: bool) {
+    crate::delays::switch(on);
+}
+
+/// How long the followed threads waited to run; `None` when there was none.
+pub fn run_queue_delay() -> Option<RunQueueDelay> {
+    crate::delays::percentiles()
 }
 
 /// Whether threads are lightweight in this process, or why each is a kernel thread.

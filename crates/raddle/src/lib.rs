@@ -19,6 +19,7 @@
 mod activation;
 mod activations;
 mod deadlock;
+mod delays;
 mod descriptor;
 #[doc(hidden)]
 pub mod drop_in;

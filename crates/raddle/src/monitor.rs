@@ -63,6 +63,9 @@ pub(crate) fn forget() {
 /// Starts the monitor with the first pool.
 pub(crate) fn start() {
     if !STARTED.swap(true, Ordering::Relaxed) {
+        if std::env::var_os("RADDLE_DELAYS").is_some_and(|value| value == "1") {
+            crate::delays::switch(true);
+        }
         let kernel_thread = std::thread::Builder::new().name("raddle-monitor".into()).stack_size(256 * 1024);
         let spawned = crate::drop_in::native(|| kernel_thread.spawn(main));
         if let Err(error) = spawned {

@@ -30,6 +30,8 @@ pub(crate) struct Counters {
     pub spawned: AtomicU64,
     pub exited: AtomicU64,
     pub sleeps: AtomicU64,
+    /// Threads that this processor made ready after a wait.
+    pub woken: AtomicU64,
     pub steals_tried: AtomicU64,
     pub steals_won: AtomicU64,
 }
@@ -210,6 +212,7 @@ pub(crate) struct Processor {
     /// While it sleeps: when it wakes by itself (`u64::MAX`: never).
     pub deadline: AtomicU64,
     standing: AtomicU8,
+    pub delays: crate::delays::Delays,
     owned: UnsafeCell<Owned>,
 }
 
@@ -230,6 +233,7 @@ impl Processor {
             counters: Counters::default(),
             deadline: AtomicU64::new(u64::MAX),
             standing: AtomicU8::new(Standing::Active as u8),
+            delays: Default::default(),
             owned: UnsafeCell::new(owned),
         }
     }

@@ -199,10 +199,13 @@ fn share(processor: &'static Processor, owned: &mut Owned) {
     processor.pool.notify(owned.queue.share());
 }
 
-/// What a processor does once in a while: timers.
+/// What a processor does once in a while: timers, and a sample of how long the thread that `yields` will wait.
 #[cold]
 #[inline(never)]
-fn housekeeping(activation: &'static Activation) {
+fn housekeeping(activation: &'static Activation, yields: Option<&'static Descriptor>) {
+    if let Some(thread) = yields {
+        crate::delays::follow(activation.processor(), thread);
+    }
     // SAFETY: called on the way to a switch, inside the mark of the owner; the reference ends with the statement.
     crate::time::fire_due(activation, unsafe { activation.processor().owned() });
 }
@@ -218,10 +221,11 @@ const HOUSEKEEPING: u64 = 64;
 unsafe fn leave_to(activation: &'static Activation, me: &'static Descriptor, next: Ready<Real>, after: After) {
     let processor = activation.processor();
     let next = Descriptor::from_thread(next.into_thread());
-    if next.slot.get() == 0 {
-        materialise(processor, next);
+    if is_unusual(next) {
+        attend(processor, next);
     }
-    installed(activation, processor, next);
+    let yields = (after == After::YIELD).then_some(me);
+    installed(activation, processor, next, yields);
     activation.previous.set(me);
     activation.after.set(after);
     // SAFETY: `next` is off its stack and nobody else resumes it (its token was consumed); `me` is published only by the
@@ -256,10 +260,10 @@ unsafe fn leave_to_idle(activation: &'static Activation, me: &'static Descriptor
 pub(crate) unsafe fn resume(activation: &'static Activation, next: Ready<Real>) {
     let processor = activation.processor();
     let next = Descriptor::from_thread(next.into_thread());
-    if next.slot.get() == 0 {
-        materialise(processor, next);
+    if is_unusual(next) {
+        attend(processor, next);
     }
-    installed(activation, processor, next);
+    installed(activation, processor, next, None);
     activation.after.set(After::NOTHING);
     // SAFETY: as in `leave_to`; the idle context is saved here and resumed by whichever thread finds nothing to run.
     unsafe {
@@ -270,13 +274,18 @@ pub(crate) unsafe fn resume(activation: &'static Activation, next: Ready<Real>) 
 }
 
 #[inline(always)]
-fn installed(activation: &'static Activation, processor: &'static Processor, next: &'static Descriptor) {
+fn installed(
+    activation: &'static Activation,
+    processor: &'static Processor,
+    next: &'static Descriptor,
+    yields: Option<&'static Descriptor>,
+) {
     let pointer = std::ptr::from_ref(activation).cast_mut();
     next.activation.store(pointer, Ordering::Relaxed);
     activation.current.store(std::ptr::from_ref(next).cast_mut(), Ordering::Relaxed);
     processor.running.store(next.thread.priority_now(), Ordering::Relaxed);
     if bump(&processor.counters.switches).is_multiple_of(HOUSEKEEPING) {
-        housekeeping(activation);
+        housekeeping(activation, yields);
     }
     // Where many wait, their descriptors and stacks have left the caches: fetch them ahead.
     // SAFETY: inside the mark of the owner; the reference ends with the statement.
@@ -297,6 +306,22 @@ fn installed(activation: &'static Activation, processor: &'static Processor, nex
 /// How many selections ahead descriptors and stacks are fetched; nothing is, while fewer threads wait near.
 const FETCH_DESCRIPTOR: u32 = 24;
 const FETCH_STACK: u32 = 6;
+
+/// True for a thread that has not started, or is followed (see [`crate::delays`]): its top bit is set.
+#[inline(always)]
+fn is_unusual(next: &Descriptor) -> bool {
+    next.slot.get() as isize <= 0
+}
+
+#[cold]
+fn attend(processor: &'static Processor, next: &'static Descriptor) {
+    if crate::delays::is_marked(next) {
+        crate::delays::arrived(processor, next);
+    }
+    if next.slot.get() == 0 {
+        materialise(processor, next);
+    }
+}
 
 /// Gives a thread that starts its stack, thread-local storage and first context. Never fails: the right to a slot was
 /// reserved when it was spawned.
@@ -457,11 +482,14 @@ unsafe fn last(me: &'static Descriptor) -> &'static Descriptor {
         }
     };
     let next = Descriptor::from_thread(next.into_thread());
+    if crate::delays::is_marked(next) {
+        crate::delays::arrived(processor, next);
+    }
     if next.slot.get() != 0 || crate::pool::class_of(next) != crate::pool::class_of(me) {
         if next.slot.get() == 0 {
             materialise(processor, next);
         }
-        installed(activation, processor, next);
+        installed(activation, processor, next, None);
         activation.previous.set(me);
         activation.after.set(After::EXIT);
         // SAFETY: as above; `next` is off its stack and its token was consumed.
@@ -472,7 +500,7 @@ unsafe fn last(me: &'static Descriptor) -> &'static Descriptor {
     }
     // The stack goes on with the next thread, without a switch.
     next.slot.set(me.slot.replace(0));
-    installed(activation, processor, next);
+    installed(activation, processor, next, None);
     // SAFETY: inside the mark; `me` has handed its stack on.
     unsafe { exited(activation, me) };
     // SAFETY: the storage of the ended thread, whose destructors have run; nothing of it is referenced.

@@ -225,7 +225,9 @@ pub(crate) unsafe fn spawn_packed(
             let spawned = spawned.inspect(|descriptor: &&'static Descriptor| {
                 let priority = me.thread.priority_now();
                 fill(descriptor, pool::tag(home, pool::default_class()), priority, run, payload);
-                bump(&processor.counters.spawned);
+                if bump(&processor.counters.spawned).is_multiple_of(crate::delays::EVERY) {
+                    crate::delays::follow(processor, descriptor);
+                }
                 // SAFETY: the descriptor's creator makes it ready, once.
                 let ready = unsafe { Ready::new(NonNull::from(&descriptor.thread)) };
                 push_owned(processor, owned, ready, Cause::Spawned);

@@ -30,6 +30,7 @@ fn beside_a_busy_processor(f: impl Fn(&AtomicBool) + Send + Sync) {
 #[test]
 fn a_first_half_that_computes_on_gives_its_second_to_a_processor_that_becomes_idle() {
     let given = AtomicBool::new(false);
+    let before = raddle::info::stats().halves_given;
     beside_a_busy_processor(|other| {
         given.store(false, Ordering::Relaxed);
         raddle::join(
@@ -40,6 +41,8 @@ fn a_first_half_that_computes_on_gives_its_second_to_a_processor_that_becomes_id
             || given.store(true, Ordering::Release),
         );
     });
+    // Nobody was idle at the join, so it was asked for.
+    assert!(raddle::info::stats().halves_given > before);
 }
 
 #[test]
