@@ -3,7 +3,7 @@
 use crate::activation::Activation;
 use crate::descriptor::Descriptor;
 use crate::processor::Owned;
-use crate::switching::{activation_of, current, enter, park, yield_now};
+use crate::switching::{current, enter, park, yield_in_silence, yield_now};
 use raddle_machine::Real;
 use raddle_queues::wait_list::NodePool;
 use raddle_scheduler::{Epoch, Ready, Runtime, Thread, Wake};
@@ -77,9 +77,7 @@ impl Runtime for Host {
 
     #[inline]
     fn yield_before_wait() -> bool {
-        // While others are idle, a yield would wake one of them for the yielding thread's sake.
-        let worth = |me: &&'static Descriptor| !activation_of(me).processor().pool.idle.hungry();
-        current().filter(worth).is_some_and(yield_now)
+        current().is_some_and(yield_in_silence)
     }
 
     #[inline]

@@ -93,6 +93,12 @@ impl Queue {
         }
     }
 
+    /// True for the policy that is known by its type.
+    #[inline(always)]
+    pub fn is_default(&self) -> bool {
+        matches!(self, Queue::Default(_))
+    }
+
     pub fn search(&mut self) -> Option<Ready<Real>> {
         let local = self.local();
         no_unwind(|| local.search())

@@ -127,6 +127,35 @@ unsafe fn resumed(by: usize) {
 #[inline]
 pub(crate) fn yield_now(me: &'static Descriptor) -> bool {
     let activation = enter(me);
+    // SAFETY: inside the mark.
+    unsafe { yield_inside(activation, me) }
+}
+
+/// As [`yield_now`], unless others are idle and the yield would wake one of them for the yielding thread's sake: then nothing
+/// happens.
+#[inline]
+pub(crate) fn yield_in_silence(me: &'static Descriptor) -> bool {
+    let activation = enter(me);
+    let processor = activation.processor();
+    if processor.pool.idle.hungry() {
+        // SAFETY: inside the mark of the owner; the reference ends with the block.
+        let owned = unsafe { processor.owned() };
+        let quiet = owned.queue.is_default() && owned.handoff.bears(owned.queue.hidden().0 + 1);
+        if !quiet {
+            activation.leave();
+            return false;
+        }
+    }
+    // SAFETY: inside the mark.
+    unsafe { yield_inside(activation, me) }
+}
+
+/// Yields, and leaves the mark.
+///
+/// # Safety
+/// Inside the mark of the processor's owner, which runs `me`.
+#[inline(always)]
+unsafe fn yield_inside(activation: &'static Activation, me: &'static Descriptor) -> bool {
     let processor = activation.processor();
     // SAFETY: inside the mark of the owner; the reference ends with the statement.
     let owned = unsafe { processor.owned() };
