@@ -203,6 +203,7 @@ impl<M: Machine> Idle<M> {
         for (processor, sleeper) in self.sleepers.iter().enumerate() {
             // Ordering[idle.state]: Acquire. Pairs with the exchange that took the bit. Makes visible: that its processor was
             // asleep before.
+            // Not weakened: what sees too little is repeated at the next look (and the model's monitor looks after a join).
             let called = self.word(processor).load(Ordering::Acquire) & Self::bit(processor) == 0;
             // Relaxed: visible with the taken bit; a processor on its way up is rung for nothing.
             if called && sleeper.0.asleep.load(Ordering::Relaxed) != 0 {
