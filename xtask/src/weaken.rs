@@ -218,7 +218,7 @@ impl Copy {
     /// mutant's tests get: as asked for, or by what the unchanged ones took, with room for a busy machine.
     fn baseline(&self, package: &str, folder: &str, limit: Option<Duration>) -> Outcome<Duration> {
         let folder = self.root.join(folder);
-        let Some(programs) = self.build(package, &folder)? else {
+        let Some(programs) = self.build(package, &model::tests(&folder))? else {
             return Err(Failure::failed(format!("the interleaving tests of {package} do not build unchanged")));
         };
         let start = Instant::now();
@@ -246,32 +246,36 @@ impl Copy {
             std::fs::write(self.root.join(&mutant.path), text).map_err(|error| self.error(&mutant.path, &error))
         };
         write(&text)?;
-        let verdict = self.test(package, folder, limit);
+        let verdict = self.test(package, folder, &mutant.path, limit);
         write(&file.text)?;
         verdict
     }
 
-    /// Builds and runs the interleaving tests here.
-    fn test(&self, package: &str, folder: &str, limit: Duration) -> Outcome<Verdict> {
+    /// Builds and runs the interleaving tests here: first those named after what was changed, which kill most mutants, then
+    /// the others. The time for the tests is that for running them all; building does not count.
+    fn test(&self, package: &str, folder: &str, changed: &str, limit: Duration) -> Outcome<Verdict> {
         let folder = self.root.join(folder);
-        let Some(programs) = self.build(package, &folder)? else { return Ok(Verdict::DoesNotBuild) };
-        let deadline = Instant::now() + limit;
-        for program in programs {
-            let verdict = run_test(&program, &folder, deadline)?;
-            if verdict != Verdict::Survived {
-                return Ok(verdict);
+        let mut left = limit;
+        for tests in in_order(model::tests(&folder), changed) {
+            let Some(programs) = self.build(package, &tests)? else { return Ok(Verdict::DoesNotBuild) };
+            let start = Instant::now();
+            for program in programs {
+                let verdict = run_test(&program, &folder, start + left)?;
+                if verdict != Verdict::Survived {
+                    return Ok(verdict);
+                }
             }
+            left = left.saturating_sub(start.elapsed());
         }
         Ok(Verdict::Survived)
     }
 
-    /// The test programs of `package`, or nothing when they do not compile.
-    fn build(&self, package: &str, folder: &Path) -> Outcome<Option<Vec<PathBuf>>> {
-        let tests = model::tests(folder);
+    /// The programs of these tests of `package`, or nothing when they do not compile.
+    fn build(&self, package: &str, tests: &[String]) -> Outcome<Option<Vec<PathBuf>>> {
         if tests.is_empty() {
             return Err(Failure::failed(format!("{package} has no interleaving tests")));
         }
-        let mut build = model::command(package, &tests);
+        let mut build = model::command(package, tests);
         build
             .args(["--no-run", "--color", "never"])
             .current_dir(&self.root)
@@ -295,6 +299,16 @@ impl Drop for Copy {
         // What cannot be removed stays in the folder for temporary files; nothing depends on it.
         let _ = std::fs::remove_dir_all(&self.root);
     }
+}
+
+/// The tests named after the changed file or one of its folders (`loom_sync` after the mutex), then the others;
+/// either may be missing.
+fn in_order(tests: Vec<String>, changed: &str) -> Vec<Vec<String>> {
+    let inside = changed.split_once("/src/").map_or(changed, |(_, inside)| inside);
+    let (near, far): (Vec<_>, Vec<_>) = tests
+        .into_iter()
+        .partition(|test| test.strip_prefix("loom_").is_some_and(|name| !name.is_empty() && inside.contains(name)));
+    [near, far].into_iter().filter(|tests| !tests.is_empty()).collect()
 }
 
 /// The test programs that `cargo test --no-run` names.
@@ -380,6 +394,17 @@ mod tests {
         {
             assert!(!summary(&[row(Verdict::Killed), row(wrong)]).1, "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn tests_named_after_what_was_changed_come_first() {
+        let tests = || ["loom_idle", "loom_park", "loom_sync"].map(String::from).to_vec();
+        assert_eq!(
+            in_order(tests(), "crates/scheduler/src/sync/mutex.rs"),
+            [vec!["loom_sync"], vec!["loom_idle", "loom_park"]]
+        );
+        assert_eq!(in_order(tests(), "crates/scheduler/src/thread.rs"), [tests()]);
+        assert_eq!(in_order(vec!["loom_idle".to_string()], "crates/scheduler/src/idle.rs"), [["loom_idle"]]);
     }
 
     #[test]
