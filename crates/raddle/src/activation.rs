@@ -8,6 +8,7 @@ use crate::processor::{Processor, bump};
 use crate::switching::{After, finalize, resume};
 use raddle_context::switch::Context;
 use raddle_machine::{Machine, Real};
+use raddle_scheduler::idle::Woken;
 use raddle_scheduler::takeover::Mark;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
@@ -319,9 +320,12 @@ impl Activation {
                 pool.idle.found(me);
                 return None;
             }
-            bump(&processor.counters.sleeps);
-            // SAFETY: inside the mark of the owner; the reference ends with the statement.
+            // SAFETY: inside the mark of the owner; the reference ends before the sleep.
             let owned = unsafe { processor.owned() };
+            if crate::io::look(self, owned) {
+                continue;
+            }
+            bump(&processor.counters.sleeps);
             let (tried, won) = owned.queue.steals();
             processor.counters.steals_tried.store(tried, Ordering::Relaxed);
             processor.counters.steals_won.store(won, Ordering::Relaxed);
@@ -331,13 +335,29 @@ impl Activation {
                 // The last look is not enough then: look again soon.
                 deadline = Some(deadline.unwrap_or(u64::MAX).min(Real::now() + 1_000_000));
             }
-            self.shelter();
-            pool.idle.sleep(me, deadline, pool.is_directed(), || {
+            let look = || {
                 // SAFETY: inside the mark of the owner, no other reference is alive during the sleep; a signal handler uses none.
                 pool.is_stopping() || !processor.is_active() || unsafe { processor.owned() }.queue.has_work()
-            });
+            };
+            let mut watch = crate::io::Watch::take();
+            self.shelter();
+            let woken = match &mut watch {
+                Some(watch) => pool.idle.sleep_elsewhere(me, deadline, pool.is_directed(), look, |at| watch.block(at)),
+                None => pool.idle.sleep(me, deadline, pool.is_directed(), look),
+            };
             self.unshelter();
             pool.monitor_hint();
+            // SAFETY: inside the mark of the owner; the reference ends with the block.
+            let owned = unsafe { processor.owned() };
+            if let Some(watch) = watch {
+                watch.give_up(self, owned);
+            }
+            if woken == Woken::Elsewhere {
+                match owned.queue.next(LOWEST) {
+                    Some(next) => return Some(next),
+                    None => pool.idle.begin_search(me),
+                }
+            }
         }
     }
 }

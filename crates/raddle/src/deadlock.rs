@@ -32,6 +32,9 @@ pub(crate) fn report() {
         }
         ours += u64::from(pool.kernel_threads());
     }
+    if crate::io::is_any_awaited() {
+        return;
+    }
     // A spare that carries a thread is in the kernel with it.
     if crate::activations::all().any(|a| !a.current.load(Ordering::Relaxed).is_null()) {
         return;

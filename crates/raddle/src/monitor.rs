@@ -105,6 +105,7 @@ fn main() {
         }
         follower.fire();
         busy |= requests.look();
+        crate::io::tick();
         quiet = if busy { 0 } else { quiet + 1 };
         if quiet < REST_AFTER {
             std::thread::sleep(std::time::Duration::from_nanos(PERIOD));

@@ -228,18 +228,20 @@ fn share(processor: &'static Processor, owned: &mut Owned) {
     processor.pool.notify(owned.queue.share());
 }
 
-/// What a processor does once in a while: timers, and a sample of how long the thread that `yields` will wait.
+/// What a processor does once in a while: timers, events, and a sample of how long the thread that `yields` will wait.
 #[cold]
 #[inline(never)]
 fn housekeeping(activation: &'static Activation, yields: Option<&'static Descriptor>) {
     if let Some(thread) = yields {
         crate::delays::follow(activation.processor(), thread);
     }
-    // SAFETY: called on the way to a switch, inside the mark of the owner; the reference ends with the statement.
-    crate::time::fire_due(activation, unsafe { activation.processor().owned() });
+    // SAFETY: called on the way to a switch, inside the mark of the owner; the reference ends with the function.
+    let owned = unsafe { activation.processor().owned() };
+    crate::time::fire_due(activation, owned);
+    crate::io::look(activation, owned);
 }
 
-/// A switch in so many looks at the timers. A power of two.
+/// A switch in so many looks at the timers, and for events. A power of two.
 const HOUSEKEEPING: u64 = 64;
 
 /// Suspends `me` and continues `next`. Returns when `me` is resumed, outside the mark.

@@ -16,6 +16,7 @@
 //! |---|---|---|
 //! | busy → searching | [`Idle::begin_search`] | searching + 1 |
 //! | searching → busy | [`Idle::found`] | searching − 1; the last one wakes another |
+//! | sleeping → busy | [`Idle::sleep_elsewhere`] | sleeping − me |
 //! | searching → sleeping | [`Idle::sleep`] | searching − 1, sleeping + me; the last one looks once more |
 //! | sleeping → searching | [`Idle::wake_one`], [`Idle::wake`] (*called*) or the sleeper itself | sleeping − one, searching + 1 |
 //!
@@ -46,7 +47,7 @@ const SLEEPING: u64 = (1 << GROUP) - 1;
 #[repr(align(128))]
 struct Padded<T>(T);
 
-/// Why a processor stopped sleeping. It counts as searching in each case.
+/// Why a processor stopped sleeping. It counts as searching in each case but the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
     /// Somebody called it.
@@ -55,6 +56,8 @@ pub enum Woken {
     Work,
     /// The deadline passed.
     Deadline,
+    /// What it slept on instead of its bell has something for it. It does not count as searching, but as busy.
+    Elsewhere,
 }
 
 /// What belongs to one processor.
@@ -63,6 +66,9 @@ struct Sleeper<M: Machine> {
     bell: M::Atomic<u32>,
     /// 1 from before its bit is set until it has come up; written by the processor only.
     asleep: M::Atomic<u8>,
+    /// 1 while it sleeps on something else than its bell, which the pool's alarm reaches; written by the processor only, before it
+    /// sets its bit.
+    elsewhere: M::Atomic<u8>,
 }
 
 /// The idle state of a pool.
@@ -71,17 +77,25 @@ pub struct Idle<M: Machine> {
     first: Padded<M::Atomic<u64>>,
     more: Box<[Padded<M::Atomic<u64>>]>,
     sleepers: Box<[Padded<Sleeper<M>>]>,
+    alarm: Box<dyn Fn() + Send + Sync>,
 }
 
 impl<M: Machine> Idle<M> {
     /// For a pool of `processors`, all of them busy.
     pub fn new(processors: usize) -> Self {
+        Self::with_alarm(processors, || ())
+    }
+
+    /// As [`Idle::new`]; `alarm` ends the `block` of whoever is in [`Idle::sleep_elsewhere`], now or the next time.
+    pub fn with_alarm(processors: usize, alarm: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
             first: Padded(M::Atomic::new(0)),
             more: (1..processors.div_ceil(GROUP)).map(|_| Padded(M::Atomic::new(0))).collect(),
             sleepers: (0..processors)
-                .map(|_| Padded(Sleeper { bell: M::Atomic::new(0), asleep: M::Atomic::new(0) }))
+                .map(|_| Sleeper { bell: M::Atomic::new(0), asleep: M::Atomic::new(0), elsewhere: M::Atomic::new(0) })
+                .map(Padded)
                 .collect(),
+            alarm: Box::new(alarm),
         }
     }
 
@@ -215,10 +229,16 @@ impl<M: Machine> Idle<M> {
 
     /// Makes `processor` look at its bit, which the caller has seen removed.
     fn ring(&self, processor: usize) {
-        let bell = &self.sleepers[processor].0.bell;
+        let Sleeper { bell, elsewhere, .. } = &self.sleepers[processor].0;
         // Ordering[idle.bell]: Release. Pairs with the sleeper's load. Makes visible: that its bit is gone.
         bell.fetch_add(1, Ordering::Release);
-        M::wake(bell, 1);
+        // Relaxed: visible with the taken bit, since it is written before the bit is set. A later value says that the processor
+        // has come up meanwhile; then either way of ringing is for nothing.
+        if elsewhere.load(Ordering::Relaxed) != 0 {
+            (self.alarm)();
+        } else {
+            M::wake(bell, 1);
+        }
     }
 
     /// A busy processor ran out of work and begins to search.
@@ -245,12 +265,43 @@ impl<M: Machine> Idle<M> {
         let sleeper = &self.sleepers[me].0;
         // Relaxed: single writer; released by the exchange that sets the bit.
         sleeper.asleep.store(1, Ordering::Relaxed);
-        let woken = self.until_woken(me, deadline, directed, look);
+        let woken = self.until_woken(me, deadline, directed, look, |bell, rung, deadline| {
+            M::wait(bell, rung, deadline);
+            false
+        });
         sleeper.asleep.store(0, Ordering::Relaxed);
         woken
     }
 
-    fn until_woken(&self, me: usize, deadline: Option<u64>, directed: bool, look: impl Fn() -> bool) -> Woken {
+    /// As [`Idle::sleep`], but sleeps in `block` (until the deadline, or the pool's alarm, or for no reason), which answers true
+    /// when it has brought something for this processor to do. In [`Woken::Elsewhere`] the processor is busy, not a searcher: no
+    /// pusher has relied on it, so nobody else needs to be woken in its place.
+    pub fn sleep_elsewhere(
+        &self,
+        me: usize,
+        deadline: Option<u64>,
+        directed: bool,
+        look: impl Fn() -> bool,
+        mut block: impl FnMut(Option<u64>) -> bool,
+    ) -> Woken {
+        let sleeper = &self.sleepers[me].0;
+        // Relaxed: single writer; released by the exchange that sets the bit.
+        sleeper.asleep.store(1, Ordering::Relaxed);
+        sleeper.elsewhere.store(1, Ordering::Relaxed);
+        let woken = self.until_woken(me, deadline, directed, look, |_, _, deadline| block(deadline));
+        sleeper.elsewhere.store(0, Ordering::Relaxed);
+        sleeper.asleep.store(0, Ordering::Relaxed);
+        woken
+    }
+
+    fn until_woken(
+        &self,
+        me: usize,
+        deadline: Option<u64>,
+        directed: bool,
+        look: impl Fn() -> bool,
+        mut block: impl FnMut(&M::Atomic<u32>, u32, Option<u64>) -> bool,
+    ) -> Woken {
         let word = self.word(me);
         let bell = &self.sleepers[me].0.bell;
         // One read-modify-write for both changes: removing a searcher and adding a sleeper (the bit is clear: I1).
@@ -275,16 +326,23 @@ impl<M: Machine> Idle<M> {
             if deadline.is_some_and(|time| M::now() >= time) && self.leave_set(me) {
                 return Woken::Deadline;
             }
-            M::wait(bell, rung, deadline);
+            if block(bell, rung, deadline) {
+                return if self.leave_set_to(me, 0) { Woken::Elsewhere } else { Woken::Called };
+            }
         }
     }
 
-    /// The sleeper takes its own bit back; false if somebody did already.
+    /// The sleeper takes its own bit back and searches; false if somebody took it already.
     fn leave_set(&self, me: usize) -> bool {
+        self.leave_set_to(me, SEARCHING_ONE)
+    }
+
+    /// As [`Idle::leave_set`]; `searching` is what to count it as.
+    fn leave_set_to(&self, me: usize, searching: u64) -> bool {
         let word = self.word(me);
         let mut now = word.load(Ordering::Relaxed);
         while now & Self::bit(me) != 0 {
-            let new = (now & !Self::bit(me)) + SEARCHING_ONE;
+            let new = (now & !Self::bit(me)) + searching;
             // Ordering[idle.state]: AcqRel. Pairs with the other exchanges of the word.
             // Not weakened: it takes back a bit, and carries no data.
             match word.compare_exchange_weak(now, new, Ordering::AcqRel, Ordering::Relaxed) {

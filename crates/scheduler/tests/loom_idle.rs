@@ -163,3 +163,61 @@ fn a_frozen_waker_leaves_nobody_asleep_after_the_monitors_look() {
 fn a_frozen_waker_does_not_keep_the_others_asleep_after_the_monitors_look() {
     explore_frozen(2, 1);
 }
+
+/// A processor that sleeps on something else than its bell (a word here, in the reactor the kernel's wait for events), where an event and a
+/// call may come at the same time: neither is lost, and the event ends the sleep at most once.
+#[test]
+fn who_sleeps_elsewhere_is_called_and_sees_what_comes_there() {
+    const RUNG: u32 = 1;
+    const EVENT: u32 = 2;
+    let seen: &'static Mutex<BTreeSet<String>> = Box::leak(Box::default());
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
+        let word = Arc::new(<Loom as Machine>::Atomic::<u32>::new(0));
+        let raise = |bit: u32, word: &<Loom as Machine>::Atomic<u32>| {
+            word.fetch_or(bit, Ordering::Release);
+            Loom::wake(word, 1);
+        };
+        let alarmed = word.clone();
+        let idle = Idle::with_alarm(1, move || raise(RUNG, &alarmed));
+        let model = Arc::new(Model { idle, work: <Loom as Machine>::Atomic::new(0) });
+        let event = loom::thread::spawn({
+            let word = word.clone();
+            move || raise(EVENT, &word)
+        });
+        let pusher = loom::thread::spawn({
+            let model = model.clone();
+            move || model.push()
+        });
+        model.idle.begin_search(0);
+        let (mut history, mut events) = (String::new(), 0);
+        while !model.take() {
+            let block = |_| {
+                let mut came = word.swap(0, Ordering::Acquire);
+                while came == 0 {
+                    Loom::wait(&word, 0, None);
+                    came = word.swap(0, Ordering::Acquire);
+                }
+                events += came / EVENT;
+                came & EVENT != 0
+            };
+            let woken = model.idle.sleep_elsewhere(0, None, false, || model.work.load(Ordering::Relaxed) > 0, block);
+            history += &format!("{woken:?} ");
+            if woken == raddle_scheduler::idle::Woken::Elsewhere {
+                assert!(!model.idle.hungry(), "who was called away by an event is busy");
+                model.idle.begin_search(0);
+            }
+        }
+        model.idle.found(0);
+        event.join().unwrap();
+        pusher.join().unwrap();
+        assert!(!model.idle.hungry(), "at rest nobody searches or sleeps");
+        assert!(events <= 1);
+        seen.lock().unwrap().insert(history);
+    });
+    let seen = seen.lock().unwrap().clone();
+    let expected =
+        ["", "Called ", "Elsewhere ", "Elsewhere Called ", "Elsewhere Work ", "Work "].map(String::from).into();
+    assert_eq!(seen, expected, "reached outcomes differ from the possible ones");
+}

@@ -7,6 +7,9 @@
 //! Several threads may wait for one descriptor and direction. An event wakes one of them; when that one has made its attempt it
 //! asks for the next event if others still wait ([`until`], [`wait`] and [`wait_any`] do so by themselves).
 //!
+//! Events are fetched by the processors themselves, between two threads and before they sleep; one that sleeps waits for them
+//! (see `watch`). There is no kernel thread of its own for it.
+//!
 //! Fairness: a woken thread goes to its pool's queue as any other one, so ready threads and ready descriptors take turns as the
 //! policy says.
 //!
@@ -34,6 +37,10 @@
 
 mod reactor;
 mod table;
+mod watch;
+
+pub(crate) use table::is_any_awaited;
+pub(crate) use watch::{Watch, alarm, look, tick};
 
 use crate::Host;
 use crate::os::events::{EBADF, EINTR, poll_one};
@@ -166,6 +173,7 @@ pub fn is_ours(descriptor: i32) -> bool {
 #[doc(hidden)]
 pub fn forked() {
     reactor::forget();
+    watch::forget();
 }
 
 /// Shows its argument each descriptor that is waited for.
@@ -236,7 +244,7 @@ pub fn wait_for(each: &Each<'_>, deadline: Option<u64>, cancellable: bool) -> Re
 pub fn pass_on(descriptor: i32, interest: Interest) {
     if table::is_awaited(descriptor, interest) && reactor::arm(descriptor, interest).is_err() {
         // They find out for themselves.
-        while table::wake_one(descriptor, interest) {}
+        table::wake_all(descriptor, interest);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The kernel's side: two sets of interests, and the kernel thread that waits for their events.
+//! The kernel's side: two sets of interests, and their events. Who fetches them and when is in [`super::watch`].
 //!
 //! Readers and writers have an epoll set each, so that arming one direction never touches the other's mask: every registration
 //! has the same mask for ever, and arming is one idempotent system call without a word of ours to keep in step. The writers' set
@@ -14,68 +14,65 @@
 
 use super::{Failure, Interest, table};
 use crate::os::events::{
-    EBADF, EEXIST, EINTR, EINVAL, ENOENT, EPERM, Event, NO_EVENT, ONCE, READABLE, WRITABLE, block_signals, close,
+    EBADF, EEXIST, EINTR, EINVAL, ENOENT, EPERM, Event, NO_EVENT, ONCE, READABLE, WRITABLE, always_readable, close,
     is_open, poller, poller_wait, watch,
 };
+use raddle_machine::Real;
+use raddle_scheduler::Thread;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// `readers' set + 1 << 32 | writers' set + 1`; 0: there is none yet.
+/// The three descriptors of [`Sets`], each plus one; 0: there are none yet.
 static SETS: AtomicU64 = AtomicU64::new(0);
+
+const FIELD: u32 = 21;
 
 /// The word of the writers' set among the readers' events; descriptors are below.
 const WRITERS: u64 = u64::MAX;
-/// Events fetched at once.
-const BATCH: usize = 256;
+/// The word of the alarm.
+const ALARM: u64 = u64::MAX - 1;
+/// Events fetched at once: they lie on the stack of whoever looks.
+const BATCH: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Sets {
+pub(super) struct Sets {
     readers: i32,
     writers: i32,
+    /// Something that can always be read, and is armed when whoever waits for the readers' set is to return. (Arming the wrong
+    /// descriptor, should the program have closed it, does no harm; writing to it would.)
+    alarm: i32,
 }
 
 impl Sets {
-    fn current() -> Option<Self> {
+    pub fn current() -> Option<Self> {
         // Acquire: pairs with the exchange in `make`.
         let word = SETS.load(Ordering::Acquire);
-        (word != 0).then(|| Self { readers: (word >> 32) as i32 - 1, writers: word as u32 as i32 - 1 })
+        let field = |index: u32| ((word >> (index * FIELD)) & ((1 << FIELD) - 1)) as i32 - 1;
+        (word != 0).then(|| Self { readers: field(0), writers: field(1), alarm: field(2) })
+    }
+
+    fn all(self) -> [i32; 3] {
+        [self.readers, self.writers, self.alarm]
     }
 
     fn word(self) -> u64 {
-        ((self.readers + 1) as u64) << 32 | (self.writers + 1) as u64
+        self.all().iter().rev().fold(0, |word, descriptor| word << FIELD | (descriptor + 1) as u64)
     }
 
     /// New sets, in the place of `old`; what somebody else has put there meanwhile if they were faster.
     #[cold]
     fn make(old: Option<Self>) -> Result<Self, Failure> {
-        let readers = poller();
-        if readers < 0 {
-            return Err(Failure::Unsupported);
-        }
-        let writers = poller();
-        let sets = Self { readers, writers };
-        if writers < 0 || watch(readers, true, writers, READABLE, WRITERS) != 0 {
-            close(readers);
-            if writers >= 0 {
-                close(writers);
-            }
+        let sets = Self { readers: poller(), writers: poller(), alarm: always_readable() };
+        let usable = sets.all().iter().all(|descriptor| (0..(1 << FIELD) - 1).contains(descriptor))
+            && watch(sets.readers, true, sets.writers, READABLE, WRITERS) == 0
+            && watch(sets.readers, true, sets.alarm, ONCE, ALARM) == 0;
+        if !usable {
+            sets.close();
             return Err(Failure::Unsupported);
         }
         let before = old.map_or(0, Self::word);
         if let Err(theirs) = SETS.compare_exchange(before, sets.word(), Ordering::AcqRel, Ordering::Acquire) {
             sets.close();
             return Self::current().filter(|now| now.word() == theirs).ok_or(Failure::Unsupported);
-        }
-        let kernel_thread = std::thread::Builder::new().name("raddle-poller".into()).stack_size(256 * 1024);
-        let spawned = crate::drop_in::native(|| kernel_thread.spawn(move || sets.serve()));
-        if let Err(error) = spawned {
-            let _ = SETS.compare_exchange(sets.word(), 0, Ordering::AcqRel, Ordering::Relaxed);
-            crate::os::say_once(&format!(
-                "raddle: no kernel thread for the poller ({error}): threads that wait for descriptors block theirs"
-            ));
-            // Who has armed them meanwhile must find another way.
-            table::wake_everybody();
-            sets.close();
-            return Err(Failure::Unsupported);
         }
         if old.is_some() {
             table::wake_everybody();
@@ -84,40 +81,60 @@ impl Sets {
     }
 
     fn close(self) {
-        close(self.writers);
-        close(self.readers);
+        self.all().into_iter().filter(|descriptor| *descriptor >= 0).for_each(close);
     }
 
-    /// The life of the poller.
-    fn serve(self) {
-        block_signals();
-        let mut events = [NO_EVENT; BATCH];
-        while Self::current() == Some(self) {
-            let count = poller_wait(self.readers, &mut events, -1);
-            if count < 0 && count != -EINTR {
-                return;
-            }
-            self.dispatch(&events[..count.max(0) as usize]);
+    /// Makes whoever waits for events return.
+    pub fn raise_alarm(self) {
+        // It fails only when the program has closed the sets; who waits then looks again within a second.
+        watch(self.readers, false, self.alarm, READABLE | ONCE, ALARM);
+    }
+}
+
+/// Events that were fetched and not yet delivered.
+pub(super) struct Batch {
+    events: [Event; BATCH],
+    count: usize,
+    /// The alarm was among them.
+    pub alarm: bool,
+}
+
+impl Batch {
+    pub fn new() -> Self {
+        Self { events: [NO_EVENT; BATCH], count: 0, alarm: false }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Fetches what there is, waits at most so many nanoseconds for it. False where nothing could be waited for.
+    pub fn fetch(&mut self, sets: Sets, nanoseconds: u64) -> bool {
+        let count = poller_wait(sets.readers, &mut self.events, nanoseconds);
+        self.count = count.max(0) as usize;
+        let words = self.events[..self.count].iter().map(|event| event.u64);
+        self.alarm = words.clone().any(|word| word == ALARM);
+        if self.alarm && self.count == 1 {
+            self.count = 0;
         }
+        count >= 0 || count == -EINTR
     }
 
-    /// Wakes those whom events concern.
-    fn dispatch(self, events: &[Event]) {
-        for event in events {
-            let word = event.u64;
-            if word == WRITERS {
-                self.dispatch_writers();
-            } else {
-                table::wake_one(word as i32, Interest::Read);
+    /// Wakes those whom the events concern; who was parked goes to `ready`.
+    pub fn deliver(&mut self, sets: Sets, ready: &mut dyn FnMut(&'static Thread<Real>)) {
+        let mut writers = false;
+        for event in &self.events[..std::mem::take(&mut self.count)] {
+            match event.u64 {
+                WRITERS => writers = true,
+                ALARM => {}
+                descriptor => drop(table::wake_one(descriptor as i32, Interest::Read, ready)),
             }
         }
-    }
-
-    fn dispatch_writers(self) {
-        let mut events = [NO_EVENT; BATCH];
-        let count = poller_wait(self.writers, &mut events, 0);
-        for event in &events[..count.max(0) as usize] {
-            table::wake_one(event.u64 as i32, Interest::Write);
+        if writers {
+            let count = poller_wait(sets.writers, &mut self.events, 0);
+            for event in &self.events[..count.max(0) as usize] {
+                let _ = table::wake_one(event.u64 as i32, Interest::Write, ready);
+            }
         }
     }
 }
@@ -143,7 +160,7 @@ pub(super) fn arm(descriptor: i32, interest: Interest) -> Result<(), Failure> {
             EBADF if !is_open(descriptor) => return Err(Failure::Closed),
             // The set is gone, or its number is something else's. (A set cannot watch itself either: then it is the program's
             // mistake that it asks for a number of ours, and not worth a new set.)
-            EBADF | EINVAL if descriptor != sets.readers && descriptor != sets.writers => {
+            EBADF | EINVAL if !sets.all().contains(&descriptor) => {
                 sets = match Sets::current() {
                     Some(now) if now != sets => now,
                     _ => Sets::make(Some(sets))?,
@@ -157,7 +174,7 @@ pub(super) fn arm(descriptor: i32, interest: Interest) -> Result<(), Failure> {
 
 /// True for the numbers of our own descriptors.
 pub(super) fn is_ours(descriptor: i32) -> bool {
-    Sets::current().is_some_and(|sets| sets.readers == descriptor || sets.writers == descriptor)
+    Sets::current().is_some_and(|sets| sets.all().contains(&descriptor))
 }
 
 /// In the child of a fork: the sets are the parent's, and the poller has not come along.

@@ -11,8 +11,7 @@ use super::Interest;
 use crate::Host;
 use raddle_machine::Real;
 use raddle_queues::wait_list::WaitList;
-use raddle_scheduler::runtime::wake;
-use raddle_scheduler::{Epoch, Runtime, Thread, Wake};
+use raddle_scheduler::{Claim, Epoch, Runtime, Thread, Wake};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Descriptor numbers that can be waited for: the kernel's default bound.
@@ -27,6 +26,9 @@ struct Entry {
 
 static TABLE: [Entry; NUMBERS] =
     [const { Entry { readers: WaitList::new(), writers: WaitList::new(), life: AtomicU32::new(0) } }; NUMBERS];
+
+/// One more than the highest number that was waited for.
+static HIGHEST: AtomicU32 = AtomicU32::new(0);
 
 fn entry(descriptor: i32) -> Option<&'static Entry> {
     TABLE.get(usize::try_from(descriptor).ok()?)
@@ -51,7 +53,11 @@ unsafe fn thread_of(word: usize) -> &'static Thread<Real> {
 #[must_use = "a wait that was not published will not be woken"]
 pub(super) fn publish(descriptor: i32, interest: Interest, thread: &'static Thread<Real>, epoch: Epoch) -> bool {
     let word = std::ptr::from_ref(thread).expose_provenance();
-    list(descriptor, interest).is_some_and(|list| list.push(Host::nodes(), word, epoch.to_bits()))
+    let Some(list) = list(descriptor, interest) else { return false };
+    if descriptor as u32 >= HIGHEST.load(Ordering::Relaxed) {
+        HIGHEST.fetch_max(descriptor as u32 + 1, Ordering::Relaxed);
+    }
+    list.push(Host::nodes(), word, epoch.to_bits())
 }
 
 /// A wait that was published here has ended otherwise.
@@ -69,38 +75,58 @@ pub(super) fn is_awaited(descriptor: i32, interest: Interest) -> bool {
     list(descriptor, interest).is_some_and(|list| !list.queue().is_empty(Host::nodes()))
 }
 
-/// Wakes the first one that waits. False if nobody does.
-pub(super) fn wake_one(descriptor: i32, interest: Interest) -> bool {
+/// Wakes the first one that waits; if it is parked, it goes to `ready`. False if nobody waits.
+pub(super) fn wake_one(descriptor: i32, interest: Interest, ready: &mut dyn FnMut(&'static Thread<Real>)) -> bool {
     let Some(list) = list(descriptor, interest) else { return false };
     let queue = list.queue();
     while let Some((thread, epoch)) = queue.pop(Host::nodes()) {
         // SAFETY: popped from a list of the table.
-        if wake::<Host>(unsafe { thread_of(thread) }, Epoch::from_bits(epoch), Wake::Signalled) {
-            return true;
+        let thread = unsafe { thread_of(thread) };
+        match thread.claim(Epoch::from_bits(epoch), Wake::Signalled) {
+            Claim::Lost => {}
+            Claim::WonArming => return true,
+            Claim::WonParked => {
+                ready(thread);
+                return true;
+            }
         }
     }
     false
 }
 
+/// Wakes all that wait for a direction.
+pub(super) fn wake_all(descriptor: i32, interest: Interest) {
+    // SAFETY: the claim of each was won by `wake_one`, which shows it once.
+    while wake_one(descriptor, interest, &mut |thread| unsafe { Host::make_ready(thread) }) {}
+}
+
 /// Wakes all that wait for either direction.
-pub(super) fn wake_all(descriptor: i32) {
-    for interest in [Interest::Read, Interest::Write] {
-        while wake_one(descriptor, interest) {}
-    }
+fn wake_both(descriptor: i32) {
+    wake_all(descriptor, Interest::Read);
+    wake_all(descriptor, Interest::Write);
+}
+
+/// Entries that were ever used.
+fn used() -> &'static [Entry] {
+    &TABLE[..HIGHEST.load(Ordering::Relaxed) as usize]
+}
+
+/// True while somebody may be waiting for some descriptor.
+pub(crate) fn is_any_awaited() -> bool {
+    let waits = |list: &WaitList<Real>| !list.queue().is_empty(Host::nodes());
+    used().iter().any(|entry| waits(&entry.readers) || waits(&entry.writers))
 }
 
 /// Wakes all that wait for any descriptor.
 pub(super) fn wake_everybody() {
-    for (number, entry) in TABLE.iter().enumerate() {
-        if !entry.readers.queue().is_none() || !entry.writers.queue().is_none() {
-            wake_all(number as i32);
-        }
+    for number in 0..used().len() {
+        wake_both(number as i32);
     }
 }
 
 /// Forgets all waiters: in the child of a fork, where there are none.
 pub(super) fn forget() {
-    for entry in &TABLE {
+    for entry in used() {
         for list in [&entry.readers, &entry.writers] {
             while list.queue().pop(Host::nodes()).is_some() {}
         }
@@ -127,7 +153,7 @@ pub(super) fn end_life<T>(descriptor: i32, close: impl FnOnce() -> T) -> T {
     // Events: C the close, P the pops here; W a waiter publishes, A it arms the poller. Forbidden: P misses W, and A meets a
     // descriptor that is open and of the old life. If A came before C in the kernel, whose lock orders them, W came before P.
     if is_used() {
-        wake_all(descriptor);
+        wake_both(descriptor);
     }
     result
 }

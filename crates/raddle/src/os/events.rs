@@ -1,6 +1,7 @@
 //! Readiness: epoll and poll, by plain system calls (the C library's functions may be the drop-in library's, which come here).
 
 use raddle_machine::raw::system_call;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) use libc::{EBADF, EEXIST, EINTR, EINVAL, ENOENT, EPERM};
 
@@ -23,18 +24,24 @@ const ABOVE: usize = 960;
 /// A new set of interests: a descriptor, or a negated error number.
 pub(crate) fn poller() -> i32 {
     // SAFETY: flags only.
-    let low = unsafe { system_call(libc::SYS_epoll_create1 as usize, [libc::EPOLL_CLOEXEC as usize, 0, 0, 0, 0, 0]) };
+    raised(unsafe {
+        system_call(libc::SYS_epoll_create1 as usize, [libc::EPOLL_CLOEXEC as usize, 0, 0, 0, 0, 0]) as i32
+    })
+}
+
+/// Gives a descriptor of ours a high number.
+fn raised(low: i32) -> i32 {
     if low < 0 {
-        return low as i32;
+        return low;
     }
     let duplicate = [low as usize, libc::F_DUPFD_CLOEXEC as usize, ABOVE, 0, 0, 0];
     // SAFETY: duplicates a descriptor that is ours.
-    let high = unsafe { system_call(libc::SYS_fcntl as usize, duplicate) };
+    let high = unsafe { system_call(libc::SYS_fcntl as usize, duplicate) as i32 };
     if high < 0 {
-        return low as i32;
+        return low;
     }
-    close(low as i32);
-    high as i32
+    close(low);
+    high
 }
 
 /// Closes a descriptor of ours.
@@ -57,14 +64,45 @@ pub(crate) fn watch(poller: i32, add: bool, descriptor: i32, events: u32, word: 
     }
 }
 
-/// Waits for events, at most `milliseconds` (-1: for ever): how many, or a negated error number.
-pub(crate) fn poller_wait(poller: i32, events: &mut [Event], milliseconds: i32) -> i32 {
-    // SAFETY: the kernel writes at most so many events.
-    unsafe {
-        system_call(
-            libc::SYS_epoll_pwait as usize,
-            [poller as usize, events.as_mut_ptr().expose_provenance(), events.len(), milliseconds as usize, 0, 8],
-        ) as i32
+/// Waits for events, at most `nanoseconds`: how many, or a negated error number.
+pub(crate) fn poller_wait(poller: i32, events: &mut [Event], nanoseconds: u64) -> i32 {
+    static ABSENT: AtomicBool = AtomicBool::new(false);
+    let place = [poller as usize, events.as_mut_ptr().expose_provenance(), events.len()];
+    if nanoseconds > 0 && !ABSENT.load(Ordering::Relaxed) {
+        let time = timespec(nanoseconds);
+        let time = (&raw const time).expose_provenance();
+        // SAFETY: the kernel writes at most so many events; a live time.
+        let result =
+            unsafe { system_call(libc::SYS_epoll_pwait2 as usize, [place[0], place[1], place[2], time, 0, 8]) as i32 };
+        if result != -libc::ENOSYS && result != -libc::EPERM {
+            return result;
+        }
+        // Linux before 5.11, or a sandbox of that time.
+        ABSENT.store(true, Ordering::Relaxed);
+    }
+    let milliseconds = nanoseconds.div_ceil(1_000_000).min(i32::MAX as u64) as usize;
+    // SAFETY: as above.
+    unsafe { system_call(libc::SYS_epoll_pwait as usize, [place[0], place[1], place[2], milliseconds, 0, 8]) as i32 }
+}
+
+/// A descriptor that can be read at any time, or a negated error number.
+pub(crate) fn always_readable() -> i32 {
+    let flags = (libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) as usize;
+    // SAFETY: a first value and flags.
+    raised(unsafe { system_call(libc::SYS_eventfd2 as usize, [1, flags, 0, 0, 0, 0]) as i32 })
+}
+
+/// Blocks the kernel thread for so many nanoseconds.
+pub(crate) fn rest(nanoseconds: u64) {
+    let time = timespec(nanoseconds);
+    // SAFETY: a live time.
+    unsafe { system_call(libc::SYS_nanosleep as usize, [(&raw const time).expose_provenance(), 0, 0, 0, 0, 0]) };
+}
+
+fn timespec(nanoseconds: u64) -> libc::timespec {
+    libc::timespec {
+        tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
+        tv_nsec: (nanoseconds % 1_000_000_000) as libc::c_long,
     }
 }
 
@@ -72,10 +110,7 @@ pub(crate) fn poller_wait(poller: i32, events: &mut [Event], milliseconds: i32) 
 pub(crate) fn poll_one(descriptor: i32, write: bool, nanoseconds: Option<u64>) -> i32 {
     let events = if write { libc::POLLOUT } else { libc::POLLIN | libc::POLLRDHUP };
     let mut one = libc::pollfd { fd: descriptor, events, revents: 0 };
-    let time = nanoseconds.map(|n| libc::timespec {
-        tv_sec: (n / 1_000_000_000) as libc::time_t,
-        tv_nsec: (n % 1_000_000_000) as libc::c_long,
-    });
+    let time = nanoseconds.map(timespec);
     let time = time.as_ref().map_or(0, |time| std::ptr::from_ref(time).expose_provenance());
     // SAFETY: one live entry, a live time or none.
     let result =
@@ -87,13 +122,4 @@ pub(crate) fn poll_one(descriptor: i32, write: bool, nanoseconds: Option<u64>) -
 pub(crate) fn is_open(descriptor: i32) -> bool {
     // SAFETY: asks for a flag.
     unsafe { system_call(libc::SYS_fcntl as usize, [descriptor as usize, libc::F_GETFD as usize, 0, 0, 0, 0]) >= 0 }
-}
-
-/// Blocks every signal that can be blocked without harm for the calling kernel thread: the program's handlers run elsewhere.
-pub(crate) fn block_signals() {
-    let synchronous = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
-    let mask = synchronous.iter().fold(u64::MAX, |mask, signal| mask & !(1 << (signal - 1)));
-    let mask = (&raw const mask).expose_provenance();
-    // SAFETY: the kernel's signal set is 8 bytes.
-    unsafe { system_call(libc::SYS_rt_sigprocmask as usize, [libc::SIG_SETMASK as usize, mask, 0, 8, 0, 0]) };
 }

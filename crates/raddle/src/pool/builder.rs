@@ -120,7 +120,7 @@ impl Builder {
         // A closed ring cannot lose a member.
         let follows = self.processors.is_none() && !build(1, &Arc::new(Idle::new(1)))?.ring();
         let room = if follows { count.max(os::online()).min(MAX_PROCESSORS) } else { count };
-        let idle = Arc::new(Idle::new(room));
+        let idle = Arc::new(Idle::with_alarm(room, crate::io::alarm));
         let policy = build(room, &idle)?;
         let prefix = self.prefix.clone().unwrap_or_else(|| "raddle-".into());
         let shared: &'static Shared = register(idle, policy, prefix, follows)?;

@@ -1,0 +1,130 @@
+//! Who fetches events, and when.
+//!
+//! - A processor looks before it sleeps, and once in so many switches (as it looks at its timers): without waiting, into its own
+//!   queue. So ready threads and ready descriptors take turns: an event waits for that many switches at most while threads switch.
+//! - One of the processors that sleep, the first that comes, sleeps in the kernel's wait for events instead of on its bell (the
+//!   *watch*). It is the process's, whatever the pool: events for threads of other pools are submitted there.
+//! - Where no processor has looked for a period of the monitor (all compute, or the one that kept watch has work and the others sleep),
+//!   the monitor does.
+//!
+//! Bound: an event waits two periods of the monitor, while anybody is awake; while all sleep, one keeps watch: the last to sleep found
+//! the watch free or kept. A kernel thread that is frozen while it keeps watch with all others asleep strands events until it
+//! thaws or anybody else wakes up.
+//!
+//! Whoever fetches the alarm and does not keep the watch raises it again if somebody does: it is for that one.
+
+use super::reactor::{Batch, Sets};
+use crate::activation::Activation;
+use crate::processor::Owned;
+use raddle_machine::{Machine, Real};
+use raddle_scheduler::{Runtime, Thread};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Some processor keeps the watch.
+static KEPT: AtomicBool = AtomicBool::new(false);
+/// How often anybody has looked. Counter only.
+static LOOKS: AtomicU64 = AtomicU64::new(0);
+/// Nanoseconds after which a kept watch begins anew: should the program close our descriptors, nothing would end it.
+const RENEW: u64 = 1_000_000_000;
+/// Nanoseconds of rest where the kernel refuses to wait.
+const REST: u64 = 1_000_000;
+/// So many of the monitor's periods without any look, and the monitor looks although somebody keeps watch.
+const DISTRUST: u64 = 32;
+
+/// The watch, kept.
+pub(crate) struct Watch(Batch);
+
+impl Watch {
+    /// Takes the watch, if there is anything to watch and nobody does.
+    pub fn take() -> Option<Self> {
+        Sets::current()?;
+        // SeqCst: with the load in `pass_alarm`. Relaxed would do for the exclusion, which only saves effort.
+        (!KEPT.load(Ordering::Relaxed) && !KEPT.swap(true, Ordering::SeqCst)).then(|| Watch(Batch::new()))
+    }
+
+    /// Waits until there are events, the deadline, the alarm, or for no reason. True if there are events.
+    pub fn block(&mut self, deadline: Option<u64>) -> bool {
+        let now = Real::now();
+        let limit = deadline.map_or(RENEW, |at| at.saturating_sub(now).min(RENEW));
+        let waited = Sets::current().is_some_and(|sets| self.0.fetch(sets, limit));
+        if !waited {
+            crate::os::events::rest(limit.min(REST));
+        }
+        LOOKS.fetch_add(1, Ordering::Relaxed);
+        !self.0.is_empty()
+    }
+
+    /// Gives the watch up, and what was fetched to `activation`'s processor.
+    pub fn give_up(mut self, activation: &'static Activation, owned: &mut Owned) {
+        KEPT.store(false, Ordering::SeqCst);
+        if let Some(sets) = Sets::current()
+            && !self.0.is_empty()
+        {
+            self.0.deliver(sets, &mut |thread| crate::host::ready_owned(activation, owned, thread));
+        }
+    }
+}
+
+/// The alarm was fetched: if somebody keeps the watch, it is not for the caller.
+fn pass_alarm(sets: Sets, batch: &Batch) {
+    // Events: K the watch is kept, R the alarm is raised for its keeper, F it is fetched here, L this load. R follows K, F follows R in the
+    // kernel, L follows F: if the load misses K, the keeper has given it up since, and is awake.
+    if batch.alarm && KEPT.load(Ordering::SeqCst) {
+        sets.raise_alarm();
+    }
+}
+
+/// A look without waiting, by a processor from inside its mark. True if that made a thread ready.
+#[inline]
+pub(crate) fn look(activation: &'static Activation, owned: &mut Owned) -> bool {
+    let mut any = false;
+    if let Some(sets) = Sets::current() {
+        look_into(sets, &mut |thread| {
+            any = true;
+            crate::host::ready_owned(activation, owned, thread);
+        });
+    }
+    any
+}
+
+#[inline(never)]
+fn look_into(sets: Sets, ready: &mut dyn FnMut(&'static Thread<Real>)) {
+    let mut batch = Batch::new();
+    batch.fetch(sets, 0);
+    LOOKS.fetch_add(1, Ordering::Relaxed);
+    pass_alarm(sets, &batch);
+    if !batch.is_empty() {
+        batch.deliver(sets, ready);
+    }
+}
+
+/// The monitor's look, once a period while anybody is awake.
+pub(crate) fn tick() {
+    // Single writer: the monitor.
+    static SEEN: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+    let Some(sets) = Sets::current() else { return };
+    let [looks, periods] = SEEN.each_ref();
+    let now = LOOKS.load(Ordering::Relaxed);
+    if looks.swap(now, Ordering::Relaxed) != now {
+        periods.store(0, Ordering::Relaxed);
+        return;
+    }
+    let still = periods.fetch_add(1, Ordering::Relaxed) + 1;
+    if !KEPT.load(Ordering::Relaxed) || still.is_multiple_of(DISTRUST) {
+        // SAFETY: the claim of each was won by the delivery, which shows it once.
+        look_into(sets, &mut |thread| unsafe { crate::Host::make_ready(thread) });
+        looks.store(LOOKS.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+/// Wakes whoever keeps the watch, now or next.
+pub(crate) fn alarm() {
+    if let Some(sets) = Sets::current() {
+        sets.raise_alarm();
+    }
+}
+
+/// In the child of a fork.
+pub(super) fn forget() {
+    KEPT.store(false, Ordering::Relaxed);
+}
