@@ -217,7 +217,8 @@ fn who_sleeps_elsewhere_is_called_and_sees_what_comes_there() {
         seen.lock().unwrap().insert(history);
     });
     let seen = seen.lock().unwrap().clone();
-    let expected =
-        ["", "Called ", "Elsewhere ", "Elsewhere Called ", "Elsewhere Work ", "Work "].map(String::from).into();
+    // Called while it was about to leave with an event, it may not see the work at once, and looks again behind the heavy fence.
+    let expected = ["", "Called ", "Called Work ", "Elsewhere ", "Elsewhere Called ", "Elsewhere Work ", "Work "];
+    let expected = expected.map(String::from).into();
     assert_eq!(seen, expected, "reached outcomes differ from the possible ones");
 }
