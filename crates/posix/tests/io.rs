@@ -61,3 +61,12 @@ fn closing_a_descriptor_wakes_those_who_wait_for_it() {
         assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), "500\n");
     }
 }
+
+#[test]
+fn cancellation_and_signals_reach_threads_that_wait() {
+    let program = common::compile("io_interrupt.c", &[]);
+    let native = common::native(&program, &[]).well();
+    for processors in ["1", "3"] {
+        assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), native);
+    }
+}

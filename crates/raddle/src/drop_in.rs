@@ -44,12 +44,12 @@ pub fn is_inside() -> bool {
 }
 
 /// Blocks the calling lightweight thread until a point in time (nanoseconds of CLOCK_MONOTONIC), with `cancellable` at most until its
-/// cancellation.
+/// cancellation, or for no reason. True if the time has come.
 ///
 /// # Errors
 /// The thread was cancelled.
-pub fn sleep_until(deadline: u64, cancellable: bool) -> Result<(), WaitError> {
-    while Real::now() < deadline {
+pub fn doze_until(deadline: u64, cancellable: bool) -> Result<bool, WaitError> {
+    if Real::now() < deadline {
         crate::dump::note_wait("a point in time", 0, None);
         // SAFETY: published nowhere: the deadline and a cancellation end it.
         let waited = unsafe { wait_until::<Host>(Some(deadline), cancellable, |_, _| {}, || false) };
@@ -57,7 +57,7 @@ pub fn sleep_until(deadline: u64, cancellable: bool) -> Result<(), WaitError> {
             return Err(WaitError::Cancelled);
         }
     }
-    Ok(())
+    Ok(Real::now() >= deadline)
 }
 
 /// Runs `f`, which starts a kernel thread for the runtime: `pthread_create` must not be taken over meanwhile.

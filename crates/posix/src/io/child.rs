@@ -3,33 +3,44 @@
 //! A process with a known number is waited for through a descriptor that stands for it (a pidfd), in the reactor. "Any child" and
 //! the children of a group have none: there the kernel thread waits.
 
-use super::{at, cancellable, ours};
-use crate::os::{answer, c, system_call};
-use raddle::io::Interest;
+use super::{CANCELLED, EINTR, Pause, at, done, ours};
+use crate::os::{c, system_call};
+use raddle::io::{Failure, Interest};
 use std::ffi::{c_int, c_uint, c_void};
 
-/// Waits until process `id` has ended, or cannot be waited for so.
-fn until_ended(id: c::pid_t) {
+/// Waits until process `id` has ended, or cannot be waited for so: 0, or why the wait was given up.
+fn until_ended(id: c::pid_t) -> isize {
     // SAFETY: a number and no flags.
     let descriptor = unsafe { system_call(c::SYS_pidfd_open, [id as usize, 0, 0, 0, 0, 0]) };
     if descriptor < 0 {
-        return;
+        return 0;
     }
     let descriptor = descriptor as c_int;
     let each = |visit: &mut dyn FnMut(c_int, Interest)| visit(descriptor, Interest::Read);
-    while !super::stream::is_ready(descriptor, c::POLLIN) {
-        if raddle::io::wait_for(&each, None, cancellable()).is_err() {
-            break;
+    let pause = Pause::begin();
+    let mut result = 0;
+    while result == 0 && !super::stream::is_ready(descriptor, c::POLLIN) {
+        match raddle::io::wait_for(&each, None, true) {
+            Ok(()) if pause.is_broken() => result = EINTR,
+            Ok(()) => {}
+            Err(Failure::Cancelled) => result = CANCELLED,
+            Err(_) => break,
         }
     }
     // SAFETY: the descriptor that was opened above.
     raddle::io::closing(descriptor, || unsafe { system_call(c::SYS_close, [descriptor as usize, 0, 0, 0, 0, 0]) });
+    result
 }
 
 /// # Safety
 /// As Linux says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn wait4(id: c::pid_t, status: *mut c_int, options: c_int, usage: *mut c::rusage) -> c::pid_t {
+pub unsafe extern "C-unwind" fn wait4(
+    id: c::pid_t,
+    status: *mut c_int,
+    options: c_int,
+    usage: *mut c::rusage,
+) -> c::pid_t {
     if !ours() {
         let wait4 = next!(wait4: fn(c::pid_t, *mut c_int, c_int, *mut c::rusage) -> c::pid_t);
         // SAFETY: the caller's arguments.
@@ -43,17 +54,20 @@ pub unsafe extern "C" fn wait4(id: c::pid_t, status: *mut c_int, options: c_int,
     if result == 0 && options & c::WNOHANG == 0 {
         // A pidfd tells of the end only.
         if id > 0 && options & (c::WUNTRACED | c::WCONTINUED) == 0 {
-            until_ended(id);
+            match until_ended(id) {
+                0 => {}
+                early => return done(early) as c::pid_t,
+            }
         }
         result = call(options);
     }
-    answer(result) as c::pid_t
+    done(result) as c::pid_t
 }
 
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn waitpid(id: c::pid_t, status: *mut c_int, options: c_int) -> c::pid_t {
+pub unsafe extern "C-unwind" fn waitpid(id: c::pid_t, status: *mut c_int, options: c_int) -> c::pid_t {
     if !ours() {
         // SAFETY: the caller's arguments.
         return unsafe { next!(waitpid: fn(c::pid_t, *mut c_int, c_int) -> c::pid_t)(id, status, options) };
@@ -65,7 +79,7 @@ pub unsafe extern "C" fn waitpid(id: c::pid_t, status: *mut c_int, options: c_in
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn waitid(kind: c_uint, id: c_uint, info: *mut c_void, options: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn waitid(kind: c_uint, id: c_uint, info: *mut c_void, options: c_int) -> c_int {
     if !ours() {
         let waitid = next!(waitid: fn(c_uint, c_uint, *mut c_void, c_int) -> c_int);
         // SAFETY: the caller's arguments.
@@ -77,7 +91,10 @@ pub unsafe extern "C" fn waitid(kind: c_uint, id: c_uint, info: *mut c_void, opt
     };
     let only_ends = options & (c::WEXITED | c::WSTOPPED | c::WCONTINUED | c::WNOHANG) == c::WEXITED;
     if kind == c::P_PID as c_uint && only_ends && call(0, options | c::WNOHANG | c::WNOWAIT) == 0 {
-        until_ended(id as c::pid_t);
+        match until_ended(id as c::pid_t) {
+            0 => {}
+            early => return done(early) as c_int,
+        }
     }
-    answer(call(at(info), options)) as c_int
+    done(call(at(info), options)) as c_int
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn close(descriptor: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn close(descriptor: c_int) -> c_int {
     // SAFETY: the caller's argument.
     let close = || unsafe { next!(close: fn(c_int) -> c_int)(descriptor) };
     ending(descriptor, close)
@@ -30,7 +30,7 @@ fn ending(descriptor: c_int, end: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dup2(old: c_int, new: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn dup2(old: c_int, new: c_int) -> c_int {
     // SAFETY: the caller's arguments.
     let dup2 = || unsafe { next!(dup2: fn(c_int, c_int) -> c_int)(old, new) };
     if old == new { dup2() } else { ending(new, dup2) }
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn dup2(old: c_int, new: c_int) -> c_int {
 /// # Safety
 /// As Linux says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
     // SAFETY: the caller's arguments.
     ending(new, || unsafe { next!(dup3: fn(c_int, c_int, c_int) -> c_int)(old, new, flags) })
 }
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
 /// # Safety
 /// As Linux says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     let arguments = [first as usize, last as usize, flags as usize, 0, 0, 0];
     // SAFETY: closes what the caller wants closed.
     let result = unsafe { system_call(c::SYS_close_range, arguments) };
@@ -63,7 +63,7 @@ static LIMITED: AtomicBool = AtomicBool::new(false);
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn setsockopt(
+pub unsafe extern "C-unwind" fn setsockopt(
     descriptor: c_int,
     level: c_int,
     name: c_int,

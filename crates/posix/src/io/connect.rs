@@ -9,8 +9,8 @@
 //!   once; no flag is touched): the call then ends with EINPROGRESS, the reactor waits for the end of it, and SO_ERROR tells it. A
 //!   connection that is made at once (loopback, mostly) does not wait for the tick.
 
-use super::{EAGAIN, after, at, blocking, cancellable, is_nonblocking, ours, stream};
-use crate::os::{answer, c, system_call};
+use super::{CANCELLED, EAGAIN, EINTR, Pause, after, at, blocking, done, is_nonblocking, ours, stream};
+use crate::os::{c, system_call};
 use raddle::io::{Failure, Interest};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -20,19 +20,19 @@ const EINPROGRESS: isize = -(c::EINPROGRESS as isize);
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn accept(descriptor: c_int, address: *mut c::sockaddr, size: *mut c::socklen_t) -> c_int {
+pub unsafe extern "C-unwind" fn accept(descriptor: c_int, address: *mut c::sockaddr, size: *mut c::socklen_t) -> c_int {
     if !ours() {
         let accept = next!(accept: fn(c_int, *mut c::sockaddr, *mut c::socklen_t) -> c_int);
         // SAFETY: the caller's arguments.
         return unsafe { accept(descriptor, address, size) };
     }
-    answer(accept_from(descriptor, at(address), at(size), 0)) as c_int
+    done(accept_from(descriptor, at(address), at(size), 0)) as c_int
 }
 
 /// # Safety
 /// As Linux says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn accept4(
+pub unsafe extern "C-unwind" fn accept4(
     descriptor: c_int,
     address: *mut c::sockaddr,
     size: *mut c::socklen_t,
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn accept4(
         // SAFETY: the caller's arguments.
         return unsafe { accept4(descriptor, address, size, flags) };
     }
-    answer(accept_from(descriptor, at(address), at(size), flags)) as c_int
+    done(accept_from(descriptor, at(address), at(size), flags)) as c_int
 }
 
 /// Sockets with somebody between the look and the call, by descriptor number (a hint: numbers may meet in one place).
@@ -95,13 +95,13 @@ pub(super) fn option(descriptor: c_int, name: c_int) -> Option<c_int> {
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn connect(descriptor: c_int, address: *const c::sockaddr, size: c::socklen_t) -> c_int {
+pub unsafe extern "C-unwind" fn connect(descriptor: c_int, address: *const c::sockaddr, size: c::socklen_t) -> c_int {
     if !ours() {
         let connect = next!(connect: fn(c_int, *const c::sockaddr, c::socklen_t) -> c_int);
         // SAFETY: the caller's arguments.
         return unsafe { connect(descriptor, address, size) };
     }
-    answer(connect_to(descriptor, address.cast(), size as usize)) as c_int
+    done(connect_to(descriptor, address.cast(), size as usize)) as c_int
 }
 
 fn connect_to(descriptor: c_int, address: *const c_void, size: usize) -> isize {
@@ -129,8 +129,9 @@ fn connect_to(descriptor: c_int, address: *const c_void, size: usize) -> isize {
             EINPROGRESS => return connected(descriptor),
             // A local socket whose listener's queue is full: there is no event to wait for.
             EAGAIN => {
-                if raddle::drop_in::sleep_until(after(pause), cancellable()).is_err() {
-                    return -(c::EINTR as isize);
+                match Pause::begin().until(after(pause)) {
+                    Pause::OVER => {}
+                    early => return early,
                 }
                 pause = (pause * 2).min(50_000_000);
             }
@@ -142,15 +143,17 @@ fn connect_to(descriptor: c_int, address: *const c_void, size: usize) -> isize {
 /// Waits for the end of a connection's beginning.
 fn connected(descriptor: c_int) -> isize {
     let each = |visit: &mut dyn FnMut(c_int, Interest)| visit(descriptor, Interest::Write);
+    let pause = Pause::begin();
     loop {
         if stream::is_ready(descriptor, c::POLLOUT) {
             raddle::io::pass_on(descriptor, Interest::Write);
             return option(descriptor, c::SO_ERROR).map_or(-(c::EBADF as isize), |error| -(error as isize));
         }
-        match raddle::io::wait_for(&each, None, cancellable()) {
+        match raddle::io::wait_for(&each, None, true) {
+            Ok(()) if pause.is_broken() => return EINTR,
             Ok(()) => {}
             Err(Failure::Closed) => return -(c::EBADF as isize),
-            Err(Failure::Cancelled | Failure::TimedOut) => return -(c::EINTR as isize),
+            Err(Failure::Cancelled | Failure::TimedOut) => return CANCELLED,
             Err(Failure::AlwaysReady | Failure::Unsupported) => {
                 let mut one = c::pollfd { fd: descriptor, events: c::POLLOUT, revents: 0 };
                 // SAFETY: one live entry.

@@ -19,6 +19,7 @@ mod socket;
 mod stream;
 
 use crate::os::{self, c, system_call};
+use crate::process::signals;
 use raddle::io::{Failure, Interest};
 use std::ffi::c_int;
 
@@ -28,14 +29,63 @@ const EAGAIN: isize = -(c::EAGAIN as isize);
 /// that nobody reads, for one) of which the call takes no notice.
 const PATIENCE: u32 = 100;
 
-/// True where a call is to be taken over.
+const EINTR: isize = -(c::EINTR as isize);
+/// What a call answers inside this room when its thread's cancellation ended the wait: no error of the kernel's.
+const CANCELLED: isize = isize::MIN;
+
+/// True where a call that is a cancellation point is to be taken over.
+#[inline]
 fn ours() -> bool {
-    raddle::drop_in::is_lightweight()
+    raddle::drop_in::is_lightweight() && {
+        crate::thread::cancel::point();
+        true
+    }
 }
 
-/// True while the calling thread may be cancelled in a wait.
-fn cancellable() -> bool {
-    false
+/// The end of an entry point: the answer in the C library's form, or the end of the thread.
+#[inline]
+fn done(result: isize) -> isize {
+    if result == CANCELLED {
+        crate::thread::cancel::point();
+        return os::answer(EINTR);
+    }
+    os::answer(result)
+}
+
+/// A wait, as signals see it: which handlers have run since it began.
+struct Pause {
+    before: (u64, u64),
+}
+
+impl Pause {
+    /// The time has come.
+    const OVER: isize = 0;
+
+    fn begin() -> Self {
+        Self { before: signals::interruptions_and_breaks() }
+    }
+
+    /// A handler has run.
+    fn is_interrupted(&self) -> bool {
+        signals::interruptions_and_breaks().0 != self.before.0
+    }
+
+    /// A handler has run that does not want calls to be restarted.
+    fn is_broken(&self) -> bool {
+        signals::interruptions_and_breaks().1 != self.before.1
+    }
+
+    /// Waits for a point of CLOCK_MONOTONIC: [`Pause::OVER`], [`CANCELLED`], or [`EINTR`] after any handler.
+    fn until(&self, end: u64) -> isize {
+        loop {
+            match raddle::drop_in::doze_until(end, true) {
+                Ok(true) => return Self::OVER,
+                Ok(false) if self.is_interrupted() => return EINTR,
+                Ok(false) => {}
+                Err(_) => return CANCELLED,
+            }
+        }
+    }
 }
 
 /// Repeats `attempt`, which does not block and answers as the kernel does, until it answers otherwise than EAGAIN. `in_kernel` is the
@@ -68,11 +118,13 @@ fn wait_and_repeat(
     deadline: Option<u64>,
     attempt: &mut dyn FnMut() -> isize,
 ) -> Option<isize> {
+    let pause = Pause::begin();
     for _ in 0..PATIENCE {
         let each = |visit: &mut dyn FnMut(c_int, Interest)| visit(descriptor, interest);
-        match raddle::io::wait_for(&each, deadline, cancellable()) {
+        match raddle::io::wait_for(&each, deadline, true) {
             Ok(()) => {}
-            Err(Failure::TimedOut | Failure::Cancelled) => return Some(EAGAIN),
+            Err(Failure::TimedOut) => return Some(EAGAIN),
+            Err(Failure::Cancelled) => return Some(CANCELLED),
             Err(Failure::Closed) => return Some(-(c::EBADF as isize)),
             Err(Failure::AlwaysReady | Failure::Unsupported) => return None,
         }
@@ -80,6 +132,10 @@ fn wait_and_repeat(
         if result != EAGAIN {
             raddle::io::pass_on(descriptor, interest);
             return Some(result);
+        }
+        // With a time limit, as in the kernel, no handler restarts a call.
+        if pause.is_broken() || deadline.is_some() && pause.is_interrupted() {
+            return Some(EINTR);
         }
     }
     None

@@ -7,8 +7,8 @@
 //!
 //! A call with a signal mask looks with that mask; between two looks the thread is parked.
 
-use super::{after, at, cancellable, ours};
-use crate::os::{answer, c, deadline_after, now, system_call};
+use super::{CANCELLED, EINTR, Pause, after, at, done, ours};
+use crate::os::{c, deadline_after, now, system_call};
 use raddle::io::{Failure, Interest};
 use std::ffi::{c_int, c_short, c_void};
 
@@ -78,7 +78,7 @@ fn wait_once(entries: &[c::pollfd], nested: &mut Option<Nested>, deadline: Optio
             }
         }
     };
-    let result = raddle::io::wait_for(&each, deadline, cancellable());
+    let result = raddle::io::wait_for(&each, deadline, true);
     if result.is_ok() && set.is_none() {
         // A look takes nothing away: whoever waits for the same is to see it as well.
         each(&mut |descriptor, interest| raddle::io::pass_on(descriptor, interest));
@@ -94,6 +94,7 @@ fn looks(
     in_kernel: impl FnOnce(Option<&c::timespec>) -> isize,
 ) -> isize {
     let mut rounds = 0;
+    let pause = Pause::begin();
     loop {
         let result = look();
         if result != 0 || deadline.is_some_and(|at| now(c::CLOCK_MONOTONIC) >= at) {
@@ -102,8 +103,10 @@ fn looks(
         rounds += 1;
         let waited = if rounds > super::PATIENCE { Err(Failure::Unsupported) } else { wait(deadline) };
         match waited {
+            // A handler ends these calls, whether it asks for restarts or not.
+            Ok(()) if pause.is_interrupted() => return EINTR,
             Ok(()) | Err(Failure::TimedOut | Failure::Closed) => {}
-            Err(Failure::Cancelled) => return -(c::EINTR as isize),
+            Err(Failure::Cancelled) => return CANCELLED,
             Err(Failure::AlwaysReady | Failure::Unsupported) => {
                 let left = deadline.map(|at| at.saturating_sub(now(c::CLOCK_MONOTONIC)));
                 let left = left.map(|n| c::timespec {
@@ -140,7 +143,7 @@ unsafe fn poll_until(entries: *mut c::pollfd, count: usize, deadline: Option<u64
 
 /// Nothing but the time is waited for.
 fn sleep(deadline: Option<u64>) -> Result<(), Failure> {
-    raddle::drop_in::sleep_until(deadline.unwrap_or(u64::MAX), cancellable()).map_err(|_| Failure::Cancelled)
+    raddle::drop_in::doze_until(deadline.unwrap_or(u64::MAX), true).map(drop).map_err(|_| Failure::Cancelled)
 }
 
 fn milliseconds(time: c_int) -> Option<u64> {
@@ -150,19 +153,24 @@ fn milliseconds(time: c_int) -> Option<u64> {
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn poll(entries: *mut c::pollfd, count: c::nfds_t, time: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn poll(entries: *mut c::pollfd, count: c::nfds_t, time: c_int) -> c_int {
     if !ours() {
         // SAFETY: the caller's arguments.
         return unsafe { next!(poll: fn(*mut c::pollfd, c::nfds_t, c_int) -> c_int)(entries, count, time) };
     }
     // SAFETY: the caller's entries.
-    answer(unsafe { poll_until(entries, count as usize, milliseconds(time), 0) }) as c_int
+    done(unsafe { poll_until(entries, count as usize, milliseconds(time), 0) }) as c_int
 }
 
 /// # Safety
 /// As the C library says: `poll` with the size of the entries.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __poll_chk(entries: *mut c::pollfd, count: c::nfds_t, time: c_int, size: usize) -> c_int {
+pub unsafe extern "C-unwind" fn __poll_chk(
+    entries: *mut c::pollfd,
+    count: c::nfds_t,
+    time: c_int,
+    size: usize,
+) -> c_int {
     if size / size_of::<c::pollfd>() < count as usize {
         let check = next!(__poll_chk: fn(*mut c::pollfd, c::nfds_t, c_int, usize) -> c_int);
         // SAFETY: the caller's arguments.
@@ -175,7 +183,7 @@ pub unsafe extern "C" fn __poll_chk(entries: *mut c::pollfd, count: c::nfds_t, t
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ppoll(
+pub unsafe extern "C-unwind" fn ppoll(
     entries: *mut c::pollfd,
     count: c::nfds_t,
     time: *const c::timespec,
@@ -185,7 +193,7 @@ pub unsafe extern "C" fn ppoll(
     let deadline = unsafe { time.as_ref() }.map(deadline_after).transpose();
     match (ours(), deadline) {
         // SAFETY: the caller's entries and mask.
-        (true, Ok(deadline)) => answer(unsafe { poll_until(entries, count as usize, deadline, at(mask)) }) as c_int,
+        (true, Ok(deadline)) => done(unsafe { poll_until(entries, count as usize, deadline, at(mask)) }) as c_int,
         _ => {
             let ppoll = next!(ppoll: fn(*mut c::pollfd, c::nfds_t, *const c::timespec, *const c::sigset_t) -> c_int);
             // SAFETY: the caller's arguments.
@@ -197,7 +205,7 @@ pub unsafe extern "C" fn ppoll(
 /// # Safety
 /// As the C library says: `ppoll` with the size of the entries.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __ppoll_chk(
+pub unsafe extern "C-unwind" fn __ppoll_chk(
     entries: *mut c::pollfd,
     count: c::nfds_t,
     time: *const c::timespec,
@@ -298,7 +306,7 @@ impl Sets {
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn select(
+pub unsafe extern "C-unwind" fn select(
     count: c_int,
     readers: *mut c::fd_set,
     writers: *mut c::fd_set,
@@ -326,13 +334,13 @@ pub unsafe extern "C" fn select(
         time.tv_sec = (left / 1_000_000) as c::time_t;
         time.tv_usec = (left % 1_000_000) as c::suseconds_t;
     }
-    answer(result) as c_int
+    done(result) as c_int
 }
 
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pselect(
+pub unsafe extern "C-unwind" fn pselect(
     count: c_int,
     readers: *mut c::fd_set,
     writers: *mut c::fd_set,
@@ -350,7 +358,7 @@ pub unsafe extern "C" fn pselect(
         return unsafe { pselect(count, readers, writers, others, time, mask) };
     };
     // SAFETY: the caller's sets and mask.
-    answer(unsafe { Sets::new(numbers, [readers, writers, others]) }.until(deadline, at(mask))) as c_int
+    done(unsafe { Sets::new(numbers, [readers, writers, others]) }.until(deadline, at(mask))) as c_int
 }
 
 /// # Safety
@@ -364,7 +372,7 @@ unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: O
     let each = |visit: &mut dyn FnMut(c_int, Interest)| visit(set, Interest::Read);
     let mut waited = false;
     let wait = |deadline| {
-        let result = raddle::io::wait_for(&each, deadline, cancellable());
+        let result = raddle::io::wait_for(&each, deadline, true);
         waited |= result.is_ok();
         result
     };
@@ -382,19 +390,19 @@ unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: O
 /// # Safety
 /// As Linux says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_wait(set: c_int, events: *mut c_void, count: c_int, time: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn epoll_wait(set: c_int, events: *mut c_void, count: c_int, time: c_int) -> c_int {
     if !ours() {
         // SAFETY: the caller's arguments.
         return unsafe { next!(epoll_wait: fn(c_int, *mut c_void, c_int, c_int) -> c_int)(set, events, count, time) };
     }
     // SAFETY: the caller's room for events.
-    answer(unsafe { epoll_until(set, events, count, milliseconds(time), 0) }) as c_int
+    done(unsafe { epoll_until(set, events, count, milliseconds(time), 0) }) as c_int
 }
 
 /// # Safety
 /// As Linux says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_pwait(
+pub unsafe extern "C-unwind" fn epoll_pwait(
     set: c_int,
     events: *mut c_void,
     count: c_int,
@@ -407,13 +415,13 @@ pub unsafe extern "C" fn epoll_pwait(
         return unsafe { next(set, events, count, time, mask) };
     }
     // SAFETY: the caller's room for events and mask.
-    answer(unsafe { epoll_until(set, events, count, milliseconds(time), at(mask)) }) as c_int
+    done(unsafe { epoll_until(set, events, count, milliseconds(time), at(mask)) }) as c_int
 }
 
 /// # Safety
 /// As Linux says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_pwait2(
+pub unsafe extern "C-unwind" fn epoll_pwait2(
     set: c_int,
     events: *mut c_void,
     count: c_int,
@@ -424,11 +432,11 @@ pub unsafe extern "C" fn epoll_pwait2(
     let deadline = unsafe { time.as_ref() }.map(deadline_after).transpose();
     match (ours(), deadline) {
         // SAFETY: the caller's room for events and mask.
-        (true, Ok(deadline)) => answer(unsafe { epoll_until(set, events, count, deadline, at(mask)) }) as c_int,
+        (true, Ok(deadline)) => done(unsafe { epoll_until(set, events, count, deadline, at(mask)) }) as c_int,
         _ => {
             let arguments = [set as usize, at(events), count as usize, at(time), at(mask), MASK];
             // SAFETY: the caller's arguments; the kernel checks them.
-            answer(unsafe { system_call(c::SYS_epoll_pwait2, arguments) }) as c_int
+            done(unsafe { system_call(c::SYS_epoll_pwait2, arguments) }) as c_int
         }
     }
 }

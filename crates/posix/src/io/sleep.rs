@@ -1,14 +1,14 @@
 //! Sleeping and yielding.
 
-use super::{after, cancellable, ours};
+use super::{CANCELLED, Pause, after, ours};
 use crate::os::{c, deadline, deadline_after, set_errno};
 use std::ffi::{c_int, c_uint};
 
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sched_yield() -> c_int {
-    if ours() {
+pub unsafe extern "C-unwind" fn sched_yield() -> c_int {
+    if raddle::drop_in::is_lightweight() {
         raddle::yield_now();
         return 0;
     }
@@ -18,8 +18,10 @@ pub unsafe extern "C" fn sched_yield() -> c_int {
 
 /// Sleeps until a point of CLOCK_MONOTONIC: 0 or an error number; what is left goes to `left`.
 fn sleep_until(end: u64, left: *mut c::timespec) -> c_int {
-    if raddle::drop_in::sleep_until(end, cancellable()).is_ok() {
-        return 0;
+    match Pause::begin().until(end) {
+        Pause::OVER => return 0,
+        CANCELLED => crate::thread::cancel::point(),
+        _ => {}
     }
     if !left.is_null() {
         let rest = end.saturating_sub(crate::os::now(c::CLOCK_MONOTONIC));
@@ -35,7 +37,7 @@ fn sleep_until(end: u64, left: *mut c::timespec) -> c_int {
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nanosleep(time: *const c::timespec, left: *mut c::timespec) -> c_int {
+pub unsafe extern "C-unwind" fn nanosleep(time: *const c::timespec, left: *mut c::timespec) -> c_int {
     if !ours() || time.is_null() {
         // SAFETY: the caller's arguments.
         return unsafe { next!(nanosleep: fn(*const c::timespec, *mut c::timespec) -> c_int)(time, left) };
@@ -60,7 +62,7 @@ fn relative(time: &c::timespec) -> Result<u64, c_int> {
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn clock_nanosleep(
+pub unsafe extern "C-unwind" fn clock_nanosleep(
     clock: c::clockid_t,
     flags: c_int,
     time: *const c::timespec,
@@ -86,7 +88,7 @@ pub unsafe extern "C" fn clock_nanosleep(
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sleep(seconds: c_uint) -> c_uint {
+pub unsafe extern "C-unwind" fn sleep(seconds: c_uint) -> c_uint {
     if !ours() {
         // SAFETY: the caller's argument.
         return unsafe { next!(sleep: fn(c_uint) -> c_uint)(seconds) };
@@ -94,14 +96,17 @@ pub unsafe extern "C" fn sleep(seconds: c_uint) -> c_uint {
     let mut left = c::timespec { tv_sec: 0, tv_nsec: 0 };
     match sleep_until(after(u64::from(seconds) * 1_000_000_000), &raw mut left) {
         0 => 0,
-        _ => left.tv_sec as c_uint + c_uint::from(left.tv_nsec > 0),
+        error => {
+            set_errno(error);
+            left.tv_sec as c_uint + c_uint::from(left.tv_nsec > 0)
+        }
     }
 }
 
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn usleep(microseconds: c::useconds_t) -> c_int {
+pub unsafe extern "C-unwind" fn usleep(microseconds: c::useconds_t) -> c_int {
     if !ours() {
         // SAFETY: the caller's argument.
         return unsafe { next!(usleep: fn(c::useconds_t) -> c_int)(microseconds) };

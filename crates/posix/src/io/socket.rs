@@ -1,8 +1,8 @@
 //! What takes a socket: `recv`, `send` and their families.
 
 use super::stream::{total, whole};
-use super::{at, blocking, ours};
-use crate::os::{answer, c, now, system_call};
+use super::{at, blocking, done, ours};
+use crate::os::{c, now, system_call};
 use raddle::io::Interest;
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -51,19 +51,19 @@ fn is_the_kernels(flags: c_int) -> bool {
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recv(descriptor: c_int, buffer: *mut c_void, size: usize, flags: c_int) -> isize {
+pub unsafe extern "C-unwind" fn recv(descriptor: c_int, buffer: *mut c_void, size: usize, flags: c_int) -> isize {
     if !ours() {
         let recv = next!(recv: fn(c_int, *mut c_void, usize, c_int) -> isize);
         // SAFETY: the caller's arguments.
         return unsafe { recv(descriptor, buffer, size, flags) };
     }
-    answer(receive(descriptor, buffer, size, flags, 0, 0))
+    done(receive(descriptor, buffer, size, flags, 0, 0))
 }
 
 /// # Safety
 /// As the C library says: `recv` with the size of the buffer.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __recv_chk(
+pub unsafe extern "C-unwind" fn __recv_chk(
     descriptor: c_int,
     buffer: *mut c_void,
     count: usize,
@@ -75,13 +75,13 @@ pub unsafe extern "C" fn __recv_chk(
         // SAFETY: the caller's arguments.
         return unsafe { check(descriptor, buffer, count, size, flags) };
     }
-    answer(receive(descriptor, buffer, count, flags, 0, 0))
+    done(receive(descriptor, buffer, count, flags, 0, 0))
 }
 
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvfrom(
+pub unsafe extern "C-unwind" fn recvfrom(
     descriptor: c_int,
     buffer: *mut c_void,
     size: usize,
@@ -95,13 +95,13 @@ pub unsafe extern "C" fn recvfrom(
         // SAFETY: the caller's arguments.
         return unsafe { recvfrom(descriptor, buffer, size, flags, from, from_size) };
     }
-    answer(receive(descriptor, buffer, size, flags, at(from), at(from_size)))
+    done(receive(descriptor, buffer, size, flags, at(from), at(from_size)))
 }
 
 /// # Safety
 /// As the C library says: `recvfrom` with the size of the buffer.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __recvfrom_chk(
+pub unsafe extern "C-unwind" fn __recvfrom_chk(
     descriptor: c_int,
     buffer: *mut c_void,
     count: usize,
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn __recvfrom_chk(
         // SAFETY: the caller's arguments.
         return unsafe { check(descriptor, buffer, count, size, flags, from, from_size) };
     }
-    answer(receive(descriptor, buffer, count, flags, at(from), at(from_size)))
+    done(receive(descriptor, buffer, count, flags, at(from), at(from_size)))
 }
 
 fn receive(descriptor: c_int, buffer: *mut c_void, size: usize, flags: c_int, from: usize, from_size: usize) -> isize {
@@ -153,7 +153,7 @@ fn is_stream(descriptor: c_int) -> bool {
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvmsg(descriptor: c_int, message: *mut c::msghdr, flags: c_int) -> isize {
+pub unsafe extern "C-unwind" fn recvmsg(descriptor: c_int, message: *mut c::msghdr, flags: c_int) -> isize {
     if !ours() {
         // SAFETY: the caller's arguments.
         return unsafe { next!(recvmsg: fn(c_int, *mut c::msghdr, c_int) -> isize)(descriptor, message, flags) };
@@ -164,15 +164,15 @@ pub unsafe extern "C" fn recvmsg(descriptor: c_int, message: *mut c::msghdr, fla
     };
     // To receive all of a message into parts is left to the kernel, which keeps its place in them.
     if is_the_kernels(flags) || flags & c::MSG_WAITALL != 0 {
-        return answer(call(flags));
+        return done(call(flags));
     }
-    answer(blocking(descriptor, Interest::Read, || call(flags | c::MSG_DONTWAIT), || call(flags)))
+    done(blocking(descriptor, Interest::Read, || call(flags | c::MSG_DONTWAIT), || call(flags)))
 }
 
 /// # Safety
 /// As Linux says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvmmsg(
+pub unsafe extern "C-unwind" fn recvmmsg(
     descriptor: c_int,
     messages: *mut c::mmsghdr,
     count: c_uint,
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn recvmmsg(
             || call(done, flags | c::MSG_WAITFORONE),
         );
         if result <= 0 {
-            return if done > 0 { done as c_int } else { answer(result) as c_int };
+            return if done > 0 { done as c_int } else { super::done(result) as c_int };
         }
         done += result as usize;
         let over = end.is_some_and(|end| now(c::CLOCK_MONOTONIC) >= end);
@@ -214,18 +214,18 @@ pub unsafe extern "C" fn recvmmsg(
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn send(descriptor: c_int, data: *const c_void, size: usize, flags: c_int) -> isize {
+pub unsafe extern "C-unwind" fn send(descriptor: c_int, data: *const c_void, size: usize, flags: c_int) -> isize {
     if !ours() {
         // SAFETY: the caller's arguments.
         return unsafe { next!(send: fn(c_int, *const c_void, usize, c_int) -> isize)(descriptor, data, size, flags) };
     }
-    answer(send_to(descriptor, data, size, flags, 0, 0))
+    done(send_to(descriptor, data, size, flags, 0, 0))
 }
 
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendto(
+pub unsafe extern "C-unwind" fn sendto(
     descriptor: c_int,
     data: *const c_void,
     size: usize,
@@ -238,7 +238,7 @@ pub unsafe extern "C" fn sendto(
         // SAFETY: the caller's arguments.
         return unsafe { sendto(descriptor, data, size, flags, to, to_size) };
     }
-    answer(send_to(descriptor, data, size, flags, at(to), to_size as usize))
+    done(send_to(descriptor, data, size, flags, at(to), to_size as usize))
 }
 
 fn send_to(descriptor: c_int, data: *const c_void, size: usize, flags: c_int, to: usize, to_size: usize) -> isize {
@@ -262,13 +262,13 @@ fn send_to(descriptor: c_int, data: *const c_void, size: usize, flags: c_int, to
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendmsg(descriptor: c_int, message: *const c::msghdr, flags: c_int) -> isize {
+pub unsafe extern "C-unwind" fn sendmsg(descriptor: c_int, message: *const c::msghdr, flags: c_int) -> isize {
     if !ours() {
         // SAFETY: the caller's arguments.
         return unsafe { next!(sendmsg: fn(c_int, *const c::msghdr, c_int) -> isize)(descriptor, message, flags) };
     }
     // SAFETY: the caller's message.
-    answer(unsafe { send_message(descriptor, message, flags) })
+    done(unsafe { send_message(descriptor, message, flags) })
 }
 
 /// # Safety
@@ -315,7 +315,12 @@ unsafe fn send_message(descriptor: c_int, message: *const c::msghdr, flags: c_in
 /// # Safety
 /// As Linux says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendmmsg(descriptor: c_int, messages: *mut c::mmsghdr, count: c_uint, flags: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn sendmmsg(
+    descriptor: c_int,
+    messages: *mut c::mmsghdr,
+    count: c_uint,
+    flags: c_int,
+) -> c_int {
     if !ours() || flags & c::MSG_DONTWAIT != 0 {
         let next = next!(sendmmsg: fn(c_int, *mut c::mmsghdr, c_uint, c_int) -> c_int);
         // SAFETY: the caller's arguments.
@@ -332,7 +337,7 @@ pub unsafe extern "C" fn sendmmsg(descriptor: c_int, messages: *mut c::mmsghdr, 
             result
         };
         if result < 0 {
-            return if index > 0 { index as c_int } else { answer(result) as c_int };
+            return if index > 0 { index as c_int } else { done(result) as c_int };
         }
     }
     count as c_int

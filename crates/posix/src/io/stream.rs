@@ -1,8 +1,8 @@
 //! `read`, `write` and their vectors, on anything.
 
 use super::kind::Kind;
-use super::{EAGAIN, at, blocking, is_nonblocking, ours, socket, wait_and_repeat};
-use crate::os::{answer, c, system_call};
+use super::{EAGAIN, at, blocking, done, is_nonblocking, ours, socket, wait_and_repeat};
+use crate::os::{c, system_call};
 use raddle::io::Interest;
 use std::ffi::{c_int, c_void};
 
@@ -20,67 +20,67 @@ pub(super) const MOST_PARTS: c_int = 1024;
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn read(descriptor: c_int, buffer: *mut c_void, count: usize) -> isize {
+pub unsafe extern "C-unwind" fn read(descriptor: c_int, buffer: *mut c_void, count: usize) -> isize {
     if !ours() {
         // SAFETY: the caller's arguments.
         return unsafe { next!(read: fn(c_int, *mut c_void, usize) -> isize)(descriptor, buffer, count) };
     }
-    answer(read_from(descriptor, &[c::iovec { iov_base: buffer, iov_len: count }]))
+    done(read_from(descriptor, &[c::iovec { iov_base: buffer, iov_len: count }]))
 }
 
 /// # Safety
 /// As the C library says: `read` with the size of the buffer.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __read_chk(descriptor: c_int, buffer: *mut c_void, count: usize, size: usize) -> isize {
+pub unsafe extern "C-unwind" fn __read_chk(descriptor: c_int, buffer: *mut c_void, count: usize, size: usize) -> isize {
     if !ours() || count > size {
         let check = next!(__read_chk: fn(c_int, *mut c_void, usize, usize) -> isize);
         // SAFETY: the caller's arguments.
         return unsafe { check(descriptor, buffer, count, size) };
     }
-    answer(read_from(descriptor, &[c::iovec { iov_base: buffer, iov_len: count }]))
+    done(read_from(descriptor, &[c::iovec { iov_base: buffer, iov_len: count }]))
 }
 
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn readv(descriptor: c_int, parts: *const c::iovec, count: c_int) -> isize {
+pub unsafe extern "C-unwind" fn readv(descriptor: c_int, parts: *const c::iovec, count: c_int) -> isize {
     if !ours() || !(1..=MOST_PARTS).contains(&count) {
         // SAFETY: the caller's arguments.
         return unsafe { next!(readv: fn(c_int, *const c::iovec, c_int) -> isize)(descriptor, parts, count) };
     }
     // SAFETY: so many parts, by the caller.
     let parts = unsafe { std::slice::from_raw_parts(parts, count as usize) };
-    answer(read_from(descriptor, parts))
+    done(read_from(descriptor, parts))
 }
 
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn write(descriptor: c_int, data: *const c_void, count: usize) -> isize {
+pub unsafe extern "C-unwind" fn write(descriptor: c_int, data: *const c_void, count: usize) -> isize {
     if !ours() {
         // SAFETY: the caller's arguments.
         return unsafe { next!(write: fn(c_int, *const c_void, usize) -> isize)(descriptor, data, count) };
     }
-    answer(write_to(descriptor, &[c::iovec { iov_base: data.cast_mut(), iov_len: count }]))
+    done(write_to(descriptor, &[c::iovec { iov_base: data.cast_mut(), iov_len: count }]))
 }
 
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn writev(descriptor: c_int, parts: *const c::iovec, count: c_int) -> isize {
+pub unsafe extern "C-unwind" fn writev(descriptor: c_int, parts: *const c::iovec, count: c_int) -> isize {
     if !ours() || !(1..=MOST_PARTS).contains(&count) {
         // SAFETY: the caller's arguments.
         return unsafe { next!(writev: fn(c_int, *const c::iovec, c_int) -> isize)(descriptor, parts, count) };
     }
     // SAFETY: so many parts, by the caller.
     let parts = unsafe { std::slice::from_raw_parts(parts, count as usize) };
-    answer(write_to(descriptor, parts))
+    done(write_to(descriptor, parts))
 }
 
 /// # Safety
 /// As glibc says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn eventfd_read(descriptor: c_int, value: *mut u64) -> c_int {
+pub unsafe extern "C-unwind" fn eventfd_read(descriptor: c_int, value: *mut u64) -> c_int {
     // SAFETY: the caller's place for eight bytes.
     if unsafe { read(descriptor, value.cast(), 8) } == 8 { 0 } else { -1 }
 }
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn eventfd_read(descriptor: c_int, value: *mut u64) -> c_i
 /// # Safety
 /// As glibc says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn eventfd_write(descriptor: c_int, value: u64) -> c_int {
+pub unsafe extern "C-unwind" fn eventfd_write(descriptor: c_int, value: u64) -> c_int {
     // SAFETY: eight live bytes.
     if unsafe { write(descriptor, (&raw const value).cast(), 8) } == 8 { 0 } else { -1 }
 }

@@ -86,7 +86,7 @@ pub(crate) fn deliver() {
         }
         let signal = ready.trailing_zeros() as c_int + 1;
         me.pending.fetch_and(!bit(signal), Ordering::AcqRel);
-        me.interruptions.fetch_add(1, Ordering::Relaxed);
+        me.interruptions.fetch_add(1 | u64::from(actions::interrupts(signal)) << 32, Ordering::Relaxed);
         let mut any = false;
         while let Some(value) = take_value(me, signal) {
             any = true;
@@ -208,6 +208,12 @@ pub(super) fn set_kernel_mask(set: Set) {
 /// How often the calling thread was interrupted by signals: a wait during which this changed ends with EINTR where POSIX says so.
 pub(crate) fn interruptions() -> u64 {
     Record::current().map_or(0, |me| me.interruptions.load(Ordering::Relaxed))
+}
+
+/// As [`interruptions`], and how often by a signal whose handler does not want calls to be restarted.
+pub(crate) fn interruptions_and_breaks() -> (u64, u64) {
+    let both = interruptions();
+    (both, both >> 32)
 }
 
 /// The mask that a thread which the caller creates has.
