@@ -247,10 +247,9 @@ fn campaign() {
     let (count, millis) = (number("RADDLE_FREEZE_COUNT", 1000), number("RADDLE_FREEZE_MILLIS", 1000));
     let only = std::env::var("RADDLE_FREEZE_POLICY").ok();
     let seed = seed();
-    for policy in ["steal(lifo)", "fifo", "lifo", "priority(3, steal)", "rotator"] {
-        if only.as_deref().is_some_and(|only| only != policy) {
-            continue;
-        }
+    let all = ["steal(lifo)", "fifo", "lifo", "priority(3, steal)", "rotator"];
+    let policies = only.map_or(all.to_vec(), |only| vec![&*only.leak()]);
+    for policy in policies {
         for (round, processors) in [2, 3].into_iter().enumerate() {
             let count = count.div_ceil(2) - round as u64 * (count % 2);
             let plan = Plan { policy, processors, count, least: Duration::from_millis(millis) };
