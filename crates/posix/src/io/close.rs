@@ -5,7 +5,7 @@
 
 use super::{at, kind};
 use crate::os::{answer, c, system_call};
-use raddle::io::{Interest, closing};
+use raddle::io::{Interest, closing, closing_range};
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -50,10 +50,12 @@ pub unsafe extern "C-unwind" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_
 pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     let arguments = [first as usize, last as usize, flags as usize, 0, 0, 0];
     // SAFETY: closes what the caller wants closed.
-    let result = unsafe { system_call(c::SYS_close_range, arguments) };
-    if result == 0 && flags & c::CLOSE_RANGE_CLOEXEC as c_int == 0 {
-        kind::forget_range(first, last);
+    let close = || unsafe { system_call(c::SYS_close_range, arguments) };
+    if first > last || flags & c::CLOSE_RANGE_CLOEXEC as c_int != 0 || raddle::drop_in::is_inside() {
+        return answer(close()) as c_int;
     }
+    kind::forget_range(first, last);
+    let result = closing_range(first, last, close);
     answer(result) as c_int
 }
 

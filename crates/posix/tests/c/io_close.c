@@ -13,15 +13,19 @@ static void *reader(void *argument) {
     return (void *)(long)(n == -1 && errno == EBADF);
 }
 
+static int rounds;
+
 static void *closer(void *argument) {
+    unsigned fd = (unsigned)(long)argument;
     usleep(1000);
-    close((int)(long)argument);
+    // One by one, and as a range.
+    if (rounds % 2 ? close_range(fd, fd, 0) : close(fd)) abort();
     return NULL;
 }
 
 int main(void) {
     long sum = 0;
-    for (int i = 0; i < 50; i++) {
+    for (rounds = 0; rounds < 50; rounds++) {
         int s[2];
         pthread_t threads[10], end;
         socketpair(AF_UNIX, SOCK_STREAM, 0, s);

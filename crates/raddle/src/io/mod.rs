@@ -151,6 +151,12 @@ pub fn closing<T>(descriptor: i32, close: impl FnOnce() -> T) -> T {
     table::end_life(descriptor, close)
 }
 
+/// As [`closing`], for all descriptors from `first` to `last`.
+#[doc(hidden)]
+pub fn closing_range<T>(first: u32, last: u32, close: impl FnOnce() -> T) -> T {
+    table::end_lives(first, last, close)
+}
+
 fn wait_here(descriptor: i32, interest: Interest, deadline: Option<u64>) -> io::Result<()> {
     loop {
         let rest = deadline.map(|at| at.saturating_sub(Real::now()));

@@ -117,6 +117,19 @@ pub(crate) fn is_any_awaited() -> bool {
     used().iter().any(|entry| waits(&entry.readers) || waits(&entry.writers))
 }
 
+/// As [`end_life`], for all descriptors from `first` to `last`.
+pub(super) fn end_lives<T>(first: u32, last: u32, close: impl FnOnce() -> T) -> T {
+    let end = used().len().min((last as usize).saturating_add(1));
+    let ending = first as usize..end.max(first as usize);
+    for number in ending.clone() {
+        // Release: pairs with the load in `life`.
+        TABLE[number].life.fetch_add(1, Ordering::Release);
+    }
+    let result = close();
+    ending.for_each(|number| wake_both(number as i32));
+    result
+}
+
 /// Wakes all that wait for any descriptor.
 pub(super) fn wake_everybody() {
     for number in 0..used().len() {
