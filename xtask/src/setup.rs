@@ -7,11 +7,22 @@ use std::process::Command;
 type Need = (&'static str, &'static str, &'static str);
 
 /// What `ci` needs.
-const CI: [Need; 7] = [
+const CI: [Need; 18] = [
     ("gcc", "cc", "linking"),
     ("g++", "c++", "the drop-in library's C++ test programs"),
     ("pkgconf", "pkg-config", "the test of the C interface"),
     ("libc6-dev", "", "linking"),
+    ("memcached", "memcached", "the tests of `raddle run` with programs of Debian; so the following"),
+    ("redis-server", "redis-server", "as above"),
+    ("stunnel4", "stunnel4", "as above"),
+    ("openssl", "openssl", "as above"),
+    ("pigz", "pigz", "as above"),
+    ("xz-utils", "xz", "as above"),
+    ("python3", "/usr/bin/python3", "as above"),
+    ("libtbb-dev", "", "the tests of `raddle run` with libraries that make threads; so the following"),
+    ("libuv1-dev", "", "as above"),
+    ("libjemalloc2", "", "as above"),
+    ("libtcmalloc-minimal4", "", "as above"),
     ("git", "git", "tidy's list of files"),
     ("golang-go", "go", "the Go peer of `raddle bench`; Debian 12 has a new enough one in its backports"),
     ("chromium", "chromium", "opening the HTML report"),
@@ -35,14 +46,19 @@ pub fn run(args: &[String]) -> Outcome {
         _ => return Err(Failure::usage("`setup` takes `--all` or nothing")),
     }
     let missing: Vec<Need> = needs.into_iter().filter(|need| !is_there(need)).collect();
-    if missing.is_empty() {
+    let python = pythons_own_tests();
+    if missing.is_empty() && python.is_none() {
         println!("setup: nothing is missing");
         return Ok(());
     }
     for (package, _, loss) in &missing {
         println!("setup: {package} is missing ({loss})");
     }
-    let names: Vec<&str> = missing.iter().map(|(package, ..)| *package).collect();
+    let mut names: Vec<&str> = missing.iter().map(|(package, ..)| *package).collect();
+    if let Some(package) = &python {
+        println!("setup: {package} is missing (python's own tests of its threads)");
+        names.push(package);
+    }
     let root = shell::output(Command::new("id").arg("-u"))?.trim() == "0";
     if !root || !shell::in_path("apt-get") {
         return Err(Failure::usage(format!(
@@ -59,8 +75,21 @@ pub fn run(args: &[String]) -> Outcome {
     shell::run(&mut install)
 }
 
+/// The package of python's own tests, if they are missing: its name holds python's version.
+fn pythons_own_tests() -> Option<String> {
+    let told = shell::output(Command::new("apt-cache").args(["policy", "python3"])).ok()?;
+    let version = told.lines().find_map(|line| line.trim().strip_prefix("Candidate: "))?;
+    let version: Vec<&str> = version.split('.').take(2).collect();
+    let version = version.join(".");
+    let there = std::path::Path::new("/usr/lib").join(format!("python{version}/test/test_threading.py")).exists();
+    (!there).then(|| format!("libpython{version}-testsuite"))
+}
+
 /// A program can be there without its package; a package without a program is asked for by name.
 fn is_there((package, program, _): &Need) -> bool {
+    if program.starts_with('/') {
+        return std::path::Path::new(program).exists();
+    }
     if !program.is_empty() {
         return shell::in_path(program);
     }

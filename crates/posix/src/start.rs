@@ -20,6 +20,8 @@ pub(crate) struct Settings {
     pub policy: Option<String>,
     /// `text` or `json`: print counters at the end.
     pub stats: Option<String>,
+    /// Where to print them: a copy of standard error, which the program may close before it ends.
+    pub output: c_int,
     pub children: bool,
     /// The process that `raddle run` became; none where the library came in otherwise.
     pub first: Option<u32>,
@@ -35,10 +37,18 @@ pub(crate) fn settings() -> &'static Settings {
         processors: variable(c"RADDLE_PROCESSORS"),
         policy: variable(c"RADDLE_POLICY"),
         stats: variable(c"RADDLE_STATS"),
+        output: if variable(c"RADDLE_STATS").is_some() { copy_of_errors() } else { 2 },
         children: variable(CHILDREN).is_some_and(|value| value == "1"),
         first: variable(FIRST).and_then(|value| value.parse().ok()),
         pid: std::process::id(),
     })
+}
+
+/// A descriptor for standard error that the program does not know of, far from those that it counts on.
+fn copy_of_errors() -> c_int {
+    // SAFETY: makes a descriptor, or an error.
+    let copy = unsafe { crate::os::system_call(c::SYS_fcntl, [2, c::F_DUPFD_CLOEXEC as usize, 200, 0, 0, 0]) };
+    if copy < 0 { 2 } else { copy as c_int }
 }
 
 fn variable(name: &CStr) -> Option<String> {

@@ -27,14 +27,19 @@ thread_local! {
 }
 
 /// True where a call may be taken over: the caller is a lightweight thread, and outside the runtime. False on kernel threads,
-/// in the runtime itself, and in a signal handler that interrupted it: there a call goes on to the C library.
+/// in the runtime itself, and in a signal handler that interrupted it: there a call goes on to the C library. False also while the caller is
+/// about to wait already: an allocator that the runtime asks for a node to wait in may have locks of its own.
 #[inline]
 pub fn is_lightweight() -> bool {
-    current().is_some_and(|me| {
-        let activation = me.activation.load(std::sync::atomic::Ordering::Relaxed);
-        // Null for an instant at a thread's end: its stack is the runtime's then.
-        !activation.is_null() && !activation_of(me).mark.is_inside()
-    })
+    current().is_some_and(|me| is_outside(me) && !me.thread.is_in_wait())
+}
+
+/// The calling thread, which is `me`, is outside the mark of the runtime.
+#[inline]
+pub(crate) fn is_outside(me: &'static crate::descriptor::Descriptor) -> bool {
+    let activation = me.activation.load(std::sync::atomic::Ordering::Relaxed);
+    // Null for an instant at a thread's end: its stack is the runtime's then.
+    !activation.is_null() && !activation_of(me).mark.is_inside()
 }
 
 /// True where even a wake-up must not be asked for: in the runtime itself, and in a signal handler that interrupted it.

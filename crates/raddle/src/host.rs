@@ -55,6 +55,8 @@ impl Runtime for Host {
     #[inline]
     unsafe fn make_ready(thread: &'static Thread<Real>) {
         match current() {
+            // Inside the runtime: an allocator that it called has released a lock of its own, on which a thread waits.
+            Some(me) if !crate::drop_in::is_outside(me) => ready_outside(thread),
             Some(me) => {
                 let activation = enter(me);
                 // SAFETY: inside the mark.

@@ -246,6 +246,12 @@ impl<M: Machine> Thread<M> {
         matches!(word & PHASE, ARMING | PARKED).then_some(Epoch(word >> EPOCH_SHIFT))
     }
 
+    /// True from [`Thread::arm`] until the wait is over. Of a running thread it says that it must not begin another wait: what it calls
+    /// meanwhile (an allocator, for a node to wait in) has to do without.
+    pub fn is_in_wait(&self) -> bool {
+        self.wait.load(Ordering::Relaxed) & PHASE != IDLE
+    }
+
     /// True when the thread is parked, off its stack and not yet woken (racy; for dumps).
     pub fn is_parked(&self) -> bool {
         self.wait.load(Ordering::Relaxed) & PHASE == PARKED

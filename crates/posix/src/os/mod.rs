@@ -12,10 +12,18 @@ pub(crate) mod c {
     pub(crate) const PTHREAD_CANCEL_DISABLE: c_int = 1;
     pub(crate) const PTHREAD_CANCEL_DEFERRED: c_int = 0;
     pub(crate) const PTHREAD_CANCEL_ASYNCHRONOUS: c_int = 1;
+    pub(crate) const PTHREAD_EXPLICIT_SCHED: c_int = 1;
+    pub(crate) const SI_USER: c_int = 0;
     pub(crate) const PTHREAD_DESTRUCTOR_ITERATIONS: usize = 4;
 
     unsafe extern "C" {
         pub(crate) fn pthread_attr_getdetachstate(attributes: *const pthread_attr_t, state: *mut c_int) -> c_int;
+        pub(crate) fn pthread_attr_getinheritsched(attributes: *const pthread_attr_t, inherits: *mut c_int) -> c_int;
+        pub(crate) fn pthread_attr_getschedpolicy(attributes: *const pthread_attr_t, policy: *mut c_int) -> c_int;
+        pub(crate) fn pthread_attr_getschedparam(
+            attributes: *const pthread_attr_t,
+            parameters: *mut sched_param,
+        ) -> c_int;
         pub(crate) static program_invocation_short_name: *const c_char;
     }
 }

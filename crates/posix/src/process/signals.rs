@@ -7,7 +7,9 @@
 //!
 //! Masks: each lightweight thread has a mask, inherited from its creator, which governs what is sent to it. The kernel threads that
 //! carry threads keep the mask that the first thread had when the runtime began. A signal for the process goes to any kernel thread that does not
-//! block it, the first one preferred; if the lightweight thread that runs there blocks it, it is sent on to the first thread.
+//! block it, the first one preferred; if the lightweight thread that runs there blocks it, it is sent on to the thread that unblocked it last
+//! ([`TAKERS`]), or to the first thread. A thread that unblocks what the kernel threads block (a program whose first thread blocks everything and
+//! leaves signals to another one) unblocks it for the kernel thread that it runs on, for good.
 
 use super::{actions, fork, rights};
 use crate::os::{answer, c, set_errno, system_call};
@@ -15,7 +17,7 @@ use crate::thread::cancel;
 use crate::thread::record::Record;
 use raddle::drop_in::Met;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// A set of signals as the kernel has it: bit `n - 1` is signal `n`.
 pub(crate) type Set = u64;
@@ -30,12 +32,18 @@ const UNBLOCKABLE: Set = bit(c::SIGKILL) | bit(c::SIGSTOP) | bit(32) | bit(33);
 /// The signals by which a kernel thread learns that the thread which it runs was interrupted: one ends system calls, one restarts them.
 static KICK: [AtomicI32; 2] = [AtomicI32::new(0), AtomicI32::new(0)];
 
+/// What the kernel threads of the runtime block: the mask that the first thread had.
+static BLOCKED: AtomicU64 = AtomicU64::new(0);
+/// By signal, the number of the thread that last unblocked it though the kernel threads block it.
+static TAKERS: [AtomicU32; 65] = [const { AtomicU32::new(0) }; 65];
+
 /// Before the first lightweight thread: what signals and forks need.
 pub(crate) fn prepare() {
     static DONE: AtomicBool = AtomicBool::new(false);
     if DONE.load(Ordering::Acquire) {
         return;
     }
+    BLOCKED.store(own_mask(), Ordering::Relaxed);
     raddle::drop_in::on_interruption(deliver);
     let allocate = next!(__libc_allocate_rtsig: fn(c_int) -> c_int);
     for (kick, flags) in KICK.iter().zip([0, c::SA_RESTART]) {
@@ -177,10 +185,28 @@ pub(super) unsafe fn not_here(me: &Record, signal: c_int, info: *mut c_void) {
         me.pending.fetch_or(bit(signal), Ordering::AcqRel);
         return;
     }
+    let taker = Record::of_number(TAKERS[signal as usize].load(Ordering::Relaxed));
+    if code == c::SI_USER
+        && let Some(taker) = taker.filter(|taker| taker.mask.load(Ordering::Relaxed) & bit(signal) == 0)
+    {
+        send(taker.record(), signal);
+        return;
+    }
     // SAFETY: the kernel reads what it wrote; the first thread's id is the process's.
     unsafe {
         system_call(c::SYS_rt_tgsigqueueinfo, [process, process, signal as usize, info.addr(), 0, 0]);
     }
+}
+
+/// `me`, the calling thread, takes these signals from now on, which no kernel thread of the runtime lets in.
+fn take(me: &Record, set: Set) {
+    if set == 0 {
+        return;
+    }
+    for signal in (1..=64).filter(|signal| set & bit(*signal) != 0) {
+        TAKERS[signal as usize].store(me.number(), Ordering::Relaxed);
+    }
+    unblock(set);
 }
 
 /// Unblocks signals for the calling kernel thread.
@@ -359,6 +385,7 @@ pub unsafe extern "C" fn pthread_sigmask(how: c_int, new: *const c::sigset_t, ol
             _ => return c::EINVAL,
         };
         me.mask.store(after & !UNBLOCKABLE, Ordering::Relaxed);
+        take(me, before & !after & BLOCKED.load(Ordering::Relaxed));
     }
     if !old.is_null() {
         // SAFETY: the caller's place for it.

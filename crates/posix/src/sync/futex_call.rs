@@ -27,6 +27,7 @@ pub unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d
                 raddle::yield_now();
                 0
             }
+            c::SYS_gettid => crate::thread::gettid() as isize,
             SYS_FUTEX_WAITV => {
                 futex::always_ask_the_kernel();
                 system_call(number, arguments)

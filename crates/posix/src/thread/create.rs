@@ -40,6 +40,8 @@ pub(super) struct Wanted {
     stack: usize,
     given: usize,
     guard: usize,
+    /// Scheduling class and priority, as `Record::schedule` keeps them.
+    schedule: u64,
 }
 
 impl Wanted {
@@ -63,7 +65,17 @@ impl Wanted {
             c::pthread_attr_getstack(attributes, &mut given, &mut given_size);
             // The C library keeps the end, which is zero where no stack was given.
             let given = given.expose_provenance().wrapping_add(given_size);
-            Wanted { detached: detached == c::PTHREAD_CREATE_DETACHED, stack, given, guard }
+            let mut inherits = 0;
+            c::pthread_attr_getinheritsched(attributes, &mut inherits);
+            let (mut class, mut parameters) = (0, std::mem::zeroed::<c::sched_param>());
+            if inherits == c::PTHREAD_EXPLICIT_SCHED {
+                c::pthread_attr_getschedpolicy(attributes, &mut class);
+                c::pthread_attr_getschedparam(attributes, &mut parameters);
+            } else {
+                super::identity::pthread_getschedparam(super::identity::pthread_self(), &mut class, &mut parameters);
+            }
+            let schedule = super::record::schedule(class, parameters.sched_priority);
+            Wanted { detached: detached == c::PTHREAD_CREATE_DETACHED, stack, given, guard, schedule }
         }
     }
 
@@ -91,6 +103,7 @@ pub(super) unsafe fn create(id: *mut c::pthread_t, wanted: &Wanted, start: Start
     record.given_stack[1].store(wanted.stack, Ordering::Relaxed);
     record.guard.store(if wanted.given == 0 { wanted.guard } else { 0 }, Ordering::Relaxed);
     record.mask.store(signals::own_mask(), Ordering::Relaxed);
+    record.schedule.store(wanted.schedule, Ordering::Relaxed);
     // SAFETY: the caller's place for it; filled before the thread can run.
     unsafe { *id = record.id() };
     exit::thread_begins();

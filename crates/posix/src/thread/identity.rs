@@ -306,7 +306,7 @@ fn set_schedule(record: &Record, policy: c_int, priority: c_int) -> c_int {
     if *range.start() < 0 || !range.contains(&priority) {
         return c::EINVAL;
     }
-    record.schedule.store((policy as u64) << 32 | u64::from(priority as u32), Ordering::Relaxed);
+    record.schedule.store(super::record::schedule(policy, priority), Ordering::Relaxed);
     0
 }
 

@@ -15,3 +15,4 @@ pub(crate) mod record;
 mod trampoline;
 
 pub(crate) use create::pthread_create;
+pub(crate) use identity::gettid;

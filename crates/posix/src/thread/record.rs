@@ -9,7 +9,7 @@ use crate::os::c;
 use raddle::drop_in::slab::Slab;
 use raddle_machine::Real;
 use std::cell::Cell;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::ptr::{NonNull, null, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -24,14 +24,26 @@ pub(crate) const JOINING: u32 = 2;
 /// The answers to `gettid` begin here: above every kernel's ids (`pid_max` is at most 2^22).
 const FIRST_NUMBER: u32 = 1 << 23;
 
+/// Bits of a number that say which record it is; above them the record's life, so that a number is not soon that of another thread.
+const INDEX_BITS: u32 = 24;
+/// Lives that are told apart: the largest number stays below 2^30, where the kernel's locks keep ids.
+const LIVES: u32 = 56;
+
 /// Words of a processor mask that is kept: 1024 processors, as in `cpu_set_t`.
 pub(crate) const MASK_WORDS: usize = 16;
 
 pub(crate) type Start = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
+/// Policy and priority in one word, as [`Record::schedule`] keeps them.
+pub(crate) fn schedule(policy: c_int, priority: c_int) -> u64 {
+    (policy as u64) << 32 | u64::from(priority as u32)
+}
+
 /// A thread that the program created.
 pub(crate) struct Record {
     index: u32,
+    /// How often the record was used.
+    life: AtomicU32,
     /// How many hold it; 0 while it is nobody's.
     holders: AtomicU32,
     /// One of the constants above.
@@ -51,7 +63,7 @@ pub(crate) struct Record {
     pub guard: AtomicUsize,
     /// Up to 15 bytes and zeros.
     name: [AtomicU64; 2],
-    /// Policy and priority, as the program set them: answered, without effect.
+    /// Policy and priority, from the attributes or the creator, or as the program set them: answered, without effect.
     pub schedule: AtomicU64,
     /// A processor mask that the program set: answered, without effect. All zero: none.
     pub affinity: [AtomicU64; MASK_WORDS],
@@ -85,6 +97,7 @@ impl Record {
     fn empty(index: u32) -> Self {
         Record {
             index,
+            life: AtomicU32::new(0),
             holders: AtomicU32::new(0),
             state: AtomicU32::new(DETACHED),
             handle: AtomicPtr::new(null_mut()),
@@ -110,6 +123,7 @@ impl Record {
         let object = records().cache().allocate().ok()?;
         // SAFETY: type-stable, and the slab lives as long as the process.
         let record: &'static Record = unsafe { object.as_ref() };
+        record.life.fetch_add(1, Ordering::Relaxed);
         record.state.store(state, Ordering::Relaxed);
         record.start.store(start as *mut c_void, Ordering::Relaxed);
         record.argument.store(argument, Ordering::Relaxed);
@@ -140,12 +154,14 @@ impl Record {
 
     /// The answer to `gettid`.
     pub fn number(&self) -> u32 {
-        FIRST_NUMBER + self.index
+        let life = self.life.load(Ordering::Relaxed) % LIVES;
+        FIRST_NUMBER + (life << INDEX_BITS | self.index & ((1 << INDEX_BITS) - 1))
     }
 
     /// The live record of that number.
     pub fn of_number(number: u32) -> Option<Held> {
-        Held::take(records().get(number.checked_sub(FIRST_NUMBER)?)?)
+        let index = number.checked_sub(FIRST_NUMBER)? & ((1 << INDEX_BITS) - 1);
+        Held::take(records().get(index)?).filter(|record| record.number() == number)
     }
 
     /// True for a `pthread_t` of ours.

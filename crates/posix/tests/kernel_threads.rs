@@ -1,0 +1,43 @@
+//! Where lightweight threads cannot be had, the library only passes through: every C program of these tests ends as without it.
+
+mod common;
+
+use std::path::Path;
+
+/// What a program of tests/c needs of the compiler.
+fn options(source: &str) -> Vec<&'static str> {
+    match source {
+        "lib_openmp.c" => vec!["-fopenmp"],
+        "lib_tbb.cc" => vec!["-std=c++17", "-ltbb"],
+        "lib_uv.c" => vec!["-luv"],
+        name if name.ends_with(".cc") => vec!["-std=c++20"],
+        _ => vec!["-Wno-unused-result"],
+    }
+}
+
+/// Not these: `interface.c` is linked with the library and asks it for pools; `io_close.c` natively waits for ever, since nobody is woken
+/// there when a descriptor is closed; `sync_traffic.c` is long, and has such a test of its own.
+const OTHERS: [&str; 3] = ["interface.c", "io_close.c", "sync_traffic.c"];
+
+fn sources() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(".c") || name.ends_with(".cc")).collect();
+    names.retain(|name| !OTHERS.contains(&name.as_str()));
+    names.sort();
+    names
+}
+
+#[test]
+fn every_program_ends_as_natively() {
+    for source in sources() {
+        let program = common::compile(&source, &options(&source));
+        let native = common::native(&program, &[]);
+        let passed = common::drop_in(&program, &[], &[("RADDLE_KERNEL_THREADS", "1")]);
+        assert_eq!(passed.status, native.status, "{source}: {passed:?}\nnatively: {native:?}");
+        let said = passed.err.lines().filter(|line| !native.err.contains(line));
+        // Nothing but the line that says so: once a process, so more than once where one forks.
+        said.for_each(|line| assert!(line.contains("RADDLE_KERNEL_THREADS=1"), "{source}: {line}"));
+        std::fs::remove_file(program).unwrap();
+    }
+}
