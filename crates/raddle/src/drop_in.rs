@@ -3,7 +3,7 @@
 
 use crate::Host;
 use crate::descriptor::Descriptor;
-use crate::switching::{activation_of, current};
+use crate::switching::{activation_of, current, enter};
 use raddle_context::stack::Slot;
 use raddle_machine::{Machine, Real};
 use raddle_scheduler::runtime::{Waited, wait_until};
@@ -63,6 +63,33 @@ pub fn doze_until(deadline: u64, cancellable: bool) -> Result<bool, WaitError> {
         }
     }
     Ok(Real::now() >= deadline)
+}
+
+/// Runs `f`, which is about to block in the kernel for long: if other threads wait for the calling thread's processor, a spare activation
+/// takes it over at once, as the monitor would have it do later. It costs a wake-up of a kernel thread on both ends.
+pub fn blocking<T>(f: impl FnOnce() -> T) -> T {
+    if let Some(me) = current().filter(|_| is_lightweight()) {
+        let activation = enter(me);
+        let processor = activation.processor();
+        // SAFETY: inside the mark of the owner; the reference ends with the statement.
+        let has_work = unsafe { processor.owned() }.queue.has_work();
+        activation.leave();
+        // Outside the mark: it may have to start a kernel thread.
+        if has_work && let Some(spare) = processor.pool.spare() {
+            let activation = enter(me);
+            if std::ptr::eq(activation.processor(), processor) {
+                processor.owner.release(activation.id, &activation.mark);
+                // Outside already; signals that were put off meanwhile run now.
+                activation.leave();
+                crate::monitor::hand_over(processor.pool, processor, spare);
+            } else {
+                // The thread has moved meanwhile.
+                activation.leave();
+                processor.pool.dismiss(spare);
+            }
+        }
+    }
+    f()
 }
 
 /// Runs `f`, which starts a kernel thread for the runtime: `pthread_create` must not be taken over meanwhile.

@@ -1,7 +1,8 @@
 //! Waiting for processes.
 //!
 //! A process with a known number is waited for through a descriptor that stands for it (a pidfd), in the reactor. "Any child" and
-//! the children of a group have none: there the kernel thread waits.
+//! the children of a group have none: there the kernel thread waits, and hands
+//! its processor over before.
 
 use super::{CANCELLED, EINTR, Pause, at, done, ours};
 use crate::os::{c, system_call};
@@ -59,7 +60,7 @@ pub unsafe extern "C-unwind" fn wait4(
                 early => return done(early) as c::pid_t,
             }
         }
-        result = call(options);
+        result = raddle::drop_in::blocking(|| call(options));
     }
     done(result) as c::pid_t
 }

@@ -114,7 +114,7 @@ fn connect_to(descriptor: c_int, address: *const c_void, size: usize) -> isize {
     }
     // A limit of the program's own is left as it is, for the kernel to keep.
     let Some(before) = send_limit(descriptor, None).filter(|time| time.tv_sec == 0 && time.tv_usec == 0) else {
-        return call();
+        return raddle::drop_in::blocking(call);
     };
     let mut pause = 1_000_000;
     loop {
