@@ -136,7 +136,7 @@ pub fn wait_at(
 
 /// What wakes those who wait at `address`, for use after the condition was made true: see [`Waker::wake`].
 #[inline]
-pub fn waker_at(address: usize) -> Waker<Host> {
+pub fn waker_at(address: usize) -> Waker<'static, Host> {
     TABLE.waker(address)
 }
 

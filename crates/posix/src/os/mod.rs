@@ -106,11 +106,18 @@ pub(crate) fn thread_pointer() -> u64 {
 ///
 /// # Safety
 /// `name` is a C string.
+#[inline]
 pub(crate) unsafe fn find_next(found: &AtomicPtr<c_void>, name: *const c_char) -> *mut c_void {
     let known = found.load(Ordering::Acquire);
-    if !known.is_null() {
-        return known;
-    }
+    // SAFETY: the caller's promise.
+    if known.is_null() { unsafe { look_up(found, name) } } else { known }
+}
+
+/// # Safety
+/// As for [`find_next`].
+#[cold]
+#[inline(never)]
+unsafe fn look_up(found: &AtomicPtr<c_void>, name: *const c_char) -> *mut c_void {
     // SAFETY: a C string; RTLD_NEXT is valid in any object.
     let function = unsafe { libc::dlsym(libc::RTLD_NEXT, name) };
     if function.is_null() {

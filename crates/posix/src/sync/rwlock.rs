@@ -92,7 +92,7 @@ impl RwLock {
         futex::wait_as(name, gate, (state >> 32) as u32, deadline, false)
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_read(&self, may_pass: bool) -> Result<(), u64> {
         let blocks = if may_pass { WRITER } else { WRITER | WRITERS_WAIT };
         let mut state = self.state.load(Ordering::Relaxed);
@@ -106,7 +106,7 @@ impl RwLock {
         Err(state)
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_write(&self, still_waited_for: u64) -> Result<(), u64> {
         let mut state = self.state.load(Ordering::Relaxed);
         while state & (WRITER | READERS) == 0 {
@@ -123,6 +123,7 @@ impl RwLock {
         Err(state)
     }
 
+    #[inline(always)]
     fn read(&self, until: Until) -> Result<(), c_int> {
         match self.try_read(false) {
             Ok(()) => Ok(()),
@@ -131,6 +132,7 @@ impl RwLock {
     }
 
     #[cold]
+    #[inline(never)]
     fn read_slow(&self, until: Until) -> Result<(), c_int> {
         if self.state.load(Ordering::Relaxed) & WRITER != 0 && self.is_mine() {
             return Err(c::EDEADLK);
@@ -166,6 +168,7 @@ impl RwLock {
         }
     }
 
+    #[inline(always)]
     fn write(&self, until: Until) -> Result<(), c_int> {
         match self.try_write(0) {
             Ok(()) => Ok(()),
@@ -174,6 +177,7 @@ impl RwLock {
     }
 
     #[cold]
+    #[inline(never)]
     fn write_slow(&self, until: Until) -> Result<(), c_int> {
         if self.state.load(Ordering::Relaxed) & WRITER != 0 && self.is_mine() {
             return Err(c::EDEADLK);
@@ -284,6 +288,7 @@ fn name(gate: usize, role: Role) -> usize {
 
 /// After a lock was freed: `readers_stay` says that readers may sleep who are to be woken only if no writer was.
 #[cold]
+#[inline(never)]
 fn wake(gate: usize, writers: bool, readers: bool, readers_stay: bool) {
     let woken = if writers { futex::wake_as(name(gate, Role::Writer), gate, 1) } else { 0 };
     if readers || readers_stay && woken == 0 {

@@ -42,7 +42,7 @@ impl Semaphore {
     }
 
     /// Takes one if there is one, and `less` besides.
-    #[inline]
+    #[inline(always)]
     fn take(&self, less: u64) -> bool {
         let mut data = self.data.load(Ordering::Relaxed);
         while data & VALUE != 0 {
@@ -55,10 +55,14 @@ impl Semaphore {
         false
     }
 
+    #[inline(always)]
     fn wait(&self, until: Until) -> Result<(), c_int> {
-        if self.take(0) {
-            return Ok(());
-        }
+        if self.take(0) { Ok(()) } else { self.wait_slow(until) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait_slow(&self, until: Until) -> Result<(), c_int> {
         if raddle::drop_in::is_lightweight() && raddle::drop_in::yield_before_wait() && self.take(0) {
             return Ok(());
         }
@@ -85,6 +89,7 @@ impl Semaphore {
         }
     }
 
+    #[inline(always)]
     fn post(&self) -> Result<(), c_int> {
         let address = self.data.as_ptr().addr();
         let mut data = self.data.load(Ordering::Relaxed);
@@ -99,13 +104,20 @@ impl Semaphore {
             }
         }
         if data >= WAITER {
-            futex::wake(address, 1);
+            wake_one(address);
         }
         Ok(())
     }
 }
 
+#[cold]
+#[inline(never)]
+fn wake_one(address: usize) {
+    futex::wake(address, 1);
+}
+
 /// 0, or -1 with `errno`.
+#[inline(always)]
 fn answer(result: Result<(), c_int>) -> c_int {
     match result {
         Ok(()) => 0,

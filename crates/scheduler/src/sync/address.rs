@@ -26,7 +26,7 @@ use super::{Patience, WaitError};
 use crate::runtime::{Runtime, Waited, wait_until, wake};
 use crate::thread::{Epoch, Thread, Wake};
 use raddle_machine::{Machine, Ordering, Real};
-use raddle_queues::wait_list::{Queue, WaitList};
+use raddle_queues::wait_list::WaitList;
 use std::cell::Cell;
 use std::marker::PhantomData;
 
@@ -123,9 +123,9 @@ impl<R: Runtime, const N: usize> AddressTable<R, N> {
     /// What wakes those who wait at `address`. Take it before the store that may end the life of what lies there, or after: the
     /// address is never followed.
     #[inline]
-    pub fn waker(&self, address: usize) -> Waker<R> {
+    pub fn waker(&self, address: usize) -> Waker<'_, R> {
         let hash = hash(address);
-        Waker { queue: self.list(hash).queue(), hash, runtime: PhantomData }
+        Waker { list: self.list(hash), hash }
     }
 
     /// True when nobody waits at `address`, nor at one that shares its list (racy; true means that every wait published before is over).
@@ -144,13 +144,12 @@ impl<R: Runtime, const N: usize> AddressTable<R, N> {
 }
 
 /// Wakes those who wait at one address.
-pub struct Waker<R: Runtime> {
-    queue: Queue,
+pub struct Waker<'a, R: Runtime> {
+    list: &'a WaitList<R::Machine>,
     hash: u32,
-    runtime: PhantomData<fn() -> R>,
 }
 
-impl<R: Runtime> Waker<R> {
+impl<R: Runtime> Waker<'_, R> {
     /// Wakes at most `count` threads that wait at the address, and says how many it woke. The caller has made their condition true.
     pub fn wake(self, count: usize) -> usize {
         // Events: C condition made true, D dequeue here; P publish, L look (`wait_until`). Forbidden: L misses C and D misses P.
@@ -162,9 +161,11 @@ impl<R: Runtime> Waker<R> {
 
     /// As [`Waker::wake`], for a caller that has had a SeqCst fence since it made the condition true.
     pub fn wake_after_fence(self, count: usize) -> usize {
+        // Read after the fence: read before, it could miss the list's very first waiter.
+        let queue = self.list.queue();
         let mut woken = 0;
         while woken < count {
-            let Some((thread, word)) = self.queue.pop(R::nodes()) else { break };
+            let Some((thread, word)) = queue.pop(R::nodes()) else { break };
             // SAFETY: only `AddressTable::wait` puts words into these lists.
             let thread = unsafe { thread_of::<R>(thread) };
             // Somebody else's waiter was popped with ours: it wakes as well, and does not count.
