@@ -11,6 +11,11 @@
 //!
 //! Reading order: `os` (the C library behind us), `thread` (creation), `futex`, `sync`, `io`, `process`.
 
+#[cfg(target_feature = "crt-static")]
+compile_error!(
+    "raddle takes the place of functions of the C library, which must be linked dynamically: build without `-C target-feature=+crt-static`"
+);
+
 #[allow(dead_code)] // as below
 #[macro_use]
 mod os;

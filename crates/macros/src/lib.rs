@@ -1,0 +1,162 @@
+//! The attribute `raddle::main`.
+//!
+//! What it makes of `fn main() -> T { BODY }` is a `main` that runs `BODY` in a thread of the standard library and waits for it. The crate
+//! that exports the attribute links the entry points of `raddle-posix`, so that thread is lightweight, as are all that it creates.
+//! Nothing of ours is named in the expansion: it works under whatever name a program knows the crate.
+#![forbid(unsafe_code)]
+
+use proc_macro::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+
+/// Runs the body of `main` as a lightweight thread; the program's other threads, locks and sockets are lightweight in any case.
+///
+/// The function may return whatever `main` may. A panic in it ends the program as it does natively. Processors and policy are chosen in the
+/// environment (`RADDLE_PROCESSORS`, `RADDLE_POLICY`); the attribute takes no arguments. Examples: the page of `raddle-std`.
+#[proc_macro_attribute]
+pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    let tokens: Vec<TokenTree> = item.clone().into_iter().collect();
+    let words: Vec<String> = tokens.iter().map(ToString::to_string).collect();
+    let parts = match check(&arguments.to_string(), &words) {
+        Ok(parts) => parts,
+        Err((at, message)) => {
+            let span = tokens.get(at).map_or_else(Span::call_site, TokenTree::span);
+            // The function stays, so that its absence is not complained of as well.
+            return error(message, span).into_iter().chain(without_qualifiers(&tokens)).collect();
+        }
+    };
+    // fn main() -> ExitCode { #attributes fn main() -> T { BODY } RUN(main) }
+    let inner: TokenStream = tokens[parts.function..].iter().cloned().collect();
+    let attributes = tokens[..parts.attributes].iter().cloned();
+    let mut body = inner;
+    body.extend(parse(RUN));
+    let head = attributes.chain(parse("fn main() -> ::std::process::ExitCode"));
+    let block = TokenTree::Group(Group::new(Delimiter::Brace, body));
+    head.chain([block]).collect()
+}
+
+/// Stands behind the program's own `main`, which is in scope there.
+const RUN: &str = r#"
+    let run = || -> ::std::process::ExitCode { ::std::process::Termination::report(main()) };
+    // As much as the system gives a first thread.
+    let thread = ::std::thread::Builder::new().name(::std::string::String::from("main")).stack_size(8 << 20);
+    match thread.spawn(run) {
+        ::std::result::Result::Ok(thread) => match thread.join() {
+            ::std::result::Result::Ok(code) => code,
+            // Reported when it happened; the code is the one of a panic in main.
+            ::std::result::Result::Err(_) => ::std::process::ExitCode::from(101),
+        },
+        ::std::result::Result::Err(error) => {
+            ::std::eprintln!("raddle: no thread for main: {error}");
+            ::std::process::ExitCode::FAILURE
+        }
+    }
+"#;
+
+/// Where the parts of the function begin.
+#[derive(Debug, PartialEq)]
+struct Parts {
+    /// The attributes end here.
+    attributes: usize,
+    /// `fn` stands here.
+    function: usize,
+}
+
+const NO_ARGUMENTS: &str = "raddle::main takes no arguments: set RADDLE_PROCESSORS or RADDLE_POLICY in the environment";
+const NO_FUNCTION: &str = "raddle::main is for the function `main`";
+const NOT_ASYNC: &str =
+    "raddle::main runs blocking code, each call of which lets other threads run: remove `async` and the `.await`s";
+const PLAIN: &str = "raddle::main is for a plain `fn main()`";
+const PARAMETERS: &str = "`main` takes no parameters: read them with `std::env::args()`";
+
+/// Looks at the function, as words; or says which word is wrong, and why.
+fn check(arguments: &str, words: &[String]) -> Result<Parts, (usize, &'static str)> {
+    if !arguments.is_empty() {
+        return Err((0, NO_ARGUMENTS));
+    }
+    let word = |at: usize| words.get(at).map_or("", String::as_str);
+    let mut at = 0;
+    while word(at) == "#" {
+        at += 2;
+    }
+    let attributes = at;
+    if word(at) == "pub" {
+        at += 1 + usize::from(word(at + 1).starts_with('('));
+    }
+    match word(at) {
+        "fn" => {}
+        "async" => return Err((at, NOT_ASYNC)),
+        "unsafe" | "const" | "extern" => return Err((at, PLAIN)),
+        _ => return Err((at, NO_FUNCTION)),
+    }
+    if word(at + 1) != "main" {
+        return Err((at + 1, NO_FUNCTION));
+    }
+    let parameters = word(at + 2);
+    if !parameters.starts_with('(') {
+        return Err((at + 2, PLAIN));
+    }
+    if !parameters.trim_matches(['(', ')']).trim().is_empty() {
+        return Err((at + 2, PARAMETERS));
+    }
+    Ok(Parts { attributes, function: at })
+}
+
+/// The function as far as it can stand beside the complaint: an empty `main`, unless it is another function.
+fn without_qualifiers(tokens: &[TokenTree]) -> TokenStream {
+    let is_main = tokens.iter().any(|token| matches!(token, TokenTree::Ident(name) if name.to_string() == "main"));
+    if is_main { parse("fn main() {}").collect() } else { tokens.iter().cloned().collect() }
+}
+
+fn parse(text: &str) -> impl Iterator<Item = TokenTree> {
+    let tokens: TokenStream = text.parse().expect("constant text is Rust");
+    tokens.into_iter()
+}
+
+/// `::core::compile_error!(message)`, pointing at `span`.
+fn error(message: &str, span: Span) -> TokenStream {
+    let text = format!("::core::compile_error!{{ {message:?} }}");
+    parse(&text)
+        .map(|mut token| {
+            if let TokenTree::Group(group) = &token {
+                let mut group = group.clone();
+                group.set_span(span);
+                token = TokenTree::Group(group);
+            } else if let TokenTree::Ident(ident) = &token {
+                token = TokenTree::Ident(Ident::new(&ident.to_string(), span));
+            } else {
+                token.set_span(span);
+            }
+            token
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(arguments: &str, function: &str) -> Result<Parts, (usize, &'static str)> {
+        let words: Vec<String> = function.split(' ').map(String::from).collect();
+        check(arguments, &words)
+    }
+
+    #[test]
+    fn what_main_may_be() {
+        assert_eq!(look("", "fn main () {}"), Ok(Parts { attributes: 0, function: 0 }));
+        assert_eq!(
+            look("", "# [allow(x)] pub (crate) fn main () - > u8 {1}"),
+            Ok(Parts { attributes: 2, function: 4 })
+        );
+        assert_eq!(look("", "pub fn main () {}"), Ok(Parts { attributes: 0, function: 1 }));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_where_it_stands() {
+        assert_eq!(look("processors = 4", "fn main () {}"), Err((0, NO_ARGUMENTS)));
+        assert_eq!(look("", "async fn main () {}"), Err((0, NOT_ASYNC)));
+        assert_eq!(look("", "pub unsafe fn main () {}"), Err((1, PLAIN)));
+        assert_eq!(look("", "fn other () {}"), Err((1, NO_FUNCTION)));
+        assert_eq!(look("", "struct X ;"), Err((0, NO_FUNCTION)));
+        assert_eq!(look("", "fn main (arguments:Vec<String>) {}"), Err((2, PARAMETERS)));
+        assert_eq!(look("", "fn main < T > () {}"), Err((2, PLAIN)));
+    }
+}
