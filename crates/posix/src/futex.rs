@@ -157,11 +157,3 @@ fn wake_kernel_threads(address: usize, count: usize) -> usize {
     let woken = unsafe { system_call(c::SYS_futex, [address, operation, count.min(i32::MAX as usize), 0, 0, 0]) };
     woken.max(0) as usize
 }
-
-/// Whether cancellation may end the calling thread's wait at a cancellation point.
-pub(crate) fn cancellable() -> bool {
-    false
-}
-
-/// Acts on a cancellation that ended a wait, after the caller has put its object in order. Does not return if the thread is to end.
-pub(crate) fn cancelled() {}

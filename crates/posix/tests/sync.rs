@@ -67,3 +67,30 @@ fn the_cpp20_librarys_threads_and_locks_work_unchanged() {
     let kernel_threads: usize = ours.err.trim().parse().unwrap();
     assert!(kernel_threads < 100, "{kernel_threads} kernel threads for a thousand: they were not taken over");
 }
+
+/// The acid test: std's threads, locks, channels, parking, scopes and sleeps, in a program that knows nothing of all this.
+#[test]
+fn a_rust_std_program_runs_unchanged() {
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/std_threads.rs");
+    let program = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("std_threads-{}", std::process::id()));
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = std::process::Command::new(rustc)
+        .args(["--edition", "2024", "-O", "-o"])
+        .args([&program, &source])
+        .output()
+        .expect("rustc built this test");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (native, ours) = (common::native(&program, &[]), common::drop_in(&program, &[], &[]));
+    assert!(native.status.success(), "{native:?}");
+    assert!(ours.status.success(), "{ours:?}");
+    assert_eq!(native.out, ours.out);
+    let kernel_threads: usize = ours.err.trim().parse().unwrap_or_else(|_| panic!("{}", ours.err));
+    assert!(kernel_threads < 100, "{kernel_threads} kernel threads for two thousand: they were not taken over");
+}
+
+/// A cancelled wait takes its mutex again, leaves what it waited for whole, and ends the thread.
+#[test]
+fn waits_are_cancellation_points() {
+    let program = common::compile("sync_cancel.c", &[]);
+    assert_eq!(common::native(&program, &[]).well(), common::drop_in(&program, &[], &[]).well());
+}

@@ -236,15 +236,6 @@ impl<M: Machine> WaitList<M> {
         }
     }
 
-    /// Makes the list one that nobody has waited in, without giving its memory back: for a copy of it (a forked process's) whose
-    /// other users do not exist.
-    pub fn forget(&self) {
-        // A look first: the untouched pages of a large table stay untouched.
-        if self.head.load(Ordering::Relaxed) != 0 {
-            self.head.store(0, Ordering::Relaxed);
-        }
-    }
-
     fn queue_or_new(&self, pool: &NodePool<M>) -> Option<Queue> {
         let queue = self.queue();
         if queue.0 != 0 { Some(queue) } else { self.install(pool) }

@@ -146,15 +146,6 @@ pub fn nobody_waits_at(address: usize) -> bool {
     TABLE.is_empty(address)
 }
 
-/// In the child of a fork: forgets those who waited in the parent.
-///
-/// # Safety
-/// No other thread of the process exists, and none of the parent's will run here.
-pub unsafe fn forget_waiters() {
-    // SAFETY: the caller's promise.
-    unsafe { TABLE.forget() }
-}
-
 /// Before a lightweight thread waits: yields if that is cheap and another thread of its processor may run, which may be the one that
 /// it would wait for. True if another one ran.
 #[inline]

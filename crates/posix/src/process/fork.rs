@@ -25,6 +25,7 @@ unsafe extern "C" fn child() {
     // SAFETY: the only thread of a child that was just made, outside the runtime: it called `fork`.
     unsafe { raddle::drop_in::forked() };
     exit::forked();
+    crate::sync::forked();
     if let Some(me) = Record::current() {
         signals::set_kernel_mask(me.mask.load(Ordering::Relaxed));
     }

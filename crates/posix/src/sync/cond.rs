@@ -14,6 +14,7 @@
 use super::{Until, code, mutex};
 use crate::futex::{self, Woken};
 use crate::os::c;
+use crate::thread::cancel;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -58,6 +59,7 @@ impl Cond {
     /// The calling thread holds the mutex.
     unsafe fn wait(&self, mutex: Mutex, until: Until) -> Result<(), c_int> {
         let deadline = until.deadline()?;
+        cancel::point();
         self.waiters.fetch_add(WAITER, Ordering::Relaxed);
         // Whoever makes the condition true after us holds the mutex after us, and raises the number after that.
         let before = self.sequence.load(Ordering::Relaxed);
@@ -66,9 +68,8 @@ impl Cond {
             self.leave();
             return Err(error);
         }
-        let cancellable = futex::cancellable();
         let woken = loop {
-            match futex::wait(&self.sequence, before, deadline, cancellable) {
+            match futex::wait(&self.sequence, before, deadline, true) {
                 // Woken in somebody else's stead: not worth telling the program.
                 Woken::LookAgain | Woken::Interrupted if self.sequence.load(Ordering::Relaxed) == before => {}
                 woken => break woken,
@@ -79,8 +80,9 @@ impl Cond {
         unsafe { mutex::relock(mutex)? };
         match woken {
             Woken::TimedOut => Err(c::ETIMEDOUT),
+            // With the mutex, which the program's clean-up handlers give up.
             Woken::Cancelled => {
-                futex::cancelled();
+                cancel::point();
                 Ok(())
             }
             Woken::LookAgain | Woken::Interrupted => Ok(()),

@@ -23,6 +23,8 @@ pub unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d
             c::SYS_futex => futex_call(arguments),
             // A thread's own TCB has no area that the kernel knows.
             c::SYS_rseq if raddle::drop_in::is_lightweight() => -(c::ENOSYS as isize),
+            // A thread is told the same number wherever it runs.
+            c::SYS_gettid => crate::thread::identity::gettid() as isize,
             c::SYS_sched_yield if raddle::drop_in::is_lightweight() => {
                 raddle::yield_now();
                 0
@@ -124,6 +126,8 @@ fn wait(word: &AtomicU32, expected: u32, deadline: Option<u64>) -> isize {
     match futex::wait(word, expected, deadline, false) {
         Woken::LookAgain | Woken::Cancelled => 0,
         Woken::TimedOut => -(c::ETIMEDOUT as isize),
+        // A wake-up may have come with the signal.
+        Woken::Interrupted if word.load(Ordering::SeqCst) != expected => 0,
         Woken::Interrupted => -(c::EINTR as isize),
     }
 }

@@ -18,7 +18,6 @@ mod rwlock;
 mod sem;
 mod spin;
 
-#[allow(unused_imports)] // for the fork hook
 pub(crate) use once::forked;
 
 use crate::os::{self, c};

@@ -17,7 +17,6 @@ const FORK: u32 = 4;
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// In the child of a fork: what other threads were at is not in progress any more.
-#[allow(dead_code)] // for the fork hook
 pub(crate) fn forked() {
     FORKS.fetch_add(FORK, Ordering::Relaxed);
 }

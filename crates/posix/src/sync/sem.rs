@@ -5,6 +5,7 @@
 use super::Until;
 use crate::futex::{self, Woken};
 use crate::os::{c, set_errno};
+use crate::thread::cancel;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -57,6 +58,7 @@ impl Semaphore {
 
     #[inline(always)]
     fn wait(&self, until: Until) -> Result<(), c_int> {
+        cancel::point();
         if self.take(0) { Ok(()) } else { self.wait_slow(until) }
     }
 
@@ -67,25 +69,25 @@ impl Semaphore {
             return Ok(());
         }
         let deadline = until.deadline()?;
-        let cancellable = futex::cancellable();
         self.data.fetch_add(WAITER, Ordering::Relaxed);
         loop {
             if self.take(WAITER) {
                 return Ok(());
             }
-            let error = match futex::wait(self.value(), 0, deadline, cancellable) {
+            let error = match futex::wait(self.value(), 0, deadline, true) {
                 Woken::LookAgain => continue,
-                Woken::TimedOut => c::ETIMEDOUT,
+                // A wake-up may have come with the signal: what it stands for is taken.
+                Woken::Interrupted if self.take(WAITER) => return Ok(()),
                 Woken::Interrupted => c::EINTR,
+                Woken::TimedOut => c::ETIMEDOUT,
                 Woken::Cancelled => 0,
             };
             self.data.fetch_sub(WAITER, Ordering::Relaxed);
-            if error == 0 {
-                futex::cancelled();
-                self.data.fetch_add(WAITER, Ordering::Relaxed);
-                continue;
+            if error != 0 {
+                return Err(error);
             }
-            return Err(error);
+            cancel::point();
+            self.data.fetch_add(WAITER, Ordering::Relaxed);
         }
     }
 

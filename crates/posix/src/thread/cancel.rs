@@ -15,7 +15,7 @@ use crate::os::c;
 use crate::process::signals;
 use std::ffi::{c_int, c_void};
 use std::mem::ManuallyDrop;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const REQUESTED: u32 = 1;
 const DISABLED: u32 = 2;
@@ -26,10 +26,15 @@ const EXITING: u32 = 8;
 /// What `PTHREAD_CANCELED` is.
 const CANCELED: *mut c_void = std::ptr::without_provenance_mut(usize::MAX);
 
+/// Somebody was asked to end, ever: programs that cancel nobody pass their cancellation points without a look at who they are.
+static EVER: AtomicBool = AtomicBool::new(false);
+
 /// A cancellation point: ends the calling thread if that was asked for.
 #[inline]
 pub(crate) fn point() {
-    if let Some(me) = Record::current()
+    // Relaxed: a request that is not seen here is found by the wait, as one that comes a little later.
+    if EVER.load(Ordering::Relaxed)
+        && let Some(me) = Record::current()
         && me.cancel.load(Ordering::Relaxed) & (REQUESTED | DISABLED | EXITING) == REQUESTED
     {
         act();
@@ -103,6 +108,7 @@ pub unsafe extern "C-unwind" fn pthread_cancel(id: c::pthread_t) -> c_int {
 }
 
 fn request(target: Held) {
+    EVER.store(true, Ordering::Relaxed);
     // SeqCst: see `handle_stored`.
     let before = target.cancel.fetch_or(REQUESTED, Ordering::SeqCst);
     if before & REQUESTED == 0 {

@@ -198,7 +198,7 @@ static void *hop(void *id) {
     return NULL;
 }
 static void semaphores(void) {
-    rounds = 1000 * scale;
+    rounds = 200 * scale;
     for (int i = 0; i < 16; i++) sem_init(&ring[i], 0, 0);
     start(15, hop);
     sem_post(&ring[0]);

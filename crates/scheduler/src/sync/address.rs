@@ -133,14 +133,6 @@ impl<R: Runtime, const N: usize> AddressTable<R, N> {
     pub fn is_empty(&self, address: usize) -> bool {
         self.list(hash(address)).queue().is_empty(R::nodes())
     }
-
-    /// Forgets everybody who waits: in the child of a fork, where they do not exist. What their lists held is not given back.
-    ///
-    /// # Safety
-    /// Nobody else uses the table, and no thread that waits in it will ever run.
-    pub unsafe fn forget(&self) {
-        self.lists.iter().for_each(WaitList::forget);
-    }
 }
 
 /// Wakes those who wait at one address.
