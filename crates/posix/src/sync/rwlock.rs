@@ -7,8 +7,9 @@
 //!
 //! Who goes first depends on the kind, as in the C library: by default readers do not wait for writers that wait (a thread may take the
 //! lock for reading twice), with `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP` they do. Where readers go first, a writer that
-//! was passed by many times makes each further reader give way for a bounded while: so a stream of readers that overlap ebbs,
-//! and one that holds the lock already goes on a little later.
+//! was passed by many times makes each further reader give way for a bounded while: so a stream of readers that overlap ebbs. A reader
+//! that is known to hold the lock already does not give way; it is known if it came while a writer waited (those who come, and leave,
+//! without a writer in sight do not look into their thread-local storage), so each errs once at most for each writer.
 //!
 //! Invariant: a writer that sleeps is covered by `WRITERS_WAIT` in the word of a held lock, by an unlocker that has cleared it and not yet
 //! woken a writer, or by a woken writer that has not yet taken the lock, set the bit again, or given up; one that gives up clears the
@@ -19,6 +20,7 @@
 use super::{Until, code};
 use crate::futex::{self, Woken};
 use crate::os::{c, now, thread_pointer};
+use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -52,6 +54,11 @@ const GATE: u64 = 1 << 32;
 /// Readers that pass a waiting writer before readers give way, and for how long each does (untested guesses).
 const MAY_PASS: u32 = 256;
 const GIVE_WAY: u64 = 5_000_000;
+
+thread_local! {
+    /// The lock that the calling thread took last for reading while a writer waited, and how often it holds it so.
+    static READING: Cell<(usize, u32)> = const { Cell::new((0, 0)) };
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
@@ -139,15 +146,20 @@ impl RwLock {
         }
         let deadline = until.deadline()?;
         let mut gives_way = None;
+        let address = self.state.as_ptr().addr();
+        let (lock, times) = READING.get();
+        let times = if lock == address { times } else { 0 };
         loop {
             // Counter only.
             let may_pass = !self.writers_first()
-                && (gives_way.is_some_and(|end| now(c::CLOCK_MONOTONIC) >= end)
+                && (times > 0
+                    || gives_way.is_some_and(|end| now(c::CLOCK_MONOTONIC) >= end)
                     || self.passed.load(Ordering::Relaxed) < MAY_PASS);
             let state = match self.try_read(may_pass) {
                 Ok(()) => {
                     if may_pass {
                         self.passed.fetch_add(1, Ordering::Relaxed);
+                        READING.set((address, times + 1));
                     }
                     return Ok(());
                 }
@@ -251,6 +263,11 @@ impl RwLock {
         let mut state = self.state.load(Ordering::Relaxed);
         if state & WRITER != 0 {
             self.writer.store(0, Ordering::Relaxed);
+        } else if state & WRITERS_WAIT != 0 {
+            let (lock, times) = READING.get();
+            if lock == self.state.as_ptr().addr() {
+                READING.set((lock, times.saturating_sub(1)));
+            }
         }
         loop {
             let mut new = match state {
