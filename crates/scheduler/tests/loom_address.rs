@@ -139,7 +139,7 @@ fn unlock(mutex: &Word) {
 
 #[test]
 fn the_drop_ins_mutex_excludes_and_wakes() {
-    explore(2, &["3"], || {
+    explore(1, &["3"], || {
         let mutex = Word::new(&Arc::default(), HERE);
         let data = Arc::new(Watched::new());
         let work = |mutex: &Word, data: &Watched| {
