@@ -80,7 +80,8 @@ pub unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
     if let Some(me) = Record::current() {
         me.result.store(value, Ordering::Relaxed);
         cancel::begin_exit(me);
-    } else if LIVE.load(Ordering::Relaxed) > 1 && is_first() {
+    } else if FIRST.load(Ordering::Relaxed) != 0 && is_first() {
+        // Also as the last one: the C library would wait for the kernel threads of the runtime.
         FIRST_RESULT.store(value, Ordering::Relaxed);
         prepare_first();
     }
