@@ -23,8 +23,6 @@ pub unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d
             c::SYS_futex => futex_call(arguments),
             // A thread's own TCB has no area that the kernel knows.
             c::SYS_rseq if raddle::drop_in::is_lightweight() => -(c::ENOSYS as isize),
-            // A thread is told the same number wherever it runs.
-            c::SYS_gettid => crate::thread::identity::gettid() as isize,
             c::SYS_sched_yield if raddle::drop_in::is_lightweight() => {
                 raddle::yield_now();
                 0

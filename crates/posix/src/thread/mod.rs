@@ -9,7 +9,7 @@ mod c11;
 pub(crate) mod cancel;
 mod create;
 pub(crate) mod exit;
-pub(crate) mod identity;
+mod identity;
 mod join;
 pub(crate) mod record;
 mod trampoline;
