@@ -1,0 +1,66 @@
+//! Allocators that a program brings in the C library's place: it gives the same result as natively, on one, two and four processors.
+//!
+//! `cargo xtask setup` installs them. Their locks are pthread mutexes (jemalloc) and futexes (tcmalloc), which this library takes over.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// The library, built here: cargo builds for a package's tests only what they could link.
+fn library() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let program = std::env::current_exe().unwrap();
+        let target = program.ancestors().nth(3).expect("a test program lies in target/PROFILE/deps");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "-p", "raddle-drop-in", "--manifest-path"]);
+        cargo.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).env("CARGO_TARGET_DIR", target);
+        assert!(cargo.status().unwrap().success());
+        target.join("debug/libraddle_drop_in.so")
+    })
+}
+
+/// Compiles the program once for each test.
+fn compile(name: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../posix/tests/c/lib_malloc.c");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let built = Command::new("cc").args(["-O1", "-g", "-pthread", "-o"]).arg(&program).arg(source).status();
+    assert!(built.expect("cc (Debian package gcc) is needed for this test").success());
+    program
+}
+
+#[track_caller]
+fn run(program: &Path, preload: &str, processors: &str) -> String {
+    let mut command = Command::new(program);
+    command.env("LD_PRELOAD", preload).env("RADDLE_PROCESSORS", processors).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn with_allocator(name: &str) {
+    let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"];
+    let found = folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists());
+    let allocator = found.unwrap_or_else(|| panic!("{name} is missing: `cargo xtask setup` installs it"));
+    let program = compile(name);
+    let expected = run(&program, "", "1");
+    let both = format!("{}:{}", library().display(), allocator.display());
+    // What is looked for happens in one run of five or so.
+    for round in 0..8 {
+        for processors in ["1", "2", "4"] {
+            assert_eq!(run(&program, &both, processors), expected, "round {round}, {processors} processors");
+        }
+    }
+    std::fs::remove_file(program).unwrap();
+}
+
+#[test]
+fn jemalloc() {
+    with_allocator("libjemalloc.so.2");
+}
+
+#[test]
+fn tcmalloc() {
+    with_allocator("libtcmalloc_minimal.so.4");
+}
