@@ -257,6 +257,7 @@ fn the_doctor_tries_it() {
         let lines = out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
         lines.into_iter().find(|line| line["name"].as_str().unwrap().contains("raddle run")).unwrap()
     };
+    assert_eq!(doctor(&[])["state"], "good");
     assert_eq!(doctor(&[("RADDLE_KERNEL_THREADS", "1")])["state"], "replaced");
     let broken = doctor(&[("RADDLE_LIBRARY", "/no/where.so")]);
     assert!(broken["state"] == "missing" && broken["found"].as_str().unwrap().contains("/no/where.so"), "{broken}");
