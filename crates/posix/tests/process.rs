@@ -46,3 +46,21 @@ fn python_forks_processes_that_have_threads() {
     assert_eq!(ours.status, native.status, "{ours:?}");
     assert!(native.out.contains("[0, 1, 2, 3, 4, 5]"), "{native:?}");
 }
+
+#[test]
+fn signals_reach_the_threads_that_they_were_sent_to() {
+    let out = same_as_native("signals.c", &["1", "3"]);
+    assert!(!out.contains("WRONG") && out.lines().count() > 18, "{out}");
+}
+
+#[test]
+fn a_million_handlers_post_and_write_and_nothing_is_lost() {
+    let program = common::compile("signal_storm.c", &[]);
+    let ours = common::drop_in(&program, &["1000000"], &[("RADDLE_PROCESSORS", "3")]);
+    assert_eq!(ours.well(), "1 1\n");
+}
+
+#[test]
+fn all_kernel_threads_get_the_rights_that_a_thread_sets() {
+    same_as_native("set_id.c", &["1", "3"]);
+}

@@ -1,10 +1,11 @@
 //! The process: signals, forks, whose rights it has.
 //!
-//! Reading order: [`actions`] (handlers, wherever they arrive), [`signals`] (signals to one thread), [`waiting`] (for signals),
+//! Reading order: [`actions`] (handlers, wherever they arrive), [`jumps`] (out of handlers), [`signals`] (signals to one thread), [`waiting`] (for signals),
 //! [`fork`], [`rights`] (the set*id family).
 
 mod actions;
 mod fork;
+mod jumps;
 mod rights;
 pub(crate) mod signals;
 mod waiting;
