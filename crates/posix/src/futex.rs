@@ -77,9 +77,9 @@ pub(crate) fn wait_as(name: usize, word: &AtomicU32, expected: u32, deadline: Op
             raddle::yield_now();
             return if changed() { Woken::LookAgain } else { Woken::TimedOut };
         }
-        let interruptions = crate::process::signals::interruptions();
+        let watch = crate::process::signals::watch();
         return match raddle::drop_in::wait_at(name, deadline, cancellable, changed) {
-            Ok(()) if crate::process::signals::interruptions() != interruptions => Woken::Interrupted,
+            Ok(()) if watch.ended() => Woken::Interrupted,
             Ok(()) => Woken::LookAgain,
             Err(raddle::sync::WaitError::TimedOut) => Woken::TimedOut,
             Err(raddle::sync::WaitError::Cancelled) => Woken::Cancelled,

@@ -46,3 +46,11 @@ fn destructors_run_and_exceptions_do_not_escape() {
     let out = same_as_native("unwinding.cc", &[]);
     assert!(out.ends_with("caught 6\nterminate\n") && out.contains("~second\n~first\n~own\n4\n"), "{out}");
 }
+
+#[test]
+fn each_cancellation_point_ends_a_cancelled_thread() {
+    let out = same_as_native("cancel_points.c", &[]);
+    assert!(!out.contains("WRONG") && out.lines().count() == 24, "{out}");
+    let out = same_as_native("cancel_points.c", &["-fexceptions"]);
+    assert!(!out.contains("WRONG"), "{out}");
+}

@@ -54,7 +54,7 @@ fn done(result: isize) -> isize {
 
 /// A wait, as signals see it: which handlers have run since it began.
 struct Pause {
-    before: (u64, u64),
+    watch: signals::Watch,
 }
 
 impl Pause {
@@ -62,17 +62,17 @@ impl Pause {
     const OVER: isize = 0;
 
     fn begin() -> Self {
-        Self { before: signals::interruptions_and_breaks() }
+        Self { watch: signals::watch() }
     }
 
     /// A handler has run.
     fn is_interrupted(&self) -> bool {
-        signals::interruptions_and_breaks().0 != self.before.0
+        self.watch.interrupted()
     }
 
     /// A handler has run that does not want calls to be restarted.
     fn is_broken(&self) -> bool {
-        signals::interruptions_and_breaks().1 != self.before.1
+        self.watch.ended()
     }
 
     /// Waits for a point of CLOCK_MONOTONIC: [`Pause::OVER`], [`CANCELLED`], or [`EINTR`] after any handler.

@@ -91,10 +91,13 @@ fn native() -> Sigaction {
     next!(sigaction: fn(c_int, *const c::sigaction, *mut c::sigaction) -> c_int)
 }
 
-/// True when a handler of the program is installed that does not restart system calls.
-pub(super) fn interrupts(signal: c_int) -> bool {
+/// Whether the program's handler for the signal restarts system calls; `None` when there is no handler.
+pub(super) fn handled(signal: c_int) -> Option<bool> {
     let action = &ACTIONS[signal as usize];
-    action.handler.load(Ordering::Relaxed) == 0 || action.flags.load(Ordering::Relaxed) & c::SA_RESTART == 0
+    if FAULTS.contains(&signal) {
+        return Some(false);
+    }
+    (action.handler.load(Ordering::Relaxed) != 0).then(|| action.flags.load(Ordering::Relaxed) & c::SA_RESTART != 0)
 }
 
 /// # Safety

@@ -3,7 +3,7 @@
 //! The kernel knows kernel threads only, so what is sent to a lightweight thread waits in its record. The thread is interrupted: a
 //! wait that it is in ends (as a wait may, for no reason), a kernel thread that runs it gets a signal of ours. On its own stack,
 //! outside the runtime, the thread then sends itself what is pending, and the kernel does what it does with any signal. Whoever
-//! waits and owes EINTR compares [`interruptions`] before and after.
+//! waits and owes EINTR [watches](watch) for handlers.
 //!
 //! Masks: each lightweight thread has a mask, inherited from its creator, which governs what is sent to it. The kernel threads that
 //! carry threads keep the mask that the first thread had when the runtime began. A signal for the process goes to any kernel thread that does not
@@ -94,7 +94,10 @@ pub(crate) fn deliver() {
         }
         let signal = ready.trailing_zeros() as c_int + 1;
         me.pending.fetch_and(!bit(signal), Ordering::AcqRel);
-        me.interruptions.fetch_add(1 | u64::from(actions::interrupts(signal)) << 32, Ordering::Relaxed);
+        if let Some(restarts) = actions::handled(signal) {
+            me.interruptions.fetch_add(1, Ordering::Relaxed);
+            me.endings.fetch_add(u64::from(!restarts), Ordering::Relaxed);
+        }
         let mut any = false;
         while let Some(value) = take_value(me, signal) {
             any = true;
@@ -231,15 +234,32 @@ pub(super) fn set_kernel_mask(set: Set) {
     };
 }
 
-/// How often the calling thread was interrupted by signals: a wait during which this changed ends with EINTR where POSIX says so.
-pub(crate) fn interruptions() -> u64 {
-    Record::current().map_or(0, |me| me.interruptions.load(Ordering::Relaxed))
+/// What a wait compares to learn whether handlers ran meanwhile.
+#[derive(Clone, Copy)]
+pub(crate) struct Watch {
+    interruptions: u64,
+    endings: u64,
 }
 
-/// As [`interruptions`], and how often by a signal whose handler does not want calls to be restarted.
-pub(crate) fn interruptions_and_breaks() -> (u64, u64) {
-    let both = interruptions();
-    (both, both >> 32)
+/// From now on.
+pub(crate) fn watch() -> Watch {
+    let count = |me: &'static Record| Watch {
+        interruptions: me.interruptions.load(Ordering::Relaxed),
+        endings: me.endings.load(Ordering::Relaxed),
+    };
+    Record::current().map_or(Watch { interruptions: 0, endings: 0 }, count)
+}
+
+impl Watch {
+    /// A handler ran: calls that are never restarted (sleeps, `poll` and its kin, waits for signals) end with EINTR.
+    pub fn interrupted(self) -> bool {
+        watch().interruptions != self.interruptions
+    }
+
+    /// A handler ran that does not restart system calls: others (reads, semaphores) end with EINTR too.
+    pub fn ended(self) -> bool {
+        watch().endings != self.endings
+    }
 }
 
 /// The mask that a thread which the caller creates has.
@@ -265,7 +285,7 @@ pub(crate) fn interrupt(target: &'static Record) {
     if let Met::Running(task) = unsafe { raddle::drop_in::interrupt(raw) } {
         let restart = {
             let pending = target.pending.load(Ordering::Relaxed);
-            pending != 0 && (1..=64).all(|signal| pending & bit(signal) == 0 || !actions::interrupts(signal))
+            pending != 0 && (1..=64).all(|signal| pending & bit(signal) == 0 || actions::handled(signal) == Some(true))
         };
         let signal = KICK[usize::from(restart)].load(Ordering::Relaxed);
         // SAFETY: takes integers; a kernel thread that has ended is an error that nobody minds.

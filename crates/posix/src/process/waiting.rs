@@ -3,7 +3,7 @@
 //! A lightweight thread that waits looks at what was sent to it, then at what is pending for the process, and then waits for a
 //! descriptor that the kernel makes readable when there is something (signalfd): no kernel thread is held.
 
-use super::signals::{self, Set, bit};
+use super::signals::{self, Set, Watch, bit};
 use crate::os::{answer, c, deadline_after, set_errno, system_call};
 use crate::thread::cancel;
 use crate::thread::record::Record;
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 /// # Safety
 /// `info` is null or a place for a `siginfo_t`.
 unsafe fn wait(me: &'static Record, set: Set, info: *mut c::siginfo_t, deadline: Option<u64>) -> Result<isize, ()> {
-    let before = signals::interruptions();
+    let watch = signals::watch();
     // SAFETY: a set on the stack; a descriptor of our own, closed below.
     let descriptor = unsafe {
         let flags = (c::SFD_NONBLOCK | c::SFD_CLOEXEC) as usize;
@@ -45,7 +45,7 @@ unsafe fn wait(me: &'static Record, set: Set, info: *mut c::siginfo_t, deadline:
         if there > 0 {
             break Ok(there);
         }
-        if signals::interruptions() != before {
+        if watch.interrupted() {
             break Ok(-(c::EINTR as isize));
         }
         if descriptor < 0 {
@@ -153,9 +153,9 @@ pub unsafe extern "C-unwind" fn sigwait(set: *const c::sigset_t, signal: *mut c_
 }
 
 /// The calling lightweight thread waits until it was interrupted. `Err(())`: it was cancelled.
-fn wait_for_handler(me: &'static Record, before: u64) -> Result<(), ()> {
-    while signals::interruptions() == before {
-        let changed = || signals::interruptions() != before;
+fn wait_for_handler(me: &'static Record, watch: Watch) -> Result<(), ()> {
+    while !watch.interrupted() {
+        let changed = || watch.interrupted();
         let waited = raddle::drop_in::wait_at((&raw const me.pending).expose_provenance(), None, true, changed);
         if matches!(waited, Err(raddle::sync::WaitError::Cancelled)) {
             return Err(());
@@ -175,8 +175,8 @@ pub unsafe extern "C-unwind" fn pause() -> c_int {
         return unsafe { next!(pause: fn() -> c_int)() };
     };
     cancel::point();
-    let before = signals::interruptions();
-    while wait_for_handler(me, before).is_err() {
+    let watch = signals::watch();
+    while wait_for_handler(me, watch).is_err() {
         cancel::point();
     }
     set_errno(c::EINTR);
@@ -193,12 +193,12 @@ pub unsafe extern "C-unwind" fn sigsuspend(set: *const c::sigset_t) -> c_int {
         return unsafe { next!(sigsuspend: fn(*const c::sigset_t) -> c_int)(set) };
     };
     cancel::point();
-    let before = signals::interruptions();
+    let watch = signals::watch();
     // SAFETY: the caller's set.
     let mask = me.mask.swap(unsafe { word(set) }, Ordering::Relaxed);
     signals::deliver();
     loop {
-        let waited = wait_for_handler(me, before);
+        let waited = wait_for_handler(me, watch);
         if waited.is_ok() {
             break;
         }

@@ -74,6 +74,8 @@ pub(crate) struct Record {
     pub queued: [Queued; 8],
     /// Signal handlers that it has run because it was interrupted: whoever waits compares.
     pub interruptions: AtomicU64,
+    /// Those of them whose handlers do not restart system calls.
+    pub endings: AtomicU64,
 }
 
 /// A value on its way with a signal.
@@ -115,6 +117,7 @@ impl Record {
             mask: AtomicU64::new(0),
             queued: Default::default(),
             interruptions: AtomicU64::new(0),
+            endings: AtomicU64::new(0),
         }
     }
 
