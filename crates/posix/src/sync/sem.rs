@@ -134,7 +134,6 @@ fn answer(result: Result<(), c_int>) -> c_int {
 /// As POSIX says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sem_wait(semaphore: Raw) -> c_int {
-    crate::thread::cancel::point();
     // SAFETY: the caller's object.
     let this = unsafe { Semaphore::of(semaphore) };
     if this.is_shared() {
@@ -148,7 +147,6 @@ pub unsafe extern "C-unwind" fn sem_wait(semaphore: Raw) -> c_int {
 /// As POSIX says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sem_timedwait(semaphore: Raw, time: *const c::timespec) -> c_int {
-    crate::thread::cancel::point();
     // SAFETY: the caller's object.
     let this = unsafe { Semaphore::of(semaphore) };
     if this.is_shared() {
@@ -163,7 +161,6 @@ pub unsafe extern "C-unwind" fn sem_timedwait(semaphore: Raw, time: *const c::ti
 /// As the C library says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sem_clockwait(semaphore: Raw, clock: c::clockid_t, time: *const c::timespec) -> c_int {
-    crate::thread::cancel::point();
     // SAFETY: the caller's object.
     let this = unsafe { Semaphore::of(semaphore) };
     if this.is_shared() {

@@ -41,12 +41,6 @@ pub(crate) fn point() {
     }
 }
 
-/// Whether waits in cancellation points are to end when the thread is cancelled.
-#[inline]
-pub(crate) fn is_enabled() -> bool {
-    Record::current().is_some_and(|me| me.cancel.load(Ordering::Relaxed) & (DISABLED | EXITING) == 0)
-}
-
 #[cold]
 #[inline(never)]
 fn act() {
