@@ -100,6 +100,23 @@ pub(crate) fn native<T>(f: impl FnOnce() -> T) -> T {
     result
 }
 
+/// A lightweight thread that counts as a kernel thread for a while: see [`hide`].
+#[must_use]
+pub struct Hidden(*const Descriptor);
+
+/// Makes the calling thread count as a kernel thread: it never switches until [`Hidden::end`], and what it wakes goes the way that kernel
+/// threads take.
+pub fn hide() -> Hidden {
+    Hidden(crate::switching::show(std::ptr::null()))
+}
+
+impl Hidden {
+    /// The thread is what it was. Not to be called in the child of a fork.
+    pub fn end(self) {
+        crate::switching::show(self.0);
+    }
+}
+
 /// True while the runtime starts a kernel thread for itself.
 pub fn is_native() -> bool {
     NATIVE.get()

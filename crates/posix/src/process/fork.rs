@@ -1,14 +1,17 @@
 //! Forks. In the child the calling thread is the only one, and a kernel thread from then on; the runtime begins anew with the first thread
 //! that it creates.
 //!
-//! The C library runs the handler below in each child that `fork` makes, also inside `daemon`, `forkpty` and its like. A `vfork` is a
-//! fork: a child that shared memory with the runtime, and called anything that waits, would switch threads under its parent.
+//! The C library runs the handler below in each child that `fork` makes, also inside `daemon` and `forkpty`. The program's own
+//! handlers may run before it, when the child still has the parent's runtime; so the calling thread is hidden from the runtime during the
+//! call: what those handlers wake goes nowhere, and they do not switch to what is not there.
+//!
+//! A `vfork` is a fork: a child that shared memory with the runtime, and called anything that waits, would switch threads under its parent.
 
 use super::signals;
 use crate::os::c;
 use crate::thread::exit;
 use crate::thread::record::Record;
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::Ordering;
 
 /// Registers the child's handler.
@@ -34,7 +37,53 @@ unsafe extern "C" fn child() {
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn fork() -> c::pid_t {
+    let hidden = raddle::drop_in::hide();
+    // SAFETY: the caller's child.
+    let child = unsafe { next!(fork: fn() -> c::pid_t)() };
+    if child != 0 {
+        hidden.end();
+    }
+    child
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn vfork() -> c::pid_t {
     // SAFETY: the caller's child.
-    unsafe { c::fork() }
+    unsafe { fork() }
+}
+
+/// # Safety
+/// As the C library says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn forkpty(
+    terminal: *mut c_int,
+    name: *mut c_char,
+    settings: *const c_void,
+    size: *const c_void,
+) -> c::pid_t {
+    let hidden = raddle::drop_in::hide();
+    let next = next!(forkpty: fn(*mut c_int, *mut c_char, *const c_void, *const c_void) -> c::pid_t);
+    // SAFETY: the caller's arguments.
+    let child = unsafe { next(terminal, name, settings, size) };
+    if child != 0 {
+        hidden.end();
+    }
+    child
+}
+
+/// # Safety
+/// As the C library says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn daemon(here: c_int, open: c_int) -> c_int {
+    let hidden = raddle::drop_in::hide();
+    let before = std::process::id();
+    // SAFETY: the caller's arguments.
+    let result = unsafe { next!(daemon: fn(c_int, c_int) -> c_int)(here, open) };
+    if std::process::id() == before {
+        hidden.end();
+    }
+    result
 }
