@@ -12,10 +12,15 @@ fn waits_are_sampled_by_kind_and_only_when_asked_for() {
         for policy in ["steal(lifo)", "fifo", "rotator", "priority(2, lifo)"] {
             let builder = raddle::Builder::new().processors(processors).policy(policy.parse().unwrap());
             let pool = builder.build().unwrap();
+            // All are there before the first yields: one that is alone on its processor would not push at all.
             let yields = || {
+                let gate = raddle::sync::Barrier::new(8);
                 raddle::scope(|s| {
                     for _ in 0..8 {
-                        s.spawn(|| (0..400).for_each(|_| raddle::yield_now()));
+                        s.spawn(|| {
+                            gate.wait();
+                            (0..400).for_each(|_| raddle::yield_now());
+                        });
                     }
                 })
             };
