@@ -5,7 +5,7 @@
 //! wait tells the kernel of the descriptor, each wait asks for one event.
 //!
 //! Several threads may wait for one descriptor and direction. An event wakes one of them; when that one has made its attempt it
-//! asks for the next event if others still wait ([`until`], [`wait`] and [`wait_any`] do so by themselves).
+//! asks for the next event if others still wait ([`until`] and [`wait`] do so by themselves).
 //!
 //! Events are fetched by the processors themselves, between two threads and before they sleep; one that sleeps waits for them
 //! (see `watch`). There is no kernel thread of its own for it.
