@@ -13,7 +13,6 @@ use std::process::Command;
 
 /// Debian's name for each release.
 const RELEASES: [&str; 4] = ["bullseye", "bookworm", "trixie", "forky"];
-const MIRROR: &str = "http://deb.debian.org/debian";
 /// One script serves all releases; that of a new one is missing on an old system.
 const SCRIPT: &str = "/usr/share/debootstrap/scripts/sid";
 /// In the trees: the tests build libraries.
@@ -147,7 +146,28 @@ fn make_tree(release: &str, tree: &Path) -> Outcome {
     std::fs::create_dir_all(tree).map_err(|error| Failure::failed(format!("{}: {error}", tree.display())))?;
     let include = format!("--include={PACKAGES}");
     let mut make = Command::new("debootstrap");
-    shell::run(make.args(["--variant=minbase", &include, release]).arg(tree).args([MIRROR, SCRIPT]))
+    shell::run(make.args(["--variant=minbase", &include, release]).arg(tree).args([&*mirror()?, SCRIPT]))
+}
+
+/// The mirror that this machine's own packages come from.
+fn mirror() -> Outcome<String> {
+    let lists = std::fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten().map(|entry| entry.path());
+    let texts = lists.chain(["/etc/apt/sources.list".into()]).filter_map(|path| std::fs::read_to_string(path).ok());
+    texts.flat_map(|text| mirrors(&text)).next().ok_or_else(|| {
+        Failure::failed(
+            "no Debian mirror in /etc/apt/sources.list or /etc/apt/sources.list.d: add one to make the trees from",
+        )
+    })
+}
+
+/// The addresses of Debian archives in a list of sources, of either form.
+fn mirrors(text: &str) -> Vec<String> {
+    let lines = text.lines().filter(|line| line.starts_with("deb ") || line.starts_with("URIs:"));
+    let words = lines.flat_map(str::split_whitespace);
+    words
+        .filter(|word| word.contains("://") && word.trim_end_matches('/').ends_with("/debian"))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Links of a tree that begin at its root are made relative: the linker, which works outside, follows them too.
@@ -240,6 +260,17 @@ fn run_inside(tree: &Path, program: &Program, file: &Path, supported: bool) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_mirror_is_found_in_lists_of_either_form() {
+        let new = "Types: deb\n# http://old/debian\nURIs: http://mirror/debian\nSuites: bookworm\n";
+        assert_eq!(mirrors(new), ["http://mirror/debian"]);
+        assert_eq!(
+            mirrors("deb [signed-by=/k] http://m/debian bookworm main\n# deb http://n/debian x\n"),
+            ["http://m/debian"]
+        );
+        assert!(mirrors("URIs: http://mirror/debian-security\n").is_empty());
+    }
 
     #[test]
     fn versions_are_compared_as_numbers() {
