@@ -36,8 +36,8 @@ pub fn is_lightweight() -> bool {
 
 /// The calling thread, which is `me`, is outside the mark of the runtime.
 #[inline]
-pub(crate) fn is_outside(me: &'static crate::descriptor::Descriptor) -> bool {
-    let activation = me.activation.load(std::sync::atomic::Ordering::Relaxed);
+pub(crate) fn is_outside(me: &'static Descriptor) -> bool {
+    let activation = me.activation.load(Ordering::Relaxed);
     // Null for an instant at a thread's end: its stack is the runtime's then.
     !activation.is_null() && !activation_of(me).mark.is_inside()
 }

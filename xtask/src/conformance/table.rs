@@ -65,7 +65,7 @@ pub fn page(ran: &[Ran], unbuilt: usize, reasons: &BTreeMap<String, String>) -> 
         "# Conformance\n\n\
          The Open POSIX Test Suite (testcases/open_posix_testsuite of the Linux Test Project; fetched, not kept here), natively and under\n\
          `raddle run`: its tests of threads, semaphores, timers and clocks. Written by `cargo xtask conformance --suite FOLDER`; the\n\
-         reasons are written by hand and kept from run to run. Tests that set the machine's clock are left out.\n\
+         reasons are written by hand, most from reading the test and not by debugging it, and kept from run to run. Tests that set the machine's clock are left out.\n\
          A test that ended differently was run again, up to four times both ways. A busy machine makes tests fail that sleep and look at the clock.\n\n",
     );
     let _ = writeln!(page, "{}; {unbuilt} cannot be built here.\n", Summary::of(ran).line());
