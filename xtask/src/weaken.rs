@@ -3,8 +3,9 @@
 //! For each comment `// Ordering[tag]: …` the strong orderings of the statement below it become `Relaxed`, one at a time (a
 //! fence goes altogether), in a copy of the checkout; then the interleaving tests of that package must fail. A mutant that
 //! does not compile, or whose tests run out of time, is not counted as killed. A comment that says `Not weakened:` argues
-//! why no model can notice. Its mutants are run all the same: one that is killed refutes the comment, and is an error. What
-//! an argued survivor rests on is the argument alone, so the last line counts these apart.
+//! why no model can notice. Its mutants are run all the same, against the tests named after what was changed where there are
+//! any: one that is killed refutes the comment, and is an error. What an argued survivor rests on is the argument alone, so
+//! the last line counts these apart.
 
 use crate::model::{self, Weaken};
 use crate::shell::{self, Failure, Outcome};
@@ -246,18 +247,21 @@ impl Copy {
             std::fs::write(self.root.join(&mutant.path), text).map_err(|error| self.error(&mutant.path, &error))
         };
         write(&text)?;
-        let verdict = self.test(package, folder, &mutant.path, limit);
+        let verdict = self.test(package, folder, mutant, limit);
         write(&file.text)?;
         verdict
     }
 
     /// Builds and runs the interleaving tests here: first those named after what was changed, which kill most mutants, then
-    /// the others. The time for the tests is that for running them all; building does not count.
-    fn test(&self, package: &str, folder: &str, changed: &str, limit: Duration) -> Outcome<Verdict> {
+    /// the others, unless the comment argues that none can notice: the distant tests of those would take most of the
+    /// campaign's time. The time for the tests is that for running them all; building does not count.
+    fn test(&self, package: &str, folder: &str, mutant: &Mutant, limit: Duration) -> Outcome<Verdict> {
         let folder = self.root.join(folder);
         let mut left = limit;
-        for tests in in_order(model::tests(&folder), changed) {
-            let Some(programs) = self.build(package, &tests)? else { return Ok(Verdict::DoesNotBuild) };
+        let sets = in_order(model::tests(&folder), &mutant.path);
+        let sets = if mutant.argued { &sets[..1] } else { &sets[..] };
+        for tests in sets {
+            let Some(programs) = self.build(package, tests)? else { return Ok(Verdict::DoesNotBuild) };
             let start = Instant::now();
             for program in programs {
                 let verdict = run_test(&program, &folder, start + left)?;
@@ -301,13 +305,21 @@ impl Drop for Copy {
     }
 }
 
-/// The tests named after the changed file or one of its folders (`loom_sync` after the mutex), then the others;
+/// What else than their names' files the interleaving tests are about.
+const ABOUT: [(&str, &[&str]); 4] = [
+    ("loom_fifo", &["ring_buffer"]),
+    ("loom_locks", &["sync/barrier", "sync/once", "sync/rwlock"]),
+    ("loom_mailboxes", &["inbox", "spsc"]),
+    ("loom_park", &["runtime", "thread.rs"]),
+];
+
+/// The tests of the changed file, by their names (`loom_sync` of what is in `sync`) and by [`ABOUT`], then the others;
 /// either may be missing.
 fn in_order(tests: Vec<String>, changed: &str) -> Vec<Vec<String>> {
     let inside = changed.split_once("/src/").map_or(changed, |(_, inside)| inside);
-    let (near, far): (Vec<_>, Vec<_>) = tests
-        .into_iter()
-        .partition(|test| test.strip_prefix("loom_").is_some_and(|name| !name.is_empty() && inside.contains(name)));
+    let named = |test: &str| test.strip_prefix("loom_").is_some_and(|name| !name.is_empty() && inside.contains(name));
+    let about = |test: &str| ABOUT.iter().any(|(of, files)| *of == test && files.iter().any(|f| inside.contains(f)));
+    let (near, far): (Vec<_>, Vec<_>) = tests.into_iter().partition(|test| named(test) || about(test));
     [near, far].into_iter().filter(|tests| !tests.is_empty()).collect()
 }
 
@@ -403,7 +415,11 @@ mod tests {
             in_order(tests(), "crates/scheduler/src/sync/mutex.rs"),
             [vec!["loom_sync"], vec!["loom_idle", "loom_park"]]
         );
-        assert_eq!(in_order(tests(), "crates/scheduler/src/thread.rs"), [tests()]);
+        assert_eq!(
+            in_order(tests(), "crates/scheduler/src/thread.rs"),
+            [vec!["loom_park"], vec!["loom_idle", "loom_sync"]]
+        );
+        assert_eq!(in_order(tests(), "crates/scheduler/src/ready.rs"), [tests()]);
         assert_eq!(in_order(vec!["loom_idle".to_string()], "crates/scheduler/src/idle.rs"), [["loom_idle"]]);
     }
 
