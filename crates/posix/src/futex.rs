@@ -11,6 +11,8 @@
 //! the same, so nothing is lost.
 
 use crate::os::{c, now, system_call};
+use crate::process::kernel_waits;
+use crate::thread::record::Record;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
 /// How a wait ended.
@@ -94,8 +96,14 @@ pub(crate) fn wait_as(name: usize, word: &AtomicU32, expected: u32, deadline: Op
     let any = c::FUTEX_BITSET_MATCH_ANY as u32 as usize;
     let arguments = [address, operation, expected as usize, time, 0, any];
     // SAFETY: the word is live, the time null or live (absolute and monotonic with FUTEX_WAIT_BITSET).
-    let result = counted(name, || unsafe { system_call(c::SYS_futex, arguments) });
-    if result == -(c::ETIMEDOUT as isize) {
+    let result = counted(name, || unsafe {
+        // A lightweight thread inside the runtime is cancelled elsewhere.
+        let ends = cancellable && Record::current().is_none();
+        if ends { kernel_waits::call(c::SYS_futex, arguments) } else { system_call(c::SYS_futex, arguments) }
+    });
+    if result == kernel_waits::CANCELLED {
+        Woken::Cancelled
+    } else if result == -(c::ETIMEDOUT as isize) {
         Woken::TimedOut
     } else if result == -(c::EINTR as isize) {
         Woken::Interrupted

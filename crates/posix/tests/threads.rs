@@ -49,12 +49,20 @@ fn destructors_run_and_exceptions_do_not_escape() {
 
 #[test]
 fn each_cancellation_point_ends_a_cancelled_thread() {
-    // Not with kernel threads: see "Known faults" in HACKING.
     for options in [&[][..], &["-fexceptions"]] {
-        let program = common::compile("cancel_points.c", options);
-        let native = common::native(&program, &[]).well();
-        let ours = common::drop_in(&program, &[], &[]).well();
-        assert_eq!(ours, native);
-        assert!(!ours.contains("WRONG") && ours.lines().count() == 24, "{ours}");
+        let out = same_as_native("cancel_points.c", options);
+        assert!(!out.contains("WRONG") && out.lines().count() == 24, "{out}");
+    }
+}
+
+#[test]
+fn the_first_thread_can_be_cancelled_while_it_waits() {
+    let program = common::compile("cancel_first.c", &[]);
+    for what in ["sem", "sem, timed", "cond", "cond, timed", "requested", "disabled"] {
+        let native = common::native(&program, &[what]).well();
+        assert!(native.contains("cleaned") && native.ends_with("joined: 0, cancelled: 1\n"), "{what}: {native}");
+        for environment in [&[("RADDLE_PROCESSORS", "1")][..], &[], &[("RADDLE_KERNEL_THREADS", "1")]] {
+            assert_eq!(common::drop_in(&program, &[what], environment).well(), native, "{what}, {environment:?}");
+        }
     }
 }

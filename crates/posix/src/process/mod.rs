@@ -1,11 +1,12 @@
 //! The process: signals, forks, whose rights it has.
 //!
 //! Reading order: [`actions`] (handlers, wherever they arrive), [`jumps`] (out of handlers), [`signals`] (signals to one thread), [`waiting`] (for signals),
-//! [`fork`], [`rights`] (the set*id family).
+//! [`kernel_waits`] (cancellation of kernel threads), [`fork`], [`rights`] (the set*id family).
 
 mod actions;
 mod fork;
 mod jumps;
+pub(crate) mod kernel_waits;
 mod rights;
 pub(crate) mod signals;
 mod waiting;

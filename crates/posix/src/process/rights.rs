@@ -13,8 +13,8 @@ const SETXID: c_int = 33;
 /// The kernel's `struct sigaction`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct KernelAction {
-    handler: usize,
+pub(super) struct KernelAction {
+    pub handler: usize,
     flags: usize,
     #[cfg(target_arch = "x86_64")]
     restorer: usize,

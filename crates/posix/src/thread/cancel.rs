@@ -7,12 +7,15 @@
 //! For entry points that are cancellation points: declare them `extern "C-unwind"` (the unwinding passes through their frames), call
 //! [`point`] on entry, and again when a wait answers "cancelled"; nothing with a destructor may be alive at either call.
 //!
+//! Kernel threads (the first one, or all where lightweight ones cannot be had) are the C library's to end; their waits in this library
+//! end by [`kernel_waits`].
+//!
 //! Asynchronous cancellation acts at cancellation points too, at the call that makes it asynchronous, and where the request reaches the
 //! thread in its own code, by a signal to its kernel thread.
 
 use super::record::{Held, Record};
 use crate::os::c;
-use crate::process::signals;
+use crate::process::{kernel_waits, signals};
 use std::ffi::{c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +27,7 @@ const ASYNCHRONOUS: u32 = 4;
 const EXITING: u32 = 8;
 
 /// What `PTHREAD_CANCELED` is.
-const CANCELED: *mut c_void = std::ptr::without_provenance_mut(usize::MAX);
+pub(super) const CANCELED: *mut c_void = std::ptr::without_provenance_mut(usize::MAX);
 
 /// Somebody was asked to end, ever: programs that cancel nobody pass their cancellation points without a look at who they are.
 static EVER: AtomicBool = AtomicBool::new(false);
@@ -33,12 +36,22 @@ static EVER: AtomicBool = AtomicBool::new(false);
 #[inline]
 pub(crate) fn point() {
     // Relaxed: a request that is not seen here is found by the wait, as one that comes a little later.
-    if EVER.load(Ordering::Relaxed)
-        && let Some(me) = Record::current()
-        && me.cancel.load(Ordering::Relaxed) & (REQUESTED | DISABLED | EXITING) == REQUESTED
-    {
-        act();
+    if EVER.load(Ordering::Relaxed) {
+        match Record::current() {
+            None => kernel_point(),
+            Some(me) if me.cancel.load(Ordering::Relaxed) & (REQUESTED | DISABLED | EXITING) == REQUESTED => act(),
+            Some(_) => {}
+        }
     }
+}
+
+/// The C library's own cancellation point, on kernel threads.
+#[cold]
+#[inline(never)]
+fn kernel_point() {
+    let found = next!(pthread_testcancel: fn()) as *const ();
+    // SAFETY: the C library's function, which may unwind.
+    unsafe { std::mem::transmute::<*const (), unsafe extern "C-unwind" fn()>(found)() };
 }
 
 #[cold]
@@ -96,8 +109,15 @@ fn wake(record: &Record) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_cancel(id: c::pthread_t) -> c_int {
     if !Record::is_ours(id) {
-        // SAFETY: the caller's argument.
-        return unsafe { next!(pthread_cancel: fn(c::pthread_t) -> c_int)(id) };
+        EVER.store(true, Ordering::Relaxed);
+        let found = next!(pthread_cancel: fn(c::pthread_t) -> c_int) as *const ();
+        type Function = unsafe extern "C-unwind" fn(c::pthread_t) -> c_int;
+        // SAFETY: the C library's function, which may unwind; the caller's argument.
+        let result = unsafe { std::mem::transmute::<*const (), Function>(found)(id) };
+        if result == 0 {
+            kernel_waits::end(id);
+        }
+        return result;
     }
     // SAFETY: an id of ours.
     let Some(target) = (unsafe { Record::hold(id) }) else { return c::ESRCH };
@@ -123,13 +143,7 @@ fn request(target: Held) {
 /// As POSIX says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_testcancel() {
-    if Record::current().is_some() {
-        point();
-    } else {
-        let found = next!(pthread_testcancel: fn()) as *const ();
-        // SAFETY: the C library's function, which may unwind.
-        unsafe { std::mem::transmute::<*const (), unsafe extern "C-unwind" fn()>(found)() };
-    }
+    if Record::current().is_some() { point() } else { kernel_point() }
 }
 
 /// # Safety

@@ -7,8 +7,9 @@
 use super::cancel;
 use super::record::Record;
 use crate::os::{c, system_call};
-use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::ffi::c_void;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 /// Threads that have not ended, the first one included; kernel threads that libraries start are not counted.
 static LIVE: AtomicUsize = AtomicUsize::new(1);
@@ -17,11 +18,16 @@ static LIVE: AtomicUsize = AtomicUsize::new(1);
 static FIRST: AtomicUsize = AtomicUsize::new(0);
 /// 1 once it has ended by `pthread_exit`: its kernel thread goes on, so who joins it waits for this word.
 static FIRST_ENDED: AtomicU32 = AtomicU32::new(0);
-static FIRST_RESULT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+/// What it ended with: by cancellation, unless it called `pthread_exit`.
+static FIRST_RESULT: AtomicPtr<c_void> = AtomicPtr::new(cancel::CANCELED);
 
-/// Notes who the first thread is, if it is the caller.
+/// Notes who the first thread is, if it is the caller, and has its end noted.
 pub(crate) fn prepare() {
     if is_first() {
+        // One of ours that a fork made the first ends as its kind does.
+        if Record::current().is_none() {
+            prepare_first();
+        }
         // SAFETY: takes nothing.
         FIRST.store(unsafe { next!(pthread_self: fn() -> c::pthread_t)() } as usize, Ordering::Relaxed);
     }
@@ -96,18 +102,19 @@ fn is_first() -> bool {
     unsafe { system_call(c::SYS_gettid, [0; 6]) == system_call(c::SYS_getpid, [0; 6]) }
 }
 
-/// The first thread ends by itself: what comes after its destructors is a destructor of ours, which the C library runs in the last round.
+/// The first thread may end by itself: what comes after its destructors is a destructor of ours, which the C library runs in the last round.
 fn prepare_first() {
-    static MADE: AtomicBool = AtomicBool::new(false);
-    static KEY: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    static KEY: OnceLock<Option<c::pthread_key_t>> = OnceLock::new();
 
     unsafe extern "C" fn round(number: *mut c_void) {
         let number = number.addr();
         if number < c::PTHREAD_DESTRUCTOR_ITERATIONS {
             let next = std::ptr::without_provenance::<c_void>(number + 1);
-            // SAFETY: the key was created by `prepare_first`.
-            unsafe { c::pthread_setspecific(KEY.load(Ordering::Relaxed), next) };
-            return;
+            if let Some(Some(key)) = KEY.get() {
+                // SAFETY: a live key.
+                unsafe { c::pthread_setspecific(*key, next) };
+                return;
+            }
         }
         FIRST_ENDED.store(1, Ordering::Release);
         crate::futex::wake((&raw const FIRST_ENDED).addr(), usize::MAX);
@@ -115,16 +122,13 @@ fn prepare_first() {
         rest()
     }
 
-    if MADE.swap(true, Ordering::Relaxed) {
-        return;
-    }
-    let mut key = 0;
-    // SAFETY: the key's place, and a destructor of the right type.
-    unsafe {
-        let made: c_int = c::pthread_key_create(&mut key, Some(round));
-        if made == 0 {
-            KEY.store(key, Ordering::Relaxed);
-            c::pthread_setspecific(key, std::ptr::without_provenance(1));
-        }
+    let key = KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: the key's place, and a destructor of the right type.
+        (unsafe { c::pthread_key_create(&mut key, Some(round)) } == 0).then_some(key)
+    });
+    if let Some(key) = key {
+        // SAFETY: a live key.
+        unsafe { c::pthread_setspecific(*key, std::ptr::without_provenance(1)) };
     }
 }

@@ -1,0 +1,250 @@
+//! Cancellation of kernel threads that wait in this library: the program's first thread, and all of them where threads stay kernel threads.
+//!
+//! The C library does not know of these waits, so its `pthread_cancel` notes the request and wakes nobody. Each such thread
+//! has a note here, found by its id and made by whoever needs it first: a canceller marks the request in it and, if the thread says
+//! that it waits, sends it the C library's own signal for cancellation (32), which no program can block. The handler takes the
+//! thread out of the wait; the waiter then answers "cancelled", puts its object in order and enters the C library's cancellation point.
+//!
+//! Events: W the waiter says that it waits, L its look at the request; R the request is marked, S the canceller's look for waiters.
+//! Forbidden: L misses R and S misses W. All are SeqCst. A signal between L and the system call finds the thread inside [`call_unless`],
+//! and moves it to the end of it (as do libraries whose own calls are cancellation points).
+//!
+//! A note outlives its thread; the next one with that id finds it. A request that nobody took costs that thread one wake-up for no
+//! reason.
+
+use super::rights::KernelAction;
+use crate::os::{c, system_call};
+use raddle::drop_in::slab::Slab;
+use raddle_machine::Real;
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// The C library's signal for cancellation.
+const CANCEL: c_int = 32;
+
+/// What a call answers that was given up.
+pub(crate) const CANCELLED: isize = isize::MIN;
+
+/// What is known of a kernel thread.
+struct Note {
+    /// Its `pthread_t`.
+    thread: AtomicUsize,
+    /// Its kernel id while it waits; 0 otherwise.
+    waits: AtomicU32,
+    /// 1: its cancellation was asked for since it last answered "cancelled".
+    asked: AtomicU32,
+    next: AtomicPtr<Note>,
+}
+
+/// A power of two; an untested guess.
+const LISTS: usize = 256;
+static NOTES: [AtomicPtr<Note>; LISTS] = [const { AtomicPtr::new(null_mut()) }; LISTS];
+
+thread_local! {
+    /// The calling thread's note while it waits.
+    static WAITING: Cell<*const Note> = const { Cell::new(null()) };
+}
+
+fn slab() -> &'static Arc<Slab<Note, Real>> {
+    static SLAB: OnceLock<Arc<Slab<Note, Real>>> = OnceLock::new();
+    SLAB.get_or_init(|| {
+        Slab::new(|_| Note {
+            thread: AtomicUsize::new(0),
+            waits: AtomicU32::new(0),
+            asked: AtomicU32::new(0),
+            next: AtomicPtr::new(null_mut()),
+        })
+    })
+}
+
+/// The note of the thread of that id, made if there is none yet. `None`: no memory.
+fn note(thread: usize) -> Option<&'static Note> {
+    let list = &NOTES[(thread >> 12 ^ thread >> 20) & (LISTS - 1)];
+    let mut made: Option<&'static Note> = None;
+    loop {
+        let first = list.load(Ordering::Acquire);
+        let mut at = first;
+        // SAFETY: null or a note, which are never given back once they are in a list.
+        while let Some(note) = unsafe { at.as_ref() } {
+            if note.thread.load(Ordering::Relaxed) == thread {
+                if let Some(made) = made {
+                    // SAFETY: allocated below, shown to nobody.
+                    unsafe { slab().cache().free(made.into()) };
+                }
+                return Some(note);
+            }
+            at = note.next.load(Ordering::Relaxed);
+        }
+        let new = match made {
+            Some(made) => made,
+            // SAFETY: type-stable, and the slab lives as long as the process.
+            None => unsafe { slab().cache().allocate().ok()?.as_ref() },
+        };
+        made = Some(new);
+        new.thread.store(thread, Ordering::Relaxed);
+        new.waits.store(0, Ordering::Relaxed);
+        new.asked.store(0, Ordering::Relaxed);
+        new.next.store(first, Ordering::Relaxed);
+        // Release: pairs with the acquire above. A list that has grown is searched again.
+        if list.compare_exchange(first, std::ptr::from_ref(new).cast_mut(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        {
+            return Some(new);
+        }
+    }
+}
+
+/// Makes a system call that waits, on a kernel thread: its answer, EINTR after a handler, or [`CANCELLED`].
+///
+/// # Safety
+/// As for the system call.
+pub(crate) unsafe fn call(number: c::c_long, arguments: [usize; 6]) -> isize {
+    // SAFETY: takes nothing.
+    let me = unsafe { next!(pthread_self: fn() -> c::pthread_t)() } as usize;
+    let Some(note) = note(me) else {
+        // SAFETY: the caller's promise.
+        return unsafe { system_call(number, arguments) };
+    };
+    WAITING.set(note);
+    // SAFETY: takes nothing.
+    note.waits.store(unsafe { system_call(c::SYS_gettid, [0; 6]) } as u32, Ordering::SeqCst);
+    // SAFETY: a live word; the caller's promise.
+    let mut result = unsafe { call_unless(note.asked.as_ptr(), number as usize, arguments.as_ptr()) };
+    note.waits.store(0, Ordering::SeqCst);
+    WAITING.set(null());
+    // What a wait has consumed it answers; the request then waits for the next one.
+    if (result == CANCELLED || result == -(c::EINTR as isize)) && note.asked.swap(0, Ordering::SeqCst) != 0 {
+        result = CANCELLED;
+    }
+    result
+}
+
+/// After the C library has noted a request: ends the wait that the thread is in, or its next one.
+pub(crate) fn end(thread: c::pthread_t) {
+    let Some(note) = note(thread as usize) else { return };
+    note.asked.store(1, Ordering::SeqCst);
+    let task = note.waits.load(Ordering::SeqCst);
+    if task != 0 && prepare() {
+        // SAFETY: takes integers; a task that has ended is an error that nobody minds.
+        unsafe {
+            let process = system_call(c::SYS_getpid, [0; 6]) as usize;
+            system_call(c::SYS_tgkill, [process, task as usize, CANCEL as usize, 0, 0, 0]);
+        }
+    }
+}
+
+static ORIGINAL: AtomicUsize = AtomicUsize::new(0);
+
+/// Takes the place of the C library's handler, which is there since the first cancellation. False without one.
+fn prepare() -> bool {
+    let mut action = KernelAction::default();
+    let place = (&raw mut action).expose_provenance();
+    let action = &mut action;
+    // SAFETY: the kernel writes, then reads, one action of its own layout.
+    unsafe {
+        if system_call(c::SYS_rt_sigaction, [CANCEL as usize, 0, place, 8, 0, 0]) != 0 || action.handler <= c::SIG_IGN {
+            return false;
+        }
+        if action.handler != signalled as *const () as usize {
+            ORIGINAL.store(action.handler, Ordering::Release);
+            action.handler = signalled as *const () as usize;
+            system_call(c::SYS_rt_sigaction, [CANCEL as usize, place, 0, 8, 0, 0]);
+        }
+    }
+    true
+}
+
+unsafe extern "C-unwind" fn signalled(signal: c_int, info: *mut c_void, context: *mut c_void) {
+    if !WAITING.get().is_null() {
+        // SAFETY: the interrupted code's registers.
+        unsafe { give_up(&mut *context.cast()) };
+        return;
+    }
+    type Handler = unsafe extern "C-unwind" fn(c_int, *mut c_void, *mut c_void);
+    // SAFETY: stored before this function was installed; the C library's handler, with the kernel's arguments.
+    unsafe { std::mem::transmute::<usize, Handler>(ORIGINAL.load(Ordering::Acquire))(signal, info, context) };
+}
+
+/// A thread that is about to make its call, or would make it again, makes it no more.
+fn give_up(context: &mut c::ucontext_t) {
+    let labels = [&raw const raddle_wait_begins, &raw const raddle_wait_made, &raw const raddle_wait_given_up];
+    let [begins, made, given_up] = labels.map(|label| label.addr());
+    #[cfg(target_arch = "x86_64")]
+    {
+        let at = &mut context.uc_mcontext.gregs[c::REG_RIP as usize];
+        if (begins..made).contains(&(*at as usize)) {
+            *at = given_up as i64;
+        }
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        let at = &mut context.uc_mcontext.pc;
+        if (begins..made).contains(&(*at as usize)) {
+            *at = given_up as u64;
+        }
+    }
+}
+
+unsafe extern "C" {
+    // Labels in the code below.
+    static raddle_wait_begins: u8;
+    static raddle_wait_made: u8;
+    static raddle_wait_given_up: u8;
+}
+
+/// Makes the system call unless `*asked` is not 0: then, or when [`give_up`] finds it before the call, answers [`CANCELLED`].
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "C" fn call_unless(asked: *mut u32, number: usize, arguments: *const usize) -> isize {
+    std::arch::naked_asm!(
+        "mov r11, rdi",
+        "mov rax, rsi",
+        "mov rcx, rdx",
+        "mov rdi, [rcx]",
+        "mov rsi, [rcx + 8]",
+        "mov rdx, [rcx + 16]",
+        "mov r10, [rcx + 24]",
+        "mov r8, [rcx + 32]",
+        "mov r9, [rcx + 40]",
+        ".hidden raddle_wait_begins, raddle_wait_made, raddle_wait_given_up",
+        ".globl raddle_wait_begins, raddle_wait_made, raddle_wait_given_up",
+        "raddle_wait_begins:",
+        "cmp dword ptr [r11], 0",
+        "jne raddle_wait_given_up",
+        "syscall",
+        "raddle_wait_made:",
+        "ret",
+        "raddle_wait_given_up:",
+        "mov rax, {cancelled}",
+        "ret",
+        cancelled = const CANCELLED,
+    )
+}
+
+/// As above.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+unsafe extern "C" fn call_unless(asked: *mut u32, number: usize, arguments: *const usize) -> isize {
+    std::arch::naked_asm!(
+        "mov x9, x0",
+        "mov x8, x1",
+        "mov x10, x2",
+        "ldp x0, x1, [x10]",
+        "ldp x2, x3, [x10, #16]",
+        "ldp x4, x5, [x10, #32]",
+        ".hidden raddle_wait_begins, raddle_wait_made, raddle_wait_given_up",
+        ".globl raddle_wait_begins, raddle_wait_made, raddle_wait_given_up",
+        "raddle_wait_begins:",
+        "ldr w11, [x9]",
+        "cbnz w11, raddle_wait_given_up",
+        "svc #0",
+        "raddle_wait_made:",
+        "ret",
+        "raddle_wait_given_up:",
+        "mov x0, {cancelled}",
+        "ret",
+        cancelled = const CANCELLED,
+    )
+}
