@@ -76,7 +76,7 @@ pub(crate) fn wait_as(name: usize, word: &AtomicU32, expected: u32, deadline: Op
         let changed = || word.load(Ordering::Acquire) != expected;
         if deadline.is_some_and(|at| at <= now(c::CLOCK_MONOTONIC)) {
             // One who polls with times that have passed lets others run, as the kernel would.
-            raddle::yield_now();
+            raddle::drop_in::yield_now();
             return if changed() { Woken::LookAgain } else { Woken::TimedOut };
         }
         let watch = crate::process::signals::watch();

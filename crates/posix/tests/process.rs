@@ -64,3 +64,10 @@ fn a_million_handlers_post_and_write_and_nothing_is_lost() {
 fn all_kernel_threads_get_the_rights_that_a_thread_sets() {
     same_as_native("set_id.c", &["1", "3"]);
 }
+
+#[test]
+fn a_thread_that_never_waits_takes_the_processes_signals() {
+    let program = common::compile("signal_busy.c", &[]);
+    let ours = common::drop_in(&program, &["20000"], &[("RADDLE_PROCESSORS", "2")]);
+    assert_eq!(ours.well(), "1\n");
+}

@@ -163,11 +163,19 @@ pub fn nobody_waits_at(address: usize) -> bool {
     TABLE.is_empty(address)
 }
 
+/// As [`crate::yield_now`]; the calling thread then looks whether it was interrupted.
+pub fn yield_now() {
+    crate::yield_now();
+    poll_interruption();
+}
+
 /// Before a lightweight thread waits: yields if that is cheap and another thread of its processor may run, which may be the one that
 /// it would wait for. True if another one ran.
 #[inline]
 pub fn yield_before_wait() -> bool {
-    <Host as raddle_scheduler::Runtime>::yield_before_wait()
+    let another_ran = <Host as raddle_scheduler::Runtime>::yield_before_wait();
+    poll_interruption();
+    another_ran
 }
 
 /// Whether the calling thread's cancellation was requested.
@@ -230,6 +238,9 @@ pub unsafe fn interrupt(raw: *const ()) -> Met {
         // SAFETY: the claim was won just now, of a thread off its stack.
         unsafe { <Host as raddle_scheduler::Runtime>::make_ready(&target.thread) };
     }
+    // Events: F the flag is set, L the look below; I `installed` names the activation, S the resumed thread's look at the flag. Forbidden:
+    // S misses F and L misses I. The resumed thread has no fence between its two, so this side has the heavy one.
+    Real::heavy_fence();
     let activation = target.activation.load(Ordering::Relaxed);
     // SAFETY: null or an activation, which are never freed.
     match unsafe { activation.as_ref() } {

@@ -110,6 +110,10 @@ fn migrate(me: &'static Descriptor, activation: &'static Activation) {
         let by = switch(me.context.get(), activation.idle.get(), std::ptr::from_ref(activation) as usize);
         resumed(by);
     }
+    // Whoever interrupted it meanwhile found it on no kernel thread, and it may compute for ever from here. (A wait that is about to begin ends.)
+    if me.thread.is_interrupted() && !me.thread.is_in_wait() {
+        crate::drop_in::interrupted(me);
+    }
 }
 
 /// First thing after a switch returns: finish what the predecessor left, and leave the mark.

@@ -9,9 +9,7 @@ use std::ffi::{c_int, c_uint};
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sched_yield() -> c_int {
     if raddle::drop_in::is_lightweight() {
-        raddle::yield_now();
-        // Signals that came while the runtime was inside itself.
-        raddle::drop_in::poll_interruption();
+        raddle::drop_in::yield_now();
         return 0;
     }
     // SAFETY: takes nothing.

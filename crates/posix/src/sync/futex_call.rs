@@ -24,7 +24,7 @@ pub unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d
             // A thread's own TCB has no area that the kernel knows.
             c::SYS_rseq if raddle::drop_in::is_lightweight() => -(c::ENOSYS as isize),
             c::SYS_sched_yield if raddle::drop_in::is_lightweight() => {
-                raddle::yield_now();
+                raddle::drop_in::yield_now();
                 0
             }
             c::SYS_gettid => crate::thread::gettid() as isize,

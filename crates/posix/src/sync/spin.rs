@@ -45,7 +45,7 @@ fn spin(word: &AtomicI32) {
             // SAFETY: takes nothing.
             unsafe { crate::os::system_call(c::SYS_sched_yield, [0; 6]) };
         } else if yields < YIELDS {
-            raddle::yield_now();
+            raddle::drop_in::yield_now();
             yields += 1;
         } else {
             raddle::sleep(NAP);

@@ -84,7 +84,7 @@ pub unsafe extern "C" fn thrd_equal(one: c::pthread_t, other: c::pthread_t) -> c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thrd_yield() {
     if Record::current().is_some() && raddle::drop_in::is_lightweight() {
-        raddle::yield_now();
+        raddle::drop_in::yield_now();
     } else {
         // SAFETY: takes nothing.
         unsafe { crate::os::system_call(c::SYS_sched_yield, [0; 6]) };

@@ -32,7 +32,7 @@ fn join(target: Held, until: Until, value: *mut *mut c_void) -> Option<c_int> {
         if !raw.is_null() {
             break raw;
         }
-        raddle::yield_now();
+        raddle::drop_in::yield_now();
     };
     // SAFETY: the record is held, so its handle lives; this copy of it is not dropped.
     let handle = ManuallyDrop::new(unsafe { raddle::JoinHandle::<()>::from_raw(raw) });
