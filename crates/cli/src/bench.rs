@@ -2,10 +2,11 @@
 
 use crate::output::write;
 use clap::{Args, ValueEnum};
-use raddle_bench::catalogue::{self, Case, WORKLOADS};
+use raddle_bench::catalogue::{self, Case};
 use raddle_bench::harness::{self, Contestant, Plan, Progress, Results};
+use raddle_bench::load::catalogue::{LOADS, SERVERS, is_load, servers};
 use raddle_bench::report;
-use raddle_bench::runtimes::{self, Programs, RUNTIMES, Runtime};
+use raddle_bench::runtimes::{self, Programs, RUNTIMES, Runtime, Source};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,6 +20,7 @@ Examples:
   raddle bench fib --args 30:by=join,30:by=spawn
   raddle bench lock_global --policy fifo --policy 'steal(lifo)'
   raddle bench city news --format html --out report.html
+  raddle bench echo --args 1k,10k                   servers under load, one of them under `raddle run`
 
 Exit status: 0; 1 when a checksum disagrees or a run of our own fails; 2 when the command line is wrong.
 A peer that is not installed is named and is no error.";
@@ -77,18 +79,31 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     if options.list {
         return write(&list(), None).map(|()| ExitCode::SUCCESS);
     }
-    let cases = cases(options)?;
-    let chosen = runtimes(options)?;
+    let (loads, cases): (Vec<_>, Vec<_>) = cases(options)?.into_iter().partition(|case| is_load(case.workload));
+    let chosen = runtimes(options, &cases, &loads)?;
     // A folder that cannot be written to should not be found out after an hour of measuring.
     if let Some(path) = &options.out {
         std::fs::write(path, "")
             .map_err(|e| format!("cannot write {}: {e}; name another file with --out", path.display()))?;
     }
     let mut meter = Meter::new();
-    let contestants = contestants(options, &chosen, &mut meter)?;
-    let plan = Plan { cases, contestants, rounds: options.rounds, repeat: options.repeat };
-    let results = harness::run(&plan, &mut |progress| meter.show(progress));
-    meter.clear();
+    let mut results = Results { rows: Vec::new(), missing: Vec::new(), settings: Vec::new(), failed: false };
+    let mut measure = |cases: Vec<Case>, chosen: &[&'static Runtime]| -> Result<(), String> {
+        let contestants = contestants(options, chosen, &mut meter)?;
+        let plan = Plan { cases, contestants, rounds: options.rounds, repeat: options.repeat };
+        results.extend(harness::run(&plan, &mut |progress| meter.show(progress)));
+        meter.clear();
+        Ok(())
+    };
+    if !cases.is_empty() {
+        measure(cases, &chosen)?;
+    }
+    for load in LOADS {
+        let cases: Vec<_> = loads.iter().filter(|case| case.workload.name == load.name).cloned().collect();
+        if !cases.is_empty() {
+            measure(cases, &servers(load.name, &options.runtimes))?;
+        }
+    }
     let text = match options.format {
         Format::Table => report::table(&results),
         Format::Json => report::json_lines(&results.rows),
@@ -105,7 +120,7 @@ fn cases(options: &Options) -> Result<Vec<Case>, String> {
         none if none.is_empty() && !options.args.is_empty() => {
             return Err("--args needs the workload it is for, as in `raddle bench create --args 1k`".into());
         }
-        none if none.is_empty() => WORKLOADS.iter().collect(),
+        none if none.is_empty() => catalogue::all().collect(),
         named => named,
     };
     let mut cases = Vec::new();
@@ -115,12 +130,24 @@ fn cases(options: &Options) -> Result<Vec<Case>, String> {
     Ok(cases)
 }
 
-fn runtimes(options: &Options) -> Result<Vec<&'static Runtime>, String> {
+/// The runtimes for workloads of threads. Servers are chosen for each load, by the same names.
+fn runtimes(options: &Options, cases: &[Case], loads: &[Case]) -> Result<Vec<&'static Runtime>, String> {
     let chosen: Vec<_> = match options.runtimes.as_slice() {
         [] => RUNTIMES.iter().filter(|runtime| runtime.by_default).collect(),
+        names if cases.is_empty() => {
+            let known =
+                |name: &&String| !loads.iter().any(|load| servers(load.workload.name, &[(*name).clone()]).len() == 1);
+            if let Some(wrong) = names.iter().find(known) {
+                let names: Vec<_> =
+                    loads.iter().flat_map(|load| servers(load.workload.name, &[])).map(|s| s.name).collect();
+                return Err(format!("there is no server `{wrong}` for this; there are {}", names.join(", ")));
+            }
+            Vec::new()
+        }
         names => names.iter().map(|name| runtimes::find(name)).collect::<Result<_, _>>()?,
     };
-    if !options.policy.is_empty() && !chosen.iter().any(|runtime| runtime.policies) {
+    let has_policies = options.runtimes.is_empty() || options.runtimes.iter().any(|name| name.starts_with("raddle"));
+    if !options.policy.is_empty() && !has_policies {
         return Err("--policy is for our runtime, which --runtimes leaves out; add `raddle` to it".into());
     }
     Ok(chosen)
@@ -134,12 +161,19 @@ fn contestants(options: &Options, chosen: &[&'static Runtime], meter: &mut Meter
     };
     let mut contestants = Vec::new();
     for &runtime in chosen {
-        let program = programs.prepare(runtime, &mut |step| meter.line(step));
+        let mut tell = |step: &str| meter.line(step);
+        let (program, words) = match runtime.source {
+            Source::Load => match programs.prepare_load(runtime, &mut tell) {
+                Ok((program, words)) => (Ok(program), words),
+                Err(why) => (Err(why), Vec::new()),
+            },
+            _ => (programs.prepare(runtime, &mut tell), runtime.words.iter().map(|word| word.to_string()).collect()),
+        };
         let policies = match options.policy.as_slice() {
             policies if runtime.policies && !policies.is_empty() => policies.iter().cloned().map(Some).collect(),
             _ => vec![None],
         };
-        let contestant = |policy| Contestant { runtime, policy, program: program.clone() };
+        let contestant = |policy| Contestant { runtime, policy, program: program.clone(), words: words.clone() };
         contestants.extend(policies.into_iter().map(contestant));
     }
     Ok(contestants)
@@ -147,13 +181,19 @@ fn contestants(options: &Options, chosen: &[&'static Runtime], meter: &mut Meter
 
 fn list() -> String {
     let mut text = String::from("Workloads (arguments with their defaults; a bare value is one of the first):\n");
-    for workload in WORKLOADS {
+    for workload in catalogue::all() {
         let arguments: Vec<_> = workload.defaults.iter().map(|(key, value)| format!("{key}={value}")).collect();
         text += &format!("  {:13} {}\n  {:13} {}\n", workload.name, workload.about, "", arguments.join(" "));
     }
     text += "Runtimes:\n";
     for runtime in RUNTIMES {
         text += &format!("  {:13} {}\n", runtime.name, runtime.about);
+    }
+    for load in LOADS {
+        text += &format!("Servers for {}:\n", load.name);
+        for server in SERVERS.iter().filter(|server| server.load == load.name) {
+            text += &format!("  {:13} {}\n", server.runtime.name, server.runtime.about);
+        }
     }
     text
 }
@@ -239,7 +279,8 @@ mod tests {
     #[test]
     fn the_list_names_everything() {
         let text = list();
-        assert!(WORKLOADS.iter().all(|workload| text.contains(workload.name)));
+        assert!(catalogue::all().all(|workload| text.contains(workload.name)));
         assert!(RUNTIMES.iter().all(|runtime| text.contains(runtime.about)));
+        assert!(SERVERS.iter().all(|server| text.contains(server.runtime.about)));
     }
 }

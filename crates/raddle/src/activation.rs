@@ -322,7 +322,7 @@ impl Activation {
             }
             // SAFETY: inside the mark of the owner; the reference ends before the sleep.
             let owned = unsafe { processor.owned() };
-            if crate::io::look(self, owned) {
+            if crate::io::look(self, owned, false) {
                 continue;
             }
             bump(&processor.counters.sleeps);
@@ -339,7 +339,7 @@ impl Activation {
                 // SAFETY: inside the mark of the owner, no other reference is alive during the sleep; a signal handler uses none.
                 pool.is_stopping() || !processor.is_active() || unsafe { processor.owned() }.queue.has_work()
             };
-            let mut watch = crate::io::Watch::take();
+            let mut watch = crate::io::Watch::take(self, &mut deadline);
             self.shelter();
             let woken = match &mut watch {
                 Some(watch) => pool.idle.sleep_elsewhere(me, deadline, pool.is_directed(), look, |at| watch.block(at)),

@@ -242,7 +242,7 @@ fn housekeeping(activation: &'static Activation, yields: Option<&'static Descrip
     // SAFETY: called on the way to a switch, inside the mark of the owner; the reference ends with the function.
     let owned = unsafe { activation.processor().owned() };
     crate::time::fire_due(activation, owned);
-    crate::io::look(activation, owned);
+    crate::io::look(activation, owned, true);
 }
 
 /// A switch in so many looks at the timers, and for events. A power of two.
@@ -341,6 +341,29 @@ fn installed(
 /// How many selections ahead descriptors and stacks are fetched; nothing is, while fewer threads wait near.
 const FETCH_DESCRIPTOR: u32 = 24;
 const FETCH_STACK: u32 = 6;
+
+/// Brings a parked thread closer that is about to be made ready: its descriptor, or (`deep`, when that is near) its stack and storage.
+/// Hints only: the thread may be running by now.
+pub(crate) fn approach(thread: &'static raddle_scheduler::Thread<Real>, deep: bool) {
+    if thread.is_kernel_thread() {
+        return;
+    }
+    let descriptor = Descriptor::of(thread);
+    if !deep {
+        let start = std::ptr::from_ref(descriptor).addr();
+        Real::prefetch(start);
+        return Real::prefetch(start + 64);
+    }
+    // SAFETY: a type-stable descriptor; the context is read, perhaps stale, as addresses to prefetch only.
+    let context = unsafe { &*descriptor.context.get() };
+    (0..STACK_LINES).for_each(|line| Real::prefetch(context.sp().addr() + 64 * line));
+    (0..TLS_LINES).for_each(|line| Real::prefetch(context.fs().wrapping_sub(64 * line)));
+}
+
+/// Cache lines of a thread that waits for a descriptor, from its stack pointer up and from its thread pointer down: what it touches
+/// on its way back to its own code. Read off a call of `read` under the drop-in library.
+const STACK_LINES: usize = 14;
+const TLS_LINES: usize = 3;
 
 /// True for a thread that has not started, or is followed (see [`crate::delays`]): its top bit is set.
 #[inline(always)]

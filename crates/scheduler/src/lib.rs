@@ -4,12 +4,13 @@
 //! Architecture invariant: no system call, no `std::sync::atomic`, no time but through [`raddle_machine::Machine`].
 //!
 //! Reading order: [`thread`] (the wait word), [`runtime`] (what a primitive asks of whoever runs threads), [`ready`] (the
-//! token), [`policy`], [`tokens`] and [`policies`], [`idle`], [`takeover`], [`sync`].
+//! token), [`policy`], [`tokens`] and [`policies`], [`idle`], [`takeover`], [`sync`], [`readiness`].
 
 pub mod expression;
 pub mod idle;
 pub mod policies;
 pub mod policy;
+pub mod readiness;
 pub mod ready;
 pub mod runtime;
 pub mod sync;

@@ -22,6 +22,7 @@ pub unsafe extern "C-unwind" fn close(descriptor: c_int) -> c_int {
 fn ending(descriptor: c_int, end: impl FnOnce() -> c_int) -> c_int {
     kind::forget(descriptor);
     if raddle::drop_in::is_inside() {
+        raddle::io::doubt(descriptor);
         return end();
     }
     closing(descriptor, end)

@@ -9,7 +9,8 @@
 //!   once; no flag is touched): the call then ends with EINPROGRESS, the reactor waits for the end of it, and SO_ERROR tells it. A
 //!   connection that is made at once (loopback, mostly) does not wait for the tick.
 
-use super::{CANCELLED, EAGAIN, EINTR, Pause, after, at, blocking, done, is_nonblocking, ours, stream};
+use super::birth::note;
+use super::{CANCELLED, EAGAIN, EINTR, Pause, Told, after, at, blocking, done, is_nonblocking, ours, stream};
 use crate::os::{c, system_call};
 use raddle::io::{Failure, Interest};
 use std::ffi::{c_int, c_void};
@@ -24,7 +25,9 @@ pub unsafe extern "C-unwind" fn accept(descriptor: c_int, address: *mut c::socka
     if !ours() {
         let accept = next!(accept: fn(c_int, *mut c::sockaddr, *mut c::socklen_t) -> c_int);
         // SAFETY: the caller's arguments.
-        return unsafe { accept(descriptor, address, size) };
+        let made = unsafe { accept(descriptor, address, size) };
+        note(made);
+        return made;
     }
     done(accept_from(descriptor, at(address), at(size), 0)) as c_int
 }
@@ -41,7 +44,9 @@ pub unsafe extern "C-unwind" fn accept4(
     if !ours() {
         let accept4 = next!(accept4: fn(c_int, *mut c::sockaddr, *mut c::socklen_t, c_int) -> c_int);
         // SAFETY: the caller's arguments.
-        return unsafe { accept4(descriptor, address, size, flags) };
+        let made = unsafe { accept4(descriptor, address, size, flags) };
+        note(made);
+        return made;
     }
     done(accept_from(descriptor, at(address), at(size), flags)) as c_int
 }
@@ -56,9 +61,7 @@ fn accept_from(descriptor: c_int, address: usize, size: usize, flags: c_int) -> 
         let arguments = [descriptor as usize, address, size, flags as usize, 0, 0];
         // SAFETY: the caller's places for the address; the kernel checks them.
         let result = unsafe { system_call(c::SYS_accept4, arguments) };
-        if result >= 0 {
-            super::kind::forget(result as c_int);
-        }
+        note(result as c_int);
         result
     };
     // What does not listen has an error to tell, and would not become ready.
@@ -80,7 +83,7 @@ fn accept_from(descriptor: c_int, address: usize, size: usize, flags: c_int) -> 
         turn.store(0, Ordering::Relaxed);
         result
     };
-    blocking(descriptor, Interest::Read, attempt, call)
+    blocking(descriptor, Interest::Read, Told::Guessed, attempt, call)
 }
 
 /// A socket's option that is a number.

@@ -8,11 +8,6 @@ use crate::os::{c, system_call};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The kernel's default bound of descriptor numbers; those beyond are asked about each time. A byte of zero pages each.
-const NUMBERS: usize = 1 << 20;
-
-static KINDS: [AtomicU8; NUMBERS] = [const { AtomicU8::new(0) }; NUMBERS];
-
 /// What a descriptor is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -23,12 +18,14 @@ pub(super) enum Kind {
     Stream = 2,
     /// One that does not: a look with `poll` before.
     Old = 3,
+    /// A socket of TCP: a stream of bytes of which an attempt takes all that is there, if it fits.
+    Tcp = 5,
     /// A regular file, directory or disk, which is always ready: the kernel thread waits.
     File = 4,
 }
 
 fn entry(descriptor: c_int) -> Option<&'static AtomicU8> {
-    KINDS.get(usize::try_from(descriptor).ok()?)
+    Some(raddle::io::notes(descriptor)?.small)
 }
 
 impl Kind {
@@ -41,6 +38,7 @@ impl Kind {
             2 => Kind::Stream,
             3 => Kind::Old,
             4 => Kind::File,
+            5 => Kind::Tcp,
             _ => Self::ask(descriptor),
         }
     }
@@ -57,12 +55,18 @@ impl Kind {
         }
         // SAFETY: the kernel has filled it.
         let kind = match unsafe { status.assume_init() }.st_mode & c::S_IFMT {
+            c::S_IFSOCK if super::connect::option(descriptor, c::SO_PROTOCOL) == Some(c::IPPROTO_TCP) => Kind::Tcp,
             c::S_IFSOCK => Kind::Socket,
             c::S_IFREG | c::S_IFDIR | c::S_IFBLK => Kind::File,
             _ => Kind::Stream,
         };
         kind.note(descriptor);
         kind
+    }
+
+    /// True for sockets.
+    pub fn is_socket(self) -> bool {
+        matches!(self, Kind::Socket | Kind::Tcp)
     }
 
     /// From now on the guess for `descriptor`.
@@ -82,13 +86,11 @@ pub(super) fn forget(descriptor: c_int) {
     }
 }
 
-/// All these numbers will.
+/// All these numbers will. (Entries that were never used are only read.)
 pub(super) fn forget_range(first: u32, last: u32) {
-    let last = (last as usize).min(NUMBERS - 1);
-    if let Some(entries) = KINDS.get(first as usize..=last) {
-        // Whole pages of zeroes are only read.
-        for entry in entries.iter().filter(|entry| entry.load(Ordering::Relaxed) != 0) {
-            entry.store(0, Ordering::Relaxed);
+    (first..=last).map_while(|number| entry(number as c_int)).for_each(|kind| {
+        if kind.load(Ordering::Relaxed) != 0 {
+            kind.store(0, Ordering::Relaxed);
         }
-    }
+    });
 }

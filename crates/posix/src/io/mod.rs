@@ -2,25 +2,29 @@
 //!
 //! The pattern of every call that may block: try without blocking, in a way that leaves the descriptor's flags alone (MSG_DONTWAIT,
 //! RWF_NOWAIT, or a look with `poll` before); when that finds nothing, ask whether the descriptor is one that does not block
-//! (O_NONBLOCK), and if it blocks, wait in the reactor and try again ([`blocking`]). So nothing is known of a descriptor beforehand
-//! and none of its flags is changed. What cannot be waited for so (regular files, exotic devices) blocks in the kernel, and
+//! (O_NONBLOCK), and if it blocks, wait in the reactor and try again ([`blocking`]). So nothing need be known of a descriptor beforehand
+//! and none of its flags is changed. What is known of those that the program has made under our eyes ([`birth`]) saves the questions, and the
+//! attempt that would find nothing, because the last one took all there was. What cannot be waited for so (regular files, exotic devices) blocks in the kernel, and
 //! raddle's monitor sees to it that the processor goes on.
 //!
 //! [`stream`]: read and write; [`socket`]: what takes a socket; [`connect`]: beginnings of connections; [`poll`]: waiting for many;
-//! [`close`]: the ends of descriptors; [`sleep`]: time; [`child`]: waiting for processes.
+//! [`birth`], [`close`]: the beginnings and ends of descriptors; [`flags`]: whether they block; [`sleep`]: time; [`child`]: waiting for processes.
 
+mod birth;
 mod child;
 mod close;
 mod connect;
+mod flags;
 mod kind;
 mod poll;
 mod sleep;
 mod socket;
 mod stream;
 
-use crate::os::{self, c, system_call};
+use crate::os::{self, c};
 use crate::process::signals;
-use raddle::io::{Failure, Interest};
+use flags::is_nonblocking;
+use raddle::io::{Failure, Glance, Interest};
 use std::ffi::c_int;
 
 const EAGAIN: isize = -(c::EAGAIN as isize);
@@ -88,47 +92,82 @@ impl Pause {
     }
 }
 
+/// What the answers of an attempt say.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// EAGAIN may be our own guess.
+    Guessed,
+    /// EAGAIN is the kernel's answer.
+    Exactly,
+    /// So are fewer bytes than these: then nothing is left.
+    All(usize),
+}
+
+impl Told {
+    /// True if nothing is left after that answer.
+    fn nothing(self, result: isize) -> bool {
+        match self {
+            Told::Guessed => false,
+            Told::Exactly => result == EAGAIN,
+            Told::All(size) => result == EAGAIN || result > 0 && (result as usize) < size,
+        }
+    }
+}
+
 /// Repeats `attempt`, which does not block and answers as the kernel does, until it answers otherwise than EAGAIN. `in_kernel` is the
 /// same as a call that may block: for descriptors whose flags ask for EAGAIN (the kernel then gives it), and for those that cannot
 /// be waited for.
+#[inline]
 fn blocking(
     descriptor: c_int,
     interest: Interest,
+    told: Told,
     mut attempt: impl FnMut() -> isize,
     in_kernel: impl FnOnce() -> isize,
 ) -> isize {
-    let first = attempt();
-    if first != EAGAIN {
-        return first;
-    }
-    if is_nonblocking(descriptor) {
-        return in_kernel();
+    let glance = Glance::at(descriptor, interest);
+    if !(glance.is_empty(descriptor, interest) && flags::blocks(descriptor)) {
+        let first = attempt();
+        if told.nothing(first) {
+            glance.emptied(descriptor, interest);
+        }
+        if first != EAGAIN {
+            return first;
+        }
+        if is_nonblocking(descriptor) {
+            return if told == Told::Guessed { in_kernel() } else { first };
+        }
     }
     let deadline = close::time_limit(descriptor, interest).map(after);
-    match wait_and_repeat(descriptor, interest, deadline, &mut attempt) {
+    match wait_and_repeat(descriptor, interest, glance, told, deadline, &mut attempt) {
         Some(result) => result,
         None => in_kernel(),
     }
 }
 
-/// As [`blocking`], after the first attempt. `None` where the kernel must wait.
+/// As [`blocking`], after the first attempt, which followed `glance`. `None` where the kernel must wait.
 fn wait_and_repeat(
     descriptor: c_int,
     interest: Interest,
+    mut glance: Glance,
+    told: Told,
     deadline: Option<u64>,
     attempt: &mut dyn FnMut() -> isize,
 ) -> Option<isize> {
     let pause = Pause::begin();
     for _ in 0..PATIENCE {
-        let each = |visit: &mut dyn FnMut(c_int, Interest)| visit(descriptor, interest);
-        match raddle::io::wait_for(&each, deadline, true) {
+        match raddle::io::wait_since(descriptor, interest, glance, deadline, true) {
             Ok(()) => {}
             Err(Failure::TimedOut) => return Some(EAGAIN),
             Err(Failure::Cancelled) => return Some(CANCELLED),
             Err(Failure::Closed) => return Some(-(c::EBADF as isize)),
             Err(Failure::AlwaysReady | Failure::Unsupported) => return None,
         }
+        glance = Glance::at(descriptor, interest);
         let result = attempt();
+        if told.nothing(result) {
+            glance.emptied(descriptor, interest);
+        }
         if result != EAGAIN {
             raddle::io::pass_on(descriptor, interest);
             return Some(result);
@@ -144,13 +183,6 @@ fn wait_and_repeat(
 /// A point of CLOCK_MONOTONIC, so many nanoseconds from now.
 fn after(nanoseconds: u64) -> u64 {
     os::now(c::CLOCK_MONOTONIC).saturating_add(nanoseconds)
-}
-
-/// True for a descriptor whose calls are not to block.
-fn is_nonblocking(descriptor: c_int) -> bool {
-    // SAFETY: asks for flags.
-    let flags = unsafe { system_call(c::SYS_fcntl, [descriptor as usize, c::F_GETFL as usize, 0, 0, 0, 0]) };
-    flags >= 0 && flags as c_int & c::O_NONBLOCK != 0
 }
 
 /// The address of something, as system calls take it.

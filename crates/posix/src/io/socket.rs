@@ -1,7 +1,8 @@
 //! What takes a socket: `recv`, `send` and their families.
 
+use super::kind::Kind;
 use super::stream::{total, whole};
-use super::{at, blocking, done, ours};
+use super::{Told, at, blocking, done, ours};
 use crate::os::{c, now, system_call};
 use raddle::io::Interest;
 use std::ffi::{c_int, c_uint, c_void};
@@ -129,8 +130,12 @@ fn receive(descriptor: c_int, buffer: *mut c_void, size: usize, flags: c_int, fr
     if is_the_kernels(flags) {
         return call(0, flags);
     }
-    let once =
-        |done| blocking(descriptor, Interest::Read, || call(done, flags | c::MSG_DONTWAIT), || call(done, flags));
+    let takes_all = flags & !(c::MSG_WAITALL | c::MSG_NOSIGNAL) == 0 && size > 0 && Kind::of(descriptor) == Kind::Tcp;
+    let told = |done| if takes_all { Told::All(size - done) } else { Told::Exactly };
+    let once = |done| {
+        let attempt = || call(done, flags | c::MSG_DONTWAIT);
+        blocking(descriptor, Interest::Read, told(done), attempt, || call(done, flags))
+    };
     let first = once(0);
     if flags & c::MSG_WAITALL == 0 || first <= 0 || !is_stream(descriptor) {
         return first;
@@ -166,7 +171,7 @@ pub unsafe extern "C-unwind" fn recvmsg(descriptor: c_int, message: *mut c::msgh
     if is_the_kernels(flags) || flags & c::MSG_WAITALL != 0 {
         return done(call(flags));
     }
-    done(blocking(descriptor, Interest::Read, || call(flags | c::MSG_DONTWAIT), || call(flags)))
+    done(blocking(descriptor, Interest::Read, Told::Exactly, || call(flags | c::MSG_DONTWAIT), || call(flags)))
 }
 
 /// # Safety
@@ -197,6 +202,7 @@ pub unsafe extern "C-unwind" fn recvmmsg(
         let result = blocking(
             descriptor,
             Interest::Read,
+            Told::Exactly,
             || call(done, flags | c::MSG_DONTWAIT),
             || call(done, flags | c::MSG_WAITFORONE),
         );
@@ -289,7 +295,7 @@ unsafe fn send_message(descriptor: c_int, message: *const c::msghdr, flags: c_in
         _ => &[],
     };
     if total(parts) == 0 {
-        return blocking(descriptor, Interest::Write, || call(flags | c::MSG_DONTWAIT), || call(flags));
+        return blocking(descriptor, Interest::Write, Told::Guessed, || call(flags | c::MSG_DONTWAIT), || call(flags));
     }
     // The name and the control data go with the first part.
     whole(

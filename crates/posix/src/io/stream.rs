@@ -1,9 +1,9 @@
 //! `read`, `write` and their vectors, on anything.
 
 use super::kind::Kind;
-use super::{EAGAIN, at, blocking, done, is_nonblocking, ours, socket, wait_and_repeat};
+use super::{EAGAIN, Told, at, blocking, done, is_nonblocking, ours, socket, wait_and_repeat};
 use crate::os::{c, system_call};
-use raddle::io::Interest;
+use raddle::io::{Glance, Interest};
 use std::ffi::{c_int, c_void};
 
 const EOPNOTSUPP: isize = -(c::EOPNOTSUPP as isize);
@@ -109,14 +109,17 @@ fn read_from(descriptor: c_int, parts: &[c::iovec]) -> isize {
     let in_kernel = || read_in_kernel(descriptor, parts);
     match kind {
         Kind::File => in_kernel(),
-        Kind::Socket => {
-            let result = blocking(descriptor, Interest::Read, || socket::receive_parts(descriptor, parts), in_kernel);
+        Kind::Socket | Kind::Tcp => {
+            let told = if kind == Kind::Tcp { Told::All(total(parts)) } else { Told::Exactly };
+            let attempt = || socket::receive_parts(descriptor, parts);
+            let result = blocking(descriptor, Interest::Read, told, attempt, in_kernel);
             if result == ENOTSOCK { other_kind(descriptor, || read_from(descriptor, parts)) } else { result }
         }
-        Kind::Stream => blocking(descriptor, Interest::Read, || read_now(descriptor, parts), in_kernel),
+        Kind::Stream => blocking(descriptor, Interest::Read, Told::Guessed, || read_now(descriptor, parts), in_kernel),
         Kind::Old => blocking(
             descriptor,
             Interest::Read,
+            Told::Guessed,
             || if is_ready(descriptor, c::POLLIN) { read_in_kernel(descriptor, parts) } else { EAGAIN },
             in_kernel,
         ),
@@ -126,7 +129,7 @@ fn read_from(descriptor: c_int, parts: &[c::iovec]) -> isize {
 /// The guess was out of date: guesses again, and does `again` if that changed anything.
 #[cold]
 fn other_kind(descriptor: c_int, again: impl FnOnce() -> isize) -> isize {
-    if Kind::ask(descriptor) == Kind::Socket { ENOTSOCK } else { again() }
+    if Kind::ask(descriptor).is_socket() { ENOTSOCK } else { again() }
 }
 
 /// Reads what is there.
@@ -196,7 +199,7 @@ fn write_to(descriptor: c_int, parts: &[c::iovec]) -> isize {
     let kind = if total(parts) == 0 { Kind::File } else { Kind::of(descriptor) };
     match kind {
         Kind::File => write_in_kernel(descriptor, parts),
-        Kind::Socket => {
+        Kind::Socket | Kind::Tcp => {
             let result = whole(
                 descriptor,
                 parts,
@@ -244,7 +247,8 @@ pub(super) fn whole(
     mut attempt: impl FnMut(&[c::iovec], bool) -> isize,
     in_kernel: impl Fn(c_int, &[c::iovec]) -> isize,
 ) -> isize {
-    let result = blocking(descriptor, Interest::Write, || attempt(parts, false), || in_kernel(descriptor, parts));
+    let first = || attempt(parts, false);
+    let result = blocking(descriptor, Interest::Write, Told::Guessed, first, || in_kernel(descriptor, parts));
     let all = total(parts);
     if result <= 0 || result as usize >= all || is_nonblocking(descriptor) {
         return result;
@@ -254,9 +258,10 @@ pub(super) fn whole(
     while done < all {
         let Some(part) = remaining(parts, done).next() else { break };
         let mut more = || attempt(&[part], true);
+        let glance = Glance::at(descriptor, Interest::Write);
         let mut result = more();
         if result == EAGAIN {
-            result = match wait_and_repeat(descriptor, Interest::Write, deadline, &mut more) {
+            result = match wait_and_repeat(descriptor, Interest::Write, glance, Told::Guessed, deadline, &mut more) {
                 Some(result) => result,
                 None => in_kernel(descriptor, &[part]),
             };

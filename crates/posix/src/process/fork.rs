@@ -42,6 +42,8 @@ pub unsafe extern "C" fn fork() -> c::pid_t {
     // SAFETY: the caller's child.
     let child = unsafe { next!(fork: fn() -> c::pid_t)() };
     if child != 0 {
+        // It may change what it shares.
+        raddle::io::doubt_all();
         hidden.end();
     }
     child

@@ -39,6 +39,8 @@ mod reactor;
 mod table;
 mod watch;
 
+#[doc(hidden)]
+pub use table::Notes;
 pub(crate) use table::is_any_awaited;
 pub(crate) use watch::{Watch, alarm, look, tick};
 
@@ -46,6 +48,7 @@ use crate::Host;
 use crate::os::events::{EBADF, EINTR, poll_one};
 use crate::switching::current;
 use raddle_machine::{Machine, Real};
+use raddle_scheduler::readiness;
 use raddle_scheduler::runtime::{Waited, wait_until};
 use raddle_scheduler::sync::WaitError;
 use raddle_scheduler::{Epoch, Thread, Wake};
@@ -136,6 +139,67 @@ pub fn until<T>(
         }
         let spent = Duration::from_nanos(Real::now() - start);
         wait(descriptor, interest, timeout.map(|timeout| timeout.saturating_sub(spent)))?;
+    }
+}
+
+/// The program's own call has just made that descriptor: until it is told to end ([`closing`]), what the kernel was asked to watch need not
+/// be asked again. To be called by those only who report the end as well.
+#[doc(hidden)]
+pub fn born(descriptor: i32) {
+    table::born(descriptor);
+}
+
+/// The number may stand for something else from now on. Unlike [`closing`] it may be called anywhere, and wakes nobody.
+#[doc(hidden)]
+pub fn doubt(descriptor: i32) {
+    table::doubt(descriptor);
+}
+
+/// Another process has got all descriptors: none has a known life until its number is given out anew.
+#[doc(hidden)]
+pub fn doubt_all() {
+    table::doubt_all();
+}
+
+/// A number for the present life of a descriptor of which [`born`] told; `None` of any other.
+#[doc(hidden)]
+#[inline]
+pub fn known_life(descriptor: i32) -> Option<u32> {
+    table::known_life(descriptor)
+}
+
+/// Room for notes of whoever makes the calls; `None` for numbers that cannot be waited for.
+#[doc(hidden)]
+#[inline]
+pub fn notes(descriptor: i32) -> Option<Notes> {
+    table::notes(descriptor)
+}
+
+/// What is known of a descriptor at one moment, before an attempt.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Glance {
+    life: u32,
+    count: readiness::Glance,
+}
+
+impl Glance {
+    /// To be taken before an attempt on the descriptor.
+    #[inline]
+    pub fn at(descriptor: i32, interest: Interest) -> Self {
+        table::glance(descriptor, interest)
+    }
+
+    /// True if the attempt would find nothing, as the last one did, or took all there was ([`Glance::emptied`]), and no event came since.
+    #[inline]
+    pub fn is_empty(self, descriptor: i32, interest: Interest) -> bool {
+        table::is_empty(descriptor, interest, self)
+    }
+
+    /// The attempt that followed has left nothing.
+    #[inline]
+    pub fn emptied(self, descriptor: i32, interest: Interest) {
+        table::emptied(descriptor, interest, self);
     }
 }
 
@@ -241,6 +305,57 @@ pub fn wait_for(each: &Each<'_>, deadline: Option<u64>, cancellable: bool) -> Re
     if signalled && result.is_err() {
         // An event was used up for nothing.
         each(&mut |descriptor, interest| pass_on(descriptor, interest));
+    }
+    result
+}
+
+/// Blocks the calling lightweight thread until an event came since `glance`, after which an attempt has found nothing, or for no reason.
+/// The rest as for [`wait_for`].
+///
+/// # Errors
+/// See [`Failure`].
+#[doc(hidden)]
+pub fn wait_since(
+    descriptor: i32,
+    interest: Interest,
+    glance: Glance,
+    deadline: Option<u64>,
+    cancellable: bool,
+) -> Result<(), Failure> {
+    let failure = Cell::new(None);
+    let publish = |thread: &'static Thread<Real>, epoch: Epoch| {
+        crate::dump::note_wait("a descriptor", descriptor as usize, None);
+        if !table::publish(descriptor, interest, thread, epoch) {
+            failure.set(Some(Failure::Unsupported));
+        }
+    };
+    let look = || {
+        if failure.get().is_none()
+            && !table::need_not_arm(descriptor, interest)
+            && let Err(why) = reactor::arm(descriptor, interest)
+        {
+            failure.set(Some(why));
+        }
+        if failure.get().is_none() && table::life(descriptor) != glance.life {
+            failure.set(Some(Failure::Closed));
+        }
+        failure.get().is_some() || table::has_changed(descriptor, interest, glance)
+    };
+    // SAFETY: as in `wait_for`.
+    let waited = unsafe { wait_until::<Host>(deadline, cancellable, publish, look) };
+    let signalled = matches!(waited, Waited::Woken(Wake::Signalled));
+    if !signalled {
+        table::abandon(descriptor, interest);
+    }
+    let result = match (waited, failure.get()) {
+        (Waited::Woken(Wake::TimedOut), _) => Err(Failure::TimedOut),
+        (Waited::Woken(Wake::Cancelled), _) => Err(Failure::Cancelled),
+        (_, Some(why)) => Err(why),
+        (Waited::Woken(_), None) if table::life(descriptor) != glance.life => Err(Failure::Closed),
+        (_, None) => Ok(()),
+    };
+    if signalled && result.is_err() {
+        pass_on(descriptor, interest);
     }
     result
 }

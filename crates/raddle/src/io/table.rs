@@ -1,32 +1,120 @@
 //! Who waits for which descriptor: an entry for each descriptor number.
 //!
-//! The entries lie in zero pages that are touched as numbers come into use: 16 bytes each, 16 MiB of address space together.
+//! The entries lie in zero pages that are touched as numbers come into use: a cache line each, 64 MiB of address space together.
 //! A number beyond the table is not waited for here ([`Failure::Unsupported`](super::Failure)); the kernel gives out as many only
 //! where `fs.nr_open` was raised.
 //!
 //! Each direction has a wait list of its own. Waiters publish `(thread, epoch)`, then arm the poller, then sleep; who learns of an
-//! event pops until a claim succeeds.
+//! event counts it ([`Readiness`]) and pops until a claim succeeds.
+//!
+//! A number has *lives*. Where the program's own call has just made the descriptor ([`born`]), what the poller was told in this life stays
+//! true until the program closes it, and the next wait tells it nothing. Of any other number nothing is known, and each wait arms.
+//! A number that is closed behind our back and given out again behind our back is the one case in which that is wrong;
+//! [`audit`] arms for those who have waited for a second or two, so that they are late rather than lost.
 
-use super::Interest;
+use super::{Glance, Interest};
 use crate::Host;
-use raddle_machine::Real;
-use raddle_queues::wait_list::WaitList;
+use raddle_machine::{Machine, Real};
+use raddle_queues::wait_list::{Spare, WaitList};
+use raddle_scheduler::readiness::Readiness;
 use raddle_scheduler::{Claim, Epoch, Runtime, Thread, Wake};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Descriptor numbers that can be waited for: the kernel's default bound.
 const NUMBERS: usize = 1 << 20;
 
-struct Entry {
-    readers: WaitList<Real>,
-    writers: WaitList<Real>,
-    /// How often the program has closed a descriptor of this number.
-    life: AtomicU32,
+struct Direction {
+    waiters: WaitList<Real>,
+    readiness: Readiness<Real>,
+    /// One more than the life in which the poller was told of it.
+    registered: AtomicU32,
+    /// A node for the next wait, which the last one has left; 0: none.
+    spare: AtomicU32,
 }
 
-static TABLE: [Entry; NUMBERS] =
-    [const { Entry { readers: WaitList::new(), writers: WaitList::new(), life: AtomicU32::new(0) } }; NUMBERS];
+#[repr(align(64))]
+struct Entry {
+    readers: Direction,
+    writers: Direction,
+    /// How often the number was given out or taken back, as far as we know.
+    life: AtomicU32,
+    /// The life that began with a call of the program's that we have seen; 0: none.
+    born: AtomicU32,
+    /// The life in which something was reported that no reading takes away, such as the end.
+    ended: AtomicU32,
+    /// For each direction: [`FRESH`] from when somebody began to wait who armed nothing, [`AGED`] after one audit, 0 after the next one.
+    unarmed: [AtomicU8; 2],
+    small: AtomicU8,
+    large: AtomicU64,
+}
 
+const FRESH: u8 = 1;
+const AGED: u8 = 2;
+
+/// Room beside what is known of a descriptor for whoever calls: it is near when the caller's thread has been woken.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Notes {
+    /// Anything.
+    pub small: &'static AtomicU8,
+    /// Anything.
+    pub large: &'static AtomicU64,
+}
+
+impl Direction {
+    const fn new() -> Self {
+        Self {
+            waiters: WaitList::new(),
+            readiness: Readiness::constant(),
+            registered: AtomicU32::new(0),
+            spare: AtomicU32::new(0),
+        }
+    }
+}
+
+impl Entry {
+    const fn new() -> Self {
+        Self {
+            readers: Direction::new(),
+            writers: Direction::new(),
+            life: AtomicU32::new(0),
+            born: AtomicU32::new(0),
+            ended: AtomicU32::new(0),
+            unarmed: [const { AtomicU8::new(0) }; 2],
+            small: AtomicU8::new(0),
+            large: AtomicU64::new(0),
+        }
+    }
+
+    fn direction(&self, interest: Interest) -> &Direction {
+        match interest {
+            Interest::Read => &self.readers,
+            Interest::Write => &self.writers,
+        }
+    }
+
+    /// Somebody has waited here, or relies on what was told of it.
+    fn is_used(&self) -> bool {
+        let waited = |direction: &Direction| !direction.waiters.queue().is_none();
+        self.born.load(Ordering::Relaxed) != 0 || waited(&self.readers) || waited(&self.writers)
+    }
+
+    fn begin_life(&self) -> u32 {
+        // Release: pairs with the load in `life`.
+        let life = self.life.fetch_add(1, Ordering::Release).wrapping_add(1);
+        // What was seen of the last life says nothing of this one.
+        self.readers.readiness.happened();
+        self.writers.readiness.happened();
+        life
+    }
+}
+
+const _: () = assert!(size_of::<Entry>() == 64, "an entry is a cache line");
+
+static TABLE: [Entry; NUMBERS] = [const { Entry::new() }; NUMBERS];
+
+/// Somebody waits who armed nothing.
+static UNARMED: AtomicBool = AtomicBool::new(false);
 /// One more than the highest number that was waited for.
 static HIGHEST: AtomicU32 = AtomicU32::new(0);
 
@@ -34,12 +122,12 @@ fn entry(descriptor: i32) -> Option<&'static Entry> {
     TABLE.get(usize::try_from(descriptor).ok()?)
 }
 
+fn direction(descriptor: i32, interest: Interest) -> Option<&'static Direction> {
+    Some(entry(descriptor)?.direction(interest))
+}
+
 fn list(descriptor: i32, interest: Interest) -> Option<&'static WaitList<Real>> {
-    let entry = entry(descriptor)?;
-    Some(match interest {
-        Interest::Read => &entry.readers,
-        Interest::Write => &entry.writers,
-    })
+    Some(&direction(descriptor, interest)?.waiters)
 }
 
 /// # Safety
@@ -49,15 +137,42 @@ unsafe fn thread_of(word: usize) -> &'static Thread<Real> {
     unsafe { &*std::ptr::with_exposed_provenance(word) }
 }
 
+fn note_number(descriptor: i32) {
+    if descriptor as u32 >= HIGHEST.load(Ordering::Relaxed) {
+        HIGHEST.fetch_max(descriptor as u32 + 1, Ordering::Relaxed);
+    }
+}
+
 /// Publishes a wait. False where there is no room for it: then the caller must not sleep.
 #[must_use = "a wait that was not published will not be woken"]
 pub(super) fn publish(descriptor: i32, interest: Interest, thread: &'static Thread<Real>, epoch: Epoch) -> bool {
     let word = std::ptr::from_ref(thread).expose_provenance();
-    let Some(list) = list(descriptor, interest) else { return false };
-    if descriptor as u32 >= HIGHEST.load(Ordering::Relaxed) {
-        HIGHEST.fetch_max(descriptor as u32 + 1, Ordering::Relaxed);
+    let Some(direction) = direction(descriptor, interest) else { return false };
+    note_number(descriptor);
+    let mut spare = take_spare(direction);
+    let pushed = direction.waiters.push_with_spare(Host::nodes(), word, epoch.to_bits(), &mut spare);
+    if let Some(left) = spare {
+        keep_spare(direction, left);
     }
-    list.push(Host::nodes(), word, epoch.to_bits())
+    pushed
+}
+
+/// The node that the last wait has left.
+fn take_spare(direction: &Direction) -> Option<Spare> {
+    if direction.spare.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    // Acquire: pairs with `keep_spare`, whose caller had the node.
+    // SAFETY: put there by `keep_spare`, and taken out by this exchange alone.
+    unsafe { Spare::from_index(direction.spare.swap(0, Ordering::Acquire)) }
+}
+
+fn keep_spare(direction: &Direction, spare: Spare) {
+    let before = direction.spare.swap(spare.into_index(), Ordering::AcqRel);
+    // SAFETY: as in `take_spare`.
+    if let Some(before) = unsafe { Spare::from_index(before) } {
+        before.give(Host::nodes());
+    }
 }
 
 /// A wait that was published here has ended otherwise.
@@ -75,11 +190,42 @@ pub(super) fn is_awaited(descriptor: i32, interest: Interest) -> bool {
     list(descriptor, interest).is_some_and(|list| !list.queue().is_empty(Host::nodes()))
 }
 
+/// Brings closer what the delivery of these events will touch: `step` from 0 to [`STEPS`], each for all.
+pub(super) fn approach(descriptor: i32, step: u32) {
+    let Some(entry) = entry(descriptor) else { return };
+    if step == 0 {
+        return Real::prefetch(std::ptr::from_ref(entry).addr());
+    }
+    let Some(word) = entry.readers.waiters.queue().approach(Host::nodes(), step.min(4) - 1) else { return };
+    // SAFETY: a word out of a list of the table.
+    crate::switching::approach(unsafe { thread_of(word) }, step == STEPS);
+}
+
+/// The last step of [`approach`].
+pub(super) const STEPS: u32 = 5;
+
+/// Room for the caller's notes on a descriptor.
+pub(super) fn notes(descriptor: i32) -> Option<Notes> {
+    entry(descriptor).map(|entry| Notes { small: &entry.small, large: &entry.large })
+}
+
+/// An event was fetched; `ended` if it told of something that no reading takes away.
+pub(super) fn happened(descriptor: i32, interest: Interest, ended: bool, ready: &mut dyn FnMut(&'static Thread<Real>)) {
+    let Some(entry) = entry(descriptor) else { return };
+    if ended {
+        // Before the count, which a reader looks at first.
+        entry.ended.store(entry.life.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+    entry.direction(interest).readiness.happened();
+    let _ = wake_one(descriptor, interest, ready);
+}
+
 /// Wakes the first one that waits; if it is parked, it goes to `ready`. False if nobody waits.
 pub(super) fn wake_one(descriptor: i32, interest: Interest, ready: &mut dyn FnMut(&'static Thread<Real>)) -> bool {
-    let Some(list) = list(descriptor, interest) else { return false };
-    let queue = list.queue();
-    while let Some((thread, epoch)) = queue.pop(Host::nodes()) {
+    let Some(direction) = direction(descriptor, interest) else { return false };
+    let queue = direction.waiters.queue();
+    while let Some((thread, epoch, spare)) = queue.pop_with_spare(Host::nodes()) {
+        keep_spare(direction, spare);
         // SAFETY: popped from a list of the table.
         let thread = unsafe { thread_of(thread) };
         match thread.claim(Epoch::from_bits(epoch), Wake::Signalled) {
@@ -113,7 +259,7 @@ fn used() -> &'static [Entry] {
 
 /// True while somebody may be waiting for some descriptor.
 pub(crate) fn is_any_awaited() -> bool {
-    let waits = |list: &WaitList<Real>| !list.queue().is_empty(Host::nodes());
+    let waits = |direction: &Direction| !direction.waiters.queue().is_empty(Host::nodes());
     used().iter().any(|entry| waits(&entry.readers) || waits(&entry.writers))
 }
 
@@ -121,17 +267,22 @@ pub(crate) fn is_any_awaited() -> bool {
 pub(super) fn end_lives<T>(first: u32, last: u32, close: impl FnOnce() -> T) -> T {
     let end = used().len().min((last as usize).saturating_add(1));
     let ending = first as usize..end.max(first as usize);
-    for number in ending.clone() {
-        // Release: pairs with the load in `life`.
-        TABLE[number].life.fetch_add(1, Ordering::Release);
+    for entry in TABLE[ending.clone()].iter().filter(|entry| entry.is_used()) {
+        entry.begin_life();
     }
     let result = close();
     ending.for_each(|number| wake_both(number as i32));
     result
 }
 
-/// Wakes all that wait for any descriptor.
+/// There are new sets, which know of no descriptor: wakes all that wait for any, to arm.
 pub(super) fn wake_everybody() {
+    for entry in used() {
+        entry.readers.registered.store(0, Ordering::Relaxed);
+        entry.writers.registered.store(0, Ordering::Relaxed);
+    }
+    // Who has published before is woken; who publishes later finds that it must arm.
+    fence(Ordering::SeqCst);
     for number in 0..used().len() {
         wake_both(number as i32);
     }
@@ -140,8 +291,10 @@ pub(super) fn wake_everybody() {
 /// Forgets all waiters: in the child of a fork, where there are none.
 pub(super) fn forget() {
     for entry in used() {
-        for list in [&entry.readers, &entry.writers] {
-            while list.queue().pop(Host::nodes()).is_some() {}
+        for direction in [&entry.readers, &entry.writers] {
+            while direction.waiters.queue().pop(Host::nodes()).is_some() {}
+            // The poller of the parent was told, not the child's.
+            direction.registered.store(0, Ordering::Relaxed);
         }
     }
 }
@@ -157,16 +310,138 @@ pub(super) fn life(descriptor: i32) -> u32 {
 pub(super) fn end_life<T>(descriptor: i32, close: impl FnOnce() -> T) -> T {
     let Some(entry) = entry(descriptor) else { return close() };
     // A descriptor that nobody ever waited for keeps its page untouched.
-    let is_used = || !entry.readers.queue().is_none() || !entry.writers.queue().is_none();
-    if is_used() {
-        // Release: pairs with the load in `life`.
-        entry.life.fetch_add(1, Ordering::Release);
+    let was_used = entry.is_used();
+    if was_used {
+        entry.begin_life();
     }
     let result = close();
-    // Events: C the close, P the pops here; W a waiter publishes, A it arms the poller. Forbidden: P misses W, and A meets a
+    // Events: C close, P the pops here; W a waiter publishes, A it arms the poller. Forbidden: P misses W, and A meets a
     // descriptor that is open and of the old life. If A came before C in the kernel, whose lock orders them, W came before P.
-    if is_used() {
+    if entry.is_used() {
+        if !was_used {
+            entry.begin_life();
+        }
         wake_both(descriptor);
     }
     result
+}
+
+/// The program's own call has just made that descriptor.
+pub(super) fn born(descriptor: i32) {
+    if let Some(entry) = entry(descriptor) {
+        note_number(descriptor);
+        let life = entry.begin_life();
+        entry.born.store(life, Ordering::Relaxed);
+    }
+}
+
+/// The number may stand for something else from now on. Wakes nobody, so it may be called anywhere.
+pub(super) fn doubt(descriptor: i32) {
+    if let Some(entry) = entry(descriptor).filter(|entry| entry.is_used()) {
+        entry.begin_life();
+    }
+}
+
+/// What was known of descriptors is known no longer: another process may change them.
+pub(super) fn doubt_all() {
+    for entry in used() {
+        entry.born.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The life of a descriptor whose birth was seen.
+pub(super) fn known_life(descriptor: i32) -> Option<u32> {
+    let entry = entry(descriptor)?;
+    let life = entry.life.load(Ordering::Acquire);
+    (life != 0 && entry.born.load(Ordering::Relaxed) == life).then_some(life)
+}
+
+/// What is known before an attempt.
+pub(super) fn glance(descriptor: i32, interest: Interest) -> Glance {
+    let Some(entry) = entry(descriptor) else { return Glance::default() };
+    let life = entry.life.load(Ordering::Acquire);
+    let direction = entry.direction(interest);
+    Glance { life, count: direction.readiness.glance() }
+}
+
+/// True if an attempt would find nothing, and the poller tells of what comes.
+pub(super) fn is_empty(descriptor: i32, interest: Interest, glance: Glance) -> bool {
+    entry(descriptor).is_some_and(|entry| {
+        let direction = entry.direction(interest);
+        direction.readiness.is_empty(glance.count)
+            && entry.ended.load(Ordering::Relaxed) != glance.life
+            && is_registered(entry, direction)
+    })
+}
+
+/// The attempt after `glance` has left nothing.
+pub(super) fn emptied(descriptor: i32, interest: Interest, glance: Glance) {
+    if let Some(direction) = direction(descriptor, interest) {
+        direction.readiness.emptied(glance.count);
+    }
+}
+
+/// An event was delivered since `glance`.
+pub(super) fn has_changed(descriptor: i32, interest: Interest, glance: Glance) -> bool {
+    direction(descriptor, interest).is_some_and(|direction| direction.readiness.has_changed(glance.count))
+}
+
+/// The poller was told of the descriptor in its present life, which we know.
+fn is_registered(entry: &Entry, direction: &Direction) -> bool {
+    let life = entry.life.load(Ordering::Relaxed);
+    life != 0
+        && entry.born.load(Ordering::Relaxed) == life
+        && direction.registered.load(Ordering::Relaxed) == life.wrapping_add(1)
+}
+
+/// True if a wait need not arm. It is then looked after by [`audit`]. Called after the fence that follows the publication.
+pub(super) fn need_not_arm(descriptor: i32, interest: Interest) -> bool {
+    let Some(entry) = entry(descriptor) else { return false };
+    let direction = entry.direction(interest);
+    if !is_registered(entry, direction) {
+        return false;
+    }
+    // An audit that has set it to 0 looks at the list afterwards: either it finds this waiter, or this finds the 0.
+    let unarmed = &entry.unarmed[interest as usize];
+    if unarmed.load(Ordering::Relaxed) == 0 {
+        unarmed.store(FRESH, Ordering::Relaxed);
+        if !UNARMED.load(Ordering::Relaxed) {
+            UNARMED.store(true, Ordering::Relaxed);
+        }
+    }
+    true
+}
+
+/// The poller was told of the descriptor, whose life was `life` before.
+pub(super) fn registered(descriptor: i32, interest: Interest, life: u32) {
+    if let Some(direction) = direction(descriptor, interest) {
+        direction.registered.store(life.wrapping_add(1), Ordering::Relaxed);
+    }
+}
+
+/// Arms for those who have waited long without having armed. Called about once a second, by whoever.
+pub(super) fn audit(arm: impl Fn(i32, Interest) -> bool) {
+    if !UNARMED.swap(false, Ordering::Relaxed) {
+        return;
+    }
+    for (number, entry) in used().iter().enumerate() {
+        for interest in [Interest::Read, Interest::Write] {
+            let unarmed = &entry.unarmed[interest as usize];
+            match unarmed.load(Ordering::Relaxed) {
+                0 => {}
+                AGED => {
+                    unarmed.store(0, Ordering::Relaxed);
+                    // Pairs with the fence between the publication and `need_not_arm`.
+                    fence(Ordering::SeqCst);
+                    if is_awaited(number as i32, interest) && !arm(number as i32, interest) {
+                        wake_all(number as i32, interest);
+                    }
+                }
+                _ => {
+                    unarmed.store(AGED, Ordering::Relaxed);
+                    UNARMED.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+    }
 }

@@ -4,11 +4,14 @@
 //!   queue. So ready threads and ready descriptors take turns: an event waits for that many switches at most while threads switch.
 //! - One of the processors that sleep, the first that comes, sleeps in the kernel's wait for events instead of on its bell (the
 //!   *watch*). It is the process's, whatever the pool: events for threads of other pools are submitted there.
+//! - But while another one looks all the time, having more to do than it can do between two looks, it fetches many events at once, and
+//!   whoever watched would be woken for each single one. So nobody begins a watch within [`NEAR`] of such a look; who would have
+//!   sleeps on its bell for so long, and is rung as for any work.
 //! - Where no processor has looked for a period of the monitor (all compute, or the one that kept watch has work and the others sleep),
 //!   the monitor does.
 //!
-//! Bound: an event waits two periods of the monitor, while anybody is awake; while all sleep, one keeps watch: the last to sleep found
-//! the watch free or kept. A kernel thread that is frozen while it keeps watch with all others asleep strands events until it
+//! Bound: an event waits two periods of the monitor, while anybody is awake; while all sleep, one keeps watch, [`NEAR`] after the last look
+//! at the latest: the last to sleep found the watch free or kept, or will look again by then. A kernel thread that is frozen while it keeps watch with all others asleep strands events until it
 //! thaws or anybody else wakes up.
 //!
 //! Whoever fetches the alarm and does not keep the watch raises it again if somebody does: it is for that one.
@@ -24,8 +27,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 static KEPT: AtomicBool = AtomicBool::new(false);
 /// How often anybody has looked. Counter only.
 static LOOKS: AtomicU64 = AtomicU64::new(0);
+/// When a processor last looked while it had work, or found some: the time's high bits, and the activation's id below.
+static LOOKED: AtomicU64 = AtomicU64::new(0);
+/// Bits of an activation's id.
+const ID: u64 = crate::activations::MAX_ACTIVATIONS as u64 - 1;
+/// Nanoseconds for which one relies on another's looks. It is the monitor's period: longer than 64 switches take in a server that is busy
+/// (measured: 64 echoes take 350,000), and short enough that one who turns to computing delays events hardly longer than that.
+const NEAR: u64 = 1_000_000;
 /// Nanoseconds after which a kept watch begins anew: should the program close our descriptors, nothing would end it.
 const RENEW: u64 = 1_000_000_000;
+/// Nanoseconds between two audits of the waits.
+const AUDIT: u64 = 1_000_000_000;
 /// Nanoseconds of rest where the kernel refuses to wait.
 const REST: u64 = 1_000_000;
 /// So many of the monitor's periods without any look, and the monitor looks although somebody keeps watch.
@@ -35,9 +47,16 @@ const DISTRUST: u64 = 32;
 pub(crate) struct Watch(Batch);
 
 impl Watch {
-    /// Takes the watch, if there is anything to watch and nobody does.
-    pub fn take() -> Option<Self> {
+    /// Takes the watch, if there is anything to watch and nobody does. Where `activation` leaves it to another one that looks all the
+    /// time, `until` becomes the time by which it must look again.
+    pub fn take(activation: &Activation, until: &mut Option<u64>) -> Option<Self> {
         Sets::current()?;
+        let (looked, now) = (LOOKED.load(Ordering::Relaxed), Real::now());
+        let near = (looked & !ID) + NEAR;
+        if looked & ID != u64::from(activation.id) & ID && now < near {
+            *until = Some(until.unwrap_or(u64::MAX).min(now + NEAR));
+            return None;
+        }
         // SeqCst: with the load in `pass_alarm`. Relaxed would do for the exclusion, which only saves effort.
         (!KEPT.load(Ordering::Relaxed) && !KEPT.swap(true, Ordering::SeqCst)).then(|| Watch(Batch::new()))
     }
@@ -46,6 +65,8 @@ impl Watch {
     pub fn block(&mut self, deadline: Option<u64>) -> bool {
         let now = Real::now();
         let limit = deadline.map_or(RENEW, |at| at.saturating_sub(now).min(RENEW));
+        // The monitor may be asleep.
+        audit(now);
         let waited = Sets::current().is_some_and(|sets| self.0.fetch(sets, limit));
         if !waited {
             crate::os::events::rest(limit.min(REST));
@@ -74,15 +95,18 @@ fn pass_alarm(sets: Sets, batch: &Batch) {
     }
 }
 
-/// A look without waiting, by a processor from inside its mark. True if that made a thread ready.
+/// A look without waiting, by a processor from inside its mark, in the midst of its work or not. True if that made a thread ready.
 #[inline]
-pub(crate) fn look(activation: &'static Activation, owned: &mut Owned) -> bool {
+pub(crate) fn look(activation: &'static Activation, owned: &mut Owned, works: bool) -> bool {
     let mut any = false;
     if let Some(sets) = Sets::current() {
         look_into(sets, &mut |thread| {
             any = true;
             crate::host::ready_owned(activation, owned, thread);
         });
+        if any || works {
+            LOOKED.store(Real::now() & !ID | u64::from(activation.id) & ID, Ordering::Relaxed);
+        }
     }
     any
 }
@@ -98,11 +122,23 @@ fn look_into(sets: Sets, ready: &mut dyn FnMut(&'static Thread<Real>)) {
     }
 }
 
+/// Has the waits looked after that rely on earlier ones, if it is time.
+fn audit(now: u64) {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let last = LAST.load(Ordering::Relaxed);
+    if now.saturating_sub(last) >= AUDIT
+        && LAST.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    {
+        super::table::audit(|descriptor, interest| super::reactor::arm(descriptor, interest).is_ok());
+    }
+}
+
 /// The monitor's look, once a period while anybody is awake.
 pub(crate) fn tick() {
     // Single writer: the monitor.
     static SEEN: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
     let Some(sets) = Sets::current() else { return };
+    audit(Real::now());
     let [looks, periods] = SEEN.each_ref();
     let now = LOOKS.load(Ordering::Relaxed);
     if looks.swap(now, Ordering::Relaxed) != now {

@@ -8,10 +8,14 @@ pub(crate) use libc::{EBADF, EEXIST, EINTR, EINVAL, ENOENT, EPERM};
 /// What a poller gets: for which descriptor something happened.
 pub(crate) type Event = libc::epoll_event;
 
-/// The descriptor can be read, or its reading side is over.
-pub(crate) const READABLE: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP) as u32;
+/// The descriptor can be read, or its reading side is over, or it has urgent data.
+pub(crate) const READABLE: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLPRI) as u32;
 /// The descriptor can be written to.
 pub(crate) const WRITABLE: u32 = libc::EPOLLOUT as u32;
+/// What no reading takes away, or what stops a reading in the middle (urgent data).
+pub(crate) const ENDED: u32 = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR | libc::EPOLLPRI) as u32;
+/// An event for each change.
+pub(crate) const CHANGES: u32 = libc::EPOLLET as u32;
 /// One event, then silence until it is armed again.
 pub(crate) const ONCE: u32 = libc::EPOLLONESHOT as u32;
 
