@@ -103,8 +103,8 @@ fn arguments(workload: &'static Workload, item: &str) -> Result<Args, String> {
         args.set(key, value);
         if key != "by" {
             args.number(key)?;
-        } else if !["spawn", "join"].contains(&value) {
-            return Err(format!("by={value}: pass by=spawn or by=join"));
+        } else if !["spawn", "join", "scope"].contains(&value) {
+            return Err(format!("by={value}: pass by=spawn, by=join or by=scope"));
         }
     }
     Ok(args)
@@ -332,7 +332,7 @@ pub static WORKLOADS: &[Workload] = &[
         about: "a tree of ten children per node, N leaves, summed",
         unit: Unit::Run,
         defaults: &[("N", "1M"), ("by", "spawn")],
-        cases: &["by=join", "by=spawn"],
+        cases: &["by=join", "by=scope", "by=spawn"],
         also_on_one: false,
         expected: |a| Some(below(a.number("N").ok()?)),
         slow: |a| nanos(a, &["N"], 1e4),
@@ -342,7 +342,7 @@ pub static WORKLOADS: &[Workload] = &[
         about: "fib(n): fork fib(n-1), compute fib(n-2) in place, join",
         unit: Unit::Run,
         defaults: &[("n", "30"), ("by", "spawn")],
-        cases: &["35:by=join", "30:by=spawn"],
+        cases: &["35:by=join", "35:by=scope", "30:by=spawn"],
         also_on_one: false,
         expected: |a| Some(fibonacci(a.number("n").ok()?)),
         slow: |a| fibonacci(a.number("n").unwrap_or(0)) as f64 * 2e-6,
@@ -352,7 +352,7 @@ pub static WORKLOADS: &[Workload] = &[
         about: "a fork per safe placement of a queen on a board of n by n",
         unit: Unit::Run,
         defaults: &[("n", "12"), ("by", "spawn")],
-        cases: &["by=join", "by=spawn"],
+        cases: &["by=join", "by=scope", "by=spawn"],
         also_on_one: false,
         expected: |a| solutions(a.number("n").ok()?),
         slow: |a| 5e-4 * solutions(a.number("n").unwrap_or(0)).unwrap_or(1 << 24) as f64,

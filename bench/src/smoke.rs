@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-const SMALL: [(&str, &str); 22] = [
+const SMALL: [(&str, &str); 25] = [
     ("create", "100"),
     ("park", "50"),
     ("yield", "T=4:total=400"),
@@ -25,9 +25,12 @@ const SMALL: [(&str, &str); 22] = [
     ("tokenring", "N=5:K=20"),
     ("skynet", "100:by=spawn"),
     ("skynet", "100:by=join"),
+    ("skynet", "100:by=scope"),
     ("fib", "8:by=spawn"),
     ("fib", "8:by=join"),
+    ("fib", "8:by=scope"),
     ("nqueens", "5:by=join"),
+    ("nqueens", "5:by=scope"),
     ("radix", "r=5:N=4096:T=8"),
 ];
 

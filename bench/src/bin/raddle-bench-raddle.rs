@@ -28,6 +28,16 @@ impl Api for Raddle {
     fn fork<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
         raddle::join(a, b)
     }
+    fn scope<T: Send>(items: impl Iterator<Item = T>, each: impl Fn(T) + Send + Sync) {
+        let each = &each;
+        raddle::scope(|scope| items.for_each(|item| scope.fork(move || each(item))));
+    }
+    fn scope_beside(piece: impl FnOnce() + Send, here: impl FnOnce()) {
+        raddle::scope(|scope| {
+            scope.fork(piece);
+            here();
+        });
+    }
     fn yield_now() {
         raddle::yield_now();
     }

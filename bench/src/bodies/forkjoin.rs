@@ -1,21 +1,29 @@
-//! Fork-join: a thread per node (`by=spawn`) or a fork per node (`by=join`).
+//! Fork-join: a thread per node (`by=spawn`), a fork per node (`by=join`), or a scope per node with a piece of work per child
+//! (`by=scope`).
 
 use super::Api;
 use crate::program::Outcome;
 use std::time::Instant;
 
-fn either(by: &str, spawn: impl FnOnce() -> u64, join: impl FnOnce() -> u64) -> Result<Outcome, String> {
+fn either(
+    by: &str,
+    spawn: impl FnOnce() -> u64,
+    join: impl FnOnce() -> u64,
+    scope: impl FnOnce() -> u64,
+) -> Result<Outcome, String> {
     let start = Instant::now();
     let result = match by {
         "spawn" => spawn(),
         "join" => join(),
-        other => return Err(format!("by={other}: pass by=spawn or by=join")),
+        "scope" => scope(),
+        other => return Err(format!("by={other}: pass by=spawn, by=join or by=scope")),
     };
     Ok(Outcome::new(1, start.elapsed(), result))
 }
 
 pub(super) fn skynet<A: Api>(leaves: u64, by: &str) -> Result<Outcome, String> {
-    either(by, || A::join(A::spawn(move || skynet_spawn::<A>(0, leaves))), || skynet_join::<A>(0, leaves))
+    let spawn = || A::join(A::spawn(move || skynet_spawn::<A>(0, leaves)));
+    either(by, spawn, || skynet_join::<A>(0, leaves), || skynet_scope::<A>(0, leaves))
 }
 
 fn skynet_spawn<A: Api>(first: u64, leaves: u64) -> u64 {
@@ -48,8 +56,19 @@ fn children_join<A: Api>(first: u64, part: u64, children: u64) -> u64 {
     a + b
 }
 
+fn skynet_scope<A: Api>(first: u64, leaves: u64) -> u64 {
+    if leaves <= 1 {
+        return first;
+    }
+    let part = leaves / 10;
+    let mut sums = [0; 10];
+    let children = (0..).zip(&mut sums);
+    A::scope(children, |(child, sum): (u64, &mut u64)| *sum = skynet_scope::<A>(first + child * part, part));
+    sums.iter().sum()
+}
+
 pub(super) fn fib<A: Api>(n: u64, by: &str) -> Result<Outcome, String> {
-    either(by, || fib_spawn::<A>(n), || fib_join::<A>(n))
+    either(by, || fib_spawn::<A>(n), || fib_join::<A>(n), || fib_scope::<A>(n))
 }
 
 fn fib_spawn<A: Api>(n: u64) -> u64 {
@@ -67,6 +86,15 @@ fn fib_join<A: Api>(n: u64) -> u64 {
     }
     let (a, b) = A::fork(|| fib_join::<A>(n - 1), || fib_join::<A>(n - 2));
     a + b
+}
+
+fn fib_scope<A: Api>(n: u64) -> u64 {
+    if n < 2 {
+        return n;
+    }
+    let (mut left, mut right) = (0, 0);
+    A::scope_beside(|| left = fib_scope::<A>(n - 1), || right = fib_scope::<A>(n - 2));
+    left + right
 }
 
 /// The queens placed so far, as the columns and diagonals they attack in the next row.
@@ -117,7 +145,8 @@ pub fn lowest_bit(bits: &mut u32) -> Option<u32> {
 
 pub(super) fn nqueens<A: Api>(n: u64, by: &str) -> Result<Outcome, String> {
     let none = Queens::none(n);
-    either(by, || nqueens_spawn::<A>(none), || nqueens_join::<A>(none, none.safe()))
+    let join = || nqueens_join::<A>(none, none.safe());
+    either(by, || nqueens_spawn::<A>(none), join, || nqueens_scope::<A>(none))
 }
 
 fn nqueens_spawn<A: Api>(queens: Queens) -> u64 {
@@ -129,6 +158,17 @@ fn nqueens_spawn<A: Api>(queens: Queens) -> u64 {
         .map(|bit| A::spawn(move || nqueens_spawn::<A>(queens.place(bit))))
         .collect();
     threads.into_iter().map(A::join).sum()
+}
+
+fn nqueens_scope<A: Api>(queens: Queens) -> u64 {
+    if queens.done() {
+        return 1;
+    }
+    let mut safe = queens.safe();
+    let mut sums = vec![0; safe.count_ones() as usize];
+    let children = sums.iter_mut().zip(std::iter::from_fn(|| lowest_bit(&mut safe)));
+    A::scope(children, |(sum, bit)| *sum = nqueens_scope::<A>(queens.place(bit)));
+    sums.iter().sum()
 }
 
 /// The solutions below the safe placements `safe` of `queens`; halves them until one is left.

@@ -49,6 +49,18 @@ pub trait Api: Sized + Send + Sync + 'static {
     fn join<T: Send + 'static>(handle: Self::Handle<T>) -> T;
     /// Runs both closures, possibly at the same time.
     fn fork<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B);
+    /// Runs `each` on every item, possibly at the same time, as the pieces of one scope. Kernel threads if not said otherwise.
+    fn scope<T: Send>(items: impl Iterator<Item = T>, each: impl Fn(T) + Send + Sync) {
+        let each = &each;
+        std::thread::scope(|scope| items.for_each(|item| _ = scope.spawn(move || each(item))));
+    }
+    /// Runs `here`, and possibly at the same time `piece`, the only one of a scope.
+    fn scope_beside(piece: impl FnOnce() + Send, here: impl FnOnce()) {
+        std::thread::scope(|scope| {
+            scope.spawn(piece);
+            here();
+        });
+    }
     /// Lets others run.
     fn yield_now();
 

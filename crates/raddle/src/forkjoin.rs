@@ -12,13 +12,14 @@
 use crate::activation::Activation;
 use crate::descriptor::Descriptor;
 use crate::switching::current;
+use crate::tasks;
 use crate::thread::JoinHandle;
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{Ordering, compiler_fence};
 
 /// The list part of a waiting half.
-struct Header {
+pub(crate) struct Header {
     older: *const Header,
     execute: unsafe fn(*const Header),
     promoted: Cell<Option<JoinHandle<()>>>,
@@ -28,9 +29,45 @@ struct Header {
 }
 
 impl Header {
-    fn promote(&self, handle: JoinHandle<()>) {
+    /// For a record that runs itself by `execute`, once.
+    #[inline(always)]
+    pub fn new(older: *const Header, execute: unsafe fn(*const Header)) -> Self {
+        Self { older, execute, promoted: Cell::new(None), is_promoted: Cell::new(false) }
+    }
+
+    /// The next older one of its list.
+    pub fn older(&self) -> *const Header {
+        self.older
+    }
+
+    /// True once it is a thread of its own.
+    pub fn is_promoted(&self) -> bool {
+        self.is_promoted.get()
+    }
+
+    /// Runs it.
+    ///
+    /// # Safety
+    /// It is run once, and its record is whole.
+    #[inline(always)]
+    pub unsafe fn execute(header: *const Header) {
+        // SAFETY: passed on to the caller.
+        unsafe { ((*header).execute)(header) }
+    }
+
+    /// Waits for the end of its thread, of which it has become one.
+    pub fn finish(&self) {
+        let handle = self.promoted.take().expect("what was promoted has a thread");
+        // The thread catches its panic itself.
+        let _ = handle.join();
+    }
+
+    fn promote(&self, handle: JoinHandle<()>, task: bool) {
         self.promoted.set(Some(handle));
         self.is_promoted.set(true);
+        if task {
+            tasks::note_promoted();
+        }
     }
 
     /// Takes the half out of the list. True if it was made a thread before that: nobody does so afterwards.
@@ -90,12 +127,7 @@ where
         return pool.run(|| join(a, b));
     };
     let half = Half {
-        header: Header {
-            older: NEWEST.get(),
-            execute: execute::<B, RB>,
-            promoted: Cell::new(None),
-            is_promoted: Cell::new(false),
-        },
+        header: Header::new(NEWEST.get(), execute::<B, RB>),
         work: Cell::new(Some(b)),
         result: UnsafeCell::new(None),
     };
@@ -119,18 +151,12 @@ where
 impl<B, R> Half<B, R> {
     #[cold]
     fn await_promoted(&self) -> R {
-        self.finish();
+        self.header.finish();
         // SAFETY: the half's thread has ended: nobody else touches the result.
         match unsafe { (*self.result.get()).take() }.expect("the half has run") {
             Ok(value) => value,
             Err(panic) => resume_unwind(panic),
         }
-    }
-
-    fn finish(&self) {
-        let handle = self.header.promoted.take().expect("a promoted half has a thread");
-        // The thread catches the half's panic itself.
-        let _ = handle.join();
     }
 }
 
@@ -140,7 +166,7 @@ struct Unlink<'a, B, R>(&'a Half<B, R>);
 impl<B, R> Drop for Unlink<'_, B, R> {
     fn drop(&mut self) {
         if self.0.header.leave() {
-            self.0.finish()
+            self.0.header.finish()
         }
     }
 }
@@ -161,15 +187,15 @@ unsafe impl Send for Work {}
 
 impl Work {
     fn run(self) {
-        // SAFETY: `join` waits for the thread before its frame goes.
-        unsafe { ((*self.0).execute)(self.0) }
+        // SAFETY: who made the record waits for the thread before the record goes, and it became a thread once.
+        unsafe { Header::execute(self.0) }
     }
 }
 
 /// Somebody is hungry: the oldest half becomes a thread, unless this processor has something to take already.
 #[cold]
 #[inline(never)]
-fn offer() {
+pub(crate) fn offer() {
     let Some(me) = current() else { return };
     let activation = crate::switching::enter(me);
     // SAFETY: inside the mark of the owner; the reference ends with the statement.
@@ -183,7 +209,7 @@ fn offer() {
 /// The thread is about to block: its halves must not wait for it.
 #[inline(always)]
 pub(crate) fn about_to_block() {
-    if !NEWEST.get().is_null() {
+    if waiting() {
         while promote_oldest() {}
     }
 }
@@ -191,11 +217,40 @@ pub(crate) fn about_to_block() {
 /// The thread yields and nothing else is ready: its oldest half becomes a thread, so that a yield loop that waits for it ends.
 #[inline(always)]
 pub(crate) fn offer_to_yield() -> bool {
-    !NEWEST.get().is_null() && promote_oldest()
+    waiting() && promote_oldest()
+}
+
+/// False if neither half nor task of the calling thread waits.
+#[inline(always)]
+fn waiting() -> bool {
+    !NEWEST.get().is_null() || tasks::wait()
+}
+
+/// Keeps a request that interrupts from what `f` changes.
+#[inline(always)]
+pub(crate) fn undisturbed<T>(f: impl FnOnce() -> T) -> T {
+    PROMOTING.set(true);
+    compiler_fence(Ordering::SeqCst);
+    let result = f();
+    compiler_fence(Ordering::SeqCst);
+    PROMOTING.set(false);
+    result
+}
+
+/// The oldest half that waits, or task of a scope ([`crate::tasks`]), and whether it is one. A frame that lies higher on the stack is older.
+fn oldest() -> Option<(&'static Header, bool)> {
+    let half = oldest_half();
+    if tasks::wait()
+        && let Some((scope, task)) = tasks::oldest()
+        && half.is_none_or(|half| std::ptr::from_ref(half).addr() < scope)
+    {
+        return Some((task, true));
+    }
+    half.map(|half| (half, false))
 }
 
 /// The oldest half that waits.
-fn oldest() -> Option<&'static Header> {
+fn oldest_half() -> Option<&'static Header> {
     let mut oldest = None;
     let mut at = NEWEST.get();
     // SAFETY: the list consists of frames of this thread's stack that are alive, and stay so while the caller, which is called from
@@ -214,20 +269,16 @@ fn oldest() -> Option<&'static Header> {
 #[cold]
 #[inline(never)]
 fn promote_oldest() -> bool {
-    PROMOTING.set(true);
-    compiler_fence(Ordering::SeqCst);
-    let promoted = oldest().is_some_and(|header| {
+    undisturbed(|| {
+        let Some((header, task)) = oldest() else { return false };
         let work = Work(header);
-        // SAFETY: the frame that the work points into waits for the thread (`finish`).
+        // SAFETY: the frame or scope that the work points into waits for the thread (`finish`).
         let spawned = unsafe { crate::thread::Builder::new().spawn_unchecked(None, move || work.run(), ()) };
         spawned.is_ok_and(|handle| {
-            header.promote(handle);
+            header.promote(handle, task);
             true
         })
-    });
-    compiler_fence(Ordering::SeqCst);
-    PROMOTING.set(false);
-    promoted
+    })
 }
 
 /// The monitor's request, in a handler that has interrupted the thread: gives its oldest waiting half, if it has one. Allocates
@@ -236,13 +287,15 @@ pub(crate) fn give(activation: &'static Activation, me: &'static Descriptor) {
     if PROMOTING.get() {
         return;
     }
-    if let Some(header) = oldest()
+    if let Some((header, task)) = oldest()
         && let Some(descriptor) = activation.answer()
     {
         let work = Work(header);
         let (pool, priority) = (crate::pool::pool(me.pool()), me.thread.priority_now());
-        // SAFETY: prepared by the monitor, and the request is answered once; the frame that the work points into waits for the thread.
-        header.promote(unsafe { crate::thread::spawn_prepared(descriptor, pool, priority, move || work.run()) });
+        // SAFETY: prepared by the monitor, and the request is answered once; the frame or scope that the work points into waits for the
+        // thread.
+        let handle = unsafe { crate::thread::spawn_prepared(descriptor, pool, priority, move || work.run()) };
+        header.promote(handle, task);
         crate::requests::GIVEN.fetch_add(1, Ordering::Relaxed);
     }
 }

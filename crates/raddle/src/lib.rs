@@ -42,6 +42,7 @@ mod scope;
 pub mod signal;
 mod switching;
 pub mod sync;
+mod tasks;
 pub mod thread;
 pub mod time;
 

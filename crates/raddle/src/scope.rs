@@ -1,10 +1,12 @@
-//! Scoped threads: they may borrow from their spawner, and are joined before the scope ends.
+//! Scoped threads: they may borrow from their spawner, and are joined before the scope ends. For work that need not be a thread, see
+//! [`crate::tasks`].
 //!
 //! The scope's word is `epoch:40 | count:24`: how many threads run, and, while the owner waits, the low bits of its wait's
 //! epoch plus one. The thread whose exchange brings the count to zero wakes the owner; after that exchange it touches the scope
 //! no more (point of no return): owner record and epoch come out of its own hook and the exchanged word.
 
 use crate::pool::Shared;
+use crate::tasks::Tasks;
 use crate::thread::{Builder, Hook, JoinHandle, Result, SpawnError};
 use raddle_machine::Real;
 use raddle_scheduler::runtime::wait_until;
@@ -52,6 +54,7 @@ struct Data {
 /// Where scoped threads are spawned: see [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     data: Data,
+    tasks: Tasks,
     // Invariant in both, as in std: threads may read and write what they borrow.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
@@ -110,8 +113,11 @@ where
     // SAFETY: kept in the scope, whose threads claim its owner's waits only.
     let owner = unsafe { crate::Host::current() };
     let data = Data { word: AtomicU64::new(0), owner, panicked: AtomicBool::new(false) };
-    let scope = Scope { data, scope: PhantomData, env: PhantomData };
+    let scope = Scope { data, tasks: Tasks::new(), scope: PhantomData, env: PhantomData };
+    scope.tasks.open();
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+    scope.tasks.finish();
+    scope.tasks.close();
     if scope.data.word.load(Ordering::Acquire) & COUNT != 0 {
         masked(|| scope.data.wait());
     }
@@ -120,6 +126,12 @@ where
         Ok(_) if scope.data.panicked.load(Ordering::Relaxed) => panic!("a scoped thread panicked"),
         Ok(value) => value,
     }
+}
+
+/// True while a processor of the calling thread's pool wants work.
+#[inline(always)]
+fn hungry() -> bool {
+    crate::switching::current().is_some_and(|me| crate::switching::activation_of(me).processor().pool.idle.hungry())
 }
 
 impl Data {
@@ -152,6 +164,51 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         T: Send + 'scope,
     {
         self.spawn_with(Builder::new(), f).unwrap_or_else(|error| panic!("raddle: {error}"))
+    }
+
+    /// Runs `f` before the scope ends, perhaps at the same time as what follows: [`join`](crate::join) for any number of pieces of work.
+    ///
+    /// Like a half of `join` it needs not be a thread: what nobody else has taken is a plain call on the scope's own thread, when the
+    /// scope's closure has returned, newest first. It becomes a thread of its own, with thread-local storage of its own, the oldest
+    /// first, when another processor is idle, and when the scope's thread blocks, yields in vain or computes on. So it may wait for others
+    /// and others for it; but which thread-local storage it sees is open. Where that matters, [`Scope::spawn`] it. A call from another
+    /// thread than the scope's spawns at once.
+    ///
+    /// It costs a few stores where a thread costs a descriptor. Results go into what it borrows. A panic is the scope's, as that of a
+    /// thread that nobody joined.
+    ///
+    /// # Panics
+    /// From another thread than the scope's: when no thread can be had.
+    ///
+    /// # Example
+    /// ```
+    /// fn sum(numbers: &[u64]) -> u64 {
+    ///     if numbers.len() <= 2 {
+    ///         return numbers.iter().sum();
+    ///     }
+    ///     let mut sums = [0; 4];
+    ///     raddle::scope(|s| {
+    ///         for (sum_here, part) in sums.iter_mut().zip(numbers.chunks(numbers.len().div_ceil(4))) {
+    ///             s.fork(move || *sum_here = sum(part));
+    ///         }
+    ///     });
+    ///     sums.iter().sum()
+    /// }
+    /// let numbers: Vec<u64> = (0..1000).collect();
+    /// let pool = raddle::Builder::new().processors(2).build().unwrap();
+    /// assert_eq!(pool.run(|| sum(&numbers)), 499_500);
+    /// ```
+    #[inline]
+    pub fn fork<F>(&'scope self, f: F)
+    where
+        F: FnOnce() + Send + 'scope,
+    {
+        // SAFETY: 'scope outlives the end of the scope, where `scope` calls `finish`, and the scope is borrowed for as long.
+        match unsafe { self.tasks.add(&raw const self.data.panicked, f) } {
+            Ok(()) if hungry() => crate::forkjoin::offer(),
+            Ok(()) => {}
+            Err(f) => drop(self.spawn(f)),
+        }
     }
 
     /// Spawns a thread with the given properties.
