@@ -59,6 +59,7 @@ unsafe fn text<'a>(string: *const c_char) -> Option<std::borrow::Cow<'a, str>> {
 /// As `include/raddle.h` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn raddle_pool_create(processors: c_uint, policy: *const c_char) -> *mut Pool {
+    crate::process::signals::prepare_kernel_threads();
     let mut builder = raddle::Builder::new();
     if processors > 0 {
         builder = builder.processors(processors as usize);

@@ -71,3 +71,9 @@ fn a_thread_that_never_waits_takes_the_processes_signals() {
     let ours = common::drop_in(&program, &["20000"], &[("RADDLE_PROCESSORS", "2")]);
     assert_eq!(ours.well(), "1\n");
 }
+
+#[test]
+fn what_all_threads_block_ends_nobody_and_what_one_lets_in_is_handled() {
+    let out = same_as_native("signal_masks.c", &["1", "2", "3"]);
+    assert!(out.ends_with("child: 0\nwrong: 0\n") && out.lines().count() == 10, "{out}");
+}

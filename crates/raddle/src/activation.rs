@@ -226,11 +226,15 @@ impl Activation {
         Real::wake(&self.bell, 1);
     }
 
-    /// The life of the kernel thread.
-    pub fn main(&'static self) {
+    /// The life of the kernel thread, which begins with all signals blocked, and goes on with `mask` or with what the drop-in library says.
+    pub fn main(&'static self, mask: u64) {
         self.fs.set(raddle_context::switch::current_fs());
-        self.tid.store(crate::os::gettid(), Ordering::Relaxed);
+        // SeqCst: who changes what the hook reads sees this kernel thread, or the hook sees the change.
+        self.tid.store(crate::os::gettid(), Ordering::SeqCst);
         crate::signal::this_is(self);
+        if !crate::drop_in::kernel_thread_begins() {
+            crate::os::signals::unblock(mask);
+        }
         let _alternate_stack = raddle_context::overflow::activation_altstack().inspect_err(|error| {
             crate::os::say_once(&format!("raddle: a stack overflow will not be reported by name: {error}"));
         });

@@ -217,6 +217,37 @@ pub(crate) fn interrupted(me: &'static Descriptor) {
     }
 }
 
+/// What each kernel thread of the runtime runs first; null for nothing.
+static ON_KERNEL_THREAD: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Names a function that each kernel thread which is to carry threads runs first, from now on: it begins with all signals blocked that can
+/// wait, and the function sets its mask.
+pub fn on_kernel_thread(run: fn()) {
+    ON_KERNEL_THREAD.store(run as *mut (), Ordering::Release);
+}
+
+/// On a kernel thread that is about to carry threads. False if nobody has named a function.
+pub(crate) fn kernel_thread_begins() -> bool {
+    let run = ON_KERNEL_THREAD.load(Ordering::Acquire);
+    if !run.is_null() {
+        // SAFETY: stored by `on_kernel_thread` from a function of this type.
+        unsafe { std::mem::transmute::<*mut (), fn()>(run)() };
+    }
+    !run.is_null()
+}
+
+/// Shows the kernel ids of the kernel threads that carry threads now, or did a moment ago.
+pub fn kernel_threads(mut visit: impl FnMut(u32)) {
+    let tasks = crate::activations::all().map(|activation| activation.tid.load(Ordering::SeqCst));
+    tasks.filter(|&task| task != 0).for_each(&mut visit);
+}
+
+/// True on a kernel thread that carries threads, whatever runs on it. For signal handlers too.
+pub fn is_kernel_thread_of_runtime() -> bool {
+    let task = crate::os::gettid();
+    crate::activations::all().any(|activation| activation.is_task(task))
+}
+
 /// What an interruption met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Met {

@@ -67,7 +67,10 @@ pub(crate) fn start() {
             crate::delays::switch(true);
         }
         let kernel_thread = std::thread::Builder::new().name("raddle-monitor".into()).stack_size(256 * 1024);
+        // It runs no code of the program's, and takes no signals.
+        let mask = crate::os::signals::block_all();
         let spawned = crate::drop_in::native(|| kernel_thread.spawn(main));
+        crate::os::signals::unblock(mask);
         if let Err(error) = spawned {
             crate::os::say_once(&format!(
                 "raddle: no kernel thread for the monitor ({error}): a thread that blocks in the kernel holds its processor"

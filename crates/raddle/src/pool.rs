@@ -229,13 +229,17 @@ impl Shared {
         }
         let name = format!("{}{}", self.prefix, activation.id);
         self.kernel_threads.fetch_add(1, Ordering::Relaxed);
+        // It takes no signals until it has the mask that it is to have.
+        let mask = crate::os::signals::block_all();
         let main = move || {
-            activation.main();
+            activation.main(mask);
             activation.give_back();
             self.kernel_threads.fetch_sub(1, Ordering::Release);
         };
         let kernel_thread = std::thread::Builder::new().name(name).stack_size(256 * 1024);
-        match crate::drop_in::native(|| kernel_thread.spawn(main)) {
+        let spawned = crate::drop_in::native(|| kernel_thread.spawn(main));
+        crate::os::signals::unblock(mask);
+        match spawned {
             Ok(_) => Ok(activation),
             Err(error) => {
                 self.kernel_threads.fetch_sub(1, Ordering::Relaxed);

@@ -7,6 +7,7 @@
 //! The table is read by handlers, so it is made of atomics, one signal's fields apart: a handler that arrives while another thread changes
 //! the action may see the old flags with the new function, and nothing worse.
 
+use super::masks;
 use super::signals::{self, Set, bit};
 use crate::os::{answer, c, set_errno, system_call};
 use crate::thread::record::Record;
@@ -26,7 +27,7 @@ static ACTIONS: [Action; 65] =
 const FAULTS: [c_int; 6] = [c::SIGSEGV, c::SIGBUS, c::SIGFPE, c::SIGILL, c::SIGTRAP, c::SIGSYS];
 
 /// All signals that may wait.
-const DEFERRABLE: Set = {
+pub(super) const DEFERRABLE: Set = {
     let mut set = !(bit(32) | bit(33));
     let mut at = 0;
     while at < FAULTS.len() {
@@ -41,11 +42,16 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut c_void, context: *mut c_voi
     let action = &ACTIONS[signal as usize];
     let mask = action.mask.load(Ordering::Relaxed);
     let run = || {
-        if let Some(me) = Record::current()
-            && me.mask.load(Ordering::Relaxed) & bit(signal) != 0
-        {
+        let me = Record::current();
+        let blocked = match me {
+            Some(me) => me.mask.load(Ordering::Relaxed) & bit(signal) != 0,
+            // If idle, perhaps before it has heard that all threads block the signal.
+            None => masks::first_blocks(signal),
+        };
+        // Another one has it from the kernel, which knows its mask.
+        if blocked && raddle::drop_in::is_kernel_thread_of_runtime() {
             // SAFETY: the kernel's description of the signal.
-            unsafe { signals::not_here(me, signal, info) };
+            unsafe { signals::not_here(me, signal, info, context) };
             return;
         }
         let flags = action.flags.load(Ordering::Relaxed);

@@ -7,7 +7,7 @@
 //!
 //! A `vfork` is a fork: a child that shared memory with the runtime, and called anything that waits, would switch threads under its parent.
 
-use super::signals;
+use super::{masks, signals};
 use crate::os::c;
 use crate::thread::exit;
 use crate::thread::record::Record;
@@ -32,6 +32,7 @@ unsafe extern "C" fn child() {
     if let Some(me) = Record::current() {
         signals::set_kernel_mask(me.mask.load(Ordering::Relaxed));
     }
+    masks::forked(signals::own_mask());
 }
 
 /// # Safety

@@ -1,12 +1,13 @@
 //! The process: signals, forks, whose rights it has.
 //!
-//! Reading order: [`actions`] (handlers, wherever they arrive), [`jumps`] (out of handlers), [`signals`] (signals to one thread), [`waiting`] (for signals),
+//! Reading order: [`actions`] (handlers, wherever they arrive), [`jumps`] (out of handlers), [`signals`] (signals to one thread), [`masks`] (what kernel threads block), [`waiting`] (for signals),
 //! [`kernel_waits`] (cancellation of kernel threads), [`fork`], [`rights`] (the set*id family).
 
 mod actions;
 mod fork;
 mod jumps;
 pub(crate) mod kernel_waits;
+pub(crate) mod masks;
 mod rights;
 pub(crate) mod signals;
 mod waiting;

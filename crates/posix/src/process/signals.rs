@@ -6,18 +6,17 @@
 //! waits and owes EINTR [watches](watch) for handlers.
 //!
 //! Masks: each lightweight thread has a mask, inherited from its creator, which governs what is sent to it. The kernel threads that
-//! carry threads keep the mask that the first thread had when the runtime began. A signal for the process goes to any kernel thread that does not
-//! block it, the first one preferred; if the lightweight thread that runs there blocks it, it is sent on to the thread that unblocked it last
-//! ([`TAKERS`]), or to the first thread. A thread that unblocks what the kernel threads block (a program whose first thread blocks everything and
-//! leaves signals to another one) unblocks it for the kernel thread that it runs on, for good.
+//! carry threads block what all threads block ([`masks`]). Another signal for the process goes to any kernel thread that does not
+//! block it, the first one preferred; if the lightweight thread that runs there blocks it, it is sent on to the first thread, or, if that
+//! blocks it too, to a thread that does not.
 
-use super::{actions, fork, rights};
+use super::{actions, fork, masks, rights};
 use crate::os::{answer, c, set_errno, system_call};
 use crate::thread::cancel;
 use crate::thread::record::Record;
 use raddle::drop_in::Met;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// A set of signals as the kernel has it: bit `n - 1` is signal `n`.
 pub(crate) type Set = u64;
@@ -32,10 +31,26 @@ const UNBLOCKABLE: Set = bit(c::SIGKILL) | bit(c::SIGSTOP) | bit(32) | bit(33);
 /// The signals by which a kernel thread learns that the thread which it runs was interrupted: one ends system calls, one restarts them.
 static KICK: [AtomicI32; 2] = [AtomicI32::new(0), AtomicI32::new(0)];
 
-/// What the kernel threads of the runtime block: the mask that the first thread had.
-static BLOCKED: AtomicU64 = AtomicU64::new(0);
-/// By signal, the number of the thread that last unblocked it though the kernel threads block it.
-static TAKERS: [AtomicU32; 65] = [const { AtomicU32::new(0) }; 65];
+/// All signals that the runtime's kernel threads may block.
+pub(super) fn movable() -> Set {
+    let kicks = KICK.iter().map(|kick| kick.load(Ordering::Relaxed)).filter(|&kick| kick > 0);
+    actions::DEFERRABLE & !kicks.fold(0, |set, kick| set | bit(kick))
+}
+
+/// The signal that interrupts a kernel thread and no call that can be restarted.
+pub(super) fn quiet_kick() -> c_int {
+    KICK[1].load(Ordering::Relaxed)
+}
+
+/// Before the runtime's first kernel thread: what is sent to it, and what it blocks.
+pub(crate) fn prepare_kernel_threads() {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    if DONE.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    install_kicks();
+    masks::prepare(crate::thread::exit::is_first().then(own_mask));
+}
 
 /// Before the first lightweight thread: what signals and forks need.
 pub(crate) fn prepare() {
@@ -43,8 +58,16 @@ pub(crate) fn prepare() {
     if DONE.load(Ordering::Acquire) {
         return;
     }
-    BLOCKED.store(own_mask(), Ordering::Relaxed);
+    prepare_kernel_threads();
     raddle::drop_in::on_interruption(deliver);
+    if !DONE.swap(true, Ordering::AcqRel) {
+        crate::thread::exit::prepare();
+        fork::prepare();
+        rights::prepare();
+    }
+}
+
+fn install_kicks() {
     let allocate = next!(__libc_allocate_rtsig: fn(c_int) -> c_int);
     for (kick, flags) in KICK.iter().zip([0, c::SA_RESTART]) {
         // SAFETY: takes an integer: the least important signal that nobody uses, -1 when there is none.
@@ -68,14 +91,11 @@ pub(crate) fn prepare() {
             }
         }
     }
-    if !DONE.swap(true, Ordering::AcqRel) {
-        crate::thread::exit::prepare();
-        fork::prepare();
-        rights::prepare();
-    }
 }
 
 unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *mut c_void) {
+    // SAFETY: the kernel's argument.
+    unsafe { masks::apply(context) };
     // SAFETY: installed with all that can wait blocked; the arguments are the kernel's; the delivery runs handlers of the program.
     unsafe { raddle::signal::dispatch(signal, info, context, Some(0), deliver) };
     // SAFETY: the interrupted code's registers.
@@ -177,39 +197,46 @@ fn raise_here(signal: c_int, code: c_int, value: usize) {
     }
 }
 
-/// A signal has met a thread that blocks it.
+/// A signal has met a kernel thread of the runtime that is not to take it: `me` blocks it, or nobody runs there and all block it.
 ///
 /// # Safety
-/// `info` is the kernel's description of it.
-pub(super) unsafe fn not_here(me: &Record, signal: c_int, info: *mut c_void) {
+/// In its handler; `info` and `context` are the kernel's.
+pub(super) unsafe fn not_here(me: Option<&Record>, signal: c_int, info: *mut c_void, context: *mut c_void) {
     // SAFETY: as promised; takes nothing.
     let (code, process) = unsafe { ((*info.cast::<Info>()).code, system_call(c::SYS_getpid, [0; 6]) as usize) };
-    if code == c::SI_TKILL {
+    if let Some(me) = me.filter(|_| code == c::SI_TKILL) {
         me.pending.fetch_or(bit(signal), Ordering::AcqRel);
         return;
     }
-    let taker = Record::of_number(TAKERS[signal as usize].load(Ordering::Relaxed));
-    if code == c::SI_USER
-        && let Some(taker) = taker.filter(|taker| taker.mask.load(Ordering::Relaxed) & bit(signal) == 0)
-    {
+    if !masks::first_blocks(signal) {
+        // SAFETY: the kernel reads what it wrote; the first thread's id is the process's.
+        unsafe { system_call(c::SYS_rt_tgsigqueueinfo, [process, process, signal as usize, info.addr(), 0, 0]) };
+    } else if let Some(taker) = masks::taker(signal) {
+        // SAFETY: as promised.
+        let value = (code == c::SI_QUEUE).then(|| unsafe { (*info.cast::<Info>()).value });
+        if let Some(value) = value {
+            leave_value(&taker, signal, value);
+        }
         send(taker.record(), signal);
-        return;
-    }
-    // SAFETY: the kernel reads what it wrote; the first thread's id is the process's.
-    unsafe {
-        system_call(c::SYS_rt_tgsigqueueinfo, [process, process, signal as usize, info.addr(), 0, 0]);
+    } else {
+        // Nobody: it stays with the process, and this kernel thread blocks it like all others.
+        // SAFETY: the saved context; the kernel reads what it wrote.
+        unsafe {
+            *(&raw mut (*context.cast::<c::ucontext_t>()).uc_sigmask).cast::<Set>() |= bit(signal);
+            system_call(c::SYS_rt_sigqueueinfo, [process, signal as usize, info.addr(), 0, 0, 0]);
+        }
     }
 }
 
-/// `me`, the calling thread, takes these signals from now on, which no kernel thread of the runtime lets in.
-fn take(me: &Record, set: Set) {
-    if set == 0 {
-        return;
-    }
-    for signal in (1..=64).filter(|signal| set & bit(*signal) != 0) {
-        TAKERS[signal as usize].store(me.number(), Ordering::Relaxed);
-    }
-    unblock(set);
+/// Leaves a value for a thread that is about to be sent the signal. False: there is no room.
+fn leave_value(target: &Record, signal: c_int, value: usize) -> bool {
+    let free = |queued: &&crate::thread::record::Queued| {
+        queued.state.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    };
+    let Some(queued) = target.queued.iter().find(free) else { return false };
+    queued.value.store(value, Ordering::Relaxed);
+    queued.state.store(signal as u32 + 1, Ordering::Release);
+    true
 }
 
 /// Unblocks signals for the calling kernel thread.
@@ -270,9 +297,15 @@ pub(crate) fn own_mask() -> Set {
         return me.mask.load(Ordering::Relaxed);
     }
     let mut mask: Set = 0;
-    // SAFETY: asks for the mask.
-    unsafe { system_call(c::SYS_rt_sigprocmask, [0, 0, (&raw mut mask).expose_provenance(), size_of::<Set>(), 0, 0]) };
+    kernel_mask(&mut mask);
     mask
+}
+
+/// Asks for the calling kernel thread's mask.
+pub(super) fn kernel_mask(mask: &mut Set) {
+    let place = std::ptr::from_mut(mask).expose_provenance();
+    // SAFETY: a set to write to.
+    unsafe { system_call(c::SYS_rt_sigprocmask, [0, 0, place, size_of::<Set>(), 0, 0]) };
 }
 
 /// Wakes a thread for what was left in its record.
@@ -341,13 +374,8 @@ pub unsafe extern "C" fn pthread_sigqueue(id: c::pthread_t, signal: c_int, value
     }
     // SAFETY: an id of ours.
     let Some(target) = (unsafe { Record::hold(id) }) else { return c::ESRCH };
-    if (1..=64).contains(&signal) {
-        let free = |queued: &&crate::thread::record::Queued| {
-            queued.state.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
-        };
-        let Some(queued) = target.queued.iter().find(free) else { return c::EAGAIN };
-        queued.value.store(value.expose_provenance(), Ordering::Relaxed);
-        queued.state.store(signal as u32 + 1, Ordering::Release);
+    if (1..=64).contains(&signal) && !leave_value(&target, signal, value.expose_provenance()) {
+        return c::EAGAIN;
     }
     send(target.record(), signal)
 }
@@ -391,8 +419,14 @@ pub unsafe extern "C" fn pthread_sigmask(how: c_int, new: *const c::sigset_t, ol
     let me = Record::current().filter(|_| raddle::drop_in::is_lightweight());
     let Some(me) = me else {
         let next = next!(pthread_sigmask: fn(c_int, *const c::sigset_t, *mut c::sigset_t) -> c_int);
+        let first = !new.is_null() && crate::thread::exit::is_first();
+        let before = if first { own_mask() } else { 0 };
         // SAFETY: the caller's arguments.
-        return unsafe { next(how, new, old) };
+        let result = unsafe { next(how, new, old) };
+        if first && result == 0 {
+            masks::first_changed(before, own_mask());
+        }
+        return result;
     };
     let before = me.mask.load(Ordering::Relaxed);
     if !new.is_null() {
@@ -404,8 +438,9 @@ pub unsafe extern "C" fn pthread_sigmask(how: c_int, new: *const c::sigset_t, ol
             c::SIG_SETMASK => set,
             _ => return c::EINVAL,
         };
-        me.mask.store(after & !UNBLOCKABLE, Ordering::Relaxed);
-        take(me, before & !after & BLOCKED.load(Ordering::Relaxed));
+        let after = after & !UNBLOCKABLE;
+        me.mask.store(after, Ordering::SeqCst);
+        masks::changed(before, after);
     }
     if !old.is_null() {
         // SAFETY: the caller's place for it.

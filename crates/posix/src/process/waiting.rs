@@ -3,6 +3,7 @@
 //! A lightweight thread that waits looks at what was sent to it, then at what is pending for the process, and then waits for a
 //! descriptor that the kernel makes readable when there is something (signalfd): no kernel thread is held.
 
+use super::masks;
 use super::signals::{self, Set, Watch, bit};
 use crate::os::{answer, c, deadline_after, set_errno, system_call};
 use crate::thread::cancel;
@@ -195,17 +196,21 @@ pub unsafe extern "C-unwind" fn sigsuspend(set: *const c::sigset_t) -> c_int {
     cancel::point();
     let watch = signals::watch();
     // SAFETY: the caller's set.
-    let mask = me.mask.swap(unsafe { word(set) }, Ordering::Relaxed);
+    let wanted = unsafe { word(set) };
+    let mask = me.mask.swap(wanted, Ordering::SeqCst);
+    masks::changed(mask, wanted);
     signals::deliver();
     loop {
         let waited = wait_for_handler(me, watch);
         if waited.is_ok() {
             break;
         }
-        me.mask.store(mask, Ordering::Relaxed);
+        me.mask.store(mask, Ordering::SeqCst);
+        masks::changed(wanted, mask);
         cancel::point();
     }
-    me.mask.store(mask, Ordering::Relaxed);
+    me.mask.store(mask, Ordering::SeqCst);
+    masks::changed(wanted, mask);
     signals::deliver();
     set_errno(c::EINTR);
     -1

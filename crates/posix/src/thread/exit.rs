@@ -69,11 +69,11 @@ pub(crate) fn forked() {
     prepare();
 }
 
-/// A kernel thread without anything to run, that takes signals.
+/// A kernel thread without anything to run, that takes the signals which it did not block.
 fn rest() -> ! {
     loop {
         // SAFETY: waits for a signal, with the present mask.
-        unsafe { system_call(c::SYS_rt_sigsuspend, [std::ptr::from_ref(&0u64).expose_provenance(), 8, 0, 0, 0, 0]) };
+        unsafe { system_call(c::SYS_ppoll, [0; 6]) };
     }
 }
 
@@ -97,7 +97,7 @@ pub unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
 }
 
 /// True on the process's first kernel thread.
-fn is_first() -> bool {
+pub(crate) fn is_first() -> bool {
     // SAFETY: take nothing.
     unsafe { system_call(c::SYS_gettid, [0; 6]) == system_call(c::SYS_getpid, [0; 6]) }
 }

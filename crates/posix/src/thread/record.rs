@@ -167,6 +167,18 @@ impl Record {
         Held::take(records().get(index)?).filter(|record| record.number() == number)
     }
 
+    /// A live record of which `is` says so. For what is rare: it looks at all that ever were.
+    pub fn find(is: impl Fn(&Record) -> bool) -> Option<Held> {
+        records().iterate().find_map(|(_, record)| {
+            if record.holders.load(Ordering::Relaxed) == 0 || !is(record) {
+                return None;
+            }
+            // SAFETY: type-stable, and the slab lives as long as the process.
+            let record: &'static Record = unsafe { &*std::ptr::from_ref(record) };
+            Held::take(record).filter(|record| is(record))
+        })
+    }
+
     /// True for a `pthread_t` of ours.
     #[inline]
     pub fn is_ours(id: c::pthread_t) -> bool {

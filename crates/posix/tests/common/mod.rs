@@ -80,16 +80,21 @@ pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Runs a command to its end.
-pub fn run(mut command: Command) -> Ended {
+pub fn run(command: Command) -> Ended {
+    run_for(command, PATIENCE)
+}
+
+/// Runs a command that may take so long.
+pub fn run_for(mut command: Command, patience: Duration) -> Ended {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pid = child.id();
     let waiter = std::thread::spawn(move || finish(child));
     let start = Instant::now();
     while !waiter.is_finished() {
-        if start.elapsed() > PATIENCE {
+        if start.elapsed() > patience {
             let _ = Command::new("kill").args(["-ABRT", &pid.to_string()]).status();
             let ended = waiter.join().unwrap();
-            panic!("{command:?} did not end within {PATIENCE:?}: {ended:?}");
+            panic!("{command:?} did not end within {patience:?}: {ended:?}");
         }
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -1,0 +1,155 @@
+//! Which signals the runtime's kernel threads block.
+//!
+//! The kernel gives a signal for the process to any kernel thread that does not block it, the first one preferred. So the ones that carry
+//! threads block what all of the program's threads block: the first one, and every lightweight one. Then such a signal stays
+//! with the process, as natively, and ends nobody; and what any thread lets in is let in by all of them, who send it on ([`super::signals`]).
+//!
+//! [`BLOCKED`] is that set. Whoever changes a mask decides about the signals that it changed ([`update`]), and the kernel threads are
+//! told by a signal of ours, whose handler changes the mask that it returns to ([`apply`]). Who blocks waits until all have heard, for a
+//! while: one that is stopped hears it when it goes on. A thread that starts, and a wait that ends, look again at nothing.
+//!
+//! Events, for one signal: M a thread stores its mask, D it decides and writes the set. Forbidden at the end: a set that differs from what
+//! the masks say. All are SeqCst, M precedes D, and who has written the set decides again: the last one to write has seen every M
+//! that came before some other's last D.
+
+use super::signals::{self, Set, bit};
+use crate::os::{c, now, system_call};
+use crate::thread::record::{Held, Record};
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the runtime's kernel threads are to block.
+static BLOCKED: AtomicU64 = AtomicU64::new(0);
+/// What was ever in it: the rest of a kernel thread's mask is none of our business.
+static EVER: AtomicU64 = AtomicU64::new(0);
+/// What the program's first thread blocks.
+static FIRST: AtomicU64 = AtomicU64::new(0);
+/// Kernel threads that have heard of a change.
+static HEARD: AtomicU64 = AtomicU64::new(0);
+
+/// How long one who blocks a signal waits for kernel threads that do not run (an untested guess).
+const PATIENCE: u64 = 10_000_000;
+
+/// Before the first kernel thread of the runtime. `first`: the mask of the process's first thread, if it is the caller.
+pub(super) fn prepare(first: Option<Set>) {
+    let mask = first.unwrap_or(0) & signals::movable();
+    FIRST.store(first.unwrap_or(0), Ordering::SeqCst);
+    EVER.fetch_or(mask, Ordering::SeqCst);
+    BLOCKED.store(mask, Ordering::SeqCst);
+    raddle::drop_in::on_kernel_thread(begin);
+}
+
+/// In the child of a fork, whose only thread has that mask.
+pub(super) fn forked(mask: Set) {
+    // The others are gone, and let nothing in.
+    Record::find(|record| {
+        if !record.is_current() {
+            record.mask.store(u64::MAX, Ordering::Relaxed);
+        }
+        false
+    });
+    prepare(Some(mask));
+}
+
+/// What a kernel thread of the runtime does first.
+fn begin() {
+    signals::set_kernel_mask(BLOCKED.load(Ordering::SeqCst));
+}
+
+/// Whether the program's first thread blocks it.
+pub(super) fn first_blocks(signal: c_int) -> bool {
+    FIRST.load(Ordering::SeqCst) & bit(signal) != 0
+}
+
+/// A lightweight thread that does not block it.
+pub(super) fn taker(signal: c_int) -> Option<Held> {
+    Record::find(|record| record.mask.load(Ordering::SeqCst) & bit(signal) == 0)
+}
+
+/// The first thread's mask has changed.
+pub(super) fn first_changed(before: Set, after: Set) {
+    // One of ours, which a fork made the first.
+    if let Some(me) = Record::current() {
+        me.mask.store(after, Ordering::SeqCst);
+    }
+    FIRST.store(after, Ordering::SeqCst);
+    update(before ^ after);
+}
+
+/// The mask of a lightweight thread, already stored, has changed.
+pub(crate) fn changed(before: Set, after: Set) {
+    let set = (before ^ after) & FIRST.load(Ordering::SeqCst);
+    if set != 0 {
+        update(set);
+    }
+}
+
+/// Decides again about these signals.
+#[cold]
+fn update(set: Set) {
+    let (mut more, mut less) = (0, 0);
+    for signal in (1..=64).filter(|signal| set & signals::movable() & bit(*signal) != 0) {
+        loop {
+            let wanted = first_blocks(signal) && taker(signal).is_none();
+            if wanted == (BLOCKED.load(Ordering::SeqCst) & bit(signal) != 0) {
+                break;
+            }
+            if wanted {
+                EVER.fetch_or(bit(signal), Ordering::SeqCst);
+                BLOCKED.fetch_or(bit(signal), Ordering::SeqCst);
+                more |= bit(signal);
+            } else {
+                BLOCKED.fetch_and(!bit(signal), Ordering::SeqCst);
+                less |= bit(signal);
+            }
+        }
+    }
+    if more | less != 0 {
+        tell(more != 0);
+    }
+}
+
+/// Tells the runtime's kernel threads, and waits until they have heard.
+fn tell(wait: bool) {
+    let before = HEARD.load(Ordering::SeqCst);
+    // SAFETY: take nothing.
+    let (process, own) = unsafe { (system_call(c::SYS_getpid, [0; 6]), system_call(c::SYS_gettid, [0; 6])) };
+    let mut told = 0;
+    raddle::drop_in::kernel_threads(|task| {
+        if task as isize == own {
+            let mut mask: Set = 0;
+            signals::kernel_mask(&mut mask);
+            signals::set_kernel_mask(adapted(mask));
+            return;
+        }
+        let arguments = [process as usize, task as usize, signals::quiet_kick() as usize, 0, 0, 0];
+        // SAFETY: takes integers.
+        told += u64::from(unsafe { system_call(c::SYS_tgkill, arguments) } == 0);
+    });
+    let end = now(c::CLOCK_MONOTONIC) + PATIENCE;
+    while wait && HEARD.load(Ordering::SeqCst) < before + told && now(c::CLOCK_MONOTONIC) < end {
+        // SAFETY: takes nothing.
+        unsafe { system_call(c::SYS_sched_yield, [0; 6]) };
+    }
+}
+
+/// A kernel thread's mask as it should be.
+fn adapted(mask: Set) -> Set {
+    mask & !EVER.load(Ordering::SeqCst) | BLOCKED.load(Ordering::SeqCst)
+}
+
+/// In the handler of a signal of ours, on a kernel thread: changes the mask to which it returns.
+///
+/// # Safety
+/// `context` is what the kernel passed to the handler.
+pub(super) unsafe fn apply(context: *mut c_void) {
+    if !raddle::drop_in::is_kernel_thread_of_runtime() {
+        return;
+    }
+    // SAFETY: the saved context; the kernel's set is the first word of the C library's.
+    unsafe {
+        let mask = (&raw mut (*context.cast::<c::ucontext_t>()).uc_sigmask).cast::<Set>();
+        mask.write(adapted(mask.read()));
+    }
+    HEARD.fetch_add(1, Ordering::SeqCst);
+}
