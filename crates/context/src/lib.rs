@@ -45,7 +45,7 @@
 //! ```
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64")))]
-compile_error!("raddle-context supports 64-bit Linux with glibc");
+compile_error!("raddle-context supports 64-bit Linux with glibc: build for a target that ends in -linux-gnu");
 
 pub mod overflow;
 pub mod stack;
