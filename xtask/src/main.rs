@@ -28,7 +28,7 @@ usage: cargo xtask COMMAND [ARGUMENTS]
   ci                   everything a change must pass: format, clippy, tidy, tests, loom tests, rustdoc
   tidy                 the architecture invariants and the comment rules (see HACKING.md)
   model                the interleaving tests of crates/queues and crates/scheduler
-  model --weaken [TAG] [--crate NAME] [--seconds N] [--list]
+  model --weaken [TAG] [--crate NAME] [--files PART,..] [--seconds N] [--list]
                        relaxes each tagged memory ordering in turn; a test must fail for each
   bench [ARGUMENTS]    the release build of `raddle bench ARGUMENTS`
   freeze [--count N] [--millis N] [--policy P] [--seed N]

@@ -24,6 +24,8 @@ pub struct Weaken {
     pub tag: Option<String>,
     /// Only this package (`queues` or `raddle-queues`).
     pub package: Option<String>,
+    /// Only files with one of these in their paths, parted by commas: a long campaign goes on where it was stopped.
+    pub files: Option<String>,
     /// Time for the tests of one mutant; by default some multiple of what the unchanged tests take.
     pub limit: Option<Duration>,
     /// Name the mutants and run none.
@@ -40,6 +42,7 @@ fn parse(args: &[String]) -> Outcome<Option<Weaken>> {
             "--weaken" => weaken = true,
             "--list" => options.list = true,
             "--crate" => options.package = Some(value()?),
+            "--files" => options.files = Some(value()?),
             "--seconds" => {
                 let text = value()?;
                 let seconds =
@@ -109,7 +112,8 @@ mod tests {
     #[test]
     fn arguments_are_understood() {
         assert_eq!(parsed("").unwrap(), None);
-        let options = parsed("--weaken publish --crate queues --seconds 7 --list").unwrap().unwrap();
+        let options = parsed("--weaken publish --crate queues --files slab,spsc --seconds 7 --list").unwrap().unwrap();
+        assert_eq!(options.files.as_deref(), Some("slab,spsc"));
         assert_eq!(options.tag.as_deref(), Some("publish"));
         assert_eq!(options.limit, Some(Duration::from_secs(7)));
         assert!(options.list);

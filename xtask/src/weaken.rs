@@ -77,7 +77,8 @@ pub fn run(options: &Weaken) -> Outcome {
         if options.package.as_ref().is_some_and(|name| !model::matches(package, name)) {
             continue;
         }
-        let files = tree.files.iter().filter(|file| file.path.starts_with(&format!("{folder}/src/")));
+        let asked = |path: &str| options.files.as_ref().is_none_or(|parts| parts.split(',').any(|p| path.contains(p)));
+        let files = tree.files.iter().filter(|f| f.path.starts_with(&format!("{folder}/src/")) && asked(&f.path));
         let mutants: Vec<(&Source, Mutant)> = files
             .flat_map(|file| mutants(file).into_iter().map(move |mutant| (file, mutant)))
             .filter(|(_, mutant)| options.tag.as_ref().is_none_or(|tag| *tag == mutant.tag))
