@@ -45,6 +45,7 @@ impl Api for Raddle {
     fn mutex<T: Send + 'static>(value: T) -> Mutex<T> {
         Mutex::new(value)
     }
+    #[inline(always)]
     fn lock<T: Send + 'static>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         mutex.lock().unwrap()
     }

@@ -41,6 +41,7 @@ impl Api for Std {
     fn mutex<T: Send + 'static>(value: T) -> Mutex<T> {
         Mutex::new(value)
     }
+    #[inline(always)]
     fn lock<T: Send + 'static>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         mutex.lock().unwrap()
     }

@@ -31,14 +31,18 @@ thread_local! {
 
 /// The calling kernel thread's record: the same for its whole life, but for destructors that run after the guard's, which share
 /// one that is never given back.
+#[inline]
 pub(crate) fn current() -> &'static Thread<Real> {
-    let record = RECORD.get().unwrap_or_else(|| {
-        let record = allocate();
-        RECORD.set(Some(record));
-        let _ = GUARD.try_with(|_| ());
-        record
-    });
-    record.record()
+    RECORD.get().unwrap_or_else(first).record()
+}
+
+#[cold]
+#[inline(never)]
+fn first() -> &'static Descriptor {
+    let record = allocate();
+    RECORD.set(Some(record));
+    let _ = GUARD.try_with(|_| ());
+    record
 }
 
 fn allocate() -> &'static Descriptor {

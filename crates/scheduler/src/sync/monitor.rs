@@ -96,7 +96,7 @@ impl<T, R: Runtime> Monitor<T, R> {
     /// # Panics
     /// If the calling thread is inside.
     pub fn enter(&self) -> LockResult<MonitorGuard<'_, T, R>> {
-        self.guard(self.raw.lock(Patience::MASKED).expect("a masked wait without a deadline ended early"))
+        self.guard(self.raw.lock_masked())
     }
 
     /// As [`Monitor::enter`], until the thread is cancelled.
@@ -235,7 +235,7 @@ impl<T, R: Runtime> MonitorGuard<'_, T, R> {
             Waited::Woken(Wake::Granted) => drop(monitor.raw.accept_grant()),
             _ => {
                 if left.get() {
-                    monitor.raw.lock(Patience::MASKED).expect("a masked wait without a deadline ended early");
+                    monitor.raw.lock_masked();
                 }
                 if let Some(epoch) = published.get() {
                     // SAFETY: compared only.
@@ -248,7 +248,7 @@ impl<T, R: Runtime> MonitorGuard<'_, T, R> {
                     // SAFETY: inside, and `self` is not used before it is inside again.
                     unsafe { monitor.leave(false) };
                     R::yield_now();
-                    monitor.raw.lock(Patience::MASKED).expect("a masked wait without a deadline ended early");
+                    monitor.raw.lock_masked();
                 }
             }
         }
