@@ -60,6 +60,7 @@ mod slot;
 use crate::tls;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use list::{Entry, List};
+use raddle_machine::{Machine, Real};
 use slot::Header;
 
 pub use guard::{GuardMethod, guard_method};
@@ -72,6 +73,8 @@ const HOT_PAGES: usize = 2;
 const HOT_STACK: usize = 1536;
 /// The most colours used: a page has 64 lines.
 const MAX_COLOURS: usize = 64;
+/// Cache lines of stack that are fetched ahead: what a thread that waits at once writes (about one KiB).
+const FETCHED_STACK: usize = 12;
 const HEADER: usize = 64;
 const _: () = assert!(size_of::<Header>() <= HEADER);
 
@@ -284,6 +287,7 @@ impl Arena {
     pub fn take(&'static self) -> Slot {
         loop {
             if let Some(index) = self.hot.pop(self.entries()) {
+                self.fetch_next();
                 // I2: popped, so ours; it was used, so its header is whole.
                 let slot = Slot::of(self.header_of(index));
                 if let Ok(tls) = tls::init() {
@@ -306,6 +310,22 @@ impl Arena {
             debug_assert!(self.reserved.load(Ordering::Relaxed) > 0, "take without a reservation");
             // I1: someone gave a slot back between our looks at the lists.
             core::hint::spin_loop();
+        }
+    }
+
+    /// Brings the slot that is taken next closer, which has often left the caches where slots are taken one after the other. Nothing is
+    /// read of it: addresses follow from its number, and whoever takes it meanwhile is not disturbed.
+    #[inline]
+    fn fetch_next(&self) {
+        let (Some(index), Ok(tls)) = (self.hot.first(), tls::init()) else { return };
+        let header = self.header_of(index).as_ptr().cast::<u8>();
+        Real::prefetch(header.addr());
+        Real::prefetch(header.addr() + HEADER);
+        Real::prefetch(core::ptr::from_ref(self.entry(index)).addr());
+        tls.fetch(header);
+        let top = header.addr() - tls.block_size();
+        for line in 1..=FETCHED_STACK {
+            Real::prefetch(top - 64 * line);
         }
     }
 

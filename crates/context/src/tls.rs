@@ -42,6 +42,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, Ordering};
 use image::Image;
 use layout::{DTV_UNALLOCATED, DtvEntry, KeyData, Layout};
+use raddle_machine::{Machine, Real};
 use std::sync::OnceLock;
 use threads::{Sweep, Threads};
 
@@ -99,6 +100,9 @@ static TLS: OnceLock<Result<Tls, Unsupported>> = OnceLock::new();
 /// Whether there are malloc words to move, and where. A single malloc word is listed twice, which moves it twice.
 static MOVE: AtomicBool = AtomicBool::new(false);
 static WORDS: [AtomicIsize; 2] = [AtomicIsize::new(0), AtomicIsize::new(0)];
+
+/// Cache lines of the modules' images that are fetched ahead: of a larger image the end goes without.
+const FETCHED_IMAGE: usize = 8;
 
 /// Thread ids above every kernel's (pid_max is at most 2^22) and below the bit that glibc's mutexes use for themselves.
 const FIRST_TID: u32 = (1 << 22) + 1;
@@ -244,6 +248,19 @@ impl Tls {
             self.image.reset_libc_part(block);
             self.reset_dtv(block);
             self.layout.reset_pthread(block);
+        }
+    }
+
+    /// Brings closer what [`Tls::renew`] and a thread's first steps touch of the block below `area_top`, which may be somebody else's.
+    #[inline]
+    pub(crate) fn fetch(&self, area_top: *mut u8) {
+        let fs = area_top.addr() - self.layout.fs_below_top();
+        for offset in self.layout.renewed() {
+            Real::prefetch(fs.wrapping_add_signed(offset));
+        }
+        let (low, end) = self.image.written();
+        for offset in (low..end).step_by(64).take(FETCHED_IMAGE) {
+            Real::prefetch(fs.wrapping_add_signed(offset));
         }
     }
 

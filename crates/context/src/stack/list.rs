@@ -70,6 +70,12 @@ impl List {
             }
         }
     }
+
+    /// The index on top, if it still is: for a look ahead.
+    pub fn first(&self) -> Option<u32> {
+        // Ordering: Relaxed: a hint.
+        (self.head.load(Ordering::Relaxed) as u32).checked_sub(1)
+    }
 }
 
 /// The next tag, in place.

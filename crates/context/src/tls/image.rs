@@ -141,6 +141,13 @@ impl Image {
         (self.libc_start, self.libc_start + self.libc_bytes.len() as isize)
     }
 
+    /// From where to where a renewal writes, relative to the thread pointer; libc's range lies within.
+    #[inline]
+    pub fn written(&self) -> (isize, isize) {
+        let snapshot = self.snapshot();
+        (snapshot.low, snapshot.low + snapshot.bytes.len() as isize)
+    }
+
     /// Zeroes words of the captured libc part: those that belong to malloc.
     pub fn forget_words(&mut self, offsets: &[isize]) {
         for offset in offsets {

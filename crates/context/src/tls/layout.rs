@@ -296,6 +296,12 @@ impl Layout {
         }
     }
 
+    /// Where a renewal touches struct pthread, relative to the thread pointer.
+    #[inline]
+    pub fn renewed(&self) -> [isize; 3] {
+        [self.pthread, self.robust_head, self.specific + 8 * self.key_blocks as isize]
+    }
+
     /// # Safety
     /// `fs` is in a prepared block.
     pub unsafe fn dtv(&self, fs: *mut u8) -> *mut DtvEntry {

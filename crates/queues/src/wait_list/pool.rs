@@ -143,11 +143,18 @@ impl<M: Machine, T: Record<M>> Pool<M, T> {
         // Ordering[pool.give]: Acquire. Pairs with `give`. Makes visible: the free record's link.
         let mut top = Link(self.free.load(Ordering::Acquire));
         while top.index() != 0 {
+            let record = self.get(top.index());
             // Validated by the exchange below: a stale top fails there (I2).
-            let next = Link(self.get(top.index()).link().load(Ordering::Relaxed));
+            let next = Link(record.link().load(Ordering::Relaxed));
             let new = top.successor(next.index());
             match self.free.compare_exchange_weak(top.0, new.0, Ordering::Acquire, Ordering::Acquire) {
-                Ok(_) => return Some(top.index()),
+                Ok(_) => {
+                    // Who takes one often takes the next one soon, whose link may have left the caches. Its place, if it is in the same chunk;
+                    // otherwise, or if there is none, any address will do.
+                    let ahead = (next.index() as isize - top.index() as isize) * size_of::<T>() as isize;
+                    M::prefetch(std::ptr::from_ref(record).addr().wrapping_add_signed(ahead));
+                    return Some(top.index());
+                }
                 Err(word) => top = Link(word),
             }
         }
