@@ -1,7 +1,8 @@
 //! A stack overflow reported with the thread's name.
 //!
 //! A stack that overflows touches its guard, which is SIGSEGV. The handler runs on the kernel thread's alternate stack, asks
-//! the runtime for the name of the thread that owns the slot, writes one line to standard error and aborts. Any other fault
+//! the runtime for the name of the thread that owns the slot, writes one line to standard error and aborts, as std does; in C programs
+//! ([`end_as_in_c`]) the fault then has its default effect. Any other fault
 //! goes to the handler that was there before (std's, which knows the guards of kernel threads), or has the default effect.
 //!
 //! A kernel thread that carries lightweight threads needs an alternate stack ([`activation_altstack`]) and must not block
@@ -151,12 +152,19 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
         && place.in_guard
     {
         report(address, place.stack_size);
+        let at = usize::from(signal == libc::SIGBUS);
+        // SAFETY: written before this handler was installed.
+        let before = unsafe { (*PREVIOUS[at].0.get().cast::<libc::sigaction>()).sa_sigaction };
+        if !AS_IN_C.load(Ordering::Relaxed) || before > libc::SIG_IGN {
+            // SAFETY: ends the process.
+            unsafe { libc::abort() }
+        }
     }
     // SAFETY: as the kernel called us.
     unsafe { chain(signal, info, context) };
 }
 
-fn report(address: usize, size: usize) -> ! {
+fn report(address: usize, size: usize) {
     let mut line = Line::new();
     let _ = line.write_str("\nthread '");
     // Ordering: Relaxed: the word is all there is.
@@ -166,13 +174,24 @@ fn report(address: usize, size: usize) -> ! {
         let name_of: NameOf = unsafe { core::mem::transmute(name_of) };
         name_of(address, &mut line);
     }
+    let remedy = match AS_IN_C.load(Ordering::Relaxed) {
+        true => "pthread_attr_setstacksize, or ulimit -s",
+        false => "Builder::stack_size",
+    };
     let _ = writeln!(
         line,
-        "' has overflowed its stack (size {size} bytes, address {address:#x}); raise the stack size with Builder::stack_size"
+        "' has overflowed its stack (size {size} bytes, address {address:#x}); raise the stack size with {remedy}"
     );
     line.send();
-    // SAFETY: ends the process.
-    unsafe { libc::abort() }
+}
+
+/// The program is not one of Rust's, where an overflow aborts.
+static AS_IN_C: AtomicBool = AtomicBool::new(false);
+
+/// From now on an overflow is reported with the remedies of C, and, unless the program had a handler before, ends the program as the fault
+/// that it is.
+pub fn end_as_in_c() {
+    AS_IN_C.store(true, Ordering::Relaxed);
 }
 
 /// The handler that was there before; without one, the fault's default effect when the handler returns and it recurs.

@@ -33,6 +33,7 @@
 mod check;
 mod image;
 mod layout;
+mod robust;
 mod tables;
 mod threads;
 
@@ -290,7 +291,7 @@ impl Tls {
     }
 
     /// What a thread does last, on itself: destructors of C++ and Rust thread-local variables, then those of POSIX
-    /// thread-specific data (up to four rounds), then what libc would carry into the next thread; what libraries loaded at
+    /// thread-specific data (up to four rounds), then robust mutexes that it holds are marked, then what libc would carry into the next thread; what libraries loaded at
     /// run time had for it is freed.
     ///
     /// # Safety
@@ -305,6 +306,7 @@ impl Tls {
                 // A key destructor may have used a variable with a destructor for the first time.
                 (self.layout.call_tls_dtors)();
             }
+            self.layout.leave_robust(block);
             self.image.tidy_libc_part(block, &self.layout);
             // Here and not in `renew`, which may not block: `free` does.
             self.image.refresh_if_stale(&self.layout);

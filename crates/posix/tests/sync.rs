@@ -97,3 +97,14 @@ fn waits_are_cancellation_points() {
         assert_eq!(common::drop_in(&program, &[], environment).well(), native, "{environment:?}");
     }
 }
+
+/// Who waits for a robust mutex, or comes later, learns that its holder has ended.
+#[test]
+fn robust_mutexes_of_ended_threads_are_reported() {
+    let program = common::compile("robust.c", &[]);
+    let native = common::native(&program, &[]).well();
+    assert!(native.starts_with("shared 0, end 0: 1 ") && native.lines().count() == 6, "{native}");
+    for processors in ["1", "3"] {
+        assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), native);
+    }
+}

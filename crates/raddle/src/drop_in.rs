@@ -128,6 +128,7 @@ pub fn is_native() -> bool {
 /// # Errors
 /// Why it cannot be built; the same at every later call.
 pub fn start(processors: Option<&str>, policy: Option<&str>) -> Result<bool, &'static str> {
+    raddle_context::overflow::end_as_in_c();
     crate::pool::start_default(processors, policy).map(|pool| pool.processors() > 0)
 }
 

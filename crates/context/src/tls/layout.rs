@@ -47,14 +47,14 @@ pub struct Layout {
     /// The start of `struct pthread`.
     pthread: isize,
     /// The start of `struct pthread`.
-    tid: isize,
+    pub(super) tid: isize,
     list: isize,
     specific: isize,
     pub key_blocks: usize,
     pub keys_per_block: usize,
     pub keys: *const Key,
     cancelhandling: Option<isize>,
-    robust_head: isize,
+    pub(super) robust_head: isize,
     robust_words: [usize; 2],
     dtv: isize,
     rseq: Option<isize>,

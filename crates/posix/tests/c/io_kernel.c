@@ -10,6 +10,9 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static pthread_t begin(void *(*body)(void *), void *argument) {
@@ -96,6 +99,30 @@ static void *sync_file(void *argument) {
     return (void *)(long)(fsync(fd) == 0);
 }
 
+// A mapped page that comes when another thread has fetched it: what a slow disk does, by userfaultfd.
+static long slow_fault = -1;
+static char *slow_page;
+static void *touch(void *argument) {
+    return (void *)(long)(*(volatile char *)slow_page == 7) + 0 * (long)argument;
+}
+static void *fetch(void *argument) {
+    struct uffd_msg message;
+    static char page[4096] __attribute__((aligned(4096)));
+    if (read((int)slow_fault, &message, sizeof message) != sizeof message) return NULL;
+    usleep(20000); // The one who touched it is stuck in the kernel meanwhile.
+    page[0] = 7;
+    struct uffdio_copy copy = {.dst = (unsigned long)slow_page, .src = (unsigned long)page, .len = 4096};
+    return (void *)(long)(ioctl((int)slow_fault, UFFDIO_COPY, &copy) == 0) + 0 * (long)argument;
+}
+static int prepare_slow_page(void) {
+    slow_fault = syscall(SYS_userfaultfd, O_CLOEXEC);
+    struct uffdio_api api = {.api = UFFD_API};
+    if (slow_fault < 0 || ioctl((int)slow_fault, UFFDIO_API, &api)) return 0;
+    slow_page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct uffdio_register wish = {.range = {(unsigned long)slow_page, 4096}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+    return ioctl((int)slow_fault, UFFDIO_REGISTER, &wish) == 0;
+}
+
 static long join(pthread_t thread) {
     void *result;
     pthread_join(thread, &result);
@@ -139,5 +166,14 @@ int main(int count, char **arguments) {
     printf("sync %ld\n", join(begin(sync_file, (void *)(long)fd)));
     close(fd);
     unlink(path);
+
+    if (prepare_slow_page()) {
+        pthread_t toucher = begin(touch, NULL);
+        usleep(5000);
+        long fetched = join(begin(fetch, NULL));
+        printf("slow page %ld %ld\n", fetched, join(toucher));
+    } else {
+        printf("no userfaultfd here\n");
+    }
     return 0;
 }
