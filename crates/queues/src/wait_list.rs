@@ -300,6 +300,13 @@ impl Queue {
         self.0 == 0 || self.first(pool).is_none()
     }
 
+    /// True when more than one node is queued, live or not. Racy, and a guess: false as well while `tail` lags.
+    #[inline]
+    pub fn holds_several<M: Machine>(self, pool: &NodePool<M>) -> bool {
+        self.0 != 0
+            && self.first(pool).is_some_and(|(head, tail, next)| ![head.index(), next.index()].contains(&tail.index()))
+    }
+
     /// A consistent view of a list that is not empty: `head`, `tail` and the link of the node that `head` names.
     #[inline]
     fn first<M: Machine>(self, pool: &NodePool<M>) -> Option<(Link, Link, Link)> {
@@ -558,6 +565,21 @@ mod tests {
         assert!(nodes_made(&pool) <= 4, "{}", nodes_made(&pool));
         list.release(&pool);
         assert!(list.queue().is_none());
+    }
+
+    #[test]
+    fn several_are_told_from_one() {
+        let pool = NodePool::<Real>::default();
+        let mut list = WaitList::<Real>::new();
+        for expected in [false, false, true, true] {
+            assert_eq!(list.queue().holds_several(&pool), expected);
+            assert!(list.push(&pool, 8, 1));
+        }
+        for expected in [true, true, true, false, false] {
+            assert_eq!(list.queue().holds_several(&pool), expected);
+            list.queue().pop(&pool);
+        }
+        list.release(&pool);
     }
 
     #[test]

@@ -87,6 +87,17 @@ impl Runtime for Host {
         thread.is_kernel_thread() || !Descriptor::of(thread).activation.load(Ordering::Relaxed).is_null()
     }
 
+    #[inline]
+    fn runs_soon(thread: &'static Thread<Real>) -> bool {
+        // A thread of another pool waits for that pool's processors, one of a lower priority for all higher ones, and a kernel
+        // thread for the kernel.
+        current().is_some_and(|me| {
+            !thread.is_kernel_thread()
+                && Descriptor::of(thread).pool() == me.pool()
+                && thread.priority_now() <= me.thread.priority_now()
+        })
+    }
+
     #[inline(always)]
     fn nodes() -> &'static NodePool<Real> {
         static NODES: NodePool<Real> = NodePool::constant();

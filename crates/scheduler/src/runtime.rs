@@ -51,6 +51,13 @@ pub trait Runtime: Copy + Send + Sync + Sized + 'static {
         false
     }
 
+    /// True if `thread`, which the caller is about to wake, will run where the caller runs, as soon as that one leaves, or
+    /// earlier elsewhere: others may rely on its coming. False where it may have to wait for something else.
+    fn runs_soon(thread: &'static Thread<Self::Machine>) -> bool {
+        let _ = thread;
+        true
+    }
+
     /// Notes, for dumps, what the calling thread is about to wait for, and who holds it, if somebody does. The address is
     /// never dereferenced.
     fn note_wait(kind: &'static str, object: usize, holder: Option<&'static Thread<Self::Machine>>) {

@@ -173,16 +173,19 @@ impl<R: Runtime> Queue<R> {
         self.queue.is_none()
     }
 
-    /// Pops until a claim succeeds. True when a thread was woken.
-    pub fn wake_one(self) -> bool {
-        self.wake_one_with(Wake::Signalled)
+    /// True when more than one seems to be queued (racy).
+    #[inline]
+    pub fn holds_several(self) -> bool {
+        self.queue.holds_several(R::nodes())
     }
 
-    fn wake_one_with(self, reason: Wake) -> bool {
+    /// Pops until a claim succeeds. True when a thread was woken.
+    pub fn wake_one(self) -> bool {
+        // Not by way of the closure below: what a wake-up calls is inlined here once.
         while let Some((word, bits, spare)) = self.queue.pop_with_spare(R::nodes()) {
             // SAFETY: only `Waiters::publish` puts words into lists.
             let thread = unsafe { from_word::<R>(word) };
-            if wake_with_spare::<R>(thread, Epoch::from_bits(bits), reason, spare) {
+            if wake_with_spare::<R>(thread, Epoch::from_bits(bits), Wake::Signalled, spare) {
                 return true;
             }
         }
@@ -190,12 +193,21 @@ impl<R: Runtime> Queue<R> {
     }
 
     /// Pops until a claim succeeds, after `prepare` was told whom the claim would wake. For hand-overs.
-    pub fn grant_one(self, mut prepare: impl FnMut(&'static Thread<R::Machine>)) -> bool {
+    pub fn grant_one(self, prepare: impl FnMut(&'static Thread<R::Machine>)) -> bool {
+        self.wake_one_with(Wake::Granted, prepare)
+    }
+
+    /// As [`Queue::wake_one`], after `prepare` was told whom the claim would wake.
+    pub fn wake_one_after(self, prepare: impl FnMut(&'static Thread<R::Machine>)) -> bool {
+        self.wake_one_with(Wake::Signalled, prepare)
+    }
+
+    fn wake_one_with(self, reason: Wake, mut prepare: impl FnMut(&'static Thread<R::Machine>)) -> bool {
         while let Some((word, bits, spare)) = self.queue.pop_with_spare(R::nodes()) {
             // SAFETY: only `Waiters::publish` puts words into lists.
             let thread = unsafe { from_word::<R>(word) };
             prepare(thread);
-            if wake_with_spare::<R>(thread, Epoch::from_bits(bits), Wake::Granted, spare) {
+            if wake_with_spare::<R>(thread, Epoch::from_bits(bits), reason, spare) {
                 return true;
             }
         }

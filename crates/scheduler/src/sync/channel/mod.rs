@@ -4,11 +4,12 @@
 //! was cancelled says so in its error. A message is received by one receiver; messages of one sender arrive in order.
 //!
 //! Who owes a wake-up: a sender that has added a message wakes one receiver, a receiver that has made room wakes one sender,
-//! whoever drops the last handle of one side wakes all of the other. So each message finds a receiver that will look after it
-//! was added; a woken receiver tries before it gives up, and fails only because somebody else took the message.
+//! unless one is on its way already, which then wakes the next ([`gate`]); whoever drops the last handle of one side wakes all of
+//! the other. So each message finds a receiver that will look after it was added; a woken receiver tries before it gives up,
+//! and fails only because somebody else took the message. So no wait that ends early loses a message: none is handed to a waiter.
 //!
-//! Nobody waits for a kernel thread that stands still inside an operation: it holds the message, or the place, that it has
-//! taken, and perhaps the one thread that it was about to wake.
+//! Nobody waits for the message, or the place, that a kernel thread holds which stands still inside an operation. It may also
+//! hold one thread that it was about to wake, or has woken, and delays those that rely on that one's coming.
 //!
 //! A channel of capacity 0 is a rendezvous: a send returns when its message has been received.
 //!
@@ -27,15 +28,16 @@
 
 mod bounded;
 mod error;
+mod gate;
 mod index_ring;
 mod unbounded;
 
 pub use error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
 
-use super::waiters::Waiters;
 use super::{Patience, WaitError};
 use crate::runtime::Runtime;
 use core::time::Duration;
+use gate::Gate;
 use raddle_machine::{Atomic, Machine, Ordering};
 use std::fmt;
 use std::sync::Arc;
@@ -53,9 +55,9 @@ enum Queue<T, M: Machine> {
 struct Shared<T, R: Runtime> {
     queue: Queue<T, R::Machine>,
     /// Threads that wait for a message.
-    receiving: Waiters<R>,
+    receiving: Gate<R>,
     /// Threads that wait for room, or for their message to be received (rendezvous).
-    sending: Waiters<R>,
+    sending: Gate<R>,
     senders: <R::Machine as Machine>::Atomic<usize>,
     receivers: <R::Machine as Machine>::Atomic<usize>,
 }
@@ -70,8 +72,8 @@ impl<T, R: Runtime> Shared<T, R> {
     fn create(queue: Queue<T, R::Machine>) -> (Sender<T, R>, Receiver<T, R>) {
         let shared = Arc::new(Self {
             queue,
-            receiving: Waiters::default(),
-            sending: Waiters::default(),
+            receiving: Gate::default(),
+            sending: Gate::default(),
             senders: <R::Machine as Machine>::Atomic::new(1),
             receivers: <R::Machine as Machine>::Atomic::new(1),
         });
@@ -108,18 +110,62 @@ impl<T, R: Runtime> Shared<T, R> {
             Queue::Unbounded(list) => return list.pop(),
             Queue::Bounded(buffer) => {
                 let value = buffer.pop()?;
-                wake_one(&self.sending);
+                if self.sending.wake_one() {
+                    self.look();
+                }
                 value
             }
             Queue::Rendezvous(buffer) => {
                 let value = buffer.pop()?;
-                // Both the sender of this message and those that wait for room look.
-                R::Machine::light_fence();
-                self.sending.queue().wake_all();
+                self.wake_senders();
                 value
             }
         };
         Some(value)
+    }
+
+    /// After a message was added.
+    #[inline(always)]
+    fn wake_receiver(&self) {
+        if self.receiving.wake_one() {
+            self.look();
+        }
+    }
+
+    /// In a rendezvous both the sender of the message taken and those that wait for room look.
+    fn wake_senders(&self) {
+        R::Machine::light_fence();
+        self.sending.waiters().queue().wake_all();
+    }
+
+    /// Wakes a receiver if there is something for it; see [`Gate::wake_one`].
+    fn call_receiver(&self) -> bool {
+        !self.is_empty() && self.receiving.wake_one()
+    }
+
+    /// Wakes a sender if there is room; see [`Gate::wake_one`]. In a rendezvous whoever makes room wakes all.
+    fn call_sender(&self) -> bool {
+        matches!(self.queue, Queue::Bounded(_)) && !self.is_full() && self.sending.wake_one()
+    }
+
+    /// Looks at both sides, for those who relied on a thread that does not come.
+    #[cold]
+    fn look(&self) {
+        while self.call_receiver() | self.call_sender() {}
+    }
+
+    /// A sender that others relied upon is through, or about to wait again: it looks at both sides ([`gate`], I2).
+    fn pass_on_from_sender(&self) {
+        if self.call_receiver() | (!self.receiving.is_coming() && self.call_sender()) {
+            self.look();
+        }
+    }
+
+    /// A receiver that others relied upon is through, or about to wait again: it looks at both sides ([`gate`], I2).
+    fn pass_on_from_receiver(&self) {
+        if self.call_sender() | (!self.sending.is_coming() && self.call_receiver()) {
+            self.look();
+        }
     }
 
     fn is_empty(&self) -> bool {
@@ -143,7 +189,7 @@ impl<T, R: Runtime> Shared<T, R> {
         }
         match self.push(value) {
             Ok(position) => {
-                wake_one(&self.receiving);
+                self.wake_receiver();
                 match &self.queue {
                     Queue::Rendezvous(buffer) => self.stay(buffer, position, patience()),
                     _ => Ok(()),
@@ -155,14 +201,17 @@ impl<T, R: Runtime> Shared<T, R> {
 
     #[cold]
     fn send_slow(&self, mut value: T, patience: Patience) -> Result<(), (T, Failed)> {
-        let mut yielded = false;
+        let (mut yielded, mut expected) = (false, false);
         loop {
             if self.no_receivers() {
                 return Err((value, Failed::Disconnected));
             }
             match self.push(value) {
                 Ok(position) => {
-                    wake_one(&self.receiving);
+                    match expected {
+                        true => self.pass_on_from_sender(),
+                        false => self.wake_receiver(),
+                    }
                     return match &self.queue {
                         Queue::Rendezvous(buffer) => self.stay(buffer, position, patience),
                         _ => Ok(()),
@@ -170,15 +219,19 @@ impl<T, R: Runtime> Shared<T, R> {
                 }
                 Err(back) => value = back,
             }
+            if std::mem::take(&mut expected) {
+                self.pass_on_from_sender();
+            }
             if yielded {
-                self.sending.yield_was_lost();
-            } else if self.sending.yield_first() {
+                self.sending.waiters().yield_was_lost();
+            } else if self.sending.waiters().yield_first() {
                 yielded = true;
                 continue;
             }
             R::note_wait("room in a channel", std::ptr::from_ref(self).addr(), None);
-            if let Err(error) = self.sending.wait(patience, || !self.is_full() || self.no_receivers()) {
-                return Err((value, Failed::Wait(error)));
+            match self.sending.wait(patience, || !self.is_full() || self.no_receivers()) {
+                Ok(relied_upon) => expected = relied_upon,
+                Err(error) => return Err((value, Failed::Wait(error))),
             }
         }
     }
@@ -199,7 +252,7 @@ impl<T, R: Runtime> Shared<T, R> {
                 Failed::Disconnected
             } else {
                 R::note_wait("room in a channel", std::ptr::from_ref(self).addr(), None);
-                match self.sending.wait(patience, || buffer.is_taken(position) || self.no_receivers()) {
+                match self.sending.waiters().wait(patience, || buffer.is_taken(position) || self.no_receivers()) {
                     Ok(_) => continue,
                     Err(error) => Failed::Wait(error),
                 }
@@ -213,8 +266,7 @@ impl<T, R: Runtime> Shared<T, R> {
 
     fn withdraw(&self, buffer: &bounded::Buffer<T, R::Machine>, position: u64) -> Option<T> {
         let value = buffer.withdraw(position)?;
-        R::Machine::light_fence();
-        self.sending.queue().wake_all();
+        self.wake_senders();
         Some(value)
     }
 
@@ -228,36 +280,30 @@ impl<T, R: Runtime> Shared<T, R> {
 
     #[cold]
     fn recv_slow(&self, patience: Patience) -> Result<T, Failed> {
-        let mut yielded = false;
+        let (mut yielded, mut expected) = (false, false);
         loop {
             if let Some(value) = self.pop() {
+                if expected {
+                    self.pass_on_from_receiver();
+                }
                 return Ok(value);
             }
             if self.no_senders() {
                 // What was sent before the last sender went is visible now.
                 return self.pop().ok_or(Failed::Disconnected);
             }
+            if std::mem::take(&mut expected) {
+                self.pass_on_from_receiver();
+            }
             if yielded {
-                self.receiving.yield_was_lost();
-            } else if self.receiving.yield_first() {
+                self.receiving.waiters().yield_was_lost();
+            } else if self.receiving.waiters().yield_first() {
                 yielded = true;
                 continue;
             }
             R::note_wait("a message from a channel", std::ptr::from_ref(self).addr(), None);
-            self.receiving.wait(patience, || !self.is_empty() || self.no_senders()).map_err(Failed::Wait)?;
+            expected = self.receiving.wait(patience, || !self.is_empty() || self.no_senders()).map_err(Failed::Wait)?;
         }
-    }
-}
-
-/// After a SeqCst read-modify-write that made the condition true.
-#[inline(always)]
-fn wake_one<R: Runtime>(waiters: &Waiters<R>) {
-    // The loads that ask for waiters are SeqCst, as the store was: that suffices, as `raddle_queues::wait_list::Queue::is_empty`
-    // proves. The light fence is for models that take SeqCst accesses for weaker ones; it costs nothing here.
-    R::Machine::light_fence();
-    let queue = waiters.queue();
-    if !queue.is_none() {
-        queue.wake_one();
     }
 }
 
@@ -307,11 +353,11 @@ impl<T, R: Runtime> Sender<T, R> {
         }
         let position = shared.push(value).map_err(TrySendError::Full)?;
         let Queue::Rendezvous(buffer) = &shared.queue else {
-            wake_one(&shared.receiving);
+            shared.wake_receiver();
             return Ok(());
         };
         R::Machine::light_fence();
-        if shared.receiving.queue().wake_one() {
+        if shared.receiving.waiters().queue().wake_one() {
             return Ok(());
         }
         shared.withdraw(buffer, position).map_or(Ok(()), |value| Err(TrySendError::Full(value)))
@@ -440,20 +486,20 @@ impl<T, R: Runtime> Clone for Receiver<T, R> {
 
 impl<T, R: Runtime> Drop for Sender<T, R> {
     fn drop(&mut self) {
-        // Ordering[channel.end]: SeqCst. Pairs with `no_senders`. Makes visible: all messages. SeqCst: see `wake_one`.
+        // Ordering[channel.end]: SeqCst. Pairs with `no_senders`. Makes visible: all messages. SeqCst: see [`Gate::wake_one`].
         if self.shared.senders.fetch_sub(1, Ordering::SeqCst) == 1 {
             R::Machine::light_fence();
-            self.shared.receiving.queue().wake_all();
+            self.shared.receiving.waiters().queue().wake_all();
         }
     }
 }
 
 impl<T, R: Runtime> Drop for Receiver<T, R> {
     fn drop(&mut self) {
-        // Ordering[channel.end]: SeqCst. Pairs with `no_receivers`. Makes visible: nothing. SeqCst: see `wake_one`.
+        // Ordering[channel.end]: SeqCst. Pairs with `no_receivers`. Makes visible: nothing. SeqCst: see [`Gate::wake_one`].
         if self.shared.receivers.fetch_sub(1, Ordering::SeqCst) == 1 {
             R::Machine::light_fence();
-            self.shared.sending.queue().wake_all();
+            self.shared.sending.waiters().queue().wake_all();
             if !matches!(self.shared.queue, Queue::Rendezvous(_)) {
                 // Nobody will read them; a sender that has just looked may still add one, which is dropped with the channel.
                 while self.shared.pop().is_some() {}
