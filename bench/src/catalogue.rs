@@ -28,9 +28,9 @@ pub struct Workload {
     /// It is also run on one processor.
     pub also_on_one: bool,
     /// The checksum, where a formula gives it.
-    expected: fn(&Args) -> Option<u64>,
+    pub expected: fn(&Args) -> Option<u64>,
     /// How long one repetition may take on a slow runtime, in seconds.
-    slow: fn(&Args) -> f64,
+    pub slow: fn(&Args) -> f64,
 }
 
 /// One workload with one set of arguments.
@@ -65,8 +65,8 @@ impl Case {
 /// assert!(find("creat").unwrap_err().contains("create"));
 /// ```
 pub fn find(name: &str) -> Result<&'static Workload, String> {
-    WORKLOADS.iter().find(|w| w.name == name).ok_or_else(|| {
-        let names: Vec<_> = WORKLOADS.iter().map(|w| w.name).collect();
+    all().find(|w| w.name == name).ok_or_else(|| {
+        let names: Vec<_> = all().map(|w| w.name).collect();
         format!("there is no workload `{name}`; there are {}", names.join(", "))
     })
 }
@@ -165,7 +165,12 @@ fn solutions(n: u64) -> Option<u64> {
     KNOWN.get(usize::try_from(n).ok()?).copied()
 }
 
-/// All workloads, in the order of the report.
+/// All workloads: those of threads, then the loads on servers.
+pub fn all() -> impl Iterator<Item = &'static Workload> {
+    WORKLOADS.iter().chain(crate::load::catalogue::LOADS)
+}
+
+/// The workloads of threads, in the order of the report.
 pub static WORKLOADS: &[Workload] = &[
     Workload {
         name: "create",
@@ -379,7 +384,7 @@ mod tests {
 
     #[test]
     fn every_built_in_case_reads() {
-        for workload in WORKLOADS {
+        for workload in all() {
             for case in cases(workload, &[], 2).unwrap() {
                 assert!(case.limit_seconds(2) >= 30, "{}", workload.name);
                 assert_eq!(case.args.iter().count(), workload.defaults.len(), "{}", workload.name);

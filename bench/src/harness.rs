@@ -18,6 +18,8 @@ pub struct Contestant {
     pub policy: Option<String>,
     /// Its program, or why that is missing.
     pub program: Result<PathBuf, String>,
+    /// Words at the end of the program's command line.
+    pub words: Vec<String>,
 }
 
 impl Contestant {
@@ -90,6 +92,21 @@ fn refusal(error: &str) -> bool {
     error.starts_with("not offered")
 }
 
+impl Results {
+    /// Adds what another plan gave.
+    pub fn extend(&mut self, other: Results) {
+        self.rows.extend(other.rows);
+        for (mine, others) in [(&mut self.missing, other.missing), (&mut self.settings, other.settings)] {
+            for entry in others {
+                if !mine.contains(&entry) {
+                    mine.push(entry);
+                }
+            }
+        }
+        self.failed |= other.failed;
+    }
+}
+
 /// Runs the plan. `progress` is called before each process.
 pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Progress)) -> Results {
     let (present, absent): (Vec<_>, Vec<_>) = plan.contestants.iter().partition(|c| c.program.is_ok());
@@ -136,7 +153,7 @@ fn start(plan: &Plan, case: &Case, contestant: &Contestant) -> Result<Report, St
     if let Some(policy) = &contestant.policy {
         command.arg("--policy").arg(policy);
     }
-    command.args(contestant.runtime.words);
+    command.args(&contestant.words);
     child::run(command, Duration::from_secs(case.limit_seconds(plan.repeat)))
 }
 
@@ -177,7 +194,7 @@ fn rows(case: &Case, present: &[&Contestant], tallies: &[Tally], expected: Optio
             disagrees: disagreement.is_some(),
             error: disagreement.or_else(|| tally.errors.first().cloned()),
             unit: case.workload.unit,
-            extra: tally.reports.last().map(|report| report.extra.clone()).unwrap_or_default(),
+            extra: extra(tally),
         }
     };
     present.iter().zip(tallies).map(row).collect()
@@ -186,6 +203,18 @@ fn rows(case: &Case, present: &[&Contestant], tallies: &[Tally], expected: Optio
 fn per_op(tally: &Tally) -> Option<Spread> {
     let times: Vec<_> = tally.reports.iter().map(|r| r.ns as f64 / r.ops.max(1) as f64).collect();
     Spread::of(&times)
+}
+
+/// Further figures: of numbers the median over the rounds, of all else the last one.
+fn extra(tally: &Tally) -> serde_json::Map<String, serde_json::Value> {
+    let mut extra = tally.reports.last().map(|report| report.extra.clone()).unwrap_or_default();
+    for (key, value) in &mut extra {
+        let numbers: Vec<_> = tally.reports.iter().filter_map(|report| report.extra.get(key)?.as_f64()).collect();
+        if let Some(spread) = Spread::of(&numbers).filter(|_| value.is_number() && numbers.len() > 1) {
+            *value = spread.median.into();
+        }
+    }
+    extra
 }
 
 fn median_rss(tally: &Tally) -> Option<u64> {
@@ -239,7 +268,7 @@ mod tests {
 
     fn contestant(name: &str) -> Contestant {
         let runtime = runtimes::find(name).unwrap();
-        Contestant { runtime, policy: None, program: Ok("/absent".into()) }
+        Contestant { runtime, policy: None, program: Ok("/absent".into()), words: Vec::new() }
     }
 
     fn report(ns: u64, checksum: u64) -> Report {
@@ -259,6 +288,18 @@ mod tests {
         assert_eq!(rows[1].spread.unwrap().median, 25.0);
         assert_eq!((rows[0].ratio, rows[1].ratio), (Some(1.0), Some(2.5)));
         assert!(rows.iter().all(|row| row.error.is_none()));
+    }
+
+    #[test]
+    fn further_figures_are_medians_where_they_are_numbers() {
+        let with = |p99: u64| {
+            let mut report = report(1, 1);
+            report.extra.insert("p99_ns".into(), p99.into());
+            report.extra.insert("settings".into(), "as it comes".into());
+            report
+        };
+        let extra = extra(&tally(&[with(30), with(10), with(20)], &[]));
+        assert_eq!((extra["p99_ns"].as_f64(), extra["settings"].as_str()), (Some(20.0), Some("as it comes")));
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod bodies;
 pub mod catalogue;
 pub mod child;
 pub mod harness;
+pub mod load;
 pub mod memory;
 pub mod program;
 pub mod report;

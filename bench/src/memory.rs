@@ -1,4 +1,4 @@
-//! What this process uses of memory, from `/proc/self/status`.
+//! What a process uses of memory, from `/proc/self/status`.
 
 /// Sizes in KiB at one moment.
 ///
@@ -19,7 +19,12 @@ pub struct Memory {
 impl Memory {
     /// Reads the sizes now; zeros where `/proc` is not mounted.
     pub fn now() -> Memory {
-        std::fs::read_to_string("/proc/self/status").map_or_else(|_| Memory::default(), |s| parse(&s))
+        Memory::of("/proc/self")
+    }
+
+    /// Those of the process that `folder` is of.
+    pub fn of(folder: &str) -> Memory {
+        std::fs::read_to_string(format!("{folder}/status")).map_or_else(|_| Memory::default(), |s| parse(&s))
     }
 }
 

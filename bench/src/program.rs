@@ -90,7 +90,14 @@ fn at_least_one<T: std::str::FromStr + PartialOrd + From<u8>>(option: &str, text
 impl Outcome {
     /// An outcome without further figures.
     pub fn new(ops: u64, time: Duration, checksum: u64) -> Outcome {
-        Outcome { ops, time, checksum, extra: Vec::new() }
+        Outcome { ops, time, checksum, extra: Vec::new(), peak_rss_kib: None }
+    }
+
+    /// What was measured lies in another process, with this largest resident set.
+    #[must_use]
+    pub fn peak_rss(mut self, kib: u64) -> Outcome {
+        self.peak_rss_kib = Some(kib);
+        self
     }
 
     /// Adds a figure of its own to the output.
@@ -112,6 +119,8 @@ pub struct Outcome {
     pub checksum: u64,
     /// Figures that only this workload has.
     pub extra: Vec<(&'static str, Value)>,
+    /// The largest resident set, if it is not this process's that counts.
+    pub peak_rss_kib: Option<u64>,
 }
 
 /// Restricts this process to the first `processors` cores that it may use.
@@ -128,8 +137,16 @@ pub fn use_cores(processors: usize) -> Result<(), String> {
 
 /// The `main` of a program: reads the request, lets `run` serve it and prints the line. `settings` says how the runtime was set up.
 pub fn main(run: impl FnOnce(&Request) -> Result<(Outcome, String), String>) -> ExitCode {
+    main_of(std::env::args().skip(1), run)
+}
+
+/// As [`main`], with these words as the command line.
+pub fn main_of(
+    words: impl IntoIterator<Item = String>,
+    run: impl FnOnce(&Request) -> Result<(Outcome, String), String>,
+) -> ExitCode {
     let failures = record_panics();
-    let result = Request::parse(std::env::args().skip(1)).and_then(|mut request| {
+    let result = Request::parse(words).and_then(|mut request| {
         request.baseline = Memory::now();
         let served = catch_unwind(AssertUnwindSafe(|| run(&request)));
         // The first panic is the cause; the ones after it are its echoes in those who joined.
@@ -147,14 +164,16 @@ pub fn main(run: impl FnOnce(&Request) -> Result<(Outcome, String), String>) -> 
 
 fn success(request: &Request, outcome: Outcome, settings: &str) -> Value {
     let mut extra = serde_json::Map::new();
-    extra.insert("settings".into(), settings.into());
+    if !settings.is_empty() {
+        extra.insert("settings".into(), settings.into());
+    }
     extra.extend(outcome.extra.into_iter().map(|(k, v)| (k.to_string(), v)));
     json!({
         "workload": request.workload,
         "args": request.args.to_string(),
         "ops": outcome.ops,
         "ns": u64::try_from(outcome.time.as_nanos()).unwrap_or(u64::MAX),
-        "rss_kib": Memory::now().peak_rss_kib,
+        "rss_kib": outcome.peak_rss_kib.unwrap_or_else(|| Memory::now().peak_rss_kib),
         "checksum": outcome.checksum,
         "extra": extra,
     })

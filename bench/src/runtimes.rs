@@ -10,6 +10,8 @@ pub enum Source {
     Cargo(&'static str),
     /// `go build` in the folder `peers/go`.
     Go,
+    /// The load generator, and the server that it starts.
+    Load,
     /// Not here; the text says what it would need.
     Absent(&'static str),
 }
@@ -172,7 +174,7 @@ pub static RUNTIMES: &[Runtime] = &[
     },
 ];
 
-/// Finds a runtime by its name.
+/// Finds a runtime by its name, among those that run threads.
 ///
 /// ```
 /// assert!(raddle_bench::runtimes::find("rust").unwrap_err().contains("raddle, std, go"));
@@ -207,6 +209,14 @@ impl Programs {
         Programs { folder: folder.with_file_name("release"), sources: build.then(|| sources.into()) }
     }
 
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(crate) fn sources(&self) -> Option<&Path> {
+        self.sources.as_deref()
+    }
+
     /// Programs that lie ready in `folder`.
     pub fn ready(folder: impl Into<PathBuf>) -> Programs {
         Programs { folder: folder.into(), sources: None }
@@ -219,29 +229,29 @@ impl Programs {
             match runtime.source {
                 Source::Cargo(package) => {
                     progress(&format!("building {} (cargo build --release)", runtime.program));
-                    self.cargo(sources, package, runtime.program)?;
+                    self.cargo(sources, package, &["--bin", runtime.program])?;
                 }
                 Source::Go => {
                     progress(&format!("building {} (go build)", runtime.program));
                     self.go(sources)?;
                 }
-                Source::Absent(_) => {}
+                Source::Load | Source::Absent(_) => {}
             }
         }
         self.locate(runtime)
     }
 
-    fn cargo(&self, sources: &Path, package: &str, program: &str) -> Result<(), String> {
+    pub(crate) fn cargo(&self, sources: &Path, package: &str, what: &[&str]) -> Result<(), String> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
-        command.current_dir(sources).args(["build", "--quiet", "--release", "--package", package, "--bin", program]);
+        command.current_dir(sources).args(["build", "--quiet", "--release", "--package", package]).args(what);
         if let Some(target) = self.folder.parent() {
             command.arg("--target-dir").arg(target);
         }
-        finish(command, &format!("cargo build of {program}"))
+        finish(command, &format!("cargo build of {package} {}", what.join(" ")))
     }
 
-    fn go(&self, sources: &Path) -> Result<(), String> {
+    pub(crate) fn go(&self, sources: &Path) -> Result<(), String> {
         let mut command = Command::new("go");
         command.current_dir(sources.join("peers/go")).arg("build").arg("-o");
         command.arg(self.folder.join("raddle-bench-go")).arg(".");
@@ -260,13 +270,14 @@ impl Programs {
         let how = match runtime.source {
             Source::Go => "install Go and run `raddle bench` from a build of this project's sources".to_string(),
             Source::Cargo(package) => format!("build it with `cargo build --release -p {package}`"),
+            Source::Load => "run `raddle bench` from a build of this project's sources".to_string(),
             Source::Absent(why) => why.into(),
         };
         Err(format!("{} is not there; {how}", path.display()))
     }
 }
 
-fn finish(mut command: Command, what: &str) -> Result<(), String> {
+pub(crate) fn finish(mut command: Command, what: &str) -> Result<(), String> {
     let output = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).output();
     match output {
         Ok(output) if output.status.success() => Ok(()),

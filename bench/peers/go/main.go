@@ -1,7 +1,9 @@
 // Command raddle-bench-go runs the workloads on goroutines.
 //
 // raddle-bench-go WORKLOAD key=value... --processors N [--repeat R] [--handles]
+// raddle-bench-go serve N
 //
+// The second form is the echo server for the load generator, on N processors.
 // It prints one JSON object, as the other programs of the suite do. With --handles each goroutine of create has a channel of its
 // own to be waited for on; without, a WaitGroup counts them, which is what Go programs do.
 package main
@@ -34,6 +36,10 @@ type request struct {
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "serve" {
+		fmt.Fprintln(os.Stderr, serveEcho(os.Args[2:]))
+		os.Exit(1)
+	}
 	result, err := serve(os.Args[1:])
 	if err != nil {
 		result = map[string]any{"error": err.Error()}

@@ -1,7 +1,7 @@
 //! A page that needs nothing but itself: a bar chart with whiskers and a table for each case.
 
 use super::Row;
-use super::table::{heading, nanoseconds, same_case};
+use super::table::{LOAD_FIGURES, figure, heading, nanoseconds, same_case};
 use crate::harness::Results;
 use std::fmt::Write as _;
 
@@ -37,6 +37,7 @@ pub fn html(results: &Results, command: &str) -> String {
         let _ = writeln!(page, "<section>\n<h2>{}</h2>", escape(&heading(first)));
         chart(&mut page, group);
         figures(&mut page, group);
+        under_load(&mut page, group);
         page.push_str("</section>\n");
         rows = rest;
     }
@@ -128,6 +129,26 @@ fn figures(page: &mut String, rows: &[Row]) {
                 let error = row.error.as_deref().unwrap_or("no round was run");
                 let _ = write!(page, "<td class=\"error\" colspan=\"8\">{}</td>", escape(error));
             }
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</table>\n");
+}
+
+/// What the load generator says of servers.
+fn under_load(page: &mut String, rows: &[Row]) {
+    if !rows.iter().any(|row| figure(row, "requests_per_s").is_some()) {
+        return;
+    }
+    page.push_str("<table><tr><th>runtime</th>");
+    for (title, _, _) in &LOAD_FIGURES {
+        let _ = write!(page, "<th>{title}</th>");
+    }
+    page.push_str("</tr>\n");
+    for row in rows.iter().filter(|row| figure(row, "requests_per_s").is_some()) {
+        let _ = write!(page, "<tr><td>{}</td>", escape(&row.label()));
+        for (_, key, show) in &LOAD_FIGURES {
+            let _ = write!(page, "<td>{}</td>", figure(row, key).map_or_else(|| "–".into(), show));
         }
         page.push_str("</tr>\n");
     }

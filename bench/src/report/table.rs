@@ -68,10 +68,45 @@ fn group(text: &mut String, rows: &[Row]) {
             let _ = writeln!(text, "  {:width$} {rss:.0} B resident and {tables:.0} B of page tables per thread", "");
         }
     }
+    under_load(text, rows, width);
     text.push('\n');
 }
 
-fn figure(row: &Row, key: &str) -> Option<f64> {
+/// What the load generator says of servers.
+fn under_load(text: &mut String, rows: &[Row], width: usize) {
+    if !rows.iter().any(|row| figure(row, "requests_per_s").is_some()) {
+        return;
+    }
+    let _ = write!(text, "  {:width$}", "");
+    for (title, _, _) in &LOAD_FIGURES {
+        let _ = write!(text, " {title:>11}");
+    }
+    text.push('\n');
+    for row in rows.iter().filter(|row| figure(row, "requests_per_s").is_some()) {
+        let _ = write!(text, "  {:width$}", row.label());
+        for (_, key, show) in &LOAD_FIGURES {
+            let _ = write!(text, " {:>11}", figure(row, key).map_or_else(|| "-".into(), show));
+        }
+        text.push('\n');
+    }
+}
+
+/// A title, a key, and how the figure is shown.
+type Column = (&'static str, &'static str, fn(f64) -> String);
+
+/// The figures of a server under load.
+pub(super) const LOAD_FIGURES: [Column; 8] = [
+    ("requests/s", "requests_per_s", |rate| format!("{rate:.0}")),
+    ("p50", "p50_ns", nanoseconds),
+    ("p99", "p99_ns", nanoseconds),
+    ("p99.9", "p999_ns", nanoseconds),
+    ("CPU/request", "server_cpu_ns", nanoseconds),
+    ("RSS", "server_rss_kib", |kib| size(kib as u64)),
+    ("page tables", "server_page_tables_kib", |kib| size(kib as u64)),
+    ("kernel thr.", "server_kernel_threads", |count| format!("{count:.0}")),
+];
+
+pub(super) fn figure(row: &Row, key: &str) -> Option<f64> {
     row.extra.get(key)?.as_f64()
 }
 
@@ -124,6 +159,16 @@ mod tests {
         {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn servers_have_a_second_table() {
+        let mut row = samples::row("threads", 10.0);
+        row.extra.insert("requests_per_s".into(), 123_456.0.into());
+        row.extra.insert("p99_ns".into(), 7_500_000.into());
+        let results = Results { rows: vec![row], missing: Vec::new(), settings: Vec::new(), failed: false };
+        let text = table(&results);
+        assert!(text.contains("requests/s") && text.contains("123456") && text.contains("7.50 ms"), "{text}");
     }
 
     #[test]
