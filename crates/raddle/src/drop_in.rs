@@ -179,6 +179,15 @@ pub fn yield_before_wait() -> bool {
     another_ran
 }
 
+/// Gives others a turn, those included whose events nobody has fetched yet: before a thread asks for many descriptors at once, and may find
+/// something each time, so that it would never wait.
+#[inline]
+pub fn take_turns() {
+    if let Some(me) = current() {
+        crate::switching::take_turns(me);
+    }
+}
+
 /// Whether the calling thread's cancellation was requested.
 pub fn is_cancelled() -> bool {
     current().is_some_and(|me| me.thread.is_cancelled())

@@ -9,7 +9,8 @@
 
 use super::{CANCELLED, EINTR, Pause, after, at, done, ours};
 use crate::os::{c, deadline_after, now, system_call};
-use raddle::io::{Failure, Interest};
+use raddle::io::{Failure, Glance, Interest};
+use std::cell::Cell;
 use std::ffi::{c_int, c_short, c_void};
 
 const NOW: c::timespec = c::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -95,6 +96,8 @@ fn looks(
 ) -> isize {
     let mut rounds = 0;
     let pause = Pause::begin();
+    // An event loop that finds something each time never waits.
+    raddle::drop_in::take_turns();
     loop {
         let result = look();
         if result != 0 || deadline.is_some_and(|at| now(c::CLOCK_MONOTONIC) >= at) {
@@ -369,10 +372,14 @@ unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: O
         // SAFETY: the caller's room for events; the kernel checks it.
         unsafe { system_call(c::SYS_epoll_pwait, arguments) }
     };
-    let each = |visit: &mut dyn FnMut(c_int, Interest)| visit(set, Interest::Read);
+    let glance = Cell::new(Glance::default());
+    let look = || {
+        glance.set(Glance::at(set, Interest::Read));
+        call(0)
+    };
     let mut waited = false;
     let wait = |deadline| {
-        let result = raddle::io::wait_for(&each, deadline, true);
+        let result = raddle::io::wait_since(set, Interest::Read, glance.get(), deadline, true);
         waited |= result.is_ok();
         result
     };
@@ -380,7 +387,7 @@ unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: O
         let round_up = |time: &c::timespec| time.tv_sec * 1000 + (time.tv_nsec + 999_999) / 1_000_000;
         call(left.map_or(-1, |time| round_up(time).min(i64::from(c_int::MAX)) as c_int))
     };
-    let result = looks(deadline, || call(0), wait, in_kernel);
+    let result = looks(deadline, look, wait, in_kernel);
     if waited {
         raddle::io::pass_on(set, Interest::Read);
     }

@@ -42,7 +42,7 @@ mod watch;
 #[doc(hidden)]
 pub use table::Notes;
 pub(crate) use table::is_any_awaited;
-pub(crate) use watch::{Watch, alarm, look, tick};
+pub(crate) use watch::{Watch, alarm, look, look_in_turn, tick};
 
 use crate::Host;
 use crate::os::events::{EBADF, EINTR, poll_one};

@@ -34,6 +34,8 @@ const ID: u64 = crate::activations::MAX_ACTIVATIONS as u64 - 1;
 /// Nanoseconds for which one relies on another's looks. It is the monitor's period: longer than 64 switches take in a server that is busy
 /// (measured: 64 echoes take 350,000), and short enough that one who turns to computing delays events hardly longer than that.
 const NEAR: u64 = 1_000_000;
+/// Nanoseconds between two looks of threads that call for events all the time. Untested guess: about two of their rounds.
+const TURN: u64 = 50_000;
 /// Nanoseconds after which a kept watch begins anew: should the program close our descriptors, nothing would end it.
 const RENEW: u64 = 1_000_000_000;
 /// Nanoseconds between two audits of the waits.
@@ -109,6 +111,14 @@ pub(crate) fn look(activation: &'static Activation, owned: &mut Owned, works: bo
         }
     }
     any
+}
+
+/// As [`look`], unless somebody has looked a moment ago. For threads that wait for events in their own way and may never leave their
+/// processor meanwhile.
+pub(crate) fn look_in_turn(activation: &'static Activation, owned: &mut Owned) {
+    if Sets::current().is_some() && Real::now().saturating_sub(LOOKED.load(Ordering::Relaxed) & !ID) >= TURN {
+        look(activation, owned, true);
+    }
 }
 
 #[inline(never)]
