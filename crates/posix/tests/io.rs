@@ -62,6 +62,17 @@ fn closing_a_descriptor_wakes_those_who_wait_for_it() {
     }
 }
 
+/// Numbers that live again, other names, flags that others set, and readings that end short. (One of the waits is found by the audit only,
+/// after a second or two.)
+#[test]
+fn what_is_remembered_of_descriptors_does_not_outlive_its_truth() {
+    let program = common::compile("io_reuse.c", &[]);
+    let native = common::native(&program, &[]).well();
+    for processors in ["1", "3"] {
+        assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), native);
+    }
+}
+
 #[test]
 fn cancellation_and_signals_reach_threads_that_wait() {
     let program = common::compile("io_interrupt.c", &[]);
