@@ -127,6 +127,9 @@ pub(crate) fn lightweight() -> bool {
     *ANSWER.get_or_init(|| {
         let settings = settings();
         crate::process::signals::prepare_kernel_threads();
+        if settings.stats.is_some() {
+            raddle::info::sample_delays(true);
+        }
         raddle::drop_in::start(settings.processors.as_deref(), settings.policy.as_deref()).unwrap_or_else(|error| {
             let line = format!("raddle: {error}\nraddle: the threads of this program are kernel threads\n");
             crate::os::say(&CString::new(line).unwrap_or_default());

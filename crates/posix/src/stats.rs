@@ -13,7 +13,7 @@ pub(crate) fn report(settings: &Settings) {
     }
     let program = program();
     let (kernel_threads, memory) = (status("Threads:"), status("VmHWM:"));
-    let rows = [
+    let mut rows = vec![
         ("threads created", "threads", stats.spawned),
         ("threads ended", "ended", stats.exited),
         ("switches", "switches", stats.switches),
@@ -27,6 +27,15 @@ pub(crate) fn report(settings: &Settings) {
         ("stacks used", "stacks", raddle::drop_in::stacks_used()),
         ("memory at most (KiB)", "memory_kib", memory),
     ];
+    // Sampled from the start with `--stats`: a thread in 64.
+    if let Some(delay) = raddle::info::run_queue_delay() {
+        rows.extend([
+            ("waits in a run queue that were sampled", "delay_samples", delay.samples),
+            ("nanoseconds of them, half at most", "delay_p50_ns", delay.p50),
+            ("nanoseconds of them, 99 in 100 at most", "delay_p99_ns", delay.p99),
+            ("nanoseconds of them, at most", "delay_max_ns", delay.max),
+        ]);
+    }
     let mut text = String::new();
     if settings.stats.as_deref() == Some("json") {
         let _ = write!(text, "{{\"program\":\"{}\",\"pid\":{}", escaped(&program), settings.pid);

@@ -11,6 +11,20 @@ fn ten_thousand_threads_on_a_few_kernel_threads() {
     assert!(numbers[1] < 200, "{} kernel threads: the program's threads were not taken over", numbers[1]);
 }
 
+/// Who asks for counters is told how long threads waited to run.
+#[test]
+fn counters_say_how_long_threads_waited_in_run_queues() {
+    let program = common::compile("create_join.c", &[]);
+    let ended = common::drop_in(&program, &[], &[("RADDLE_STATS", "json")]);
+    let counter = |key: &str| -> u64 {
+        let (_, rest) = ended.err.split_once(&format!("\"{key}\":")).unwrap_or_else(|| panic!("no {key}: {ended:?}"));
+        rest[..rest.find([',', '}']).unwrap()].parse().unwrap()
+    };
+    assert!(counter("delay_samples") > 0, "{ended:?}");
+    assert!(0 < counter("delay_p50_ns") && counter("delay_p50_ns") <= counter("delay_p99_ns"), "{ended:?}");
+    assert!(counter("delay_p99_ns") <= counter("delay_max_ns"), "{ended:?}");
+}
+
 /// The program prints the same, and ends with the same status, with the library and without.
 #[track_caller]
 fn same_as_native(source: &str, options: &[&str]) -> String {
