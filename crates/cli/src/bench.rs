@@ -138,8 +138,12 @@ fn runtimes(options: &Options, cases: &[Case], loads: &[Case]) -> Result<Vec<&'s
             let known =
                 |name: &&String| !loads.iter().any(|load| servers(load.workload.name, &[(*name).clone()]).len() == 1);
             if let Some(wrong) = names.iter().find(known) {
-                let names: Vec<_> =
-                    loads.iter().flat_map(|load| servers(load.workload.name, &[])).map(|s| s.name).collect();
+                let names: Vec<_> = LOADS
+                    .iter()
+                    .filter(|load| loads.iter().any(|case| case.workload.name == load.name))
+                    .flat_map(|load| servers(load.name, &[]))
+                    .map(|s| s.name)
+                    .collect();
                 return Err(format!("there is no server `{wrong}` for this; there are {}", names.join(", ")));
             }
             Vec::new()
