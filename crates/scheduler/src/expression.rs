@@ -23,8 +23,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+mod reader;
 mod syntax;
-use syntax::{Argument, Node, Value};
 
 /// The most levels that `priority(n, P)` may have.
 pub const MAX_PRIORITIES: u8 = 64;
@@ -34,6 +34,18 @@ pub const MAX_NEIGHBOURS: u32 = 4096;
 pub const MAX_BATCH: u32 = 65_536;
 /// The rarest aging: once in so many selections.
 pub const MAX_AGING: u32 = 1_000_000;
+/// The rarest change of ends in `alternate(n)` and `reverse(n)`.
+pub const MAX_TURN: u32 = 1_000_000;
+/// The largest queue of a processor under `local`.
+pub const MAX_CAPACITY: u32 = 65_536;
+/// The most shards of an overflow queue.
+pub const MAX_SHARDS: u32 = 1024;
+/// The most rounds that `min(k, rare=r)` waits.
+pub const MAX_ROUNDS: u32 = 1000;
+/// The most queues a processor that `multiqueue(c)` may have.
+pub const MAX_QUEUES: u32 = 64;
+/// The largest cluster.
+pub const MAX_CLUSTER: u32 = 4096;
 
 /// A policy, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +56,18 @@ pub enum Expression {
     Lifo,
     /// Lesser Bear's ring of Protect and Waiver queues.
     Rotator,
+    /// The rotator's predecessor: Waiver queues that anybody takes from, under a lock.
+    Waiver,
+    /// One global queue of which both ends are taken from.
+    Hybrid(Mix),
+    /// Several global queues a processor, of which the better of two random ones is taken from.
+    Multiqueue(u32),
     /// Local queues and work stealing: the default.
     Steal(Stealing),
+    /// Bounded local queues, an overflow queue, and work stealing: what `steal` was tuned from.
+    Local(LocalQueues),
+    /// The same, with processors that ask others to come and steal.
+    Request(Requests, LocalQueues),
     /// Strict priorities, `levels` policies of the inner kind.
     Priority {
         /// How many priorities: 0 (the highest) to `levels - 1`.
@@ -55,6 +77,24 @@ pub enum Expression {
         /// One selection in so many begins at the lowest priority. None: strict, low priorities may starve.
         aging: Option<u32>,
     },
+    /// A policy of the inner kind for each cluster of processors; who finds nothing in its own looks into the others.
+    Clustered {
+        /// How many processors a cluster has.
+        size: u32,
+        /// What orders the threads of a cluster.
+        inner: Box<Expression>,
+    },
+}
+
+/// Which end of the queue a hybrid takes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mix {
+    /// So many selections of 100, by chance, take the newest thread, the others the oldest.
+    Stochastic(u32),
+    /// So many selections the newest, as many the oldest, in turn.
+    Alternate(u32),
+    /// The newest; after so many selections the stack is turned over.
+    Reverse(u32),
 }
 
 impl Default for Expression {
@@ -72,6 +112,64 @@ pub struct Stealing {
     pub victims: Victims,
     /// How much it takes.
     pub batch: Batch,
+}
+
+/// The options of `local`, and of `request`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalQueues {
+    /// Which thread of its own queue a processor selects, whom it steals from, and how much.
+    pub stealing: Stealing,
+    /// How many threads the queue holds.
+    pub capacity: u32,
+    /// Where threads go that find it full.
+    pub overflow: Overflow,
+    /// Of 100 new threads so many go there in any case.
+    pub share: u32,
+    /// How the queue grows instead, if it does.
+    pub growth: Option<Growth>,
+    /// Whether the thread that became ready last runs next.
+    pub slot: bool,
+}
+
+impl Default for LocalQueues {
+    fn default() -> Self {
+        let stealing = Stealing { order: Order::Fifo, ..Stealing::default() };
+        Self { stealing, capacity: 128, overflow: Overflow::LockFree, share: 0, growth: None, slot: false }
+    }
+}
+
+/// Where threads go that find the local queue full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overflow {
+    /// Into one lock-free queue for all.
+    #[default]
+    LockFree,
+    /// Into one locked queue for all.
+    Locked,
+    /// Into k lock-free queues for all, in turn.
+    Sharded(u32),
+    /// Nowhere: the spawner is asked to let others run first.
+    Retry,
+}
+
+/// How a local queue grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// By a larger array.
+    Vertical,
+    /// By more arrays.
+    Horizontal,
+}
+
+/// How a processor that has too much asks others to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Requests {
+    /// One by chance, who has to steal once.
+    Naive,
+    /// One by chance, who has to steal and comes again until somebody else asks.
+    Sticky,
+    /// Whoever looks for work, by a ticket for all to see.
+    Ticket,
 }
 
 /// Where `steal` keeps threads that have not started.
@@ -92,6 +190,8 @@ pub enum Victims {
     Random,
     /// The next k processors; the others only when none of these has work.
     Neighbours(u32),
+    /// Those of the same cluster of k processors; the others only when none of these has work.
+    Clusters(u32),
 }
 
 /// How much a thief takes.
@@ -104,6 +204,8 @@ pub enum Batch {
     One,
     /// Half, from victims that offer at least k; from others only when nobody offers as much.
     Min(u32),
+    /// The same, but less only after so many rounds over all victims.
+    MinRarely(u32, u32),
 }
 
 impl fmt::Display for Expression {
@@ -112,7 +214,13 @@ impl fmt::Display for Expression {
             Expression::Fifo => f.write_str("fifo"),
             Expression::Lifo => f.write_str("lifo"),
             Expression::Rotator => f.write_str("rotator"),
+            Expression::Waiver => f.write_str("waiver"),
+            Expression::Hybrid(mix) => mix.fmt(f),
+            Expression::Multiqueue(queues) => write!(f, "multiqueue({queues})"),
             Expression::Steal(options) => options.fmt(f),
+            Expression::Local(queues) => queues.fmt(f),
+            Expression::Request(how, queues) => request(f, *how, queues),
+            Expression::Clustered { size, inner } => write!(f, "clustered({size}, {inner})"),
             Expression::Priority { levels, inner, aging: None } => write!(f, "priority({levels}, {inner})"),
             Expression::Priority { levels, inner, aging: Some(k) } => {
                 write!(f, "priority({levels}, {inner}, aging={k})")
@@ -121,22 +229,100 @@ impl fmt::Display for Expression {
     }
 }
 
+impl fmt::Display for Mix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Mix::Stochastic(percent) => write!(f, "stochastic({percent})"),
+            Mix::Alternate(n) => write!(f, "alternate({n})"),
+            Mix::Reverse(n) => write!(f, "reverse({n})"),
+        }
+    }
+}
+
+impl Stealing {
+    /// All options but the order, as written, without those that are the default.
+    fn options(&self) -> Vec<String> {
+        let victims = match self.victims {
+            Victims::Random => None,
+            Victims::Neighbours(k) => Some(format!("victims=neighbours({k})")),
+            Victims::Clusters(k) => Some(format!("victims=clusters({k})")),
+        };
+        let batch = match self.batch {
+            Batch::Half => None,
+            Batch::One => Some("batch=one".to_string()),
+            Batch::Min(k) => Some(format!("batch=min({k})")),
+            Batch::MinRarely(k, rounds) => Some(format!("batch=min({k}, rare={rounds})")),
+        };
+        victims.into_iter().chain(batch).collect()
+    }
+}
+
+/// A name with its options, if it has any.
+fn with_options(f: &mut fmt::Formatter<'_>, name: &str, options: &[String]) -> fmt::Result {
+    if options.is_empty() { f.write_str(name) } else { write!(f, "{name}({})", options.join(", ")) }
+}
+
 impl fmt::Display for Stealing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut options = Vec::new();
+        let mut options = self.options();
         if self.order == Order::Fifo {
-            options.push("fifo".to_string());
+            options.insert(0, "fifo".to_string());
         }
-        if let Victims::Neighbours(k) = self.victims {
-            options.push(format!("victims=neighbours({k})"));
-        }
-        match self.batch {
-            Batch::Half => {}
-            Batch::One => options.push("batch=one".to_string()),
-            Batch::Min(k) => options.push(format!("batch=min({k})")),
-        }
-        if options.is_empty() { f.write_str("steal") } else { write!(f, "steal({})", options.join(", ")) }
+        with_options(f, "steal", &options)
     }
+}
+
+impl LocalQueues {
+    /// All options but the order, as written.
+    fn options(&self) -> Vec<String> {
+        let mut options = Vec::new();
+        if self.capacity != Self::default().capacity {
+            options.push(format!("capacity={}", self.capacity));
+        }
+        options.extend(self.stealing.options());
+        match self.overflow {
+            Overflow::LockFree => {}
+            Overflow::Locked => options.push("overflow=locked".to_string()),
+            Overflow::Sharded(k) => options.push(format!("overflow=sharded({k})")),
+            Overflow::Retry => options.push("overflow=retry".to_string()),
+        }
+        if self.share > 0 {
+            options.push(format!("share={}", self.share));
+        }
+        match self.growth {
+            None => {}
+            Some(Growth::Vertical) => options.push("grow=vertical".to_string()),
+            Some(Growth::Horizontal) => options.push("grow=horizontal".to_string()),
+        }
+        if self.slot {
+            options.push("slot".to_string());
+        }
+        options
+    }
+}
+
+impl fmt::Display for LocalQueues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut options = self.options();
+        if self.stealing.order == Order::Lifo {
+            options.insert(0, "lifo".to_string());
+        }
+        with_options(f, "local", &options)
+    }
+}
+
+fn request(f: &mut fmt::Formatter<'_>, how: Requests, queues: &LocalQueues) -> fmt::Result {
+    let how = match how {
+        Requests::Naive => "naive",
+        Requests::Sticky => "sticky",
+        Requests::Ticket => "ticket",
+    };
+    let mut options = vec![how.to_string()];
+    if queues.stealing.order == Order::Lifo {
+        options.push("order=lifo".to_string());
+    }
+    options.extend(queues.options());
+    with_options(f, "request", &options)
 }
 
 /// What is wrong with an expression, and where.
@@ -186,195 +372,6 @@ impl FromStr for Expression {
     type Err = ExpressionError;
 
     fn from_str(source: &str) -> Result<Self, ExpressionError> {
-        let node = syntax::parse(source)?;
-        policy(&Reader { source }, &node)
+        reader::read(source)
     }
-}
-
-const POLICIES: &[&str] = &["fifo", "lifo", "rotator", "steal", "priority"];
-const PLANNED_POLICIES: &[&str] = &["multiqueue", "clustered", "stochastic", "alternate", "reverse"];
-
-/// Where errors get their text from.
-struct Reader<'a> {
-    source: &'a str,
-}
-
-type Parsed<T> = Result<T, ExpressionError>;
-
-impl Reader<'_> {
-    fn error<T>(&self, at: (usize, usize), message: impl Into<String>, help: Option<String>) -> Parsed<T> {
-        Err(ExpressionError {
-            source: self.source.to_string(),
-            start: at.0,
-            length: at.1,
-            message: message.into(),
-            help,
-        })
-    }
-
-    /// The error for a name that is none of `known`.
-    fn unknown<T>(&self, node: &Node<'_>, what: &str, known: &[&str], planned: &[&str]) -> Parsed<T> {
-        let name = node.name;
-        if planned.contains(&name) {
-            let help = format!("available: {}", known.join(", "));
-            return self.error(node.at, format!("{what} `{name}` is not available yet"), Some(help));
-        }
-        let help = match syntax::nearest(name, known) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("expected one of: {}", known.join(", ")),
-        };
-        self.error(node.at, format!("unknown {what} `{name}`"), Some(help))
-    }
-
-    /// For names that take no arguments.
-    fn bare(&self, node: &Node<'_>) -> Parsed<()> {
-        match &node.arguments {
-            None => Ok(()),
-            Some(list) => {
-                let at = list.first().map_or(node.at, Argument::at);
-                let help = format!("write `{}` alone", node.name);
-                self.error(at, format!("`{}` takes no arguments", node.name), Some(help))
-            }
-        }
-    }
-
-    /// The one number of `name(k)`, within `1..=most`.
-    fn one_number(&self, node: &Node<'_>, most: u32) -> Parsed<u32> {
-        let help = format!("as in `{}(4)`", node.name);
-        match node.arguments.as_deref() {
-            Some([argument]) if argument.key.is_none() => self.number(argument, most, &help),
-            Some([_, extra, ..]) => self.error(extra.at(), format!("`{}` takes one number", node.name), Some(help)),
-            _ => self.error(node.at, format!("`{}` takes one number", node.name), Some(help)),
-        }
-    }
-
-    fn number(&self, argument: &Argument<'_>, most: u32, example: &str) -> Parsed<u32> {
-        match &argument.value {
-            Value::Number { value, at } if (1..=u128::from(most)).contains(value) => {
-                debug_assert!(at.1 > 0);
-                Ok(*value as u32)
-            }
-            Value::Number { at, .. } => self.error(*at, format!("expected a number from 1 to {most}"), None),
-            Value::Node(node) => {
-                self.error(node.at, format!("expected a number, found `{}`", node.name), Some(example.to_string()))
-            }
-        }
-    }
-
-    /// A name as a value.
-    fn name<'n, 's>(&self, argument: &'n Argument<'s>, what: &str) -> Parsed<&'n Node<'s>> {
-        match &argument.value {
-            Value::Node(node) => Ok(node),
-            Value::Number { at, .. } => self.error(*at, format!("expected {what}, found a number"), None),
-        }
-    }
-}
-
-fn policy(reader: &Reader<'_>, node: &Node<'_>) -> Parsed<Expression> {
-    match node.name {
-        "fifo" => reader.bare(node).map(|()| Expression::Fifo),
-        "lifo" => reader.bare(node).map(|()| Expression::Lifo),
-        "rotator" => reader.bare(node).map(|()| Expression::Rotator),
-        "steal" => steal(reader, node).map(Expression::Steal),
-        "priority" => priority(reader, node),
-        _ => reader.unknown(node, "policy", POLICIES, PLANNED_POLICIES),
-    }
-}
-
-fn steal(reader: &Reader<'_>, node: &Node<'_>) -> Parsed<Stealing> {
-    const KEYS: &[&str] = &["order", "victims", "batch", "overflow"];
-    let mut options = Stealing::default();
-    let mut seen: Vec<&str> = Vec::new();
-    for argument in node.arguments.iter().flatten() {
-        let (key, key_at) = match &argument.key {
-            Some(key) => (key.name, key.at),
-            None => ("order", argument.at()),
-        };
-        if seen.contains(&key) {
-            return reader.error(key_at, format!("`{key}` is given twice"), None);
-        }
-        match key {
-            "order" => {
-                let value = reader.name(argument, "an order")?;
-                options.order = match value.name {
-                    "lifo" => Order::Lifo,
-                    "fifo" => Order::Fifo,
-                    // A key without its value reads like an order that is not known.
-                    other if argument.key.is_none() && KEYS.contains(&other) => {
-                        let help = format!("write `{other}=...`");
-                        return reader.error(value.at, format!("`{other}` needs a value"), Some(help));
-                    }
-                    _ => return reader.unknown(value, "order", &["lifo", "fifo"], &[]),
-                };
-                reader.bare(value)?;
-            }
-            "victims" => {
-                let value = reader.name(argument, "the victims")?;
-                options.victims = match value.name {
-                    "random" => reader.bare(value).map(|()| Victims::Random)?,
-                    "neighbours" => Victims::Neighbours(reader.one_number(value, MAX_NEIGHBOURS)?),
-                    _ => return reader.unknown(value, "choice of victims", &["random", "neighbours"], &["clusters"]),
-                };
-            }
-            "batch" => {
-                let value = reader.name(argument, "a batch")?;
-                options.batch = match value.name {
-                    "half" => reader.bare(value).map(|()| Batch::Half)?,
-                    "one" => reader.bare(value).map(|()| Batch::One)?,
-                    "min" => Batch::Min(reader.one_number(value, MAX_BATCH)?),
-                    _ => return reader.unknown(value, "batch", &["half", "one", "min"], &[]),
-                };
-            }
-            "overflow" => {
-                // The lock-free queue that all processors share is the only one so far, and the default.
-                let value = reader.name(argument, "an overflow queue")?;
-                match value.name {
-                    "lockfree" => reader.bare(value)?,
-                    _ => {
-                        return reader.unknown(value, "overflow queue", &["lockfree"], &["locked", "sharded", "retry"]);
-                    }
-                }
-            }
-            _ => {
-                let key = argument.key.as_ref().unwrap_or(node);
-                return reader.unknown(key, "option of `steal`", KEYS, &["requests", "growing", "slot", "share"]);
-            }
-        }
-        seen.push(key);
-    }
-    Ok(options)
-}
-
-fn priority(reader: &Reader<'_>, node: &Node<'_>) -> Parsed<Expression> {
-    let help = || Some("as in `priority(3, steal)`".to_string());
-    let arguments = node.arguments.as_deref().unwrap_or(&[]);
-    let [levels, inner, rest @ ..] = arguments else {
-        let message = "`priority` takes the number of priorities and a policy";
-        return reader.error(node.at, message, help());
-    };
-    for argument in [levels, inner] {
-        if let Some(key) = &argument.key {
-            let message = format!("`{}=` is not expected here", key.name);
-            return reader.error(key.at, message, help());
-        }
-    }
-    let levels = reader.number(levels, MAX_PRIORITIES.into(), "as in `priority(3, steal)`")? as u8;
-    let inner_node = reader.name(inner, "a policy")?;
-    let inner = policy(reader, inner_node)?;
-    if matches!(inner, Expression::Priority { .. }) {
-        let message = "a priority within a priority has no effect: equal threads are all that it sees";
-        return reader.error(inner_node.at, message, Some("give one `priority` more levels".to_string()));
-    }
-    let mut aging = None;
-    for argument in rest {
-        match &argument.key {
-            Some(key) if key.name == "aging" && aging.is_none() => {
-                aging = Some(reader.number(argument, MAX_AGING, "as in `aging=64`")?);
-            }
-            Some(key) if key.name == "aging" => return reader.error(key.at, "`aging` is given twice", None),
-            Some(key) => return reader.unknown(key, "option of `priority`", &["aging"], &[]),
-            None => return reader.error(argument.at(), "`priority` takes one number and one policy", help()),
-        }
-    }
-    Ok(Expression::Priority { levels, inner: Box::new(inner), aging })
 }

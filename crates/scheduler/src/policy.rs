@@ -53,6 +53,12 @@ pub trait Local<M: Machine>: Send {
         false
     }
 
+    /// True while threads have been pushed here that the policy has no room for: a thread that goes on making others ready should offer
+    /// its processor first. (A push itself cannot be refused.)
+    fn crowded(&self) -> bool {
+        false
+    }
+
     /// Makes everything takeable by others that the policy can make so: called for a processor that is stuck or stops.
     fn publish(&mut self) -> Notify {
         Notify::Nobody
@@ -78,6 +84,10 @@ pub trait Policy<M: Machine>: Send + Sync {
 
     /// The expression that makes this policy.
     fn describe(&self) -> String;
+
+    /// True if there is something that every processor could take (racy): what [`Local::has_work`] answers to one that holds nothing,
+    /// under the same conditions.
+    fn offers(&self) -> bool;
 
     /// How many priorities it tells apart (1: none). A wake-up at a higher priority than what a processor runs asks that
     /// processor to switch at its next check.

@@ -168,3 +168,28 @@ fn what_steal_publishes_is_found_by_who_may_sleep() {
 fn what_the_global_queue_holds_is_found_by_who_may_sleep() {
     explore("fifo", 2, 2, 2, false, &[&[2, 0], &[1, 1], &[0, 2]]);
 }
+
+#[test]
+fn what_a_locked_queue_holds_is_found_by_who_may_sleep() {
+    explore("alternate(1)", 2, 2, 2, false, &[&[2, 0], &[1, 1], &[0, 2]]);
+}
+
+#[test]
+fn what_is_waived_is_found_by_who_may_sleep() {
+    explore("waiver", 2, 2, 2, false, &[&[2, 0], &[1, 1], &[0, 2]]);
+}
+
+#[test]
+fn what_several_queues_hold_is_found_by_who_may_sleep() {
+    explore("multiqueue(1)", 2, 2, 2, false, &[&[2, 0], &[1, 1], &[0, 2]]);
+}
+
+#[test]
+fn what_a_bounded_queue_holds_or_not_is_found_by_who_may_sleep() {
+    explore("local(capacity=1)", 2, 2, 2, false, &[&[2, 0], &[1, 1], &[0, 2]]);
+}
+
+#[test]
+fn another_clusters_threads_are_found_by_who_may_sleep() {
+    explore("clustered(1, steal)", 2, 2, 2, false, &[&[2, 0], &[1, 1], &[0, 2]]);
+}

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use raddle_scheduler::expression::{
-    Batch, Expression, MAX_AGING, MAX_BATCH, MAX_NEIGHBOURS, MAX_PRIORITIES, Order, Stealing, Victims,
+    Batch, Expression, Growth, LocalQueues, MAX_AGING, MAX_BATCH, MAX_CAPACITY, MAX_CLUSTER, MAX_NEIGHBOURS,
+    MAX_PRIORITIES, MAX_QUEUES, MAX_ROUNDS, MAX_SHARDS, MAX_TURN, Mix, Order, Overflow, Requests, Stealing, Victims,
 };
 
 fn reads(source: &str, shown: &str) {
@@ -23,6 +24,22 @@ fn good_ones_are_read() {
     reads("steal(batch=min( 8 ))", "steal(batch=min(8))");
     reads("priority(3,\n steal , aging=64)", "priority(3, steal, aging=64)");
     reads("priority (64, rotator)", "priority(64, rotator)");
+    reads("steal(victims=clusters(4), batch=min(4, rare=16))", "steal(victims=clusters(4), batch=min(4, rare=16))");
+    reads("local(order=fifo, capacity=128, overflow=lockfree)", "local");
+    reads(
+        "local(slot,lifo,share=100,overflow=locked,batch=one,victims=clusters(2),capacity=64)",
+        "local(lifo, capacity=64, victims=clusters(2), batch=one, overflow=locked, share=100, slot)",
+    );
+    reads("local(grow=horizontal, overflow=sharded(5))", "local(overflow=sharded(5), grow=horizontal)");
+    reads("local(overflow=retry)", "local(overflow=retry)");
+    reads("request(naive)", "request(naive)");
+    reads("request(sticky, order=lifo, slot)", "request(sticky, order=lifo, slot)");
+    reads("request(ticket, grow=vertical, order=fifo)", "request(ticket, grow=vertical)");
+    reads("stochastic( 50 )", "stochastic(50)");
+    reads("priority(2, alternate(16))", "priority(2, alternate(16))");
+    reads("clustered(8,reverse(64))", "clustered(8, reverse(64))");
+    reads("priority(3, clustered(4, multiqueue(2)))", "priority(3, clustered(4, multiqueue(2)))");
+    reads("clustered(2, priority(3, waiver))", "clustered(2, priority(3, waiver))");
     assert_eq!(Expression::default().to_string(), "steal");
 }
 
@@ -64,21 +81,26 @@ fn shapes() {
     fails("steal(batch=", 13, "expected a value for `batch`, but the expression ends here", None);
     // Columns are characters, not bytes.
     fails("prïorité(é)", 1, "unknown policy `prïorité`", Some("did you mean `priority`?"));
-    fails("priority(2, é)", 13, "unknown policy `é`", Some("expected one of: fifo, lifo, rotator, steal, priority"));
+    fails(
+        "priority(2, é)",
+        13,
+        "unknown policy `é`",
+        Some(
+            "expected one of: fifo, lifo, stochastic, alternate, reverse, multiqueue, rotator, waiver, steal, priority, local, request, clustered",
+        ),
+    );
     let deep = "priority(2, ".repeat(17);
     fails(&deep, 201, "brackets are nested more than 16 deep", None);
 }
 
 #[test]
 fn names() {
-    let all = "expected one of: fifo, lifo, rotator, steal, priority";
+    let all = "expected one of: fifo, lifo, stochastic, alternate, reverse, multiqueue, rotator, waiver, steal, priority, local, request, clustered";
     fails("cfs", 1, "unknown policy `cfs`", Some(all));
     fails("FIFO", 1, "unknown policy `FIFO`", Some("did you mean `fifo`?"));
     fails("fifi", 1, "unknown policy `fifi`", Some("did you mean `fifo`?"));
     fails("rotater", 1, "unknown policy `rotater`", Some("did you mean `rotator`?"));
-    let available = Some("available: fifo, lifo, rotator, steal, priority");
-    fails("multiqueue(4)", 1, "policy `multiqueue` is not available yet", available);
-    fails("priority(3, clustered(8, steal))", 13, "policy `clustered` is not available yet", available);
+    fails("waiver(3)", 8, "`waiver` takes no arguments", Some("write `waiver` alone"));
     fails("fifo(3)", 6, "`fifo` takes no arguments", Some("write `fifo` alone"));
     fails("rotator(fifo)", 9, "`rotator` takes no arguments", Some("write `rotator` alone"));
 }
@@ -92,8 +114,8 @@ fn options_of_steal() {
     fails("steal(fifo, lifo)", 13, "`order` is given twice", None);
     fails("steal(batch=one, batch=half)", 18, "`batch` is given twice", None);
     fails("steal(bach=one)", 7, "unknown option of `steal` `bach`", Some("did you mean `batch`?"));
-    let keys = Some("available: order, victims, batch, overflow");
-    fails("steal(requests=sticky)", 7, "option of `steal` `requests` is not available yet", keys);
+    let keys = Some("expected one of: order, victims, batch, overflow");
+    fails("steal(requests=sticky)", 7, "unknown option of `steal` `requests`", keys);
     fails("steal(batch=4)", 13, "expected a batch, found a number", None);
     fails("steal(batch=min)", 13, "`min` takes one number", Some("as in `min(4)`"));
     fails("steal(batch=min(2, 3))", 20, "`min` takes one number", Some("as in `min(4)`"));
@@ -108,18 +130,16 @@ fn options_of_steal() {
         Some("did you mean `neighbours`?"),
     );
     fails("steal(victims=neighbours(0))", 26, "expected a number from 1 to 4096", None);
-    fails(
-        "steal(victims=clusters)",
-        15,
-        "choice of victims `clusters` is not available yet",
-        Some("available: random, neighbours"),
-    );
+    fails("steal(victims=clusters)", 15, "`clusters` takes one number", Some("as in `clusters(4)`"));
+    fails("steal(batch=min(4, rare=0))", 25, "expected a number from 1 to 1000", None);
+    fails("steal(batch=min(4, rare=half))", 25, "expected a number, found `half`", Some("as in `min(4, rare=16)`"));
     fails(
         "steal(overflow=sharded(5))",
         16,
-        "overflow queue `sharded` is not available yet",
-        Some("available: lockfree"),
+        "`steal` has no other overflow queue than `lockfree`",
+        Some("write `local(overflow=sharded)`"),
     );
+    fails("steal(overflow=free)", 16, "unknown overflow queue `free`", Some("expected one of: lockfree"));
     let huge = format!("steal(batch=min({}))", "9".repeat(60));
     fails(&huge, 17, "expected a number from 1 to 65536", None);
 }
@@ -148,26 +168,129 @@ fn arguments_of_priority() {
     );
 }
 
-fn leaf() -> impl Strategy<Value = Expression> {
+#[test]
+fn numbers_of_hybrids_and_multiqueues() {
+    fails("stochastic", 1, "`stochastic` takes one number", Some("as in `stochastic(4)`"));
+    fails("stochastic(100)", 12, "expected a number from 1 to 99", None);
+    fails("alternate(0)", 11, "expected a number from 1 to 1000000", None);
+    fails("reverse(often)", 9, "expected a number, found `often`", Some("as in `reverse(4)`"));
+    fails("multiqueue(65)", 12, "expected a number from 1 to 64", None);
+    fails("multiqueue(2, 3)", 15, "`multiqueue` takes one number", Some("as in `multiqueue(4)`"));
+}
+
+#[test]
+fn options_of_local_and_request() {
+    let keys = Some("expected one of: order, capacity, victims, batch, overflow, share, grow, slot");
+    fails("local(4)", 7, "expected an order, found a number", None);
+    fails("local(capacity=0)", 16, "expected a number from 1 to 65536", None);
+    fails("local(capacity=half)", 16, "expected a number, found `half`", Some("as in `capacity=128`"));
+    fails("local(share=101)", 13, "expected a number from 1 to 100", None);
+    fails("local(speed=4)", 7, "unknown option of `local` `speed`", keys);
+    fails("local(growing=vertical)", 7, "unknown option of `local` `growing`", keys);
+    fails("local(grow)", 7, "`grow` needs a value", Some("write `grow=...`"));
+    fails("local(grow=up)", 12, "unknown direction `up`", Some("expected one of: vertical, horizontal"));
+    fails("local(overflow=sharded)", 16, "`sharded` takes one number", Some("as in `sharded(4)`"));
+    fails("local(overflow=lock)", 16, "unknown overflow queue `lock`", Some("did you mean `locked`?"));
+    fails("local(slot, fifo, slot)", 19, "`slot` is given twice", None);
+    fails("local(slot=yes)", 12, "`slot` takes no value", Some("write `slot` alone"));
+    fails("local(share=10, share=20)", 17, "`share` is given twice", None);
+    let contradiction = "`overflow=retry` contradicts `grow`: a queue that grows is never full";
+    fails("local(grow=vertical, overflow=retry)", 31, contradiction, Some("leave one of them out"));
+    let ways = "`request` takes the way of asking: naive, sticky or ticket";
+    fails("request", 1, ways, Some("as in `request(ticket)`"));
+    fails("request(stick)", 9, "unknown way of asking `stick`", Some("did you mean `sticky`?"));
+    fails("request(3)", 9, "expected the way of asking, found a number", None);
+    let first = "the way of asking comes first: naive, sticky or ticket";
+    fails("request(capacity=64, naive)", 9, first, Some("as in `request(ticket, capacity=64)`"));
+    fails("request(naive, slat)", 16, "unknown option of `request` `slat`", Some("did you mean `slot`?"));
+    fails("request(naive, 3)", 16, "expected an option, found a number", Some("as in `capacity=64`"));
+    fails("request(naive, order)", 16, "`order` needs a value", Some("write `order=...`"));
+}
+
+#[test]
+fn arguments_of_clustered() {
+    let help = Some("as in `clustered(4, steal)`");
+    fails("clustered", 1, "`clustered` takes the size of a cluster and a policy", help);
+    fails("clustered(4)", 1, "`clustered` takes the size of a cluster and a policy", help);
+    fails("clustered(0, steal)", 11, "expected a number from 1 to 4096", None);
+    fails("clustered(4, steel)", 14, "unknown policy `steel`", Some("did you mean `steal`?"));
+    fails("clustered(k=4, steal)", 11, "`k=` is not expected here", help);
+    fails("clustered(4, steal, fifo)", 21, "`clustered` takes one number and one policy", help);
+    fails("clustered(4, steal, aging=3)", 21, "`clustered` takes one number and one policy", help);
+    fails(
+        "clustered(4, clustered(2, steal))",
+        14,
+        "clusters within clusters are not available",
+        Some("give one `clustered` the size that matters"),
+    );
+    for ring in ["clustered(4, rotator)", "clustered(4, priority(2, rotator))"] {
+        let message = "a ring cannot be divided into clusters: who looks into another's would be a member of it";
+        fails(ring, 14, message, Some("`waiver` is the same without the ring"));
+    }
+    fails(
+        "priority(3, clustered(2, priority(2, fifo)))",
+        13,
+        "a priority within a priority has no effect: equal threads are all that it sees",
+        Some("give one `priority` more levels"),
+    );
+}
+
+fn stealing() -> impl Strategy<Value = Stealing> {
     let order = prop_oneof![Just(Order::Lifo), Just(Order::Fifo)];
-    let victims = prop_oneof![Just(Victims::Random), (1..=MAX_NEIGHBOURS).prop_map(Victims::Neighbours)];
-    let batch = prop_oneof![Just(Batch::Half), Just(Batch::One), (1..=MAX_BATCH).prop_map(Batch::Min)];
+    let victims = prop_oneof![
+        Just(Victims::Random),
+        (1..=MAX_NEIGHBOURS).prop_map(Victims::Neighbours),
+        (1..=MAX_CLUSTER).prop_map(Victims::Clusters)
+    ];
+    let batch = prop_oneof![
+        Just(Batch::Half),
+        Just(Batch::One),
+        (1..=MAX_BATCH).prop_map(Batch::Min),
+        (1..=MAX_BATCH, 1..=MAX_ROUNDS).prop_map(|(least, rounds)| Batch::MinRarely(least, rounds))
+    ];
+    (order, victims, batch).prop_map(|(order, victims, batch)| Stealing { order, victims, batch })
+}
+
+fn local_queues() -> impl Strategy<Value = LocalQueues> {
+    let overflow = prop_oneof![
+        Just(Overflow::LockFree),
+        Just(Overflow::Locked),
+        Just(Overflow::Retry),
+        (1..=MAX_SHARDS).prop_map(Overflow::Sharded)
+    ];
+    let growth = prop_oneof![Just(None), Just(Some(Growth::Vertical)), Just(Some(Growth::Horizontal))];
+    (stealing(), 1..=MAX_CAPACITY, overflow, 0..=100u32, growth, any::<bool>()).prop_map(
+        |(stealing, capacity, overflow, share, growth, slot)| {
+            let growth = if overflow == Overflow::Retry { None } else { growth };
+            LocalQueues { stealing, capacity, overflow, share, growth, slot }
+        },
+    )
+}
+
+fn leaf() -> impl Strategy<Value = Expression> {
+    let how = prop_oneof![Just(Requests::Naive), Just(Requests::Sticky), Just(Requests::Ticket)];
     prop_oneof![
         Just(Expression::Fifo),
         Just(Expression::Lifo),
         Just(Expression::Rotator),
-        (order, victims, batch).prop_map(|(order, victims, batch)| Expression::Steal(Stealing {
-            order,
-            victims,
-            batch
-        })),
+        Just(Expression::Waiver),
+        (1..=99u32).prop_map(|percent| Expression::Hybrid(Mix::Stochastic(percent))),
+        (1..=MAX_TURN).prop_map(|n| Expression::Hybrid(Mix::Alternate(n))),
+        (1..=MAX_TURN).prop_map(|n| Expression::Hybrid(Mix::Reverse(n))),
+        (1..=MAX_QUEUES).prop_map(Expression::Multiqueue),
+        stealing().prop_map(Expression::Steal),
+        local_queues().prop_map(Expression::Local),
+        (how, local_queues()).prop_map(|(how, queues)| Expression::Request(how, queues)),
     ]
 }
 
 fn expression() -> impl Strategy<Value = Expression> {
     let priority = (1..=MAX_PRIORITIES, leaf(), proptest::option::of(1..=MAX_AGING))
         .prop_map(|(levels, inner, aging)| Expression::Priority { levels, inner: Box::new(inner), aging });
-    prop_oneof![leaf(), priority]
+    let clustered = (1..=MAX_CLUSTER, leaf())
+        .prop_filter("a ring cannot be cut", |(_, inner)| *inner != Expression::Rotator)
+        .prop_map(|(size, inner)| Expression::Clustered { size, inner: Box::new(inner) });
+    prop_oneof![leaf(), priority, clustered]
 }
 
 proptest! {

@@ -69,6 +69,10 @@ impl<M: Machine> Policy<M> for Fifo<M> {
         "fifo".to_string()
     }
 
+    fn offers(&self) -> bool {
+        !self.0.queue.is_empty() || !self.0.inbox.is_empty()
+    }
+
     fn strands(&self) -> &'static str {
         "a frozen processor strands its running thread, and what it was just moving in from outside"
     }

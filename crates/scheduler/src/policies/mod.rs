@@ -15,11 +15,19 @@
 //! assert!(matches!(policy, AnyPolicy::Steal(_)));
 //! ```
 
+pub mod clustered;
+mod common;
 pub mod fifo;
+pub mod hybrid;
 pub mod lifo;
+pub mod local;
+pub mod multiqueue;
 pub mod priority;
+pub mod request;
 pub mod rotator;
 pub mod steal;
+mod victims;
+pub mod waiver;
 
 use crate::expression::Expression;
 use crate::policy::{Local, Notify, Policy};
@@ -118,6 +126,9 @@ impl<M: Machine> Policy<M> for AnyPolicy<M> {
     fn ring(&self) -> bool {
         self.get().ring()
     }
+    fn offers(&self) -> bool {
+        self.get().offers()
+    }
     fn strands(&self) -> &'static str {
         self.get().strands()
     }
@@ -138,6 +149,25 @@ pub fn build<M: Machine>(
         Expression::Steal(options) => AnyPolicy::Steal(steal::Steal::new(*options, processors, others).map_err(full)?),
         Expression::Lifo => AnyPolicy::Other(Box::new(lifo::lifo(processors, others).map_err(full)?)),
         Expression::Rotator => AnyPolicy::Other(Box::new(rotator::Rotator::new(processors, others).map_err(full)?)),
+        Expression::Waiver => AnyPolicy::Other(Box::new(waiver::Waiver::new(processors, others).map_err(full)?)),
+        Expression::Hybrid(mix) => AnyPolicy::Other(Box::new(hybrid::Hybrid::new(*mix))),
+        Expression::Multiqueue(queues) => {
+            let queues = *queues as usize * processors;
+            AnyPolicy::Other(Box::new(multiqueue::Multiqueue::new(queues, processors, others).map_err(full)?))
+        }
+        Expression::Local(options) => {
+            AnyPolicy::Other(Box::new(local::LocalPolicy::new(*options, processors, others).map_err(full)?))
+        }
+        Expression::Request(how, options) => {
+            AnyPolicy::Other(Box::new(request::Request::new(*how, *options, processors, others).map_err(full)?))
+        }
+        Expression::Clustered { size, inner } => {
+            // One more takes part in each: a visitor.
+            let members = (*size as usize).min(processors).min(MAX_PROCESSORS - 1);
+            let clusters: Result<Vec<_>, _> =
+                (0..processors.div_ceil(members)).map(|_| build(inner, members + 1, others.clone())).collect();
+            AnyPolicy::Other(Box::new(clustered::Clustered::new(clusters?, members, *size, others)))
+        }
         Expression::Priority { levels, inner, aging } => {
             let levels: Result<Vec<_>, _> = (0..*levels).map(|_| build(inner, processors, others.clone())).collect();
             AnyPolicy::Other(Box::new(priority::Priority::new(levels?, *aging)))

@@ -76,6 +76,10 @@ impl<M: Machine> Policy<M> for Priority<M> {
         self.levels[0].ring()
     }
 
+    fn offers(&self) -> bool {
+        self.levels.iter().any(|level| level.offers())
+    }
+
     fn strands(&self) -> &'static str {
         self.levels[0].strands()
     }

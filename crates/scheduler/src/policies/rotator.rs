@@ -134,6 +134,11 @@ impl<M: Machine> Policy<M> for Rotator<M> {
         true
     }
 
+    fn offers(&self) -> bool {
+        // Each thread is for one processor.
+        false
+    }
+
     fn strands(&self) -> &'static str {
         "a frozen processor strands its running thread, its Protect queue and what its backward neighbour passed to it (at \
          most 64 threads), and of the threads from outside no more than others had waiting, until it is taken over"

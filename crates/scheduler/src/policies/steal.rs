@@ -40,7 +40,8 @@
 #![forbid(unsafe_code)]
 
 use super::Others;
-use crate::expression::{Batch, Order, Stealing, Victims};
+use super::victims::distances;
+use crate::expression::{Batch, Order, Stealing};
 use crate::policy::{Cause, Local, Notify, Policy};
 use crate::ready::Ready;
 use crate::tokens::{Fifo, FifoView, Inbox, Lifo, LifoView, Near, Stolen};
@@ -81,6 +82,12 @@ struct Shared<M: Machine> {
     inbox: Inbox<M>,
     options: Stealing,
     others: Arc<dyn Others>,
+}
+
+impl<M: Machine> Shared<M> {
+    fn offers(&self) -> bool {
+        !self.inbox.is_empty() || self.parts.iter().any(|part| part.get().is_some_and(|part| part.offers() > 0))
+    }
 }
 
 /// The policy: makes one [`StealLocal`] per processor. With `NEWEST` it is [`super::lifo`].
@@ -136,6 +143,10 @@ impl<M: Machine, const NEWEST: bool> Policy<M> for Steal<M, NEWEST> {
 
     fn describe(&self) -> String {
         if NEWEST { "lifo".to_string() } else { self.0.options.to_string() }
+    }
+
+    fn offers(&self) -> bool {
+        self.0.offers()
     }
 
     fn strands(&self) -> &'static str {
@@ -349,26 +360,20 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         self.set_window(false);
         self.direct = false;
         self.fifo.publish();
-        let others = self.shared.parts.len() - 1;
-        let near = match self.shared.options.victims {
-            Victims::Random => others,
-            Victims::Neighbours(k) => others.min(k as usize),
+        let ranges = distances(self.shared.options.victims, self.index, self.shared.parts.len());
+        let (least, rounds) = match self.shared.options.batch {
+            Batch::Half | Batch::One => (1, 0),
+            Batch::Min(k) => (k, 1),
+            Batch::MinRarely(k, rounds) => (k, rounds),
         };
-        let least = match self.shared.options.batch {
-            Batch::Min(k) => u64::from(k),
-            Batch::Half | Batch::One => 1,
-        };
-        let found = self.round(1, near, least).or_else(|| self.round(near + 1, others, least));
-        if found.is_some() || least == 1 {
-            return found;
-        }
+        let mut around = |least| ranges.into_iter().flatten().find_map(|(first, last)| self.round(first, last, least));
         // Nobody offers as much as it should be: better little than an idle processor.
-        self.round(1, near, 1).or_else(|| self.round(near + 1, others, 1))
+        (0..rounds).find_map(|_| around(least.into())).or_else(|| around(1))
     }
 
     /// Asks the processors at the distances `first..=last`, cyclically from a random one.
     fn round(&mut self, first: usize, last: usize, least: u64) -> Option<Ready<M>> {
-        let count = (last + 1).checked_sub(first).filter(|&n| n > 0)?;
+        let count = last + 1 - first;
         // xorshift64, the owner's own: victims need no better.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -380,7 +385,11 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
     /// Asks the processor at `distance`.
     fn ask(&mut self, distance: usize, least: u64) -> Option<Ready<M>> {
         let Self { shared, fifo, lifo, tried, won, .. } = self;
-        let victim = shared.parts[(self.index + distance) % shared.parts.len()].get()?;
+        let victim = (self.index + distance) % shared.parts.len();
+        if victim == self.index {
+            return None;
+        }
+        let victim = shared.parts[victim].get()?;
         if victim.offers() < least {
             return None;
         }
@@ -468,9 +477,7 @@ impl<M: Machine, const NEWEST: bool> Local<M> for StealLocal<M, NEWEST> {
     }
 
     fn has_work(&self) -> bool {
-        !self.is_bare()
-            || !self.shared.inbox.is_empty()
-            || self.shared.parts.iter().any(|part| part.get().is_some_and(|part| part.offers() > 0))
+        !self.is_bare() || self.shared.offers()
     }
 
     fn holds_private(&self) -> bool {

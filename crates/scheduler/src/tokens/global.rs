@@ -11,15 +11,28 @@ use std::sync::Arc;
 
 /// What stands for a thread in a [`Global`] queue: the item whose node is reused, and the token.
 #[repr(C)]
-struct Carrier<M: Machine> {
-    item: Item<M>,
-    word: M::Atomic<usize>,
+pub(super) struct Carrier<M: Machine> {
+    pub item: Item<M>,
+    pub word: M::Atomic<usize>,
 }
 
 // SAFETY: a carrier is atomics and an item, whose node only the carrier's holder touches (through the queue's functions).
 unsafe impl<M: Machine> Send for Carrier<M> {}
 // SAFETY: as above.
 unsafe impl<M: Machine> Sync for Carrier<M> {}
+
+/// The oldest token of a queue of carriers, with its carrier, which is the caller's now.
+pub(super) fn take_from<M: Machine>(
+    queue: &Unbounded<M>,
+    seat: &mut Seat<M>,
+) -> Option<(Ready<M>, NonNull<Carrier<M>>)> {
+    // The item is the first field of its carrier.
+    let carrier: NonNull<Carrier<M>> = queue.dequeue(seat)?.cast();
+    // SAFETY: carriers are type-stable, and the push enqueued this one after it had stored the word. Relaxed: acquired with
+    // the item.
+    let word = unsafe { carrier.as_ref() }.word.load(Ordering::Relaxed);
+    Some((token(word), carrier))
+}
 
 /// One first-in first-out queue for all processors: the lock-free scheduler's, with node reuse. A thread rides on a carrier
 /// that keeps its node, so there are at most as many nodes as threads were ever ready at once, and some for each processor.
@@ -49,23 +62,13 @@ impl<M: Machine> Global<M> {
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
-
-    /// The oldest token and its carrier, which is the caller's now.
-    fn take(&self, seat: &mut Seat<M>) -> Option<(Ready<M>, NonNull<Carrier<M>>)> {
-        // The item is the first field of its carrier.
-        let carrier: NonNull<Carrier<M>> = self.queue.dequeue(seat)?.cast();
-        // SAFETY: carriers are type-stable, and `push` enqueued this one after it had stored the word. Relaxed: acquired with
-        // the item.
-        let word = unsafe { carrier.as_ref() }.word.load(Ordering::Relaxed);
-        Some((token(word), carrier))
-    }
 }
 
 impl<M: Machine> Drop for Global<M> {
     fn drop(&mut self) {
         // All ends are gone, so the seats are free.
         let Some(mut seat) = self.domain.seat(0) else { return };
-        while let Some((thread, _)) = self.take(&mut seat) {
+        while let Some((thread, _)) = take_from(&self.queue, &mut seat) {
             drop(thread);
         }
         for (_, carrier) in self.carriers.iterate() {
@@ -103,7 +106,7 @@ impl<M: Machine> GlobalEnd<M> {
 
     /// The oldest.
     pub fn pop(&mut self) -> Option<Ready<M>> {
-        let (thread, carrier) = self.queue.take(&mut self.seat)?;
+        let (thread, carrier) = take_from(&self.queue.queue, &mut self.seat)?;
         // SAFETY: of this slab, and ours since it was dequeued; its word has been read.
         unsafe { self.cache.free(carrier) };
         Some(thread)

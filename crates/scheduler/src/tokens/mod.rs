@@ -17,12 +17,19 @@
 
 mod global;
 mod inbox;
+mod request;
 mod ring;
+mod shards;
 mod stealing;
 
 pub use global::{Global, GlobalEnd};
 pub use inbox::{CountedInbox, Inbox};
-pub use ring::{Gauge, WaiverIn, WaiverOut, waiver};
+pub use raddle_queues::board::Board;
+pub use raddle_queues::locked::Locked;
+pub use raddle_queues::slot::Slot;
+pub use request::Door;
+pub use ring::{Gauge, WaiverIn, WaiverOut, WaiverView, waiver};
+pub use shards::{Shards, ShardsEnd};
 pub use stealing::{Fifo, FifoView, Lifo, LifoView, NEAR, Near, Stolen};
 
 use crate::ready::Ready;

@@ -6,12 +6,24 @@ use raddle_machine::{Atomic, Machine, Ordering};
 use raddle_queues::Full;
 use raddle_queues::pad::Padded;
 use raddle_queues::spsc::{self, Spsc};
+use std::sync::Arc;
 
 /// The end of a Waiver queue at which its processor adds.
 pub struct WaiverIn<M: Machine>(spsc::Producer<M>);
 
 /// The end of a Waiver queue at which the next processor of the ring takes.
 pub struct WaiverOut<M: Machine>(spsc::Consumer<M>);
+
+/// What anybody may know of a Waiver queue.
+pub struct WaiverView<M: Machine>(Arc<Spsc<M>>);
+
+impl<M: Machine> WaiverView<M> {
+    /// True if there is nothing to take now (racy).
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 /// A Waiver queue: one processor adds, one takes, neither with a read-modify-write.
 pub fn waiver<M: Machine>() -> Result<(WaiverIn<M>, WaiverOut<M>), Full> {
@@ -25,6 +37,11 @@ impl<M: Machine> WaiverIn<M> {
     pub fn push(&mut self, thread: Ready<M>) -> Result<(), Ready<M>> {
         let word = thread.into_word();
         self.0.push(word).map_err(|Full| token(word))
+    }
+
+    /// For those who are at neither end.
+    pub fn view(&self) -> WaiverView<M> {
+        WaiverView(self.0.queue().clone())
     }
 
     /// How many threads the other end has not taken yet (racy, never less).
@@ -45,6 +62,12 @@ impl<M: Machine> WaiverOut<M> {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.queue().is_empty()
+    }
+
+    /// The oldest.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Ready<M>> {
+        self.0.pop().map(token)
     }
 
     /// Takes all that is here at the beginning, oldest first.

@@ -88,6 +88,11 @@ impl<M: Machine> Fifo<M> {
         self.0.set_window(window);
     }
 
+    /// How many threads the owner claims at a time when it has to: with 1 nothing is private while no window is open.
+    pub fn set_batch(&mut self, batch: u64) {
+        self.0.set_batch(batch);
+    }
+
     /// How many threads only the owner sees.
     #[inline]
     pub fn private_len(&self) -> u64 {

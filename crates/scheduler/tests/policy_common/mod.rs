@@ -284,6 +284,39 @@ pub fn yields_are_fair(expression: &str, yielders: usize, waiting: usize, bound:
     }
 }
 
+/// On every processor a thread yields until another one has run that nobody blocks: it runs within `bound` rounds, wherever it
+/// was made ready.
+pub fn yield_loops_end(expression: &str, processors: usize, bound: usize) {
+    for cause in [Some(Cause::Spawned), Some(Cause::Woken), Some(Cause::Submitted), None] {
+        for hungry in [false, true] {
+            let (policy, says) = make(expression, processors);
+            says.hungry.store(hungry, Ordering::Relaxed);
+            let threads = Threads::new(processors + 1);
+            let mut locals: Vec<_> = (0..processors).map(|i| policy.local(i)).collect();
+            for (number, local) in locals.iter_mut().enumerate() {
+                let _ = local.push(threads.ready(number), Cause::Woken);
+            }
+            let waiting = threads.ready(processors);
+            let _ = match cause {
+                Some(cause) => locals[0].push(waiting, cause),
+                None => policy.submit(waiting),
+            };
+            let ran = (0..bound).any(|_| {
+                locals.iter_mut().any(|local| {
+                    let Some(ready) = local.next(0).or_else(|| local.search()) else { return false };
+                    let number = threads.number(ready);
+                    if number < processors {
+                        let _ = local.push(threads.ready(number), Cause::Yielded);
+                    }
+                    number == processors
+                })
+            });
+            assert!(ran, "{expression}, {processors} processors, {cause:?}, hungry {hungry}: it did not run");
+            locals.iter_mut().for_each(|local| threads.discard(&mut **local));
+        }
+    }
+}
+
 /// The tests that every policy must pass.
 pub fn holds(expression: &str, fair_within: usize) {
     for processors in 1..=4 {
@@ -291,6 +324,7 @@ pub fn holds(expression: &str, fair_within: usize) {
             conserves(expression, processors, seed);
         }
         drains(expression, processors);
+        yield_loops_end(expression, processors, fair_within * 4);
     }
     if cfg!(miri) {
         survives(expression, 2, 20, 5);

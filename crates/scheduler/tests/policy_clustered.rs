@@ -1,0 +1,95 @@
+//! Clusters under any policy: what every policy is held to, who keeps to his own, who visits.
+
+mod policy_common;
+
+use policy_common::{Threads, holds, make};
+use raddle_scheduler::policies::clustered::ROUND;
+use raddle_scheduler::{Cause, Local, Notify, Policy};
+use std::sync::atomic::Ordering;
+
+fn take(threads: Threads, local: &mut dyn Local<raddle_machine::Real>) -> Option<usize> {
+    local.next(u8::MAX).map(|ready| threads.number(ready))
+}
+
+#[test]
+fn holds_what_every_policy_must() {
+    for expression in [
+        "clustered(1, fifo)",
+        "clustered(2, steal)",
+        "clustered(3, waiver)",
+        "clustered(2, priority(3, lifo))",
+        "priority(2, clustered(2, multiqueue(2)))",
+    ] {
+        holds(expression, 80);
+    }
+}
+
+#[test]
+fn a_cluster_shares_and_others_come_only_when_they_have_nothing() {
+    let (policy, _) = make("clustered(2, fifo)", 5);
+    assert_eq!((policy.describe().as_str(), policy.priorities()), ("clustered(2, fifo)", 1));
+    let threads = Threads::new(6);
+    let mut locals: Vec<_> = (0..5).map(|i| policy.local(i)).collect();
+    for number in 0..4 {
+        assert_eq!(locals[0].push(threads.ready(number), Cause::Woken), Notify::Anyone);
+    }
+    let _ = locals[2].push(threads.ready(4), Cause::Woken);
+    assert!(locals.iter().all(|local| local.has_work()));
+    // What is at hand is the cluster's own.
+    assert_eq!(take(threads, &mut *locals[1]), Some(0));
+    assert_eq!(take(threads, &mut *locals[3]), Some(4));
+    assert_eq!(take(threads, &mut *locals[3]), None);
+    assert_eq!(locals[3].search().map(|ready| threads.number(ready)), Some(1));
+    // The last cluster has one member, who is as welcome.
+    assert_eq!(take(threads, &mut *locals[4]), None);
+    assert_eq!(locals[4].search().map(|ready| threads.number(ready)), Some(2));
+    assert_eq!(locals[4].steals(), (1, 1));
+    assert_eq!(take(threads, &mut *locals[0]), Some(3));
+    assert!(!policy.offers());
+}
+
+#[test]
+fn what_a_visitor_leaves_is_everybodys() {
+    let (policy, says) = make("clustered(1, steal)", 3);
+    says.hungry.store(true, Ordering::Relaxed);
+    let threads = Threads::new(8);
+    let mut locals: Vec<_> = (0..3).map(|i| policy.local(i)).collect();
+    for number in 0..8 {
+        let _ = locals[0].push(threads.ready(number), Cause::Woken);
+    }
+    // Half of the eight went to the visitor's place; one of them runs.
+    let mut ran = vec![threads.number(locals[1].search().unwrap())];
+    assert!(says.woken.load(Ordering::Relaxed) != 0, "nobody was told of what was left");
+    while let Some(ready) = locals[2].search() {
+        ran.push(threads.number(ready));
+    }
+    ran.sort_unstable();
+    assert_eq!(ran, (0..8).collect::<Vec<_>>());
+    assert!(locals.iter().all(|local| !local.has_work()));
+}
+
+#[test]
+fn threads_from_outside_come_in_although_no_cluster_runs_dry() {
+    let (policy, _) = make("clustered(2, steal)", 4);
+    let threads = Threads::new(2);
+    let mut local = policy.local(3);
+    let _ = local.push(threads.ready(0), Cause::Woken);
+    assert_eq!(policy.submit(threads.ready(1)), Notify::Anyone);
+    for selection in 0.. {
+        assert!(selection <= 2 * ROUND, "the thread from outside did not run");
+        let number = take(threads, &mut *local).unwrap();
+        let _ = local.push(threads.ready(number), Cause::Yielded);
+        if number == 1 {
+            break;
+        }
+    }
+    threads.discard(&mut *local);
+}
+
+#[test]
+fn a_cluster_may_be_larger_than_the_pool() {
+    let (policy, _) = make("clustered(4096, steal)", 2);
+    assert_eq!(policy.describe(), "clustered(4096, steal)");
+    assert!(policy.strands().contains("taken over"));
+    let (_a, _b) = (policy.local(0), policy.local(1));
+}
