@@ -146,6 +146,15 @@ impl Queue {
         }
     }
 
+    /// True while a thread that goes on making others ready should offer its processor first (the default policy's queues grow).
+    #[inline(always)]
+    pub fn crowded(&self) -> bool {
+        match self {
+            Queue::Default(_) => false,
+            Queue::Other(local) => no_unwind(|| local.crowded()),
+        }
+    }
+
     /// The address of the descriptor that will run `n` selections from now, where many are waiting.
     #[inline(always)]
     pub fn upcoming(&self, n: u32) -> Option<usize> {

@@ -232,7 +232,11 @@ pub(crate) unsafe fn spawn_packed(
                 let ready = unsafe { Ready::new(NonNull::from(&descriptor.thread)) };
                 push_owned(processor, owned, ready, Cause::Spawned);
             });
+            let crowded = owned.queue.crowded();
             activation.leave();
+            if crowded {
+                crate::switching::yield_now(me);
+            }
             return spawned;
         }
         activation.leave();
