@@ -15,6 +15,7 @@ fn take(threads: Threads, local: &mut dyn Local<raddle_machine::Real>) -> Option
 fn holds_what_every_policy_must() {
     for expression in [
         "clustered(1, fifo)",
+        "clustered(1, request(naive))",
         "clustered(2, steal)",
         "clustered(3, waiver)",
         "clustered(2, priority(3, lifo))",
@@ -92,4 +93,22 @@ fn a_cluster_may_be_larger_than_the_pool() {
     assert_eq!(policy.describe(), "clustered(4096, steal)");
     assert!(policy.strands().contains("taken over"));
     let (_a, _b) = (policy.local(0), policy.local(1));
+}
+
+#[test]
+fn who_is_called_within_a_cluster_is_one_of_its_members() {
+    let (policy, says) = make("clustered(2, request(naive))", 3);
+    let threads = Threads::new(400);
+    let mut locals: Vec<_> = (0..3).map(|i| policy.local(i)).collect();
+    for number in 0..400 {
+        let _ = locals[2].push(threads.ready(number), Cause::Woken);
+    }
+    // Of the members of the last cluster one is missing, one asks, and the third place is the visitor's.
+    assert_eq!(says.woken.load(Ordering::Relaxed), 0);
+    threads.discard(&mut *locals[2]);
+    for number in 0..400 {
+        let _ = locals[1].push(threads.ready(number), Cause::Woken);
+    }
+    assert_eq!(says.woken.load(Ordering::Relaxed), 1 << 0);
+    threads.discard(&mut *locals[1]);
 }

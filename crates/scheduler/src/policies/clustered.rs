@@ -43,6 +43,41 @@ use std::sync::Arc;
 /// Selections of a processor between two looks into the inbox while its cluster does not run dry.
 pub const ROUND: u32 = 16;
 
+/// The processors of one cluster, as its policy counts them; the one behind the last is the visitor, who never sleeps here.
+struct Members {
+    others: Arc<dyn Others>,
+    first: usize,
+    count: usize,
+}
+
+impl Members {
+    fn whole(&self, member: usize) -> Option<usize> {
+        (member < self.count).then_some(self.first + member)
+    }
+}
+
+impl Others for Members {
+    fn hungry(&self) -> bool {
+        self.others.hungry()
+    }
+    fn asleep(&self, member: usize) -> bool {
+        self.whole(member).is_some_and(|processor| self.others.asleep(processor))
+    }
+    fn wake(&self, whom: Notify) {
+        let whom = match whom {
+            Notify::Processor(member) => self.whole(member).map_or(Notify::Nobody, Notify::Processor),
+            whom => whom,
+        };
+        self.others.wake(whom);
+    }
+}
+
+/// What the policy of cluster number `cluster` may ask, where each has `size` of the `processors`.
+pub(super) fn members(others: Arc<dyn Others>, cluster: usize, size: usize, processors: usize) -> Arc<dyn Others> {
+    let first = cluster * size;
+    Arc::new(Members { others, first, count: size.min(processors - first) })
+}
+
 struct Cluster<M: Machine> {
     policy: AnyPolicy<M>,
     visitor: Slot<Box<dyn Local<M>>, M>,

@@ -164,8 +164,11 @@ pub fn build<M: Machine>(
         Expression::Clustered { size, inner } => {
             // One more takes part in each: a visitor.
             let members = (*size as usize).min(processors).min(MAX_PROCESSORS - 1);
-            let clusters: Result<Vec<_>, _> =
-                (0..processors.div_ceil(members)).map(|_| build(inner, members + 1, others.clone())).collect();
+            let cluster = |number| {
+                let others = clustered::members(others.clone(), number, members, processors);
+                build(inner, members + 1, others)
+            };
+            let clusters: Result<Vec<_>, _> = (0..processors.div_ceil(members)).map(cluster).collect();
             AnyPolicy::Other(Box::new(clustered::Clustered::new(clusters?, members, *size, others)))
         }
         Expression::Priority { levels, inner, aging } => {

@@ -1,0 +1,114 @@
+//! Every policy under the real runtime: threads spawn, yield, wait and end, and the pool ends.
+
+use raddle::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+fn pool(policy: &str, processors: usize) -> raddle::Pool {
+    raddle::Builder::new().processors(processors).policy(policy.parse().unwrap()).build().unwrap()
+}
+
+const POLICIES: &[&str] = &[
+    "fifo",
+    "lifo",
+    "stochastic(50)",
+    "alternate(8)",
+    "reverse(8)",
+    "multiqueue(2)",
+    "rotator",
+    "waiver",
+    "steal",
+    "steal(victims=clusters(1), batch=min(4, rare=4))",
+    "local",
+    "local(lifo, slot, capacity=8)",
+    "local(capacity=8, overflow=locked, share=20)",
+    "local(capacity=8, overflow=sharded(3), batch=one)",
+    "local(capacity=8, overflow=retry)",
+    "local(lifo, capacity=8, grow=horizontal)",
+    "local(capacity=8, grow=vertical)",
+    "request(naive)",
+    "request(sticky)",
+    "request(ticket, order=lifo)",
+    "clustered(1, steal)",
+    "clustered(1, request(naive))",
+    "clustered(1, priority(2, local))",
+    "priority(2, clustered(2, waiver))",
+];
+
+#[test]
+fn threads_run_wait_and_end_under_each() {
+    for policy in POLICIES {
+        for processors in 1..=2 {
+            let ran = AtomicUsize::new(0);
+            let sum = Mutex::new(0);
+            pool(policy, processors).run(|| {
+                raddle::scope(|s| {
+                    for number in 0..100 {
+                        let (ran, sum) = (&ran, &sum);
+                        s.spawn(move || {
+                            raddle::yield_now();
+                            *sum.lock().unwrap() += number;
+                            // A tree: it spawns and waits itself.
+                            if number % 10 == 0 {
+                                raddle::scope(|s| {
+                                    for _ in 0..10 {
+                                        s.spawn(|| ran.fetch_add(1, Ordering::Relaxed));
+                                    }
+                                });
+                            }
+                            ran.fetch_add(1, Ordering::Relaxed);
+                        });
+                    }
+                });
+            });
+            assert_eq!((ran.into_inner(), *sum.lock().unwrap()), (200, 4950), "{policy}, {processors} processors");
+        }
+    }
+}
+
+/// A yield loop on each processor that waits for a thread which was made ready behind them.
+#[test]
+fn yield_loops_end_under_each() {
+    for policy in POLICIES {
+        for processors in 1..=2 {
+            let flag = AtomicBool::new(false);
+            pool(policy, processors).run(|| {
+                raddle::scope(|s| {
+                    let flag = &flag;
+                    for _ in 0..processors {
+                        s.spawn(|| {
+                            while !flag.load(Ordering::Acquire) {
+                                raddle::yield_now();
+                            }
+                        });
+                    }
+                    raddle::yield_now();
+                    s.spawn(|| flag.store(true, Ordering::Release));
+                    while !flag.load(Ordering::Acquire) {
+                        raddle::yield_now();
+                    }
+                });
+            });
+        }
+    }
+}
+
+/// With one processor the threads that are ready at once are counted, not timed: the spawner makes no more than the queue holds,
+/// and what is made between two of its turns.
+#[test]
+fn a_full_queue_slows_its_spawner_down() {
+    let most = |policy: &str| {
+        let (alive, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        pool(policy, 1).run(|| {
+            raddle::scope(|s| {
+                for _ in 0..2000 {
+                    let (alive, most) = (&alive, &most);
+                    most.fetch_max(alive.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+                    s.spawn(move || alive.fetch_sub(1, Ordering::Relaxed));
+                }
+            });
+        });
+        most.into_inner()
+    };
+    assert!(most("local(capacity=16, overflow=retry)") <= 32);
+    assert_eq!(most("local(capacity=16)"), 2000);
+}
