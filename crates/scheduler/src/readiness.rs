@@ -63,6 +63,7 @@ impl<M: Machine> Readiness<M> {
     pub fn glance(&self) -> Glance {
         // Ordering[ready.events]: Acquire. Pairs with the count in `happened`. Makes visible: what the counted events told of, to the
         // attempt that follows, which does not begin before.
+        // Not weakened: in the model the kernel is a lock, which orders report and attempt by itself.
         Glance(self.events.load(Ordering::Acquire))
     }
 
@@ -91,6 +92,7 @@ impl<M: Machine> Readiness<M> {
     #[inline]
     pub fn happened(&self) {
         // Ordering[ready.events]: Release. Pairs with `glance`. Makes visible: what the event told of.
+        // Not weakened: as in `glance`.
         self.events.fetch_add(1, Ordering::Release);
         // Ordering[ready.wake]: SeqCst. Pairs with the fence of `wait_until` (proof at I2).
         M::fence(Ordering::SeqCst);
