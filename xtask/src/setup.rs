@@ -7,13 +7,14 @@ use std::process::Command;
 type Need = (&'static str, &'static str, &'static str);
 
 /// What `ci` needs.
-const CI: [Need; 18] = [
+const CI: [Need; 19] = [
     ("gcc", "cc", "linking"),
     ("g++", "c++", "the drop-in library's C++ test programs"),
     ("pkgconf", "pkg-config", "the test of the C interface"),
     ("libc6-dev", "", "linking"),
     ("memcached", "memcached", "the tests of `raddle run` with programs of Debian; so the following"),
     ("redis-server", "redis-server", "as above"),
+    ("postgresql", "", "the test of a web service under `raddle run`"),
     ("stunnel4", "stunnel4", "as above"),
     ("openssl", "openssl", "as above"),
     ("pigz", "pigz", "as above"),

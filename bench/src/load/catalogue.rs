@@ -27,6 +27,16 @@ pub static LOADS: &[Workload] = &[
         expected: |_| Some(0),
         slow: |a| a.number("ms").unwrap_or(0) as f64 / 1e3 + 10.0,
     },
+    Workload {
+        name: "service",
+        about: "C connections to a web service that asks Redis, PostgreSQL and another service, all on the same cores",
+        unit: Unit::Each("request"),
+        defaults: &[("C", "9500"), ("ms", "10000"), ("warm_ms", "5000"), ("pool", "32")],
+        cases: &["100", "9500"],
+        also_on_one: false,
+        expected: |_| Some(0),
+        slow: |a| a.number("ms").unwrap_or(0) as f64 / 1e3 + 30.0,
+    },
 ];
 
 /// A server for one of the loads.
@@ -111,6 +121,14 @@ pub static SERVERS: &[Server] = &[
         "memcached -t 4 on kernel threads",
         &[MEMCACHED, "-t", "4", "-c", "4096", "-U", "0", "-u", "root", "-l", "127.0.0.1", "-p", super::server::PORT],
     ),
+    ours(
+        "service",
+        "raddle",
+        "tiny_http, ureq, redis and postgres as they are, a std::thread for each request, under `raddle run`",
+        &["raddle", "run", "--", "raddle-service-blocking"],
+    ),
+    server("service", "threads", "the same program, on kernel threads", &["raddle-service-blocking"]),
+    server("service", "tokio", "axum, reqwest, redis and tokio-postgres", &["raddle-service-tokio"]),
 ];
 
 const MEMCACHED: &str = "/usr/bin/memcached";

@@ -3,11 +3,14 @@
 //! The generator is the same for all servers and runs on the same machine: it takes its share of the cores away from them, the
 //! same work for each request. Latencies are from before the request is written until the whole answer was read.
 
+pub mod backends;
 pub mod catalogue;
 pub mod latency;
 mod programs;
 pub mod protocol;
 pub mod server;
+pub mod upstream;
+pub mod web;
 
 use crate::program::{Outcome, Request};
 use latency::Latencies;
@@ -27,13 +30,36 @@ pub fn run(request: &Request, words: &[String]) -> Result<Outcome, String> {
         warm_up: Duration::from_millis(request.args.number("warm_ms")?),
         time: Duration::from_millis(request.args.number("ms")?),
     };
-    raise_limit(connections)?;
+    // The crate that serves keeps two descriptors for a connection.
+    raise_limit(if request.workload == "service" { 2 * connections + 200 } else { connections })?;
+    if request.workload == "service" {
+        return service(request, &plan, words);
+    }
     let server = Server::start(&complete(words, request), &settings(request))?;
     match request.workload.as_str() {
         "echo" => plan.run(&Echo, &server),
         "memcached" => plan.run(&Memcached, &server),
         other => Err(request.not_offered(&format!("there is no load named `{other}`"))),
     }
+}
+
+/// The web service, with the servers that it asks, all on the same cores.
+fn service(request: &Request, plan: &Plan, words: &[String]) -> Result<Outcome, String> {
+    let pool = request.args.number("pool")?;
+    let backends = backends::Backends::start(pool)?;
+    let mut words = complete(words, request);
+    words.extend(backends.words());
+    words.extend(["--pool", &pool.to_string(), "--processors", &request.processors.to_string()].map(String::from));
+    let server = Server::start(&words, &settings(request))?;
+    let before = backends.cpu_ns();
+    let outcome = plan.run(&web::Web, &server)?;
+    let spent = backends.cpu_ns() - before;
+    // Each answer was counted before it was given.
+    let views = backends.views()?;
+    if views < outcome.ops {
+        return Err(format!("{} requests were answered, but Redis counted {views}", outcome.ops));
+    }
+    Ok(outcome.with("backends_cpu_ns", spent / views.max(1)).with("views", views))
 }
 
 /// The server's words, with what is known only now.
@@ -77,7 +103,7 @@ struct Connection {
     request: Vec<u8>,
     answer: Vec<u8>,
     /// So much of the answer was there.
-    got: usize,
+    got: Vec<u8>,
 }
 
 fn broken(error: std::io::Error) -> String {
@@ -122,12 +148,17 @@ impl Plan {
         for index in 0..self.connections {
             let stream = connect(address).map_err(|error| format!("connection {index}: {error}"))?;
             let (request, answer) = (Vec::with_capacity(256), Vec::with_capacity(256));
-            let mut new = Connection { stream, number: 0, sent: Instant::now(), request, answer, got: 0 };
+            let mut new = Connection { stream, number: 0, sent: Instant::now(), request, answer, got: Vec::new() };
             new.next(protocol, index);
             new.stream.write_all(&new.request).map_err(broken)?;
-            let mut got = vec![0; new.answer.len()];
-            new.stream.read_exact(&mut got).map_err(|error| format!("connection {index} broke: {error}"))?;
-            new.check(&got)?;
+            let mut buffer = [0; 4096];
+            loop {
+                let count =
+                    new.stream.read(&mut buffer).map_err(|error| format!("connection {index} broke: {error}"))?;
+                if new.take(protocol, &buffer[..count])? {
+                    break;
+                }
+            }
             new.next(protocol, index);
             all.push(new);
         }
@@ -163,7 +194,7 @@ impl Connection {
     fn next(&mut self, protocol: &impl Protocol, index: u32) {
         self.request.clear();
         self.answer.clear();
-        self.got = 0;
+        self.got.clear();
         protocol.ask(index, self.number, &mut self.request, &mut self.answer);
         self.number += 1;
     }
@@ -176,11 +207,23 @@ impl Connection {
         }
     }
 
-    fn check(&self, got: &[u8]) -> Result<(), String> {
-        match self.answer.get(self.got..self.got + got.len()) {
-            Some(right) if right == got => Ok(()),
-            _ => Err(format!("request {} was answered wrongly: {:?}", self.number, String::from_utf8_lossy(got))),
+    /// Some bytes of the answer have come; whether they were the last.
+    fn take(&mut self, protocol: &impl Protocol, bytes: &[u8]) -> Result<bool, String> {
+        if bytes.is_empty() {
+            return Err("the server has closed a connection".into());
         }
+        let number = self.number;
+        let wrong = |error| format!("request {number} was answered wrongly: {error}");
+        // Nearly always it has come as a whole.
+        if self.got.is_empty() {
+            let complete = protocol.is_complete(bytes, &self.answer).map_err(wrong)?;
+            if !complete {
+                self.got.extend_from_slice(bytes);
+            }
+            return Ok(complete);
+        }
+        self.got.extend_from_slice(bytes);
+        protocol.is_complete(&self.got, &self.answer).map_err(wrong)
     }
 }
 
@@ -209,14 +252,11 @@ impl<P: Protocol> Loads<'_, P> {
                 let index = event.data.u64();
                 let connection = &mut self.all[index as usize];
                 let count = match connection.stream.read(&mut self.buffer) {
-                    Ok(0) => return Err("the server has closed a connection".into()),
                     Ok(count) => count,
                     Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
                     Err(error) => return Err(broken(error)),
                 };
-                connection.check(&self.buffer[..count])?;
-                connection.got += count;
-                if connection.got == connection.answer.len() {
+                if connection.take(self.protocol, &self.buffer[..count])? {
                     if let Some(seen) = &mut seen {
                         seen.note(connection.sent.elapsed().as_nanos() as u64);
                     }

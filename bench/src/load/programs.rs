@@ -22,7 +22,7 @@ impl Programs {
         let generator = self.program_of_load(runtime.program, progress)?;
         let mut words = vec!["--".to_string()];
         for word in runtime.words {
-            let is_program = *word == "raddle" || word.starts_with("raddle-bench-") || word.starts_with('/');
+            let is_program = *word == "raddle" || word.starts_with("raddle-") || word.starts_with('/');
             words.push(match is_program {
                 true => self.program_of_load(word, progress)?.to_string_lossy().into_owned(),
                 false => word.to_string(),
@@ -62,9 +62,24 @@ impl Programs {
                 self.cargo(sources, "raddle-cli", &["--bin", "raddle"])?;
                 self.cargo(sources, "raddle-drop-in", &[])
             }
+            "raddle-service-blocking" => self.service(sources, name, "blocking"),
+            "raddle-service-tokio" => self.service(sources, name, "tokio"),
             "raddle-bench-go" => self.go(sources),
             "raddle-bench-tokio" => self.prepare(find("tokio")?, &mut |_| ()).map(drop),
             _ => self.cargo(sources, "raddle-bench", &["--bin", name]),
         }
+    }
+
+    /// In a workspace of its own, for the sake of everybody who does not need its dependencies.
+    fn service(&self, sources: &Path, name: &str, feature: &str) -> Result<(), String> {
+        let target = self.folder().with_file_name("service");
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.current_dir(sources.join("service")).args(["build", "--quiet", "--release", "--no-default-features"]);
+        command.args(["--features", feature, "--bin", name, "--target-dir"]).arg(&target);
+        crate::runtimes::finish(command, &format!("cargo build of {name}"))?;
+        let (from, to) = (target.join("release").join(name), self.folder().join(name));
+        std::fs::copy(&from, &to)
+            .map(drop)
+            .map_err(|e| format!("cannot copy {} to {}: {e}", from.display(), to.display()))
     }
 }

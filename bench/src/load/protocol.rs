@@ -11,6 +11,14 @@ pub trait Protocol {
 
     /// Writes request `number` of a connection to `request`, and the answer that is right to `answer`. Both are empty.
     fn ask(&self, connection: u32, number: u64, request: &mut Vec<u8>, answer: &mut Vec<u8>);
+
+    /// Whether what came is the whole answer, or why it is wrong. `right` is what [`ask`](Self::ask) wrote.
+    fn is_complete(&self, got: &[u8], right: &[u8]) -> Result<bool, String> {
+        if right.starts_with(got) {
+            return Ok(got.len() == right.len());
+        }
+        Err(format!("`{}`, but `{}` is right", String::from_utf8_lossy(got), String::from_utf8_lossy(right)))
+    }
 }
 
 /// Messages of 64 bytes that come back as they are.
@@ -70,7 +78,7 @@ impl Protocol for Memcached {
 }
 
 /// Steele, Lea and Flood's SplitMix64, one step from `seed`.
-fn mix(seed: u64) -> u64 {
+pub(super) fn mix(seed: u64) -> u64 {
     let z = seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 pub const PORT: &str = "{port}";
 
 /// How long a server may take until it can be connected to.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running server, ended when dropped.
 #[derive(Debug)]
@@ -43,13 +43,10 @@ impl Server {
         let named = words.iter().any(|word| word.contains(PORT));
         let port = if named { free_port()? } else { 0 };
         let words: Vec<String> = words.iter().map(|word| word.replace(PORT, &port.to_string())).collect();
-        // Whatever becomes of this process, the server is not to outlive it.
-        let setpriv = Path::new("/usr/bin/setpriv");
-        let leash: &[&str] = if setpriv.exists() { &["/usr/bin/setpriv", "--pdeathsig", "KILL", "--"] } else { &[] };
-        let mut all = leash.iter().copied().chain(words.iter().map(String::as_str));
-        let mut command = Command::new(all.next().ok_or("no server named; pass -- COMMAND")?);
+        let (program, arguments) = words.split_first().ok_or("no server named; pass -- COMMAND")?;
+        let mut command = leash(Path::new(program));
         command
-            .args(all)
+            .args(arguments)
             .envs(settings.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped());
@@ -90,9 +87,9 @@ impl Server {
             usage.kernel_threads += 1;
             let text = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
             let mut numbers = text.split_whitespace().map(|number| number.parse().unwrap_or(0));
-            usage.cpu_ns += numbers.next().unwrap_or(0);
-            usage.kernel_switches += numbers.nth(1).unwrap_or(0);
+            usage.kernel_switches += numbers.nth(2).unwrap_or(0);
         }
+        usage.cpu_ns = cpu_ns(self.child.id());
         let memory = crate::memory::Memory::of(&folder);
         usage.rss_kib = memory.rss_kib;
         usage.peak_rss_kib = memory.peak_rss_kib;
@@ -109,7 +106,27 @@ impl Drop for Server {
     }
 }
 
-fn free_port() -> Result<u16, String> {
+/// A command that does not outlive this process, whatever becomes of it.
+pub(super) fn leash(program: &Path) -> Command {
+    let setpriv = Path::new("/usr/bin/setpriv");
+    if !setpriv.exists() {
+        return Command::new(program);
+    }
+    let mut command = Command::new(setpriv);
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    command
+}
+
+/// Nanoseconds that a process spent on processors, its ended threads included. The kernel counts them in hundredths of a second.
+pub(super) fn cpu_ns(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name before this may hold anything.
+    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let ticks = rest.split_whitespace().skip(11).take(2).filter_map(|number| number.parse::<u64>().ok());
+    ticks.sum::<u64>() * 10_000_000
+}
+
+pub(super) fn free_port() -> Result<u16, String> {
     let listener = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     listener.map(|address| address.port()).map_err(|e| format!("no port is free: {e}"))
 }
