@@ -1,7 +1,7 @@
 //! `local(order, ...)`: a bounded queue per processor, work stealing, and one overflow queue for all. What [`steal`](super::steal) was tuned from.
 //!
 //! Source: the local-queue schedulers of the MSc report *Effective parallelism with OCaml schedulers*, sections 2.1.4, 4.3.1, 4.4.1,
-//! 4.4.2, 4.4.4 and 7.1.1, in all the forms that it measures. Differs: the rings are ours ([`rings`]); steals take the oldest
+//! 4.4.2, 4.4.4 and 7.1.1, in all the forms that it measures. Differs: the rings are ours (`local/rings.rs`); steals take the oldest
 //! under either order; who finds no better victim takes what there is, at once or after some rounds, so that nobody idles.
 //!
 //! - order `fifo` or `lifo`: which thread of its own queue a processor selects;
