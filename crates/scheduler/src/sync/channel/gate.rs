@@ -103,7 +103,9 @@ impl<R: Runtime> Gate<R> {
     fn arrive(&self) {
         self.coming.store(NOBODY, Ordering::Relaxed);
         // Ordering[gate.coming]: SeqCst. Pairs with `is_coming`, after whose reader's store this comes. Makes visible: that store, and
-        // who had published himself before it (I3).
+        // who had published himself before it (I3). Not weakened: a look behind it is preceded by a read-modify-write of the
+        // channel's or by a light fence (`wake_one` of the other side), which models take for a full one; tried by hand, the
+        // tests pass without it.
         R::Machine::fence(Ordering::SeqCst);
     }
 
@@ -111,7 +113,7 @@ impl<R: Runtime> Gate<R> {
     #[inline(always)]
     pub fn is_coming(&self) -> bool {
         // Ordering[gate.coming]: SeqCst. Pairs with `arrive`. Forbidden: this reads the comer's flag and the comer misses what
-        // the caller did before (I3).
+        // the caller did before (I3). Not weakened: models have the light fence of `wake_one` before it; tried by hand.
         self.coming.load(Ordering::SeqCst) != NOBODY
     }
 
