@@ -4,7 +4,7 @@
 //! was cancelled says so in its error. A message is received by one receiver; messages of one sender arrive in order.
 //!
 //! Who owes a wake-up: a sender that has added a message wakes one receiver, a receiver that has made room wakes one sender,
-//! unless one is on its way already, which then wakes the next ([`gate`]); whoever drops the last handle of one side wakes all of
+//! unless one is on its way already, which then wakes the next (see `gate.rs`); whoever drops the last handle of one side wakes all of
 //! the other. So each message finds a receiver that will look after it was added; a woken receiver tries before it gives up,
 //! and fails only because somebody else took the message. So no wait that ends early loses a message: none is handed to a waiter.
 //!
