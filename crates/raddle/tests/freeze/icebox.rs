@@ -8,7 +8,8 @@ use std::ffi::{c_int, c_void};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-const SIGNAL: c_int = libc::SIGUSR2;
+/// One that nobody blocks: the monitor blocks all that can wait.
+const SIGNAL: c_int = libc::SIGFPE;
 const SHUT: u32 = 1;
 const OPEN: u32 = 0;
 
