@@ -87,6 +87,8 @@ pub(crate) struct Shared {
     spares: [AtomicPtr<Activation>; 64],
     kernel_threads: AtomicU32,
     prefix: String,
+    /// The signals that its kernel threads block: what whoever built the pool blocked.
+    mask: u64,
 }
 
 /// The policy's view of the processors.
@@ -229,10 +231,11 @@ impl Shared {
         }
         let name = format!("{}{}", self.prefix, activation.id);
         self.kernel_threads.fetch_add(1, Ordering::Relaxed);
-        // It takes no signals until it has the mask that it is to have.
+        // It takes no signals until it has the mask that it is to have: the builder's, since whoever starts it may be the monitor, which
+        // blocks all, or may have deferred some.
         let mask = crate::os::signals::block_all();
         let main = move || {
-            activation.main(mask);
+            activation.main(self.mask);
             activation.give_back();
             self.kernel_threads.fetch_sub(1, Ordering::Release);
         };

@@ -111,7 +111,17 @@ pub(crate) fn unblock(mask: Set) {
 /// Blocks all signals that can wait, for a kernel thread that runs no code of the program's, or one that is made meanwhile. What was blocked
 /// before is for [`unblock`].
 pub(crate) fn block_all() -> Set {
-    let (set, mut before) = (DEFERRABLE, 0);
+    block(DEFERRABLE)
+}
+
+/// What the calling kernel thread blocks.
+pub(crate) fn mask() -> Set {
+    block(0)
+}
+
+/// Blocks these too. The answer is what was blocked before.
+fn block(set: Set) -> Set {
+    let mut before = 0;
     let places = [(&raw const set).expose_provenance(), (&raw mut before).expose_provenance()];
     let arguments = [libc::SIG_BLOCK as usize, places[0], places[1], size_of::<Set>(), 0, 0];
     // SAFETY: the kernel reads one set from the stack, and writes another.

@@ -178,6 +178,7 @@ fn register(
         spares: [const { AtomicPtr::new(std::ptr::null_mut()) }; 64],
         kernel_threads: AtomicU32::new(0),
         prefix,
+        mask: crate::os::signals::mask(),
     }));
     for (index, slot) in POOLS.iter().enumerate() {
         shared.index = index as u32;
