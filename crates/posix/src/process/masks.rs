@@ -24,11 +24,14 @@ static BLOCKED: AtomicU64 = AtomicU64::new(0);
 static EVER: AtomicU64 = AtomicU64::new(0);
 /// What the program's first thread blocks.
 static FIRST: AtomicU64 = AtomicU64::new(0);
-/// Kernel threads that have heard of a change.
+/// How often a kernel thread was told of a change, and how often one has heard of it.
+static TOLD: AtomicU64 = AtomicU64::new(0);
 static HEARD: AtomicU64 = AtomicU64::new(0);
 
-/// How long one who blocks a signal waits for kernel threads that do not run (an untested guess).
-const PATIENCE: u64 = 10_000_000;
+/// How long one who blocks a signal waits for kernel threads that do not run, in nanoseconds: too short on a busy machine means that the
+/// signal ends the process (10 ms was, beside twenty others that wanted two processors); too long, that a kernel thread which the kernel does
+/// not let go of delays whoever blocks.
+const PATIENCE: u64 = 1_000_000_000;
 
 /// Before the first kernel thread of the runtime. `first`: the mask of the process's first thread, if it is the caller.
 pub(super) fn prepare(first: Option<Set>) {
@@ -48,6 +51,8 @@ pub(super) fn forked(mask: Set) {
         }
         false
     });
+    // What the others had not heard they will not hear.
+    HEARD.store(TOLD.load(Ordering::SeqCst), Ordering::SeqCst);
     prepare(Some(mask));
 }
 
@@ -111,10 +116,8 @@ fn update(set: Set) {
 
 /// Tells the runtime's kernel threads, and waits until they have heard.
 fn tell(wait: bool) {
-    let before = HEARD.load(Ordering::SeqCst);
     // SAFETY: take nothing.
     let (process, own) = unsafe { (system_call(c::SYS_getpid, [0; 6]), system_call(c::SYS_gettid, [0; 6])) };
-    let mut told = 0;
     raddle::drop_in::kernel_threads(|task| {
         if task as isize == own {
             let mut mask: Set = 0;
@@ -123,11 +126,21 @@ fn tell(wait: bool) {
             return;
         }
         let arguments = [process as usize, task as usize, signals::quiet_kick() as usize, 0, 0, 0];
+        TOLD.fetch_add(1, Ordering::SeqCst);
         // SAFETY: takes integers.
-        told += u64::from(unsafe { system_call(c::SYS_tgkill, arguments) } == 0);
+        if unsafe { system_call(c::SYS_tgkill, arguments) } != 0 {
+            TOLD.fetch_sub(1, Ordering::SeqCst);
+        }
     });
+    // All that anybody has told until now: whose signal it is that was heard cannot be seen.
+    let told = TOLD.load(Ordering::SeqCst);
     let end = now(c::CLOCK_MONOTONIC) + PATIENCE;
-    while wait && HEARD.load(Ordering::SeqCst) < before + told && now(c::CLOCK_MONOTONIC) < end {
+    while wait && HEARD.load(Ordering::SeqCst) < told {
+        if now(c::CLOCK_MONOTONIC) >= end {
+            // One may have ended first: the next who waits does not wait for it again.
+            HEARD.fetch_max(told, Ordering::SeqCst);
+            break;
+        }
         // SAFETY: takes nothing.
         unsafe { system_call(c::SYS_sched_yield, [0; 6]) };
     }
@@ -142,7 +155,7 @@ fn adapted(mask: Set) -> Set {
 ///
 /// # Safety
 /// `context` is what the kernel passed to the handler.
-pub(super) unsafe fn apply(context: *mut c_void) {
+pub(super) unsafe fn apply(signal: c_int, context: *mut c_void) {
     if !raddle::drop_in::is_kernel_thread_of_runtime() {
         return;
     }
@@ -151,5 +164,8 @@ pub(super) unsafe fn apply(context: *mut c_void) {
         let mask = (&raw mut (*context.cast::<c::ucontext_t>()).uc_sigmask).cast::<Set>();
         mask.write(adapted(mask.read()));
     }
-    HEARD.fetch_add(1, Ordering::SeqCst);
+    // The other signal of ours tells of other things.
+    if signal == signals::quiet_kick() {
+        HEARD.fetch_add(1, Ordering::SeqCst);
+    }
 }
