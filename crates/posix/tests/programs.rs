@@ -268,10 +268,22 @@ fn python_tests(module: &str) {
         let ended = common::run_for(command, 10 * common::PATIENCE);
         (ended.status.code(), ended.out.lines().last().unwrap_or_default().to_string(), ended)
     };
-    let native = result(Command::new(debian("python3")));
-    let drop_in = result(taken_over(&debian("python3")));
-    assert_eq!(drop_in.0, native.0, "{module}: {:?}\nnatively: {:?}", drop_in.2, native.2);
-    assert_eq!(native.0, Some(0), "{module}: {:?}; is libpython3-testsuite (of this version) installed?", native.2);
+    // Python's tests measure times: on a busy machine some fail natively too, and say nothing then. What fails while the native
+    // ones pass is a failure of ours.
+    for attempt in 1.. {
+        let native = result(Command::new(debian("python3")));
+        if native.0 == Some(0) {
+            let drop_in = result(taken_over(&debian("python3")));
+            assert_eq!(drop_in.0, native.0, "{module}: {:?}\nnatively: {:?}", drop_in.2, native.2);
+            return;
+        }
+        println!("{module}, attempt {attempt}: natively {:?}", native.2);
+        assert!(
+            attempt < 5,
+            "{module} fails natively: is libpython3-testsuite (of this version) installed? {:?}",
+            native.2
+        );
+    }
 }
 
 /// With `RADDLE_PYTHON=test_concurrent_futures` (which takes minutes) that module instead.
