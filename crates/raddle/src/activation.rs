@@ -12,7 +12,7 @@ use raddle_scheduler::idle::Woken;
 use raddle_scheduler::takeover::Mark;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
 /// The lowest priority: a processor that looks for work takes any.
 pub(crate) const LOWEST: u8 = 255;
@@ -38,6 +38,8 @@ pub(crate) struct Activation {
     pub idle: UnsafeCell<Context>,
     pub fs: Cell<usize>,
     pub tid: AtomicU32,
+    /// For the drop-in library: what its kernel thread has heard of last.
+    pub heard: AtomicU64,
     /// For [`crate::requests`]: a prepared descriptor for a half that the running thread gives; null if none was asked for, or
     /// one was given.
     requested: AtomicPtr<Descriptor>,
@@ -73,6 +75,7 @@ impl Activation {
             idle: UnsafeCell::new(Context::empty()),
             fs: Cell::new(0),
             tid: AtomicU32::new(0),
+            heard: AtomicU64::new(0),
             requested: AtomicPtr::new(std::ptr::null_mut()),
             in_use: AtomicBool::new(true),
             sheltered: AtomicBool::new(true),

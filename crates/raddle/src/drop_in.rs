@@ -11,7 +11,7 @@ use raddle_scheduler::sync::WaitError;
 use raddle_scheduler::sync::address::{AddressTable, Waker};
 use raddle_scheduler::{Claim, Wake};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 pub use crate::forked::forked;
 pub use raddle_queues::slab;
@@ -246,16 +246,25 @@ pub(crate) fn kernel_thread_begins() -> bool {
     !run.is_null()
 }
 
-/// Shows the kernel ids of the kernel threads that carry threads now, or did a moment ago.
-pub fn kernel_threads(mut visit: impl FnMut(u32)) {
-    let tasks = crate::activations::all().map(|activation| activation.tid.load(Ordering::SeqCst));
-    tasks.filter(|&task| task != 0).for_each(&mut visit);
+/// Shows the kernel threads that carry threads now, or did a moment ago: their kernel ids, and a word each for what they have heard.
+pub fn kernel_threads(mut visit: impl FnMut(u32, &'static AtomicU64)) {
+    for activation in crate::activations::all() {
+        match activation.tid.load(Ordering::SeqCst) {
+            0 => {}
+            task => visit(task, &activation.heard),
+        }
+    }
+}
+
+/// The word of the kernel thread that runs this, if it carries threads, whatever runs on it. For signal handlers too.
+pub fn heard_by_this() -> Option<&'static AtomicU64> {
+    let task = crate::os::gettid();
+    crate::activations::all().find(|activation| activation.is_task(task)).map(|activation| &activation.heard)
 }
 
 /// True on a kernel thread that carries threads, whatever runs on it. For signal handlers too.
 pub fn is_kernel_thread_of_runtime() -> bool {
-    let task = crate::os::gettid();
-    crate::activations::all().any(|activation| activation.is_task(task))
+    heard_by_this().is_some()
 }
 
 /// What an interruption met.

@@ -24,9 +24,9 @@ static BLOCKED: AtomicU64 = AtomicU64::new(0);
 static EVER: AtomicU64 = AtomicU64::new(0);
 /// What the program's first thread blocks.
 static FIRST: AtomicU64 = AtomicU64::new(0);
-/// How often a kernel thread was told of a change, and how often one has heard of it.
-static TOLD: AtomicU64 = AtomicU64::new(0);
-static HEARD: AtomicU64 = AtomicU64::new(0);
+/// How often the set has changed. A kernel thread stores the number that it read before it read the set; a count of what was heard
+/// would not do, since a kick that arrives inside the runtime is deferred and comes twice.
+static CHANGES: AtomicU64 = AtomicU64::new(0);
 
 /// How long one who blocks a signal waits for kernel threads that do not run, in nanoseconds: too short on a busy machine means that the
 /// signal ends the process (10 ms was, beside twenty others that wanted two processors); too long, that a kernel thread which the kernel does
@@ -51,14 +51,21 @@ pub(super) fn forked(mask: Set) {
         }
         false
     });
-    // What the others had not heard they will not hear.
-    HEARD.store(TOLD.load(Ordering::SeqCst), Ordering::SeqCst);
     prepare(Some(mask));
 }
 
 /// What a kernel thread of the runtime does first.
 fn begin() {
+    let changes = CHANGES.load(Ordering::SeqCst);
     signals::set_kernel_mask(BLOCKED.load(Ordering::SeqCst));
+    heard(changes);
+}
+
+/// This kernel thread's mask is as the set was after so many changes, or later.
+fn heard(changes: u64) {
+    if let Some(word) = raddle::drop_in::heard_by_this() {
+        word.fetch_max(changes, Ordering::SeqCst);
+    }
 }
 
 /// Whether the program's first thread blocks it.
@@ -116,34 +123,37 @@ fn update(set: Set) {
 
 /// Tells the runtime's kernel threads, and waits until they have heard.
 fn tell(wait: bool) {
+    let changes = CHANGES.fetch_add(1, Ordering::SeqCst) + 1;
     // SAFETY: take nothing.
     let (process, own) = unsafe { (system_call(c::SYS_getpid, [0; 6]), system_call(c::SYS_gettid, [0; 6])) };
-    raddle::drop_in::kernel_threads(|task| {
+    raddle::drop_in::kernel_threads(|task, word| {
         if task as isize == own {
             let mut mask: Set = 0;
             signals::kernel_mask(&mut mask);
             signals::set_kernel_mask(adapted(mask));
+            word.fetch_max(changes, Ordering::SeqCst);
             return;
         }
         let arguments = [process as usize, task as usize, signals::quiet_kick() as usize, 0, 0, 0];
-        TOLD.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: takes integers.
-        if unsafe { system_call(c::SYS_tgkill, arguments) } != 0 {
-            TOLD.fetch_sub(1, Ordering::SeqCst);
-        }
+        // SAFETY: takes integers. One that has ended meanwhile is not found.
+        unsafe { system_call(c::SYS_tgkill, arguments) };
     });
-    // All that anybody has told until now: whose signal it is that was heard cannot be seen.
-    let told = TOLD.load(Ordering::SeqCst);
     let end = now(c::CLOCK_MONOTONIC) + PATIENCE;
-    while wait && HEARD.load(Ordering::SeqCst) < told {
-        if now(c::CLOCK_MONOTONIC) >= end {
-            // One may have ended first: the next who waits does not wait for it again.
-            HEARD.fetch_max(told, Ordering::SeqCst);
-            break;
-        }
+    while wait && !all_heard(changes, process) && now(c::CLOCK_MONOTONIC) < end {
         // SAFETY: takes nothing.
         unsafe { system_call(c::SYS_sched_yield, [0; 6]) };
     }
+}
+
+/// True if each kernel thread of the runtime has heard of so many changes, or has ended. One that begins now looks itself.
+fn all_heard(changes: u64, process: isize) -> bool {
+    let mut all = true;
+    raddle::drop_in::kernel_threads(|task, word| {
+        // SAFETY: takes integers; no signal is sent.
+        let lives = || unsafe { system_call(c::SYS_tgkill, [process as usize, task as usize, 0, 0, 0, 0]) } == 0;
+        all &= word.load(Ordering::SeqCst) >= changes || !lives();
+    });
+    all
 }
 
 /// A kernel thread's mask as it should be.
@@ -155,17 +165,13 @@ fn adapted(mask: Set) -> Set {
 ///
 /// # Safety
 /// `context` is what the kernel passed to the handler.
-pub(super) unsafe fn apply(signal: c_int, context: *mut c_void) {
-    if !raddle::drop_in::is_kernel_thread_of_runtime() {
-        return;
-    }
+pub(super) unsafe fn apply(context: *mut c_void) {
+    let Some(word) = raddle::drop_in::heard_by_this() else { return };
+    let changes = CHANGES.load(Ordering::SeqCst);
     // SAFETY: the saved context; the kernel's set is the first word of the C library's.
     unsafe {
         let mask = (&raw mut (*context.cast::<c::ucontext_t>()).uc_sigmask).cast::<Set>();
         mask.write(adapted(mask.read()));
     }
-    // The other signal of ours tells of other things.
-    if signal == signals::quiet_kick() {
-        HEARD.fetch_add(1, Ordering::SeqCst);
-    }
+    word.fetch_max(changes, Ordering::SeqCst);
 }

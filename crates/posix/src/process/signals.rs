@@ -95,7 +95,7 @@ fn install_kicks() {
 
 unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *mut c_void) {
     // SAFETY: the kernel's argument.
-    unsafe { masks::apply(signal, context) };
+    unsafe { masks::apply(context) };
     // SAFETY: installed with all that can wait blocked; the arguments are the kernel's; the delivery runs handlers of the program.
     unsafe { raddle::signal::dispatch(signal, info, context, Some(0), deliver) };
     // SAFETY: the interrupted code's registers.
