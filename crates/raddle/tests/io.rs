@@ -165,17 +165,30 @@ fn numbers_that_are_reused_at_once() {
     });
 }
 
+/// The same under one of the highest numbers there may be: new descriptors, of the tests beside this one too, get the lowest.
+fn far_up(fd: std::os::fd::OwnedFd) -> std::os::fd::OwnedFd {
+    // SAFETY: the limits are written to a live place; the number that comes back is a new descriptor, nobody else's.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
+        let number = libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, limit.rlim_cur as i32 - 8);
+        assert!(number >= 0, "{}", std::io::Error::last_os_error());
+        std::os::fd::FromRawFd::from_raw_fd(number)
+    }
+}
+
 #[test]
 fn closing_wakes_those_who_wait() {
     let pool = raddle::Builder::new().processors(2).build().unwrap();
     pool.run(|| {
         for _ in 0..200 {
             let (a, b) = pair();
+            let a = far_up(a.into());
             let number = a.as_raw_fd();
             let waiting = Arc::new(AtomicUsize::new(0));
             let theirs = waiting.clone();
             let reader = raddle::spawn(move || {
-                // SAFETY: the number is open when the wait begins, or closed and never used again in this round.
+                // SAFETY: the number is open when the wait begins, or closed and never used again in this round: nobody else's is so high.
                 let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };
                 theirs.store(1, Ordering::Release);
                 wait(borrowed, Interest::Read, None)
