@@ -28,9 +28,8 @@ static FIRST: AtomicU64 = AtomicU64::new(0);
 /// would not do, since a kick that arrives inside the runtime is deferred and comes twice.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
 
-/// How long one who blocks a signal waits for kernel threads that do not run, in nanoseconds: too short on a busy machine means that the
-/// signal ends the process (10 ms was, beside twenty others that wanted two processors); too long, that a kernel thread which the kernel does
-/// not let go of delays whoever blocks.
+/// How long one who blocks a signal waits for kernel threads that do not run, in nanoseconds: an untested guess. Too short on a busy machine
+/// means that the signal may end the process; too long, that a kernel thread which the kernel does not let go of delays whoever blocks.
 const PATIENCE: u64 = 1_000_000_000;
 
 /// Before the first kernel thread of the runtime. `first`: the mask of the process's first thread, if it is the caller.
