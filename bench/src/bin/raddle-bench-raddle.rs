@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use raddle::sync::channel::{self, Receiver, Sender};
-use raddle::sync::{Condvar, Mutex, MutexGuard, Semaphore};
+use raddle::sync::{Condvar, Mutex, MutexGuard, Once, Semaphore};
 use raddle_bench::bodies::{self, Api};
 use raddle_bench::program;
 use std::process::ExitCode;
@@ -14,6 +14,7 @@ impl Api for Raddle {
     type Mutex<T: Send + 'static> = Mutex<T>;
     type Guard<'a, T: Send + 'static> = MutexGuard<'a, T>;
     type Condvar = Condvar;
+    type Gate = Once;
     type Sender<T: Send + 'static> = Sender<T>;
     type Receiver<T: Send + 'static> = Receiver<T>;
     type Buffer<T: Send + 'static> = (Sender<T>, Receiver<T>);
@@ -60,6 +61,16 @@ impl Api for Raddle {
     }
     fn notify_all(condvar: &Condvar) {
         condvar.notify_all();
+    }
+
+    fn gate() -> Self::Gate {
+        Once::new()
+    }
+    fn pass(gate: &Self::Gate) {
+        gate.wait().unwrap();
+    }
+    fn open(gate: &Self::Gate) {
+        gate.call_once(|| ());
     }
 
     fn channel<T: Send + 'static>(slots: usize) -> (Sender<T>, Receiver<T>) {

@@ -3,7 +3,7 @@
 
 use raddle_bench::bodies::{self, Api, MonitorBuffer, MonitorSemaphore};
 use raddle_bench::program::{self, Request};
-use std::sync::{Condvar, Mutex, MutexGuard, mpsc};
+use std::sync::{Condvar, Mutex, MutexGuard, Once, mpsc};
 use std::thread;
 
 struct Std;
@@ -13,6 +13,7 @@ impl Api for Std {
     type Mutex<T: Send + 'static> = Mutex<T>;
     type Guard<'a, T: Send + 'static> = MutexGuard<'a, T>;
     type Condvar = Condvar;
+    type Gate = Once;
     type Sender<T: Send + 'static> = mpsc::SyncSender<T>;
     type Receiver<T: Send + 'static> = mpsc::Receiver<T>;
     type Buffer<T: Send + 'static> = MonitorBuffer<Std, T>;
@@ -56,6 +57,16 @@ impl Api for Std {
     }
     fn notify_all(condvar: &Condvar) {
         condvar.notify_all();
+    }
+
+    fn gate() -> Self::Gate {
+        Once::new()
+    }
+    fn pass(gate: &Self::Gate) {
+        gate.wait();
+    }
+    fn open(gate: &Self::Gate) {
+        gate.call_once(|| ());
     }
 
     fn channel<T: Send + 'static>(slots: usize) -> (Self::Sender<T>, Self::Receiver<T>) {

@@ -18,35 +18,25 @@ pub(super) fn create<A: Api>(n: u64) -> Outcome {
     Outcome::new(n, start.elapsed(), joined)
 }
 
-struct Count {
-    inside: u64,
-    open: bool,
-}
-
 struct Gate<A: Api> {
-    count: A::Mutex<Count>,
-    opened: A::Condvar,
-    full: A::Condvar,
+    inside: AtomicU64,
+    full: A::Gate,
+    opened: A::Gate,
 }
 
 impl<A: Api> Gate<A> {
     /// Blocks until the gate opens; the `n`th to come tells that all are in.
     fn pass(&self, n: u64) -> u64 {
-        let mut count = A::lock(&self.count);
-        count.inside += 1;
-        if count.inside == n {
-            A::notify_one(&self.full);
+        if self.inside.fetch_add(1, Ordering::AcqRel) + 1 == n {
+            A::open(&self.full);
         }
-        while !count.open {
-            count = A::wait(&self.opened, count);
-        }
+        A::pass(&self.opened);
         1
     }
 }
 
 pub(super) fn park<A: Api>(n: u64, baseline: Memory) -> Outcome {
-    let count = A::mutex(Count { inside: 0, open: false });
-    let gate = Arc::new(Gate::<A> { count, opened: A::condvar(), full: A::condvar() });
+    let gate = Arc::new(Gate::<A> { inside: AtomicU64::new(0), full: A::gate(), opened: A::gate() });
     let start = Instant::now();
     let handles: Vec<_> = (0..n)
         .map(|_| {
@@ -54,16 +44,11 @@ pub(super) fn park<A: Api>(n: u64, baseline: Memory) -> Outcome {
             A::spawn(move || gate.pass(n))
         })
         .collect();
-    let mut count = A::lock(&gate.count);
-    while count.inside < n {
-        count = A::wait(&gate.full, count);
-    }
+    A::pass(&gate.full);
     let blocked_after = start.elapsed();
     let memory = Memory::now();
     let release = Instant::now();
-    count.open = true;
-    drop(count);
-    A::notify_all(&gate.opened);
+    A::open(&gate.opened);
     let sum: u64 = handles.into_iter().map(A::join).sum();
     let released_in = release.elapsed();
     let per_thread = |now: u64, before: u64| now.saturating_sub(before) as f64 * 1024.0 / n.max(1) as f64;

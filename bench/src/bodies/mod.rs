@@ -34,6 +34,8 @@ pub trait Api: Sized + Send + Sync + 'static {
     type Guard<'a, T: Send + 'static>: DerefMut<Target = T>;
     /// A condition variable for [`Api::Guard`].
     type Condvar: Send + Sync + 'static;
+    /// A gate that is closed until it is opened, for ever.
+    type Gate: Send + Sync + 'static;
     /// The sending end of a bounded channel.
     type Sender<T: Send + 'static>: Send + 'static;
     /// The receiving end of a bounded channel.
@@ -76,6 +78,13 @@ pub trait Api: Sized + Send + Sync + 'static {
     fn notify_one(condvar: &Self::Condvar);
     /// Wakes all waiters.
     fn notify_all(condvar: &Self::Condvar);
+
+    /// A closed gate.
+    fn gate() -> Self::Gate;
+    /// Blocks until the gate is open.
+    fn pass(gate: &Self::Gate);
+    /// Opens the gate: all who wait pass.
+    fn open(gate: &Self::Gate);
 
     /// A channel that holds at most `slots` values.
     fn channel<T: Send + 'static>(slots: usize) -> (Self::Sender<T>, Self::Receiver<T>);

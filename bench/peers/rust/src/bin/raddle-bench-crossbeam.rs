@@ -14,6 +14,7 @@ impl Api for Crossbeam {
     type Mutex<T: Send + 'static> = Mutex<T>;
     type Guard<'a, T: Send + 'static> = MutexGuard<'a, T>;
     type Condvar = Condvar;
+    type Gate = std::sync::Once;
     type Sender<T: Send + 'static> = Sender<T>;
     type Receiver<T: Send + 'static> = Receiver<T>;
     type Buffer<T: Send + 'static> = (Sender<T>, Receiver<T>);
@@ -37,6 +38,16 @@ impl Api for Crossbeam {
     }
     fn notify_all(condvar: &Condvar) {
         condvar.notify_all();
+    }
+
+    fn gate() -> Self::Gate {
+        std::sync::Once::new()
+    }
+    fn pass(gate: &Self::Gate) {
+        gate.wait();
+    }
+    fn open(gate: &Self::Gate) {
+        gate.call_once(|| ());
     }
 
     fn channel<T: Send + 'static>(slots: usize) -> (Sender<T>, Receiver<T>) {

@@ -14,6 +14,7 @@ impl Api for ParkingLot {
     type Mutex<T: Send + 'static> = Mutex<T>;
     type Guard<'a, T: Send + 'static> = MutexGuard<'a, T>;
     type Condvar = Condvar;
+    type Gate = std::sync::Once;
     type Sender<T: Send + 'static> = mpsc::SyncSender<T>;
     type Receiver<T: Send + 'static> = mpsc::Receiver<T>;
     type Buffer<T: Send + 'static> = MonitorBuffer<Self, T>;
@@ -38,6 +39,16 @@ impl Api for ParkingLot {
     }
     fn notify_all(condvar: &Condvar) {
         condvar.notify_all();
+    }
+
+    fn gate() -> Self::Gate {
+        std::sync::Once::new()
+    }
+    fn pass(gate: &Self::Gate) {
+        gate.wait();
+    }
+    fn open(gate: &Self::Gate) {
+        gate.call_once(|| ());
     }
 
     fn channel<T: Send + 'static>(slots: usize) -> (Self::Sender<T>, Self::Receiver<T>) {
