@@ -130,8 +130,14 @@ impl<R: Runtime> RawMutex<R> {
     /// As [`RawMutex::lock`] with a wait that neither time nor cancellation ends: whether it is poisoned.
     #[inline(always)]
     pub fn lock_masked(&self) -> bool {
+        self.lock_masked_as(me::<R>())
+    }
+
+    /// As [`RawMutex::lock_masked`], of a thread that knows its owner bits.
+    #[inline(always)]
+    fn lock_masked_as(&self, me: u64) -> bool {
         // Ordering[mutex.state]: Acquire. Pairs with `unlock`. Makes visible: the data.
-        let taken = self.state.compare_exchange(0, me::<R>(), Ordering::Acquire, Ordering::Relaxed);
+        let taken = self.state.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed);
         taken.is_err() && self.lock_masked_slow()
     }
 
@@ -222,8 +228,17 @@ impl<R: Runtime> RawMutex<R> {
     /// The calling thread holds it.
     #[inline(always)]
     pub unsafe fn unlock(&self, poison: bool) {
+        // SAFETY: the caller's promise.
+        unsafe { self.unlock_as(me::<R>(), poison) };
+    }
+
+    /// As [`RawMutex::unlock`], of a thread that knows its owner bits.
+    ///
+    /// # Safety
+    /// The calling thread holds it, and `me` are its bits.
+    #[inline(always)]
+    unsafe fn unlock_as(&self, me: u64, poison: bool) {
         // Not the word's value, for which the exchange would wait: after `lock`'s, no load goes ahead of it (lock_local: 10.7 to 9.6 ns).
-        let me = me::<R>();
         // Ordering[mutex.state]: Release. Pairs with `try_lock`. Makes visible: the data.
         // Point of no return: the next holder may free the mutex.
         if poison || self.state.compare_exchange(me, 0, Ordering::Release, Ordering::Relaxed).is_err() {
@@ -405,7 +420,10 @@ impl<T: ?Sized, R: Runtime> Mutex<T, R> {
     /// If the calling thread holds the mutex.
     #[inline(always)]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T, R>> {
-        poison(self.raw.lock_masked(), MutexGuard::new(self))
+        // Both are read before the lock: a load after its exchange would delay the unlock's.
+        let guard = std::mem::ManuallyDrop::new(MutexGuard::new(self));
+        let poisoned = self.raw.lock_masked_as(guard.me);
+        poison(poisoned, std::mem::ManuallyDrop::into_inner(guard))
     }
 
     /// Takes the mutex if it is free.
@@ -491,6 +509,8 @@ impl<T: ?Sized + fmt::Debug, R: Runtime> fmt::Debug for Mutex<T, R> {
 #[must_use = "dropping the guard unlocks at once"]
 pub struct MutexGuard<'a, T: ?Sized, R: Runtime> {
     mutex: &'a Mutex<T, R>,
+    /// The owner bits of the guard's thread, kept from the lock for the unlock, which would wait for a load of them.
+    me: u64,
     was_panicking: bool,
     /// A guard stays with the thread that locked, since the word names it.
     not_send: PhantomData<*const ()>,
@@ -502,7 +522,7 @@ unsafe impl<T: ?Sized + Sync, R: Runtime> Sync for MutexGuard<'_, T, R> {}
 impl<'a, T: ?Sized, R: Runtime> MutexGuard<'a, T, R> {
     #[inline(always)]
     fn new(mutex: &'a Mutex<T, R>) -> Self {
-        Self { mutex, was_panicking: raddle_machine::panicking(), not_send: PhantomData }
+        Self { mutex, me: me::<R>(), was_panicking: raddle_machine::panicking(), not_send: PhantomData }
     }
 
     #[inline(always)]
@@ -529,12 +549,12 @@ impl<'a, T: ?Sized, R: Runtime> MutexGuard<'a, T, R> {
     /// The caller calls `relock` before anything else can use or drop the guard.
     pub(crate) unsafe fn unlock_for_a_while(&self) {
         // SAFETY: a guard's thread holds the mutex; the rest is the caller's promise.
-        unsafe { self.mutex.raw.unlock(self.poisons()) };
+        unsafe { self.mutex.raw.unlock_as(self.me, self.poisons()) };
     }
 
     /// Takes the mutex again; whether it is poisoned.
     pub(crate) fn relock(&self) -> bool {
-        self.mutex.raw.lock_masked()
+        self.mutex.raw.lock_masked_as(self.me)
     }
 }
 
@@ -558,8 +578,8 @@ impl<T: ?Sized, R: Runtime> DerefMut for MutexGuard<'_, T, R> {
 impl<T: ?Sized, R: Runtime> Drop for MutexGuard<'_, T, R> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: the guard's thread holds the mutex.
-        unsafe { self.mutex.raw.unlock(self.poisons()) };
+        // SAFETY: the guard's thread holds the mutex, and a guard stays with its thread.
+        unsafe { self.mutex.raw.unlock_as(self.me, self.poisons()) };
     }
 }
 
