@@ -8,7 +8,7 @@ mod task;
 
 pub(crate) use cores::{allotted, default_processors, online};
 pub(crate) use probe::{kernel_events, rseq};
-pub(crate) use task::{TaskState, kernel_threads, task_state};
+pub(crate) use task::{TaskState, kernel_threads, task_state, time_on_core};
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};

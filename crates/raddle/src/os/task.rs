@@ -1,6 +1,7 @@
 //! What the kernel says a kernel thread does.
 
 use std::fmt::Write as _;
+use std::io::Read as _;
 
 /// The state of a kernel thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +18,21 @@ pub(crate) enum TaskState {
 pub(crate) fn task_state(tid: u32) -> TaskState {
     let mut path = String::with_capacity(40);
     let _ = write!(path, "/proc/self/task/{tid}/stat");
-    std::fs::read_to_string(path).map_or(TaskState::Unknown, |text| parse(&text))
+    // The state stands behind a number and a name of 15 bytes: one read of the first bytes has it.
+    let mut start = [0; 128];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut start));
+    read.map_or(TaskState::Unknown, |length| parse(&String::from_utf8_lossy(&start[..length])))
+}
+
+/// Nanoseconds that kernel thread `tid` of this process has been on a core. One system call, a twentieth of what [`task_state`] costs.
+pub(crate) fn time_on_core(tid: u32) -> Option<u64> {
+    /// The low bits of a clock's name: of one kernel thread, as the scheduler counts.
+    const OF_A_THREAD: i32 = 0b110;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let clock = !(tid as i32) << 3 | OF_A_THREAD;
+    // SAFETY: writes to the local only; an unknown kernel thread is an error.
+    let result = unsafe { libc::clock_gettime(clock, &mut time) };
+    (result == 0).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 /// How many kernel threads the process has.
@@ -44,5 +59,27 @@ mod tests {
         assert_eq!(parse("12 (x) R 1"), TaskState::Running);
         assert_eq!(parse(""), TaskState::Unknown);
         assert_eq!(task_state(crate::os::gettid()), TaskState::Running);
+        assert_eq!(parse("12 (fifteen letters) R"), TaskState::Running);
+    }
+
+    #[test]
+    fn a_kernel_thread_that_computes_is_on_a_core_and_an_unknown_one_is_not() {
+        let me = crate::os::gettid();
+        let before = time_on_core(me).unwrap();
+        while time_on_core(me).unwrap() == before {}
+        // A process's number, but no kernel thread of ours.
+        assert_eq!(time_on_core(1), None);
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            tell.send(crate::os::gettid()).unwrap();
+            let _ = ended.recv();
+        });
+        let other_task = told.recv().unwrap();
+        while task_state(other_task) != TaskState::Blocked {}
+        let at_rest = time_on_core(other_task).unwrap();
+        assert_eq!(time_on_core(other_task).unwrap(), at_rest);
+        drop(end);
+        other.join().unwrap();
     }
 }
