@@ -256,6 +256,17 @@ impl Arena {
         Ok(())
     }
 
+    /// Reserves at most so many slots at once; how many.
+    pub fn reserve_some(&self, most: usize) -> usize {
+        if guard::are_scarce() {
+            return (0..most).take_while(|_| self.reserve().is_ok()).count();
+        }
+        let room = |reserved: usize| most.min(self.limit.saturating_sub(reserved));
+        // Ordering: Relaxed, a counter only, as in `reserve`; never beyond the limit, where others would be refused meanwhile.
+        let counted = self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(n + room(n)));
+        counted.map_or(0, room)
+    }
+
     /// Where guards are scarce: one of the process's budget for each slot beyond the most that were reserved before.
     #[cold]
     fn reserve_guard(&self, reserved: usize) -> Result<(), StackError> {
@@ -276,9 +287,16 @@ impl Arena {
 
     /// Gives a reservation back.
     pub fn unreserve(&self) {
-        // Ordering: Relaxed, a counter only.
-        let before = self.reserved.fetch_sub(1, Ordering::Relaxed);
-        debug_assert!(before > 0, "a reservation given back twice");
+        self.unreserve_some(1);
+    }
+
+    /// Gives so many reservations back at once.
+    pub fn unreserve_some(&self, count: usize) {
+        if count > 0 {
+            // Ordering: Relaxed, a counter only.
+            let before = self.reserved.fetch_sub(count, Ordering::Relaxed);
+            debug_assert!(before >= count, "a reservation given back twice");
+        }
     }
 
     /// Takes a slot under a reservation, hottest first. Its TLS block is prepared or renewed: nothing is to be done before a
@@ -313,11 +331,26 @@ impl Arena {
         }
     }
 
-    /// Brings the slot that is taken next closer, which has often left the caches where slots are taken one after the other. Nothing is
-    /// read of it: addresses follow from its number, and whoever takes it meanwhile is not disturbed.
+    /// Takes idle slots that keep their pages, under as many reservations, at most so many: at once, where `take` is an exchange with all
+    /// others for each. Unlike there, the caller renews their blocks ([`tls::Tls::renew`]) before a context runs on them.
+    pub fn take_some(&'static self, most: usize, mut each: impl FnMut(Slot)) {
+        // I2: popped, so ours; each was used, so its header is whole.
+        self.hot.pop_some(most, self.entries(), |index| each(Slot::of(self.header_of(index))));
+    }
+
+    /// Brings the slot that is taken next closer, which has often left the caches where slots are taken one after the other.
     #[inline]
     fn fetch_next(&self) {
-        let (Some(index), Ok(tls)) = (self.hot.first(), tls::init()) else { return };
+        if let Some(index) = self.hot.first() {
+            self.fetch(index);
+        }
+    }
+
+    /// Brings a slot closer that will be taken soon. Nothing is read of it: addresses follow from its number, and whoever takes it
+    /// meanwhile is not disturbed.
+    #[inline]
+    pub fn fetch(&self, index: u32) {
+        let Ok(tls) = tls::init() else { return };
         let header = self.header_of(index).as_ptr().cast::<u8>();
         Real::prefetch(header.addr());
         Real::prefetch(header.addr() + HEADER);
@@ -334,6 +367,11 @@ impl Arena {
         debug_assert!(core::ptr::eq(slot.arena(), self), "a slot given to another arena");
         let index = slot.index();
         self.hot.push(index, self.entries());
+    }
+
+    /// As [`Arena::give`] of each, at once; the last is the hottest.
+    pub fn give_some(&self, slots: impl Iterator<Item = Slot>) {
+        self.hot.push_all(slots.map(|slot| slot.index()), self.entries());
     }
 
     /// Gives the slot's pages back to the system, but for the last two (more when TLS is large). Nothing below them may be in use.

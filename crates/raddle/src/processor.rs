@@ -9,7 +9,7 @@ use crate::descriptor::Descriptor;
 use crate::handoff::Handoff;
 use crate::pool::Shared;
 use crate::time::Timers;
-use raddle_context::stack::Slot;
+use raddle_context::stack::{Arena, Slot};
 use raddle_machine::Real;
 use raddle_queues::slab::Cache;
 use raddle_scheduler::policies::steal::StealLocal;
@@ -20,6 +20,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// Stacks that a processor keeps hot for the threads it starts next; the rest goes back to the arena.
 pub(crate) const STACKS_KEPT: usize = 64;
+/// Stacks that go to an arena and come from there at once, so that its list of idle ones is seldom fought for.
+const STACKS_MOVED: usize = 32;
 /// Rights to a stack are taken from and given to the arena's counter by so many.
 pub(crate) const RIGHTS_BATCH: u32 = 64;
 
@@ -192,11 +194,46 @@ pub(crate) struct Owned {
 }
 
 impl Owned {
+    /// A stack for a thread that has its right to one and starts: a kept one, the next of which is brought closer, or one of those that
+    /// are fetched from `arena` at once when none is left. Its block is as the former thread left it.
+    #[inline]
+    pub fn take_stack(&mut self, arena: &'static Arena) -> Option<Slot> {
+        if self.stacks.is_empty() {
+            self.fetch_stacks(arena);
+        }
+        let slot = self.stacks.pop();
+        if let Some(next) = self.stacks.last() {
+            arena.fetch(next.index());
+        }
+        slot
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fetch_stacks(&mut self, arena: &'static Arena) {
+        // Each but the first needs a right, which is taken from those for threads to come, or from the arena.
+        let missing = (STACKS_MOVED - 1).saturating_sub(self.rights as usize);
+        self.rights += arena.reserve_some(missing) as u32;
+        let most = STACKS_MOVED.min(1 + self.rights as usize);
+        arena.take_some(most, |slot| self.stacks.push(slot));
+        // The hottest comes first.
+        self.stacks.reverse();
+    }
+
+    /// Keeps an ended thread's stack, whose right is kept too; the coldest of too many go back to `arena` at once.
+    #[inline]
+    pub fn keep_stack(&mut self, arena: &'static Arena, slot: Slot) {
+        if self.stacks.len() >= STACKS_KEPT {
+            arena.give_some(self.stacks.drain(..STACKS_MOVED));
+        }
+        self.stacks.push(slot);
+    }
+
     /// The processor stops for good: everything goes back to where others find it.
     pub fn give_back(&mut self) {
         if let Ok(arena) = crate::pool::arena(crate::pool::default_class()) {
-            self.stacks.drain(..).for_each(|slot| arena.give(slot));
-            (0..std::mem::take(&mut self.rights)).for_each(|_| arena.unreserve());
+            arena.give_some(self.stacks.drain(..));
+            arena.unreserve_some(std::mem::take(&mut self.rights) as usize);
         }
         self.descriptors.give_back();
     }

@@ -10,7 +10,7 @@
 
 use crate::activation::Activation;
 use crate::descriptor::{Descriptor, EXITED, FREE, Join, unpack_join, wake_joiner};
-use crate::processor::{Owned, Processor, STACKS_KEPT, bump, bump_release};
+use crate::processor::{Owned, Processor, bump, bump_release};
 use raddle_context::stack::Slot;
 use raddle_context::switch::{current_fs, switch, switch_away};
 use raddle_context::tls;
@@ -397,16 +397,14 @@ fn materialise(processor: &'static Processor, next: &'static Descriptor) {
     let arena = crate::pool::arena_of(next);
     // SAFETY: inside the mark of the owner (all callers are); the reference ends with the block.
     let owned = unsafe { processor.owned() };
-    let slot = match owned.stacks.pop() {
-        Some(slot) if crate::pool::is_default_class(next) => {
+    let kept = if crate::pool::is_default_class(next) { owned.take_stack(arena) } else { None };
+    let slot = match kept {
+        Some(slot) => {
             // SAFETY: the former thread is gone (its finalizer kept the slot), the block was prepared by the arena.
             unsafe { crate::pool::tls().renew(slot.fs()) };
             slot
         }
-        kept => {
-            owned.stacks.extend(kept);
-            arena.take()
-        }
+        None => arena.take(),
     };
     // SAFETY: the slot is exclusively ours; `thread_entry` never returns and lets no panic out.
     unsafe { (*next.context.get()).prepare(slot.top(), slot.fs(), thread_entry) };
@@ -472,12 +470,12 @@ unsafe fn exited(activation: &'static Activation, ended: &'static Descriptor) {
     if raw != 0 {
         // SAFETY: the word came from `into_raw` when the thread started and is given back once.
         let slot = unsafe { Slot::from_raw(raw) };
-        // SAFETY: inside the mark of the owner; the reference ends with the block.
-        let owned = unsafe { processor.owned() };
-        if crate::pool::is_default_class(ended) && owned.stacks.len() < STACKS_KEPT {
-            owned.stacks.push(slot);
+        let arena = crate::pool::arena_of(ended);
+        if crate::pool::is_default_class(ended) {
+            // SAFETY: inside the mark of the owner; the reference ends with the statement.
+            unsafe { processor.owned() }.keep_stack(arena, slot);
         } else {
-            crate::pool::arena_of(ended).give(slot);
+            arena.give(slot);
         }
     }
     crate::thread::give_right(processor, ended);

@@ -378,18 +378,16 @@ fn kernel_thread(
 #[cold]
 fn more_rights(owned: &mut crate::processor::Owned) -> std::result::Result<(), SpawnError> {
     let arena = pool::arena(pool::default_class()).map_err(|e| SpawnError::Stack(e.to_string()))?;
-    for _ in 0..RIGHTS_BATCH {
-        match arena.reserve() {
-            Ok(()) => owned.rights += 1,
-            Err(error) => {
-                // A kept stack holds its right; without it, the right serves.
-                if owned.rights as usize <= owned.stacks.len() {
-                    match owned.stacks.pop() {
-                        Some(slot) => arena.give(slot),
-                        None => return Err(SpawnError::Stack(error.to_string())),
-                    }
-                }
-                break;
+    let had = arena.reserve_some(RIGHTS_BATCH as usize);
+    owned.rights += had as u32;
+    // A kept stack holds its right; without it, the right serves.
+    if owned.rights as usize <= owned.stacks.len() {
+        match owned.stacks.pop() {
+            Some(slot) => arena.give(slot),
+            // One more try, for what it says, or for one that has come back meanwhile.
+            None => {
+                arena.reserve().map_err(|error| SpawnError::Stack(error.to_string()))?;
+                owned.rights += 1;
             }
         }
     }
@@ -407,10 +405,7 @@ pub(crate) fn give_right(processor: &'static Processor, ended: &Descriptor) {
     let owned = unsafe { processor.owned() };
     owned.rights += 1;
     if owned.rights >= 4 * RIGHTS_BATCH {
-        let arena = pool::arena_of(ended);
-        for _ in 0..2 * RIGHTS_BATCH {
-            arena.unreserve();
-        }
+        pool::arena_of(ended).unreserve_some(2 * RIGHTS_BATCH as usize);
         owned.rights -= 2 * RIGHTS_BATCH;
     }
 }
