@@ -1,5 +1,7 @@
 //! Which workloads there are, with the arguments they are run with when nobody says otherwise.
 
+mod schedulers;
+
 use crate::args::Args;
 use crate::bodies::shared::xorshift_keys;
 
@@ -103,11 +105,20 @@ fn arguments(workload: &'static Workload, item: &str) -> Result<Args, String> {
         args.set(key, value);
         if key != "by" {
             args.number(key)?;
-        } else if !["spawn", "join", "scope"].contains(&value) {
-            return Err(format!("by={value}: pass by=spawn, by=join or by=scope"));
+        } else if !ways(workload).contains(&value) {
+            return Err(format!("by={value}: pass by={}", ways(workload).join(" or by=")));
         }
     }
     Ok(args)
+}
+
+/// What `by` may be.
+fn ways(workload: &Workload) -> &'static [&'static str] {
+    match workload.name {
+        "mixer" | "mixer-load" => &["promise", "yield"],
+        "options" => &["spawn", "sequential"],
+        _ => &["spawn", "join", "scope"],
+    }
 }
 
 /// The product of some arguments, in wrapping arithmetic.
@@ -167,11 +178,16 @@ fn solutions(n: u64) -> Option<u64> {
 
 /// All workloads: those of threads, then the loads on servers.
 pub fn all() -> impl Iterator<Item = &'static Workload> {
-    WORKLOADS.iter().chain(crate::load::catalogue::LOADS)
+    of_threads().chain(crate::load::catalogue::LOADS)
 }
 
-/// The workloads of threads, in the order of the report.
-pub static WORKLOADS: &[Workload] = &[
+/// The workloads of threads.
+pub fn of_threads() -> impl Iterator<Item = &'static Workload> {
+    WORKLOADS.iter().chain(schedulers::WORKLOADS)
+}
+
+/// The workloads of threads but those of the schedulers report, in the order of ours.
+static WORKLOADS: &[Workload] = &[
     Workload {
         name: "create",
         about: "one thread spawns N empty threads without throttling, then waits for all",

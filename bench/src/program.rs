@@ -1,6 +1,6 @@
 //! What every program that runs workloads has in common: its command line, its repetitions and its one line of output.
 //!
-//! `PROGRAM WORKLOAD key=value... --processors N [--policy EXPR] [--repeat R]` runs the workload R times in this process (2
+//! `PROGRAM WORKLOAD key=value... --processors N [--policy EXPR] [--repeat R] [--delays]` runs the workload R times in this process (2
 //! unless told: the first warms up, the last counts) and prints one JSON object. The exit status is 0 unless the run failed.
 
 use crate::args::Args;
@@ -30,6 +30,8 @@ pub struct Request {
     pub processors: usize,
     /// The policy expression, for runtimes that have policies.
     pub policy: Option<String>,
+    /// Sample how long ready threads wait, where the runtime can.
+    pub delays: bool,
     /// How often the body runs; the last run counts.
     pub repeat: u32,
     /// The memory of the process before the first repetition.
@@ -45,6 +47,7 @@ impl Request {
             args: Args::default(),
             processors: 0,
             policy: None,
+            delays: false,
             repeat: 2,
             baseline: Memory::default(),
         };
@@ -53,6 +56,7 @@ impl Request {
             match word.as_str() {
                 "--processors" => request.processors = at_least_one(&word, &operand()?)?,
                 "--repeat" => request.repeat = at_least_one(&word, &operand()?)?,
+                "--delays" => request.delays = true,
                 "--policy" => request.policy = Some(operand()?),
                 item => match item.split_once('=') {
                     Some((key, value)) => request.args.set(key, value),
@@ -216,8 +220,8 @@ mod tests {
 
     #[test]
     fn the_last_repetition_counts() {
-        let request = parse("create N=1 --processors 2 --repeat 3 --policy fifo").unwrap();
-        assert_eq!(request.policy.as_deref(), Some("fifo"));
+        let request = parse("create N=1 --processors 2 --repeat 3 --policy fifo --delays").unwrap();
+        assert_eq!((request.policy.as_deref(), request.delays), (Some("fifo"), true));
         let mut runs = 0;
         let outcome = request.repeat(|| {
             runs += 1;

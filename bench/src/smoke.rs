@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-const SMALL: [(&str, &str); 25] = [
+const SMALL: [(&str, &str); 37] = [
     ("create", "100"),
     ("park", "50"),
     ("yield", "T=4:total=400"),
@@ -32,6 +32,18 @@ const SMALL: [(&str, &str); 25] = [
     ("nqueens", "5:by=join"),
     ("nqueens", "5:by=scope"),
     ("radix", "r=5:N=4096:T=8"),
+    ("packet", "300"),
+    ("packet", "N=200:spawners=3:work=500:gap=2000"),
+    ("packet-copy", "200"),
+    ("packet-cache", "50"),
+    ("packet-bimodal", "N=40"),
+    ("options", "n=256:B=16"),
+    ("options", "n=64:B=8:by=sequential"),
+    ("mixer", "C=5:P=3:F=4"),
+    ("mixer", "C=3:P=2:F=4:by=yield"),
+    ("mixer", "C=3:P=2:F=3:pace_us=500"),
+    ("mixer", "C=2:P=2:F=3:pace_us=500:by=yield"),
+    ("mixer-load", "C=2:F=2:pace_us=1"),
 ];
 
 /// The cases, on two processors.
@@ -75,11 +87,10 @@ pub fn check(program: &Path, words: &[&str]) -> Result<Vec<String>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::WORKLOADS;
 
     #[test]
     fn no_workload_is_left_out() {
-        for workload in WORKLOADS {
+        for workload in catalogue::of_threads() {
             assert!(SMALL.iter().any(|(name, _)| *name == workload.name), "{}", workload.name);
         }
     }

@@ -208,6 +208,19 @@ func run(r *request) (outcome, error) {
 		return forkJoin(r.workload, r), nil
 	case "radix":
 		return radix(int(n("N")), int(n("T")), uint(n("r")))
+	case "packet", "packet-copy", "packet-cache", "packet-bimodal":
+		return packetTraffic(r)
+	case "options":
+		return options(r)
+	case "mixer", "mixer-load":
+		h, err := newHall(r)
+		switch {
+		case err != nil:
+			return outcome{}, err
+		case r.workload == "mixer":
+			return mixerOnce(r, h), nil
+		}
+		return mixerLoad(r, *h)
 	}
 	return outcome{}, fmt.Errorf("not offered: there is no workload `%s`", r.workload)
 }

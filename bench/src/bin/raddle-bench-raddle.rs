@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use raddle::sync::channel::{self, Receiver, Sender};
-use raddle::sync::{Condvar, Mutex, MutexGuard, Once, Semaphore};
+use raddle::sync::{Condvar, Mutex, MutexGuard, Once, Semaphore, oneshot};
 use raddle_bench::bodies::{self, Api};
 use raddle_bench::program;
 use std::process::ExitCode;
@@ -19,6 +19,8 @@ impl Api for Raddle {
     type Receiver<T: Send + 'static> = Receiver<T>;
     type Buffer<T: Send + 'static> = (Sender<T>, Receiver<T>);
     type Semaphore = Semaphore;
+    type Promise<T: Send + 'static> = oneshot::Promise<T>;
+    type Future<T: Send + 'static> = oneshot::Future<T>;
 
     fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> Self::Handle<T> {
         raddle::spawn(body)
@@ -102,6 +104,29 @@ impl Api for Raddle {
     fn release(semaphore: &Self::Semaphore) {
         semaphore.release(1);
     }
+
+    fn promise<T: Send + 'static>() -> (Self::Promise<T>, Self::Future<T>) {
+        oneshot::channel()
+    }
+    fn set<T: Send + 'static>(promise: Self::Promise<T>, value: T) {
+        // Whoever does not want it any more has dropped the future.
+        let _ = promise.set(value);
+    }
+    fn get<T: Send + 'static>(future: Self::Future<T>) -> T {
+        future.get().unwrap()
+    }
+    fn sleep(time: std::time::Duration) {
+        raddle::sleep(time);
+    }
+
+    fn counters() -> Vec<(&'static str, u64)> {
+        let stats = raddle::info::stats();
+        vec![
+            ("steals_tried", stats.steals_tried),
+            ("steals_won", stats.steals_won),
+            ("spawn_retries", stats.spawn_retries),
+        ]
+    }
 }
 
 fn main() -> ExitCode {
@@ -111,8 +136,14 @@ fn main() -> ExitCode {
             let policy = policy.parse().map_err(|error| format!("the policy `{policy}` is wrong: {error}"))?;
             builder = builder.policy(policy);
         }
+        if request.delays {
+            raddle::info::sample_delays(true);
+        }
         let pool = builder.build().map_err(|error| error.to_string())?;
-        let outcome = pool.run(|| bodies::run::<Raddle>(request))?;
+        let mut outcome = pool.run(|| bodies::run::<Raddle>(request))?;
+        if let Some(delay) = raddle::info::run_queue_delay() {
+            outcome = outcome.with("delay_p50_ns", delay.p50).with("delay_p99_ns", delay.p99);
+        }
         Ok((outcome, format!("processors={}, policy {}", pool.processors(), pool.policy())))
     })
 }

@@ -18,6 +18,8 @@ impl Api for Std {
     type Receiver<T: Send + 'static> = mpsc::Receiver<T>;
     type Buffer<T: Send + 'static> = MonitorBuffer<Std, T>;
     type Semaphore = MonitorSemaphore<Std>;
+    type Promise<T: Send + 'static> = mpsc::SyncSender<T>;
+    type Future<T: Send + 'static> = mpsc::Receiver<T>;
 
     fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> Self::Handle<T> {
         match thread::Builder::new().spawn(body) {
@@ -98,19 +100,31 @@ impl Api for Std {
     fn release(semaphore: &Self::Semaphore) {
         semaphore.release();
     }
+
+    fn promise<T: Send + 'static>() -> (Self::Promise<T>, Self::Future<T>) {
+        mpsc::sync_channel(1)
+    }
+    fn set<T: Send + 'static>(promise: Self::Promise<T>, value: T) {
+        // Whoever does not want it any more has dropped the other end.
+        let _ = promise.send(value);
+    }
+    fn get<T: Send + 'static>(future: Self::Future<T>) -> T {
+        future.recv().unwrap()
+    }
 }
 
-/// Refuses trees of so many kernel threads that the machine would suffer before the spawn fails.
+/// Refuses trees, and crowds, of so many kernel threads that the machine would suffer before the spawn fails.
 fn affordable(request: &Request) -> Result<(), String> {
     let number = |key| request.args.number(key);
     let too_many = match request.workload.as_str() {
         "skynet" => number("N")? > 1_000,
         "fib" => number("n")? > 15,
         "nqueens" => number("n")? > 6,
+        "packet" | "packet-copy" | "packet-cache" | "packet-bimodal" => number("N")? > 100_000,
         _ => false,
     };
     if too_many {
-        return Err(request.not_offered("a kernel thread for each node of this tree is beyond the system's limits"));
+        return Err(request.not_offered("so many kernel threads are beyond the system's limits"));
     }
     Ok(())
 }

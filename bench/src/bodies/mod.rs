@@ -5,7 +5,10 @@
 
 mod forkjoin;
 mod micro;
+mod mixer;
 mod monitor;
+mod options;
+mod packet;
 mod programs;
 mod radix;
 
@@ -14,9 +17,13 @@ pub use monitor::{MonitorBuffer, MonitorSemaphore};
 /// The sequential parts of the workloads, for programs whose runtime does not look like std.
 pub mod shared {
     pub use super::forkjoin::{Queens, lowest_bit};
+    pub use super::mixer::{Hall, Heard, Plain, Search};
+    pub use super::options::{Lattice, Values, sequential};
+    pub use super::packet::{Traffic, with_percentiles};
     pub use super::programs::{mandelbrot_row, matrix_factors, matrix_row};
     pub use super::radix::{check_sorted, histogram, permute, prefix_sums, prepare, xorshift_keys};
     pub use super::share;
+    pub use crate::load::latency::bucket_of as latency_bucket;
 }
 
 use crate::program::{Outcome, Request};
@@ -44,6 +51,10 @@ pub trait Api: Sized + Send + Sync + 'static {
     type Buffer<T: Send + 'static>: Send + Sync + 'static;
     /// A counting semaphore.
     type Semaphore: Send + Sync + 'static;
+    /// The duty to give one value.
+    type Promise<T: Send + 'static>: Send + 'static;
+    /// The right to it.
+    type Future<T: Send + 'static>: Send + 'static;
 
     /// Starts a thread.
     fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> Self::Handle<T>;
@@ -106,13 +117,29 @@ pub trait Api: Sized + Send + Sync + 'static {
     fn acquire(semaphore: &Self::Semaphore);
     /// Gives a permit back.
     fn release(semaphore: &Self::Semaphore);
+
+    /// A promise and the right to what it gives.
+    fn promise<T: Send + 'static>() -> (Self::Promise<T>, Self::Future<T>);
+    /// Gives the value; nobody may want it any more.
+    fn set<T: Send + 'static>(promise: Self::Promise<T>, value: T);
+    /// Waits for the value.
+    fn get<T: Send + 'static>(future: Self::Future<T>) -> T;
+    /// Waits for so long.
+    fn sleep(time: std::time::Duration) {
+        std::thread::sleep(time);
+    }
+
+    /// What the runtime has counted so far, where it counts: each repetition reports what was added.
+    fn counters() -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }
 
 /// Runs the request's workload, all repetitions, on the runtime `A`. Call it inside a thread of that runtime.
 pub fn run<A: Api>(request: &Request) -> Result<Outcome, String> {
     let number = |key: &str| request.args.number(key);
     let size = |key: &str| number(key).and_then(|n| usize::try_from(n).map_err(|e| format!("{key}={n}: {e}")));
-    request.repeat(|| match request.workload.as_str() {
+    let once = || match request.workload.as_str() {
         "create" => Ok(micro::create::<A>(number("N")?)),
         "park" => Ok(micro::park::<A>(number("N")?, request.baseline)),
         "yield" => micro::yields::<A>(number("T")?, number("total")?),
@@ -134,9 +161,25 @@ pub fn run<A: Api>(request: &Request) -> Result<Outcome, String> {
         "fib" => forkjoin::fib::<A>(number("n")?, request.args.text("by")?),
         "nqueens" => forkjoin::nqueens::<A>(number("n")?, request.args.text("by")?),
         "radix" => radix::radix::<A>(size("N")?, size("T")?, number("r")?),
+        name @ ("packet" | "packet-copy" | "packet-cache" | "packet-bimodal") => {
+            Ok(packet::run::<A>(packet::Traffic::of(name, &request.args)?))
+        }
+        "mixer" => Ok(mixer::run::<A>(mixer::Hall::new(&request.args)?, request.args.text("by")?)),
+        "mixer-load" => mixer::largest::<A>(mixer::Hall::new(&request.args)?, request.args.text("by")?),
+        "options" if request.args.text("by")? == "sequential" => options::sequential(&request.args),
+        "options" => options::run::<A>(&request.args),
         other => Err(request.not_offered(&format!("there is no workload `{other}`"))),
+    };
+    request.repeat(|| {
+        let before = A::counters();
+        let outcome = once()?;
+        let added = A::counters().into_iter().zip(before).map(|((key, after), (_, before))| (key, after - before));
+        Ok(added.fold(outcome, |outcome, (key, count)| outcome.with(key, count)))
     })
 }
+
+pub(crate) use options::expected as expected_of_options;
+pub(crate) use packet::expected as expected_of_packets;
 
 /// The equal share of `total` for each of `parts`, which must divide it.
 pub fn share(total: u64, parts: u64) -> Result<u64, String> {

@@ -38,6 +38,13 @@ impl Latencies {
         self.total += 1;
     }
 
+    /// One more of those that [`bucket_of`] puts into this bucket.
+    #[inline]
+    pub fn note_bucket(&mut self, bucket: u16) {
+        self.counts[usize::from(bucket)] += 1;
+        self.total += 1;
+    }
+
     /// How many were seen.
     pub fn total(&self) -> u64 {
         self.total
@@ -57,6 +64,14 @@ impl Latencies {
     }
 }
 
+/// The bucket of a latency, of less than 2^12: what a thread notes that has no counters of its own.
+#[inline]
+pub fn bucket_of(ns: u64) -> u16 {
+    const { assert!(BUCKETS < 1 << 12) };
+    bucket(ns) as u16
+}
+
+#[inline]
 fn bucket(ns: u64) -> usize {
     let shift = (u64::BITS - ns.leading_zeros()).saturating_sub(BITS + 1);
     let kept = (ns >> shift) as usize;
@@ -83,6 +98,17 @@ mod tests {
             let low = lowest(bucket(ns));
             assert!(low <= ns && ns - low <= ns / 64, "{ns}: {low}");
         }
+    }
+
+    #[test]
+    fn a_bucket_counts_as_its_values_do() {
+        let (mut values, mut buckets) = (Latencies::new(), Latencies::new());
+        for ns in (0..100_000).step_by(77).chain([u64::MAX]) {
+            values.note(ns);
+            buckets.note_bucket(bucket_of(ns));
+        }
+        assert_eq!(values.counts, buckets.counts);
+        assert_eq!(values.total(), buckets.total());
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl Protocol for Memcached {
 }
 
 /// Steele, Lea and Flood's SplitMix64, one step from `seed`.
-pub(super) fn mix(seed: u64) -> u64 {
+pub(crate) fn mix(seed: u64) -> u64 {
     let z = seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

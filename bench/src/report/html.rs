@@ -1,7 +1,7 @@
 //! A page that needs nothing but itself: a bar chart with whiskers and a table for each case.
 
 use super::Row;
-use super::table::{LOAD_FIGURES, figure, heading, nanoseconds, same_case};
+use super::table::{columns, figure, heading, nanoseconds, same_case};
 use crate::harness::Results;
 use std::fmt::Write as _;
 
@@ -37,7 +37,7 @@ pub fn html(results: &Results, command: &str) -> String {
         let _ = writeln!(page, "<section>\n<h2>{}</h2>", escape(&heading(first)));
         chart(&mut page, group);
         figures(&mut page, group);
-        under_load(&mut page, group);
+        further(&mut page, group);
         page.push_str("</section>\n");
         rows = rest;
     }
@@ -135,19 +135,20 @@ fn figures(page: &mut String, rows: &[Row]) {
     page.push_str("</table>\n");
 }
 
-/// What the load generator says of servers.
-fn under_load(page: &mut String, rows: &[Row]) {
-    if !rows.iter().any(|row| figure(row, "requests_per_s").is_some()) {
+/// Latencies and counts, where the workload or the runtime gives some.
+fn further(page: &mut String, rows: &[Row]) {
+    let columns = columns(rows);
+    if columns.is_empty() {
         return;
     }
     page.push_str("<table><tr><th>runtime</th>");
-    for (title, _, _) in &LOAD_FIGURES {
+    for (title, _, _) in &columns {
         let _ = write!(page, "<th>{title}</th>");
     }
     page.push_str("</tr>\n");
-    for row in rows.iter().filter(|row| figure(row, "requests_per_s").is_some()) {
+    for row in rows.iter().filter(|row| columns.iter().any(|(_, key, _)| figure(row, key).is_some())) {
         let _ = write!(page, "<tr><td>{}</td>", escape(&row.label()));
-        for (_, key, show) in &LOAD_FIGURES {
+        for (_, key, show) in &columns {
             let _ = write!(page, "<td>{}</td>", figure(row, key).map_or_else(|| "–".into(), show));
         }
         page.push_str("</tr>\n");

@@ -68,23 +68,24 @@ fn group(text: &mut String, rows: &[Row]) {
             let _ = writeln!(text, "  {:width$} {rss:.0} B resident and {tables:.0} B of page tables per thread", "");
         }
     }
-    under_load(text, rows, width);
+    further(text, rows, width);
     text.push('\n');
 }
 
-/// What the load generator says of servers.
-fn under_load(text: &mut String, rows: &[Row], width: usize) {
-    if !rows.iter().any(|row| figure(row, "requests_per_s").is_some()) {
+/// Latencies and counts, where the workload or the runtime gives some.
+fn further(text: &mut String, rows: &[Row], width: usize) {
+    let columns = columns(rows);
+    if columns.is_empty() {
         return;
     }
     let _ = write!(text, "  {:width$}", "");
-    for (title, _, _) in &LOAD_FIGURES {
+    for (title, _, _) in &columns {
         let _ = write!(text, " {title:>11}");
     }
     text.push('\n');
-    for row in rows.iter().filter(|row| figure(row, "requests_per_s").is_some()) {
+    for row in rows.iter().filter(|row| columns.iter().any(|(_, key, _)| figure(row, key).is_some())) {
         let _ = write!(text, "  {:width$}", row.label());
-        for (_, key, show) in &LOAD_FIGURES {
+        for (_, key, show) in &columns {
             let _ = write!(text, " {:>11}", figure(row, key).map_or_else(|| "-".into(), show));
         }
         text.push('\n');
@@ -94,16 +95,41 @@ fn under_load(text: &mut String, rows: &[Row], width: usize) {
 /// A title, a key, and how the figure is shown.
 type Column = (&'static str, &'static str, fn(f64) -> String);
 
-/// The figures of a server under load.
-pub(super) const LOAD_FIGURES: [Column; 8] = [
-    ("requests/s", "requests_per_s", |rate| format!("{rate:.0}")),
+/// The further figures that some of the rows have. What a runtime counts is shown only where the workload has latencies, or where
+/// policies are compared: elsewhere it would be noise.
+pub(super) fn columns(rows: &[Row]) -> Vec<&'static Column> {
+    let latencies = rows.iter().any(|row| figure(row, "p50_ns").is_some());
+    let compared = rows.iter().filter(|row| row.policy.is_some()).count() > 1;
+    let some = |key: &str| rows.iter().any(|row| figure(row, key).is_some());
+    let wanted = |(_, key, _): &&Column| some(key) && (latencies || compared || !COUNTED.contains(key));
+    FIGURES.iter().filter(wanted).collect()
+}
+
+const COUNTED: [&str; 3] = ["steals_tried", "steals_won", "spawn_retries"];
+
+fn count(count: f64) -> String {
+    format!("{count:.0}")
+}
+
+const FIGURES: [Column; 18] = [
+    ("requests/s", "requests_per_s", count),
     ("p50", "p50_ns", nanoseconds),
     ("p99", "p99_ns", nanoseconds),
     ("p99.9", "p999_ns", nanoseconds),
+    ("p99.99", "p9999_ns", nanoseconds),
+    ("late", "late_share", |share| format!("{:.2} %", 100.0 * share)),
+    ("conferences", "conferences", count),
+    ("speed-up", "speed_up", |times| format!("{times:.2}")),
+    ("in flight", "in_flight", count),
+    ("retries", "spawn_retries", count),
+    ("steals", "steals_won", count),
+    ("tried", "steals_tried", count),
+    ("delay p50", "delay_p50_ns", nanoseconds),
+    ("delay p99", "delay_p99_ns", nanoseconds),
     ("CPU/request", "server_cpu_ns", nanoseconds),
     ("RSS", "server_rss_kib", |kib| size(kib as u64)),
     ("page tables", "server_page_tables_kib", |kib| size(kib as u64)),
-    ("kernel thr.", "server_kernel_threads", |count| format!("{count:.0}")),
+    ("kernel thr.", "server_kernel_threads", count),
 ];
 
 pub(super) fn figure(row: &Row, key: &str) -> Option<f64> {
@@ -169,6 +195,19 @@ mod tests {
         let results = Results { rows: vec![row], missing: Vec::new(), settings: Vec::new(), failed: false };
         let text = table(&results);
         assert!(text.contains("requests/s") && text.contains("123456") && text.contains("7.50 ms"), "{text}");
+    }
+
+    #[test]
+    fn counts_are_shown_beside_latencies_or_when_policies_are_compared() {
+        let titles = |rows: &[Row]| columns(rows).iter().map(|(title, _, _)| *title).collect::<Vec<_>>();
+        let mut row = samples::row("raddle", 10.0);
+        row.extra.insert("steals_won".into(), 7.into());
+        assert!(titles(std::slice::from_ref(&row)).is_empty());
+        row.policy = Some("fifo".into());
+        let other = Row { policy: Some("lifo".into()), ..row.clone() };
+        assert_eq!(titles(&[row.clone(), other]), ["steals"]);
+        row.extra.insert("p50_ns".into(), 1.into());
+        assert_eq!(titles(&[row]), ["p50", "steals"]);
     }
 
     #[test]

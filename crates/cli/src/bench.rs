@@ -19,6 +19,7 @@ Examples:
   raddle bench create --args 1k,1M --rounds 9 --format json
   raddle bench fib --args 30:by=join,30:by=spawn
   raddle bench lock_global --policy fifo --policy 'steal(lifo)'
+  raddle bench packet --args 10M --runtimes raddle,go --policy steal --policy 'local(fifo, overflow=retry)'
   raddle bench city news --format html --out report.html
   raddle bench echo --args 1k,10k                   servers under load, one of them under `raddle run`
 
@@ -177,6 +178,9 @@ fn contestants(options: &Options, chosen: &[&'static Runtime], meter: &mut Meter
             policies if runtime.policies && !policies.is_empty() => policies.iter().cloned().map(Some).collect(),
             _ => vec![None],
         };
+        // Who compares policies wants to know how long threads waited; otherwise nothing is sampled.
+        let delays = (policies.len() > 1 && runtime.source != Source::Load).then(|| "--delays".to_string());
+        let words: Vec<String> = words.into_iter().chain(delays).collect();
         let contestant = |policy| Contestant { runtime, policy, program: program.clone(), words: words.clone() };
         contestants.extend(policies.into_iter().map(contestant));
     }

@@ -319,6 +319,7 @@ impl Activation {
                 crate::time::fire_due(self, owned);
                 if let Some(next) = owned.queue.next(LOWEST).or_else(|| owned.queue.search()) {
                     pool.idle.found(me);
+                    processor.counters.note_steals(owned.queue.steals());
                     return Some(next);
                 }
                 Real::spin_hint();
@@ -333,9 +334,7 @@ impl Activation {
                 continue;
             }
             bump(&processor.counters.sleeps);
-            let (tried, won) = owned.queue.steals();
-            processor.counters.steals_tried.store(tried, Ordering::Relaxed);
-            processor.counters.steals_won.store(won, Ordering::Relaxed);
+            processor.counters.note_steals(owned.queue.steals());
             let mut deadline = owned.timers.next_deadline();
             processor.deadline.store(deadline.unwrap_or(u64::MAX), Ordering::Relaxed);
             if !Real::heavy_fence_available() {

@@ -20,6 +20,8 @@ use std::sync::atomic::Ordering;
 pub struct Stats {
     /// Threads spawned.
     pub spawned: u64,
+    /// Spawns after which the spawner had to let others run, because the policy had no room (`overflow=retry`).
+    pub spawn_retries: u64,
     /// Threads that ended.
     pub exited: u64,
     /// Times a processor went on with another thread.
@@ -65,6 +67,7 @@ pub fn stats() -> Stats {
         for processor in pool.processors() {
             let counters = &processor.counters;
             stats.spawned += counters.spawned.load(Ordering::Relaxed);
+            stats.spawn_retries += counters.spawn_retries.load(Ordering::Relaxed);
             stats.exited += counters.exited.load(Ordering::Relaxed);
             stats.switches += counters.switches.load(Ordering::Relaxed);
             stats.sleeps += counters.sleeps.load(Ordering::Relaxed);

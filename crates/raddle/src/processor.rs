@@ -30,12 +30,22 @@ pub(crate) const RIGHTS_BATCH: u32 = 64;
 pub(crate) struct Counters {
     pub switches: AtomicU64,
     pub spawned: AtomicU64,
+    /// Spawns after which the spawner had to let others run, for want of room.
+    pub spawn_retries: AtomicU64,
     pub exited: AtomicU64,
     pub sleeps: AtomicU64,
     /// Threads that this processor made ready after a wait.
     pub woken: AtomicU64,
     pub steals_tried: AtomicU64,
     pub steals_won: AtomicU64,
+}
+
+impl Counters {
+    /// What the policy has counted: attempts, and those that brought something.
+    pub fn note_steals(&self, (tried, won): (u64, u64)) {
+        self.steals_tried.store(tried, Ordering::Relaxed);
+        self.steals_won.store(won, Ordering::Relaxed);
+    }
 }
 
 /// A panic inside a policy would leave its queues half changed and threads lost: it ends the process instead.

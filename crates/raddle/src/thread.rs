@@ -233,6 +233,9 @@ pub(crate) unsafe fn spawn_packed(
                 push_owned(processor, owned, ready, Cause::Spawned);
             });
             let crowded = owned.queue.crowded();
+            if crowded {
+                bump(&processor.counters.spawn_retries);
+            }
             activation.leave();
             if crowded {
                 crate::switching::yield_now(me);

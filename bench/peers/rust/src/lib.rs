@@ -38,5 +38,18 @@ macro_rules! kernel_threads {
         fn yield_now() {
             std::thread::yield_now();
         }
+        type Promise<T: Send + 'static> = std::sync::mpsc::SyncSender<T>;
+        type Future<T: Send + 'static> = std::sync::mpsc::Receiver<T>;
+
+        fn promise<T: Send + 'static>() -> (Self::Promise<T>, Self::Future<T>) {
+            std::sync::mpsc::sync_channel(1)
+        }
+        fn set<T: Send + 'static>(promise: Self::Promise<T>, value: T) {
+            // Whoever does not want it any more has dropped the other end.
+            let _ = promise.send(value);
+        }
+        fn get<T: Send + 'static>(future: Self::Future<T>) -> T {
+            future.recv().unwrap()
+        }
     };
 }

@@ -16,9 +16,9 @@ fn tokio_is_right_in_all_but_fork_join_calls() {
 #[test]
 fn rayon_is_right_in_what_does_not_block() {
     let refused = refused(env!("CARGO_BIN_EXE_raddle-bench-rayon"));
-    let offered = ["create", "mandelbrot", "matrix", "skynet", "fib", "nqueens", "radix"];
+    let offered = ["create", "mandelbrot", "matrix", "skynet", "fib", "nqueens", "radix", "options"];
     assert!(refused.iter().all(|case| !offered.iter().any(|name| case.starts_with(name))), "{refused:?}");
-    assert_eq!(refused.len() + offered.len() + 5, smoke::cases().unwrap().len());
+    assert_eq!(refused.len() + offered.len() + 6, smoke::cases().unwrap().len());
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! The workloads of independent and fork-join tasks on rayon; its tasks must not block, so the others are not offered.
 #![forbid(unsafe_code)]
 
+use raddle_bench::args::Args;
 use raddle_bench::bodies::shared::{
-    Queens, check_sorted, histogram, lowest_bit, mandelbrot_row, matrix_factors, matrix_row, permute, prefix_sums,
-    prepare,
+    Lattice, Queens, Values, check_sorted, histogram, lowest_bit, mandelbrot_row, matrix_factors, matrix_row, permute,
+    prefix_sums, prepare, sequential,
 };
 use raddle_bench::program::{self, Outcome, Request};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -153,6 +155,65 @@ fn radix(n: usize, threads: usize, bits: u64) -> Result<Outcome, String> {
     Ok(Outcome::new(1, time, check_sorted(&from)?).with("generation_ns", generation.as_nanos() as u64))
 }
 
+/// The values from below and from the right of a block, as far as they have come.
+type Came = (Option<Values>, Option<Values>);
+
+/// The blocks of `options`: rayon has no promises, so whoever gives a block its last predecessor's values spawns it.
+struct Blocks<'a> {
+    lattice: &'a Lattice,
+    /// By row and column.
+    waiting: Vec<Vec<Mutex<Came>>>,
+    price: Mutex<Option<f64>>,
+}
+
+impl Blocks<'_> {
+    fn give<'s>(&'s self, scope: &rayon::Scope<'s>, row: usize, column: usize, values: Values, from_below: bool) {
+        let mut waiting = self.waiting[row][column].lock().unwrap();
+        if from_below {
+            waiting.0 = Some(values);
+        } else {
+            waiting.1 = Some(values);
+        }
+        if waiting.0.is_some() && (waiting.1.is_some() || column == row) {
+            let (below, right) = std::mem::take(&mut *waiting);
+            scope.spawn(move |scope| self.compute(scope, row, column, below.unwrap_or_default(), right));
+        }
+    }
+
+    fn compute<'s>(
+        &'s self,
+        scope: &rayon::Scope<'s>,
+        row: usize,
+        column: usize,
+        below: Values,
+        right: Option<Values>,
+    ) {
+        let (top, left) = self.lattice.block(row, column, below, right.as_deref());
+        if column > 0 {
+            self.give(scope, row, column - 1, left, false);
+        }
+        if row == 0 {
+            *self.price.lock().unwrap() = Some(top[0]);
+        } else if column < row {
+            self.give(scope, row - 1, column, top, true);
+        }
+    }
+}
+
+fn options(args: &Args) -> Result<Outcome, String> {
+    let lattice = Lattice::new(args)?;
+    let start = Instant::now();
+    let waiting = (0..lattice.rows()).map(|row| (0..=row).map(|_| Mutex::default()).collect()).collect();
+    let blocks = Blocks { lattice: &lattice, waiting, price: Mutex::new(None) };
+    let last = lattice.rows() - 1;
+    rayon::scope(|scope| {
+        (0..=last).rev().for_each(|column| blocks.give(scope, last, column, lattice.leaves(column), true));
+    });
+    let time = start.elapsed();
+    let price = blocks.price.into_inner().unwrap().ok_or("the first block was not computed")?;
+    lattice.outcome(price, time)
+}
+
 fn run(request: &Request) -> Result<Outcome, String> {
     let number = |key: &str| request.args.number(key);
     let size = |key: &str| number(key).map(|n| n as usize);
@@ -180,6 +241,8 @@ fn run(request: &Request) -> Result<Outcome, String> {
         "mandelbrot" => Ok(mandelbrot(number("N")?, number("C")?, number("K")?)),
         "matrix" => Ok(matrix(size("n")?, size("M")?)),
         "radix" => radix(size("N")?, size("T")?, number("r")?),
+        "options" if request.args.text("by")? == "sequential" => sequential(&request.args),
+        "options" => options(&request.args),
         _ => Err(request.not_offered("rayon's tasks must not block")),
     })
 }

@@ -39,7 +39,7 @@ fn main() -> std::process::ExitCode {
     }
     program::main(|request| {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
-        let runtime = builder.worker_threads(request.processors).build();
+        let runtime = builder.worker_threads(request.processors).enable_time().build();
         let runtime = runtime.map_err(|e| format!("cannot start tokio's runtime: {e}"))?;
         let inner = request.clone();
         let body = runtime.spawn(async move { tasks::run(&inner).await });

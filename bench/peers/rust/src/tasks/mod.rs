@@ -2,8 +2,12 @@
 
 mod forkjoin;
 mod micro;
+mod mixer;
+mod options;
+mod packet;
 mod programs;
 
+use raddle_bench::bodies::shared::{Hall, Traffic, sequential};
 use raddle_bench::program::{Outcome, Request};
 use tokio::task::{JoinError, JoinHandle};
 
@@ -68,6 +72,13 @@ async fn once(request: &Request) -> Result<Outcome, String> {
         "fib" => Ok(forkjoin::fib(number("n")?).await),
         "nqueens" => Ok(forkjoin::nqueens(number("n")?).await),
         "radix" => forkjoin::radix(size("N")?, size("T")?, number("r")?).await,
+        name @ ("packet" | "packet-copy" | "packet-cache" | "packet-bimodal") => {
+            Ok(packet::run(Traffic::of(name, &request.args)?).await)
+        }
+        "mixer" => Ok(mixer::run(Hall::new(&request.args)?, request.args.text("by")?).await),
+        "mixer-load" => mixer::largest(Hall::new(&request.args)?, request.args.text("by")?).await,
+        "options" if request.args.text("by")? == "sequential" => sequential(&request.args),
+        "options" => options::run(&request.args).await,
         other => Err(request.not_offered(&format!("there is no workload `{other}`"))),
     }
 }
