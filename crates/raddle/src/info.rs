@@ -24,6 +24,8 @@ pub struct Stats {
     pub spawn_retries: u64,
     /// Threads that ended.
     pub exited: u64,
+    /// Times a thread left one pool for another.
+    pub moved: u64,
     /// Times a processor went on with another thread.
     pub switches: u64,
     /// Times a processor went to sleep.
@@ -69,6 +71,7 @@ pub fn stats() -> Stats {
             stats.spawned += counters.spawned.load(Ordering::Relaxed);
             stats.spawn_retries += counters.spawn_retries.load(Ordering::Relaxed);
             stats.exited += counters.exited.load(Ordering::Relaxed);
+            stats.moved += counters.moved.load(Ordering::Relaxed);
             stats.switches += counters.switches.load(Ordering::Relaxed);
             stats.sleeps += counters.sleeps.load(Ordering::Relaxed);
             stats.steals_tried += counters.steals_tried.load(Ordering::Relaxed);

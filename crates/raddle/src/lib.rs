@@ -49,7 +49,7 @@ pub mod time;
 pub use forkjoin::join;
 pub use host::Host;
 pub use park::{block_on, current, park, park_timeout};
-pub use pool::{BuildError, Builder, Pool};
+pub use pool::{BuildError, Builder, MoveError, Pool, blocking, move_to};
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use thread::{JoinHandle, SpawnError, check, current_name, spawn, yield_now};
 pub use time::sleep;

@@ -31,8 +31,10 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 mod builder;
+mod moving;
 
 pub use builder::{BuildError, Builder};
+pub use moving::{MoveError, blocking, move_to};
 
 /// Pools that a process may have at once.
 pub(crate) const MAX_POOLS: usize = 256;
@@ -84,6 +86,8 @@ pub(crate) struct Shared {
     refused_until: AtomicU64,
     /// Threads spawned into this pool by nobody's processor.
     pub outside_spawned: AtomicU64,
+    /// Threads that came from another pool.
+    pub moved_in: AtomicU64,
     spares: [AtomicPtr<Activation>; 64],
     kernel_threads: AtomicU32,
     prefix: String,
@@ -400,15 +404,21 @@ impl Pool {
         crate::thread::Builder::new().spawn_into(self, f).unwrap_or_else(|error| panic!("raddle: {error}"))
     }
 
+    /// True if the calling thread is one of this pool's.
+    pub fn is_current(&self) -> bool {
+        crate::switching::current().is_some_and(|me| me.pool() == self.shared.index)
+    }
+
     /// Threads of this pool that have not ended.
     pub fn live_threads(&self) -> u64 {
         let sum = |pick: fn(&Processor) -> &AtomicU64| -> u64 {
             self.shared.processors().iter().map(|p| pick(p).load(Ordering::Acquire)).fold(0, u64::wrapping_add)
         };
-        // Ends first: each was preceded by its spawn, which the later reads see (Release at the end, Acquire here).
-        let exited = sum(|p| &p.counters.exited);
-        let spawned = sum(|p| &p.counters.spawned).wrapping_add(self.shared.outside_spawned.load(Ordering::Acquire));
-        spawned.wrapping_sub(exited)
+        // Ends and leaves first: each was preceded by its spawn, which the later reads see (Release at the end, Acquire here).
+        let exited = sum(|p| &p.counters.exited).wrapping_add(sum(|p| &p.counters.moved));
+        let outside = self.shared.outside_spawned.load(Ordering::Acquire);
+        let came = outside.wrapping_add(self.shared.moved_in.load(Ordering::Acquire));
+        sum(|p| &p.counters.spawned).wrapping_add(came).wrapping_sub(exited)
     }
 }
 

@@ -33,6 +33,8 @@ pub(crate) struct Counters {
     /// Spawns after which the spawner had to let others run, for want of room.
     pub spawn_retries: AtomicU64,
     pub exited: AtomicU64,
+    /// Threads that left for another pool.
+    pub moved: AtomicU64,
     pub sleeps: AtomicU64,
     /// Threads that this processor made ready after a wait.
     pub woken: AtomicU64,

@@ -35,6 +35,8 @@ impl After {
     /// Its activation has lost the processor: the thread goes to the pool's shared queue.
     const SUBMIT: Self = After(3);
     const PARK: u64 = 4;
+    /// It leaves its pool for the one that its descriptor names by now.
+    const MOVE: Self = After(5);
 
     /// It waits: it is off its stack now.
     fn park(epoch: Epoch) -> Self {
@@ -214,6 +216,36 @@ pub(crate) fn park(me: &'static Descriptor, epoch: Epoch, deadline: Option<u64>)
         // SAFETY: inside the mark.
         None => unsafe { leave_to_idle(activation, me, After::park(epoch)) },
     }
+}
+
+/// Leaves the processor, and the pool, for `pool`, which counts `me` by now.
+pub(crate) fn move_to(me: &'static Descriptor, pool: &'static crate::pool::Shared) {
+    crate::forkjoin::about_to_block();
+    let activation = enter(me);
+    let processor = activation.processor();
+    me.set_tag(crate::pool::tag(pool, crate::pool::class_of(me)));
+    // SAFETY: inside the mark of the owner; the reference ends before the switch.
+    let owned = unsafe { processor.owned() };
+    match select(processor, owned) {
+        // SAFETY: inside the mark, `next` is a token.
+        Some(next) => unsafe { leave_to(activation, me, next, After::MOVE) },
+        // SAFETY: inside the mark.
+        None => unsafe { leave_to_idle(activation, me, After::MOVE) },
+    }
+}
+
+/// Gives the processor to a spare activation and goes on beside it, until the next step into the runtime. False if no kernel thread
+/// could be had.
+pub(crate) fn go_on_beside(me: &'static Descriptor) -> bool {
+    crate::forkjoin::about_to_block();
+    let pool = activation_of(me).processor().pool;
+    // Before the mark is entered: it may have to start a kernel thread.
+    let Some(spare) = pool.spare() else { return false };
+    let activation = enter(me);
+    let processor = activation.processor();
+    processor.owner.release(activation.id, &activation.mark);
+    crate::monitor::hand_over(pool, processor, spare);
+    true
 }
 
 /// The next thread of a processor whose running one leaves without coming back to the queue. When others are hungry, what is
@@ -443,6 +475,10 @@ pub(crate) unsafe fn finalize(activation: &'static Activation) {
         unsafe { exited(activation, previous) };
     } else {
         previous.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
+        if after == After::MOVE {
+            // The other pool has counted it already, so that neither is taken for empty meanwhile.
+            bump_release(&activation.processor().counters.moved);
+        }
         // SAFETY: as for a yield.
         crate::pool::submit(unsafe { Ready::new(thread) });
     }

@@ -57,6 +57,9 @@ fn everything_works_on_kernel_threads() {
         let pool = raddle::Builder::new().processors(2).build().unwrap();
         let kernel_thread = || std::fs::read_link("/proc/thread-self").unwrap();
         let own = kernel_thread();
+        assert_eq!(pool.spawn(|| raddle::blocking(|| 7)).join().unwrap(), 7);
+        let (other, there) = (raddle::Builder::new().build().unwrap(), raddle::pool::MoveError::KernelThread);
+        pool.run(|| assert_eq!(raddle::move_to(&other), Err(there)));
         let ids: Vec<_> = (0..8).map(|_| pool.spawn(kernel_thread)).map(|handle| handle.join().unwrap()).collect();
         assert!(ids.iter().all(|id| *id != own));
 
