@@ -17,7 +17,9 @@ fn pool(processors: usize, policy: &str) -> raddle::Pool {
 
 #[test]
 fn a_thread_that_moves_keeps_what_is_its_own() {
-    for (a, b) in [("steal", "fifo"), ("rotator", "steal"), ("lifo", "multiqueue(2)"), ("local(overflow=retry)", "waiver")] {
+    for (a, b) in
+        [("steal", "fifo"), ("rotator", "steal"), ("lifo", "multiqueue(2)"), ("local(overflow=retry)", "waiver")]
+    {
         let (a, b) = (pool(1, a), pool(2, b));
         let (a, b) = (&a, &b);
         let sum: u64 = a.run(|| {

@@ -37,7 +37,10 @@ impl fmt::Display for MoveError {
                 write!(f, "a kernel thread belongs to no pool: `Pool::run` and `Pool::spawn` start a thread in one")
             }
             MoveError::Priority(most) => {
-                write!(f, "the other pool's policy tells priorities 0 to {most} apart, and the thread's is a higher number")
+                write!(
+                    f,
+                    "the other pool's policy tells priorities 0 to {most} apart, and the thread's is a higher number"
+                )
             }
         }
     }
