@@ -263,6 +263,13 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
         self.handle.take().expect("a handle is joined once").join()
     }
 
+    /// Asks the thread to end: all its cancellable waits return "cancelled" from now on. The scope waits for its end all the same.
+    pub fn cancel(&self) {
+        if let Some(handle) = &self.handle {
+            handle.cancel();
+        }
+    }
+
     /// True once the thread has ended.
     pub fn is_finished(&self) -> bool {
         self.handle.as_ref().is_none_or(JoinHandle::is_finished)
