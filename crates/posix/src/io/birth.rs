@@ -4,12 +4,24 @@
 
 use super::kind;
 use std::ffi::{c_int, c_uint};
+use std::sync::atomic::{Ordering, fence};
 
 /// A call has made that descriptor, if it is one.
 pub(super) fn note(descriptor: c_int) {
     if descriptor >= 0 {
         kind::forget(descriptor);
         raddle::io::born(descriptor);
+    }
+}
+
+/// A call has made that descriptor, if it is one, another name of `old`.
+pub(super) fn note_copy(old: c_int, made: c_int) {
+    if made >= 0 {
+        note(made);
+        kind::share(old);
+        kind::share(made);
+        // Pairs with the one in `flags::setting`.
+        fence(Ordering::SeqCst);
     }
 }
 
@@ -99,6 +111,6 @@ pub unsafe extern "C-unwind" fn epoll_create1(flags: c_int) -> c_int {
 pub unsafe extern "C-unwind" fn dup(descriptor: c_int) -> c_int {
     // SAFETY: the caller's argument.
     let made = unsafe { next!(dup: fn(c_int) -> c_int)(descriptor) };
-    note(made);
+    note_copy(descriptor, made);
     made
 }

@@ -75,12 +75,20 @@ pub unsafe extern "C-unwind" fn setsockopt(
 ) -> c_int {
     // The forms for times of 64 bits, on machines where they differ.
     const NEW: [c_int; 2] = [66, 67];
-    if level == c::SOL_SOCKET && ([c::SO_RCVTIMEO, c::SO_SNDTIMEO].contains(&name) || NEW.contains(&name)) {
-        LIMITED.store(true, Ordering::Relaxed);
-    }
     let arguments = [descriptor as usize, level as usize, name as usize, at(value), size as usize, 0];
     // SAFETY: the caller's arguments; the kernel checks them.
-    answer(unsafe { system_call(c::SYS_setsockopt, arguments) }) as c_int
+    let result = unsafe { system_call(c::SYS_setsockopt, arguments) };
+    if result == 0
+        && level == c::SOL_SOCKET
+        && ([c::SO_RCVTIMEO, c::SO_SNDTIMEO].contains(&name) || NEW.contains(&name))
+    {
+        // Many ask for none, to be sure. (A time is two words, of which the kernel has just read both.)
+        // SAFETY: as said.
+        if unsafe { value.cast::<[u64; 2]>().read_unaligned() } != [0; 2] {
+            LIMITED.store(true, Ordering::Relaxed);
+        }
+    }
+    answer(result) as c_int
 }
 
 /// For how many nanoseconds a call on that descriptor may block, if it is a socket with a limit.

@@ -24,6 +24,11 @@ pub(super) enum Kind {
     File = 4,
 }
 
+/// Bits of an entry that say what it is.
+const KIND: u8 = 7;
+/// It has another name of known birth, or had one.
+const SHARED: u8 = 0x80;
+
 fn entry(descriptor: c_int) -> Option<&'static AtomicU8> {
     Some(raddle::io::notes(descriptor)?.small)
 }
@@ -33,7 +38,7 @@ impl Kind {
     #[inline]
     pub fn of(descriptor: c_int) -> Self {
         // Relaxed: a guess, see above.
-        match entry(descriptor).map_or(0, |entry| entry.load(Ordering::Relaxed)) {
+        match entry(descriptor).map_or(0, |entry| entry.load(Ordering::Relaxed) & KIND) {
             1 => Kind::Socket,
             2 => Kind::Stream,
             3 => Kind::Old,
@@ -72,9 +77,21 @@ impl Kind {
     /// From now on the guess for `descriptor`.
     pub fn note(self, descriptor: c_int) {
         if let Some(entry) = entry(descriptor) {
-            entry.store(self as u8, Ordering::Relaxed);
+            let _ = entry.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |all| Some(all & !KIND | self as u8));
         }
     }
+}
+
+/// There is another name for what the descriptor stands for. To be followed by a SeqCst fence.
+pub(super) fn share(descriptor: c_int) {
+    if let Some(entry) = entry(descriptor) {
+        entry.fetch_or(SHARED, Ordering::Relaxed);
+    }
+}
+
+/// True where [`share`] was called in its life.
+pub(super) fn is_shared(descriptor: c_int) -> bool {
+    entry(descriptor).is_none_or(|entry| entry.load(Ordering::Relaxed) & SHARED != 0)
 }
 
 /// The number will stand for something else.

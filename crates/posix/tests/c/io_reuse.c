@@ -117,6 +117,54 @@ static void flags(void) {
     close(c[1]);
 }
 
+// Toggled again and again under its only name, then under two, of which one or the other is asked first.
+static void more_flags(void) {
+    int c[2], on = 1, off = 0;
+    char buffer[100];
+    connection(c);
+    for (int i = 0; i < 3; i++) {
+        ioctl(c[0], FIONBIO, &on);
+        say("only name, not blocking", recv(c[0], buffer, sizeof buffer, MSG_PEEK));
+        say("again", read(c[0], buffer, sizeof buffer));
+        i % 2 ? ioctl(c[0], FIONBIO, &off) : fcntl(c[0], F_SETFL, 0);
+        say("only name, blocking", read_later(c[0], c[1], "message"));
+    }
+    say("no flag", ioctl(c[0], FIONBIO, NULL));
+    say("as before", read_later(c[0], c[1], "message"));
+    int others[3] = {dup(c[0]), fcntl(c[0], F_DUPFD, 40), dup2(c[0], 50)};
+    for (int i = 0; i < 3; i++) {
+        say("copy", read_later(others[i], c[1], "message"));
+        ioctl(c[0], FIONBIO, &on);
+        say("copy, not blocking", recv(others[i], buffer, sizeof buffer, 0));
+        ioctl(others[i], FIONBIO, &off);
+        say("the first name", read_later(c[0], c[1], "message"));
+        fcntl(others[i], F_SETFL, O_NONBLOCK);
+        say("the first name, not blocking", read(c[0], buffer, sizeof buffer));
+        fcntl(c[0], F_SETFL, 0);
+        say("copy, blocking", read_later(others[i], c[1], "message"));
+        close(others[i]);
+    }
+    close(c[0]);
+    close(c[1]);
+}
+
+// No time limit, one, and none again.
+static void limits(void) {
+    int c[2];
+    char buffer[100];
+    struct timeval none = {0, 0}, some = {0, 20000};
+    connection(c);
+    setsockopt(c[0], SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
+    say("no limit", read_later(c[0], c[1], "message"));
+    say("a bad time", setsockopt(c[0], SOL_SOCKET, SO_RCVTIMEO, NULL, sizeof none));
+    setsockopt(c[0], SOL_SOCKET, SO_RCVTIMEO, &some, sizeof some);
+    say("in time, or not", read(c[0], buffer, sizeof buffer));
+    setsockopt(c[0], SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
+    say("no limit", read_later(c[0], c[1], "message"));
+    close(c[0]);
+    close(c[1]);
+}
+
 static void give(int through, int fd) {
     char control[CMSG_SPACE(sizeof fd)] = {0}, byte = 'x';
     struct iovec part = {&byte, 1};
@@ -175,6 +223,8 @@ static void numbers(void) {
 static void *body(void *argument) {
     ends_of_readings();
     flags();
+    more_flags();
+    limits();
     numbers();
     return argument;
 }
