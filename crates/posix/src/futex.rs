@@ -71,7 +71,8 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<u64>, cance
 /// are counted apart. A name is an address at which nobody waits otherwise.
 pub(crate) fn wait_as(name: usize, word: &AtomicU32, expected: u32, deadline: Option<u64>, cancellable: bool) -> Woken {
     let address = word.as_ptr().addr();
-    if raddle::drop_in::is_lightweight() {
+    // One who is apart waits for a mutex in the kernel: he would have to wait for a processor after it, and go apart anew.
+    if raddle::drop_in::is_lightweight() && (cancellable || !crate::io::Apart::is_caller()) {
         // Acquire: pairs with the release of whoever changed the word.
         let changed = || word.load(Ordering::Acquire) != expected;
         if deadline.is_some_and(|at| at <= now(c::CLOCK_MONOTONIC)) {

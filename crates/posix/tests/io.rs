@@ -54,6 +54,25 @@ fn shared_descriptors_wake_those_they_should() {
     }
 }
 
+/// Event loops keep a kernel thread each for a while; what others owe them and they owe others comes all the same.
+#[test]
+fn event_loops_go_apart_and_come_back() {
+    let program = common::compile("io_apart.c", &[]);
+    let native = common::native(&program, &[]).well();
+    for processors in ["1", "3"] {
+        let ended = common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors), ("RADDLE_STATS", "json")]);
+        let (_, went) = ended.err.split_once("\"went_apart\":").unwrap_or_else(|| panic!("{ended:?}"));
+        let went: u64 = went.split([',', '}']).next().unwrap().parse().unwrap();
+        // Two at least of those who are asked, the one of the limits, the one that gets signals, and most of those who are cancelled.
+        assert!(went >= 10, "{went} went apart");
+        assert_eq!(ended.well(), native, "{processors} processors");
+    }
+    // Another policy keeps all its threads.
+    let ended = common::drop_in(&program, &[], &[("RADDLE_POLICY", "fifo"), ("RADDLE_STATS", "json")]);
+    assert!(ended.err.contains("\"went_apart\":0,"), "{ended:?}");
+    assert_eq!(ended.well(), native);
+}
+
 #[test]
 fn closing_a_descriptor_wakes_those_who_wait_for_it() {
     let program = common::compile("io_close.c", &[]);

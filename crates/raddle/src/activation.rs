@@ -43,6 +43,9 @@ pub(crate) struct Activation {
     /// For [`crate::requests`]: a prepared descriptor for a half that the running thread gives; null if none was asked for, or
     /// one was given.
     requested: AtomicPtr<Descriptor>,
+    /// It is alone with the thread that it runs, by that thread's wish ([`crate::drop_in::go_apart`]); its processor is another's. Written by its
+    /// own kernel thread.
+    pub apart: AtomicBool,
     /// Whether a kernel thread has this record.
     in_use: AtomicBool,
     /// True while its kernel thread touches nothing that is its own, whatever the mark says: it sleeps, or waits for an order.
@@ -77,6 +80,7 @@ impl Activation {
             tid: AtomicU32::new(0),
             heard: AtomicU64::new(0),
             requested: AtomicPtr::new(std::ptr::null_mut()),
+            apart: AtomicBool::new(false),
             in_use: AtomicBool::new(true),
             sheltered: AtomicBool::new(true),
             deferred: AtomicBool::new(false),

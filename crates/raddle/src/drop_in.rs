@@ -2,7 +2,9 @@
 //! kernel threads that stay what they are.
 
 use crate::Host;
+use crate::activation::Activation;
 use crate::descriptor::Descriptor;
+use crate::processor::Processor;
 use crate::switching::{activation_of, current, enter};
 use raddle_context::stack::Slot;
 use raddle_machine::{Machine, Real};
@@ -68,7 +70,7 @@ pub fn doze_until(deadline: u64, cancellable: bool) -> Result<bool, WaitError> {
 /// Runs `f`, which is about to block in the kernel for long: if other threads wait for the calling thread's processor, a spare activation
 /// takes it over at once, as the monitor would have it do later. It costs a wake-up of a kernel thread on both ends.
 pub fn blocking<T>(f: impl FnOnce() -> T) -> T {
-    if let Some(me) = current().filter(|_| is_lightweight()) {
+    if let Some(me) = current().filter(|_| is_lightweight() && !is_apart()) {
         let activation = enter(me);
         let processor = activation.processor();
         // SAFETY: inside the mark of the owner; the reference ends with the statement.
@@ -76,20 +78,67 @@ pub fn blocking<T>(f: impl FnOnce() -> T) -> T {
         activation.leave();
         // Outside the mark: it may have to start a kernel thread.
         if has_work && let Some(spare) = processor.pool.spare() {
-            let activation = enter(me);
-            if std::ptr::eq(activation.processor(), processor) {
-                processor.owner.release(activation.id, &activation.mark);
-                // Outside already; signals that were put off meanwhile run now.
-                activation.leave();
-                crate::monitor::hand_over(processor.pool, processor, spare);
-            } else {
-                // The thread has moved meanwhile.
-                activation.leave();
-                processor.pool.dismiss(spare);
-            }
+            hand_over(me, processor, spare, false);
         }
     }
     f()
+}
+
+/// Threads that went apart ([`go_apart`]), since the process began.
+static WENT_APART: AtomicU64 = AtomicU64::new(0);
+
+/// True while the calling lightweight thread is apart, alone with a kernel thread that carries no processor: from [`go_apart`] until it waits or
+/// yields.
+#[inline]
+pub fn is_apart() -> bool {
+    current().is_some_and(|me| activation_of(me).apart.load(Ordering::Relaxed))
+}
+
+/// Hands the calling lightweight thread's processor to a spare activation; the thread goes on, alone with its kernel thread, and may block in
+/// the kernel as it likes. False where its pool has another policy than the default one, which then decides who runs; where no kernel thread
+/// can be had; and where about twice as many threads as processors are apart already.
+pub fn go_apart() -> bool {
+    let Some(me) = current().filter(|_| is_lightweight()) else { return false };
+    let activation = enter(me);
+    let processor = activation.processor();
+    // SAFETY: inside the mark of the owner; the reference ends with the statement.
+    let may = unsafe { processor.owned() }.queue.is_default();
+    activation.leave();
+    let pool = processor.pool;
+    if !may || crate::activations::all().filter(|a| a.apart.load(Ordering::Relaxed)).count() >= 2 * pool.active() {
+        return false;
+    }
+    // Outside the mark: it may have to start a kernel thread.
+    let Some(spare) = pool.spare() else { return false };
+    if !hand_over(me, processor, spare, true) {
+        return false;
+    }
+    WENT_APART.fetch_add(1, Ordering::Relaxed);
+    true
+}
+
+/// How often threads went apart.
+pub fn went_apart() -> u64 {
+    WENT_APART.load(Ordering::Relaxed)
+}
+
+/// The thread `me`, which is the caller and outside the mark, gives `processor` to `spare`; whether it is `apart` from then on. False if it runs
+/// elsewhere meanwhile.
+fn hand_over(me: &'static Descriptor, processor: &'static Processor, spare: &'static Activation, apart: bool) -> bool {
+    let activation = enter(me);
+    let still = std::ptr::eq(activation.processor(), processor);
+    if still {
+        activation.apart.store(apart, Ordering::Relaxed);
+        processor.owner.release(activation.id, &activation.mark);
+        // Outside already; signals that were put off meanwhile run now.
+        activation.leave();
+        crate::monitor::hand_over(processor.pool, processor, spare);
+    } else {
+        // The thread has moved meanwhile.
+        activation.leave();
+        processor.pool.dismiss(spare);
+    }
+    still
 }
 
 /// Runs `f`, which starts a kernel thread for the runtime: `pthread_create` must not be taken over meanwhile.
@@ -174,6 +223,10 @@ pub fn yield_now() {
 /// it would wait for. True if another one ran.
 #[inline]
 pub fn yield_before_wait() -> bool {
+    // Nobody runs on the kernel thread of one who is apart.
+    if is_apart() {
+        return false;
+    }
     let another_ran = <Host as raddle_scheduler::Runtime>::yield_before_wait();
     poll_interruption();
     another_ran

@@ -3,7 +3,7 @@
 use crate::activation::Activation;
 use crate::descriptor::Descriptor;
 use crate::processor::Owned;
-use crate::switching::{current, enter, park, yield_in_silence, yield_now};
+use crate::switching::{current, enter_unless_apart, park, yield_in_silence, yield_now};
 use raddle_machine::Real;
 use raddle_queues::wait_list::NodePool;
 use raddle_scheduler::{Epoch, Ready, Runtime, Thread, Wake};
@@ -57,12 +57,15 @@ impl Runtime for Host {
         match current() {
             // Inside the runtime: an allocator that it called has released a lock of its own, on which a thread waits.
             Some(me) if !crate::drop_in::is_outside(me) => ready_outside(thread),
-            Some(me) => {
-                let activation = enter(me);
-                // SAFETY: inside the mark.
-                unsafe { ready_inside(activation, thread) };
-                activation.leave();
-            }
+            Some(me) => match enter_unless_apart(me) {
+                Some(activation) => {
+                    // SAFETY: inside the mark.
+                    unsafe { ready_inside(activation, thread) };
+                    activation.leave();
+                }
+                // Who is apart makes others ready as a kernel thread does.
+                None => ready_outside(thread),
+            },
             None => ready_outside(thread),
         }
     }

@@ -80,6 +80,12 @@ pub(crate) fn enter(me: &'static Descriptor) -> &'static Activation {
     }
 }
 
+/// As [`enter`]; `None` if the thread has gone apart: it has no processor, and keeps its kernel thread for what needs none.
+#[inline(always)]
+pub(crate) fn enter_unless_apart(me: &'static Descriptor) -> Option<&'static Activation> {
+    (!activation_of(me).apart.load(Ordering::Relaxed)).then(|| enter(me))
+}
+
 /// The activation that runs `me`.
 #[inline(always)]
 pub(crate) fn activation_of(me: &'static Descriptor) -> &'static Activation {
@@ -94,6 +100,8 @@ pub(crate) fn activation_of(me: &'static Descriptor) -> &'static Activation {
 #[cold]
 #[inline(never)]
 fn migrate(me: &'static Descriptor, activation: &'static Activation) {
+    // Here every way back ends.
+    activation.apart.store(false, Ordering::Relaxed);
     let processor = activation.processor();
     if processor.is_active() && processor.owner.adopt(activation.id, &activation.mark) {
         // It may have been retired between the look and the adoption: then the monitor is through with it.

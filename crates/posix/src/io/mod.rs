@@ -8,8 +8,9 @@
 //! raddle's monitor sees to it that the processor goes on.
 //!
 //! [`stream`]: read and write; [`socket`]: what takes a socket; [`connect`]: beginnings of connections; [`poll`]: waiting for many;
-//! [`birth`], [`close`]: the beginnings and ends of descriptors; [`flags`]: whether they block; [`sleep`]: time; [`child`]: waiting for processes.
+//! [`apart`]: threads that do so all the time, and keep a kernel thread to themselves; [`birth`], [`close`]: the beginnings and ends of descriptors; [`flags`]: whether they block; [`sleep`]: time; [`child`]: waiting for processes.
 
+mod apart;
 mod birth;
 mod child;
 mod close;
@@ -23,6 +24,7 @@ mod stream;
 
 use crate::os::{self, c};
 use crate::process::signals;
+pub(crate) use apart::Apart;
 use flags::is_nonblocking;
 use raddle::io::{Failure, Glance, Interest};
 use std::ffi::c_int;

@@ -3,11 +3,11 @@
 //! A look without waiting comes first, by the kernel's own call, so all results and errors are the kernel's. When nothing is ready,
 //! the thread waits for all of them at once in the reactor, and looks again. What the reactor cannot express (urgent data, or
 //! the mere end of a connection) is put into an epoll set for the time of the call, and the thread waits for that set. A set of the
-//! program's own is waited for in the same way.
+//! program's own is waited for in the same way, unless the thread does nothing else all the time ([`super::apart`]).
 //!
 //! A call with a signal mask looks with that mask; between two looks the thread is parked.
 
-use super::{CANCELLED, EINTR, Pause, after, at, done, ours};
+use super::{Apart, CANCELLED, EINTR, Pause, after, apart, at, done, ours};
 use crate::os::{c, deadline_after, now, system_call};
 use raddle::io::{Failure, Glance, Interest};
 use std::cell::Cell;
@@ -402,6 +402,9 @@ pub unsafe extern "C-unwind" fn epoll_wait(set: c_int, events: *mut c_void, coun
         // SAFETY: the caller's arguments.
         return unsafe { next!(epoll_wait: fn(c_int, *mut c_void, c_int, c_int) -> c_int)(set, events, count, time) };
     }
+    if let Some(me) = Apart::of_caller(time) {
+        return done(apart::wait(me, set, events, count, time)) as c_int;
+    }
     // SAFETY: the caller's room for events.
     done(unsafe { epoll_until(set, events, count, milliseconds(time), 0) }) as c_int
 }
@@ -420,6 +423,11 @@ pub unsafe extern "C-unwind" fn epoll_pwait(
         let next = next!(epoll_pwait: fn(c_int, *mut c_void, c_int, c_int, *const c::sigset_t) -> c_int);
         // SAFETY: the caller's arguments.
         return unsafe { next(set, events, count, time, mask) };
+    }
+    if mask.is_null()
+        && let Some(me) = Apart::of_caller(time)
+    {
+        return done(apart::wait(me, set, events, count, time)) as c_int;
     }
     // SAFETY: the caller's room for events and mask.
     done(unsafe { epoll_until(set, events, count, milliseconds(time), at(mask)) }) as c_int

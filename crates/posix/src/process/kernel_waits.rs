@@ -9,6 +9,8 @@
 //! Forbidden: L misses R and S misses W. All are SeqCst. A signal between L and the system call finds the thread inside [`call_unless`],
 //! and moves it to the end of it (as do libraries whose own calls are cancellation points).
 //!
+//! Lightweight threads that wait in the kernel themselves (`io::apart`) use the same few instructions.
+//!
 //! A note outlives its thread; the next one with that id finds it. A request that nobody took costs that thread one wake-up for no
 //! reason.
 
@@ -121,6 +123,16 @@ pub(crate) unsafe fn call(number: c::c_long, arguments: [usize; 6]) -> isize {
     result
 }
 
+/// Makes a system call that waits, on a lightweight thread, unless `*asked` is not 0: its answer, EINTR after a handler, or [`CANCELLED`] when
+/// `*asked` was not 0 or a signal of ours found the thread about to make the call.
+///
+/// # Safety
+/// As for the system call.
+pub(crate) unsafe fn call_while_zero(asked: &AtomicU32, number: c::c_long, arguments: [usize; 6]) -> isize {
+    // SAFETY: a live word; the caller's promise.
+    unsafe { call_unless(asked.as_ptr(), number as usize, arguments.as_ptr()) }
+}
+
 /// After the C library has noted a request: ends the wait that the thread is in, or its next one.
 pub(crate) fn end(thread: c::pthread_t) {
     let Some(note) = note(thread as usize) else { return };
@@ -167,8 +179,8 @@ unsafe extern "C-unwind" fn signalled(signal: c_int, info: *mut c_void, context:
     unsafe { std::mem::transmute::<usize, Handler>(ORIGINAL.load(Ordering::Acquire))(signal, info, context) };
 }
 
-/// A thread that is about to make its call, or would make it again, makes it no more.
-fn give_up(context: &mut c::ucontext_t) {
+/// A thread that is about to make its call, or would make it again, makes it no more. `context`: the registers of what a signal interrupted.
+pub(super) fn give_up(context: &mut c::ucontext_t) {
     let labels = [&raw const raddle_wait_begins, &raw const raddle_wait_made, &raw const raddle_wait_given_up];
     let [begins, made, given_up] = labels.map(|label| label.addr());
     #[cfg(target_arch = "x86_64")]

@@ -10,7 +10,7 @@
 //! block it, the first one preferred; if the lightweight thread that runs there blocks it, it is sent on to the first thread, or, if that
 //! blocks it too, to a thread that does not.
 
-use super::{actions, fork, masks, rights};
+use super::{actions, fork, kernel_waits, masks, rights};
 use crate::os::{answer, c, set_errno, system_call};
 use crate::thread::cancel;
 use crate::thread::record::Record;
@@ -98,6 +98,13 @@ unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *m
     unsafe { masks::apply(context) };
     // SAFETY: installed with all that can wait blocked; the arguments are the kernel's; the delivery runs handlers of the program.
     unsafe { raddle::signal::dispatch(signal, info, context, Some(0), deliver) };
+    if raddle::drop_in::is_lightweight()
+        && let Some(me) = Record::current()
+    {
+        me.apart.kicked();
+        // SAFETY: the interrupted code's registers. A call that has not begun would not know of this signal.
+        unsafe { kernel_waits::give_up(&mut *context.cast()) };
+    }
     // SAFETY: the interrupted code's registers.
     if raddle::drop_in::is_lightweight() && rights::is_program_code(unsafe { &*context.cast() }) {
         cancel::asynchronous_point();

@@ -133,7 +133,8 @@ fn request(target: Held) {
     let before = target.cancel.fetch_or(REQUESTED, Ordering::SeqCst);
     if before & REQUESTED == 0 {
         wake(&target);
-        if before & ASYNCHRONOUS != 0 && !target.is_current() {
+        let reachable = before & ASYNCHRONOUS != 0 || target.apart.is_in_kernel();
+        if reachable && !target.is_current() {
             signals::interrupt(target.record());
         }
     }

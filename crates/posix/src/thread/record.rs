@@ -76,6 +76,8 @@ pub(crate) struct Record {
     pub interruptions: AtomicU64,
     /// Those of them whose handlers do not restart system calls.
     pub endings: AtomicU64,
+    /// How its waits for many descriptors go, and whether it is in one in the kernel.
+    pub apart: crate::io::Apart,
 }
 
 /// A value on its way with a signal.
@@ -118,6 +120,7 @@ impl Record {
             queued: Default::default(),
             interruptions: AtomicU64::new(0),
             endings: AtomicU64::new(0),
+            apart: crate::io::Apart::default(),
         }
     }
 
@@ -139,6 +142,7 @@ impl Record {
         words.for_each(|word| word.store(0, Ordering::Relaxed));
         record.name.iter().chain(&record.affinity).for_each(|word| word.store(0, Ordering::Relaxed));
         record.queued.iter().for_each(|queued| queued.state.store(0, Ordering::Relaxed));
+        record.apart.begin();
         // Release: whoever takes hold of it sees the above.
         record.holders.store(holders, Ordering::Release);
         Some(record)

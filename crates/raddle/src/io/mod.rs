@@ -155,6 +155,13 @@ pub fn doubt(descriptor: i32) {
     table::doubt(descriptor);
 }
 
+/// The events of that descriptor are to wake no processor any more: its threads will wait for it in the kernel. Whoever waits for it now looks
+/// again, as after [`closing`].
+#[doc(hidden)]
+pub fn disarm(descriptor: i32) {
+    reactor::disarm(descriptor);
+}
+
 /// Another process has got all descriptors: none has a known life until its number is given out anew.
 #[doc(hidden)]
 pub fn doubt_all() {

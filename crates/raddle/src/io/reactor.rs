@@ -16,7 +16,7 @@
 use super::{Failure, Interest, table};
 use crate::os::events::{
     CHANGES, EBADF, EEXIST, EINTR, EINVAL, ENDED, ENOENT, EPERM, Event, NO_EVENT, ONCE, READABLE, WRITABLE,
-    always_readable, close, is_open, poller, poller_wait, watch,
+    always_readable, close, is_open, poller, poller_wait, unwatch, watch,
 };
 use raddle_machine::Real;
 use raddle_scheduler::Thread;
@@ -187,6 +187,16 @@ pub(super) fn arm(descriptor: i32, interest: Interest) -> Result<(), Failure> {
             _ => return Err(Failure::Unsupported),
         }
     }
+}
+
+/// The kernel tells of that descriptor no more, until it is armed again.
+pub(super) fn disarm(descriptor: i32) {
+    let Some(sets) = Sets::current().filter(|_| !is_ours(descriptor)) else { return };
+    table::unregister(descriptor, || {
+        // What was not registered is an error that nobody minds.
+        unwatch(sets.readers, descriptor);
+        unwatch(sets.writers, descriptor);
+    });
 }
 
 /// True for the numbers of our own descriptors.

@@ -335,6 +335,22 @@ pub(super) fn born(descriptor: i32) {
     }
 }
 
+/// Runs `remove`, which takes the descriptor's registrations out of the poller. It stands for the same as before; whoever waits finds its
+/// life changed, and looks again.
+pub(super) fn unregister(descriptor: i32, remove: impl FnOnce()) {
+    let Some(entry) = entry(descriptor).filter(|entry| entry.is_used()) else { return };
+    let known = known_life(descriptor).is_some();
+    // Events: A somebody arms, and notes in which life it began to; R the removal. A before R belongs to the first of these lives or to an earlier
+    // one, A beside R to the second one at the latest: neither is taken for a registration of the third.
+    entry.begin_life();
+    remove();
+    let life = entry.begin_life();
+    if known {
+        entry.born.store(life, Ordering::Relaxed);
+    }
+    wake_both(descriptor);
+}
+
 /// The number may stand for something else from now on. Wakes nobody, so it may be called anywhere.
 pub(super) fn doubt(descriptor: i32) {
     if let Some(entry) = entry(descriptor).filter(|entry| entry.is_used()) {

@@ -68,6 +68,17 @@ pub(crate) fn watch(poller: i32, add: bool, descriptor: i32, events: u32, word: 
     }
 }
 
+/// Takes a descriptor out of a poller. Errors are nobody's business.
+pub(crate) fn unwatch(poller: i32, descriptor: i32) {
+    let event = NO_EVENT;
+    let event = (&raw const event).expose_provenance();
+    // SAFETY: the event, which old kernels ask for, is live; a bad descriptor is an error.
+    unsafe {
+        let arguments = [poller as usize, libc::EPOLL_CTL_DEL as usize, descriptor as usize, event, 0, 0];
+        system_call(libc::SYS_epoll_ctl as usize, arguments);
+    }
+}
+
 /// Waits for events, at most `nanoseconds`: how many, or a negated error number.
 pub(crate) fn poller_wait(poller: i32, events: &mut [Event], nanoseconds: u64) -> i32 {
     static ABSENT: AtomicBool = AtomicBool::new(false);

@@ -1,0 +1,147 @@
+//! Event loops: threads that wait for many descriptors again and again, and keep a kernel thread to themselves while they do.
+//!
+//! Such a thread shares its kernel thread among connections already. Waiting in the reactor costs it a look, a wait, a set of epoll
+//! within another, and a switch for each round, and it gains nothing by it. So after [`START`] such waits it goes *apart*
+//! ([`raddle::drop_in::go_apart`]): a spare kernel thread goes on with its processor, and from then on its waits are the kernel's. (The set is taken out
+//! of the reactor's, whose watch it would wake each time.) It comes back by itself
+//! as soon as it waits or yields in any other way (a lock it waits for in the kernel too), as a thread whose processor was
+//! taken while it was blocked does. Who comes back after fewer than [`WORTH`] waits stays twice as long the next time. So a change costs
+//! two wake-ups of a kernel thread, and pays for itself or becomes rare.
+//!
+//! About twice as many threads as processors may be apart at once, under the default policy only.
+//!
+//! A cancellation ends the wait by a signal of ours to the kernel thread. Events: K the thread says that it is in the kernel, L its look at its word;
+//! R the request is marked, S the canceller's look whether it is in the kernel. Forbidden: L misses R and S misses K: a fence
+//! stands between K and L, and both others are SeqCst. A signal that comes between L and the call finds the thread about to make
+//! the call, which it then does not make.
+
+use super::{CANCELLED, EINTR, Pause, at};
+use crate::os::{c, now};
+use crate::process::kernel_waits;
+use crate::thread::record::Record;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+
+/// Waits in the reactor before a thread goes apart for the first time. Untested guess: who waits so often will wait more.
+const START: u32 = 16;
+/// So many waits apart pay for going. Untested guess: a wait in the reactor costs a microsecond or two more, going and coming ten to thirty.
+const WORTH: u32 = 32;
+/// Waits in the reactor at most until the next try.
+const MOST: u32 = 1 << 16;
+
+/// What a thread's record knows of it. Written by the thread itself, but for `kicks`, which a signal handler on it counts.
+#[derive(Default)]
+pub(crate) struct Apart {
+    /// It went apart, and has not noticed since that it came back.
+    chosen: AtomicBool,
+    /// Waits apart since it went.
+    stint: AtomicU32,
+    /// Waits in the reactor until the next try, and how many there were to be.
+    left: AtomicU32,
+    pause: AtomicU32,
+    /// It waits in the kernel, or is about to.
+    in_kernel: AtomicBool,
+    /// Signals of ours that its kernel thread got.
+    kicks: AtomicU32,
+}
+
+impl Apart {
+    /// A thread begins with the record.
+    pub fn begin(&self) {
+        self.chosen.store(false, Ordering::Relaxed);
+        self.left.store(START, Ordering::Relaxed);
+        self.pause.store(START, Ordering::Relaxed);
+        self.in_kernel.store(false, Ordering::Relaxed);
+    }
+
+    /// True while it waits in the kernel. For those who have marked a request, SeqCst, before.
+    pub fn is_in_kernel(&self) -> bool {
+        self.in_kernel.load(Ordering::SeqCst)
+    }
+
+    /// A signal of ours has come. On the thread, in its handler.
+    pub fn kicked(&self) {
+        self.kicks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// True if the caller is a lightweight thread that is apart.
+    pub fn is_caller() -> bool {
+        Record::current().is_some_and(|me| me.apart.is())
+    }
+
+    fn is(&self) -> bool {
+        self.chosen.load(Ordering::Relaxed) && raddle::drop_in::is_apart()
+    }
+
+    /// The caller's record if its next wait, of so many milliseconds, is to be the kernel's. Before each wait for many descriptors.
+    #[inline]
+    pub fn of_caller(milliseconds: c_int) -> Option<&'static Record> {
+        let me = Record::current()?;
+        // One who cannot be cancelled now might have to be while it waits.
+        let may = me.cancel.load(Ordering::Relaxed) == 0;
+        (may && (me.apart.is() || milliseconds != 0 && me.apart.goes())).then_some(me)
+    }
+
+    /// True if the thread, which is not apart, goes now.
+    fn goes(&self) -> bool {
+        let pause = self.pause.load(Ordering::Relaxed);
+        let rest = |pause: u32| {
+            let pause = pause.clamp(START, MOST);
+            self.pause.store(pause, Ordering::Relaxed);
+            self.left.store(pause, Ordering::Relaxed);
+        };
+        if self.chosen.load(Ordering::Relaxed) {
+            self.chosen.store(false, Ordering::Relaxed);
+            rest(if self.stint.load(Ordering::Relaxed) < WORTH { 2 * pause } else { 0 });
+        }
+        let left = self.left.load(Ordering::Relaxed);
+        if left > 0 {
+            self.left.store(left - 1, Ordering::Relaxed);
+            return false;
+        }
+        let gone = raddle::drop_in::go_apart();
+        if gone {
+            self.stint.store(0, Ordering::Relaxed);
+            self.chosen.store(true, Ordering::Relaxed);
+        } else {
+            rest(2 * pause);
+        }
+        gone
+    }
+}
+
+/// `epoll_wait` of the thread `me`, which is apart and the caller, in the kernel.
+pub(super) fn wait(me: &Record, set: c_int, events: *mut c_void, count: c_int, milliseconds: c_int) -> isize {
+    let apart = &me.apart;
+    let pause = Pause::begin();
+    // As coarse as the kernel's ticks: it is needed only after a signal of ours.
+    let start = now(c::CLOCK_MONOTONIC_COARSE);
+    let mut left = milliseconds;
+    let result = loop {
+        let kicks = apart.kicks.load(Ordering::Relaxed);
+        let arguments = [set as usize, at(events), count as usize, left as usize, 0, 0];
+        apart.in_kernel.store(true, Ordering::Relaxed);
+        // Between K and L (module).
+        fence(Ordering::SeqCst);
+        // SAFETY: the caller's room for events; the kernel checks it.
+        let result = unsafe { kernel_waits::call_while_zero(&me.cancel, c::SYS_epoll_pwait, arguments) };
+        apart.in_kernel.store(false, Ordering::Relaxed);
+        if result != EINTR && result != kernel_waits::CANCELLED {
+            break result;
+        }
+        if me.cancel.load(Ordering::Relaxed) != 0 {
+            break CANCELLED;
+        }
+        // A handler of the program's has run, by our signal or by itself.
+        if pause.is_interrupted() || apart.kicks.load(Ordering::Relaxed) == kicks {
+            break EINTR;
+        }
+        let spent = now(c::CLOCK_MONOTONIC_COARSE).saturating_sub(start) / 1_000_000;
+        left = if milliseconds < 0 { -1 } else { milliseconds.saturating_sub(spent as c_int).max(0) };
+    };
+    if apart.stint.fetch_add(1, Ordering::Relaxed) == 0 && result >= 0 {
+        // It is a set of epoll's, for which nobody waits but in a loop.
+        raddle::io::disarm(set);
+    }
+    result
+}
