@@ -47,7 +47,12 @@
 #[cfg(not(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64")))]
 compile_error!("raddle-context supports 64-bit Linux with glibc: build for a target that ends in -linux-gnu");
 
+#[cfg(all(raddle_tsan, not(target_arch = "x86_64")))]
+compile_error!("the runtime under ThreadSanitizer is written for x86-64");
+
 pub mod overflow;
 pub mod stack;
 pub mod switch;
 pub mod tls;
+#[cfg(raddle_tsan)]
+mod tsan;

@@ -16,6 +16,8 @@
 //! assert_eq!(context.fs(), 0);
 //! ```
 
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
@@ -32,20 +34,20 @@ compile_error!("raddle-context has a switch for x86-64 and aarch64 only");
 /// A suspended context: where its stack pointer was and which thread pointer it runs under.
 ///
 /// A context is resumed at most once for each time it was suspended or prepared.
+///
+/// Its words may be read at any time, by who fetches ahead what a thread will need and does not know whether it runs by now.
+/// So they are atomics, which the switch writes like any other word.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Context {
-    sp: *mut u8,
-    fs: usize,
+    sp: AtomicPtr<u8>,
+    fs: AtomicUsize,
 }
-
-// SAFETY: a context is plain data; resuming it, which is what needs care, is unsafe.
-unsafe impl Send for Context {}
 
 impl Context {
     /// A context that nothing was saved in yet: to be prepared, or to be passed as `save`.
     pub const fn empty() -> Self {
-        Context { sp: core::ptr::null_mut(), fs: 0 }
+        Context { sp: AtomicPtr::new(core::ptr::null_mut()), fs: AtomicUsize::new(0) }
     }
 
     /// Makes the first switch to this context call `entry` with that switch's `arg`, on the stack that ends at `top`, with
@@ -57,21 +59,28 @@ impl Context {
     /// * `fs` is the thread pointer of the calling kernel thread, or one that [`Tls::prepare`](crate::tls::Tls::prepare) or
     ///   [`Slot::fs`](crate::stack::Slot::fs) returned and no other live context uses.
     /// * `entry` never returns and lets no panic out.
-    pub unsafe fn prepare(&mut self, top: *mut u8, fs: usize, entry: unsafe extern "C" fn(usize) -> !) {
+    pub unsafe fn prepare(&self, top: *mut u8, fs: usize, entry: unsafe extern "C" fn(usize) -> !) {
         debug_assert!(top.addr().is_multiple_of(16), "a stack top is 16-byte aligned");
         // SAFETY: the caller owns the stack below `top`; a frame of a few words fits any slot.
-        self.sp = unsafe { arch::init_frame(top, entry) };
-        self.fs = fs;
+        let sp = unsafe { arch::init_frame(top, entry) };
+        // Relaxed: who resumes the context was given it, which orders this; others take what they find.
+        self.sp.store(sp, Ordering::Relaxed);
+        self.fs.store(fs, Ordering::Relaxed);
+        #[cfg(raddle_tsan)]
+        // SAFETY: the caller's promise about `fs`.
+        unsafe {
+            crate::tsan::prepared(fs);
+        }
     }
 
     /// The thread pointer that the context runs under.
     pub fn fs(&self) -> usize {
-        self.fs
+        self.fs.load(Ordering::Relaxed)
     }
 
     /// The stack pointer of the suspended context.
     pub fn sp(&self) -> *mut u8 {
-        self.sp
+        self.sp.load(Ordering::Relaxed)
     }
 
     /// A context that runs `visitor` on the stack and under the thread pointer of this suspended one, above all its frames,
@@ -84,7 +93,8 @@ impl Context {
     /// * The visitor never returns and lets no panic out.
     pub unsafe fn visited_by(&self, visitor: unsafe extern "C" fn(usize) -> !) -> Context {
         // SAFETY: the caller lends the stack below the suspended frame.
-        Context { sp: unsafe { arch::visit_frame(self.sp, visitor) }, fs: self.fs }
+        let sp = unsafe { arch::visit_frame(self.sp(), visitor) };
+        Context { sp: AtomicPtr::new(sp), fs: AtomicUsize::new(self.fs()) }
     }
 
     /// The registers from which a stack walk of the suspended context starts.
@@ -93,7 +103,7 @@ impl Context {
     /// The context is suspended (or prepared) and stays so for the duration of the call.
     pub unsafe fn frame(&self) -> Frame {
         // SAFETY: a suspended context has a complete frame at `sp`.
-        unsafe { arch::frame(self.sp) }
+        unsafe { arch::frame(self.sp()) }
     }
 }
 
@@ -119,7 +129,11 @@ pub struct Frame {
 #[inline(always)]
 pub unsafe fn switch(save: *mut Context, load: *const Context, arg: usize) -> usize {
     // SAFETY: passed on to the caller.
-    unsafe { arch::switch(save, load, arg) }
+    unsafe {
+        #[cfg(raddle_tsan)]
+        crate::tsan::leave_for((*load).fs());
+        arch::switch(save, load, arg)
+    }
 }
 
 /// Abandons the current context and continues `load`: what an exiting thread does last.
@@ -129,7 +143,11 @@ pub unsafe fn switch(save: *mut Context, load: *const Context, arg: usize) -> us
 #[inline(always)]
 pub unsafe fn switch_away(load: *const Context, arg: usize) -> ! {
     // SAFETY: passed on to the caller.
-    unsafe { arch::switch_away(load, arg) }
+    unsafe {
+        #[cfg(raddle_tsan)]
+        crate::tsan::leave_for((*load).fs());
+        arch::switch_away(load, arg)
+    }
 }
 
 /// Puts the floating-point units into their default modes: what a thread starts with that takes over a stack without a switch.

@@ -103,7 +103,8 @@ impl Activation {
         let (carried, order) = processor.map_or((std::ptr::null_mut(), ORDER_NONE), |p| {
             (std::ptr::from_ref(p).cast_mut(), std::ptr::from_ref(p).expose_provenance())
         });
-        self.processor.store(carried, Ordering::Relaxed);
+        // Release: pairs with `processor_if_any`. Makes visible: the processor.
+        self.processor.store(carried, Ordering::Release);
         self.order.store(order, Ordering::Relaxed);
     }
 
@@ -206,15 +207,17 @@ impl Activation {
         unsafe { &*processor }
     }
 
-    /// The processor that it carries, or carried last, if it ever did.
+    /// The processor that it carries, or carried last, if it ever did. For others than its own kernel thread, too.
     pub fn processor_if_any(&self) -> Option<&'static Processor> {
+        // Acquire: pairs with the stores in `prepare` and `set_processor`.
         // SAFETY: null or a processor, which are never freed.
-        unsafe { self.processor.load(Ordering::Relaxed).as_ref() }
+        unsafe { self.processor.load(Ordering::Acquire).as_ref() }
     }
 
     /// Names the processor that it carries from now on. Called by its own kernel thread.
     pub fn set_processor(&self, processor: &'static Processor) {
-        self.processor.store(std::ptr::from_ref(processor).cast_mut(), Ordering::Relaxed);
+        // Release: pairs with `processor_if_any`. Makes visible: the processor.
+        self.processor.store(std::ptr::from_ref(processor).cast_mut(), Ordering::Release);
     }
 
     /// Tells a sleeping spare to run `processor`, which it now owns.

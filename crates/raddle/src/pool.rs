@@ -44,9 +44,11 @@ pub const MAX_PROCESSORS: usize = 1024;
 /// The default stack slot: address space, of which a parked thread touches two pages.
 pub const DEFAULT_STACK: usize = 256 * 1024;
 /// Slots of the default class: so many threads may be alive at once.
-const DEFAULT_SLOTS: usize = 1 << 24;
+const DEFAULT_SLOTS: usize = if cfg!(raddle_tsan) { SLOTS_WATCHED } else { 1 << 24 };
+/// ThreadSanitizer keeps a shadow of each address, and at most some 8,000 threads that have started.
+const SLOTS_WATCHED: usize = 1 << 14;
 /// Address space for each other class.
-const CLASS_SPACE: usize = 1 << 42;
+const CLASS_SPACE: usize = if cfg!(raddle_tsan) { 1 << 32 } else { 1 << 42 };
 
 static POOLS: [AtomicPtr<Shared>; MAX_POOLS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_POOLS];
 static ARENAS: [OnceLock<&'static Arena>; 64] = [const { OnceLock::new() }; 64];

@@ -377,8 +377,8 @@ fn installed(
     if let Some(far) = queue.upcoming(FETCH_DESCRIPTOR) {
         Real::prefetch(far);
         if let Some(near) = queue.upcoming(FETCH_STACK) {
-            // SAFETY: a token's word is the address of a type-stable descriptor; the context is read, perhaps stale, as an
-            // address to prefetch only.
+            // SAFETY: a token's word is the address of a type-stable descriptor; the context, made of
+            // atomics, is read, perhaps stale, as an address to prefetch only.
             let context = unsafe { &*(*std::ptr::with_exposed_provenance::<Descriptor>(near)).context.get() };
             Real::prefetch(context.sp().addr());
             Real::prefetch(context.sp().addr() + 64);
@@ -403,7 +403,7 @@ pub(crate) fn approach(thread: &'static raddle_scheduler::Thread<Real>, deep: bo
         Real::prefetch(start);
         return Real::prefetch(start + 64);
     }
-    // SAFETY: a type-stable descriptor; the context is read, perhaps stale, as addresses to prefetch only.
+    // SAFETY: a type-stable descriptor; the context, made of atomics, is read, perhaps stale, as addresses to prefetch only.
     let context = unsafe { &*descriptor.context.get() };
     (0..STACK_LINES).for_each(|line| Real::prefetch(context.sp().addr() + 64 * line));
     (0..TLS_LINES).for_each(|line| Real::prefetch(context.fs().wrapping_sub(64 * line)));

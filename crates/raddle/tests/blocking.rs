@@ -128,7 +128,7 @@ fn timers_fire_while_another_thread_computes() {
 fn sleepers_by_the_hundred_thousand_wake_up() {
     for pool in pools() {
         pool.run(|| {
-            let handles: Vec<_> = (0..100_000u64)
+            let handles: Vec<_> = (0..if cfg!(raddle_tsan) { 4_000 } else { 100_000u64 })
                 .map(|i| raddle::spawn(move || raddle::sleep(Duration::from_micros(i % 2000))))
                 .collect();
             handles.into_iter().for_each(|h| h.join().unwrap());

@@ -191,8 +191,8 @@ impl Image {
         // SAFETY: the snapshot spans libc's range (checked when it was made) and fits a block.
         unsafe {
             let bytes = snapshot.bytes.as_ptr();
-            core::ptr::copy_nonoverlapping(bytes, block.offset(snapshot.low), below);
-            core::ptr::copy_nonoverlapping(bytes.add(above), block.offset(libc_end), snapshot.bytes.len() - above);
+            copy(bytes, block, snapshot.low, below);
+            copy(bytes.add(above), block, libc_end, snapshot.bytes.len() - above);
         }
     }
 
@@ -431,6 +431,32 @@ impl Snapshot {
             libc::free(memory.cast());
             Ok(())
         }
+    }
+}
+
+/// Copies part of an image to where it belongs in a block, `at` bytes from the thread pointer.
+///
+/// # Safety
+/// As for `copy_nonoverlapping`.
+#[cfg(not(raddle_tsan))]
+#[inline(always)]
+unsafe fn copy(bytes: *const u8, block: *mut u8, at: isize, length: usize) {
+    // SAFETY: passed on to the caller.
+    unsafe { core::ptr::copy_nonoverlapping(bytes, block.offset(at), length) };
+}
+
+/// As above, but for the word that names the block's fiber.
+///
+/// # Safety
+/// As for `copy_nonoverlapping`.
+#[cfg(raddle_tsan)]
+unsafe fn copy(bytes: *const u8, block: *mut u8, at: isize, length: usize) {
+    let kept = (crate::tsan::word() - at) as usize;
+    let (head, tail) = if kept < length { (kept, kept + 8) } else { (length, length) };
+    // SAFETY: passed on to the caller.
+    unsafe {
+        core::ptr::copy_nonoverlapping(bytes, block.offset(at), head);
+        core::ptr::copy_nonoverlapping(bytes.add(tail), block.offset(at).add(tail), length - tail);
     }
 }
 

@@ -86,6 +86,13 @@ impl Libc {
     }
 
     pub fn find(&self, name: &CStr) -> Option<*mut c_void> {
+        // A kernel thread that ThreadSanitizer has not seen begin must not run what is instrumented.
+        #[cfg(raddle_tsan)]
+        match name.to_bytes() {
+            b"pthread_create" => return Some(libc::pthread_create as *mut c_void),
+            b"pthread_join" => return Some(libc::pthread_join as *mut c_void),
+            _ => {}
+        }
         [self.libc, self.pthread].into_iter().filter(|handle| !handle.is_null()).find_map(|handle| {
             // SAFETY: a valid handle and a C string. Symbols of the loader are found through libc's dependency on it.
             let address = unsafe { libc::dlsym(handle, name.as_ptr()) };

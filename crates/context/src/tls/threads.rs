@@ -223,7 +223,12 @@ impl Threads {
             // SAFETY: nothing to pass.
             unsafe { libc::sched_yield() };
         }
-        taken.ok().map(|_| Held(self.lock_word()))
+        taken.ok().map(|_| {
+            // Who else takes this lock is not instrumented: what it keeps in order would look like races.
+            #[cfg(raddle_tsan)]
+            crate::tsan::look_away();
+            Held(self.lock_word())
+        })
     }
 }
 
@@ -240,6 +245,8 @@ struct Held<'a>(&'a AtomicU32);
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
+        #[cfg(raddle_tsan)]
+        crate::tsan::look_again();
         // Ordering[loader]: Release. Pairs with the Acquire in `try_lock`, and the loader's. Makes visible: the lists.
         if self.0.swap(FREE, Ordering::Release) == CONTENDED {
             let operation = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;

@@ -60,7 +60,7 @@ impl Fiber {
     pub fn new(arena: &'static Arena, body: impl FnOnce(&Yielder) + 'static) -> Fiber {
         arena.reserve().expect("a slot");
         let slot = arena.take();
-        let mut state = Box::new(State {
+        let state = Box::new(State {
             own: Context::empty(),
             home: Context::empty(),
             body: Some(Box::new(body)),
