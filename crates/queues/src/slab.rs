@@ -468,8 +468,7 @@ mod tests {
 
     #[test]
     fn objects_are_distinct_found_by_index_and_reused() {
-        // Miri takes a second for ten of them.
-        const OBJECTS: u32 = if cfg!(miri) { 200 } else { 5000 };
+        const OBJECTS: u32 = if cfg!(miri) { 64 } else { 5000 };
         let slab = Slab::<u32, Real, 4, 16>::new(|index| index);
         let mut cache = slab.cache();
         let objects: Vec<_> = (0..OBJECTS).map(|_| cache.allocate().unwrap()).collect();

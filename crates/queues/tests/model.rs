@@ -23,17 +23,21 @@ enum Op {
     Tune(u64, u64),
 }
 
+/// How long a sequence and a burst may get: Miri gets shorter ones.
+const LONGEST: usize = if cfg!(miri) { 16 } else { 120 };
+const BURST: usize = if cfg!(miri) { 8 } else { 40 };
+
 fn operations() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
-        4 => (1..40usize).prop_map(Op::Push),
-        4 => (1..40usize).prop_map(Op::Pop),
+        4 => (1..BURST).prop_map(Op::Push),
+        4 => (1..BURST).prop_map(Op::Pop),
         1 => (1..9usize).prop_map(Op::Steal),
         1 => (1..9usize).prop_map(Op::StealInto),
         2 => (0..9usize).prop_map(Op::Publish),
         1 => Just(Op::Oldest),
         1 => (1..20u64, 0..5u64).prop_map(|(batch, window)| Op::Tune(batch, window)),
     ];
-    prop::collection::vec(op, 1..120)
+    prop::collection::vec(op, 1..LONGEST)
 }
 
 /// The items that a thief should get from a stealable part.
@@ -232,7 +236,7 @@ proptest! {
 
     #[test]
     fn the_inbox_is_a_queue_that_is_emptied(ops in operations()) {
-        let links: Vec<Link<Real>> = (0..5000).map(|_| Link::new()).collect();
+        let links: Vec<Link<Real>> = (0..LONGEST * BURST).map(|_| Link::new()).collect();
         let inbox = Inbox::new();
         let mut model = Vec::new();
         let mut fresh = links.iter().map(NonNull::from);

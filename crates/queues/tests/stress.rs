@@ -12,7 +12,7 @@ use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::thread;
 
-const ITEMS: usize = if cfg!(miri) { 300 } else { 100_000 };
+const ITEMS: usize = if cfg!(miri) { 100 } else { 100_000 };
 const THIEVES: usize = 3;
 
 type Word<T> = <Real as Machine>::Atomic<T>;

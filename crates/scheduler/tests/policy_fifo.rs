@@ -2,7 +2,7 @@
 
 mod policy_common;
 
-use policy_common::{Threads, holds, make};
+use policy_common::{Threads, few, holds, make};
 use raddle_scheduler::policies::fifo::ROUND;
 use raddle_scheduler::{Cause, Notify, Policy};
 
@@ -17,15 +17,16 @@ fn holds_what_every_policy_must() {
 fn threads_leave_in_order_whoever_pushes_and_whoever_takes() {
     let (policy, _) = make("fifo", 3);
     assert_eq!((policy.describe().as_str(), policy.ring()), ("fifo", false));
-    let threads = Threads::new(600);
+    const COUNT: usize = few(600, 60);
+    let threads = Threads::new(COUNT);
     let mut locals: Vec<_> = (0..3).map(|i| policy.local(i)).collect();
     for round in 0..3 {
         let causes = [Cause::Spawned, Cause::Woken, Cause::Yielded, Cause::Submitted];
-        for number in 0..600 {
+        for number in 0..COUNT {
             let notify = locals[(number + round) % 3].push(threads.ready(number), causes[number % 4]);
             assert_eq!(notify, Notify::Anyone);
         }
-        for number in 0..600 {
+        for number in 0..COUNT {
             let ready = locals[number * 7 % 3].next(0).unwrap();
             assert_eq!(threads.number(ready), number);
         }

@@ -2,7 +2,7 @@
 
 mod policy_common;
 
-use policy_common::{Threads, holds, make};
+use policy_common::{Threads, few, holds, make};
 use raddle_machine::Real;
 use raddle_scheduler::policies::rotator::{BOUND, RECOUNT};
 use raddle_scheduler::{Cause, Local, Notify, Policy, Ready};
@@ -22,13 +22,14 @@ fn holds_what_every_policy_must() {
 fn alone_in_its_ring_a_processor_keeps_all_in_order() {
     let (policy, _) = make("rotator", 1);
     assert!(policy.ring());
-    let threads = Threads::new(1000);
+    const COUNT: usize = few(1000, 100);
+    let threads = Threads::new(COUNT);
     let mut local = policy.local(0);
-    for number in 0..1000 {
+    for number in 0..COUNT {
         assert_eq!(local.push(threads.ready(number), Cause::Spawned), Notify::Nobody);
     }
     let order: Vec<usize> = std::iter::from_fn(|| take(threads, &mut *local)).collect();
-    assert_eq!(order, (0..1000).collect::<Vec<_>>());
+    assert_eq!(order, (0..COUNT).collect::<Vec<_>>());
 }
 
 #[test]
@@ -109,12 +110,13 @@ fn a_neighbour_that_does_not_take_is_not_buried() {
         says.asleep.store(asleep, Ordering::Relaxed);
         let (mut local, mut frozen) = (policy.local(0), policy.local(1));
         let (mut pushed, mut ran) = (0, 0);
-        for _ in 0..20 {
-            let threads = Threads::new(1000);
-            for number in 0..1000 {
+        const COUNT: usize = few(1000, 200);
+        for _ in 0..few(20, 3) {
+            let threads = Threads::new(COUNT);
+            for number in 0..COUNT {
                 let _ = local.push(threads.ready(number), Cause::Spawned);
             }
-            pushed += 1000;
+            pushed += COUNT;
             ran += std::iter::from_fn(|| local.next(0)).map(Ready::into_thread).count();
             assert!(pushed - ran <= BOUND as usize, "asleep {asleep}: {} of {pushed} are stranded", pushed - ran);
         }
@@ -152,9 +154,10 @@ fn threads_from_outside_go_past_a_processor_that_does_not_take() {
     let (policy, _) = make("rotator", 3);
     let mut locals: Vec<_> = (0..3).map(|i| policy.local(i)).collect();
     let mut frozen = locals.pop().unwrap();
-    let threads = Threads::new(3000);
+    const ROUNDS: usize = few(300, 30);
+    let threads = Threads::new(10 * ROUNDS);
     let mut ran = 0;
-    for round in 0..300 {
+    for round in 0..ROUNDS {
         for number in 0..10 {
             let _ = policy.submit(threads.ready(10 * round + number));
         }
@@ -163,7 +166,7 @@ fn threads_from_outside_go_past_a_processor_that_does_not_take() {
         }
     }
     let left = stranded(threads, &mut *frozen);
-    assert_eq!(ran + left, 3000);
+    assert_eq!(ran + left, 10 * ROUNDS);
     // Of each ten the others hold five at most when the frozen one is as short, and what is passed to it is bounded too.
     assert!(left <= 6 + BOUND as usize, "{left} are stranded");
 }

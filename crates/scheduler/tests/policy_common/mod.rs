@@ -108,11 +108,16 @@ impl Random {
 
 const CAUSES: [Cause; 4] = [Cause::Spawned, Cause::Woken, Cause::Yielded, Cause::Submitted];
 
+/// Under Miri, tests of policies are made of fewer threads and operations: `normally`, or at most so many.
+pub const fn few(normally: usize, under_miri: usize) -> usize {
+    if cfg!(miri) && normally > under_miri { under_miri } else { normally }
+}
+
 /// Random operations on `processors` locals in one kernel thread: each pushed thread comes out once, none is invented, and
 /// what a push announced is seen by whom it concerns.
 pub fn conserves(expression: &str, processors: usize, seed: u64) {
     let (policy, says) = make(expression, processors);
-    let threads = Threads::new(300);
+    let threads = Threads::new(few(300, 40));
     let levels = policy.priorities() as usize;
     let mut locals: Vec<_> = (0..processors).map(|i| policy.local(i)).collect();
     let mut random = Random(seed);
@@ -124,7 +129,7 @@ pub fn conserves(expression: &str, processors: usize, seed: u64) {
         inside[number] = false;
         outside.push(number);
     };
-    for _ in 0..if cfg!(miri) { 200 } else { 4000 } {
+    for _ in 0..few(4000, 100) {
         let i = random.below(processors);
         match random.below(16) {
             // Bursts, so that batches, growth and overflow take place.
@@ -184,7 +189,7 @@ pub fn conserves(expression: &str, processors: usize, seed: u64) {
 /// `drain` of all processors gives back all that was pushed and not taken.
 pub fn drains(expression: &str, processors: usize) {
     let (policy, _) = make(expression, processors);
-    let threads = Threads::new(500);
+    let threads = Threads::new(few(500, 40));
     let mut locals: Vec<_> = (0..processors).map(|i| policy.local(i)).collect();
     for number in 0..threads.len() {
         let ready = threads.ready_at(number, (number % policy.priorities() as usize) as u8);
@@ -317,19 +322,21 @@ pub fn yield_loops_end(expression: &str, processors: usize, bound: usize) {
     }
 }
 
-/// The tests that every policy must pass.
+/// The tests that every policy must pass. Under Miri only those that move tokens about: fairness is not what it can see.
 pub fn holds(expression: &str, fair_within: usize) {
+    if cfg!(miri) {
+        conserves(expression, 1, 0);
+        conserves(expression, 3, 1);
+        drains(expression, 3);
+        survives(expression, 2, 12, 4);
+        return;
+    }
     for processors in 1..=4 {
-        for seed in 0..if cfg!(miri) { 2 } else { 20 } {
+        for seed in 0..20 {
             conserves(expression, processors, seed);
         }
         drains(expression, processors);
         yield_loops_end(expression, processors, fair_within * 4);
-    }
-    if cfg!(miri) {
-        survives(expression, 2, 20, 5);
-        yields_are_fair(expression, 3, 4, fair_within * 8);
-        return;
     }
     survives(expression, 1, 100, 20);
     survives(expression, 2, 400, 100);
