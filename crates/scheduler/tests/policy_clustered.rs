@@ -70,6 +70,31 @@ fn what_a_visitor_leaves_is_everybodys() {
 }
 
 #[test]
+fn what_a_visitor_leaves_runs_although_its_cluster_never_runs_dry() {
+    for expression in ["clustered(1, steal)", "clustered(1, local(fifo))", "clustered(2, lifo)"] {
+        let (policy, says) = make(expression, 4);
+        says.hungry.store(true, Ordering::Relaxed);
+        let threads = Threads::new(8);
+        let (mut local, mut visitor) = (policy.local(0), policy.local(3));
+        (0..8).for_each(|number| _ = local.push(threads.ready(number), Cause::Woken));
+        let mut missing: std::collections::BTreeSet<_> = (0..8).collect();
+        missing.remove(&threads.number(visitor.search().unwrap()));
+        // All others yield, for ever; nobody is idle any more.
+        says.hungry.store(false, Ordering::Relaxed);
+        for selection in 0.. {
+            assert!(selection <= 20 * ROUND, "{expression}: {missing:?} did not run");
+            let number = take(threads, &mut *local).unwrap();
+            missing.remove(&number);
+            let _ = local.push(threads.ready(number), Cause::Yielded);
+            if missing.is_empty() {
+                break;
+            }
+        }
+        threads.discard(&mut *local);
+    }
+}
+
+#[test]
 fn threads_from_outside_come_in_although_no_cluster_runs_dry() {
     let (policy, _) = make("clustered(2, steal)", 4);
     let threads = Threads::new(2);

@@ -6,8 +6,8 @@
 //! Processors 0 to k-1 are a cluster, k to 2k-1 the next; the last may be smaller. A push goes to the pusher's own cluster, and
 //! P decides there. A processor that finds nothing in its cluster visits the others, from the next one on, those first
 //! that offer something: each has one place for a *visitor*, which takes part in its P like one more processor, for one search. What
-//! a visitor's steal brings besides the thread it runs stays there, for everybody. If the place is taken, the
-//! visitor goes on to the next cluster.
+//! a visitor's steal brings besides the thread it runs stays there, for everybody; the cluster's own take one of these every
+//! [`ROUND`] selections, so that it runs though they never run dry. If the place is taken, the visitor goes on to the next cluster.
 //!
 //! Threads from outside come through one inbox for all clusters, which every processor looks into when it runs dry and every
 //! [`ROUND`] selections.
@@ -40,7 +40,7 @@ use crate::tokens::{Inbox, Slot};
 use raddle_machine::Machine;
 use std::sync::Arc;
 
-/// Selections of a processor between two looks into the inbox while its cluster does not run dry.
+/// Selections of a processor between two looks into the inbox, and at what visitors left, while its cluster does not run dry.
 pub const ROUND: u32 = 16;
 
 /// The processors of one cluster, as its policy counts them; the one behind the last is the visitor, who never sleeps here.
@@ -170,6 +170,21 @@ impl<M: Machine> ClusteredLocal<M> {
         }
     }
 
+    /// One of the threads that visitors left in this cluster. Nobody selects there but who runs dry, and with a loop of yields that
+    /// waits for such a thread nobody does.
+    fn left_by_visitors(&mut self, floor: u8) -> Option<Ready<M>> {
+        let cluster = &self.shared.clusters[self.cluster];
+        let mut visitor = cluster.visitor.borrow()?;
+        let found = visitor.next(floor);
+        // What it has taken to itself meanwhile stays everybody's.
+        let left = visitor.publish();
+        cluster.visitor.put(visitor);
+        if found.is_some() {
+            self.shared.others.wake(left);
+        }
+        found
+    }
+
     fn visit(&mut self, cluster: usize) -> Option<Ready<M>> {
         let cluster = &self.shared.clusters[cluster];
         if !cluster.policy.offers() {
@@ -195,8 +210,13 @@ impl<M: Machine> Local<M> for ClusteredLocal<M> {
 
     fn next(&mut self, floor: u8) -> Option<Ready<M>> {
         self.turn = self.turn.wrapping_add(1);
-        if self.turn.is_multiple_of(ROUND) && !self.shared.inbox.is_empty() {
-            self.empty_inbox();
+        if self.turn.is_multiple_of(ROUND) {
+            if !self.shared.inbox.is_empty() {
+                self.empty_inbox();
+            }
+            if let Some(thread) = self.left_by_visitors(floor) {
+                return Some(thread);
+            }
         }
         if let Some(thread) = self.home.next(floor) {
             return Some(thread);
