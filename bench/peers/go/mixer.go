@@ -103,7 +103,7 @@ func (h *hall) decode(conference, leg, tick int, frame *plain) {
 }
 
 // mix makes of each frame the sum of the others.
-func (h *hall) mix(frames []plain) {
+func (h *hall) mix(frames []*plain) {
 	var total [samples]int32
 	for i := range frames {
 		for at, sample := range frames[i] {
@@ -111,7 +111,7 @@ func (h *hall) mix(frames []plain) {
 		}
 	}
 	for i := range frames {
-		frame := &frames[i]
+		frame := frames[i]
 		for at, sum := range total {
 			frame[at] = int16(max(-32768, min(32767, sum-int32(frame[at]))))
 		}
@@ -138,13 +138,14 @@ func (h *hall) write(leg int, frame *plain, line *coded) uint64 {
 func (h *hall) expected() uint64 {
 	var sums [frameKinds]uint64
 	for place := range sums {
-		frames := make([]plain, h.legs)
+		frames := make([]*plain, h.legs)
 		for leg := range frames {
-			h.decode(place, leg, 0, &frames[leg])
+			frames[leg] = new(plain)
+			h.decode(place, leg, 0, frames[leg])
 		}
 		h.mix(frames)
 		for leg := range frames {
-			sums[place] += h.write(leg, &frames[leg], new(coded))
+			sums[place] += h.write(leg, frames[leg], new(coded))
 		}
 	}
 	sum := uint64(0)
@@ -171,7 +172,7 @@ func (h *hall) mixer(room func(h *hall, all *sync.WaitGroup) func(leg, tick int,
 			go func() {
 				defer all.Done()
 				var line coded
-				var frame plain
+				frame := new(plain)
 				written, buckets := uint64(0), make([]uint16, h.ticks)
 				for tick := range buckets {
 					since := time.Now()
@@ -180,9 +181,9 @@ func (h *hall) mixer(room func(h *hall, all *sync.WaitGroup) func(leg, tick int,
 						time.Sleep(due.Sub(since))
 						since = due
 					}
-					h.decode(conference, leg, tick, &frame)
-					exchange(leg, tick, &frame)
-					written += h.write(leg, &frame, &line)
+					h.decode(conference, leg, tick, frame)
+					exchange(leg, tick, frame)
+					written += h.write(leg, frame, &line)
 					buckets[tick] = uint16(bucketOf(uint64(time.Since(since))))
 				}
 				sum.Add(written)
@@ -207,16 +208,16 @@ func (h *hall) mixer(room func(h *hall, all *sync.WaitGroup) func(leg, tick int,
 	return outcome{ops: uint64(frames), time: elapsed, checksum: sum.Load(), extra: extra}
 }
 
-// byPromise: frames go through channels of one slot both ways.
+// byPromise: a frame, filled in place, goes through channels of one slot both ways.
 func byPromise(h *hall, all *sync.WaitGroup) func(leg, tick int, frame *plain) {
-	inputs, outputs := make([]chan plain, h.legs), make([]chan plain, h.legs)
+	inputs, outputs := make([]chan *plain, h.legs), make([]chan *plain, h.legs)
 	for leg := range inputs {
-		inputs[leg], outputs[leg] = make(chan plain, 1), make(chan plain, 1)
+		inputs[leg], outputs[leg] = make(chan *plain, 1), make(chan *plain, 1)
 	}
 	all.Add(1)
 	go func() {
 		defer all.Done()
-		frames := make([]plain, h.legs)
+		frames := make([]*plain, h.legs)
 		for range h.ticks {
 			for leg := range frames {
 				frames[leg] = <-inputs[leg]
@@ -228,14 +229,14 @@ func byPromise(h *hall, all *sync.WaitGroup) func(leg, tick int, frame *plain) {
 		}
 	}()
 	return func(leg, _ int, frame *plain) {
-		inputs[leg] <- *frame
-		*frame = <-outputs[leg]
+		inputs[leg] <- frame
+		<-outputs[leg]
 	}
 }
 
 // byYield: whose turn a frame is, is the parity of a state that is polled.
 func byYield(h *hall, all *sync.WaitGroup) func(leg, tick int, frame *plain) {
-	frames, states := make([]plain, h.legs), make([]atomic.Uint64, h.legs)
+	frames, states := make([]*plain, h.legs), make([]atomic.Uint64, h.legs)
 	await := func(leg int, state uint64) {
 		for states[leg].Load() != state {
 			runtime.Gosched()
@@ -255,10 +256,9 @@ func byYield(h *hall, all *sync.WaitGroup) func(leg, tick int, frame *plain) {
 		}
 	}()
 	return func(leg, tick int, frame *plain) {
-		frames[leg] = *frame
+		frames[leg] = frame
 		states[leg].Store(2*uint64(tick) + 1)
 		await(leg, 2*uint64(tick)+2)
-		*frame = frames[leg]
 	}
 }
 

@@ -132,13 +132,19 @@ func options(r *request) (outcome, error) {
 	}
 	start := time.Now()
 	var all sync.WaitGroup
-	below := make([]chan []float64, l.levels/l.block)
-	for row := len(below) - 1; row >= 0; row-- {
-		var right chan []float64
-		for column := row; column >= 0; column-- {
-			bottom, edge := below[column], right
+	// By column: what the block above takes from below; by row: what the block to the left takes from its right. Blocks that can be
+	// computed at the same time come together.
+	below, right := make([]chan []float64, l.levels/l.block), make([]chan []float64, l.levels/l.block)
+	last := len(below) - 1
+	for wave := 0; wave <= 2*last; wave++ {
+		for row := last; row >= 0; row-- {
+			column := 2*last - wave - row
+			if column < 0 || column > row {
+				continue
+			}
+			bottom, edge := below[column], right[row]
 			top, left := make(chan []float64, 1), make(chan []float64, 1)
-			below[column], right = top, left
+			below[column], right[row] = top, left
 			all.Add(1)
 			go func() {
 				defer all.Done()

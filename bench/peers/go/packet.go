@@ -16,6 +16,7 @@ const (
 	partWords  = 8 << 10
 	lineWords  = 8
 	sumBits    = 20
+	tooMany    = 1_500_000 // in flight; their buffers take 4 GB
 )
 
 // traffic is what spawners and goroutines of the packet workloads share. A goroutine notes its latency (as a bucket) and its sum in a
@@ -166,6 +167,9 @@ func packetTraffic(r *request) (outcome, error) {
 				if int64(flying) > int64(most.Load()) {
 					most.Store(flying)
 				}
+				if most.Load() >= tooMany {
+					return
+				}
 			}
 		}
 	}
@@ -178,6 +182,9 @@ func packetTraffic(r *request) (outcome, error) {
 		}()
 	}
 	spawners.Wait()
+	if most.Load() >= tooMany {
+		return outcome{}, fmt.Errorf("not offered: %d packets in flight, which nothing bounds; they would fill the memory", tooMany)
+	}
 	if t.count > 0 {
 		<-t.finished
 	}

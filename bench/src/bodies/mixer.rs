@@ -24,6 +24,8 @@ const LEAD: u32 = 10;
 pub type Coded = [u8; SAMPLES];
 /// A frame decoded.
 pub type Plain = [i16; SAMPLES];
+/// The same as it is handed on: a leg has one, which the conference fills with what the leg is to hear.
+pub type Frame = Box<Plain>;
 
 /// G.711 has two laws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,16 +133,17 @@ impl Hall {
     }
 
     /// Decodes the frame that a leg gets at a tick.
-    pub fn decode(&self, conference: usize, leg: usize, tick: usize) -> Plain {
+    pub fn decode(&self, conference: usize, leg: usize, tick: usize, frame: &mut Plain) {
+        let coded = &self.frames[(conference + 3 * leg + tick) % FRAMES];
         let law = self.law(leg);
-        self.frames[(conference + 3 * leg + tick) % FRAMES].map(|byte| law.decode_one(byte))
+        frame.iter_mut().zip(coded).for_each(|(sample, &byte)| *sample = law.decode_one(byte));
     }
 
     /// Makes of each frame the sum of the others.
-    pub fn mix(&self, frames: &mut [Plain]) {
+    pub fn mix(&self, frames: &mut [Frame]) {
         let mut total = [0i32; SAMPLES];
         for frame in frames.iter() {
-            total.iter_mut().zip(frame).for_each(|(sum, &sample)| *sum += i32::from(sample));
+            total.iter_mut().zip(frame.iter()).for_each(|(sum, &sample)| *sum += i32::from(sample));
         }
         for frame in frames {
             for (sample, sum) in frame.iter_mut().zip(&total) {
@@ -156,10 +159,20 @@ impl Hall {
         line.iter().map(|&byte| u64::from(byte)).sum()
     }
 
+    /// The frames of all legs at a tick.
+    fn decoded(&self, conference: usize, tick: usize) -> Vec<Frame> {
+        let decode = |leg| {
+            let mut frame: Frame = [0; SAMPLES].into();
+            self.decode(conference, leg, tick, &mut frame);
+            frame
+        };
+        (0..self.legs).map(decode).collect()
+    }
+
     /// The sum over all legs and ticks.
     pub fn expected(&self) -> u64 {
         let sum_at = |place: usize| {
-            let mut frames: Vec<Plain> = (0..self.legs).map(|leg| self.decode(place, leg, 0)).collect();
+            let mut frames = self.decoded(place, 0);
             self.mix(&mut frames);
             frames.iter().enumerate().map(|(leg, frame)| self.write(leg, frame, &mut [0; SAMPLES])).sum::<u64>()
         };
@@ -245,7 +258,7 @@ impl Search {
 struct Seat<A: Api> {
     /// 2 t: tick t's frame is to come; 2 t + 1: it is there.
     state: AtomicU64,
-    frame: A::Mutex<Plain>,
+    frame: A::Mutex<Option<Frame>>,
 }
 
 fn await_by_yield<A: Api>(seat: &Seat<A>, state: usize) {
@@ -260,9 +273,10 @@ fn leg<A: Api>(
     conference: usize,
     leg: usize,
     start: Instant,
-    mut exchange: impl FnMut(usize, Plain) -> Plain,
+    mut exchange: impl FnMut(usize, Frame) -> Frame,
 ) -> Heard {
     let mut line = [0; SAMPLES];
+    let mut frame: Frame = [0; SAMPLES].into();
     let mut heard = (0, Vec::with_capacity(hall.ticks));
     for tick in 0..hall.ticks {
         let due = hall.due(start, conference, tick);
@@ -271,8 +285,9 @@ fn leg<A: Api>(
             A::sleep(rest);
         }
         let since = due.unwrap_or_else(Instant::now);
-        let mixed = exchange(tick, hall.decode(conference, leg, tick));
-        heard.0 += hall.write(leg, &mixed, std::hint::black_box(&mut line));
+        hall.decode(conference, leg, tick, &mut frame);
+        frame = exchange(tick, frame);
+        heard.0 += hall.write(leg, &frame, std::hint::black_box(&mut line));
         heard.1.push(bucket_of(since.elapsed().as_nanos() as u64));
     }
     heard
@@ -284,7 +299,7 @@ fn by_promise<A: Api>(hall: Arc<Hall>) -> Outcome {
     for conference in 0..hall.conferences {
         let mut inputs = Vec::with_capacity(hall.legs);
         for place in 0..hall.legs {
-            let (frames, input) = A::channel::<(Plain, A::Promise<Plain>)>(1);
+            let (frames, input) = A::channel::<(Frame, A::Promise<Frame>)>(1);
             inputs.push(input);
             let hall = hall.clone();
             legs.push(A::spawn(move || {
@@ -297,10 +312,15 @@ fn by_promise<A: Api>(hall: Arc<Hall>) -> Outcome {
         }
         let hall = hall.clone();
         rooms.push(A::spawn(move || {
+            let (mut frames, mut promises) = (Vec::with_capacity(hall.legs), Vec::with_capacity(hall.legs));
             for _ in 0..hall.ticks {
-                let (mut frames, promises): (Vec<Plain>, Vec<_>) = inputs.iter().map(A::recv).unzip();
+                for input in &inputs {
+                    let (frame, promise) = A::recv(input);
+                    frames.push(frame);
+                    promises.push(promise);
+                }
                 hall.mix(&mut frames);
-                promises.into_iter().zip(frames).for_each(|(promise, frame)| A::set(promise, frame));
+                promises.drain(..).zip(frames.drain(..)).for_each(|(promise, frame)| A::set(promise, frame));
             }
         }));
     }
@@ -313,17 +333,17 @@ fn by_yield<A: Api>(hall: Arc<Hall>) -> Outcome {
     let start = Instant::now();
     let (mut legs, mut rooms) = (Vec::new(), Vec::new());
     for conference in 0..hall.conferences {
-        let seat = |_| Seat::<A> { state: AtomicU64::new(0), frame: A::mutex([0; SAMPLES]) };
+        let seat = |_| Seat::<A> { state: AtomicU64::new(0), frame: A::mutex(None) };
         let seats: Arc<[Seat<A>]> = (0..hall.legs).map(seat).collect();
         for place in 0..hall.legs {
             let (hall, seats) = (hall.clone(), seats.clone());
             legs.push(A::spawn(move || {
                 let seat = &seats[place];
                 leg::<A>(&hall, conference, place, start, |tick, frame| {
-                    *A::lock(&seat.frame) = frame;
+                    *A::lock(&seat.frame) = Some(frame);
                     seat.state.store(2 * tick as u64 + 1, Ordering::Release);
                     await_by_yield(seat, 2 * tick + 2);
-                    *A::lock(&seat.frame)
+                    A::lock(&seat.frame).take().unwrap()
                 })
             }));
         }
@@ -331,10 +351,10 @@ fn by_yield<A: Api>(hall: Arc<Hall>) -> Outcome {
         rooms.push(A::spawn(move || {
             for tick in 0..hall.ticks {
                 seats.iter().for_each(|seat| await_by_yield(seat, 2 * tick + 1));
-                let mut frames: Vec<Plain> = seats.iter().map(|seat| *A::lock(&seat.frame)).collect();
+                let mut frames: Vec<Frame> = seats.iter().map(|seat| A::lock(&seat.frame).take().unwrap()).collect();
                 hall.mix(&mut frames);
                 for (seat, frame) in seats.iter().zip(frames) {
-                    *A::lock(&seat.frame) = frame;
+                    *A::lock(&seat.frame) = Some(frame);
                     seat.state.store(2 * tick as u64 + 2, Ordering::Release);
                 }
             }
@@ -385,7 +405,7 @@ mod tests {
     #[test]
     fn each_hears_the_others_only() {
         let hall = Hall::new(&Args::parse(["C=1", "P=3", "F=1", "pace_us=0"]).unwrap()).unwrap();
-        let mut frames = [[1; SAMPLES], [20; SAMPLES], [300; SAMPLES]];
+        let mut frames = [1, 20, 300].map(|sample| Box::new([sample; SAMPLES]));
         hall.mix(&mut frames);
         assert_eq!(frames.map(|frame| frame[0]), [320, 301, 21]);
     }
@@ -395,7 +415,7 @@ mod tests {
         let hall = Hall::new(&Args::parse(["C=37", "P=3", "F=5", "pace_us=0"]).unwrap()).unwrap();
         let mut sum = 0;
         for (conference, tick) in (0..37).flat_map(|c| (0..5).map(move |t| (c, t))) {
-            let mut frames: Vec<Plain> = (0..3).map(|leg| hall.decode(conference, leg, tick)).collect();
+            let mut frames = hall.decoded(conference, tick);
             hall.mix(&mut frames);
             sum += (0..3).map(|leg| hall.write(leg, &frames[leg], &mut [0; SAMPLES])).sum::<u64>();
         }

@@ -17,7 +17,7 @@ pub use monitor::{MonitorBuffer, MonitorSemaphore};
 /// The sequential parts of the workloads, for programs whose runtime does not look like std.
 pub mod shared {
     pub use super::forkjoin::{Queens, lowest_bit};
-    pub use super::mixer::{Hall, Heard, Plain, Search};
+    pub use super::mixer::{Frame, Hall, Heard, Search};
     pub use super::options::{Lattice, Values, sequential};
     pub use super::packet::{Traffic, with_percentiles};
     pub use super::programs::{mandelbrot_row, matrix_factors, matrix_row};
@@ -162,7 +162,7 @@ pub fn run<A: Api>(request: &Request) -> Result<Outcome, String> {
         "nqueens" => forkjoin::nqueens::<A>(number("n")?, request.args.text("by")?),
         "radix" => radix::radix::<A>(size("N")?, size("T")?, number("r")?),
         name @ ("packet" | "packet-copy" | "packet-cache" | "packet-bimodal") => {
-            Ok(packet::run::<A>(packet::Traffic::of(name, &request.args)?))
+            packet::run::<A>(packet::Traffic::of(name, &request.args)?)
         }
         "mixer" => Ok(mixer::run::<A>(mixer::Hall::new(&request.args)?, request.args.text("by")?)),
         "mixer-load" => mixer::largest::<A>(mixer::Hall::new(&request.args)?, request.args.text("by")?),

@@ -54,6 +54,17 @@ impl Lattice {
         self.levels / self.block
     }
 
+    /// All blocks, row and column, in an order in which those that can be computed at the same time come together.
+    pub fn wavefront(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let last = self.rows() - 1;
+        (0..=2 * last).flat_map(move |wave| {
+            let rows = (last.saturating_sub(wave)..=last).rev();
+            rows.filter_map(move |row| {
+                Some((row, (2 * last).checked_sub(wave + row)?)).filter(|(row, column)| column <= row)
+            })
+        })
+    }
+
     /// What exercising gains at a level, from this node on.
     #[inline]
     fn gains(&self, level: usize, node: usize) -> &[f64] {
@@ -159,24 +170,22 @@ pub fn sequential(args: &Args) -> Result<Outcome, String> {
 pub(super) fn run<A: Api>(args: &Args) -> Result<Outcome, String> {
     let lattice: std::sync::Arc<Lattice> = Lattice::new(args)?.into();
     let start = Instant::now();
-    // By column: what the block above takes from below.
-    let mut below: Vec<Option<A::Future<Values>>> = (0..lattice.rows()).map(|_| None).collect();
+    // By column: what the block above takes from below; by row: what the block to the left takes from its right.
+    let none = || (0..lattice.rows()).map(|_| None).collect();
+    let (mut below, mut right): (Vec<Option<A::Future<Values>>>, Vec<Option<A::Future<Values>>>) = (none(), none());
     let mut threads = Vec::with_capacity(lattice.rows() * (lattice.rows() + 1) / 2);
-    for row in (0..lattice.rows()).rev() {
-        let mut right: Option<A::Future<Values>> = None;
-        for column in (0..=row).rev() {
-            let (top_promise, top) = A::promise();
-            let (left_promise, left) = A::promise();
-            let (below, right) = (below[column].replace(top), right.replace(left));
-            let lattice = lattice.clone();
-            threads.push(A::spawn(move || {
-                let below = below.map_or_else(|| lattice.leaves(column), A::get);
-                let right = right.map(A::get);
-                let (top, left) = lattice.block(row, column, below, right.as_deref());
-                A::set(top_promise, top);
-                A::set(left_promise, left);
-            }));
-        }
+    for (row, column) in lattice.wavefront() {
+        let (top_promise, top) = A::promise();
+        let (left_promise, left) = A::promise();
+        let (below, right) = (below[column].replace(top), right[row].replace(left));
+        let lattice = lattice.clone();
+        threads.push(A::spawn(move || {
+            let below = below.map_or_else(|| lattice.leaves(column), A::get);
+            let right = right.map(A::get);
+            let (top, left) = lattice.block(row, column, below, right.as_deref());
+            A::set(top_promise, top);
+            A::set(left_promise, left);
+        }));
     }
     threads.into_iter().for_each(A::join);
     let time = start.elapsed();
@@ -215,6 +224,21 @@ mod tests {
             gain.max((-RATE * step).exp() * (probability * up + (1.0 - probability) * down))
         }
         assert!((lattice("n=12", "B=3").by_blocks() - value(0, 0, 12)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_wavefront_has_each_block_once_and_behind_its_predecessors() {
+        let lattice = lattice("n=80", "B=8");
+        let order: Vec<_> = lattice.wavefront().collect();
+        let place = |block| order.iter().position(|&other| other == block);
+        assert_eq!(order.len(), 55);
+        for row in 0..10 {
+            for column in 0..=row {
+                let here = place((row, column)).unwrap();
+                assert!(row == 9 || place((row + 1, column)).unwrap() < here);
+                assert!(column == row || place((row, column + 1)).unwrap() < here);
+            }
+        }
     }
 
     #[test]

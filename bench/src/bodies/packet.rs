@@ -21,6 +21,8 @@ const PART_WORDS: usize = 8 << 10;
 const LINE_WORDS: usize = 8;
 /// Bits of a note that hold the sum; the bucket of the latency is above them.
 const SUM_BITS: u32 = 20;
+/// With so many in flight a run is given up: their buffers take 4 GB.
+const TOO_MANY: u64 = 1_500_000;
 /// A spawner says how far it is whenever it has started so many.
 const TELL: u64 = 64;
 
@@ -163,14 +165,28 @@ impl Traffic {
         if self.kind == Kind::Copy { Vec::new() } else { self.packets[(number % PACKETS) as usize].clone() }
     }
 
-    /// A spawner has started so many: once in a while, how many are in flight is looked at.
+    /// A spawner has started so many: once in a while, how many are in flight is looked at. False if it is to stop, because nothing
+    /// bounds them and they would not fit into memory.
     #[inline]
-    pub fn started(&self, spawner: u64, count: u64) {
-        if count.is_multiple_of(TELL) {
-            self.spawned[spawner as usize].0.store(count, Ordering::Relaxed);
-            let spawned: u64 = self.spawned.iter().map(|counter| counter.0.load(Ordering::Relaxed)).sum();
-            let in_flight = spawned.saturating_sub(self.ended.0.load(Ordering::Relaxed));
-            self.in_flight.0.fetch_max(in_flight, Ordering::Relaxed);
+    #[must_use]
+    pub fn started(&self, spawner: u64, count: u64) -> bool {
+        if !count.is_multiple_of(TELL) {
+            return true;
+        }
+        self.spawned[spawner as usize].0.store(count, Ordering::Relaxed);
+        let spawned: u64 = self.spawned.iter().map(|counter| counter.0.load(Ordering::Relaxed)).sum();
+        let in_flight = spawned.saturating_sub(self.ended.0.load(Ordering::Relaxed));
+        self.in_flight.0.fetch_max(in_flight, Ordering::Relaxed);
+        in_flight < TOO_MANY
+    }
+
+    /// After all spawners have ended: why they stopped too early, if they did.
+    pub fn all_started(&self) -> Result<(), String> {
+        match self.in_flight.0.load(Ordering::Relaxed) {
+            TOO_MANY.. => Err(format!(
+                "not offered: {TOO_MANY} packets in flight, which nothing bounds; they would fill the memory"
+            )),
+            _ => Ok(()),
         }
     }
 
@@ -224,7 +240,7 @@ pub fn with_percentiles(outcome: Outcome, latencies: &Latencies) -> Outcome {
     outcome.with("p50_ns", at(0.5)).with("p99_ns", at(0.99)).with("p9999_ns", at(0.9999))
 }
 
-pub(super) fn run<A: Api>(traffic: &'static Traffic) -> Outcome {
+pub(super) fn run<A: Api>(traffic: &'static Traffic) -> Result<Outcome, String> {
     // Some bytes for each repetition that stay.
     let finished: &'static A::Semaphore = Box::leak(Box::new(A::semaphore(0)));
     let start = Instant::now();
@@ -242,15 +258,18 @@ pub(super) fn run<A: Api>(traffic: &'static Traffic) -> Outcome {
                     A::release(finished);
                 }
             });
-            traffic.started(spawner, started);
+            if !traffic.started(spawner, started) {
+                return;
+            }
         }
     };
     let spawners: Vec<_> = (0..traffic.spawners).map(|spawner| A::spawn(move || spawn(spawner))).collect();
     spawners.into_iter().for_each(A::join);
+    traffic.all_started()?;
     if traffic.count > 0 {
         A::acquire(finished);
     }
-    traffic.outcome(start.elapsed())
+    Ok(traffic.outcome(start.elapsed()))
 }
 
 #[cfg(test)]
@@ -277,6 +296,14 @@ mod tests {
             assert_eq!(ends.iter().position(|&last| last), Some(22), "{workload}");
             assert_eq!(Some(traffic.outcome(Duration::ZERO).checksum), expected(workload, &args), "{workload}");
         }
+    }
+
+    #[test]
+    fn who_is_not_bounded_is_stopped() {
+        let traffic = Traffic::new("packet", &args(&["N=1", "spawners=2"])).unwrap();
+        assert!(traffic.started(0, TELL) && traffic.all_started().is_ok());
+        assert!(!traffic.started(1, TOO_MANY.next_multiple_of(TELL)));
+        assert!(traffic.all_started().unwrap_err().starts_with("not offered"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `mixer` as tasks.
 
 use super::{all, joined};
-use raddle_bench::bodies::shared::{Hall, Heard, Plain, Search, latency_bucket};
+use raddle_bench::bodies::shared::{Frame, Hall, Heard, Search, latency_bucket};
 use raddle_bench::program::Outcome;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,14 +10,15 @@ use std::time::Instant;
 use tokio::sync::{mpsc, oneshot};
 
 /// Runs a leg: `exchange` gives the decoded frame to the conference and waits for the mixed one.
-async fn leg<F: Future<Output = Plain>>(
+async fn leg<F: Future<Output = Frame>>(
     hall: &Hall,
     conference: usize,
     leg: usize,
     start: Instant,
-    mut exchange: impl FnMut(usize, Plain) -> F,
+    mut exchange: impl FnMut(usize, Frame) -> F,
 ) -> Heard {
     let mut line = [0; 160];
+    let mut frame: Frame = [0; 160].into();
     let mut heard = (0, Vec::with_capacity(hall.ticks));
     for tick in 0..hall.ticks {
         let due = hall.due(start, conference, tick);
@@ -25,8 +26,9 @@ async fn leg<F: Future<Output = Plain>>(
             tokio::time::sleep_until(due.into()).await;
         }
         let since = due.unwrap_or_else(Instant::now);
-        let mixed = exchange(tick, hall.decode(conference, leg, tick)).await;
-        heard.0 += hall.write(leg, &mixed, std::hint::black_box(&mut line));
+        hall.decode(conference, leg, tick, &mut frame);
+        frame = exchange(tick, frame).await;
+        heard.0 += hall.write(leg, &frame, std::hint::black_box(&mut line));
         heard.1.push(latency_bucket(since.elapsed().as_nanos() as u64));
     }
     heard
@@ -38,7 +40,7 @@ async fn by_promise(hall: Arc<Hall>) -> Outcome {
     for conference in 0..hall.conferences {
         let mut inputs = Vec::with_capacity(hall.legs);
         for place in 0..hall.legs {
-            let (frames, input) = mpsc::channel::<(Plain, oneshot::Sender<Plain>)>(1);
+            let (frames, input) = mpsc::channel::<(Frame, oneshot::Sender<Frame>)>(1);
             inputs.push(input);
             let hall = hall.clone();
             legs.push(tokio::spawn(async move {
@@ -76,7 +78,7 @@ async fn by_promise(hall: Arc<Hall>) -> Outcome {
 /// A leg's part of a conference that is waited for by yields; the owner of the turn is its state's parity.
 struct Seat {
     state: AtomicU64,
-    frame: Mutex<Plain>,
+    frame: Mutex<Option<Frame>>,
 }
 
 impl Seat {
@@ -91,17 +93,17 @@ async fn by_yield(hall: Arc<Hall>) -> Outcome {
     let start = Instant::now();
     let (mut legs, mut rooms) = (Vec::new(), Vec::new());
     for conference in 0..hall.conferences {
-        let seat = |_| Seat { state: AtomicU64::new(0), frame: Mutex::new([0; 160]) };
+        let seat = |_| Seat { state: AtomicU64::new(0), frame: Mutex::new(None) };
         let seats: Arc<[Seat]> = (0..hall.legs).map(seat).collect();
         for place in 0..hall.legs {
             let (hall, seats) = (hall.clone(), seats.clone());
             legs.push(tokio::spawn(async move {
                 let seat = &seats[place];
                 leg(&hall, conference, place, start, |tick, frame| async move {
-                    *seat.frame.lock().unwrap() = frame;
+                    *seat.frame.lock().unwrap() = Some(frame);
                     seat.state.store(2 * tick as u64 + 1, Ordering::Release);
                     seat.reach(2 * tick + 2).await;
-                    *seat.frame.lock().unwrap()
+                    seat.frame.lock().unwrap().take().unwrap()
                 })
                 .await
             }));
@@ -112,10 +114,11 @@ async fn by_yield(hall: Arc<Hall>) -> Outcome {
                 for seat in seats.iter() {
                     seat.reach(2 * tick + 1).await;
                 }
-                let mut frames: Vec<Plain> = seats.iter().map(|seat| *seat.frame.lock().unwrap()).collect();
+                let mut frames: Vec<Frame> =
+                    seats.iter().map(|seat| seat.frame.lock().unwrap().take().unwrap()).collect();
                 hall.mix(&mut frames);
                 for (seat, frame) in seats.iter().zip(frames) {
-                    *seat.frame.lock().unwrap() = frame;
+                    *seat.frame.lock().unwrap() = Some(frame);
                     seat.state.store(2 * tick as u64 + 2, Ordering::Release);
                 }
             }

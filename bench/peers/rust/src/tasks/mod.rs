@@ -73,7 +73,7 @@ async fn once(request: &Request) -> Result<Outcome, String> {
         "nqueens" => Ok(forkjoin::nqueens(number("n")?).await),
         "radix" => forkjoin::radix(size("N")?, size("T")?, number("r")?).await,
         name @ ("packet" | "packet-copy" | "packet-cache" | "packet-bimodal") => {
-            Ok(packet::run(Traffic::of(name, &request.args)?).await)
+            packet::run(Traffic::of(name, &request.args)?).await
         }
         "mixer" => Ok(mixer::run(Hall::new(&request.args)?, request.args.text("by")?).await),
         "mixer-load" => mixer::largest(Hall::new(&request.args)?, request.args.text("by")?).await,

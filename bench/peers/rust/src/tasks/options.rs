@@ -11,29 +11,28 @@ use tokio::sync::oneshot::{self, Receiver};
 pub async fn run(args: &Args) -> Result<Outcome, String> {
     let lattice = Arc::new(Lattice::new(args)?);
     let start = Instant::now();
-    let mut below: Vec<Option<Receiver<Values>>> = (0..lattice.rows()).map(|_| None).collect();
+    // By column: what the block above takes from below; by row: what the block to the left takes from its right.
+    let none = || (0..lattice.rows()).map(|_| None).collect();
+    let (mut below, mut right): (Vec<Option<Receiver<Values>>>, Vec<Option<Receiver<Values>>>) = (none(), none());
     let mut tasks = Vec::with_capacity(lattice.rows() * (lattice.rows() + 1) / 2);
-    for row in (0..lattice.rows()).rev() {
-        let mut right: Option<Receiver<Values>> = None;
-        for column in (0..=row).rev() {
-            let (top_promise, top) = oneshot::channel();
-            let (left_promise, left) = oneshot::channel();
-            let (below, right) = (below[column].replace(top), right.replace(left));
-            let lattice = lattice.clone();
-            tasks.push(tokio::spawn(async move {
-                let below = match below {
-                    Some(below) => below.await.unwrap(),
-                    None => lattice.leaves(column),
-                };
-                let right = match right {
-                    Some(right) => Some(right.await.unwrap()),
-                    None => None,
-                };
-                let (top, left) = lattice.block(row, column, below, right.as_deref());
-                // Nobody wants the edges of the first column, nor the uppermost row's end.
-                let _ = (top_promise.send(top), left_promise.send(left));
-            }));
-        }
+    for (row, column) in lattice.wavefront() {
+        let (top_promise, top) = oneshot::channel();
+        let (left_promise, left) = oneshot::channel();
+        let (below, right) = (below[column].replace(top), right[row].replace(left));
+        let lattice = lattice.clone();
+        tasks.push(tokio::spawn(async move {
+            let below = match below {
+                Some(below) => below.await.unwrap(),
+                None => lattice.leaves(column),
+            };
+            let right = match right {
+                Some(right) => Some(right.await.unwrap()),
+                None => None,
+            };
+            let (top, left) = lattice.block(row, column, below, right.as_deref());
+            // Nobody wants the edges of the first column, nor the uppermost row's end.
+            let _ = (top_promise.send(top), left_promise.send(left));
+        }));
     }
     all(tasks).await;
     let time = start.elapsed();

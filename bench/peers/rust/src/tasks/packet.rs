@@ -6,7 +6,7 @@ use raddle_bench::program::Outcome;
 use std::time::Instant;
 use tokio::sync::Notify;
 
-pub async fn run(traffic: &'static Traffic) -> Outcome {
+pub async fn run(traffic: &'static Traffic) -> Result<Outcome, String> {
     // Some bytes for each repetition that stay.
     let finished: &'static Notify = Box::leak(Box::new(Notify::new()));
     let start = Instant::now();
@@ -23,12 +23,15 @@ pub async fn run(traffic: &'static Traffic) -> Outcome {
                     finished.notify_one();
                 }
             });
-            traffic.started(spawner, started);
+            if !traffic.started(spawner, started) {
+                return;
+            }
         }
     };
     all((0..traffic.spawners).map(|spawner| tokio::spawn(spawn(spawner))).collect()).await;
+    traffic.all_started()?;
     if traffic.share(traffic.spawners - 1).end > 0 {
         finished.notified().await;
     }
-    traffic.outcome(start.elapsed())
+    Ok(traffic.outcome(start.elapsed()))
 }
