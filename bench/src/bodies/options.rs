@@ -167,12 +167,15 @@ pub fn sequential(args: &Args) -> Result<Outcome, String> {
     lattice.outcome(price, start.elapsed())
 }
 
+/// For each row or column what its last block will give, if that has been spawned.
+type Awaited<A> = Vec<Option<<A as Api>::Future<Values>>>;
+
 pub(super) fn run<A: Api>(args: &Args) -> Result<Outcome, String> {
     let lattice: std::sync::Arc<Lattice> = Lattice::new(args)?.into();
     let start = Instant::now();
     // By column: what the block above takes from below; by row: what the block to the left takes from its right.
     let none = || (0..lattice.rows()).map(|_| None).collect();
-    let (mut below, mut right): (Vec<Option<A::Future<Values>>>, Vec<Option<A::Future<Values>>>) = (none(), none());
+    let (mut below, mut right): (Awaited<A>, Awaited<A>) = (none(), none());
     let mut threads = Vec::with_capacity(lattice.rows() * (lattice.rows() + 1) / 2);
     for (row, column) in lattice.wavefront() {
         let (top_promise, top) = A::promise();
