@@ -8,12 +8,15 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::oneshot::{self, Receiver};
 
+/// For each row or column what its last block will give, if that has been spawned.
+type Awaited = Vec<Option<Receiver<Values>>>;
+
 pub async fn run(args: &Args) -> Result<Outcome, String> {
     let lattice = Arc::new(Lattice::new(args)?);
     let start = Instant::now();
     // By column: what the block above takes from below; by row: what the block to the left takes from its right.
     let none = || (0..lattice.rows()).map(|_| None).collect();
-    let (mut below, mut right): (Vec<Option<Receiver<Values>>>, Vec<Option<Receiver<Values>>>) = (none(), none());
+    let (mut below, mut right): (Awaited, Awaited) = (none(), none());
     let mut tasks = Vec::with_capacity(lattice.rows() * (lattice.rows() + 1) / 2);
     for (row, column) in lattice.wavefront() {
         let (top_promise, top) = oneshot::channel();
