@@ -70,18 +70,29 @@ pub fn doze_until(deadline: u64, cancellable: bool) -> Result<bool, WaitError> {
 /// Runs `f`, which is about to block in the kernel for long: if other threads wait for the calling thread's processor, a spare activation
 /// takes it over at once, as the monitor would have it do later. It costs a wake-up of a kernel thread on both ends.
 pub fn blocking<T>(f: impl FnOnce() -> T) -> T {
-    if let Some(me) = current().filter(|_| is_lightweight() && !is_apart()) {
-        let activation = enter(me);
-        let processor = activation.processor();
-        // SAFETY: inside the mark of the owner; the reference ends with the statement.
-        let has_work = unsafe { processor.owned() }.queue.has_work();
-        activation.leave();
-        // Outside the mark: it may have to start a kernel thread.
-        if has_work && let Some(spare) = processor.pool.spare() {
-            hand_over(me, processor, spare, false);
-        }
-    }
+    give_processor_away(false);
     f()
+}
+
+/// A spare activation takes the calling lightweight thread's processor over, if others wait for it, or `always`. Nothing happens where
+/// another activation has it already, or no kernel thread can be had.
+pub(crate) fn give_processor_away(always: bool) {
+    let Some(me) = current().filter(|_| is_lightweight() && !is_apart()) else { return };
+    let activation = activation_of(me);
+    if activation.processor().owner.owner() != activation.id {
+        return;
+    }
+    let activation = enter(me);
+    let processor = activation.processor();
+    // SAFETY: inside the mark of the owner; the reference ends with the statement.
+    let has_work = unsafe { processor.owned() }.queue.has_work();
+    activation.leave();
+    // Outside the mark: it may have to start a kernel thread.
+    if (always || has_work)
+        && let Some(spare) = processor.pool.spare()
+    {
+        hand_over(me, processor, spare, false);
+    }
 }
 
 /// Threads that went apart ([`go_apart`]), since the process began.

@@ -242,20 +242,6 @@ pub(crate) fn move_to(me: &'static Descriptor, pool: &'static crate::pool::Share
     }
 }
 
-/// Gives the processor to a spare activation and goes on beside it, until the next step into the runtime. False if no kernel thread
-/// could be had.
-pub(crate) fn go_on_beside(me: &'static Descriptor) -> bool {
-    crate::forkjoin::about_to_block();
-    let pool = activation_of(me).processor().pool;
-    // Before the mark is entered: it may have to start a kernel thread.
-    let Some(spare) = pool.spare() else { return false };
-    let activation = enter(me);
-    let processor = activation.processor();
-    processor.owner.release(activation.id, &activation.mark);
-    crate::monitor::hand_over(pool, processor, spare);
-    true
-}
-
 /// The next thread of a processor whose running one leaves without coming back to the queue. When others are hungry, what is
 /// left is shared with them, unless it is worth no wake-up ([`crate::handoff`]); a yield does that with its push.
 #[inline(always)]

@@ -24,7 +24,7 @@ pub(crate) fn task_state(tid: u32) -> TaskState {
     read.map_or(TaskState::Unknown, |length| parse(&String::from_utf8_lossy(&start[..length])))
 }
 
-/// Nanoseconds that kernel thread `tid` of this process has been on a core. One system call, a twentieth of what [`task_state`] costs.
+/// Nanoseconds that kernel thread `tid` of this process has been on a core. One system call.
 pub(crate) fn time_on_core(tid: u32) -> Option<u64> {
     /// The low bits of a clock's name: of one kernel thread, as the scheduler counts.
     const OF_A_THREAD: i32 = 0b110;

@@ -49,7 +49,7 @@ impl fmt::Display for MoveError {
 impl std::error::Error for MoveError {}
 
 /// Goes on in `pool`: from its return on the calling thread is run by that pool's processors, under its policy, and what it spawns starts
-/// there. Its stack, its storage and its handle stay what they are. Lock-free; costs a wait and a wake-up.
+/// there. Its stack, its storage and its handle stay what they are. Lock-free if both policies are; costs a wait and a wake-up.
 ///
 /// A pool cannot be dropped before its threads have ended or left, and a borrowed one not at all: no thread can move to a pool that
 /// is shutting down.
@@ -85,11 +85,9 @@ pub fn move_to(pool: &Pool) -> Result<(), MoveError> {
 /// assert_eq!(sum, 499_500);
 /// ```
 pub fn blocking<T>(f: impl FnOnce() -> T) -> T {
-    if let Some(me) = switching::current() {
-        switching::go_on_beside(me);
-    }
+    crate::drop_in::give_processor_away(true);
     let result = f();
-    if let Some(me) = switching::current() {
+    if let Some(me) = switching::current().filter(|_| crate::drop_in::is_lightweight()) {
         switching::enter(me).leave();
     }
     result
