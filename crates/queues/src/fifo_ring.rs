@@ -370,9 +370,17 @@ impl<M: Machine> Owner<M> {
     }
 
     /// Gives memory back when little is left; the private batch is empty.
+    #[inline(always)]
     fn shrink(&mut self, kept: u64, used: u64) {
+        if self.writer.capacity() != self.least {
+            self.shrink_grown(kept, used);
+        }
+    }
+
+    #[inline(never)]
+    fn shrink_grown(&mut self, kept: u64, used: u64) {
         let capacity = self.writer.capacity();
-        if capacity == self.least || used * 8 >= capacity || !self.writer.free_retired(&self.ring.array) {
+        if used * 8 >= capacity || !self.writer.free_retired(&self.ring.array) {
             return;
         }
         let smaller = (used * 4).next_power_of_two().max(self.least);

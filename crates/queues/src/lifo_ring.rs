@@ -235,8 +235,6 @@ impl<M: Machine> Owner<M> {
             let there = distance(head.index, self.bottom);
             self.shrink(head.index, there);
             if there == 0 {
-                // Undoes the lowering of a failed attempt.
-                self.set_split(self.bottom);
                 return false;
             }
             let split = head.index.wrapping_add(there / 2);
@@ -255,6 +253,8 @@ impl<M: Machine> Owner<M> {
                 self.split = split;
                 return true;
             }
+            // Undoes the lowering: a thief was faster.
+            self.set_split(self.bottom);
             head = self.head();
         }
     }
@@ -340,9 +340,17 @@ impl<M: Machine> Owner<M> {
     }
 
     /// Gives memory back when little is left.
+    #[inline(always)]
     fn shrink(&mut self, kept: u32, used: u32) {
+        if self.writer.capacity() != self.least {
+            self.shrink_grown(kept, used);
+        }
+    }
+
+    #[inline(never)]
+    fn shrink_grown(&mut self, kept: u32, used: u32) {
         let (capacity, used) = (self.writer.capacity(), u64::from(used));
-        if capacity == self.least || used * 8 >= capacity || !self.writer.free_retired(&self.ring.array) {
+        if used * 8 >= capacity || !self.writer.free_retired(&self.ring.array) {
             return;
         }
         // Without memory for the smaller array the larger one stays.

@@ -96,10 +96,15 @@ impl Timers {
 }
 
 /// Wakes the sleepers whose time has come. Inside the mark of the owner.
+#[inline(always)]
 pub(crate) fn fire_due(activation: &'static Activation, owned: &mut Owned) {
-    if owned.timers.is_empty() {
-        return;
+    if !owned.timers.is_empty() {
+        fire(activation, owned);
     }
+}
+
+#[inline(never)]
+fn fire(activation: &'static Activation, owned: &mut Owned) {
     let now = Real::now();
     while owned.timers.next_deadline().is_some_and(|deadline| deadline <= now) {
         let Some(entry) = owned.timers.heap.pop() else { return };

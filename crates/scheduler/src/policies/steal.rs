@@ -308,7 +308,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         if !NEWEST && let Some(thread) = self.lifo.pop() {
             return Some(thread);
         }
-        self.take_last()
+        if self.shared.inbox.is_empty() { None } else { self.take_last() }
     }
 
     /// The selections that prefer what usually comes second.
@@ -322,6 +322,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
     }
 
     /// Nothing in the queues: what came from outside.
+    #[cold]
     #[inline(never)]
     fn take_last(&mut self) -> Option<Ready<M>> {
         self.empty_inbox();
