@@ -1,0 +1,97 @@
+//! Stacks and switches: the only place here that leaves one stack for another.
+//!
+//! All coroutines of a run share the kernel thread of the run and its thread-local storage: the thread pointer does not change.
+
+use raddle_context::stack::{Arena, Slot};
+use raddle_context::switch::{Context, current_fs, switch, switch_away};
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+/// Bytes of a stack: enough for a panic with its message, which the deepest of the policies is far from.
+const STACK: usize = 256 << 10;
+/// The most stacks of all runs of the process that are in use, or were abandoned.
+const MOST: usize = 1 << 16;
+
+fn arena() -> Result<&'static Arena, String> {
+    static ARENA: OnceLock<Result<&'static Arena, String>> = OnceLock::new();
+    ARENA.get_or_init(|| Arena::new(STACK, MOST).map_err(|why| why.to_string())).clone()
+}
+
+/// What a coroutine is resumed by. Leaked with its coroutine if that is abandoned.
+#[derive(Debug)]
+pub(crate) struct Coroutine {
+    context: NonNull<Context>,
+    slot: Option<Slot>,
+}
+
+/// Where a coroutine begins: a function that never returns and lets no panic out.
+pub(crate) type Entry = unsafe extern "C" fn(usize) -> !;
+
+impl Coroutine {
+    /// One that has not begun.
+    ///
+    /// # Errors
+    /// No memory for its stack, or too many in use.
+    pub fn new(entry: Entry) -> Result<Self, String> {
+        let arena = arena()?;
+        arena.reserve().map_err(|why| why.to_string())?;
+        let slot = arena.take();
+        let context = Self::context();
+        // SAFETY: the slot was taken just now and is kept until the coroutine has ended; the thread pointer is that of the
+        // kernel thread, which all coroutines of its runs use; `Entry` is what is asked for.
+        unsafe { context.as_ref().prepare(slot.top(), current_fs(), entry) };
+        Ok(Self { context, slot: Some(slot) })
+    }
+
+    /// The stack that the caller is on.
+    pub fn here() -> Self {
+        Self { context: Self::context(), slot: None }
+    }
+
+    fn context() -> NonNull<Context> {
+        NonNull::from(Box::leak(Box::new(Context::empty())))
+    }
+
+    /// How to resume it.
+    pub fn handle(&self) -> Handle {
+        Handle(self.context)
+    }
+
+    /// Gives the stack back.
+    ///
+    /// # Safety
+    /// The coroutine has ended, or is the one that the caller is on, and nobody resumes it.
+    pub unsafe fn release(mut self) {
+        if let Some(slot) = self.slot.take() {
+            let arena = slot.arena();
+            arena.give(slot);
+            arena.unreserve();
+        }
+        // SAFETY: leaked by `context`, and used no more by the contract.
+        drop(unsafe { Box::from_raw(self.context.as_ptr()) });
+    }
+}
+
+/// Names a coroutine that is suspended, or is about to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Handle(NonNull<Context>);
+
+/// Goes on with `to`; returns when somebody goes on with `from`.
+///
+/// # Safety
+/// * `from` is the coroutine that the caller is on, `to` another one that is suspended or has not begun, on the same kernel
+///   thread, and both are neither released nor resumed by anybody else meanwhile.
+/// * No borrow of what `to` uses is held.
+pub(crate) unsafe fn go(from: Handle, to: Handle) {
+    // SAFETY: `from` is writable through its atomics and resumed only after this switch, on one kernel thread; `to` is suspended.
+    unsafe { switch(from.0.as_ptr(), to.0.as_ptr(), 0) };
+}
+
+/// Goes on with `to` for ever.
+///
+/// # Safety
+/// As for [`go`]; nothing on the caller's stack is used again.
+pub(crate) unsafe fn leave(to: Handle) -> ! {
+    // SAFETY: passed on to the caller.
+    unsafe { switch_away(to.0.as_ptr(), 0) }
+}
