@@ -176,6 +176,29 @@ fn options_say_how_much_is_taken_and_from_whom() {
 }
 
 #[test]
+fn a_thief_takes_no_more_than_it_can_copy_before_the_owner_comes_again() {
+    for (options, cause) in [("steal", Cause::Woken), ("steal", Cause::Spawned), ("steal(fifo)", Cause::Spawned)] {
+        let count = if cfg!(miri) { 3000 } else { 100_000 };
+        let threads = Threads::new(count);
+        let mut parts = parts(options, 2);
+        for number in 0..count {
+            let _ = parts[0].push_with(threads.ready(number), cause, true);
+        }
+        let first = parts[1].search_all().expect("everything was published");
+        let stolen = threads.number(first);
+        assert_eq!(stolen, 0, "the oldest comes first");
+        let mut thief = 1;
+        while let Some(ready) = parts[1].take() {
+            threads.number(ready);
+            thief += 1;
+        }
+        assert_eq!(thief, 1024, "{options} {cause:?}");
+        let left = std::iter::from_fn(|| parts[0].take()).map(|ready| threads.number(ready)).count();
+        assert_eq!(left, count - thief);
+    }
+}
+
+#[test]
 fn threads_from_outside_are_found_by_whoever_is_there() {
     let threads = Threads::new(3);
     let policy = Steal::<Real>::new(Stealing::default(), 2, Arc::new(Busy)).unwrap();

@@ -39,9 +39,9 @@
 
 mod rings;
 
-use super::Others;
 use super::common::{Common, CommonEnd};
 use super::victims::{Random, distances};
+use super::{AT_ONCE, Others};
 use crate::expression::{Batch, LocalQueues, Overflow};
 use crate::policy::{Cause, Local, Notify, Policy};
 use crate::ready::Ready;
@@ -262,7 +262,7 @@ impl<M: Machine> LocalPart<M> {
         if victim.offers() < least {
             return None;
         }
-        let max = if shared.options.stealing.batch == Batch::One { 1 } else { u64::MAX };
+        let mut max = if shared.options.stealing.batch == Batch::One { 1 } else { AT_ONCE };
         for _ in 0..PERSISTENCE {
             *tried += 1;
             match rings.steal_from(victim, random.below(rings::WIDTH), max) {
@@ -271,7 +271,7 @@ impl<M: Machine> LocalPart<M> {
                     return Some(first);
                 }
                 Stolen::Empty => return None,
-                Stolen::Lost => {}
+                Stolen::Lost => max = max.div_ceil(8),
             }
         }
         None

@@ -39,8 +39,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use super::Others;
 use super::victims::distances;
+use super::{AT_ONCE, Others};
 use crate::expression::{Batch, Order, Stealing};
 use crate::policy::{Cause, Local, Notify, Policy};
 use crate::ready::Ready;
@@ -394,7 +394,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         if victim.offers() < least {
             return None;
         }
-        let max = if shared.options.batch == Batch::One { 1 } else { u64::MAX };
+        let mut max = if shared.options.batch == Batch::One { 1 } else { AT_ONCE };
         for _ in 0..PERSISTENCE {
             *tried += 1;
             let outcome = match fifo.steal_from(&victim.fifo, max) {
@@ -409,7 +409,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
                     return Some(first);
                 }
                 Stolen::Empty => return None,
-                Stolen::Lost => {}
+                Stolen::Lost => max = max.div_ceil(8),
             }
         }
         None
