@@ -1,8 +1,9 @@
 //! `cargo xtask model --weaken`: does a test notice when a memory ordering is too weak?
 //!
 //! For each comment `// Ordering[tag]: …` the strong orderings of the statement below it become `Relaxed`, one at a time (a
-//! fence goes altogether), in a copy of the checkout; then the interleaving tests of that package must fail. A mutant that
-//! does not compile, or whose tests run out of time, is not counted as killed. A comment that says `Not weakened:` argues
+//! fence goes altogether), in a copy of the checkout; then the interleaving tests of that package must fail. The copy is built once,
+//! with all mutants in it: each asks the machine whether its number is the one in [`CHOICE`] ([`armed`]). A mutant
+//! whose tests run out of time is not counted as killed. A comment that says `Not weakened:` argues
 //! why no model can notice. Its mutants are run all the same, against the tests named after what was changed where there are
 //! any: one that is killed refutes the comment, and is an error. What an argued survivor rests on is the argument alone, so
 //! the last line counts these apart.
@@ -11,6 +12,7 @@ use crate::model::{self, Weaken};
 use crate::shell::{self, Failure, Outcome};
 use crate::source::{Source, find_word};
 use crate::tidy::{STRONG, ordering_tags, read_tree};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -20,6 +22,9 @@ const ROOM: u32 = 5;
 
 /// What a mutant's tests get at least.
 const LEAST: Duration = Duration::from_secs(60);
+
+/// The programs of tests, by the tests' names.
+type Programs = BTreeMap<String, PathBuf>;
 
 /// One change of one file.
 #[derive(Debug, PartialEq)]
@@ -40,7 +45,6 @@ enum Verdict {
     Killed,
     Survived,
     TimedOut,
-    DoesNotBuild,
     SurvivedAsArgued,
     KilledThoughArgued,
 }
@@ -61,7 +65,6 @@ impl Verdict {
             Self::Killed => "killed",
             Self::Survived => "SURVIVED",
             Self::TimedOut => "SURVIVED (out of time)",
-            Self::DoesNotBuild => "DOES NOT BUILD",
             Self::SurvivedAsArgued => "survived, as argued",
             Self::KilledThoughArgued => "KILLED THOUGH ARGUED",
         }
@@ -94,9 +97,11 @@ pub fn run(options: &Weaken) -> Outcome {
             Some(copy) => copy,
             None => copy.insert(Copy::of(tree.paths.iter())?),
         };
-        let limit = copy.baseline(package, folder, options.limit)?;
-        for (file, mutant) in mutants {
-            let verdict = copy.judge(package, folder, file, &mutant, limit)?;
+        copy.arm(&mutants)?;
+        println!("{package}: {} mutants in one build", mutants.len());
+        let (programs, limit) = copy.baseline(package, folder, options.limit)?;
+        for (number, (_, mutant)) in mutants.into_iter().enumerate() {
+            let verdict = copy.test(folder, &programs, number, &mutant, limit)?;
             let verdict = if mutant.argued { verdict.if_argued() } else { verdict };
             println!("{:<24} {}", verdict.word(), describe(&mutant));
             rows.push((mutant, Some(verdict)));
@@ -194,6 +199,42 @@ fn statement_below(file: &Source, line: usize) -> (usize, usize, bool) {
     (file.line_start(first), file.line_start(last + 1).min(file.code.len()), argued)
 }
 
+/// The variable that chooses a mutant, by its number.
+const CHOICE: &str = "RADDLE_WEAKEN";
+
+/// What the mutants ask, added to the copy of the machine.
+const MACHINE: &str = r#"
+#[doc(hidden)]
+pub fn weakened(number: usize) -> bool {
+    static CHOICE: std::sync::OnceLock<Option<usize>> = std::sync::OnceLock::new();
+    *CHOICE.get_or_init(|| std::env::var("RADDLE_WEAKEN").ok()?.parse().ok()) == Some(number)
+}
+
+#[doc(hidden)]
+pub fn weaker(number: usize, ordering: Ordering) -> Ordering {
+    if weakened(number) { Ordering::Relaxed } else { ordering }
+}
+"#;
+
+/// The text of a file with its mutants in it, each under its number.
+fn armed(file: &Source, mutants: &[(usize, &Mutant)]) -> String {
+    let mut text = file.text.clone();
+    let mut mutants = mutants.to_vec();
+    mutants.sort_by_key(|(_, mutant)| std::cmp::Reverse(mutant.start));
+    for (number, mutant) in mutants {
+        // The path before the word belongs to it; a fence's span has it already.
+        let first =
+            text[..mutant.start].rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).map_or(0, |i| i + 1);
+        let old = &text[first..mutant.end];
+        let new = match mutant.replacement {
+            "()" => format!("if !raddle_machine::weakened({number}) {{ {old} }}"),
+            _ => format!("raddle_machine::weaker({number}, {old})"),
+        };
+        text.replace_range(first..mutant.end, &new);
+    }
+    text
+}
+
 /// A copy of the checkout, with one folder for what is built there.
 struct Copy {
     root: PathBuf,
@@ -216,16 +257,39 @@ impl Copy {
         Failure::failed(format!("{}: {error}", self.root.join(path).display()))
     }
 
-    /// The unchanged tests must build and pass, otherwise every mutant would look killed. Answers with the time that a
-    /// mutant's tests get: as asked for, or by what the unchanged ones took, with room for a busy machine.
-    fn baseline(&self, package: &str, folder: &str, limit: Option<Duration>) -> Outcome<Duration> {
+    /// Puts all mutants of a package in, and what they ask.
+    fn arm(&self, mutants: &[(&Source, Mutant)]) -> Outcome {
+        let mut rest: Vec<(usize, &(&Source, Mutant))> = mutants.iter().enumerate().collect();
+        while let Some(&(_, (file, _))) = rest.first() {
+            let (here, elsewhere): (Vec<_>, Vec<_>) =
+                rest.into_iter().partition(|(_, (_, mutant))| mutant.path == file.path);
+            let here: Vec<_> = here.into_iter().map(|(number, (_, mutant))| (number, mutant)).collect();
+            self.write(&file.path, &armed(file, &here))?;
+            rest = elsewhere;
+        }
+        let machine = "crates/machine/src/lib.rs";
+        let text = std::fs::read_to_string(shell::root().join(machine)).map_err(|error| self.error(machine, &error))?;
+        self.write(machine, &(text + MACHINE))
+    }
+
+    fn write(&self, path: &str, text: &str) -> Outcome {
+        std::fs::write(self.root.join(path), text).map_err(|error| self.error(path, &error))
+    }
+
+    /// With no mutant chosen the tests must build and pass, otherwise every mutant would look killed. Answers with the programs, each
+    /// with its test's name, and the time that a mutant's tests get: as asked for, or by what they took now, with room for
+    /// a busy machine.
+    fn baseline(&self, package: &str, folder: &str, limit: Option<Duration>) -> Outcome<(Programs, Duration)> {
         let folder = self.root.join(folder);
-        let Some(programs) = self.build(package, &model::tests(&folder))? else {
-            return Err(Failure::failed(format!("the interleaving tests of {package} do not build unchanged")));
+        let tests = model::tests(&folder);
+        let Some(programs) = self.build(package, &tests)? else {
+            return Err(Failure::failed(format!(
+                "the interleaving tests of {package} do not build with the mutants in them"
+            )));
         };
         let start = Instant::now();
-        for program in programs {
-            let output = Command::new(&program).current_dir(&folder).output();
+        for program in &programs {
+            let output = Command::new(program).current_dir(&folder).output();
             let output = output.map_err(|error| Failure::failed(format!("{}: {error}", program.display())))?;
             if !output.status.success() {
                 eprintln!("{}", String::from_utf8_lossy(&output.stdout));
@@ -237,40 +301,33 @@ impl Copy {
             }
         }
         let took = start.elapsed();
-        println!("{package}: unchanged, its interleaving tests pass in {:.1} s", took.as_secs_f64());
-        Ok(limit.unwrap_or(LEAST.max(took * ROOM)))
+        println!("{package}: with none chosen, its interleaving tests pass in {:.1} s", took.as_secs_f64());
+        Ok((
+            programs.into_iter().map(|program| (test_of(&program), program)).collect(),
+            limit.unwrap_or(LEAST.max(took * ROOM)),
+        ))
     }
 
-    fn judge(&self, package: &str, folder: &str, file: &Source, mutant: &Mutant, limit: Duration) -> Outcome<Verdict> {
-        let mut text = file.text.clone();
-        text.replace_range(mutant.start..mutant.end, mutant.replacement);
-        let write = |text: &str| {
-            std::fs::write(self.root.join(&mutant.path), text).map_err(|error| self.error(&mutant.path, &error))
-        };
-        write(&text)?;
-        let verdict = self.test(package, folder, mutant, limit);
-        write(&file.text)?;
-        verdict
-    }
-
-    /// Builds and runs the interleaving tests here: first those named after what was changed, which kill most mutants, then
+    /// Runs the interleaving tests with a mutant chosen: first those named after what was changed, which kill most mutants, then
     /// the others, unless the comment argues that none can notice: the distant tests of those would take most of the
-    /// campaign's time. The time for the tests is that for running them all; building does not count.
-    fn test(&self, package: &str, folder: &str, mutant: &Mutant, limit: Duration) -> Outcome<Verdict> {
+    /// campaign's time. The time for the tests is that for running them all.
+    fn test(
+        &self,
+        folder: &str,
+        programs: &Programs,
+        number: usize,
+        mutant: &Mutant,
+        limit: Duration,
+    ) -> Outcome<Verdict> {
         let folder = self.root.join(folder);
-        let mut left = limit;
-        let sets = in_order(model::tests(&folder), &mutant.path);
+        let deadline = Instant::now() + limit;
+        let sets = in_order(programs.keys().cloned().collect(), &mutant.path);
         let sets = if mutant.argued { &sets[..1] } else { &sets[..] };
-        for tests in sets {
-            let Some(programs) = self.build(package, tests)? else { return Ok(Verdict::DoesNotBuild) };
-            let start = Instant::now();
-            for program in programs {
-                let verdict = run_test(&program, &folder, start + left)?;
-                if verdict != Verdict::Survived {
-                    return Ok(verdict);
-                }
+        for test in sets.iter().flatten() {
+            let verdict = run_test(&programs[test], &folder, number, deadline)?;
+            if verdict != Verdict::Survived {
+                return Ok(verdict);
             }
-            left = left.saturating_sub(start.elapsed());
         }
         Ok(Verdict::Survived)
     }
@@ -329,8 +386,15 @@ fn programs(told: &str) -> impl Iterator<Item = &str> {
     told.lines().filter_map(|line| line.trim().strip_prefix("Executable")?.rsplit_once('(')?.1.strip_suffix(')'))
 }
 
-fn run_test(program: &Path, folder: &Path, deadline: Instant) -> Outcome<Verdict> {
+/// The name of the test whose program that is: cargo puts a hash behind it.
+fn test_of(program: &Path) -> String {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    name.rsplit_once('-').map_or(&*name, |(test, _)| test).to_string()
+}
+
+fn run_test(program: &Path, folder: &Path, number: usize, deadline: Instant) -> Outcome<Verdict> {
     let mut command = Command::new(program);
+    command.env(CHOICE, number.to_string());
     command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let failed = |error: std::io::Error| Failure::failed(format!("{}: {error}", program.display()));
     let mut child = command.spawn().map_err(failed)?;
@@ -390,6 +454,18 @@ mod tests {
     }
 
     #[test]
+    fn all_mutants_of_a_file_are_in_one_text_under_their_numbers() {
+        let text = "// Ordering[a]: AcqRel.\nh.swap(1, Ordering::AcqRel);\n// Ordering[b]: SeqCst.\nM::fence(Ordering::SeqCst);\n";
+        let file = Source::new("crates/queues/src/a.rs", text);
+        let found = mutants(&file);
+        let numbered: Vec<(usize, &Mutant)> = (7..).zip(&found).collect();
+        let expected = text
+            .replace("Ordering::AcqRel)", "raddle_machine::weaker(7, Ordering::AcqRel))")
+            .replace("M::fence(Ordering::SeqCst)", "if !raddle_machine::weakened(8) { M::fence(Ordering::SeqCst) }");
+        assert_eq!(armed(&file, &numbered), expected);
+    }
+
+    #[test]
     fn an_argued_comment_is_recognised() {
         let text = "// Ordering[a]: SeqCst. Not weakened: the model treats it as weaker.\nb.load(Ordering::SeqCst);\n";
         assert!(mutants(&Source::new("crates/queues/src/a.rs", text))[0].argued);
@@ -402,8 +478,7 @@ mod tests {
             (mutants(&Source::new("crates/queues/src/a.rs", text)).remove(0), Some(verdict))
         };
         assert!(summary(&[row(Verdict::Killed), row(Verdict::Survived.if_argued())]).1);
-        for wrong in
-            [Verdict::Killed.if_argued(), Verdict::TimedOut.if_argued(), Verdict::DoesNotBuild, Verdict::Survived]
+        for wrong in [Verdict::Killed.if_argued(), Verdict::TimedOut.if_argued(), Verdict::TimedOut, Verdict::Survived]
         {
             assert!(!summary(&[row(Verdict::Killed), row(wrong)]).1, "{wrong:?}");
         }
@@ -428,5 +503,6 @@ mod tests {
     fn test_programs_are_found() {
         let told = "   Compiling x\n  Executable tests/loom_a.rs (target/release/deps/loom_a-12ab)\n";
         assert_eq!(programs(told).collect::<Vec<_>>(), ["target/release/deps/loom_a-12ab"]);
+        assert_eq!(test_of(Path::new("target/release/deps/loom_a-12ab")), "loom_a");
     }
 }
