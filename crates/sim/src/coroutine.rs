@@ -52,6 +52,18 @@ impl Coroutine {
         NonNull::from(Box::leak(Box::new(Context::empty())))
     }
 
+    /// Makes one that has ended begin anew, on the same stack.
+    ///
+    /// # Safety
+    /// It has ended and left its stack.
+    pub unsafe fn again(self, entry: Entry) -> Self {
+        if let Some(slot) = &self.slot {
+            // SAFETY: as in `new`; the stack is unused by the contract.
+            unsafe { self.context.as_ref().prepare(slot.top(), current_fs(), entry) };
+        }
+        self
+    }
+
     /// How to resume it.
     pub fn handle(&self) -> Handle {
         Handle(self.context)

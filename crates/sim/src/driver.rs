@@ -23,6 +23,11 @@ pub trait Driver: Any {
         let _ = (step, world);
     }
 
+    /// Called when the current coroutine wakes `core`.
+    fn woken(&mut self, core: usize, world: &World) {
+        let _ = (core, world);
+    }
+
     /// The time, as coroutine `core` sees it, in nanoseconds.
     fn now(&mut self, core: usize, world: &World) -> u64 {
         let _ = core;

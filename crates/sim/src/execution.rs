@@ -31,11 +31,13 @@ pub struct Options {
     pub clocks: bool,
     /// Whether to keep all steps.
     pub trace: bool,
+    /// Whether words that lie side by side share cache lines.
+    pub lines: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 0, steps: 1_000_000, clocks: true, trace: false }
+        Self { seed: 0, steps: 1_000_000, clocks: true, trace: false, lines: false }
     }
 }
 
@@ -377,7 +379,11 @@ impl Execution {
             known = self.new_place();
             place.store(known, Ordering::Relaxed);
         }
-        known as u32
+        let location = known as u32;
+        if self.options.lines {
+            self.world.lines.note(location, std::ptr::from_ref(place).addr());
+        }
+        location
     }
 
     fn turn(&mut self, access: Access, place: Option<&AtomicU64>) -> Option<(Access, Option<(Handle, Handle)>)> {
@@ -443,6 +449,9 @@ impl Execution {
     fn done(&mut self, access: Access, values: Values) {
         let Some(me) = self.world.current else { return };
         self.world.steps += 1;
+        if self.world.steps.is_multiple_of(crate::watch::TOLD) {
+            crate::watch::tell();
+        }
         self.world.cores[me].steps += 1;
         if self.options.clocks {
             self.order(me, access, values);
@@ -526,6 +535,7 @@ impl Execution {
             let Some(at) = self.sleepers.iter().position(|&(where_, _)| where_ == location) else { return };
             if let Some((_, core)) = self.sleepers.remove(at) {
                 self.rouse(core);
+                self.driver.woken(core, &self.world);
             }
         }
     }

@@ -12,8 +12,11 @@
 //! Reading order: [`world`] (what a driver sees), [`driver`], `machine`, `execution` (whose turn it is), `coroutine`, [`clock`],
 //! `published`, `tokens`.
 //!
-//! Architecture invariant: production code never names this crate. `unsafe` is where stacks are switched (`coroutine`, `execution`)
-//! and where tokens are made (`tokens`).
+//! On it stands the simulated machine: [`cost`] (what a machine is), [`virtual_time`] (the driver with clocks, caches and
+//! clusters), [`threads`] (lightweight threads with the real policies, idle protocol and primitives), [`workloads`], [`simulate`] and [`report`].
+//!
+//! Architecture invariant: production code never names this crate. `unsafe` is where stacks are switched (`coroutine`, `execution`,
+//! [`threads`]) and where tokens are made (`tokens`, [`threads`]).
 //!
 //! # Example
 //! ```
@@ -41,11 +44,19 @@
 
 pub mod clock;
 mod coroutine;
+pub mod cost;
 pub mod driver;
 mod execution;
+mod lines;
 mod machine;
 mod published;
+pub mod report;
+pub mod simulate;
+pub mod threads;
 mod tokens;
+pub mod virtual_time;
+pub mod watch;
+pub mod workloads;
 pub mod world;
 
 pub use driver::{ByChance, Choice, Driver};

@@ -165,9 +165,15 @@ pub struct World {
     pub(crate) current: Option<usize>,
     pub(crate) time: u64,
     pub(crate) steps: u64,
+    pub(crate) lines: crate::lines::Lines,
 }
 
 impl World {
+    /// The cache line of a location, where lines are kept ([`crate::Options::lines`]); otherwise each location has its own.
+    pub fn line(&self, location: u32) -> usize {
+        self.lines.of(location)
+    }
+
     /// The coroutines, by number.
     pub fn cores(&self) -> &[Core] {
         &self.cores

@@ -1,0 +1,237 @@
+//! Figures as a table, as JSON with the keys of `raddle bench`, and as a page with plots.
+#![forbid(unsafe_code)]
+
+use crate::simulate::{Figures, Plan};
+use serde_json::json;
+use std::fmt::Write as _;
+
+/// What was simulated, and what came of it.
+pub type Row = (Plan, Result<Figures, String>);
+
+/// Nanoseconds in a unit that suits them.
+fn duration(nanoseconds: u64) -> String {
+    match nanoseconds {
+        0..=9_999 => format!("{nanoseconds} ns"),
+        10_000..=9_999_999 => format!("{:.1} µs", nanoseconds as f64 / 1e3),
+        10_000_000..=9_999_999_999 => format!("{:.1} ms", nanoseconds as f64 / 1e6),
+        _ => format!("{:.1} s", nanoseconds as f64 / 1e9),
+    }
+}
+
+fn count(number: u64) -> String {
+    match number {
+        0..=99_999 => number.to_string(),
+        100_000..=99_999_999 => format!("{}k", number / 1_000),
+        _ => format!("{}M", number / 1_000_000),
+    }
+}
+
+const HEADS: [&str; 12] = [
+    "cores",
+    "op/s",
+    "elapsed",
+    "p50",
+    "p99",
+    "p99.99",
+    "steals",
+    "won",
+    "retries",
+    "transfers",
+    "stall/access",
+    "busy",
+];
+
+fn cells(figures: &Figures) -> [String; 11] {
+    let [p50, p99, p9999] = figures.lives.map(duration);
+    let transfers: u64 = figures.counts.transfers.iter().sum();
+    [
+        count(figures.throughput() as u64),
+        duration(figures.elapsed),
+        p50,
+        p99,
+        p9999,
+        count(figures.steals.0),
+        count(figures.steals.1),
+        count(figures.retries),
+        count(transfers + figures.counts.cold),
+        format!("{:.1} ns", figures.stalls()),
+        format!("{:.0} %", figures.mean_utilisation() * 100.0),
+    ]
+}
+
+/// One block for each policy and workload, a line for each number of cores. The percentiles are of the time from a thread's spawn to its end.
+pub fn table(rows: &[Row]) -> String {
+    let mut text = String::new();
+    let mut title = String::new();
+    for (plan, result) in rows {
+        let now = format!(
+            "{} {} under {} on {} (simulated, seed {})",
+            plan.workload.name, plan.arguments, plan.policy, plan.costs.name, plan.seed
+        );
+        if now != title {
+            let gap = if title.is_empty() { "" } else { "\n" };
+            let _ = writeln!(text, "{gap}{now}");
+            let _ = writeln!(text, "{}", line(&HEADS.map(String::from)));
+            title = now;
+        }
+        let _ = match result {
+            Ok(figures) => {
+                let mut all = vec![plan.cores.to_string()];
+                all.extend(cells(figures));
+                writeln!(text, "{}", line(&all))
+            }
+            Err(why) => writeln!(text, "{:>6}  {why}", plan.cores),
+        };
+    }
+    text
+}
+
+fn line(cells: &[String]) -> String {
+    let widths = [6, 8, 10, 10, 10, 10, 8, 8, 8, 10, 13, 6];
+    let padded: Vec<String> = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
+    padded.join(" ")
+}
+
+/// One object a line.
+pub fn json_lines(rows: &[Row]) -> String {
+    rows.iter().map(|row| format!("{}\n", json_of(row))).collect()
+}
+
+fn json_of((plan, result): &Row) -> serde_json::Value {
+    let mut object = json!({
+        "workload": plan.workload.name,
+        "args": plan.arguments.to_string(),
+        "runtime": "raddle",
+        "policy": plan.policy.to_string(),
+        "processors": plan.cores,
+        "rounds": 1,
+        "simulated": true,
+        "machine": plan.costs.name,
+        "seed": plan.seed,
+        "error": null,
+    });
+    let rest = match result {
+        Err(why) => json!({ "error": why }),
+        Ok(figures) => {
+            let counts = &figures.counts;
+            let percent = |share: &f64| (share * 10_000.0).round() / 100.0;
+            let each = (figures.elapsed as f64 / figures.operations.max(1) as f64 * 1e3).round() / 1e3;
+            json!({
+                "ops": figures.operations,
+                "ns_median": each,
+                "elapsed_ns": figures.elapsed,
+                "delay_p50": figures.delays[0], "delay_p99": figures.delays[1], "delay_p9999": figures.delays[2],
+                "latency_p50": figures.lives[0], "latency_p99": figures.lives[1], "latency_p9999": figures.lives[2],
+                "steals_tried": figures.steals.0, "steals_won": figures.steals.1,
+                "spawn_retries": figures.retries,
+                "accesses": counts.accesses, "exchanges": counts.exchanges,
+                "transfers": counts.transfers, "cold_misses": counts.cold,
+                "stalled_ns": counts.stalled, "sleeps": counts.sleeps, "asleep_ns": counts.asleep, "wakes": counts.wakes,
+                "utilisation": figures.utilisation.iter().map(percent).collect::<Vec<_>>(),
+                "steps": figures.steps, "digest": format!("{:016x}", figures.digest),
+            })
+        }
+    };
+    if let (Some(object), serde_json::Value::Object(rest)) = (object.as_object_mut(), rest) {
+        object.extend(rest);
+    }
+    object
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+const COLOURS: [&str; 8] = ["#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#17becf", "#7f7f7f"];
+
+type Series = (String, Vec<(f64, f64)>);
+
+/// One plot, over the number of cores, from 0 upwards.
+fn plot(title: &str, series: &[Series]) -> String {
+    let (width, height, margin) = (640.0, 320.0, 60.0);
+    let points = || series.iter().flat_map(|(_, points)| points);
+    let right = points().map(|point| point.0).fold(1.0, f64::max);
+    let top = points().map(|point| point.1).fold(f64::MIN_POSITIVE, f64::max);
+    let x = |cores: f64| margin + cores / right * (width - 2.0 * margin);
+    let y = |value: f64| height - margin / 2.0 - value / top * (height - margin);
+    let mut svg = format!(
+        "<h2>{}</h2>\n<svg viewBox=\"0 0 {} {height}\" width=\"{}\" role=\"img\" aria-label=\"{}\">\n",
+        escape(title),
+        width + 260.0,
+        width + 260.0,
+        escape(title)
+    );
+    for part in 0..=4 {
+        let value = top * f64::from(part) / 4.0;
+        let _ = writeln!(
+            svg,
+            "<line x1=\"{margin}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#ddd\"/><text x=\"{:.1}\" y=\"{:.1}\" \
+             text-anchor=\"end\">{}</text>",
+            width - margin,
+            margin - 6.0,
+            y(value) + 4.0,
+            count(value as u64),
+            y = y(value),
+        );
+        let cores = right * f64::from(part) / 4.0;
+        let _ = writeln!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{cores:.0}</text>",
+            x(cores),
+            height - 8.0
+        );
+    }
+    for (index, (name, points)) in series.iter().enumerate() {
+        let colour = COLOURS[index % COLOURS.len()];
+        let path: Vec<String> = points.iter().map(|point| format!("{:.1},{:.1}", x(point.0), y(point.1))).collect();
+        let _ = writeln!(
+            svg,
+            "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" points=\"{}\"/>",
+            path.join(" ")
+        );
+        for point in points {
+            let _ =
+                writeln!(svg, "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\" fill=\"{colour}\"/>", x(point.0), y(point.1));
+        }
+        let _ = writeln!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"{colour}\">{}</text>",
+            width - margin + 10.0,
+            24.0 + 18.0 * index as f64,
+            escape(name)
+        );
+    }
+    svg + "</svg>\n"
+}
+
+/// A page of its own: plots over the number of cores, and the table.
+pub fn html(rows: &[Row], command: &str) -> String {
+    let mut names: Vec<String> = Vec::new();
+    let name_of = |plan: &Plan| format!("{} {}", plan.workload.name, plan.policy);
+    for (plan, _) in rows {
+        if !names.contains(&name_of(plan)) {
+            names.push(name_of(plan));
+        }
+    }
+    let series = |value: fn(&Figures) -> f64| -> Vec<Series> {
+        let points = |name: &String| {
+            let of_name = rows.iter().filter(|(plan, _)| name_of(plan) == *name);
+            of_name.filter_map(|(plan, result)| Some((plan.cores as f64, value(result.as_ref().ok()?)))).collect()
+        };
+        names.iter().map(|name| (name.clone(), points(name))).collect()
+    };
+    let plots: String = [
+        plot("Operations a second, over cores", &series(Figures::throughput)),
+        plot("99th percentile from spawn to end, ns", &series(|figures| figures.lives[1] as f64)),
+        plot("Steals tried", &series(|figures| figures.steals.0 as f64)),
+        plot("Nanoseconds waited for each access", &series(Figures::stalls)),
+        plot("Cores busy, %", &series(|figures| figures.mean_utilisation() * 100.0)),
+    ]
+    .concat();
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>raddle sim</title>\n<style>body{{font:14px sans-serif;margin:2em}}\
+         text{{font:11px sans-serif}}pre{{overflow:auto}}</style>\n<h1>Simulated</h1>\n<p><code>{}</code></p>\n{plots}<pre>{}</pre>\n</html>\n",
+        escape(command),
+        escape(&table(rows))
+    )
+}

@@ -1,0 +1,132 @@
+//! A workload on a simulated machine, from a plan to figures.
+#![forbid(unsafe_code)]
+
+use crate::cost::Costs;
+use crate::execution::{Options, Outcome, run};
+use crate::threads;
+use crate::virtual_time::{Counts, VirtualTime};
+use crate::workloads::{Arguments, Workload};
+pub use raddle_scheduler::expression::Expression;
+
+/// The most simulated cores.
+pub const MOST_CORES: usize = 256;
+
+/// What is simulated.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The policy.
+    pub policy: Expression,
+    /// How many cores: 1 to [`MOST_CORES`].
+    pub cores: usize,
+    /// The program.
+    pub workload: &'static Workload,
+    /// With these arguments.
+    pub arguments: Arguments,
+    /// On this machine.
+    pub costs: Costs,
+    /// What is random follows from it.
+    pub seed: u64,
+    /// The most steps; then somebody loops.
+    pub steps: u64,
+}
+
+/// What came out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figures {
+    /// Operations of the workload.
+    pub operations: u64,
+    /// Virtual nanoseconds from the beginning to the end of the last thread.
+    pub elapsed: u64,
+    /// From being ready to running: 50, 99 and 99.99 of a hundred.
+    pub delays: [u64; 3],
+    /// From a thread's spawn to its end: the same.
+    pub lives: [u64; 3],
+    /// Steals tried, and won.
+    pub steals: (u64, u64),
+    /// Times that a spawner found its queue full.
+    pub retries: u64,
+    /// What the machine counted.
+    pub counts: Counts,
+    /// The share of the time that each core worked.
+    pub utilisation: Vec<f64>,
+    /// Steps of the simulation.
+    pub steps: u64,
+    /// A word made of all steps.
+    pub digest: u64,
+}
+
+impl Figures {
+    /// Operations a second.
+    pub fn throughput(&self) -> f64 {
+        self.operations as f64 * 1e9 / self.elapsed.max(1) as f64
+    }
+
+    /// The mean share of the time that the cores worked.
+    pub fn mean_utilisation(&self) -> f64 {
+        self.utilisation.iter().sum::<f64>() / self.utilisation.len().max(1) as f64
+    }
+
+    /// Nanoseconds that cores waited for lines, for each access.
+    pub fn stalls(&self) -> f64 {
+        self.counts.stalled as f64 / self.counts.accesses.max(1) as f64
+    }
+}
+
+/// 50, 99 and 99.99 of a hundred, by the nearest rank.
+fn percentiles(mut values: Vec<u64>) -> [u64; 3] {
+    values.sort_unstable();
+    let rank = |ten_thousandths: usize| (values.len() * ten_thousandths).div_ceil(10_000).max(1) - 1;
+    [5_000, 9_900, 9_999].map(|share| values.get(rank(share)).copied().unwrap_or(0))
+}
+
+/// Simulates.
+///
+/// # Errors
+/// What the plan, or the simulated program, has done wrong, by name.
+pub fn simulate(plan: &Plan) -> Result<Figures, String> {
+    let Plan { policy, cores, workload, arguments, costs, seed, steps } = plan;
+    if !(1..=MOST_CORES).contains(cores) {
+        return Err(format!("{cores} simulated cores: from 1 to {MOST_CORES}"));
+    }
+    let options = Options { seed: *seed, steps: *steps, clocks: false, trace: false, lines: true };
+    let main = workload.main(arguments);
+    let over = run(&options, VirtualTime::new(costs.clone()), || threads::pool(policy, *cores, costs, main));
+    let pool = over.value?;
+    let left = pool.left();
+    let error = match over.outcome {
+        Outcome::Done if left == 0 => None,
+        Outcome::Asleep(_) => Some(format!("under `{policy}` all cores sleep, and {left} threads have not ended")),
+        other => Some(format!("under `{policy}`: {other}")),
+    };
+    if let Some(error) = error {
+        pool.end();
+        return Err(error);
+    }
+    let tally = pool.tally();
+    pool.end();
+    let elapsed = tally.ended_at.max(1);
+    Ok(Figures {
+        operations: workload.operations(arguments),
+        elapsed,
+        delays: percentiles(tally.delays),
+        lives: percentiles(tally.lives),
+        steals: tally.steals,
+        retries: tally.retries,
+        counts: over.driver.counts(),
+        utilisation: tally.worked.iter().map(|&worked| worked as f64 / elapsed as f64).collect(),
+        steps: over.steps,
+        digest: over.digest,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_of_the_nearest_rank() {
+        assert_eq!(percentiles((1..=100).rev().collect()), [50, 99, 100]);
+        assert_eq!(percentiles(vec![7]), [7, 7, 7]);
+        assert_eq!(percentiles(Vec::new()), [0, 0, 0]);
+    }
+}

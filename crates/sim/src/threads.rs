@@ -1,0 +1,525 @@
+//! Lightweight threads on simulated cores: the scheduler's loop, with the policy, the idle protocol and the synchronisation
+//! primitives that production runs, and stacks of their own.
+//!
+//! Differs from the runtime in `crates/raddle`: a thread that leaves goes to its core's loop, which finishes it and selects the
+//! next one, instead of switching straight to that; there is no monitor, no timers and no input or output; and a thread that becomes ready while
+//! others are idle is kept on its core while that is quicker than a wake-up by a simpler rule than that room's (`Pool::keeps`).
+//!
+//! Invariants: I1. A thread's state is touched by the core that holds its token or runs it. I2. A core's queue is borrowed only by what
+//! runs on that core. I3. Records are freed when all threads have ended and the run is over.
+
+use crate::coroutine::{self, Coroutine, Handle};
+use crate::execution::{current, now, start, work};
+use crate::machine::Controlled;
+use raddle_machine::Machine;
+use raddle_queues::wait_list::NodePool;
+use raddle_scheduler::idle::Idle;
+use raddle_scheduler::policies::steal::StealLocal;
+use raddle_scheduler::policies::{AnyPolicy, Others};
+use raddle_scheduler::{Cause, Epoch, Local, Notify, Policy, Ready, Runtime, Thread, Wake};
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// How often a core looks for work before it sleeps, as in production.
+const SEARCH_ROUNDS: u32 = 4;
+
+/// The runtime whose threads are simulated.
+#[derive(Clone, Copy, Debug)]
+pub struct Simulated;
+
+type Body = Box<dyn FnOnce()>;
+
+/// What a thread's core does when the thread has left.
+#[derive(Clone, Copy)]
+enum After {
+    Yield,
+    Park(Epoch),
+    Exit,
+}
+
+struct State {
+    body: Option<Body>,
+    coroutine: Option<Coroutine>,
+    after: After,
+    spawned_at: u64,
+    ready_at: u64,
+    panic: Option<Box<dyn std::any::Any + Send>>,
+}
+
+#[repr(C)]
+struct Full {
+    thread: Thread<Controlled>,
+    state: RefCell<State>,
+}
+
+type Record = NonNull<Full>;
+
+enum Queue {
+    Default(Box<StealLocal<Controlled>>),
+    Other(Box<dyn Local<Controlled>>),
+}
+
+impl Queue {
+    fn local(&mut self) -> &mut dyn Local<Controlled> {
+        match self {
+            Queue::Default(local) => &mut **local,
+            Queue::Other(local) => &mut **local,
+        }
+    }
+}
+
+/// One core of the pool.
+struct Core {
+    queue: RefCell<Queue>,
+    /// Where its loop is while it runs a thread.
+    home: Coroutine,
+    running: Cell<Option<Record>>,
+    /// Stacks of threads that have ended.
+    spare: RefCell<Vec<Coroutine>>,
+    worked: Cell<u64>,
+    /// How long threads run until they leave, and how many were kept while others were idle.
+    pace: Cell<u64>,
+    kept: Cell<u64>,
+    since: Cell<u64>,
+}
+
+/// What the threads of a run have come to.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Nanoseconds from each time that a thread became ready until it ran.
+    pub delays: Vec<u64>,
+    /// Nanoseconds from each thread's spawn to its end.
+    pub lives: Vec<u64>,
+    /// When the last thread ended.
+    pub ended_at: u64,
+    /// Times that a spawner offered its core because the queue was full.
+    pub retries: u64,
+    /// Steals tried, and won.
+    pub steals: (u64, u64),
+    /// Nanoseconds of work, by core.
+    pub worked: Vec<u64>,
+}
+
+/// The cores of a run, under one policy.
+pub struct Pool {
+    policy: AnyPolicy<Controlled>,
+    idle: Arc<Idle<Controlled>>,
+    cores: Vec<Core>,
+    nodes: &'static NodePool<Controlled>,
+    records: RefCell<Vec<Record>>,
+    free: RefCell<Vec<Record>>,
+    left: Cell<u64>,
+    wake_up: u64,
+    switch: u64,
+    spawn: u64,
+    tally: RefCell<Tally>,
+}
+
+thread_local! {
+    static POOL: RefCell<Option<Rc<Pool>>> = const { RefCell::new(None) };
+}
+
+struct View(Arc<Idle<Controlled>>);
+
+impl Others for View {
+    fn hungry(&self) -> bool {
+        self.0.hungry()
+    }
+    fn asleep(&self, processor: usize) -> bool {
+        self.0.is_sleeping(processor)
+    }
+    fn wake(&self, whom: Notify) {
+        notify(&self.0, whom);
+    }
+}
+
+fn notify(idle: &Idle<Controlled>, whom: Notify) {
+    match whom {
+        Notify::Nobody => {}
+        Notify::Anyone => idle.notify(),
+        Notify::Processor(index) => {
+            idle.wake(index);
+        }
+    }
+}
+
+/// Makes the cores of a run, of which the first begins with `first`. Call it in the setup.
+///
+/// # Errors
+/// What the policy says against so many cores.
+pub fn pool(
+    expression: &raddle_scheduler::expression::Expression,
+    cores: usize,
+    costs: &crate::cost::Costs,
+    first: impl FnOnce() + 'static,
+) -> Result<Rc<Pool>, String> {
+    let idle = Arc::new(Idle::new(cores));
+    let others = Arc::new(View(idle.clone()));
+    let policy = raddle_scheduler::policies::build(expression, cores, others).map_err(|why| why.to_string())?;
+    let queue = |index| match &policy {
+        AnyPolicy::Steal(steal) => Queue::Default(Box::new(steal.local_part(index))),
+        AnyPolicy::Other(other) => Queue::Other(other.local(index)),
+    };
+    let core = |index| Core {
+        queue: RefCell::new(queue(index)),
+        home: Coroutine::here(),
+        running: Cell::new(None),
+        spare: RefCell::new(Vec::new()),
+        worked: Cell::new(0),
+        pace: Cell::new(0),
+        kept: Cell::new(0),
+        since: Cell::new(0),
+    };
+    let cores: Vec<Core> = (0..cores).map(core).collect();
+    let pool = Rc::new(Pool {
+        idle,
+        cores,
+        policy,
+        nodes: Box::leak(Box::default()),
+        records: RefCell::default(),
+        free: RefCell::default(),
+        // The first thread, which is about to be made.
+        left: Cell::new(1),
+        wake_up: (costs.wake_latency + costs.wake) as u64,
+        switch: costs.switch as u64,
+        spawn: costs.spawn as u64,
+        tally: RefCell::default(),
+    });
+    POOL.set(Some(pool.clone()));
+    let mut first: Option<Body> = Some(Box::new(first));
+    for index in 0..pool.cores.len() {
+        let (pool, first) = (pool.clone(), first.take());
+        start(format!("core {index}"), move || {
+            if let Some(first) = first {
+                pool.left.set(0);
+                pool.spawn(first);
+            }
+            pool.run_core(index);
+        });
+    }
+    Ok(pool)
+}
+
+/// The pool that the caller runs in.
+fn here() -> Rc<Pool> {
+    POOL.with_borrow(Clone::clone).unwrap_or_else(|| panic!("outside of a simulation"))
+}
+
+/// Makes a thread that runs `body`.
+pub fn spawn(body: impl FnOnce() + 'static) {
+    let pool = here();
+    pool.spawn(Box::new(body));
+    let me = me();
+    let crowded = pool.cores[me].queue.borrow_mut().local().crowded();
+    if crowded {
+        pool.tally.borrow_mut().retries += 1;
+        Simulated::yield_now();
+    }
+}
+
+/// Computes for so many nanoseconds: the work of the calling thread.
+pub fn compute(nanoseconds: u64) {
+    let pool = here();
+    let core = &pool.cores[me()];
+    core.worked.set(core.worked.get() + nanoseconds);
+    work(nanoseconds);
+}
+
+/// The core that the caller is on.
+pub fn me() -> usize {
+    current().unwrap_or_else(|| panic!("outside of a simulation"))
+}
+
+impl Pool {
+    fn spawn(&self, body: Body) {
+        let me = me();
+        self.left.set(self.left.get() + 1);
+        work(self.spawn);
+        let state = State {
+            body: Some(body),
+            coroutine: None,
+            after: After::Exit,
+            spawned_at: now(),
+            ready_at: 0,
+            panic: None,
+        };
+        // Not borrowed across the steps below.
+        let reused = self.free.borrow_mut().pop();
+        let record = match reused {
+            Some(record) => {
+                // SAFETY: records live until the end of the pool (I3); this one's thread has ended, so it is ours (I1).
+                let full = unsafe { record.as_ref() };
+                full.thread.recycle(0);
+                *full.state.borrow_mut() = state;
+                record
+            }
+            None => {
+                // SAFETY: every record of this runtime is the first field of a `Full`, which lives until the pool's end.
+                let thread = unsafe { Thread::new(0, 0) };
+                let record = NonNull::from(Box::leak(Box::new(Full { thread, state: RefCell::new(state) })));
+                // For `make_ready`, which is given a part of it.
+                record.as_ptr().expose_provenance();
+                self.records.borrow_mut().push(record);
+                record
+            }
+        };
+        self.push(me, record, Cause::Spawned);
+    }
+
+    /// Makes a thread ready; the caller has the right to.
+    fn push(&self, me: usize, record: Record, cause: Cause) {
+        // SAFETY: the record lives (I3) and is ours until it is pushed (I1).
+        unsafe { record.as_ref() }.state.borrow_mut().ready_at = now();
+        // SAFETY: the thread was created, or suspended and claimed, or it yielded: once per call.
+        let ready = unsafe { Ready::new(record.cast::<Thread<Controlled>>()) };
+        let whom = {
+            let mut queue = self.cores[me].queue.borrow_mut();
+            match &mut *queue {
+                Queue::Default(local) => {
+                    let hungry = self.idle.hungry() && !(cause != Cause::Spawned && self.keeps(me, local.hidden()));
+                    local.push_with(ready, cause, hungry)
+                }
+                Queue::Other(local) => local.push(ready, cause),
+            }
+        };
+        notify(&self.idle, whom);
+    }
+
+    /// Whether a woken thread stays with this core although others are idle, beside `waiting` ones: while its wait is shorter than
+    /// a wake-up, as the mean of what threads of this core ran for says (the rule of `crates/raddle/src/handoff.rs`, without its sampling).
+    fn keeps(&self, me: usize, waiting: u64) -> bool {
+        let core = &self.cores[me];
+        let keeps = core.pace.get() > 0 && (waiting + 1 + core.kept.get()) * core.pace.get() < self.wake_up;
+        if keeps && waiting > 0 {
+            core.kept.set(core.kept.get() + 1);
+        }
+        keeps
+    }
+
+    /// A core: what it has at hand, what it finds, sleep; until all threads have ended.
+    fn run_core(&self, me: usize) {
+        while let Some(ready) = self.select(me).or_else(|| self.search(me)) {
+            self.run_thread(me, ready);
+        }
+    }
+
+    fn select(&self, me: usize) -> Option<Ready<Controlled>> {
+        let core = &self.cores[me];
+        let next = core.queue.borrow_mut().local().next(u8::MAX);
+        if next.is_some() && self.idle.hungry() {
+            let mut queue = core.queue.borrow_mut();
+            if let Queue::Default(local) = &mut *queue {
+                let hidden = local.hidden();
+                if hidden == 0 {
+                    core.kept.set(0);
+                }
+                let bears = core.pace.get() > 0 && (hidden + core.kept.get()) * core.pace.get() < self.wake_up;
+                if local.hides_unstarted() || hidden > 0 && !bears {
+                    core.kept.set(0);
+                    let whom = local.share();
+                    drop(queue);
+                    notify(&self.idle, whom);
+                }
+            }
+        }
+        next
+    }
+
+    fn search(&self, me: usize) -> Option<Ready<Controlled>> {
+        self.cores[me].kept.set(0);
+        let mut queue = self.cores[me].queue.borrow_mut();
+        let local = queue.local();
+        self.idle.begin_search(me);
+        while self.left.get() > 0 {
+            for _ in 0..SEARCH_ROUNDS {
+                if let Some(ready) = local.next(u8::MAX).or_else(|| local.search()) {
+                    self.idle.found(me);
+                    return Some(ready);
+                }
+                Controlled::spin_hint();
+            }
+            if self.left.get() > 0 {
+                self.idle.sleep(me, None, self.policy.ring(), || local.has_work() || self.left.get() == 0);
+            }
+        }
+        self.idle.found(me);
+        None
+    }
+
+    fn run_thread(&self, me: usize, ready: Ready<Controlled>) {
+        let core = &self.cores[me];
+        let record = ready.into_thread().cast::<Full>();
+        // SAFETY: the record lives (I3), and is ours with its token (I1).
+        let full = unsafe { record.as_ref() };
+        work(self.switch);
+        let began = now();
+        let handle = {
+            let mut state = full.state.borrow_mut();
+            self.tally.borrow_mut().delays.push(began - state.ready_at);
+            state.coroutine.get_or_insert_with(|| stack(core)).handle()
+        };
+        core.since.set(began);
+        core.running.set(Some(record));
+        // SAFETY: the core's loop is where we are, and the thread is suspended or has not begun; nothing of either is borrowed. It
+        // comes back when the thread leaves.
+        unsafe { coroutine::go(core.home.handle(), handle) };
+        core.running.set(None);
+        core.pace.set((3 * core.pace.get() + (now() - core.since.get())) / 4 + 1);
+        let after = full.state.borrow().after;
+        match after {
+            After::Yield => self.push(me, record, Cause::Yielded),
+            After::Park(epoch) => {
+                if full.thread.finish_park(epoch).is_err() {
+                    self.push(me, record, Cause::Woken);
+                }
+            }
+            After::Exit => self.exit(me, record),
+        }
+    }
+
+    fn exit(&self, me: usize, record: Record) {
+        // SAFETY: the thread has ended, so its record is ours (I1).
+        let mut state = unsafe { record.as_ref() }.state.borrow_mut();
+        let coroutine = state.coroutine.take();
+        self.cores[me].spare.borrow_mut().extend(coroutine);
+        if let Some(panic) = state.panic.take() {
+            resume_unwind(panic);
+        }
+        let mut tally = self.tally.borrow_mut();
+        tally.lives.push(now() - state.spawned_at);
+        drop(state);
+        self.free.borrow_mut().push(record);
+        self.left.set(self.left.get() - 1);
+        if self.left.get() == 0 {
+            tally.ended_at = now().max(1);
+            drop(tally);
+            (0..self.cores.len()).for_each(|core| notify(&self.idle, Notify::Processor(core)));
+        }
+    }
+
+    /// Threads that have not ended.
+    pub fn left(&self) -> u64 {
+        self.left.get()
+    }
+
+    /// What the threads have come to. After a run in which all ended.
+    pub fn tally(&self) -> Tally {
+        let mut tally = std::mem::take(&mut *self.tally.borrow_mut());
+        for core in &self.cores {
+            let (tried, won) = core.queue.borrow_mut().local().steals();
+            tally.steals = (tally.steals.0 + tried, tally.steals.1 + won);
+            tally.worked.push(core.worked.get());
+        }
+        tally
+    }
+
+    /// Ends the pool of a run that is over: gives back what its threads used, unless some have not ended.
+    pub fn end(self: Rc<Self>) {
+        POOL.set(None);
+        if self.left.get() > 0 {
+            std::mem::forget(self);
+            return;
+        }
+        self.free.take();
+        for record in self.records.take() {
+            // SAFETY: leaked in `spawn`; all threads have ended and the run is over, so nobody refers to it (I3).
+            drop(unsafe { Box::from_raw(record.as_ptr()) });
+        }
+        let Ok(pool) = Rc::try_unwrap(self) else { return };
+        for core in pool.cores {
+            for coroutine in core.spare.into_inner().into_iter().chain([core.home]) {
+                // SAFETY: its thread has ended, or it names where a loop was; the run is over.
+                unsafe { coroutine.release() };
+            }
+        }
+    }
+}
+
+/// A stack for a thread that has not begun.
+fn stack(core: &Core) -> Coroutine {
+    let reused = core.spare.borrow_mut().pop();
+    match reused {
+        // SAFETY: its thread has ended, and left the stack for ever.
+        Some(coroutine) => unsafe { coroutine.again(entry) },
+        None => Coroutine::new(entry).unwrap_or_else(|why| panic!("no stack for a thread: {why}")),
+    }
+}
+
+/// Where each thread begins and ends.
+unsafe extern "C" fn entry(_: usize) -> ! {
+    let pool = here();
+    let running = || pool.cores[me()].running.get().unwrap_or_else(|| unreachable!("a thread runs"));
+    // SAFETY: the thread that runs here is the caller's own (I1).
+    let body = unsafe { running().as_ref() }.state.borrow_mut().body.take();
+    let result = catch_unwind(AssertUnwindSafe(|| body.into_iter().for_each(|body| body())));
+    // The core may be another one by now.
+    let home: Handle = {
+        let core = &pool.cores[me()];
+        // SAFETY: as above.
+        let mut state = unsafe { running().as_ref() }.state.borrow_mut();
+        state.after = After::Exit;
+        state.panic = result.err();
+        core.home.handle()
+    };
+    drop(pool);
+    // SAFETY: the core's loop is suspended in `run_thread`; nothing here is used any more.
+    unsafe { coroutine::leave(home) }
+}
+
+/// Leaves the core to its loop; returns when the thread runs again, perhaps on another core.
+fn leave(after: After) {
+    let pool = here();
+    let core = &pool.cores[me()];
+    let record = core.running.get().unwrap_or_else(|| panic!("not in a thread of the simulation"));
+    let (from, to) = {
+        // SAFETY: the thread that runs here is the caller's own (I1).
+        let mut state = unsafe { record.as_ref() }.state.borrow_mut();
+        state.after = after;
+        (state.coroutine.as_ref().map(Coroutine::handle), core.home.handle())
+    };
+    drop(pool);
+    let Some(from) = from else { unreachable!("a thread that runs has a stack") };
+    // SAFETY: `from` is the calling thread's stack, the core's loop is suspended in `run_thread`, nothing is borrowed.
+    unsafe { coroutine::go(from, to) };
+}
+
+impl Runtime for Simulated {
+    type Machine = Controlled;
+
+    unsafe fn current() -> &'static Thread<Controlled> {
+        let record = here().cores[me()].running.get().unwrap_or_else(|| panic!("not in a thread of the simulation"));
+        // SAFETY: records live until the pool's end (I3), when no thread is left that could use this.
+        unsafe { record.cast::<Thread<Controlled>>().as_ref() }
+    }
+
+    unsafe fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake {
+        assert!(deadline.is_none(), "simulated threads know no time-outs");
+        leave(After::Park(epoch));
+        // SAFETY: the caller's own record.
+        unsafe { Self::current() }.outcome()
+    }
+
+    unsafe fn make_ready(thread: &'static Thread<Controlled>) {
+        let full = std::ptr::with_exposed_provenance_mut::<Full>(std::ptr::from_ref(thread).addr());
+        // The first field of a record, whose provenance was exposed when it was made; not null.
+        if let Some(record) = NonNull::new(full) {
+            here().push(me(), record, Cause::Woken);
+        }
+    }
+
+    fn nodes() -> &'static NodePool<Controlled> {
+        here().nodes
+    }
+
+    fn yield_now() {
+        leave(After::Yield);
+    }
+
+    fn is_running(thread: &'static Thread<Controlled>) -> bool {
+        let record = NonNull::from(thread).cast::<Full>();
+        here().cores.iter().any(|core| core.running.get() == Some(record))
+    }
+}

@@ -1,0 +1,305 @@
+//! Virtual time: the driver that lets the core with the earliest clock go on, and charges each step to its clock.
+//!
+//! Each line is owned by the core that wrote it last, or shared by those that read it since. An access to a line that the core
+//! does not hold fetches it: from its owner, from the nearest sharer, or from memory. A line serves one such transfer at a time (readers of a line
+//! that nobody changes overlap), so contended read-modify-writes queue. A plain store does not make its core wait: the line is
+//! busy, and the core waits for it at its next read-modify-write or fence. Caches never overflow. Without caches each access goes to the module
+//! of the core that used the line first, and queues there.
+//!
+//! Not modelled: bandwidth beyond that of a line or a module, prefetching, and the interruption of others by a heavy fence.
+
+use crate::cost::Costs;
+use crate::driver::{Choice, Driver};
+use crate::world::{NOWHERE, Op, Status, Step, World};
+use raddle_machine::Ordering;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Picoseconds: fine enough for the fractions of a cache hit.
+type Time = u64;
+
+fn time(nanoseconds: f64) -> Time {
+    (nanoseconds * 1e3) as Time
+}
+
+/// What a run has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Accesses to words.
+    pub accesses: u64,
+    /// Of these, read-modify-writes.
+    pub exchanges: u64,
+    /// Lines fetched from other cores, from the nearest clusters outwards; the last levels are counted together.
+    pub transfers: [u64; 4],
+    /// Lines fetched from memory.
+    pub cold: u64,
+    /// Nanoseconds of waiting for lines, beyond what hits cost.
+    pub stalled: u64,
+    /// Times that cores slept.
+    pub sleeps: u64,
+    /// Nanoseconds that they slept.
+    pub asleep: u64,
+    /// Calls that wake others.
+    pub wakes: u64,
+}
+
+/// One core's clock.
+#[derive(Clone, Debug, Default)]
+struct Clock {
+    now: Time,
+    /// The entry in the heap that counts, if there is one.
+    due: Option<Time>,
+    /// When its stores will have been made.
+    stored: Time,
+    slept_at: Option<Time>,
+}
+
+const NOBODY: u32 = u32::MAX;
+
+#[derive(Clone, Debug)]
+struct Line {
+    owner: u32,
+    /// Who may read it without fetching it; an owner is not listed.
+    sharers: [u64; 4],
+    free_at: Time,
+    /// The core that used it first.
+    home: u32,
+}
+
+/// The driver of a simulated machine; for at most 256 cores.
+pub struct VirtualTime {
+    costs: Costs,
+    clocks: Vec<Clock>,
+    heap: BinaryHeap<Reverse<(Time, usize)>>,
+    lines: Vec<Line>,
+    modules: Vec<Time>,
+    counts: Counts,
+    stalled: Time,
+    asleep: Time,
+}
+
+impl VirtualTime {
+    /// A machine of these costs, at time 0.
+    pub fn new(costs: Costs) -> Self {
+        Self {
+            costs,
+            clocks: Vec::new(),
+            heap: BinaryHeap::new(),
+            lines: Vec::new(),
+            modules: Vec::new(),
+            counts: Counts::default(),
+            stalled: 0,
+            asleep: 0,
+        }
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> Counts {
+        Counts { stalled: self.stalled / 1000, asleep: self.asleep / 1000, ..self.counts }
+    }
+
+    fn schedule(&mut self, core: usize, at: Time) {
+        self.clocks[core].due = Some(at);
+        self.heap.push(Reverse((at, core)));
+    }
+
+    /// New cores start when their starter starts them.
+    fn meet(&mut self, world: &World) {
+        let now = world.current().map_or(0, |core| self.clocks[core].now);
+        for core in self.clocks.len()..world.cores().len() {
+            self.clocks.push(Clock { now, ..Clock::default() });
+            self.schedule(core, now);
+        }
+    }
+
+    /// The earliest entry that counts, taken out.
+    fn earliest(&mut self) -> Option<usize> {
+        while let Some(Reverse((at, core))) = self.heap.pop() {
+            let clock = &mut self.clocks[core];
+            if clock.due == Some(at) {
+                clock.due = None;
+                clock.now = clock.now.max(at);
+                if let Some(since) = clock.slept_at.take() {
+                    self.asleep += clock.now - since;
+                }
+                return Some(core);
+            }
+        }
+        None
+    }
+
+    /// A step at a word: how long the core waits, and what it changes about the line.
+    fn access(&mut self, core: usize, line: usize, writes: bool, exchanges: bool) {
+        while self.lines.len() <= line {
+            self.lines.push(Line { owner: NOBODY, sharers: [0; 4], free_at: 0, home: NOBODY });
+        }
+        self.counts.accesses += 1;
+        self.counts.exchanges += u64::from(exchanges);
+        if !self.costs.cached {
+            return self.uncached(core, line, exchanges);
+        }
+        let (word, bit) = (core / 64 % 4, 1 << (core % 64));
+        let (hit, exchange) = (time(self.costs.hit), if exchanges { time(self.costs.exchange) } else { 0 });
+        let clock = &mut self.clocks[core];
+        let mut begin = clock.now;
+        if exchanges {
+            // A locked instruction waits for the stores before it.
+            begin = begin.max(clock.stored);
+        }
+        let state = &mut self.lines[line];
+        let mine = state.owner == core as u32;
+        let end = if mine || !writes && state.sharers[word] & bit != 0 {
+            begin + hit + exchange
+        } else {
+            let others = state.sharers.iter().any(|sharers| *sharers != 0);
+            let (cost, level) = if state.owner != NOBODY {
+                let level = self.costs.level(core, state.owner as usize);
+                (self.costs.levels[level].transfer, Some(level))
+            } else if others {
+                let level = nearest(&self.costs, core, &state.sharers, writes);
+                (level.map_or(self.costs.hit, |level| self.costs.levels[level].transfer), level)
+            } else {
+                (self.costs.memory, None)
+            };
+            match level {
+                Some(level) => self.counts.transfers[level.min(3)] += 1,
+                None if state.owner == NOBODY && !others => self.counts.cold += 1,
+                None => {}
+            }
+            let alone = writes || state.owner != NOBODY;
+            let start = begin.max(state.free_at);
+            let end = start + time(cost) + exchange;
+            let occupied = if alone { end - start } else { time(cost * self.costs.read_occupancy) };
+            state.free_at = start + occupied;
+            if writes {
+                state.owner = core as u32;
+                state.sharers = [0; 4];
+            } else {
+                if state.owner != NOBODY {
+                    let owner = state.owner as usize;
+                    state.sharers[owner / 64 % 4] |= 1 << (owner % 64);
+                    state.owner = NOBODY;
+                }
+                state.sharers[word] |= bit;
+            }
+            end
+        };
+        let clock = &mut self.clocks[core];
+        if writes && !exchanges {
+            // A store waits in the core's buffer.
+            clock.stored = clock.stored.max(end);
+            clock.now = begin + hit;
+        } else {
+            self.stalled += end - clock.now - hit.min(end - clock.now);
+            clock.now = end;
+        }
+    }
+
+    fn uncached(&mut self, core: usize, line: usize, exchanges: bool) {
+        let state = &mut self.lines[line];
+        if state.home == NOBODY {
+            state.home = core as u32;
+        }
+        let home = state.home as usize;
+        if self.modules.len() <= home {
+            self.modules.resize(home + 1, 0);
+        }
+        let level = self.costs.level(core, home);
+        let cost = time(self.costs.levels[level].transfer) * if exchanges { 2 } else { 1 };
+        if level > 0 {
+            self.counts.transfers[level.min(3)] += 1;
+        }
+        let clock = &mut self.clocks[core];
+        let start = clock.now.max(self.modules[home]);
+        // The module itself is busy as long as a local access takes.
+        self.modules[home] = start + time(self.costs.hit) * if exchanges { 2 } else { 1 };
+        self.stalled += start - clock.now + cost;
+        clock.now = start + cost;
+    }
+}
+
+/// The nearest sharer's distance from `core`; for a writer that of the farthest, who must give the line up. None if only `core` has it.
+fn nearest(costs: &Costs, core: usize, sharers: &[u64; 4], writes: bool) -> Option<usize> {
+    let of_word = |word: usize| {
+        let mut bits = sharers[word];
+        std::iter::from_fn(move || {
+            let bit = bits.trailing_zeros();
+            bits &= bits.wrapping_sub(1);
+            (bit < 64).then_some(word * 64 + bit as usize)
+        })
+    };
+    let levels = (0..4).flat_map(of_word).filter(|&other| other != core).map(|other| costs.level(core, other));
+    if writes { levels.max() } else { levels.min() }
+}
+
+impl Driver for VirtualTime {
+    fn choose(&mut self, world: &World) -> Choice {
+        self.meet(world);
+        if let Some(me) = world.current() {
+            match world.cores()[me].status {
+                Status::Ready => {
+                    let now = self.clocks[me].now;
+                    // Mostly nobody is earlier: then nothing moves.
+                    if self.heap.peek().is_none_or(|&Reverse(first)| (now, me) < first) {
+                        return Choice::Go(me);
+                    }
+                    self.schedule(me, now);
+                }
+                Status::Waiting { deadline, .. } => {
+                    let clock = &mut self.clocks[me];
+                    let now = clock.now;
+                    clock.slept_at = Some(now);
+                    self.counts.sleeps += 1;
+                    if let Some(deadline) = deadline {
+                        self.schedule(me, now.max(deadline.saturating_mul(1000)));
+                    }
+                }
+                Status::Ended => {}
+            }
+        }
+        self.earliest().map_or(Choice::Stop, Choice::Go)
+    }
+
+    fn all_asleep(&mut self, world: &World) -> Option<usize> {
+        match self.choose(world) {
+            Choice::Go(core) => Some(core),
+            Choice::Stop => None,
+        }
+    }
+
+    fn woken(&mut self, core: usize, world: &World) {
+        let waker = world.current().map_or(0, |waker| self.clocks[waker].now);
+        let at = self.clocks[core].now.max(waker + time(self.costs.wake_latency));
+        self.schedule(core, at);
+    }
+
+    fn performed(&mut self, step: &Step, world: &World) {
+        let Step { core, access, wrote, .. } = *step;
+        self.meet(world);
+        self.clocks[core].now += time(self.costs.step);
+        let fence = |clock: &mut Clock, cost: f64| clock.now = clock.now.max(clock.stored) + time(cost);
+        match access.op {
+            Op::Begin | Op::Return => self.clocks[core].now -= time(self.costs.step),
+            Op::Work => self.clocks[core].now += access.amount * 1000,
+            Op::Fence if access.order == Ordering::SeqCst => fence(&mut self.clocks[core], self.costs.fence),
+            Op::Fence | Op::LightFence => {}
+            Op::HeavyFence => fence(&mut self.clocks[core], self.costs.heavy_fence),
+            Op::SpinHint => self.clocks[core].now += time(self.costs.spin),
+            Op::Wait => self.clocks[core].now += time(self.costs.sleep),
+            Op::Wake => {
+                self.counts.wakes += 1;
+                self.clocks[core].now += time(self.costs.wake);
+            }
+            _ if access.location != NOWHERE => {
+                // A compare-exchange that fails has fetched the line all the same.
+                let exchanges = access.is_exchange();
+                self.access(core, world.line(access.location), wrote || exchanges, exchanges);
+            }
+            _ => {}
+        }
+    }
+
+    fn now(&mut self, core: usize, _world: &World) -> u64 {
+        self.clocks.get(core).map_or(0, |clock| clock.now / 1000)
+    }
+}

@@ -1,0 +1,257 @@
+//! What runs on a simulated machine: programs of lightweight threads, after the definitions of `raddle bench`.
+#![forbid(unsafe_code)]
+
+use crate::threads::{Simulated, compute, spawn};
+use raddle_scheduler::Runtime;
+use raddle_scheduler::sync::oneshot;
+use raddle_scheduler::sync::{Mutex, Semaphore};
+use std::rc::Rc;
+
+/// A parameter of a workload: name, default value, meaning.
+type Parameter = (&'static str, u64, &'static str);
+
+/// A workload.
+#[derive(Debug)]
+pub struct Workload {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    /// What can be said about it.
+    pub parameters: &'static [Parameter],
+    /// How many operations it is, of these arguments.
+    operations: fn(&Arguments) -> u64,
+    main: fn(Arguments),
+}
+
+/// All of them.
+pub const WORKLOADS: [Workload; 5] = [
+    Workload {
+        name: "packet",
+        about: "spawners copy packets, and spawn a thread for each that looks through it",
+        parameters: &[
+            ("n", 50_000, "packets"),
+            ("work", 0, "nanoseconds more that each thread works"),
+            ("spawners", 1, "threads that spawn"),
+            ("copy", 250, "nanoseconds that a spawner takes for a packet"),
+            ("body", 400, "nanoseconds that a thread takes for a packet"),
+        ],
+        operations: |arguments| arguments.of("n"),
+        main: packet,
+    },
+    Workload {
+        name: "tree",
+        about: "a binary tree of threads, each of which spawns one half and computes the other in place",
+        parameters: &[("depth", 12, "levels"), ("leaf", 500, "nanoseconds of work in a leaf")],
+        operations: |arguments| 1 << arguments.of("depth"),
+        main: |arguments| tree(arguments.of("depth"), arguments.of("leaf")),
+    },
+    Workload {
+        name: "yield",
+        about: "threads that yield",
+        parameters: &[
+            ("t", 64, "threads"),
+            ("total", 100_000, "yields of all together"),
+            ("work", 0, "nanoseconds between them"),
+        ],
+        operations: |arguments| arguments.of("total"),
+        main: yields,
+    },
+    Workload {
+        name: "tokenring",
+        about: "threads in a ring pass a token",
+        parameters: &[("n", 100, "threads"), ("k", 100, "rounds")],
+        operations: |arguments| arguments.of("n") * arguments.of("k"),
+        main: |arguments| tokenring(arguments.of("n"), arguments.of("k")),
+    },
+    Workload {
+        name: "lock_global",
+        about: "threads count under one mutex",
+        parameters: &[
+            ("t", 64, "threads"),
+            ("total", 100_000, "turns of all together"),
+            ("hold", 0, "nanoseconds inside"),
+        ],
+        operations: |arguments| arguments.of("total"),
+        main: lock_global,
+    },
+];
+
+/// The values of a workload's parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arguments(Vec<(&'static str, u64)>);
+
+impl Arguments {
+    /// The value of a parameter.
+    pub fn of(&self, name: &str) -> u64 {
+        self.0.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| *value)
+    }
+}
+
+impl std::fmt::Display for Arguments {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let pairs: Vec<String> = self.0.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        f.write_str(&pairs.join(":"))
+    }
+}
+
+/// A number, with k for thousands and M for millions.
+fn number(text: &str) -> Option<u64> {
+    let (digits, factor) =
+        match text.strip_suffix('k').map(|t| (t, 1_000)).or(text.strip_suffix('M').map(|t| (t, 1_000_000))) {
+            Some(scaled) => scaled,
+            None => (text, 1),
+        };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+impl Workload {
+    /// The one of a name.
+    ///
+    /// # Errors
+    /// There is none; those that there are.
+    pub fn find(name: &str) -> Result<&'static Self, String> {
+        WORKLOADS.iter().find(|workload| workload.name == name).ok_or_else(|| {
+            let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
+            format!("there is no simulated workload `{name}`; there are {}", names.join(", "))
+        })
+    }
+
+    /// Reads `n=50k:work=500`; what is not named has its default value.
+    ///
+    /// # Errors
+    /// Which pair is wrong.
+    pub fn arguments(&self, text: &str) -> Result<Arguments, String> {
+        const MOST: u64 = 100_000_000;
+        let mut arguments = Arguments(self.parameters.iter().map(|&(name, value, _)| (name, value)).collect());
+        for pair in text.split(':').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').ok_or_else(|| format!("`{pair}`: write KEY=VALUE"))?;
+            let Some((_, place)) = arguments.0.iter_mut().find(|(name, _)| *name == key) else {
+                let names: Vec<&str> = self.parameters.iter().map(|&(name, ..)| name).collect();
+                return Err(format!("{} has no argument `{key}`; it has {}", self.name, names.join(", ")));
+            };
+            let value = number(value).filter(|&value| value <= MOST);
+            *place = value.ok_or_else(|| format!("`{pair}`: a number of at most {MOST}, such as 50k or 1M"))?;
+        }
+        for (name, value) in &arguments.0 {
+            let least = if ["n", "k", "t", "total", "spawners"].contains(name) { 1 } else { 0 };
+            let most = if *name == "depth" { 24 } else { MOST };
+            if !(least..=most).contains(value) {
+                return Err(format!("{name}={value}: from {least} to {most}"));
+            }
+        }
+        Ok(arguments)
+    }
+
+    /// How many operations it is.
+    pub fn operations(&self, arguments: &Arguments) -> u64 {
+        (self.operations)(arguments)
+    }
+
+    /// The workload's first thread.
+    pub fn main(&'static self, arguments: &Arguments) -> impl FnOnce() + 'static {
+        let (main, arguments) = (self.main, arguments.clone());
+        move || main(arguments)
+    }
+}
+
+fn packet(arguments: Arguments) {
+    let [n, work, spawners, copy, body] = ["n", "work", "spawners", "copy", "body"].map(|name| arguments.of(name));
+    for spawner in 0..spawners {
+        let count = n / spawners + u64::from(spawner < n % spawners);
+        let feed = move || {
+            for _ in 0..count {
+                compute(copy);
+                spawn(move || compute(body + work));
+            }
+        };
+        if spawner + 1 == spawners { feed() } else { spawn(feed) }
+    }
+}
+
+/// As `fib`: spawns the one half, walks the other in place, and joins.
+fn tree(depth: u64, leaf: u64) {
+    if depth == 0 {
+        return compute(leaf);
+    }
+    let (promise, future) = oneshot::channel::<(), Simulated>();
+    spawn(move || {
+        tree(depth - 1, leaf);
+        let _ = promise.set(());
+    });
+    tree(depth - 1, leaf);
+    let _ = future.get();
+}
+
+fn yields(arguments: Arguments) {
+    let [threads, total, work] = ["t", "total", "work"].map(|name| arguments.of(name));
+    for thread in 0..threads {
+        let count = total / threads + u64::from(thread < total % threads);
+        spawn(move || {
+            for _ in 0..count {
+                if work > 0 {
+                    compute(work);
+                }
+                Simulated::yield_now();
+            }
+        });
+    }
+}
+
+fn tokenring(threads: u64, rounds: u64) {
+    // A slot for each; the token begins in the first.
+    let slot = |index| Semaphore::<Simulated>::with_permits(u32::from(index == 0));
+    let slots: Rc<Vec<_>> = Rc::new((0..threads).map(slot).collect());
+    for index in 0..threads as usize {
+        let slots = slots.clone();
+        spawn(move || {
+            for _ in 0..rounds {
+                slots[index].acquire(1);
+                slots[(index + 1) % slots.len()].release(1);
+            }
+        });
+    }
+}
+
+fn lock_global(arguments: Arguments) {
+    let [threads, total, hold] = ["t", "total", "hold"].map(|name| arguments.of(name));
+    let counter = Rc::new(Mutex::<u64, Simulated>::with_value(0));
+    for thread in 0..threads {
+        let count = total / threads + u64::from(thread < total % threads);
+        let counter = counter.clone();
+        spawn(move || {
+            for _ in 0..count {
+                let Ok(mut guard) = counter.lock() else { panic!("the mutex is poisoned") };
+                if hold > 0 {
+                    compute(hold);
+                }
+                *guard += 1;
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_read_and_refused() {
+        let packet = Workload::find("packet").unwrap();
+        assert_eq!(
+            packet.arguments("n=2k:work=500").unwrap().to_string(),
+            "n=2000:work=500:spawners=1:copy=250:body=400"
+        );
+        for (text, named) in [
+            ("n", "KEY=VALUE"),
+            ("m=3", "no argument `m`"),
+            ("n=three", "`n=three`"),
+            ("n=0", "n=0: from 1"),
+            ("n=9999999999M", "at most"),
+        ] {
+            assert!(packet.arguments(text).unwrap_err().contains(named), "{text}");
+        }
+        assert!(Workload::find("tree").unwrap().arguments("depth=60").is_err());
+        assert!(Workload::find("pocket").unwrap_err().contains("tokenring"));
+    }
+}

@@ -1,0 +1,102 @@
+//! Simulated machines: the same seed gives the same figures, and the figures are those of a machine.
+
+use raddle_sim::cost::Costs;
+use raddle_sim::report;
+use raddle_sim::simulate::{Figures, Plan, simulate};
+use raddle_sim::workloads::{WORKLOADS, Workload};
+
+fn plan(workload: &str, arguments: &str, policy: &str, cores: usize) -> Plan {
+    let workload = Workload::find(workload).unwrap();
+    Plan {
+        policy: policy.parse().unwrap(),
+        cores,
+        workload,
+        arguments: workload.arguments(arguments).unwrap(),
+        costs: Costs::preset("epyc").unwrap(),
+        seed: 1,
+        steps: 50_000_000,
+    }
+}
+
+fn figures(workload: &str, arguments: &str, policy: &str, cores: usize) -> Figures {
+    simulate(&plan(workload, arguments, policy, cores)).unwrap()
+}
+
+const SMALL: [(&str, &str); 5] = [
+    ("packet", "n=2000"),
+    ("tree", "depth=7"),
+    ("yield", "t=16:total=2000"),
+    ("tokenring", "n=10:k=20"),
+    ("lock_global", "t=16:total=2000"),
+];
+
+#[test]
+fn every_workload_ends_under_every_kind_of_policy_and_the_same_seed_gives_the_same_bytes() {
+    assert_eq!(SMALL.map(|(name, _)| name), WORKLOADS.map(|workload| workload.name));
+    let policies = ["steal", "steal(fifo, victims=neighbours(4))", "fifo", "lifo", "rotator", "multiqueue(2)"];
+    let more = ["local(overflow=retry)", "request(ticket)", "clustered(4, steal)", "priority(2, steal)"];
+    for policy in policies.into_iter().chain(more) {
+        for (workload, arguments) in SMALL {
+            for cores in [1, 3, 50] {
+                let rows = || {
+                    let plan = plan(workload, arguments, policy, cores);
+                    let result = simulate(&plan);
+                    assert!(result.is_ok(), "{workload} under {policy} on {cores}: {result:?}");
+                    [(plan, result)]
+                };
+                let (a, b) = (rows(), rows());
+                assert_eq!(report::json_lines(&a), report::json_lines(&b), "{workload} under {policy} on {cores}");
+                assert_eq!(report::html(&a, "x"), report::html(&b, "x"));
+            }
+        }
+    }
+}
+
+#[test]
+fn another_seed_is_another_run() {
+    let mut other = plan("packet", "n=2000", "steal", 8);
+    let one = simulate(&other).unwrap();
+    other.seed = 2;
+    assert_ne!(simulate(&other).unwrap().digest, one.digest);
+}
+
+#[test]
+fn more_cores_do_parallel_work_sooner_and_serial_work_not() {
+    let elapsed = |workload, arguments, cores| figures(workload, arguments, "steal", cores).elapsed as f64;
+    let gain = elapsed("tree", "depth=10:leaf=20k", 1) / elapsed("tree", "depth=10:leaf=20k", 8);
+    assert!((6.0..=8.0).contains(&gain), "eight cores are {gain} times as fast");
+    // A token is in one place at a time.
+    let gain = elapsed("tokenring", "n=20:k=50", 1) / elapsed("tokenring", "n=20:k=50", 8);
+    assert!(gain <= 1.0, "a token gains {gain}");
+}
+
+#[test]
+fn no_core_works_more_than_all_the_time_and_all_work_is_done() {
+    for cores in [1, 2, 16] {
+        let figures = figures("packet", "n=3000:work=600", "steal", cores);
+        assert!(figures.utilisation.iter().all(|share| (0.0..=1.0).contains(share)), "{:?}", figures.utilisation);
+        let worked = figures.mean_utilisation() * cores as f64 * figures.elapsed as f64;
+        let expected = 3000.0 * (250.0 + 1000.0);
+        assert!((worked / expected - 1.0).abs() < 1e-6, "{worked} of {expected}");
+        assert_eq!(figures.operations, 3000);
+        let [p50, p99, p9999] = figures.lives;
+        assert!(1000 <= p50 && p50 <= p99 && p99 <= p9999 && p9999 <= figures.elapsed);
+    }
+}
+
+#[test]
+fn one_queue_for_all_is_contended_and_queues_of_their_own_are_less() {
+    let stalls = |policy| figures("yield", "t=64:total=5000", policy, 32).stalls();
+    let (shared, own) = (stalls("fifo"), stalls("steal"));
+    assert!(shared > 2.0 * own, "{shared} and {own} ns an access");
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_name() {
+    for cores in [0, 257, 100_000] {
+        let why = simulate(&Plan { cores, ..plan("packet", "", "steal", 1) }).unwrap_err();
+        assert!(why.contains(&cores.to_string()) && why.contains("1 to 256"), "{why}");
+    }
+    let why = simulate(&Plan { steps: 1000, ..plan("packet", "", "steal", 2) }).unwrap_err();
+    assert!(why.contains("`steal`") && why.contains("without end"), "{why}");
+}
