@@ -117,6 +117,7 @@ fn ways(workload: &Workload) -> &'static [&'static str] {
     match workload.name {
         "mixer" | "mixer-load" => &["promise", "yield"],
         "options" => &["spawn", "sequential"],
+        "staged" => &["pool", "bounded", "stages"],
         _ => &["spawn", "join", "scope"],
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-const SMALL: [(&str, &str); 37] = [
+const SMALL: [(&str, &str); 41] = [
     ("create", "100"),
     ("park", "50"),
     ("yield", "T=4:total=400"),
@@ -37,6 +37,7 @@ const SMALL: [(&str, &str); 37] = [
     ("packet-copy", "200"),
     ("packet-cache", "50"),
     ("packet-bimodal", "N=40"),
+    ("packet-bimodal", "N=40:low=1"),
     ("options", "n=256:B=16"),
     ("options", "n=64:B=8:by=sequential"),
     ("mixer", "C=5:P=3:F=4"),
@@ -44,6 +45,9 @@ const SMALL: [(&str, &str); 37] = [
     ("mixer", "C=3:P=2:F=3:pace_us=500"),
     ("mixer", "C=2:P=2:F=3:pace_us=500:by=yield"),
     ("mixer-load", "C=2:F=2:pace_us=1"),
+    ("staged", "N=50:first=100:second=100:by=pool"),
+    ("staged", "N=50:first=100:second=100:by=bounded"),
+    ("staged", "N=50:first=100:second=100:places=2:gap=10:by=stages"),
 ];
 
 /// The cases, on two processors.

@@ -1,11 +1,20 @@
 //! The workloads on this project's lightweight threads, under any policy.
 #![forbid(unsafe_code)]
 
+use raddle::stage::Stages;
 use raddle::sync::channel::{self, Receiver, Sender};
 use raddle::sync::{Condvar, Mutex, MutexGuard, Once, Semaphore, oneshot};
+use raddle_bench::bodies::shared::Requests;
 use raddle_bench::bodies::{self, Api};
-use raddle_bench::program;
+use raddle_bench::program::{self, Outcome};
 use std::process::ExitCode;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+/// How many processors were asked for.
+static PROCESSORS: OnceLock<usize> = OnceLock::new();
+/// The lowest priority of the pool that the workload runs in.
+static LOWEST: OnceLock<u8> = OnceLock::new();
 
 struct Raddle;
 
@@ -24,6 +33,10 @@ impl Api for Raddle {
 
     fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> Self::Handle<T> {
         raddle::spawn(body)
+    }
+    fn spawn_low<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> Self::Handle<T> {
+        let lowest = LOWEST.get().copied().unwrap_or(0);
+        raddle::thread::Builder::new().priority(lowest).spawn(body).unwrap()
     }
     fn join<T: Send + 'static>(handle: Self::Handle<T>) -> T {
         handle.join().unwrap()
@@ -119,6 +132,35 @@ impl Api for Raddle {
         raddle::sleep(time);
     }
 
+    fn in_stages(requests: &'static Requests, stages: usize) -> Result<Outcome, String> {
+        // All processors for the requests, as one pool has them; who offers has this pool for itself.
+        let processors = PROCESSORS.get().copied().unwrap_or(2).max(stages);
+        let mut builder = Stages::builder().processors(processors);
+        for stage in &["first", "second"][..stages] {
+            builder = builder.stage(*stage, requests.places / stages);
+        }
+        let line = builder.build().map_err(|error| error.to_string())?;
+        let (first, second) = (line.stage("first").expect("named above"), line.stage("second"));
+        let start = Instant::now();
+        requests.offer::<Self>(|number, due| match first.try_place() {
+            Err(_) => requests.refused(number),
+            Ok(place) => {
+                let work = move || {
+                    requests.first();
+                    match second {
+                        // Waits while the second one is full, and has its place in the first one meanwhile.
+                        Some(second) => drop(second.spawn(move || requests.second(number, due)).unwrap()),
+                        None => requests.second(number, due),
+                    }
+                };
+                drop(place.spawn(work).unwrap());
+            }
+        });
+        let moves = line.moves();
+        drop(line);
+        Ok(requests.outcome(start.elapsed()).with("processors_moved", moves))
+    }
+
     fn counters() -> Vec<(&'static str, u64)> {
         let stats = raddle::info::stats();
         vec![
@@ -131,6 +173,7 @@ impl Api for Raddle {
 
 fn main() -> ExitCode {
     program::main(|request| {
+        PROCESSORS.get_or_init(|| request.processors);
         let mut builder = raddle::Builder::new().processors(request.processors);
         if let Some(policy) = &request.policy {
             let policy = policy.parse().map_err(|error| format!("the policy `{policy}` is wrong: {error}"))?;
@@ -140,6 +183,7 @@ fn main() -> ExitCode {
             raddle::info::sample_delays(true);
         }
         let pool = builder.build().map_err(|error| error.to_string())?;
+        LOWEST.get_or_init(|| pool.lowest_priority());
         let mut outcome = pool.run(|| bodies::run::<Raddle>(request))?;
         if let Some(delay) = raddle::info::run_queue_delay() {
             outcome = outcome.with("delay_p50_ns", delay.p50).with("delay_p99_ns", delay.p99);

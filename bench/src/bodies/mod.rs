@@ -11,6 +11,7 @@ mod options;
 mod packet;
 mod programs;
 mod radix;
+mod staged;
 
 pub use monitor::{MonitorBuffer, MonitorSemaphore};
 
@@ -23,6 +24,7 @@ pub mod shared {
     pub use super::programs::{mandelbrot_row, matrix_factors, matrix_row};
     pub use super::radix::{check_sorted, histogram, permute, prefix_sums, prepare, xorshift_keys};
     pub use super::share;
+    pub use super::staged::Requests;
     pub use crate::load::latency::bucket_of as latency_bucket;
 }
 
@@ -58,6 +60,10 @@ pub trait Api: Sized + Send + Sync + 'static {
 
     /// Starts a thread.
     fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> Self::Handle<T>;
+    /// Starts a thread that is less urgent than others, where the runtime knows such.
+    fn spawn_low<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> Self::Handle<T> {
+        Self::spawn(body)
+    }
     /// Waits for a thread's result.
     fn join<T: Send + 'static>(handle: Self::Handle<T>) -> T;
     /// Runs both closures, possibly at the same time.
@@ -129,6 +135,12 @@ pub trait Api: Sized + Send + Sync + 'static {
         std::thread::sleep(time);
     }
 
+    /// The requests of `staged` in stages, one or two.
+    fn in_stages(requests: &'static shared::Requests, stages: usize) -> Result<Outcome, String> {
+        let _ = requests;
+        Err(format!("not offered: it has no stages, of which {stages} would be needed"))
+    }
+
     /// What the runtime has counted so far, where it counts: each repetition reports what was added.
     fn counters() -> Vec<(&'static str, u64)> {
         Vec::new()
@@ -168,6 +180,14 @@ pub fn run<A: Api>(request: &Request) -> Result<Outcome, String> {
         "mixer-load" => mixer::largest::<A>(mixer::Hall::new(&request.args)?, request.args.text("by")?),
         "options" if request.args.text("by")? == "sequential" => options::sequential(&request.args),
         "options" => options::run::<A>(&request.args),
+        "staged" => {
+            let requests = shared::Requests::new(&request.args)?;
+            match request.args.text("by")? {
+                "bounded" => A::in_stages(requests, 1),
+                "stages" => A::in_stages(requests, 2),
+                _ => Ok(staged::in_one_pool::<A>(requests)),
+            }
+        }
         other => Err(request.not_offered(&format!("there is no workload `{other}`"))),
     };
     request.repeat(|| {
@@ -180,6 +200,7 @@ pub fn run<A: Api>(request: &Request) -> Result<Outcome, String> {
 
 pub(crate) use options::expected as expected_of_options;
 pub(crate) use packet::expected as expected_of_packets;
+pub(crate) use staged::expected as expected_of_staged;
 
 /// The equal share of `total` for each of `parts`, which must divide it.
 pub fn share(total: u64, parts: u64) -> Result<u64, String> {

@@ -44,6 +44,8 @@ pub struct Traffic {
     pub spawners: u64,
     work: Duration,
     gap: Duration,
+    /// The long ones are less urgent, where a runtime knows such.
+    low: bool,
     packets: Vec<Vec<u8>>,
     state: Vec<u64>,
     notes: Vec<AtomicU32>,
@@ -139,6 +141,7 @@ impl Traffic {
             spawners,
             work: Duration::from_nanos(number("work")?),
             gap: Duration::from_nanos(number("gap")?),
+            low: kind == Kind::Bimodal && args.get("low").is_some_and(|low| low != "0"),
             packets: (0..PACKETS).map(packet).collect(),
             state: if kind == Kind::Cache { (0..STATE_WORDS).map(state_word).collect() } else { Vec::new() },
             notes: (0..count).map(|_| AtomicU32::new(0)).collect(),
@@ -252,12 +255,13 @@ pub(super) fn run<A: Api>(traffic: &'static Traffic) -> Result<Outcome, String> 
             }
             let buffer = traffic.take(number);
             let since = due.unwrap_or_else(Instant::now);
-            // Nobody joins it.
-            let _ = A::spawn(move || {
+            let body = move || {
                 if traffic.handle(number, since, buffer) {
                     A::release(finished);
                 }
-            });
+            };
+            // Nobody joins it.
+            let _ = if traffic.low && is_long(number) { A::spawn_low(body) } else { A::spawn(body) };
             if !traffic.started(spawner, started) {
                 return;
             }

@@ -2,7 +2,7 @@
 
 use super::{Args, Unit, Workload, nanos};
 use crate::bodies::shared::Hall;
-use crate::bodies::{expected_of_options, expected_of_packets};
+use crate::bodies::{expected_of_options, expected_of_packets, expected_of_staged};
 
 const PACKETS: &[(&str, &str)] = &[("N", "50k"), ("spawners", "1"), ("work", "0"), ("gap", "0")];
 
@@ -44,9 +44,9 @@ pub(super) static WORKLOADS: &[Workload] = &[
     },
     Workload {
         name: "packet-bimodal",
-        about: "as packet, 99 of 100 work 1 µs, one 500 µs; latencies of the short; one comes every gap ns",
+        about: "as packet, 99 of 100 work 1 µs, one 500 µs, with low=1 of the lowest priority; latencies of the short",
         unit: Unit::Each("packet"),
-        defaults: PACKETS,
+        defaults: &[("N", "50k"), ("spawners", "1"), ("work", "0"), ("gap", "0"), ("low", "0")],
         cases: &["50k", "50k:gap=5000"],
         also_on_one: false,
         expected: |a| expected_of_packets("packet-bimodal", a),
@@ -81,6 +81,30 @@ pub(super) static WORKLOADS: &[Workload] = &[
         also_on_one: false,
         expected: |_| Some(1),
         slow: |a| nanos(a, &["F", "pace_us"], 5e4),
+    },
+    Workload {
+        name: "staged",
+        about: "a request each gap ns, of two parts, a thread each: in one pool, or refused where a stage has no place",
+        unit: Unit::Each("accepted request"),
+        defaults: &[
+            ("N", "50k"),
+            ("gap", "10000"),
+            ("by", "stages"),
+            ("first", "10000"),
+            ("second", "10000"),
+            ("places", "256"),
+        ],
+        cases: &[
+            "gap=20000:by=pool",
+            "gap=20000:by=bounded",
+            "gap=20000:by=stages",
+            "gap=5000:by=pool",
+            "gap=5000:by=bounded",
+            "gap=5000:by=stages",
+        ],
+        also_on_one: false,
+        expected: expected_of_staged,
+        slow: |a| nanos(a, &["N", "gap"], 1.0) + nanos(a, &["N"], 5e4),
     },
 ];
 

@@ -111,7 +111,7 @@ fn count(count: f64) -> String {
     format!("{count:.0}")
 }
 
-const FIGURES: [Column; 18] = [
+const FIGURES: [Column; 19] = [
     ("requests/s", "requests_per_s", count),
     ("p50", "p50_ns", nanoseconds),
     ("p99", "p99_ns", nanoseconds),
@@ -121,6 +121,7 @@ const FIGURES: [Column; 18] = [
     ("conferences", "conferences", count),
     ("speed-up", "speed_up", |times| format!("{times:.2}")),
     ("in flight", "in_flight", count),
+    ("accepted", "accepted", count),
     ("retries", "spawn_retries", count),
     ("steals", "steals_won", count),
     ("tried", "steals_tried", count),

@@ -1,6 +1,8 @@
 //! A pool follows what its process is allotted: when affinity or the control group's quota shrink, processors retire; when they
 //! grow, processors come back, or come first.
 //!
+//! Between stages ([`crate::stage`]) processors move in the same way: one pool is wanted to have one less, the other one more.
+//!
 //! All of it is the monitor's work; the others only look at a processor's [`Standing`] where they are slow already.
 //!
 //! | standing | set by | meaning |
@@ -43,11 +45,14 @@ pub(crate) struct Follower {
 impl Follower {
     /// One look at one pool. True while there is something to settle.
     pub fn look(&mut self, pool: &'static Shared, me: &'static Activation) -> bool {
-        if !pool.follows || !pool.is_open() || pool.is_stopping() {
+        let wanted = pool.wanted();
+        if !pool.follows && wanted == 0 || !pool.is_open() || pool.is_stopping() {
             return false;
         }
         let now = Real::now();
-        if now >= pool.look_at_cores.load(Ordering::Relaxed) {
+        if wanted > 0 {
+            adjust(pool, wanted.min(pool.processors().len()));
+        } else if now >= pool.look_at_cores.load(Ordering::Relaxed) {
             pool.look_at_cores.store(now + EVERY, Ordering::Relaxed);
             let carriers = pool.processors().iter().filter_map(|p| crate::activations::find(p.owner.owner()));
             let tasks = carriers.map(|carrier| carrier.tid.load(Ordering::Relaxed)).filter(|&task| task != 0);

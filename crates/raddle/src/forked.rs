@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 /// Only in the child of a fork, before anything else of this library is used there; not from inside the runtime.
 pub unsafe fn forked() {
     crate::pool::forget();
+    crate::stage::forget();
     crate::activations::forget();
     crate::monitor::forget();
     crate::deadlock::FOREIGN_WAITERS.store(0, Ordering::Relaxed);

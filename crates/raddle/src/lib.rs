@@ -40,6 +40,7 @@ mod processor;
 mod requests;
 mod scope;
 pub mod signal;
+pub mod stage;
 mod switching;
 pub mod sync;
 mod tasks;

@@ -112,6 +112,7 @@ fn main() {
     loop {
         crate::dump::dump_if_wanted();
         let (mut busy, mut computing) = (false, true);
+        crate::stage::look(Real::now());
         for pool in pool::pools() {
             let found = look(pool, me, &mut seen, periods(calm));
             let unsettled = follower.look(pool, me);

@@ -27,7 +27,7 @@ use raddle_scheduler::idle::Idle;
 use raddle_scheduler::policies::{self, AnyPolicy, Others};
 use raddle_scheduler::{Notify, Policy, Ready};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 mod builder;
@@ -82,6 +82,8 @@ pub(crate) struct Shared {
     pub follows: bool,
     /// When the monitor looks at that again.
     pub look_at_cores: AtomicU64,
+    /// How many processors it is to have, if stages move them ([`crate::stage`]); 0 otherwise.
+    wanted: AtomicUsize,
     stopping: AtomicBool,
     /// True once all processors have their activations: before that the monitor leaves the pool alone.
     open: AtomicBool,
@@ -140,6 +142,16 @@ impl Shared {
 
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// How many processors it is to have, if stages move them; 0 otherwise.
+    pub fn wanted(&self) -> usize {
+        self.wanted.load(Ordering::Relaxed)
+    }
+
+    /// From now on it is to have so many processors; the monitor sees to it. 0: as many as it has.
+    pub fn want(&self, processors: usize) {
+        self.wanted.store(processors, Ordering::Relaxed);
     }
 
     pub fn describe(&self) -> String {
@@ -404,6 +416,11 @@ impl Pool {
     /// When no thread can be had; [`crate::thread::Builder::spawn_into`] returns the error instead.
     pub fn spawn<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> crate::JoinHandle<T> {
         crate::thread::Builder::new().spawn_into(self, f).unwrap_or_else(|error| panic!("raddle: {error}"))
+    }
+
+    /// The largest number that is a priority under its policy: the least urgent one.
+    pub fn lowest_priority(&self) -> u8 {
+        self.shared.priorities - 1
     }
 
     /// True if the calling thread is one of this pool's.

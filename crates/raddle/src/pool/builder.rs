@@ -57,6 +57,8 @@ pub struct Builder {
     processors: Option<usize>,
     policy: Expression,
     prefix: Option<String>,
+    /// How many processors it may come to have, where stages move them.
+    room: Option<usize>,
 }
 
 impl Builder {
@@ -83,6 +85,15 @@ impl Builder {
     pub fn kernel_thread_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Some(prefix.into());
         self
+    }
+
+    /// As [`Builder::build`], for a pool that may come to have `room` processors; `None` if its policy is a ring, which cannot.
+    pub(crate) fn build_with_room(self, room: usize) -> Result<Option<Pool>, BuildError> {
+        let policy = policies::build::<Real>(&self.policy, 1, Arc::new(View(Arc::new(Idle::new(1)))));
+        match policy.map_err(|error| BuildError::Policy(error.to_string()))?.ring() && room > 1 {
+            true => Ok(None),
+            false => Builder { room: Some(room), ..self }.build().map(Some),
+        }
     }
 
     /// Starts the pool's processors.
@@ -119,7 +130,8 @@ impl Builder {
         };
         // A closed ring cannot lose a member.
         let follows = self.processors.is_none() && !build(1, &Arc::new(Idle::new(1)))?.ring();
-        let room = if follows { count.max(os::online()).min(MAX_PROCESSORS) } else { count };
+        let room = if follows { count.max(os::online()) } else { self.room.unwrap_or(count) };
+        let room = room.clamp(count, MAX_PROCESSORS);
         let idle = Arc::new(Idle::with_alarm(room, crate::io::alarm));
         let policy = build(room, &idle)?;
         let prefix = self.prefix.clone().unwrap_or_else(|| "raddle-".into());
@@ -171,6 +183,7 @@ fn register(
         directed,
         follows,
         look_at_cores: AtomicU64::new(0),
+        wanted: AtomicUsize::new(0),
         stopping: AtomicBool::new(false),
         open: AtomicBool::new(false),
         refused_until: AtomicU64::new(0),

@@ -10,8 +10,9 @@
 //! [`ELDERS`](super::steal::ELDERS) one takes the oldest of the stack. So a loop of yields lets each other thread run, and so
 //! does a stack that never empties.
 //!
-//! Suits: fork-join trees, producers and consumers that pass data which is still in the cache. Bad at: latency (the oldest
-//! wait longest, which is where the high percentiles come from), fairness among requests of a server.
+//! Suits: fork-join trees, new threads whose data is still in the cache. Bad at: latency (the oldest wait longest, which is where the
+//! high percentiles come from), fairness among requests of a server, two threads that wake each other by turns (`steal` takes a
+//! fifth of the time).
 //!
 //! A frozen processor strands its private threads (see `steal`) until it is taken over.
 //!
