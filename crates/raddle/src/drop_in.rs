@@ -285,7 +285,11 @@ pub fn poll_interruption() {
 #[inline(never)]
 pub(crate) fn interrupted(me: &'static Descriptor) {
     let run = ON_INTERRUPTION.load(Ordering::Acquire);
-    if me.thread.take_interruption() && !run.is_null() {
+    if !me.thread.take_interruption() {
+        return;
+    }
+    crate::members::look(me);
+    if !run.is_null() {
         // SAFETY: stored by `on_interruption` from a function of this type.
         unsafe { std::mem::transmute::<*mut (), fn()>(run)() };
     }

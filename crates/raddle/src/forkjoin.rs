@@ -11,6 +11,8 @@
 
 use crate::activation::Activation;
 use crate::descriptor::Descriptor;
+use crate::members::{Member, Members};
+use crate::scope::Data;
 use crate::switching::current;
 use crate::tasks;
 use crate::thread::JoinHandle;
@@ -55,9 +57,12 @@ impl Header {
         unsafe { ((*header).execute)(header) }
     }
 
-    /// Waits for the end of its thread, of which it has become one.
+    /// Waits for the end of its thread, of which it has become one, and cancels that with the calling one.
     pub fn finish(&self) {
         let handle = self.promoted.take().expect("what was promoted has a thread");
+        if handle.wait(None, true).is_err() {
+            handle.cancel();
+        }
         // The thread catches its panic itself.
         let _ = handle.join();
     }
@@ -181,14 +186,23 @@ unsafe fn execute<B: FnOnce() -> R, R>(header: *const Header) {
     unsafe { *half.result.get() = Some(result) };
 }
 
-struct Work(*const Header);
+/// What a thread of its own runs, and for a task its scope.
+struct Work(*const Header, *const Data);
 // SAFETY: the closures and results behind it are Send (bounds of `join`), and the frame is waited for.
 unsafe impl Send for Work {}
 
 impl Work {
     fn run(self) {
-        // SAFETY: who made the record waits for the thread before the record goes, and it became a thread once.
-        unsafe { Header::execute(self.0) }
+        let member = Member::new();
+        // SAFETY: who made the record waits for the thread before the record goes, or the scope, which the thread has left by then; and it
+        // became a thread once.
+        unsafe {
+            if let Some(scope) = self.1.as_ref() {
+                scope.enter(&member);
+            }
+            Header::execute(self.0);
+        }
+        Members::leave();
     }
 }
 
@@ -237,16 +251,16 @@ pub(crate) fn undisturbed<T>(f: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The oldest half that waits, or task of a scope ([`crate::tasks`]), and whether it is one. A frame that lies higher on the stack is older.
-fn oldest() -> Option<(&'static Header, bool)> {
+/// The oldest half that waits, or task of a scope ([`crate::tasks`]) with that. A frame that lies higher on the stack is older.
+fn oldest() -> Option<(&'static Header, *const Data)> {
     let half = oldest_half();
     if tasks::wait()
-        && let Some((scope, task)) = tasks::oldest()
+        && let Some((scope, task, data)) = tasks::oldest()
         && half.is_none_or(|half| std::ptr::from_ref(half).addr() < scope)
     {
-        return Some((task, true));
+        return Some((task, data));
     }
-    half.map(|half| (half, false))
+    half.map(|half| (half, std::ptr::null()))
 }
 
 /// The oldest half that waits.
@@ -265,17 +279,30 @@ fn oldest_half() -> Option<&'static Header> {
     oldest
 }
 
+/// The calling thread was cancelled: so are its halves that are threads. Those that become threads later are when it comes to wait for them.
+pub(crate) fn cancel_promoted() {
+    let mut at = NEWEST.get();
+    // SAFETY: as in `oldest_half`.
+    while let Some(header) = unsafe { at.as_ref() } {
+        if let Some(handle) = header.promoted.take() {
+            handle.cancel();
+            header.promoted.set(Some(handle));
+        }
+        at = header.older;
+    }
+}
+
 /// Makes the oldest waiting half a thread. False if there is none, or no thread could be had (it stays a plain call).
 #[cold]
 #[inline(never)]
 fn promote_oldest() -> bool {
     undisturbed(|| {
-        let Some((header, task)) = oldest() else { return false };
-        let work = Work(header);
+        let Some((header, scope)) = oldest() else { return false };
+        let work = Work(header, scope);
         // SAFETY: the frame or scope that the work points into waits for the thread (`finish`).
         let spawned = unsafe { crate::thread::Builder::new().spawn_unchecked(None, move || work.run(), ()) };
         spawned.is_ok_and(|handle| {
-            header.promote(handle, task);
+            header.promote(handle, !scope.is_null());
             true
         })
     })
@@ -287,15 +314,15 @@ pub(crate) fn give(activation: &'static Activation, me: &'static Descriptor) {
     if PROMOTING.get() {
         return;
     }
-    if let Some((header, task)) = oldest()
+    if let Some((header, scope)) = oldest()
         && let Some(descriptor) = activation.answer()
     {
-        let work = Work(header);
+        let work = Work(header, scope);
         let (pool, priority) = (crate::pool::pool(me.pool()), me.thread.priority_now());
         // SAFETY: prepared by the monitor, and the request is answered once; the frame or scope that the work points into waits for the
         // thread.
         let handle = unsafe { crate::thread::spawn_prepared(descriptor, pool, priority, move || work.run()) };
-        header.promote(handle, task);
+        header.promote(handle, !scope.is_null());
         crate::requests::GIVEN.fetch_add(1, Ordering::Relaxed);
     }
 }

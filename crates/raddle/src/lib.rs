@@ -32,6 +32,7 @@ mod handoff;
 mod host;
 pub mod info;
 pub mod io;
+mod members;
 mod monitor;
 mod os;
 pub mod park;

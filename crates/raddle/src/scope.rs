@@ -5,6 +5,7 @@
 //! epoch plus one. The thread whose exchange brings the count to zero wakes the owner; after that exchange it touches the scope
 //! no more (point of no return): owner record and epoch come out of its own hook and the exchanged word.
 
+use crate::members::{Member, Members};
 use crate::pool::Shared;
 use crate::tasks::Tasks;
 use crate::thread::{Builder, Hook, JoinHandle, Result, SpawnError};
@@ -45,10 +46,11 @@ pub(crate) fn mask_cancellation(open: bool) {
     MASKED.set(if open { MASKED.get() + 1 } else { MASKED.get().saturating_sub(1) });
 }
 
-struct Data {
+pub(crate) struct Data {
     word: AtomicU64,
     owner: &'static Thread<Real>,
     panicked: AtomicBool,
+    members: Members,
 }
 
 /// Where scoped threads are spawned: see [`scope`].
@@ -67,7 +69,15 @@ pub(crate) struct ScopeHook(*const Data, &'static Thread<Real>);
 unsafe impl Send for ScopeHook {}
 
 impl Hook for ScopeHook {
+    #[inline]
+    fn begun(&self, member: &Member) {
+        // SAFETY: the scope waits until the count that this hook holds is given back, after `leave`; the caller keeps `member` until then.
+        unsafe { (*self.0).enter(member) };
+    }
+
+    #[inline]
     fn finished(self, unjoined_panic: bool) {
+        Members::leave();
         // SAFETY: the scope waits until the count that this hook holds is given back, below.
         let data = unsafe { &*self.0 };
         if unjoined_panic {
@@ -112,15 +122,17 @@ where
 {
     // SAFETY: kept in the scope, whose threads claim its owner's waits only.
     let owner = unsafe { crate::Host::current() };
-    let data = Data { word: AtomicU64::new(0), owner, panicked: AtomicBool::new(false) };
+    let members = Members::new(cancel_masked());
+    let data = Data { word: AtomicU64::new(0), owner, panicked: AtomicBool::new(false), members };
     let scope = Scope { data, tasks: Tasks::new(), scope: PhantomData, env: PhantomData };
-    scope.tasks.open();
+    scope.tasks.open(&raw const scope.data);
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
     scope.tasks.finish();
-    scope.tasks.close();
     if scope.data.word.load(Ordering::Acquire) & COUNT != 0 {
         masked(|| scope.data.wait());
     }
+    // Open until here: a cancellation goes on to those that are waited for.
+    scope.tasks.close();
     match result {
         Err(panic) => resume_unwind(panic),
         Ok(_) if scope.data.panicked.load(Ordering::Relaxed) => panic!("a scoped thread panicked"),
@@ -135,6 +147,23 @@ fn hungry() -> bool {
 }
 
 impl Data {
+    /// The calling thread is one of the scope's, and begins.
+    ///
+    /// # Safety
+    /// The scope and `member`, which is the thread's, stay until the thread has called [`Members::leave`].
+    #[inline]
+    pub unsafe fn enter(&self, member: &Member) {
+        // SAFETY: passed on to the caller.
+        unsafe { self.members.enter(member, self.owner.is_cancelled()) };
+    }
+
+    /// The scope's owner was cancelled.
+    pub fn owner_cancelled(&self) {
+        if !self.members.is_shielded() {
+            self.members.cancel();
+        }
+    }
+
     #[cold]
     fn wait(&self) {
         let done = || self.word.load(Ordering::Acquire) & COUNT == 0;
@@ -228,6 +257,37 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         builder.spawn_scoped_in(None::<&'static Shared>, self, f)
     }
 
+    /// Asks all threads of the scope to end, those to come included, as [`ScopedJoinHandle::cancel`] asks one; and so on with the
+    /// scopes that these have open, and the halves of [`join`](crate::join). The scope still waits for their end. May be called by any thread
+    /// that can spawn here.
+    ///
+    /// A thread hands it on when it waits, for whatever, or comes to the end of its scope: one that computes on delays it for those
+    /// below it. A scope is cancelled with its owner in the same way. Work that was forked ([`Scope::fork`]) is reached
+    /// where it has become a thread; what the owner runs itself sees the owner's cancellation.
+    ///
+    /// Not reached are threads that belong to no scope ([`crate::spawn`]): who holds the handle cancels them. Where threads are kernel
+    /// threads, nobody is cancelled.
+    ///
+    /// # Example
+    /// ```
+    /// use raddle::sync::channel::{self, RecvError};
+    /// let pool = raddle::Builder::new().processors(2).build().unwrap();
+    /// pool.run(|| {
+    ///     let (_sender, receiver) = channel::bounded::<u32>(1);
+    ///     raddle::scope(|s| {
+    ///         for _ in 0..10 {
+    ///             s.spawn(|| raddle::scope(|below| {
+    ///                 below.spawn(|| assert_eq!(receiver.recv(), Err(RecvError::Cancelled)));
+    ///             }));
+    ///         }
+    ///         s.cancel();
+    ///     });
+    /// });
+    /// ```
+    pub fn cancel(&self) {
+        self.data.members.cancel();
+    }
+
     pub(crate) fn hook(&'scope self) -> ScopeHook {
         // Relaxed: the spawn publishes it; only the count's way down orders anything.
         let before = self.data.word.fetch_add(1, Ordering::Relaxed);
@@ -263,7 +323,8 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
         self.handle.take().expect("a handle is joined once").join()
     }
 
-    /// Asks the thread to end: all its cancellable waits return "cancelled" from now on. The scope waits for its end all the same.
+    /// Asks the thread to end: all its cancellable waits return "cancelled" from now on, and those of the threads in scopes that it has
+    /// open ([`Scope::cancel`]). The scope waits for its end all the same.
     pub fn cancel(&self) {
         if let Some(handle) = &self.handle {
             handle.cancel();

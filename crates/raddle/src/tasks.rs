@@ -11,6 +11,8 @@
 
 use crate::descriptor::Descriptor;
 use crate::forkjoin::{Header, undisturbed};
+use crate::members::Member;
+use crate::scope::Data;
 use crate::switching::current;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::{MaybeUninit, align_of, size_of};
@@ -21,10 +23,42 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const ROOM: usize = 96;
 
 thread_local! {
-    /// The newest open scope of the calling thread.
+    /// The newest open scope of the calling thread. Where the list ends is null, or the thread's own place in a scope, with a mark.
     static SCOPES: Cell<*const Tasks> = const { Cell::new(std::ptr::null()) };
     /// How many tasks of the calling thread wait, in all its scopes.
     static WAITING: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The lowest bit of the end of the list, where that is a [`Member`].
+const MARK: usize = 1;
+
+/// The open scope at a place of the list; none at its end.
+///
+/// # Safety
+/// The place comes from the calling thread's list.
+#[inline(always)]
+unsafe fn scope_at<'a>(at: *const Tasks) -> Option<&'a Tasks> {
+    // SAFETY: null, or an open scope, which lies in a frame of the thread's stack that is alive.
+    if at.addr() & MARK == 0 { unsafe { at.as_ref() } } else { None }
+}
+
+/// The calling thread's place in the scope that it belongs to, or null.
+pub(crate) fn member() -> *const Member {
+    let mut at = SCOPES.get();
+    // SAFETY: the calling thread's list.
+    while let Some(tasks) = unsafe { scope_at(at) } {
+        at = tasks.outer.get();
+    }
+    at.map_addr(|address| address & !MARK).cast()
+}
+
+/// Names, or with null forgets, the calling thread's place in the scope that it belongs to. It has no scope open.
+#[inline(always)]
+pub(crate) fn set_member(member: *const Member) {
+    // SAFETY: the calling thread's list.
+    debug_assert!(unsafe { scope_at(SCOPES.get()) }.is_none(), "a thread begins and ends without a scope of its own");
+    let mark = if member.is_null() { 0 } else { MARK };
+    undisturbed(|| SCOPES.set(member.map_addr(|address| address | mark).cast()));
 }
 
 /// True if a task of the calling thread waits.
@@ -58,6 +92,8 @@ pub(crate) struct Tasks {
     owner: *const Descriptor,
     /// The next older open scope of the owner.
     outer: Cell<*const Tasks>,
+    /// The scope's other part.
+    data: Cell<*const Data>,
     newest: Cell<*const Task>,
     /// No task older than this one waits. Null: none that is here now.
     oldest: Cell<*const Task>,
@@ -76,6 +112,7 @@ impl Tasks {
         Self {
             owner: current().map_or(std::ptr::null(), std::ptr::from_ref),
             outer: Cell::new(std::ptr::null()),
+            data: Cell::new(std::ptr::null()),
             newest: Cell::new(std::ptr::null()),
             oldest: Cell::new(std::ptr::null()),
             used: Cell::new(0),
@@ -84,14 +121,15 @@ impl Tasks {
     }
 
     /// Makes the scope known to its owner. It lies where it will stay until [`Tasks::close`].
-    pub fn open(&self) {
+    pub fn open(&self, data: *const Data) {
         if !self.owner.is_null() {
+            self.data.set(data);
             self.outer.set(SCOPES.get());
             undisturbed(|| SCOPES.set(self));
         }
     }
 
-    /// The reverse of [`Tasks::open`], when no task is left.
+    /// The reverse of [`Tasks::open`], when no task is left and no thread of the scope.
     pub fn close(&self) {
         if !self.owner.is_null() {
             debug_assert!(self.newest.get().is_null() && std::ptr::eq(SCOPES.get(), self));
@@ -203,19 +241,30 @@ impl Tasks {
     }
 }
 
-/// The oldest task of the calling thread that waits, and the address of its scope. For the thread itself inside `undisturbed`, or a
-/// handler that interrupts it outside.
-pub(crate) fn oldest() -> Option<(usize, &'static Header)> {
+/// The oldest task of the calling thread that waits, the address of its scope, and the scope's other part. For the thread itself inside
+/// `undisturbed`, or a handler that interrupts it outside.
+pub(crate) fn oldest() -> Option<(usize, &'static Header, *const Data)> {
     let mut oldest = None;
     let mut at = SCOPES.get();
-    // SAFETY: open scopes lie in frames of this thread's stack that are alive, and stay so while the caller goes on.
-    while let Some(tasks) = unsafe { at.as_ref() } {
+    // SAFETY: the calling thread's list; its frames stay alive while the caller goes on.
+    while let Some(tasks) = unsafe { scope_at(at) } {
         if let Some(header) = tasks.oldest() {
-            oldest = Some((at.addr(), header));
+            oldest = Some((at.addr(), header, tasks.data.get()));
         }
         at = tasks.outer.get();
     }
     oldest
+}
+
+/// The calling thread was cancelled: so are the scopes that it has open.
+pub(crate) fn cancel_open_scopes() {
+    let mut at = SCOPES.get();
+    // SAFETY: the calling thread's list.
+    while let Some(tasks) = unsafe { scope_at(at) } {
+        // SAFETY: the other part of the same scope.
+        unsafe { &*tasks.data.get() }.owner_cancelled();
+        at = tasks.outer.get();
+    }
 }
 
 /// One of the calling thread's tasks became a thread.

@@ -14,6 +14,7 @@ use crate::descriptor::FREE;
 use crate::descriptor::{
     DETACHED, Descriptor, EXITED, Info, Join, PAYLOAD_WORDS, Payload, RUNNING, STORED, pack_waiting, unpack_join,
 };
+use crate::members::Member;
 use crate::pool::{self, Pool, Shared};
 use crate::processor::{Processor, RIGHTS_BATCH, bump};
 use crate::scope::{Scope, ScopedJoinHandle};
@@ -80,6 +81,9 @@ pub struct Builder {
 
 /// What happens on the thread after its result is stored: nothing, or the scope's count.
 pub(crate) trait Hook: Send {
+    /// On the thread, before anything else. `member` stays where it is until [`Hook::finished`] has returned.
+    #[inline(always)]
+    fn begun(&self, _member: &Member) {}
     /// The result is stored (and dropped, if nobody wants it; `unjoined_panic` then says that it was a panic).
     fn finished(self, unjoined_panic: bool);
 }
@@ -451,6 +455,8 @@ where
 {
     // SAFETY: the running thread's descriptor; the payload was packed by `spawn_unchecked` of the same types.
     let (descriptor, (f, hook)) = unsafe { (&*descriptor, unpack::<(F, H)>((*descriptor).payload.get())) };
+    let member = Member::new();
+    hook.begun(&member);
     let result: Result<T> = catch_unwind(AssertUnwindSafe(f));
     let panicked = result.is_err();
     let drops = panicked || needs_drop::<T>() || !fits::<Result<T>>();
@@ -557,7 +563,8 @@ impl<T> JoinHandle<T> {
         wait_for_exit(self.descriptor, deadline, cancellable)
     }
 
-    /// Asks the thread to end: all its cancellable waits return "cancelled" from now on.
+    /// Asks the thread to end: all its cancellable waits return "cancelled" from now on, and those of the threads in scopes that it has
+    /// open ([`Scope::cancel`]).
     pub fn cancel(&self) {
         // The handle keeps the descriptor from being reused.
         raddle_scheduler::runtime::cancel::<crate::Host>(self.descriptor.record());
@@ -670,6 +677,12 @@ pub fn check() {
     {
         crate::switching::preempted(me);
     }
+}
+
+/// True once the calling thread was asked to end, itself or with its scope: for loops that wait for nothing, whose waits would tell.
+pub fn is_cancelled() -> bool {
+    crate::drop_in::poll_interruption();
+    crate::drop_in::is_cancelled()
 }
 
 /// The calling thread's name, if it has one.

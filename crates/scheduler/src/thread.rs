@@ -282,9 +282,10 @@ impl<M: Machine> Thread<M> {
         self.flags.load(Ordering::Relaxed) & CANCELLED != 0
     }
 
-    /// Requests cancellation and claims the wait in progress. The caller must push the thread on [`Claim::WonParked`].
+    /// Requests cancellation and claims the wait in progress. The caller must push the thread on [`Claim::WonParked`]. It is an
+    /// interruption too: the thread may have to hand it on, also where its waits are masked.
     pub fn cancel(&self) -> Claim {
-        self.request(CANCELLED, Wake::Cancelled)
+        self.request(CANCELLED | INTERRUPTED, Wake::Cancelled)
     }
 
     /// Asks the thread to look at what was left for it, and claims the wait in progress, which ends for no reason. The
