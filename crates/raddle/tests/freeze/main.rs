@@ -10,6 +10,9 @@
 //! (its inbox, its neighbour's Waiver queue), and a Protect queue without a bound of its own: so there walkers need not
 //! go on, and of many probes only one must end meanwhile.
 //!
+//! A policy that locks ([`LOCKING`]) may stand still while the frozen kernel thread is within the lock: there only the counts are judged, and
+//! it is said how often it stood.
+//!
 //! `RADDLE_SEED` repeats a choice of victims and traffic (not the instructions at which they are hit). The campaign:
 //! `cargo xtask freeze --count 1000 --millis 1000`.
 
@@ -29,6 +32,11 @@ const ROTATED: usize = 512;
 /// Without progress for so long the test has failed. No correct runtime comes near.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What the names of policies begin with in which a frozen kernel thread may keep the others from a lock.
+const LOCKING: [&str; 5] = ["waiver", "stochastic", "alternate", "reverse", "local(overflow=locked"];
+/// How long others under such a policy may take until they count as held up. Not judged.
+const HELD_AFTER: Duration = Duration::from_millis(100);
+
 const PREFIX: &str = "ice-";
 const MONITOR: &str = "raddle-monitor";
 
@@ -38,6 +46,12 @@ struct Plan {
     processors: usize,
     count: u64,
     least: Duration,
+}
+
+impl Plan {
+    fn locks(&self) -> bool {
+        LOCKING.iter().any(|name| self.policy.contains(name))
+    }
 }
 
 /// A small generator for choices (xorshift64).
@@ -59,6 +73,7 @@ struct Seen {
     in_program: u64,
     groups_moved: u64,
     walked: u64,
+    held_up: u64,
 }
 
 fn seed() -> u64 {
@@ -142,20 +157,39 @@ fn run(plan: &Plan, seed: u64) -> Seen {
         await_or_report(plan, "no traffic although nobody is frozen", None, || traffic.walked() >= until);
         let (probes, enough) = if bounded { (4, 4) } else { (ROTATED, 1) };
         let mut probes: Vec<Probe> = (0..probes).map(|_| Probe::new()).collect();
-        let Some(one) = freeze(&victim(&mut choices)) else { continue };
+        if plan.locks() {
+            // Whoever starts them would have to wait for the frozen one too, and is the one who thaws it.
+            probes.iter_mut().for_each(|probe| probe.start(&pool));
+        }
+        let Some(one) = freeze(&victim(&mut choices)) else {
+            probes.retain(Probe::is_started);
+            await_or_report(plan, "probes are lost", None, || probes.iter().all(Probe::is_finished));
+            probes.into_iter().for_each(Probe::check);
+            continue;
+        };
         let start = Instant::now();
         frozen += 1;
         let (walked, grouped) = (traffic.walked(), traffic.grouped());
-        if bounded {
+        if plan.locks() {
+            // They are under way.
+        } else if bounded {
             probes.iter_mut().for_each(|probe| probe.start(&pool));
         } else {
             start_until_one_ends(&mut probes, &pool);
         }
-        await_or_report(plan, "probes do not end", Some(&one), || {
-            probes.iter().filter(|probe| probe.is_finished()).count() >= enough
-        });
-        if bounded {
-            await_or_report(plan, "walkers stand still", Some(&one), || traffic.walked() >= walked + STEPS);
+        let probes_end = || probes.iter().filter(|probe| probe.is_finished()).count() >= enough;
+        let walkers_go_on = || traffic.walked() >= walked + STEPS;
+        if plan.locks() {
+            let go_on = || probes_end() && walkers_go_on();
+            while !go_on() && start.elapsed() < plan.least.max(HELD_AFTER) {
+                std::thread::sleep(Duration::from_micros(50));
+            }
+            seen.held_up += u64::from(!go_on());
+        } else {
+            await_or_report(plan, "probes do not end", Some(&one), probes_end);
+            if bounded {
+                await_or_report(plan, "walkers stand still", Some(&one), walkers_go_on);
+            }
         }
         std::thread::sleep(plan.least.saturating_sub(start.elapsed()));
         seen.monitors += u64::from(one.task.name == MONITOR);
@@ -213,6 +247,35 @@ fn rotator_goes_on_beside_a_frozen_kernel_thread() {
     short("rotator");
 }
 
+#[test]
+fn local_queues_go_on_beside_a_frozen_kernel_thread() {
+    short("local");
+    short("local(overflow=retry, batch=one)");
+}
+
+#[test]
+fn requests_go_on_beside_a_frozen_kernel_thread() {
+    short("request(ticket)");
+    short("request(sticky)");
+}
+
+#[test]
+fn multiqueue_goes_on_beside_a_frozen_kernel_thread() {
+    short("multiqueue(2)");
+}
+
+#[test]
+fn clusters_go_on_beside_a_frozen_kernel_thread() {
+    short("clustered(1, steal)");
+}
+
+#[test]
+fn what_locks_loses_nothing_beside_a_frozen_kernel_thread() {
+    for policy in ["waiver", "alternate(2)", "stochastic(50)", "reverse(32)", "local(overflow=locked)"] {
+        short(policy);
+    }
+}
+
 /// Where nothing runs, whoever is woken first may be the frozen one: then the next must be woken too.
 #[test]
 fn a_quiet_pool_goes_on_when_the_one_it_would_wake_is_frozen() {
@@ -247,7 +310,24 @@ fn campaign() {
     let (count, millis) = (number("RADDLE_FREEZE_COUNT", 1000), number("RADDLE_FREEZE_MILLIS", 1000));
     let only = std::env::var("RADDLE_FREEZE_POLICY").ok();
     let seed = seed();
-    let all = ["steal(lifo)", "fifo", "lifo", "priority(3, steal)", "rotator"];
+    let all = [
+        "steal(lifo)",
+        "fifo",
+        "lifo",
+        "priority(3, steal)",
+        "rotator",
+        "local",
+        "local(overflow=retry, batch=one)",
+        "local(overflow=locked)",
+        "request(ticket)",
+        "request(sticky)",
+        "multiqueue(2)",
+        "waiver",
+        "alternate(2)",
+        "stochastic(50)",
+        "reverse(32)",
+        "clustered(1, steal)",
+    ];
     let policies = only.map_or(all.to_vec(), |only| vec![&*only.leak()]);
     for policy in policies {
         for (round, processors) in [2, 3].into_iter().enumerate() {
@@ -257,11 +337,12 @@ fn campaign() {
             let seen = run(&plan, seed);
             println!(
                 "{policy}, {processors} processors: {count} freezes of {millis} ms, {} of the monitor, {} outside libc and kernel; \
-                 others made {} steps meanwhile, the groups too in {}; nothing lost or run twice; {:.0} s",
+                 others made {} steps meanwhile, the groups too in {}, and were held up in {}; nothing lost or run twice; {:.0} s",
                 seen.monitors,
                 seen.in_program,
                 seen.walked,
                 seen.groups_moved,
+                seen.held_up,
                 start.elapsed().as_secs_f64()
             );
         }
