@@ -75,7 +75,7 @@ const HOT_STACK: usize = 1536;
 const MAX_COLOURS: usize = 64;
 /// Cache lines of stack that are fetched ahead: what a thread that waits at once writes (about one KiB).
 const FETCHED_STACK: usize = 12;
-const HEADER: usize = 64;
+pub(crate) const HEADER: usize = 64;
 const _: () = assert!(size_of::<Header>() <= HEADER);
 
 const GUARDED: u32 = 1;

@@ -392,13 +392,12 @@ pub(crate) fn approach(thread: &'static raddle_scheduler::Thread<Real>, deep: bo
     // SAFETY: a type-stable descriptor; the context, made of atomics, is read, perhaps stale, as addresses to prefetch only.
     let context = unsafe { &*descriptor.context.get() };
     (0..STACK_LINES).for_each(|line| Real::prefetch(context.sp().addr() + 64 * line));
-    (0..TLS_LINES).for_each(|line| Real::prefetch(context.fs().wrapping_sub(64 * line)));
+    crate::pool::tls().approach(context.fs());
 }
 
-/// Cache lines of a thread that waits for a descriptor, from its stack pointer up and from its thread pointer down: what it touches
-/// on its way back to its own code. Read off a call of `read` under the drop-in library.
+/// Cache lines of a thread that waits for a descriptor, from its stack pointer up: what it touches on its way back to its own code. Read off a
+/// call of `read` under the drop-in library.
 const STACK_LINES: usize = 14;
-const TLS_LINES: usize = 3;
 
 /// True for a thread that has not started, or is followed (see [`crate::delays`]): its top bit is set.
 #[inline(always)]

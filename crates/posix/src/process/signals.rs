@@ -122,6 +122,7 @@ pub(crate) fn deliver() {
         let signal = ready.trailing_zeros() as c_int + 1;
         me.pending.fetch_and(!bit(signal), Ordering::AcqRel);
         if let Some(restarts) = actions::handled(signal) {
+            EVER.store(true, Ordering::Relaxed);
             me.interruptions.fetch_add(1, Ordering::Relaxed);
             me.endings.fetch_add(u64::from(!restarts), Ordering::Relaxed);
         }
@@ -275,8 +276,15 @@ pub(crate) struct Watch {
     endings: u64,
 }
 
+/// Some thread has run a handler because it was interrupted. Until then all counts are zero, and the records, which have often left the caches,
+/// need not be looked at. Relaxed: who compares is the thread that counts.
+static EVER: AtomicBool = AtomicBool::new(false);
+
 /// From now on.
 pub(crate) fn watch() -> Watch {
+    if !EVER.load(Ordering::Relaxed) {
+        return Watch { interruptions: 0, endings: 0 };
+    }
     let count = |me: &'static Record| Watch {
         interruptions: me.interruptions.load(Ordering::Relaxed),
         endings: me.endings.load(Ordering::Relaxed),
