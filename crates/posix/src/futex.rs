@@ -72,7 +72,9 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<u64>, cance
 pub(crate) fn wait_as(name: usize, word: &AtomicU32, expected: u32, deadline: Option<u64>, cancellable: bool) -> Woken {
     let address = word.as_ptr().addr();
     // One who is apart waits for a mutex in the kernel: he would have to wait for a processor after it, and go apart anew.
-    if raddle::drop_in::is_lightweight() && (cancellable || !crate::io::Apart::is_caller()) {
+    let lightweight = raddle::drop_in::is_lightweight();
+    let apart = lightweight && !cancellable && crate::io::Apart::is_caller();
+    if lightweight && !apart {
         // Acquire: pairs with the release of whoever changed the word.
         let changed = || word.load(Ordering::Acquire) != expected;
         if deadline.is_some_and(|at| at <= now(c::CLOCK_MONOTONIC)) {
@@ -97,11 +99,13 @@ pub(crate) fn wait_as(name: usize, word: &AtomicU32, expected: u32, deadline: Op
     let any = c::FUTEX_BITSET_MATCH_ANY as u32 as usize;
     let arguments = [address, operation, expected as usize, time, 0, any];
     // SAFETY: the word is live, the time null or live (absolute and monotonic with FUTEX_WAIT_BITSET).
-    let result = counted(name, || unsafe {
+    let call = || unsafe {
         // A lightweight thread inside the runtime is cancelled elsewhere.
         let ends = cancellable && Record::current().is_none();
         if ends { kernel_waits::call(c::SYS_futex, arguments) } else { system_call(c::SYS_futex, arguments) }
-    });
+    };
+    let result =
+        counted(name, || if apart && deadline.is_none() { raddle::drop_in::wait_apart(address, call) } else { call() });
     if result == kernel_waits::CANCELLED {
         Woken::Cancelled
     } else if result == -(c::ETIMEDOUT as isize) {

@@ -2,6 +2,9 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
 /// Where programs may put files.
 const FILES: &str = env!("CARGO_TARGET_TMPDIR");
 
@@ -71,6 +74,40 @@ fn event_loops_go_apart_and_come_back() {
     let ended = common::drop_in(&program, &[], &[("RADDLE_POLICY", "fifo"), ("RADDLE_STATS", "json")]);
     assert!(ended.err.contains("\"went_apart\":0,"), "{ended:?}");
     assert_eq!(ended.well(), native);
+}
+
+/// A dead-lock is one also where a thread that is apart takes part in it, and waits in the kernel. (While another loop waits for events it is none.)
+#[test]
+fn a_dead_lock_with_an_event_loop_is_reported() {
+    let program = common::compile("deadlock_apart.c", &[]);
+    let ended = common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", "2")]);
+    assert!(!ended.err.contains("dead-lock"), "{ended:?}");
+    ended.well();
+    let mut child = Command::new(&program)
+        .arg("alone")
+        .env("LD_PRELOAD", common::library())
+        .env("RADDLE_PROCESSORS", "2")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (lines, told) = std::sync::mpsc::channel();
+    let err = BufReader::new(child.stderr.take().unwrap());
+    let reader = std::thread::spawn(move || err.lines().map_while(Result::ok).all(|line| lines.send(line).is_ok()));
+    let mut seen = Vec::new();
+    while !seen.iter().any(|line: &String| line.contains("is apart and waits for a word")) {
+        match told.recv_timeout(common::PATIENCE) {
+            Ok(line) => seen.push(line),
+            Err(why) => {
+                let _ = child.kill();
+                panic!("no report ({why}): {seen:?}");
+            }
+        }
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop(told);
+    reader.join().unwrap();
+    assert!(seen.iter().any(|line| line.contains("raddle: dead-lock: 2 threads wait")), "{seen:?}");
 }
 
 #[test]

@@ -46,6 +46,9 @@ pub(crate) struct Activation {
     /// It is alone with the thread that it runs, by that thread's wish ([`crate::drop_in::go_apart`]); its processor is another's. Written by its
     /// own kernel thread.
     pub apart: AtomicBool,
+    /// What the thread, while it is apart, waits for in the kernel that only other threads of the process can bring about; 0: nothing. Written by
+    /// its own kernel thread.
+    pub waits_for: AtomicUsize,
     /// Whether a kernel thread has this record.
     in_use: AtomicBool,
     /// True while its kernel thread touches nothing that is its own, whatever the mark says: it sleeps, or waits for an order.
@@ -81,6 +84,7 @@ impl Activation {
             heard: AtomicU64::new(0),
             requested: AtomicPtr::new(std::ptr::null_mut()),
             apart: AtomicBool::new(false),
+            waits_for: AtomicUsize::new(0),
             in_use: AtomicBool::new(true),
             sheltered: AtomicBool::new(true),
             deferred: AtomicBool::new(false),

@@ -2,11 +2,13 @@
 //!
 //! The monitor asks when all processors of all pools sleep. It is a dead-lock only if every kernel thread of the process is
 //! known to wait for lightweight threads without a deadline: sleeping activations without timers, spares, the monitor itself,
-//! and kernel threads inside a wait of ours. Any other kernel thread could still wake somebody, so nothing is said then. The
+//! kernel threads inside a wait of ours, and activations whose thread is apart and waits for a word in memory. Any other kernel thread could still wake somebody, so nothing is said then. The
 //! report is a diagnosis on standard error, once per dead-lock; the program goes on waiting, since a signal handler or another
 //! process (through shared memory) is still conceivable.
 
+use crate::activation::Activation;
 use crate::info::DumpOptions;
+use crate::os::{TaskState, task_state};
 use crate::pool;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +17,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) static FOREIGN_WAITERS: AtomicU64 = AtomicU64::new(0);
 /// Spawns and exits at the last report: another is due only after a thread has begun or ended.
 static REPORTED_AT: [AtomicU64; 2] = [const { AtomicU64::new(u64::MAX) }; 2];
+
+/// Its thread is apart and sleeps until another one changes a word. (One that was woken and has not come up yet does not sleep.)
+fn waits_for_us(activation: &Activation) -> bool {
+    activation.waits_for.load(Ordering::SeqCst) != 0
+        && task_state(activation.tid.load(Ordering::Relaxed)) == TaskState::Blocked
+}
 
 /// Reports a dead-lock, if there is one.
 pub(crate) fn report() {
@@ -36,7 +44,7 @@ pub(crate) fn report() {
         return;
     }
     // A spare that carries a thread is in the kernel with it.
-    if crate::activations::all().any(|a| !a.current.load(Ordering::Relaxed).is_null()) {
+    if crate::activations::all().any(|a| !a.current.load(Ordering::Relaxed).is_null() && !waits_for_us(a)) {
         return;
     }
     if crate::os::kernel_threads() != Some(ours) || crate::info::stats().switches != stats.switches {

@@ -18,6 +18,9 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 pub use crate::forked::forked;
 pub use raddle_queues::slab;
 
+/// Whether a thread that is apart waits in the kernel, and must be signalled to come out.
+pub type InKernel = raddle_scheduler::in_kernel::InKernel<Real>;
+
 /// Lists for all addresses together: 1 MiB of zero pages, touched as needed.
 const LISTS: usize = 1 << 18;
 
@@ -126,6 +129,23 @@ pub fn go_apart() -> bool {
     }
     WENT_APART.fetch_add(1, Ordering::Relaxed);
     true
+}
+
+/// Runs `f`, in which the caller waits in the kernel, without a deadline, until another thread of this process changes the word at `address`. For
+/// threads that are apart, so that a dead-lock in which they take part is known for one.
+pub fn wait_apart<T>(address: usize, f: impl FnOnce() -> T) -> T {
+    let Some(activation) = current().map(activation_of) else { return f() };
+    // SeqCst, as the look at the others: of several that begin to wait together the last one sees all.
+    activation.waits_for.store(address, Ordering::SeqCst);
+    let last =
+        crate::activations::all().all(|a| !a.apart.load(Ordering::Relaxed) || a.waits_for.load(Ordering::SeqCst) != 0);
+    if last {
+        // The monitor, asleep, may rely on this thread to wake somebody.
+        crate::monitor::hint();
+    }
+    let result = f();
+    activation.waits_for.store(0, Ordering::Relaxed);
+    result
 }
 
 /// How often threads went apart.

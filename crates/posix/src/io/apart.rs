@@ -10,17 +10,16 @@
 //!
 //! About twice as many threads as processors may be apart at once, under the default policy only.
 //!
-//! A cancellation ends the wait by a signal of ours to the kernel thread. Events: K the thread says that it is in the kernel, L its look at its word;
-//! R the request is marked, S the canceller's look whether it is in the kernel. Forbidden: L misses R and S misses K: a fence
-//! stands between K and L, and both others are SeqCst. A signal that comes between L and the call finds the thread about to make
-//! the call, which it then does not make.
+//! A cancellation ends the wait by a signal of ours to the kernel thread, unless the thread sees it before ([`InKernel`]). A signal that comes between
+//! its look and the call finds the thread about to make the call, which it then does not make.
 
 use super::{CANCELLED, EINTR, Pause, at};
 use crate::os::{c, now};
 use crate::process::kernel_waits;
 use crate::thread::record::Record;
+use raddle::drop_in::InKernel;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Waits in the reactor before a thread goes apart for the first time. Untested guess: who waits so often will wait more.
 const START: u32 = 16;
@@ -40,7 +39,7 @@ pub(crate) struct Apart {
     left: AtomicU32,
     pause: AtomicU32,
     /// It waits in the kernel, or is about to.
-    in_kernel: AtomicBool,
+    in_kernel: InKernel,
     /// Signals of ours that its kernel thread got.
     kicks: AtomicU32,
 }
@@ -51,12 +50,12 @@ impl Apart {
         self.chosen.store(false, Ordering::Relaxed);
         self.left.store(START, Ordering::Relaxed);
         self.pause.store(START, Ordering::Relaxed);
-        self.in_kernel.store(false, Ordering::Relaxed);
+        self.in_kernel.leave();
     }
 
-    /// True while it waits in the kernel. For those who have marked a request, SeqCst, before.
+    /// True while it waits in the kernel. For those who have marked a request before.
     pub fn is_in_kernel(&self) -> bool {
-        self.in_kernel.load(Ordering::SeqCst)
+        self.in_kernel.is_inside()
     }
 
     /// A signal of ours has come. On the thread, in its handler.
@@ -120,12 +119,10 @@ pub(super) fn wait(me: &Record, set: c_int, events: *mut c_void, count: c_int, m
     let result = loop {
         let kicks = apart.kicks.load(Ordering::Relaxed);
         let arguments = [set as usize, at(events), count as usize, left as usize, 0, 0];
-        apart.in_kernel.store(true, Ordering::Relaxed);
-        // Between K and L (module).
-        fence(Ordering::SeqCst);
+        apart.in_kernel.enter();
         // SAFETY: the caller's room for events; the kernel checks it.
         let result = unsafe { kernel_waits::call_while_zero(&me.cancel, c::SYS_epoll_pwait, arguments) };
-        apart.in_kernel.store(false, Ordering::Relaxed);
+        apart.in_kernel.leave();
         if result != EINTR && result != kernel_waits::CANCELLED {
             break result;
         }
