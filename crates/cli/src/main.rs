@@ -5,6 +5,7 @@ mod bench;
 mod doctor;
 mod output;
 mod run;
+mod sim;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -21,6 +22,7 @@ struct Command {
 enum Sub {
     Run(run::Options),
     Bench(bench::Options),
+    Sim(sim::Options),
     Doctor(doctor::Options),
     /// What `doctor` runs to see whether programs can be taken over
     #[command(name = doctor::drop_in::TRIAL, hide = true)]
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
     let result = match Command::parse().subcommand {
         Sub::Run(options) => run::run(&options),
         Sub::Bench(options) => bench::run(&options),
+        Sub::Sim(options) => sim::run(&options),
         Sub::Doctor(options) => doctor::run(&options),
         Sub::Trial => Ok(doctor::drop_in::trial()),
     };

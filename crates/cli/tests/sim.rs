@@ -1,0 +1,77 @@
+//! `raddle sim` as its user meets it.
+
+use std::process::{Command, Output};
+
+fn sim(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_raddle")).arg("sim").args(arguments).output().expect("the command runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+const SMALL: [&str; 6] = ["--workload", "packet:n=2k", "--cores", "1,2,16", "--policy", "steal(fifo)"];
+
+#[test]
+fn the_same_command_line_gives_the_same_bytes_in_every_format() {
+    for format in ["table", "json", "html"] {
+        let run = || sim(&[&SMALL[..], &["--format", format, "--seed", "7"]].concat());
+        let (a, b) = (run(), run());
+        assert!(a.status.success(), "{}", text(&a.stderr));
+        assert!(a.stdout.len() > 300 && a.stdout == b.stdout, "{}\n{}", text(&a.stdout), text(&b.stdout));
+    }
+}
+
+#[test]
+fn each_line_of_json_is_a_run_with_the_keys_of_bench() {
+    let output = sim(&[&SMALL[..], &["--format", "json"]].concat());
+    let rows: Vec<serde_json::Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(rows.iter().map(|row| row["processors"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2, 16]);
+    for row in &rows {
+        for key in
+            ["workload", "args", "runtime", "policy", "ops", "ns_median", "latency_p9999", "steals_won", "utilisation"]
+        {
+            assert!(!row[key].is_null(), "{key}: {row}");
+        }
+        assert!(row["simulated"] == true && row["error"].is_null(), "{row}");
+        assert_eq!(row["utilisation"].as_array().unwrap().len() as u64, row["processors"].as_u64().unwrap());
+    }
+}
+
+#[test]
+fn what_is_wrong_is_refused_by_name() {
+    let folder = std::env::temp_dir().join(format!("raddle-sim-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("costs.json");
+    std::fs::write(&file, "{\"hits\": 3}").unwrap();
+    let file = file.to_str().unwrap();
+    for (arguments, named) in [
+        (&["--cores", "0"][..], "`0`: from 1 to 256"),
+        (&["--cores", "100000"], "`100000`: from 1 to 256"),
+        (&["--machine", "vax"], "no machine `vax`"),
+        (&["--machine", "no/such/file.json"], "cannot read the costs"),
+        (&["--machine", file], "`hits` is no cost"),
+        (&["--workload", "pocket"], "no simulated workload `pocket`"),
+        (&["--workload", "packet:m=3"], "no argument `m`"),
+        (&["--policy", "steel"], "did you mean `steal`?"),
+    ] {
+        let output = sim(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(named), "{arguments:?}: {}", text(&output.stderr));
+        assert!(output.stdout.is_empty());
+    }
+    let looping = sim(&["--cores", "2", "--steps", "1000"]);
+    assert_eq!(looping.status.code(), Some(1));
+    assert!(text(&looping.stderr).contains("goes on without end"), "{}", text(&looping.stderr));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn workloads_and_machines_are_listed() {
+    let output = sim(&["--list"]);
+    assert!(output.status.success());
+    for name in ["packet", "lock_global", "hector", "epyc"] {
+        assert!(text(&output.stdout).contains(name), "{name}");
+    }
+}
