@@ -13,6 +13,7 @@ mod glibc;
 mod install;
 mod miri;
 mod model;
+mod mutants;
 mod setup;
 mod shell;
 mod source;
@@ -30,6 +31,8 @@ usage: cargo xtask COMMAND [ARGUMENTS]
   model                the interleaving tests of crates/queues and crates/scheduler
   model --weaken [TAG] [--crate NAME] [--files PART,..] [--seconds N] [--list]
                        relaxes each tagged memory ordering in turn; a test must fail for each
+  mutants [--only PART] [--target FOLDER] [--list]
+                       faults in our policies and queues, each in a copy: `raddle check` must find it and show it again
   bench [ARGUMENTS]    the release build of `raddle bench ARGUMENTS`
   freeze [--count N] [--millis N] [--policy P] [--seed N]
                        stops a kernel thread of the runtime N times under each policy: the others must go on
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         "ci" => shell::no_arguments(rest).and_then(|()| ci::run()),
         "tidy" => shell::no_arguments(rest).and_then(|()| tidy::run()),
         "model" => model::run(rest),
+        "mutants" => mutants::run(rest),
         "bench" => bench::run(rest),
         "freeze" => freeze::run(rest),
         "aarch64" => aarch64::run(rest),

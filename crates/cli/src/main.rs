@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod check;
 mod doctor;
 mod output;
 mod run;
@@ -10,7 +11,7 @@ mod sim;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Lightweight threads: run programs on them, measure them, and see what this machine offers them.
+/// Lightweight threads: run programs on them, measure them, check their schedulers, and see what this machine offers them.
 #[derive(Parser)]
 #[command(name = "raddle", version, arg_required_else_help = true)]
 struct Command {
@@ -22,6 +23,7 @@ struct Command {
 enum Sub {
     Run(run::Options),
     Bench(bench::Options),
+    Check(check::Options),
     Sim(sim::Options),
     Doctor(doctor::Options),
     /// What `doctor` runs to see whether programs can be taken over
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
     let result = match Command::parse().subcommand {
         Sub::Run(options) => run::run(&options),
         Sub::Bench(options) => bench::run(&options),
+        Sub::Check(options) => check::run(&options),
         Sub::Sim(options) => sim::run(&options),
         Sub::Doctor(options) => doctor::run(&options),
         Sub::Trial => Ok(doctor::drop_in::trial()),

@@ -10,7 +10,7 @@
 //! address. (A bug by which a freed address returns may differ from run to run.)
 //!
 //! Reading order: [`world`] (what a driver sees), [`driver`], `machine`, `execution` (whose turn it is), `coroutine`, [`clock`],
-//! `published`, `tokens`.
+//! `published`, `tokens`; then what stands on them: [`check`].
 //!
 //! On it stands the simulated machine: [`cost`] (what a machine is), [`virtual_time`] (the driver with clocks, caches and
 //! clusters), [`threads`] (lightweight threads with the real policies, idle protocol and primitives), [`workloads`], [`simulate`] and [`report`].
@@ -42,6 +42,7 @@
 //! assert!(lost, "some interleaving loses an update");
 //! ```
 
+pub mod check;
 pub mod clock;
 mod coroutine;
 pub mod cost;

@@ -1,0 +1,70 @@
+//! The command `raddle check` as a user meets it.
+#![forbid(unsafe_code)]
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn check(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_raddle")).arg("check").args(words).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_policy_passes_and_its_runs_are_counted() {
+    let output = check(&["fifo", "--runs", "40", "--scenario", "spawn, wake,order"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    let text = stdout(&output);
+    assert!(text.contains("spawn     40 seeds") && text.contains("120 runs"), "{text}");
+    let output = check(&["fifo", "--runs", "40", "--scenario", "spawn", "--format", "json"]);
+    let object: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!((object["passed"].as_bool(), object["scenarios"][0]["seeds"].as_u64()), (Some(true), Some(40)));
+}
+
+#[test]
+fn all_runs_within_a_bound_are_made() {
+    let output = check(&["rotator", "--exhaustive", "--preemptions", "0", "--scenario", "submit"]);
+    let text = stdout(&output);
+    assert!(text.contains("all runs with at most 0 preemptions"), "{text}");
+}
+
+#[test]
+fn one_run_is_made_again_and_told() {
+    let output = check(&["fifo", "--replay", "1.spawn.2.4.0"]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = stdout(&output);
+    assert!(text.contains("processor 0: thread 3 ends") && text.contains("nothing broke in this run"), "{text}");
+}
+
+#[test]
+fn a_listed_outcome_that_is_not_reached_fails() {
+    let output = check(&["fifo", "--replay", "1.submit.2.4.0"]);
+    assert_eq!(output.status.code(), Some(0), "a replay lists nothing");
+    let output = check(&["fifo", "--exhaustive", "--preemptions", "0", "--scenario", "gift", "--threads", "2"]);
+    let (text, code) = (stdout(&output), output.status.code());
+    assert_eq!(code == Some(1), text.contains("no run reached this"), "{text}");
+}
+
+#[test]
+fn wrong_use_is_explained() {
+    for (words, told) in [
+        (&["steal(lifo, victims=neighbors(4))"][..], "column 13"),
+        (&["fifo", "--processors", "0"], "--processors 0: a check takes from 1 to 8"),
+        (&["fifo", "--processors", "1000"], "--processors 1000: a check takes from 1 to 8"),
+        (&["fifo", "--threads", "1"], "--threads 1: a check takes from 2 to 64"),
+        (&["fifo", "--scenario", "spam"], "--scenario spam: there is none of that name; there are\n  spawn"),
+        (&["fifo", "--replay", "7.spawn.2.4.0"], "made by another version"),
+        (&["fifo", "--replay", "nonsense"], "is no token"),
+        (&["fifo", "--replay", "1.spawn.2.4.0.100000-1"], "does not go so far"),
+        (&["fifo", "--runs", "0"], "'--runs <N>'"),
+        (&["fifo", "--runs", "2", "--exhaustive"], "cannot be used with"),
+        (&[], "<POLICY>"),
+    ] {
+        let output = check(words);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {error}");
+        assert!(error.contains(told), "{words:?}: {error}");
+    }
+}

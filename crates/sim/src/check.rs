@@ -1,0 +1,487 @@
+//! Checks a policy: its queues, and the protocol by which processors sleep and are woken, in many interleavings.
+//!
+//! A [`Subject`] is a policy and what it promises. For each [`Scenario`] a small pool of it is run again and again on the
+//! controlled machine, each time with other decisions: first *systematically*, all runs with at most 0, then 1, then 2 …
+//! preemptions (so the first failure found is among those with the fewest), then *by seeds*, half of them by chance, half by
+//! random priorities of the processors that change at a few random steps. Every run must keep the invariants: no thread lost,
+//! none run twice or by two processors, everything that a pusher did before its push ordered before the thread's run, nobody
+//! asleep for ever beside a ready thread, loops of yields end, no endless loop, no panic, and the order that the policy
+//! promises. And each outcome that a scenario lists must have been reached by some run, or the check has not checked.
+//!
+//! What is not seen: values that only a weak memory would show (a load never returns an old value here; what is seen of
+//! weak orderings is that happens-before is missing), so a fence that orders a store before a load is not missed. The
+//! tests of `crates/queues` and `crates/scheduler` under loom are for these.
+//!
+//! Systematically, a processor is preempted only before a step at a location that two processors were seen to use, one of
+//! them writing (elsewhere it makes no difference); a processor that spins goes behind the others; nobody is woken for no reason,
+//! which seeds do. Reading order: this file, `scenario`, `pool` (what a processor does), `guide` (who goes on), `promise`.
+//!
+//! # Example
+//! ```
+//! use raddle_sim::check::{self, Plan, Subject};
+//! let subject = Subject::of(&"fifo".parse().unwrap());
+//! let plan = Plan { systematic: 50, seeds: 20, ..Plan::default() };
+//! let report = check::check(&subject, &plan, &mut |_| ());
+//! assert!(report.failure.is_none(), "{:?}", report.failure);
+//! ```
+
+mod guide;
+mod pool;
+mod promise;
+mod scenario;
+mod token;
+
+use crate::execution::{Options, Outcome, Run, run};
+use crate::machine::Controlled;
+use crate::world::Step;
+use guide::{Guide, Shared};
+use pool::Pool;
+pub use promise::{Own, Promises};
+use raddle_scheduler::Policy;
+use raddle_scheduler::expression::Expression;
+use raddle_scheduler::policies::{self, Others};
+pub use scenario::{SCENARIOS, Scenario, scenario};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+pub use token::Token;
+
+/// Steps after which a run is endless: those of the longest scenario that ends are a tenth of it.
+const STEPS: u64 = 40_000;
+/// Seeds of each scenario before anything is explored at length.
+const FIRST_SEEDS: u64 = 100;
+/// Lines of the end of a failing run that are told.
+const LINES: usize = 40;
+/// The most processors that can be checked: with more, an interleaving says nothing that it would not say with fewer.
+pub const MOST_PROCESSORS: usize = 8;
+/// The most threads.
+pub const MOST_THREADS: usize = 64;
+
+type Build = dyn Fn(usize, Arc<dyn Others>) -> Result<Box<dyn Policy<Controlled>>, String>;
+
+/// A policy that is to be checked.
+pub struct Subject {
+    /// Its expression, or what else it is called.
+    pub name: String,
+    /// What order it promises.
+    pub promises: Promises,
+    build: Box<Build>,
+}
+
+impl Subject {
+    /// One of ours, with what its documentation promises.
+    pub fn of(expression: &Expression) -> Self {
+        let (name, promises) = (expression.to_string(), Promises::of(expression));
+        let expression = expression.clone();
+        let build = move |processors, others| match policies::build::<Controlled>(&expression, processors, others) {
+            Ok(policy) => Ok(Box::new(policy) as Box<dyn Policy<Controlled>>),
+            Err(error) => Err(error.to_string()),
+        };
+        Self { name, promises, build: Box::new(build) }
+    }
+
+    /// Any other: `build` makes it for so many processors. It is held to `promises` besides the invariants.
+    pub fn new(
+        name: impl Into<String>,
+        promises: Promises,
+        build: impl Fn(usize, Arc<dyn Others>) -> Box<dyn Policy<Controlled>> + 'static,
+    ) -> Self {
+        let build = move |processors, others| Ok(build(processors, others));
+        Self { name: name.into(), promises, build: Box::new(build) }
+    }
+}
+
+impl std::str::FromStr for Subject {
+    type Err = String;
+
+    /// One of ours, by its expression.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expression: Expression =
+            text.parse().map_err(|error: raddle_scheduler::expression::ExpressionError| error.to_string())?;
+        Ok(Self::of(&expression))
+    }
+}
+
+/// How much to check.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Processors of the pool.
+    pub processors: usize,
+    /// Threads.
+    pub threads: usize,
+    /// What to try.
+    pub scenarios: Vec<&'static Scenario>,
+    /// Up to how many preemptions to explore systematically.
+    pub preemptions: u32,
+    /// At most so many systematic runs of each scenario.
+    pub systematic: u64,
+    /// The first seed.
+    pub seed: u64,
+    /// So many seeds of each scenario.
+    pub seeds: u64,
+    /// And no longer than this in all; a scenario gets its part, and spends at most half of it systematically if it has seeds.
+    pub time: Option<Duration>,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            processors: 2,
+            threads: 4,
+            scenarios: SCENARIOS.iter().collect(),
+            preemptions: 2,
+            systematic: u64::MAX,
+            seed: 0,
+            seeds: 1000,
+            time: None,
+        }
+    }
+}
+
+/// Where a check is.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Of which scenario.
+    pub scenario: &'static str,
+    /// Which kind of runs: `2 preemptions`, `seeds`.
+    pub phase: String,
+    /// Runs of this scenario so far.
+    pub runs: u64,
+}
+
+/// What became of a scenario.
+#[derive(Clone, Debug, Default)]
+pub struct Tried {
+    /// Its name.
+    pub name: &'static str,
+    /// Why it was not run: the policy promises nothing of the kind.
+    pub skipped: Option<&'static str>,
+    /// All runs with at most so many preemptions were made.
+    pub complete: Option<u32>,
+    /// With so many preemptions only that many runs were made: there are more of them than the time allows.
+    pub broken_off: Option<(u32, u64)>,
+    /// Systematic runs.
+    pub systematic: u64,
+    /// Runs by seeds.
+    pub seeds: u64,
+    /// Steps of all runs.
+    pub steps: u64,
+    /// The listed outcomes, and in how many runs each was reached.
+    pub reached: Vec<(&'static str, u64)>,
+}
+
+impl Tried {
+    /// The listed outcomes that no run reached.
+    pub fn missed(&self) -> impl Iterator<Item = &'static str> {
+        self.reached.iter().filter(|(_, runs)| *runs == 0).map(|(name, _)| *name)
+    }
+}
+
+/// A run that broke something.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// In which scenario.
+    pub scenario: &'static str,
+    /// What broke.
+    pub what: String,
+    /// The seed, if it was a run by a seed.
+    pub seed: Option<u64>,
+    /// The run.
+    pub token: Token,
+    /// How many steps it had.
+    pub steps: u64,
+    /// The last of them, and what the processors meant by them.
+    pub last: Vec<String>,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Each scenario, as far as it came.
+    pub tried: Vec<Tried>,
+    /// The first run that broke something.
+    pub failure: Option<Failure>,
+}
+
+impl Report {
+    /// True if nothing broke and each listed outcome was reached.
+    pub fn passed(&self) -> bool {
+        self.failure.is_none() && self.tried.iter().all(|tried| tried.missed().next().is_none())
+    }
+}
+
+/// Checks: first a few runs of each scenario, which is where most faults show, then each as far as the plan says.
+pub fn check(subject: &Subject, plan: &Plan, progress: &mut dyn FnMut(&Progress)) -> Report {
+    let end = plan.time.map(|time| Instant::now() + time);
+    let trial = |&scenario| Trial::new(subject, plan, scenario, end);
+    let mut trials: Vec<Trial> = plan.scenarios.iter().map(trial).collect();
+    let mut failure = trials.iter_mut().find_map(|trial| trial.begin(progress));
+    for done in 0..trials.len() {
+        if failure.is_some() {
+            break;
+        }
+        let left = trials[done..].iter().filter(|trial| trial.tried.skipped.is_none()).count() as u32;
+        failure = trials[done].go_on(left.max(1), progress);
+    }
+    Report { tried: trials.into_iter().map(|trial| trial.tried).collect(), failure }
+}
+
+/// Runs what a token says, once. Answers with what broke (nothing, if nothing did) and how the run ended.
+///
+/// # Errors
+/// The token does not fit the policy.
+pub fn replay(subject: &Subject, token: &Token) -> Result<(Option<Failure>, Vec<String>), String> {
+    let Token { processors, threads, seed, .. } = *token;
+    let pool = (processors, threads);
+    let made = one(subject, token.scenario, pool, seed, Guide::replay(token), true)?;
+    if let Some(step) = made.run.driver.misfit() {
+        return Err(format!(
+            "this run does not go so far: what the token says of step {step} cannot be done; was it made with another version of this policy?"
+        ));
+    }
+    let last = made.last_lines();
+    Ok((made.failure(token.scenario, pool, None, seed), last))
+}
+
+/// One scenario of a check.
+struct Trial<'a> {
+    subject: &'a Subject,
+    plan: &'a Plan,
+    scenario: &'static Scenario,
+    /// When systematic runs, and when all runs have to be over.
+    systematic_until: Option<Instant>,
+    until: Option<Instant>,
+    tried: Tried,
+}
+
+impl<'a> Trial<'a> {
+    fn new(subject: &'a Subject, plan: &'a Plan, scenario: &'static Scenario, until: Option<Instant>) -> Self {
+        let tried = Tried { name: scenario.name, ..Tried::default() };
+        Self { subject, plan, scenario, systematic_until: until, until, tried }
+    }
+
+    fn pool(&self) -> (usize, usize) {
+        (self.scenario.processors(self.plan.processors), self.plan.threads)
+    }
+
+    /// The runs without preemptions, and some seeds.
+    fn begin(&mut self, progress: &mut dyn FnMut(&Progress)) -> Option<Failure> {
+        match self.scenario.fits(self.subject, self.pool()) {
+            Ok(Some(why)) => {
+                self.tried.skipped = Some(why);
+                return None;
+            }
+            Ok(None) => {}
+            Err(what) => return Some(self.not_built(what)),
+        }
+        let listed = self.scenario.outcomes(self.pool().0);
+        self.tried.reached = listed.iter().map(|outcome| (outcome.text(), 0)).collect();
+        let failure = self.up_to(0, progress);
+        failure.or_else(|| self.seeds(self.plan.seeds.min(FIRST_SEEDS), progress))
+    }
+
+    /// All others; so many scenarios share the time that is left.
+    fn go_on(&mut self, left: u32, progress: &mut dyn FnMut(&Progress)) -> Option<Failure> {
+        if self.tried.skipped.is_some() {
+            return None;
+        }
+        let now = Instant::now();
+        let share = self.until.map(|until| until.saturating_duration_since(now) / left);
+        self.until = share.map(|share| now + share);
+        self.systematic_until = share.map(|share| now + if self.plan.seeds > 0 { share / 2 } else { share });
+        let failure = self.up_to(self.plan.preemptions, progress);
+        failure.or_else(|| self.seeds(self.plan.seeds, progress))
+    }
+
+    /// Systematic runs with at most so many preemptions, those that have not been made yet.
+    fn up_to(&mut self, last: u32, progress: &mut dyn FnMut(&Progress)) -> Option<Failure> {
+        let first = self.tried.complete.map_or(0, |complete| complete + 1);
+        for bound in first..=last {
+            match self.systematic(bound, progress) {
+                Ok(true) => (self.tried.complete, self.tried.broken_off) = (Some(bound), None),
+                Ok(false) => break,
+                Err(failure) => return Some(*failure),
+            }
+        }
+        None
+    }
+
+    fn not_built(&self, what: String) -> Failure {
+        let (processors, threads) = self.pool();
+        let token = Token::new(self.scenario, processors, threads, 0, Vec::new());
+        Failure { scenario: self.scenario.name, what, seed: None, token, steps: 0, last: Vec::new() }
+    }
+
+    /// All runs with so many preemptions; true if they were all made.
+    fn systematic(&mut self, bound: u32, progress: &mut dyn FnMut(&Progress)) -> Result<bool, Box<Failure>> {
+        let mut shared = Rc::new(Shared::default());
+        let mut runs = 0;
+        // Again, as long as locations turn out to be shared that were not known to be.
+        loop {
+            let mut guide = Guide::systematic(bound, shared.clone());
+            let mut found = (*shared).clone();
+            loop {
+                if self.tried.systematic >= self.plan.systematic || is_past(self.systematic_until) {
+                    self.tried.broken_off = Some((bound, runs));
+                    return Ok(false);
+                }
+                runs += 1;
+                self.tried.systematic += 1;
+                self.tell(progress, || format!("{bound} preemptions"));
+                let made = self.one(self.plan.seed, guide, false)?;
+                guide = made.run.driver;
+                found.learn(&guide);
+                if !guide.advance() {
+                    break;
+                }
+            }
+            if found == *shared {
+                return Ok(true);
+            }
+            shared = Rc::new(found);
+        }
+    }
+
+    /// Runs by seeds, until there are so many of them.
+    fn seeds(&mut self, count: u64, progress: &mut dyn FnMut(&Progress)) -> Option<Failure> {
+        while self.tried.seeds < count {
+            // One at least: a seed that was asked for is run.
+            if self.tried.seeds > 0 && is_past(self.until) {
+                break;
+            }
+            let seed = self.plan.seed.wrapping_add(self.tried.seeds);
+            self.tried.seeds += 1;
+            self.tell(progress, || "seeds".to_string());
+            if let Err(failure) = self.one(seed, Guide::seeded(seed), true) {
+                return Some(*failure);
+            }
+        }
+        None
+    }
+
+    fn tell(&self, progress: &mut dyn FnMut(&Progress), phase: impl Fn() -> String) {
+        let runs = self.tried.systematic + self.tried.seeds;
+        if runs.is_multiple_of(256) {
+            progress(&Progress { scenario: self.scenario.name, phase: phase(), runs });
+        }
+    }
+
+    fn one(&mut self, seed: u64, guide: Guide, seeded: bool) -> Result<Made, Box<Failure>> {
+        let pool = self.pool();
+        let made = match one(self.subject, self.scenario, pool, seed, guide, false) {
+            Ok(made) => made,
+            Err(what) => return Err(Box::new(self.not_built(what))),
+        };
+        self.tried.steps += made.run.steps;
+        let reached = made.run.value.reached();
+        for (outcome, (_, runs)) in self.scenario.outcomes(pool.0).iter().zip(&mut self.tried.reached) {
+            *runs += u64::from(reached & outcome.bit() != 0);
+        }
+        if made.what().is_none() {
+            return Ok(made);
+        }
+        // Once more, with everything written down.
+        let token = made.token(self.scenario, pool, seed);
+        let guide = if seeded { Guide::seeded(seed) } else { Guide::replay(&token) };
+        let told = one(self.subject, self.scenario, pool, seed, guide, true);
+        let told = told.map_err(|what| Box::new(self.not_built(what)))?;
+        let first = made.failure(self.scenario, pool, seeded.then_some(seed), seed);
+        let again = told.failure(self.scenario, pool, seeded.then_some(seed), seed);
+        match (first, again) {
+            (Some(first), None) => {
+                let what =
+                    format!("{} (the same decisions again break nothing: the policy is not deterministic)", first.what);
+                Err(Box::new(Failure { what, ..first }))
+            }
+            (_, Some(again)) => Err(Box::new(again)),
+            (None, None) => Ok(made),
+        }
+    }
+}
+
+fn is_past(time: Option<Instant>) -> bool {
+    time.is_some_and(|time| Instant::now() >= time)
+}
+
+/// A run, and the pool that it ran.
+struct Made {
+    run: Run<Guide, Rc<Pool>>,
+}
+
+/// Runs a scenario once.
+fn one(
+    subject: &Subject,
+    scenario: &'static Scenario,
+    (processors, threads): (usize, usize),
+    seed: u64,
+    guide: Guide,
+    told: bool,
+) -> Result<Made, String> {
+    let options = Options { seed, steps: STEPS, clocks: true, trace: told, ..Options::default() };
+    let clock = guide.clock();
+    let mut refused = None;
+    let run = run(&options, guide, || {
+        let built = Pool::new(subject, scenario, processors, threads, clock, told);
+        built.map_err(|why| refused = Some(why)).ok()
+    });
+    let Run { outcome, steps, trace, digest, driver, value } = run;
+    match (value, refused) {
+        (Some(value), _) => Ok(Made { run: Run { outcome, steps, trace, digest, driver, value } }),
+        (None, why) => Err(why.unwrap_or_default()),
+    }
+}
+
+impl Made {
+    /// What broke.
+    fn what(&self) -> Option<String> {
+        let pool = &self.run.value;
+        match &self.run.outcome {
+            Outcome::Done => pool.broken(),
+            Outcome::Stopped => None,
+            Outcome::Panicked { name, message } => Some(format!("{name} panicked: {message}")),
+            Outcome::Endless { .. } => Some(format!("an endless loop: {}", self.run.outcome)),
+            Outcome::Asleep(names) => Some(pool.asleep(names)),
+        }
+    }
+
+    fn token(&self, scenario: &'static Scenario, (processors, threads): (usize, usize), seed: u64) -> Token {
+        Token::new(scenario, processors, threads, seed, self.run.driver.deviations().to_vec())
+    }
+
+    fn failure(
+        &self,
+        scenario: &'static Scenario,
+        pool: (usize, usize),
+        by: Option<u64>,
+        seed: u64,
+    ) -> Option<Failure> {
+        let token = self.token(scenario, pool, seed);
+        let (steps, last) = (self.run.steps, self.last_lines());
+        self.what().map(|what| Failure { scenario: scenario.name, what, seed: by, token, steps, last })
+    }
+
+    /// The last steps, with what the processors meant by them.
+    fn last_lines(&self) -> Vec<String> {
+        let events = self.run.value.events();
+        let mut lines = Vec::new();
+        let mut event = events.iter().rev().peekable();
+        for (index, step) in self.run.trace.iter().enumerate().rev() {
+            while let Some((_, who, what)) = event.next_if(|(at, ..)| *at > index as u64) {
+                lines.push(format!("        {who}: {what}"));
+            }
+            lines.push(format!("{index:>6}  {}", line(step, &self.run.value)));
+            if lines.len() >= LINES {
+                break;
+            }
+        }
+        lines.truncate(LINES);
+        lines.reverse();
+        lines
+    }
+}
+
+fn line(step: &Step, pool: &Pool) -> String {
+    let text = step.to_string();
+    let what = text.split_once(' ').map_or("", |(_, what)| what);
+    format!("{:<12} {what}", pool.name(step.core))
+}

@@ -1,0 +1,321 @@
+//! The faults that `cargo xtask mutants` puts into policies, queues and the idle protocol.
+
+use crate::shell::{Failure, Outcome};
+
+/// One fault: one expression, or some statements, in place of others.
+#[derive(Debug)]
+pub struct Fault {
+    pub name: &'static str,
+    /// What is wrong then.
+    pub what: &'static str,
+    pub file: &'static str,
+    /// What stands before it; with `old` it stands there once.
+    before: &'static str,
+    old: &'static str,
+    new: &'static str,
+    /// The arguments of the check that must find it.
+    pub check: &'static str,
+}
+
+impl Fault {
+    /// The text of the file in which fault `number` can be switched on.
+    pub fn applied(&self, text: &str, number: usize) -> Outcome<String> {
+        let Fault { before, old, new, .. } = self;
+        match text.matches(&format!("{before}{old}")).count() {
+            1 => {
+                let choice = format!("if raddle_machine::fault({number}) {{ {new} }} else {{ {old} }}");
+                let choice = if old.ends_with(';') { choice } else { format!("({choice})") };
+                Ok(text.replacen(&format!("{before}{old}"), &format!("{before}{choice}"), 1))
+            }
+            count => {
+                Err(Failure::failed(format!("{}: what `{}` changes stands there {count} times", self.file, self.name)))
+            }
+        }
+    }
+}
+
+const fn fault(
+    name: &'static str,
+    what: &'static str,
+    file: &'static str,
+    (before, old, new): (&'static str, &'static str, &'static str),
+    check: &'static str,
+) -> Fault {
+    Fault { name, what, file, before, old, new, check }
+}
+
+const IDLE: &str = "crates/scheduler/src/idle.rs";
+const FIFO: &str = "crates/scheduler/src/policies/fifo.rs";
+const STEAL: &str = "crates/scheduler/src/policies/steal.rs";
+const PRIORITY: &str = "crates/scheduler/src/policies/priority.rs";
+const ROTATOR: &str = "crates/scheduler/src/policies/rotator.rs";
+
+/// All of them. No two change the same words.
+pub const FAULTS: &[Fault] = &[
+    // Wake-ups.
+    fault(
+        "notify-silent",
+        "who makes work takeable wakes nobody",
+        IDLE,
+        ("if word != 0 && word >> SEARCHING_SHIFT == 0 {\n                ", "self.notify_slow();", ""),
+        "fifo",
+    ),
+    fault(
+        "no-second-look",
+        "the last searcher sleeps without looking again",
+        IDLE,
+        ("if ", "look() && self.leave_set(me)", "false"),
+        "fifo",
+    ),
+    fault(
+        "wrong-last",
+        "the last searcher does not know that it is the last",
+        IDLE,
+        ("if directed || ", "before >> SEARCHING_SHIFT == 1", "before >> SEARCHING_SHIFT == 0"),
+        "steal",
+    ),
+    fault("bell-unrung", "the bell is changed and nobody woken", IDLE, ("", "M::wake(bell, 1);", ""), "fifo"),
+    fault(
+        "bell-after-bit",
+        "a sleeper reads its bell after it has looked at its bit",
+        IDLE,
+        ("if block(bell, ", "rung", "bell.load(Ordering::Relaxed)"),
+        "fifo",
+    ),
+    fault(
+        "uncounted-call",
+        "who is called does not count as searching",
+        IDLE,
+        ("let new = ", "(word & !bit) + SEARCHING_ONE", "word & !bit"),
+        "fifo",
+    ),
+    fault(
+        "found-silent",
+        "the last searcher that finds something wakes no other",
+        IDLE,
+        ("Ordering::AcqRel);\n        if ", "word >> SEARCHING_SHIFT == 1", "false"),
+        "'fifo' --processors 3",
+    ),
+    fault(
+        "fifo-push-silent",
+        "a push concerns nobody",
+        FIFO,
+        ("            self.shared.inbox.push(thread);\n        }\n        ", "Notify::Anyone", "Notify::Nobody"),
+        "fifo",
+    ),
+    fault(
+        "fifo-submit-silent",
+        "a thread from outside concerns nobody",
+        FIFO,
+        ("        self.0.inbox.push(thread);\n        ", "Notify::Anyone", "Notify::Nobody"),
+        "fifo",
+    ),
+    fault(
+        "fifo-inbox-silent",
+        "who empties the inbox for all tells nobody",
+        FIFO,
+        ("if ", "moved > 1", "false"),
+        "fifo",
+    ),
+    fault(
+        "fifo-inbox-unseen",
+        "before it sleeps a processor does not look for threads from outside",
+        FIFO,
+        ("!self.end.is_empty() || ", "!self.shared.inbox.is_empty()", "false"),
+        "fifo",
+    ),
+    fault(
+        "steal-inbox-unseen",
+        "the same under `steal`",
+        STEAL,
+        ("fn offers(&self) -> bool {\n        ", "!self.inbox.is_empty()", "false"),
+        "steal",
+    ),
+    fault(
+        "clustered-inbox-unseen",
+        "the same under `clustered`",
+        "crates/scheduler/src/policies/clustered.rs",
+        ("self.home.has_work() || ", "self.shared.offers()", "false"),
+        "'clustered(1, steal)'",
+    ),
+    fault(
+        "rotator-push-silent",
+        "the neighbour is not told of what is passed on to it",
+        ROTATOR,
+        ("self.keeper.settle(thread) { ", "Notify::Processor(self.keeper.forward)", "Notify::Nobody"),
+        "rotator --processors 3",
+    ),
+    fault(
+        "rotator-pass-silent",
+        "nor of what is passed on at a selection",
+        ROTATOR,
+        ("", "keeper.shared.others.wake(Notify::Processor(keeper.forward));", ""),
+        "rotator --processors 3 --threads 6",
+    ),
+    // Order.
+    fault(
+        "priority-wrong-level",
+        "a push puts each thread into the highest level",
+        PRIORITY,
+        ("let level = level_of(&thread, self.levels.len());\n        self.levels[", "level", "0"),
+        "'priority(2, fifo)'",
+    ),
+    fault(
+        "priority-submit-high",
+        "so does a submission",
+        PRIORITY,
+        ("self.levels[", "level_of(&thread, self.levels.len())", "0"),
+        "'priority(2, fifo)'",
+    ),
+    fault(
+        "priority-mixed-up",
+        "a thread of the highest priority is taken for one of the lowest",
+        PRIORITY,
+        ("    ", "usize::from(thread.priority()).min(levels - 1)", "(usize::from(thread.priority()) + 1) % levels"),
+        "'priority(2, steal)'",
+    ),
+    fault(
+        "lifo-oldest",
+        "the oldest is selected where the newest is promised",
+        STEAL,
+        ("if NEWEST && let Some(thread) = ", "self.lifo.pop()", "self.lifo.pop_oldest()"),
+        "lifo",
+    ),
+    fault(
+        "rotator-newest",
+        "a thread that yields is selected at once again",
+        ROTATOR,
+        ("let thread = ", "self.keeper.protect.pop_front()?", "self.keeper.protect.pop_back()?"),
+        "rotator",
+    ),
+    fault(
+        "hybrid-yields-mixed",
+        "threads that yield are put among the newest",
+        "crates/scheduler/src/policies/hybrid.rs",
+        ("(Cause::Yielded, _) => ", "self.yielded.push_back(thread)", "self.threads.push_back(thread)"),
+        "'reverse(100000)'",
+    ),
+    // Threads lost, and run twice.
+    fault(
+        "overflow-forgotten",
+        "a thread that finds its queue full is forgotten",
+        "crates/scheduler/src/policies/local.rs",
+        ("Some(thread) => ", "self.common.push(thread)", "std::mem::forget(thread)"),
+        "'local(capacity=2)'",
+    ),
+    fault(
+        "drain-incomplete",
+        "a processor that stops keeps its threads that have not started",
+        STEAL,
+        (".or_else(|| self.fifo.pop()).or_else(|| ", "self.lifo.pop()", "None"),
+        "steal",
+    ),
+    fault(
+        "inbox-in-two-steps",
+        "the inbox is read and emptied in two steps",
+        "crates/queues/src/inbox.rs",
+        (
+            "let mut young = ",
+            "self.top.swap(null_mut(), Ordering::Acquire)",
+            "let top = self.top.load(Ordering::Acquire); self.top.store(null_mut(), Ordering::Release); top",
+        ),
+        "fifo",
+    ),
+    fault(
+        "fifo-ring-unclaimed",
+        "a thief of a first-in first-out ring stores the head instead of exchanging it",
+        "crates/queues/src/fifo_ring.rs",
+        (
+            "",
+            "self.head.compare_exchange(head, head + n, Ordering::Release, Ordering::Relaxed).is_ok()",
+            "self.head.store(head + n, Ordering::Release); true",
+        ),
+        "'steal(fifo)' --threads 6",
+    ),
+    fault(
+        "lifo-ring-unclaimed",
+        "a thief of a last-in first-out ring stores the head instead of exchanging it",
+        "crates/queues/src/lifo_ring.rs",
+        (
+            "",
+            "self.head.compare_exchange(head.word(), head.taken(n).word(), Ordering::Release, Ordering::Relaxed).is_ok()",
+            "self.head.store(head.taken(n).word(), Ordering::Release); true",
+        ),
+        "lifo --threads 6",
+    ),
+    fault(
+        "lifo-ring-untagged",
+        "the owner takes threads back without a new tag",
+        "crates/queues/src/lifo_ring.rs",
+        ("                ", "head.reclaimed().word()", "head.word()"),
+        "lifo --threads 6",
+    ),
+    fault(
+        "lifo-ring-not-lowered",
+        "the owner takes threads back before it says so",
+        "crates/queues/src/lifo_ring.rs",
+        ("Store-buffer models cannot show it.)\n            ", "self.ring.split.store(split, Ordering::Release);", ""),
+        "lifo --threads 6",
+    ),
+    // Orderings.
+    fault(
+        "inbox-push-relaxed",
+        "a thread is put into the inbox without a release",
+        "crates/queues/src/inbox.rs",
+        ("compare_exchange_weak(top, item.as_ptr(), ", "Ordering::Release", "Ordering::Relaxed"),
+        "fifo",
+    ),
+    fault(
+        "inbox-take-relaxed",
+        "the inbox is taken without an acquire",
+        "crates/queues/src/inbox.rs",
+        ("swap(null_mut(), ", "Ordering::Acquire", "Ordering::Relaxed"),
+        "waiver",
+    ),
+    fault(
+        "spsc-push-relaxed",
+        "the tail of a Waiver queue is stored without a release",
+        "crates/queues/src/spsc.rs",
+        ("self.shared.tail.store(self.tail, ", "Ordering::Release", "Ordering::Relaxed"),
+        "rotator",
+    ),
+    fault(
+        "spsc-take-relaxed",
+        "and loaded without an acquire",
+        "crates/queues/src/spsc.rs",
+        ("self.shared.tail.load(", "Ordering::Acquire", "Ordering::Relaxed"),
+        "rotator",
+    ),
+    fault(
+        "unlock-relaxed",
+        "a lock is given up without a release",
+        "crates/queues/src/locked.rs",
+        ("self.0.swap(0, ", "Ordering::Release", "Ordering::Relaxed"),
+        "'alternate(1)'",
+    ),
+    fault(
+        "lock-relaxed",
+        "and taken without an acquire",
+        "crates/queues/src/locked.rs",
+        ("compare_exchange(0, 1, ", "Ordering::Acquire", "Ordering::Relaxed"),
+        "'alternate(1)'",
+    ),
+    fault(
+        "fifo-tail-relaxed",
+        "the tail of a first-in first-out ring is stored without a release",
+        "crates/queues/src/fifo_ring.rs",
+        ("self.ring.tail.store(tail, ", "Ordering::Release", "Ordering::Relaxed"),
+        "'local(capacity=128)'",
+    ),
+    fault(
+        "lifo-split-relaxed",
+        "what is published of a last-in first-out ring is so without a release",
+        "crates/queues/src/lifo_ring.rs",
+        (
+            "Makes visible: slots, items, array.\n        self.ring.split.store(split, ",
+            "Ordering::Release",
+            "Ordering::Relaxed",
+        ),
+        "lifo",
+    ),
+];
