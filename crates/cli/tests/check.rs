@@ -50,7 +50,7 @@ fn a_listed_outcome_that_is_not_reached_fails() {
 #[test]
 fn wrong_use_is_explained() {
     for (words, told) in [
-        (&["steal(lifo, victims=neighbors(4))"][..], "column 13"),
+        (&["steal(lifo, victims=neighbors(4))"][..], "column 21"),
         (&["fifo", "--processors", "0"], "--processors 0: a check takes from 1 to 8"),
         (&["fifo", "--processors", "1000"], "--processors 1000: a check takes from 1 to 8"),
         (&["fifo", "--threads", "1"], "--threads 1: a check takes from 2 to 64"),
