@@ -186,3 +186,29 @@ fn a_stale_waker_finds_nothing_or_the_next_life() {
         (popped, left)
     });
 }
+
+#[test]
+fn a_stale_waker_does_not_move_the_tail_of_the_next_life() {
+    // The next life's sentinel is the node that the waker has seen at the head of the former one, where another followed it;
+    // that one is in another list by now.
+    let expected = ["(None, [5], [9])", "(Some(1), [5], [9])", "(Some(3), [5], [9])", "(Some(5), [], [9])"];
+    explore(Some(2), &expected, || {
+        let pool = Arc::new(NodePool::<Loom>::default());
+        let (mut list, other) = (WaitList::<Loom>::default(), WaitList::<Loom>::default());
+        assert!(other.push(&pool, 8, 7) && other.queue().pop(&pool).is_some());
+        assert!(list.push(&pool, 8, 1) && list.push(&pool, 8, 3));
+        let queue = list.queue();
+        let waker = thread::spawn({
+            let pool = pool.clone();
+            move || queue.pop(&pool).map(|(_, epoch)| epoch)
+        });
+        list.release(&pool);
+        assert!(other.push(&pool, 8, 9));
+        assert!(list.push(&pool, 8, 5));
+        let popped = waker.join().unwrap();
+        let all = |list: &WaitList<Loom>| -> Vec<u64> {
+            std::iter::from_fn(|| list.queue().pop(&pool).map(|(_, epoch)| epoch)).collect()
+        };
+        (popped, all(&list), all(&other))
+    });
+}

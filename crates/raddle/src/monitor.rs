@@ -290,6 +290,11 @@ fn take_over(
         borrow(pool, processor, owner, me, |_| None);
         return;
     };
+    if spare.id == owner.id {
+        // It has let the processor go since it was looked at, and became a spare.
+        pool.dismiss(spare);
+        return;
+    }
     if processor.owner.take(spare.id, owner.id, &owner.mark) == Take::Taken {
         TAKEOVERS.fetch_add(1, Ordering::Relaxed);
         spare.order(processor);
