@@ -7,7 +7,7 @@
 //! on to the front. (Stages that feed each other in a ring can wait for each other for ever.)
 //!
 //! All stages of one [`Stages`] share a number of processors, at least one each. The monitor looks at them every few milliseconds: a stage
-//! whose work waits much longer for its start than another's gets a processor of that one ([`balance`]), after it has
+//! whose work waits much longer for its start than another's gets a processor of that one (`balance`), after it has
 //! been so several times in a row, and never the last one.
 //!
 //! What stages suit: work of different kinds that should not starve each other, and servers that are to stay useful under more load than
