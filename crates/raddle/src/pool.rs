@@ -24,7 +24,7 @@ use raddle_machine::{Machine, Real};
 use raddle_queues::slab::Slab;
 use raddle_scheduler::expression::Expression;
 use raddle_scheduler::idle::Idle;
-use raddle_scheduler::policies::{self, AnyPolicy, Others};
+use raddle_scheduler::policies::{self, AnyPolicy};
 use raddle_scheduler::{Notify, Policy, Ready};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -99,27 +99,6 @@ pub(crate) struct Shared {
     mask: u64,
 }
 
-/// The policy's view of the processors.
-struct View(Arc<Idle<Real>>);
-
-impl Others for View {
-    fn hungry(&self) -> bool {
-        self.0.hungry()
-    }
-    fn asleep(&self, processor: usize) -> bool {
-        self.0.is_sleeping(processor)
-    }
-    fn wake(&self, whom: Notify) {
-        match whom {
-            Notify::Nobody => {}
-            Notify::Anyone => self.0.notify(),
-            Notify::Processor(index) => {
-                self.0.wake(index);
-            }
-        }
-    }
-}
-
 impl Shared {
     pub fn processors(&self) -> &[Processor] {
         self.processors.get().map_or(&[], |p| p)
@@ -165,14 +144,10 @@ impl Shared {
     /// Wakes whom a push concerns.
     #[inline(always)]
     pub fn notify(&self, notify: Notify) {
-        match notify {
-            Notify::Nobody => return,
-            Notify::Anyone => self.idle.notify(),
-            Notify::Processor(index) => {
-                self.idle.wake(index);
-            }
+        if notify != Notify::Nobody {
+            self.idle.tell(notify);
+            self.monitor_hint();
         }
-        self.monitor_hint();
     }
 
     /// A thread of this priority became ready: if no processor is idle, the one that runs the least important thread is asked

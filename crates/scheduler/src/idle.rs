@@ -35,6 +35,8 @@
 //! waker that is frozen, count as searching and delay wake-ups until the monitor's next [`Idle::kick`]. What a waker was
 //! itself about to announce when it froze waits for the next event if everybody slept, the monitor included.
 
+use crate::policies::Others;
+use crate::policy::Notify;
 use raddle_machine::{Atomic, Machine, Ordering};
 
 /// Processors per word.
@@ -133,6 +135,18 @@ impl<M: Machine> Idle<M> {
     /// True while `processor` sleeps and nobody has called it (racy).
     pub fn is_sleeping(&self, processor: usize) -> bool {
         self.word(processor).load(Ordering::Relaxed) & Self::bit(processor) != 0
+    }
+
+    /// Wakes whom a push, or a selection, concerns.
+    #[inline(always)]
+    pub fn tell(&self, whom: Notify) {
+        match whom {
+            Notify::Nobody => {}
+            Notify::Anyone => self.notify(),
+            Notify::Processor(index) => {
+                self.wake(index);
+            }
+        }
     }
 
     /// The pusher's duty after work became takeable by anyone: wakes a sleeper if nobody searches.
@@ -351,6 +365,19 @@ impl<M: Machine> Idle<M> {
             }
         }
         false
+    }
+}
+
+/// What a policy is answered by the runtime.
+impl<M: Machine> Others for Idle<M> {
+    fn hungry(&self) -> bool {
+        self.hungry()
+    }
+    fn asleep(&self, processor: usize) -> bool {
+        self.is_sleeping(processor)
+    }
+    fn wake(&self, whom: Notify) {
+        self.tell(whom);
     }
 }
 

@@ -6,7 +6,7 @@
 use loom::sync::Arc;
 use raddle_machine::{Atomic, Loom, Machine, Ordering};
 use raddle_scheduler::idle::Idle;
-use raddle_scheduler::policies::{self, Others};
+use raddle_scheduler::policies;
 use raddle_scheduler::{Cause, Local, Notify, Policy, Ready, Thread};
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
@@ -21,30 +21,6 @@ struct Pool {
     left: <Loom as Machine>::Atomic<u32>,
 }
 
-struct View(std::sync::Arc<Idle<Loom>>);
-
-fn wake(idle: &Idle<Loom>, whom: Notify) {
-    match whom {
-        Notify::Nobody => {}
-        Notify::Anyone => idle.notify(),
-        Notify::Processor(index) => {
-            idle.wake(index);
-        }
-    }
-}
-
-impl Others for View {
-    fn hungry(&self) -> bool {
-        self.0.hungry()
-    }
-    fn asleep(&self, processor: usize) -> bool {
-        self.0.is_sleeping(processor)
-    }
-    fn wake(&self, whom: Notify) {
-        wake(&self.0, whom);
-    }
-}
-
 impl Pool {
     fn all_ran(&self) -> bool {
         self.left.load(Ordering::Acquire) == 0
@@ -56,7 +32,7 @@ impl Pool {
         let thread = unsafe { ready.into_thread().as_ref() };
         assert_eq!(thread.priority.swap(1, Ordering::AcqRel), 0, "a thread ran twice");
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            (0..self.processors).for_each(|index| wake(&self.idle, Notify::Processor(index)));
+            (0..self.processors).for_each(|index| self.idle.tell(Notify::Processor(index)));
         }
     }
 
@@ -104,8 +80,7 @@ fn explore(
     builder.max_branches = 20_000;
     builder.check(move || {
         let idle = std::sync::Arc::new(Idle::new(processors));
-        let view = std::sync::Arc::new(View(idle.clone()));
-        let policy = policies::build::<Loom>(&expression.parse().unwrap(), processors, view).unwrap();
+        let policy = policies::build::<Loom>(&expression.parse().unwrap(), processors, idle.clone()).unwrap();
         let left = <Loom as Machine>::Atomic::new(count as u32);
         let pool = Arc::new(Pool { idle, directed: policy.ring(), processors, left });
         let mut locals: Vec<_> = (0..processors).map(|index| policy.local(index)).collect();
@@ -126,7 +101,7 @@ fn explore(
             };
             // SAFETY: the one token of a new thread.
             let ready = unsafe { Ready::new(NonNull::from(thread)) };
-            wake(&pool.idle, first.push(ready, [Cause::Woken, Cause::Spawned][number % 2]));
+            pool.idle.tell(first.push(ready, [Cause::Woken, Cause::Spawned][number % 2]));
         }
         let mut ran = if computes {
             pool.run(first.next(0).expect("one thread stays"));

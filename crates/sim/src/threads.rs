@@ -14,8 +14,8 @@ use crate::machine::Controlled;
 use raddle_machine::Machine;
 use raddle_queues::wait_list::NodePool;
 use raddle_scheduler::idle::Idle;
+use raddle_scheduler::policies::AnyPolicy;
 use raddle_scheduler::policies::steal::StealLocal;
-use raddle_scheduler::policies::{AnyPolicy, Others};
 use raddle_scheduler::{Cause, Epoch, Local, Notify, Policy, Ready, Runtime, Thread, Wake};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -122,30 +122,6 @@ thread_local! {
     static POOL: RefCell<Option<Rc<Pool>>> = const { RefCell::new(None) };
 }
 
-struct View(Arc<Idle<Controlled>>);
-
-impl Others for View {
-    fn hungry(&self) -> bool {
-        self.0.hungry()
-    }
-    fn asleep(&self, processor: usize) -> bool {
-        self.0.is_sleeping(processor)
-    }
-    fn wake(&self, whom: Notify) {
-        notify(&self.0, whom);
-    }
-}
-
-fn notify(idle: &Idle<Controlled>, whom: Notify) {
-    match whom {
-        Notify::Nobody => {}
-        Notify::Anyone => idle.notify(),
-        Notify::Processor(index) => {
-            idle.wake(index);
-        }
-    }
-}
-
 /// Makes the cores of a run, of which the first begins with `first`. Call it in the setup.
 ///
 /// # Errors
@@ -157,7 +133,7 @@ pub fn pool(
     first: impl FnOnce() + 'static,
 ) -> Result<Rc<Pool>, String> {
     let idle = Arc::new(Idle::new(cores));
-    let others = Arc::new(View(idle.clone()));
+    let others = idle.clone();
     let policy = raddle_scheduler::policies::build(expression, cores, others).map_err(|why| why.to_string())?;
     let queue = |index| match &policy {
         AnyPolicy::Steal(steal) => Queue::Default(Box::new(steal.local_part(index))),
@@ -285,7 +261,7 @@ impl Pool {
                 Queue::Other(local) => local.push(ready, cause),
             }
         };
-        notify(&self.idle, whom);
+        self.idle.tell(whom);
     }
 
     /// Whether a woken thread stays with this core although others are idle, beside `waiting` ones: while its wait is shorter than
@@ -321,7 +297,7 @@ impl Pool {
                     core.kept.set(0);
                     let whom = local.share();
                     drop(queue);
-                    notify(&self.idle, whom);
+                    self.idle.tell(whom);
                 }
             }
         }
@@ -396,7 +372,7 @@ impl Pool {
         if self.left.get() == 0 {
             tally.ended_at = now().max(1);
             drop(tally);
-            (0..self.cores.len()).for_each(|core| notify(&self.idle, Notify::Processor(core)));
+            (0..self.cores.len()).for_each(|core| self.idle.tell(Notify::Processor(core)));
         }
     }
 

@@ -3,35 +3,15 @@
 
 use raddle_machine::{Atomic, Machine, Ordering};
 use raddle_scheduler::idle::Idle;
-use raddle_scheduler::policies::{self, Others};
+use raddle_scheduler::policies;
 use raddle_scheduler::{Cause, Local, Notify, Policy};
 use raddle_sim::{ByChance, Controlled, Options, Outcome, Run, Tokens, run, start};
 use std::rc::Rc;
 use std::sync::Arc;
 
-struct View(Arc<Idle<Controlled>>);
-
-impl Others for View {
-    fn hungry(&self) -> bool {
-        self.0.hungry()
-    }
-    fn asleep(&self, processor: usize) -> bool {
-        self.0.is_sleeping(processor)
-    }
-    fn wake(&self, whom: Notify) {
-        match whom {
-            Notify::Nobody => {}
-            Notify::Anyone => self.0.notify(),
-            Notify::Processor(index) => {
-                self.0.wake(index);
-            }
-        }
-    }
-}
-
 /// A pool whose processors are coroutines. Each thread runs `times` times; it makes itself ready again, by a yield.
 struct Pool {
-    view: View,
+    idle: Arc<Idle<Controlled>>,
     directed: bool,
     processors: usize,
     tokens: Tokens,
@@ -49,14 +29,14 @@ impl Pool {
         let times = &self.times[number];
         times.set(times.get() - 1);
         if times.get() > 0 {
-            self.view.wake(me.push(self.tokens.ready(number), Cause::Yielded));
+            self.idle.tell(me.push(self.tokens.ready(number), Cause::Yielded));
         } else if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            (0..self.processors).for_each(|index| self.view.wake(Notify::Processor(index)));
+            (0..self.processors).for_each(|index| self.idle.tell(Notify::Processor(index)));
         }
     }
 
     fn process(&self, me: usize, local: &mut dyn Local<Controlled>) {
-        let idle = &self.view.0;
+        let idle = &self.idle;
         while !self.over() {
             if let Some(ready) = local.next(u8::MAX) {
                 self.run(local, ready);
@@ -83,11 +63,11 @@ fn explore(expression: &str, processors: usize, threads: usize, times: u32, seed
     let options = Options { seed, steps: 200_000, ..Options::default() };
     run(&options, ByChance::new(seed).disturbing(50), || {
         let idle = Arc::new(Idle::new(processors));
-        let others = Arc::new(View(idle.clone()));
+        let others = idle.clone();
         let policy = policies::build::<Controlled>(&expression.parse().unwrap(), processors, others).unwrap();
         let policy = Rc::new(policy);
         let pool = Rc::new(Pool {
-            view: View(idle),
+            idle,
             directed: policy.ring(),
             processors,
             tokens: Tokens::new(threads),
@@ -106,7 +86,7 @@ fn explore(expression: &str, processors: usize, threads: usize, times: u32, seed
                             1 => local.push(ready, Cause::Spawned),
                             _ => local.push(ready, Cause::Woken),
                         };
-                        pool.view.wake(whom);
+                        pool.idle.tell(whom);
                     }
                 }
                 pool.process(me, &mut *local);

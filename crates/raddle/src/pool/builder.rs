@@ -89,7 +89,7 @@ impl Builder {
 
     /// As [`Builder::build`], for a pool that may come to have `room` processors; `None` if its policy is a ring, which cannot.
     pub(crate) fn build_with_room(self, room: usize) -> Result<Option<Pool>, BuildError> {
-        let policy = policies::build::<Real>(&self.policy, 1, Arc::new(View(Arc::new(Idle::new(1)))));
+        let policy = policies::build::<Real>(&self.policy, 1, Arc::new(Idle::<Real>::new(1)));
         match policy.map_err(|error| BuildError::Policy(error.to_string()))?.ring() && room > 1 {
             true => Ok(None),
             false => Builder { room: Some(room), ..self }.build().map(Some),
@@ -125,11 +125,10 @@ impl Builder {
         crate::os::install_overflow_report();
         arena(default_class())?;
         let build = |room, idle: &Arc<Idle<Real>>| {
-            policies::build(&self.policy, room, Arc::new(View(idle.clone())))
-                .map_err(|error| BuildError::Policy(error.to_string()))
+            policies::build(&self.policy, room, idle.clone()).map_err(|error| BuildError::Policy(error.to_string()))
         };
         // A closed ring cannot lose a member.
-        let follows = self.processors.is_none() && !build(1, &Arc::new(Idle::new(1)))?.ring();
+        let follows = self.processors.is_none() && !build(1, &Arc::new(Idle::<Real>::new(1)))?.ring();
         let room = if follows { count.max(os::online()) } else { self.room.unwrap_or(count) };
         let room = room.clamp(count, MAX_PROCESSORS);
         let idle = Arc::new(Idle::with_alarm(room, crate::io::alarm));
@@ -217,9 +216,8 @@ fn lightweight() -> Result<&'static Tls, Unsupported> {
 fn kernel_pool() -> &'static Shared {
     static POOL: OnceLock<&'static Shared> = OnceLock::new();
     POOL.get_or_init(|| {
-        let idle = Arc::new(Idle::new(1));
-        let policy =
-            policies::build(&Expression::default(), 1, Arc::new(View(idle.clone()))).expect("the default policy");
+        let idle = Arc::new(Idle::<Real>::new(1));
+        let policy = policies::build(&Expression::default(), 1, idle.clone()).expect("the default policy");
         register(idle, policy, String::new(), false).expect("a free pool index")
     })
 }

@@ -11,7 +11,6 @@ use crate::machine::Controlled;
 use crate::tokens::Tokens;
 use raddle_machine::{Atomic, Machine, Ordering};
 use raddle_scheduler::idle::{Idle, Woken};
-use raddle_scheduler::policies::Others;
 use raddle_scheduler::{Cause, Local, Notify, Policy, Ready};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -19,26 +18,6 @@ use std::sync::Arc;
 
 /// How many selections show the order of a stack: its policies take the oldest now and then.
 const SHOWN: usize = 6;
-
-struct View(Arc<Idle<Controlled>>);
-
-impl Others for View {
-    fn hungry(&self) -> bool {
-        self.0.hungry()
-    }
-    fn asleep(&self, processor: usize) -> bool {
-        self.0.is_sleeping(processor)
-    }
-    fn wake(&self, whom: Notify) {
-        match whom {
-            Notify::Nobody => {}
-            Notify::Anyone => self.0.notify(),
-            Notify::Processor(index) => {
-                self.0.wake(index);
-            }
-        }
-    }
-}
 
 /// Where a thread is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,7 +36,7 @@ struct State {
 
 /// The pool.
 pub(super) struct Pool {
-    view: View,
+    idle: Arc<Idle<Controlled>>,
     policy: Box<dyn Policy<Controlled>>,
     locals: Vec<RefCell<Box<dyn Local<Controlled>>>>,
     directed: bool,
@@ -94,10 +73,10 @@ impl Pool {
         told: bool,
     ) -> Result<Rc<Self>, String> {
         let idle = Arc::new(Idle::new(processors));
-        let policy = (subject.build)(processors, Arc::new(View(idle.clone())))?;
+        let policy = (subject.build)(processors, idle.clone())?;
         let script = scenario.script(processors, threads, policy.priorities());
         let pool = Rc::new(Self {
-            view: View(idle),
+            idle,
             locals: (0..processors).map(|index| RefCell::new(policy.local(index))).collect(),
             directed: policy.ring(),
             policy,
@@ -180,7 +159,7 @@ impl Pool {
         if !lost.is_empty() || self.left.get() > 0 {
             return Some(format!("lost: {}", self.ready_ones(&lost)));
         }
-        if self.view.0.hungry() {
+        if self.idle.hungry() {
             return Some("all processors have ended, and some count as searching or asleep".to_string());
         }
         let passages = self.passages.borrow();
@@ -260,7 +239,7 @@ impl Pool {
             Notify::Anyone => "tells anyone".to_string(),
             Notify::Processor(index) => format!("tells processor {index}"),
         });
-        self.view.wake(whom);
+        self.idle.tell(whom);
     }
 
     fn push(&self, me: usize, thread: usize, cause: Cause) {
@@ -304,7 +283,7 @@ impl Pool {
         if me == 0 {
             self.script.begin.iter().for_each(|&(thread, cause)| self.push(me, thread, cause));
         }
-        let idle = &self.view.0;
+        let idle = &self.idle;
         while !self.over() && !self.stopped[me].get() {
             if let Some(thread) = self.select(me, false) {
                 self.run(me, thread);
@@ -374,7 +353,7 @@ impl Pool {
             Controlled::wake(&self.held, 1);
         }
         if self.over() {
-            (0..self.locals.len()).for_each(|index| self.view.wake(Notify::Processor(index)));
+            (0..self.locals.len()).for_each(|index| self.idle.tell(Notify::Processor(index)));
         }
     }
 
