@@ -13,8 +13,9 @@ use crate::shell::{self, Failure, Outcome};
 use crate::source::{Source, find_word};
 use crate::tidy::{STRONG, ordering_tags, read_tree};
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How many times longer than the unchanged tests a mutant's may take; an untested guess.
@@ -393,27 +394,59 @@ fn test_of(program: &Path) -> String {
 }
 
 fn run_test(program: &Path, folder: &Path, number: usize, deadline: Instant) -> Outcome<Verdict> {
-    let mut command = Command::new(program);
-    command.env(CHOICE, number.to_string());
-    command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let failed = |error: std::io::Error| Failure::failed(format!("{}: {error}", program.display()));
+    judge(Command::new(program).env(CHOICE, number.to_string()).current_dir(folder), deadline)
+}
+
+/// Runs a test program until it ends or says that a test of it failed: the others would take most of a killed mutant's time.
+fn judge(command: &mut Command, deadline: Instant) -> Outcome<Verdict> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let name = command.get_program().to_os_string();
+    let failed = |error: std::io::Error| Failure::failed(format!("{}: {error}", name.display()));
     let mut child = command.spawn().map_err(failed)?;
-    loop {
-        match child.try_wait().map_err(failed)? {
-            Some(status) if status.success() => return Ok(Verdict::Survived),
-            Some(_) => return Ok(Verdict::Killed),
-            None if Instant::now() >= deadline => {
-                child.kill().and_then(|()| child.wait()).map_err(failed)?;
-                return Ok(Verdict::TimedOut);
-            }
-            None => std::thread::sleep(Duration::from_millis(20)),
+    let mut told = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    let says = std::thread::spawn(move || told.any(|line| line.is_ok_and(|line| is_failure(&line))));
+    let end = |child: &mut Child| child.kill().and_then(|()| child.wait()).map_err(failed);
+    while !says.is_finished() {
+        if Instant::now() >= deadline {
+            end(&mut child)?;
+            return Ok(Verdict::TimedOut);
         }
+        std::thread::sleep(Duration::from_millis(20));
     }
+    if says.join().unwrap_or(false) {
+        end(&mut child)?;
+        return Ok(Verdict::Killed);
+    }
+    // It has closed its output: it ends, or has ended, perhaps by a signal.
+    match child.wait().map_err(failed)?.success() {
+        true => Ok(Verdict::Survived),
+        false => Ok(Verdict::Killed),
+    }
+}
+
+/// How the test harness says, in a line of its own, that a test failed.
+fn is_failure(line: &str) -> bool {
+    line.starts_with("test ") && line.ends_with(" ... FAILED")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a program that prints this and then ends so is judged to be.
+    fn judged(told: &str, then: &str) -> Verdict {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("echo '{told}'; {then}")]);
+        let verdict = judge(&mut command, Instant::now() + Duration::from_secs(600));
+        verdict.unwrap_or_else(|_| panic!("{then} was not run"))
+    }
+
+    #[test]
+    fn the_first_failure_ends_a_program() {
+        assert_eq!(judged("test a_b ... FAILED", "exec sleep 3600"), Verdict::Killed);
+        assert_eq!(judged("test a_b ... ok", "exit 0"), Verdict::Survived);
+        assert_eq!(judged("test a_b ... ok", "kill -9 $$"), Verdict::Killed);
+    }
 
     fn changed(text: &str) -> Vec<String> {
         let file = Source::new("crates/queues/src/a.rs", text);
