@@ -38,6 +38,7 @@ mod os;
 pub mod park;
 pub mod pool;
 mod processor;
+mod relief;
 mod requests;
 mod scope;
 pub mod signal;

@@ -118,6 +118,12 @@ impl Queue {
         no_unwind(|| local.search())
     }
 
+    /// Takes a thread, and more into this queue, of processor `victim`.
+    pub fn relieve(&mut self, victim: usize) -> Option<Ready<Real>> {
+        let local = self.local();
+        no_unwind(|| local.relieve(victim))
+    }
+
     pub fn publish(&mut self) -> Notify {
         self.local().publish()
     }
@@ -203,6 +209,7 @@ pub(crate) struct Owned {
     pub rights: u32,
     pub timers: Timers,
     pub handoff: Handoff,
+    pub relief: crate::relief::Relief,
 }
 
 impl Owned {

@@ -193,6 +193,9 @@ unsafe fn yield_inside(activation: &'static Activation, me: &'static Descriptor)
         None => {
             owned.handoff.alone();
             crate::time::fire_due(activation, owned);
+            if owned.relief.alone() {
+                crate::relief::look(processor, owned);
+            }
             activation.leave();
             // A half that waits on this thread's stack is ready work too.
             crate::forkjoin::offer_to_yield() && yield_now(me)
@@ -278,6 +281,9 @@ fn housekeeping(activation: &'static Activation, yields: Option<&'static Descrip
     let owned = unsafe { activation.processor().owned() };
     crate::time::fire_due(activation, owned);
     crate::io::look(activation, owned, true);
+    if owned.relief.round() {
+        crate::relief::look(activation.processor(), owned);
+    }
 }
 
 /// A switch in so many looks at the timers, and for events. A power of two.

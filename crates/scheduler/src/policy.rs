@@ -59,6 +59,13 @@ pub trait Local<M: Machine>: Send {
         false
     }
 
+    /// Takes a thread of processor `victim`, which stands still, although there are threads here, and perhaps more of them into this
+    /// processor's queue: a processor that never runs dry never searches, and would leave to `victim` what anybody may take. `None`
+    /// by default, which is right for a policy whose threads all processors come across by selecting.
+    fn relieve(&mut self, _victim: usize) -> Option<Ready<M>> {
+        None
+    }
+
     /// Makes everything takeable by others that the policy can make so: called for a processor that is stuck or stops.
     fn publish(&mut self) -> Notify {
         Notify::Nobody

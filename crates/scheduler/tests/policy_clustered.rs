@@ -45,7 +45,7 @@ fn a_cluster_shares_and_others_come_only_when_they_have_nothing() {
     assert_eq!(take(threads, &mut *locals[4]), None);
     assert_eq!(locals[4].search().map(|ready| threads.number(ready)), Some(2));
     assert_eq!(locals[4].steals(), (1, 1));
-    assert_eq!(take(threads, &mut *locals[0]), Some(3));
+    assert_eq!(take(threads, &mut *locals[4]), Some(3), "a visitor brings home what it can");
     assert!(!policy.offers());
 }
 
@@ -83,13 +83,34 @@ fn what_a_visitor_leaves_runs_although_its_cluster_never_runs_dry() {
         says.hungry.store(false, Ordering::Relaxed);
         for selection in 0.. {
             assert!(selection <= 20 * ROUND, "{expression}: {missing:?} did not run");
-            let number = take(threads, &mut *local).unwrap();
-            missing.remove(&number);
-            let _ = local.push(threads.ready(number), Cause::Yielded);
+            for local in [&mut local, &mut visitor] {
+                let Some(number) = take(threads, &mut **local) else { continue };
+                missing.remove(&number);
+                let _ = local.push(threads.ready(number), Cause::Yielded);
+            }
             if missing.is_empty() {
                 break;
             }
         }
+        threads.discard(&mut *local);
+        threads.discard(&mut *visitor);
+    }
+}
+
+/// With one thread a visit it would stay with that one for as long as it yields, and all others with the cluster that was first.
+#[test]
+fn a_visitor_does_not_leave_nearly_all_to_the_others() {
+    for expression in ["clustered(1, steal)", "clustered(1, fifo)", "clustered(2, priority(2, steal))"] {
+        let (policy, says) = make(expression, 3);
+        let threads = Threads::new(12);
+        let (mut local, mut visitor) = (policy.local(0), policy.local(2));
+        says.hungry.store(true, Ordering::Relaxed);
+        (0..12).for_each(|number| _ = local.push(threads.ready(number), Cause::Woken));
+        let mut ran = vec![threads.number(visitor.search().unwrap())];
+        while let Some(number) = take(threads, &mut *visitor) {
+            ran.push(number);
+        }
+        assert!(ran.len() >= 5, "{expression}: it brought {ran:?}");
         threads.discard(&mut *local);
     }
 }

@@ -147,6 +147,7 @@ impl Builder {
                 rights: 0,
                 timers: Default::default(),
                 handoff: Default::default(),
+                relief: Default::default(),
             };
             let processor = Processor::new(index, shared, 0, owned);
             if index >= count {

@@ -265,6 +265,11 @@ fn multiqueue_goes_on_beside_a_frozen_kernel_thread() {
 }
 
 #[test]
+fn clusters_go_on_beside_a_frozen_kernel_thread() {
+    short("clustered(1, steal)");
+}
+
+#[test]
 fn what_locks_loses_nothing_beside_a_frozen_kernel_thread() {
     for policy in ["waiver", "alternate(2)", "stochastic(50)", "reverse(32)", "local(overflow=locked)"] {
         short(policy);

@@ -5,8 +5,10 @@
 //!
 //! Processors 0 to k-1 are a cluster, k to 2k-1 the next; the last may be smaller. A push goes to the pusher's own cluster, and
 //! P decides there. A processor that finds nothing in its cluster visits the others, from the next one on, those first
-//! that offer something: each has one place for a *visitor*, which takes part in its P like one more processor, for one search. What
-//! a visitor's steal brings besides the thread it runs stays there, for everybody; the cluster's own take one of these every
+//! that offer something: each has one place for a *visitor*, which takes part in its P like one more processor, for one search, and
+//! brings home what it found and at most [`BROUGHT`] more. (With one thread a visit, a processor whose thread yields for ever would
+//! keep to it, however many wait elsewhere; and if nearly all do that in one cluster, its freeze stops them.) What
+//! its steal takes beyond them stays there, for everybody; the cluster's own take one of these every
 //! [`ROUND`] selections, so that it runs though they never run dry. If the place is taken, the visitor goes on to the next cluster.
 //!
 //! Threads from outside come through one inbox for all clusters, which every processor looks into when it runs dry and every
@@ -42,6 +44,8 @@ use std::sync::Arc;
 
 /// Selections of a processor between two looks into the inbox, and at what visitors left, while its cluster does not run dry.
 pub const ROUND: u32 = 16;
+/// Threads that a visitor brings home besides the one it runs. An untested guess.
+pub const BROUGHT: usize = 32;
 
 /// The processors of one cluster, as its policy counts them; the one behind the last is the visitor, who never sleeps here.
 struct Members {
@@ -193,10 +197,18 @@ impl<M: Machine> ClusteredLocal<M> {
         let mut visitor = cluster.visitor.borrow()?;
         self.visits.0 += 1;
         let found = visitor.search();
+        if found.is_some() {
+            self.visits.1 += 1;
+            // One by one: a freeze in between strands no more than one.
+            for _ in 0..BROUGHT {
+                let Some(more) = visitor.next(u8::MAX) else { break };
+                let notify = self.home.push(more, Cause::Submitted);
+                self.shared.others.wake(notify);
+            }
+        }
         let left = visitor.publish();
         cluster.visitor.put(visitor);
         if found.is_some() {
-            self.visits.1 += 1;
             self.shared.others.wake(left);
         }
         found
@@ -234,6 +246,13 @@ impl<M: Machine> Local<M> for ClusteredLocal<M> {
         }
         let count = self.shared.clusters.len();
         (1..count).find_map(|distance| self.visit((self.cluster + distance) % count))
+    }
+
+    fn relieve(&mut self, victim: usize) -> Option<Ready<M>> {
+        match victim / self.shared.size {
+            cluster if cluster == self.cluster => self.home.relieve(victim % self.shared.size),
+            cluster => self.visit(cluster),
+        }
     }
 
     fn has_work(&self) -> bool {

@@ -307,6 +307,10 @@ impl<M: Machine> Local<M> for LocalPart<M> {
         self.search_all()
     }
 
+    fn relieve(&mut self, victim: usize) -> Option<Ready<M>> {
+        self.steal_from(victim, 1)
+    }
+
     fn has_work(&self) -> bool {
         self.holds_private() || self.shared.offers()
     }

@@ -117,6 +117,10 @@ impl<M: Machine> Local<M> for PriorityLocal<M> {
         self.levels.iter_mut().find_map(|level| level.search())
     }
 
+    fn relieve(&mut self, victim: usize) -> Option<Ready<M>> {
+        self.levels.iter_mut().find_map(|level| level.relieve(victim))
+    }
+
     fn has_work(&self) -> bool {
         self.levels.iter().any(|level| level.has_work())
     }

@@ -174,6 +174,10 @@ impl<M: Machine> Local<M> for RequestLocal<M> {
         self.part.search()
     }
 
+    fn relieve(&mut self, victim: usize) -> Option<Ready<M>> {
+        self.part.relieve(victim)
+    }
+
     fn has_work(&self) -> bool {
         self.part.has_work()
     }

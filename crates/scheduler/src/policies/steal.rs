@@ -357,10 +357,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         if let Some(thread) = self.take() {
             return Some(thread);
         }
-        // A thief hides nothing of what it brings home.
-        self.set_window(false);
-        self.direct = false;
-        self.fifo.publish();
+        self.hide_nothing();
         let ranges = distances(self.shared.options.victims, self.index, self.shared.parts.len());
         let (least, rounds) = match self.shared.options.batch {
             Batch::Half | Batch::One => (1, 0),
@@ -372,6 +369,19 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         (0..rounds).find_map(|_| around(least.into())).or_else(|| around(1))
     }
 
+    /// Looks at one other, although threads are here.
+    pub fn take_from(&mut self, victim: usize) -> Option<Ready<M>> {
+        self.hide_nothing();
+        self.ask(victim, 1)
+    }
+
+    /// A thief hides nothing of what it brings home.
+    fn hide_nothing(&mut self) {
+        self.set_window(false);
+        self.direct = false;
+        self.fifo.publish();
+    }
+
     /// Asks the processors at the distances `first..=last`, cyclically from a random one.
     fn round(&mut self, first: usize, last: usize, least: u64) -> Option<Ready<M>> {
         let count = last + 1 - first;
@@ -380,13 +390,13 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
         let start = (self.random % count as u64) as usize;
-        (0..count).find_map(|i| self.ask(first + (start + i) % count, least))
+        let all = self.shared.parts.len();
+        (0..count).find_map(|i| self.ask((self.index + first + (start + i) % count) % all, least))
     }
 
-    /// Asks the processor at `distance`.
-    fn ask(&mut self, distance: usize, least: u64) -> Option<Ready<M>> {
+    /// Asks one processor.
+    fn ask(&mut self, victim: usize, least: u64) -> Option<Ready<M>> {
         let Self { shared, fifo, lifo, tried, won, .. } = self;
-        let victim = (self.index + distance) % shared.parts.len();
         if victim == self.index {
             return None;
         }
@@ -475,6 +485,10 @@ impl<M: Machine, const NEWEST: bool> Local<M> for StealLocal<M, NEWEST> {
 
     fn search(&mut self) -> Option<Ready<M>> {
         self.search_all()
+    }
+
+    fn relieve(&mut self, victim: usize) -> Option<Ready<M>> {
+        self.take_from(victim)
     }
 
     fn has_work(&self) -> bool {

@@ -156,6 +156,11 @@ pub fn conserves(expression: &str, processors: usize, seed: u64) {
             7 => {
                 let _ = locals[i].publish();
             }
+            12 => {
+                if let Some(ready) = locals[i].relieve(random.below(processors)) {
+                    receive(ready, &mut inside, &mut outside);
+                }
+            }
             8 if random.below(20) == 0 => locals[i].drain(&mut |ready| receive(ready, &mut inside, &mut outside)),
             9..=11 => {
                 if let Some(ready) = locals[i].next(u8::MAX).or_else(|| locals[i].search()) {
@@ -207,6 +212,33 @@ pub fn drains(expression: &str, processors: usize) {
     assert!(locals.iter().all(|local| !local.has_work() && !local.holds_private()), "{expression}");
 }
 
+/// Processor 0 made everything takeable and then froze; the other, whose own thread yields for ever, runs all of it.
+pub fn relieves(expression: &str) {
+    let (policy, says) = make(expression, 2);
+    let threads = Threads::new(few(300, 60));
+    let (mut frozen, mut local) = (policy.local(0), policy.local(1));
+    let _ = local.push(threads.ready(0), Cause::Woken);
+    says.hungry.store(true, Ordering::Relaxed);
+    (1..threads.len()).for_each(|number| _ = frozen.push(threads.ready(number), CAUSES[number % 4]));
+    let _ = frozen.publish();
+    says.hungry.store(false, Ordering::Relaxed);
+    let mut missing: std::collections::BTreeSet<_> = (0..threads.len()).collect();
+    for selection in 1..=200 * threads.len() {
+        if selection % 100 == 0
+            && let Some(ready) = local.relieve(0)
+        {
+            let _ = local.push(ready, Cause::Submitted);
+        }
+        let Some(ready) = local.next(u8::MAX) else { panic!("{expression}: a thread that yields is lost") };
+        let number = threads.number(ready);
+        missing.remove(&number);
+        let _ = local.push(threads.ready(number), Cause::Yielded);
+    }
+    assert!(missing.is_empty(), "{expression}: {missing:?} wait for the frozen processor");
+    threads.discard(&mut *local);
+    threads.discard(&mut *frozen);
+}
+
 /// Kernel threads as processors: each thread runs `runs` times in all, never twice at once, and all of them end.
 pub fn survives(expression: &str, processors: usize, count: usize, runs: usize) {
     let (policy, says) = make(expression, processors);
@@ -228,7 +260,8 @@ pub fn survives(expression: &str, processors: usize, count: usize, runs: usize) 
             scope.spawn(move || {
                 let mut random = Random(i as u64);
                 while ended.load(Ordering::Acquire) < count {
-                    let Some(ready) = local.next(u8::MAX).or_else(|| local.search()) else {
+                    let relief = if random.below(64) == 0 { local.relieve(random.below(processors)) } else { None };
+                    let Some(ready) = relief.or_else(|| local.next(u8::MAX)).or_else(|| local.search()) else {
                         says.hungry.store(true, Ordering::Relaxed);
                         assert!(start.elapsed() < Duration::from_secs(120), "{expression}: threads were lost");
                         std::thread::yield_now();
@@ -337,6 +370,10 @@ pub fn holds(expression: &str, fair_within: usize) {
         }
         drains(expression, processors);
         yield_loops_end(expression, processors, fair_within * 4);
+    }
+    // A rotator's frozen neighbour, and a waiver's, keeps what arrives at it.
+    if !expression.contains("rotator") && !expression.contains("waiver") {
+        relieves(expression);
     }
     survives(expression, 1, 100, 20);
     survives(expression, 2, 400, 100);
