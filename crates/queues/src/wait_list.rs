@@ -343,8 +343,8 @@ impl Queue {
             M::prefetch(std::ptr::from_ref(ends).addr());
             return None;
         }
-        // Ordering[list.swing]: Acquire. Pairs with `install` and the exchange on `head`. Makes visible: that the node was made. Not
-        // weakened: in a model a cell is there for all as soon as it is made.
+        // Ordering[list.swing]: Acquire. Pairs with `install` and the exchange on `head`. Makes visible: that the node was made.
+        // Not weakened: in a model a cell is there for all as soon as it is made.
         let first = Link::from_word(ends.head.load(Ordering::Acquire)).index();
         if first == 0 {
             return None;
@@ -354,8 +354,8 @@ impl Queue {
             M::prefetch(std::ptr::from_ref(first).addr());
             return None;
         }
-        // Ordering[list.link]: Acquire. Pairs with `append`. Makes visible: that the node was made, and a thread in it. Not
-        // weakened: as above.
+        // Ordering[list.link]: Acquire. Pairs with `append`. Makes visible: that the node was made, and a thread in it.
+        // Not weakened: as above.
         let next = Link::from_word(first.next.load(Ordering::Acquire)).index();
         if next == 0 {
             return None;
