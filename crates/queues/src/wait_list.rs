@@ -389,7 +389,9 @@ impl Queue {
             }
             if !next.is_marked() {
                 // Ordering[list.link]: AcqRel. Pairs with `unlink`, whose exchange on the same word now fails. Makes visible:
-                // nothing new; acquires what `next` names.
+                // nothing new. The word names what `first` has acquired, and this exchange carries the appender's
+                // release on.
+                // Not weakened: for that reason nothing can notice.
                 let marking = pool.nodes.get(head.index()).next.compare_exchange(
                     next.word(),
                     next.marked().word(),
@@ -477,7 +479,9 @@ impl Queue {
     /// Unlinks abandoned nodes in place, unless somebody else is at it.
     fn sweep<M: Machine>(self, pool: &NodePool<M>, is_live: impl Fn(usize, u64) -> bool) {
         let ends = pool.heads.get(self.0);
-        // Ordering[list.sweeping]: Acquire. Pairs with the end of the last sweep. Makes visible: its unlinking.
+        // Ordering[list.sweeping]: Acquire. Pairs with the end of the last sweep. Makes visible: its unlinking, so that an exchange
+        // here on the link of a node which that sweep took out comes after its giving back, and fails.
+        // Not weakened: in a model exchanges come in the order in which they run.
         if ends.sweeping.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return;
         }
@@ -485,6 +489,7 @@ impl Queue {
         let kept = self.unlink_abandoned(pool, is_live);
         ends.threshold.store(kept, Ordering::Relaxed);
         // Ordering[list.sweeping]: Release. Pairs with the next sweep. Makes visible: the unlinking done here.
+        // Not weakened: as the next sweep's exchange.
         ends.sweeping.store(0, Ordering::Release);
     }
 

@@ -212,3 +212,35 @@ fn a_stale_waker_does_not_move_the_tail_of_the_next_life() {
         (popped, all(&list), all(&other))
     });
 }
+
+#[test]
+fn a_waker_does_not_leave_behind_a_tail_that_it_has_not_seen() {
+    // The second waker passes the node that the first one's move of `head` and `tail` led to, while the waiter behind it has not moved
+    // `tail` on. If it took an older `tail` for the present one, that would go on naming a node which is in another list by now.
+    let expected = [
+        "(None, Some(1), [3, 5], [9])",
+        "(None, Some(1), [5, 3], [9])",
+        "(Some(1), None, [3, 5], [9])",
+        "(Some(1), None, [5, 3], [9])",
+        "(Some(1), Some(3), [5], [9])",
+        "(Some(5), None, [1, 3], [9])",
+        "(Some(5), Some(1), [3], [9])",
+    ];
+    explore(Some(2), &expected, || {
+        let list = shared(&[7]);
+        assert_eq!(pop(&list), Some(7));
+        let other = WaitList::<Loom>::default();
+        assert!(other.push(&list.0, 8, 7) && other.queue().pop(&list.0).is_some());
+        let waker = spawn(&list, move |list| {
+            let popped = pop(list);
+            assert!(other.push(&list.0, 8, 9));
+            push(list, 5);
+            (popped, std::iter::from_fn(|| other.queue().pop(&list.0).map(|(_, epoch)| epoch)).collect::<Vec<_>>())
+        });
+        push(&list, 1);
+        let mine = pop(&list);
+        push(&list, 3);
+        let (popped, others) = waker.join().unwrap();
+        (mine, popped, rest(&list), others)
+    });
+}
