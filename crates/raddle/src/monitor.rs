@@ -75,7 +75,9 @@ pub(crate) fn start() {
         let kernel_thread = std::thread::Builder::new().name("raddle-monitor".into()).stack_size(256 * 1024);
         // It runs no code of the program's, and takes no signals.
         let mask = crate::os::signals::block_all();
-        let spawned = crate::drop_in::native(|| kernel_thread.spawn(main));
+        // Without it blocked threads would hold their processors for ever, and nobody would say so.
+        let whole = || crate::os::or_abort(|| "the monitor panicked".to_string(), main);
+        let spawned = crate::drop_in::native(|| kernel_thread.spawn(whole));
         crate::os::signals::unblock(mask);
         if let Err(error) = spawned {
             crate::os::say_once(&format!(

@@ -53,18 +53,11 @@ impl Counters {
 /// A panic inside a policy would leave its queues half changed and threads lost: it ends the process instead.
 #[inline(always)]
 fn no_unwind<T>(f: impl FnOnce() -> T) -> T {
-    struct Bomb;
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            let policies: Vec<String> = crate::pool::pools().map(|p| p.describe()).collect();
-            crate::os::say_once(&format!("raddle: a policy panicked (one of {policies:?}): the process ends"));
-            std::process::abort();
-        }
-    }
-    let bomb = Bomb;
-    let value = f();
-    std::mem::forget(bomb);
-    value
+    let who = || {
+        let policies: Vec<String> = crate::pool::pools().map(|p| p.describe()).collect();
+        format!("a policy panicked (one of {policies:?})")
+    };
+    crate::os::or_abort(who, f)
 }
 
 /// Adds one to a counter of which the caller is the single writer, and returns it.

@@ -34,6 +34,24 @@ pub(crate) fn say_once(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
+/// Runs `f`, whose panic would leave the runtime half changed or without its monitor: `who` says who panicked, and the process ends.
+#[inline(always)]
+pub(crate) fn or_abort<T>(who: impl FnOnce() -> String, f: impl FnOnce() -> T) -> T {
+    struct Bomb<W: FnOnce() -> String>(Option<W>);
+    impl<W: FnOnce() -> String> Drop for Bomb<W> {
+        fn drop(&mut self) {
+            if let Some(who) = self.0.take() {
+                say_once(&format!("raddle: {}: the process ends", who()));
+                std::process::abort();
+            }
+        }
+    }
+    let mut bomb = Bomb(Some(who));
+    let value = f();
+    bomb.0 = None;
+    value
+}
+
 /// Installs a handler that runs on the alternate stack and restarts system calls.
 pub(crate) fn on_signal(signal: i32, handler: extern "C" fn(i32)) -> std::io::Result<()> {
     // SAFETY: an action of zeroes but for the handler and flags is valid; the handler only stores and makes a futex call.
