@@ -506,9 +506,10 @@ impl Queue {
             let (thread, epoch) = (node.thread.load(Ordering::Relaxed), node.epoch.load(Ordering::Relaxed));
             // Ordering[list.tail]: Acquire. Pairs with `append`. Orders this read before the next look.
             let tail = Link::from_word(ends.tail.load(Ordering::Acquire));
-            // Ordering[list.link]: Acquire. Orders the reads of the node before this look: if the link is as it was, the node
-            // was in this list all the while, right behind `before` (I5).
-            if before.next.load(Ordering::Acquire) != to_node.word() || next.index() == 0 {
+            // If the link is as it was, the node was in this list all the while, right behind `before` (I5). Relaxed: the same word
+            // was acquired when it was followed; `next` and `tail` were acquired just now, so if they are of a later life, what ended
+            // this one is seen here. Of `thread` and `epoch` that is not known: then the exchange below fails.
+            if before.next.load(Ordering::Relaxed) != to_node.word() || next.index() == 0 {
                 break;
             }
             if is_live(thread, epoch) {
@@ -538,11 +539,14 @@ impl Queue {
         let ends = pool.heads.get(self.0);
         loop {
             while self.pop(pool).is_some() {}
-            // Ordering[list.swing]: Acquire. Pairs with a stale waker's `pop`. Makes visible: that it moved `head`.
-            let head = Link::from_word(ends.head.load(Ordering::Acquire));
+            // Relaxed: the exchange acquires.
+            let head = Link::from_word(ends.head.load(Ordering::Relaxed));
             let none = head.successor(0);
-            // Ordering[list.swing]: AcqRel. Pairs with a stale waker's `first`: it finds no list. Comes before the sentinel is
-            // given back, whose link then becomes somebody else's.
+            // Ordering[list.swing]: AcqRel. Pairs with a stale waker's `first`, which finds no list: it comes before the sentinel is
+            // given back, whose link then becomes somebody else's. And with a stale waker's `pop`: its reads of the node that is the
+            // sentinel now come before that node's next life.
+            // Not weakened: a stale waker that sees that life sees this too, by the links; and in a model no load returns a store
+            // that comes later.
             if ends.head.compare_exchange(head.word(), none.word(), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 pool.nodes.give(head.index());
                 pool.heads.give(self.0);

@@ -244,3 +244,37 @@ fn a_waker_does_not_leave_behind_a_tail_that_it_has_not_seen() {
         (mine, popped, rest(&list), others)
     });
 }
+
+#[test]
+fn a_slow_sweeper_does_not_move_the_tail_of_what_the_list_has_become() {
+    // While the sweeper looks at the first node, that one and the next leave; the first comes back as the last, the next is in another
+    // list by now. A sweeper that took this `tail` for the one of its walk would move it there.
+    explore(Some(2), &["(Some(1), Some(3), [5, 7], [9])"], || {
+        let list = shared(&[2, 1, 3]);
+        let other = WaitList::<Loom>::default();
+        assert!(other.push(&list.0, 8, 7) && other.queue().pop(&list.0).is_some());
+        let sweeper = spawn(&list, sweep);
+        let popped = (pop_live(&list), pop_live(&list));
+        assert!(other.push(&list.0, 8, 9));
+        push(&list, 5);
+        sweeper.join().unwrap();
+        push(&list, 7);
+        let others: Vec<_> = std::iter::from_fn(|| other.queue().pop(&list.0).map(|(_, epoch)| epoch)).collect();
+        (popped.0, popped.1, rest(&list), others)
+    });
+}
+
+#[test]
+fn what_stands_behind_an_unlinked_node_is_seen_by_a_waker() {
+    // The sweeper's link is the only way on which the waker learns of the last wait.
+    explore(Some(3), &["(None, [3])", "(Some(3), [])"], || {
+        let list = shared(&[2]);
+        let sweeper = spawn(&list, |list| {
+            push(list, 3);
+            sweep(list);
+        });
+        let popped = pop_live(&list);
+        sweeper.join().unwrap();
+        (popped, rest(&list))
+    });
+}
