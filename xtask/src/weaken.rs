@@ -159,7 +159,8 @@ fn mutants(file: &Source) -> Vec<Mutant> {
                 argued,
             });
         };
-        if let Some(at) = ["fence", "light_fence", "heavy_fence"].iter().find_map(|word| find_word(statement, word, 0))
+        if let Some(at) =
+            ["fence", "light_fence", "heavy_fence", "model_fence"].iter().find_map(|word| find_word(statement, word, 0))
         {
             // A relaxed fence is no fence; the call goes, from its path to its bracket.
             let first =

@@ -49,6 +49,13 @@ pub trait Machine: Copy + Send + Sync + Sized + 'static {
     /// (`membarrier`, 2 to 4 µs on [`Real`]). Models treat both sides as sequentially consistent fences.
     fn heavy_fence();
 
+    /// Between two sequentially consistent accesses of one thread, the first of them a read-modify-write: nothing, on a machine that keeps the
+    /// total order of such accesses. A model that takes them for acquire and release alone needs a fence instead.
+    #[inline(always)]
+    fn model_fence(order: Ordering) {
+        let _ = order;
+    }
+
     /// Monotonic time in nanoseconds from an arbitrary origin.
     fn now() -> u64;
 

@@ -93,6 +93,9 @@ impl Machine for Loom {
     fn fence(order: Ordering) {
         loom::sync::atomic::fence(order)
     }
+    fn model_fence(order: Ordering) {
+        loom::sync::atomic::fence(order)
+    }
     fn light_fence() {
         loom::sync::atomic::fence(Ordering::SeqCst)
     }
