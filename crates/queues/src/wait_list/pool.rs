@@ -129,6 +129,8 @@ impl<M: Machine, T: Record<M>> Pool<M, T> {
     pub fn get(&self, index: u32) -> &T {
         let (chunk, offset) = place(index);
         // Ordering[pool.chunk]: Acquire. Pairs with the exchange in `ensure`. Makes visible: the chunk's allocation.
+        // Not weakened: whoever has an index has it by an edge that carries the chunk too; where two make the chunk, loom does not follow
+        // raw memory; Miri does.
         let base = self.chunks[chunk].load(Ordering::Acquire);
         debug_assert!(base != 0, "an index that was never taken");
         let base = std::ptr::with_exposed_provenance::<T>(base);
@@ -216,6 +218,7 @@ impl<M: Machine, T: Record<M>> Pool<M, T> {
             return None;
         }
         // Ordering[pool.chunk]: AcqRel. Pairs with `get`. Makes visible: the chunk's allocation.
+        // Not weakened: as the load in `get`.
         match self.chunks[chunk].compare_exchange(0, new.expose_provenance(), Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Some(new),
             Err(theirs) => {
