@@ -30,6 +30,8 @@ pub struct Weaken {
     pub limit: Option<Duration>,
     /// Name the mutants and run none.
     pub list: bool,
+    /// Run the tests named after the changed file alone; what survives them is to be tried again with all.
+    pub near: bool,
 }
 
 fn parse(args: &[String]) -> Outcome<Option<Weaken>> {
@@ -41,6 +43,7 @@ fn parse(args: &[String]) -> Outcome<Option<Weaken>> {
         match arg.as_str() {
             "--weaken" => weaken = true,
             "--list" => options.list = true,
+            "--near" => options.near = true,
             "--crate" => options.package = Some(value()?),
             "--files" => options.files = Some(value()?),
             "--seconds" => {

@@ -102,7 +102,7 @@ pub fn run(options: &Weaken) -> Outcome {
         println!("{package}: {} mutants in one build", mutants.len());
         let (programs, limit) = copy.baseline(package, folder, options.limit)?;
         for (number, (_, mutant)) in mutants.into_iter().enumerate() {
-            let verdict = copy.test(folder, &programs, number, &mutant, limit)?;
+            let verdict = copy.test(folder, &programs, number, &mutant, options.near, limit)?;
             let verdict = if mutant.argued { verdict.if_argued() } else { verdict };
             println!("{:<24} {}", verdict.word(), describe(&mutant));
             rows.push((mutant, Some(verdict)));
@@ -312,19 +312,20 @@ impl Copy {
 
     /// Runs the interleaving tests with a mutant chosen: first those named after what was changed, which kill most mutants, then
     /// the others, unless the comment argues that none can notice: the distant tests of those would take most of the
-    /// campaign's time. The time for the tests is that for running them all.
+    /// campaign's time, or that was asked for. The time for the tests is that for running them all.
     fn test(
         &self,
         folder: &str,
         programs: &Programs,
         number: usize,
         mutant: &Mutant,
+        near: bool,
         limit: Duration,
     ) -> Outcome<Verdict> {
         let folder = self.root.join(folder);
         let deadline = Instant::now() + limit;
         let sets = in_order(programs.keys().cloned().collect(), &mutant.path);
-        let sets = if mutant.argued { &sets[..1] } else { &sets[..] };
+        let sets = if near || mutant.argued { &sets[..1] } else { &sets[..] };
         for test in sets.iter().flatten() {
             let verdict = run_test(&programs[test], &folder, number, deadline)?;
             if verdict != Verdict::Survived {
