@@ -29,7 +29,7 @@ usage: cargo xtask COMMAND [ARGUMENTS]
   ci                   everything a change must pass: format, clippy, tidy, tests, loom tests, rustdoc
   tidy                 the architecture invariants and the comment rules (see HACKING.md)
   model                the interleaving tests of crates/queues and crates/scheduler
-  model --weaken [TAG] [--crate NAME] [--files PART,..] [--seconds N] [--list]
+  model --weaken [TAG] [--crate NAME] [--files PART,..] [--seconds N] [--near] [--list]
                        relaxes each tagged memory ordering in turn; a test must fail for each
   mutants [--only PART] [--target FOLDER] [--list]
                        faults in our policies and queues, each in a copy: `raddle check` must find it and show it again
