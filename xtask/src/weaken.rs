@@ -12,7 +12,7 @@ use crate::model::{self, Weaken};
 use crate::shell::{self, Failure, Outcome};
 use crate::source::{Source, find_word};
 use crate::tidy::{STRONG, ordering_tags, read_tree};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -100,7 +100,13 @@ pub fn run(options: &Weaken) -> Outcome {
         };
         copy.arm(&mutants)?;
         println!("{package}: {} mutants in one build", mutants.len());
-        let (programs, limit) = copy.baseline(package, folder, options.limit)?;
+        let mut tests = model::tests(&shell::root().join(folder));
+        if options.near {
+            let near = |mutant: &Mutant| in_order(tests.clone(), &mutant.path).swap_remove(0);
+            let wanted: BTreeSet<String> = mutants.iter().flat_map(|(_, mutant)| near(mutant)).collect();
+            tests = wanted.into_iter().collect();
+        }
+        let (programs, limit) = copy.baseline(package, folder, &tests, options.limit)?;
         for (number, (_, mutant)) in mutants.into_iter().enumerate() {
             let verdict = copy.test(folder, &programs, number, &mutant, options.near, limit)?;
             let verdict = if mutant.argued { verdict.if_argued() } else { verdict };
@@ -281,10 +287,15 @@ impl Copy {
     /// With no mutant chosen the tests must build and pass, otherwise every mutant would look killed. Answers with the programs, each
     /// with its test's name, and the time that a mutant's tests get: as asked for, or by what they took now, with room for
     /// a busy machine.
-    fn baseline(&self, package: &str, folder: &str, limit: Option<Duration>) -> Outcome<(Programs, Duration)> {
+    fn baseline(
+        &self,
+        package: &str,
+        folder: &str,
+        tests: &[String],
+        limit: Option<Duration>,
+    ) -> Outcome<(Programs, Duration)> {
         let folder = self.root.join(folder);
-        let tests = model::tests(&folder);
-        let Some(programs) = self.build(package, &tests)? else {
+        let Some(programs) = self.build(package, tests)? else {
             return Err(Failure::failed(format!(
                 "the interleaving tests of {package} do not build with the mutants in them"
             )));

@@ -193,8 +193,7 @@ impl<M: Machine> Idle<M> {
                 let bit = word & word.wrapping_neg() & SLEEPING;
                 let new = (word & !bit) + SEARCHING_ONE;
                 // Ordering[idle.state]: AcqRel. Pairs with the exchanges of the word in `sleep` and `found`. Makes visible: the
-                // work pushed before, to the woken processor.
-                // Not weakened: who wakes and sees too little looks again behind the heavy fence before it sleeps.
+                // work pushed before, to the woken processor; and here, where that one sleeps (`ring`).
                 match group.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
                     Ok(_) => return Some(index * GROUP + bit.trailing_zeros() as usize),
                     Err(now) => word = now,
@@ -320,7 +319,7 @@ impl<M: Machine> Idle<M> {
         let bell = &self.sleepers[me].0.bell;
         // One read-modify-write for both changes: removing a searcher and adding a sleeper (the bit is clear: I1).
         let change = Self::bit(me).wrapping_sub(SEARCHING_ONE);
-        // Ordering[idle.state]: AcqRel. Pairs with the other exchanges of the word.
+        // Ordering[idle.state]: AcqRel. Pairs with the exchange that takes the bit. Makes visible: where this processor sleeps.
         let before = word.fetch_add(change, Ordering::AcqRel);
         if directed || before >> SEARCHING_SHIFT == 1 {
             // Ordering[idle.look]: heavy fence. Pairs with the light fence in `notify` (proof at I3).
@@ -333,7 +332,6 @@ impl<M: Machine> Idle<M> {
             // Ordering[idle.bell]: Acquire. Pairs with the ring. Makes visible: that the bit is gone.
             let rung = bell.load(Ordering::Acquire);
             // Ordering[idle.state]: Acquire. Pairs with the exchange that took the bit. Makes visible: the work of who took it.
-            // Not weakened: as the exchange in `call_one`.
             if word.load(Ordering::Acquire) & Self::bit(me) == 0 {
                 return Woken::Called;
             }

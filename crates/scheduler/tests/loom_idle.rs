@@ -222,3 +222,74 @@ fn who_sleeps_elsewhere_is_called_and_sees_what_comes_there() {
     let expected = expected.map(String::from).into();
     assert_eq!(seen, expected, "reached outcomes differ from the possible ones");
 }
+
+/// The first of two sleepers sleeps elsewhere and was not the last to fall asleep, so it has not looked behind the fence: whoever calls it must
+/// know where it sleeps.
+fn who_sleeps_elsewhere_beside_another_is_rung_there(call: impl Fn(&Model) + Sync + Send + Copy + 'static) {
+    let seen: &'static Mutex<BTreeSet<String>> = Box::leak(Box::default());
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(move || {
+        let word = Arc::new(<Loom as Machine>::Atomic::<u32>::new(0));
+        let alarmed = word.clone();
+        let idle = Idle::with_alarm(2, move || {
+            alarmed.fetch_add(1, Ordering::Release);
+            Loom::wake(&alarmed, 1);
+        });
+        let model = Arc::new(Model { idle, work: <Loom as Machine>::Atomic::new(0) });
+        model.idle.begin_search(0);
+        model.idle.begin_search(1);
+        let elsewhere = loom::thread::spawn({
+            let (model, word) = (model.clone(), word.clone());
+            move || {
+                let mut woken = None;
+                while !model.take() {
+                    let block = |_| {
+                        while word.swap(0, Ordering::Acquire) == 0 {
+                            Loom::wait(&word, 0, None);
+                        }
+                        false
+                    };
+                    let look = || model.work.load(Ordering::Relaxed) > 0;
+                    woken = Some(model.idle.sleep_elsewhere(0, None, false, look, block));
+                }
+                model.idle.found(0);
+                woken
+            }
+        });
+        let other = loom::thread::spawn({
+            let model = model.clone();
+            move || {
+                while !model.take() {
+                    model.idle.sleep(1, None, false, || model.work.load(Ordering::Relaxed) > 0);
+                }
+                model.idle.found(1);
+            }
+        });
+        model.work.fetch_add(1, Ordering::Release);
+        call(&model);
+        model.push();
+        let woken = elsewhere.join().unwrap();
+        other.join().unwrap();
+        assert!(!model.idle.hungry(), "at rest nobody searches or sleeps");
+        assert_eq!(model.work.load(Ordering::Relaxed), 0);
+        seen.lock().unwrap().insert(format!("{woken:?}"));
+    });
+    let seen = seen.lock().unwrap().clone();
+    let expected = ["None", "Some(Called)", "Some(Work)"].map(String::from).into();
+    assert_eq!(seen, expected, "reached outcomes differ from the possible ones");
+}
+
+#[test]
+fn who_sleeps_elsewhere_is_rung_there_by_who_calls_anyone() {
+    who_sleeps_elsewhere_beside_another_is_rung_there(|model| model.idle.notify());
+}
+
+#[test]
+fn who_sleeps_elsewhere_is_rung_there_by_who_calls_it() {
+    who_sleeps_elsewhere_beside_another_is_rung_there(|model| {
+        if !model.idle.wake(0) {
+            model.idle.notify();
+        }
+    });
+}

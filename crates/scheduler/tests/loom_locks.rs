@@ -124,15 +124,22 @@ fn a_barrier_opens_for_all_with_one_leader() {
 #[test]
 fn an_arrival_at_a_barrier_that_gives_up_does_not_count() {
     explore(2, &["(false, false, true)", "(false, true, false)", "(true, false, true)", "(true, true, false)"], || {
-        let barrier = Arc::new(Barrier::with_threads(2));
+        let shared = Arc::new((Barrier::with_threads(2), Watched::new()));
         let timed = thread::spawn({
-            let barrier = barrier.clone();
-            move || match barrier.wait_timeout(TIMEOUT) {
-                Ok(result) => (true, result.is_leader()),
-                Err(_) => (false, barrier.wait().is_leader()),
+            let shared = shared.clone();
+            move || {
+                let (barrier, done) = &*shared;
+                let ended = match barrier.wait_timeout(TIMEOUT) {
+                    Ok(result) => (true, result.is_leader()),
+                    Err(_) => (false, barrier.wait().is_leader()),
+                };
+                // Also when its arrival could not be taken back.
+                assert_eq!(done.get(), 1, "what the other did before is seen by whoever passes");
+                ended
             }
         });
-        let mine = barrier.wait().is_leader();
+        shared.1.add();
+        let mine = shared.0.wait().is_leader();
         let (at_once, other) = timed.join().unwrap();
         (at_once, mine, other)
     });

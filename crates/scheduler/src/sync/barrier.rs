@@ -138,6 +138,7 @@ impl<R: Runtime> Barrier<R> {
                 return false;
             }
             // Ordering[barrier.state]: Release. Pairs with the last arrival. Makes visible: that the list has a queue.
+            // Not weakened: the waiter's fence between publishing and this look does it too (ThreadSanitizer knows no fences).
             match self.state.compare_exchange_weak(word, word | WAITED, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return false,
                 Err(now) => word = now,
