@@ -100,7 +100,22 @@ func (l *lattice) byBlocks() float64 {
 	return below[0][0]
 }
 
-func (l *lattice) outcome(price float64, elapsed time.Duration) (outcome, error) {
+// The time of as many sequential programs as there are processors, side by side.
+func (l *lattice) sideBySide(processors int) time.Duration {
+	begin := time.Now()
+	var all sync.WaitGroup
+	for range processors {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			l.byLevels()
+		}()
+	}
+	all.Wait()
+	return time.Since(begin)
+}
+
+func (l *lattice) outcome(price float64, elapsed time.Duration, processors int) (outcome, error) {
 	begin := time.Now()
 	levels := l.byLevels()
 	byLevels := time.Since(begin)
@@ -112,8 +127,10 @@ func (l *lattice) outcome(price float64, elapsed time.Duration) (outcome, error)
 			return outcome{}, fmt.Errorf("the price is %v, but %v is right", price, other)
 		}
 	}
+	sequential := min(byLevels, byBlocks).Seconds()
 	extra := map[string]any{
-		"speed_up":     min(byLevels, byBlocks).Seconds() / elapsed.Seconds(),
+		"speed_up":     sequential / elapsed.Seconds(),
+		"ceiling":      float64(processors) * sequential / l.sideBySide(processors).Seconds(),
 		"by_levels_ns": byLevels.Nanoseconds(), "by_blocks_ns": byBlocks.Nanoseconds(),
 	}
 	return outcome{ops: 1, time: elapsed, checksum: uint64(math.Round(price * 1e6)), extra: extra}, nil
@@ -128,7 +145,7 @@ func options(r *request) (outcome, error) {
 	if r.values["by"] == "sequential" {
 		start := time.Now()
 		price := l.byLevels()
-		return l.outcome(price, time.Since(start))
+		return l.outcome(price, time.Since(start), r.processors)
 	}
 	start := time.Now()
 	var all sync.WaitGroup
@@ -166,5 +183,5 @@ func options(r *request) (outcome, error) {
 	all.Wait()
 	elapsed := time.Since(start)
 	root := <-below[0]
-	return l.outcome(root[0], elapsed)
+	return l.outcome(root[0], elapsed, r.processors)
 }

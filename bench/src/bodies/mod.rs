@@ -178,8 +178,8 @@ pub fn run<A: Api>(request: &Request) -> Result<Outcome, String> {
         }
         "mixer" => Ok(mixer::run::<A>(mixer::Hall::new(&request.args)?, request.args.text("by")?)),
         "mixer-load" => mixer::largest::<A>(mixer::Hall::new(&request.args)?, request.args.text("by")?),
-        "options" if request.args.text("by")? == "sequential" => options::sequential(&request.args),
-        "options" => options::run::<A>(&request.args),
+        "options" if request.args.text("by")? == "sequential" => options::sequential(request),
+        "options" => options::run::<A>(request),
         "staged" => {
             let requests = shared::Requests::new(&request.args)?;
             match request.args.text("by")? {

@@ -6,7 +6,7 @@
 
 use super::Api;
 use crate::args::Args;
-use crate::program::Outcome;
+use crate::program::{Outcome, Request};
 use std::time::{Duration, Instant};
 
 const SPOT: f64 = 100.0;
@@ -128,9 +128,19 @@ impl Lattice {
         rows[0][0]
     }
 
+    /// The time of as many sequential programs as there are processors, each on a kernel thread of its own, side by side.
+    fn side_by_side(&self, processors: usize) -> Duration {
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            (0..processors).for_each(|_| drop(scope.spawn(|| std::hint::black_box(self.by_levels()))));
+        });
+        start.elapsed()
+    }
+
     /// Holds the price against the sequential program's, and says how much faster it was found than by the better of the two
-    /// sequential ways.
-    pub fn outcome(&self, price: f64, time: Duration) -> Result<Outcome, String> {
+    /// sequential ways. The ceiling is how much faster than one by one the processors run sequential programs that have nothing to do with each
+    /// other: where cores share what computes, it is less than their number, and no runtime can do better by much.
+    pub fn outcome(&self, price: f64, time: Duration, processors: usize) -> Result<Outcome, String> {
         let timed = |way: &dyn Fn() -> f64| {
             let start = Instant::now();
             (way(), start.elapsed())
@@ -142,9 +152,10 @@ impl Lattice {
                 return Err(format!("the price is {price}, but {other} is right"));
             }
         }
-        let speed_up = sequential.as_secs_f64() / time.as_secs_f64();
+        let times_faster = |time: Duration| sequential.as_secs_f64() / time.as_secs_f64();
         Ok(Outcome::new(1, time, millionths(price))
-            .with("speed_up", speed_up)
+            .with("speed_up", times_faster(time))
+            .with("ceiling", processors as f64 * times_faster(self.side_by_side(processors)))
             .with("by_levels_ns", by_levels.1.as_nanos() as u64)
             .with("by_blocks_ns", by_blocks.1.as_nanos() as u64))
     }
@@ -160,18 +171,18 @@ pub(crate) fn expected(args: &Args) -> Option<u64> {
 }
 
 /// The sequential way, as a runtime of its own.
-pub fn sequential(args: &Args) -> Result<Outcome, String> {
-    let lattice = Lattice::new(args)?;
+pub fn sequential(request: &Request) -> Result<Outcome, String> {
+    let lattice = Lattice::new(&request.args)?;
     let start = Instant::now();
     let price = lattice.by_levels();
-    lattice.outcome(price, start.elapsed())
+    lattice.outcome(price, start.elapsed(), request.processors)
 }
 
 /// For each row or column what its last block will give, if that has been spawned.
 type Awaited<A> = Vec<Option<<A as Api>::Future<Values>>>;
 
-pub(super) fn run<A: Api>(args: &Args) -> Result<Outcome, String> {
-    let lattice: std::sync::Arc<Lattice> = Lattice::new(args)?.into();
+pub(super) fn run<A: Api>(request: &Request) -> Result<Outcome, String> {
+    let lattice: std::sync::Arc<Lattice> = Lattice::new(&request.args)?.into();
     let start = Instant::now();
     // By column: what the block above takes from below; by row: what the block to the left takes from its right.
     let none = || (0..lattice.rows()).map(|_| None).collect();
@@ -193,7 +204,7 @@ pub(super) fn run<A: Api>(args: &Args) -> Result<Outcome, String> {
     threads.into_iter().for_each(A::join);
     let time = start.elapsed();
     let root = below[0].take().map(A::get);
-    root.map_or(Err("there is no block".into()), |root| lattice.outcome(root[0], time))
+    root.map_or(Err("there is no block".into()), |root| lattice.outcome(root[0], time, request.processors))
 }
 
 #[cfg(test)]

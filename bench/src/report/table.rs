@@ -111,7 +111,7 @@ fn count(count: f64) -> String {
     format!("{count:.0}")
 }
 
-const FIGURES: [Column; 19] = [
+const FIGURES: [Column; 20] = [
     ("requests/s", "requests_per_s", count),
     ("p50", "p50_ns", nanoseconds),
     ("p99", "p99_ns", nanoseconds),
@@ -120,6 +120,7 @@ const FIGURES: [Column; 19] = [
     ("late", "late_share", |share| format!("{:.2} %", 100.0 * share)),
     ("conferences", "conferences", count),
     ("speed-up", "speed_up", |times| format!("{times:.2}")),
+    ("ceiling", "ceiling", |times| format!("{times:.2}")),
     ("in flight", "in_flight", count),
     ("accepted", "accepted", count),
     ("retries", "spawn_retries", count),

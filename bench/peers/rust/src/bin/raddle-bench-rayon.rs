@@ -1,7 +1,6 @@
 //! The workloads of independent and fork-join tasks on rayon; its tasks must not block, so the others are not offered.
 #![forbid(unsafe_code)]
 
-use raddle_bench::args::Args;
 use raddle_bench::bodies::shared::{
     Lattice, Queens, Values, check_sorted, histogram, lowest_bit, mandelbrot_row, matrix_factors, matrix_row, permute,
     prefix_sums, prepare, sequential,
@@ -200,8 +199,8 @@ impl Blocks<'_> {
     }
 }
 
-fn options(args: &Args) -> Result<Outcome, String> {
-    let lattice = Lattice::new(args)?;
+fn options(request: &Request) -> Result<Outcome, String> {
+    let lattice = Lattice::new(&request.args)?;
     let start = Instant::now();
     let waiting = (0..lattice.rows()).map(|row| (0..=row).map(|_| Mutex::default()).collect()).collect();
     let blocks = Blocks { lattice: &lattice, waiting, price: Mutex::new(None) };
@@ -211,7 +210,7 @@ fn options(args: &Args) -> Result<Outcome, String> {
     });
     let time = start.elapsed();
     let price = blocks.price.into_inner().unwrap().ok_or("the first block was not computed")?;
-    lattice.outcome(price, time)
+    lattice.outcome(price, time, request.processors)
 }
 
 fn run(request: &Request) -> Result<Outcome, String> {
@@ -241,8 +240,8 @@ fn run(request: &Request) -> Result<Outcome, String> {
         "mandelbrot" => Ok(mandelbrot(number("N")?, number("C")?, number("K")?)),
         "matrix" => Ok(matrix(size("n")?, size("M")?)),
         "radix" => radix(size("N")?, size("T")?, number("r")?),
-        "options" if request.args.text("by")? == "sequential" => sequential(&request.args),
-        "options" => options(&request.args),
+        "options" if request.args.text("by")? == "sequential" => sequential(request),
+        "options" => options(request),
         _ => Err(request.not_offered("rayon's tasks must not block")),
     })
 }

@@ -77,8 +77,8 @@ async fn once(request: &Request) -> Result<Outcome, String> {
         }
         "mixer" => Ok(mixer::run(Hall::new(&request.args)?, request.args.text("by")?).await),
         "mixer-load" => mixer::largest(Hall::new(&request.args)?, request.args.text("by")?).await,
-        "options" if request.args.text("by")? == "sequential" => sequential(&request.args),
-        "options" => options::run(&request.args).await,
+        "options" if request.args.text("by")? == "sequential" => sequential(request),
+        "options" => options::run(request).await,
         other => Err(request.not_offered(&format!("there is no workload `{other}`"))),
     }
 }

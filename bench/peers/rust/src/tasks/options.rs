@@ -1,9 +1,8 @@
 //! `options` as tasks; a promise is a oneshot channel.
 
 use super::all;
-use raddle_bench::args::Args;
 use raddle_bench::bodies::shared::{Lattice, Values};
-use raddle_bench::program::Outcome;
+use raddle_bench::program::{Outcome, Request};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::oneshot::{self, Receiver};
@@ -11,8 +10,8 @@ use tokio::sync::oneshot::{self, Receiver};
 /// For each row or column what its last block will give, if that has been spawned.
 type Awaited = Vec<Option<Receiver<Values>>>;
 
-pub async fn run(args: &Args) -> Result<Outcome, String> {
-    let lattice = Arc::new(Lattice::new(args)?);
+pub async fn run(request: &Request) -> Result<Outcome, String> {
+    let lattice = Arc::new(Lattice::new(&request.args)?);
     let start = Instant::now();
     // By column: what the block above takes from below; by row: what the block to the left takes from its right.
     let none = || (0..lattice.rows()).map(|_| None).collect();
@@ -40,5 +39,5 @@ pub async fn run(args: &Args) -> Result<Outcome, String> {
     all(tasks).await;
     let time = start.elapsed();
     let root = below[0].take().ok_or("there is no block")?.await.map_err(|error| error.to_string())?;
-    lattice.outcome(root[0], time)
+    lattice.outcome(root[0], time, request.processors)
 }
