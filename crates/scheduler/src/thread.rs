@@ -243,6 +243,30 @@ impl<M: Machine> Thread<M> {
         word >> EPOCH_SHIFT == epoch.0 && word & PHASE == FIRED
     }
 
+    /// Sleeps on the token, as a kernel thread does whose wait `epoch` is parked, until that is over; at `deadline` it ends it itself.
+    pub fn sleep_on_token(&self, epoch: Epoch, deadline: Option<u64>) {
+        loop {
+            // Ordering[token]: Acquire. Pairs with `ring_token`. Orders this read before the look at the wait word.
+            let token = self.token.load(Ordering::Acquire);
+            if self.is_fired(epoch) {
+                return;
+            }
+            if deadline.is_some_and(|deadline| M::now() >= deadline) {
+                // Won or lost: the wait is over.
+                let (Claim::Lost | Claim::WonArming | Claim::WonParked) = self.claim(epoch, Wake::TimedOut);
+                return;
+            }
+            M::wait(&self.token, token, deadline);
+        }
+    }
+
+    /// Wakes who sleeps on the token; whoever has claimed the wait calls it.
+    pub fn ring_token(&self) {
+        // Ordering[token]: Release. Pairs with `sleep_on_token`. Makes visible: that the wait was claimed.
+        self.token.fetch_add(1, Ordering::Release);
+        M::wake(&self.token, 1);
+    }
+
     /// The wait in progress, if the thread is in one.
     pub fn current_wait(&self) -> Option<Epoch> {
         let word = self.wait.load(Ordering::Relaxed);

@@ -31,6 +31,29 @@ fn a_mutex_excludes_and_wakes() {
 }
 
 #[test]
+fn a_poisoned_mutex_excludes_and_shows_what_was_done() {
+    // Its word is never 0, so it is taken on the slower path.
+    explore(2, &["2"], || {
+        let mutex = Arc::new(Mutex::with_value(Watched::new()));
+        let poison = std::panic::AssertUnwindSafe(|| {
+            let _guard = mutex.lock();
+            std::panic::resume_unwind(Box::new(()));
+        });
+        assert!(std::panic::catch_unwind(poison).is_err() && mutex.is_poisoned());
+        let add = |mutex: &Mutex<Watched>| match mutex.lock_cancellable() {
+            Err(LockError::Poisoned(error)) => error.into_inner().add(),
+            _ => panic!("it is poisoned"),
+        };
+        let other = thread::spawn({
+            let mutex = mutex.clone();
+            move || add(&mutex)
+        });
+        let mine = add(&mutex);
+        mine.max(other.join().unwrap())
+    });
+}
+
+#[test]
 fn a_mutex_passes_a_wake_up_on_when_its_thread_times_out() {
     let expected = ["[false, true]", "[true, true]"];
     explore(1, &expected, || {

@@ -146,6 +146,29 @@ fn who_claims_only_what_is_parked_owns_the_stack() {
     });
 }
 
+#[test]
+fn who_sleeps_on_its_token_is_rung() {
+    explore(None, &["Signalled"], |seen| {
+        let model = Arc::new(Model::new());
+        // A thread's first wait returns for no reason, with a yield, after which loom shows no older value again.
+        Loom::wait(&Cell::<u32>::new(0), 0, None);
+        let epoch = model.thread.arm();
+        let waker = {
+            let model = model.clone();
+            loom::thread::spawn(move || {
+                if model.thread.claim(epoch, Wake::Signalled) == Claim::WonParked {
+                    model.thread.ring_token();
+                }
+            })
+        };
+        if model.thread.finish_park(epoch).is_ok() {
+            model.thread.sleep_on_token(epoch, None);
+        }
+        seen.lock().unwrap().insert(format!("{:?}", model.thread.outcome()));
+        waker.join().unwrap();
+    });
+}
+
 /// The runtime of the next tests: suspending runs the finalizer and then waits for the token.
 #[derive(Clone, Copy)]
 struct Suspender;

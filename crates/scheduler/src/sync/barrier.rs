@@ -151,8 +151,9 @@ impl<R: Runtime> Barrier<R> {
     fn take_back(&self, round: u64) -> bool {
         let mut word = self.state.load(Ordering::Acquire);
         while word / ROUND == round {
-            // Ordering[barrier.state]: AcqRel. Pairs with the arrivals. Makes visible: what the others did before, if it fails.
-            match self.state.compare_exchange_weak(word, word - 1, Ordering::AcqRel, Ordering::Acquire) {
+            // Ordering[barrier.state]: Acquire, on failure. Pairs with the arrivals. Makes visible: what the others did before. Success
+            // passes nothing on, and carries the arrivals' releases.
+            match self.state.compare_exchange_weak(word, word - 1, Ordering::Relaxed, Ordering::Acquire) {
                 Ok(_) => return true,
                 Err(now) => word = now,
             }

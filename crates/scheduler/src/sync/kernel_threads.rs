@@ -8,8 +8,8 @@
 //! ```
 
 use crate::runtime::Runtime;
-use crate::thread::{Claim, Epoch, KERNEL_THREAD, Thread, Wake};
-use raddle_machine::{Atomic, Machine, Ordering, Real};
+use crate::thread::{Epoch, KERNEL_THREAD, Thread, Wake};
+use raddle_machine::Real;
 use raddle_queues::wait_list::NodePool;
 
 /// See the module.
@@ -37,27 +37,13 @@ impl Runtime for KernelThreads {
         // SAFETY: used for the wait that the caller armed.
         let thread = unsafe { Self::current() };
         if thread.finish_park(epoch).is_ok() {
-            loop {
-                // Ordering[token]: Acquire. Pairs with `make_ready`. Orders this read before the look at the wait word.
-                let token = thread.token.load(Ordering::Acquire);
-                if thread.is_fired(epoch) {
-                    break;
-                }
-                if deadline.is_some_and(|deadline| Real::now() >= deadline) {
-                    // Won or lost: the wait is over.
-                    let (Claim::Lost | Claim::WonArming | Claim::WonParked) = thread.claim(epoch, Wake::TimedOut);
-                    break;
-                }
-                Real::wait(&thread.token, token, deadline);
-            }
+            thread.sleep_on_token(epoch, deadline);
         }
         thread.outcome()
     }
 
     unsafe fn make_ready(thread: &'static Thread<Real>) {
-        // Ordering[token]: Release. Pairs with `suspend`. Makes visible: that the wait was claimed.
-        thread.token.fetch_add(1, Ordering::Release);
-        Real::wake(&thread.token, 1);
+        thread.ring_token();
     }
 
     fn nodes() -> &'static NodePool<Real> {

@@ -209,6 +209,7 @@ impl<R: Runtime> RawMutex<R> {
             }
             // An exchange even if the bit is set: the publication must come before it in the word's history.
             // Ordering[mutex.state]: Release. Pairs with the unlock that clears the bit. Makes visible: the queued node.
+            // Not weakened: the waiter's fence between publishing and this look does it too (ThreadSanitizer knows no fences).
             match self.state.compare_exchange_weak(word, word | WAITERS, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return false,
                 Err(now) => word = now,
@@ -275,6 +276,7 @@ impl<R: Runtime> RawMutex<R> {
     /// The calling thread holds it.
     unsafe fn unlock_to_waiter(&self, poison: bool) {
         // Ordering[mutex.state]: Acquire. Pairs with `look`. Makes visible: queued nodes.
+        // Not weakened: who sees too little goes on in `unlock_slow`, which looks again.
         let word = self.state.load(Ordering::Acquire);
         if word & WAITERS != 0 {
             let poisoned = if poison { POISONED } else { word & POISONED };
@@ -283,6 +285,7 @@ impl<R: Runtime> RawMutex<R> {
                 // An exchange, so that the new holder's unlock acquires the nodes whose waiters had set the bit before.
                 // Ordering[mutex.state]: AcqRel. Pairs with `accept_grant` and `look`. Makes visible: the data. WAITERS stays:
                 // the new holder finds out at its unlock whether anybody is left.
+                // Not weakened: the wake-up shows the data too, and an exchange carries on what a look released.
                 self.state.swap(owner::<R>(heir) | GRANTING | WAITERS | poisoned, Ordering::AcqRel);
             };
             // Point of no return: the grant; a failed one leaves the mutex in our hands, so the next exchange is allowed.
@@ -302,6 +305,7 @@ impl<R: Runtime> RawMutex<R> {
         loop {
             let new = word & (WAITERS | POISONED) | owner::<R>(heir) | GRANTING;
             // Ordering[mutex.state]: Release. Pairs with `accept_grant`. Makes visible: the data.
+            // Not weakened: the wake-up shows the data too.
             match self.state.compare_exchange_weak(word, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return wake::<R>(heir, epoch, Wake::Granted),
                 Err(now) => word = now,
@@ -312,6 +316,7 @@ impl<R: Runtime> RawMutex<R> {
     /// After a wait that ended with [`Wake::Granted`]: the calling thread holds the mutex; whether it is poisoned.
     pub fn accept_grant(&self) -> bool {
         // Ordering[mutex.state]: Acquire. Pairs with `unlock_to_waiter` and `grant_to`. Makes visible: the data.
+        // Not weakened: as `grant_to`.
         let word = self.state.fetch_and(!GRANTING, Ordering::Acquire);
         debug_assert_eq!(word & OWNER, me::<R>(), "granted to somebody else");
         word & POISONED != 0
