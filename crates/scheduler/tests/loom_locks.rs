@@ -164,6 +164,32 @@ fn once_runs_once_and_whoever_comes_sees_it() {
 }
 
 #[test]
+fn who_tries_a_once_again_sees_what_the_last_try_left() {
+    // Who has seen the first panic may become the initialiser after the second one.
+    explore(2, &["0", "1"], || {
+        let shared = Arc::new((Once::default(), Watched::new()));
+        let fails = |shared: &(Once, Watched), does: &dyn Fn(&Watched)| {
+            let tries = std::panic::AssertUnwindSafe(|| {
+                shared.0.call_once_force(|_| {
+                    does(&shared.1);
+                    std::panic::resume_unwind(Box::new(()));
+                });
+            });
+            let _ = std::panic::catch_unwind(tries);
+        };
+        fails(&shared, &|_| ());
+        let other = thread::spawn({
+            let shared = shared.clone();
+            move || fails(&shared, &|done| drop(done.add()))
+        });
+        let mut seen = None;
+        shared.0.call_once_force(|_| seen = Some(shared.1.get()));
+        other.join().unwrap();
+        seen.expect("the other always fails")
+    });
+}
+
+#[test]
 fn who_waits_for_a_once_lock_sees_the_value() {
     explore(2, &["(7, 1)"], || {
         let shared = Arc::new((OnceLock::<u32>::default(), Watched::new()));

@@ -82,13 +82,12 @@ impl<R: Runtime> Drop for Running<'_, R> {
         let mut word = self.once.state.load(Ordering::Acquire);
         loop {
             let queue = (word & WAITED != 0).then(|| self.once.waiters.queue());
-            // Ordering[once.state]: SeqCst. Pairs with `is_completed`. Makes visible: what the initialiser did. SeqCst so that no
-            // fence is needed (`raddle_queues::wait_list::Queue::is_empty`).
+            // Ordering[once.state]: SeqCst. Pairs with `is_completed`. Makes visible: what the initialiser did. No fence is needed: each
+            // look is an exchange, of which this one acquires all that came before it (and see `wait_list::Queue::is_empty`).
             // Point of no return: who sees it may free the object.
             match self.once.state.compare_exchange_weak(word, self.end, Ordering::SeqCst, Ordering::Acquire) {
                 Ok(_) => {
                     if let Some(queue) = queue {
-                        R::Machine::light_fence();
                         queue.wake_all();
                     }
                     return;
