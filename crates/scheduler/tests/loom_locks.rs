@@ -180,7 +180,7 @@ fn who_tries_a_once_again_sees_what_the_last_try_left() {
         fails(&shared, &|_| ());
         let other = thread::spawn({
             let shared = shared.clone();
-            move || fails(&shared, &|done| drop(done.add()))
+            move || fails(&shared, &|done| _ = done.add())
         });
         let mut seen = None;
         shared.0.call_once_force(|_| seen = Some(shared.1.get()));
