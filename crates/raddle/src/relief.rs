@@ -1,7 +1,6 @@
 //! Who never runs dry looks after processors that stand still.
 //!
-//! Source: this project's invariant that one frozen kernel thread stops no thread that it does not hold (DESIGN 2). Go, rayon and tokio have
-//! no counterpart: there, too, workers steal only when they have nothing.
+//! Source: this project's invariant that one frozen kernel thread stops no thread that it does not hold (DESIGN 2).
 //!
 //! A processor looks elsewhere when it has nothing itself. Threads that yield for ever never let that happen; if another one's kernel thread
 //! is then frozen inside the runtime (where the monitor cannot take its processor), all that waits in its queue would
@@ -16,7 +15,8 @@ use crate::processor::{Owned, Processor};
 use raddle_scheduler::Cause;
 use std::sync::atomic::Ordering;
 
-/// Rounds between two looks. An untested guess: a thousand switches take ten microseconds and more, and a look about 0.1.
+/// Rounds between two looks. An untested guess: a look reads one word of another processor, so that once in a thousand switches
+/// it should not be seen.
 const LOOKS: u32 = 16;
 /// Yields with nobody to yield to between two looks. The same.
 const ALONE: u32 = 1024;

@@ -37,10 +37,10 @@ fn told(group: &Group) -> Vec<usize> {
     told
 }
 
-#[test]
-fn who_enters_is_told_or_finds_the_group_cancelled() {
-    explore(3, &["(false, true)", "(true, false)", "(true, true)"], || {
-        let group = group(0);
+/// One enters a group of so many while it is cancelled.
+fn is_told_or_finds_it_cancelled(preemptions: usize, filled: usize) {
+    explore(preemptions, &["(false, true)", "(true, false)", "(true, true)"], move || {
+        let group = group(filled);
         let member = entering(&group, 1);
         let told = told(&group) == [1];
         let found = member.join().unwrap();
@@ -50,15 +50,13 @@ fn who_enters_is_told_or_finds_the_group_cancelled() {
 }
 
 #[test]
+fn who_enters_is_told_or_finds_the_group_cancelled() {
+    is_told_or_finds_it_cancelled(3, 0);
+}
+
+#[test]
 fn who_enters_a_chunk_is_told_or_finds_the_group_cancelled() {
-    explore(2, &["(false, true)", "(true, false)", "(true, true)"], || {
-        let group = group(NEAR);
-        let member = entering(&group, 1);
-        let told = told(&group) == [1];
-        let found = member.join().unwrap();
-        assert!(found || told, "it is neither told nor does it see it");
-        (found, told)
-    });
+    is_told_or_finds_it_cancelled(2, NEAR);
 }
 
 #[test]
