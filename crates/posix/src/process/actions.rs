@@ -41,7 +41,7 @@ pub(super) const DEFERRABLE: Set = {
 unsafe extern "C" fn entry(signal: c_int, info: *mut c_void, context: *mut c_void) {
     let action = &ACTIONS[signal as usize];
     let mask = action.mask.load(Ordering::Relaxed);
-    let run = || {
+    let heed = || {
         let me = Record::current();
         let blocked = match me {
             Some(me) => me.mask.load(Ordering::Relaxed) & bit(signal) != 0,
@@ -51,8 +51,7 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut c_void, context: *mut c_voi
         // Another one has it from the kernel, which knows its mask.
         if blocked && raddle::drop_in::is_kernel_thread_of_runtime() {
             // SAFETY: the kernel's description of the signal.
-            unsafe { signals::not_here(me, signal, info, context) };
-            return;
+            return unsafe { signals::not_here(me, signal, info) };
         }
         let flags = action.flags.load(Ordering::Relaxed);
         let handler = action.handler.load(Ordering::Relaxed);
@@ -70,6 +69,15 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut c_void, context: *mut c_voi
             // SAFETY: the program's handler; one that takes the signal only ignores the rest.
             unsafe { std::mem::transmute::<usize, Handler>(handler)(signal, info, context) };
         }
+        0
+    };
+    let run = || {
+        let again = action.flags.load(Ordering::Relaxed) & c::SA_NODEFER != 0;
+        let handling = masks::handling(if again { mask } else { mask | bit(signal) });
+        let more = heed();
+        handling.end();
+        // SAFETY: the kernel's argument.
+        unsafe { masks::settle(context, more) };
     };
     // SAFETY: installed below with SA_SIGINFO and all that can wait blocked; a jump out of the handler is noticed by the hooks of
     // `longjmp`.

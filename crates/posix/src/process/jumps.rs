@@ -1,11 +1,14 @@
-//! Jumps out of signal handlers: the thread that a handler interrupted was hidden from the runtime meanwhile, and is itself again.
+//! Jumps out of signal handlers: the thread that a handler interrupted was hidden from the runtime meanwhile, and is itself again,
+//! and the mask that the jump restores is brought up to date ([`super::masks`]).
 //!
 //! A jump that stays inside a handler shows the thread too early; what the handler then calls is taken over, as in the thread's own code.
 
 macro_rules! jump {
     ($name:ident, $find:ident) => {
-        unsafe extern "C" fn $find() -> *const () {
+        unsafe extern "C" fn $find(saved: *mut std::ffi::c_void) -> *const () {
             raddle::signal::left_by_a_jump();
+            // SAFETY: the caller's argument.
+            unsafe { super::masks::settle_jump(saved) };
             next!($name: fn()) as *const ()
         }
 

@@ -8,6 +8,11 @@
 //! told by a signal of ours, whose handler changes the mask that it returns to ([`apply`]). Who blocks waits until all have heard, for a
 //! while: one that is stopped hears it when it goes on. A thread that starts, and a wait that ends, look again at nothing.
 //!
+//! A handler restores, when it returns, the mask that it interrupted, which may be from before a change that the kernel thread has heard of
+//! inside the handler. So each handler behind ours ends by bringing that mask up to date ([`settle`]), a jump out of one does it with the mask that
+//! the jump restores ([`settle_jump`]), and all do it with our signals blocked: a change that comes meanwhile is heard after the return. A
+//! handler for a fault is the program's own and does not: a change that is heard inside one is forgotten when it returns.
+//!
 //! Events, for one signal: M a thread stores its mask, D it decides and writes the set. Forbidden at the end: a set that differs from what
 //! the masks say. All are SeqCst, M precedes D, and who has written the set decides again: the last one to write has seen every M
 //! that came before some other's last D.
@@ -15,6 +20,7 @@
 use super::signals::{self, Set, bit};
 use crate::os::{c, now, system_call};
 use crate::thread::record::{Held, Record};
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,6 +33,11 @@ static FIRST: AtomicU64 = AtomicU64::new(0);
 /// How often the set has changed. A kernel thread stores the number that it read before it read the set; a count of what was heard
 /// would not do, since a kick that arrives inside the runtime is deferred and comes twice.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// What running handlers of the program block. A handler never leaves its kernel thread, nor the storage that it began with.
+    static HANDLING: Cell<Set> = const { Cell::new(0) };
+}
 
 /// How long one who blocks a signal waits for kernel threads that do not run, in nanoseconds: an untested guess. Too short on a busy machine
 /// means that the signal may end the process; too long, that a kernel thread which the kernel does not let go of delays whoever blocks.
@@ -127,9 +138,7 @@ fn tell(wait: bool) {
     let (process, own) = unsafe { (system_call(c::SYS_getpid, [0; 6]), system_call(c::SYS_gettid, [0; 6])) };
     raddle::drop_in::kernel_threads(|task, word| {
         if task as isize == own {
-            let mut mask: Set = 0;
-            signals::kernel_mask(&mut mask);
-            signals::set_kernel_mask(adapted(mask));
+            renew(0);
             word.fetch_max(changes, Ordering::SeqCst);
             return;
         }
@@ -155,22 +164,102 @@ fn all_heard(changes: u64, process: isize) -> bool {
     all
 }
 
-/// A kernel thread's mask as it should be.
-fn adapted(mask: Set) -> Set {
-    mask & !EVER.load(Ordering::SeqCst) | BLOCKED.load(Ordering::SeqCst)
+/// A kernel thread's mask as it should be; `handling`: what a handler that it runs has blocked.
+fn adapted(mask: Set, handling: Set) -> Set {
+    mask & !EVER.load(Ordering::SeqCst) | BLOCKED.load(Ordering::SeqCst) | handling
 }
 
-/// In the handler of a signal of ours, on a kernel thread: changes the mask to which it returns.
+/// Brings the calling kernel thread's mask up to date, with these blocked besides unless the threads decide about them.
+pub(super) fn renew(more: Set) {
+    // No signal of ours comes between the look and the change: one that is on its way looks again.
+    let mask = signals::block_movable();
+    signals::set_kernel_mask(adapted(mask | more, HANDLING.get()));
+}
+
+/// What the program's handlers that run on this kernel thread block: no change lets that in before they return.
+pub(super) fn handling(more: Set) -> Handling {
+    Handling(HANDLING.replace(HANDLING.get() | more))
+}
+
+/// A handler of the program runs until [`Handling::end`].
+#[must_use]
+pub(super) struct Handling(Set);
+
+impl Handling {
+    /// It has returned.
+    pub fn end(self) {
+        HANDLING.set(self.0);
+    }
+}
+
+/// In the handler of a signal of ours, with all blocked that can wait: the mask to which it returns is up to date. Nothing happens on kernel
+/// threads that are not the runtime's.
 ///
 /// # Safety
 /// `context` is what the kernel passed to the handler.
 pub(super) unsafe fn apply(context: *mut c_void) {
+    // SAFETY: passed on.
+    unsafe { apply_with(context, 0) }
+}
+
+/// As [`apply`], with these blocked besides.
+///
+/// # Safety
+/// As for [`apply`].
+unsafe fn apply_with(context: *mut c_void, more: Set) {
     let Some(word) = raddle::drop_in::heard_by_this() else { return };
     let changes = CHANGES.load(Ordering::SeqCst);
     // SAFETY: the saved context; the kernel's set is the first word of the C library's.
-    unsafe {
-        let mask = (&raw mut (*context.cast::<c::ucontext_t>()).uc_sigmask).cast::<Set>();
-        mask.write(adapted(mask.read()));
-    }
+    unsafe { adapt((&raw mut (*context.cast::<c::ucontext_t>()).uc_sigmask).cast(), HANDLING.get() | more) };
     word.fetch_max(changes, Ordering::SeqCst);
+}
+
+/// The last that a handler does: the mask to which it returns is up to date, and blocks `more`. All that can wait is blocked from here on.
+///
+/// # Safety
+/// `context` is what the kernel passed to the handler, which was not put off.
+pub(super) unsafe fn settle(context: *mut c_void, more: Set) {
+    signals::block_movable();
+    // SAFETY: passed on.
+    unsafe { apply_with(context, more) };
+}
+
+/// The thread leaves the handler otherwise than by returning: the mask becomes what the return would have made it.
+///
+/// # Safety
+/// As for [`settle`].
+pub(super) unsafe fn settle_now(context: *mut c_void) {
+    HANDLING.set(0);
+    // SAFETY: passed on; the saved context.
+    unsafe {
+        settle(context, 0);
+        signals::set_kernel_mask((&raw const (*context.cast::<c::ucontext_t>()).uc_sigmask).cast::<Set>().read());
+    }
+}
+
+/// Before a jump that may leave a handler, with what `sigsetjmp` saved: if it restores a mask, that one is up to date.
+///
+/// # Safety
+/// `saved` is what the program jumps to.
+pub(super) unsafe fn settle_jump(saved: *mut c_void) {
+    HANDLING.set(0);
+    // SAFETY: the C library's layout, which programs are built with: registers, whether a mask was saved, and the mask.
+    unsafe {
+        let saved = saved.byte_add(SAVED_REGISTERS);
+        if saved.cast::<c_int>().read() != 0 && raddle::drop_in::is_kernel_thread_of_runtime() {
+            // Until the jump restores its mask.
+            signals::block_movable();
+            adapt(saved.byte_add(size_of::<Set>()).cast(), 0);
+        }
+    }
+}
+
+/// Bytes of registers before the rest of a `jmp_buf`.
+const SAVED_REGISTERS: usize = if cfg!(target_arch = "x86_64") { 64 } else { 176 };
+
+/// # Safety
+/// The caller may change the set.
+unsafe fn adapt(set: *mut Set, handling: Set) {
+    // SAFETY: as promised.
+    unsafe { set.write(adapted(set.read(), handling)) };
 }

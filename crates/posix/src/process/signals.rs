@@ -96,8 +96,13 @@ fn install_kicks() {
 unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *mut c_void) {
     // SAFETY: the kernel's argument.
     unsafe { masks::apply(context) };
+    let mut ran = false;
+    let run = || {
+        deliver();
+        ran = true;
+    };
     // SAFETY: installed with all that can wait blocked; the arguments are the kernel's; the delivery runs handlers of the program.
-    unsafe { raddle::signal::dispatch(signal, info, context, Some(0), deliver) };
+    unsafe { raddle::signal::dispatch(signal, info, context, Some(0), run) };
     if raddle::drop_in::is_lightweight()
         && let Some(me) = Record::current()
     {
@@ -107,7 +112,12 @@ unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *m
     }
     // SAFETY: the interrupted code's registers.
     if raddle::drop_in::is_lightweight() && rights::is_program_code(unsafe { &*context.cast() }) {
-        cancel::asynchronous_point();
+        // SAFETY: the kernel's argument; a thread outside the runtime was not put off.
+        cancel::asynchronous_point(|| unsafe { masks::settle_now(context) });
+    }
+    if ran {
+        // SAFETY: the kernel's argument.
+        unsafe { masks::settle(context, 0) };
     }
 }
 
@@ -196,25 +206,23 @@ fn raise_here(signal: c_int, code: c_int, value: usize) {
         let arguments = [process as usize, task as usize, signal as usize, (&raw const info).expose_provenance(), 0, 0];
         system_call(c::SYS_rt_tgsigqueueinfo, arguments);
         if before & one != 0 {
-            let restore = c::SIG_SETMASK as usize;
-            system_call(
-                c::SYS_rt_sigprocmask,
-                [restore, (&raw const before).expose_provenance(), 0, size_of::<Set>(), 0, 0],
-            );
+            // Not what was read: the threads' masks may have changed meanwhile.
+            masks::renew(one);
         }
     }
 }
 
-/// A signal has met a kernel thread of the runtime that is not to take it: `me` blocks it, or nobody runs there and all block it.
+/// A signal has met a kernel thread of the runtime that is not to take it: `me` blocks it, or nobody runs there and all block it. The answer
+/// is what the kernel thread is to block from now on.
 ///
 /// # Safety
-/// In its handler; `info` and `context` are the kernel's.
-pub(super) unsafe fn not_here(me: Option<&Record>, signal: c_int, info: *mut c_void, context: *mut c_void) {
+/// In its handler; `info` is the kernel's.
+pub(super) unsafe fn not_here(me: Option<&Record>, signal: c_int, info: *mut c_void) -> Set {
     // SAFETY: as promised; takes nothing.
     let (code, process) = unsafe { ((*info.cast::<Info>()).code, system_call(c::SYS_getpid, [0; 6]) as usize) };
     if let Some(me) = me.filter(|_| code == c::SI_TKILL) {
         me.pending.fetch_or(bit(signal), Ordering::AcqRel);
-        return;
+        return 0;
     }
     if !masks::first_blocks(signal) {
         // SAFETY: the kernel reads what it wrote; the first thread's id is the process's.
@@ -228,12 +236,11 @@ pub(super) unsafe fn not_here(me: Option<&Record>, signal: c_int, info: *mut c_v
         send(taker.record(), signal);
     } else {
         // Nobody: it stays with the process, and this kernel thread blocks it like all others.
-        // SAFETY: the saved context; the kernel reads what it wrote.
-        unsafe {
-            *(&raw mut (*context.cast::<c::ucontext_t>()).uc_sigmask).cast::<Set>() |= bit(signal);
-            system_call(c::SYS_rt_sigqueueinfo, [process, signal as usize, info.addr(), 0, 0, 0]);
-        }
+        // SAFETY: the kernel reads what it wrote.
+        unsafe { system_call(c::SYS_rt_sigqueueinfo, [process, signal as usize, info.addr(), 0, 0, 0]) };
+        return bit(signal);
     }
+    0
 }
 
 /// Leaves a value for a thread that is about to be sent the signal. False: there is no room.
@@ -311,16 +318,28 @@ pub(crate) fn own_mask() -> Set {
     {
         return me.mask.load(Ordering::Relaxed);
     }
-    let mut mask: Set = 0;
-    kernel_mask(&mut mask);
-    mask
+    kernel_mask()
 }
 
-/// Asks for the calling kernel thread's mask.
-pub(super) fn kernel_mask(mask: &mut Set) {
-    let place = std::ptr::from_mut(mask).expose_provenance();
-    // SAFETY: a set to write to.
-    unsafe { system_call(c::SYS_rt_sigprocmask, [0, 0, place, size_of::<Set>(), 0, 0]) };
+/// The calling kernel thread's mask.
+fn kernel_mask() -> Set {
+    block(0)
+}
+
+/// Blocks all that can wait for the calling kernel thread. The answer is what was blocked before.
+pub(super) fn block_movable() -> Set {
+    block(actions::DEFERRABLE)
+}
+
+/// Blocks these too. The answer is what was blocked before.
+fn block(set: Set) -> Set {
+    let mut before: Set = 0;
+    let places = [(&raw const set).expose_provenance(), (&raw mut before).expose_provenance()];
+    // SAFETY: a set to read, and one to write to.
+    unsafe {
+        system_call(c::SYS_rt_sigprocmask, [c::SIG_BLOCK as usize, places[0], places[1], size_of::<Set>(), 0, 0])
+    };
+    before
 }
 
 /// Wakes a thread for what was left in its record.

@@ -61,12 +61,13 @@ fn act() {
     unsafe { super::exit::pthread_exit(CANCELED) }
 }
 
-/// In a signal handler that interrupted the thread's own code.
-pub(crate) fn asynchronous_point() {
+/// In a signal handler that interrupted the thread's own code, after `leave`, or in that code.
+pub(crate) fn asynchronous_point(leave: impl FnOnce()) {
     if let Some(me) = Record::current()
         && me.cancel.load(Ordering::Relaxed) & (REQUESTED | DISABLED | ASYNCHRONOUS | EXITING)
             == REQUESTED | ASYNCHRONOUS
     {
+        leave();
         act();
     }
 }
@@ -123,7 +124,7 @@ pub unsafe extern "C-unwind" fn pthread_cancel(id: c::pthread_t) -> c_int {
     let Some(target) = (unsafe { Record::hold(id) }) else { return c::ESRCH };
     request(target);
     // Itself, asynchronously: at once.
-    asynchronous_point();
+    asynchronous_point(|| {});
     0
 }
 
@@ -196,6 +197,6 @@ pub unsafe extern "C-unwind" fn pthread_setcanceltype(kind: c_int, old: *mut c_i
         // SAFETY: the caller's place for it.
         unsafe { *old = if was { c::PTHREAD_CANCEL_ASYNCHRONOUS } else { c::PTHREAD_CANCEL_DEFERRED } };
     }
-    asynchronous_point();
+    asynchronous_point(|| {});
     0
 }

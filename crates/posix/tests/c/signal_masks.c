@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -77,6 +78,22 @@ static void *gets(void *count) {
     }
     return NULL;
 }
+// A handler of another signal, which is left after all have blocked SIGUSR1: it returns to a mask from before.
+static sigjmp_buf place;
+static atomic_int inside, blocked, by_jump;
+static void slow(int signal) {
+    (void)signal;
+    inside = 1;
+    while (!blocked) {}
+    if (by_jump) siglongjmp(place, 1);
+}
+static void *is_slow(void *unused) {
+    while (!inside)
+        if (sigsetjmp(place, 1) == 0) usleep(100);
+    sem_post(&done);
+    while (!over) pause_ms(1);
+    return unused;
+}
 static void wait_for(int count) {
     while (count > 0)
         if (sem_wait(&done) == 0) count--;
@@ -140,7 +157,36 @@ int main(void) {
     handled = 0;
     change(SIG_UNBLOCK, SIGUSR1);
     printf("handled by the first: %d\n", handled);
-    // 6. A child that a fork made, whose other threads are gone.
+    // 6. A handler, a jump out of it: what they restore is from before all blocked.
+    for (int jump = 0; jump < 2; jump++) {
+        change(SIG_BLOCK, SIGUSR1);
+        inside = blocked = over = 0;
+        by_jump = jump;
+        signal(SIGUSR1, SIG_DFL);
+        signal(SIGUSR2, slow);
+        pthread_create(&getter, NULL, is_slow, NULL);
+        pthread_create(&taker, NULL, takes, NULL);
+        wait_for(1);
+        pthread_kill(getter, SIGUSR2);
+        while (!inside) pause_ms(1);
+        over = 1;
+        wait_for(1);
+        pthread_join(taker, NULL);
+        over = 0;
+        blocked = 1;
+        wait_for(1);
+        for (int i = 0; i < ROUNDS; i++) {
+            kill(getpid(), SIGUSR1);
+            pause_ms(1);
+        }
+        printf("pending: %d\n", pends(SIGUSR1));
+        sigtimedwait(&none, NULL, &now);
+        over = 1;
+        pthread_join(getter, NULL);
+    }
+    signal(SIGUSR1, handler);
+    change(SIG_UNBLOCK, SIGUSR1);
+    // 7. A child that a fork made, whose other threads are gone.
     if (fork() == 0) {
         change(SIG_BLOCK, SIGUSR1);
         signal(SIGUSR1, SIG_DFL);
