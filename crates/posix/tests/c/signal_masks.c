@@ -80,16 +80,17 @@ static void *gets(void *count) {
 }
 // A handler of another signal, which is left after all have blocked SIGUSR1: it returns to a mask from before.
 static sigjmp_buf place;
-static atomic_int inside, blocked, by_jump;
+enum { SLEEPS, COMPUTES, JUMPS, KINDS };
+static atomic_int inside, blocked, kind;
 static void slow(int signal) {
     (void)signal;
     inside = 1;
     while (!blocked) {}
-    if (by_jump) siglongjmp(place, 1);
+    if (kind == JUMPS) siglongjmp(place, 1);
 }
 static void *is_slow(void *unused) {
     while (!inside)
-        if (sigsetjmp(place, 1) == 0) usleep(100);
+        if (sigsetjmp(place, 1) == 0 && kind != COMPUTES) usleep(100);
     sem_post(&done);
     while (!over) pause_ms(1);
     return unused;
@@ -158,10 +159,10 @@ int main(void) {
     change(SIG_UNBLOCK, SIGUSR1);
     printf("handled by the first: %d\n", handled);
     // 6. A handler, a jump out of it: what they restore is from before all blocked.
-    for (int jump = 0; jump < 2; jump++) {
+    for (int each = SLEEPS; each < KINDS; each++) {
         change(SIG_BLOCK, SIGUSR1);
         inside = blocked = over = 0;
-        by_jump = jump;
+        kind = each;
         signal(SIGUSR1, SIG_DFL);
         signal(SIGUSR2, slow);
         pthread_create(&getter, NULL, is_slow, NULL);
