@@ -15,6 +15,9 @@
 
 use serde_json::Value;
 
+/// The largest number of cores that a file may name.
+const MOST: usize = 4096;
+
 /// One ring of clusters: what it costs to fetch a line from a core of the same cluster of this size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Level {
@@ -65,11 +68,13 @@ pub struct Costs {
     pub spawn: f64,
     /// How many lines of a bulk copy are under way at once.
     pub overlap: f64,
+    /// How many times as long computing takes while another core computes, too: processors that share a core, or its power.
+    pub together: f64,
 }
 
 type Number = (&'static str, fn(&mut Costs) -> &mut f64);
 
-const NUMBERS: [Number; 14] = [
+const NUMBERS: [Number; 15] = [
     ("step", |c| &mut c.step),
     ("hit", |c| &mut c.hit),
     ("exchange", |c| &mut c.exchange),
@@ -84,6 +89,7 @@ const NUMBERS: [Number; 14] = [
     ("switch", |c| &mut c.switch),
     ("spawn", |c| &mut c.spawn),
     ("overlap", |c| &mut c.overlap),
+    ("together", |c| &mut c.together),
 ];
 
 /// The names of the presets.
@@ -175,6 +181,7 @@ impl Costs {
             switch: 8.0,
             spawn: 40.0,
             overlap: 8.0,
+            together: 1.0,
         }
     }
 
@@ -250,14 +257,14 @@ fn text(key: &str, value: &Value) -> Result<String, String> {
 }
 
 fn size(key: &str, value: &Value) -> Result<usize, String> {
-    let number = value.as_u64().filter(|&number| (1..=4096).contains(&number));
-    number.map(|number| number as usize).ok_or_else(|| format!("`{key}` is a number from 1 to 4096, not {value}"))
+    let number = value.as_u64().filter(|&number| (1..=MOST as u64).contains(&number));
+    number.map(|number| number as usize).ok_or_else(|| format!("`{key}` is a number from 1 to {MOST}, not {value}"))
 }
 
 fn number(key: &str, value: &Value) -> Result<f64, String> {
     let number = value.as_f64().filter(|number| (0.0..=1e9).contains(number));
-    let number = number.filter(|&number| key != "overlap" || number >= 1.0);
-    let least = if key == "overlap" { 1 } else { 0 };
+    let least = if ["overlap", "together"].contains(&key) { 1 } else { 0 };
+    let number = number.filter(|&number| number >= f64::from(least));
     number.ok_or_else(|| format!("`{key}` is a number from {least} to 1e9, not {value}"))
 }
 
@@ -313,6 +320,7 @@ mod tests {
             ("{\"hit\": -3}", "`hit`"),
             ("{\"hit\": 1e300}", "`hit`"),
             ("{\"overlap\": 0}", "`overlap`"),
+            ("{\"together\": 0.5}", "`together`"),
             ("{\"cores\": 0}", "`cores`"),
             ("{\"levels\": []}", "`levels`"),
             ("{\"levels\": [[4, 30], [6, 90]]}", "`levels`: 6 cores"),

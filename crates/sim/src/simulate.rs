@@ -3,10 +3,14 @@
 
 use crate::cost::Costs;
 use crate::execution::{Options, Outcome, run};
+use crate::machine::Controlled;
 use crate::threads;
 use crate::virtual_time::{Counts, VirtualTime};
 use crate::workloads::{Arguments, Workload};
+use raddle_scheduler::Policy;
 pub use raddle_scheduler::expression::Expression;
+use raddle_scheduler::policies::{self, AnyPolicy, Others};
+use std::sync::Arc;
 
 /// The most simulated cores.
 pub const MOST_CORES: usize = 256;
@@ -84,13 +88,33 @@ fn percentiles(mut values: Vec<u64>) -> [u64; 3] {
 /// # Errors
 /// What the plan, or the simulated program, has done wrong, by name.
 pub fn simulate(plan: &Plan) -> Result<Figures, String> {
-    let Plan { policy, cores, workload, arguments, costs, seed, steps } = plan;
+    let make = |cores, others| policies::build(&plan.policy, cores, others).map_err(|why| why.to_string());
+    simulate_under(&plan.policy.to_string(), plan, make)
+}
+
+/// Simulates under a policy that no expression names, instead of the plan's.
+///
+/// # Errors
+/// As for [`simulate`].
+pub fn simulate_own(
+    plan: &Plan,
+    make: impl FnOnce(usize, Arc<dyn Others>) -> Box<dyn Policy<Controlled>>,
+) -> Result<Figures, String> {
+    simulate_under("the program's own policy", plan, |cores, others| Ok(AnyPolicy::Other(make(cores, others))))
+}
+
+fn simulate_under(
+    policy: &str,
+    plan: &Plan,
+    make: impl FnOnce(usize, Arc<dyn Others>) -> Result<AnyPolicy<Controlled>, String>,
+) -> Result<Figures, String> {
+    let Plan { cores, workload, arguments, costs, seed, steps, .. } = plan;
     if !(1..=MOST_CORES).contains(cores) {
         return Err(format!("{cores} simulated cores: from 1 to {MOST_CORES}"));
     }
     let options = Options { seed: *seed, steps: *steps, clocks: false, trace: false, lines: true };
     let main = workload.main(arguments);
-    let over = run(&options, VirtualTime::new(costs.clone()), || threads::pool(policy, *cores, costs, main));
+    let over = run(&options, VirtualTime::new(costs.clone()), || threads::pool(make, *cores, costs, main));
     let pool = over.value?;
     let left = pool.left();
     let error = match over.outcome {

@@ -9,13 +9,14 @@
 //! runs on that core. I3. Records are freed when all threads have ended and the run is over.
 
 use crate::coroutine::{self, Coroutine, Handle};
+use crate::cost::Costs;
 use crate::execution::{current, now, start, work};
 use crate::machine::Controlled;
 use raddle_machine::Machine;
 use raddle_queues::wait_list::NodePool;
 use raddle_scheduler::idle::Idle;
-use raddle_scheduler::policies::AnyPolicy;
 use raddle_scheduler::policies::steal::StealLocal;
+use raddle_scheduler::policies::{AnyPolicy, Others};
 use raddle_scheduler::{Cause, Epoch, Local, Notify, Policy, Ready, Runtime, Thread, Wake};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -115,6 +116,7 @@ pub struct Pool {
     wake_up: u64,
     switch: u64,
     spawn: u64,
+    costs: Costs,
     tally: RefCell<Tally>,
 }
 
@@ -122,19 +124,18 @@ thread_local! {
     static POOL: RefCell<Option<Rc<Pool>>> = const { RefCell::new(None) };
 }
 
-/// Makes the cores of a run, of which the first begins with `first`. Call it in the setup.
+/// Makes the cores of a run, of which the first begins with `first`, under the policy that `make` makes. Call it in the setup.
 ///
 /// # Errors
-/// What the policy says against so many cores.
+/// What `make` says against so many cores.
 pub fn pool(
-    expression: &raddle_scheduler::expression::Expression,
+    make: impl FnOnce(usize, Arc<dyn Others>) -> Result<AnyPolicy<Controlled>, String>,
     cores: usize,
-    costs: &crate::cost::Costs,
+    costs: &Costs,
     first: impl FnOnce() + 'static,
 ) -> Result<Rc<Pool>, String> {
     let idle = Arc::new(Idle::new(cores));
-    let others = idle.clone();
-    let policy = raddle_scheduler::policies::build(expression, cores, others).map_err(|why| why.to_string())?;
+    let policy = make(cores, idle.clone())?;
     let queue = |index| match &policy {
         AnyPolicy::Steal(steal) => Queue::Default(Box::new(steal.local_part(index))),
         AnyPolicy::Other(other) => Queue::Other(other.local(index)),
@@ -160,8 +161,9 @@ pub fn pool(
         // The first thread, which is about to be made.
         left: Cell::new(1),
         wake_up: (costs.wake_latency + costs.wake) as u64,
-        switch: costs.switch as u64,
-        spawn: costs.spawn as u64,
+        switch: costs.switch.round() as u64,
+        spawn: costs.spawn.round() as u64,
+        costs: costs.clone(),
         tally: RefCell::default(),
     });
     POOL.set(Some(pool.clone()));
@@ -202,6 +204,18 @@ pub fn compute(nanoseconds: u64) {
     let core = &pool.cores[me()];
     core.worked.set(core.worked.get() + nanoseconds);
     work(nanoseconds);
+}
+
+/// Reads or writes so many bytes that core `from` used last: their lines come over several at a time. Charged as a whole, and not among
+/// the transfers that the machine counts.
+pub fn fetch(bytes: u64, from: usize) {
+    const LINE: u64 = 64;
+    let me = me();
+    if me != from {
+        let costs = &here().costs;
+        let each = costs.transfer(me, from) / costs.overlap;
+        work((bytes.div_ceil(LINE) as f64 * each).round() as u64);
+    }
 }
 
 /// The core that the caller is on.

@@ -4,7 +4,8 @@
 //! does not hold fetches it: from its owner, from the nearest sharer, or from memory. A line serves one such transfer at a time (readers of a line
 //! that nobody changes overlap), so contended read-modify-writes queue. A plain store does not make its core wait: the line is
 //! busy, and the core waits for it at its next read-modify-write or fence. Caches never overflow. Without caches each access goes to the module
-//! of the core that used the line first, and queues there.
+//! of the core that used the line first, and queues there. Computing takes longer while another core is awake, where the machine says so
+//! (`together`).
 //!
 //! Not modelled: bandwidth beyond that of a line or a module, prefetching, and the interruption of others by a heavy fence.
 
@@ -76,6 +77,8 @@ pub struct VirtualTime {
     counts: Counts,
     stalled: Time,
     asleep: Time,
+    /// Cores that sleep or have ended.
+    still: usize,
 }
 
 impl VirtualTime {
@@ -90,6 +93,7 @@ impl VirtualTime {
             counts: Counts::default(),
             stalled: 0,
             asleep: 0,
+            still: 0,
         }
     }
 
@@ -121,6 +125,7 @@ impl VirtualTime {
                 clock.now = clock.now.max(at);
                 if let Some(since) = clock.slept_at.take() {
                     self.asleep += clock.now - since;
+                    self.still -= 1;
                 }
                 return Some(core);
             }
@@ -249,12 +254,13 @@ impl Driver for VirtualTime {
                     let clock = &mut self.clocks[me];
                     let now = clock.now;
                     clock.slept_at = Some(now);
+                    self.still += 1;
                     self.counts.sleeps += 1;
                     if let Some(deadline) = deadline {
                         self.schedule(me, now.max(deadline.saturating_mul(1000)));
                     }
                 }
-                Status::Ended => {}
+                Status::Ended => self.still += 1,
             }
         }
         self.earliest().map_or(Choice::Stop, Choice::Go)
@@ -280,7 +286,10 @@ impl Driver for VirtualTime {
         let fence = |clock: &mut Clock, cost: f64| clock.now = clock.now.max(clock.stored) + time(cost);
         match access.op {
             Op::Begin | Op::Return => self.clocks[core].now -= time(self.costs.step),
-            Op::Work => self.clocks[core].now += access.amount * 1000,
+            Op::Work => {
+                let together = if self.clocks.len() - self.still > 1 { self.costs.together } else { 1.0 };
+                self.clocks[core].now += (access.amount as f64 * 1e3 * together) as Time;
+            }
             Op::Fence if access.order == Ordering::SeqCst => fence(&mut self.clocks[core], self.costs.fence),
             Op::Fence | Op::LightFence => {}
             Op::HeavyFence => fence(&mut self.clocks[core], self.costs.heavy_fence),

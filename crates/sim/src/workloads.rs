@@ -1,10 +1,10 @@
 //! What runs on a simulated machine: programs of lightweight threads, after the definitions of `raddle bench`.
 #![forbid(unsafe_code)]
 
-use crate::threads::{Simulated, compute, spawn};
+use crate::threads::{Simulated, compute, fetch, me, spawn};
 use raddle_scheduler::Runtime;
-use raddle_scheduler::sync::oneshot;
-use raddle_scheduler::sync::{Mutex, Semaphore};
+use raddle_scheduler::sync::{Mutex, channel, oneshot};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// A parameter of a workload: name, default value, meaning.
@@ -25,7 +25,7 @@ pub struct Workload {
 }
 
 /// All of them.
-pub const WORKLOADS: [Workload; 5] = [
+pub const WORKLOADS: [Workload; 6] = [
     Workload {
         name: "packet",
         about: "spawners copy packets, and spawn a thread for each that looks through it",
@@ -35,6 +35,7 @@ pub const WORKLOADS: [Workload; 5] = [
             ("spawners", 1, "threads that spawn"),
             ("copy", 250, "nanoseconds that a spawner takes for a packet"),
             ("body", 400, "nanoseconds that a thread takes for a packet"),
+            ("bytes", 2_507, "bytes of a packet, which move between cores"),
         ],
         operations: |arguments| arguments.of("n"),
         main: packet,
@@ -45,6 +46,15 @@ pub const WORKLOADS: [Workload; 5] = [
         parameters: &[("depth", 12, "levels"), ("leaf", 500, "nanoseconds of work in a leaf")],
         operations: |arguments| 1 << arguments.of("depth"),
         main: |arguments| tree(arguments.of("depth"), arguments.of("leaf")),
+    },
+    Workload {
+        name: "fib",
+        about: "Fibonacci numbers: a thread for the larger of two calls, the other one in place",
+        parameters: &[("n", 18, "which number")],
+        operations: |arguments| threads_of_fib(arguments.of("n")),
+        main: |arguments| {
+            fib(arguments.of("n"));
+        },
     },
     Workload {
         name: "yield",
@@ -135,7 +145,11 @@ impl Workload {
         }
         for (name, value) in &arguments.0 {
             let least = if ["n", "k", "t", "total", "spawners"].contains(name) { 1 } else { 0 };
-            let most = if *name == "depth" { 24 } else { MOST };
+            let most = match *name {
+                "depth" => 24,
+                "n" if self.name == "fib" => 32,
+                _ => MOST,
+            };
             if !(least..=most).contains(value) {
                 return Err(format!("{name}={value}: from {least} to {most}"));
             }
@@ -157,12 +171,23 @@ impl Workload {
 
 fn packet(arguments: Arguments) {
     let [n, work, spawners, copy, body] = ["n", "work", "spawners", "copy", "body"].map(|name| arguments.of(name));
+    let bytes = arguments.of("bytes");
+    // Who used the buffers last that are free; a spawner takes the one that was freed last.
+    let free: Rc<RefCell<Vec<usize>>> = Rc::default();
     for spawner in 0..spawners {
         let count = n / spawners + u64::from(spawner < n % spawners);
+        let free = free.clone();
         let feed = move || {
             for _ in 0..count {
+                let last = free.borrow_mut().pop();
+                fetch(bytes, last.unwrap_or(me()));
                 compute(copy);
-                spawn(move || compute(body + work));
+                let (free, from) = (free.clone(), me());
+                spawn(move || {
+                    fetch(bytes, from);
+                    compute(body + work);
+                    free.borrow_mut().push(me());
+                });
             }
         };
         if spawner + 1 == spawners { feed() } else { spawn(feed) }
@@ -198,17 +223,42 @@ fn yields(arguments: Arguments) {
     }
 }
 
+/// Threads that the number takes.
+fn threads_of_fib(n: u64) -> u64 {
+    (0..n).fold((0u64, 1u64), |(a, b), _| (b, a + b)).1.saturating_sub(1).max(1)
+}
+
+fn fib(n: u64) -> u64 {
+    if n < 2 {
+        return n;
+    }
+    let (promise, future) = oneshot::channel::<u64, Simulated>();
+    spawn(move || {
+        let _ = promise.set(fib(n - 1));
+    });
+    let right = fib(n - 2);
+    let Ok(left) = future.get() else { panic!("a thread ended without its number") };
+    left + right
+}
+
 fn tokenring(threads: u64, rounds: u64) {
-    // A slot for each; the token begins in the first.
-    let slot = |index| Semaphore::<Simulated>::with_permits(u32::from(index == 0));
-    let slots: Rc<Vec<_>> = Rc::new((0..threads).map(slot).collect());
-    for index in 0..threads as usize {
-        let slots = slots.clone();
+    let (mut into, out): (Vec<_>, Vec<_>) = (0..threads).map(|_| channel::bounded::<u64, Simulated>(1)).unzip();
+    let _ = into[0].send(0);
+    // Thread i writes the slot of thread i + 1; the last one writes the first slot.
+    into.rotate_left(1);
+    // A thread's ends of the channels outlive it, so that a late sender does not meet a closed channel.
+    let ends: Rc<RefCell<Vec<_>>> = Rc::default();
+    for (index, (input, output)) in (0..threads).zip(out.into_iter().zip(into)) {
+        let ends = ends.clone();
         spawn(move || {
-            for _ in 0..rounds {
-                slots[index].acquire(1);
-                slots[(index + 1) % slots.len()].release(1);
+            for round in 0..rounds {
+                let Ok(token) = input.recv() else { panic!("the ring is broken") };
+                // Nobody would take the token's last hop from the slot.
+                if round + 1 < rounds || index + 1 < threads {
+                    let _ = output.send(token + 1);
+                }
             }
+            ends.borrow_mut().push((input, output));
         });
     }
 }
@@ -240,7 +290,7 @@ mod tests {
         let packet = Workload::find("packet").unwrap();
         assert_eq!(
             packet.arguments("n=2k:work=500").unwrap().to_string(),
-            "n=2000:work=500:spawners=1:copy=250:body=400"
+            "n=2000:work=500:spawners=1:copy=250:body=400:bytes=2507"
         );
         for (text, named) in [
             ("n", "KEY=VALUE"),

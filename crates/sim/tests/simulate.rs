@@ -22,9 +22,10 @@ fn figures(workload: &str, arguments: &str, policy: &str, cores: usize) -> Figur
     simulate(&plan(workload, arguments, policy, cores)).unwrap()
 }
 
-const SMALL: [(&str, &str); 5] = [
+const SMALL: [(&str, &str); 6] = [
     ("packet", "n=2000"),
     ("tree", "depth=7"),
+    ("fib", "n=10"),
     ("yield", "t=16:total=2000"),
     ("tokenring", "n=10:k=20"),
     ("lock_global", "t=16:total=2000"),
@@ -73,7 +74,7 @@ fn more_cores_do_parallel_work_sooner_and_serial_work_not() {
 #[test]
 fn no_core_works_more_than_all_the_time_and_all_work_is_done() {
     for cores in [1, 2, 16] {
-        let figures = figures("packet", "n=3000:work=600", "steal", cores);
+        let figures = figures("packet", "n=3000:work=600:bytes=0", "steal", cores);
         assert!(figures.utilisation.iter().all(|share| (0.0..=1.0).contains(share)), "{:?}", figures.utilisation);
         let worked = figures.mean_utilisation() * cores as f64 * figures.elapsed as f64;
         let expected = 3000.0 * (250.0 + 1000.0);
@@ -99,4 +100,26 @@ fn what_cannot_be_is_refused_by_name() {
     }
     let why = simulate(&Plan { steps: 1000, ..plan("packet", "", "steal", 2) }).unwrap_err();
     assert!(why.contains("`steal`") && why.contains("without end"), "{why}");
+}
+
+#[test]
+fn fib_says_how_many_threads_it_is() {
+    let n = |n| Workload::find("fib").unwrap().arguments(&format!("n={n}")).unwrap();
+    let operations = |number| Workload::find("fib").unwrap().operations(&n(number));
+    assert_eq!([1, 2, 3, 10].map(operations), [1, 1, 2, 88]);
+    assert!(Workload::find("fib").unwrap().arguments("n=60").is_err());
+}
+
+#[test]
+fn what_moves_between_cores_costs_and_computing_together_costs() {
+    let costs = Costs { together: 1.5, ..Costs::preset("epyc").unwrap() };
+    let of = |arguments: &str, costs: &Costs, cores| {
+        let plan = Plan { costs: costs.clone(), ..plan("packet", arguments, "fifo", cores) };
+        simulate(&plan).unwrap().elapsed
+    };
+    let epyc = Costs::preset("epyc").unwrap();
+    assert!(of("n=500:bytes=100k", &epyc, 2) > of("n=500:bytes=0", &epyc, 2));
+    assert_eq!(of("n=500:bytes=100k", &epyc, 1), of("n=500:bytes=0", &epyc, 1));
+    assert!(of("n=500:body=5k", &costs, 2) > of("n=500:body=5k", &epyc, 2));
+    assert_eq!(of("n=500:body=5k", &costs, 1), of("n=500:body=5k", &epyc, 1));
 }
