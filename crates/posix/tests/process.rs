@@ -77,3 +77,12 @@ fn what_all_threads_block_ends_nobody_and_what_one_lets_in_is_handled() {
     let out = same_as_native("signal_masks.c", &["1", "2", "3"]);
     assert!(out.ends_with("child: 0\nwrong: 0\n") && out.lines().count() == 13, "{out}");
 }
+
+#[test]
+fn a_thread_whose_handler_jumps_out_of_what_it_does_is_whole_again() {
+    let program = common::compile("signal_jumps.c", &[]);
+    for processors in ["1", "2", "3"] {
+        let ours = common::drop_in(&program, &["2000"], &[("RADDLE_PROCESSORS", processors)]);
+        assert_eq!(ours.well(), "whole\n");
+    }
+}

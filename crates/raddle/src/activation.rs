@@ -155,10 +155,7 @@ impl Activation {
     pub fn leave(&self) {
         self.mark.leave();
         // Whichever instruction a signal hits: before the store it is put off and seen here, after it, it is not put off.
-        compiler_fence(Ordering::SeqCst);
-        if self.deferred.load(Ordering::Relaxed) {
-            self.deliver();
-        }
+        self.open();
     }
 
     #[cold]
@@ -171,10 +168,7 @@ impl Activation {
     /// From here to [`Activation::unshelter`] the kernel thread touches nothing that is its own: signals need not wait.
     fn shelter(&self) {
         self.sheltered.store(true, Ordering::Relaxed);
-        compiler_fence(Ordering::SeqCst);
-        if self.deferred.load(Ordering::Relaxed) {
-            self.deliver();
-        }
+        self.open();
     }
 
     fn unshelter(&self) {
@@ -182,9 +176,19 @@ impl Activation {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// True where a signal has to wait. For handlers on its kernel thread.
+    /// True where a signal has to wait: inside the mark, and where a thread whose activation has lost its processor changes over to another
+    /// one (there [`Activation::shelter`] ends it). For handlers on its kernel thread.
     pub fn is_closed(&self) -> bool {
-        self.mark.is_inside() && !self.sheltered.load(Ordering::Relaxed)
+        (self.mark.is_inside() || self.after.get().is_submit()) && !self.sheltered.load(Ordering::Relaxed)
+    }
+
+    /// Signals that were put off where the mark was not the reason are delivered now. By the running thread, outside the mark.
+    #[inline(always)]
+    pub fn open(&self) {
+        compiler_fence(Ordering::SeqCst);
+        if self.deferred.load(Ordering::Relaxed) {
+            self.deliver();
+        }
     }
 
     /// Puts a signal off until the mark is left. False if the kernel does not take it back.

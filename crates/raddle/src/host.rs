@@ -43,6 +43,7 @@ impl Runtime for Host {
                     park(me, epoch, deadline);
                 }
                 let outcome = me.thread.outcome();
+                crate::switching::activation_of(me).open();
                 if me.thread.is_interrupted() {
                     crate::drop_in::interrupted(me);
                 }
@@ -67,6 +68,13 @@ impl Runtime for Host {
                 None => ready_outside(thread),
             },
             None => ready_outside(thread),
+        }
+    }
+
+    #[inline]
+    fn wait_over() {
+        if let Some(me) = current() {
+            crate::switching::activation_of(me).open();
         }
     }
 

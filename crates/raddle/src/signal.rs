@@ -16,8 +16,9 @@
 //! By rule 2 alone no queue would be corrupted; by rule 1 a handler does not run on half a switch either, and may leave by a
 //! jump. When the kernel does not take a signal back (the limit on queued real-time signals), rule 2 has to do.
 //!
-//! One place is outside the mark and yet between two stacks: where a thread whose activation has lost its processor changes over to
-//! another one. There rule 2 alone holds.
+//! Two places are outside the mark and yet closed: where a thread whose activation has lost its processor changes over to another one,
+//! and where a thread is about to wait or comes from a wait that it has not left yet. A handler that jumped out there would leave a thread
+//! that runs twice, or one that waits for ever.
 //!
 //! Bound: a deferred handler waits until the mark is left, which is a few hundred instructions, unless the kernel takes the core
 //! away or a page has to be fetched. The signals that were blocked together with it wait no longer. Order: a deferred
@@ -119,7 +120,7 @@ pub unsafe fn dispatch(
 ) {
     if !signals::is_fault(signal)
         && let Some(activation) = here()
-        && activation.is_closed()
+        && (activation.is_closed() || switching::current().is_some_and(|me| me.thread.is_in_wait()))
     {
         // SAFETY: passed on from the caller; this is the activation's kernel thread.
         if unsafe { activation.defer(signal, info, context) } {

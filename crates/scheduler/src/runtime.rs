@@ -64,6 +64,9 @@ pub trait Runtime: Copy + Send + Sync + Sized + 'static {
         let _ = (kind, object, holder);
     }
 
+    /// A wait of the calling thread that never left its stack is over: signals that were put off for it may come.
+    fn wait_over() {}
+
     /// True while cancellation must not end the calling thread's waits (scope joins, `Drop`).
     fn cancel_masked() -> bool {
         false
@@ -137,13 +140,15 @@ pub unsafe fn wait_until<R: Runtime>(
     } else {
         return Waited::Woken(suspend::<R>(thread, epoch, deadline, cancellable));
     };
-    match thread.claim(epoch, reason) {
+    let waited = match thread.claim(epoch, reason) {
         Claim::Lost => Waited::Woken(masked(thread.outcome(), cancellable)),
         Claim::WonArming | Claim::WonParked => {
             thread.disarm();
             if reason == Wake::Cancelled { Waited::Woken(reason) } else { Waited::Retry }
         }
-    }
+    };
+    R::wait_over();
+    waited
 }
 
 /// A cancellation that arrives during a masked wait must not end it: such a wait is repeated by its caller.

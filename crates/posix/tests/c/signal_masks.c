@@ -81,7 +81,7 @@ static void *gets(void *count) {
 // A handler of another signal, which is left after all have blocked SIGUSR1: it returns to a mask from before.
 static sigjmp_buf place;
 enum { SLEEPS, COMPUTES, JUMPS, KINDS };
-static atomic_int inside, blocked, kind;
+static atomic_int placed, inside, blocked, kind;
 static void slow(int signal) {
     (void)signal;
     inside = 1;
@@ -90,7 +90,10 @@ static void slow(int signal) {
 }
 static void *is_slow(void *unused) {
     while (!inside)
-        if (sigsetjmp(place, 1) == 0 && kind != COMPUTES) usleep(100);
+        if (sigsetjmp(place, 1) == 0) {
+            placed = 1;
+            if (kind != COMPUTES) usleep(100);
+        }
     sem_post(&done);
     while (!over) pause_ms(1);
     return unused;
@@ -161,13 +164,14 @@ int main(void) {
     // 6. A handler, a jump out of it: what they restore is from before all blocked.
     for (int each = SLEEPS; each < KINDS; each++) {
         change(SIG_BLOCK, SIGUSR1);
-        inside = blocked = over = 0;
+        placed = inside = blocked = over = 0;
         kind = each;
         signal(SIGUSR1, SIG_DFL);
         signal(SIGUSR2, slow);
         pthread_create(&getter, NULL, is_slow, NULL);
         pthread_create(&taker, NULL, takes, NULL);
         wait_for(1);
+        while (!placed) pause_ms(1);
         pthread_kill(getter, SIGUSR2);
         while (!inside) pause_ms(1);
         over = 1;
