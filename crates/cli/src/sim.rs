@@ -1,9 +1,13 @@
 //! `raddle sim`: a policy on a machine that one does not have.
 
+mod calibrate;
+mod predict;
+mod report;
+
 use crate::output::write;
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use raddle_sim::cost::{Costs, PRESETS};
-use raddle_sim::report::{self, Row};
+use raddle_sim::report::{self as rows, Row};
 use raddle_sim::simulate::{MOST_CORES, Plan, simulate};
 use raddle_sim::watch::Watch;
 use raddle_sim::workloads::{Arguments, WORKLOADS, Workload};
@@ -18,6 +22,9 @@ Examples:
   raddle sim --policy 'steal(fifo)' --policy 'steal(victims=neighbours(15))' --cores 1..128 --workload packet:work=500
   raddle sim --workload tree:depth=14 --cores 1,2,4,8 --format json
   raddle sim --policy 'clustered(4, steal)' --machine epyc --cores 1..128 --format html --out out.html
+  raddle sim --calibrate --out mine.json && raddle sim --machine mine.json --cores 1,2
+  raddle sim predict --machine mine.json
+  raddle sim report --format html --out report.html
   raddle sim --list
 
 The same command line gives the same output, byte for byte.
@@ -26,8 +33,10 @@ Exit status: 0; 1 when a simulated program failed; 2 when the command line is wr
 
 /// Run a policy on simulated cores, in virtual time
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct Options {
+    #[command(subcommand)]
+    what: Option<What>,
     /// A policy expression; once for each policy to compare
     #[arg(long, value_name = "EXPR", default_value = "steal")]
     policy: Vec<String>,
@@ -52,9 +61,20 @@ pub struct Options {
     /// Write the results to FILE instead of the standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Measure what this machine costs, and write the file of costs that --machine reads. Takes seconds; keep the machine quiet
+    #[arg(long, conflicts_with_all = ["policy", "cores", "workload", "machine", "format", "list"])]
+    calibrate: bool,
     /// List the workloads with their arguments, and the machines
     #[arg(long)]
     list: bool,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// The schedulers report's figures 7.1 to 7.7: its claims beside what comes out here
+    Report(report::Options),
+    /// Hold the model against this machine: predicted and measured time of four programs on one and two processors. Keep it quiet
+    Predict(predict::Options),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -69,6 +89,14 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs the subcommand.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
+    match &options.what {
+        Some(What::Report(options)) => return report::run(options),
+        Some(What::Predict(options)) => return predict::run(options),
+        None => {}
+    }
+    if options.calibrate {
+        return calibrate::run(options.out.as_deref());
+    }
     if options.list {
         return write(&list(), None).map(|()| ExitCode::SUCCESS);
     }
@@ -85,7 +113,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
             let _ = std::io::stderr().flush();
         }
     });
-    let mut rows: Vec<Row> = Vec::new();
+    let mut all_rows: Vec<Row> = Vec::new();
     for (index, plan) in plans.into_iter().enumerate() {
         watch.now(format!(
             "[{} of {all}] {} under `{}` on {} cores",
@@ -95,19 +123,19 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
             plan.cores
         ));
         let result = simulate(&plan);
-        rows.push((plan, result));
+        all_rows.push((plan, result));
     }
     watch.end();
     if show {
         eprint!("\r\x1b[K");
     }
     let text = match options.format {
-        Format::Table => report::table(&rows),
-        Format::Json => report::json_lines(&rows),
-        Format::Html => report::html(&rows, &command_line()),
+        Format::Table => rows::table(&all_rows),
+        Format::Json => rows::json_lines(&all_rows),
+        Format::Html => rows::html(&all_rows, &command_line()),
     };
     write(&text, options.out.as_deref())?;
-    let failed = rows.iter().filter_map(|(_, result)| result.as_ref().err());
+    let failed = all_rows.iter().filter_map(|(_, result)| result.as_ref().err());
     Ok(failed.fold(ExitCode::SUCCESS, |_, why| {
         eprintln!("raddle: {why}");
         ExitCode::FAILURE

@@ -75,3 +75,35 @@ fn workloads_and_machines_are_listed() {
         assert!(text(&output.stdout).contains(name), "{name}");
     }
 }
+
+#[test]
+fn what_was_measured_here_is_a_machine_to_simulate_on() {
+    let file = std::env::temp_dir().join(format!("raddle-costs-{}.json", std::process::id()));
+    let file = file.to_str().unwrap();
+    let output = sim(&["--calibrate", "--out", file]);
+    if std::thread::available_parallelism().is_ok_and(|processors| processors.get() < 2) {
+        assert!(text(&output.stderr).contains("one processor"), "{}", text(&output.stderr));
+        return;
+    }
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let costs: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    for key in ["step", "switch", "spawn", "wake", "wake_latency", "memory", "levels", "together"] {
+        assert!(!costs[key].is_null(), "{key}: {costs}");
+    }
+    let output = sim(&["--machine", file, "--workload", "fib:n=10", "--cores", "1,2"]);
+    assert!(output.status.success() && text(&output.stdout).contains("calibrated"), "{}", text(&output.stderr));
+    std::fs::remove_file(file).unwrap();
+    assert_eq!(sim(&["--calibrate", "--cores", "3"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_report_has_the_claims_beside_ours_in_every_format() {
+    for (format, named) in [("table", "NOT HELD"), ("json", "\"held\":"), ("html", "<h1>Claims</h1>")] {
+        let output = sim(&["report", "--packets", "200", "--many", "300", "--format", format]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let text = text(&output.stdout);
+        assert!(text.contains(named) && text.contains("LIFO is fastest at 20 domains"), "{text}");
+    }
+    let output = sim(&["report", "--machine", "vax"]);
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -13,7 +13,7 @@
 //! assert!(error.contains("`spin`"), "{error}");
 //! ```
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The largest number of cores that a file may name.
 const MOST: usize = 4096;
@@ -216,6 +216,20 @@ impl Costs {
             costs.set(key, value)?;
         }
         Ok(costs)
+    }
+
+    /// As a file that [`Costs::from_json`] reads.
+    pub fn to_json(&self) -> String {
+        let mut costs = self.clone();
+        let levels = self.levels.iter().map(|level| json!([level.cores.min(MOST), level.transfer]));
+        let mut object = json!({
+            "name": self.name, "source": self.source, "cores": self.cores, "cached": self.cached,
+            "levels": levels.collect::<Vec<_>>(),
+        });
+        for (name, place) in NUMBERS {
+            object[name] = json!(*place(&mut costs));
+        }
+        format!("{object:#}\n")
     }
 
     fn set(&mut self, key: &str, value: &Value) -> Result<(), String> {

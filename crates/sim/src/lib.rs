@@ -13,7 +13,8 @@
 //! `published`, `tokens`; then what stands on them: [`check`].
 //!
 //! On it stands the simulated machine: [`cost`] (what a machine is), [`virtual_time`] (the driver with clocks, caches and
-//! clusters), [`threads`] (lightweight threads with the real policies, idle protocol and primitives), [`workloads`], [`simulate`] and [`report`].
+//! clusters), [`threads`] (lightweight threads with the real policies, idle protocol and primitives), [`workloads`], [`simulate`] and [`report`]; [`calibrate`]
+//! measures what this machine costs, [`claims`] holds the model against a paper.
 //!
 //! Architecture invariant: production code never names this crate. `unsafe` is where stacks are switched (`coroutine`, `execution`,
 //! [`threads`]) and where tokens are made (`tokens`, [`threads`]).
@@ -42,7 +43,9 @@
 //! assert!(lost, "some interleaving loses an update");
 //! ```
 
+pub mod calibrate;
 pub mod check;
+pub mod claims;
 pub mod clock;
 mod coroutine;
 pub mod cost;

@@ -138,7 +138,7 @@ fn json_of((plan, result): &Row) -> serde_json::Value {
     object
 }
 
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

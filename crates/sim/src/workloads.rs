@@ -106,7 +106,7 @@ impl std::fmt::Display for Arguments {
 }
 
 /// A number, with k for thousands and M for millions.
-fn number(text: &str) -> Option<u64> {
+pub fn number(text: &str) -> Option<u64> {
     let (digits, factor) =
         match text.strip_suffix('k').map(|t| (t, 1_000)).or(text.strip_suffix('M').map(|t| (t, 1_000_000))) {
             Some(scaled) => scaled,

@@ -1,6 +1,7 @@
 //! Building a pool, and why it cannot be built.
 
 use super::*;
+use raddle_scheduler::policies::Others;
 use std::fmt;
 
 /// Why a pool could not be built. Each names its cause and a remedy.
@@ -51,14 +52,29 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
+/// What makes a policy that no expression names, for at most so many processors.
+type Maker = dyn Fn(usize, Arc<dyn Others>) -> Box<dyn Policy<Real>> + Send + Sync;
+
 /// Makes a [`Pool`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Builder {
     processors: Option<usize>,
     policy: Expression,
+    /// Instead of the expression.
+    own: Option<Arc<Maker>>,
     prefix: Option<String>,
     /// How many processors it may come to have, where stages move them.
     room: Option<usize>,
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { processors, policy, own, prefix, room } = self;
+        let policy: &dyn fmt::Debug = if own.is_some() { &"a policy of the program's own" } else { policy };
+        let mut shown = f.debug_struct("Builder");
+        shown.field("processors", processors).field("policy", policy);
+        shown.field("prefix", prefix).field("room", room).finish()
+    }
 }
 
 impl Builder {
@@ -78,7 +94,27 @@ impl Builder {
     /// This policy.
     pub fn policy(mut self, policy: Expression) -> Self {
         self.policy = policy;
+        self.own = None;
         self
+    }
+
+    /// A policy of the program's own, which `make` makes for at most so many processors; what it is given besides answers who sleeps.
+    /// It may be called more than once. How to write, check and simulate one: `docs/write-your-own-policy.md`.
+    pub fn own_policy(
+        mut self,
+        make: impl Fn(usize, Arc<dyn Others>) -> Box<dyn Policy<Real>> + Send + Sync + 'static,
+    ) -> Self {
+        self.own = Some(Arc::new(make));
+        self
+    }
+
+    fn make_policy(&self, room: usize, idle: &Arc<Idle<Real>>) -> Result<AnyPolicy<Real>, BuildError> {
+        match &self.own {
+            Some(make) => Ok(AnyPolicy::Other(make(room, idle.clone()))),
+            None => {
+                policies::build(&self.policy, room, idle.clone()).map_err(|error| BuildError::Policy(error.to_string()))
+            }
+        }
     }
 
     /// The names of the kernel threads begin so (as shown by `ps -L` and debuggers).
@@ -89,8 +125,7 @@ impl Builder {
 
     /// As [`Builder::build`], for a pool that may come to have `room` processors; `None` if its policy is a ring, which cannot.
     pub(crate) fn build_with_room(self, room: usize) -> Result<Option<Pool>, BuildError> {
-        let policy = policies::build::<Real>(&self.policy, 1, Arc::new(Idle::<Real>::new(1)));
-        match policy.map_err(|error| BuildError::Policy(error.to_string()))?.ring() && room > 1 {
+        match self.make_policy(1, &Arc::new(Idle::<Real>::new(1)))?.ring() && room > 1 {
             true => Ok(None),
             false => Builder { room: Some(room), ..self }.build().map(Some),
         }
@@ -124,15 +159,12 @@ impl Builder {
         }
         crate::os::install_overflow_report();
         arena(default_class())?;
-        let build = |room, idle: &Arc<Idle<Real>>| {
-            policies::build(&self.policy, room, idle.clone()).map_err(|error| BuildError::Policy(error.to_string()))
-        };
         // A closed ring cannot lose a member.
-        let follows = self.processors.is_none() && !build(1, &Arc::new(Idle::<Real>::new(1)))?.ring();
+        let follows = self.processors.is_none() && !self.make_policy(1, &Arc::new(Idle::<Real>::new(1)))?.ring();
         let room = if follows { count.max(os::online()) } else { self.room.unwrap_or(count) };
         let room = room.clamp(count, MAX_PROCESSORS);
         let idle = Arc::new(Idle::with_alarm(room, crate::io::alarm));
-        let policy = build(room, &idle)?;
+        let policy = self.make_policy(room, &idle)?;
         let prefix = self.prefix.clone().unwrap_or_else(|| "raddle-".into());
         let shared: &'static Shared = register(idle, policy, prefix, follows)?;
         let make = |index| {

@@ -1,0 +1,57 @@
+//! `raddle sim --calibrate`: what this machine costs.
+
+use crate::output::write;
+use raddle_sim::calibrate::{OfThreads, ROUNDS, fit, measure, probes, quickest};
+use raddle_sim::cost::Costs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+const THREADS: u64 = 2_000;
+const YIELDS: u64 = 10_000;
+
+/// Measures, and writes the file of costs.
+pub fn run(out: Option<&Path>) -> Result<ExitCode, String> {
+    write(&costs()?.to_json(), out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The costs of this machine. Tells on the standard error how well the model meets the probes.
+pub fn costs() -> Result<Costs, String> {
+    if cfg!(debug_assertions) {
+        eprintln!("raddle: this is a debug build: what it measures is several times too much; build with --release");
+    }
+    let measured = measure(of_threads()?)?;
+    let costs = fit(&measured)?;
+    eprintln!("{:<16} {:>9} {:>9}   nanoseconds, the quickest of {ROUNDS}", "probe", "measured", "simulated");
+    for (name, measured, simulated) in probes(&costs, &measured)? {
+        eprintln!("{name:<16} {measured:>9.1} {simulated:>9.1}");
+    }
+    Ok(costs)
+}
+
+/// On one processor, so that nobody else takes part.
+fn of_threads() -> Result<OfThreads, String> {
+    let pool = raddle::Builder::new().processors(1).build();
+    let pool = pool.map_err(|why| format!("no pool for the calibration: {why}"))?;
+    let rounds = |probe: fn() -> f64| quickest((0..ROUNDS).map(|_| pool.run(probe)));
+    Ok(OfThreads { yielding: rounds(yielding), spawning: rounds(spawning) })
+}
+
+fn yielding() -> f64 {
+    let begin = Instant::now();
+    let other = raddle::spawn(|| (0..YIELDS).for_each(|_| raddle::yield_now()));
+    (0..YIELDS).for_each(|_| raddle::yield_now());
+    let _ = other.join();
+    begin.elapsed().as_nanos() as f64 / (2 * YIELDS) as f64
+}
+
+fn spawning() -> f64 {
+    let begin = Instant::now();
+    for _ in 0..THREADS {
+        drop(raddle::spawn(|| ()));
+    }
+    // All that are ready run before this returns.
+    raddle::yield_now();
+    begin.elapsed().as_nanos() as f64 / THREADS as f64
+}

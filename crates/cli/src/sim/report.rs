@@ -1,0 +1,64 @@
+//! `raddle sim report`: a paper's figures on the simulated machine, its claims beside ours.
+
+use super::{Format, command_line};
+use crate::output::write;
+use clap::Args;
+use raddle_sim::claims::{self, Scale};
+use raddle_sim::workloads::number;
+use std::io::{IsTerminal, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What to run, and how to show it.
+#[derive(Args)]
+pub struct Options {
+    /// Packets of most runs; the paper has 50,000
+    #[arg(long, value_name = "N", default_value = "50k", value_parser = packets)]
+    packets: u64,
+    /// Packets where the paper has ten million
+    #[arg(long, value_name = "N", default_value = "500k", value_parser = packets)]
+    many: u64,
+    /// A preset, or a JSON file of costs
+    #[arg(long, value_name = "NAME|FILE", default_value = "epyc")]
+    machine: String,
+    /// What all that is random follows from
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// How to show the results; JSON is one object a line: the claims, then the runs
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// Write the results to FILE instead of the standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+fn packets(text: &str) -> Result<u64, String> {
+    const MOST: u64 = 10_000_000;
+    let number = number(text).filter(|number| (1..=MOST).contains(number));
+    number.ok_or_else(|| format!("a number from 1 to {MOST}, such as 50k or 1M"))
+}
+
+/// Runs it. A claim that does not hold is a result, not a failure.
+pub fn run(options: &Options) -> Result<ExitCode, String> {
+    let Options { packets, many, seed, .. } = *options;
+    let costs = super::machine(&options.machine)?;
+    let scale = Scale { packets, many, costs, seed, ..Scale::default() };
+    let show = std::io::stderr().is_terminal();
+    let runs = claims::run(&scale, &mut |number, all, what| {
+        if show {
+            eprint!("\r\x1b[K[{number} of {all}] {what}");
+            let _ = std::io::stderr().flush();
+        }
+    })?;
+    if show {
+        eprint!("\r\x1b[K");
+    }
+    let verdicts = claims::verdicts(&runs);
+    let text = match options.format {
+        Format::Table => claims::table(&scale, &runs, &verdicts),
+        Format::Json => claims::json_lines(runs, &verdicts),
+        Format::Html => claims::html(&scale, runs, &verdicts, &command_line()),
+    };
+    write(&text, options.out.as_deref())?;
+    Ok(ExitCode::SUCCESS)
+}

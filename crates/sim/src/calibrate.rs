@@ -1,0 +1,487 @@
+//! The costs of a machine, measured: what `raddle sim --calibrate` does.
+//!
+//! A *probe* is a short program that is generic over the machine. It runs on the host, where it is timed, and on the simulated machine,
+//! where the cost that it depends on most is changed until it takes as long there. So what a cost stands for is the same on both
+//! sides, and what surrounds an access (address arithmetic, branches) is in `step`, by the probe of a queue. Kernel calls, `memory` and spin hints are timed
+//! directly. What needs threads of the library ([`OfThreads`]) is timed by who calls, since this crate does not know the library.
+//!
+//! The workloads that the model is held against are no probes: nothing here is fitted to them.
+//!
+//! # Example
+//! ```
+//! use raddle_sim::calibrate::{Measured, OfThreads, fit};
+//! let threads = OfThreads { yielding: 30.0, spawning: 90.0 };
+//! let measured = Measured { queue: 12.0, exchange: 6.0, round_trip: 250.0, line: 15.0, memory: 95.0, fence: 9.0, heavy_fence: 2500.0,
+//!     spin: 40.0, sleep: 300.0, wake: 1500.0, wake_latency: 4000.0, together: 1.0, threads };
+//! let costs = fit(&measured).unwrap();
+//! assert!(costs.levels[0].transfer > 20.0 && costs.switch < 30.0 && costs.spawn < 90.0);
+//! ```
+#![forbid(unsafe_code)]
+
+use crate::cost::{Costs, Level};
+use crate::driver::Random;
+use crate::execution::{Options, Outcome, run, start};
+use crate::machine::Controlled;
+use crate::simulate::{Plan, simulate};
+use crate::virtual_time::VirtualTime;
+use crate::workloads::Workload;
+use raddle_machine::{Atomic, Machine, Ordering, Real};
+use raddle_queues::fifo_ring::FifoRing;
+use std::cell::Cell;
+use std::hint::black_box;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::{Duration, Instant};
+
+/// Nanoseconds that threads of the library take on one processor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OfThreads {
+    /// A yield, of two threads that do nothing else.
+    pub yielding: f64,
+    /// A thread that does nothing, from its spawn to its end.
+    pub spawning: f64,
+}
+
+/// What the probes took on the host, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// To push to a queue of one's own and to pop from it.
+    pub queue: f64,
+    /// A read-modify-write of a line at hand.
+    pub exchange: f64,
+    /// Of a word that two processors write in turn.
+    pub round_trip: f64,
+    /// One of many lines that the other processor wrote, read one after the other.
+    pub line: f64,
+    /// A read of a line that no cache holds.
+    pub memory: f64,
+    /// A sequentially consistent fence after a store.
+    pub fence: f64,
+    /// The dear side of an asymmetric fence.
+    pub heavy_fence: f64,
+    /// A spin hint.
+    pub spin: f64,
+    /// To enter the kernel's wait, and to come back at once.
+    pub sleep: f64,
+    /// The call that wakes a sleeper, for its caller.
+    pub wake: f64,
+    /// From the end of that call to the sleeper's first instruction.
+    pub wake_latency: f64,
+    /// How many times as long computing takes while the other processor computes, too.
+    pub together: f64,
+    /// What the library's threads take.
+    pub threads: OfThreads,
+}
+
+/// How often a probe is timed; the quickest one counts.
+pub const ROUNDS: usize = 99;
+
+/// Times the machine: some seconds. Keep it quiet meanwhile.
+///
+/// # Errors
+/// There are not two processors, or a kernel thread cannot be had.
+pub fn measure(threads: OfThreads) -> Result<Measured, String> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    if processors < 2 {
+        return Err("one processor: what goes from one to another cannot be measured; two at least are needed".into());
+    }
+    let (wake, wake_latency) = waking()?;
+    Ok(Measured {
+        queue: each(10_000, queue::<Real>),
+        exchange: each(10_000, exchanges::<Real>),
+        round_trip: round_trips()?,
+        line: lines()?,
+        memory: memory(),
+        fence: each(10_000, fences::<Real>),
+        heavy_fence: each(200, |count| (0..count).for_each(|_| Real::heavy_fence())),
+        spin: each(1_000, |count| (0..count).for_each(|_| Real::spin_hint())),
+        sleep: each(1_000, not_waiting),
+        wake,
+        wake_latency,
+        together: together()?,
+        threads,
+    })
+}
+
+/// The costs with which the simulated probes take as long as the measured ones.
+///
+/// # Errors
+/// A simulated probe fails, which is a fault of this library.
+pub fn fit(measured: &Measured) -> Result<Costs, String> {
+    let mut costs = Costs::preset("host").ok_or("the preset `host` is gone")?;
+    costs.name = "calibrated".into();
+    costs.source = "measured by `raddle sim --calibrate`; hit and read_occupancy are estimates".into();
+    costs.exchange = 0.0;
+    costs.step = solve(0.0, 20.0, measured.queue, |step| {
+        let exchange = (measured.exchange - step - costs.hit).max(0.0);
+        alone(&Costs { step, exchange, ..costs.clone() }, queue::<Controlled>)
+    })?;
+    costs.exchange = (measured.exchange - costs.step - costs.hit).max(0.0);
+    costs.memory = measured.memory;
+    costs.heavy_fence = measured.heavy_fence;
+    costs.spin = (measured.spin - costs.step).max(0.0);
+    [costs.sleep, costs.wake, costs.wake_latency] = [measured.sleep, measured.wake, measured.wake_latency];
+    costs.together = measured.together.max(1.0);
+    let base = costs.clone();
+    let fence = |fence: f64| alone(&Costs { fence, ..base.clone() }, fences::<Controlled>);
+    costs.fence = solve(0.0, 100.0, measured.fence, fence)?;
+    let base = costs.clone();
+    let transfer = |transfer: f64| {
+        two(&Costs { levels: vec![Level { cores: usize::MAX, transfer }], together: 1.0, ..base.clone() })
+    };
+    let transfer = solve(1.0, 2_000.0, measured.round_trip, transfer)?;
+    costs.levels = vec![Level { cores: usize::MAX, transfer }];
+    costs.overlap = (transfer / measured.line.max(0.01)).max(1.0);
+    let base = costs.clone();
+    let yielding = |switch: f64| program(&Costs { switch, ..base.clone() }, "yield", "t=2:total=4k");
+    costs.switch = solve(0.0, 1_000.0, measured.threads.yielding, yielding)?;
+    let base = costs.clone();
+    let spawning = |spawn: f64| program(&Costs { spawn, ..base.clone() }, "packet", "n=2k:copy=0:body=0");
+    costs.spawn = solve(0.0, 2_000.0, measured.threads.spawning, spawning)?;
+    Ok(costs)
+}
+
+/// What each probe took on the host, and takes on the simulated machine: name, measured, simulated.
+pub type Probe = (&'static str, f64, f64);
+
+/// The probes that costs are fitted by. Where the two times differ, the cost that stands for the probe would have to be negative: the model
+/// charges more for what surrounds it.
+///
+/// # Errors
+/// As for [`fit`].
+pub fn probes(costs: &Costs, measured: &Measured) -> Result<Vec<Probe>, String> {
+    let alone_in_time = Costs { together: 1.0, ..costs.clone() };
+    Ok(vec![
+        ("push and pop", measured.queue, alone(costs, queue::<Controlled>)?),
+        ("exchange", measured.exchange, alone(costs, exchanges::<Controlled>)?),
+        ("store and fence", measured.fence, alone(costs, fences::<Controlled>)?),
+        ("round trip", measured.round_trip, two(&alone_in_time)?),
+        ("yield", measured.threads.yielding, program(costs, "yield", "t=2:total=4k")?),
+        ("spawn", measured.threads.spawning, program(costs, "packet", "n=2k:copy=0:body=0")?),
+    ])
+}
+
+/// Where a function that grows has this value, as far as it does between these bounds.
+fn solve(least: f64, most: f64, value: f64, of: impl Fn(f64) -> Result<f64, String>) -> Result<f64, String> {
+    let (mut low, mut high) = (least, most);
+    for _ in 0..24 {
+        let middle = (low + high) / 2.0;
+        if of(middle)? < value { low = middle } else { high = middle }
+    }
+    Ok(((low + high) * 50.0).round() / 100.0)
+}
+
+/// A probe on one simulated core: nanoseconds each, once its lines are there.
+fn alone(costs: &Costs, probe: fn(u64)) -> Result<f64, String> {
+    const COUNT: u64 = 1_000;
+    let time = |count| cores(costs, vec![Box::new(move || probe(count))]);
+    Ok((time(2 * COUNT)? - time(COUNT)?) / COUNT as f64)
+}
+
+/// A word between two simulated cores.
+fn two(costs: &Costs) -> Result<f64, String> {
+    const COUNT: u32 = 200;
+    let word = Rc::new(<Controlled as Machine>::Atomic::<u32>::new(0));
+    let side = |first| {
+        let word = word.clone();
+        Box::new(move || in_turn::<Controlled>(&word, 0..COUNT, first)) as Box<dyn FnOnce()>
+    };
+    cores(costs, vec![side(0), side(1)]).map(|time| time / f64::from(COUNT))
+}
+
+/// Programs on simulated cores: the nanoseconds until the last one ends.
+fn cores(costs: &Costs, programs: Vec<Box<dyn FnOnce()>>) -> Result<f64, String> {
+    let options = Options { clocks: false, lines: true, steps: 10_000_000, ..Options::default() };
+    let end = Rc::new(Cell::new(0));
+    let over = run(&options, VirtualTime::new(costs.clone()), || {
+        for program in programs {
+            let end = end.clone();
+            start("probe", move || {
+                program();
+                end.set(end.get().max(Controlled::now()));
+            });
+        }
+    });
+    match over.outcome {
+        Outcome::Done => Ok(end.get() as f64),
+        other => Err(format!("a probe of the calibration failed: {other}")),
+    }
+}
+
+/// A workload on one simulated core: nanoseconds an operation.
+fn program(costs: &Costs, name: &str, arguments: &str) -> Result<f64, String> {
+    let workload = Workload::find(name)?;
+    let arguments = workload.arguments(arguments)?;
+    let plan = Plan {
+        policy: Default::default(),
+        cores: 1,
+        workload,
+        arguments,
+        costs: costs.clone(),
+        seed: 1,
+        steps: 10_000_000,
+    };
+    let figures = simulate(&plan)?;
+    Ok(figures.elapsed as f64 / figures.operations as f64)
+}
+
+/// The quickest of some rounds, in nanoseconds for each of `count`.
+fn each(count: u64, probe: impl Fn(u64)) -> f64 {
+    probe(count);
+    quickest((0..ROUNDS).map(|_| once(count, &probe)))
+}
+
+fn once(count: u64, probe: &impl Fn(u64)) -> f64 {
+    let begin = Instant::now();
+    probe(count);
+    begin.elapsed().as_nanos() as f64 / count as f64
+}
+
+/// The least one: what disturbs a probe only adds to it.
+pub fn quickest(times: impl IntoIterator<Item = f64>) -> f64 {
+    times.into_iter().fold(f64::INFINITY, f64::min)
+}
+
+fn queue<M: Machine>(count: u64) {
+    let Ok((_ring, mut owner)) = FifoRing::<M>::new(256) else { panic!("no memory for a queue") };
+    for item in 1..=count as usize {
+        let _ = owner.push(item);
+        black_box(owner.pop());
+    }
+}
+
+fn exchanges<M: Machine>(count: u64) {
+    let word = M::Atomic::<u64>::new(0);
+    (0..count).for_each(|_| {
+        word.fetch_add(1, Ordering::AcqRel);
+    });
+}
+
+fn fences<M: Machine>(count: u64) {
+    let word = M::Atomic::<u64>::new(0);
+    for number in 0..count {
+        // Without it the optimiser may see that nobody else can reach the word.
+        black_box(&word).store(number, Ordering::Release);
+        M::fence(Ordering::SeqCst);
+    }
+}
+
+/// Looks until the word has this value; one whose partner does not come for long lets other kernel threads run.
+fn until<M: Machine>(word: &M::Atomic<u32>, value: u32) {
+    let mut looks = 0u32;
+    while word.load(Ordering::Acquire) != value {
+        looks += 1;
+        if looks.is_multiple_of(4096) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Writes the word in each of these rounds, when it is this side's turn.
+fn in_turn<M: Machine>(word: &M::Atomic<u32>, rounds: Range<u32>, side: u32) {
+    for round in rounds {
+        until::<M>(word, 2 * round + side);
+        word.store(2 * round + side + 1, Ordering::Release);
+    }
+}
+
+/// Runs one program here and another one on a kernel thread of its own.
+fn beside<R>(other: impl FnOnce() + Send, here: impl FnOnce() -> R) -> Result<R, String> {
+    std::thread::scope(|scope| {
+        let other = std::thread::Builder::new().spawn_scoped(scope, other);
+        other.map_err(|why| format!("no kernel thread for the calibration: {why}"))?;
+        Ok(here())
+    })
+}
+
+fn round_trips() -> Result<f64, String> {
+    // Parts so short that the two are seldom interrupted within one.
+    const PART: u32 = 500;
+    const PARTS: u32 = 400;
+    let word = Arc::new(<Real as Machine>::Atomic::<u32>::new(0));
+    let theirs = word.clone();
+    let part = |part: u32| {
+        let begin = Instant::now();
+        in_turn::<Real>(&word, part * PART..(part + 1) * PART, 0);
+        begin.elapsed().as_nanos() as f64 / f64::from(PART)
+    };
+    beside(move || in_turn::<Real>(&theirs, 0..PART * PARTS, 1), || quickest((0..PARTS).map(part)))
+}
+
+/// What it takes longer to read lines that the other processor has just written than to read them again.
+fn lines() -> Result<f64, String> {
+    const COUNT: u32 = 200;
+    const LINES: usize = 512;
+    let buffer: Arc<Vec<[AtomicU64; 8]>> = Arc::new((0..LINES).map(|_| Default::default()).collect());
+    let turn = Arc::new(<Real as Machine>::Atomic::<u32>::new(0));
+    let (theirs, their_turn) = (buffer.clone(), turn.clone());
+    let writer = move || {
+        for round in 0..COUNT {
+            until::<Real>(&their_turn, 2 * round);
+            theirs.iter().for_each(|line| line[0].store(round.into(), Ordering::Relaxed));
+            their_turn.store(2 * round + 1, Ordering::Release);
+        }
+    };
+    let read = || {
+        let begin = Instant::now();
+        black_box(buffer.iter().map(|line| line[0].load(Ordering::Relaxed)).sum::<u64>());
+        begin.elapsed().as_nanos() as f64 / LINES as f64
+    };
+    beside(writer, || {
+        let (mut first, mut again) = (Vec::new(), Vec::new());
+        for round in 0..COUNT {
+            until::<Real>(&turn, 2 * round + 1);
+            first.push(read());
+            again.push(read());
+            turn.store(2 * round + 2, Ordering::Release);
+        }
+        // The least of the first would be of lines that came along unasked.
+        (middle(first) - middle(again)).max(0.0)
+    })
+}
+
+/// A chain through more lines, and more pages, than the caches hold.
+fn memory() -> f64 {
+    const LINES: usize = 4 << 20;
+    // Words of a line of 64 bytes.
+    const WORDS: usize = 16;
+    // One cycle through all lines (Sattolo's shuffle).
+    let mut order: Vec<u32> = (0..LINES as u32).collect();
+    let mut random = Random::new(1);
+    for last in (1..LINES).rev() {
+        order.swap(last, random.below(last));
+    }
+    let mut chain = vec![0u32; LINES * WORDS];
+    for (line, &next) in order.iter().enumerate() {
+        chain[line * WORDS] = next;
+    }
+    let at = Cell::new(0);
+    each(1_000, |count| {
+        (0..count).for_each(|_| at.set(chain[at.get() as usize * WORDS]));
+        black_box(at.get());
+    })
+}
+
+fn not_waiting(count: u64) {
+    let word = <Real as Machine>::Atomic::<u32>::new(0);
+    (0..count).for_each(|_| Real::wait(&word, 1, None));
+}
+
+/// The wake-up call, and what follows until the sleeper runs.
+fn waking() -> Result<(f64, f64), String> {
+    const COUNT: u32 = 101;
+    let bell = Arc::new(<Real as Machine>::Atomic::<u32>::new(0));
+    let seen = Arc::new(AtomicU64::new(0));
+    let (theirs, told) = (bell.clone(), seen.clone());
+    let sleeper = move || {
+        for ring in 0..COUNT {
+            while theirs.load(Ordering::Acquire) == ring {
+                Real::wait(&theirs, ring, None);
+            }
+            // Relaxed would do for the time alone; who rings waits for it.
+            told.store(Real::now(), Ordering::Release);
+        }
+    };
+    let mut calls = Vec::new();
+    let mut latencies = Vec::new();
+    beside(sleeper, || {
+        for ring in 0..COUNT {
+            // So long that it sleeps, and its processor with it.
+            std::thread::sleep(Duration::from_micros(500));
+            seen.store(0, Ordering::Relaxed);
+            bell.store(ring + 1, Ordering::Release);
+            let begin = Real::now();
+            Real::wake(&bell, 1);
+            let end = Real::now();
+            let awake = loop {
+                match seen.load(Ordering::Acquire) {
+                    0 => std::thread::yield_now(),
+                    time => break time,
+                }
+            };
+            calls.push((end - begin) as f64);
+            latencies.push(awake.saturating_sub(begin) as f64);
+        }
+    })?;
+    let call = middle(calls);
+    Ok((call, (middle(latencies) - call).max(0.0)))
+}
+
+/// The middle one: how long a wake-up takes depends on how deep the other processor slept.
+fn middle(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn together() -> Result<f64, String> {
+    // Several chains, so that the processor's units are busy, as they are in most programs.
+    let compute = |count: u64| {
+        let mut values = black_box([1u64, 2, 3, 4]);
+        for step in 0..count {
+            values = values.map(|value| value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step) ^ value >> 7);
+        }
+        black_box(values);
+    };
+    const COUNT: u64 = 100_000;
+    let one = each(COUNT, compute);
+    let over = Arc::new(AtomicBool::new(false));
+    let theirs = over.clone();
+    let busy = move || {
+        while !theirs.load(Ordering::Relaxed) {
+            compute(1_000);
+        }
+    };
+    let both = beside(busy, || {
+        // The quickest one may be one beside which the other did not run.
+        let both = middle((0..ROUNDS).map(|_| once(COUNT, &compute)).collect());
+        over.store(true, Ordering::Relaxed);
+        both
+    })?;
+    Ok(both / one)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured() -> Measured {
+        Measured {
+            queue: 12.0,
+            exchange: 6.0,
+            round_trip: 250.0,
+            line: 15.0,
+            memory: 95.0,
+            fence: 9.0,
+            heavy_fence: 2_500.0,
+            spin: 40.0,
+            sleep: 300.0,
+            wake: 1_500.0,
+            wake_latency: 4_000.0,
+            together: 1.25,
+            threads: OfThreads { yielding: 60.0, spawning: 150.0 },
+        }
+    }
+
+    #[test]
+    fn with_the_fitted_costs_and_those_of_their_file_the_simulated_probes_take_what_the_real_ones_took() {
+        let measured = measured();
+        let costs = fit(&measured).unwrap();
+        for (name, theirs, ours) in probes(&costs, &measured).unwrap() {
+            assert!((ours / theirs - 1.0).abs() < 0.02, "{name}: {theirs} measured, {ours} simulated");
+        }
+        assert_eq!(Costs::from_json(&costs.to_json()).unwrap(), costs);
+        assert_eq!((costs.together, costs.wake, costs.memory), (1.25, 1_500.0, 95.0));
+    }
+
+    #[test]
+    fn the_probes_end_on_this_machine_too() {
+        assert!(each(1_000, queue::<Real>) > 0.0 && each(1_000, fences::<Real>) > 0.0);
+        let word = Arc::new(<Real as Machine>::Atomic::<u32>::new(0));
+        let theirs = word.clone();
+        beside(move || in_turn::<Real>(&theirs, 0..50, 1), || in_turn::<Real>(&word, 0..50, 0)).unwrap();
+        assert_eq!(word.load(Ordering::Acquire), 100);
+        assert_eq!((quickest([3.0, 1.0, 2.0]), middle(vec![3.0, 1.0, 2.0])), (1.0, 2.0));
+    }
+}
