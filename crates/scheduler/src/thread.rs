@@ -214,9 +214,10 @@ impl<M: Machine> Thread<M> {
     /// [`Claimed`]: the thread was woken before it was off its stack.
     pub fn finish_park(&self, epoch: Epoch) -> Result<(), Claimed> {
         let base = epoch.0 << EPOCH_SHIFT;
-        // Ordering[wait.park]: AcqRel. Pairs with wait.fire. Makes visible: the saved context and the whole stack.
+        // Ordering[wait.park]: AcqRel. Pairs with wait.fire. Makes visible: the saved context and the whole stack. Failed, Relaxed: what the
+        // claimant did is for the thread, which acquires it itself (`outcome`).
         self.wait
-            .compare_exchange(base | ARMING, base | PARKED, Ordering::AcqRel, Ordering::Acquire)
+            .compare_exchange(base | ARMING, base | PARKED, Ordering::AcqRel, Ordering::Relaxed)
             .map(drop)
             .map_err(|_| Claimed)
     }
@@ -238,8 +239,8 @@ impl<M: Machine> Thread<M> {
 
     /// True once the wait `epoch` was claimed. For waits that poll (kernel threads).
     pub fn is_fired(&self, epoch: Epoch) -> bool {
-        // Ordering[wait.fire]: Acquire. Pairs with the claimant's exchange, as in `outcome`.
-        let word = self.wait.load(Ordering::Acquire);
+        // Relaxed: who goes on then calls `outcome`, which acquires.
+        let word = self.wait.load(Ordering::Relaxed);
         word >> EPOCH_SHIFT == epoch.0 && word & PHASE == FIRED
     }
 

@@ -71,6 +71,27 @@ fn a_rendezvous_sees_the_receiver_go() {
 }
 
 #[test]
+fn who_has_sent_finds_a_message_though_nodes_live_again() {
+    // Who sends with an old end of the list, or follows a link from a node's former life, would append to a node that is not in the list yet.
+    explore(1, &["true"], || {
+        let (sender, receiver) = channel::unbounded::<u32, Model>();
+        let other = thread::spawn({
+            let (sender, receiver) = (sender.clone(), receiver.clone());
+            move || {
+                sender.send(0).unwrap();
+                receiver.try_recv().is_ok()
+            }
+        });
+        for message in 1..=2 {
+            sender.send(message).unwrap();
+            assert!(receiver.try_recv().is_ok(), "of all that was sent by now, less was received");
+        }
+        sender.send(3).unwrap();
+        other.join().unwrap()
+    });
+}
+
+#[test]
 fn two_receivers_share_what_was_sent() {
     explore(2, &["3"], || {
         let (sender, receiver) = channel::bounded::<u32, Model>(2);

@@ -7,7 +7,7 @@
 mod loom_runtime;
 
 use loom::thread;
-use loom_runtime::{Model, TIMEOUT, explore};
+use loom_runtime::{Model, TIMEOUT, Watched, explore};
 use raddle_scheduler::sync::{self, oneshot};
 use std::sync::Arc;
 
@@ -50,6 +50,62 @@ fn several_permits_reach_whoever_wants_them() {
         takers.into_iter().for_each(|taker| taker.join().unwrap());
         semaphore.available()
     });
+}
+
+#[test]
+fn who_finds_a_permit_sees_what_was_done_before_its_release() {
+    explore(2, &["None", "Some(1)"], || {
+        let shared = Arc::new((Semaphore::with_permits(0), Watched::new()));
+        let taker = thread::spawn({
+            let shared = shared.clone();
+            move || shared.0.try_acquire(1).then(|| shared.1.get())
+        });
+        shared.1.add();
+        shared.0.release(1);
+        taker.join().unwrap()
+    });
+}
+
+#[test]
+fn who_finds_a_value_sees_what_was_done_before_the_promise_was_kept() {
+    explore(2, &["None", "Some(1)"], || {
+        let (promise, future) = oneshot::channel::<Arc<Watched>, Model>();
+        let keeper = thread::spawn(keep(promise, |watched| watched));
+        let seen = future.is_ready().then(|| future.get().unwrap().get());
+        keeper.join().unwrap();
+        seen
+    });
+}
+
+/// Reads what it is made of when it is dropped.
+struct Read(Arc<Watched>);
+
+impl Drop for Read {
+    fn drop(&mut self) {
+        assert_eq!(self.0.get(), 1);
+    }
+}
+
+#[test]
+fn who_drops_an_unwanted_value_sees_what_was_done_before() {
+    explore(2, &["false", "true"], || {
+        let (promise, future) = oneshot::channel::<Read, Model>();
+        let keeper = thread::spawn(keep(promise, Read));
+        drop(future);
+        keeper.join().unwrap()
+    });
+}
+
+/// Does something, and keeps the promise of what reads it. True if the future is there still.
+fn keep<T: Send + 'static>(
+    promise: oneshot::Promise<T, Model>,
+    reader: fn(Arc<Watched>) -> T,
+) -> impl FnOnce() -> bool + Send + 'static {
+    move || {
+        let watched = Arc::new(Watched::new());
+        watched.add();
+        promise.set(reader(watched)).is_ok()
+    }
 }
 
 #[test]

@@ -174,8 +174,8 @@ impl<T: ?Sized, R: Runtime> RwLock<T, R> {
             if word & waited != 0 {
                 return false;
             }
-            // Ordering[rwlock.state]: Release. Pairs with `leave`. Makes visible: that the list has a queue.
-            match self.state.compare_exchange_weak(word, word | waited, Ordering::Release, Ordering::Relaxed) {
+            // Relaxed: the wait's fence comes before (wait.look); with it whoever reads the mark in `leave` sees that the list has a queue.
+            match self.state.compare_exchange_weak(word, word | waited, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return false,
                 Err(now) => word = now,
             }
@@ -185,7 +185,7 @@ impl<T: ?Sized, R: Runtime> RwLock<T, R> {
 
     #[inline]
     fn leave(&self, change: u64, poisoned: u64) {
-        // Ordering[rwlock.state]: Acquire. Pairs with `look`. Makes visible: the lists' queues.
+        // Ordering[rwlock.state]: Acquire. Pairs with the fence before `look`. Makes visible: the lists' queues.
         let mut word = self.state.load(Ordering::Acquire);
         loop {
             let writers = (word & WRITERS_WAITED != 0).then(|| self.writers.queue());

@@ -137,8 +137,8 @@ impl<R: Runtime> Semaphore<R> {
             if word & WAITED != 0 {
                 return false;
             }
-            // Ordering[semaphore.state]: Release. Pairs with `release`. Makes visible: that the list has a queue.
-            match self.state.compare_exchange_weak(word, word | WAITED, Ordering::Release, Ordering::Relaxed) {
+            // Relaxed: the wait's fence comes before (wait.look); with it whoever reads the mark in `release` sees that the list has a queue.
+            match self.state.compare_exchange_weak(word, word | WAITED, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return false,
                 Err(now) => word = now,
             }
@@ -152,7 +152,7 @@ impl<R: Runtime> Semaphore<R> {
     /// If there would be more than `u32::MAX`.
     #[inline]
     pub fn release(&self, count: u32) {
-        // Ordering[semaphore.state]: Acquire. Pairs with `look`. Makes visible: the list's queue.
+        // Ordering[semaphore.state]: Acquire. Pairs with the fence before `look`. Makes visible: the list's queue.
         let mut word = self.state.load(Ordering::Acquire);
         let (queue, word) = loop {
             assert!(permits(word).checked_add(count).is_some(), "a semaphore with more than u32::MAX permits");

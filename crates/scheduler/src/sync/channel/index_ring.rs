@@ -150,7 +150,9 @@ impl<M: Machine> IndexRing<M> {
     #[inline]
     fn consume(&self, position: u64, slot: Slot) -> Option<u32> {
         let new = Slot::new(slot.round().wrapping_add(1), 0);
-        // Ordering[ring.slot]: SeqCst. Pairs with `enqueue`, both ways: acquires the cell's content. SeqCst as there.
+        // Ordering[ring.slot]: SeqCst. Pairs with `enqueue`. SeqCst as there, for the sender of a rendezvous. Not weakened: `front`
+        // has acquired the cell's content, what was read of it is released by the other ring's `enqueue`, and models take the light fence
+        // before the wake-up for a full one.
         let taking = self.slot(position).compare_exchange(slot.0, new.0, Ordering::SeqCst, Ordering::Relaxed);
         taking.is_ok().then(|| slot.content() - 1)
     }
@@ -158,7 +160,9 @@ impl<M: Machine> IndexRing<M> {
     /// The oldest number's position and slot.
     #[inline]
     fn front(&self) -> Option<(u64, Slot)> {
-        // Ordering[ring.end]: Acquire. Pairs with `dequeue`. Makes visible: that the position before is consumed.
+        // Ordering[ring.end]: Acquire. Pairs with `dequeue`. Makes visible: that the position before is consumed. Not
+        // weakened: a slot that seems to be behind is skipped by 2³² rounds, and found there at a position of the same round, which only
+        // `len` tells from the right one.
         self.front_from(self.head.0.load(Ordering::Acquire))
     }
 

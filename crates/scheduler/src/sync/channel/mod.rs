@@ -82,8 +82,8 @@ impl<T, R: Runtime> Shared<T, R> {
 
     #[inline]
     fn no_receivers(&self) -> bool {
-        // Ordering[channel.end]: Acquire. Pairs with the drop of the last receiver. Makes visible: nothing; an early answer.
-        self.receivers.load(Ordering::Acquire) == 0
+        // Relaxed: it makes nothing visible; who waits for it has a fence before (wait.look).
+        self.receivers.load(Ordering::Relaxed) == 0
     }
 
     #[inline]
