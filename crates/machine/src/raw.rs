@@ -1,4 +1,15 @@
 //! System calls made without the C library's `syscall` function, which a drop-in library takes over.
+//!
+//! # Example
+//! ```
+//! # #[cfg(not(miri))]
+//! # {
+//! use raddle_machine::raw::system_call;
+//! // SAFETY: takes nothing.
+//! let process = unsafe { system_call(libc::SYS_getpid as usize, [0; 6]) };
+//! assert_eq!(process, std::process::id() as isize);
+//! # }
+//! ```
 
 /// Makes a system call: the result, or a negated error number.
 ///

@@ -34,6 +34,21 @@
 //! Progress: every loop is a compare-and-swap retry; lock-free. A searcher that is frozen, and a processor that was called by a
 //! waker that is frozen, count as searching and delay wake-ups until the monitor's next [`Idle::kick`]. What a waker was
 //! itself about to announce when it froze waits for the next event if everybody slept, the monitor included.
+//!
+//! # Example
+//! ```
+//! use raddle_machine::Real;
+//! use raddle_scheduler::idle::{Idle, Woken};
+//! let idle = Idle::<Real>::new(2);
+//! assert!(!idle.hungry());
+//! idle.begin_search(0);
+//! assert!(idle.hungry());
+//! // The last searcher looks once more before it sleeps, and finds what came meanwhile.
+//! assert_eq!(idle.sleep(0, None, false, || true), Woken::Work);
+//! idle.found(0);
+//! // Nobody sleeps who could be called.
+//! assert!(!idle.wake_one(false));
+//! ```
 
 use crate::policies::Others;
 use crate::policy::Notify;

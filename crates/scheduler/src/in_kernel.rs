@@ -21,6 +21,18 @@
 //! | edge | release side | acquire side |
 //! |---|---|---|
 //! | `kernel.look` | [`InKernel::enter`], between E and L | [`InKernel::is_inside`], between R and S |
+//!
+//! # Example
+//! ```
+//! use raddle_machine::Real;
+//! use raddle_scheduler::in_kernel::InKernel;
+//! let word = InKernel::<Real>::default();
+//! word.enter();
+//! // Here the thread looks at what was asked of it, and then calls the kernel; who asks now sends it a signal.
+//! assert!(word.is_inside());
+//! word.leave();
+//! assert!(!word.is_inside());
+//! ```
 
 use raddle_machine::{Atomic, Machine, Ordering};
 

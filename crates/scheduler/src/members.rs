@@ -34,6 +34,23 @@
 //! |---|---|---|
 //! | `members.cancel` | [`Members::enter`]: E, then L | [`Members::cancel`]: C, then S |
 //! | `members.chunk` | the exchange that adds a chunk | the loads of `chunks` |
+//!
+//! # Example
+//! ```
+//! use raddle_machine::Real;
+//! use raddle_scheduler::members::Members;
+//! let group = Members::<Real>::default();
+//! let (first, cancelled) = group.enter(1);
+//! assert!(!cancelled);
+//! group.enter(2);
+//! // SAFETY: the place that the group has just given, once.
+//! unsafe { first.leave() };
+//! let mut told = Vec::new();
+//! group.cancel(|handle| told.push(handle));
+//! assert_eq!(told, [2]);
+//! // Who enters from now on is told at once.
+//! assert!(group.enter(3).1);
+//! ```
 
 use raddle_machine::{Atomic, Machine, Ordering};
 

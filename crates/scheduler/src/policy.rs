@@ -4,6 +4,21 @@
 //! the takeover mark, so its methods take `&mut self` and need no atomics of their own; whatever others may take from it
 //! (thieves, neighbours) lies in queues that the `Local`s share. A policy holds neither `unsafe` nor atomics: it is made of
 //! queues and moves [`Ready`] tokens.
+//!
+//! # Example
+//! ```
+//! use raddle_machine::Real;
+//! use raddle_scheduler::policies::{self, Busy};
+//! use raddle_scheduler::{Cause, Policy, Ready, Thread};
+//! let policy = policies::build::<Real>(&"lifo".parse().unwrap(), 1, std::sync::Arc::new(Busy)).unwrap();
+//! let mut local = policy.local(0);
+//! // SAFETY: a record that no runtime knows, leaked, and a token of it, which nobody else has.
+//! let thread = unsafe { Ready::new(Box::leak(Box::new(Thread::<Real>::new(0, 0))).into()) };
+//! local.push(thread, Cause::Spawned);
+//! let next = local.next(u8::MAX).unwrap();
+//! assert!(!local.has_work());
+//! next.into_thread();
+//! ```
 
 use crate::ready::Ready;
 use raddle_machine::Machine;

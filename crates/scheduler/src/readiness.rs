@@ -30,6 +30,19 @@
 //! |---|---|---|
 //! | `ready.events` | [`Readiness::happened`] | [`Readiness::glance`] |
 //! | `ready.wake` | [`Readiness::happened`], between count and pops | `wait.look` of [`crate::runtime::wait_until`] |
+//!
+//! # Example
+//! ```
+//! use raddle_machine::Real;
+//! use raddle_scheduler::readiness::Readiness;
+//! let readable = Readiness::<Real>::default();
+//! let glance = readable.glance();
+//! // The attempt after the glance has found nothing: the next one need not try, as long as nothing happens.
+//! readable.emptied(glance);
+//! assert!(readable.is_empty(readable.glance()));
+//! readable.happened();
+//! assert!(readable.has_changed(glance) && !readable.is_empty(readable.glance()));
+//! ```
 
 use raddle_machine::{Atomic, Machine, Ordering, Real, RealAtomic};
 

@@ -2,6 +2,20 @@
 //!
 //! A [`Ready`] is the right, and the duty, to run one thread once. It is neither `Clone` nor forgeable in safe code, so a
 //! policy cannot run a thread twice; dropping one is reported through the hook that the runtime set, which rescues the thread.
+//!
+//! # Example
+//! ```
+//! use raddle_machine::Real;
+//! use raddle_scheduler::{Ready, Thread};
+//! // SAFETY: a record that no runtime knows, leaked, and its only token.
+//! let token = unsafe { Ready::new(Box::leak(Box::new(Thread::<Real>::new(3, 0))).into()) };
+//! assert_eq!(token.priority(), 3);
+//! // Into a queue of words, and out of it.
+//! let word = token.into_word();
+//! // SAFETY: the word of a token that became one just now, taken back once.
+//! let token = unsafe { Ready::<Real>::from_word(word) };
+//! token.into_thread();
+//! ```
 
 use crate::thread::Thread;
 use raddle_machine::{Atomic, Machine, Ordering};

@@ -2,6 +2,25 @@
 //!
 //! A primitive is written once, against [`Runtime`]: it runs on lightweight threads, on kernel threads that no pool knows
 //! and, in tests, on whatever drives the interleavings.
+//!
+//! # Example
+//! ```
+//! use raddle_machine::Real;
+//! use raddle_scheduler::runtime::{Waited, wait_until, wake};
+//! use raddle_scheduler::sync::kernel_threads::KernelThreads;
+//! use raddle_scheduler::{Epoch, Thread, Wake};
+//! let (publish, published) = std::sync::mpsc::channel::<(&'static Thread<Real>, Epoch)>();
+//! let waker = std::thread::spawn(move || {
+//!     let (thread, epoch) = published.recv().unwrap();
+//!     wake::<KernelThreads>(thread, epoch, Wake::Signalled)
+//! });
+//! // SAFETY: the record goes to the waker, who claims this wait and nothing else.
+//! let waited = unsafe {
+//!     wait_until::<KernelThreads>(None, false, |thread, epoch| publish.send((thread, epoch)).unwrap(), || false)
+//! };
+//! assert_eq!(waited, Waited::Woken(Wake::Signalled));
+//! assert!(waker.join().unwrap());
+//! ```
 
 use crate::thread::{Claim, Epoch, Thread, Wake};
 use raddle_machine::{Machine, Ordering};

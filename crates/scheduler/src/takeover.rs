@@ -25,6 +25,20 @@
 //!
 //! Progress: `enter` and `leave` are wait-free when nobody takes; `enter` retries only when a taker's intent changed; `take`
 //! is bounded. A taker that freezes after setting its intent is replaced by the next taker, or by the owner's `enter`.
+//!
+//! # Example
+//! ```
+//! use raddle_machine::Real;
+//! use raddle_scheduler::takeover::{Mark, Ownership, Take};
+//! let processor = Ownership::<Real>::new(1);
+//! let marks = [Mark::<Real>::new(), Mark::new()];
+//! assert!(processor.enter(1, &marks[0]));
+//! // Its owner is inside the runtime: whoever wants the processor has to come again.
+//! assert_eq!(processor.take(2, 1, &marks[0]), Take::Inside);
+//! marks[0].leave();
+//! assert_eq!(processor.take(2, 1, &marks[0]), Take::Taken);
+//! assert!(!processor.enter(1, &marks[0]) && processor.owner() == 2);
+//! ```
 
 use raddle_machine::{Atomic, Machine, Ordering};
 

@@ -34,6 +34,20 @@
 //! | `wait.publish` | the list that carries `(thread, epoch)` | the claimant's dequeue |
 //! | `wait.fire` | [`Thread::claim`] | [`Thread::finish_park`], [`Thread::outcome`] |
 //! | `wait.park` | [`Thread::finish_park`] | [`Thread::claim`] |
+//!
+//! # Example
+//! ```
+//! use raddle_machine::Real;
+//! use raddle_scheduler::{Claim, Thread, Wake};
+//! // SAFETY: a record that no runtime knows, leaked.
+//! let thread: &'static Thread<Real> = unsafe { Box::leak(Box::new(Thread::new(0, 0))) };
+//! let epoch = thread.arm();
+//! thread.finish_park(epoch).unwrap();
+//! // Of several wakers one wins, who then has to push the thread.
+//! assert_eq!(thread.claim(epoch, Wake::Signalled), Claim::WonParked);
+//! assert_eq!(thread.claim(epoch, Wake::TimedOut), Claim::Lost);
+//! assert_eq!(thread.outcome(), Wake::Signalled);
+//! ```
 
 use raddle_machine::{Atomic, Machine, Ordering};
 use raddle_queues::inbox::Link;

@@ -14,6 +14,19 @@
 //! holds itself (the mutex it is unlocking, the message it is sending). Others go on.
 //!
 //! [`Wake::Granted`]: crate::Wake::Granted
+//!
+//! # Example
+//! ```
+//! use raddle_scheduler::sync::Semaphore;
+//! use raddle_scheduler::sync::kernel_threads::KernelThreads;
+//! use std::sync::Arc;
+//! let permits = Arc::new(Semaphore::<KernelThreads>::with_permits(0));
+//! let giver = permits.clone();
+//! let giving = std::thread::spawn(move || giver.release(1));
+//! permits.acquire(1);
+//! giving.join().unwrap();
+//! assert_eq!(permits.available(), 0);
+//! ```
 
 pub mod address;
 pub mod barrier;
