@@ -92,6 +92,34 @@ fn who_has_sent_finds_a_message_though_nodes_live_again() {
 }
 
 #[test]
+fn who_receives_with_an_old_view_of_the_ends_moves_neither() {
+    // A node that is the last one again in its next life, and an old view in which it is the first: moving the end on by its former link would
+    // lead to a node that is not in the list.
+    explore(1, &["4"], || {
+        let (sender, receiver) = channel::unbounded::<u32, Model>();
+        let other = thread::spawn({
+            let (sender, receiver) = (sender.clone(), receiver.clone());
+            move || {
+                let received = receiver.try_recv().is_ok();
+                sender.send(0).unwrap();
+                received
+            }
+        });
+        let mut received = 0;
+        for message in 1..=2 {
+            sender.send(message).unwrap();
+            received += u32::from(receiver.try_recv().is_ok());
+        }
+        sender.send(3).unwrap();
+        received += u32::from(other.join().unwrap());
+        while receiver.try_recv().is_ok() {
+            received += 1;
+        }
+        received
+    });
+}
+
+#[test]
 fn two_receivers_share_what_was_sent() {
     explore(2, &["3"], || {
         let (sender, receiver) = channel::bounded::<u32, Model>(2);

@@ -160,9 +160,9 @@ impl<M: Machine> IndexRing<M> {
     /// The oldest number's position and slot.
     #[inline]
     fn front(&self) -> Option<(u64, Slot)> {
-        // Ordering[ring.end]: Acquire. Pairs with `dequeue`. Makes visible: that the position before is consumed. Not
-        // weakened: a slot that seems to be behind is skipped by 2³² rounds, and found there at a position of the same round, which only
-        // `len` tells from the right one.
+        // Ordering[ring.end]: Acquire. Pairs with `dequeue`. Makes visible: that the position before is consumed.
+        // Not weakened: a slot that seems to be behind is skipped by 2³² rounds, and found there at a position of the same round, which
+        // only `len` tells from the right one.
         self.front_from(self.head.0.load(Ordering::Acquire))
     }
 

@@ -161,6 +161,8 @@ impl<T, M: Machine> List<T, M> {
             let item = self.records.get(next.index()).item.load(Ordering::Relaxed);
             let new = head.successor(next.index()).word();
             // Ordering[unbounded.head]: AcqRel. Pairs with `first`. Makes visible: that `tail` is not behind.
+            // Not weakened: a sender moves `tail` itself, and fences before its wake-up, which does as well. It takes one that stands before
+            // that, this popper in its place, and a second popper: three threads in a row are beyond the bounds of the tests.
             if self.head.0.compare_exchange(head.word(), new, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 let record = self.records.get(item);
                 // SAFETY: winning the exchange made the item ours (I1), and its sender has written the message.
