@@ -182,7 +182,7 @@ impl Activation {
         (self.mark.is_inside() || self.after.get().is_submit()) && !self.sheltered.load(Ordering::Relaxed)
     }
 
-    /// Signals that were put off where the mark was not the reason are delivered now. By the running thread, outside the mark.
+    /// From here on signals need not wait: those that were put off are delivered now.
     #[inline(always)]
     pub fn open(&self) {
         compiler_fence(Ordering::SeqCst);

@@ -93,8 +93,8 @@ fn yield_loops_end_under_each() {
 }
 
 /// With one processor the threads that are ready at once are counted, not timed: the spawner makes no more than the queue holds,
-/// and what is made between two of its turns. Without that many more; not all, since a spawner that the machine stops for long is taken for
-/// blocked, and others run in its place.
+/// and what is made between two of its turns; without that rule, all. Then one run of several must show it: a spawner that the machine stops
+/// for long is taken for blocked, and others run in its place.
 #[test]
 fn a_full_queue_slows_its_spawner_down() {
     let most = |policy: &str| {
@@ -111,5 +111,6 @@ fn a_full_queue_slows_its_spawner_down() {
         most.into_inner()
     };
     assert!(most("local(capacity=16, overflow=retry)") <= 32);
-    assert!(most("local(capacity=16)") > 128);
+    let seen: Vec<_> = (0..10).map(|_| most("local(capacity=16)")).take_while(|&most| most < 2000).collect();
+    assert!(seen.len() < 10, "the most at once, of 2000: {seen:?}");
 }

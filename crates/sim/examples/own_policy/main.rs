@@ -4,7 +4,7 @@
 mod policy;
 
 use policy::Polite;
-use raddle_sim::check::{self, Own, Promises, SCENARIOS, Subject};
+use raddle_sim::check::{self, Own, Promises, Subject};
 use raddle_sim::cost::Costs;
 use raddle_sim::simulate::{Plan, simulate, simulate_own};
 use raddle_sim::workloads::Workload;
@@ -29,16 +29,7 @@ fn main() -> ExitCode {
 }
 
 fn explore(subject: &Subject) -> Result<(), String> {
-    let plan = check::Plan {
-        processors: 2,
-        threads: 4,
-        scenarios: SCENARIOS.iter().collect(),
-        preemptions: 2,
-        systematic: u64::MAX,
-        seed: 0,
-        seeds: 2_000,
-        time: Some(Duration::from_secs(20)),
-    };
+    let plan = check::Plan { seeds: 2_000, time: Some(Duration::from_secs(20)), ..check::Plan::default() };
     let report = check::check(subject, &plan, &mut |_| ());
     for tried in &report.tried {
         println!("{:<10} {} runs one after the other, {} by seeds", tried.name, tried.systematic, tried.seeds);
