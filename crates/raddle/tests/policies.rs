@@ -32,6 +32,8 @@ const POLICIES: &[&str] = &[
     "clustered(1, request(naive))",
     "clustered(1, priority(2, local))",
     "priority(2, clustered(2, waiver))",
+    "apart(fifo, fifo)",
+    "priority(2, apart(steal, local(overflow=retry, capacity=8), turn=4))",
 ];
 
 #[test]

@@ -20,6 +20,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+use crate::policies::apart::TURN;
 use std::fmt;
 use std::str::FromStr;
 
@@ -76,6 +77,15 @@ pub enum Expression {
         inner: Box<Expression>,
         /// One selection in so many begins at the lowest priority. None: strict, low priorities may starve.
         aging: Option<u32>,
+    },
+    /// A policy for threads that have run, and one for those that have not started.
+    Apart {
+        /// What orders threads that have run.
+        started: Box<Expression>,
+        /// What orders threads that have not started.
+        new: Box<Expression>,
+        /// One selection in so many begins with those that have not started.
+        turn: u32,
     },
     /// A policy of the inner kind for each cluster of processors; who finds nothing in its own looks into the others.
     Clustered {
@@ -220,6 +230,8 @@ impl fmt::Display for Expression {
             Expression::Steal(options) => options.fmt(f),
             Expression::Local(queues) => queues.fmt(f),
             Expression::Request(how, queues) => request(f, *how, queues),
+            Expression::Apart { started, new, turn: TURN } => write!(f, "apart({started}, {new})"),
+            Expression::Apart { started, new, turn } => write!(f, "apart({started}, {new}, turn={turn})"),
             Expression::Clustered { size, inner } => write!(f, "clustered({size}, {inner})"),
             Expression::Priority { levels, inner, aging: None } => write!(f, "priority({levels}, {inner})"),
             Expression::Priority { levels, inner, aging: Some(k) } => {

@@ -167,6 +167,11 @@ fn what_a_bounded_queue_holds_or_not_is_found_by_who_may_sleep() {
 }
 
 #[test]
+fn what_has_run_and_what_has_not_is_found_by_who_may_sleep() {
+    explore("apart(fifo, fifo)", 2, 2, 2, false, &[&[2, 0], &[1, 1], &[0, 2]]);
+}
+
+#[test]
 fn another_clusters_threads_are_found_by_who_may_sleep() {
     explore("clustered(1, steal)", 2, 2, 2, false, &[&[2, 0], &[1, 1], &[0, 2]]);
 }

@@ -86,7 +86,7 @@ fn shapes() {
         13,
         "unknown policy `é`",
         Some(
-            "expected one of: fifo, lifo, stochastic, alternate, reverse, multiqueue, rotator, waiver, steal, priority, local, request, clustered",
+            "expected one of: fifo, lifo, stochastic, alternate, reverse, multiqueue, rotator, waiver, steal, priority, local, request, clustered, apart",
         ),
     );
     let deep = "priority(2, ".repeat(17);
@@ -95,7 +95,7 @@ fn shapes() {
 
 #[test]
 fn names() {
-    let all = "expected one of: fifo, lifo, stochastic, alternate, reverse, multiqueue, rotator, waiver, steal, priority, local, request, clustered";
+    let all = "expected one of: fifo, lifo, stochastic, alternate, reverse, multiqueue, rotator, waiver, steal, priority, local, request, clustered, apart";
     fails("cfs", 1, "unknown policy `cfs`", Some(all));
     fails("FIFO", 1, "unknown policy `FIFO`", Some("did you mean `fifo`?"));
     fails("fifi", 1, "unknown policy `fifi`", Some("did you mean `fifo`?"));
@@ -235,6 +235,40 @@ fn arguments_of_clustered() {
     );
 }
 
+#[test]
+fn arguments_of_apart() {
+    reads("apart( steal,lifo , turn = 64 )", "apart(steal, lifo)");
+    reads("apart(local(slot), fifo, turn=8)", "apart(local(slot), fifo, turn=8)");
+    reads("priority(2, apart(fifo, fifo))", "priority(2, apart(fifo, fifo))");
+    let help = Some("as in `apart(steal, fifo)`");
+    let two = "`apart` takes a policy for threads that have run and one for those that have not started";
+    fails("apart", 1, two, help);
+    fails("apart(steal)", 1, two, help);
+    fails("apart(steal, fifo, lifo)", 20, "`apart` takes two policies", help);
+    fails("apart(p=steal, fifo)", 7, "`p=` is not expected here", help);
+    fails("apart(steal, fefo)", 14, "unknown policy `fefo`", Some("did you mean `fifo`?"));
+    fails("apart(steal, 3)", 14, "expected a policy, found a number", None);
+    fails("apart(steal, fifo, turn=0)", 25, "expected a number from 1 to 1000000", None);
+    fails("apart(steal, fifo, turn=2, turn=3)", 28, "`turn` is given twice", None);
+    fails("apart(steal, fifo, torn=2)", 20, "unknown option of `apart` `torn`", Some("did you mean `turn`?"));
+    fails(
+        "apart(fifo, priority(2, fifo))",
+        13,
+        "priorities go around `apart`",
+        Some("write `priority(n, apart(P, Q))`"),
+    );
+    let ring = "a ring orders all threads of a processor or none";
+    fails("apart(rotator, fifo)", 7, ring, Some("`waiver` is the same without the ring"));
+    let twice = "threads that are apart are all of one kind";
+    fails("apart(fifo, apart(fifo, lifo))", 13, twice, Some("write one of its two policies"));
+    fails(
+        "priority(2, apart(fifo, clustered(2, priority(2, fifo))))",
+        25,
+        "priorities go around `apart`",
+        Some("write `priority(n, apart(P, Q))`"),
+    );
+}
+
 fn stealing() -> impl Strategy<Value = Stealing> {
     let order = prop_oneof![Just(Order::Lifo), Just(Order::Fifo)];
     let victims = prop_oneof![
@@ -290,7 +324,10 @@ fn expression() -> impl Strategy<Value = Expression> {
     let clustered = (1..=MAX_CLUSTER, leaf())
         .prop_filter("a ring cannot be cut", |(_, inner)| *inner != Expression::Rotator)
         .prop_map(|(size, inner)| Expression::Clustered { size, inner: Box::new(inner) });
-    prop_oneof![leaf(), priority, clustered]
+    let plain = || leaf().prop_filter("a ring is no part", |inner| *inner != Expression::Rotator).prop_map(Box::new);
+    let apart =
+        (plain(), plain(), 1..=MAX_TURN).prop_map(|(started, new, turn)| Expression::Apart { started, new, turn });
+    prop_oneof![leaf(), priority, clustered, apart]
 }
 
 proptest! {

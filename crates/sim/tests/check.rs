@@ -29,6 +29,7 @@ fn our_policies_pass() {
         "alternate(1)",
         "clustered(1, steal)",
         "priority(3, fifo)",
+        "apart(steal, fifo)",
     ];
     for policy in policies {
         let report = checked(&policy.parse().unwrap(), &plan());

@@ -96,7 +96,7 @@ fn explore(expression: &str, processors: usize, threads: usize, times: u32, seed
     })
 }
 
-const POLICIES: [&str; 14] = [
+const POLICIES: [&str; 15] = [
     "steal",
     "steal(fifo, victims=neighbours(1), batch=one)",
     "fifo",
@@ -111,6 +111,7 @@ const POLICIES: [&str; 14] = [
     "alternate(1)",
     "clustered(1, steal)",
     "priority(2, fifo)",
+    "apart(fifo, lifo)",
 ];
 
 #[test]

@@ -139,6 +139,20 @@ pub const FAULTS: &[Fault] = &[
         "'clustered(1, steal)'",
     ),
     fault(
+        "apart-new-unseen",
+        "before it sleeps a processor does not look for threads that have not started",
+        "crates/scheduler/src/policies/apart.rs",
+        ("self.started.has_work() || ", "self.new.has_work()", "false"),
+        "'apart(fifo, fifo)'",
+    ),
+    fault(
+        "apart-new-unsearched",
+        "nobody fetches threads that have not started from others",
+        "crates/scheduler/src/policies/apart.rs",
+        ("self.started.search().or_else(|| ", "self.new.search()", "None"),
+        "'apart(steal, steal)'",
+    ),
+    fault(
         "rotator-push-silent",
         "the neighbour is not told of what is passed on to it",
         ROTATOR,

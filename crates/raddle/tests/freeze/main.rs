@@ -327,6 +327,7 @@ fn campaign() {
         "stochastic(50)",
         "reverse(32)",
         "clustered(1, steal)",
+        "apart(steal, fifo)",
     ];
     let policies = only.map_or(all.to_vec(), |only| vec![&*only.leak()]);
     for policy in policies {

@@ -6,6 +6,7 @@ use super::{
     MAX_NEIGHBOURS, MAX_PRIORITIES, MAX_QUEUES, MAX_ROUNDS, MAX_SHARDS, MAX_TURN, Mix, Order, Overflow, Requests,
     Stealing, Victims,
 };
+use crate::policies::apart::TURN;
 
 /// Reads an expression.
 pub(super) fn read(source: &str) -> Result<Expression, ExpressionError> {
@@ -27,6 +28,7 @@ const POLICIES: &[&str] = &[
     "local",
     "request",
     "clustered",
+    "apart",
 ];
 
 /// Where errors get their text from.
@@ -149,6 +151,7 @@ fn policy(reader: &Reader<'_>, node: &Node<'_>) -> Parsed<Expression> {
         "local" => local(reader, node),
         "request" => request(reader, node),
         "clustered" => clustered(reader, node),
+        "apart" => apart(reader, node),
         "steal" => steal(reader, node).map(Expression::Steal),
         "priority" => priority(reader, node),
         _ => reader.unknown(node, "policy", POLICIES),
@@ -373,11 +376,12 @@ fn has_priorities(expression: &Expression) -> bool {
     match expression {
         Expression::Priority { .. } => true,
         Expression::Clustered { inner, .. } => has_priorities(inner),
+        Expression::Apart { started, new, .. } => has_priorities(started) || has_priorities(new),
         _ => false,
     }
 }
 
-/// The ring, if there is one, that a cluster would cut.
+/// A ring, alone or at each priority.
 fn is_ring(expression: &Expression) -> bool {
     match expression {
         Expression::Rotator => true,
@@ -402,4 +406,42 @@ fn clustered(reader: &Reader<'_>, node: &Node<'_>) -> Parsed<Expression> {
         return reader.error(inner_node.at, message, Some("`waiver` is the same without the ring".to_string()));
     }
     Ok(Expression::Clustered { size, inner: Box::new(inner) })
+}
+
+fn apart(reader: &Reader<'_>, node: &Node<'_>) -> Parsed<Expression> {
+    const EXAMPLE: &str = "as in `apart(steal, fifo)`";
+    let help = || Some(EXAMPLE.to_string());
+    let [started, new, rest @ ..] = node.arguments.as_deref().unwrap_or(&[]) else {
+        let message = "`apart` takes a policy for threads that have run and one for those that have not started";
+        return reader.error(node.at, message, help());
+    };
+    let part = |argument: &Argument<'_>| {
+        if let Some(key) = &argument.key {
+            return reader.error(key.at, format!("`{}=` is not expected here", key.name), help());
+        }
+        let inner_node = reader.name(argument, "a policy")?;
+        let inner = policy(reader, inner_node)?;
+        let refused = match &inner {
+            inner if has_priorities(inner) => ("priorities go around `apart`", "write `priority(n, apart(P, Q))`"),
+            inner if is_ring(inner) => {
+                ("a ring orders all threads of a processor or none", "`waiver` is the same without the ring")
+            }
+            Expression::Apart { .. } => ("threads that are apart are all of one kind", "write one of its two policies"),
+            _ => return Ok(Box::new(inner)),
+        };
+        reader.error(inner_node.at, refused.0, Some(refused.1.to_string()))
+    };
+    let (started, new) = (part(started)?, part(new)?);
+    let mut turn = None;
+    for argument in rest {
+        match &argument.key {
+            Some(key) if key.name == "turn" && turn.is_none() => {
+                turn = Some(reader.number(argument, MAX_TURN, "as in `turn=64`")?);
+            }
+            Some(key) if key.name == "turn" => return reader.error(key.at, "`turn` is given twice", None),
+            Some(key) => return reader.unknown(key, "option of `apart`", &["turn"]),
+            None => return reader.error(argument.at(), "`apart` takes two policies", help()),
+        }
+    }
+    Ok(Expression::Apart { started, new, turn: turn.unwrap_or(TURN) })
 }

@@ -19,7 +19,7 @@
 //! another.
 //!
 //! Suits: machines whose cores share caches or memory in groups; very many processors, since what contends is as wide as a
-//! cluster. Bad at: work that appears in one cluster in small pieces (every other cluster comes through one visitor's place),
+//! cluster. Bad at: work that appears in one cluster in small pieces, such as a tree of threads (every other cluster comes through one visitor's place),
 //! fairness and priorities across clusters. A ring cannot be cut, so P is not `rotator`.
 //!
 //! A frozen processor strands what P strands; frozen on a visit, also the visits of others to that cluster, and for as long

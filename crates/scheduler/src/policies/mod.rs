@@ -15,6 +15,7 @@
 //! assert!(matches!(policy, AnyPolicy::Steal(_)));
 //! ```
 
+pub mod apart;
 pub mod clustered;
 mod common;
 pub mod fifo;
@@ -175,6 +176,10 @@ pub fn build<M: Machine>(
             };
             let clusters: Result<Vec<_>, _> = (0..processors.div_ceil(members)).map(cluster).collect();
             AnyPolicy::Other(Box::new(clustered::Clustered::new(clusters?, members, *size, others)))
+        }
+        Expression::Apart { started, new, turn } => {
+            let of = |inner| build(inner, processors, others.clone());
+            AnyPolicy::Other(Box::new(apart::Apart::new(of(started)?, of(new)?, *turn)))
         }
         Expression::Priority { levels, inner, aging } => {
             let levels: Result<Vec<_>, _> = (0..*levels).map(|_| build(inner, processors, others.clone())).collect();

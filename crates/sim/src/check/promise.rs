@@ -36,6 +36,7 @@ impl Promises {
             Expression::Hybrid(_) | Expression::Multiqueue(_) => Self::default(),
             Expression::Local(queues) | Expression::Request(_, queues) => own(Self::of_queues(queues)),
             Expression::Clustered { inner, .. } => own(Self::of(inner).own),
+            Expression::Apart { started, .. } => own(Self::of(started).own),
             Expression::Priority { inner, aging, .. } => Self { strict: aging.is_none(), ..own(Self::of(inner).own) },
         }
     }
