@@ -7,6 +7,31 @@
 //! Per coroutine: its clock; what relaxed loads saw, which an acquire fence adds; and its clock at the last release fence,
 //! which relaxed stores publish. Per location: what was released into it; a read-modify-write continues what was there, a plain
 //! store does not. SeqCst is acquire and release; a wake-up orders nothing.
+//!
+//! # Example
+//! A flag that is raised with too weak an ordering is found although the values are right.
+//! ```
+//! use raddle_machine::{Atomic, Machine, Ordering};
+//! use raddle_sim::{ByChance, Controlled, Options, Outcome, Published, run, start};
+//! use std::rc::Rc;
+//! let found = |raise| (0..50).any(|seed| {
+//!     let over = run(&Options::default(), ByChance::new(seed), || {
+//!         let data = Rc::new((Published::new(0), <Controlled as Machine>::Atomic::<u32>::new(0)));
+//!         let theirs = data.clone();
+//!         start("writer", move || {
+//!             data.0.with_mut(|value| *value = 42);
+//!             data.1.store(1, raise);
+//!         });
+//!         start("reader", move || {
+//!             if theirs.1.load(Ordering::Acquire) == 1 {
+//!                 theirs.0.with(|&value| assert_eq!(value, 42));
+//!             }
+//!         });
+//!     });
+//!     matches!(over.outcome, Outcome::Panicked { message, .. } if message.contains("unordered"))
+//! });
+//! assert!(found(Ordering::Relaxed) && !found(Ordering::Release));
+//! ```
 
 use raddle_machine::Ordering;
 

@@ -1,4 +1,26 @@
 //! Who decides which coroutine goes on.
+//!
+//! # Example
+//! ```
+//! use raddle_machine::Machine;
+//! use raddle_sim::{Choice, Controlled, Driver, Options, Outcome, World, run, start};
+//! /// The one that has made the fewest steps.
+//! struct Fair;
+//! impl Driver for Fair {
+//!     fn choose(&mut self, world: &World) -> Choice {
+//!         let fewest = world.ready().min_by_key(|&core| world.cores()[core].steps);
+//!         fewest.map_or(Choice::Stop, Choice::Go)
+//!     }
+//! }
+//! let over = run(&Options { trace: true, ..Options::default() }, Fair, || {
+//!     for name in ["first", "second"] {
+//!         start(name, || (0..3).for_each(|_| Controlled::spin_hint()));
+//!     }
+//! });
+//! assert_eq!(over.outcome, Outcome::Done);
+//! let cores: Vec<usize> = over.trace.iter().map(|step| step.core).collect();
+//! assert!(cores.chunks(2).all(|pair| pair == [0, 1]), "{cores:?}");
+//! ```
 
 use crate::world::{Status, Step, World};
 use std::any::Any;

@@ -1,4 +1,27 @@
 //! Figures as a table, as JSON with the keys of `raddle bench`, and as a page with plots.
+//!
+//! # Example
+//! ```
+//! use raddle_sim::cost::Costs;
+//! use raddle_sim::simulate::{Plan, simulate};
+//! use raddle_sim::workloads::Workload;
+//! use raddle_sim::report;
+//! let workload = Workload::find("yield").unwrap();
+//! let plan = Plan {
+//!     policy: "fifo".parse().unwrap(),
+//!     cores: 4,
+//!     workload,
+//!     arguments: workload.arguments("t=8:total=800").unwrap(),
+//!     costs: Costs::preset("opteron").unwrap(),
+//!     seed: 7,
+//!     steps: 10_000_000,
+//! };
+//! let figures = simulate(&plan);
+//! let rows = [(plan, figures)];
+//! assert!(report::table(&rows).starts_with("yield t=8:total=800:work=0 under fifo on opteron (simulated, seed 7)"));
+//! assert!(report::json_lines(&rows).contains("\"processors\":4"));
+//! assert!(report::html(&rows, "raddle sim").contains("<svg"));
+//! ```
 #![forbid(unsafe_code)]
 
 use crate::simulate::{Figures, Plan};

@@ -1,4 +1,24 @@
 //! A workload on a simulated machine, from a plan to figures.
+//!
+//! # Example
+//! ```
+//! use raddle_sim::cost::Costs;
+//! use raddle_sim::simulate::{Plan, simulate};
+//! use raddle_sim::workloads::Workload;
+//! let workload = Workload::find("tree").unwrap();
+//! let plan = |cores| Plan {
+//!     policy: "steal".parse().unwrap(),
+//!     cores,
+//!     workload,
+//!     arguments: workload.arguments("depth=8:leaf=20k").unwrap(),
+//!     costs: Costs::preset("epyc").unwrap(),
+//!     seed: 1,
+//!     steps: 10_000_000,
+//! };
+//! let [one, eight] = [1, 8].map(|cores| simulate(&plan(cores)).unwrap());
+//! assert!(eight.throughput() > 4.0 * one.throughput());
+//! assert_eq!(simulate(&plan(8)).unwrap().digest, eight.digest);
+//! ```
 #![forbid(unsafe_code)]
 
 use crate::cost::Costs;

@@ -7,6 +7,28 @@
 //!
 //! Invariants: I1. A thread's state is touched by the core that holds its token or runs it. I2. A core's queue is borrowed only by what
 //! runs on that core. I3. Records are freed when all threads have ended and the run is over.
+//!
+//! # Example
+//! ```
+//! use raddle_scheduler::policies;
+//! use raddle_sim::cost::Costs;
+//! use raddle_sim::threads::{self, compute, spawn};
+//! use raddle_sim::virtual_time::VirtualTime;
+//! use raddle_sim::{Options, Outcome, run};
+//! let costs = Costs::preset("host").unwrap();
+//! let make = |cores, others| policies::build(&"steal".parse().unwrap(), cores, others).map_err(|why| why.to_string());
+//! let options = Options { clocks: false, lines: true, ..Options::default() };
+//! let over = run(&options, VirtualTime::new(costs.clone()), || {
+//!     threads::pool(make, 2, &costs, || (0..10).for_each(|_| spawn(|| compute(100_000))))
+//! });
+//! assert_eq!(over.outcome, Outcome::Done);
+//! let pool = over.value.unwrap();
+//! let tally = pool.tally();
+//! pool.end();
+//! // A millisecond of work, on two cores.
+//! assert_eq!(tally.worked.iter().sum::<u64>(), 1_000_000);
+//! assert!((500_000..700_000).contains(&tally.ended_at), "{}", tally.ended_at);
+//! ```
 
 use crate::coroutine::{self, Coroutine, Handle};
 use crate::cost::Costs;

@@ -8,6 +8,33 @@
 //! (`together`).
 //!
 //! Not modelled: bandwidth beyond that of a line or a module, prefetching, and the interruption of others by a heavy fence.
+//!
+//! # Example
+//! ```
+//! use raddle_machine::{Atomic, Machine, Ordering};
+//! use raddle_sim::cost::Costs;
+//! use raddle_sim::virtual_time::VirtualTime;
+//! use raddle_sim::{Controlled, Options, run, start};
+//! use std::rc::Rc;
+//! let transfers = |shared: bool| {
+//!     let driver = VirtualTime::new(Costs::preset("epyc").unwrap());
+//!     let over = run(&Options { clocks: false, lines: true, ..Options::default() }, driver, || {
+//!         let words = [(); 2].map(|()| Rc::new(<Controlled as Machine>::Atomic::<u32>::new(0)));
+//!         for core in 0..2 {
+//!             let word = words[if shared { 0 } else { core }].clone();
+//!             start(format!("core {core}"), move || {
+//!                 (0..100).for_each(|_| _ = word.fetch_add(1, Ordering::Relaxed));
+//!             });
+//!         }
+//!         // Not to be freed before the cores have run.
+//!         words
+//!     });
+//!     let counts = over.driver.counts();
+//!     assert_eq!(counts.exchanges, 200);
+//!     counts.transfers.iter().sum::<u64>()
+//! };
+//! assert!(transfers(true) > 50 && transfers(false) == 0);
+//! ```
 
 use crate::cost::Costs;
 use crate::driver::{Choice, Driver};

@@ -1,5 +1,15 @@
 //! A kernel thread that watches a long simulation: it shows that it goes on, and ends the process when a simulated program, or a policy,
 //! loops without a step: nothing else could stop it.
+//!
+//! # Example
+//! ```
+//! use raddle_sim::watch::Watch;
+//! use std::time::Duration;
+//! let watch = Watch::start(Duration::from_secs(20), |what, steps| eprintln!("{what}, {steps} steps"));
+//! watch.now("a large machine".into());
+//! // Simulate.
+//! watch.end();
+//! ```
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};

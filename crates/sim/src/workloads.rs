@@ -1,4 +1,14 @@
 //! What runs on a simulated machine: programs of lightweight threads, after the definitions of `raddle bench`.
+//!
+//! # Example
+//! ```
+//! use raddle_sim::workloads::{Workload, number};
+//! let tree = Workload::find("tree").unwrap();
+//! let arguments = tree.arguments("depth=10").unwrap();
+//! assert_eq!(arguments.to_string(), "depth=10:leaf=500");
+//! assert_eq!((tree.operations(&arguments), number("3k")), (1024, Some(3000)));
+//! assert!(tree.arguments("height=10").unwrap_err().contains("`height`"));
+//! ```
 #![forbid(unsafe_code)]
 
 use crate::threads::{Simulated, compute, fetch, me, spawn};

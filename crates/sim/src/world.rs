@@ -1,4 +1,19 @@
 //! What a driver sees: the coroutines, and what each of them is about to do.
+//!
+//! # Example
+//! ```
+//! use raddle_machine::{Atomic, Machine, Ordering};
+//! use raddle_sim::{ByChance, Controlled, Op, Options, run, start};
+//! let over = run(&Options { trace: true, ..Options::default() }, ByChance::new(1), || {
+//!     let word = <Controlled as Machine>::Atomic::<u32>::new(7);
+//!     start("swapper", move || {
+//!         word.swap(8, Ordering::AcqRel);
+//!     });
+//! });
+//! let step = over.trace.iter().find(|step| step.access.op == Op::Swap).unwrap();
+//! assert!(step.access.is_exchange() && (step.old, step.new) == (7, 8));
+//! assert_eq!(step.to_string(), "0 Swap @0 AcqRel 7 -> 8");
+//! ```
 
 use raddle_machine::Ordering;
 
