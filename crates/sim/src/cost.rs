@@ -44,6 +44,8 @@ pub struct Costs {
     pub hit: f64,
     /// In addition, a read-modify-write.
     pub exchange: f64,
+    /// From a store until it is in the cache, for which the core's next read-modify-write or fence waits.
+    pub commit: f64,
     /// A line that nobody holds.
     pub memory: f64,
     /// From the smallest clusters to the whole machine.
@@ -66,6 +68,8 @@ pub struct Costs {
     pub switch: f64,
     /// Making a thread, and ending it.
     pub spawn: f64,
+    /// In addition, one that begins on a stack of its own, not where another one has just ended.
+    pub start: f64,
     /// How many lines of a bulk copy are under way at once.
     pub overlap: f64,
     /// How many times as long computing takes while another core computes, too: processors that share a core, or its power.
@@ -74,10 +78,11 @@ pub struct Costs {
 
 type Number = (&'static str, fn(&mut Costs) -> &mut f64);
 
-const NUMBERS: [Number; 15] = [
+const NUMBERS: [Number; 17] = [
     ("step", |c| &mut c.step),
     ("hit", |c| &mut c.hit),
     ("exchange", |c| &mut c.exchange),
+    ("commit", |c| &mut c.commit),
     ("memory", |c| &mut c.memory),
     ("read_occupancy", |c| &mut c.read_occupancy),
     ("fence", |c| &mut c.fence),
@@ -88,6 +93,7 @@ const NUMBERS: [Number; 15] = [
     ("wake_latency", |c| &mut c.wake_latency),
     ("switch", |c| &mut c.switch),
     ("spawn", |c| &mut c.spawn),
+    ("start", |c| &mut c.start),
     ("overlap", |c| &mut c.overlap),
     ("together", |c| &mut c.together),
 ];
@@ -169,6 +175,7 @@ impl Costs {
             step: 1.0,
             hit: 0.5,
             exchange: 6.0,
+            commit: 4.0,
             memory: 90.0,
             levels: vec![level(usize::MAX, 60.0)],
             read_occupancy: 0.25,
@@ -180,6 +187,7 @@ impl Costs {
             wake_latency: 5_000.0,
             switch: 8.0,
             spawn: 40.0,
+            start: 30.0,
             overlap: 8.0,
             together: 1.0,
         }
@@ -187,13 +195,16 @@ impl Costs {
 
     /// The same with everything that is the core's own, and the kernel's, so many times slower.
     fn slower(self, times: f64) -> Self {
-        let Self { step, hit, exchange, fence, heavy_fence, spin, sleep, wake, wake_latency, switch, spawn, .. } = self;
-        let [step, hit, exchange, fence, spin] = [step, hit, exchange, fence, spin].map(|cost| cost * times);
-        let [switch, spawn] = [switch, spawn].map(|cost| cost * times);
+        let Self { step, hit, exchange, commit, fence, heavy_fence, spin, sleep, wake, wake_latency, switch, .. } =
+            self;
+        let [step, hit, exchange, commit, fence, spin] =
+            [step, hit, exchange, commit, fence, spin].map(|cost| cost * times);
+        let [switch, spawn, start] = [switch, self.spawn, self.start].map(|cost| cost * times);
         // Kernels were smaller then.
         let [heavy_fence, sleep, wake, wake_latency] =
             [heavy_fence, sleep, wake, wake_latency].map(|cost| cost * (times / 3.0).max(1.0));
-        Self { step, hit, exchange, fence, heavy_fence, spin, sleep, wake, wake_latency, switch, spawn, ..self }
+        let costs = Self { step, hit, exchange, commit, fence, heavy_fence, spin, sleep, wake, wake_latency, ..self };
+        Self { switch, spawn, start, ..costs }
     }
 
     /// A preset's name, or the text of a file.

@@ -243,6 +243,17 @@ pub(crate) fn new_place() -> u64 {
     EXECUTION.try_with(|slot| slot.borrow_mut().as_deref_mut().map_or(0, Execution::new_place)).unwrap_or(0)
 }
 
+/// An atomic word is dropped.
+pub(crate) fn forget_place(place: u64) {
+    let forget = |execution: &mut Execution| {
+        if execution.options.lines && place >> 32 == u64::from(execution.number) {
+            execution.world.lines.dropped(place as u32, execution.world.current.unwrap_or(0));
+        }
+    };
+    // What a run leaves is dropped with its execution, too.
+    let _ = EXECUTION.try_with(|slot| slot.try_borrow_mut().ok()?.as_deref_mut().map(forget));
+}
+
 /// The values of a step.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Values {
@@ -372,7 +383,7 @@ impl Execution {
         place
     }
 
-    fn location(&mut self, place: &AtomicU64) -> u32 {
+    fn location(&mut self, place: &AtomicU64, me: usize) -> u32 {
         // Relaxed here and below: used by the kernel thread of the run.
         let mut known = place.load(Ordering::Relaxed);
         if known >> 32 != u64::from(self.number) {
@@ -381,7 +392,7 @@ impl Execution {
         }
         let location = known as u32;
         if self.options.lines {
-            self.world.lines.note(location, std::ptr::from_ref(place).addr());
+            self.world.lines.note(location, std::ptr::from_ref(place).addr(), me);
         }
         location
     }
@@ -391,7 +402,7 @@ impl Execution {
         if std::thread::panicking() {
             return None;
         }
-        let location = place.map_or(NOWHERE, |place| self.location(place));
+        let location = place.map_or(NOWHERE, |place| self.location(place, me));
         let access = Access { location, ..access };
         self.world.cores[me].pending = access;
         let (from, to) = (self.coroutines[me].handle(), self.choose());

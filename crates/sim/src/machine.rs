@@ -56,6 +56,12 @@ impl<T: Word> ControlledAtomic<T> {
     }
 }
 
+impl<T: Word> Drop for ControlledAtomic<T> {
+    fn drop(&mut self) {
+        execution::forget_place(*self.place.get_mut());
+    }
+}
+
 impl<T: Word> Atomic<T> for ControlledAtomic<T> {
     fn new(value: T) -> Self {
         Self { value: T::std_new(value), place: AtomicU64::new(execution::new_place()) }

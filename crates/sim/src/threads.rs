@@ -30,6 +30,8 @@
 //! assert!((500_000..700_000).contains(&tally.ended_at), "{}", tally.ended_at);
 //! ```
 
+mod record;
+
 use crate::coroutine::{self, Coroutine, Handle};
 use crate::cost::Costs;
 use crate::execution::{current, now, start, work};
@@ -40,6 +42,7 @@ use raddle_scheduler::idle::Idle;
 use raddle_scheduler::policies::steal::StealLocal;
 use raddle_scheduler::policies::{AnyPolicy, Others};
 use raddle_scheduler::{Cause, Epoch, Local, Notify, Policy, Ready, Runtime, Thread, Wake};
+use record::{DETACHED, Free, Full, RUNNING, Record, State};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
@@ -63,23 +66,6 @@ enum After {
     Exit,
 }
 
-struct State {
-    body: Option<Body>,
-    coroutine: Option<Coroutine>,
-    after: After,
-    spawned_at: u64,
-    ready_at: u64,
-    panic: Option<Box<dyn std::any::Any + Send>>,
-}
-
-#[repr(C)]
-struct Full {
-    thread: Thread<Controlled>,
-    state: RefCell<State>,
-}
-
-type Record = NonNull<Full>;
-
 enum Queue {
     Default(Box<StealLocal<Controlled>>),
     Other(Box<dyn Local<Controlled>>),
@@ -100,6 +86,8 @@ struct Core {
     /// Where its loop is while it runs a thread.
     home: Coroutine,
     running: Cell<Option<Record>>,
+    /// A thread has ended here, and nothing else has run since: its stack goes on with the next one that starts.
+    ended: Cell<bool>,
     /// Stacks of threads that have ended.
     spare: RefCell<Vec<Coroutine>>,
     worked: Cell<u64>,
@@ -133,11 +121,9 @@ pub struct Pool {
     cores: Vec<Core>,
     nodes: &'static NodePool<Controlled>,
     records: RefCell<Vec<Record>>,
-    free: RefCell<Vec<Record>>,
+    free: RefCell<Free>,
     left: Cell<u64>,
     wake_up: u64,
-    switch: u64,
-    spawn: u64,
     costs: Costs,
     tally: RefCell<Tally>,
 }
@@ -166,25 +152,25 @@ pub fn pool(
         queue: RefCell::new(queue(index)),
         home: Coroutine::here(),
         running: Cell::new(None),
+        ended: Cell::new(false),
         spare: RefCell::new(Vec::new()),
         worked: Cell::new(0),
         pace: Cell::new(0),
         kept: Cell::new(0),
         since: Cell::new(0),
     };
-    let cores: Vec<Core> = (0..cores).map(core).collect();
+    let count = cores;
+    let cores: Vec<Core> = (0..count).map(core).collect();
     let pool = Rc::new(Pool {
         idle,
         cores,
         policy,
         nodes: Box::leak(Box::default()),
         records: RefCell::default(),
-        free: RefCell::default(),
+        free: RefCell::new(Free::new(count)),
         // The first thread, which is about to be made.
         left: Cell::new(1),
         wake_up: (costs.wake_latency + costs.wake) as u64,
-        switch: costs.switch.round() as u64,
-        spawn: costs.spawn.round() as u64,
         costs: costs.clone(),
         tally: RefCell::default(),
     });
@@ -195,7 +181,7 @@ pub fn pool(
         start(format!("core {index}"), move || {
             if let Some(first) = first {
                 pool.left.set(0);
-                pool.spawn(first);
+                pool.spawn(first, DETACHED);
             }
             pool.run_core(index);
         });
@@ -208,16 +194,45 @@ fn here() -> Rc<Pool> {
     POOL.with_borrow(Clone::clone).unwrap_or_else(|| panic!("outside of a simulation"))
 }
 
-/// Makes a thread that runs `body`.
+/// Makes a thread that runs `body`, and for whose end nobody waits.
 pub fn spawn(body: impl FnOnce() + 'static) {
+    spawn_as(Box::new(body), DETACHED);
+}
+
+/// Makes a thread that runs `body`, and can be waited for.
+pub fn spawn_joined(body: impl FnOnce() + 'static) -> Spawned {
+    Spawned(spawn_as(Box::new(body), RUNNING))
+}
+
+/// The right to wait for a thread's end, once. One that is dropped costs the memory of a record until the run is over.
+#[must_use = "use `spawn` for a thread that nobody waits for"]
+pub struct Spawned(Record);
+
+impl Spawned {
+    /// Waits until the thread has ended.
+    pub fn join(self) {
+        // SAFETY: records live until the pool's end (I3).
+        unsafe { self.0.as_ref() }.wait();
+        here().free.borrow_mut().give(me(), self.0);
+    }
+}
+
+fn spawn_as(body: Body, join: u64) -> Record {
     let pool = here();
-    pool.spawn(Box::new(body));
+    let record = pool.spawn(body, join);
     let me = me();
     let crowded = pool.cores[me].queue.borrow_mut().local().crowded();
     if crowded {
         pool.tally.borrow_mut().retries += 1;
         Simulated::yield_now();
     }
+    record
+}
+
+/// Reads and writes plain data that lies beside a word which the calling thread has just written.
+pub fn touch() {
+    let costs = here().costs.clone();
+    work((2.0 * (costs.step + costs.hit)).round() as u64);
 }
 
 /// Computes for so many nanoseconds: the work of the calling thread.
@@ -246,39 +261,35 @@ pub fn me() -> usize {
 }
 
 impl Pool {
-    fn spawn(&self, body: Body) {
+    fn spawn(&self, body: Body, join: u64) -> Record {
         let me = me();
         self.left.set(self.left.get() + 1);
-        work(self.spawn);
+        work(self.costs.spawn.round() as u64);
         let state = State {
             body: Some(body),
             coroutine: None,
             after: After::Exit,
+            last: me,
             spawned_at: now(),
             ready_at: 0,
             panic: None,
         };
         // Not borrowed across the steps below.
-        let reused = self.free.borrow_mut().pop();
+        let reused = self.free.borrow_mut().take(me);
         let record = match reused {
             Some(record) => {
                 // SAFETY: records live until the end of the pool (I3); this one's thread has ended, so it is ours (I1).
-                let full = unsafe { record.as_ref() };
-                full.thread.recycle(0);
-                *full.state.borrow_mut() = state;
+                unsafe { record.as_ref() }.again(state, join);
                 record
             }
             None => {
-                // SAFETY: every record of this runtime is the first field of a `Full`, which lives until the pool's end.
-                let thread = unsafe { Thread::new(0, 0) };
-                let record = NonNull::from(Box::leak(Box::new(Full { thread, state: RefCell::new(state) })));
-                // For `make_ready`, which is given a part of it.
-                record.as_ptr().expose_provenance();
+                let record = Full::leak(state, join);
                 self.records.borrow_mut().push(record);
                 record
             }
         };
         self.push(me, record, Cause::Spawned);
+        record
     }
 
     /// Makes a thread ready; the caller has the right to.
@@ -342,6 +353,7 @@ impl Pool {
 
     fn search(&self, me: usize) -> Option<Ready<Controlled>> {
         self.cores[me].kept.set(0);
+        self.cores[me].ended.set(false);
         let mut queue = self.cores[me].queue.borrow_mut();
         let local = queue.local();
         self.idle.begin_search(me);
@@ -366,7 +378,7 @@ impl Pool {
         let record = ready.into_thread().cast::<Full>();
         // SAFETY: the record lives (I3), and is ours with its token (I1).
         let full = unsafe { record.as_ref() };
-        work(self.switch);
+        work(self.arrival(me, full));
         let began = now();
         let handle = {
             let mut state = full.state.borrow_mut();
@@ -379,6 +391,7 @@ impl Pool {
         // comes back when the thread leaves.
         unsafe { coroutine::go(core.home.handle(), handle) };
         core.running.set(None);
+        full.state.borrow_mut().last = me;
         core.pace.set((3 * core.pace.get() + (now() - core.since.get())) / 4 + 1);
         let after = full.state.borrow().after;
         match after {
@@ -392,22 +405,41 @@ impl Pool {
         }
     }
 
+    /// Nanoseconds until a thread's first instruction on this core: the switch; a stack of its own where none is at hand; and what it left
+    /// with another core, one fetch after the other, since each leads to the next: of one that has run its stack and storage, and the
+    /// frames that they lead to; of one that starts its closure. (What the model knows of its record is charged where it is used.)
+    fn arrival(&self, me: usize, full: &Full) -> u64 {
+        let state = full.state.borrow();
+        let starts = state.coroutine.is_none();
+        let after_another = self.cores[me].ended.replace(false);
+        let start = if starts && !after_another { self.costs.start } else { 0.0 };
+        let fetches = if starts { 1.0 } else { 2.0 };
+        let moved = if state.last == me { 0.0 } else { fetches * self.costs.transfer(me, state.last) };
+        (self.costs.switch + start + moved).round() as u64
+    }
+
     fn exit(&self, me: usize, record: Record) {
         // SAFETY: the thread has ended, so its record is ours (I1).
-        let mut state = unsafe { record.as_ref() }.state.borrow_mut();
+        let full = unsafe { record.as_ref() };
+        let mut state = full.state.borrow_mut();
         let coroutine = state.coroutine.take();
         self.cores[me].spare.borrow_mut().extend(coroutine);
         if let Some(panic) = state.panic.take() {
             resume_unwind(panic);
         }
-        let mut tally = self.tally.borrow_mut();
-        tally.lives.push(now() - state.spawned_at);
+        self.tally.borrow_mut().lives.push(now() - state.spawned_at);
         drop(state);
-        self.free.borrow_mut().push(record);
+        self.cores[me].ended.set(true);
+        let (before, joiner) = full.exited();
+        if before == DETACHED {
+            self.free.borrow_mut().give(me, record);
+        }
+        if let Some(joiner) = joiner {
+            self.push(me, joiner, Cause::Woken);
+        }
         self.left.set(self.left.get() - 1);
         if self.left.get() == 0 {
-            tally.ended_at = now().max(1);
-            drop(tally);
+            self.tally.borrow_mut().ended_at = now().max(1);
             (0..self.cores.len()).for_each(|core| self.idle.tell(Notify::Processor(core)));
         }
     }
@@ -435,10 +467,9 @@ impl Pool {
             std::mem::forget(self);
             return;
         }
-        self.free.take();
         for record in self.records.take() {
             // SAFETY: leaked in `spawn`; all threads have ended and the run is over, so nobody refers to it (I3).
-            drop(unsafe { Box::from_raw(record.as_ptr()) });
+            unsafe { record::release(record) };
         }
         let Ok(pool) = Rc::try_unwrap(self) else { return };
         for core in pool.cores {

@@ -3,7 +3,7 @@
 //! Each line is owned by the core that wrote it last, or shared by those that read it since. An access to a line that the core
 //! does not hold fetches it: from its owner, from the nearest sharer, or from memory. A line serves one such transfer at a time (readers of a line
 //! that nobody changes overlap), so contended read-modify-writes queue. A plain store does not make its core wait: the line is
-//! busy, and the core waits for it at its next read-modify-write or fence. Caches never overflow. Without caches each access goes to the module
+//! busy, and the core waits for it, and until it is in the cache, at its next read-modify-write or fence. Caches never overflow. Without caches each access goes to the module
 //! of the core that used the line first, and queues there. Computing takes longer while another core is awake, where the machine says so
 //! (`together`).
 //!
@@ -219,7 +219,7 @@ impl VirtualTime {
         let clock = &mut self.clocks[core];
         if writes && !exchanges {
             // A store waits in the core's buffer.
-            clock.stored = clock.stored.max(end);
+            clock.stored = clock.stored.max(end + time(self.costs.commit));
             clock.now = begin + hit;
         } else {
             self.stalled += end - clock.now - hit.min(end - clock.now);

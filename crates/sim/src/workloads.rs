@@ -11,10 +11,10 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use crate::threads::{Simulated, compute, fetch, me, spawn};
+use crate::threads::{Simulated, Spawned, compute, fetch, me, spawn, spawn_joined, touch};
 use raddle_scheduler::Runtime;
-use raddle_scheduler::sync::{Mutex, channel, oneshot};
-use std::cell::RefCell;
+use raddle_scheduler::sync::{Mutex, channel};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// A parameter of a workload: name, default value, meaning.
@@ -30,12 +30,12 @@ pub struct Workload {
     /// What can be said about it.
     pub parameters: &'static [Parameter],
     /// How many operations it is, of these arguments.
-    operations: fn(&Arguments) -> u64,
-    main: fn(Arguments),
+    pub(crate) operations: fn(&Arguments) -> u64,
+    pub(crate) main: fn(Arguments),
 }
 
 /// All of them.
-pub const WORKLOADS: [Workload; 6] = [
+pub const WORKLOADS: [Workload; 8] = [
     Workload {
         name: "packet",
         about: "spawners copy packets, and spawn a thread for each that looks through it",
@@ -46,6 +46,8 @@ pub const WORKLOADS: [Workload; 6] = [
             ("copy", 250, "nanoseconds that a spawner takes for a packet"),
             ("body", 400, "nanoseconds that a thread takes for a packet"),
             ("bytes", 2_507, "bytes of a packet, which move between cores"),
+            ("copy_far", 0, "nanoseconds more for a copy to where another core has used the memory"),
+            ("body_far", 0, "nanoseconds more for a packet that another core has copied"),
         ],
         operations: |arguments| arguments.of("n"),
         main: packet,
@@ -93,7 +95,27 @@ pub const WORKLOADS: [Workload; 6] = [
             ("hold", 0, "nanoseconds inside"),
         ],
         operations: |arguments| arguments.of("total"),
-        main: lock_global,
+        main: |arguments| locks(&arguments, arguments.of("hold"), true),
+    },
+    Workload {
+        name: "lock_local",
+        about: "threads that each count under a mutex of their own",
+        parameters: &[("t", 64, "threads"), ("total", 100_000, "turns of all together")],
+        operations: |arguments| arguments.of("total"),
+        main: |arguments| locks(&arguments, 0, false),
+    },
+    Workload {
+        name: "radix",
+        about: "a radix sort: threads count their keys, one sums up, threads move their keys; new threads for each part",
+        parameters: &[
+            ("bits", 4, "bits of the radix; a key has 32"),
+            ("keys", 1_000_000, "keys"),
+            ("t", 64, "threads of a parallel part"),
+            ("key", 500, "nanoseconds to count a key; to move it takes twice as long"),
+            ("cell", 100, "nanoseconds to sum up a count, of which each thread has 2^bits"),
+        ],
+        operations: |arguments| arguments.of("keys"),
+        main: radix,
     },
 ];
 
@@ -154,9 +176,10 @@ impl Workload {
             *place = value.ok_or_else(|| format!("`{pair}`: a number of at most {MOST}, such as 50k or 1M"))?;
         }
         for (name, value) in &arguments.0 {
-            let least = if ["n", "k", "t", "total", "spawners"].contains(name) { 1 } else { 0 };
+            let least = if ["n", "k", "t", "total", "spawners", "bits", "keys"].contains(name) { 1 } else { 0 };
             let most = match *name {
                 "depth" => 24,
+                "bits" => 16,
                 "n" if self.name == "fib" => 32,
                 _ => MOST,
             };
@@ -181,7 +204,8 @@ impl Workload {
 
 fn packet(arguments: Arguments) {
     let [n, work, spawners, copy, body] = ["n", "work", "spawners", "copy", "body"].map(|name| arguments.of(name));
-    let bytes = arguments.of("bytes");
+    let [bytes, copy_far, body_far] = ["bytes", "copy_far", "body_far"].map(|name| arguments.of(name));
+    let far = |from: usize, nanoseconds: u64| if from == me() { 0 } else { nanoseconds };
     // Who used the buffers last that are free; a spawner takes the one that was freed last.
     let free: Rc<RefCell<Vec<usize>>> = Rc::default();
     for spawner in 0..spawners {
@@ -189,13 +213,13 @@ fn packet(arguments: Arguments) {
         let free = free.clone();
         let feed = move || {
             for _ in 0..count {
-                let last = free.borrow_mut().pop();
-                fetch(bytes, last.unwrap_or(me()));
-                compute(copy);
+                let last = free.borrow_mut().pop().unwrap_or(me());
+                fetch(bytes, last);
+                compute(copy + far(last, copy_far));
                 let (free, from) = (free.clone(), me());
                 spawn(move || {
                     fetch(bytes, from);
-                    compute(body + work);
+                    compute(body + work + far(from, body_far));
                     free.borrow_mut().push(me());
                 });
             }
@@ -209,13 +233,9 @@ fn tree(depth: u64, leaf: u64) {
     if depth == 0 {
         return compute(leaf);
     }
-    let (promise, future) = oneshot::channel::<(), Simulated>();
-    spawn(move || {
-        tree(depth - 1, leaf);
-        let _ = promise.set(());
-    });
+    let half = spawn_joined(move || tree(depth - 1, leaf));
     tree(depth - 1, leaf);
-    let _ = future.get();
+    half.join();
 }
 
 fn yields(arguments: Arguments) {
@@ -242,13 +262,12 @@ fn fib(n: u64) -> u64 {
     if n < 2 {
         return n;
     }
-    let (promise, future) = oneshot::channel::<u64, Simulated>();
-    spawn(move || {
-        let _ = promise.set(fib(n - 1));
-    });
+    let left = Rc::new(Cell::new(0));
+    let result = left.clone();
+    let thread = spawn_joined(move || result.set(fib(n - 1)));
     let right = fib(n - 2);
-    let Ok(left) = future.get() else { panic!("a thread ended without its number") };
-    left + right
+    thread.join();
+    left.get() + right
 }
 
 fn tokenring(threads: u64, rounds: u64) {
@@ -273,12 +292,13 @@ fn tokenring(threads: u64, rounds: u64) {
     }
 }
 
-fn lock_global(arguments: Arguments) {
-    let [threads, total, hold] = ["t", "total", "hold"].map(|name| arguments.of(name));
-    let counter = Rc::new(Mutex::<u64, Simulated>::with_value(0));
+fn locks(arguments: &Arguments, hold: u64, shared: bool) {
+    let [threads, total] = ["t", "total"].map(|name| arguments.of(name));
+    let make = || Rc::new(Mutex::<u64, Simulated>::with_value(0));
+    let global = make();
     for thread in 0..threads {
         let count = total / threads + u64::from(thread < total % threads);
-        let counter = counter.clone();
+        let counter = if shared { global.clone() } else { make() };
         spawn(move || {
             for _ in 0..count {
                 let Ok(mut guard) = counter.lock() else { panic!("the mutex is poisoned") };
@@ -286,8 +306,27 @@ fn lock_global(arguments: Arguments) {
                     compute(hold);
                 }
                 *guard += 1;
+                touch();
             }
         });
+    }
+}
+
+fn radix(arguments: Arguments) {
+    let [bits, keys, threads, key, cell] = ["bits", "keys", "t", "key", "cell"].map(|name| arguments.of(name));
+    let part = |each: u64| {
+        let of = |thread: u64| (keys / threads + u64::from(thread < keys % threads)) * each;
+        let thread = |number: u64| {
+            let nanoseconds = of(number);
+            spawn_joined(move || compute(nanoseconds))
+        };
+        let parts: Vec<_> = (0..threads).map(thread).collect();
+        parts.into_iter().for_each(Spawned::join);
+    };
+    for _ in 0..32u64.div_ceil(bits) {
+        part(key);
+        compute((threads << bits) * cell);
+        part(2 * key);
     }
 }
 
@@ -300,7 +339,7 @@ mod tests {
         let packet = Workload::find("packet").unwrap();
         assert_eq!(
             packet.arguments("n=2k:work=500").unwrap().to_string(),
-            "n=2000:work=500:spawners=1:copy=250:body=400:bytes=2507"
+            "n=2000:work=500:spawners=1:copy=250:body=400:bytes=2507:copy_far=0:body_far=0"
         );
         for (text, named) in [
             ("n", "KEY=VALUE"),

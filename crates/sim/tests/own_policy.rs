@@ -37,6 +37,7 @@ fn the_guide_s_policy_runs_every_workload_and_steals() {
             "tree" => "depth=6",
             "fib" => "n=9",
             "tokenring" => "n=10:k=10",
+            "radix" => "keys=5000:t=8",
             _ => "t=8:total=500",
         };
         let plan = Plan {

@@ -22,13 +22,15 @@ fn figures(workload: &str, arguments: &str, policy: &str, cores: usize) -> Figur
     simulate(&plan(workload, arguments, policy, cores)).unwrap()
 }
 
-const SMALL: [(&str, &str); 6] = [
+const SMALL: [(&str, &str); 8] = [
     ("packet", "n=2000"),
     ("tree", "depth=7"),
     ("fib", "n=10"),
     ("yield", "t=16:total=2000"),
     ("tokenring", "n=10:k=20"),
     ("lock_global", "t=16:total=2000"),
+    ("lock_local", "t=16:total=2000"),
+    ("radix", "keys=3000:t=8:bits=8"),
 ];
 
 #[test]

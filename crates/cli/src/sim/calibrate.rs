@@ -1,7 +1,7 @@
 //! `raddle sim --calibrate`: what this machine costs.
 
 use crate::output::write;
-use raddle_sim::calibrate::{OfThreads, ROUNDS, fit, measure, probes, quickest};
+use raddle_sim::calibrate::{AT_ONCE, OfThreads, ROUNDS, fit, measure, middle, probes};
 use raddle_sim::cost::Costs;
 use std::path::Path;
 use std::process::ExitCode;
@@ -23,7 +23,7 @@ pub fn costs() -> Result<Costs, String> {
     }
     let measured = measure(of_threads()?)?;
     let costs = fit(&measured)?;
-    eprintln!("{:<16} {:>9} {:>9}   nanoseconds, the quickest of {ROUNDS}", "probe", "measured", "simulated");
+    eprintln!("{:<16} {:>9} {:>9}   nanoseconds, the middle of {ROUNDS}", "probe", "measured", "simulated");
     for (name, measured, simulated) in probes(&costs, &measured)? {
         eprintln!("{name:<16} {measured:>9.1} {simulated:>9.1}");
     }
@@ -34,8 +34,9 @@ pub fn costs() -> Result<Costs, String> {
 fn of_threads() -> Result<OfThreads, String> {
     let pool = raddle::Builder::new().processors(1).build();
     let pool = pool.map_err(|why| format!("no pool for the calibration: {why}"))?;
-    let rounds = |probe: fn() -> f64| quickest((0..ROUNDS).map(|_| pool.run(probe)));
-    Ok(OfThreads { yielding: rounds(yielding), spawning: rounds(spawning) })
+    let rounds = |probe: fn() -> f64| middle((0..ROUNDS).map(|_| pool.run(probe)).collect());
+    let [yielding, spawning, joining, passing] = [yielding, spawning, joining, passing].map(rounds);
+    Ok(OfThreads { yielding, spawning, joining, passing })
 }
 
 fn yielding() -> f64 {
@@ -48,10 +49,28 @@ fn yielding() -> f64 {
 
 fn spawning() -> f64 {
     let begin = Instant::now();
-    for _ in 0..THREADS {
-        drop(raddle::spawn(|| ()));
+    for _ in 0..THREADS / AT_ONCE {
+        let threads: Vec<_> = (0..AT_ONCE).map(|_| raddle::spawn(|| ())).collect();
+        for thread in threads {
+            assert!(thread.join().is_ok(), "a thread that does nothing has failed");
+        }
     }
-    // All that are ready run before this returns.
-    raddle::yield_now();
+    begin.elapsed().as_nanos() as f64 / THREADS as f64
+}
+
+fn joining() -> f64 {
+    let begin = Instant::now();
+    for _ in 0..THREADS {
+        assert!(raddle::spawn(|| ()).join().is_ok(), "a thread that does nothing has failed");
+    }
+    begin.elapsed().as_nanos() as f64 / THREADS as f64
+}
+
+fn passing() -> f64 {
+    let (sender, receiver) = raddle::sync::channel::bounded(1);
+    let begin = Instant::now();
+    for word in 0..THREADS {
+        assert!(sender.send(word).is_ok() && receiver.recv() == Ok(word), "the channel is broken");
+    }
     begin.elapsed().as_nanos() as f64 / THREADS as f64
 }
