@@ -25,6 +25,7 @@ Examples:
   raddle sim --calibrate --out mine.json && raddle sim --machine mine.json --cores 1,2
   raddle sim predict --machine mine.json
   raddle sim report --format html --out report.html
+  raddle sim report --paper lock-free
   raddle sim --list
 
 The same command line gives the same output, byte for byte.
@@ -71,7 +72,7 @@ pub struct Options {
 
 #[derive(Subcommand)]
 enum What {
-    /// The schedulers report's figures 7.1 to 7.7: its claims beside what comes out here
+    /// A paper's figures: its claims beside what comes out here
     Report(report::Options),
     /// Hold the model against this machine: predicted and measured time of four programs on one and two processors. Keep it quiet
     Predict(predict::Options),

@@ -14,7 +14,7 @@
 //!
 //! On it stands the simulated machine: [`cost`] (what a machine is), [`virtual_time`] (the driver with clocks, caches and
 //! clusters), [`threads`] (lightweight threads with the real policies, idle protocol and primitives), [`workloads`], [`simulate`] and [`report`]; [`calibrate`]
-//! measures what this machine costs, [`claims`] holds the model against a paper.
+//! measures what this machine costs, [`claims`] and [`papers`] hold the model against the papers.
 //!
 //! Architecture invariant: production code never names this crate. `unsafe` is where stacks are switched (`coroutine`, `execution`,
 //! [`threads`]) and where tokens are made (`tokens`, [`threads`]).
@@ -53,6 +53,7 @@ pub mod driver;
 mod execution;
 mod lines;
 mod machine;
+pub mod papers;
 mod published;
 pub mod report;
 pub mod simulate;

@@ -3,7 +3,9 @@
 use super::{Format, command_line};
 use crate::output::write;
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use raddle_sim::claims::{self, Scale};
+use raddle_sim::papers::{self, PAPERS, Paper, Size};
 use raddle_sim::workloads::number;
 use std::io::{IsTerminal, Write as _};
 use std::path::PathBuf;
@@ -12,6 +14,10 @@ use std::process::ExitCode;
 /// What to run, and how to show it.
 #[derive(Args)]
 pub struct Options {
+    /// Which paper: the schedulers report's figures 7.1 to 7.7, the lock-free scheduler's figures 7 to 10 and table 1, or Lesser Bear's tables 2
+    /// and 3 and figure 7. The options below but the last two are for the first one; for the others there is no HTML
+    #[arg(long, value_name = "NAME", default_value = "schedulers", value_parser = names())]
+    paper: String,
     /// Packets of most runs; the paper has 50,000
     #[arg(long, value_name = "N", default_value = "50k", value_parser = packets)]
     packets: u64,
@@ -32,6 +38,10 @@ pub struct Options {
     out: Option<PathBuf>,
 }
 
+fn names() -> PossibleValuesParser {
+    PossibleValuesParser::new(["schedulers"].into_iter().chain(PAPERS.iter().map(|paper| paper.name)))
+}
+
 fn packets(text: &str) -> Result<u64, String> {
     const MOST: u64 = 10_000_000;
     let number = number(text).filter(|number| (1..=MOST).contains(number));
@@ -40,25 +50,45 @@ fn packets(text: &str) -> Result<u64, String> {
 
 /// Runs it. A claim that does not hold is a result, not a failure.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
-    let Options { packets, many, seed, .. } = *options;
-    let costs = super::machine(&options.machine)?;
-    let scale = Scale { packets, many, costs, seed, ..Scale::default() };
     let show = std::io::stderr().is_terminal();
-    let runs = claims::run(&scale, &mut |number, all, what| {
+    let mut progress = |number: usize, all: usize, what: &str| {
         if show {
             eprint!("\r\x1b[K[{number} of {all}] {what}");
             let _ = std::io::stderr().flush();
         }
-    })?;
+    };
+    let text = match PAPERS.iter().find(|paper| paper.name == options.paper) {
+        None => schedulers(options, &mut progress)?,
+        Some(paper) => other(paper, options.format, &mut progress)?,
+    };
     if show {
         eprint!("\r\x1b[K");
     }
+    write(&text, options.out.as_deref())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn schedulers(options: &Options, progress: &mut dyn FnMut(usize, usize, &str)) -> Result<String, String> {
+    let Options { packets, many, seed, .. } = *options;
+    let costs = super::machine(&options.machine)?;
+    let scale = Scale { packets, many, costs, seed, ..Scale::default() };
+    let runs = claims::run(&scale, progress)?;
     let verdicts = claims::verdicts(&runs);
-    let text = match options.format {
+    Ok(match options.format {
         Format::Table => claims::table(&scale, &runs, &verdicts),
         Format::Json => claims::json_lines(runs, &verdicts),
         Format::Html => claims::html(&scale, runs, &verdicts, &command_line()),
-    };
-    write(&text, options.out.as_deref())?;
-    Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn other(
+    paper: &'static Paper,
+    format: Format,
+    progress: &mut dyn FnMut(usize, usize, &str),
+) -> Result<String, String> {
+    if format == Format::Html {
+        return Err(format!("--paper {}: as a table or as JSON; for HTML there is --paper schedulers", paper.name));
+    }
+    let verdicts = papers::verdicts(paper, Size::Full, progress)?;
+    Ok(if format == Format::Json { papers::json_lines(paper, &verdicts) } else { papers::table(paper, &verdicts) })
 }
