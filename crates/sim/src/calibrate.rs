@@ -18,14 +18,18 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod here;
+
+pub use here::middle;
+
 use crate::cost::{Costs, Level};
-use crate::driver::Random;
 use crate::execution::{Options, Outcome, run, start};
 use crate::machine::Controlled;
 use crate::simulate::{Plan, simulate};
 use crate::threads::{Simulated, Spawned, spawn_joined};
 use crate::virtual_time::VirtualTime;
 use crate::workloads::Workload;
+use here::{each, lines, memory, not_waiting, round_trips, together, waking};
 use raddle_machine::{Atomic, Machine, Ordering, Real};
 use raddle_queues::fifo_ring::FifoRing;
 use raddle_scheduler::sync::channel;
@@ -33,9 +37,6 @@ use std::cell::Cell;
 use std::hint::black_box;
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::{Duration, Instant};
 
 /// Nanoseconds that threads of the library take on one processor.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -292,18 +293,6 @@ fn spawns(costs: &Costs) -> Result<f64, String> {
     run_alone(costs, &SPAWNING, "")
 }
 
-/// The middle one of some rounds, in nanoseconds for each of `count`.
-fn each(count: u64, probe: impl Fn(u64)) -> f64 {
-    probe(count);
-    middle((0..ROUNDS).map(|_| once(count, &probe)).collect())
-}
-
-fn once(count: u64, probe: &impl Fn(u64)) -> f64 {
-    let begin = Instant::now();
-    probe(count);
-    begin.elapsed().as_nanos() as f64 / count as f64
-}
-
 fn queue<M: Machine>(count: u64) {
     let Ok((_ring, mut owner)) = FifoRing::<M>::new(256) else { panic!("no memory for a queue") };
     for item in 1..=count as usize {
@@ -355,163 +344,11 @@ fn in_turn<M: Machine>(word: &M::Atomic<u32>, rounds: Range<u32>, side: u32) {
     }
 }
 
-/// Runs one program here and another one on a kernel thread of its own.
-fn beside<R>(other: impl FnOnce() + Send, here: impl FnOnce() -> R) -> Result<R, String> {
-    std::thread::scope(|scope| {
-        let other = std::thread::Builder::new().spawn_scoped(scope, other);
-        other.map_err(|why| format!("no kernel thread for the calibration: {why}"))?;
-        Ok(here())
-    })
-}
-
-fn round_trips() -> Result<f64, String> {
-    // Parts so short that the two are seldom interrupted within one.
-    const PART: u32 = 500;
-    const PARTS: u32 = 60;
-    let word = Arc::new(<Real as Machine>::Atomic::<u32>::new(0));
-    let theirs = word.clone();
-    let part = |part: u32| {
-        let begin = Instant::now();
-        in_turn::<Real>(&word, part * PART..(part + 1) * PART, 0);
-        begin.elapsed().as_nanos() as f64 / f64::from(PART)
-    };
-    beside(move || in_turn::<Real>(&theirs, 0..PART * PARTS, 1), || middle((0..PARTS).map(part).collect()))
-}
-
-/// What it takes longer to read lines that the other processor has just written than to read them again.
-fn lines() -> Result<f64, String> {
-    const COUNT: u32 = 60;
-    const LINES: usize = 512;
-    let buffer: Arc<Vec<[AtomicU64; 8]>> = Arc::new((0..LINES).map(|_| Default::default()).collect());
-    let turn = Arc::new(<Real as Machine>::Atomic::<u32>::new(0));
-    let (theirs, their_turn) = (buffer.clone(), turn.clone());
-    let writer = move || {
-        for round in 0..COUNT {
-            until::<Real>(&their_turn, 2 * round);
-            theirs.iter().for_each(|line| line[0].store(round.into(), Ordering::Relaxed));
-            their_turn.store(2 * round + 1, Ordering::Release);
-        }
-    };
-    let read = || {
-        let begin = Instant::now();
-        black_box(buffer.iter().map(|line| line[0].load(Ordering::Relaxed)).sum::<u64>());
-        begin.elapsed().as_nanos() as f64 / LINES as f64
-    };
-    beside(writer, || {
-        let (mut first, mut again) = (Vec::new(), Vec::new());
-        for round in 0..COUNT {
-            until::<Real>(&turn, 2 * round + 1);
-            first.push(read());
-            again.push(read());
-            turn.store(2 * round + 2, Ordering::Release);
-        }
-        (middle(first) - middle(again)).max(0.0)
-    })
-}
-
-/// A chain through more lines, and more pages, than the caches hold.
-fn memory() -> f64 {
-    const LINES: usize = 4 << 20;
-    // Words of a line of 64 bytes.
-    const WORDS: usize = 16;
-    // One cycle through all lines (Sattolo's shuffle).
-    let mut order: Vec<u32> = (0..LINES as u32).collect();
-    let mut random = Random::new(1);
-    for last in (1..LINES).rev() {
-        order.swap(last, random.below(last));
-    }
-    let mut chain = vec![0u32; LINES * WORDS];
-    for (line, &next) in order.iter().enumerate() {
-        chain[line * WORDS] = next;
-    }
-    let at = Cell::new(0);
-    each(1_000, |count| {
-        (0..count).for_each(|_| at.set(chain[at.get() as usize * WORDS]));
-        black_box(at.get());
-    })
-}
-
-fn not_waiting(count: u64) {
-    let word = <Real as Machine>::Atomic::<u32>::new(0);
-    (0..count).for_each(|_| Real::wait(&word, 1, None));
-}
-
-/// The wake-up call, and what follows until the sleeper runs.
-fn waking() -> Result<(f64, f64), String> {
-    const COUNT: u32 = 101;
-    let bell = Arc::new(<Real as Machine>::Atomic::<u32>::new(0));
-    let seen = Arc::new(AtomicU64::new(0));
-    let (theirs, told) = (bell.clone(), seen.clone());
-    let sleeper = move || {
-        for ring in 0..COUNT {
-            while theirs.load(Ordering::Acquire) == ring {
-                Real::wait(&theirs, ring, None);
-            }
-            // Relaxed would do for the time alone; who rings waits for it.
-            told.store(Real::now(), Ordering::Release);
-        }
-    };
-    let mut calls = Vec::new();
-    let mut latencies = Vec::new();
-    beside(sleeper, || {
-        for ring in 0..COUNT {
-            // So long that it sleeps, and its processor with it.
-            std::thread::sleep(Duration::from_micros(500));
-            seen.store(0, Ordering::Relaxed);
-            bell.store(ring + 1, Ordering::Release);
-            let begin = Real::now();
-            Real::wake(&bell, 1);
-            let end = Real::now();
-            let awake = loop {
-                match seen.load(Ordering::Acquire) {
-                    0 => std::thread::yield_now(),
-                    time => break time,
-                }
-            };
-            calls.push((end - begin) as f64);
-            latencies.push(awake.saturating_sub(begin) as f64);
-        }
-    })?;
-    let call = middle(calls);
-    Ok((call, (middle(latencies) - call).max(0.0)))
-}
-
-/// The middle one: neither what was disturbed nor what had luck (a wake-up of a processor that has hardly slept, a partner that runs on the
-/// same one).
-pub fn middle(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-fn together() -> Result<f64, String> {
-    // Several chains, so that the processor's units are busy, as they are in most programs.
-    let compute = |count: u64| {
-        let mut values = black_box([1u64, 2, 3, 4]);
-        for step in 0..count {
-            values = values.map(|value| value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step) ^ value >> 7);
-        }
-        black_box(values);
-    };
-    const COUNT: u64 = 100_000;
-    let one = each(COUNT, compute);
-    let over = Arc::new(AtomicBool::new(false));
-    let theirs = over.clone();
-    let busy = move || {
-        while !theirs.load(Ordering::Relaxed) {
-            compute(1_000);
-        }
-    };
-    let both = beside(busy, || {
-        let both = middle((0..ROUNDS).map(|_| once(COUNT, &compute)).collect());
-        over.store(true, Ordering::Relaxed);
-        both
-    })?;
-    Ok(both / one)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::here::beside;
     use super::*;
+    use std::sync::Arc;
 
     fn measured() -> Measured {
         Measured {

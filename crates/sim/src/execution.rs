@@ -8,104 +8,22 @@
 //! - I2: the execution is borrowed by nobody while coroutines switch.
 //! - I3: a coroutine that has not ended keeps its stack for ever ([`Coroutine`]): others may have borrowed from it.
 
+mod hooks;
+mod outcome;
+
+pub use outcome::{Options, Outcome, Run};
+
 use crate::clock::{Clock, Knowledge};
 use crate::coroutine::{self, Coroutine, Handle};
 use crate::driver::{Choice, Driver, Random};
 use crate::world::{Access, Core, NOWHERE, Op, Status, Step, World};
+use hooks::{install_hooks, text_of};
 use raddle_machine::Ordering;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Once;
 use std::sync::atomic::AtomicU64;
-
-/// What a run is to do besides running.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// What [`raddle_machine::Machine::random`] answers follows from it.
-    pub seed: u64,
-    /// After so many steps the run is over: somebody loops.
-    pub steps: u64,
-    /// Whether to keep the happens-before relation ([`crate::Published`] asks for it).
-    pub clocks: bool,
-    /// Whether to keep all steps.
-    pub trace: bool,
-    /// Whether words that lie side by side share cache lines.
-    pub lines: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { seed: 0, steps: 1_000_000, clocks: true, trace: false, lines: false }
-    }
-}
-
-/// How a run ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// All coroutines came to their ends.
-    Done,
-    /// Nobody is ready, and these sleep without a deadline.
-    Asleep(Vec<String>),
-    /// A coroutine panicked.
-    Panicked {
-        /// Which.
-        name: String,
-        /// What it said, and where.
-        message: String,
-    },
-    /// The limit of steps was reached.
-    Endless {
-        /// Who made the most of them.
-        name: String,
-        /// How many it made.
-        steps: u64,
-        /// What it was about to do.
-        last: Access,
-    },
-    /// The driver stopped it.
-    Stopped,
-}
-
-impl std::fmt::Display for Outcome {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Outcome::Done => f.write_str("all ended"),
-            Outcome::Asleep(names) => write!(f, "asleep for ever: {}", names.join(", ")),
-            Outcome::Panicked { name, message } => write!(f, "{name}: {message}"),
-            Outcome::Endless { name, steps, last } => {
-                write!(f, "{name} goes on without end: {steps} steps, the next one {:?}", last.op)?;
-                if last.location == NOWHERE { Ok(()) } else { write!(f, " @{}", last.location) }
-            }
-            Outcome::Stopped => f.write_str("stopped"),
-        }
-    }
-}
-
-/// A run that is over.
-#[derive(Debug)]
-pub struct Run<D, T> {
-    /// How it ended.
-    pub outcome: Outcome,
-    /// Steps of all coroutines.
-    pub steps: u64,
-    /// All steps, if they were asked for.
-    pub trace: Vec<Step>,
-    /// A word made of all steps (addresses left out): equal traces have equal ones.
-    pub digest: u64,
-    /// The driver.
-    pub driver: D,
-    /// What the setup returned.
-    pub value: T,
-}
-
-impl<D, T> Run<D, T> {
-    /// The trace, a line for each step; the same in every run with the same seed and driver.
-    pub fn trace_text(&self) -> String {
-        self.trace.iter().map(|step| format!("{step}\n")).collect()
-    }
-}
 
 type Body = Box<dyn FnOnce()>;
 
@@ -573,36 +491,4 @@ impl Execution {
             }
         }
     }
-}
-
-/// What a panic says.
-fn text_of(payload: &(dyn Any + Send)) -> &str {
-    let text = payload.downcast_ref::<&str>().copied();
-    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("panicked")
-}
-
-/// Once per process: what a coroutine says when it panics goes into the outcome, and a dropped token is a panic.
-fn install_hooks() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            let said = text_of(info.payload());
-            let place = info.location().map_or(String::new(), |place| format!(" ({place})"));
-            let noted = EXECUTION.try_with(|slot| match slot.try_borrow_mut() {
-                Ok(mut slot) => slot.as_deref_mut().filter(|run| run.world.current.is_some()).map(|run| {
-                    run.message.get_or_insert_with(|| format!("{said}{place}"));
-                }),
-                Err(_) => None,
-            });
-            if !matches!(noted, Ok(Some(()))) {
-                before(info);
-            }
-        }));
-        raddle_scheduler::ready::set_drop_hook(|_| {
-            if current().is_some() && !std::thread::panicking() {
-                panic!("a policy dropped a ready thread; it will never run");
-            }
-        });
-    });
 }

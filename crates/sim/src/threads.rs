@@ -31,8 +31,9 @@
 //! ```
 
 mod record;
+mod runtime;
 
-use crate::coroutine::{self, Coroutine, Handle};
+use crate::coroutine::{self, Coroutine};
 use crate::cost::Costs;
 use crate::execution::{current, now, start, work};
 use crate::machine::Controlled;
@@ -41,11 +42,11 @@ use raddle_queues::wait_list::NodePool;
 use raddle_scheduler::idle::Idle;
 use raddle_scheduler::policies::steal::StealLocal;
 use raddle_scheduler::policies::{AnyPolicy, Others};
-use raddle_scheduler::{Cause, Epoch, Local, Notify, Policy, Ready, Runtime, Thread, Wake};
+use raddle_scheduler::{Cause, Epoch, Local, Notify, Policy, Ready, Runtime, Thread};
 use record::{DETACHED, Free, Full, RUNNING, Record, State};
+use runtime::stack;
 use std::cell::{Cell, RefCell};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::ptr::NonNull;
+use std::panic::resume_unwind;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -478,91 +479,5 @@ impl Pool {
                 unsafe { coroutine.release() };
             }
         }
-    }
-}
-
-/// A stack for a thread that has not begun.
-fn stack(core: &Core) -> Coroutine {
-    let reused = core.spare.borrow_mut().pop();
-    match reused {
-        // SAFETY: its thread has ended, and left the stack for ever.
-        Some(coroutine) => unsafe { coroutine.again(entry) },
-        None => Coroutine::new(entry).unwrap_or_else(|why| panic!("no stack for a thread: {why}")),
-    }
-}
-
-/// Where each thread begins and ends.
-unsafe extern "C" fn entry(_: usize) -> ! {
-    let pool = here();
-    let running = || pool.cores[me()].running.get().unwrap_or_else(|| unreachable!("a thread runs"));
-    // SAFETY: the thread that runs here is the caller's own (I1).
-    let body = unsafe { running().as_ref() }.state.borrow_mut().body.take();
-    let result = catch_unwind(AssertUnwindSafe(|| body.into_iter().for_each(|body| body())));
-    // The core may be another one by now.
-    let home: Handle = {
-        let core = &pool.cores[me()];
-        // SAFETY: as above.
-        let mut state = unsafe { running().as_ref() }.state.borrow_mut();
-        state.after = After::Exit;
-        state.panic = result.err();
-        core.home.handle()
-    };
-    drop(pool);
-    // SAFETY: the core's loop is suspended in `run_thread`; nothing here is used any more.
-    unsafe { coroutine::leave(home) }
-}
-
-/// Leaves the core to its loop; returns when the thread runs again, perhaps on another core.
-fn leave(after: After) {
-    let pool = here();
-    let core = &pool.cores[me()];
-    let record = core.running.get().unwrap_or_else(|| panic!("not in a thread of the simulation"));
-    let (from, to) = {
-        // SAFETY: the thread that runs here is the caller's own (I1).
-        let mut state = unsafe { record.as_ref() }.state.borrow_mut();
-        state.after = after;
-        (state.coroutine.as_ref().map(Coroutine::handle), core.home.handle())
-    };
-    drop(pool);
-    let Some(from) = from else { unreachable!("a thread that runs has a stack") };
-    // SAFETY: `from` is the calling thread's stack, the core's loop is suspended in `run_thread`, nothing is borrowed.
-    unsafe { coroutine::go(from, to) };
-}
-
-impl Runtime for Simulated {
-    type Machine = Controlled;
-
-    unsafe fn current() -> &'static Thread<Controlled> {
-        let record = here().cores[me()].running.get().unwrap_or_else(|| panic!("not in a thread of the simulation"));
-        // SAFETY: records live until the pool's end (I3), when no thread is left that could use this.
-        unsafe { record.cast::<Thread<Controlled>>().as_ref() }
-    }
-
-    unsafe fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake {
-        assert!(deadline.is_none(), "simulated threads know no time-outs");
-        leave(After::Park(epoch));
-        // SAFETY: the caller's own record.
-        unsafe { Self::current() }.outcome()
-    }
-
-    unsafe fn make_ready(thread: &'static Thread<Controlled>) {
-        let full = std::ptr::with_exposed_provenance_mut::<Full>(std::ptr::from_ref(thread).addr());
-        // The first field of a record, whose provenance was exposed when it was made; not null.
-        if let Some(record) = NonNull::new(full) {
-            here().push(me(), record, Cause::Woken);
-        }
-    }
-
-    fn nodes() -> &'static NodePool<Controlled> {
-        here().nodes
-    }
-
-    fn yield_now() {
-        leave(After::Yield);
-    }
-
-    fn is_running(thread: &'static Thread<Controlled>) -> bool {
-        let record = NonNull::from(thread).cast::<Full>();
-        here().cores.iter().any(|core| core.running.get() == Some(record))
     }
 }
