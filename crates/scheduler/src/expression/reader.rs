@@ -347,6 +347,32 @@ fn number_and_policy<'n, 's>(
     Ok((number, inner_node, policy(reader, inner_node)?, rest))
 }
 
+/// The one option that may follow: a number with this key. `takes` says what `node` takes, and an example of it.
+fn one_option(
+    reader: &Reader<'_>,
+    node: &Node<'_>,
+    rest: &[Argument<'_>],
+    known: &str,
+    most: u32,
+    takes: (&str, &str),
+) -> Parsed<Option<u32>> {
+    let mut value = None;
+    for argument in rest {
+        match &argument.key {
+            Some(key) if key.name == known && value.is_none() => {
+                value = Some(reader.number(argument, most, &format!("as in `{known}=64`"))?);
+            }
+            Some(key) if key.name == known => return reader.error(key.at, format!("`{known}` is given twice"), None),
+            Some(key) => return reader.unknown(key, &format!("option of `{}`", node.name), &[known]),
+            None => {
+                let message = format!("`{}` {}", node.name, takes.0);
+                return reader.error(argument.at(), message, Some(takes.1.to_string()));
+            }
+        }
+    }
+    Ok(value)
+}
+
 fn priority(reader: &Reader<'_>, node: &Node<'_>) -> Parsed<Expression> {
     const EXAMPLE: &str = "as in `priority(3, steal)`";
     let (levels, inner_node, inner, rest) =
@@ -355,20 +381,7 @@ fn priority(reader: &Reader<'_>, node: &Node<'_>) -> Parsed<Expression> {
         let message = "a priority within a priority has no effect: equal threads are all that it sees";
         return reader.error(inner_node.at, message, Some("give one `priority` more levels".to_string()));
     }
-    let mut aging = None;
-    for argument in rest {
-        match &argument.key {
-            Some(key) if key.name == "aging" && aging.is_none() => {
-                aging = Some(reader.number(argument, MAX_AGING, "as in `aging=64`")?);
-            }
-            Some(key) if key.name == "aging" => return reader.error(key.at, "`aging` is given twice", None),
-            Some(key) => return reader.unknown(key, "option of `priority`", &["aging"]),
-            None => {
-                let message = "`priority` takes one number and one policy";
-                return reader.error(argument.at(), message, Some(EXAMPLE.to_string()));
-            }
-        }
-    }
+    let aging = one_option(reader, node, rest, "aging", MAX_AGING, ("takes one number and one policy", EXAMPLE))?;
     Ok(Expression::Priority { levels: levels as u8, inner: Box::new(inner), aging })
 }
 
@@ -432,16 +445,6 @@ fn apart(reader: &Reader<'_>, node: &Node<'_>) -> Parsed<Expression> {
         reader.error(inner_node.at, refused.0, Some(refused.1.to_string()))
     };
     let (started, new) = (part(started)?, part(new)?);
-    let mut turn = None;
-    for argument in rest {
-        match &argument.key {
-            Some(key) if key.name == "turn" && turn.is_none() => {
-                turn = Some(reader.number(argument, MAX_TURN, "as in `turn=64`")?);
-            }
-            Some(key) if key.name == "turn" => return reader.error(key.at, "`turn` is given twice", None),
-            Some(key) => return reader.unknown(key, "option of `apart`", &["turn"]),
-            None => return reader.error(argument.at(), "`apart` takes two policies", help()),
-        }
-    }
+    let turn = one_option(reader, node, rest, "turn", MAX_TURN, ("takes two policies", EXAMPLE))?;
     Ok(Expression::Apart { started, new, turn: turn.unwrap_or(TURN) })
 }

@@ -5,8 +5,8 @@
 //!
 //! A processor selects what P has at hand; if that is nothing, what Q has; it searches elsewhere by P, then by Q. Each `turn`-th
 //! selection ([`TURN`] unless given) begins with Q, so that threads that keep the processor busy, by yields or by waking each other, let new ones
-//! start: a thread that is the k-th of a processor's Q starts within k times `turn` selections of that processor. Threads
-//! that come from outside the pool cannot be told apart, and count as those that have run.
+//! start: a thread that is the k-th of a processor's Q, and that Q lets no other one overtake, starts within k times `turn` selections of that
+//! processor. Threads that come from outside the pool cannot be told apart, and count as those that have run.
 //!
 //! Suits: many threads spawned at once that wait for each other, such as the blocks of a lattice with promises (`apart(fifo, fifo)`):
 //! who can go on goes on before one more begins, so that few have a stack, and memory stays in the caches. With one order for all,
@@ -77,7 +77,7 @@ impl<M: Machine> Policy<M> for Apart<M> {
     }
 
     fn strands(&self) -> &'static str {
-        self.started.strands()
+        "a frozen processor strands what each of the two policies says"
     }
 }
 
