@@ -111,7 +111,7 @@ fn count(count: f64) -> String {
     format!("{count:.0}")
 }
 
-const FIGURES: [Column; 20] = [
+const FIGURES: [Column; 21] = [
     ("requests/s", "requests_per_s", count),
     ("p50", "p50_ns", nanoseconds),
     ("p99", "p99_ns", nanoseconds),
@@ -119,6 +119,7 @@ const FIGURES: [Column; 20] = [
     ("p99.99", "p9999_ns", nanoseconds),
     ("late", "late_share", |share| format!("{:.2} %", 100.0 * share)),
     ("conferences", "conferences", count),
+    ("late runs", "late_runs", count),
     ("speed-up", "speed_up", |times| format!("{times:.2}")),
     ("ceiling", "ceiling", |times| format!("{times:.2}")),
     ("in flight", "in_flight", count),
