@@ -104,6 +104,9 @@ fn a_report_has_the_claims_beside_ours_in_every_format() {
         let text = text(&output.stdout);
         assert!(text.contains(named) && text.contains("LIFO is fastest at 20 domains"), "{text}");
     }
+    let output = sim(&["report", "--paper", "lesser-bear", "--format", "html"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("<td>Table 3</td>"), "{}", text(&output.stdout));
     let output = sim(&["report", "--machine", "vax"]);
     assert_eq!(output.status.code(), Some(2));
 }

@@ -11,6 +11,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub(crate) mod programs;
+
 use crate::threads::{Simulated, Spawned, compute, fetch, me, spawn, spawn_joined, touch};
 use raddle_scheduler::Runtime;
 use raddle_scheduler::sync::{Mutex, channel};
@@ -35,7 +37,7 @@ pub struct Workload {
 }
 
 /// All of them.
-pub const WORKLOADS: [Workload; 8] = [
+pub const WORKLOADS: [Workload; 13] = [
     Workload {
         name: "packet",
         about: "spawners copy packets, and spawn a thread for each that looks through it",
@@ -117,6 +119,46 @@ pub const WORKLOADS: [Workload; 8] = [
         operations: |arguments| arguments.of("keys"),
         main: radix,
     },
+    Workload {
+        name: "city",
+        about: "houses use units of power and of water; a plant stores some, and makes each from water of the river",
+        parameters: &[("n", 1_000, "houses"), ("k", 10, "units for each"), ("c", 100, "units that the plant stores")],
+        operations: |arguments| arguments.of("n") * arguments.of("k"),
+        main: |arguments| programs::city(&arguments),
+    },
+    Workload {
+        name: "eratosthenes",
+        about: "a pipeline of one thread for each prime, with channels of 16",
+        parameters: &[("n", 10_000, "the largest number"), ("divide", 10, "nanoseconds to try a divisor")],
+        operations: |arguments| arguments.of("n"),
+        main: |arguments| programs::eratosthenes(&arguments),
+    },
+    Workload {
+        name: "mandelbrot",
+        about: "rows of points of the Mandelbrot set, a thread for each row",
+        parameters: &[
+            ("n", 100, "rows"),
+            ("c", 2_000, "points of a row"),
+            ("k", 5_000, "iterations of a point at most"),
+            ("iteration", 6_000, "picoseconds that an iteration takes"),
+        ],
+        operations: |arguments| arguments.of("n") * arguments.of("c"),
+        main: |arguments| programs::mandelbrot(&arguments),
+    },
+    Workload {
+        name: "news",
+        about: "reporters publish on one board, where an item stays until all customers have read it",
+        parameters: &[("n", 1_000, "customers"), ("m", 10, "reporters"), ("k", 10, "items of each")],
+        operations: |arguments| arguments.of("n") * arguments.of("m") * arguments.of("k"),
+        main: |arguments| programs::news(&arguments),
+    },
+    Workload {
+        name: "producer",
+        about: "pairs of producers and consumers share one buffer",
+        parameters: &[("n", 1, "pairs"), ("c", 10, "places of the buffer"), ("k", 10_000, "messages of a pair")],
+        operations: |arguments| arguments.of("n") * arguments.of("k"),
+        main: |arguments| programs::producer(&arguments),
+    },
 ];
 
 /// The values of a workload's parameters.
@@ -176,7 +218,8 @@ impl Workload {
             *place = value.ok_or_else(|| format!("`{pair}`: a number of at most {MOST}, such as 50k or 1M"))?;
         }
         for (name, value) in &arguments.0 {
-            let least = if ["n", "k", "t", "total", "spawners", "bits", "keys"].contains(name) { 1 } else { 0 };
+            let least =
+                if ["n", "k", "m", "c", "t", "total", "spawners", "bits", "keys"].contains(name) { 1 } else { 0 };
             let most = match *name {
                 "depth" => 24,
                 "bits" => 16,

@@ -38,6 +38,11 @@ fn the_guide_s_policy_runs_every_workload_and_steals() {
             "fib" => "n=9",
             "tokenring" => "n=10:k=10",
             "radix" => "keys=5000:t=8",
+            "city" => "n=50:k=3",
+            "eratosthenes" => "n=60",
+            "mandelbrot" => "n=20:c=50:k=100",
+            "news" => "n=20:m=2:k=3",
+            "producer" => "n=4:k=100",
             _ => "t=8:total=500",
         };
         let plan = Plan {

@@ -22,7 +22,7 @@ fn figures(workload: &str, arguments: &str, policy: &str, cores: usize) -> Figur
     simulate(&plan(workload, arguments, policy, cores)).unwrap()
 }
 
-const SMALL: [(&str, &str); 8] = [
+const SMALL: [(&str, &str); 13] = [
     ("packet", "n=2000"),
     ("tree", "depth=7"),
     ("fib", "n=10"),
@@ -31,6 +31,11 @@ const SMALL: [(&str, &str); 8] = [
     ("lock_global", "t=16:total=2000"),
     ("lock_local", "t=16:total=2000"),
     ("radix", "keys=3000:t=8:bits=8"),
+    ("city", "n=20:k=5:c=3"),
+    ("eratosthenes", "n=60"),
+    ("mandelbrot", "n=10:c=30:k=50"),
+    ("news", "n=20:m=3:k=2"),
+    ("producer", "n=3:c=4:k=50"),
 ];
 
 #[test]

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 #[derive(Args)]
 pub struct Options {
     /// Which paper: the schedulers report's figures 7.1 to 7.7, the lock-free scheduler's figures 7 to 10 and table 1, or Lesser Bear's tables 2
-    /// and 3 and figure 7. The options below but the last two are for the first one; for the others there is no HTML
+    /// and 3 and figure 7. The options below but the last two are for the first one
     #[arg(long, value_name = "NAME", default_value = "schedulers", value_parser = names())]
     paper: String,
     /// Packets of most runs; the paper has 50,000
@@ -86,9 +86,10 @@ fn other(
     format: Format,
     progress: &mut dyn FnMut(usize, usize, &str),
 ) -> Result<String, String> {
-    if format == Format::Html {
-        return Err(format!("--paper {}: as a table or as JSON; for HTML there is --paper schedulers", paper.name));
-    }
     let verdicts = papers::verdicts(paper, Size::Full, progress)?;
-    Ok(if format == Format::Json { papers::json_lines(paper, &verdicts) } else { papers::table(paper, &verdicts) })
+    Ok(match format {
+        Format::Table => papers::table(paper, &verdicts),
+        Format::Json => papers::json_lines(paper, &verdicts),
+        Format::Html => papers::html(paper, &verdicts, &command_line()),
+    })
 }
