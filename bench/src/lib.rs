@@ -17,3 +17,4 @@ pub mod report;
 pub mod runtimes;
 pub mod smoke;
 pub mod stats;
+pub mod waits;

@@ -1,16 +1,21 @@
 //! What every program that runs workloads has in common: its command line, its repetitions and its one line of output.
 //!
-//! `PROGRAM WORKLOAD key=value... --processors N [--policy EXPR] [--repeat R] [--delays]` runs the workload R times in this process (2
-//! unless told: the first warms up, the last counts) and prints one JSON object. The exit status is 0 unless the run failed.
+//! `PROGRAM WORKLOAD key=value... --processors N [--policy EXPR] [--repeat R] [--delays] [--undisturbed]` runs the workload R times in this process
+//! (2 unless told: the first warms up, the last counts) and prints one JSON object. With `--undisturbed` it goes on, at most [`PATIENCE`] times more,
+//! until two repetitions during which its kernel threads did not wait for a core, of which the second one counts. The exit status is 0 unless the run failed.
 
 use crate::args::Args;
 use crate::memory::Memory;
+use crate::waits;
 use serde_json::{Value, json};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+
+/// How many repetitions more a program tries that is not to be disturbed.
+pub const PATIENCE: u32 = 200;
 
 /// What a program is asked to run.
 ///
@@ -34,6 +39,8 @@ pub struct Request {
     pub delays: bool,
     /// How often the body runs; the last run counts.
     pub repeat: u32,
+    /// Go on until the last two runs were such during which the process had its cores for itself.
+    pub undisturbed: bool,
     /// The memory of the process before the first repetition.
     pub baseline: Memory,
 }
@@ -49,6 +56,7 @@ impl Request {
             policy: None,
             delays: false,
             repeat: 2,
+            undisturbed: false,
             baseline: Memory::default(),
         };
         while let Some(word) = words.next() {
@@ -57,6 +65,7 @@ impl Request {
                 "--processors" => request.processors = at_least_one(&word, &operand()?)?,
                 "--repeat" => request.repeat = at_least_one(&word, &operand()?)?,
                 "--delays" => request.delays = true,
+                "--undisturbed" => request.undisturbed = true,
                 "--policy" => request.policy = Some(operand()?),
                 item => match item.split_once('=') {
                     Some((key, value)) => request.args.set(key, value),
@@ -75,7 +84,28 @@ impl Request {
         for _ in 1..self.repeat {
             body()?;
         }
-        body()
+        if !self.undisturbed {
+            return body();
+        }
+        let mut once = || -> Result<(u64, Outcome), String> {
+            waits::settle();
+            let before = waits::waited();
+            // Right before the one that counts: while the kernel threads slept, the caches have cooled.
+            body()?;
+            let outcome = body()?;
+            // One that still waits has waited all the time, for all that is known.
+            let time = outcome.time.as_nanos() as u64;
+            let waited = if waits::settle() { waits::waited().saturating_sub(before) } else { time.max(1) };
+            Ok((waited, outcome))
+        };
+        let mut last = once()?;
+        for _ in 0..PATIENCE {
+            if waits::undisturbed(last.0, last.1.time.as_nanos() as u64) {
+                break;
+            }
+            last = once()?;
+        }
+        Ok(last.1.with("waited_ns", last.0))
     }
 
     /// The error for a workload, or for arguments, that this runtime does not offer.
@@ -228,6 +258,20 @@ mod tests {
             Ok(Outcome::new(1, Duration::ZERO, runs))
         });
         assert_eq!(outcome.unwrap().checksum, 3);
+    }
+
+    #[test]
+    fn one_that_is_not_to_be_disturbed_says_how_long_it_waited_and_ends() {
+        let request = parse("create N=1 --processors 2 --undisturbed").unwrap();
+        let mut runs = 0;
+        let outcome = request.repeat(|| {
+            runs += 1;
+            // No time at all: any wait is too long.
+            Ok(Outcome::new(1, Duration::ZERO, runs))
+        });
+        let outcome = outcome.unwrap();
+        assert!((3..=3 + 2 * u64::from(PATIENCE)).contains(&outcome.checksum) && outcome.checksum == runs);
+        assert!(outcome.extra.iter().any(|(key, value)| *key == "waited_ns" && value.is_u64()));
     }
 
     #[test]

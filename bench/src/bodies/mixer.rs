@@ -208,7 +208,7 @@ impl Hall {
 const RUNS: u32 = 3;
 
 /// Looks for the largest number of conferences that keeps p99 under 20 ms: halves or doubles until it has one that does and one that
-/// does not, then halves the interval between them. A number is too large when so many runs in a row were late: [`RUNS`].
+/// does not, then halves the interval between them. A number is too large when so many runs in a row were late: `RUNS`.
 #[derive(Debug)]
 pub struct Search {
     first: usize,

@@ -12,7 +12,7 @@
 //! use raddle_sim::calibrate::{Measured, OfThreads, fit};
 //! let threads = OfThreads { yielding: 30.0, spawning: 90.0, joining: 170.0, passing: 40.0 };
 //! let measured = Measured { queue: 12.0, exchange: 6.0, stores: 10.0, round_trip: 250.0, line: 15.0, memory: 95.0, fence: 9.0, heavy_fence: 2500.0,
-//!     spin: 40.0, sleep: 300.0, wake: 1500.0, wake_latency: 4000.0, together: 1.0, threads };
+//!     heavy_fence_alone: 400.0, interruption: 900.0, spin: 40.0, sleep: 300.0, wake: 1500.0, wake_latency: 4000.0, together: 1.0, threads };
 //! let costs = fit(&measured).unwrap();
 //! assert!(costs.levels[0].transfer > 20.0 && costs.switch < 30.0 && costs.spawn < 90.0);
 //! ```
@@ -29,7 +29,7 @@ use crate::simulate::{Plan, simulate};
 use crate::threads::{Simulated, Spawned, spawn_joined};
 use crate::virtual_time::VirtualTime;
 use crate::workloads::Workload;
-use here::{each, lines, memory, not_waiting, round_trips, together, waking};
+use here::{each, heavy_fences, lines, memory, not_waiting, round_trips, together, waking};
 use raddle_machine::{Atomic, Machine, Ordering, Real};
 use raddle_queues::fifo_ring::FifoRing;
 use raddle_scheduler::sync::channel;
@@ -68,8 +68,12 @@ pub struct Measured {
     pub memory: f64,
     /// A sequentially consistent fence after a store.
     pub fence: f64,
-    /// The dear side of an asymmetric fence.
+    /// The dear side of an asymmetric fence, while the other processor computes in the same process.
     pub heavy_fence: f64,
+    /// The same while it does not.
+    pub heavy_fence_alone: f64,
+    /// What such a fence costs the one that computes.
+    pub interruption: f64,
     /// A spin hint.
     pub spin: f64,
     /// To enter the kernel's wait, and to come back at once.
@@ -84,36 +88,77 @@ pub struct Measured {
     pub threads: OfThreads,
 }
 
+impl Measured {
+    /// Of several calibrations the middle of each probe; none of none.
+    pub fn middle_of(all: &[Self]) -> Option<Self> {
+        let mut middle = *all.first()?;
+        for place in PLACES {
+            *place(&mut middle) = here::middle(all.iter().map(|one| *place(&mut { *one })).collect());
+        }
+        Some(middle)
+    }
+}
+
+type Place = fn(&mut Measured) -> &mut f64;
+
+const PLACES: [Place; 19] = [
+    |m| &mut m.queue,
+    |m| &mut m.exchange,
+    |m| &mut m.stores,
+    |m| &mut m.round_trip,
+    |m| &mut m.line,
+    |m| &mut m.memory,
+    |m| &mut m.fence,
+    |m| &mut m.heavy_fence,
+    |m| &mut m.heavy_fence_alone,
+    |m| &mut m.interruption,
+    |m| &mut m.spin,
+    |m| &mut m.sleep,
+    |m| &mut m.wake,
+    |m| &mut m.wake_latency,
+    |m| &mut m.together,
+    |m| &mut m.threads.yielding,
+    |m| &mut m.threads.spawning,
+    |m| &mut m.threads.joining,
+    |m| &mut m.threads.passing,
+];
+
 /// Threads that are made at once where their making is timed: so few that the caches hold them.
 pub const AT_ONCE: u64 = 100;
 
 /// How often a probe is timed; the middle one counts.
 pub const ROUNDS: usize = 99;
 
-/// Times the machine: some seconds. Keep it quiet meanwhile.
+/// Runs something, and says whether this process had its cores for itself meanwhile.
+pub type Watched = fn(&mut dyn FnMut()) -> bool;
+
+/// Times the machine: some seconds. Keep it quiet meanwhile. Of probes with two sides those rounds count that `watched` says were undisturbed.
 ///
 /// # Errors
 /// There are not two processors, or a kernel thread cannot be had.
-pub fn measure(threads: OfThreads) -> Result<Measured, String> {
+pub fn measure(threads: OfThreads, watched: Watched) -> Result<Measured, String> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     if processors < 2 {
         return Err("one processor: what goes from one to another cannot be measured; two at least are needed".into());
     }
     let (wake, wake_latency) = waking()?;
+    let (heavy_fence, interruption) = heavy_fences(watched)?;
     Ok(Measured {
         queue: each(10_000, queue::<Real>),
         exchange: each(10_000, exchanges::<Real>),
         stores: each(10_000, stores::<Real>),
-        round_trip: round_trips()?,
-        line: lines()?,
+        round_trip: round_trips(watched)?,
+        line: lines(watched)?,
         memory: memory(),
         fence: each(10_000, fences::<Real>),
-        heavy_fence: each(200, |count| (0..count).for_each(|_| Real::heavy_fence())),
+        heavy_fence,
+        heavy_fence_alone: each(200, |count| (0..count).for_each(|_| Real::heavy_fence())),
+        interruption,
         spin: each(1_000, |count| (0..count).for_each(|_| Real::spin_hint())),
         sleep: each(1_000, not_waiting),
         wake,
         wake_latency,
-        together: together()?,
+        together: together(watched)?,
         threads,
     })
 }
@@ -138,6 +183,7 @@ pub fn fit(measured: &Measured) -> Result<Costs, String> {
     })?;
     costs.exchange = (measured.exchange - costs.step - costs.hit).max(0.0);
     costs.heavy_fence = measured.heavy_fence;
+    [costs.heavy_fence_alone, costs.interruption] = [measured.heavy_fence_alone, measured.interruption];
     costs.spin = (measured.spin - costs.step).max(0.0);
     [costs.sleep, costs.wake, costs.wake_latency] = [measured.sleep, measured.wake, measured.wake_latency];
     costs.together = measured.together.max(1.0);
@@ -360,6 +406,8 @@ mod tests {
             memory: 95.0,
             fence: 9.0,
             heavy_fence: 2_500.0,
+            heavy_fence_alone: 400.0,
+            interruption: 900.0,
             spin: 40.0,
             sleep: 300.0,
             wake: 1_500.0,
@@ -380,6 +428,34 @@ mod tests {
         }
         assert_eq!(Costs::from_json(&costs.to_json()).unwrap(), costs);
         assert_eq!((costs.together, costs.wake, costs.memory), (1.25, 1_500.0, 95.0));
+    }
+
+    #[test]
+    fn of_several_calibrations_each_probe_s_middle_counts() {
+        let (mut slow, mut quick) = (measured(), measured());
+        for place in PLACES {
+            *place(&mut slow) *= 2.0;
+            *place(&mut quick) /= 2.0;
+        }
+        assert_eq!(Measured::middle_of(&[slow, measured(), quick]), Some(measured()));
+        assert_eq!(Measured::middle_of(&[]), None);
+    }
+
+    #[test]
+    fn rounds_that_were_disturbed_do_not_count_unless_all_were() {
+        let every_third = |run: &mut dyn FnMut()| {
+            thread_local!(static ROUND: Cell<u32> = const { Cell::new(0) });
+            run();
+            ROUND.set(ROUND.get() + 1);
+            ROUND.get().is_multiple_of(3)
+        };
+        assert_eq!(here::middle_undisturbed(every_third, 9, |round| Some(f64::from(round))), 5.0);
+        let never = |run: &mut dyn FnMut()| {
+            run();
+            false
+        };
+        assert_eq!(here::middle_undisturbed(never, 9, |round| Some(f64::from(round))), 4.0);
+        assert_eq!(here::middle_undisturbed(never, 9, |round| (round > 5).then_some(f64::from(round))), 7.0);
     }
 
     #[test]

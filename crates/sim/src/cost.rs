@@ -54,8 +54,12 @@ pub struct Costs {
     pub read_occupancy: f64,
     /// A sequentially consistent fence.
     pub fence: f64,
-    /// The dear side of an asymmetric fence.
+    /// The dear side of an asymmetric fence, while other cores run.
     pub heavy_fence: f64,
+    /// The same while all others sleep, when nobody has to be interrupted.
+    pub heavy_fence_alone: f64,
+    /// What such a fence costs each core that it interrupts.
+    pub interruption: f64,
     /// A spin hint.
     pub spin: f64,
     /// Going to sleep in the kernel.
@@ -78,7 +82,7 @@ pub struct Costs {
 
 type Number = (&'static str, fn(&mut Costs) -> &mut f64);
 
-const NUMBERS: [Number; 17] = [
+const NUMBERS: [Number; 19] = [
     ("step", |c| &mut c.step),
     ("hit", |c| &mut c.hit),
     ("exchange", |c| &mut c.exchange),
@@ -87,6 +91,8 @@ const NUMBERS: [Number; 17] = [
     ("read_occupancy", |c| &mut c.read_occupancy),
     ("fence", |c| &mut c.fence),
     ("heavy_fence", |c| &mut c.heavy_fence),
+    ("heavy_fence_alone", |c| &mut c.heavy_fence_alone),
+    ("interruption", |c| &mut c.interruption),
     ("spin", |c| &mut c.spin),
     ("sleep", |c| &mut c.sleep),
     ("wake", |c| &mut c.wake),
@@ -181,6 +187,8 @@ impl Costs {
             read_occupancy: 0.25,
             fence: 8.0,
             heavy_fence: 2_500.0,
+            heavy_fence_alone: 2_500.0,
+            interruption: 0.0,
             spin: 40.0,
             sleep: 1_200.0,
             wake: 1_500.0,
@@ -197,14 +205,15 @@ impl Costs {
     fn slower(self, times: f64) -> Self {
         let Self { step, hit, exchange, commit, fence, heavy_fence, spin, sleep, wake, wake_latency, switch, .. } =
             self;
+        let heavy_fence_alone = self.heavy_fence_alone;
         let [step, hit, exchange, commit, fence, spin] =
             [step, hit, exchange, commit, fence, spin].map(|cost| cost * times);
         let [switch, spawn, start] = [switch, self.spawn, self.start].map(|cost| cost * times);
         // Kernels were smaller then.
-        let [heavy_fence, sleep, wake, wake_latency] =
-            [heavy_fence, sleep, wake, wake_latency].map(|cost| cost * (times / 3.0).max(1.0));
+        let [heavy_fence, heavy_fence_alone, sleep, wake, wake_latency] =
+            [heavy_fence, heavy_fence_alone, sleep, wake, wake_latency].map(|cost| cost * (times / 3.0).max(1.0));
         let costs = Self { step, hit, exchange, commit, fence, heavy_fence, spin, sleep, wake, wake_latency, ..self };
-        Self { switch, spawn, start, ..costs }
+        Self { switch, spawn, start, heavy_fence_alone, ..costs }
     }
 
     /// A preset's name, or the text of a file.

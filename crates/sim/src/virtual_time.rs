@@ -7,7 +7,9 @@
 //! of the core that used the line first, and queues there. Computing takes longer while another core is awake, where the machine says so
 //! (`together`).
 //!
-//! Not modelled: bandwidth beyond that of a line or a module, prefetching, and the interruption of others by a heavy fence.
+//! A heavy fence interrupts the cores that run.
+//!
+//! Not modelled: bandwidth beyond that of a line or a module, and prefetching.
 //!
 //! # Example
 //! ```
@@ -227,6 +229,17 @@ impl VirtualTime {
         }
     }
 
+    /// A heavy fence of `core`: each other core that runs goes on later.
+    fn interrupt(&mut self, core: usize) {
+        let lost = time(self.costs.interruption);
+        for other in (0..self.clocks.len()).filter(|&other| other != core && lost > 0) {
+            let clock = &self.clocks[other];
+            if let (Some(due), None) = (clock.due, clock.slept_at) {
+                self.schedule(other, due + lost);
+            }
+        }
+    }
+
     fn uncached(&mut self, core: usize, line: usize, exchanges: bool) {
         let state = &mut self.lines[line];
         if state.home == NOBODY {
@@ -319,7 +332,12 @@ impl Driver for VirtualTime {
             }
             Op::Fence if access.order == Ordering::SeqCst => fence(&mut self.clocks[core], self.costs.fence),
             Op::Fence | Op::LightFence => {}
-            Op::HeavyFence => fence(&mut self.clocks[core], self.costs.heavy_fence),
+            Op::HeavyFence => {
+                let alone = self.clocks.len() - self.still <= 1;
+                let cost = if alone { self.costs.heavy_fence_alone } else { self.costs.heavy_fence };
+                fence(&mut self.clocks[core], cost);
+                self.interrupt(core);
+            }
             Op::SpinHint => self.clocks[core].now += time(self.costs.spin),
             Op::Wait => self.clocks[core].now += time(self.costs.sleep),
             Op::Wake => {

@@ -1,7 +1,8 @@
 //! `raddle sim --calibrate`: what this machine costs.
 
 use crate::output::write;
-use raddle_sim::calibrate::{AT_ONCE, OfThreads, ROUNDS, fit, measure, middle, probes};
+use raddle_bench::waits;
+use raddle_sim::calibrate::{AT_ONCE, Measured, OfThreads, ROUNDS, fit, measure, middle, probes};
 use raddle_sim::cost::Costs;
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,13 +19,22 @@ pub fn run(out: Option<&Path>) -> Result<ExitCode, String> {
 
 /// The costs of this machine. Tells on the standard error how well the model meets the probes.
 pub fn costs() -> Result<Costs, String> {
+    costs_of(&measured()?)
+}
+
+/// What the probes take here, now.
+pub fn measured() -> Result<Measured, String> {
     if cfg!(debug_assertions) {
         eprintln!("raddle: this is a debug build: what it measures is several times too much; build with --release");
     }
-    let measured = measure(of_threads()?)?;
-    let costs = fit(&measured)?;
+    measure(of_threads()?, waits::watched)
+}
+
+/// The costs by which the simulated probes take as long, told as for [`costs`].
+pub fn costs_of(measured: &Measured) -> Result<Costs, String> {
+    let costs = fit(measured)?;
     eprintln!("{:<16} {:>9} {:>9}   nanoseconds, the middle of {ROUNDS}", "probe", "measured", "simulated");
-    for (name, measured, simulated) in probes(&costs, &measured)? {
+    for (name, measured, simulated) in probes(&costs, measured)? {
         eprintln!("{name:<16} {measured:>9.1} {simulated:>9.1}");
     }
     Ok(costs)

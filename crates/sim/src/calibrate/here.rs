@@ -1,6 +1,6 @@
 //! The probes that measure this machine: time by its clock, two sides on two kernel threads.
 
-use super::{ROUNDS, in_turn, until};
+use super::{ROUNDS, Watched, in_turn, until};
 use crate::driver::Random;
 use raddle_machine::{Atomic, Machine, Ordering, Real};
 use std::cell::Cell;
@@ -21,6 +21,19 @@ pub(super) fn once(count: u64, probe: &impl Fn(u64)) -> f64 {
     begin.elapsed().as_nanos() as f64 / count as f64
 }
 
+/// The middle one of the rounds during which this process had its cores for itself; of all, if there was no such. Of a probe with two sides the others
+/// say what one core costs that both share. A round that has no value (the other side did not run) is none.
+pub(super) fn middle_undisturbed(watched: Watched, rounds: u32, mut round: impl FnMut(u32) -> Option<f64>) -> f64 {
+    let (mut good, mut others) = (Vec::new(), Vec::new());
+    for number in 0..rounds {
+        let mut value = None;
+        let undisturbed = watched(&mut || value = round(number));
+        if undisturbed { good.extend(value) } else { others.extend(value) }
+    }
+    let values = if good.is_empty() { others } else { good };
+    if values.is_empty() { 0.0 } else { middle(values) }
+}
+
 /// Runs one program here and another one on a kernel thread of its own.
 pub(super) fn beside<R>(other: impl FnOnce() + Send, here: impl FnOnce() -> R) -> Result<R, String> {
     std::thread::scope(|scope| {
@@ -30,23 +43,24 @@ pub(super) fn beside<R>(other: impl FnOnce() + Send, here: impl FnOnce() -> R) -
     })
 }
 
-pub(super) fn round_trips() -> Result<f64, String> {
+pub(super) fn round_trips(watched: Watched) -> Result<f64, String> {
     // Parts so short that the two are seldom interrupted within one.
     const PART: u32 = 500;
-    const PARTS: u32 = 60;
+    const PARTS: u32 = 200;
     let word = Arc::new(<Real as Machine>::Atomic::<u32>::new(0));
     let theirs = word.clone();
     let part = |part: u32| {
         let begin = Instant::now();
         in_turn::<Real>(&word, part * PART..(part + 1) * PART, 0);
-        begin.elapsed().as_nanos() as f64 / f64::from(PART)
+        Some(begin.elapsed().as_nanos() as f64 / f64::from(PART))
     };
-    beside(move || in_turn::<Real>(&theirs, 0..PART * PARTS, 1), || middle((0..PARTS).map(part).collect()))
+    let theirs = move || in_turn::<Real>(&theirs, 0..PART * PARTS, 1);
+    beside(theirs, || middle_undisturbed(watched, PARTS, part))
 }
 
 /// What it takes longer to read lines that the other processor has just written than to read them again.
-pub(super) fn lines() -> Result<f64, String> {
-    const COUNT: u32 = 60;
+pub(super) fn lines(watched: Watched) -> Result<f64, String> {
+    const COUNT: u32 = 200;
     const LINES: usize = 512;
     let buffer: Arc<Vec<[AtomicU64; 8]>> = Arc::new((0..LINES).map(|_| Default::default()).collect());
     let turn = Arc::new(<Real as Machine>::Atomic::<u32>::new(0));
@@ -64,14 +78,13 @@ pub(super) fn lines() -> Result<f64, String> {
         begin.elapsed().as_nanos() as f64 / LINES as f64
     };
     beside(writer, || {
-        let (mut first, mut again) = (Vec::new(), Vec::new());
-        for round in 0..COUNT {
+        let longer = middle_undisturbed(watched, COUNT, |round| {
             until::<Real>(&turn, 2 * round + 1);
-            first.push(read());
-            again.push(read());
+            let longer = read() - read();
             turn.store(2 * round + 2, Ordering::Release);
-        }
-        (middle(first) - middle(again)).max(0.0)
+            Some(longer)
+        });
+        longer.max(0.0)
     })
 }
 
@@ -149,28 +162,65 @@ pub fn middle(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-pub(super) fn together() -> Result<f64, String> {
-    // Several chains, so that the processor's units are busy, as they are in most programs.
-    let compute = |count: u64| {
-        let mut values = black_box([1u64, 2, 3, 4]);
-        for step in 0..count {
-            values = values.map(|value| value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step) ^ value >> 7);
-        }
-        black_box(values);
+/// Several chains, so that the processor's units are busy, as they are in most programs.
+fn compute(count: u64) {
+    let mut values = black_box([1u64, 2, 3, 4]);
+    for step in 0..count {
+        values = values.map(|value| value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step) ^ value >> 7);
+    }
+    black_box(values);
+}
+
+/// Computes until it is over, and tells after each thousand steps how many thousands it was.
+fn busy(over: &AtomicBool, thousands: &AtomicU64) {
+    while !over.load(Ordering::Relaxed) {
+        compute(1_000);
+        thousands.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Runs `here` beside one that computes. `here` is given how to time a probe: what the other one has computed for each nanosecond, and the nanoseconds
+/// of each of `count`; nothing if the other one did not run.
+fn beside_busy<R>(here: impl FnOnce(&dyn Fn(u64, &dyn Fn(u64)) -> Option<(f64, f64)>) -> R) -> Result<R, String> {
+    let over = AtomicBool::new(false);
+    let thousands = AtomicU64::new(0);
+    let timed = |count: u64, probe: &dyn Fn(u64)| {
+        let before = thousands.load(Ordering::Relaxed);
+        let each = once(count, &probe);
+        let done = thousands.load(Ordering::Relaxed) - before;
+        (done > 0).then_some((done as f64 / (each * count as f64), each))
     };
+    beside(
+        || busy(&over, &thousands),
+        || {
+            while thousands.load(Ordering::Relaxed) == 0 {
+                std::thread::yield_now();
+            }
+            let found = here(&timed);
+            over.store(true, Ordering::Relaxed);
+            found
+        },
+    )
+}
+
+pub(super) fn together(watched: Watched) -> Result<f64, String> {
     const COUNT: u64 = 100_000;
     let one = each(COUNT, compute);
-    let over = Arc::new(AtomicBool::new(false));
-    let theirs = over.clone();
-    let busy = move || {
-        while !theirs.load(Ordering::Relaxed) {
-            compute(1_000);
-        }
-    };
-    let both = beside(busy, || {
-        let both = middle((0..ROUNDS).map(|_| once(COUNT, &compute)).collect());
-        over.store(true, Ordering::Relaxed);
-        both
-    })?;
+    let both = beside_busy(|timed| middle_undisturbed(watched, ROUNDS as u32, |_| Some(timed(COUNT, &compute)?.1)))?;
     Ok(both / one)
+}
+
+/// A heavy fence beside one that computes, and what the other one loses by it.
+pub(super) fn heavy_fences(watched: Watched) -> Result<(f64, f64), String> {
+    const COUNT: u64 = 200;
+    const ROUNDS: u32 = super::ROUNDS as u32;
+    let fences = |count: u64| (0..count).for_each(|_| Real::heavy_fence());
+    beside_busy(|timed| {
+        let fence = middle_undisturbed(watched, ROUNDS, |_| Some(timed(COUNT, &fences)?.1));
+        let interrupted = middle_undisturbed(watched, ROUNDS, |_| Some(timed(COUNT, &fences)?.0));
+        // About as long without a fence.
+        let steps = COUNT * fence as u64;
+        let free = middle_undisturbed(watched, ROUNDS, |_| Some(timed(steps, &compute)?.0));
+        (fence, fence * (1.0 - interrupted / free).max(0.0))
+    })
 }
