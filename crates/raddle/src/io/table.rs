@@ -16,6 +16,7 @@ use super::{Glance, Interest};
 use crate::Host;
 use raddle_machine::{Machine, Real};
 use raddle_queues::wait_list::{Spare, WaitList};
+use raddle_scheduler::lives::{Lives, Registration};
 use raddle_scheduler::readiness::Readiness;
 use raddle_scheduler::{Claim, Epoch, Runtime, Thread, Wake};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
@@ -26,8 +27,8 @@ const NUMBERS: usize = 1 << 20;
 struct Direction {
     waiters: WaitList<Real>,
     readiness: Readiness<Real>,
-    /// One more than the life in which the poller was told of it.
-    registered: AtomicU32,
+    /// In which life the poller was told of it.
+    registered: Registration<Real>,
     /// A node for the next wait, which the last one has left; 0: none.
     spare: AtomicU32,
 }
@@ -37,9 +38,7 @@ struct Entry {
     readers: Direction,
     writers: Direction,
     /// How often the number was given out or taken back, as far as we know.
-    life: AtomicU32,
-    /// The life that began with a call of the program's that we have seen; 0: none.
-    born: AtomicU32,
+    lives: Lives<Real>,
     /// The life in which something was reported that no reading takes away, such as the end.
     ended: AtomicU32,
     /// For each direction: [`FRESH`] from when somebody began to wait who armed nothing, [`AGED`] after one audit, 0 after the next one.
@@ -66,7 +65,7 @@ impl Direction {
         Self {
             waiters: WaitList::new(),
             readiness: Readiness::constant(),
-            registered: AtomicU32::new(0),
+            registered: Registration::constant(),
             spare: AtomicU32::new(0),
         }
     }
@@ -77,8 +76,7 @@ impl Entry {
         Self {
             readers: Direction::new(),
             writers: Direction::new(),
-            life: AtomicU32::new(0),
-            born: AtomicU32::new(0),
+            lives: Lives::constant(),
             ended: AtomicU32::new(0),
             unarmed: [const { AtomicU8::new(0) }; 2],
             small: AtomicU8::new(0),
@@ -96,16 +94,17 @@ impl Entry {
     /// Somebody has waited here, or relies on what was told of it.
     fn is_used(&self) -> bool {
         let waited = |direction: &Direction| !direction.waiters.queue().is_none();
-        self.born.load(Ordering::Relaxed) != 0 || waited(&self.readers) || waited(&self.writers)
+        self.lives.was_born() || waited(&self.readers) || waited(&self.writers)
     }
 
-    fn begin_life(&self) -> u32 {
-        // Release: pairs with the load in `life`.
-        let life = self.life.fetch_add(1, Ordering::Release).wrapping_add(1);
-        // What was seen of the last life says nothing of this one.
+    /// What was seen of the last life says nothing of the one that has begun.
+    fn life_began(&self) {
         self.readers.readiness.happened();
         self.writers.readiness.happened();
-        life
+    }
+
+    fn begin_life(&self) {
+        self.lives.begin(|| self.life_began());
     }
 }
 
@@ -214,7 +213,7 @@ pub(super) fn happened(descriptor: i32, interest: Interest, ended: bool, ready: 
     let Some(entry) = entry(descriptor) else { return };
     if ended {
         // Before the count, which a reader looks at first.
-        entry.ended.store(entry.life.load(Ordering::Relaxed), Ordering::Relaxed);
+        entry.ended.store(entry.lives.now(), Ordering::Relaxed);
     }
     entry.direction(interest).readiness.happened();
     let _ = wake_one(descriptor, interest, ready);
@@ -278,8 +277,8 @@ pub(super) fn end_lives<T>(first: u32, last: u32, close: impl FnOnce() -> T) -> 
 /// There are new sets, which know of no descriptor: wakes all that wait for any, to arm.
 pub(super) fn wake_everybody() {
     for entry in used() {
-        entry.readers.registered.store(0, Ordering::Relaxed);
-        entry.writers.registered.store(0, Ordering::Relaxed);
+        entry.readers.registered.forget();
+        entry.writers.registered.forget();
     }
     // Who has published before is woken; who publishes later finds that it must arm.
     fence(Ordering::SeqCst);
@@ -294,15 +293,14 @@ pub(super) fn forget() {
         for direction in [&entry.readers, &entry.writers] {
             while direction.waiters.queue().pop(Host::nodes()).is_some() {}
             // The poller of the parent was told, not the child's.
-            direction.registered.store(0, Ordering::Relaxed);
+            direction.registered.forget();
         }
     }
 }
 
 /// Which of its lives a descriptor number is in. It changes when the program closes the descriptor.
 pub(super) fn life(descriptor: i32) -> u32 {
-    // Acquire: pairs with the increment in `end_life`.
-    entry(descriptor).map_or(0, |entry| entry.life.load(Ordering::Acquire))
+    entry(descriptor).map_or(0, |entry| entry.lives.now())
 }
 
 /// Runs `close`, by which the program closes the descriptor: whoever waits wakes up afterwards, and finds the life changed. Who begins
@@ -330,8 +328,7 @@ pub(super) fn end_life<T>(descriptor: i32, close: impl FnOnce() -> T) -> T {
 pub(super) fn born(descriptor: i32) {
     if let Some(entry) = entry(descriptor) {
         note_number(descriptor);
-        let life = entry.begin_life();
-        entry.born.store(life, Ordering::Relaxed);
+        entry.lives.born(|| entry.life_began());
     }
 }
 
@@ -339,15 +336,7 @@ pub(super) fn born(descriptor: i32) {
 /// life changed, and looks again.
 pub(super) fn unregister(descriptor: i32, remove: impl FnOnce()) {
     let Some(entry) = entry(descriptor).filter(|entry| entry.is_used()) else { return };
-    let known = known_life(descriptor).is_some();
-    // Events: A somebody arms, and notes in which life it began to; R the removal. A before R belongs to the first of these lives or to an earlier
-    // one, A beside R to the second one at the latest: neither is taken for a registration of the third.
-    entry.begin_life();
-    remove();
-    let life = entry.begin_life();
-    if known {
-        entry.born.store(life, Ordering::Relaxed);
-    }
+    entry.lives.unregister(|| entry.life_began(), remove);
     wake_both(descriptor);
 }
 
@@ -361,21 +350,19 @@ pub(super) fn doubt(descriptor: i32) {
 /// What was known of descriptors is known no longer: another process may change them.
 pub(super) fn doubt_all() {
     for entry in used() {
-        entry.born.store(0, Ordering::Relaxed);
+        entry.lives.forget_birth();
     }
 }
 
 /// The life of a descriptor whose birth was seen.
 pub(super) fn known_life(descriptor: i32) -> Option<u32> {
-    let entry = entry(descriptor)?;
-    let life = entry.life.load(Ordering::Acquire);
-    (life != 0 && entry.born.load(Ordering::Relaxed) == life).then_some(life)
+    entry(descriptor)?.lives.known()
 }
 
 /// What is known before an attempt.
 pub(super) fn glance(descriptor: i32, interest: Interest) -> Glance {
     let Some(entry) = entry(descriptor) else { return Glance::default() };
-    let life = entry.life.load(Ordering::Acquire);
+    let life = entry.lives.now();
     let direction = entry.direction(interest);
     Glance { life, count: direction.readiness.glance() }
 }
@@ -386,7 +373,7 @@ pub(super) fn is_empty(descriptor: i32, interest: Interest, glance: Glance) -> b
         let direction = entry.direction(interest);
         direction.readiness.is_empty(glance.count)
             && entry.ended.load(Ordering::Relaxed) != glance.life
-            && is_registered(entry, direction)
+            && direction.registered.holds(&entry.lives)
     })
 }
 
@@ -402,19 +389,11 @@ pub(super) fn has_changed(descriptor: i32, interest: Interest, glance: Glance) -
     direction(descriptor, interest).is_some_and(|direction| direction.readiness.has_changed(glance.count))
 }
 
-/// The poller was told of the descriptor in its present life, which we know.
-fn is_registered(entry: &Entry, direction: &Direction) -> bool {
-    let life = entry.life.load(Ordering::Relaxed);
-    life != 0
-        && entry.born.load(Ordering::Relaxed) == life
-        && direction.registered.load(Ordering::Relaxed) == life.wrapping_add(1)
-}
-
 /// True if a wait need not arm. It is then looked after by [`audit`]. Called after the fence that follows the publication.
 pub(super) fn need_not_arm(descriptor: i32, interest: Interest) -> bool {
     let Some(entry) = entry(descriptor) else { return false };
     let direction = entry.direction(interest);
-    if !is_registered(entry, direction) {
+    if !direction.registered.holds(&entry.lives) {
         return false;
     }
     // An audit that has set it to 0 looks at the list afterwards: either it finds this waiter, or this finds the 0.
@@ -431,7 +410,7 @@ pub(super) fn need_not_arm(descriptor: i32, interest: Interest) -> bool {
 /// The poller was told of the descriptor, whose life was `life` before.
 pub(super) fn registered(descriptor: i32, interest: Interest, life: u32) {
     if let Some(direction) = direction(descriptor, interest) {
-        direction.registered.store(life.wrapping_add(1), Ordering::Relaxed);
+        direction.registered.note(life);
     }
 }
 
