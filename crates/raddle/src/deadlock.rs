@@ -13,7 +13,7 @@ use crate::pool;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Kernel threads that wait in [`crate::foreign::suspend`] without a deadline.
+/// Kernel threads that wait in [`crate::foreign::suspend`] without a deadline, and were not woken.
 pub(crate) static FOREIGN_WAITERS: AtomicU64 = AtomicU64::new(0);
 /// Spawns and exits at the last report: another is due only after a thread has begun or ended.
 static REPORTED_AT: [AtomicU64; 2] = [const { AtomicU64::new(u64::MAX) }; 2];
@@ -33,7 +33,8 @@ pub(crate) fn report() {
     }
     let mut ours = FOREIGN_WAITERS.load(Ordering::SeqCst) + 1;
     for pool in pool::pools() {
-        let asleep = pool.all_asleep();
+        // Nor was any called since the monitor looked: one that has work, and is kept by the kernel from coming up, still says that it sleeps.
+        let asleep = pool.all_asleep() && pool.nobody_called();
         let timers = pool.processors().iter().any(|p| p.deadline.load(Ordering::Relaxed) != u64::MAX);
         if !asleep || timers {
             return;

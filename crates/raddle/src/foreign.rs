@@ -63,13 +63,19 @@ pub(crate) fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake {
     if me.finish_park(epoch).is_err() {
         return me.outcome();
     }
-    let _counted = deadline.is_none().then(|| {
+    // What the token is while nobody has woken it.
+    let mut asleep = 0;
+    if deadline.is_none() {
         FOREIGN_WAITERS.fetch_add(1, Ordering::SeqCst);
-        Counted
-    });
+        // Acquire: as below. Whoever wakes it from here on takes it out of the count.
+        match me.token.compare_exchange(0, COUNTED, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => asleep = COUNTED,
+            Err(_) => drop(FOREIGN_WAITERS.fetch_sub(1, Ordering::SeqCst)),
+        }
+    }
     loop {
         // Acquire: pairs with the waker's release of the token.
-        if me.token.load(Ordering::Acquire) != 0 {
+        if me.token.load(Ordering::Acquire) == WOKEN {
             me.token.store(0, Ordering::Relaxed);
             return me.outcome();
         }
@@ -77,20 +83,21 @@ pub(crate) fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake {
             return me.outcome();
         }
         // When the claim was lost, its winner's token is on its way: wait for it without a deadline.
-        Real::wait(&me.token, 0, deadline.filter(|&time| Real::now() < time));
+        Real::wait(&me.token, asleep, deadline.filter(|&time| Real::now() < time));
     }
 }
 
-struct Counted;
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        FOREIGN_WAITERS.fetch_sub(1, Ordering::SeqCst);
-    }
-}
+/// The token of who was woken.
+const WOKEN: u32 = 1;
+/// The token of who sleeps without a deadline, and is counted in [`FOREIGN_WAITERS`] until it is woken, not until it has come up: between the two
+/// it may be about to wake others.
+const COUNTED: u32 = 2;
 
 /// The claimant's push: wakes the kernel thread.
 pub(crate) fn wake(thread: &'static Thread<Real>) {
-    thread.token.store(1, Ordering::Release);
+    // AcqRel: releases what was done before; Acquire for the count, which was raised before the token said so.
+    if thread.token.swap(WOKEN, Ordering::AcqRel) == COUNTED {
+        FOREIGN_WAITERS.fetch_sub(1, Ordering::SeqCst);
+    }
     Real::wake(&thread.token, 1);
 }

@@ -115,6 +115,11 @@ impl Shared {
         self.idle.sleeping() == there
     }
 
+    /// True while each of its processors sleeps and has not been called since (racy).
+    pub fn nobody_called(&self) -> bool {
+        self.processors().iter().all(|p| p.standing() == Standing::Retired || self.idle.is_sleeping(p.index))
+    }
+
     pub fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire)
     }

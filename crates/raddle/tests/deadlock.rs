@@ -1,5 +1,9 @@
 //! A dead-lock is reported with who waits for what; whatever somebody could still end is not called one.
 
+#[path = "freeze/icebox.rs"]
+#[allow(dead_code)] // It is the freeze test's.
+mod icebox;
+
 use raddle::sync::{Mutex, channel};
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -9,10 +13,11 @@ const CASE: &str = "RADDLE_TEST_DEADLOCK";
 
 /// In a child, since nothing ends it but its parent.
 fn child(case: &str) {
-    let pool = raddle::Builder::new().processors(2).build().unwrap();
+    let two = || raddle::Builder::new().processors(2).build().unwrap();
     let named = |name: &str| raddle::thread::Builder::new().name(name);
     match case {
         "crossed" => {
+            let pool = two();
             let (left, right) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
             let (l, r) = (left.clone(), right.clone());
             let (has_left, left_taken) = channel::bounded(1);
@@ -37,13 +42,50 @@ fn child(case: &str) {
             two.join().unwrap();
         }
         "sleeper" => {
+            let pool = two();
             let (sender, receiver) = channel::bounded::<()>(1);
             pool.spawn(move || receiver.recv().unwrap());
             pool.run(|| raddle::sleep(std::time::Duration::from_millis(300)));
             eprintln!("woke up");
             drop(sender);
         }
+        "a kernel thread woken" => {
+            let pool = quiet_pool();
+            let (sender, receiver) = channel::bounded::<()>(1);
+            let waiter = pool.spawn(move || receiver.recv().unwrap());
+            let main = icebox::Task { tid: std::process::id() as i32, name: String::from("main") };
+            pool.run(move || {
+                std::mem::forget(icebox::freeze(&main).expect("it does not end"));
+                thaw_after_a_while();
+            });
+            sender.send(()).unwrap();
+            waiter.join().unwrap();
+            eprintln!("went on");
+        }
         _ => unreachable!("an unknown case"),
+    }
+}
+
+/// A pool of one processor, which sleeps.
+fn quiet_pool() -> raddle::Pool {
+    let pool = raddle::Builder::new().processors(1).kernel_thread_prefix("ice-").build().unwrap();
+    pool.run(|| ());
+    // Whether it sleeps by now is not judged.
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    pool
+}
+
+/// Lets the frozen one go on later, without a kernel thread that could wake somebody for all the library knows.
+fn thaw_after_a_while() {
+    extern "C" fn thaw(_: i32) {
+        icebox::open();
+    }
+    // SAFETY: the handler makes one raw system call and touches no memory but an atomic; a timer's setting of zeroes is one.
+    unsafe {
+        libc::signal(libc::SIGALRM, thaw as *const () as usize);
+        let mut time: libc::itimerval = std::mem::zeroed();
+        time.it_value.tv_usec = 200_000;
+        assert_eq!(libc::setitimer(libc::ITIMER_REAL, &time, std::ptr::null_mut()), 0);
     }
 }
 
@@ -86,5 +128,8 @@ fn main() {
     // While somebody sleeps, it is none.
     let text = run("sleeper", &["woke up"]);
     assert!(text.contains("woke up") && !text.contains("dead-lock"), "{text}");
+    // Nor while a kernel thread that was woken is kept from coming up: here for a while, in which the monitor falls asleep.
+    let text = run("a kernel thread woken", &["went on"]);
+    assert!(text.contains("went on") && !text.contains("dead-lock"), "{text}");
     println!("test a_dead_lock_is_diagnosed ... ok");
 }
