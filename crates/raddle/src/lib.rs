@@ -28,6 +28,7 @@ mod follow;
 mod foreign;
 mod forked;
 mod forkjoin;
+mod giving_way;
 mod handoff;
 mod host;
 pub mod info;
