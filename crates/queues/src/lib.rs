@@ -14,6 +14,7 @@ mod ring_buffer;
 pub mod slab;
 pub mod slot;
 pub mod spsc;
+pub mod tickets;
 pub mod unbounded;
 pub mod wait_list;
 

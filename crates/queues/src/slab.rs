@@ -159,6 +159,12 @@ impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usiz
         Some(unsafe { &(*objects.add(within)).value })
     }
 
+    /// As [`Slab::get`], for whoever will [`Cache::free`] it.
+    pub fn at(&self, index: u32) -> Option<NonNull<T>> {
+        self.get(index)?;
+        Some(Self::value_of(self.address(index)))
+    }
+
     /// The index of an object.
     ///
     /// # Safety

@@ -7,6 +7,7 @@ use raddle_queues::inbox::{Inbox, Link};
 use raddle_queues::lifo_ring::LifoRing;
 use raddle_queues::slab::Slab;
 use raddle_queues::spsc::Spsc;
+use raddle_queues::tickets::Tickets;
 use raddle_queues::unbounded::{Hazards, Item, Unbounded};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
@@ -284,6 +285,27 @@ proptest! {
         for item in &items {
             // SAFETY: in no queue any more.
             unsafe { seats[0].release(item) };
+        }
+    }
+
+    #[test]
+    fn the_queue_of_tickets_is_a_bounded_queue(ops in operations()) {
+        const ROOM: usize = 16;
+        let queue = Tickets::<Real>::new(ROOM).unwrap();
+        let mut model = VecDeque::new();
+        let mut fresh = 0..;
+        for op in ops {
+            match op {
+                Op::Push(n) => for number in fresh.by_ref().take(n) {
+                    let room = model.len() < ROOM;
+                    prop_assert_eq!(queue.enqueue(number).is_ok(), room);
+                    model.extend(room.then_some(number));
+                },
+                Op::Pop(n) | Op::Steal(n) => for _ in 0..n {
+                    prop_assert_eq!(queue.dequeue(), model.pop_front());
+                },
+                _ => prop_assert_eq!(queue.is_empty(), model.is_empty()),
+            }
         }
     }
 

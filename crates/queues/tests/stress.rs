@@ -7,6 +7,7 @@ use raddle_queues::inbox::{Inbox, Link};
 use raddle_queues::lifo_ring::LifoRing;
 use raddle_queues::slab::Slab;
 use raddle_queues::spsc::Spsc;
+use raddle_queues::tickets::Tickets;
 use raddle_queues::unbounded::{Hazards, Item, Unbounded};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -213,6 +214,35 @@ fn unbounded_queues_with_circulating_items() {
         // SAFETY: in no queue any more.
         unsafe { seat.release(item) };
     }
+}
+
+#[test]
+fn numbers_circulate_by_tickets() {
+    // Little room, so that enqueuers meet dequeuers of the round before.
+    let queue = Tickets::<Real>::new(4).unwrap();
+    let tally = Tally::new();
+    (1..=3).for_each(|number| queue.enqueue(tally.fill(number) as u32).unwrap());
+    thread::scope(|scope| {
+        for _ in 0..THIEVES {
+            scope.spawn(|| {
+                for _ in 0..ITEMS / THIEVES {
+                    let Some(number) = queue.dequeue() else {
+                        thread::yield_now();
+                        continue;
+                    };
+                    tally.count(number as usize);
+                    while queue.enqueue(tally.fill(number as usize) as u32).is_err() {
+                        // Given back: it is ours again.
+                        tally.count(number as usize);
+                        thread::yield_now();
+                    }
+                }
+            });
+        }
+    });
+    let mut left: Vec<_> = std::iter::from_fn(|| queue.dequeue()).collect();
+    left.sort();
+    assert_eq!(left, [1, 2, 3]);
 }
 
 #[test]

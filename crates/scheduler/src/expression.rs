@@ -158,6 +158,8 @@ pub enum Overflow {
     Locked,
     /// Into k lock-free queues for all, in turn.
     Sharded(u32),
+    /// Into one bounded queue for all, by fetch-and-add and compare-and-exchange.
+    Tickets,
     /// Nowhere: the spawner is asked to let others run first.
     Retry,
 }
@@ -296,6 +298,7 @@ impl LocalQueues {
             Overflow::LockFree => {}
             Overflow::Locked => options.push("overflow=locked".to_string()),
             Overflow::Sharded(k) => options.push(format!("overflow=sharded({k})")),
+            Overflow::Tickets => options.push("overflow=tickets".to_string()),
             Overflow::Retry => options.push("overflow=retry".to_string()),
         }
         if self.share > 0 {

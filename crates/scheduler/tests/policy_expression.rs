@@ -32,6 +32,7 @@ fn good_ones_are_read() {
     );
     reads("local(grow=horizontal, overflow=sharded(5))", "local(overflow=sharded(5), grow=horizontal)");
     reads("local(overflow=retry)", "local(overflow=retry)");
+    reads("request(ticket, overflow=tickets)", "request(ticket, overflow=tickets)");
     reads("request(naive)", "request(naive)");
     reads("request(sticky, order=lifo, slot)", "request(sticky, order=lifo, slot)");
     reads("request(ticket, grow=vertical, order=fifo)", "request(ticket, grow=vertical)");
@@ -290,6 +291,7 @@ fn local_queues() -> impl Strategy<Value = LocalQueues> {
         Just(Overflow::LockFree),
         Just(Overflow::Locked),
         Just(Overflow::Retry),
+        Just(Overflow::Tickets),
         (1..=MAX_SHARDS).prop_map(Overflow::Sharded)
     ];
     let growth = prop_oneof![Just(None), Just(Some(Growth::Vertical)), Just(Some(Growth::Horizontal))];

@@ -20,6 +20,7 @@ fn holds_what_every_policy_must() {
         "local(capacity=4, batch=one, victims=neighbours(1))",
         "local(lifo, capacity=4, batch=min(3), overflow=locked, victims=clusters(2))",
         "local(capacity=8, batch=min(4, rare=3), overflow=sharded(3), share=30)",
+        "local(capacity=4, overflow=tickets, share=50)",
         "priority(2, local(capacity=2, slot))",
     ] {
         holds(expression, 80);
@@ -66,7 +67,7 @@ fn the_order_is_that_of_the_local_queue() {
 
 #[test]
 fn what_the_queue_does_not_hold_overflows_to_where_all_find_it() {
-    for overflow in ["lockfree", "locked", "sharded(1)"] {
+    for overflow in ["lockfree", "locked", "sharded(1)", "tickets"] {
         let (policy, _) = make(&format!("local(capacity=4, overflow={overflow}, batch=one)"), 2);
         let threads = Threads::new(6);
         let (mut a, mut b) = (policy.local(0), policy.local(1));
@@ -79,6 +80,27 @@ fn what_the_queue_does_not_hold_overflows_to_where_all_find_it() {
         assert_eq!([number(b.next(0)), number(b.next(0)), number(b.search())], [4, 5, 0], "{overflow}");
         assert_eq!((b.steals(), order(threads, &mut *a)), ((1, 1), vec![1, 2, 3]));
     }
+}
+
+#[test]
+fn what_a_bounded_overflow_queue_does_not_hold_keeps_its_turn() {
+    const MANY: usize = 10_000;
+    let (policy, _) = make("local(capacity=1, overflow=tickets)", 1);
+    let threads = Threads::new(MANY);
+    let mut local = policy.local(0);
+    for number in 0..MANY {
+        let _ = local.push(threads.ready(number), Cause::Yielded);
+    }
+    assert!(policy.offers());
+    // The queue has room for fewer; what is behind it comes after it.
+    let mut came: Vec<_> = (0..MANY - 1000).map(|_| threads.number(local.next(0).unwrap())).collect();
+    // While there is something behind it, what is new goes there as well.
+    for number in 0..1000 {
+        let _ = local.push(threads.ready(number), Cause::Yielded);
+    }
+    came.extend(order(threads, &mut *local));
+    assert_eq!(came, Vec::from_iter((0..MANY).chain(0..1000)));
+    assert!(!policy.offers());
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn explore(expression: &str, processors: usize, threads: usize, times: u32, seed
     })
 }
 
-const POLICIES: [&str; 15] = [
+const POLICIES: [&str; 16] = [
     "steal",
     "steal(fifo, victims=neighbours(1), batch=one)",
     "fifo",
@@ -106,6 +106,7 @@ const POLICIES: [&str; 15] = [
     "multiqueue(2)",
     "local(capacity=2)",
     "local(lifo, capacity=2, overflow=sharded(2), slot)",
+    "local(capacity=1, overflow=tickets)",
     "request(ticket, capacity=2)",
     "request(naive, capacity=2, overflow=locked)",
     "alternate(1)",

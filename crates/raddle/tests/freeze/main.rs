@@ -251,6 +251,7 @@ fn rotator_goes_on_beside_a_frozen_kernel_thread() {
 fn local_queues_go_on_beside_a_frozen_kernel_thread() {
     short("local");
     short("local(overflow=retry, batch=one)");
+    short("local(overflow=tickets, share=50)");
 }
 
 #[test]

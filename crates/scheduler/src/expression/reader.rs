@@ -293,10 +293,11 @@ fn local_queues(
                 options.overflow = match value.name {
                     "lockfree" => reader.bare(value).map(|()| Overflow::LockFree)?,
                     "locked" => reader.bare(value).map(|()| Overflow::Locked)?,
+                    "tickets" => reader.bare(value).map(|()| Overflow::Tickets)?,
                     "retry" => reader.bare(value).map(|()| Overflow::Retry)?,
                     "sharded" => Overflow::Sharded(reader.one_number(value, MAX_SHARDS)?),
                     _ => {
-                        const KNOWN: &[&str] = &["lockfree", "locked", "sharded", "retry"];
+                        const KNOWN: &[&str] = &["lockfree", "locked", "sharded", "tickets", "retry"];
                         return reader.unknown(value, "overflow queue", KNOWN);
                     }
                 };

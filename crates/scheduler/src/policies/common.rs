@@ -2,7 +2,8 @@
 //! from outside.
 //!
 //! Source: the overflow queues of the MSc report *Effective parallelism with OCaml schedulers*, section 7.1.1: locked, lock-free,
-//! and a multi-queue of k; and its place for yielded threads, section 4.4.4.
+//! and a multi-queue of k; its own queue, section 5.1; and its place for yielded threads, section 4.4.4. Differs: the queue of
+//! section 5.1 is bounded, so what it has no room for goes to a lock-free one behind it, and so does what follows until that is empty.
 #![forbid(unsafe_code)]
 
 use super::Others;
@@ -10,15 +11,19 @@ use super::victims::Random;
 use crate::expression::Overflow;
 use crate::policy::Notify;
 use crate::ready::Ready;
-use crate::tokens::{Inbox, Locked, Shards, ShardsEnd};
+use crate::tokens::{Inbox, Locked, Shards, ShardsEnd, Tickets, TicketsEnd};
 use raddle_machine::Machine;
 use raddle_queues::Full;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+/// How many threads the queue of `overflow=tickets` holds, in 32 KiB. An untested guess.
+const ROOM: usize = 4096;
+
 enum Queue<M: Machine> {
     Locked(Locked<VecDeque<Ready<M>>, M>),
     Free(Arc<Shards<M>>),
+    Bounded { tickets: Arc<Tickets<M>>, behind: Arc<Shards<M>> },
 }
 
 /// The queue.
@@ -35,6 +40,7 @@ impl<M: Machine> Common<M> {
             Overflow::Locked => Queue::Locked(Locked::new(VecDeque::new())),
             Overflow::LockFree | Overflow::Retry => Queue::Free(Shards::new(1, processors)?),
             Overflow::Sharded(k) => Queue::Free(Shards::new(k as usize, processors)?),
+            Overflow::Tickets => Queue::Bounded { tickets: Tickets::new(ROOM)?, behind: Shards::new(1, processors)? },
         };
         Ok(Self { queue, inbox: Inbox::default(), others })
     }
@@ -42,8 +48,9 @@ impl<M: Machine> Common<M> {
     /// The end of processor `index`; none if it was made before.
     pub fn end(self: &Arc<Self>, index: usize) -> Option<CommonEnd<M>> {
         let (end, turn) = match &self.queue {
-            Queue::Locked(_) => (None, 0),
-            Queue::Free(shards) => (Some(shards.end(index)?), Random::new::<M>().below(shards.count())),
+            Queue::Locked(_) => (End::Locked, 0),
+            Queue::Free(shards) => (End::Free(shards.end(index)?), Random::new::<M>().below(shards.count())),
+            Queue::Bounded { tickets, behind } => (End::Bounded(tickets.end(), behind.end(index)?), 0),
         };
         Some(CommonEnd { common: self.clone(), end, into: turn, from: turn })
     }
@@ -54,6 +61,7 @@ impl<M: Machine> Common<M> {
             || match &self.queue {
                 Queue::Locked(queue) => queue.with(|queue| !queue.is_empty()),
                 Queue::Free(shards) => !shards.is_empty(),
+                Queue::Bounded { tickets, behind } => !tickets.is_empty() || !behind.is_empty(),
             }
     }
 
@@ -61,16 +69,23 @@ impl<M: Machine> Common<M> {
     pub fn submit(&self, thread: Ready<M>) -> Notify {
         match &self.queue {
             Queue::Locked(queue) => queue.with(|queue| queue.push_back(thread)),
-            Queue::Free(_) => self.inbox.push(thread),
+            Queue::Free(_) | Queue::Bounded { .. } => self.inbox.push(thread),
         }
         Notify::Anyone
     }
 }
 
+/// One processor's way to the queue.
+enum End<M: Machine> {
+    Locked,
+    Free(ShardsEnd<M>),
+    Bounded(TicketsEnd<M>, ShardsEnd<M>),
+}
+
 /// One processor's access to it.
 pub(super) struct CommonEnd<M: Machine> {
     common: Arc<Common<M>>,
-    end: Option<ShardsEnd<M>>,
+    end: End<M>,
     /// The shards that are next in turn.
     into: usize,
     from: usize,
@@ -79,15 +94,25 @@ pub(super) struct CommonEnd<M: Machine> {
 impl<M: Machine> CommonEnd<M> {
     /// Appends; to the shard that is next in turn.
     pub fn push(&mut self, thread: Ready<M>) {
-        match (&mut self.end, &self.common.queue) {
-            (Some(end), _) => {
-                self.into = (self.into + 1) % end.shards().count();
-                if let Err(thread) = end.push(self.into, thread) {
-                    self.common.inbox.push(thread);
+        let pushed = match &mut self.end {
+            End::Locked => {
+                if let Queue::Locked(queue) = &self.common.queue {
+                    queue.with(|queue| queue.push_back(thread));
                 }
+                return;
             }
-            (None, Queue::Locked(queue)) => queue.with(|queue| queue.push_back(thread)),
-            (None, Queue::Free(_)) => self.common.inbox.push(thread),
+            End::Free(end) => {
+                self.into = (self.into + 1) % end.shards().count();
+                end.push(self.into, thread)
+            }
+            // Nobody passes those behind, as far as a look tells.
+            End::Bounded(tickets, behind) if behind.shards().is_empty() => {
+                tickets.push(thread).or_else(|thread| behind.push(0, thread))
+            }
+            End::Bounded(_, behind) => behind.push(0, thread),
+        };
+        if let Err(thread) = pushed {
+            self.common.inbox.push(thread);
         }
     }
 
@@ -96,15 +121,20 @@ impl<M: Machine> CommonEnd<M> {
         if !self.common.inbox.is_empty() {
             self.empty_inbox();
         }
-        let Some(end) = &mut self.end else {
-            let Queue::Locked(queue) = &self.common.queue else { return None };
-            return queue.with(VecDeque::pop_front);
-        };
-        let count = end.shards().count();
-        (0..count).find_map(|_| {
-            self.from = (self.from + 1) % count;
-            end.pop(self.from)
-        })
+        match &mut self.end {
+            End::Locked => {
+                let Queue::Locked(queue) = &self.common.queue else { return None };
+                queue.with(VecDeque::pop_front)
+            }
+            End::Free(end) => {
+                let count = end.shards().count();
+                (0..count).find_map(|_| {
+                    self.from = (self.from + 1) % count;
+                    end.pop(self.from)
+                })
+            }
+            End::Bounded(tickets, behind) => tickets.pop().or_else(|| behind.pop(0)),
+        }
     }
 
     #[cold]

@@ -1,14 +1,15 @@
 //! `local(order, ...)`: a bounded queue per processor, work stealing, and one overflow queue for all. What [`steal`](super::steal) was tuned from.
 //!
 //! Source: the local-queue schedulers of the MSc report *Effective parallelism with OCaml schedulers*, sections 2.1.4, 4.3.1, 4.4.1,
-//! 4.4.2, 4.4.4 and 7.1.1, in all the forms that it measures. Differs: the rings are ours (`local/rings.rs`); steals take the oldest
+//! 4.4.2, 4.4.4, 5.1 and 7.1.1, in all the forms that it measures. Differs: the rings are ours (`local/rings.rs`); steals take the oldest
 //! under either order; who finds no better victim takes what there is, at once or after some rounds, so that nobody idles.
 //!
 //! - order `fifo` or `lifo`: which thread of its own queue a processor selects;
 //! - `capacity=128`: what the queue holds;
 //! - `victims=random`, `neighbours(k)`, `clusters(k)`: whom a thief asks first; the others only when none of these has anything;
 //! - `batch=half`, `one`, `min(k)`: how much it takes; `min(k, rare=r)`: less than from k only after r rounds;
-//! - `overflow=lockfree`, `locked`, `sharded(k)`: where threads go that find the queue full; `retry`: the spawner has to wait. A push
+//! - `overflow=lockfree`, `locked`, `sharded(k)`, `tickets` (bounded, one fetch-and-add and one exchange, the report's section 5.1; what it
+//!   has no room for waits behind it): where threads go that find the queue full; `retry`: the spawner has to wait. A push
 //!   cannot be refused, so the thread stays with its processor, behind the queue, and its spawner is asked to offer the processor
 //!   before it goes on ([`Local::crowded`]): then others run, and there is room;
 //! - `share=p`: of 100 new threads p, by chance, go to the overflow queue even when there is room;

@@ -21,6 +21,7 @@ mod request;
 mod ring;
 mod shards;
 mod stealing;
+mod tickets;
 
 pub use global::{Global, GlobalEnd};
 pub use inbox::{CountedInbox, Inbox};
@@ -31,6 +32,7 @@ pub use request::Door;
 pub use ring::{Gauge, WaiverIn, WaiverOut, WaiverView, waiver};
 pub use shards::{Shards, ShardsEnd};
 pub use stealing::{Fifo, FifoView, Lifo, LifoView, NEAR, Near, Stolen};
+pub use tickets::{Tickets, TicketsEnd};
 
 use crate::ready::Ready;
 use raddle_machine::Machine;
