@@ -22,6 +22,7 @@ const POLICIES: &[&str] = &[
     "local(lifo, slot, capacity=8)",
     "local(capacity=8, overflow=locked, share=20)",
     "local(capacity=8, overflow=sharded(3), batch=one)",
+    "local(capacity=8, overflow=tickets, share=50)",
     "local(capacity=8, overflow=retry)",
     "local(lifo, capacity=8, grow=horizontal)",
     "local(capacity=8, grow=vertical)",
@@ -91,6 +92,61 @@ fn yield_loops_end_under_each() {
                 });
             });
         }
+    }
+}
+
+/// On one processor a soft yield gives way like a hard one: of two threads that yield softly each sees the other run, and knows it.
+#[test]
+fn a_soft_yield_gives_way_where_nobody_is_idle() {
+    for policy in POLICIES {
+        let (last, ready) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let seen = pool(policy, 1).run(|| {
+            raddle::scope(|s| {
+                let (last, ready) = (&last, &ready);
+                let both = [1, 2].map(|me| {
+                    s.spawn(move || {
+                        ready.fetch_add(1, Ordering::Relaxed);
+                        while ready.load(Ordering::Relaxed) < 2 {
+                            raddle::yield_now();
+                        }
+                        let mut seen = 0;
+                        for _ in 0..1000 {
+                            last.store(me, Ordering::Relaxed);
+                            let gave_way = raddle::thread::yield_softly();
+                            seen += usize::from(gave_way && last.load(Ordering::Relaxed) != me);
+                        }
+                        seen
+                    })
+                });
+                both.map(|thread| thread.join().unwrap())
+            })
+        });
+        assert!(seen.iter().all(|&seen| seen > 0), "under `{policy}` each saw the other run so often: {seen:?}");
+    }
+}
+
+/// Beside threads that wait for each other, so that now and then a processor is idle; nobody is lost between the two ways to yield.
+#[test]
+fn soft_yields_lose_nobody() {
+    for policy in POLICIES {
+        let steps = AtomicUsize::new(0);
+        pool(policy, 2).run(|| {
+            let (send, receive) = raddle::sync::channel::bounded(1);
+            raddle::scope(|s| {
+                let steps = &steps;
+                for _ in 0..3 {
+                    s.spawn(move || {
+                        for _ in 0..500 {
+                            raddle::thread::yield_softly();
+                            steps.fetch_add(1, Ordering::Relaxed);
+                        }
+                    });
+                }
+                s.spawn(move || (0..500).for_each(|i| send.send(i).unwrap()));
+                assert!(receive.iter().eq(0..500));
+            });
+        });
+        assert_eq!(steps.into_inner(), 1500, "under `{policy}`");
     }
 }
 
