@@ -72,17 +72,21 @@ pub struct Costs {
     pub switch: f64,
     /// Making a thread, and ending it.
     pub spawn: f64,
+    /// Making a thread ready that waits, beyond the accesses to its queue: nothing in a library, a system call where the kernel schedules.
+    pub ready: f64,
     /// In addition, one that begins on a stack of its own, not where another one has just ended.
     pub start: f64,
     /// How many lines of a bulk copy are under way at once.
     pub overlap: f64,
+    /// In which the memory of the whole machine delivers a line, however many cores ask for one; 0: without a limit.
+    pub stream: f64,
     /// How many times as long computing takes while another core computes, too: processors that share a core, or its power.
     pub together: f64,
 }
 
 type Number = (&'static str, fn(&mut Costs) -> &mut f64);
 
-const NUMBERS: [Number; 19] = [
+const NUMBERS: [Number; 21] = [
     ("step", |c| &mut c.step),
     ("hit", |c| &mut c.hit),
     ("exchange", |c| &mut c.exchange),
@@ -99,8 +103,10 @@ const NUMBERS: [Number; 19] = [
     ("wake_latency", |c| &mut c.wake_latency),
     ("switch", |c| &mut c.switch),
     ("spawn", |c| &mut c.spawn),
+    ("ready", |c| &mut c.ready),
     ("start", |c| &mut c.start),
     ("overlap", |c| &mut c.overlap),
+    ("stream", |c| &mut c.stream),
     ("together", |c| &mut c.together),
 ];
 
@@ -131,12 +137,14 @@ impl Costs {
             // Four Opteron 6380 at 2.5 GHz of the lock-free scheduler's paper (section 6): two dies of eight cores in each.
             "opteron" => Self {
                 source: "4 x AMD Opteron 6380 (Negele et al., section 6), modules of 2, dies of 8, sockets of 16: \
-                         transfers are guesses after that family's L2, L3 and HyperTransport"
+                         transfers are guesses after that family's L2, L3 and HyperTransport; memory of 100 GB/s, as its maker said \
+                         of four of the generation before"
                     .into(),
                 cores: 64,
                 exchange: 16.0,
                 levels: vec![level(2, 20.0), level(8, 50.0), level(16, 110.0), level(usize::MAX, 180.0)],
                 memory: 90.0,
+                stream: 0.64,
                 switch: 14.0,
                 ..host
             },
@@ -195,8 +203,10 @@ impl Costs {
             wake_latency: 5_000.0,
             switch: 8.0,
             spawn: 40.0,
+            ready: 0.0,
             start: 30.0,
             overlap: 8.0,
+            stream: 0.0,
             together: 1.0,
         }
     }

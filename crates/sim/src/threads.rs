@@ -125,6 +125,8 @@ pub struct Pool {
     free: RefCell<Free>,
     left: Cell<u64>,
     wake_up: u64,
+    /// When the memory will have delivered what was asked of it.
+    delivered: Cell<f64>,
     costs: Costs,
     tally: RefCell<Tally>,
 }
@@ -172,6 +174,7 @@ pub fn pool(
         // The first thread, which is about to be made.
         left: Cell::new(1),
         wake_up: (costs.wake_latency + costs.wake) as u64,
+        delivered: Cell::new(0.0),
         costs: costs.clone(),
         tally: RefCell::default(),
     });
@@ -244,6 +247,23 @@ pub fn compute(nanoseconds: u64) {
     work(nanoseconds);
 }
 
+/// Computes for so many nanoseconds while so many bytes come from memory, which serves one request after the other. What it takes longer than the
+/// computation is a stall, not work.
+pub fn compute_on(nanoseconds: u64, bytes: u64) {
+    const LINE: u64 = 64;
+    let pool = here();
+    let began = now() as f64;
+    let delivered = pool.delivered.get().max(began) + bytes.div_ceil(LINE) as f64 * pool.costs.stream;
+    if bytes > 0 {
+        pool.delivered.set(delivered);
+    }
+    compute(nanoseconds);
+    let late = delivered - began - nanoseconds as f64;
+    if bytes > 0 && late >= 1.0 {
+        work(late as u64);
+    }
+}
+
 /// Reads or writes so many bytes that core `from` used last: their lines come over several at a time. Charged as a whole, and not among
 /// the transfers that the machine counts.
 pub fn fetch(bytes: u64, from: usize) {
@@ -310,6 +330,15 @@ impl Pool {
             }
         };
         self.idle.tell(whom);
+    }
+
+    /// Makes a thread ready whose wait the caller has claimed.
+    fn make_ready(&self, me: usize, record: Record) {
+        let cost = self.costs.ready.round() as u64;
+        if cost > 0 {
+            work(cost);
+        }
+        self.push(me, record, Cause::Woken);
     }
 
     /// Whether a woken thread stays with this core although others are idle, beside `waiting` ones: while its wait is shorter than
@@ -436,7 +465,7 @@ impl Pool {
             self.free.borrow_mut().give(me, record);
         }
         if let Some(joiner) = joiner {
-            self.push(me, joiner, Cause::Woken);
+            self.make_ready(me, joiner);
         }
         self.left.set(self.left.get() - 1);
         if self.left.get() == 0 {

@@ -9,7 +9,8 @@
 //!
 //! A heavy fence interrupts the cores that run.
 //!
-//! Not modelled: bandwidth beyond that of a line or a module, and prefetching.
+//! Not modelled: bandwidth beyond that of a line, of a module, and of what threads say that they read from memory
+//! ([`crate::threads::compute_on`]); and prefetching.
 //!
 //! # Example
 //! ```

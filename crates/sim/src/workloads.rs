@@ -12,8 +12,9 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod programs;
+mod radix;
 
-use crate::threads::{Simulated, Spawned, compute, fetch, me, spawn, spawn_joined, touch};
+use crate::threads::{Simulated, compute, fetch, me, spawn, spawn_joined, touch};
 use raddle_scheduler::Runtime;
 use raddle_scheduler::sync::{Mutex, channel};
 use std::cell::{Cell, RefCell};
@@ -37,7 +38,7 @@ pub struct Workload {
 }
 
 /// All of them.
-pub const WORKLOADS: [Workload; 13] = [
+pub const WORKLOADS: [Workload; 14] = [
     Workload {
         name: "packet",
         about: "spawners copy packets, and spawn a thread for each that looks through it",
@@ -108,16 +109,23 @@ pub const WORKLOADS: [Workload; 13] = [
     },
     Workload {
         name: "radix",
-        about: "a radix sort: threads count their keys, one sums up, threads move their keys; new threads for each part",
+        about: "a radix sort: threads count their keys, one sums up, threads move their keys",
         parameters: &[
             ("bits", 4, "bits of the radix; a key has 32"),
             ("keys", 1_000_000, "keys"),
             ("t", 64, "threads of a parallel part"),
             ("key", 500, "nanoseconds to count a key; to move it takes twice as long"),
             ("cell", 100, "nanoseconds to sum up a count, of which each thread has 2^bits"),
+            ("make", 0, "nanoseconds that the first thread takes to make a key"),
+            ("slice", 0, "nanoseconds after which a thread that computes gives way to others; 0: never"),
+            (
+                "barrier",
+                0,
+                "0: new threads for each part, 1: threads that wait at a barrier of a mutex and a condition variable",
+            ),
         ],
         operations: |arguments| arguments.of("keys"),
-        main: radix,
+        main: |arguments| radix::radix(&arguments),
     },
     Workload {
         name: "city",
@@ -144,6 +152,23 @@ pub const WORKLOADS: [Workload; 13] = [
         ],
         operations: |arguments| arguments.of("n") * arguments.of("c"),
         main: |arguments| programs::mandelbrot(&arguments),
+    },
+    Workload {
+        name: "matrix",
+        about: "two square matrices multiplied, each thread some rows of the result",
+        parameters: &[
+            ("n", 1_000, "rows and columns"),
+            ("t", 64, "threads"),
+            ("multiply", 12_500, "picoseconds to multiply and add two numbers"),
+            ("check", 0, "picoseconds more, for a check of a quantum each time"),
+            (
+                "cache",
+                8_192,
+                "KiB: a factor of 8 bytes a number that is no smaller comes from memory again for each row",
+            ),
+        ],
+        operations: |arguments| arguments.of("n") * arguments.of("n"),
+        main: |arguments| programs::matrix(&arguments),
     },
     Workload {
         name: "news",
@@ -223,6 +248,8 @@ impl Workload {
             let most = match *name {
                 "depth" => 24,
                 "bits" => 16,
+                "barrier" => 1,
+                "n" if self.name == "matrix" => 10_000,
                 "n" if self.name == "fib" => 32,
                 _ => MOST,
             };
@@ -352,24 +379,6 @@ fn locks(arguments: &Arguments, hold: u64, shared: bool) {
                 touch();
             }
         });
-    }
-}
-
-fn radix(arguments: Arguments) {
-    let [bits, keys, threads, key, cell] = ["bits", "keys", "t", "key", "cell"].map(|name| arguments.of(name));
-    let part = |each: u64| {
-        let of = |thread: u64| (keys / threads + u64::from(thread < keys % threads)) * each;
-        let thread = |number: u64| {
-            let nanoseconds = of(number);
-            spawn_joined(move || compute(nanoseconds))
-        };
-        let parts: Vec<_> = (0..threads).map(thread).collect();
-        parts.into_iter().for_each(Spawned::join);
-    };
-    for _ in 0..32u64.div_ceil(bits) {
-        part(key);
-        compute((threads << bits) * cell);
-        part(2 * key);
     }
 }
 

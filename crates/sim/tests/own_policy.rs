@@ -41,6 +41,7 @@ fn the_guide_s_policy_runs_every_workload_and_steals() {
             "city" => "n=50:k=3",
             "eratosthenes" => "n=60",
             "mandelbrot" => "n=20:c=50:k=100",
+            "matrix" => "n=20:t=8",
             "news" => "n=20:m=2:k=3",
             "producer" => "n=4:k=100",
             _ => "t=8:total=500",

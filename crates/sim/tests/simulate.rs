@@ -22,7 +22,7 @@ fn figures(workload: &str, arguments: &str, policy: &str, cores: usize) -> Figur
     simulate(&plan(workload, arguments, policy, cores)).unwrap()
 }
 
-const SMALL: [(&str, &str); 13] = [
+const SMALL: [(&str, &str); 14] = [
     ("packet", "n=2000"),
     ("tree", "depth=7"),
     ("fib", "n=10"),
@@ -34,6 +34,7 @@ const SMALL: [(&str, &str); 13] = [
     ("city", "n=20:k=5:c=3"),
     ("eratosthenes", "n=60"),
     ("mandelbrot", "n=10:c=30:k=50"),
+    ("matrix", "n=20:t=6"),
     ("news", "n=20:m=3:k=2"),
     ("producer", "n=3:c=4:k=50"),
 ];
@@ -129,4 +130,54 @@ fn what_moves_between_cores_costs_and_computing_together_costs() {
     assert_eq!(of("n=500:bytes=100k", &epyc, 1), of("n=500:bytes=0", &epyc, 1));
     assert!(of("n=500:body=5k", &costs, 2) > of("n=500:body=5k", &epyc, 2));
     assert_eq!(of("n=500:body=5k", &costs, 1), of("n=500:body=5k", &epyc, 1));
+}
+
+#[test]
+fn a_sort_does_all_its_work_whichever_way_its_threads_meet() {
+    for policy in ["steal", "fifo", "rotator", "waiver", "local(overflow=retry)"] {
+        for meeting in ["", "barrier=1", "slice=300", "slice=300:barrier=1", "make=7:barrier=1"] {
+            for cores in [1, 5] {
+                let figures = figures("radix", &format!("bits=8:keys=1000:t=16:{meeting}"), policy, cores);
+                let made = if meeting.starts_with("make") { 7 * 1000 } else { 0 };
+                // Four passes: the keys counted and moved, 16 counts of 256 cells summed up.
+                let work = made + 4 * (1000 * 1500 + 16 * 256 * 100);
+                let worked = figures.mean_utilisation() * cores as f64 * figures.elapsed as f64;
+                assert!((worked / work as f64 - 1.0).abs() < 1e-6, "{policy} {meeting} {cores}: {worked} of {work}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_kernel_that_is_asked_for_each_wake_up_takes_longer() {
+    let elapsed = |ready, workload, arguments| {
+        let costs = Costs { ready, ..Costs::preset("supersparc").unwrap() };
+        simulate(&Plan { costs, ..plan(workload, arguments, "fifo", 4) }).unwrap().elapsed
+    };
+    // Of 32 threads 31 wait at each of 8 barriers; who comes last wakes them one after the other.
+    let sort = "bits=8:keys=1000:t=32:barrier=1";
+    let longer = elapsed(1e6, "radix", sort) - elapsed(0.0, "radix", sort);
+    assert!(longer >= 8 * 31 * 1_000_000, "{longer} ns");
+    // Nobody waits here.
+    let alone = "n=10:bytes=0";
+    assert_eq!(elapsed(1e6, "packet", alone), elapsed(0.0, "packet", alone));
+}
+
+#[test]
+fn memory_that_all_share_is_the_limit_where_the_factor_leaves_the_cache() {
+    let elapsed = |stream, threads, cache| {
+        let costs = Costs { stream, ..Costs::preset("opteron").unwrap() };
+        let arguments = format!("n=128:t={threads}:cache={cache}");
+        simulate(&Plan { costs, ..plan("matrix", &arguments, "fifo", 16) }).unwrap().elapsed as f64
+    };
+    // 128 rows, each of 128 x 128 multiplications of 12.5 ns and of as many numbers of 8 bytes, in lines of 64.
+    let (computing, lines) = (128.0 * 128.0 * 128.0 * 12.5, 128.0 * 2048.0);
+    let near = |time: f64, expected: f64| (expected..1.1 * expected).contains(&time);
+    for threads in [1, 16] {
+        assert!(near(elapsed(0.0, threads, 0), computing / threads as f64), "without a limit, {threads} threads");
+        assert!(near(elapsed(1e3, threads, 129), computing / threads as f64), "in the cache, {threads} threads");
+    }
+    // A line each 50 ns: half of what one core computes meanwhile, eight times what 16 do.
+    assert!(near(elapsed(50.0, 1, 128), computing), "{}", elapsed(50.0, 1, 128));
+    assert!(near(elapsed(50.0, 16, 128), 50.0 * lines), "{} of {}", elapsed(50.0, 16, 128), 50.0 * lines);
 }

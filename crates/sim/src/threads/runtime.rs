@@ -5,7 +5,7 @@ use super::{After, Core, Simulated, here, me};
 use crate::coroutine::{self, Coroutine, Handle};
 use crate::machine::Controlled;
 use raddle_queues::wait_list::NodePool;
-use raddle_scheduler::{Cause, Epoch, Runtime, Thread, Wake};
+use raddle_scheduler::{Epoch, Runtime, Thread, Wake};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
@@ -77,7 +77,7 @@ impl Runtime for Simulated {
         let full = std::ptr::with_exposed_provenance_mut::<Full>(std::ptr::from_ref(thread).addr());
         // The first field of a record, whose provenance was exposed when it was made; not null.
         if let Some(record) = NonNull::new(full) {
-            here().push(me(), record, Cause::Woken);
+            here().make_ready(me(), record);
         }
     }
 

@@ -1,11 +1,10 @@
-//! Programs of the lock-free scheduler's table 1, as `raddle bench` has them; the token ring is beside the others in [`super`], and the
-//! matrix is what `yield` does with work.
+//! Programs of the lock-free scheduler's table 1, as `raddle bench` has them; the token ring is beside the others in [`super`].
 //!
 //! Each checks in the end that nothing was lost or doubled on the way. What a program computes by itself takes a time that is a parameter; what it
 //! does with others is what the primitives' own accesses cost.
 
 use super::Arguments;
-use crate::threads::{Simulated, Spawned, compute, spawn_joined, touch};
+use crate::threads::{Simulated, Spawned, compute, compute_on, spawn_joined, touch};
 use raddle_scheduler::sync::channel::{self, Receiver};
 use raddle_scheduler::sync::{Condvar, Mutex, MutexGuard, Semaphore};
 use std::cell::Cell;
@@ -138,6 +137,25 @@ pub(super) fn mandelbrot(arguments: &Arguments) {
     let thread = |iterations: u64| spawn_joined(move || compute(iterations * picoseconds / 1_000));
     let threads: Vec<_> = rows(arguments).into_iter().map(thread).collect();
     threads.into_iter().for_each(Spawned::join);
+}
+
+/// For a row of the result the second factor is read as a whole, column by column. Eight columns share their lines, which a core keeps meanwhile; from one
+/// row to the next the factor stays only where it is smaller than the cache.
+pub(super) fn matrix(arguments: &Arguments) {
+    let [size, threads, cache] = ["n", "t", "cache"].map(|name| arguments.of(name));
+    let row = size * size * (arguments.of("multiply") + arguments.of("check")) / 1_000;
+    let factor = 8 * size * size;
+    let fetched = if factor < cache * 1_024 { 0 } else { factor };
+    let thread = |number: u64| {
+        let rows = size / threads + u64::from(number < size % threads);
+        Counting::start(move || {
+            (0..rows).for_each(|_| compute_on(row, fetched));
+            rows
+        })
+    };
+    let all: Vec<_> = (0..threads).map(thread).collect();
+    let rows: u64 = all.into_iter().map(Counting::join).sum();
+    assert_eq!(rows, size, "a row was lost");
 }
 
 /// What is published, under a mutex, and who waits for it to change.
