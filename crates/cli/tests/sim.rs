@@ -106,7 +106,11 @@ fn a_report_has_the_claims_beside_ours_in_every_format() {
     }
     let output = sim(&["report", "--paper", "lesser-bear", "--format", "html"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).contains("<td>Table 3</td>"), "{}", text(&output.stdout));
+    let page = text(&output.stdout);
+    assert!(page.contains("<td>Table 3</td>") && page.contains("23 % less time than with Solaris threads"), "{page}");
+    for figure in ["Figure 7:", "Figure 8:", "Figure 9:"] {
+        assert!(page.contains(&format!("<h2>{figure}")), "{figure} is not drawn: {page}");
+    }
     let output = sim(&["report", "--machine", "vax"]);
     assert_eq!(output.status.code(), Some(2));
 }

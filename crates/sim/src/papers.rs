@@ -1,24 +1,26 @@
-//! Two more papers on simulated machines: the lock-free scheduler's figures 7 to 10 and table 1, and Lesser Bear's tables 2 and 3 and figure 7.
+//! Two more papers on simulated machines: the lock-free scheduler's figures 7 to 10 and table 1, and Lesser Bear's tables 2 and 3 and figures 7 to 9.
 //!
 //! Sources: F. Negele, F. Friedrich, S. Oh and B. Egger, *On the Design and Implementation of an Efficient Lock-Free Scheduler*, section 6 (64
 //! cores, one ready queue for all: our `fifo`); H. Oguma and Y. Nakayama, *A Scheduling Mechanism for Lock-free Operation of a Lightweight
 //! Process Library for SMP Computers*, section 4 (8 cores, the rotator, whose predecessor is our `waiver`). As in [`crate::claims`], each
-//! verdict follows from a rule. What needs a kernel's own threads, or a program that has no simulated workload, is named as left out.
+//! verdict follows from a rule, and figures are drawn again. What the model does not hold is named as left out.
 //!
 //! # Example
 //! ```
 //! use raddle_sim::papers::{self, PAPERS, Size};
 //! let bear = PAPERS.iter().find(|paper| paper.name == "lesser-bear").unwrap();
 //! let verdicts = papers::verdicts(bear, Size::Small, &mut |_, _, _| ()).unwrap();
-//! assert_eq!(verdicts.len(), bear.claims.len());
-//! assert!(papers::table(bear, &verdicts).contains("left out"));
+//! let drawn = papers::draw(bear, Size::Small, &mut |_, _, _| ()).unwrap();
+//! assert_eq!((verdicts.len(), drawn.len()), (bear.claims.len(), bear.drawings.len()));
+//! assert!(papers::table(bear, &verdicts, &drawn).contains("left out"));
 //! ```
 #![forbid(unsafe_code)]
 
+mod lesser_bear;
 mod lock_free;
 
 use crate::cost::Costs;
-use crate::report::escape;
+use crate::report::{Series, escape, plot};
 use crate::simulate::{Figures, Plan, simulate};
 use crate::workloads::Workload;
 use serde_json::json;
@@ -55,6 +57,17 @@ pub struct Claim {
     pub why: Option<&'static str>,
 }
 
+/// A figure of a paper, drawn again.
+pub struct Drawing {
+    /// Its number.
+    pub figure: &'static str,
+    /// What is drawn.
+    pub title: &'static str,
+    /// Over what.
+    pub across: &'static str,
+    draw: fn(&Machine, Size) -> Result<Vec<Series>, String>,
+}
+
 /// A paper: its claims, and what of its evaluation is left out.
 pub struct Paper {
     /// How it is asked for.
@@ -64,6 +77,8 @@ pub struct Paper {
     machine: Machine,
     /// The claims, in the order of the figures.
     pub claims: &'static [Claim],
+    /// The figures that are drawn again.
+    pub drawings: &'static [Drawing],
     /// Figure or table, and why it is not simulated.
     pub left_out: &'static [(&'static str, &'static str)],
 }
@@ -75,17 +90,25 @@ struct Machine {
 }
 
 impl Machine {
-    fn run_under(&self, policy: &str, workload: &str, arguments: &str) -> Result<Figures, String> {
+    fn costs(&self) -> Result<Costs, String> {
+        Ok(Costs::preset(self.preset).ok_or("the preset is gone")?)
+    }
+
+    fn run_on(&self, costs: Costs, policy: &str, workload: &str, arguments: &str) -> Result<Figures, String> {
         let workload = Workload::find(workload)?;
         simulate(&Plan {
             policy: policy.parse().map_err(|why| format!("{why}"))?,
             cores: self.cores,
             workload,
             arguments: workload.arguments(arguments)?,
-            costs: Costs::preset(self.preset).ok_or("the preset is gone")?,
+            costs,
             seed: 1,
             steps: 20_000_000_000,
         })
+    }
+
+    fn run_under(&self, policy: &str, workload: &str, arguments: &str) -> Result<Figures, String> {
+        self.run_on(self.costs()?, policy, workload, arguments)
     }
 
     fn run(&self, workload: &str, arguments: &str) -> Result<Figures, String> {
@@ -106,99 +129,38 @@ pub const PAPERS: [Paper; 2] = [
         title: "the lock-free scheduler's figures 7 to 10 and table 1",
         machine: Machine { preset: "opteron", cores: 64, policy: "fifo" },
         claims: &lock_free::CLAIMS,
+        drawings: &lock_free::DRAWINGS,
         left_out: &[
-            ("7, 8, 9", "Linux and Windows themselves: a kernel's scheduler is not simulated"),
             (
-                "10 (b)",
-                "run times of 12 to 15 s: the matrix's size is not told; they differ by how memory was initialised and by a quantum's checks, \
-                 which a compiler inserts, and come together by the memory's bandwidth: the model has none of the three",
+                "7, 8, 9",
+                "Linux and Windows themselves: what their threads cost is not told, and a kernel's queue is not simulated",
             ),
+            ("10 (b)", lock_free::TIMES),
             ("Table 1", "Linux and Windows themselves; what an iteration or a division takes is an estimate"),
         ],
     },
     Paper {
         name: "lesser-bear",
-        title: "Lesser Bear's tables 2 and 3 and figure 7",
+        title: "Lesser Bear's tables 2 and 3 and figures 7 to 9",
         machine: Machine { preset: "supersparc", cores: 8, policy: "rotator" },
-        claims: &LESSER_BEAR,
-        left_out: &[("8, 9", "Solaris threads and LinuxThreads: a kernel's own threads are not simulated")],
+        claims: &lesser_bear::CLAIMS,
+        drawings: &lesser_bear::DRAWINGS,
+        left_out: &[(
+            "8, 9",
+            "the seconds themselves: what a key takes on these machines, and whether making the keys counts, is not told; a kernel's time \
+             slices, its priorities and the lock of its queue",
+        )],
     },
 ];
-
-/// The radix sort of section 4.1: 2^22 keys, 2^8 threads in each parallel part.
-fn radix(bits: u64, size: Size) -> String {
-    format!("bits={bits}:keys={}:t={}", size.of(1 << 22, 1 << 12), size.of(1 << 8, 1 << 4))
-}
-
-/// `raddle sim --cores 8 --workload packet:n=256:copy=0:body=10M:bytes=0` with both policies, on `{"base": "supersparc", "exchange": 20000}`.
-const SEMAPHORES: &str = "the paper's queues are locked by system calls (semop), ours by one read-modify-write: with read-modify-writes of \
-                          20 µs it is 23.0 ms to 34.2 ms";
-/// The same with `radix:bits=1:keys=4194304:t=256`.
-const ONE_WAY: &str = "under the rotator, where threads come from one neighbour only, the cores work 93 % of the time, under `waiver` 96 %; with \
-                       read-modify-writes of 20 µs it still takes 27.2 s to 26.5 s, so system calls for locks are not all of it; the rest is \
-                       not explained";
-
-const LESSER_BEAR: [Claim; 4] = [
-    Claim {
-        figure: "Table 2",
-        says: "threads that one processor makes are distributed to all at lower cost without locks",
-        rule: "what 256 threads of 10 ms take beyond an eighth of their work is less under the rotator than under `waiver`",
-        judge: |machine, size| {
-            let (threads, work) = (size.of(256, 32), 10_000_000);
-            let beyond = |policy| {
-                let arguments = format!("n={threads}:copy=0:body={work}:bytes=0");
-                let elapsed = machine.run_under(policy, "packet", &arguments)?.elapsed;
-                Ok::<f64, String>((elapsed as f64 - (threads * work) as f64 / machine.cores as f64) / 1e6)
-            };
-            let (now, before) = (beyond("rotator")?, beyond("waiver")?);
-            Ok((now < before, format!("{now:.2} ms, with `waiver` {before:.2} ms")))
-        },
-        why: Some(SEMAPHORES),
-    },
-    Claim {
-        figure: "7",
-        says: "at radix 2^1 the sort takes 14 % less time than with the locked queues",
-        rule: "at least 7 % less under the rotator than under `waiver`",
-        judge: |machine, size| {
-            let saved = saved(machine, 1, size)?;
-            Ok((saved >= 0.07, format!("{:.1} % less", saved * 100.0)))
-        },
-        why: Some(ONE_WAY),
-    },
-    Claim {
-        figure: "7",
-        says: "the smaller the radix, the more the rotator gains",
-        rule: "it gains at radix 2^1, and more than at 2^8",
-        judge: |machine, size| {
-            let (small, large) = (saved(machine, 1, size)?, saved(machine, 8, size)?);
-            Ok((
-                small > large.max(0.0),
-                format!("{:.1} % less at 2^1, {:.1} % less at 2^8", small * 100.0, large * 100.0),
-            ))
-        },
-        why: Some(ONE_WAY),
-    },
-    Claim {
-        figure: "Table 3",
-        says: "but for the time in which one makes the keys, no processor is idle for long",
-        rule: "at radix 2^4 each processor works for at least 90 % of the time without that part",
-        judge: |machine, size| {
-            let without = machine.run("radix", &radix(4, size))?;
-            let least = without.utilisation.iter().fold(1.0, |least: f64, &share| least.min(share));
-            Ok((least >= 0.9, format!("the one that works least does for {:.0} %", least * 100.0)))
-        },
-        why: None,
-    },
-];
-
-/// The part of the time that the rotator saves.
-fn saved(machine: &Machine, bits: u64, size: Size) -> Result<f64, String> {
-    let elapsed = |policy| Ok::<f64, String>(machine.run_under(policy, "radix", &radix(bits, size))?.elapsed as f64);
-    Ok(1.0 - elapsed("rotator")? / elapsed("waiver")?)
-}
 
 fn bounds(values: &[f64]) -> (f64, f64) {
     values.iter().fold((f64::MAX, f64::MIN), |(least, most), &value| (least.min(value), most.max(value)))
+}
+
+/// A part of a time that is saved, or lost.
+fn less(share: f64) -> String {
+    let percent = share.abs() * 100.0;
+    if share < 0.0 { format!("{percent:.1} % more") } else { format!("{percent:.1} % less") }
 }
 
 fn list(values: &[f64]) -> String {
@@ -226,8 +188,41 @@ pub fn verdicts(
     paper.claims.iter().enumerate().map(judge).collect()
 }
 
-/// The claims beside what was seen.
-pub fn table(paper: &Paper, verdicts: &[Verdict]) -> String {
+/// A figure, and the lines of its plot.
+pub type Drawn = (&'static Drawing, Vec<Series>);
+
+/// Simulates all that a paper's figures need; told as for [`verdicts`].
+///
+/// # Errors
+/// The first run that failed, by name.
+pub fn draw(
+    paper: &'static Paper,
+    size: Size,
+    progress: &mut dyn FnMut(usize, usize, &str),
+) -> Result<Vec<Drawn>, String> {
+    let all = paper.drawings.len();
+    let draw = |(number, drawing): (usize, &'static Drawing)| {
+        progress(number + 1, all, drawing.figure);
+        Ok::<Drawn, String>((drawing, (drawing.draw)(&paper.machine, size)?))
+    };
+    paper.drawings.iter().enumerate().map(draw).collect()
+}
+
+/// The points of a figure, a line for each series.
+fn points((drawing, series): &Drawn) -> String {
+    let Drawing { figure, title, across, .. } = drawing;
+    let mut text = format!("\nfigure {figure}: {title}\n{across:>44}");
+    let places = series.first().map(|(_, points)| points.as_slice()).unwrap_or_default();
+    places.iter().for_each(|(place, _)| text += &format!("{:>9}", (place * 100.0).round() / 100.0));
+    for (name, points) in series {
+        let _ = write!(text, "\n{name:>44}");
+        points.iter().for_each(|(_, value)| text += &format!("{value:>9.1}"));
+    }
+    text + "\n"
+}
+
+/// The claims beside what was seen, and the figures' points.
+pub fn table(paper: &Paper, verdicts: &[Verdict], drawn: &[Drawn]) -> String {
     let Paper { title, machine, left_out, .. } = paper;
     let mut text =
         format!("{title}: {} cores of {} (simulated), `{}`\n", machine.cores, machine.preset, machine.policy);
@@ -241,11 +236,11 @@ pub fn table(paper: &Paper, verdicts: &[Verdict]) -> String {
     for (figure, why) in *left_out {
         let _ = write!(text, "\n{figure:<8} left out {why}");
     }
-    text + "\n"
+    text + "\n" + &drawn.iter().map(points).collect::<String>()
 }
 
-/// A line of JSON for each claim, and for each figure that is left out.
-pub fn json_lines(paper: &Paper, verdicts: &[Verdict]) -> String {
+/// A line of JSON for each claim, for each figure that is left out, and for each line of a plot.
+pub fn json_lines(paper: &Paper, verdicts: &[Verdict], drawn: &[Drawn]) -> String {
     let one = |(claim, held, seen): &Verdict| {
         let Claim { figure, says, rule, why, .. } = claim;
         let why = why.filter(|_| !held);
@@ -253,12 +248,17 @@ pub fn json_lines(paper: &Paper, verdicts: &[Verdict]) -> String {
     };
     let left_out =
         |(figure, why): &(&str, &str)| json!({ "paper": paper.name, "figure": figure, "held": null, "why": why });
-    let lines = verdicts.iter().map(one).chain(paper.left_out.iter().map(left_out));
+    let line = |(drawing, series): &Drawn| {
+        let Drawing { figure, title, across, .. } = drawing;
+        let of = |(name, points): &Series| json!({ "paper": paper.name, "figure": figure, "title": title, "across": across, "series": name, "points": points });
+        series.iter().map(of).collect::<Vec<_>>()
+    };
+    let lines = verdicts.iter().map(one).chain(paper.left_out.iter().map(left_out)).chain(drawn.iter().flat_map(line));
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// A page with a table of the claims; `command` is shown as what made it.
-pub fn html(paper: &Paper, verdicts: &[Verdict], command: &str) -> String {
+/// A page with a table of the claims, and plots; `command` is shown as what made it.
+pub fn html(paper: &Paper, verdicts: &[Verdict], drawn: &[Drawn], command: &str) -> String {
     let Paper { title, machine, left_out, .. } = paper;
     let mut rows = String::new();
     let mut row = |figure: &str, class: &str, verdict: &str, cells: [&str; 4]| {
@@ -273,12 +273,17 @@ pub fn html(paper: &Paper, verdicts: &[Verdict], command: &str) -> String {
     for (figure, why) in *left_out {
         row(figure, "out", "left out", ["", "", "", why]);
     }
+    let one = |(drawing, series): &Drawn| {
+        let Drawing { figure, title, across, .. } = drawing;
+        plot(&format!("Figure {figure}: {title}, over {across}"), series)
+    };
+    let plots: String = drawn.iter().map(one).collect();
     let machine = format!("{} cores of {} (simulated), {}", machine.cores, machine.preset, machine.policy);
     format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>raddle sim report</title>\n<style>body{{font:14px sans-serif;\
          margin:2em}}table{{border-collapse:collapse}}th,td{{text-align:left;vertical-align:top;padding:.3em .8em;border-bottom:1px solid \
-         #8884}}td.not{{color:#b03030}}td.held{{color:#2a7a3a}}</style>\n<h1>Claims</h1>\n<p>{}: {}</p>\n<p><code>{}</code></p>\n<table>\n\
-         <tr><th>figure</th><th></th><th>claim</th><th>held if</th><th>seen</th><th>why not</th></tr>\n{rows}</table>\n</html>\n",
+         #8884}}td.not{{color:#b03030}}td.held{{color:#2a7a3a}}text{{font:11px sans-serif}}</style>\n<h1>Claims</h1>\n<p>{}: {}</p>\n<p><code>{}</code></p>\n<table>\n\
+         <tr><th>figure</th><th></th><th>claim</th><th>held if</th><th>seen</th><th>why not</th></tr>\n{rows}</table>\n{plots}</html>\n",
         escape(title),
         escape(&machine),
         escape(command)
@@ -290,20 +295,49 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_claim_is_judged_and_the_same_seed_gives_the_same_bytes() {
+    fn every_claim_is_judged_every_figure_drawn_and_the_same_seed_gives_the_same_bytes() {
         for paper in &PAPERS {
             let all = || {
                 let verdicts = verdicts(paper, Size::Small, &mut |_, _, _| ()).unwrap();
-                (table(paper, &verdicts), json_lines(paper, &verdicts), html(paper, &verdicts, "raddle <x>"))
+                let drawn = draw(paper, Size::Small, &mut |_, _, _| ()).unwrap();
+                let page = html(paper, &verdicts, &drawn, "raddle <x>");
+                (table(paper, &verdicts, &drawn), json_lines(paper, &verdicts, &drawn), page, drawn)
             };
-            let (text, json, page) = all();
-            assert_eq!((text.clone(), json.clone(), page.clone()), all());
+            let (text, json, page, drawn) = all();
+            let again = all();
+            assert_eq!((&text, &json, &page), (&again.0, &again.1, &again.2));
             assert_eq!(page.matches("<tr>").count(), 1 + paper.claims.len() + paper.left_out.len());
             assert!(page.contains("raddle &lt;x&gt;") && page.ends_with("</html>\n"), "{page}");
-            assert_eq!(json.lines().count(), paper.claims.len() + paper.left_out.len());
+            let lines: usize = drawn.iter().map(|(_, series)| series.len()).sum();
+            assert_eq!(json.lines().count(), paper.claims.len() + paper.left_out.len() + lines);
+            assert_eq!((page.matches("<svg").count(), page.matches("<polyline").count()), (drawn.len(), lines));
             for claim in paper.claims {
                 assert!(text.contains(claim.says) && json.contains(claim.rule), "{}", claim.says);
             }
+            for (drawing, series) in &drawn {
+                assert!(text.contains(&format!("figure {}: {}", drawing.figure, drawing.title)), "{text}");
+                for (name, points) in series {
+                    assert!(points.iter().all(|(_, value)| *value > 0.0), "{name}: {points:?}");
+                    assert_eq!(points.len(), series[0].1.len(), "{name}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_figure_and_no_table_of_a_paper_is_passed_over() {
+        let all: [(&str, &[&str]); 2] = [
+            ("lock-free", &["7", "8", "9", "10 (a)", "10 (b)", "Table 1"]),
+            ("lesser-bear", &["7", "8", "9", "Table 2", "Table 3"]),
+        ];
+        for (paper, (name, figures)) in PAPERS.iter().zip(all) {
+            assert_eq!(paper.name, name);
+            for figure in figures {
+                assert!(paper.claims.iter().any(|claim| claim.figure == *figure), "{name}: {figure} has no claim");
+            }
+            let drawn: Vec<&str> = paper.drawings.iter().map(|drawing| drawing.figure).collect();
+            let figures: Vec<&str> = figures.iter().copied().filter(|figure| !figure.starts_with("Table")).collect();
+            assert_eq!(drawn, figures, "{name}");
         }
     }
 }

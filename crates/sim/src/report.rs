@@ -167,10 +167,11 @@ pub(crate) fn escape(text: &str) -> String {
 
 const COLOURS: [&str; 8] = ["#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#17becf", "#7f7f7f"];
 
-type Series = (String, Vec<(f64, f64)>);
+/// A line of a plot: its name and its points.
+pub type Series = (String, Vec<(f64, f64)>);
 
-/// One plot, over the number of cores, from 0 upwards.
-fn plot(title: &str, series: &[Series]) -> String {
+/// One plot, over the number of cores or whatever else, from 0 upwards.
+pub(crate) fn plot(title: &str, series: &[Series]) -> String {
     let (width, height, margin) = (640.0, 320.0, 60.0);
     let points = || series.iter().flat_map(|(_, points)| points);
     let right = points().map(|point| point.0).fold(1.0, f64::max);

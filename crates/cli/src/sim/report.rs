@@ -15,7 +15,7 @@ use std::process::ExitCode;
 #[derive(Args)]
 pub struct Options {
     /// Which paper: the schedulers report's figures 7.1 to 7.7, the lock-free scheduler's figures 7 to 10 and table 1, or Lesser Bear's tables 2
-    /// and 3 and figure 7. The options below but the last two are for the first one
+    /// and 3 and figures 7 to 9. The options below but the last two are for the first one
     #[arg(long, value_name = "NAME", default_value = "schedulers", value_parser = names())]
     paper: String,
     /// Packets of most runs; the paper has 50,000
@@ -87,9 +87,10 @@ fn other(
     progress: &mut dyn FnMut(usize, usize, &str),
 ) -> Result<String, String> {
     let verdicts = papers::verdicts(paper, Size::Full, progress)?;
+    let drawn = papers::draw(paper, Size::Full, progress)?;
     Ok(match format {
-        Format::Table => papers::table(paper, &verdicts),
-        Format::Json => papers::json_lines(paper, &verdicts),
-        Format::Html => papers::html(paper, &verdicts, &command_line()),
+        Format::Table => papers::table(paper, &verdicts, &drawn),
+        Format::Json => papers::json_lines(paper, &verdicts, &drawn),
+        Format::Html => papers::html(paper, &verdicts, &drawn, &command_line()),
     })
 }
