@@ -20,6 +20,9 @@
 //! | `(≤ r, n+1)`, and any of a later round | unchanged: the ticket is void | enqueuer |
 //! | any of a later round | unchanged: the ticket is void | dequeuer |
 //!
+//! An enqueuer that finds dequeuers ahead, since several came for one number, moves `tail` on to `head`: what it enqueues is not for
+//! one of them that stands still.
+//!
 //! Invariants:
 //! - I1. Rounds of a slot never decrease, and a dequeuer leaves the slot with a round above its own. So who enqueues with a ticket
 //!   whose dequeuer has been there fails: no number is put where only tickets that are used up lead.
@@ -28,9 +31,13 @@
 //!   whose enqueuer the caller has synchronised has its ticket below that `tail`, hence below that `head`; so it is taken, or under
 //!   the ticket of a dequeuer that is still inside.
 //!
-//! Progress: `enqueue` is wait-free, at most [`TRIES`] tickets; `dequeue` is lock-free: a ticket is void only when an enqueuer has drawn
-//! it too, of which each draws at most `TRIES`. Who freezes with a ticket keeps at most one number from the others, and that only for
-//! a round. Rounds wrap: an exchange could succeed wrongly if its actor stood for 2³² rounds before it.
+//! Progress: `enqueue` is wait-free: it draws at most [`TRIES`] tickets, and as a slot's word only grows, an exchange under a ticket fails
+//! at most twice for each earlier ticket of the slot that somebody stands with or is still to draw. `dequeue` is lock-free: while no
+//! operation ends, enqueuers move `tail` by at most `TRIES` each, and the dequeuer whose ticket is not below it sees that and leaves. A
+//! dequeuer frozen with a ticket keeps at most the number under it from the others, until a dequeuer of a later round comes by: if there
+//! is too little traffic for that, as long as it is frozen. That number is one whose enqueuer came before it froze, or was under way.
+//! Rounds wrap: who stood for 2³¹ rounds between its ticket and its look at the slot would take the slot's for earlier ones (of a queue
+//! with one slot in less than a minute at full speed, with the 4096 of `overflow=tickets` in two days).
 //!
 //! Memory: a word a slot, allocated at the beginning.
 //!
@@ -85,7 +92,7 @@ impl Slot {
 impl<M: Machine> Tickets<M> {
     /// An empty queue for so many numbers, rounded up to a power of two.
     pub fn new(capacity: usize) -> Result<Self, Full> {
-        let count = capacity.max(1).next_power_of_two();
+        let count = capacity.max(1).checked_next_power_of_two().ok_or(Full)?;
         let mut slots = Vec::new();
         if count as u64 > MAX_CAPACITY || slots.try_reserve_exact(count).is_err() {
             return Err(Full);
@@ -104,17 +111,25 @@ impl<M: Machine> Tickets<M> {
         (&self.slots[slot as usize], (ticket >> self.shift) as u32)
     }
 
-    /// Appends a number. It fails when there is no room, or after [`TRIES`] tickets that others have made void.
+    /// Appends a number. It fails when there is no room, or after [`TRIES`] tickets that others have made void. For `u32::MAX` there is never
+    /// room.
     #[inline]
     pub fn enqueue(&self, number: u32) -> Result<(), Full> {
+        let content = number.checked_add(1).ok_or(Full)?;
         for _ in 0..TRIES {
             // A moment's view: a ticket too many is void.
-            if self.ahead() >= self.slots.len() as i64 {
+            let (head, tail) = self.look();
+            let ahead = tail.wrapping_sub(head) as i64;
+            if ahead >= self.slots.len() as i64 {
                 return Err(Full);
+            }
+            // Relaxed: only passes over tickets that dequeuers have drawn. If it fails, another enqueuer has moved it: look again.
+            if ahead < 0 && self.tail.compare_exchange(tail, head, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+                continue;
             }
             // Relaxed: draws a ticket; the slot tells what it is worth.
             let (slot, round) = self.place(self.tail.fetch_add(1, Ordering::Relaxed));
-            let new = Slot::new(round, number + 1);
+            let new = Slot::new(round, content);
             let mut seen = Slot(slot.load(Ordering::Relaxed));
             while seen.content() == 0 && !seen.is_beyond(round) {
                 // Ordering[ticket-slot]: Release. Pairs with the load in `dequeue`. Makes visible: what the number names.
@@ -151,12 +166,13 @@ impl<M: Machine> Tickets<M> {
     /// True if nothing is in it now (racy; I3).
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.ahead() <= 0
+        let (head, tail) = self.look();
+        tail.wrapping_sub(head) as i64 <= 0
     }
 
-    /// By how many tickets enqueuers are ahead of dequeuers, or negative (racy).
+    /// `head`, then `tail` (racy).
     #[inline(always)]
-    fn ahead(&self) -> i64 {
+    fn look(&self) -> (u64, u64) {
         // Relaxed: only compared (I3). Who must know of numbers that are just coming fences before, as policies' users do.
         #[cfg(not(feature = "loom"))]
         let look = |word: &M::Atomic<u64>| word.load(Ordering::Relaxed);
@@ -165,7 +181,7 @@ impl<M: Machine> Tickets<M> {
         #[cfg(feature = "loom")]
         let look = |word: &M::Atomic<u64>| word.fetch_add(0, Ordering::Relaxed);
         let head = look(&self.head);
-        look(&self.tail).wrapping_sub(head) as i64
+        (head, look(&self.tail))
     }
 }
 
@@ -233,7 +249,28 @@ mod tests {
     }
 
     #[test]
-    fn absurd_sizes_are_refused() {
-        assert!(Tickets::<Real>::new(1 << 40).is_err());
+    fn a_dequeuer_that_stands_ahead_keeps_nothing_that_comes_later() {
+        let queue = Tickets::<Real>::new(4).unwrap();
+        // Ten dequeuers, more than an enqueuer has tries, have drawn tickets for which there is nothing, and go no further.
+        queue.head.fetch_add(10, Ordering::Relaxed);
+        for i in 0..10 {
+            queue.enqueue(i).unwrap();
+            assert_eq!(queue.dequeue(), Some(i), "a number waits for a dequeuer that stood before it came");
+        }
+    }
+
+    #[test]
+    fn who_stands_for_nearly_half_of_all_rounds_does_no_harm() {
+        let (old, now) = (5, 5 + i32::MAX as u32);
+        assert!(Slot::new(now, 0).is_beyond(old) && Slot::new(now, 1).is_beyond(old));
+        assert!(!Slot::new(now + 1, 0).is_beyond(old), "the header says when it does");
+    }
+
+    #[test]
+    fn absurd_sizes_and_numbers_are_refused() {
+        assert!(Tickets::<Real>::new(1 << 40).is_err() && Tickets::<Real>::new(usize::MAX).is_err());
+        let queue = Tickets::<Real>::new(0).unwrap();
+        assert_eq!((queue.enqueue(u32::MAX), queue.dequeue()), (Err(Full), None));
+        assert_eq!((queue.enqueue(u32::MAX - 1), queue.dequeue()), (Ok(()), Some(u32::MAX - 1)));
     }
 }

@@ -167,6 +167,19 @@ fn what_a_bounded_queue_holds_or_not_is_found_by_who_may_sleep() {
 }
 
 #[test]
+fn what_a_queue_of_tickets_holds_or_not_is_found_by_who_may_sleep() {
+    // Room for two, so that some go behind it.
+    explore(
+        "local(capacity=1, overflow=tickets, share=100)",
+        1,
+        2,
+        4,
+        false,
+        &[&[4, 0], &[3, 1], &[2, 2], &[1, 3], &[0, 4]],
+    );
+}
+
+#[test]
 fn what_has_run_and_what_has_not_is_found_by_who_may_sleep() {
     explore("apart(fifo, fifo)", 2, 2, 2, false, &[&[2, 0], &[1, 1], &[0, 2]]);
 }

@@ -25,7 +25,8 @@
 //! thread may wait while its processor computes and another one, which became idle later, sleeps.
 //!
 //! A frozen processor strands its running thread, the one in its slot and, with `retry`, those behind its queue, until it is taken over;
-//! with `locked`, frozen within the lock, it keeps all from the overflow queue until it thaws.
+//! with `locked`, frozen within the lock, it keeps all from the overflow queue until it thaws; with `tickets`, frozen as it takes one, at most the
+//! one thread that its ticket stands for.
 //!
 //! # Example
 //! ```
