@@ -3,9 +3,8 @@
 //!
 //! Source: the overflow queues of the MSc report *Effective parallelism with OCaml schedulers*, section 7.1.1: locked, lock-free,
 //! and a multi-queue of k; its own queue, section 5.1; and its place for yielded threads, section 4.4.4. Differs: the queue of
-//! section 5.1 is bounded, so what it has no room for goes to a lock-free one behind it, and so does what follows until that is empty:
-//! while as many threads go on yielding that it never is, for good, at the lock-free one's cost. (Two moved up by each yield were tried:
-//! simulated, that was slower about as often as it was faster.)
+//! section 5.1 is bounded, so what it has no room for goes to a lock-free one beside it, and while that holds anything, selections
+//! take turns between the two: who comes later passes, at most, as many as are there.
 #![forbid(unsafe_code)]
 
 use super::Others;
@@ -19,13 +18,19 @@ use raddle_queues::Full;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How many threads the queue of `overflow=tickets` holds, in 32 KiB. An untested guess.
-const ROOM: usize = if cfg!(feature = "loom") { 2 } else { 4096 };
+/// How many threads the queue of `overflow=tickets` holds, in 512 KiB; few where that would take a checker too long.
+const ROOM: usize = if cfg!(feature = "loom") {
+    2
+} else if cfg!(miri) {
+    64
+} else {
+    65_536
+};
 
 enum Queue<M: Machine> {
     Locked(Locked<VecDeque<Ready<M>>, M>),
     Free(Arc<Shards<M>>),
-    Bounded { tickets: Arc<Tickets<M>>, behind: Arc<Shards<M>> },
+    Bounded { tickets: Arc<Tickets<M>>, beside: Arc<Shards<M>> },
 }
 
 /// The queue.
@@ -42,7 +47,7 @@ impl<M: Machine> Common<M> {
             Overflow::Locked => Queue::Locked(Locked::new(VecDeque::new())),
             Overflow::LockFree | Overflow::Retry => Queue::Free(Shards::new(1, processors)?),
             Overflow::Sharded(k) => Queue::Free(Shards::new(k as usize, processors)?),
-            Overflow::Tickets => Queue::Bounded { tickets: Tickets::new(ROOM)?, behind: Shards::new(1, processors)? },
+            Overflow::Tickets => Queue::Bounded { tickets: Tickets::new(ROOM)?, beside: Shards::new(1, processors)? },
         };
         Ok(Self { queue, inbox: Inbox::default(), others })
     }
@@ -52,7 +57,7 @@ impl<M: Machine> Common<M> {
         let (end, turn) = match &self.queue {
             Queue::Locked(_) => (End::Locked, 0),
             Queue::Free(shards) => (End::Free(shards.end(index)?), Random::new::<M>().below(shards.count())),
-            Queue::Bounded { tickets, behind } => (End::Bounded(tickets.end(), behind.end(index)?), 0),
+            Queue::Bounded { tickets, beside } => (End::Bounded(tickets.end(), beside.end(index)?), 0),
         };
         Some(CommonEnd { common: self.clone(), end, into: turn, from: turn })
     }
@@ -63,7 +68,7 @@ impl<M: Machine> Common<M> {
             || match &self.queue {
                 Queue::Locked(queue) => queue.with(|queue| !queue.is_empty()),
                 Queue::Free(shards) => !shards.is_empty(),
-                Queue::Bounded { tickets, behind } => !tickets.is_empty() || !behind.is_empty(),
+                Queue::Bounded { tickets, beside } => !tickets.is_empty() || !beside.is_empty(),
             }
     }
 
@@ -107,11 +112,7 @@ impl<M: Machine> CommonEnd<M> {
                 self.into = (self.into + 1) % end.shards().count();
                 end.push(self.into, thread)
             }
-            // Nobody passes those behind, as far as a look tells.
-            End::Bounded(tickets, behind) if behind.shards().is_empty() => {
-                tickets.push(thread).or_else(|thread| behind.push(0, thread))
-            }
-            End::Bounded(_, behind) => behind.push(0, thread),
+            End::Bounded(tickets, beside) => tickets.push(thread).or_else(|thread| beside.push(0, thread)),
         };
         if let Err(thread) = pushed {
             self.common.inbox.push(thread);
@@ -135,7 +136,11 @@ impl<M: Machine> CommonEnd<M> {
                     end.pop(self.from)
                 })
             }
-            End::Bounded(tickets, behind) => tickets.pop().or_else(|| behind.pop(0)),
+            End::Bounded(tickets, beside) => {
+                self.from ^= 1;
+                let first = if self.from == 0 && !beside.shards().is_empty() { beside.pop(0) } else { None };
+                first.or_else(|| tickets.pop()).or_else(|| beside.pop(0))
+            }
         }
     }
 

@@ -9,7 +9,7 @@
 //! - `victims=random`, `neighbours(k)`, `clusters(k)`: whom a thief asks first; the others only when none of these has anything;
 //! - `batch=half`, `one`, `min(k)`: how much it takes; `min(k, rare=r)`: less than from k only after r rounds;
 //! - `overflow=lockfree`, `locked`, `sharded(k)`, `tickets` (bounded, one fetch-and-add and one exchange, the report's section 5.1; what it
-//!   has no room for waits behind it): where threads go that find the queue full; `retry`: the spawner has to wait. A push
+//!   has no room for waits beside it): where threads go that find the queue full; `retry`: the spawner has to wait. A push
 //!   cannot be refused, so the thread stays with its processor, behind the queue, and its spawner is asked to offer the processor
 //!   before it goes on ([`Local::crowded`]): then others run, and there is room;
 //! - `share=p`: of 100 new threads p, by chance, go to the overflow queue even when there is room;
