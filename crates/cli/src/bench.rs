@@ -1,5 +1,7 @@
 //! `raddle bench`: the workloads on our runtime and its peers.
 
+mod paper;
+
 use crate::output::write;
 use clap::{Args, ValueEnum};
 use raddle_bench::catalogue::{self, Case};
@@ -22,15 +24,16 @@ Examples:
   raddle bench packet --args 10M --runtimes raddle,go --policy steal --policy 'local(fifo, overflow=retry)'
   raddle bench city news --format html --out report.html
   raddle bench echo --args 1k,10k                   servers under load, one of them under `raddle run`
+  raddle bench report                               what the schedulers report claims, measured here
 
 Exit status: 0; 1 when a checksum disagrees or a run of our own fails; 2 when the command line is wrong.
 A peer that is not installed is named and is no error.";
 
 /// Compare runtimes on the workloads, each run in a fresh process, in interleaved rounds
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
-    /// Workloads to run; all when none is named (`--list` shows them)
+    /// Workloads to run; all when none is named (`--list` shows them). `report` alone: what the schedulers report claims of its figures
     #[arg(value_name = "WORKLOAD")]
     workloads: Vec<String>,
     /// Arguments to run the workloads with: values of the first argument, or KEY=VALUE pairs joined by `:`
@@ -80,13 +83,12 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     if options.list {
         return write(&list(), None).map(|()| ExitCode::SUCCESS);
     }
+    if options.workloads.iter().any(|name| name == paper::NAME) {
+        return paper::run(options);
+    }
     let (loads, cases): (Vec<_>, Vec<_>) = cases(options)?.into_iter().partition(|case| is_load(case.workload));
     let chosen = runtimes(options, &cases, &loads)?;
-    // A folder that cannot be written to should not be found out after an hour of measuring.
-    if let Some(path) = &options.out {
-        std::fs::write(path, "")
-            .map_err(|e| format!("cannot write {}: {e}; name another file with --out", path.display()))?;
-    }
+    claim_output(options)?;
     let mut meter = Meter::new();
     let mut results = Results { rows: Vec::new(), missing: Vec::new(), settings: Vec::new(), failed: false };
     let mut measure = |cases: Vec<Case>, chosen: &[&'static Runtime]| -> Result<(), String> {
@@ -113,6 +115,12 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     write(&text, options.out.as_deref())?;
     tell(options, &results);
     Ok(if results.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// A folder that cannot be written to should not be found out after an hour of measuring.
+fn claim_output(options: &Options) -> Result<(), String> {
+    let Some(path) = &options.out else { return Ok(()) };
+    std::fs::write(path, "").map_err(|e| format!("cannot write {}: {e}; name another file with --out", path.display()))
 }
 
 fn cases(options: &Options) -> Result<Vec<Case>, String> {

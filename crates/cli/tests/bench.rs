@@ -149,6 +149,9 @@ fn a_wrong_command_line_names_cause_and_remedy() {
         (&["create", "--processors", "0"], "--processors"),
         (&["create", "--rounds", "0"], "--rounds"),
         (&["create", "--out", "/absent/file"], "/absent/file"),
+        (&["report", "--out", "/absent/file"], "/absent/file"),
+        (&["report", "--policy", "fifo"], "--policy is not for it"),
+        (&["report", "create"], "by another command"),
     ] {
         let output = programs.bench(words);
         assert_eq!(output.status.code(), Some(2), "{words:?}");
