@@ -16,6 +16,7 @@ mod model;
 mod mutants;
 mod setup;
 mod shell;
+mod size;
 mod source;
 mod tidy;
 mod tsan;
@@ -43,6 +44,8 @@ usage: cargo xtask COMMAND [ARGUMENTS]
                        the Open POSIX Test Suite natively and under `raddle run`; writes docs/conformance.md
   install --prefix FOLDER
                        the command, the library, its header and its pkg-config file
+  size [--linux FOLDER]
+                       lines of code of each room; beside them Linux's scheduler, if its sources are in FOLDER
   setup [--all]        installs the Debian packages that ci (or, with --all, every campaign) needs
   miri                 the tests of queues and scheduler under Miri (needs a nightly toolchain with miri)
   tsan                 the tests of queues and scheduler under ThreadSanitizer, with no suppression
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         "glibc" => glibc::run(rest),
         "conformance" => conformance::run(rest),
         "install" => install::run(rest),
+        "size" => size::run(rest),
         "setup" => setup::run(rest),
         "miri" => miri::run(rest),
         "tsan" => tsan::run(rest),

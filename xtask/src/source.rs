@@ -1,4 +1,4 @@
-//! Rust files as `tidy` and `weaken` see them: code apart from comments, tests apart from production.
+//! Rust files as `tidy`, `weaken` and `size` see them: code apart from comments, tests apart from production.
 
 /// A file of the checkout. For Rust files, code and comments are separated, byte for byte at their old places.
 pub struct Source {
@@ -12,6 +12,8 @@ pub struct Source {
     pub comments: String,
     /// For each line: is it compiled in tests only?
     test_lines: Vec<bool>,
+    /// Is all of it?
+    test_file: bool,
 }
 
 impl Source {
@@ -20,12 +22,17 @@ impl Source {
         let (code, comments) = if path.ends_with(".rs") { split(text) } else { (String::new(), String::new()) };
         let whole = is_test_path(path) || code.contains("#![cfg(test)]");
         let test_lines = if whole { vec![true; text.lines().count()] } else { test_lines(&code) };
-        Self { path: path.to_string(), text: text.to_string(), code, comments, test_lines }
+        Self { path: path.to_string(), text: text.to_string(), code, comments, test_lines, test_file: whole }
     }
 
     /// True for Rust files.
     pub fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
+    }
+
+    /// True when nothing in it is compiled but in tests.
+    pub fn is_test_file(&self) -> bool {
+        self.test_file
     }
 
     /// True when line `index` (from 0) is compiled in tests only.
