@@ -11,7 +11,7 @@
 //! ```
 //! use raddle_sim::calibrate::{Measured, OfThreads, fit};
 //! let threads = OfThreads { yielding: 30.0, spawning: 90.0, joining: 170.0, passing: 40.0 };
-//! let measured = Measured { queue: 12.0, exchange: 6.0, stores: 10.0, round_trip: 250.0, line: 15.0, memory: 95.0, fence: 9.0, heavy_fence: 2500.0,
+//! let measured = Measured { queue: 12.0, exchange: 6.0, stores: 10.0, plain: 3.0, behind: 11.0, round_trip: 250.0, line: 15.0, memory: 95.0, fence: 9.0, heavy_fence: 2500.0,
 //!     heavy_fence_alone: 400.0, interruption: 900.0, spin: 40.0, sleep: 300.0, wake: 1500.0, wake_latency: 4000.0, together: 1.0, threads };
 //! let costs = fit(&measured).unwrap();
 //! assert!(costs.levels[0].transfer > 20.0 && costs.switch < 30.0 && costs.spawn < 90.0);
@@ -20,7 +20,7 @@
 
 mod here;
 
-pub use here::middle;
+pub use here::{middle, middle_half};
 
 use crate::cost::{Costs, Level};
 use crate::execution::{Options, Outcome, run, start};
@@ -37,11 +37,12 @@ use std::cell::Cell;
 use std::hint::black_box;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::atomic::AtomicU64;
 
 /// Nanoseconds that threads of the library take on one processor.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OfThreads {
-    /// A yield, of two threads that do nothing else.
+    /// A yield, of [`AT_ONCE`] threads that do nothing else: stacks that were left a while ago.
     pub yielding: f64,
     /// A thread that does nothing: [`AT_ONCE`] are made before the first one runs, and then all are waited for.
     pub spawning: f64,
@@ -52,7 +53,7 @@ pub struct OfThreads {
 }
 
 /// What the probes took on the host, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Measured {
     /// To push to a queue of one's own and to pop from it.
     pub queue: f64,
@@ -60,6 +61,10 @@ pub struct Measured {
     pub exchange: f64,
     /// A store, and after it a read-modify-write of another word.
     pub stores: f64,
+    /// Some stores.
+    pub plain: f64,
+    /// A read-modify-write of another word, and after it those stores.
+    pub behind: f64,
     /// Of a word that two processors write in turn.
     pub round_trip: f64,
     /// One of many lines that the other processor wrote, read one after the other.
@@ -89,22 +94,39 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Of several calibrations the middle of each probe; none of none.
+    /// Of several calibrations the middle half of each probe, see [`middle_half`]; none of none.
     pub fn middle_of(all: &[Self]) -> Option<Self> {
         let mut middle = *all.first()?;
         for place in PLACES {
-            *place(&mut middle) = here::middle(all.iter().map(|one| *place(&mut { *one })).collect());
+            *place(&mut middle) = middle_half(all.iter().map(|one| *place(&mut { *one })).collect());
         }
         Some(middle)
+    }
+
+    /// All probes on a line, for another process.
+    pub fn to_line(&self) -> String {
+        PLACES.map(|place| place(&mut { *self }).to_string()).join(" ") + "\n"
+    }
+
+    /// What [`Measured::to_line`] wrote; nothing if it is something else.
+    pub fn from_line(line: &str) -> Option<Self> {
+        let numbers: Vec<f64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        let mut measured = Self::default();
+        for (place, number) in PLACES.iter().zip(&numbers) {
+            *place(&mut measured) = *number;
+        }
+        (numbers.len() == PLACES.len()).then_some(measured)
     }
 }
 
 type Place = fn(&mut Measured) -> &mut f64;
 
-const PLACES: [Place; 19] = [
+const PLACES: [Place; 21] = [
     |m| &mut m.queue,
     |m| &mut m.exchange,
     |m| &mut m.stores,
+    |m| &mut m.plain,
+    |m| &mut m.behind,
     |m| &mut m.round_trip,
     |m| &mut m.line,
     |m| &mut m.memory,
@@ -147,6 +169,8 @@ pub fn measure(threads: OfThreads, watched: Watched) -> Result<Measured, String>
         queue: each(10_000, queue::<Real>),
         exchange: each(10_000, exchanges::<Real>),
         stores: each(10_000, stores::<Real>),
+        plain: each(10_000, plain),
+        behind: each(10_000, behind),
         round_trip: round_trips(watched)?,
         line: lines(watched)?,
         memory: memory(),
@@ -174,6 +198,10 @@ pub fn fit(measured: &Measured) -> Result<Costs, String> {
     costs.exchange = 0.0;
     costs.memory = measured.memory;
     costs.commit = (measured.stores - measured.exchange - costs.hit).max(0.0);
+    // How far the two overlap, of what could: of the shorter one.
+    let Measured { exchange, plain, behind, .. } = *measured;
+    let overlap = (exchange + plain - behind) / exchange.min(plain).max(0.01);
+    costs.behind = exchange * overlap.clamp(0.0, 1.0);
     // One figure for what surrounds an access: such that the two probes together take as long, of which one may be dearer and one cheaper.
     costs.step = solve(0.0, 20.0, 2.0, |step| {
         let exchange = (measured.exchange - step - costs.hit).max(0.0);
@@ -332,7 +360,7 @@ fn run_alone(costs: &Costs, workload: &'static Workload, arguments: &str) -> Res
 }
 
 fn yields(costs: &Costs) -> Result<f64, String> {
-    run_alone(costs, Workload::find("yield")?, "t=2:total=4k")
+    run_alone(costs, Workload::find("yield")?, "t=100:total=20k")
 }
 
 fn spawns(costs: &Costs) -> Result<f64, String> {
@@ -359,6 +387,22 @@ fn stores<M: Machine>(count: u64) {
     for number in 0..count {
         black_box(&stored).store(number, Ordering::Release);
         word.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// As many stores as take about as long as a read-modify-write.
+fn plain(count: u64) {
+    let words: [AtomicU64; 8] = Default::default();
+    for number in 0..count {
+        black_box(&words).iter().for_each(|word| word.store(number, Ordering::Release));
+    }
+}
+
+fn behind(count: u64) {
+    let (words, other): ([AtomicU64; 8], _) = (Default::default(), AtomicU64::new(0));
+    for number in 0..count {
+        black_box(&other).fetch_add(1, Ordering::AcqRel);
+        black_box(&words).iter().for_each(|word| word.store(number, Ordering::Release));
     }
 }
 
@@ -401,6 +445,8 @@ mod tests {
             queue: 12.0,
             exchange: 6.0,
             stores: 10.0,
+            plain: 3.0,
+            behind: 9.0,
             round_trip: 250.0,
             line: 15.0,
             memory: 95.0,
@@ -431,14 +477,41 @@ mod tests {
     }
 
     #[test]
+    fn what_follows_an_exchange_passes_behind_it_where_the_machine_lets_it() {
+        fn stores_between<M: Machine>(count: u64) {
+            let [stored, word] = [(); 2].map(|()| M::Atomic::<u64>::new(0));
+            for number in 0..count {
+                word.fetch_add(1, Ordering::AcqRel);
+                (0..3).for_each(|_| stored.store(number, Ordering::Release));
+            }
+        }
+        let plain = Costs { step: 1.0, hit: 0.5, exchange: 5.0, commit: 0.0, ..Costs::preset("host").unwrap() };
+        let each = |behind| alone(&Costs { behind, ..plain.clone() }, stores_between::<Controlled>).unwrap().round();
+        // An exchange of 6.5 ns, three stores of 1.5.
+        assert_eq!([0.0, 2.0, 4.5, 6.5].map(each), [11.0, 9.0, 6.5_f64.round(), 6.5_f64.round()]);
+        // Of a machine that overlaps them, and of one that does not.
+        let of =
+            |behind| fit(&Measured { exchange: 3.0, stores: 3.2, plain: 2.0, behind, ..measured() }).unwrap().behind;
+        assert_eq!([3.0, 4.0, 5.0, 6.0].map(of), [3.0, 1.5, 0.0, 0.0]);
+    }
+
+    #[test]
     fn of_several_calibrations_each_probe_s_middle_counts() {
         let (mut slow, mut quick) = (measured(), measured());
         for place in PLACES {
             *place(&mut slow) *= 2.0;
             *place(&mut quick) /= 2.0;
         }
-        assert_eq!(Measured::middle_of(&[slow, measured(), quick]), Some(measured()));
+        assert_eq!(Measured::middle_of(&[slow, measured(), quick, measured()]), Some(measured()));
         assert_eq!(Measured::middle_of(&[]), None);
+        assert_eq!(middle_half(vec![5.0, 80.0, 1.0, 3.0]), 4.0);
+        assert_eq!((middle_half(vec![2.0]), middle_half(vec![])), (2.0, 0.0));
+    }
+
+    #[test]
+    fn what_was_measured_goes_from_one_process_to_another() {
+        assert_eq!(Measured::from_line(&measured().to_line()), Some(measured()));
+        assert_eq!((Measured::from_line("1 2 3"), Measured::from_line("nothing")), (None, None));
     }
 
     #[test]

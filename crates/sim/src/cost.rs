@@ -44,6 +44,8 @@ pub struct Costs {
     pub hit: f64,
     /// In addition, a read-modify-write.
     pub exchange: f64,
+    /// How much of what follows a read-modify-write passes while that is still under way: nothing where it is a barrier for all that follows.
+    pub behind: f64,
     /// From a store until it is in the cache, for which the core's next read-modify-write or fence waits.
     pub commit: f64,
     /// A line that nobody holds.
@@ -86,10 +88,11 @@ pub struct Costs {
 
 type Number = (&'static str, fn(&mut Costs) -> &mut f64);
 
-const NUMBERS: [Number; 21] = [
+const NUMBERS: [Number; 22] = [
     ("step", |c| &mut c.step),
     ("hit", |c| &mut c.hit),
     ("exchange", |c| &mut c.exchange),
+    ("behind", |c| &mut c.behind),
     ("commit", |c| &mut c.commit),
     ("memory", |c| &mut c.memory),
     ("read_occupancy", |c| &mut c.read_occupancy),
@@ -189,6 +192,7 @@ impl Costs {
             step: 1.0,
             hit: 0.5,
             exchange: 6.0,
+            behind: 0.0,
             commit: 4.0,
             memory: 90.0,
             levels: vec![level(usize::MAX, 60.0)],
@@ -213,16 +217,30 @@ impl Costs {
 
     /// The same with everything that is the core's own, and the kernel's, so many times slower.
     fn slower(self, times: f64) -> Self {
-        let Self { step, hit, exchange, commit, fence, heavy_fence, spin, sleep, wake, wake_latency, switch, .. } =
-            self;
+        let Self {
+            step,
+            hit,
+            exchange,
+            behind,
+            commit,
+            fence,
+            heavy_fence,
+            spin,
+            sleep,
+            wake,
+            wake_latency,
+            switch,
+            ..
+        } = self;
         let heavy_fence_alone = self.heavy_fence_alone;
-        let [step, hit, exchange, commit, fence, spin] =
-            [step, hit, exchange, commit, fence, spin].map(|cost| cost * times);
+        let [step, hit, exchange, behind, commit, fence, spin] =
+            [step, hit, exchange, behind, commit, fence, spin].map(|cost| cost * times);
         let [switch, spawn, start] = [switch, self.spawn, self.start].map(|cost| cost * times);
         // Kernels were smaller then.
         let [heavy_fence, heavy_fence_alone, sleep, wake, wake_latency] =
             [heavy_fence, heavy_fence_alone, sleep, wake, wake_latency].map(|cost| cost * (times / 3.0).max(1.0));
-        let costs = Self { step, hit, exchange, commit, fence, heavy_fence, spin, sleep, wake, wake_latency, ..self };
+        let costs =
+            Self { step, hit, exchange, behind, commit, fence, heavy_fence, spin, sleep, wake, wake_latency, ..self };
         Self { switch, spawn, start, heavy_fence_alone, ..costs }
     }
 

@@ -37,7 +37,7 @@ use crate::coroutine::{self, Coroutine};
 use crate::cost::Costs;
 use crate::execution::{current, now, start, work};
 use crate::machine::Controlled;
-use raddle_machine::Machine;
+use raddle_machine::{Atomic, Machine, Ordering};
 use raddle_queues::wait_list::NodePool;
 use raddle_scheduler::idle::Idle;
 use raddle_scheduler::policies::steal::StealLocal;
@@ -92,6 +92,8 @@ struct Core {
     /// Stacks of threads that have ended.
     spare: RefCell<Vec<Coroutine>>,
     worked: Cell<u64>,
+    /// Stands for data at hand.
+    plain: <Controlled as Machine>::Atomic<u64>,
     /// How long threads run until they leave, and how many were kept while others were idle.
     pace: Cell<u64>,
     kept: Cell<u64>,
@@ -158,6 +160,7 @@ pub fn pool(
         ended: Cell::new(false),
         spare: RefCell::new(Vec::new()),
         worked: Cell::new(0),
+        plain: <Controlled as Machine>::Atomic::new(0),
         pace: Cell::new(0),
         kept: Cell::new(0),
         since: Cell::new(0),
@@ -233,10 +236,9 @@ fn spawn_as(body: Body, join: u64) -> Record {
     record
 }
 
-/// Reads and writes plain data that lies beside a word which the calling thread has just written.
+/// Writes plain data that lies beside a word which the calling thread has just written. What it reads there is read by the same instruction.
 pub fn touch() {
-    let costs = here().costs.clone();
-    work((2.0 * (costs.step + costs.hit)).round() as u64);
+    here().cores[me()].plain.store(0, Ordering::Relaxed);
 }
 
 /// Computes for so many nanoseconds: the work of the calling thread.

@@ -3,7 +3,8 @@
 //! Each line is owned by the core that wrote it last, or shared by those that read it since. An access to a line that the core
 //! does not hold fetches it: from its owner, from the nearest sharer, or from memory. A line serves one such transfer at a time (readers of a line
 //! that nobody changes overlap), so contended read-modify-writes queue. A plain store does not make its core wait: the line is
-//! busy, and the core waits for it, and until it is in the cache, at its next read-modify-write or fence. Caches never overflow. Without caches each access goes to the module
+//! busy, and the core waits for it, and until it is in the cache, at its next read-modify-write or fence. What follows a read-modify-write may pass
+//! while that is still under way (`behind`), as far as it needs neither another one nor a line from elsewhere. Caches never overflow. Without caches each access goes to the module
 //! of the core that used the line first, and queues there. Computing takes longer while another core is awake, where the machine says so
 //! (`together`).
 //!
@@ -82,6 +83,8 @@ struct Clock {
     due: Option<Time>,
     /// When its stores will have been made.
     stored: Time,
+    /// What may still pass while its last read-modify-write is under way.
+    behind: Time,
     slept_at: Option<Time>,
 }
 
@@ -323,6 +326,7 @@ impl Driver for VirtualTime {
     fn performed(&mut self, step: &Step, world: &World) {
         let Step { core, access, wrote, .. } = *step;
         self.meet(world);
+        let (before, stalled) = (self.clocks[core].now, self.stalled);
         self.clocks[core].now += time(self.costs.step);
         let fence = |clock: &mut Clock, cost: f64| clock.now = clock.now.max(clock.stored) + time(cost);
         match access.op {
@@ -351,6 +355,18 @@ impl Driver for VirtualTime {
                 self.access(core, world.line(access.location), wrote || exchanges, exchanges);
             }
             _ => {}
+        }
+        let clock = &mut self.clocks[core];
+        match access.op {
+            Op::Begin | Op::Return => {}
+            _ if access.is_exchange() => clock.behind = time(self.costs.behind),
+            // A line from elsewhere is waited for.
+            Op::Work | Op::LightFence | Op::Load | Op::Store if self.stalled == stalled => {
+                let hidden = clock.behind.min(clock.now - before);
+                clock.now -= hidden;
+                clock.behind -= hidden;
+            }
+            _ => clock.behind = 0,
         }
     }
 

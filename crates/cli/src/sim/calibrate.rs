@@ -5,11 +5,13 @@ use raddle_bench::waits;
 use raddle_sim::calibrate::{AT_ONCE, Measured, OfThreads, ROUNDS, fit, measure, middle, probes};
 use raddle_sim::cost::Costs;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 const THREADS: u64 = 2_000;
-const YIELDS: u64 = 10_000;
+const YIELDS: u64 = 100_000;
+/// Processes that measure, one after the other.
+const PROCESSES: u32 = 5;
 
 /// Measures, and writes the file of costs.
 pub fn run(out: Option<&Path>) -> Result<ExitCode, String> {
@@ -19,21 +21,40 @@ pub fn run(out: Option<&Path>) -> Result<ExitCode, String> {
 
 /// The costs of this machine. Tells on the standard error how well the model meets the probes.
 pub fn costs() -> Result<Costs, String> {
-    costs_of(&measured()?)
+    warn();
+    let part = |part| {
+        eprintln!("raddle: calibrating, {part} of {PROCESSES}");
+        measured_afresh()
+    };
+    let all = (1..=PROCESSES).map(part).collect::<Result<Vec<_>, _>>()?;
+    costs_of(&Measured::middle_of(&all).ok_or("nothing was measured")?)
 }
 
-/// What the probes take here, now.
+/// What the probes take in this process.
 pub fn measured() -> Result<Measured, String> {
+    measure(of_threads()?, waits::watched)
+}
+
+/// What they take in a fresh process: how memory lies, and on which cores a process runs, differs from one to the next.
+pub fn measured_afresh() -> Result<Measured, String> {
+    let executable = std::env::current_exe().map_err(|why| format!("cannot tell where this program lies: {why}"))?;
+    let output = Command::new(&executable).args(["sim", "predict", "--probes"]).output();
+    let output = output.map_err(|why| format!("cannot start {}: {why}", executable.display()))?;
+    let measured = Measured::from_line(&String::from_utf8_lossy(&output.stdout)).filter(|_| output.status.success());
+    measured.ok_or_else(|| format!("the probes: {}", String::from_utf8_lossy(&output.stderr).trim_end()))
+}
+
+/// Says what a debug build's figures are worth.
+pub fn warn() {
     if cfg!(debug_assertions) {
         eprintln!("raddle: this is a debug build: what it measures is several times too much; build with --release");
     }
-    measure(of_threads()?, waits::watched)
 }
 
 /// The costs by which the simulated probes take as long, told as for [`costs`].
 pub fn costs_of(measured: &Measured) -> Result<Costs, String> {
     let costs = fit(measured)?;
-    eprintln!("{:<16} {:>9} {:>9}   nanoseconds, the middle of {ROUNDS}", "probe", "measured", "simulated");
+    eprintln!("{:<16} {:>9} {:>9}   nanoseconds", "probe", "measured", "simulated");
     for (name, measured, simulated) in probes(&costs, measured)? {
         eprintln!("{name:<16} {measured:>9.1} {simulated:>9.1}");
     }
@@ -51,10 +72,13 @@ fn of_threads() -> Result<OfThreads, String> {
 
 fn yielding() -> f64 {
     let begin = Instant::now();
-    let other = raddle::spawn(|| (0..YIELDS).for_each(|_| raddle::yield_now()));
-    (0..YIELDS).for_each(|_| raddle::yield_now());
-    let _ = other.join();
-    begin.elapsed().as_nanos() as f64 / (2 * YIELDS) as f64
+    let yields = || (0..YIELDS / AT_ONCE).for_each(|_| raddle::yield_now());
+    let others: Vec<_> = (1..AT_ONCE).map(|_| raddle::spawn(yields)).collect();
+    yields();
+    for other in others {
+        assert!(other.join().is_ok(), "a thread that yields has failed");
+    }
+    begin.elapsed().as_nanos() as f64 / YIELDS as f64
 }
 
 fn spawning() -> f64 {

@@ -9,7 +9,7 @@ use raddle_bench::harness::{self, Contestant};
 use raddle_bench::runtimes::{self, Programs};
 use raddle_bench::stats::Spread;
 use raddle_bench::{catalogue, waits};
-use raddle_sim::calibrate::{Measured, middle};
+use raddle_sim::calibrate::{Measured, middle_half};
 use raddle_sim::cost::Costs;
 use raddle_sim::simulate::{self, Plan};
 use raddle_sim::workloads::Workload;
@@ -38,7 +38,7 @@ pub struct Options {
     /// A JSON file of costs that `raddle sim --calibrate` wrote here; without it the machine is measured first
     #[arg(long, value_name = "FILE")]
     machine: Option<PathBuf>,
-    /// How many fresh processes run each program; the middle one counts (the quickest of two processors may be one in which one of them ran all)
+    /// How many fresh processes run each program; the mean of the middle half counts (the quickest of two processors may be one in which one of them ran all)
     #[arg(long, default_value_t = 30, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Take the benchmark's program from FOLDER, instead of building it
@@ -47,6 +47,9 @@ pub struct Options {
     /// Write the table to FILE instead of the standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Measure the probes of the calibration, and nothing else: what each of several processes does
+    #[arg(long, hide = true)]
+    probes: bool,
     /// Measure what `packet` does beside its scheduling, and nothing else: what each of several processes of this command does
     #[arg(long, hide = true)]
     own_code: bool,
@@ -59,17 +62,23 @@ struct Row {
     policy: &'static str,
     processors: usize,
     predicted: f64,
-    measured: Spread,
+    /// The middle half of the processes.
+    measured: f64,
+    quickest: f64,
+    slowest: f64,
     disturbed: u32,
 }
 
 /// So many parts the measuring has, each of which measures all: what was slow or quick for a while was so for both sides.
 const PARTS: u32 = 5;
+/// Processes of the calibration in each part.
+const PROBES: u32 = 2;
 
-/// What was seen of one case on one number of processors: a spread of processes in each part.
+/// What was seen of one case on one number of processors.
 #[derive(Default)]
 struct Seen {
-    parts: Vec<Spread>,
+    /// Nanoseconds of an operation, by process.
+    times: Vec<f64>,
     /// Operations as the benchmark counts them.
     ops: u64,
     /// Processes that were disturbed to the end.
@@ -81,6 +90,10 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     if options.own_code {
         return write(&packets::here()?.line(), None).map(|()| ExitCode::SUCCESS);
     }
+    if options.probes {
+        return write(&super::calibrate::measured()?.to_line(), None).map(|()| ExitCode::SUCCESS);
+    }
+    super::calibrate::warn();
     let machine = options.machine.as_ref().map(|file| super::machine(&file.to_string_lossy())).transpose()?;
     let runtime = runtimes::find("raddle")?;
     let executable = std::env::current_exe().map_err(|why| format!("cannot tell where this program lies: {why}"))?;
@@ -96,7 +109,9 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     for part in 0..parts {
         eprintln!("raddle: part {} of {parts}", part + 1);
         if machine.is_none() {
-            probes.push(super::calibrate::measured()?);
+            for _ in 0..PROBES {
+                probes.push(super::calibrate::measured_afresh()?);
+            }
         }
         let rounds = options.rounds / parts + u32::from(part < options.rounds % parts);
         for _ in 0..rounds {
@@ -139,7 +154,8 @@ fn predict(costs: &Costs, own_code: &str, case: Case, processors: usize, seen: &
     let busy = format!(
         "{name} on {processors}: no process had its cores for itself; try it on a machine that does less beside"
     );
-    let measured = times(together(&seen.parts).ok_or(busy)?, seen.ops as f64 / operations);
+    let spread = Spread::of(&seen.times).ok_or(busy)?;
+    let factor = seen.ops as f64 / operations;
     let predicted = figures.elapsed as f64 / operations;
     Ok(Row {
         name,
@@ -147,24 +163,11 @@ fn predict(costs: &Costs, own_code: &str, case: Case, processors: usize, seen: &
         policy,
         processors,
         predicted,
-        measured,
+        measured: middle_half(seen.times.clone()) * factor,
+        quickest: spread.min * factor,
+        slowest: spread.max * factor,
         disturbed: seen.disturbed,
     })
-}
-
-/// Of the parts the middle of each figure, and the bounds of all.
-fn together(parts: &[Spread]) -> Option<Spread> {
-    let of = |figure: fn(&Spread) -> f64| parts.iter().map(figure).collect::<Vec<f64>>();
-    let least = of(|part| part.min).into_iter().reduce(f64::min)?;
-    let most = of(|part| part.max).into_iter().fold(least, f64::max);
-    let [q1, median, q3] = [of(|part| part.q1), of(|part| part.median), of(|part| part.q3)].map(middle);
-    Some(Spread { min: least, q1, median, q3, max: most })
-}
-
-fn times(spread: Spread, factor: f64) -> Spread {
-    let Spread { min, q1, median, q3, max } = spread;
-    let [min, q1, median, q3, max] = [min, q1, median, q3, max].map(|value| value * factor);
-    Spread { min, q1, median, q3, max }
 }
 
 /// Runs the program in fresh processes, each until a repetition during which it had its cores for itself.
@@ -181,7 +184,6 @@ fn measure(seen: &mut Seen, case: Case, processors: usize, rounds: u32, program:
     let cases = cases.into_iter().filter(|case| case.processors == processors).take(1).collect();
     // One process a plan: so each tells for itself.
     let plan = harness::Plan { cases, contestants: vec![contestant], rounds: 1, repeat: 9 };
-    let mut all = Vec::new();
     for _ in 0..rounds {
         let results = harness::run(&plan, &mut |_| ());
         let row = results.rows.first().ok_or_else(|| format!("{name}: the benchmark gave no row"))?;
@@ -190,30 +192,27 @@ fn measure(seen: &mut Seen, case: Case, processors: usize, rounds: u32, program:
         };
         let waited = row.extra.get("waited_ns").and_then(|value| value.as_u64()).unwrap_or_default();
         if waits::undisturbed(waited, (spread.median * ops as f64) as u64) {
-            all.push(spread.median);
+            seen.times.push(spread.median);
         } else {
             seen.disturbed += 1;
         }
         seen.ops = ops;
     }
-    seen.parts.extend(Spread::of(&all));
     Ok(())
 }
 
 fn table(costs: &Costs, rows: &[Row], rounds: u32) -> String {
     let mut text = format!(
-        "predicted on {}, measured in {rounds} processes each: nanoseconds an operation\n{:<12} {:<22} {:>10} {:>10} {:>10} {:>10}  {:>9}\n",
-        costs.name, "workload", "policy", "processors", "predicted", "middle", "quickest", "predicted"
+        "predicted on {}, measured in {rounds} processes each: nanoseconds an operation\n{:<12} {:<22} {:>10} {:>10} {:>11} {:>10} {:>10}  {:>9}\n",
+        costs.name, "workload", "policy", "processors", "predicted", "middle half", "quickest", "slowest", "predicted"
     );
     for row in rows {
-        let Row { name, policy, processors, predicted, measured, .. } = row;
-        let off = predicted / measured.median - 1.0;
+        let Row { name, policy, processors, predicted, measured, quickest, slowest, .. } = row;
+        let off = predicted / measured - 1.0;
         let verdict = if off.abs() <= NEAR { "" } else { "  beyond 20 %" };
         let _ = writeln!(
             text,
-            "{name:<12} {policy:<22} {processors:>10} {predicted:>10.1} {:>10.1} {:>10.1}  {:>+7.0} %{verdict}",
-            measured.median,
-            measured.min,
+            "{name:<12} {policy:<22} {processors:>10} {predicted:>10.1} {measured:>11.1} {quickest:>10.1} {slowest:>10.1}  {:>+7.0} %{verdict}",
             off * 100.0,
         );
     }
@@ -236,17 +235,16 @@ mod tests {
 
     #[test]
     fn the_table_says_what_is_near_and_what_is_not() {
-        let row = |processors, predicted| {
-            let measured = Spread { min: 80.0, q1: 95.0, median: 100.0, q3: 120.0, max: 200.0 };
-            Row {
-                name: "fib",
-                arguments: "n=24".into(),
-                policy: "steal",
-                processors,
-                predicted,
-                measured,
-                disturbed: processors as u32 - 1,
-            }
+        let row = |processors, predicted| Row {
+            name: "fib",
+            arguments: "n=24".into(),
+            policy: "steal",
+            processors,
+            predicted,
+            measured: 100.0,
+            quickest: 80.0,
+            slowest: 200.0,
+            disturbed: processors as u32 - 1,
         };
         let costs = Costs::preset("host").unwrap();
         let text = table(&costs, &[row(1, 119.0), row(2, 70.0)], 9);
@@ -254,14 +252,6 @@ mod tests {
         assert!(lines[2].contains("+19 %") && !lines[2].contains("beyond"), "{text}");
         assert!(lines[3].contains("-30 %  beyond 20 %") && lines[4] == "fib: n=24", "{text}");
         assert!(lines[5].starts_with("fib on 2: 1 processes") && lines.len() == 6, "{text}");
-    }
-
-    #[test]
-    fn of_parts_the_middle_counts_and_none_is_nothing() {
-        let part = |median| Spread { min: median - 1.0, q1: median, median, q3: median, max: median + 1.0 };
-        let all = together(&[part(5.0), part(50.0), part(7.0)]).unwrap();
-        assert_eq!((all.min, all.median, all.max), (4.0, 7.0, 51.0));
-        assert!(together(&[]).is_none());
     }
 
     #[test]

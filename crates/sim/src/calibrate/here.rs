@@ -162,6 +162,15 @@ pub fn middle(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
+/// The mean of the middle half: what is disturbed and what has luck does not count, and of two kinds (cores that lie near each other on the host at
+/// one time and not at another) both do. 0 of nothing.
+pub fn middle_half(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    let quarter = values.len() / 4;
+    let middle = &values[quarter..values.len() - quarter];
+    middle.iter().sum::<f64>() / middle.len().max(1) as f64
+}
+
 /// Several chains, so that the processor's units are busy, as they are in most programs.
 fn compute(count: u64) {
     let mut values = black_box([1u64, 2, 3, 4]);

@@ -2,7 +2,7 @@
 
 use raddle_bench::bodies::shared::Traffic;
 use raddle_bench::{catalogue, waits};
-use raddle_sim::calibrate::middle;
+use raddle_sim::calibrate::{middle, middle_half};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::process::Command;
@@ -52,9 +52,9 @@ pub(super) struct Packets {
 }
 
 impl Packets {
-    /// Of several measurements the middle of each time.
+    /// Of several measurements the middle half of each time.
     pub fn middle_of(all: &[Self]) -> Self {
-        let of = |time: fn(&Self) -> f64| middle(all.iter().map(time).collect());
+        let of = |time: fn(&Self) -> f64| middle_half(all.iter().map(time).collect());
         Self { near: (of(|p| p.near.0), of(|p| p.near.1)), far: (of(|p| p.far.0), of(|p| p.far.1)) }
     }
 
