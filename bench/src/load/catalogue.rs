@@ -127,6 +127,12 @@ pub static SERVERS: &[Server] = &[
         "tiny_http, ureq, redis and postgres as they are, a std::thread for each request, under `raddle run`",
         &["raddle", "run", "--", "raddle-service-blocking"],
     ),
+    ours(
+        "service",
+        "raddle-main",
+        "the same program under `raddle run --main`: its first thread, which hands out the requests, is lightweight, too",
+        &["raddle", "run", "--main", "--", "raddle-service-blocking"],
+    ),
     server("service", "threads", "the same program, on kernel threads", &["raddle-service-blocking"]),
     server("service", "tokio", "axum, reqwest, redis and tokio-postgres", &["raddle-service-tokio"]),
 ];

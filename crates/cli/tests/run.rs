@@ -116,6 +116,21 @@ fn children_are_taken_over_when_asked_for() {
 }
 
 #[test]
+fn main_is_a_thread_like_the_others_when_asked_for() {
+    let folder = Folder::new();
+    let program = folder.program("threads", THREADS, &[]);
+    let output = run(&["--main", "--stats"], &program, &["x"]);
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(7), "sum 4950 x\n"), "{output:?}");
+    assert!(text(&output.stderr).contains("101  threads created"), "{output:?}");
+    // The setting is not left to the children, nor taken from outside.
+    let shell = Path::new("/bin/sh");
+    let words = ["-c", "echo ${RADDLE_MAIN-none}"];
+    assert_eq!(text(&run(&["--main"], shell, &words).stdout), "none\n");
+    let output = raddle(&["--stats", "--"]).arg(&program).env("RADDLE_MAIN", "1").output().unwrap();
+    assert!(text(&output.stderr).contains("100  threads created"), "{output:?}");
+}
+
+#[test]
 fn counters_are_printed_as_text_and_json() {
     let folder = Folder::new();
     let program = folder.program("threads", THREADS, &[]);

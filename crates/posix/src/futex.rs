@@ -71,9 +71,9 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<u64>, cance
 /// are counted apart. A name is an address at which nobody waits otherwise.
 pub(crate) fn wait_as(name: usize, word: &AtomicU32, expected: u32, deadline: Option<u64>, cancellable: bool) -> Woken {
     let address = word.as_ptr().addr();
-    // One who is apart waits for a mutex in the kernel: he would have to wait for a processor after it, and go apart anew.
+    // One who is apart waits for a mutex in the kernel: he would have to wait for a processor after it, and go apart anew. (Not for one after the other.)
     let lightweight = raddle::drop_in::is_lightweight();
-    let apart = lightweight && !cancellable && crate::io::Apart::is_caller();
+    let apart = lightweight && !cancellable && crate::io::Apart::stays_for_a_word();
     if lightweight && !apart {
         // Acquire: pairs with the release of whoever changed the word.
         let changed = || word.load(Ordering::Acquire) != expected;

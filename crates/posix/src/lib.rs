@@ -5,7 +5,8 @@
 //! outside the runtime ([`raddle::drop_in::is_lightweight`]), the call is translated; otherwise it goes on to the C library's
 //! own function (`next!`) or straight to the kernel.
 //!
-//! Threads that a program creates become lightweight; its first thread stays the kernel thread that it is. Objects (mutexes,
+//! Threads that a program creates become lightweight; its first thread stays the kernel thread that it is, unless
+//! it is asked for ([`thread::first`]). Objects (mutexes,
 //! condition variables…) keep their state in the program's own memory and sleep on its address: lightweight threads in
 //! raddle's table, kernel threads in the kernel's (`futex`), so that each wakes the other.
 //!

@@ -2,7 +2,8 @@
 //!
 //! The constructor runs before the program's own: it reads the settings that `raddle run` left in the environment, and takes itself
 //! out of the environment, so that the programs which this one starts are native ([`CHILDREN`] keeps it in). It starts nothing. The
-//! runtime begins with the program's first thread ([`lightweight`]); a program that never makes one pays for the constructor only.
+//! runtime begins with the first thread that the program makes ([`lightweight`]), or with `main` where that is to run on one, too; a program that never
+//! makes one otherwise pays for the constructor only.
 
 use crate::os::c;
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -10,6 +11,8 @@ use std::sync::OnceLock;
 
 /// Set to 1, the programs that this one starts are taken over too.
 const CHILDREN: &CStr = c"RADDLE_CHILDREN";
+/// Set to 1, `main` runs on a lightweight thread, too.
+const MAIN: &CStr = c"RADDLE_MAIN";
 /// The process that `raddle run` became.
 const FIRST: &CStr = c"RADDLE_RUN";
 const PRELOAD: &CStr = c"LD_PRELOAD";
@@ -23,6 +26,8 @@ pub(crate) struct Settings {
     /// Where to print them: a copy of standard error, which the program may close before it ends.
     pub output: c_int,
     pub children: bool,
+    /// `main` runs on a lightweight thread.
+    pub main: bool,
     /// The process that `raddle run` became; none where the library came in otherwise.
     pub first: Option<u32>,
     /// The process that read this: a fork of it is another.
@@ -39,6 +44,7 @@ pub(crate) fn settings() -> &'static Settings {
         stats: variable(c"RADDLE_STATS"),
         output: if variable(c"RADDLE_STATS").is_some() { copy_of_errors() } else { 2 },
         children: variable(CHILDREN).is_some_and(|value| value == "1"),
+        main: variable(MAIN).is_some_and(|value| value == "1"),
         first: variable(FIRST).and_then(|value| value.parse().ok()),
         pid: std::process::id(),
     })
@@ -94,7 +100,7 @@ fn leave_environment() {
         } else {
             c::setenv(PRELOAD.as_ptr(), rest.as_ptr(), 1);
         }
-        for name in [c"RADDLE_PROCESSORS", c"RADDLE_POLICY", c"RADDLE_STATS", CHILDREN, FIRST] {
+        for name in [c"RADDLE_PROCESSORS", c"RADDLE_POLICY", c"RADDLE_STATS", CHILDREN, MAIN, FIRST] {
             c::unsetenv(name.as_ptr());
         }
     }

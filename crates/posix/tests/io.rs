@@ -76,6 +76,15 @@ fn event_loops_go_apart_and_come_back() {
     assert_eq!(ended.well(), native);
 }
 
+/// Waits for locks alone, one after the other, bring a thread back, too.
+#[test]
+fn who_is_no_event_loop_any_more_comes_back() {
+    let program = common::compile("apart_no_more.c", &[]);
+    let ended = common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", "1"), ("RADDLE_STATS", "json")]);
+    assert!(ended.err.contains("\"went_apart\":1,"), "{ended:?}");
+    assert_eq!(ended.well(), "1 1\n");
+}
+
 /// A dead-lock is one also where a thread that is apart takes part in it, and waits in the kernel. (While another loop waits for events it is none.)
 #[test]
 fn a_dead_lock_with_an_event_loop_is_reported() {

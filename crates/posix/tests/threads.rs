@@ -34,7 +34,41 @@ fn same_as_native(source: &str, options: &[&str]) -> String {
     assert_eq!(ours.status, native.status, "{ours:?}");
     let fallback = common::drop_in(&program, &[], &[("RADDLE_KERNEL_THREADS", "1")]);
     assert_eq!(fallback.out, native.out, "{fallback:?}");
+    let main_too = common::drop_in(&program, &[], &[("RADDLE_MAIN", "1")]);
+    assert_eq!(main_too.out, native.out, "{main_too:?}");
+    assert_eq!(main_too.status, native.status, "{main_too:?}");
     ours.out
+}
+
+/// With `main` on a kernel thread and on a lightweight one, by each of its ends.
+#[test]
+fn main_may_do_the_same_on_a_lightweight_thread() {
+    let program = common::compile("first_main.c", &[]);
+    for (end, status) in [("return", 42), ("exit", 4), ("leave", 0)] {
+        let native = common::native(&program, &[end]);
+        assert_eq!(native.status.code(), Some(status), "{native:?}");
+        assert!(!native.out.contains("failed") && native.out.lines().count() >= 9, "{native:?}");
+        let ours = common::drop_in(&program, &[end], &[]);
+        assert_eq!((ours.out, ours.status), (native.out.clone(), native.status), "{}", ours.err);
+        for processors in ["1", "2"] {
+            let settings = [("RADDLE_MAIN", "1"), ("RADDLE_PROCESSORS", processors), ("RADDLE_STATS", "json")];
+            let main_too = common::drop_in(&program, &[end], &settings);
+            assert_eq!((main_too.out, main_too.status), (native.out.clone(), native.status), "{}", main_too.err);
+            // Its own thread, the partner, the one that waits for a signal, and who joins it.
+            let threads = if end == "leave" { 4 } else { 3 };
+            assert!(main_too.err.contains(&format!("\"threads\":{threads},")), "{}", main_too.err);
+            assert!(!main_too.err.contains("dead-lock"), "{}", main_too.err);
+        }
+    }
+}
+
+/// Settings leave the environment, and kernel threads are kernel threads there, too.
+#[test]
+fn main_stays_where_there_are_no_lightweight_threads() {
+    let program = common::compile("first_main.c", &[]);
+    let native = common::native(&program, &["return"]);
+    let ours = common::drop_in(&program, &["return"], &[("RADDLE_MAIN", "1"), ("RADDLE_KERNEL_THREADS", "1")]);
+    assert_eq!((ours.out, ours.status), (native.out, native.status), "{}", ours.err);
 }
 
 #[test]

@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Kernel threads that wait in [`crate::foreign::suspend`] without a deadline, and were not woken.
 pub(crate) static FOREIGN_WAITERS: AtomicU64 = AtomicU64::new(0);
+/// Lightweight threads that wait until a signal handler has run: another process may send one.
+pub(crate) static SIGNAL_WAITERS: AtomicU64 = AtomicU64::new(0);
 /// Spawns and exits at the last report: another is due only after a thread has begun or ended.
 static REPORTED_AT: [AtomicU64; 2] = [const { AtomicU64::new(u64::MAX) }; 2];
 
@@ -41,7 +43,7 @@ pub(crate) fn report() {
         }
         ours += u64::from(pool.kernel_threads());
     }
-    if crate::io::is_any_awaited() {
+    if crate::io::is_any_awaited() || SIGNAL_WAITERS.load(Ordering::SeqCst) != 0 {
         return;
     }
     // A spare that carries a thread is in the kernel with it.

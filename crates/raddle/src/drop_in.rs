@@ -232,6 +232,14 @@ pub fn wait_at(
     TABLE.wait(address, deadline, cancellable, ready)
 }
 
+/// Runs `f`, in which the caller waits until a signal handler has run: then it is not dead-locked, whatever the others wait for.
+pub fn wait_for_signal<T>(f: impl FnOnce() -> T) -> T {
+    crate::deadlock::SIGNAL_WAITERS.fetch_add(1, Ordering::SeqCst);
+    let result = f();
+    crate::deadlock::SIGNAL_WAITERS.fetch_sub(1, Ordering::SeqCst);
+    result
+}
+
 /// What wakes those who wait at `address`, for use after the condition was made true: see [`Waker::wake`].
 #[inline]
 pub fn waker_at(address: usize) -> Waker<'static, Host> {

@@ -17,6 +17,7 @@ Examples:
   raddle run -- ./server --port 7000               its threads are lightweight
   raddle run --stats -- python3 app.py             and counters are printed when it ends
   raddle run --processors 4 --policy fifo -- ./server
+  raddle run --main -- ./server                    its first thread, which gives out the work, is lightweight, too
   raddle run --children -- sh start.sh             what the script starts is taken over, too
 
 The program must be linked dynamically with glibc. The programs that it starts run as they would without raddle, unless
@@ -37,6 +38,9 @@ pub struct Options {
     /// Print counters on standard error when the program ends
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     stats: Option<Stats>,
+    /// Run `main` on a lightweight thread, too: for programs whose first thread hands work to others all the time
+    #[arg(long)]
+    main: bool,
     /// Take over the programs that it starts, too
     #[arg(long)]
     children: bool,
@@ -91,7 +95,7 @@ fn command(program: &Program, options: &Options, library: &str) -> Command {
     }
     command.env("LD_PRELOAD", preload).env("RADDLE_RUN", std::process::id().to_string());
     // What is not asked for must not come from an outer `raddle run`; processors and policy may be set by hand.
-    command.env_remove("RADDLE_STATS").env_remove("RADDLE_CHILDREN");
+    command.env_remove("RADDLE_STATS").env_remove("RADDLE_CHILDREN").env_remove("RADDLE_MAIN");
     if let Some(processors) = options.processors {
         command.env("RADDLE_PROCESSORS", processors.to_string());
     }
@@ -100,6 +104,9 @@ fn command(program: &Program, options: &Options, library: &str) -> Command {
     }
     if let Some(format) = options.stats {
         command.env("RADDLE_STATS", if format == Stats::Json { "json" } else { "text" });
+    }
+    if options.main {
+        command.env("RADDLE_MAIN", "1");
     }
     if options.children {
         command.env("RADDLE_CHILDREN", "1");

@@ -5,7 +5,7 @@
 //! ([`raddle::drop_in::go_apart`]): a spare kernel thread goes on with its processor, and from then on its waits are the kernel's. (The set is taken out
 //! of the reactor's, whose watch it would wake each time.) It comes back by itself
 //! as soon as it waits or yields in any other way (a lock it waits for in the kernel too), as a thread whose processor was
-//! taken while it was blocked does. Who comes back after fewer than [`WORTH`] waits stays twice as long the next time. So a change costs
+//! taken while it was blocked does; so it does when it has waited for locks only for a while ([`WORDS`]). Who comes back after fewer than [`WORTH`] waits stays twice as long the next time. So a change costs
 //! two wake-ups of a kernel thread, and pays for itself or becomes rare.
 //!
 //! About twice as many threads as processors may be apart at once, under the default policy only.
@@ -25,6 +25,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 const START: u32 = 16;
 /// So many waits apart pay for going. Untested guess: a wait in the reactor costs a microsecond or two more, going and coming ten to thirty.
 const WORTH: u32 = 32;
+/// So many waits for a word in a row, without one for descriptors, and the thread is no event loop any more. Untested guess: one that is seldom
+/// has to wait for two locks between two rounds.
+const WORDS: u32 = 8;
 /// Waits in the reactor at most until the next try.
 const MOST: u32 = 1 << 16;
 
@@ -35,6 +38,8 @@ pub(crate) struct Apart {
     chosen: AtomicBool,
     /// Waits apart since it went.
     stint: AtomicU32,
+    /// Waits for a word since the last one for descriptors.
+    words: AtomicU32,
     /// Waits in the reactor until the next try, and how many there were to be.
     left: AtomicU32,
     pause: AtomicU32,
@@ -63,9 +68,9 @@ impl Apart {
         self.kicks.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// True if the caller is a lightweight thread that is apart.
-    pub fn is_caller() -> bool {
-        Record::current().is_some_and(|me| me.apart.is())
+    /// True if the caller, which is about to wait for a word, is a lightweight thread that is apart and stays so.
+    pub fn stays_for_a_word() -> bool {
+        Record::current().is_some_and(|me| me.apart.is() && me.apart.words.fetch_add(1, Ordering::Relaxed) < WORDS)
     }
 
     fn is(&self) -> bool {
@@ -101,6 +106,7 @@ impl Apart {
         let gone = raddle::drop_in::go_apart();
         if gone {
             self.stint.store(0, Ordering::Relaxed);
+            self.words.store(0, Ordering::Relaxed);
             self.chosen.store(true, Ordering::Relaxed);
         } else {
             rest(2 * pause);
@@ -112,6 +118,7 @@ impl Apart {
 /// `epoll_wait` of the thread `me`, which is apart and the caller, in the kernel.
 pub(super) fn wait(me: &Record, set: c_int, events: *mut c_void, count: c_int, milliseconds: c_int) -> isize {
     let apart = &me.apart;
+    apart.words.store(0, Ordering::Relaxed);
     let pause = Pause::begin();
     // As coarse as the kernel's ticks: it is needed only after a signal of ours.
     let start = now(c::CLOCK_MONOTONIC_COARSE);

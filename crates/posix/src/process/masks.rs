@@ -100,7 +100,11 @@ pub(super) fn first_changed(before: Set, after: Set) {
 
 /// The mask of a lightweight thread, already stored, has changed.
 pub(crate) fn changed(before: Set, after: Set) {
-    let set = (before ^ after) & FIRST.load(Ordering::SeqCst);
+    let mut set = (before ^ after) & FIRST.load(Ordering::SeqCst);
+    if let Some(main) = Record::first().filter(|main| set != 0 && !main.is_current()) {
+        // What it lets in is let in, whatever the others do. If it blocks that in a moment, it decides, and sees what this thread has stored.
+        set &= main.mask.load(Ordering::SeqCst);
+    }
     if set != 0 {
         update(set);
     }

@@ -418,14 +418,18 @@ pub unsafe extern "C" fn pthread_sigqueue(id: c::pthread_t, signal: c_int, value
 /// As the manual says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tgkill(process: c::pid_t, task: c::pid_t, signal: c_int) -> c_int {
+    answer(send_to_number(process, task, signal)) as c_int
+}
+
+/// The system call `tgkill`, for numbers of ours too: 0 or a negated error number.
+pub(crate) fn send_to_number(process: c::pid_t, task: c::pid_t, signal: c_int) -> isize {
     // SAFETY: takes nothing.
     let own = unsafe { system_call(c::SYS_getpid, [0; 6]) } == process as isize;
     if own && let Some(target) = u32::try_from(task).ok().and_then(Record::of_number) {
-        let error = send(target.record(), signal);
-        return if error == 0 { 0 } else { answer(-(error as isize)) as c_int };
+        return -(send(target.record(), signal) as isize);
     }
     // SAFETY: takes integers.
-    answer(unsafe { system_call(c::SYS_tgkill, [process as usize, task as usize, signal as usize, 0, 0, 0]) }) as c_int
+    unsafe { system_call(c::SYS_tgkill, [process as usize, task as usize, signal as usize, 0, 0, 0]) }
 }
 
 /// # Safety

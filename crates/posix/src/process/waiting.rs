@@ -157,7 +157,8 @@ pub unsafe extern "C-unwind" fn sigwait(set: *const c::sigset_t, signal: *mut c_
 fn wait_for_handler(me: &'static Record, watch: Watch) -> Result<(), ()> {
     while !watch.interrupted() {
         let changed = || watch.interrupted();
-        let waited = raddle::drop_in::wait_at((&raw const me.pending).expose_provenance(), None, true, changed);
+        let address = (&raw const me.pending).expose_provenance();
+        let waited = raddle::drop_in::wait_for_signal(|| raddle::drop_in::wait_at(address, None, true, changed));
         if matches!(waited, Err(raddle::sync::WaitError::Cancelled)) {
             return Err(());
         }

@@ -28,6 +28,8 @@ pub unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d
                 0
             }
             c::SYS_gettid => crate::thread::gettid() as isize,
+            // What it answered may come back here.
+            c::SYS_tgkill => crate::process::signals::send_to_number(a as c::pid_t, b as c::pid_t, c as c_int),
             SYS_FUTEX_WAITV => {
                 futex::always_ask_the_kernel();
                 system_call(number, arguments)

@@ -43,6 +43,15 @@ pub(super) fn thread_begins() {
     LIVE.fetch_add(1, Ordering::Relaxed);
 }
 
+/// The first kernel thread is none of the program's threads any more.
+pub(super) fn first_has_nothing_to_run() {
+    // AcqRel: as in `thread_ends`.
+    if LIVE.fetch_sub(1, Ordering::AcqRel) == 1 {
+        // SAFETY: no thread of the program is left.
+        unsafe { c::exit(0) };
+    }
+}
+
 /// It could not be created.
 pub(super) fn thread_was_not() {
     LIVE.fetch_sub(1, Ordering::Relaxed);
@@ -70,7 +79,7 @@ pub(crate) fn forked() {
 }
 
 /// A kernel thread without anything to run, that takes the signals which it did not block.
-fn rest() -> ! {
+pub(super) fn rest() -> ! {
     loop {
         // SAFETY: waits for a signal, with the present mask.
         unsafe { system_call(c::SYS_ppoll, [0; 6]) };

@@ -88,6 +88,9 @@ pub(crate) struct Queued {
     pub value: AtomicUsize,
 }
 
+/// The one that runs `main`; null where the first kernel thread does. It is not used again: whoever `main` was keeps the process's number.
+static FIRST: AtomicPtr<Record> = AtomicPtr::new(null_mut());
+
 thread_local! {
     static SELF: Cell<*const Record> = const { Cell::new(null()) };
 }
@@ -159,14 +162,35 @@ impl Record {
         (std::ptr::from_ref(self).expose_provenance() + 1) as c::pthread_t
     }
 
-    /// The answer to `gettid`.
+    /// The calling thread runs the program's `main`.
+    pub fn become_first(&'static self) {
+        // Held for good: another thread with this record would have its number.
+        std::mem::forget(Held::take(self));
+        FIRST.store(std::ptr::from_ref(self).cast_mut(), Ordering::Release);
+    }
+
+    /// The lightweight thread that runs `main`, or has run it; `None` where the first kernel thread does.
+    pub fn first() -> Option<&'static Record> {
+        // SAFETY: null, or a record, which are type-stable.
+        unsafe { FIRST.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The answer to `gettid`: for the one that runs `main` the process's number, as natively.
     pub fn number(&self) -> u32 {
+        if std::ptr::eq(FIRST.load(Ordering::Relaxed), self) {
+            return std::process::id();
+        }
         let life = self.life.load(Ordering::Relaxed) % LIVES;
         FIRST_NUMBER + (life << INDEX_BITS | self.index & ((1 << INDEX_BITS) - 1))
     }
 
     /// The live record of that number.
     pub fn of_number(number: u32) -> Option<Held> {
+        if let Some(first) = Self::first()
+            && number == std::process::id()
+        {
+            return Held::take(first);
+        }
         let index = number.checked_sub(FIRST_NUMBER)? & ((1 << INDEX_BITS) - 1);
         Held::take(records().get(index)?).filter(|record| record.number() == number)
     }
