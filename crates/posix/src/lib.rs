@@ -6,7 +6,7 @@
 //! own function (`next!`) or straight to the kernel.
 //!
 //! Threads that a program creates become lightweight; its first thread stays the kernel thread that it is, unless
-//! it is asked for ([`thread::first`]). Objects (mutexes,
+//! `main` is to be one of them (`thread::first`). Objects (mutexes,
 //! condition variables…) keep their state in the program's own memory and sleep on its address: lightweight threads in
 //! raddle's table, kernel threads in the kernel's (`futex`), so that each wakes the other.
 //!
