@@ -54,8 +54,8 @@ fn main_may_do_the_same_on_a_lightweight_thread() {
             let settings = [("RADDLE_MAIN", "1"), ("RADDLE_PROCESSORS", processors), ("RADDLE_STATS", "json")];
             let main_too = common::drop_in(&program, &[end], &settings);
             assert_eq!((main_too.out, main_too.status), (native.out.clone(), native.status), "{}", main_too.err);
-            // Its own thread, the partner, the one that waits for a signal, and who joins it.
-            let threads = if end == "leave" { 4 } else { 3 };
+            // Its own thread, the partner, the one that waits for a signal, the one that sends them, and who joins it.
+            let threads = if end == "leave" { 5 } else { 4 };
             assert!(main_too.err.contains(&format!("\"threads\":{threads},")), "{}", main_too.err);
             assert!(!main_too.err.contains("dead-lock"), "{}", main_too.err);
         }

@@ -43,6 +43,10 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut c_void, context: *mut c_voi
     let mask = action.mask.load(Ordering::Relaxed);
     let heed = || {
         let me = Record::current();
+        // SAFETY: the kernel's description of the signal.
+        if unsafe { signals::goes_to_main(me, signal, info, action.flags.load(Ordering::Relaxed)) } {
+            return 0;
+        }
         let blocked = match me {
             Some(me) => me.mask.load(Ordering::Relaxed) & bit(signal) != 0,
             // If idle, perhaps before it has heard that all threads block the signal.

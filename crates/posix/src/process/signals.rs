@@ -212,6 +212,31 @@ fn raise_here(signal: c_int, code: c_int, value: usize) {
     }
 }
 
+/// A signal for the process has met a kernel thread of the runtime, which does not run `main`, and `main` is lightweight and lets it in: `main` gets
+/// it, as the kernel prefers a process's first thread. True then. Who sent it is not told to a handler of `main` (but of a child's end, which is
+/// left where it came to a handler that asks).
+///
+/// # Safety
+/// In its handler; `info` is the kernel's.
+pub(super) unsafe fn goes_to_main(me: Option<&Record>, signal: c_int, info: *mut c_void, flags: c_int) -> bool {
+    /// From the kernel itself: a key of the terminal, a timer of the process.
+    const SI_KERNEL: c_int = 0x80;
+    let Some(main) = Record::first() else { return false };
+    // SAFETY: as promised.
+    let code = unsafe { (*info.cast::<Info>()).code };
+    let for_process = matches!(code, c::SI_USER | c::SI_TIMER | SI_KERNEL)
+        || signal == c::SIGCHLD && code > 0 && flags & c::SA_SIGINFO == 0;
+    let goes = for_process
+        && actions::DEFERRABLE & bit(signal) != 0
+        && main.mask.load(Ordering::SeqCst) & bit(signal) == 0
+        && !me.is_some_and(|me| std::ptr::eq(me, main))
+        && raddle::drop_in::is_kernel_thread_of_runtime();
+    if goes {
+        send(main, signal);
+    }
+    goes
+}
+
 /// A signal has met a kernel thread of the runtime that is not to take it: `me` blocks it, or nobody runs there and all block it. The answer
 /// is what the kernel thread is to block from now on.
 ///

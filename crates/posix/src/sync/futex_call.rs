@@ -30,6 +30,7 @@ pub unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d
             c::SYS_gettid => crate::thread::gettid() as isize,
             // What it answered may come back here.
             c::SYS_tgkill => crate::process::signals::send_to_number(a as c::pid_t, b as c::pid_t, c as c_int),
+            c::SYS_tkill => crate::process::signals::send_to_number(c::getpid(), a as c::pid_t, b as c_int),
             SYS_FUTEX_WAITV => {
                 futex::always_ask_the_kernel();
                 system_call(number, arguments)

@@ -75,6 +75,7 @@ pub(crate) fn forked() {
     LIVE.store(1, Ordering::Relaxed);
     FIRST.store(0, Ordering::Relaxed);
     FIRST_ENDED.store(0, Ordering::Relaxed);
+    Record::forked();
     prepare();
 }
 

@@ -175,6 +175,13 @@ impl Record {
         unsafe { FIRST.load(Ordering::Acquire).as_ref() }
     }
 
+    /// In the child of a fork: `main` is gone, unless it was the one that forked.
+    pub fn forked() {
+        if !Self::first().is_some_and(Record::is_current) {
+            FIRST.store(null_mut(), Ordering::Relaxed);
+        }
+    }
+
     /// The answer to `gettid`: for the one that runs `main` the process's number, as natively.
     pub fn number(&self) -> u32 {
         if std::ptr::eq(FIRST.load(Ordering::Relaxed), self) {

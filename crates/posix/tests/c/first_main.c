@@ -40,16 +40,27 @@ static void *taker(void *argument) {
     return (void *)(long)signal;
 }
 
-static atomic_int handled, on_first;
+static atomic_int handled, on_first, elsewhere;
 
 static void handler(int signal) {
     (void)signal;
     atomic_store(&on_first, pthread_equal(pthread_self(), first));
+    if (!atomic_load(&on_first)) atomic_fetch_add(&elsewhere, 1);
     atomic_fetch_add(&handled, 1);
 }
 
 static void until(int count) {
     while (atomic_load(&handled) < count) usleep(1000);
+}
+
+// Sends it until a handler has run, and computes in between.
+static void *sender(void *argument) {
+    while (atomic_load(&handled) < *(int *)argument) {
+        kill(getpid(), SIGUSR1);
+        for (volatile int i = 0; i < 3000000; i++) {
+        }
+    }
+    return NULL;
 }
 
 static int deep(int left) {
@@ -118,6 +129,15 @@ int main(int count, char **arguments, char **environment) {
     printf("by its number %d\n", atomic_load(&on_first));
     raise(SIGUSR1);
     printf("raised %d\n", atomic_load(&handled));
+    syscall(SYS_tkill, gettid(), SIGUSR1);
+    until(5);
+    // What is sent to the process interrupts the first thread, whatever the others do.
+    int enough = 15;
+    atomic_store(&on_first, 0);
+    pthread_create(&thread, NULL, sender, &enough);
+    while (atomic_load(&handled) < enough) usleep(100000);
+    pthread_join(thread, NULL);
+    printf("%d of them elsewhere\n", atomic_load(&elsewhere));
     alarm(0);
     sigaction(SIGALRM, &action, NULL);
     alarm(1);
