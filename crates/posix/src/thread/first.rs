@@ -3,7 +3,7 @@
 //! Otherwise `main` stays on the process's first kernel thread, and what it hands to other threads, and they to it, goes through the kernel. A server
 //! whose first thread gives out the requests gains by giving that up. The first kernel thread then has nothing to run, blocks all signals
 //! and rests: `main` has the mask that it began with, a stack as large as the limit for the first one, and the process's number for an answer to `gettid`.
-//! What differs from native is that thread-local variables which constructors have set are not those that `main` sees.
+//! What differs from native, such as thread-local variables that constructors have set, is listed in `docs/drop-in.md`.
 //!
 //! A program that returns from `main` calls `exit` there, as the C library's start code does; one that leaves it by `pthread_exit` goes on until its
 //! last thread has ended (`exit`).
