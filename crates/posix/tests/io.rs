@@ -138,6 +138,17 @@ fn what_is_remembered_of_descriptors_does_not_outlive_its_truth() {
     }
 }
 
+/// The runtime opens files to see what its kernel threads do; never with a number that the program could have. (The C library's allocator
+/// opens one for each arena until it has them all: here it has one.)
+#[test]
+fn the_lowest_free_number_stays_free() {
+    let program = common::compile("io_numbers.c", &[]);
+    for processors in ["1", "3"] {
+        let environment = [("RADDLE_PROCESSORS", processors), ("MALLOC_ARENA_MAX", "1")];
+        assert_eq!(common::drop_in(&program, &["2000"], &environment).well(), "0 wrong\n");
+    }
+}
+
 #[test]
 fn cancellation_and_signals_reach_threads_that_wait() {
     let program = common::compile("io_interrupt.c", &[]);

@@ -1,9 +1,9 @@
 //! The diagnosis of a dead-lock: nothing can run, and nothing is awaited that could change that.
 //!
 //! The monitor asks when all processors of all pools sleep. It is a dead-lock only if every kernel thread of the process is
-//! known to wait for lightweight threads without a deadline: sleeping activations without timers, spares, the monitor itself,
-//! kernel threads inside a wait of ours, and activations whose thread is apart and waits for a word in memory. Any other kernel thread could still wake somebody, so nothing is said then. The
-//! report is a diagnosis on standard error, once per dead-lock; the program goes on waiting, since a signal handler or another
+//! known to wait for lightweight threads without a deadline: sleeping activations without timers, spares, the monitor itself
+//! and the kernel thread that looks for it, kernel threads inside a wait of ours, and activations whose thread is apart and waits
+//! for a word in memory. Any other kernel thread could still wake somebody, so nothing is said then. The report is a diagnosis on standard error, once per dead-lock; the program goes on waiting, since a signal handler or another
 //! process (through shared memory) is still conceivable.
 
 use crate::activation::Activation;
@@ -33,7 +33,7 @@ pub(crate) fn report() {
     if stats.spawned == stats.exited || REPORTED_AT.each_ref().map(|a| a.load(Ordering::Relaxed)) == now {
         return;
     }
-    let mut ours = FOREIGN_WAITERS.load(Ordering::SeqCst) + 1;
+    let mut ours = FOREIGN_WAITERS.load(Ordering::SeqCst) + 1 + u64::from(crate::os::looks::is_there());
     for pool in pool::pools() {
         // Nor was any called since the monitor looked: one that has work, and is kept by the kernel from coming up, still says that it sleeps.
         let asleep = pool.all_asleep() && pool.nobody_called();

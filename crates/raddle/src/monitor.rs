@@ -11,7 +11,7 @@
 //! Bound: a thread that only a stuck processor could run waits at most four periods, plus what the system needs to start a
 //! kernel thread; two of up to four times that length if all processors of all pools were computing, since the monitor looks less often then.
 //! Cost: one wake-up a period while something runs, a few reads of atomics, a system call for each processor that
-//! computes, a read of `/proc` for each that seems not to.
+//! computes, a look at `/proc` ([`crate::os::looks`]) for each that seems not to.
 
 use crate::activation::{Activation, LOWEST};
 use crate::follow::Follower;
@@ -72,14 +72,10 @@ pub(crate) fn start() {
         if std::env::var_os("RADDLE_DELAYS").is_some_and(|value| value == "1") {
             crate::delays::switch(true);
         }
-        let kernel_thread = std::thread::Builder::new().name("raddle-monitor".into()).stack_size(256 * 1024);
-        // It runs no code of the program's, and takes no signals.
-        let mask = crate::os::signals::block_all();
+        crate::os::looks::start();
         // Without it blocked threads would hold their processors for ever, and nobody would say so.
         let whole = || crate::os::or_abort(|| "the monitor panicked".to_string(), main);
-        let spawned = crate::drop_in::native(|| kernel_thread.spawn(whole));
-        crate::os::signals::unblock(mask);
-        if let Err(error) = spawned {
+        if let Err(error) = crate::os::spawn("raddle-monitor".into(), whole) {
             crate::os::say_once(&format!(
                 "raddle: no kernel thread for the monitor ({error}): a thread that blocks in the kernel holds its processor"
             ));

@@ -231,17 +231,13 @@ impl Shared {
         self.kernel_threads.fetch_add(1, Ordering::Relaxed);
         // It takes no signals until it has the mask that it is to have: the builder's, since whoever starts it may be the monitor, which
         // blocks all, or may have deferred some.
-        let mask = crate::os::signals::block_all();
         let main = move || {
             activation.main(self.mask);
             activation.give_back();
             self.kernel_threads.fetch_sub(1, Ordering::Release);
         };
-        let kernel_thread = std::thread::Builder::new().name(name).stack_size(256 * 1024);
-        let spawned = crate::drop_in::native(|| kernel_thread.spawn(main));
-        crate::os::signals::unblock(mask);
-        match spawned {
-            Ok(_) => Ok(activation),
+        match crate::os::spawn(name, main) {
+            Ok(()) => Ok(activation),
             Err(error) => {
                 self.kernel_threads.fetch_sub(1, Ordering::Relaxed);
                 if let Some(processor) = processor {

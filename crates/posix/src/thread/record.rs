@@ -90,6 +90,8 @@ pub(crate) struct Queued {
 
 /// The one that runs `main`; null where the first kernel thread does. It is not used again: whoever `main` was keeps the process's number.
 static FIRST: AtomicPtr<Record> = AtomicPtr::new(null_mut());
+/// In the child of a lightweight thread's fork: that thread, the process's first one now. It is not used again either.
+static FORKER: AtomicPtr<Record> = AtomicPtr::new(null_mut());
 
 thread_local! {
     static SELF: Cell<*const Record> = const { Cell::new(null()) };
@@ -177,14 +179,18 @@ impl Record {
 
     /// In the child of a fork: `main` is gone, unless it was the one that forked.
     pub fn forked() {
+        if let Some(me) = Self::current() {
+            std::mem::forget(Held::take(me));
+            FORKER.store(std::ptr::from_ref(me).cast_mut(), Ordering::Relaxed);
+        }
         if !Self::first().is_some_and(Record::is_current) {
             FIRST.store(null_mut(), Ordering::Relaxed);
         }
     }
 
-    /// The answer to `gettid`: for the one that runs `main` the process's number, as natively.
+    /// The answer to `gettid`: for the one that runs `main`, or that forked the process, the process's number, as natively.
     pub fn number(&self) -> u32 {
-        if std::ptr::eq(FIRST.load(Ordering::Relaxed), self) {
+        if [&FIRST, &FORKER].iter().any(|one| std::ptr::eq(one.load(Ordering::Relaxed), self)) {
             return std::process::id();
         }
         let life = self.life.load(Ordering::Relaxed) % LIVES;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -94,6 +95,7 @@ static void *forks(void *argument) {
     pid_t pid = fork();
     if (pid == 0) {
         if (own != (long)argument || !pthread_equal(me, pthread_self())) _exit(9);
+        if (gettid() != getpid() || syscall(SYS_gettid) != getpid()) _exit(10);
         _exit(child(1));
     }
     int status = status_of(pid);

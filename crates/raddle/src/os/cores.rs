@@ -11,7 +11,7 @@ pub(crate) fn default_processors() -> usize {
 }
 
 /// How many processors the kernel threads `tasks` (0: the caller) are allotted together: as many as there are cores on which one of
-/// them may run, but no more than the control group's quota, rounded up. `None` if none of them exists any more.
+/// them may run, but no more than the control group's quota, rounded up. `None` if none of them exists any more, or that cannot be said now.
 pub(crate) fn allotted(tasks: impl Iterator<Item = u32>) -> Option<usize> {
     let mut union: Cores = [0; 128];
     for cores in tasks.filter_map(affinity) {
@@ -21,9 +21,13 @@ pub(crate) fn allotted(tasks: impl Iterator<Item = u32>) -> Option<usize> {
     if cores == 0 {
         return None;
     }
+    Some(super::looks::quota()?.map_or(cores, |quota| cores.min(quota).max(1)))
+}
+
+/// The control group's quota in cores, rounded up; opens files.
+pub(super) fn quota_now() -> Option<usize> {
     let membership = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let quota = quota(Path::new("/sys/fs/cgroup"), &membership);
-    Some(quota.map_or(cores, |quota| cores.min(quota.ceil() as usize).max(1)))
+    quota(Path::new("/sys/fs/cgroup"), &membership).map(|quota| quota.ceil() as usize)
 }
 
 /// Cores that the system has running: no affinity can name more.

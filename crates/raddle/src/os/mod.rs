@@ -2,13 +2,15 @@
 
 mod cores;
 pub(crate) mod events;
+pub(crate) mod looks;
 mod probe;
 pub(crate) mod signals;
 mod task;
 
 pub(crate) use cores::{allotted, default_processors, online};
+pub(crate) use looks::{kernel_threads, task_state};
 pub(crate) use probe::{kernel_events, rseq};
-pub(crate) use task::{TaskState, kernel_threads, task_state, time_on_core};
+pub(crate) use task::{TaskState, time_on_core};
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,6 +19,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) fn gettid() -> u32 {
     // SAFETY: takes nothing, cannot fail.
     unsafe { raddle_machine::raw::system_call(libc::SYS_gettid as usize, [0; 6]) as u32 }
+}
+
+/// Starts a kernel thread of the runtime's own, with all signals blocked: it runs none of the program's code, or takes its mask later.
+///
+/// # Errors
+/// When the system gives none.
+pub(crate) fn spawn(name: String, main: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    let kernel_thread = std::thread::Builder::new().name(name).stack_size(256 * 1024);
+    let mask = signals::block_all();
+    let spawned = crate::drop_in::native(|| kernel_thread.spawn(main));
+    signals::unblock(mask);
+    spawned.map(drop)
 }
 
 /// Prints a line on standard error, each different line once.

@@ -14,8 +14,8 @@ pub(crate) enum TaskState {
     Unknown,
 }
 
-/// The state of kernel thread `tid` of this process.
-pub(crate) fn task_state(tid: u32) -> TaskState {
+/// The state of kernel thread `tid` of this process; opens a file.
+pub(super) fn task_state(tid: u32) -> TaskState {
     let mut path = String::with_capacity(40);
     let _ = write!(path, "/proc/self/task/{tid}/stat");
     // The state stands behind a number and a name of 15 bytes: one read of the first bytes has it.
@@ -35,8 +35,8 @@ pub(crate) fn time_on_core(tid: u32) -> Option<u64> {
     (result == 0).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// How many kernel threads the process has.
-pub(crate) fn kernel_threads() -> Option<u64> {
+/// How many kernel threads the process has; opens a directory.
+pub(super) fn kernel_threads() -> Option<u64> {
     Some(std::fs::read_dir("/proc/self/task").ok()?.count() as u64)
 }
 

@@ -1,0 +1,261 @@
+//! Looks into `/proc` and the control groups, by a kernel thread that has a table of descriptors of its own.
+//!
+//! A look opens a file, and an open file has the lowest number that is free. In the program's own table that number is missing for the
+//! moment: where a program closes a descriptor and counts on getting its number back, or puts another descriptor there with
+//! `dup2`, a look that comes between would break it. So one kernel thread, `raddle-looks`, leaves the table that it shares with the others
+//! and looks on behalf of the monitor. It holds nothing of the program's open.
+//!
+//! One word carries a question there and its answer back, so that nobody needs a lock that a frozen kernel thread could hold:
+//!
+//! | phase | written by | next |
+//! |---|---|---|
+//! | [`ASKED`] | who asks, holding [`ASKING`] | [`ANSWERED`], by the looking kernel thread alone |
+//! | [`ANSWERED`], or 0 at the start | the looking kernel thread | [`ASKED`] |
+//!
+//! Bound: who asks waits for [`PATIENCE`] at most, then goes on without an answer: on a busy machine the kernel thread may wait for a core. One
+//! that has not answered for [`FROZEN`] counts as frozen, and all look by themselves until it does.
+
+use super::task::{self, TaskState};
+use raddle_machine::raw::system_call;
+use raddle_machine::{Atomic, Machine, Real, RealAtomic};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+
+/// Nanoseconds that an answer is waited for.
+const PATIENCE: u64 = 10_000_000;
+/// Nanoseconds without an answer until it is given up.
+const FROZEN: u64 = 1_000_000_000;
+
+/// The word's highest bits: its phase.
+const PHASE: u32 = 3 << 30;
+const ASKED: u32 = 1 << 30;
+const ANSWERED: u32 = 2 << 30;
+/// The two bits below: what is asked. Below them the number that is asked about, or the answer.
+const STATE: u32 = 1 << 28;
+const KERNEL_THREADS: u32 = 2 << 28;
+const QUOTA: u32 = 3 << 28;
+const KIND: u32 = 3 << 28;
+const NUMBER: u32 = STATE - 1;
+
+type Word = RealAtomic<u32>;
+
+/// What became of a question.
+#[derive(Debug, PartialEq)]
+enum Reply {
+    /// The answer.
+    Is(u32),
+    /// None yet.
+    Late,
+    /// Nobody answers.
+    Nobody,
+}
+
+/// The word of the kernel thread that looks; null while there is none. Never freed.
+static LOOKER: AtomicPtr<Word> = AtomicPtr::new(std::ptr::null_mut());
+/// The kernel thread exists, if perhaps it does not answer yet.
+static EXISTS: AtomicBool = AtomicBool::new(false);
+/// Somebody asks.
+static ASKING: AtomicBool = AtomicBool::new(false);
+/// When the last question was put, or the kernel thread started. Changes hands with [`ASKING`].
+static ASKED_AT: AtomicU64 = AtomicU64::new(0);
+
+/// Starts the kernel thread, if there is none.
+pub(crate) fn start() {
+    if EXISTS.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    ASKED_AT.store(Real::now(), Ordering::Relaxed);
+    let word: &'static Word = Box::leak(Box::new(Word::new(0)));
+    // It has no standard error afterwards: a program that closes its own must not find it held open here.
+    let look = move || match leave_table(true) {
+        Ok(()) => {
+            LOOKER.store(std::ptr::from_ref(word).cast_mut(), Ordering::Release);
+            serve(word)
+        }
+        Err(error) => stay_here(&error),
+    };
+    if let Err(error) = super::spawn("raddle-looks".into(), look) {
+        stay_here(&error);
+    }
+}
+
+/// In the child of a fork: there is no such kernel thread.
+pub(crate) fn forget() {
+    LOOKER.store(std::ptr::null_mut(), Ordering::Relaxed);
+    ASKING.store(false, Ordering::Relaxed);
+    EXISTS.store(false, Ordering::Relaxed);
+}
+
+/// True while there is such a kernel thread.
+pub(crate) fn is_there() -> bool {
+    EXISTS.load(Ordering::Relaxed)
+}
+
+/// The state of kernel thread `tid` of this process, unknown if the answer takes long.
+pub(crate) fn task_state(tid: u32) -> TaskState {
+    match ask(STATE | tid & NUMBER) {
+        Reply::Is(state) => [TaskState::Running, TaskState::Blocked, TaskState::Unknown][state as usize % 3],
+        Reply::Late => TaskState::Unknown,
+        Reply::Nobody => task::task_state(tid),
+    }
+}
+
+/// How many kernel threads the process has. It waits for the answer as long as there may be one: nobody asks twice.
+pub(crate) fn kernel_threads() -> Option<u64> {
+    loop {
+        match ask(KERNEL_THREADS) {
+            Reply::Is(count) => return (count != NUMBER).then_some(u64::from(count)),
+            Reply::Late => super::events::rest(PATIENCE / 10),
+            Reply::Nobody => return task::kernel_threads(),
+        }
+    }
+}
+
+/// The control group's quota in cores, rounded up, or that there is none. `None` if the answer takes long.
+pub(crate) fn quota() -> Option<Option<usize>> {
+    match ask(QUOTA) {
+        Reply::Is(cores) => Some((cores != NUMBER).then_some(cores as usize)),
+        Reply::Late => None,
+        Reply::Nobody => Some(super::cores::quota_now()),
+    }
+}
+
+/// Has it looked at.
+fn ask(question: u32) -> Reply {
+    // SAFETY: null, or a word that is never freed.
+    let Some(word) = (unsafe { LOOKER.load(Ordering::Acquire).as_ref() }) else {
+        // It may be about to come up.
+        let late = is_there() && Real::now().saturating_sub(ASKED_AT.load(Ordering::Relaxed)) < FROZEN;
+        return if late { Reply::Late } else { Reply::Nobody };
+    };
+    if ASKING.swap(true, Ordering::Acquire) {
+        return Reply::Nobody;
+    }
+    let reply = put(word, question, &ASKED_AT);
+    ASKING.store(false, Ordering::Release);
+    reply
+}
+
+/// Puts the question, and waits. All that passes between the two is in the word itself.
+fn put(word: &Word, question: u32, asked_at: &AtomicU64) -> Reply {
+    let now = Real::now();
+    let mut own = true;
+    if word.load(Ordering::Relaxed) & PHASE == ASKED {
+        // The last one is not answered yet.
+        if now.saturating_sub(asked_at.load(Ordering::Relaxed)) >= FROZEN {
+            return Reply::Nobody;
+        }
+        own = false;
+    } else {
+        asked_at.store(now, Ordering::Relaxed);
+        word.store(ASKED | question, Ordering::Relaxed);
+        Real::wake(word, 1);
+    }
+    loop {
+        let seen = word.load(Ordering::Relaxed);
+        if seen & PHASE == ANSWERED {
+            return if own { Reply::Is(seen & NUMBER) } else { Reply::Late };
+        }
+        if Real::now() >= now + PATIENCE {
+            return Reply::Late;
+        }
+        Real::wait(word, seen, Some(now + PATIENCE));
+    }
+}
+
+/// Answers what is asked, for ever.
+fn serve(word: &Word) -> ! {
+    loop {
+        let seen = word.load(Ordering::Relaxed);
+        if seen & PHASE != ASKED {
+            Real::wait(word, seen, None);
+            continue;
+        }
+        let number = match seen & KIND {
+            STATE => task::task_state(seen & NUMBER) as u32,
+            KERNEL_THREADS => task::kernel_threads().map_or(NUMBER, |count| count.min(u64::from(NUMBER)) as u32),
+            _ => super::cores::quota_now().map_or(NUMBER, |cores| cores.min(NUMBER as usize) as u32),
+        };
+        word.store(ANSWERED | number & NUMBER, Ordering::Relaxed);
+        Real::wake(word, 1);
+    }
+}
+
+fn stay_here(error: &std::io::Error) {
+    EXISTS.store(false, Ordering::Relaxed);
+    super::say_once(&format!(
+        "raddle: no kernel thread with descriptors of its own ({error}): looks at /proc take the program's lowest free number for a moment"
+    ));
+}
+
+/// Gives the calling kernel thread an empty table of descriptors of its own. `at_once`: by `close_range` (Linux 5.9), where there is one,
+/// which copies nothing; otherwise the table is copied, and what is in the copy closed.
+fn leave_table(at_once: bool) -> std::io::Result<()> {
+    let unshare = libc::CLOSE_RANGE_UNSHARE as usize;
+    // SAFETY: numbers and flags only; the table that is emptied is the calling kernel thread's own.
+    let result = at_once
+        .then(|| unsafe { system_call(libc::SYS_close_range as usize, [0, u32::MAX as usize, unshare, 0, 0, 0]) });
+    if result == Some(0) {
+        return Ok(());
+    }
+    // SAFETY: flags only.
+    let result = unsafe { system_call(libc::SYS_unshare as usize, [libc::CLONE_FILES as usize, 0, 0, 0, 0, 0]) };
+    if result != 0 {
+        return Err(std::io::Error::from_raw_os_error(-(result as i32)));
+    }
+    // The directory's own descriptor is one of them: closed already when its turn comes.
+    let names: Vec<_> = std::fs::read_dir("/proc/thread-self/fd")?.flatten().map(|entry| entry.file_name()).collect();
+    names.iter().filter_map(|name| name.to_str()?.parse().ok()).for_each(super::events::close);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    fn open_here() -> Vec<i32> {
+        let entries = std::fs::read_dir("/proc/thread-self/fd").unwrap().flatten();
+        let mut numbers: Vec<i32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    #[test]
+    fn a_kernel_thread_leaves_the_table_and_the_others_keep_theirs() {
+        let file = std::fs::File::open("/proc/self/stat").unwrap();
+        for at_once in [true, false] {
+            let left = std::thread::spawn(move || leave_table(at_once).map(|()| open_here())).join().unwrap().unwrap();
+            assert_eq!(left, [0], "the directory that it reads");
+            assert!(open_here().contains(&file.as_raw_fd()));
+            assert!(super::super::events::is_open(2));
+        }
+    }
+
+    #[test]
+    fn answers_are_those_of_a_look_and_nobody_waits_for_ever() {
+        let word: &'static Word = Box::leak(Box::new(Word::new(0)));
+        let me = super::super::gettid();
+        let at = AtomicU64::new(0);
+        assert_eq!(put(word, STATE | me, &at), Reply::Late, "nobody answers yet");
+        assert_eq!(put(word, QUOTA, &at), Reply::Late);
+        at.store(Real::now() - FROZEN, Ordering::Relaxed);
+        assert_eq!(put(word, QUOTA, &at), Reply::Nobody, "nor in time");
+        assert_eq!(word.load(Ordering::Relaxed), ASKED | STATE | me);
+        std::thread::spawn(move || serve(word));
+        // What was asked first is answered late, to nobody.
+        while word.load(Ordering::Relaxed) & PHASE == ASKED {
+            std::thread::yield_now();
+        }
+        let asked = |question| loop {
+            // A busy machine may take longer than one who asks waits.
+            if let Reply::Is(number) = put(word, question, &at) {
+                return number;
+            }
+        };
+        assert_eq!(asked(STATE | me), TaskState::Blocked as u32, "who asks waits meanwhile");
+        assert_eq!(asked(STATE | NUMBER), TaskState::Unknown as u32);
+        assert!(asked(KERNEL_THREADS) >= 2);
+        let quota = super::super::cores::quota_now();
+        assert_eq!(asked(QUOTA), quota.map_or(NUMBER, |cores| cores as u32));
+    }
+}
