@@ -13,6 +13,7 @@ pub mod harness;
 pub mod load;
 pub mod memory;
 pub mod program;
+pub mod quiet;
 pub mod report;
 pub mod runtimes;
 pub mod smoke;

@@ -1,12 +1,13 @@
 //! What every program that runs workloads has in common: its command line, its repetitions and its one line of output.
 //!
-//! `PROGRAM WORKLOAD key=value... --processors N [--policy EXPR] [--repeat R] [--delays] [--undisturbed]` runs the workload R times in this process
-//! (2 unless told: the first warms up, the last counts) and prints one JSON object. With `--undisturbed` it goes on, at most [`PATIENCE`] times more,
-//! until two repetitions during which its kernel threads did not wait for a core, of which the second one counts. The exit status is 0 unless the run failed.
+//! `PROGRAM WORKLOAD key=value... --processors N [--policy EXPR] [--repeat R] [--delays] [--undisturbed BEST]` runs the workload R times in this process
+//! (2 unless told: the first warms up, the last counts) and prints one JSON object. With `--undisturbed` ([`quiet::Best`]) it goes on, at most [`PATIENCE`] times more,
+//! until two repetitions during which its kernel threads did not wait for a core, and before and after which the cores were quiet
+//! ([`crate::quiet`]), of which the second one counts. The exit status is 0 unless the run failed.
 
 use crate::args::Args;
 use crate::memory::Memory;
-use crate::waits;
+use crate::{quiet, waits};
 use serde_json::{Value, json};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,6 +17,8 @@ use std::time::Duration;
 
 /// How many repetitions more a program tries that is not to be disturbed.
 pub const PATIENCE: u32 = 200;
+/// How long each of them waits until the cores are quiet.
+const QUIET: Duration = Duration::from_millis(100);
 
 /// What a program is asked to run.
 ///
@@ -40,7 +43,7 @@ pub struct Request {
     /// How often the body runs; the last run counts.
     pub repeat: u32,
     /// Go on until the last two runs were such during which the process had its cores for itself.
-    pub undisturbed: bool,
+    pub undisturbed: Option<quiet::Best>,
     /// The memory of the process before the first repetition.
     pub baseline: Memory,
 }
@@ -56,7 +59,7 @@ impl Request {
             policy: None,
             delays: false,
             repeat: 2,
-            undisturbed: false,
+            undisturbed: None,
             baseline: Memory::default(),
         };
         while let Some(word) = words.next() {
@@ -65,7 +68,7 @@ impl Request {
                 "--processors" => request.processors = at_least_one(&word, &operand()?)?,
                 "--repeat" => request.repeat = at_least_one(&word, &operand()?)?,
                 "--delays" => request.delays = true,
-                "--undisturbed" => request.undisturbed = true,
+                "--undisturbed" => request.undisturbed = Some(operand()?.parse()?),
                 "--policy" => request.policy = Some(operand()?),
                 item => match item.split_once('=') {
                     Some((key, value)) => request.args.set(key, value),
@@ -84,18 +87,19 @@ impl Request {
         for _ in 1..self.repeat {
             body()?;
         }
-        if !self.undisturbed {
-            return body();
-        }
+        let Some(best) = self.undisturbed else { return body() };
         let mut once = || -> Result<(u64, Outcome), String> {
+            let quiet = best.comes(QUIET);
             waits::settle();
             let before = waits::waited();
             // Right before the one that counts: while the kernel threads slept, the caches have cooled.
             body()?;
             let outcome = body()?;
-            // One that still waits has waited all the time, for all that is known.
+            // One that still waits has waited all the time, for all that is known; so has one whose core did a neighbour's work, too.
             let time = outcome.time.as_nanos() as u64;
             let waited = if waits::settle() { waits::waited().saturating_sub(before) } else { time.max(1) };
+            // The look's kernel threads wait, too: after that.
+            let waited = if quiet && best.is_now() { waited } else { time.max(1) };
             Ok((waited, outcome))
         };
         let mut last = once()?;
@@ -262,7 +266,7 @@ mod tests {
 
     #[test]
     fn one_that_is_not_to_be_disturbed_says_how_long_it_waited_and_ends() {
-        let request = parse("create N=1 --processors 2 --undisturbed").unwrap();
+        let request = parse("create N=1 --processors 2 --undisturbed 20000").unwrap();
         let mut runs = 0;
         let outcome = request.repeat(|| {
             runs += 1;

@@ -17,6 +17,8 @@ pub fn run() -> Outcome {
     sections.section("rustdoc", rustdoc);
     sections.print_times();
     let result = sections.outcome();
+    // Again, and last: in so long an output nobody finds it where it stood.
+    tally.failures.iter().for_each(|line| println!("{line}"));
     println!("{}; {}", tally.line(), if result.is_ok() { "ci passed" } else { "ci FAILED" });
     result
 }
@@ -46,11 +48,25 @@ pub struct Tally {
     passed: usize,
     failed: usize,
     ignored: usize,
+    /// What test programs said of tests that failed, without backtraces.
+    failures: Vec<String>,
+    /// Within that.
+    telling: bool,
 }
 
 impl Tally {
-    /// Adds `line` if it is a test program's closing line.
+    /// Adds `line` if it is a test program's closing line, and keeps what it says of a failure.
     pub fn count(&mut self, line: &str) {
+        const LONGEST: usize = 2_000;
+        self.telling |= line == "failures:";
+        self.telling &= !line.starts_with("test result: ");
+        let of_a_backtrace = |line: &str| {
+            let line = line.trim_start();
+            line.starts_with("at ") || line.split_once(": ").is_some_and(|(number, _)| number.parse::<u32>().is_ok())
+        };
+        if self.telling && !line.is_empty() && !of_a_backtrace(line) {
+            self.failures.push(line.chars().take(LONGEST).collect());
+        }
         let Some(rest) = line.trim().strip_prefix("test result: ") else { return };
         self.programs += 1;
         for part in rest.split([';', '.']) {
@@ -69,7 +85,7 @@ impl Tally {
 
     /// The closing line of all.
     pub fn line(&self) -> String {
-        let Self { programs, passed, failed, ignored } = self;
+        let Self { programs, passed, failed, ignored, .. } = self;
         format!("{passed} tests passed, {failed} failed, {ignored} ignored, in {programs} test programs")
     }
 }
@@ -86,5 +102,35 @@ mod tests {
         tally
             .count("test result: FAILED. 4 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.20s");
         assert_eq!(tally.line(), "7 tests passed, 2 failed, 1 ignored, in 2 test programs");
+    }
+
+    #[test]
+    fn what_is_said_of_failures_is_kept_without_backtraces() {
+        let mut tally = Tally::default();
+        let said = "test a ... FAILED
+
+failures:
+
+---- a stdout ----
+thread 'a' (7) panicked at x.rs:1:2:
+left: 1, right: 2
+   0: core::panicking::panic_fmt
+             at /rustc/library/core/src/panicking.rs:80:14
+
+failures:
+    a
+
+test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s
+test b ... ok";
+        said.lines().for_each(|line| tally.count(line));
+        let kept = [
+            "failures:",
+            "---- a stdout ----",
+            "thread 'a' (7) panicked at x.rs:1:2:",
+            "left: 1, right: 2",
+            "failures:",
+            "    a",
+        ];
+        assert_eq!(tally.failures, kept);
     }
 }

@@ -149,31 +149,41 @@ const PLACES: [Place; 21] = [
 pub const AT_ONCE: u64 = 100;
 
 /// How often a probe is timed; the middle one counts.
-pub const ROUNDS: usize = 99;
+pub const ROUNDS: usize = 41;
 
 /// Runs something, and says whether this process had its cores for itself meanwhile.
 pub type Watched = fn(&mut dyn FnMut()) -> bool;
 
-/// Times the machine: some seconds. Keep it quiet meanwhile. Of probes with two sides those rounds count that `watched` says were undisturbed.
+/// How rounds are watched: those for which the caller's core counts, and those with two sides, which run on two.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch {
+    /// The caller's core.
+    pub here: Watched,
+    /// Two cores. What it runs starts and ends its other side.
+    pub both: Watched,
+}
+
+/// Times the machine: some seconds. Keep it quiet meanwhile. Those rounds count that `watch` says were undisturbed.
 ///
 /// # Errors
 /// There are not two processors, or a kernel thread cannot be had.
-pub fn measure(threads: OfThreads, watched: Watched) -> Result<Measured, String> {
+pub fn measure(threads: OfThreads, watch: Watch) -> Result<Measured, String> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     if processors < 2 {
         return Err("one processor: what goes from one to another cannot be measured; two at least are needed".into());
     }
-    let (wake, wake_latency) = waking()?;
-    let (heavy_fence, interruption) = heavy_fences(watched)?;
+    let each = |count, probe: fn(u64)| each(watch.here, count, probe);
+    let (wake, wake_latency) = waking(watch.both)?;
+    let (heavy_fence, interruption) = heavy_fences(watch.both)?;
     Ok(Measured {
         queue: each(10_000, queue::<Real>),
         exchange: each(10_000, exchanges::<Real>),
         stores: each(10_000, stores::<Real>),
         plain: each(10_000, plain),
         behind: each(10_000, behind),
-        round_trip: round_trips(watched)?,
-        line: lines(watched)?,
-        memory: memory(),
+        round_trip: round_trips(watch.both)?,
+        line: lines(watch.both)?,
+        memory: memory(watch.here),
         fence: each(10_000, fences::<Real>),
         heavy_fence,
         heavy_fence_alone: each(200, |count| (0..count).for_each(|_| Real::heavy_fence())),
@@ -182,7 +192,7 @@ pub fn measure(threads: OfThreads, watched: Watched) -> Result<Measured, String>
         sleep: each(1_000, not_waiting),
         wake,
         wake_latency,
-        together: together(watched)?,
+        together: together(watch)?,
         threads,
     })
 }
@@ -533,7 +543,8 @@ mod tests {
 
     #[test]
     fn the_probes_end_on_this_machine_too() {
-        assert!(each(1_000, queue::<Real>) > 0.0 && each(1_000, fences::<Real>) > 0.0);
+        let each = |probe: fn(u64)| each(here::always, 1_000, probe);
+        assert!(each(queue::<Real>) > 0.0 && each(fences::<Real>) > 0.0);
         let word = Arc::new(<Real as Machine>::Atomic::<u32>::new(0));
         let theirs = word.clone();
         beside(move || in_turn::<Real>(&theirs, 0..50, 1), || in_turn::<Real>(&word, 0..50, 0)).unwrap();

@@ -1,8 +1,8 @@
 //! `raddle sim --calibrate`: what this machine costs.
 
 use crate::output::write;
-use raddle_bench::waits;
-use raddle_sim::calibrate::{AT_ONCE, Measured, OfThreads, ROUNDS, fit, measure, middle, probes};
+use raddle_bench::quiet;
+use raddle_sim::calibrate::{AT_ONCE, Measured, OfThreads, ROUNDS, Watch, fit, measure, middle, probes};
 use raddle_sim::cost::Costs;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -11,7 +11,7 @@ use std::time::Instant;
 const THREADS: u64 = 2_000;
 const YIELDS: u64 = 100_000;
 /// Processes that measure, one after the other.
-const PROCESSES: u32 = 5;
+const PROCESSES: u32 = 3;
 
 /// Measures, and writes the file of costs.
 pub fn run(out: Option<&Path>) -> Result<ExitCode, String> {
@@ -32,13 +32,14 @@ pub fn costs() -> Result<Costs, String> {
 
 /// What the probes take in this process.
 pub fn measured() -> Result<Measured, String> {
-    measure(of_threads()?, waits::watched)
+    measure(of_threads()?, Watch { here: quiet::watched_here, both: quiet::watched_both })
 }
 
 /// What they take in a fresh process: how memory lies, and on which cores a process runs, differs from one to the next.
 pub fn measured_afresh() -> Result<Measured, String> {
     let executable = std::env::current_exe().map_err(|why| format!("cannot tell where this program lies: {why}"))?;
-    let output = Command::new(&executable).args(["sim", "predict", "--probes"]).output();
+    let best = quiet::Best::here().to_string();
+    let output = Command::new(&executable).args(["sim", "predict", "--probes"]).env(quiet::VARIABLE, best).output();
     let output = output.map_err(|why| format!("cannot start {}: {why}", executable.display()))?;
     let measured = Measured::from_line(&String::from_utf8_lossy(&output.stdout)).filter(|_| output.status.success());
     measured.ok_or_else(|| format!("the probes: {}", String::from_utf8_lossy(&output.stderr).trim_end()))
@@ -65,7 +66,17 @@ pub fn costs_of(measured: &Measured) -> Result<Costs, String> {
 fn of_threads() -> Result<OfThreads, String> {
     let pool = raddle::Builder::new().processors(1).build();
     let pool = pool.map_err(|why| format!("no pool for the calibration: {why}"))?;
-    let rounds = |probe: fn() -> f64| middle((0..ROUNDS).map(|_| pool.run(probe)).collect());
+    // Of the rounds during which the pool's core was quiet, if there were any.
+    let rounds = |probe: fn() -> f64| {
+        let watched = |_| {
+            let mut time = 0.0;
+            let quiet = pool.run(|| quiet::watched_here(&mut || time = probe()));
+            (quiet, time)
+        };
+        let rounds: Vec<(bool, f64)> = (0..ROUNDS).map(watched).collect();
+        let any = rounds.iter().any(|(quiet, _)| *quiet);
+        middle(rounds.iter().filter(|(quiet, _)| *quiet || !any).map(|(_, time)| *time).collect())
+    };
     let [yielding, spawning, joining, passing] = [yielding, spawning, joining, passing].map(rounds);
     Ok(OfThreads { yielding, spawning, joining, passing })
 }

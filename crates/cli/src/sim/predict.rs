@@ -8,7 +8,7 @@ use packets::Packets;
 use raddle_bench::harness::{self, Contestant};
 use raddle_bench::runtimes::{self, Programs};
 use raddle_bench::stats::Spread;
-use raddle_bench::{catalogue, waits};
+use raddle_bench::{catalogue, quiet, waits};
 use raddle_sim::calibrate::{Measured, middle_half};
 use raddle_sim::cost::Costs;
 use raddle_sim::simulate::{self, Plan};
@@ -178,7 +178,7 @@ fn measure(seen: &mut Seen, case: Case, processors: usize, rounds: u32, program:
         runtime: runtimes::find("raddle")?,
         policy: Some(policy.into()),
         program: Ok(program.into()),
-        words: vec!["--undisturbed".into()],
+        words: vec!["--undisturbed".into(), quiet::Best::here().to_string()],
     };
     // Some workloads come with a case on one processor, too.
     let cases = cases.into_iter().filter(|case| case.processors == processors).take(1).collect();

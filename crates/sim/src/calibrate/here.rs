@@ -1,18 +1,17 @@
 //! The probes that measure this machine: time by its clock, two sides on two kernel threads.
 
-use super::{ROUNDS, Watched, in_turn, until};
+use super::{ROUNDS, Watch, Watched, in_turn, until};
 use crate::driver::Random;
 use raddle_machine::{Atomic, Machine, Ordering, Real};
 use std::cell::Cell;
 use std::hint::black_box;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
 /// The middle one of some rounds, in nanoseconds for each of `count`.
-pub(super) fn each(count: u64, probe: impl Fn(u64)) -> f64 {
+pub(super) fn each(watched: Watched, count: u64, probe: impl Fn(u64)) -> f64 {
     probe(count);
-    middle((0..ROUNDS).map(|_| once(count, &probe)).collect())
+    middle_undisturbed(watched, ROUNDS as u32, |_| Some(once(count, &probe)))
 }
 
 pub(super) fn once(count: u64, probe: &impl Fn(u64)) -> f64 {
@@ -43,53 +42,83 @@ pub(super) fn beside<R>(other: impl FnOnce() + Send, here: impl FnOnce() -> R) -
     })
 }
 
+/// A probe with two sides: what it gave in its first undisturbed tries; in all, if there were too few within some seconds. A try without a value (the
+/// other side did not run) is none.
+///
+/// # Errors
+/// None had one.
+fn quietly<V>(watched: Watched, mut probe: impl FnMut() -> Result<Option<V>, String>) -> Result<Vec<V>, String> {
+    const ENOUGH: usize = 9;
+    const PATIENCE: Duration = Duration::from_secs(3);
+    const END: Duration = Duration::from_secs(20);
+    let begin = Instant::now();
+    let (mut good, mut others) = (Vec::new(), Vec::new());
+    while good.len() < ENOUGH && (begin.elapsed() < PATIENCE || others.len() + good.len() < ENOUGH) {
+        if begin.elapsed() > END {
+            break;
+        }
+        let mut value = Ok(None);
+        let undisturbed = watched(&mut || value = probe());
+        if undisturbed { good.extend(value?) } else { others.extend(value?) }
+    }
+    let values = if good.len() >= ENOUGH / 3 { good } else { good.into_iter().chain(others).collect() };
+    if values.is_empty() {
+        return Err("two kernel threads never ran at once: a calibration needs two cores that do little else".into());
+    }
+    Ok(values)
+}
+
 pub(super) fn round_trips(watched: Watched) -> Result<f64, String> {
-    // Parts so short that the two are seldom interrupted within one.
-    const PART: u32 = 500;
-    const PARTS: u32 = 200;
-    let word = Arc::new(<Real as Machine>::Atomic::<u32>::new(0));
-    let theirs = word.clone();
-    let part = |part: u32| {
-        let begin = Instant::now();
-        in_turn::<Real>(&word, part * PART..(part + 1) * PART, 0);
-        Some(begin.elapsed().as_nanos() as f64 / f64::from(PART))
+    // So short that the two are seldom interrupted.
+    const COUNT: u32 = 2_000;
+    let probe = || {
+        let word = <Real as Machine>::Atomic::<u32>::new(0);
+        let here = || {
+            in_turn::<Real>(&word, 0..1, 0);
+            let begin = Instant::now();
+            in_turn::<Real>(&word, 1..COUNT, 0);
+            begin.elapsed().as_nanos() as f64 / f64::from(COUNT - 1)
+        };
+        beside(|| in_turn::<Real>(&word, 0..COUNT, 1), here).map(Some)
     };
-    let theirs = move || in_turn::<Real>(&theirs, 0..PART * PARTS, 1);
-    beside(theirs, || middle_undisturbed(watched, PARTS, part))
+    Ok(middle(quietly(watched, probe)?))
 }
 
 /// What it takes longer to read lines that the other processor has just written than to read them again.
 pub(super) fn lines(watched: Watched) -> Result<f64, String> {
-    const COUNT: u32 = 200;
+    const COUNT: u32 = 15;
     const LINES: usize = 512;
-    let buffer: Arc<Vec<[AtomicU64; 8]>> = Arc::new((0..LINES).map(|_| Default::default()).collect());
-    let turn = Arc::new(<Real as Machine>::Atomic::<u32>::new(0));
-    let (theirs, their_turn) = (buffer.clone(), turn.clone());
-    let writer = move || {
-        for round in 0..COUNT {
-            until::<Real>(&their_turn, 2 * round);
-            theirs.iter().for_each(|line| line[0].store(round.into(), Ordering::Relaxed));
-            their_turn.store(2 * round + 1, Ordering::Release);
-        }
-    };
+    let buffer: Vec<[AtomicU64; 8]> = (0..LINES).map(|_| Default::default()).collect();
     let read = || {
         let begin = Instant::now();
         black_box(buffer.iter().map(|line| line[0].load(Ordering::Relaxed)).sum::<u64>());
         begin.elapsed().as_nanos() as f64 / LINES as f64
     };
-    beside(writer, || {
-        let longer = middle_undisturbed(watched, COUNT, |round| {
-            until::<Real>(&turn, 2 * round + 1);
-            let longer = read() - read();
-            turn.store(2 * round + 2, Ordering::Release);
-            Some(longer)
-        });
-        longer.max(0.0)
-    })
+    let probe = || {
+        let turn = <Real as Machine>::Atomic::<u32>::new(0);
+        let writer = || {
+            for round in 0..COUNT {
+                until::<Real>(&turn, 2 * round);
+                buffer.iter().for_each(|line| line[0].store(round.into(), Ordering::Relaxed));
+                turn.store(2 * round + 1, Ordering::Release);
+            }
+        };
+        let reader = || {
+            let longer = |round| {
+                until::<Real>(&turn, 2 * round + 1);
+                let longer = read() - read();
+                turn.store(2 * round + 2, Ordering::Release);
+                longer
+            };
+            middle((0..COUNT).map(longer).collect())
+        };
+        beside(writer, reader).map(Some)
+    };
+    Ok(middle(quietly(watched, probe)?).max(0.0))
 }
 
 /// A chain through more lines, and more pages, than the caches hold.
-pub(super) fn memory() -> f64 {
+pub(super) fn memory(watched: Watched) -> f64 {
     const LINES: usize = 4 << 20;
     // Words of a line of 64 bytes.
     const WORDS: usize = 16;
@@ -104,7 +133,7 @@ pub(super) fn memory() -> f64 {
         chain[line * WORDS] = next;
     }
     let at = Cell::new(0);
-    each(1_000, |count| {
+    each(watched, 1_000, |count| {
         (0..count).for_each(|_| at.set(chain[at.get() as usize * WORDS]));
         black_box(at.get());
     })
@@ -116,24 +145,20 @@ pub(super) fn not_waiting(count: u64) {
 }
 
 /// The wake-up call, and what follows until the sleeper runs.
-pub(super) fn waking() -> Result<(f64, f64), String> {
-    const COUNT: u32 = 101;
-    let bell = Arc::new(<Real as Machine>::Atomic::<u32>::new(0));
-    let seen = Arc::new(AtomicU64::new(0));
-    let (theirs, told) = (bell.clone(), seen.clone());
-    let sleeper = move || {
-        for ring in 0..COUNT {
-            while theirs.load(Ordering::Acquire) == ring {
-                Real::wait(&theirs, ring, None);
+pub(super) fn waking(watched: Watched) -> Result<(f64, f64), String> {
+    const COUNT: u32 = 9;
+    let probe = || {
+        let (bell, seen) = (<Real as Machine>::Atomic::<u32>::new(0), AtomicU64::new(0));
+        let sleeper = || {
+            for ring in 0..COUNT {
+                while bell.load(Ordering::Acquire) == ring {
+                    Real::wait(&bell, ring, None);
+                }
+                // Relaxed would do for the time alone; who rings waits for it.
+                seen.store(Real::now(), Ordering::Release);
             }
-            // Relaxed would do for the time alone; who rings waits for it.
-            told.store(Real::now(), Ordering::Release);
-        }
-    };
-    let mut calls = Vec::new();
-    let mut latencies = Vec::new();
-    beside(sleeper, || {
-        for ring in 0..COUNT {
+        };
+        let ring = |ring| {
             // So long that it sleeps, and its processor with it.
             std::thread::sleep(Duration::from_micros(500));
             seen.store(0, Ordering::Relaxed);
@@ -147,10 +172,14 @@ pub(super) fn waking() -> Result<(f64, f64), String> {
                     time => break time,
                 }
             };
-            calls.push((end - begin) as f64);
-            latencies.push(awake.saturating_sub(begin) as f64);
-        }
-    })?;
+            ((end - begin) as f64, awake.saturating_sub(begin) as f64)
+        };
+        beside(sleeper, || {
+            let (calls, latencies): (Vec<f64>, Vec<f64>) = (0..COUNT).map(ring).unzip();
+            Some((middle(calls), middle(latencies)))
+        })
+    };
+    let (calls, latencies): (Vec<f64>, Vec<f64>) = quietly(watched, probe)?.into_iter().unzip();
     let call = middle(calls);
     Ok((call, (middle(latencies) - call).max(0.0)))
 }
@@ -180,6 +209,9 @@ fn compute(count: u64) {
     black_box(values);
 }
 
+/// How to time a probe beside one that computes.
+type Timed<'a> = &'a dyn Fn(u64, &dyn Fn(u64)) -> Option<(f64, f64)>;
+
 /// Computes until it is over, and tells after each thousand steps how many thousands it was.
 fn busy(over: &AtomicBool, thousands: &AtomicU64) {
     while !over.load(Ordering::Relaxed) {
@@ -190,7 +222,7 @@ fn busy(over: &AtomicBool, thousands: &AtomicU64) {
 
 /// Runs `here` beside one that computes. `here` is given how to time a probe: what the other one has computed for each nanosecond, and the nanoseconds
 /// of each of `count`; nothing if the other one did not run.
-fn beside_busy<R>(here: impl FnOnce(&dyn Fn(u64, &dyn Fn(u64)) -> Option<(f64, f64)>) -> R) -> Result<R, String> {
+fn beside_busy<R>(here: impl FnOnce(Timed) -> R) -> Result<R, String> {
     let over = AtomicBool::new(false);
     let thousands = AtomicU64::new(0);
     let timed = |count: u64, probe: &dyn Fn(u64)| {
@@ -202,8 +234,11 @@ fn beside_busy<R>(here: impl FnOnce(&dyn Fn(u64, &dyn Fn(u64)) -> Option<(f64, f
     beside(
         || busy(&over, &thousands),
         || {
-            while thousands.load(Ordering::Relaxed) == 0 {
-                std::thread::yield_now();
+            // It computes while the caller does not let it have this core, so it has another one.
+            let begin = Instant::now();
+            let first = thousands.load(Ordering::Relaxed);
+            while thousands.load(Ordering::Relaxed) == first && begin.elapsed() < Duration::from_millis(20) {
+                std::hint::spin_loop();
             }
             let found = here(&timed);
             over.store(true, Ordering::Relaxed);
@@ -212,24 +247,40 @@ fn beside_busy<R>(here: impl FnOnce(&dyn Fn(u64, &dyn Fn(u64)) -> Option<(f64, f
     )
 }
 
-pub(super) fn together(watched: Watched) -> Result<f64, String> {
-    const COUNT: u64 = 100_000;
-    let one = each(COUNT, compute);
-    let both = beside_busy(|timed| middle_undisturbed(watched, ROUNDS as u32, |_| Some(timed(COUNT, &compute)?.1)))?;
-    Ok(both / one)
+pub(super) fn together(watch: Watch) -> Result<f64, String> {
+    const COUNT: u64 = 20_000;
+    const ROUNDS: u32 = 9;
+    let one = each(watch.here, COUNT, compute);
+    let rounds = |timed: Timed| middle_if_any((0..ROUNDS).filter_map(|_| Some(timed(COUNT, &compute)?.1)));
+    let tries = quietly(watch.both, || beside_busy(rounds))?;
+    Ok(middle(tries) / one)
+}
+
+fn middle_if_any(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.collect();
+    (!values.is_empty()).then(|| middle(values))
 }
 
 /// A heavy fence beside one that computes, and what the other one loses by it.
 pub(super) fn heavy_fences(watched: Watched) -> Result<(f64, f64), String> {
-    const COUNT: u64 = 200;
-    const ROUNDS: u32 = super::ROUNDS as u32;
+    const COUNT: u64 = 30;
+    const ROUNDS: u32 = 5;
     let fences = |count: u64| (0..count).for_each(|_| Real::heavy_fence());
-    beside_busy(|timed| {
-        let fence = middle_undisturbed(watched, ROUNDS, |_| Some(timed(COUNT, &fences)?.1));
-        let interrupted = middle_undisturbed(watched, ROUNDS, |_| Some(timed(COUNT, &fences)?.0));
+    let rounds = |timed: Timed| {
+        let (interrupted, fence): (Vec<f64>, Vec<f64>) = (0..ROUNDS).filter_map(|_| timed(COUNT, &fences)).unzip();
+        let fence = middle_if_any(fence.into_iter())?;
         // About as long without a fence.
         let steps = COUNT * fence as u64;
-        let free = middle_undisturbed(watched, ROUNDS, |_| Some(timed(steps, &compute)?.0));
-        (fence, fence * (1.0 - interrupted / free).max(0.0))
-    })
+        let free = middle_if_any((0..ROUNDS).filter_map(|_| Some(timed(steps, &compute)?.0)))?;
+        Some((fence, fence * (1.0 - middle_if_any(interrupted.into_iter())? / free).max(0.0)))
+    };
+    let (fences, lost): (Vec<f64>, Vec<f64>) = quietly(watched, || beside_busy(rounds))?.into_iter().unzip();
+    Ok((middle(fences), middle(lost)))
+}
+
+/// Watches nothing.
+#[cfg(test)]
+pub(super) fn always(run: &mut dyn FnMut()) -> bool {
+    run();
+    true
 }

@@ -1,7 +1,7 @@
 //! What `raddle sim predict` measures of the program `packet` by itself: its own code, without a scheduler.
 
 use raddle_bench::bodies::shared::Traffic;
-use raddle_bench::{catalogue, waits};
+use raddle_bench::{catalogue, quiet};
 use raddle_sim::calibrate::{middle, middle_half};
 use std::collections::VecDeque;
 use std::path::Path;
@@ -75,7 +75,10 @@ impl Packets {
 
 /// As [`here`], in a fresh process: what an allocator gives differs from one to the next.
 pub(super) fn measured(executable: &Path) -> Result<Packets, String> {
-    let output = Command::new(executable).args(["sim", "predict", "--own-code"]).output();
+    let output = Command::new(executable)
+        .args(["sim", "predict", "--own-code"])
+        .env(quiet::VARIABLE, quiet::Best::here().to_string())
+        .output();
     let output = output.map_err(|why| format!("cannot start {}: {why}", executable.display()))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let times: Vec<f64> = text.split_whitespace().filter_map(|time| time.parse().ok()).collect();
@@ -114,7 +117,7 @@ fn each(took: Duration) -> f64 {
 /// Copied and looked through by one kernel thread.
 fn near(traffic: &'static Traffic) -> Vec<(f64, f64)> {
     let mut under_way = VecDeque::new();
-    let round = |_| {
+    let mut round = |_| {
         let mut numbers = 0..(PARTS * PART) as u64;
         let (mut copied, mut handled) = (Duration::ZERO, Duration::ZERO);
         while !numbers.is_empty() {
@@ -127,7 +130,12 @@ fn near(traffic: &'static Traffic) -> Vec<(f64, f64)> {
         }
         (each(copied), each(handled))
     };
-    (0..WARM_UP + ROUNDS).map(round).skip(WARM_UP).collect()
+    let watched = |number| {
+        let mut times = (0.0, 0.0);
+        let undisturbed = quiet::watched_here(&mut || times = round(number));
+        (undisturbed, times)
+    };
+    of_the_undisturbed((0..WARM_UP + ROUNDS).map(watched).skip(WARM_UP).collect())
 }
 
 /// Copied by one kernel thread and looked through by another, both at the same time, since both allocate or free: who has nothing to do
@@ -162,16 +170,20 @@ fn far(traffic: &'static Traffic) -> Vec<(f64, f64)> {
         let rounds: Vec<_> = (0..WARM_UP + ROUNDS)
             .map(|number| {
                 let mut times = (0.0, 0.0);
-                let undisturbed = waits::watched(&mut || times = round(number));
+                let undisturbed = quiet::watched_here(&mut || times = round(number));
                 (undisturbed, times)
             })
             .skip(WARM_UP)
             .collect();
         drop(send);
-        // Of those that shared a core none counts, unless all did.
-        let any = rounds.iter().any(|(undisturbed, _)| *undisturbed);
-        rounds.into_iter().filter(|(undisturbed, _)| *undisturbed || !any).map(|(_, times)| times).collect()
+        of_the_undisturbed(rounds)
     })
+}
+
+/// Of those that shared a core none counts, unless all did.
+fn of_the_undisturbed(rounds: Vec<(bool, (f64, f64))>) -> Vec<(f64, f64)> {
+    let any = rounds.iter().any(|(undisturbed, _)| *undisturbed);
+    rounds.into_iter().filter(|(undisturbed, _)| *undisturbed || !any).map(|(_, times)| times).collect()
 }
 
 /// What comes, waited for without sleeping; none when nobody can send any more.
