@@ -62,7 +62,7 @@ pub struct Options {
     /// Write the results to FILE instead of the standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Measure what this machine costs, and write the file of costs that --machine reads. Takes about ten seconds; keep the machine quiet
+    /// Measure what this machine costs, and write the file of costs that --machine reads. Takes about a minute; keep the machine quiet
     #[arg(long, conflicts_with_all = ["policy", "cores", "workload", "machine", "format", "list"])]
     calibrate: bool,
     /// List the workloads with their arguments, and the machines
