@@ -3,7 +3,7 @@
 //! On a machine that is a part of another one, a neighbour may compute on the other half of a core, which no counter here tells: what keeps
 //! the core's units busy then takes up to twice as long, what waits for one result after the other hardly longer. So one and the same program takes
 //! 160 or 270 ns for a thread, for a hundredth of a second or for minutes. (Seen on two virtual cores of an AMD EPYC, 2026-11-23: a loop of additions in
-//! registers, each five milliseconds: as fast as it gets in 16 to 33 of 100 looks, 1.4 to 1.9 times as long in the others.)
+//! registers, each five milliseconds: as fast as it gets in 16 to 33 of 100 looks, 1.2 to 1.9 times as long in nearly all others.)
 //!
 //! A *look* is a short computation on two kernel threads at once; it is quiet if both take about as long as at best.
 //!
@@ -32,7 +32,7 @@ const SEARCH: Duration = Duration::from_secs(2);
 /// The variable by which a process tells those that it starts.
 pub const VARIABLE: &str = "RADDLE_BENCH_QUIET";
 
-/// What a look takes at best, in nanoseconds.
+/// What the computation of a look takes at best, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Best(u64);
 
@@ -51,7 +51,7 @@ impl FromStr for Best {
 }
 
 impl Best {
-    /// The best of the looks of so long a time.
+    /// The best of so long a time, on the caller's core.
     pub fn of(time: Duration) -> Self {
         let begin = Instant::now();
         let mut best = u64::MAX;

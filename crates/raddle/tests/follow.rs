@@ -150,6 +150,16 @@ fn processors_follow_the_affinity_and_nothing_is_lost() {
     }
 }
 
+/// Also while the kernel thread that looks at quotas has only begun.
+#[test]
+fn a_second_pool_has_as_many_processors_as_the_first() {
+    if !in_child("a_second_pool_has_as_many_processors_as_the_first") {
+        return;
+    }
+    let [first, second] = [(); 2].map(|()| raddle::Builder::new().build().unwrap());
+    assert_eq!(second.processors(), first.processors());
+}
+
 #[test]
 fn a_pool_that_began_on_one_core_gets_more() {
     if !in_child("a_pool_that_began_on_one_core_gets_more") {

@@ -7,12 +7,18 @@ type Cores = [u64; 128];
 
 /// One processor per core that the process may use, at least one.
 pub(crate) fn default_processors() -> usize {
-    allotted([0].into_iter()).unwrap_or(1)
+    // Looked at by the caller itself, once: who builds a pool needs the answer, however long another one would take.
+    within([0].into_iter(), quota_now()).unwrap_or(1)
 }
 
 /// How many processors the kernel threads `tasks` (0: the caller) are allotted together: as many as there are cores on which one of
 /// them may run, but no more than the control group's quota, rounded up. `None` if none of them exists any more, or that cannot be said now.
 pub(crate) fn allotted(tasks: impl Iterator<Item = u32>) -> Option<usize> {
+    within(tasks, super::looks::quota()?)
+}
+
+/// The cores on which one of these may run, but no more than the quota.
+fn within(tasks: impl Iterator<Item = u32>, quota: Option<usize>) -> Option<usize> {
     let mut union: Cores = [0; 128];
     for cores in tasks.filter_map(affinity) {
         union.iter_mut().zip(cores).for_each(|(all, more)| *all |= more);
@@ -21,7 +27,7 @@ pub(crate) fn allotted(tasks: impl Iterator<Item = u32>) -> Option<usize> {
     if cores == 0 {
         return None;
     }
-    Some(super::looks::quota()?.map_or(cores, |quota| cores.min(quota).max(1)))
+    Some(quota.map_or(cores, |quota| cores.min(quota).max(1)))
 }
 
 /// The control group's quota in cores, rounded up; opens files.
@@ -92,9 +98,10 @@ mod tests {
 
     #[test]
     fn who_does_not_exist_is_allotted_nothing() {
-        assert_eq!(allotted([].into_iter()), None);
-        assert_eq!(allotted([u32::MAX >> 1].into_iter()), None);
-        assert!(allotted([0, 0].into_iter()).is_some_and(|n| n <= online()));
+        assert_eq!(within([].into_iter(), None), None);
+        assert_eq!(within([u32::MAX >> 1].into_iter(), Some(1)), None);
+        assert!(within([0, 0].into_iter(), None).is_some_and(|n| n <= online()));
+        assert_eq!(within([0].into_iter(), Some(1)), Some(1));
     }
 
     #[test]

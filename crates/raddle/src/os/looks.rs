@@ -13,7 +13,7 @@
 //! | [`ANSWERED`], or 0 at the start | the looking kernel thread | [`ASKED`] |
 //!
 //! Bound: who asks waits for [`PATIENCE`] at most, then goes on without an answer: on a busy machine the kernel thread may wait for a core. One
-//! that has not answered for [`FROZEN`] counts as frozen, and all look by themselves until it does.
+//! that has not answered for [`FROZEN`] counts as frozen, and all look by themselves until it does; so does whoever asks beside another one.
 
 use super::task::{self, TaskState};
 use raddle_machine::raw::system_call;
