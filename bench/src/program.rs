@@ -2,8 +2,9 @@
 //!
 //! `PROGRAM WORKLOAD key=value... --processors N [--policy EXPR] [--repeat R] [--delays] [--undisturbed BEST]` runs the workload R times in this process
 //! (2 unless told: the first warms up, the last counts) and prints one JSON object. With `--undisturbed` ([`quiet::Best`]) it goes on, at most [`PATIENCE`] times more,
-//! until two repetitions during which its kernel threads did not wait for a core, and before and after which the cores were quiet
-//! ([`crate::quiet`]), of which the second one counts. The exit status is 0 unless the run failed.
+//! until it has seen [`ENOUGH`] repetitions during which its kernel threads did not wait for a core, and before and after which the cores were quiet
+//! ([`crate::quiet`]). On one processor the quickest of them counts, since what else took time was not the program's own; on more the one a quarter from there,
+//! since who finds what differs, too. The exit status is 0 unless the run failed.
 
 use crate::args::Args;
 use crate::memory::Memory;
@@ -17,6 +18,8 @@ use std::time::Duration;
 
 /// How many repetitions more a program tries that is not to be disturbed.
 pub const PATIENCE: u32 = 200;
+/// So many that were not disturbed are enough.
+pub const ENOUGH: usize = 8;
 /// How long each of them waits until the cores are quiet.
 const QUIET: Duration = Duration::from_millis(100);
 
@@ -42,7 +45,7 @@ pub struct Request {
     pub delays: bool,
     /// How often the body runs; the last run counts.
     pub repeat: u32,
-    /// Go on until the last two runs were such during which the process had its cores for itself.
+    /// Go on until there were enough runs during which the process had its cores for itself.
     pub undisturbed: Option<quiet::Best>,
     /// The memory of the process before the first repetition.
     pub baseline: Memory,
@@ -89,7 +92,7 @@ impl Request {
         }
         let Some(best) = self.undisturbed else { return body() };
         let mut once = || -> Result<(u64, Outcome), String> {
-            let quiet = best.comes(QUIET);
+            let quiet = best.comes(self.processors, QUIET);
             waits::settle();
             let before = waits::waited();
             // Right before the one that counts: while the kernel threads slept, the caches have cooled.
@@ -99,17 +102,24 @@ impl Request {
             let time = outcome.time.as_nanos() as u64;
             let waited = if waits::settle() { waits::waited().saturating_sub(before) } else { time.max(1) };
             // The look's kernel threads wait, too: after that.
-            let waited = if quiet && best.is_now() { waited } else { time.max(1) };
+            let waited = if quiet && best.is_now(self.processors) { waited } else { time.max(1) };
             Ok((waited, outcome))
         };
+        let mut good = Vec::new();
         let mut last = once()?;
         for _ in 0..PATIENCE {
             if waits::undisturbed(last.0, last.1.time.as_nanos() as u64) {
+                good.push(last.clone());
+            }
+            if good.len() == ENOUGH {
                 break;
             }
             last = once()?;
         }
-        Ok(last.1.with("waited_ns", last.0))
+        good.sort_by_key(|(_, outcome)| outcome.time);
+        let which = if self.processors == 1 { 0 } else { good.len() / 4 };
+        let (waited, outcome) = good.into_iter().nth(which).unwrap_or(last);
+        Ok(outcome.with("waited_ns", waited))
     }
 
     /// The error for a workload, or for arguments, that this runtime does not offer.
@@ -266,7 +276,7 @@ mod tests {
 
     #[test]
     fn one_that_is_not_to_be_disturbed_says_how_long_it_waited_and_ends() {
-        let request = parse("create N=1 --processors 2 --undisturbed 20000").unwrap();
+        let request = parse("create N=1 --processors 2 --undisturbed 9999999999/9999999999").unwrap();
         let mut runs = 0;
         let outcome = request.repeat(|| {
             runs += 1;
@@ -274,7 +284,7 @@ mod tests {
             Ok(Outcome::new(1, Duration::ZERO, runs))
         });
         let outcome = outcome.unwrap();
-        assert!((3..=3 + 2 * u64::from(PATIENCE)).contains(&outcome.checksum) && outcome.checksum == runs);
+        assert!((3..=3 + 2 * u64::from(PATIENCE)).contains(&outcome.checksum) && outcome.checksum <= runs);
         assert!(outcome.extra.iter().any(|(key, value)| *key == "waited_ns" && value.is_u64()));
     }
 

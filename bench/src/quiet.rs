@@ -5,26 +5,37 @@
 //! 160 or 270 ns for a thread, for a hundredth of a second or for minutes. (Seen on two virtual cores of an AMD EPYC, 2026-11-23: a loop of additions in
 //! registers, each five milliseconds: as fast as it gets in 16 to 33 of 100 looks, 1.2 to 1.9 times as long in nearly all others.)
 //!
-//! A *look* is a short computation on two kernel threads at once; it is quiet if both take about as long as at best.
+//! Where the two cores lie changes likewise, for some hundredths of a second or for minutes: on one core of the host (a word goes there and back in 65 ns,
+//! but computing takes 1.8 times as long), near each other (80 to 120 ns), or far (400 to 500 ns). (The same machine, the same day.)
+//!
+//! A *look* is a short computation on two kernel threads at once, and some round trips of a word between them. It is quiet if both take about as
+//! long as at best, and near if the round trips do.
 //!
 //! ```
 //! use raddle_bench::quiet::Best;
-//! let best: Best = "20000".parse().unwrap();
-//! assert_eq!(best.to_string(), "20000");
-//! assert!("".parse::<Best>().is_err());
+//! let best: Best = "16000/85".parse().unwrap();
+//! assert_eq!(best.to_string(), "16000/85");
+//! assert!("16000".parse::<Best>().is_err());
 //! ```
 
 use crate::waits;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::hint::black_box;
 use std::str::FromStr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Steps of the computation in a look: some 15 microseconds.
 const STEPS: u64 = 10_000;
 /// How many times as long as at best it may take.
 const SLOWER: f64 = 1.12;
+/// Round trips in a look.
+const ROUND_TRIPS: u32 = 100;
+/// How many times as long as at best those may take of cores that are near each other.
+const FARTHER: f64 = 2.5;
+/// A look that takes longer shows a busy machine.
+const LATE: Duration = Duration::from_millis(5);
 /// Between two looks while it is not quiet.
 const PAUSE: Duration = Duration::from_micros(500);
 /// How long the best is looked for where nobody told it.
@@ -32,13 +43,22 @@ const SEARCH: Duration = Duration::from_secs(2);
 /// The variable by which a process tells those that it starts.
 pub const VARIABLE: &str = "RADDLE_BENCH_QUIET";
 
-/// What the computation of a look takes at best, in nanoseconds.
+/// What a look shows, in nanoseconds: the slower one of two computations, and a round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Best(u64);
+struct Look {
+    computing: u64,
+    round_trip: u64,
+}
+
+const UNKNOWN: Look = Look { computing: u64::MAX, round_trip: u64::MAX };
+
+/// What a look shows at best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Best(Look);
 
 impl std::fmt::Display for Best {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
+        write!(f, "{}/{}", self.0.computing, self.0.round_trip)
     }
 }
 
@@ -46,20 +66,35 @@ impl FromStr for Best {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        text.parse().map(Self).map_err(|_| format!("`{text}` is no number of nanoseconds"))
+        let of = |text: &str| text.parse().ok();
+        let look =
+            text.split_once('/').and_then(|(a, b)| Some(Look { computing: of(a)?, round_trip: of(b)? })).map(Self);
+        look.ok_or_else(|| format!("`{text}` is not COMPUTING/ROUND_TRIP, two whole numbers of nanoseconds"))
     }
 }
 
 impl Best {
-    /// The best of so long a time, on the caller's core.
+    /// The best of so long a time.
     pub fn of(time: Duration) -> Self {
         let begin = Instant::now();
-        let mut best = u64::MAX;
-        while best == u64::MAX || begin.elapsed() < time {
-            best = best.min(computing());
+        let mut looks = Vec::new();
+        while looks.is_empty() || begin.elapsed() < time {
+            looks.push(look());
             std::thread::sleep(PAUSE);
         }
-        Self(best)
+        Self::among(&looks)
+    }
+
+    /// The quickest computation, and a quick round trip of the looks that were quiet: two halves of one core are nearer, and not quiet. (Not the
+    /// quickest: there are looks during which the cores change.)
+    fn among(looks: &[Look]) -> Self {
+        const QUICK: usize = 10;
+        let computing = looks.iter().map(|look| look.computing).min().unwrap_or(u64::MAX);
+        let best = Self(Look { computing, round_trip: u64::MAX });
+        let quiet = looks.iter().filter(|look| best.has_quiet(look.computing));
+        let mut round_trips: Vec<u64> = quiet.map(|look| look.round_trip).collect();
+        round_trips.sort_unstable();
+        Self(Look { computing, round_trip: round_trips.get(round_trips.len() / QUICK).copied().unwrap_or(u64::MAX) })
     }
 
     /// The one that another process told, or the best of two seconds.
@@ -69,18 +104,23 @@ impl Best {
         *HERE.get_or_init(|| told().unwrap_or_else(|| Self::of(SEARCH)))
     }
 
-    /// True if two cores are quiet now.
-    pub fn is_now(&self) -> bool {
-        self.is(look())
+    /// True if two cores are quiet now; and near each other, if so many processors are more than one.
+    pub fn is_now(&self, processors: usize) -> bool {
+        let look = look();
+        self.has_quiet(look.computing) && (processors < 2 || self.has_near(look.round_trip))
     }
 
-    fn is(&self, computing: u64) -> bool {
-        computing as f64 <= self.0 as f64 * SLOWER
+    fn has_quiet(&self, computing: u64) -> bool {
+        computing as f64 <= self.0.computing as f64 * SLOWER
     }
 
-    /// Waits until two cores are quiet, for so long at most. True if they are.
-    pub fn comes(&self, within: Duration) -> bool {
-        wait(within, || self.is_now())
+    fn has_near(&self, round_trip: u64) -> bool {
+        round_trip as f64 <= self.0.round_trip as f64 * FARTHER
+    }
+
+    /// Waits until [`Best::is_now`], for so long at most. True if it is.
+    pub fn comes(&self, processors: usize, within: Duration) -> bool {
+        wait(within, || self.is_now(processors))
     }
 }
 
@@ -99,35 +139,117 @@ fn wait(within: Duration, is: impl Fn() -> bool) -> bool {
 /// moment until it is quiet.
 pub fn watched_here(run: &mut dyn FnMut()) -> bool {
     let best = Best::here();
-    let is = || best.is(computing());
+    let is = || best.has_quiet(computing());
     wait(Duration::from_millis(20), is) & waits::watched(run) & is()
 }
 
-/// As [`watched_here`], for what takes two cores. `run` must not leave anything that computes.
+/// As [`watched_here`], for what takes two cores, which have to be near each other, too. `run` must not leave anything that computes. It runs on one
+/// core; its other side goes to another one by [`elsewhere`].
 pub fn watched_both(run: &mut dyn FnMut()) -> bool {
     let best = Best::here();
-    best.comes(Duration::from_millis(100)) & waits::watched(run) & best.is_now()
+    let before = best.comes(2, Duration::from_millis(100));
+    let alone = match Cores::get() {
+        Some(cores) => cores.here(|| waits::watched(run)).unwrap_or(false),
+        None => waits::watched(run),
+    };
+    before & alone & best.is_now(2)
 }
 
-/// Nanoseconds of the slower one of two computations at once.
-fn look() -> u64 {
-    let come = AtomicU32::new(0);
-    let side = || {
-        come.fetch_add(1, Ordering::AcqRel);
-        let mut looks = 0u32;
-        while come.load(Ordering::Acquire) < 2 {
-            looks += 1;
-            if looks.is_multiple_of(4096) {
-                std::thread::yield_now();
+/// The cores that this process may use, and two of them; always the same ones.
+struct Cores {
+    allowed: CpuSet,
+    here: CpuSet,
+    there: CpuSet,
+}
+
+impl Cores {
+    /// None without two, or where the kernel does not tell.
+    fn get() -> Option<&'static Self> {
+        static CORES: OnceLock<Option<Cores>> = OnceLock::new();
+        let cores = || {
+            let allowed = sched_getaffinity(None).ok()?;
+            let mut two = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).map(|core| {
+                let mut only = CpuSet::new();
+                only.set(core);
+                only
+            });
+            let (here, there) = (two.next()?, two.next()?);
+            Some(Cores { allowed, here, there })
+        };
+        CORES.get_or_init(cores).as_ref()
+    }
+
+    /// Runs something on the one core: the kernel is free to put two kernel threads onto one, where each would seem to have it for itself.
+    fn here<R>(&self, run: impl FnOnce() -> R) -> Option<R> {
+        sched_setaffinity(None, &self.here).ok()?;
+        let result = run();
+        // They were allowed before.
+        let _ = sched_setaffinity(None, &self.allowed);
+        Some(result)
+    }
+}
+
+/// Moves the calling kernel thread to another core than that of [`watched_both`]: for the other side of what that runs.
+pub fn elsewhere() {
+    if let Some(cores) = Cores::get() {
+        // If it is refused they may share a core, which `watched_both` finds out.
+        let _ = sched_setaffinity(None, &cores.there);
+    }
+}
+
+/// A computation on two cores at once, and what goes to and fro between them. Without two cores, or another kernel thread, nothing is known, and
+/// nothing quiet.
+fn look() -> Look {
+    let Some(cores) = Cores::get() else { return UNKNOWN };
+    cores.here(|| look_at(&cores.there)).unwrap_or(UNKNOWN)
+}
+
+fn look_at(there: &CpuSet) -> Look {
+    let begin = Instant::now();
+    let word = AtomicU32::new(0);
+    let late = AtomicBool::new(false);
+    // Waits for its turns, of which each leads to the next number; both sides have had theirs at the end, unless it is late.
+    let turns = |numbers: std::ops::Range<u32>, side: u32| {
+        for number in numbers.filter(|number| number % 2 == side) {
+            let mut looks = 0u32;
+            while word.load(Ordering::Acquire) != number {
+                looks += 1;
+                if looks.is_multiple_of(4096) {
+                    if late.load(Ordering::Relaxed) || begin.elapsed() > LATE {
+                        late.store(true, Ordering::Relaxed);
+                        return;
+                    }
+                    std::thread::yield_now();
+                }
+                std::hint::spin_loop();
             }
+            word.store(number + 1, Ordering::Release);
         }
-        computing()
+    };
+    // To meet, before the computation and after it.
+    const MEET: u32 = 4;
+    let pinned = AtomicBool::new(true);
+    let there = || {
+        pinned.store(sched_setaffinity(None, there).is_ok(), Ordering::Relaxed);
+        turns(0..MEET, 1);
+        let computing = computing();
+        turns(MEET..2 * MEET + 2 * ROUND_TRIPS, 1);
+        computing
     };
     std::thread::scope(|scope| {
-        // Without another kernel thread nothing is known, and nothing quiet.
-        let Ok(other) = std::thread::Builder::new().spawn_scoped(scope, side) else { return u64::MAX };
-        let here = side();
-        other.join().map_or(u64::MAX, |there| here.max(there))
+        let Ok(other) = std::thread::Builder::new().spawn_scoped(scope, there) else { return UNKNOWN };
+        turns(0..MEET, 0);
+        let here = computing();
+        turns(MEET..2 * MEET, 0);
+        let begin = Instant::now();
+        turns(2 * MEET..2 * MEET + 2 * ROUND_TRIPS, 0);
+        let round_trip = begin.elapsed().as_nanos() as u64 / u64::from(ROUND_TRIPS);
+        match other.join() {
+            Ok(there) if pinned.load(Ordering::Relaxed) && !late.load(Ordering::Relaxed) => {
+                Look { computing: here.max(there), round_trip }
+            }
+            _ => UNKNOWN,
+        }
     })
 }
 
@@ -146,20 +268,36 @@ fn computing() -> u64 {
 mod tests {
     use super::*;
 
+    fn best(computing: u64, round_trip: u64) -> Best {
+        Best(Look { computing, round_trip })
+    }
+
     #[test]
     fn a_look_is_held_against_the_best() {
-        let (any, none) = (Best(u64::MAX / 4), Best(0));
-        assert!(any.is_now() && any.comes(Duration::ZERO));
-        assert!(!none.is_now() && !none.comes(Duration::from_millis(2)));
-        assert!((1..u64::MAX).contains(&look()));
+        let best = best(100, 90);
+        assert!(best.has_quiet(111) && !best.has_quiet(113));
+        assert!(best.has_near(220) && !best.has_near(230));
+        // Whatever this machine does.
+        let (look, none) = (look(), Best(Look { computing: 0, round_trip: 0 }));
+        assert!(look.computing > 0 && look.round_trip > 0);
+        assert!(!none.is_now(1) && !none.comes(2, Duration::from_millis(2)));
+    }
+
+    #[test]
+    fn two_halves_of_a_core_are_not_the_best() {
+        let look = |(computing, round_trip)| Look { computing, round_trip };
+        let looks = [(280, 65), (160, 480), (170, 90), (190, 85)].map(look);
+        assert_eq!(Best::among(&looks), best(160, 90));
+        assert_eq!(Best::among(&[]), best(u64::MAX, u64::MAX));
+        assert!(best(160, 90).has_near(128) && !best(160, 90).has_near(400));
     }
 
     #[test]
     fn what_one_process_found_is_told_to_another() {
-        let best = Best(20_000);
+        let best = best(20_000, 90);
         assert_eq!(best.to_string().parse(), Ok(best));
-        for wrong in ["", "1.5", "a", "-1"] {
-            assert!(wrong.parse::<Best>().unwrap_err().contains("no number"), "{wrong}");
+        for wrong in ["", "1.5", "a/3", "-1/2", "20000", "3/"] {
+            assert!(wrong.parse::<Best>().unwrap_err().contains("two whole numbers"), "{wrong}");
         }
     }
 }

@@ -78,6 +78,28 @@ fn what_is_kept_is_hidden_until_it_is_shared() {
 }
 
 #[test]
+fn what_is_kept_after_a_search_in_vain_wakes_nobody() {
+    let threads = Threads::new(4);
+    let mut locals = parts("steal", 2);
+    let mut other = locals.pop().unwrap();
+    let mut local = locals.pop().unwrap();
+    // It ran dry, searched, and was given one; then it looked at one that stands still.
+    assert!(local.search_all().is_none());
+    assert_eq!(local.push_with(threads.ready(0), Cause::Woken, false), Notify::Nobody);
+    assert_eq!(threads.number(local.take().unwrap()), 0);
+    assert!(local.take_from(1).is_none());
+    assert_eq!(local.push_with(threads.ready(1), Cause::Woken, false), Notify::Nobody);
+    assert!(other.search_all().is_none());
+    // What a search brought home is as open as before.
+    assert_eq!(other.push_with(threads.ready(2), Cause::Woken, true), Notify::Anyone);
+    assert_eq!(other.push_with(threads.ready(3), Cause::Woken, true), Notify::Anyone);
+    assert_eq!(local.take_from(1).map(|ready| threads.number(ready)), Some(2));
+    for local in [&mut local, &mut other] {
+        drop(order(threads, local));
+    }
+}
+
+#[test]
 fn the_oldest_that_has_not_started_starts_although_newer_ones_keep_coming() {
     let threads = Threads::new(2 + ELDERS as usize);
     let mut local = parts("steal", 1).remove(0);

@@ -10,7 +10,7 @@
 //! # Example
 //! ```
 //! use raddle_sim::calibrate::{Measured, OfThreads, fit};
-//! let threads = OfThreads { yielding: 30.0, spawning: 90.0, joining: 170.0, passing: 40.0 };
+//! let threads = OfThreads { yielding: 30.0, spawning: 90.0, starting: 150.0, pairing: 130.0, joining: 170.0, passing: 40.0 };
 //! let measured = Measured { queue: 12.0, exchange: 6.0, stores: 10.0, plain: 3.0, behind: 11.0, round_trip: 250.0, line: 15.0, memory: 95.0, fence: 9.0, heavy_fence: 2500.0,
 //!     heavy_fence_alone: 400.0, interruption: 900.0, spin: 40.0, sleep: 300.0, wake: 1500.0, wake_latency: 4000.0, together: 1.0, threads };
 //! let costs = fit(&measured).unwrap();
@@ -19,20 +19,18 @@
 #![forbid(unsafe_code)]
 
 mod here;
+mod of_threads;
 
-pub use here::{middle, middle_half};
+pub use here::{middle, middle_half, quick, quickest, undisturbed};
 
 use crate::cost::{Costs, Level};
 use crate::execution::{Options, Outcome, run, start};
 use crate::machine::Controlled;
-use crate::simulate::{Plan, simulate};
-use crate::threads::{Simulated, Spawned, spawn_joined};
 use crate::virtual_time::VirtualTime;
-use crate::workloads::Workload;
 use here::{each, heavy_fences, lines, memory, not_waiting, round_trips, together, waking};
+use of_threads::{JOINING, PAIRING, PASSING, STARTING, run_alone, spawns, yields};
 use raddle_machine::{Atomic, Machine, Ordering, Real};
 use raddle_queues::fifo_ring::FifoRing;
-use raddle_scheduler::sync::channel;
 use std::cell::Cell;
 use std::hint::black_box;
 use std::ops::Range;
@@ -46,7 +44,11 @@ pub struct OfThreads {
     pub yielding: f64,
     /// A thread that does nothing: [`AT_ONCE`] are made before the first one runs, and then all are waited for.
     pub spawning: f64,
-    /// As that, but each is waited for before the next one is made, so that it begins on a stack of its own.
+    /// As that, but each yields once, so that it begins on a stack of its own.
+    pub starting: f64,
+    /// As `spawning`, but half of them make the other half, and wait, so that those begin on stacks of their own.
+    pub pairing: f64,
+    /// As `spawning`, but each is waited for before the next one is made.
     pub joining: f64,
     /// A word sent through a bounded channel, and received by the same thread.
     pub passing: f64,
@@ -121,7 +123,7 @@ impl Measured {
 
 type Place = fn(&mut Measured) -> &mut f64;
 
-const PLACES: [Place; 21] = [
+const PLACES: [Place; 23] = [
     |m| &mut m.queue,
     |m| &mut m.exchange,
     |m| &mut m.stores,
@@ -141,6 +143,8 @@ const PLACES: [Place; 21] = [
     |m| &mut m.together,
     |m| &mut m.threads.yielding,
     |m| &mut m.threads.spawning,
+    |m| &mut m.threads.starting,
+    |m| &mut m.threads.pairing,
     |m| &mut m.threads.joining,
     |m| &mut m.threads.passing,
 ];
@@ -148,7 +152,7 @@ const PLACES: [Place; 21] = [
 /// Threads that are made at once where their making is timed: so few that the caches hold them.
 pub const AT_ONCE: u64 = 100;
 
-/// How often a probe is timed; the middle one counts.
+/// How often a probe on one core is timed; the quickest one counts.
 pub const ROUNDS: usize = 41;
 
 /// Runs something, and says whether this process had its cores for itself meanwhile.
@@ -161,6 +165,8 @@ pub struct Watch {
     pub here: Watched,
     /// Two cores. What it runs starts and ends its other side.
     pub both: Watched,
+    /// What that other side calls at first, so that it is on the other core.
+    pub elsewhere: fn(),
 }
 
 /// Times the machine: some seconds. Keep it quiet meanwhile. Those rounds count that `watch` says were undisturbed.
@@ -173,16 +179,16 @@ pub fn measure(threads: OfThreads, watch: Watch) -> Result<Measured, String> {
         return Err("one processor: what goes from one to another cannot be measured; two at least are needed".into());
     }
     let each = |count, probe: fn(u64)| each(watch.here, count, probe);
-    let (wake, wake_latency) = waking(watch.both)?;
-    let (heavy_fence, interruption) = heavy_fences(watch.both)?;
+    let (wake, wake_latency) = waking(watch)?;
+    let (heavy_fence, interruption) = heavy_fences(watch)?;
     Ok(Measured {
         queue: each(10_000, queue::<Real>),
         exchange: each(10_000, exchanges::<Real>),
         stores: each(10_000, stores::<Real>),
         plain: each(10_000, plain),
         behind: each(10_000, behind),
-        round_trip: round_trips(watch.both)?,
-        line: lines(watch.both)?,
+        round_trip: round_trips(watch)?,
+        line: lines(watch)?,
         memory: memory(watch.here),
         fence: each(10_000, fences::<Real>),
         heavy_fence,
@@ -242,8 +248,13 @@ pub fn fit(measured: &Measured) -> Result<Costs, String> {
     let spawning = |spawn: f64| spawns(&Costs { spawn, ..base.clone() });
     costs.spawn = solve(0.0, 2_000.0, measured.threads.spawning, spawning)?;
     let base = costs.clone();
-    let joining = |start: f64| run_alone(&Costs { start, ..base.clone() }, &JOINING, "");
-    costs.start = solve(0.0, 2_000.0, measured.threads.joining, joining)?;
+    // Again one figure for several: what a beginning takes differs by what is at hand, and by how soon what was written is read again.
+    let OfThreads { starting, pairing, joining, .. } = measured.threads;
+    costs.start = solve(0.0, 2_000.0, 3.0, |start| {
+        let costs = Costs { start, ..base.clone() };
+        let of = |workload, measured| Ok::<f64, String>(run_alone(&costs, workload, "")? / measured);
+        Ok(of(&STARTING, starting)? + of(&PAIRING, pairing)? + of(&JOINING, joining)?)
+    })?;
     Ok(costs)
 }
 
@@ -266,6 +277,8 @@ pub fn probes(costs: &Costs, measured: &Measured) -> Result<Vec<Probe>, String> 
         ("round trip", measured.round_trip, two(&alone_in_time)?),
         ("yield", measured.threads.yielding, yields(costs)?),
         ("spawn", measured.threads.spawning, spawns(costs)?),
+        ("spawn, yield", measured.threads.starting, run_alone(costs, &STARTING, "")?),
+        ("spawn in pairs", measured.threads.pairing, run_alone(costs, &PAIRING, "")?),
         ("spawn and join", measured.threads.joining, run_alone(costs, &JOINING, "")?),
     ])
 }
@@ -315,66 +328,6 @@ fn cores(costs: &Costs, programs: Vec<Box<dyn FnOnce()>>) -> Result<f64, String>
         Outcome::Done => Ok(end.get() as f64),
         other => Err(format!("a probe of the calibration failed: {other}")),
     }
-}
-
-/// What a channel costs when nobody waits.
-static PASSING: Workload = Workload {
-    name: "passing",
-    about: "a thread sends to itself through a channel",
-    parameters: &[("n", 2_000, "words")],
-    operations: |arguments| arguments.of("n"),
-    main: |arguments| {
-        let (sender, receiver) = channel::bounded::<u64, Simulated>(1);
-        for word in 0..arguments.of("n") {
-            assert!(sender.send(word).is_ok() && receiver.recv() == Ok(word), "the channel is broken");
-        }
-    },
-};
-
-/// What a thread costs that others are made with.
-static SPAWNING: Workload = Workload {
-    name: "spawning",
-    about: "a thread makes some others, and waits for them all",
-    parameters: &[("n", 20, "times")],
-    operations: |arguments| arguments.of("n") * AT_ONCE,
-    main: |arguments| {
-        for _ in 0..arguments.of("n") {
-            let threads: Vec<_> = (0..AT_ONCE).map(|_| spawn_joined(|| ())).collect();
-            threads.into_iter().for_each(Spawned::join);
-        }
-    },
-};
-
-/// What a thread costs that another one waits for.
-static JOINING: Workload = Workload {
-    name: "joining",
-    about: "a thread makes another one, and waits for it",
-    parameters: &[("n", 1_000, "threads")],
-    operations: |arguments| arguments.of("n"),
-    main: |arguments| (0..arguments.of("n")).for_each(|_| spawn_joined(|| ()).join()),
-};
-
-/// A workload on one simulated core: nanoseconds an operation. What is measured is one of many rounds, whose lines lie in the caches.
-fn run_alone(costs: &Costs, workload: &'static Workload, arguments: &str) -> Result<f64, String> {
-    let plan = Plan {
-        policy: Default::default(),
-        cores: 1,
-        workload,
-        arguments: workload.arguments(arguments)?,
-        costs: Costs { memory: costs.hit, ..costs.clone() },
-        seed: 1,
-        steps: 10_000_000,
-    };
-    let figures = simulate(&plan)?;
-    Ok(figures.elapsed as f64 / figures.operations as f64)
-}
-
-fn yields(costs: &Costs) -> Result<f64, String> {
-    run_alone(costs, Workload::find("yield")?, "t=100:total=20k")
-}
-
-fn spawns(costs: &Costs) -> Result<f64, String> {
-    run_alone(costs, &SPAWNING, "")
 }
 
 fn queue<M: Machine>(count: u64) {
@@ -469,7 +422,14 @@ mod tests {
             wake: 1_500.0,
             wake_latency: 4_000.0,
             together: 1.25,
-            threads: OfThreads { yielding: 60.0, spawning: 150.0, joining: 260.0, passing: 40.0 },
+            threads: OfThreads {
+                yielding: 60.0,
+                spawning: 150.0,
+                starting: 270.0,
+                pairing: 200.0,
+                joining: 260.0,
+                passing: 40.0,
+            },
         }
     }
 
@@ -478,8 +438,10 @@ mod tests {
         let measured = measured();
         let costs = fit(&measured).unwrap();
         for (name, theirs, ours) in probes(&costs, &measured).unwrap() {
-            // The step is a compromise between two probes.
-            let near = if ["push and pop", "send and receive"].contains(&name) { 0.6 } else { 0.02 };
+            // The step is a compromise between two probes, the start between three.
+            let of_one =
+                name == "spawn" || !name.starts_with("spawn") && !["push and pop", "send and receive"].contains(&name);
+            let near = if of_one { 0.02 } else { 0.6 };
             assert!((ours / theirs - 1.0).abs() < near, "{name}: {theirs} measured, {ours} simulated");
         }
         assert_eq!(Costs::from_json(&costs.to_json()).unwrap(), costs);
@@ -526,19 +488,11 @@ mod tests {
 
     #[test]
     fn rounds_that_were_disturbed_do_not_count_unless_all_were() {
-        let every_third = |run: &mut dyn FnMut()| {
-            thread_local!(static ROUND: Cell<u32> = const { Cell::new(0) });
-            run();
-            ROUND.set(ROUND.get() + 1);
-            ROUND.get().is_multiple_of(3)
-        };
-        assert_eq!(here::middle_undisturbed(every_third, 9, |round| Some(f64::from(round))), 5.0);
-        let never = |run: &mut dyn FnMut()| {
-            run();
-            false
-        };
-        assert_eq!(here::middle_undisturbed(never, 9, |round| Some(f64::from(round))), 4.0);
-        assert_eq!(here::middle_undisturbed(never, 9, |round| (round > 5).then_some(f64::from(round))), 7.0);
+        let rounds = |good: [bool; 4]| good.into_iter().zip([4.0, 3.0, 2.0, 5.0]).collect();
+        assert_eq!(quickest(rounds([true, true, false, true])), 3.0);
+        assert_eq!(undisturbed(rounds([true, false, false, true])), [4.0, 5.0]);
+        assert_eq!((quickest(rounds([false; 4])), quickest(Vec::new())), (2.0, 0.0));
+        assert_eq!((quick(vec![5.0, 80.0, 1.0, 3.0]), quick(vec![])), (3.0, 0.0));
     }
 
     #[test]
@@ -547,7 +501,7 @@ mod tests {
         assert!(each(queue::<Real>) > 0.0 && each(fences::<Real>) > 0.0);
         let word = Arc::new(<Real as Machine>::Atomic::<u32>::new(0));
         let theirs = word.clone();
-        beside(move || in_turn::<Real>(&theirs, 0..50, 1), || in_turn::<Real>(&word, 0..50, 0)).unwrap();
+        beside(|| (), move || in_turn::<Real>(&theirs, 0..50, 1), || in_turn::<Real>(&word, 0..50, 0)).unwrap();
         assert_eq!(word.load(Ordering::Acquire), 100);
         assert_eq!(middle(vec![3.0, 1.0, 2.0]), 2.0);
     }

@@ -2,7 +2,7 @@
 
 use crate::output::write;
 use raddle_bench::quiet;
-use raddle_sim::calibrate::{AT_ONCE, Measured, OfThreads, ROUNDS, Watch, fit, measure, middle, probes};
+use raddle_sim::calibrate::{AT_ONCE, Measured, OfThreads, ROUNDS, Watch, fit, measure, probes, quickest};
 use raddle_sim::cost::Costs;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -32,7 +32,7 @@ pub fn costs() -> Result<Costs, String> {
 
 /// What the probes take in this process.
 pub fn measured() -> Result<Measured, String> {
-    measure(of_threads()?, Watch { here: quiet::watched_here, both: quiet::watched_both })
+    measure(of_threads()?, Watch { here: quiet::watched_here, both: quiet::watched_both, elsewhere: quiet::elsewhere })
 }
 
 /// What they take in a fresh process: how memory lies, and on which cores a process runs, differs from one to the next.
@@ -59,6 +59,11 @@ pub fn costs_of(measured: &Measured) -> Result<Costs, String> {
     for (name, measured, simulated) in probes(&costs, measured)? {
         eprintln!("{name:<16} {measured:>9.1} {simulated:>9.1}");
     }
+    let Measured { wake, wake_latency, heavy_fence, interruption, together, .. } = *measured;
+    eprintln!(
+        "taken as measured: a wake-up {wake:.0} ns and {wake_latency:.0} later, a heavy fence {heavy_fence:.0} and {interruption:.0} of another core's; \
+         computing beside another core takes {together:.2} times as long"
+    );
     Ok(costs)
 }
 
@@ -66,19 +71,16 @@ pub fn costs_of(measured: &Measured) -> Result<Costs, String> {
 fn of_threads() -> Result<OfThreads, String> {
     let pool = raddle::Builder::new().processors(1).build();
     let pool = pool.map_err(|why| format!("no pool for the calibration: {why}"))?;
-    // Of the rounds during which the pool's core was quiet, if there were any.
     let rounds = |probe: fn() -> f64| {
         let watched = |_| {
             let mut time = 0.0;
-            let quiet = pool.run(|| quiet::watched_here(&mut || time = probe()));
-            (quiet, time)
+            (pool.run(|| quiet::watched_here(&mut || time = probe())), time)
         };
-        let rounds: Vec<(bool, f64)> = (0..ROUNDS).map(watched).collect();
-        let any = rounds.iter().any(|(quiet, _)| *quiet);
-        middle(rounds.iter().filter(|(quiet, _)| *quiet || !any).map(|(_, time)| *time).collect())
+        quickest((0..ROUNDS).map(watched).collect())
     };
-    let [yielding, spawning, joining, passing] = [yielding, spawning, joining, passing].map(rounds);
-    Ok(OfThreads { yielding, spawning, joining, passing })
+    let probes: [fn() -> f64; 6] = [yielding, spawning, starting, pairing, joining, passing];
+    let [yielding, spawning, starting, pairing, joining, passing] = probes.map(rounds);
+    Ok(OfThreads { yielding, spawning, starting, pairing, joining, passing })
 }
 
 fn yielding() -> f64 {
@@ -93,20 +95,33 @@ fn yielding() -> f64 {
 }
 
 fn spawning() -> f64 {
-    let begin = Instant::now();
-    for _ in 0..THREADS / AT_ONCE {
-        let threads: Vec<_> = (0..AT_ONCE).map(|_| raddle::spawn(|| ())).collect();
-        for thread in threads {
-            assert!(thread.join().is_ok(), "a thread that does nothing has failed");
-        }
-    }
-    begin.elapsed().as_nanos() as f64 / THREADS as f64
+    at_once(AT_ONCE, || ())
+}
+
+fn starting() -> f64 {
+    at_once(AT_ONCE, raddle::yield_now)
+}
+
+fn pairing() -> f64 {
+    at_once(AT_ONCE / 2, || assert!(raddle::spawn(|| ()).join().is_ok(), "a thread that does nothing has failed"))
 }
 
 fn joining() -> f64 {
     let begin = Instant::now();
     for _ in 0..THREADS {
         assert!(raddle::spawn(|| ()).join().is_ok(), "a thread that does nothing has failed");
+    }
+    begin.elapsed().as_nanos() as f64 / THREADS as f64
+}
+
+/// Makes so many threads at once, [`AT_ONCE`] with those that they make.
+fn at_once(threads: u64, body: fn()) -> f64 {
+    let begin = Instant::now();
+    for _ in 0..THREADS / AT_ONCE {
+        let threads: Vec<_> = (0..threads).map(|_| raddle::spawn(body)).collect();
+        for thread in threads {
+            assert!(thread.join().is_ok(), "a thread of the calibration has failed");
+        }
     }
     begin.elapsed().as_nanos() as f64 / THREADS as f64
 }

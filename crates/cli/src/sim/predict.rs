@@ -28,7 +28,7 @@ type Case = (&'static str, &'static str, &'static str, &'static str);
 const CASES: [Case; 4] = [
     ("packet", "N=2k", "n=2k", "local(overflow=retry)"),
     ("fib", "n=17", "n=17", "steal"),
-    ("tokenring", "N=100:K=50", "n=100:k=50", "steal"),
+    ("tokenring", "N=100:K=20", "n=100:k=20", "steal"),
     ("lock_global", "T=64:total=32k", "t=64:total=32k", "steal"),
 ];
 
@@ -38,8 +38,8 @@ pub struct Options {
     /// A JSON file of costs that `raddle sim --calibrate` wrote here; without it the machine is measured first
     #[arg(long, value_name = "FILE")]
     machine: Option<PathBuf>,
-    /// How many fresh processes run each program; the mean of the middle half counts (the quickest of two processors may be one in which one of them ran all)
-    #[arg(long, default_value_t = 30, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// How many fresh processes run each program: the mean of the middle half counts. Of a process the quickest of several undisturbed repetitions does; on two processors the one a quarter from there (the quickest may be one in which one of them ran all)
+    #[arg(long, default_value_t = 12, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Take the benchmark's program from FOLDER, instead of building it
     #[arg(long, value_name = "FOLDER")]

@@ -187,9 +187,15 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         self.push_slow(thread, hungry)
     }
 
-    /// Somebody is hungry, or `near` is full: what is near becomes stealable.
+    /// Somebody is hungry, or `near` is full, or something waits in `fifo`, as it may after a search.
     #[inline(never)]
     fn push_slow(&mut self, thread: Ready<M>, hungry: bool) -> Notify {
+        if !hungry && !NEWEST && self.near.is_empty() && self.fifo.is_empty() {
+            // Nothing does. In `fifo` it would lie open, and somebody would be woken for it whom the caller decided to leave alone.
+            self.direct = true;
+            self.near.push(thread);
+            return Notify::Nobody;
+        }
         if hungry == self.windowed {
             self.set_window(!hungry);
         }

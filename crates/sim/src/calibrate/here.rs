@@ -8,10 +8,14 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
-/// The middle one of some rounds, in nanoseconds for each of `count`.
+/// The quickest of some rounds, in nanoseconds for each of `count`: on one core all else that takes time is somebody else's.
 pub(super) fn each(watched: Watched, count: u64, probe: impl Fn(u64)) -> f64 {
     probe(count);
-    middle_undisturbed(watched, ROUNDS as u32, |_| Some(once(count, &probe)))
+    let round = |_| {
+        let mut time = 0.0;
+        (watched(&mut || time = once(count, &probe)), time)
+    };
+    quickest((0..ROUNDS).map(round).collect())
 }
 
 pub(super) fn once(count: u64, probe: &impl Fn(u64)) -> f64 {
@@ -20,22 +24,24 @@ pub(super) fn once(count: u64, probe: &impl Fn(u64)) -> f64 {
     begin.elapsed().as_nanos() as f64 / count as f64
 }
 
-/// The middle one of the rounds during which this process had its cores for itself; of all, if there was no such. Of a probe with two sides the others
-/// say what one core costs that both share. A round that has no value (the other side did not run) is none.
-pub(super) fn middle_undisturbed(watched: Watched, rounds: u32, mut round: impl FnMut(u32) -> Option<f64>) -> f64 {
-    let (mut good, mut others) = (Vec::new(), Vec::new());
-    for number in 0..rounds {
-        let mut value = None;
-        let undisturbed = watched(&mut || value = round(number));
-        if undisturbed { good.extend(value) } else { others.extend(value) }
-    }
-    let values = if good.is_empty() { others } else { good };
-    if values.is_empty() { 0.0 } else { middle(values) }
+/// What was seen during rounds that were not disturbed; in all, if all were.
+pub fn undisturbed<V>(rounds: Vec<(bool, V)>) -> Vec<V> {
+    let any = rounds.iter().any(|(undisturbed, _)| *undisturbed);
+    rounds.into_iter().filter(|(undisturbed, _)| *undisturbed || !any).map(|(_, value)| value).collect()
 }
 
-/// Runs one program here and another one on a kernel thread of its own.
-pub(super) fn beside<R>(other: impl FnOnce() + Send, here: impl FnOnce() -> R) -> Result<R, String> {
+/// The quickest of the rounds that were not disturbed, see [`undisturbed`]; 0 of none.
+pub fn quickest(rounds: Vec<(bool, f64)>) -> f64 {
+    undisturbed(rounds).into_iter().min_by(f64::total_cmp).unwrap_or(0.0)
+}
+
+/// Runs one program here and another one on a kernel thread of its own, which calls `elsewhere` first.
+pub(super) fn beside<R>(elsewhere: fn(), other: impl FnOnce() + Send, here: impl FnOnce() -> R) -> Result<R, String> {
     std::thread::scope(|scope| {
+        let other = || {
+            elsewhere();
+            other();
+        };
         let other = std::thread::Builder::new().spawn_scoped(scope, other);
         other.map_err(|why| format!("no kernel thread for the calibration: {why}"))?;
         Ok(here())
@@ -68,7 +74,7 @@ fn quietly<V>(watched: Watched, mut probe: impl FnMut() -> Result<Option<V>, Str
     Ok(values)
 }
 
-pub(super) fn round_trips(watched: Watched) -> Result<f64, String> {
+pub(super) fn round_trips(watch: Watch) -> Result<f64, String> {
     // So short that the two are seldom interrupted.
     const COUNT: u32 = 2_000;
     let probe = || {
@@ -79,13 +85,13 @@ pub(super) fn round_trips(watched: Watched) -> Result<f64, String> {
             in_turn::<Real>(&word, 1..COUNT, 0);
             begin.elapsed().as_nanos() as f64 / f64::from(COUNT - 1)
         };
-        beside(|| in_turn::<Real>(&word, 0..COUNT, 1), here).map(Some)
+        beside(watch.elsewhere, || in_turn::<Real>(&word, 0..COUNT, 1), here).map(Some)
     };
-    Ok(middle(quietly(watched, probe)?))
+    Ok(quick(quietly(watch.both, probe)?))
 }
 
 /// What it takes longer to read lines that the other processor has just written than to read them again.
-pub(super) fn lines(watched: Watched) -> Result<f64, String> {
+pub(super) fn lines(watch: Watch) -> Result<f64, String> {
     const COUNT: u32 = 15;
     const LINES: usize = 512;
     let buffer: Vec<[AtomicU64; 8]> = (0..LINES).map(|_| Default::default()).collect();
@@ -112,9 +118,9 @@ pub(super) fn lines(watched: Watched) -> Result<f64, String> {
             };
             middle((0..COUNT).map(longer).collect())
         };
-        beside(writer, reader).map(Some)
+        beside(watch.elsewhere, writer, reader).map(Some)
     };
-    Ok(middle(quietly(watched, probe)?).max(0.0))
+    Ok(quick(quietly(watch.both, probe)?).max(0.0))
 }
 
 /// A chain through more lines, and more pages, than the caches hold.
@@ -145,7 +151,7 @@ pub(super) fn not_waiting(count: u64) {
 }
 
 /// The wake-up call, and what follows until the sleeper runs.
-pub(super) fn waking(watched: Watched) -> Result<(f64, f64), String> {
+pub(super) fn waking(watch: Watch) -> Result<(f64, f64), String> {
     const COUNT: u32 = 9;
     let probe = || {
         let (bell, seen) = (<Real as Machine>::Atomic::<u32>::new(0), AtomicU64::new(0));
@@ -174,14 +180,14 @@ pub(super) fn waking(watched: Watched) -> Result<(f64, f64), String> {
             };
             ((end - begin) as f64, awake.saturating_sub(begin) as f64)
         };
-        beside(sleeper, || {
+        beside(watch.elsewhere, sleeper, || {
             let (calls, latencies): (Vec<f64>, Vec<f64>) = (0..COUNT).map(ring).unzip();
             Some((middle(calls), middle(latencies)))
         })
     };
-    let (calls, latencies): (Vec<f64>, Vec<f64>) = quietly(watched, probe)?.into_iter().unzip();
-    let call = middle(calls);
-    Ok((call, (middle(latencies) - call).max(0.0)))
+    let (calls, latencies): (Vec<f64>, Vec<f64>) = quietly(watch.both, probe)?.into_iter().unzip();
+    let call = quick(calls);
+    Ok((call, (quick(latencies) - call).max(0.0)))
 }
 
 /// The middle one: neither what was disturbed nor what had luck (a wake-up of a processor that has hardly slept, a partner that runs on the
@@ -189,6 +195,12 @@ pub(super) fn waking(watched: Watched) -> Result<(f64, f64), String> {
 pub fn middle(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values[values.len() / 2]
+}
+
+/// The one a quarter from the quickest, of what takes two cores: neighbours slow it down, but it has its luck, too. 0 of nothing.
+pub fn quick(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 4).copied().unwrap_or(0.0)
 }
 
 /// The mean of the middle half: what is disturbed and what has luck does not count, and of two kinds (cores that lie near each other on the host at
@@ -222,7 +234,7 @@ fn busy(over: &AtomicBool, thousands: &AtomicU64) {
 
 /// Runs `here` beside one that computes. `here` is given how to time a probe: what the other one has computed for each nanosecond, and the nanoseconds
 /// of each of `count`; nothing if the other one did not run.
-fn beside_busy<R>(here: impl FnOnce(Timed) -> R) -> Result<R, String> {
+fn beside_busy<R>(watch: Watch, here: impl FnOnce(Timed) -> R) -> Result<R, String> {
     let over = AtomicBool::new(false);
     let thousands = AtomicU64::new(0);
     let timed = |count: u64, probe: &dyn Fn(u64)| {
@@ -232,6 +244,7 @@ fn beside_busy<R>(here: impl FnOnce(Timed) -> R) -> Result<R, String> {
         (done > 0).then_some((done as f64 / (each * count as f64), each))
     };
     beside(
+        watch.elsewhere,
         || busy(&over, &thousands),
         || {
             // It computes while the caller does not let it have this core, so it has another one.
@@ -252,8 +265,8 @@ pub(super) fn together(watch: Watch) -> Result<f64, String> {
     const ROUNDS: u32 = 9;
     let one = each(watch.here, COUNT, compute);
     let rounds = |timed: Timed| middle_if_any((0..ROUNDS).filter_map(|_| Some(timed(COUNT, &compute)?.1)));
-    let tries = quietly(watch.both, || beside_busy(rounds))?;
-    Ok(middle(tries) / one)
+    let tries = quietly(watch.both, || beside_busy(watch, rounds))?;
+    Ok(quick(tries) / one)
 }
 
 fn middle_if_any(values: impl Iterator<Item = f64>) -> Option<f64> {
@@ -262,7 +275,7 @@ fn middle_if_any(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 /// A heavy fence beside one that computes, and what the other one loses by it.
-pub(super) fn heavy_fences(watched: Watched) -> Result<(f64, f64), String> {
+pub(super) fn heavy_fences(watch: Watch) -> Result<(f64, f64), String> {
     const COUNT: u64 = 30;
     const ROUNDS: u32 = 5;
     let fences = |count: u64| (0..count).for_each(|_| Real::heavy_fence());
@@ -274,8 +287,8 @@ pub(super) fn heavy_fences(watched: Watched) -> Result<(f64, f64), String> {
         let free = middle_if_any((0..ROUNDS).filter_map(|_| Some(timed(steps, &compute)?.0)))?;
         Some((fence, fence * (1.0 - middle_if_any(interrupted.into_iter())? / free).max(0.0)))
     };
-    let (fences, lost): (Vec<f64>, Vec<f64>) = quietly(watched, || beside_busy(rounds))?.into_iter().unzip();
-    Ok((middle(fences), middle(lost)))
+    let (fences, lost): (Vec<f64>, Vec<f64>) = quietly(watch.both, || beside_busy(watch, rounds))?.into_iter().unzip();
+    Ok((quick(fences), quick(lost)))
 }
 
 /// Watches nothing.
