@@ -197,8 +197,8 @@ pub fn elsewhere() {
     }
 }
 
-/// A computation on two cores at once, and what goes to and fro between them. Without two cores, or another kernel thread, nothing is known, and
-/// nothing quiet.
+/// A computation on two cores at once, and what goes to and fro between them. Without two cores, or another kernel thread, nothing is known: not
+/// quiet, unless the search for the best has found out nothing either; then all counts.
 fn look() -> Look {
     let Some(cores) = Cores::get() else { return UNKNOWN };
     cores.here(|| look_at(&cores.there)).unwrap_or(UNKNOWN)

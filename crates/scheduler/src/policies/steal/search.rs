@@ -33,7 +33,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
     /// Looks at one other, although threads are here.
     pub fn take_from(&mut self, victim: usize) -> Option<Ready<M>> {
         if self.shared.parts[victim].get()?.offers() == 0 {
-            // Not even a look of those that are idle at what is here: they would be woken for nothing.
+            // Before what is here lies open: the next push would wake an idle processor for nothing.
             return None;
         }
         self.hide_nothing();
