@@ -6,12 +6,12 @@
 //!    `leave`, and nobody else. [`Processor::owned`] is the one door.
 
 use crate::descriptor::Descriptor;
-use crate::handoff::Handoff;
 use crate::pool::Shared;
 use crate::time::Timers;
 use raddle_context::stack::{Arena, Slot};
 use raddle_machine::Real;
 use raddle_queues::slab::Cache;
+use raddle_scheduler::handoff::Handoff;
 use raddle_scheduler::policies::steal::StealLocal;
 use raddle_scheduler::takeover::Ownership;
 use raddle_scheduler::{Cause, Local, Notify, Ready};
@@ -201,7 +201,7 @@ pub(crate) struct Owned {
     pub stacks: Vec<Slot>,
     pub rights: u32,
     pub timers: Timers,
-    pub handoff: Handoff,
+    pub handoff: Handoff<Real>,
     pub relief: crate::relief::Relief,
 }
 

@@ -122,7 +122,16 @@ pub fn current() -> Option<usize> {
 
 /// Computes for so many nanoseconds: a step.
 pub fn work(nanoseconds: u64) {
-    let access = Access { amount: nanoseconds, ..Access::nowhere(Op::Work) };
+    pass(Op::Work, nanoseconds);
+}
+
+/// Waits so many nanoseconds for data whose lines are not simulated: a step.
+pub fn stall(nanoseconds: u64) {
+    pass(Op::Stall, nanoseconds);
+}
+
+fn pass(op: Op, nanoseconds: u64) {
+    let access = Access { amount: nanoseconds, ..Access::nowhere(op) };
     if turn(access, None).is_some() {
         done(access, Values::default());
     }

@@ -60,7 +60,7 @@ const HEADS: [&str; 12] = [
     "won",
     "retries",
     "transfers",
-    "stall/access",
+    "stalls/instr",
     "busy",
 ];
 
@@ -77,7 +77,7 @@ fn cells(figures: &Figures) -> [String; 11] {
         count(figures.steals.1),
         count(figures.retries),
         count(transfers + figures.counts.cold),
-        format!("{:.1} ns", figures.stalls()),
+        format!("{:.2}", figures.stalls()),
         format!("{:.0} %", figures.mean_utilisation() * 100.0),
     ]
 }
@@ -149,7 +149,7 @@ fn json_of((plan, result): &Row) -> serde_json::Value {
                 "spawn_retries": figures.retries,
                 "accesses": counts.accesses, "exchanges": counts.exchanges,
                 "transfers": counts.transfers, "cold_misses": counts.cold,
-                "stalled_ns": counts.stalled, "sleeps": counts.sleeps, "asleep_ns": counts.asleep, "wakes": counts.wakes,
+                "stalled_ns": counts.stalled, "executed_ns": counts.executed, "sleeps": counts.sleeps, "asleep_ns": counts.asleep, "wakes": counts.wakes,
                 "utilisation": figures.utilisation.iter().map(percent).collect::<Vec<_>>(),
                 "steps": figures.steps, "digest": format!("{:016x}", figures.digest),
             })
@@ -248,7 +248,7 @@ pub fn html(rows: &[Row], command: &str) -> String {
         plot("Operations a second, over cores", &series(Figures::throughput)),
         plot("99th percentile from spawn to end, ns", &series(|figures| figures.lives[1] as f64)),
         plot("Steals tried", &series(|figures| figures.steals.0 as f64)),
-        plot("Nanoseconds waited for each access", &series(Figures::stalls)),
+        plot("Stalls per instruction (7.3)", &series(Figures::stalls)),
         plot("Cores busy, %", &series(|figures| figures.mean_utilisation() * 100.0)),
     ]
     .concat();

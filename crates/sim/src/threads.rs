@@ -1,9 +1,8 @@
 //! Lightweight threads on simulated cores: the scheduler's loop, with the policy, the idle protocol and the synchronisation
 //! primitives that production runs, and stacks of their own.
 //!
-//! Differs from the runtime in `crates/raddle`: a thread that leaves goes to its core's loop, which finishes it and selects the
-//! next one, instead of switching straight to that; there is no monitor, no timers and no input or output; and a thread that becomes ready while
-//! others are idle is kept on its core while that is quicker than a wake-up by a simpler rule than that room's (`Pool::keeps`).
+//! Differs from the runtime in `crates/raddle`: a thread that leaves goes to its core's loop, which selects the next one and finishes the one that
+//! left, in that order, but is charged for one switch; there is no monitor, no timers and no input or output.
 //!
 //! Invariants: I1. A thread's state is touched by the core that holds its token or runs it. I2. A core's queue is borrowed only by what
 //! runs on that core. I3. Records are freed when all threads have ended and the run is over.
@@ -35,10 +34,11 @@ mod runtime;
 
 use crate::coroutine::{self, Coroutine};
 use crate::cost::Costs;
-use crate::execution::{current, now, start, work};
+use crate::execution::{current, now, stall, start, work};
 use crate::machine::Controlled;
 use raddle_machine::{Atomic, Machine, Ordering};
 use raddle_queues::wait_list::NodePool;
+use raddle_scheduler::handoff::Handoff;
 use raddle_scheduler::idle::Idle;
 use raddle_scheduler::policies::steal::StealLocal;
 use raddle_scheduler::policies::{AnyPolicy, Others};
@@ -52,6 +52,8 @@ use std::sync::Arc;
 
 /// How often a core looks for work before it sleeps, as in production.
 const SEARCH_ROUNDS: u32 = 4;
+/// Of all priorities.
+const LOWEST: u8 = u8::MAX;
 
 /// The runtime whose threads are simulated.
 #[derive(Clone, Copy, Debug)]
@@ -94,10 +96,9 @@ struct Core {
     worked: Cell<u64>,
     /// Stands for data at hand.
     plain: <Controlled as Machine>::Atomic<u64>,
-    /// How long threads run until they leave, and how many were kept while others were idle.
-    pace: Cell<u64>,
-    kept: Cell<u64>,
-    since: Cell<u64>,
+    handoff: RefCell<Handoff<Controlled>>,
+    /// No thread runs, and none is selected.
+    idle: Cell<bool>,
 }
 
 /// What the threads of a run have come to.
@@ -126,7 +127,6 @@ pub struct Pool {
     records: RefCell<Vec<Record>>,
     free: RefCell<Free>,
     left: Cell<u64>,
-    wake_up: u64,
     /// When the memory will have delivered what was asked of it.
     delivered: Cell<f64>,
     costs: Costs,
@@ -161,9 +161,8 @@ pub fn pool(
         spare: RefCell::new(Vec::new()),
         worked: Cell::new(0),
         plain: <Controlled as Machine>::Atomic::new(0),
-        pace: Cell::new(0),
-        kept: Cell::new(0),
-        since: Cell::new(0),
+        handoff: RefCell::default(),
+        idle: Cell::new(true),
     };
     let count = cores;
     let cores: Vec<Core> = (0..count).map(core).collect();
@@ -176,7 +175,6 @@ pub fn pool(
         free: RefCell::new(Free::new(count)),
         // The first thread, which is about to be made.
         left: Cell::new(1),
-        wake_up: (costs.wake_latency + costs.wake) as u64,
         delivered: Cell::new(0.0),
         costs: costs.clone(),
         tally: RefCell::default(),
@@ -262,7 +260,7 @@ pub fn compute_on(nanoseconds: u64, bytes: u64) {
     compute(nanoseconds);
     let late = delivered - began - nanoseconds as f64;
     if bytes > 0 && late >= 1.0 {
-        work(late as u64);
+        stall(late as u64);
     }
 }
 
@@ -274,7 +272,7 @@ pub fn fetch(bytes: u64, from: usize) {
     if me != from {
         let costs = &here().costs;
         let each = costs.transfer(me, from) / costs.overlap;
-        work((bytes.div_ceil(LINE) as f64 * each).round() as u64);
+        stall((bytes.div_ceil(LINE) as f64 * each).round() as u64);
     }
 }
 
@@ -325,7 +323,8 @@ impl Pool {
             let mut queue = self.cores[me].queue.borrow_mut();
             match &mut *queue {
                 Queue::Default(local) => {
-                    let hungry = self.idle.hungry() && !(cause != Cause::Spawned && self.keeps(me, local.hidden()));
+                    let hungry =
+                        self.idle.hungry() && !(cause != Cause::Spawned && self.keeps(me, cause, local.hidden()));
                     local.push_with(ready, cause, hungry)
                 }
                 Queue::Other(local) => local.push(ready, cause),
@@ -343,39 +342,41 @@ impl Pool {
         self.push(me, record, Cause::Woken);
     }
 
-    /// Whether a woken thread stays with this core although others are idle, beside `waiting` ones: while its wait is shorter than
-    /// a wake-up, as the mean of what threads of this core ran for says (the rule of `crates/raddle/src/handoff.rs`, without its sampling).
-    fn keeps(&self, me: usize, waiting: u64) -> bool {
+    /// Whether a thread that was woken, or yielded, stays with this core although others are idle, beside `waiting` ones.
+    fn keeps(&self, me: usize, cause: Cause, waiting: u64) -> bool {
         let core = &self.cores[me];
-        let keeps = core.pace.get() > 0 && (waiting + 1 + core.kept.get()) * core.pace.get() < self.wake_up;
-        if keeps && waiting > 0 {
-            core.kept.set(core.kept.get() + 1);
-        }
-        keeps
+        // An idle core is about to look for work itself.
+        if core.idle.get() && cause == Cause::Woken { waiting == 0 } else { core.handoff.borrow_mut().keeps(waiting) }
     }
 
     /// A core: what it has at hand, what it finds, sleep; until all threads have ended.
     fn run_core(&self, me: usize) {
-        while let Some(ready) = self.select(me).or_else(|| self.search(me)) {
-            self.run_thread(me, ready);
+        let at_hand = || self.cores[me].queue.borrow_mut().local().next(LOWEST);
+        while let Some(ready) = at_hand().or_else(|| self.search(me)) {
+            let mut next = Some(ready);
+            while let Some(ready) = next {
+                next = self.run_thread(me, ready);
+            }
         }
     }
 
+    /// The next thread where the running one leaves without coming back to the queue. What is left is shared with others who are idle, unless
+    /// it is worth no wake-up; a yield does that with its push.
     fn select(&self, me: usize) -> Option<Ready<Controlled>> {
         let core = &self.cores[me];
-        let next = core.queue.borrow_mut().local().next(u8::MAX);
-        if next.is_some() && self.idle.hungry() {
+        let next = core.queue.borrow_mut().local().next(LOWEST);
+        if self.idle.hungry() {
             let mut queue = core.queue.borrow_mut();
             if let Queue::Default(local) = &mut *queue {
+                let mut handoff = core.handoff.borrow_mut();
                 let hidden = local.hidden();
                 if hidden == 0 {
-                    core.kept.set(0);
+                    handoff.alone();
                 }
-                let bears = core.pace.get() > 0 && (hidden + core.kept.get()) * core.pace.get() < self.wake_up;
-                if local.hides_unstarted() || hidden > 0 && !bears {
-                    core.kept.set(0);
+                if local.hides_unstarted() || !handoff.bears(hidden) {
+                    handoff.alone();
                     let whom = local.share();
-                    drop(queue);
+                    drop((queue, handoff));
                     self.idle.tell(whom);
                 }
             }
@@ -384,14 +385,13 @@ impl Pool {
     }
 
     fn search(&self, me: usize) -> Option<Ready<Controlled>> {
-        self.cores[me].kept.set(0);
         self.cores[me].ended.set(false);
         let mut queue = self.cores[me].queue.borrow_mut();
         let local = queue.local();
         self.idle.begin_search(me);
         while self.left.get() > 0 {
             for _ in 0..SEARCH_ROUNDS {
-                if let Some(ready) = local.next(u8::MAX).or_else(|| local.search()) {
+                if let Some(ready) = local.next(LOWEST).or_else(|| local.search()) {
                     self.idle.found(me);
                     return Some(ready);
                 }
@@ -405,27 +405,40 @@ impl Pool {
         None
     }
 
-    fn run_thread(&self, me: usize, ready: Ready<Controlled>) {
+    /// Runs a thread until it leaves, and finishes it; the next one.
+    fn run_thread(&self, me: usize, ready: Ready<Controlled>) -> Option<Ready<Controlled>> {
         let core = &self.cores[me];
         let record = ready.into_thread().cast::<Full>();
         // SAFETY: the record lives (I3), and is ours with its token (I1).
         let full = unsafe { record.as_ref() };
-        work(self.arrival(me, full));
-        let began = now();
+        self.arrive(me, full);
         let handle = {
             let mut state = full.state.borrow_mut();
-            self.tally.borrow_mut().delays.push(began - state.ready_at);
+            self.tally.borrow_mut().delays.push(now() - state.ready_at);
             state.coroutine.get_or_insert_with(|| stack(core)).handle()
         };
-        core.since.set(began);
+        core.idle.set(false);
         core.running.set(Some(record));
-        // SAFETY: the core's loop is where we are, and the thread is suspended or has not begun; nothing of either is borrowed. It
-        // comes back when the thread leaves.
-        unsafe { coroutine::go(core.home.handle(), handle) };
+        let (after, next) = loop {
+            // SAFETY: the core's loop is where we are, and the thread is suspended or has not begun; nothing of either is borrowed. It
+            // comes back when the thread leaves.
+            unsafe { coroutine::go(core.home.handle(), handle) };
+            let after = full.state.borrow().after;
+            if !matches!(after, After::Yield) {
+                core.handoff.borrow_mut().leaves();
+                break (after, self.select(me));
+            }
+            let next = core.queue.borrow_mut().local().next(full.thread.priority_now());
+            if next.is_some() {
+                core.handoff.borrow_mut().leaves();
+                break (after, next);
+            }
+            // Nobody else: it goes on.
+            core.handoff.borrow_mut().alone();
+        };
         core.running.set(None);
+        core.idle.set(next.is_none());
         full.state.borrow_mut().last = me;
-        core.pace.set((3 * core.pace.get() + (now() - core.since.get())) / 4 + 1);
-        let after = full.state.borrow().after;
         match after {
             After::Yield => self.push(me, record, Cause::Yielded),
             After::Park(epoch) => {
@@ -435,19 +448,24 @@ impl Pool {
             }
             After::Exit => self.exit(me, record),
         }
+        next
     }
 
-    /// Nanoseconds until a thread's first instruction on this core: the switch; a stack of its own where none is at hand; and what it left
+    /// What passes until a thread's first instruction on this core: the switch; a stack of its own where none is at hand; and what it left
     /// with another core, one fetch after the other, since each leads to the next: of one that has run its stack and storage, and the
     /// frames that they lead to; of one that starts its closure. (What the model knows of its record is charged where it is used.)
-    fn arrival(&self, me: usize, full: &Full) -> u64 {
+    fn arrive(&self, me: usize, full: &Full) {
         let state = full.state.borrow();
         let starts = state.coroutine.is_none();
         let after_another = self.cores[me].ended.replace(false);
         let start = if starts && !after_another { self.costs.start } else { 0.0 };
         let fetches = if starts { 1.0 } else { 2.0 };
         let moved = if state.last == me { 0.0 } else { fetches * self.costs.transfer(me, state.last) };
-        (self.costs.switch + start + moved).round() as u64
+        drop(state);
+        work((self.costs.switch + start).round() as u64);
+        if moved > 0.0 {
+            stall(moved.round() as u64);
+        }
     }
 
     fn exit(&self, me: usize, record: Record) {

@@ -65,8 +65,11 @@ pub struct Counts {
     pub transfers: [u64; 4],
     /// Lines fetched from memory.
     pub cold: u64,
-    /// Nanoseconds of waiting for lines, beyond what hits cost.
+    /// Nanoseconds in which awake cores executed nothing: waiting for lines and for data without a location, in locked instructions, fences and spin
+    /// hints.
     pub stalled: u64,
+    /// Nanoseconds in which they executed instructions.
+    pub executed: u64,
     /// Times that cores slept.
     pub sleeps: u64,
     /// Nanoseconds that they slept.
@@ -109,6 +112,7 @@ pub struct VirtualTime {
     modules: Vec<Time>,
     counts: Counts,
     stalled: Time,
+    executed: Time,
     asleep: Time,
     /// Cores that sleep or have ended.
     still: usize,
@@ -125,6 +129,7 @@ impl VirtualTime {
             modules: Vec::new(),
             counts: Counts::default(),
             stalled: 0,
+            executed: 0,
             asleep: 0,
             still: 0,
         }
@@ -132,7 +137,8 @@ impl VirtualTime {
 
     /// What was counted so far.
     pub fn counts(&self) -> Counts {
-        Counts { stalled: self.stalled / 1000, asleep: self.asleep / 1000, ..self.counts }
+        let [stalled, executed, asleep] = [self.stalled, self.executed, self.asleep].map(|time| time / 1000);
+        Counts { stalled, executed, asleep, ..self.counts }
     }
 
     fn schedule(&mut self, core: usize, at: Time) {
@@ -166,8 +172,8 @@ impl VirtualTime {
         None
     }
 
-    /// A step at a word: how long the core waits, and what it changes about the line.
-    fn access(&mut self, core: usize, line: usize, writes: bool, exchanges: bool) {
+    /// A step at a word: how long the core waits, and what it changes about the line. True if it waits for a line from elsewhere.
+    fn access(&mut self, core: usize, line: usize, writes: bool, exchanges: bool) -> bool {
         while self.lines.len() <= line {
             self.lines.push(Line { owner: NOBODY, sharers: [0; 4], free_at: 0, home: NOBODY });
         }
@@ -186,7 +192,8 @@ impl VirtualTime {
         }
         let state = &mut self.lines[line];
         let mine = state.owner == core as u32;
-        let end = if mine || !writes && state.sharers[word] & bit != 0 {
+        let at_hand = mine || !writes && state.sharers[word] & bit != 0;
+        let end = if at_hand {
             begin + hit + exchange
         } else {
             let others = state.sharers.iter().any(|sharers| *sharers != 0);
@@ -227,10 +234,10 @@ impl VirtualTime {
             // A store waits in the core's buffer.
             clock.stored = clock.stored.max(end + time(self.costs.commit));
             clock.now = begin + hit;
-        } else {
-            self.stalled += end - clock.now - hit.min(end - clock.now);
-            clock.now = end;
+            return false;
         }
+        clock.now = end;
+        !at_hand
     }
 
     /// A heavy fence of `core`: each other core that runs goes on later.
@@ -244,7 +251,7 @@ impl VirtualTime {
         }
     }
 
-    fn uncached(&mut self, core: usize, line: usize, exchanges: bool) {
+    fn uncached(&mut self, core: usize, line: usize, exchanges: bool) -> bool {
         let state = &mut self.lines[line];
         if state.home == NOBODY {
             state.home = core as u32;
@@ -262,8 +269,8 @@ impl VirtualTime {
         let start = clock.now.max(self.modules[home]);
         // The module itself is busy as long as a local access takes.
         self.modules[home] = start + time(self.costs.hit) * if exchanges { 2 } else { 1 };
-        self.stalled += start - clock.now + cost;
         clock.now = start + cost;
+        true
     }
 }
 
@@ -326,15 +333,21 @@ impl Driver for VirtualTime {
     fn performed(&mut self, step: &Step, world: &World) {
         let Step { core, access, wrote, .. } = *step;
         self.meet(world);
-        let (before, stalled) = (self.clocks[core].now, self.stalled);
-        self.clocks[core].now += time(self.costs.step);
+        let before = self.clocks[core].now;
+        let step = time(self.costs.step);
+        self.clocks[core].now += step;
+        // What of it executes instructions.
+        let (mut executes, mut waits) = (step, false);
         let fence = |clock: &mut Clock, cost: f64| clock.now = clock.now.max(clock.stored) + time(cost);
         match access.op {
-            Op::Begin | Op::Return => self.clocks[core].now -= time(self.costs.step),
+            Op::Begin | Op::Return => (self.clocks[core].now, executes) = (before, 0),
             Op::Work => {
                 let together = if self.clocks.len() - self.still > 1 { self.costs.together } else { 1.0 };
-                self.clocks[core].now += (access.amount as f64 * 1e3 * together) as Time;
+                let work = (access.amount as f64 * 1e3 * together) as Time;
+                self.clocks[core].now += work;
+                executes += work;
             }
+            Op::Stall => self.clocks[core].now += access.amount * 1_000,
             Op::Fence if access.order == Ordering::SeqCst => fence(&mut self.clocks[core], self.costs.fence),
             Op::Fence | Op::LightFence => {}
             Op::HeavyFence => {
@@ -344,15 +357,18 @@ impl Driver for VirtualTime {
                 self.interrupt(core);
             }
             Op::SpinHint => self.clocks[core].now += time(self.costs.spin),
-            Op::Wait => self.clocks[core].now += time(self.costs.sleep),
-            Op::Wake => {
-                self.counts.wakes += 1;
-                self.clocks[core].now += time(self.costs.wake);
+            Op::Wait | Op::Wake => {
+                // The kernel's instructions.
+                let kernel = time(if access.op == Op::Wait { self.costs.sleep } else { self.costs.wake });
+                self.counts.wakes += u64::from(access.op == Op::Wake);
+                self.clocks[core].now += kernel;
+                executes += kernel;
             }
             _ if access.location != NOWHERE => {
                 // A compare-exchange that fails has fetched the line all the same.
                 let exchanges = access.is_exchange();
-                self.access(core, world.line(access.location), wrote || exchanges, exchanges);
+                waits = self.access(core, world.line(access.location), wrote || exchanges, exchanges);
+                executes += time(self.costs.hit);
             }
             _ => {}
         }
@@ -361,13 +377,16 @@ impl Driver for VirtualTime {
             Op::Begin | Op::Return => {}
             _ if access.is_exchange() => clock.behind = time(self.costs.behind),
             // A line from elsewhere is waited for.
-            Op::Work | Op::LightFence | Op::Load | Op::Store if self.stalled == stalled => {
+            Op::Work | Op::LightFence | Op::Load | Op::Store if !waits => {
                 let hidden = clock.behind.min(clock.now - before);
                 clock.now -= hidden;
                 clock.behind -= hidden;
             }
             _ => clock.behind = 0,
         }
+        // What passes behind a read-modify-write is executed while that takes time.
+        self.executed += executes;
+        self.stalled = (self.stalled + (clock.now - before)).saturating_sub(executes);
     }
 
     fn now(&mut self, core: usize, _world: &World) -> u64 {

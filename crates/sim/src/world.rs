@@ -54,6 +54,8 @@ pub enum Op {
     Wake,
     /// Computes for [`Access::amount`] nanoseconds.
     Work,
+    /// Waits as long for data that have no location.
+    Stall,
 }
 
 /// The location of a step that has none.
@@ -68,7 +70,7 @@ pub struct Access {
     pub location: u32,
     /// With what ordering (of a compare-exchange: on success).
     pub order: Ordering,
-    /// The nanoseconds of [`Op::Work`], how many [`Op::Wake`] wakes at most.
+    /// The nanoseconds of [`Op::Work`] and [`Op::Stall`], how many [`Op::Wake`] wakes at most.
     pub amount: u64,
 }
 

@@ -97,7 +97,7 @@ fn no_core_works_more_than_all_the_time_and_all_work_is_done() {
 fn one_queue_for_all_is_contended_and_queues_of_their_own_are_less() {
     let stalls = |policy| figures("yield", "t=64:total=5000", policy, 32).stalls();
     let (shared, own) = (stalls("fifo"), stalls("steal"));
-    assert!(shared > 2.0 * own, "{shared} and {own} ns an access");
+    assert!(shared > 2.0 * own, "{shared} and {own} for each instruction");
 }
 
 #[test]

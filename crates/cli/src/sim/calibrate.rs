@@ -2,14 +2,18 @@
 
 use crate::output::write;
 use raddle_bench::quiet;
-use raddle_sim::calibrate::{AT_ONCE, Measured, OfThreads, ROUNDS, Watch, fit, measure, probes, quickest};
+use raddle_sim::calibrate::{AT_ONCE, Measured, OfThreads, ROUNDS, Watch, fit, measure, probes, quickest, round};
 use raddle_sim::cost::Costs;
+use std::hint::black_box;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
+/// Such that a round of each takes some hundred microseconds, see [`ROUNDS`].
 const THREADS: u64 = 2_000;
-const YIELDS: u64 = 100_000;
+const YIELDS: u64 = 10_000;
+const WORDS: u64 = 20_000;
+const TURNS: u64 = 50_000;
 /// Processes that measure, one after the other.
 const PROCESSES: u32 = 3;
 
@@ -72,15 +76,12 @@ fn of_threads() -> Result<OfThreads, String> {
     let pool = raddle::Builder::new().processors(1).build();
     let pool = pool.map_err(|why| format!("no pool for the calibration: {why}"))?;
     let rounds = |probe: fn() -> f64| {
-        let watched = |_| {
-            let mut time = 0.0;
-            (pool.run(|| quiet::watched_here(&mut || time = probe())), time)
-        };
+        let watched = |_| pool.run(|| round(quiet::watched_here, probe));
         quickest((0..ROUNDS).map(watched).collect())
     };
-    let probes: [fn() -> f64; 6] = [yielding, spawning, starting, pairing, joining, passing];
-    let [yielding, spawning, starting, pairing, joining, passing] = probes.map(rounds);
-    Ok(OfThreads { yielding, spawning, starting, pairing, joining, passing })
+    let probes: [fn() -> f64; 7] = [yielding, spawning, starting, pairing, joining, passing, locking];
+    let [yielding, spawning, starting, pairing, joining, passing, locking] = probes.map(rounds);
+    Ok(OfThreads { yielding, spawning, starting, pairing, joining, passing, locking })
 }
 
 fn yielding() -> f64 {
@@ -129,8 +130,17 @@ fn at_once(threads: u64, body: fn()) -> f64 {
 fn passing() -> f64 {
     let (sender, receiver) = raddle::sync::channel::bounded(1);
     let begin = Instant::now();
-    for word in 0..THREADS {
+    for word in 0..WORDS {
         assert!(sender.send(word).is_ok() && receiver.recv() == Ok(word), "the channel is broken");
     }
-    begin.elapsed().as_nanos() as f64 / THREADS as f64
+    begin.elapsed().as_nanos() as f64 / WORDS as f64
+}
+
+fn locking() -> f64 {
+    let count = raddle::sync::Mutex::new(0);
+    let begin = Instant::now();
+    for _ in 0..TURNS {
+        *black_box(&count).lock().unwrap_or_else(|poisoned| poisoned.into_inner()) += 1;
+    }
+    begin.elapsed().as_nanos() as f64 / TURNS as f64
 }

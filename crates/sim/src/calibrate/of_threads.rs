@@ -4,10 +4,10 @@
 use super::AT_ONCE;
 use crate::cost::Costs;
 use crate::simulate::{Plan, simulate};
-use crate::threads::{Simulated, Spawned, spawn_joined};
+use crate::threads::{Simulated, Spawned, spawn_joined, touch};
 use crate::workloads::Workload;
 use raddle_scheduler::Runtime;
-use raddle_scheduler::sync::channel;
+use raddle_scheduler::sync::{Mutex, channel};
 
 /// What a channel costs when nobody waits.
 pub(super) static PASSING: Workload = Workload {
@@ -19,6 +19,22 @@ pub(super) static PASSING: Workload = Workload {
         let (sender, receiver) = channel::bounded::<u64, Simulated>(1);
         for word in 0..arguments.of("n") {
             assert!(sender.send(word).is_ok() && receiver.recv() == Ok(word), "the channel is broken");
+        }
+    },
+};
+
+/// What a mutex costs that nobody else wants.
+pub(super) static LOCKING: Workload = Workload {
+    name: "locking",
+    about: "a thread counts under a mutex of its own",
+    parameters: &[("n", 2_000, "turns")],
+    operations: |arguments| arguments.of("n"),
+    main: |arguments| {
+        let count = Mutex::<u64, Simulated>::with_value(0);
+        for _ in 0..arguments.of("n") {
+            let Ok(mut guard) = count.lock() else { panic!("the mutex is poisoned") };
+            *guard += 1;
+            touch();
         }
     },
 };

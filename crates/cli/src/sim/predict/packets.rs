@@ -2,7 +2,7 @@
 
 use raddle_bench::bodies::shared::Traffic;
 use raddle_bench::{catalogue, quiet};
-use raddle_sim::calibrate::{middle_half, quick, undisturbed};
+use raddle_sim::calibrate::{middle_half, quick, quickest_by, round, undisturbed};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::process::Command;
@@ -96,17 +96,19 @@ pub(super) fn here() -> Result<Packets, String> {
     let case = catalogue::cases(catalogue::find("packet")?, &[format!("N={count}")], 1)?;
     let traffic = Traffic::of("packet", &case.first().ok_or("the workload `packet` has no case")?.args)?;
     // Kernel threads of their own, as the library's are: an allocator may keep other memory for the first one.
-    let on_their_own = |rounds: fn(&'static Traffic) -> Vec<(f64, f64)>| {
+    let on_their_own = |rounds: fn(&'static Traffic) -> Vec<Round>| {
         let thread = std::thread::Builder::new().spawn(move || rounds(traffic));
         let thread = thread.map_err(|why| format!("no kernel thread for the calibration: {why}"))?;
         thread.join().map_err(|_| "the packets' own code has failed".to_string())
     };
     let (near, far) = (on_their_own(near)?, on_their_own(far)?);
     // On one core all else that takes time is somebody else's; between two it differs where lines lie.
-    let quickest = near.into_iter().min_by(|a, b| f64::total_cmp(&(a.0 + a.1), &(b.0 + b.1)));
-    let (copied, handled): (Vec<f64>, Vec<f64>) = far.into_iter().unzip();
-    Ok(Packets { near: quickest.unwrap_or_default(), far: (quick(copied), quick(handled)) })
+    let (copied, handled): (Vec<f64>, Vec<f64>) = undisturbed(far).into_iter().unzip();
+    Ok(Packets { near: quickest_by(near, |both| both.0 + both.1), far: (quick(copied), quick(handled)) })
 }
+
+/// Whether it was undisturbed, and what each packet's copying and handling took.
+type Round = (bool, (f64, f64));
 
 /// Nanoseconds for each packet of a round.
 fn each(took: Duration) -> f64 {
@@ -114,9 +116,9 @@ fn each(took: Duration) -> f64 {
 }
 
 /// Copied and looked through by one kernel thread.
-fn near(traffic: &'static Traffic) -> Vec<(f64, f64)> {
+fn near(traffic: &'static Traffic) -> Vec<Round> {
     let mut under_way = VecDeque::new();
-    let mut round = |_| {
+    let mut all = || {
         let mut numbers = 0..(PARTS * PART) as u64;
         let (mut copied, mut handled) = (Duration::ZERO, Duration::ZERO);
         while !numbers.is_empty() {
@@ -129,16 +131,13 @@ fn near(traffic: &'static Traffic) -> Vec<(f64, f64)> {
         }
         (each(copied), each(handled))
     };
-    let watched = |number| {
-        let mut times = (0.0, 0.0);
-        (quiet::watched_here(&mut || times = round(number)), times)
-    };
-    undisturbed((0..WARM_UP + ROUNDS).map(watched).skip(WARM_UP).collect())
+    let watched = |_| round(quiet::watched_here, &mut all);
+    (0..WARM_UP + ROUNDS).map(watched).skip(WARM_UP).collect()
 }
 
 /// Copied by one kernel thread and looked through by another, both at the same time, since both allocate or free: who has nothing to do
 /// waits for the other one without sleeping, and does not count it.
-fn far(traffic: &'static Traffic) -> Vec<(f64, f64)> {
+fn far(traffic: &'static Traffic) -> Vec<Round> {
     let (send, parts) = mpsc::channel::<Vec<Packet>>();
     let (answer, answers) = mpsc::channel();
     std::thread::scope(|scope| {
@@ -152,7 +151,7 @@ fn far(traffic: &'static Traffic) -> Vec<(f64, f64)> {
                 }
             }
         });
-        let round = |_| {
+        let all = || {
             let mut numbers = 0..(PARTS * PART) as u64;
             let (mut copied, mut handled) = (Duration::ZERO, Duration::ZERO);
             let mut under_way = 0;
@@ -171,13 +170,9 @@ fn far(traffic: &'static Traffic) -> Vec<(f64, f64)> {
             let _ = send.send(Vec::new());
             (each(copied), each(handled))
         };
-        let watched = |number| {
-            let mut times = (0.0, 0.0);
-            (quiet::watched_both(&mut || times = round(number)), times)
-        };
-        let rounds = (0..WARM_UP + ROUNDS).map(watched).skip(WARM_UP).collect();
+        let rounds = (0..WARM_UP + ROUNDS).map(|_| round(quiet::watched_both, all)).skip(WARM_UP).collect();
         drop(send);
-        undisturbed(rounds)
+        rounds
     })
 }
 
