@@ -127,22 +127,22 @@ fn falls(saved: impl Fn(u64) -> Result<f64, String>) -> Judged {
 
 /// `raddle sim --cores 8 --workload packet:n=256:copy=0:body=10M:bytes=0` with both policies, on `{"base": "supersparc", "exchange": 20000}`.
 const SEMAPHORES: &str = "the paper's queues are locked by system calls (semop), ours by one read-modify-write: with read-modify-writes of \
-                          20 µs it is 23.0 ms to 34.2 ms";
+                          20 µs it is 32.1 ms to 35.1 ms";
 /// The same with `radix:bits=1:keys=4194304:t=256:slice=S`, where S is 0, 10M, 4M and 1M.
 const ONE_WAY: &str = "under the rotator threads come from one neighbour only, so that a part's last thread ends later. How often the timer ticks, which \
-                       the paper does not tell, decides: without ticks and without the making of keys the sort takes 3.9 % more, with one each 10 ms \
-                       2.0 %, each 4 ms 0.1 %, each ms 0.3 % less; with that and read-modify-writes of 20 µs, as system calls for locks, \
-                       1.2 % less. The rest is not explained";
+                       the paper does not tell, decides: without ticks and without the making of keys the sort takes 4.0 % more, with one each 10 ms \
+                       1.6 %, each 4 ms 0.6 % less, each ms 0.8 % less; with that and read-modify-writes of 20 µs, as system calls for locks, \
+                       1.8 % less. The rest is not explained";
 /// `raddle sim --cores 8 --policy rotator --machine supersparc --workload radix:bits=1:keys=4194304:t=256:key=100:cell=20:slice=1M`, and by `fifo` with
 /// `barrier=1` instead of the slice on `{"base": "supersparc", "switch": 107000, "ready": 32000, "spawn": 139000}`.
 const CHEAP: &str = "beside the sort 64 barriers are little: all their switches and wake-ups, one for each of 256 threads, would come to 2.3 s of the \
                      SuperSPARCs' 30 if they came one after the other, and to 0.13 s of the Xeons' 4.4; here processors make them side by side. \
                      So a thread cost those systems several times what lmbench says of a process, or a key takes less than our 20 cycles: with 4 \
-                     and ticks of a ms it is 5 % less than with Solaris threads. Costs of their own the paper does not tell";
+                     and ticks of a ms it is 6 % less than with Solaris threads. Costs of their own the paper does not tell";
 /// The points of figures 8 and 9.
 const EVEN: &str = "a pass has the same keys and two barriers at any radix, so the share is the same but for the making of the keys, which weighs more \
-                    beside few passes; and with ticks of 10 ms the rotator's parts end about as late as the kernel's. With a tick each ms it is 2.3 % \
-                    less at 2^1 and 1.4 % at 2^8 on the SuperSPARCs, as claimed, and 1.2 % at both on the Xeons";
+                    beside few passes; and with ticks of 10 ms the rotator's parts end about as late as the kernel's. With a tick each ms it is 2.5 % \
+                    less at 2^1 and 1.5 % at 2^8 on the SuperSPARCs, as claimed, and 1.1 and 1.3 % on the Xeons";
 
 pub(super) const CLAIMS: [Claim; 8] = [
     Claim {

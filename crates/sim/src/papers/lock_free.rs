@@ -10,7 +10,7 @@ const KERNEL_SWITCH: f64 = 1_000.0;
 const LINUX_HOP: f64 = 15_672.0;
 
 /// `raddle sim --machine opteron --cores 64 --policy fifo --workload city`.
-const PRIMITIVES: &str = "quicker: a unit takes 1.2 µs, where the paper's system and Linux both take six; which part of theirs is missing here no run \
+const PRIMITIVES: &str = "quicker: a unit takes 1.3 µs, where the paper's system and Linux both take six; which part of theirs is missing here no run \
                           has shown";
 /// The same with `--workload news`.
 const QUANTUM: &str = "the model has no checks of a quantum, by which the paper explains it; the mutex and the wake-ups alone take nearly as long as \
@@ -213,16 +213,16 @@ pub(super) const CLAIMS: [Claim; 15] = [
     Claim {
         figure: "8",
         says: "the time of a switch stabilizes quickly, and then remains constant",
-        rule: "from one thread a core to 64 a core the slowest takes at most 1.25 times the quickest",
+        rule: "from two threads a core (of one a core nobody else is ready, and it goes on) to 64 the slowest takes at most 1.25 times the quickest",
         judge: |machine, size| {
             let mut times = Vec::new();
-            for factor in [1, 2, 4, 16, 64] {
+            for factor in [2, 4, 16, 64] {
                 let threads = factor * machine.cores;
                 let total = size.of(200_000, 2_000).max(4 * threads as u64);
                 times.push(machine.each("yield", &format!("t={threads}:total={total}"))? * machine.cores as f64);
             }
             let (least, most) = bounds(&times);
-            Ok((most <= 1.25 * least, format!("{} ns with 1, 2, 4, 16, 64 threads a core", list(&times))))
+            Ok((most <= 1.25 * least, format!("{} ns with 2, 4, 16, 64 threads a core", list(&times))))
         },
         why: None,
     },
@@ -253,12 +253,12 @@ pub(super) const CLAIMS: [Claim; 15] = [
     Claim {
         figure: "10 (a)",
         says: "the speed-up is near to linear until all cores are used, drops for slightly more threads, and recovers with many",
-        rule: "of 1 s of work in equal threads: 64 give at least 90 % of 64 times, 80 at most 75 % of that, 1,024 at least 90 % again",
+        rule: "of 1 s of work in equal threads, which do not yield: 64 give at least 90 % of 64 times, 80 at most 75 % of that, 1,024 at least 90 % again",
         judge: |machine, size| {
             let work = size.of(1_000_000_000, 64_000_000);
             let speed = |threads: u64| {
-                let arguments = format!("t={threads}:total={threads}:work={}", work / threads);
-                Ok::<f64, String>(work as f64 / machine.run("yield", &arguments)?.elapsed as f64)
+                let arguments = format!("n={threads}:copy=0:bytes=0:body={}", work / threads);
+                Ok::<f64, String>(work as f64 / machine.run("packet", &arguments)?.elapsed as f64)
             };
             let speeds = [speed(64)?, speed(80)?, speed(1_024)?];
             let [all, more, many] = speeds.map(|speed| speed / 64.0);
