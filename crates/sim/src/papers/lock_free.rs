@@ -13,8 +13,8 @@ const LINUX_HOP: f64 = 15_672.0;
 const PRIMITIVES: &str = "quicker: a unit takes 1.3 µs, where the paper's system and Linux both take six; which part of theirs is missing here no run \
                           has shown";
 /// The same with `--workload news`.
-const QUANTUM: &str = "the model has no checks of a quantum, by which the paper explains it; the mutex and the wake-ups alone take nearly as long as \
-                       Linux does";
+const QUANTUM: &str = "the model has no checks of a quantum, by which the paper explains it; the mutex and the wake-ups alone take four fifths of \
+                       Linux's time";
 /// The same with `--workload producer`.
 const BUFFER: &str =
     "the paper's buffer is a lock and a condition; ours is a channel, whose two sides take 0.4 µs a message";
