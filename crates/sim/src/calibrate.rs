@@ -10,9 +10,9 @@
 //! # Example
 //! ```
 //! use raddle_sim::calibrate::{Measured, OfThreads, fit};
-//! let threads = OfThreads { yielding: 30.0, spawning: 90.0, starting: 150.0, pairing: 130.0, joining: 170.0, passing: 40.0, locking: 14.0 };
+//! let threads = OfThreads { yielding: 30.0, spawning: 90.0, starting: 150.0, pairing: 130.0, joining: 170.0, beside: 180.0, passing: 40.0, locking: 14.0 };
 //! let measured = Measured { queue: 12.0, exchange: 6.0, stores: 10.0, plain: 3.0, behind: 11.0, round_trip: 250.0, line: 15.0, memory: 95.0, fence: 9.0, heavy_fence: 2500.0,
-//!     heavy_fence_alone: 400.0, interruption: 900.0, spin: 40.0, sleep: 300.0, wake: 1500.0, wake_latency: 4000.0, together: 1.0, threads };
+//!     heavy_fence_alone: 400.0, interruption: 900.0, spin: 40.0, sleep: 300.0, wake: 1500.0, wake_latency: 4000.0, threads };
 //! let costs = fit(&measured).unwrap();
 //! assert!(costs.levels[0].transfer > 20.0 && costs.switch < 30.0 && costs.spawn < 90.0);
 //! ```
@@ -21,13 +21,13 @@
 mod here;
 mod of_threads;
 
-pub use here::{middle, middle_half, quick, quickest, quickest_by, round, undisturbed};
+pub use here::{middle, middle_half, quick, quickest, quickest_by, quietly, round, undisturbed};
 
 use crate::cost::{Costs, Level};
 use crate::execution::{Options, Outcome, run, start};
 use crate::machine::Controlled;
 use crate::virtual_time::VirtualTime;
-use here::{each, heavy_fences, lines, memory, not_waiting, round_trips, together, waking};
+use here::{each, heavy_fences, lines, memory, not_waiting, round_trips, waking};
 use of_threads::{JOINING, LOCKING, PAIRING, PASSING, STARTING, run_alone, spawns, yields};
 use raddle_machine::{Atomic, Machine, Ordering, Real};
 use raddle_queues::fifo_ring::FifoRing;
@@ -50,6 +50,8 @@ pub struct OfThreads {
     pub pairing: f64,
     /// As `spawning`, but each is waited for before the next one is made.
     pub joining: f64,
+    /// The same while another processor does so, too, in a pool of its own.
+    pub beside: f64,
     /// A word sent through a bounded channel, and received by the same thread.
     pub passing: f64,
     /// A mutex that nobody else wants, taken and given back.
@@ -91,8 +93,6 @@ pub struct Measured {
     pub wake: f64,
     /// From the end of that call to the sleeper's first instruction.
     pub wake_latency: f64,
-    /// How many times as long computing takes while the other processor computes, too.
-    pub together: f64,
     /// What the library's threads take.
     pub threads: OfThreads,
 }
@@ -142,12 +142,12 @@ const PLACES: [Place; 24] = [
     |m| &mut m.sleep,
     |m| &mut m.wake,
     |m| &mut m.wake_latency,
-    |m| &mut m.together,
     |m| &mut m.threads.yielding,
     |m| &mut m.threads.spawning,
     |m| &mut m.threads.starting,
     |m| &mut m.threads.pairing,
     |m| &mut m.threads.joining,
+    |m| &mut m.threads.beside,
     |m| &mut m.threads.passing,
     |m| &mut m.threads.locking,
 ];
@@ -202,7 +202,6 @@ pub fn measure(threads: OfThreads, watch: Watch) -> Result<Measured, String> {
         sleep: each(1_000, not_waiting),
         wake,
         wake_latency,
-        together: together(watch)?,
         threads,
     })
 }
@@ -235,14 +234,13 @@ pub fn fit(measured: &Measured) -> Result<Costs, String> {
     [costs.heavy_fence_alone, costs.interruption] = [measured.heavy_fence_alone, measured.interruption];
     costs.spin = (measured.spin - costs.step).max(0.0);
     [costs.sleep, costs.wake, costs.wake_latency] = [measured.sleep, measured.wake, measured.wake_latency];
-    costs.together = measured.together.max(1.0);
+    // What two processors lose to each other by computing, and by all that such programs share unseen, over and above the words they share.
+    costs.together = (measured.threads.beside / measured.threads.joining).max(1.0);
     let base = costs.clone();
     let fence = |fence: f64| alone(&Costs { fence, ..base.clone() }, fences::<Controlled>);
     costs.fence = solve(0.0, 100.0, measured.fence, fence)?;
     let base = costs.clone();
-    let transfer = |transfer: f64| {
-        two(&Costs { levels: vec![Level { cores: usize::MAX, transfer }], together: 1.0, ..base.clone() })
-    };
+    let transfer = |transfer: f64| two(&Costs { levels: vec![Level { cores: usize::MAX, transfer }], ..base.clone() });
     let transfer = solve(1.0, 2_000.0, measured.round_trip, transfer)?;
     costs.levels = vec![Level { cores: usize::MAX, transfer }];
     costs.overlap = (transfer / measured.line.max(0.01)).max(1.0);
@@ -272,7 +270,6 @@ pub type Probe = (&'static str, f64, f64);
 /// # Errors
 /// As for [`fit`].
 pub fn probes(costs: &Costs, measured: &Measured) -> Result<Vec<Probe>, String> {
-    let alone_in_time = Costs { together: 1.0, ..costs.clone() };
     Ok(vec![
         ("push and pop", measured.queue, alone(costs, queue::<Controlled>)?),
         ("send and receive", measured.threads.passing, run_alone(costs, &PASSING, "")?),
@@ -280,7 +277,7 @@ pub fn probes(costs: &Costs, measured: &Measured) -> Result<Vec<Probe>, String> 
         ("exchange", measured.exchange, alone(costs, exchanges::<Controlled>)?),
         ("store, exchange", measured.stores, alone(costs, stores::<Controlled>)?),
         ("store and fence", measured.fence, alone(costs, fences::<Controlled>)?),
-        ("round trip", measured.round_trip, two(&alone_in_time)?),
+        ("round trip", measured.round_trip, two(costs)?),
         ("yield", measured.threads.yielding, yields(costs)?),
         ("spawn", measured.threads.spawning, spawns(costs)?),
         ("spawn, yield", measured.threads.starting, run_alone(costs, &STARTING, "")?),
@@ -427,13 +424,13 @@ mod tests {
             sleep: 300.0,
             wake: 1_500.0,
             wake_latency: 4_000.0,
-            together: 1.25,
             threads: OfThreads {
                 yielding: 60.0,
                 spawning: 150.0,
                 starting: 270.0,
                 pairing: 200.0,
                 joining: 260.0,
+                beside: 325.0,
                 passing: 40.0,
                 locking: 18.0,
             },

@@ -82,7 +82,7 @@ pub struct Costs {
     pub overlap: f64,
     /// In which the memory of the whole machine delivers a line, however many cores ask for one; 0: without a limit.
     pub stream: f64,
-    /// How many times as long computing takes while another core computes, too: processors that share a core, or its power.
+    /// How many times as long what a core does by itself takes while another core is awake, too: processors that share a core, or its power.
     pub together: f64,
 }
 

@@ -5,8 +5,8 @@
 //! that nobody changes overlap), so contended read-modify-writes queue. A plain store does not make its core wait: the line is
 //! busy, and the core waits for it, and until it is in the cache, at its next read-modify-write or fence. What follows a read-modify-write may pass
 //! while that is still under way (`behind`), as far as it needs neither another one nor a line from elsewhere. Caches never overflow. Without caches each access goes to the module
-//! of the core that used the line first, and queues there. Computing takes longer while another core is awake, where the machine says so
-//! (`together`).
+//! of the core that used the line first, and queues there. What a core does by itself takes longer while another one is awake, where the machine says so
+//! (`together`): work, and access to lines at hand; not what it waits for, nor the kernel.
 //!
 //! A heavy fence interrupts the cores that run.
 //!
@@ -172,6 +172,13 @@ impl VirtualTime {
         None
     }
 
+    /// What a core takes for so much by itself.
+    fn own(&self, nanoseconds: f64) -> Time {
+        // The caller is awake.
+        let beside = self.clocks.len() - self.still > 1;
+        time(if beside { nanoseconds * self.costs.together } else { nanoseconds })
+    }
+
     /// A step at a word: how long the core waits, and what it changes about the line. True if it waits for a line from elsewhere.
     fn access(&mut self, core: usize, line: usize, writes: bool, exchanges: bool) -> bool {
         while self.lines.len() <= line {
@@ -183,7 +190,8 @@ impl VirtualTime {
             return self.uncached(core, line, exchanges);
         }
         let (word, bit) = (core / 64 % 4, 1 << (core % 64));
-        let (hit, exchange) = (time(self.costs.hit), if exchanges { time(self.costs.exchange) } else { 0 });
+        let (hit, exchange) = (self.own(self.costs.hit), if exchanges { self.own(self.costs.exchange) } else { 0 });
+        let commit = self.own(self.costs.commit);
         let clock = &mut self.clocks[core];
         let mut begin = clock.now;
         if exchanges {
@@ -232,7 +240,7 @@ impl VirtualTime {
         let clock = &mut self.clocks[core];
         if writes && !exchanges {
             // A store waits in the core's buffer.
-            clock.stored = clock.stored.max(end + time(self.costs.commit));
+            clock.stored = clock.stored.max(end + commit);
             clock.now = begin + hit;
             return false;
         }
@@ -334,26 +342,28 @@ impl Driver for VirtualTime {
         let Step { core, access, wrote, .. } = *step;
         self.meet(world);
         let before = self.clocks[core].now;
-        let step = time(self.costs.step);
+        let step = self.own(self.costs.step);
         self.clocks[core].now += step;
         // What of it executes instructions.
         let (mut executes, mut waits) = (step, false);
-        let fence = |clock: &mut Clock, cost: f64| clock.now = clock.now.max(clock.stored) + time(cost);
+        let fence = |clock: &mut Clock, cost: Time| clock.now = clock.now.max(clock.stored) + cost;
         match access.op {
             Op::Begin | Op::Return => (self.clocks[core].now, executes) = (before, 0),
             Op::Work => {
-                let together = if self.clocks.len() - self.still > 1 { self.costs.together } else { 1.0 };
-                let work = (access.amount as f64 * 1e3 * together) as Time;
+                let work = self.own(access.amount as f64);
                 self.clocks[core].now += work;
                 executes += work;
             }
             Op::Stall => self.clocks[core].now += access.amount * 1_000,
-            Op::Fence if access.order == Ordering::SeqCst => fence(&mut self.clocks[core], self.costs.fence),
+            Op::Fence if access.order == Ordering::SeqCst => {
+                let cost = self.own(self.costs.fence);
+                fence(&mut self.clocks[core], cost);
+            }
             Op::Fence | Op::LightFence => {}
             Op::HeavyFence => {
                 let alone = self.clocks.len() - self.still <= 1;
                 let cost = if alone { self.costs.heavy_fence_alone } else { self.costs.heavy_fence };
-                fence(&mut self.clocks[core], cost);
+                fence(&mut self.clocks[core], time(cost));
                 self.interrupt(core);
             }
             Op::SpinHint => self.clocks[core].now += time(self.costs.spin),
@@ -368,14 +378,15 @@ impl Driver for VirtualTime {
                 // A compare-exchange that fails has fetched the line all the same.
                 let exchanges = access.is_exchange();
                 waits = self.access(core, world.line(access.location), wrote || exchanges, exchanges);
-                executes += time(self.costs.hit);
+                executes += self.own(self.costs.hit);
             }
             _ => {}
         }
+        let behind = self.own(self.costs.behind);
         let clock = &mut self.clocks[core];
         match access.op {
             Op::Begin | Op::Return => {}
-            _ if access.is_exchange() => clock.behind = time(self.costs.behind),
+            _ if access.is_exchange() => clock.behind = behind,
             // A line from elsewhere is waited for.
             Op::Work | Op::LightFence | Op::Load | Op::Store if !waits => {
                 let hidden = clock.behind.min(clock.now - before);

@@ -2,18 +2,23 @@
 
 use crate::output::write;
 use raddle_bench::quiet;
-use raddle_sim::calibrate::{AT_ONCE, Measured, OfThreads, ROUNDS, Watch, fit, measure, probes, quickest, round};
+use raddle_sim::calibrate::{
+    AT_ONCE, Measured, OfThreads, ROUNDS, Watch, fit, measure, probes, quick, quickest, quietly, round,
+};
 use raddle_sim::cost::Costs;
 use std::hint::black_box;
 use std::path::Path;
 use std::process::{Command, ExitCode};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// Such that a round of each takes some hundred microseconds, see [`ROUNDS`].
 const THREADS: u64 = 2_000;
 const YIELDS: u64 = 10_000;
 const WORDS: u64 = 20_000;
 const TURNS: u64 = 50_000;
+/// Who does not begin within that time will not.
+const LATE: Duration = Duration::from_millis(20);
 /// Processes that measure, one after the other.
 const PROCESSES: u32 = 3;
 
@@ -63,25 +68,58 @@ pub fn costs_of(measured: &Measured) -> Result<Costs, String> {
     for (name, measured, simulated) in probes(&costs, measured)? {
         eprintln!("{name:<16} {measured:>9.1} {simulated:>9.1}");
     }
-    let Measured { wake, wake_latency, heavy_fence, interruption, together, .. } = *measured;
+    let Measured { wake, wake_latency, heavy_fence, interruption, threads, .. } = *measured;
     eprintln!(
         "taken as measured: a wake-up {wake:.0} ns and {wake_latency:.0} later, a heavy fence {heavy_fence:.0} and {interruption:.0} of another core's; \
-         computing beside another core takes {together:.2} times as long"
+         beside another processor that does likewise, a thread's spawn and join takes {:.0} ns instead of {:.0}: what a core does by itself takes {:.2} times as long",
+        threads.beside, threads.joining, costs.together
     );
     Ok(costs)
 }
 
-/// On one processor, so that nobody else takes part.
+/// On one processor each, so that nobody else takes part.
 fn of_threads() -> Result<OfThreads, String> {
-    let pool = raddle::Builder::new().processors(1).build();
-    let pool = pool.map_err(|why| format!("no pool for the calibration: {why}"))?;
+    let pool = one_processor()?;
     let rounds = |probe: fn() -> f64| {
         let watched = |_| pool.run(|| round(quiet::watched_here, probe));
         quickest((0..ROUNDS).map(watched).collect())
     };
     let probes: [fn() -> f64; 7] = [yielding, spawning, starting, pairing, joining, passing, locking];
     let [yielding, spawning, starting, pairing, joining, passing, locking] = probes.map(rounds);
-    Ok(OfThreads { yielding, spawning, starting, pairing, joining, passing, locking })
+    let other = one_processor()?;
+    let beside = quick(pool.run(|| quietly(quiet::watched_both, || Ok(joining_beside(&other))))?);
+    Ok(OfThreads { yielding, spawning, starting, pairing, joining, beside, passing, locking })
+}
+
+fn one_processor() -> Result<raddle::Pool, String> {
+    let pool = raddle::Builder::new().processors(1).build();
+    pool.map_err(|why| format!("no pool for the calibration: {why}"))
+}
+
+/// As [`joining`], while another processor does the same in a pool of its own: the mean of the two. For [`quiet::watched_both`].
+fn joining_beside(other: &raddle::Pool) -> Option<f64> {
+    const PART: u64 = 20;
+    let (made, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let theirs = || {
+        quiet::elsewhere();
+        while !over.load(Ordering::Relaxed) {
+            join_each(PART);
+            made.fetch_add(PART, Ordering::Relaxed);
+        }
+    };
+    std::thread::scope(|scope| {
+        let other = std::thread::Builder::new().spawn_scoped(scope, || other.run(theirs)).ok()?;
+        let begin = Instant::now();
+        while made.load(Ordering::Relaxed) == 0 && begin.elapsed() < LATE {
+            std::hint::spin_loop();
+        }
+        let before = made.load(Ordering::Relaxed);
+        let took = timed(|| join_each(THREADS));
+        let theirs = made.load(Ordering::Relaxed) - before;
+        over.store(true, Ordering::Relaxed);
+        other.join().ok()?;
+        (before > 0 && theirs > 0).then(|| 2.0 * took / (THREADS + theirs) as f64)
+    })
 }
 
 fn yielding() -> f64 {
@@ -108,11 +146,21 @@ fn pairing() -> f64 {
 }
 
 fn joining() -> f64 {
-    let begin = Instant::now();
-    for _ in 0..THREADS {
+    timed(|| join_each(THREADS)) / THREADS as f64
+}
+
+/// Makes so many threads, and waits for each before it makes the next one.
+fn join_each(threads: u64) {
+    for _ in 0..threads {
         assert!(raddle::spawn(|| ()).join().is_ok(), "a thread that does nothing has failed");
     }
-    begin.elapsed().as_nanos() as f64 / THREADS as f64
+}
+
+/// Nanoseconds that it takes.
+fn timed(run: impl FnOnce()) -> f64 {
+    let begin = Instant::now();
+    run();
+    begin.elapsed().as_nanos() as f64
 }
 
 /// Makes so many threads at once, [`AT_ONCE`] with those that they make.

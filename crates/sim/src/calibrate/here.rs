@@ -63,8 +63,8 @@ pub(super) fn beside<R>(elsewhere: fn(), other: impl FnOnce() + Send, here: impl
 /// other side did not run) is none.
 ///
 /// # Errors
-/// None had one.
-fn quietly<V>(watched: Watched, mut probe: impl FnMut() -> Result<Option<V>, String>) -> Result<Vec<V>, String> {
+/// None had one; or what the probe says.
+pub fn quietly<V>(watched: Watched, mut probe: impl FnMut() -> Result<Option<V>, String>) -> Result<Vec<V>, String> {
     const ENOUGH: usize = 9;
     const PATIENCE: Duration = Duration::from_secs(3);
     const END: Duration = Duration::from_secs(20);
@@ -269,15 +269,6 @@ fn beside_busy<R>(watch: Watch, here: impl FnOnce(Timed) -> R) -> Result<R, Stri
             found
         },
     )
-}
-
-pub(super) fn together(watch: Watch) -> Result<f64, String> {
-    const COUNT: u64 = 20_000;
-    const ROUNDS: u32 = 9;
-    let one = each(watch.here, COUNT, compute);
-    let rounds = |timed: Timed| middle_if_any((0..ROUNDS).filter_map(|_| Some(timed(COUNT, &compute)?.1)));
-    let tries = quietly(watch.both, || beside_busy(watch, rounds))?;
-    Ok(quick(tries) / one)
 }
 
 fn middle_if_any(values: impl Iterator<Item = f64>) -> Option<f64> {
