@@ -19,8 +19,7 @@ const PRELOAD: &CStr = c"LD_PRELOAD";
 
 /// What the environment said when the process began; the program may change it later.
 pub(crate) struct Settings {
-    pub processors: Option<String>,
-    pub policy: Option<String>,
+    pub pool: raddle::drop_in::Settings,
     /// `text` or `json`: print counters at the end.
     pub stats: Option<String>,
     /// Where to print them: a copy of standard error, which the program may close before it ends.
@@ -39,8 +38,7 @@ static SETTINGS: OnceLock<Settings> = OnceLock::new();
 /// The settings, read now if no constructor has.
 pub(crate) fn settings() -> &'static Settings {
     SETTINGS.get_or_init(|| Settings {
-        processors: variable(c"RADDLE_PROCESSORS"),
-        policy: variable(c"RADDLE_POLICY"),
+        pool: raddle::drop_in::Settings::read(|name| variable(&CString::new(name).ok()?)),
         stats: variable(c"RADDLE_STATS"),
         output: if variable(c"RADDLE_STATS").is_some() { copy_of_errors() } else { 2 },
         children: variable(CHILDREN).is_some_and(|value| value == "1"),
@@ -100,7 +98,8 @@ fn leave_environment() {
         } else {
             c::setenv(PRELOAD.as_ptr(), rest.as_ptr(), 1);
         }
-        for name in [c"RADDLE_PROCESSORS", c"RADDLE_POLICY", c"RADDLE_STATS", CHILDREN, MAIN, FIRST] {
+        let of_the_pool = [c"RADDLE_PROCESSORS", c"RADDLE_POLICY", c"RADDLE_ALL_PROCESSORS"];
+        for name in of_the_pool.into_iter().chain([c"RADDLE_STATS", CHILDREN, MAIN, FIRST]) {
             c::unsetenv(name.as_ptr());
         }
     }
@@ -136,7 +135,7 @@ pub(crate) fn lightweight() -> bool {
         if settings.stats.is_some() {
             raddle::info::sample_delays(true);
         }
-        raddle::drop_in::start(settings.processors.as_deref(), settings.policy.as_deref()).unwrap_or_else(|error| {
+        raddle::drop_in::start(&settings.pool).unwrap_or_else(|error| {
             let line = format!("raddle: {error}\nraddle: the threads of this program are kernel threads\n");
             crate::os::say(&CString::new(line).unwrap_or_default());
             false

@@ -202,14 +202,35 @@ pub fn is_native() -> bool {
     NATIVE.get()
 }
 
-/// Builds the default pool, unless it is there, with these settings (as the environment variables `RADDLE_PROCESSORS` and `RADDLE_POLICY`
-/// would have them). False where threads are kernel threads, which was said on standard error then.
+/// What the environment says of the default pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// `RADDLE_PROCESSORS`: at most so many.
+    pub processors: Option<String>,
+    /// `RADDLE_POLICY`.
+    pub policy: Option<String>,
+    /// `RADDLE_ALL_PROCESSORS=1`: none rests where others use the cores, too ([`crate::Builder::at_most`]).
+    pub all_processors: bool,
+}
+
+impl Settings {
+    /// With what tells a variable of the environment.
+    pub fn read(variable: impl Fn(&'static str) -> Option<String>) -> Self {
+        Self {
+            processors: variable("RADDLE_PROCESSORS"),
+            policy: variable("RADDLE_POLICY"),
+            all_processors: variable("RADDLE_ALL_PROCESSORS").is_some_and(|value| value == "1"),
+        }
+    }
+}
+
+/// Builds the default pool, unless it is there, with these settings. False where threads are kernel threads, which was said on standard error then.
 ///
 /// # Errors
 /// Why it cannot be built; the same at every later call.
-pub fn start(processors: Option<&str>, policy: Option<&str>) -> Result<bool, &'static str> {
+pub fn start(settings: &Settings) -> Result<bool, &'static str> {
     raddle_context::overflow::end_as_in_c();
-    crate::pool::start_default(processors, policy).map(|pool| pool.processors() > 0)
+    crate::pool::start_default(settings).map(|pool| pool.processors() > 0)
 }
 
 /// How many stacks were ever used at once, the idle ones that are kept included.

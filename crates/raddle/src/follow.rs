@@ -1,6 +1,8 @@
 //! A pool follows what its process is allotted: when affinity or the control group's quota shrink, processors retire; when they
 //! grow, processors come back, or come first.
 //!
+//! Where others use the same cores and it does more on fewer, it has fewer than it is allotted ([`crate::crowd`]).
+//!
 //! Between stages ([`crate::stage`]) processors move in the same way: one pool is wanted to have one less, the other one more.
 //!
 //! All of it is the monitor's work; the others only look at a processor's [`Standing`] where they are slow already.
@@ -21,12 +23,14 @@
 //! fire at its looks: up to a period late, while something runs.
 
 use crate::activation::{Activation, LOWEST};
+use crate::crowd::Crowd;
 use crate::monitor::hand_over;
 use crate::pool::Shared;
 use crate::processor::{Processor, Standing};
 use crate::time::Timers;
 use raddle_machine::{Machine, Real};
 use raddle_scheduler::takeover::Take;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Nanoseconds between two looks at affinity and quota.
@@ -40,24 +44,36 @@ pub(crate) static RETURNED: AtomicU64 = AtomicU64::new(0);
 #[derive(Default)]
 pub(crate) struct Follower {
     inherited: Timers,
+    /// By the pool's address.
+    pools: HashMap<usize, Known>,
+}
+
+/// What it knows of a pool.
+#[derive(Default)]
+struct Known {
+    /// How many processors it was allotted last; 0 until that was looked at.
+    allotted: usize,
+    /// When to look at that again.
+    look_at_cores: u64,
+    crowd: Crowd,
 }
 
 impl Follower {
     /// One look at one pool. True while there is something to settle.
     pub fn look(&mut self, pool: &'static Shared, me: &'static Activation) -> bool {
         let wanted = pool.wanted();
-        if !pool.follows && wanted == 0 || !pool.is_open() || pool.is_stopping() {
+        if !pool.follows && !pool.may_have_fewer && wanted == 0 || !pool.is_open() || pool.is_stopping() {
             return false;
         }
         let now = Real::now();
         if wanted > 0 {
             adjust(pool, wanted.min(pool.processors().len()));
-        } else if now >= pool.look_at_cores.load(Ordering::Relaxed) {
-            pool.look_at_cores.store(now + EVERY, Ordering::Relaxed);
-            let carriers = pool.processors().iter().filter_map(|p| crate::activations::find(p.owner.owner()));
-            let tasks = carriers.map(|carrier| carrier.tid.load(Ordering::Relaxed)).filter(|&task| task != 0);
-            if let Some(allotted) = crate::os::allotted(tasks) {
-                adjust(pool, allotted.clamp(1, pool.processors().len()));
+        } else {
+            let known = self.pools.entry(std::ptr::from_ref(pool).addr()).or_default();
+            known.look(pool, now);
+            if known.allotted > 0 {
+                let all = known.allotted.clamp(1, pool.processors().len());
+                adjust(pool, if pool.may_have_fewer { known.crowd.look(pool, all, now) } else { all });
             }
         }
         let mut unsettled = false;
@@ -104,6 +120,20 @@ impl Follower {
         RETIRED.fetch_add(1, Ordering::Relaxed);
         ready.into_iter().for_each(crate::pool::submit);
         true
+    }
+}
+
+impl Known {
+    /// Looks at what the pool is allotted, if it is time.
+    fn look(&mut self, pool: &'static Shared, now: u64) {
+        if !pool.follows {
+            self.allotted = pool.processors().len();
+        } else if now >= self.look_at_cores {
+            self.look_at_cores = now + EVERY;
+            let carriers = pool.processors().iter().filter_map(|p| crate::activations::find(p.owner.owner()));
+            let tasks = carriers.map(|carrier| carrier.tid.load(Ordering::Relaxed)).filter(|&task| task != 0);
+            self.allotted = crate::os::allotted(tasks).unwrap_or(self.allotted);
+        }
     }
 }
 

@@ -44,9 +44,9 @@ pub struct Stats {
     pub halves_asked: u64,
     /// See `halves_asked`.
     pub halves_given: u64,
-    /// Processors that retired because the process was allotted fewer cores.
+    /// Processors that retired because the process was allotted fewer cores, or does more on fewer ([`crate::Builder::at_most`]).
     pub processors_retired: u64,
-    /// Processors that came back, or came first, because it was allotted more.
+    /// Processors that came back, or came first, because it was allotted more, or to see whether more do more.
     pub processors_returned: u64,
     /// Kernel threads beyond one per processor.
     pub spare_activations: u64,

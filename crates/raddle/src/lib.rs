@@ -18,6 +18,7 @@
 
 mod activation;
 mod activations;
+mod crowd;
 mod deadlock;
 mod delays;
 mod descriptor;

@@ -16,6 +16,7 @@
 use crate::activation::Activation;
 use crate::activations::MAX_ACTIVATIONS;
 use crate::descriptor::Descriptor;
+use crate::drop_in::Settings;
 use crate::os;
 use crate::processor::{Owned, Processor, Queue, STACKS_KEPT, Standing};
 use raddle_context::stack::Arena;
@@ -56,8 +57,8 @@ static DESCRIPTORS: OnceLock<Arc<Slab<Descriptor, Real>>> = OnceLock::new();
 static TLS: OnceLock<&'static Tls> = OnceLock::new();
 /// Null until it is needed, and again in the child of a fork.
 static DEFAULT_POOL: AtomicPtr<Result<Pool, String>> = AtomicPtr::new(std::ptr::null_mut());
-/// Processors and policy, as the first who needed the default pool wanted them.
-static DEFAULTS: OnceLock<[Option<String>; 2]> = OnceLock::new();
+/// As the first who needed the default pool wanted it.
+static DEFAULTS: OnceLock<Settings> = OnceLock::new();
 
 /// All descriptors of the process.
 pub(crate) fn descriptors() -> &'static Arc<Slab<Descriptor, Real>> {
@@ -80,8 +81,8 @@ pub(crate) struct Shared {
     directed: bool,
     /// Whether its processors follow what the process is allotted.
     pub follows: bool,
-    /// When the monitor looks at that again.
-    pub look_at_cores: AtomicU64,
+    /// Whether some of them may rest while others use the cores ([`crate::crowd`]).
+    pub may_have_fewer: bool,
     /// How many processors it is to have, if stages move them ([`crate::stage`]); 0 otherwise.
     wanted: AtomicUsize,
     stopping: AtomicBool,
@@ -474,25 +475,23 @@ pub(crate) fn shrink_stacks() {
 }
 
 /// The pool that [`crate::spawn`] uses from kernel threads: made on first use, with the processors that the process is
-/// allotted, or as `RADDLE_PROCESSORS` and `RADDLE_POLICY` say.
+/// allotted, or as the environment says ([`crate::drop_in::Settings`]).
 ///
 /// # Panics
 /// When it cannot be built: the message names cause and remedy.
 pub fn default_pool() -> &'static Pool {
     let set = |name| std::env::var(name).ok();
-    start_default(set("RADDLE_PROCESSORS").as_deref(), set("RADDLE_POLICY").as_deref())
-        .unwrap_or_else(|error| panic!("raddle: {error}"))
+    start_default(&Settings::read(set)).unwrap_or_else(|error| panic!("raddle: {error}"))
 }
 
 /// The default pool, built as the first caller's settings say unless it is there already, or its building has failed before.
 ///
 /// Two that come at once both build one, and the later one's ends again: so nobody waits for anybody, nor for one whom a fork left
 /// behind.
-pub(crate) fn start_default(processors: Option<&str>, policy: Option<&str>) -> Result<&'static Pool, &'static str> {
+pub(crate) fn start_default(settings: &Settings) -> Result<&'static Pool, &'static str> {
     let mut there = DEFAULT_POOL.load(Ordering::Acquire);
     if there.is_null() {
-        let [processors, policy] = DEFAULTS.get_or_init(|| [processors, policy].map(|text| text.map(str::to_owned)));
-        let made = Box::into_raw(Box::new(build_default(processors.as_deref(), policy.as_deref())));
+        let made = Box::into_raw(Box::new(build_default(DEFAULTS.get_or_init(|| settings.clone()))));
         let null = std::ptr::null_mut();
         there = match DEFAULT_POOL.compare_exchange(null, made, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => made,
@@ -507,13 +506,16 @@ pub(crate) fn start_default(processors: Option<&str>, policy: Option<&str>) -> R
     unsafe { &*there }.as_ref().map_err(String::as_str)
 }
 
-fn build_default(processors: Option<&str>, policy: Option<&str>) -> Result<Pool, String> {
+fn build_default(settings: &Settings) -> Result<Pool, String> {
     let mut builder = Builder::new();
-    if let Some(text) = processors {
+    if let Some(text) = &settings.processors {
         let count = text.parse().map_err(|_| format!("RADDLE_PROCESSORS={text}: give a number of processors"))?;
-        builder = builder.processors(count);
+        builder = builder.at_most(count);
     }
-    if let Some(text) = policy {
+    if settings.all_processors {
+        builder = builder.all_of_them();
+    }
+    if let Some(text) = &settings.policy {
         builder = builder.policy(text.parse().map_err(|error| format!("RADDLE_POLICY: {error}"))?);
     }
     builder.build().map_err(|error| error.to_string())

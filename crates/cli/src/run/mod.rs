@@ -29,9 +29,12 @@ Exit status: that of the program; 127 when it is not found, 126 when it cannot b
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
-    /// Run its threads on N processors; default: as many as the cores that it may use
+    /// Run its threads on at most N processors; default: as many as the cores that it may use
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=raddle::pool::MAX_PROCESSORS as i64))]
     processors: Option<u16>,
+    /// Keep all processors where other processes use the cores, too; otherwise some rest while a program that waits for descriptors a lot does more on fewer
+    #[arg(long)]
+    all_processors: bool,
     /// The policy that decides which thread runs next, such as `fifo` or `steal(lifo)`
     #[arg(long, value_name = "EXPR")]
     policy: Option<String>,
@@ -104,6 +107,9 @@ fn command(program: &Program, options: &Options, library: &str) -> Command {
     }
     if let Some(format) = options.stats {
         command.env("RADDLE_STATS", if format == Stats::Json { "json" } else { "text" });
+    }
+    if options.all_processors {
+        command.env("RADDLE_ALL_PROCESSORS", "1");
     }
     if options.main {
         command.env("RADDLE_MAIN", "1");

@@ -39,6 +39,7 @@ mod reactor;
 mod table;
 mod watch;
 
+pub(crate) use reactor::events;
 #[doc(hidden)]
 pub use table::Notes;
 pub(crate) use table::is_any_awaited;

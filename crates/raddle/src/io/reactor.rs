@@ -36,6 +36,13 @@ const BATCH: usize = 64;
 /// So many events are worth a walk ahead. Untested guess.
 const MANY: usize = 4;
 
+static EVENTS: AtomicU64 = AtomicU64::new(0);
+
+/// How many were fetched since the process began.
+pub(crate) fn events() -> u64 {
+    EVENTS.load(Ordering::Relaxed)
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sets {
     readers: i32,
@@ -127,6 +134,7 @@ impl Batch {
     pub fn deliver(&mut self, sets: Sets, ready: &mut dyn FnMut(&'static Thread<Real>)) {
         let mut writers = false;
         let events = &self.events[..std::mem::take(&mut self.count)];
+        EVENTS.fetch_add(events.len() as u64, Ordering::Relaxed);
         if events.len() >= MANY {
             // Each event leads through half a dozen cache lines, one after the other: fetch them for all events at once.
             for step in 0..=table::STEPS {

@@ -65,30 +65,46 @@ pub struct Builder {
     prefix: Option<String>,
     /// How many processors it may come to have, where stages move them.
     room: Option<usize>,
+    /// None of them rests for others' sake.
+    all: bool,
 }
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { processors, policy, own, prefix, room } = self;
+        let Self { processors, policy, own, prefix, room, all } = self;
         let policy: &dyn fmt::Debug = if own.is_some() { &"a policy of the program's own" } else { policy };
         let mut shown = f.debug_struct("Builder");
         shown.field("processors", processors).field("policy", policy);
-        shown.field("prefix", prefix).field("room", room).finish()
+        shown.field("prefix", prefix).field("room", room).field("all", all).finish()
     }
 }
 
 impl Builder {
     /// One processor per core that the process is allotted (affinity and the control group's quota), the default policy. While
     /// it runs, the pool follows changes of both within about a tenth of a second: its kernel threads' affinity and the quota
-    /// say how many processors take part. (Under `rotator`, whose ring must stay closed, the number stays as it was.)
+    /// say how many processors take part. It takes part with fewer, see [`Builder::at_most`]. (Under `rotator`, whose ring must stay closed, the
+    /// number stays as it was.)
     pub fn new() -> Self {
         Self::default()
     }
 
     /// So many processors, whatever happens.
     pub fn processors(mut self, count: usize) -> Self {
-        self.processors = Some(count);
+        (self.processors, self.all) = (Some(count), true);
         self
+    }
+
+    /// At most so many processors: while others use the same cores, and the pool, which waits for descriptors a lot, was seen to do more on fewer,
+    /// some rest. It looks ten times a second, and tries now and then; [`crate::info::Stats`] counts the changes. For a server whose clients, or
+    /// whatever it asks, run on the same machine. (Not under `rotator`.)
+    pub fn at_most(mut self, count: usize) -> Self {
+        (self.processors, self.all) = (Some(count), false);
+        self
+    }
+
+    /// As many as there are now, or as are allotted.
+    pub(crate) fn all_of_them(self) -> Self {
+        Self { all: true, ..self }
     }
 
     /// This policy.
@@ -160,13 +176,15 @@ impl Builder {
         crate::os::install_overflow_report();
         arena(default_class())?;
         // A closed ring cannot lose a member.
-        let follows = self.processors.is_none() && !self.make_policy(1, &Arc::new(Idle::<Real>::new(1)))?.ring();
+        let ring = self.make_policy(1, &Arc::new(Idle::<Real>::new(1)))?.ring();
+        let follows = self.processors.is_none() && !ring;
+        let may_have_fewer = !self.all && !ring;
         let room = if follows { count.max(os::online()) } else { self.room.unwrap_or(count) };
         let room = room.clamp(count, MAX_PROCESSORS);
         let idle = Arc::new(Idle::with_alarm(room, crate::io::alarm));
         let policy = self.make_policy(room, &idle)?;
         let prefix = self.prefix.clone().unwrap_or_else(|| "raddle-".into());
-        let shared: &'static Shared = register(idle, policy, prefix, follows)?;
+        let shared: &'static Shared = register(idle, policy, prefix, follows, may_have_fewer)?;
         let make = |index| {
             let queue = match &shared.policy {
                 AnyPolicy::Steal(steal) => Queue::Default(steal.local_part(index)),
@@ -204,6 +222,7 @@ fn register(
     policy: AnyPolicy<Real>,
     prefix: String,
     follows: bool,
+    may_have_fewer: bool,
 ) -> Result<&'static Shared, BuildError> {
     let (priorities, directed) = (policy.priorities(), policy.ring());
     let shared = Box::leak(Box::new(Shared {
@@ -214,7 +233,7 @@ fn register(
         priorities,
         directed,
         follows,
-        look_at_cores: AtomicU64::new(0),
+        may_have_fewer,
         wanted: AtomicUsize::new(0),
         stopping: AtomicBool::new(false),
         open: AtomicBool::new(false),
@@ -251,6 +270,6 @@ fn kernel_pool() -> &'static Shared {
     POOL.get_or_init(|| {
         let idle = Arc::new(Idle::<Real>::new(1));
         let policy = policies::build(&Expression::default(), 1, idle.clone()).expect("the default policy");
-        register(idle, policy, String::new(), false).expect("a free pool index")
+        register(idle, policy, String::new(), false, false).expect("a free pool index")
     })
 }

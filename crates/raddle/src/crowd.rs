@@ -1,0 +1,310 @@
+//! Whether a pool does more on fewer processors while others use the cores, too.
+//!
+//! A pool that gets one core's time of two, since clients, or the servers that it asks, run on the same cores, has two kernel threads that take turns.
+//! Its threads then go from one core to the other for nothing: what they touch lies in the other one's caches. Two processors served 61,000
+//! requests a second of 10,000 connections, one 69,000 (`raddle bench echo`, the load on the same two cores of a virtual machine, 2026-11-23).
+//! But who has many rivals gets less of the cores with fewer kernel threads: of a web service that asks three others on the same
+//! cores, one processor served a fifth less than two. So it is tried.
+//!
+//! | state | until |
+//! |---|---|
+//! | all | for [`STEADY`] windows it is *crowded*: its processors were hardly asleep, but a fifth of that time not on a core, and much of what it does is input and output; then fewer are tried, as many as it gets cores |
+//! | fewer are tried | [`SETTLE`] windows, then [`STEADY`], or one that shows a loss: if it switched between threads more often than before by [`GAIN`], they stay; otherwise all come back, and the next trial is twice as far off |
+//! | fewer | they sleep, so there is room: all come back; or some time has passed: |
+//! | all are tried | as above: they stay if there is a gain; otherwise fewer, for twice as long |
+//!
+//! The monitor looks, takes processors out and brings them back ([`crate::follow`]). A pool with a fixed number
+//! ([`crate::Builder::processors`]) is left alone, and so is one that computes: the events that were fetched have to be a fifth of its switches.
+//! Cost: a system call for each processor and window; in a crowd, a fraction of a second on the wrong number now and then, a few windows
+//! in some hundred where the answer stays the same.
+//!
+//! Source: the idea is that of T. Anderson et al., "Scheduler Activations" (1992), section 3: who schedules threads has to know how many processors it was
+//! given. Differs from the paper: Linux tells nobody, so it is concluded.
+
+use crate::pool::Shared;
+use crate::processor::Processor;
+use std::sync::atomic::Ordering;
+
+/// Nanoseconds.
+const WINDOW: u64 = 100_000_000;
+/// Windows that count, on each side of a comparison.
+const STEADY: u32 = 3;
+/// Windows before them that do not.
+const SETTLE: u32 = 1;
+/// How many times as much it has to be.
+const GAIN: f64 = 1.02;
+/// A trial with less than so much ends at once.
+const LOSS: f64 = 0.85;
+/// Windows until the next trial, after the first one that brought nothing; each further one comes after twice as many.
+const PAUSE: u32 = 40;
+/// But not after more than that.
+const LONGEST: u32 = 640;
+
+/// What was seen of a pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Window {
+    /// Processors that did not sleep.
+    awake: f64,
+    /// Cores that they were on.
+    on_core: f64,
+    /// Switches between threads, in a second.
+    switches: f64,
+    /// Events of descriptors for each of them.
+    events: f64,
+}
+
+impl Window {
+    fn is_crowded(&self, processors: usize) -> bool {
+        self.awake >= 0.75 * processors as f64 && self.on_core <= 0.8 * self.awake && self.events >= 0.2
+    }
+
+    /// So many processors could use all that it gets.
+    fn fits(&self) -> usize {
+        (self.on_core - 0.1).ceil().max(1.0) as usize
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    All,
+    Fewer(usize),
+    TryFewer(usize),
+    TryAll(usize),
+}
+
+/// Chooses how many processors take part.
+#[derive(Debug)]
+struct Choice {
+    state: State,
+    /// Windows that count in this state, and their switches; of a state that lasts, the last [`STEADY`] of them.
+    windows: u32,
+    recent: [f64; STEADY as usize],
+    /// What a trial is held against.
+    before: f64,
+    /// Windows until there may be another trial, and how many that will be the next time.
+    pause: u32,
+    next_pause: u32,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Self { state: State::All, windows: 0, recent: [0.0; _], before: 0.0, pause: 0, next_pause: PAUSE }
+    }
+}
+
+impl Choice {
+    fn enter(&mut self, state: State) {
+        (self.state, self.windows) = (state, 0);
+    }
+
+    fn mean(&self) -> f64 {
+        self.recent.iter().sum::<f64>() / f64::from(STEADY)
+    }
+
+    fn count(&mut self, window: &Window) {
+        self.recent[self.windows as usize % self.recent.len()] = window.switches;
+        self.windows += 1;
+    }
+
+    fn try_it(&mut self, state: State) {
+        self.before = self.mean();
+        self.enter(state);
+    }
+
+    /// A trial is over, and was for nothing.
+    fn back(&mut self, state: State) {
+        self.enter(state);
+        self.pause = self.next_pause;
+        self.next_pause = (2 * self.next_pause).min(LONGEST);
+    }
+
+    /// After one more window: how many of `all`.
+    fn after(&mut self, window: &Window, all: usize) -> usize {
+        self.pause = self.pause.saturating_sub(1);
+        match self.state {
+            State::All if !window.is_crowded(all) => self.windows = 0,
+            State::All => {
+                self.count(window);
+                if self.windows >= STEADY && self.pause == 0 && window.fits() < all {
+                    self.try_it(State::TryFewer(window.fits()));
+                }
+            }
+            State::Fewer(few) if window.awake < 0.75 * few as f64 => {
+                self.enter(State::All);
+                self.pause = PAUSE;
+            }
+            State::Fewer(few) => {
+                self.count(window);
+                if self.windows >= STEADY && self.pause == 0 {
+                    self.try_it(State::TryAll(few));
+                }
+            }
+            State::TryFewer(_) | State::TryAll(_) if self.windows < SETTLE => self.windows += 1,
+            State::TryFewer(_) | State::TryAll(_) => {
+                self.count(window);
+                if self.windows == SETTLE + STEADY || window.switches < LOSS * self.before {
+                    self.decide(self.windows == SETTLE + STEADY && self.mean() >= GAIN * self.before);
+                }
+            }
+        }
+        match self.state {
+            State::All | State::TryAll(_) => all,
+            State::Fewer(few) | State::TryFewer(few) => few.min(all),
+        }
+    }
+
+    /// The trial is over; whether there was a gain.
+    fn decide(&mut self, gain: bool) {
+        match self.state {
+            State::TryFewer(few) if gain => {
+                self.enter(State::Fewer(few));
+                (self.pause, self.next_pause) = (2 * PAUSE, 2 * PAUSE);
+            }
+            State::TryAll(_) if gain => self.back(State::All),
+            State::TryFewer(_) => self.back(State::All),
+            State::TryAll(few) => self.back(State::Fewer(few)),
+            State::All | State::Fewer(_) => {}
+        }
+    }
+}
+
+/// What the monitor knows of a pool's crowd.
+#[derive(Debug, Default)]
+pub(crate) struct Crowd {
+    choice: Choice,
+    /// How many processors that chose.
+    chosen: Option<usize>,
+    /// Since the window began: its looks, and the processors that were awake at them, taken together.
+    looks: u64,
+    awake: u64,
+    /// When it began, and what was counted until then.
+    begun: u64,
+    switches: u64,
+    events: u64,
+    /// The kernel threads that carry its processors, and how long they had been on cores.
+    carriers: Vec<(u32, u64)>,
+}
+
+impl Crowd {
+    /// One look at a pool that may have `all` processors: how many are to take part.
+    pub fn look(&mut self, pool: &'static Shared, all: usize, now: u64) -> usize {
+        let active = || pool.processors().iter().filter(|processor| processor.is_active());
+        self.looks += 1;
+        self.awake += active().filter(|processor| !pool.idle.is_sleeping(processor.index)).count() as u64;
+        let elapsed = now.saturating_sub(self.begun);
+        if elapsed >= WINDOW && all > 1 {
+            let window = self.end(active(), now);
+            // One that lasted much longer tells of a monitor that slept, or was held up.
+            if let Some(window) = window.filter(|_| elapsed < 3 * WINDOW) {
+                self.chosen = Some(self.choice.after(&window, all));
+            }
+        }
+        self.chosen.map_or(all, |chosen| chosen.min(all))
+    }
+
+    /// Ends the window, and begins the next one. Nothing if other kernel threads carry the processors now.
+    fn end(&mut self, active: impl Iterator<Item = &'static Processor>, now: u64) -> Option<Window> {
+        let (mut carriers, mut switches) = (Vec::new(), 0);
+        for processor in active {
+            switches += processor.counters.switches.load(Ordering::Relaxed);
+            let carrier = crate::activations::find(processor.owner.owner());
+            let task = carrier.map_or(0, |carrier| carrier.tid.load(Ordering::Relaxed));
+            carriers.push((task, crate::os::time_on_core(task).unwrap_or(0)));
+        }
+        let events = crate::io::events();
+        let same = carriers.iter().map(|(task, _)| task).eq(self.carriers.iter().map(|(task, _)| task));
+        let on_core = |((_, after), (_, before)): (&(u32, u64), &(u32, u64))| after.saturating_sub(*before);
+        let on_core: u64 = carriers.iter().zip(&self.carriers).map(on_core).sum();
+        let elapsed = now.saturating_sub(self.begun).max(1) as f64;
+        let switched = switches.saturating_sub(self.switches);
+        let window = Window {
+            awake: self.awake as f64 / self.looks.max(1) as f64,
+            on_core: on_core as f64 / elapsed,
+            switches: switched as f64 * 1e9 / elapsed,
+            events: events.saturating_sub(self.events) as f64 / switched.max(1) as f64,
+        };
+        *self = Self {
+            choice: std::mem::take(&mut self.choice),
+            chosen: self.chosen,
+            looks: 0,
+            awake: 0,
+            begun: now,
+            switches,
+            events,
+            carriers,
+        };
+        same.then_some(window)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server on two cores that it shares with its clients; `rates` are its switches with one and with two processors.
+    fn run(choice: &mut Choice, windows: u32, rates: [f64; 2]) -> Vec<usize> {
+        let mut processors = 2;
+        let mut one = || {
+            let window =
+                Window { awake: 0.98 * processors as f64, on_core: 0.97, switches: rates[processors - 1], events: 1.0 };
+            processors = choice.after(&window, 2);
+            processors
+        };
+        (0..windows).map(|_| one()).collect()
+    }
+
+    #[test]
+    fn fewer_stay_that_do_more_and_all_are_tried_now_and_then() {
+        let mut choice = Choice::default();
+        let seen = run(&mut choice, 40, [69.0, 61.0]);
+        assert_eq!(seen, [vec![2, 2], vec![1; 38]].concat());
+        let later = run(&mut choice, 2_000, [69.0, 61.0]);
+        let tried = later.iter().filter(|&&processors| processors == 2).count();
+        assert!((4..30).contains(&tried), "{tried} of 2000");
+        // The clients have gone elsewhere: now two do more.
+        let last = run(&mut choice, LONGEST + 10, [69.0, 120.0]);
+        assert_eq!(last.last(), Some(&2), "{last:?}");
+    }
+
+    #[test]
+    fn all_come_back_where_fewer_do_less_and_trials_become_rare() {
+        let mut choice = Choice::default();
+        let seen = run(&mut choice, 2_000, [41.0, 52.0]);
+        let tried = seen.iter().filter(|&&processors| processors == 1).count();
+        assert!((4..30).contains(&tried), "{tried} of 2000");
+        assert_eq!(seen[..7], [2, 2, 1, 1, 2, 2, 2]);
+    }
+
+    #[test]
+    fn with_room_on_the_cores_all_take_part() {
+        let mut choice = Choice::default();
+        run(&mut choice, 20, [69.0, 61.0]);
+        assert_eq!(choice.state, State::Fewer(1));
+        let idle = Window { awake: 0.5, on_core: 0.5, switches: 30.0, events: 1.0 };
+        assert_eq!(choice.after(&idle, 2), 2);
+        assert!((0..100).all(|_| choice.after(&idle, 2) == 2));
+    }
+
+    #[test]
+    fn what_computes_is_left_alone_and_so_is_what_has_the_cores() {
+        let crowded = Window { awake: 2.0, on_core: 1.0, switches: 1e5, events: 1.0 };
+        for other in
+            [Window { events: 0.1, ..crowded }, Window { on_core: 1.9, ..crowded }, Window { awake: 1.2, ..crowded }]
+        {
+            let mut choice = Choice::default();
+            assert!(crowded.is_crowded(2) && !other.is_crowded(2));
+            assert!((0..1000).all(|_| choice.after(&other, 2) == 2), "{other:?}");
+        }
+        // Who gets a core and a half needs two processors.
+        let half = Window { awake: 2.0, on_core: 1.5, switches: 1e5, events: 1.0 };
+        let mut choice = Choice::default();
+        assert!(half.is_crowded(2) && (0..1000).all(|_| choice.after(&half, 2) == 2));
+    }
+
+    #[test]
+    fn of_many_processors_as_many_stay_as_it_gets_cores() {
+        let window = Window { awake: 15.5, on_core: 4.3, switches: 1e6, events: 0.5 };
+        let mut choice = Choice::default();
+        assert_eq!((0..3).map(|_| choice.after(&window, 16)).last(), Some(5));
+    }
+}
