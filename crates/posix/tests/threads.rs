@@ -40,6 +40,15 @@ fn same_as_native(source: &str, options: &[&str]) -> String {
     ours.out
 }
 
+/// The kernel gives a signal for the process to another kernel thread where the first one has not taken the last one yet: how many those were
+/// does not count.
+fn without_luck(out: &str) -> String {
+    let line = |line: &str| {
+        if line.ends_with(" of them elsewhere") { "0 of them elsewhere\n".into() } else { format!("{line}\n") }
+    };
+    out.lines().map(line).collect()
+}
+
 /// With `main` on a kernel thread and on a lightweight one, by each of its ends.
 #[test]
 fn main_may_do_the_same_on_a_lightweight_thread() {
@@ -48,12 +57,13 @@ fn main_may_do_the_same_on_a_lightweight_thread() {
         let native = common::native(&program, &[end]);
         assert_eq!(native.status.code(), Some(status), "{native:?}");
         assert!(!native.out.contains("failed") && native.out.lines().count() >= 9, "{native:?}");
+        let expected = without_luck(&native.out);
         let ours = common::drop_in(&program, &[end], &[]);
-        assert_eq!((ours.out, ours.status), (native.out.clone(), native.status), "{}", ours.err);
+        assert_eq!((without_luck(&ours.out), ours.status), (expected.clone(), native.status), "{}", ours.err);
         for processors in ["1", "2"] {
             let settings = [("RADDLE_MAIN", "1"), ("RADDLE_PROCESSORS", processors), ("RADDLE_STATS", "json")];
             let main_too = common::drop_in(&program, &[end], &settings);
-            assert_eq!((main_too.out, main_too.status), (native.out.clone(), native.status), "{}", main_too.err);
+            assert_eq!((main_too.out, main_too.status), (expected.clone(), native.status), "{}", main_too.err);
             // Its own thread, the partner, the one that waits for a signal, the one that sends them, and who joins it.
             let threads = if end == "leave" { 5 } else { 4 };
             assert!(main_too.err.contains(&format!("\"threads\":{threads},")), "{}", main_too.err);
@@ -68,7 +78,8 @@ fn main_stays_where_there_are_no_lightweight_threads() {
     let program = common::compile("first_main.c", &[]);
     let native = common::native(&program, &["return"]);
     let ours = common::drop_in(&program, &["return"], &[("RADDLE_MAIN", "1"), ("RADDLE_KERNEL_THREADS", "1")]);
-    assert_eq!((ours.out, ours.status), (native.out, native.status), "{}", ours.err);
+    let expected = (without_luck(&native.out), native.status);
+    assert_eq!((without_luck(&ours.out), ours.status), expected, "{}", ours.err);
 }
 
 #[test]
