@@ -41,6 +41,21 @@ fn our_policies_pass() {
     }
 }
 
+/// Runs that showed: who stole within a selection told nobody of the rest (seed 637), and the check had a thread wait for ever that a ring had brought back
+/// to the processor that is busy (seed 708).
+#[test]
+fn what_a_stranger_found_stays_mended() {
+    for (policy, scenario, processors, threads, seeds) in
+        [("priority(1, steal)", "gift", 4, 9, 700), ("rotator", "publish", 3, 5, 800)]
+    {
+        let scenarios = vec![check::scenario(scenario).unwrap()];
+        let plan = Plan { processors, threads, scenarios, systematic: 0, seeds, ..Plan::default() };
+        let report = checked(&policy.parse().unwrap(), &plan);
+        assert!(report.failure.is_none(), "{policy}: {:?}", report.failure);
+        assert!(report.tried[0].seeds >= seeds, "{policy}: {report:?}");
+    }
+}
+
 #[test]
 fn all_runs_within_a_bound_are_made_and_no_more() {
     let scenarios = vec![check::scenario("order").unwrap(), check::scenario("submit").unwrap()];

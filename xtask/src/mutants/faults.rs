@@ -189,6 +189,13 @@ pub const FAULTS: &[Fault] = &[
         "'priority(2, steal)'",
     ),
     fault(
+        "priority-search-silent",
+        "who looks elsewhere within a selection tells nobody of what it brought",
+        PRIORITY,
+        ("        ", "others.wake(Notify::Anyone);", ""),
+        "'priority(1, steal)' --processors 4 --threads 9 --scenario gift",
+    ),
+    fault(
         "lifo-oldest",
         "the oldest is selected where the newest is promised",
         STEAL,

@@ -183,7 +183,7 @@ pub fn build<M: Machine>(
         }
         Expression::Priority { levels, inner, aging } => {
             let levels: Result<Vec<_>, _> = (0..*levels).map(|_| build(inner, processors, others.clone())).collect();
-            AnyPolicy::Other(Box::new(priority::Priority::new(levels?, *aging)))
+            AnyPolicy::Other(Box::new(priority::Priority::new(levels?, *aging, others)))
         }
     })
 }

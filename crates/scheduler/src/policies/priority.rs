@@ -27,22 +27,24 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use super::AnyPolicy;
+use super::{AnyPolicy, Others};
 use crate::policy::{Cause, Local, Notify, Policy};
 use crate::ready::Ready;
 use raddle_machine::Machine;
+use std::sync::Arc;
 
 /// The policy.
 pub struct Priority<M: Machine> {
     levels: Vec<AnyPolicy<M>>,
     aging: Option<u32>,
+    others: Arc<dyn Others>,
 }
 
 impl<M: Machine> Priority<M> {
     /// One policy per priority, the highest first; at least one, at most 255.
-    pub fn new(levels: Vec<AnyPolicy<M>>, aging: Option<u32>) -> Self {
+    pub fn new(levels: Vec<AnyPolicy<M>>, aging: Option<u32>, others: Arc<dyn Others>) -> Self {
         assert!((1..=255).contains(&levels.len()), "priority() of {} policies", levels.len());
-        Self { levels, aging }
+        Self { levels, aging, others }
     }
 }
 
@@ -53,7 +55,8 @@ fn level_of<M: Machine>(thread: &Ready<M>, levels: usize) -> usize {
 impl<M: Machine> Policy<M> for Priority<M> {
     fn local(&self, index: usize) -> Box<dyn Local<M>> {
         let levels = self.levels.iter().map(|policy| policy.local(index)).collect();
-        Box::new(PriorityLocal { levels, aging: self.aging, turn: 0 })
+        let others = (!self.ring()).then(|| self.others.clone());
+        Box::new(PriorityLocal { levels, aging: self.aging, turn: 0, others })
     }
 
     fn submit(&self, thread: Ready<M>) -> Notify {
@@ -89,11 +92,25 @@ struct PriorityLocal<M: Machine> {
     levels: Vec<Box<dyn Local<M>>>,
     aging: Option<u32>,
     turn: u32,
+    /// None in a ring, where nobody moves what another one could take.
+    others: Option<Arc<dyn Others>>,
 }
 
 /// One level: at hand, or else elsewhere, so that a higher thread on another processor goes before a lower one here.
-fn take<M: Machine>(level: &mut dyn Local<M>) -> Option<Ready<M>> {
-    level.next(u8::MAX).or_else(|| if level.has_work() { level.search() } else { None })
+///
+/// Who looks elsewhere may bring more than the thread that it selects, and does not count as searching: a searcher that looked while those
+/// were on their way has gone to sleep, and nobody else would tell it.
+fn take<M: Machine>(level: &mut dyn Local<M>, others: Option<&dyn Others>) -> Option<Ready<M>> {
+    if let Some(thread) = level.next(u8::MAX) {
+        return Some(thread);
+    }
+    let thread = if level.has_work() { level.search() } else { None }?;
+    if let Some(others) = others
+        && level.has_work()
+    {
+        others.wake(Notify::Anyone);
+    }
+    Some(thread)
 }
 
 impl<M: Machine> Local<M> for PriorityLocal<M> {
@@ -107,10 +124,12 @@ impl<M: Machine> Local<M> for PriorityLocal<M> {
             self.turn += 1;
             if self.turn >= aging {
                 self.turn = 0;
-                return self.levels.iter_mut().rev().find_map(|level| take(&mut **level));
+                let others = self.others.as_deref();
+                return self.levels.iter_mut().rev().find_map(|level| take(&mut **level, others));
             }
         }
-        self.levels.iter_mut().take(usize::from(floor) + 1).find_map(|level| take(&mut **level))
+        let others = self.others.as_deref();
+        self.levels.iter_mut().take(usize::from(floor) + 1).find_map(|level| take(&mut **level, others))
     }
 
     fn search(&mut self) -> Option<Ready<M>> {

@@ -51,7 +51,8 @@ pub(super) struct Pool {
     busy: Cell<usize>,
     /// What a thread that keeps its processor waits on, and whether one does.
     held: <Controlled as Machine>::Atomic<u32>,
-    holding: Cell<bool>,
+    /// The processor of the thread that holds.
+    holding: Cell<Option<usize>>,
     clock: Rc<Cell<u64>>,
     reached: Cell<u32>,
     passages: RefCell<Vec<Passage>>,
@@ -89,7 +90,7 @@ impl Pool {
             stopped: (0..processors).map(|_| Cell::new(false)).collect(),
             busy: Cell::new(0),
             held: Atomic::new(0),
-            holding: Cell::new(false),
+            holding: Cell::new(None),
             clock,
             reached: Cell::new(0),
             passages: RefCell::default(),
@@ -283,8 +284,13 @@ impl Pool {
         if me == 0 {
             self.script.begin.iter().for_each(|&(thread, cause)| self.push(me, thread, cause));
         }
+        self.go_on(me, || self.over());
+    }
+
+    /// Runs what it finds until it is over, or stops.
+    fn go_on(&self, me: usize, over: impl Fn() -> bool) {
         let idle = &self.idle;
-        while !self.over() && !self.stopped[me].get() {
+        while !over() && !self.stopped[me].get() {
             if let Some(thread) = self.select(me, false) {
                 self.run(me, thread);
                 continue;
@@ -297,19 +303,19 @@ impl Pool {
                     self.run(me, thread);
                     break;
                 }
-                if self.over() {
+                if over() {
                     idle.found(me);
                     break;
                 }
                 self.tell(Some(me), || "found nothing and is about to sleep".to_string());
-                let look = || self.over() || self.locals[me].borrow().has_work();
+                let look = || over() || self.locals[me].borrow().has_work();
                 let woken = idle.sleep(me, None, self.directed, look);
                 self.tell(Some(me), || match woken {
                     Woken::Called => "was called".to_string(),
                     _ => "sees work and does not sleep".to_string(),
                 });
                 match woken {
-                    _ if self.over() => {}
+                    _ if over() => {}
                     Woken::Called => self.reach(Reach::Called),
                     _ => {
                         self.reach(Reach::SawWork);
@@ -348,9 +354,12 @@ impl Pool {
         self.tell(Some(me), || format!("thread {thread} ends"));
         self.change(thread, |state| state.ended = true);
         self.left.set(self.left.get() - 1);
-        if self.holding.get() && self.left.get() == 1 {
+        if let Some(holder) = self.holding.get()
+            && self.left.get() == 1
+        {
             self.held.fetch_add(1, Ordering::Relaxed);
             Controlled::wake(&self.held, 1);
+            self.idle.tell(Notify::Processor(holder));
         }
         if self.over() {
             (0..self.locals.len()).for_each(|index| self.idle.tell(Notify::Processor(index)));
@@ -374,7 +383,13 @@ impl Pool {
                     return;
                 }
                 self.tell(Some(me), || "is busy until the others have ended".to_string());
-                self.holding.set(true);
+                self.holding.set(Some(me));
+                if self.directed {
+                    // What was passed on may come round to it again, and wait for this processor alone: then the runtime has a spare go on
+                    // with the processor.
+                    self.tell(Some(me), || "is taken over by a spare".to_string());
+                    self.go_on(me, || self.left.get() == 1);
+                }
                 while self.left.get() > 1 {
                     Controlled::wait(&self.held, 0, None);
                 }
