@@ -2,7 +2,7 @@
 
 mod paper;
 
-use crate::output::write;
+use crate::output::{Output, print};
 use clap::{Args, ValueEnum};
 use raddle_bench::catalogue::{self, Case};
 use raddle_bench::harness::{self, Contestant, Plan, Progress, Results};
@@ -81,14 +81,15 @@ enum Format {
 /// Runs the subcommand.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
     if options.list {
-        return write(&list(), None).map(|()| ExitCode::SUCCESS);
+        return print(&list()).map(|()| ExitCode::SUCCESS);
     }
     if options.workloads.iter().any(|name| name == paper::NAME) {
         return paper::run(options);
     }
     let (loads, cases): (Vec<_>, Vec<_>) = cases(options)?.into_iter().partition(|case| is_load(case.workload));
     let chosen = runtimes(options, &cases, &loads)?;
-    claim_output(options)?;
+    // An hour of measuring should not be lost to a folder that cannot be written to.
+    let output = Output::claim(options.out.as_deref())?;
     let mut meter = Meter::new();
     let mut results = Results { rows: Vec::new(), missing: Vec::new(), settings: Vec::new(), failed: false };
     let mut measure = |cases: Vec<Case>, chosen: &[&'static Runtime]| -> Result<(), String> {
@@ -112,15 +113,9 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         Format::Json => report::json_lines(&results.rows),
         Format::Html => report::html(&results, &command_line()),
     };
-    write(&text, options.out.as_deref())?;
+    output.write(&text)?;
     tell(options, &results);
     Ok(if results.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-/// A folder that cannot be written to should not be found out after an hour of measuring.
-fn claim_output(options: &Options) -> Result<(), String> {
-    let Some(path) = &options.out else { return Ok(()) };
-    std::fs::write(path, "").map_err(|e| format!("cannot write {}: {e}; name another file with --out", path.display()))
 }
 
 fn cases(options: &Options) -> Result<Vec<Case>, String> {

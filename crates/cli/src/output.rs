@@ -1,15 +1,187 @@
 //! Where results go.
 
-use std::io::{ErrorKind, Write as _};
-use std::path::Path;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
-/// Writes to a file or to the standard output; a reader that closed its end early, such as `head`, is no error.
-pub fn write(text: &str, path: Option<&Path>) -> Result<(), String> {
-    match path {
-        Some(path) => std::fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display())),
-        None => match std::io::stdout().write_all(text.as_bytes()) {
-            Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("cannot write: {error}")),
-            _ => Ok(()),
-        },
+/// Where results will be written once there are some.
+pub enum Output {
+    Standard,
+    /// No regular file, or one that nothing can be put in the place of: it is written itself.
+    There(PathBuf, File),
+    /// Written beside, and renamed: an interrupted run leaves what was there.
+    Replaced(PathBuf),
+}
+
+impl Output {
+    /// Finds out whether the file can be written, before work that would be lost otherwise. What it holds stays until [`Output::write`].
+    pub fn claim(path: Option<&Path>) -> Result<Self, String> {
+        let Some(path) = path.filter(|path| *path != Path::new("/dev/stdout")) else { return Ok(Self::Standard) };
+        let claimed = Self::of(path);
+        claimed.map_err(|why| format!("cannot write {}: {why}; name another file with --out", path.display()))
+    }
+
+    fn of(path: &Path) -> io::Result<Self> {
+        // A link to a file that is not there names the one to be made.
+        let opened = OpenOptions::new().write(true).truncate(false).create(path.is_symlink()).open(path);
+        let file = match opened {
+            Err(why) if why.kind() == ErrorKind::NotFound => {
+                let name = path.file_name().ok_or(why)?;
+                let path = folder(path).join(name);
+                let (beside, _) = beside(&path)?;
+                fs::remove_file(beside)?;
+                return Ok(Self::Replaced(path));
+            }
+            opened => opened?,
+        };
+        let there = file.metadata()?;
+        // Names of descriptors: others may hold the same file.
+        let descriptor = ["/dev/fd", "/dev/stderr", "/proc"].iter().any(|folder| path.starts_with(folder));
+        if !there.is_file() || there.nlink() > 1 || descriptor {
+            return Ok(Self::There(path.into(), file));
+        }
+        let path = fs::canonicalize(path)?;
+        let Ok((beside, other)) = beside(&path) else { return Ok(Self::There(path, file)) };
+        let other = other.metadata();
+        fs::remove_file(beside)?;
+        let other = other?;
+        let same_owner = (there.uid(), there.gid()) == (other.uid(), other.gid());
+        Ok(if same_owner { Self::Replaced(path) } else { Self::There(path, file) })
+    }
+
+    /// Writes all. A reader that closed its end early, such as `head`, is no error.
+    pub fn write(self, text: &str) -> Result<(), String> {
+        let (path, result) = match self {
+            Self::Standard => return print(text),
+            Self::There(path, file) => {
+                let result = written_there(&file, text);
+                (path, result)
+            }
+            Self::Replaced(path) => {
+                let result = replaced(&path, text);
+                (path, result)
+            }
+        };
+        unless_closed(result).map_err(|why| format!("cannot write {}: {why}", path.display()))
+    }
+}
+
+/// Writes to the standard output.
+pub fn print(text: &str) -> Result<(), String> {
+    let mut output = io::stdout();
+    let result = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+    unless_closed(result).map_err(|why| format!("cannot write: {why}"))
+}
+
+fn unless_closed(result: io::Result<()>) -> io::Result<()> {
+    result.or_else(|why| if why.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(why) })
+}
+
+fn written_there(mut file: &File, text: &str) -> io::Result<()> {
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    file.write_all(text.as_bytes())
+}
+
+fn replaced(path: &Path, text: &str) -> io::Result<()> {
+    let (beside, mut file) = beside(path)?;
+    let put = || {
+        file.write_all(text.as_bytes())?;
+        if let Ok(there) = fs::metadata(path) {
+            file.set_permissions(there.permissions())?;
+        }
+        fs::rename(&beside, path)
+    };
+    let result = { put }();
+    if result.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    result
+}
+
+fn folder(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
+/// A new file in the same folder, of a name that nobody has.
+fn beside(path: &Path) -> io::Result<(PathBuf, File)> {
+    let mut number = 0;
+    loop {
+        let beside = folder(path).join(format!(".raddle-{}-{number}", std::process::id()));
+        match OpenOptions::new().write(true).create_new(true).open(&beside) {
+            Err(why) if why.kind() == ErrorKind::AlreadyExists && number < 100 => number += 1,
+            made => return made.map(|file| (beside, file)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("raddle-output-{name}-{}", std::process::id()));
+            fs::create_dir_all(&folder).unwrap();
+            Self(folder)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn what_is_there_stays_until_the_results_replace_it() {
+        let folder = Folder::new("stays");
+        let (file, link) = (folder.0.join("file"), folder.0.join("link"));
+        fs::write(&file, "before").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        symlink("file", &link).unwrap();
+        let output = Output::claim(Some(&link)).unwrap();
+        assert!(matches!(output, Output::Replaced(_)));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "before");
+        output.write("after").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "after");
+        assert!(link.is_symlink() && fs::metadata(&file).unwrap().permissions().mode() & 0o777 == 0o640);
+        let absent = folder.0.join("absent");
+        let output = Output::claim(Some(&absent)).unwrap();
+        assert!(!absent.exists() && fs::read_dir(&folder.0).unwrap().count() == 2);
+        output.write("new").unwrap();
+        assert_eq!(fs::read_to_string(&absent).unwrap(), "new");
+        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn a_file_of_two_names_and_a_device_are_written_themselves() {
+        let folder = Folder::new("itself");
+        let (file, other, link) = (folder.0.join("file"), folder.0.join("other"), folder.0.join("link"));
+        fs::write(&file, "what was there before").unwrap();
+        fs::hard_link(&file, &other).unwrap();
+        symlink("made", &link).unwrap();
+        for (path, read) in [(&file, &other), (&link, &folder.0.join("made"))] {
+            Output::claim(Some(path)).unwrap().write("after").unwrap();
+            assert_eq!(fs::read_to_string(read).unwrap(), "after");
+        }
+        assert!(Output::claim(Some(Path::new("/dev/null"))).unwrap().write("nothing").is_ok());
+        assert!(Output::claim(Some(Path::new("/dev/full"))).unwrap().write("much").is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_told_at_once() {
+        let folder = Folder::new("told");
+        for path in [folder.0.clone(), folder.0.join("no/such"), folder.0.join("x".repeat(300)), "".into(), "/".into()]
+        {
+            let why = Output::claim(Some(&path)).err().unwrap_or_default();
+            assert!(why.starts_with("cannot write") && why.contains("--out"), "{}: {why}", path.display());
+        }
     }
 }

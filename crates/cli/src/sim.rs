@@ -4,7 +4,7 @@ mod calibrate;
 mod predict;
 mod report;
 
-use crate::output::write;
+use crate::output::{Output, print};
 use clap::{Args, Subcommand, ValueEnum};
 use raddle_sim::cost::{Costs, PRESETS};
 use raddle_sim::report::{self as rows, Row};
@@ -99,13 +99,10 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         return calibrate::run(options.out.as_deref());
     }
     if options.list {
-        return write(&list(), None).map(|()| ExitCode::SUCCESS);
+        return print(&list()).map(|()| ExitCode::SUCCESS);
     }
     let plans = plans(options)?;
-    if let Some(path) = &options.out {
-        std::fs::write(path, "")
-            .map_err(|e| format!("cannot write {}: {e}; name another file with --out", path.display()))?;
-    }
+    let output = Output::claim(options.out.as_deref())?;
     let show = std::io::stderr().is_terminal();
     let all = plans.len();
     let watch = Watch::start(PATIENCE, move |what, steps| {
@@ -135,7 +132,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         Format::Json => rows::json_lines(&all_rows),
         Format::Html => rows::html(&all_rows, &command_line()),
     };
-    write(&text, options.out.as_deref())?;
+    output.write(&text)?;
     let failed = all_rows.iter().filter_map(|(_, result)| result.as_ref().err());
     Ok(failed.fold(ExitCode::SUCCESS, |_, why| {
         eprintln!("raddle: {why}");

@@ -68,6 +68,23 @@ fn what_is_wrong_is_refused_by_name() {
 }
 
 #[test]
+fn a_file_that_cannot_be_written_is_told_before_the_work() {
+    let file = std::env::temp_dir().join(format!("raddle-absent-{}", std::process::id())).join("file");
+    let out = ["--out", file.to_str().unwrap()];
+    let of: [&[&str]; 5] = [&[], &["--calibrate"], &["predict"], &["report"], &["report", "--paper", "lesser-bear"]];
+    for arguments in of {
+        let output = sim(&[arguments, &out].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let told = text(&output.stderr);
+        assert!(
+            told.contains("cannot write") && told.contains("name another file with --out"),
+            "{arguments:?}: {told}"
+        );
+        assert!(!told.contains("calibrating") && !told.contains("part 1"), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
 fn workloads_and_machines_are_listed() {
     let output = sim(&["--list"]);
     assert!(output.status.success());

@@ -4,7 +4,7 @@
 //! the claim is given here.
 
 use super::{Format, Meter, Options, contestants};
-use crate::output::write;
+use crate::output::Output;
 use raddle_bench::catalogue;
 use raddle_bench::harness::{self, Plan, Results};
 use raddle_bench::report::{self, Row};
@@ -133,7 +133,7 @@ const CLAIMS: [Claim; 13] = [
 /// Measures all and judges. A claim that does not hold is a result, not a failure.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
     refuse(options)?;
-    super::claim_output(options)?;
+    let output = Output::claim(options.out.as_deref())?;
     let mut meter = Meter::new();
     let mut results = Results { rows: Vec::new(), missing: Vec::new(), settings: Vec::new(), failed: false };
     let mut arguments = Vec::new();
@@ -158,7 +158,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         }
         Format::Html => page(&report::html(&results, &super::command_line()), &verdicts),
     };
-    write(&text, options.out.as_deref())?;
+    output.write(&text)?;
     super::tell(options, &results);
     Ok(if results.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -89,7 +89,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         Format::Text => text(&sections),
         Format::Json => sections.iter().flat_map(|(_, findings)| findings).map(json_line).collect(),
     };
-    crate::output::write(&text, None)?;
+    crate::output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,6 +1,6 @@
 //! `raddle sim --calibrate`: what this machine costs.
 
-use crate::output::write;
+use crate::output::Output;
 use raddle_bench::quiet;
 use raddle_sim::calibrate::{
     AT_ONCE, Measured, OfThreads, ROUNDS, Watch, fit, measure, probes, quick, quickest, quietly, round,
@@ -24,7 +24,8 @@ const PROCESSES: u32 = 3;
 
 /// Measures, and writes the file of costs.
 pub fn run(out: Option<&Path>) -> Result<ExitCode, String> {
-    write(&costs()?.to_json(), out)?;
+    let output = Output::claim(out)?;
+    output.write(&costs()?.to_json())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -2,7 +2,7 @@
 
 mod packets;
 
-use crate::output::write;
+use crate::output::{Output, print};
 use clap::Args;
 use packets::Packets;
 use raddle_bench::harness::{self, Contestant};
@@ -88,13 +88,14 @@ struct Seen {
 /// Runs it. A prediction that is far off is a result, not a failure.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
     if options.own_code {
-        return write(&packets::here()?.line(), None).map(|()| ExitCode::SUCCESS);
+        return print(&packets::here()?.line()).map(|()| ExitCode::SUCCESS);
     }
     if options.probes {
-        return write(&super::calibrate::measured()?.to_line(), None).map(|()| ExitCode::SUCCESS);
+        return print(&super::calibrate::measured()?.to_line()).map(|()| ExitCode::SUCCESS);
     }
     super::calibrate::warn();
     let machine = options.machine.as_ref().map(|file| super::machine(&file.to_string_lossy())).transpose()?;
+    let output = Output::claim(options.out.as_deref())?;
     let runtime = runtimes::find("raddle")?;
     let executable = std::env::current_exe().map_err(|why| format!("cannot tell where this program lies: {why}"))?;
     let programs = match &options.programs {
@@ -130,7 +131,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     let own_code = Packets::middle_of(&own_code).arguments();
     let row = |(index, seen)| predict(&costs, &own_code, CASES[index / 2], 1 + index % 2, seen);
     let rows = seen.iter().enumerate().map(row).collect::<Result<Vec<_>, _>>()?;
-    write(&table(&costs, &rows, options.rounds), options.out.as_deref())?;
+    output.write(&table(&costs, &rows, options.rounds))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,7 +1,7 @@
 //! `raddle sim report`: a paper's figures on the simulated machine, its claims beside ours.
 
 use super::{Format, command_line};
-use crate::output::write;
+use crate::output::Output;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use raddle_sim::claims::{self, Scale};
@@ -50,6 +50,7 @@ fn packets(text: &str) -> Result<u64, String> {
 
 /// Runs it. A claim that does not hold is a result, not a failure.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
+    let output = Output::claim(options.out.as_deref())?;
     let show = std::io::stderr().is_terminal();
     let mut progress = |number: usize, all: usize, what: &str| {
         if show {
@@ -64,7 +65,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     if show {
         eprint!("\r\x1b[K");
     }
-    write(&text, options.out.as_deref())?;
+    output.write(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
