@@ -3,7 +3,7 @@
 use crate::output::Output;
 use raddle_bench::quiet;
 use raddle_sim::calibrate::{
-    AT_ONCE, Measured, OfThreads, ROUNDS, Watch, fit, measure, probes, quick, quickest, quietly, round,
+    AT_ONCE, Measured, OfThreads, ROUNDS, Watch, fit, measure, probes, quick, quickest, quietly, round, warning,
 };
 use raddle_sim::cost::Costs;
 use std::hint::black_box;
@@ -66,8 +66,12 @@ pub fn warn() {
 pub fn costs_of(measured: &Measured) -> Result<Costs, String> {
     let costs = fit(measured)?;
     eprintln!("{:<16} {:>9} {:>9}   nanoseconds", "probe", "measured", "simulated");
-    for (name, measured, simulated) in probes(&costs, measured)? {
+    let probes = probes(&costs, measured)?;
+    for (name, measured, simulated) in &probes {
         eprintln!("{name:<16} {measured:>9.1} {simulated:>9.1}");
+    }
+    if let Some(warning) = warning(&probes) {
+        eprintln!("raddle: warning: {warning}");
     }
     let Measured { wake, wake_latency, heavy_fence, interruption, threads, .. } = *measured;
     eprintln!(
