@@ -22,7 +22,7 @@ use serde_json::json;
 use std::fmt::Write as _;
 
 /// How large the runs are.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Scale {
     /// Packets of most runs: the report's 50,000.
     pub packets: u64,
@@ -71,9 +71,16 @@ const SERIES: [(&str, &str, bool); 9] = [
 #[derive(Debug)]
 pub struct Runs {
     rows: Vec<(usize, Row)>,
+    /// Whether they are those that the explanations were written for.
+    explained: bool,
 }
 
 impl Runs {
+    /// Why a claim was not held, where that is known of these runs.
+    fn why(&self, claim: &Claim, held: bool) -> Option<&'static str> {
+        claim.why.filter(|_| self.explained && !held)
+    }
+
     fn of(&self, policy: &str, arguments: &str, long: bool) -> Over<'_> {
         let series = SERIES.iter().position(|&series| series == (policy, arguments, long));
         let mine = self.rows.iter().filter(move |(index, _)| Some(*index) == series);
@@ -121,7 +128,7 @@ pub struct Claim {
     /// When it holds here.
     pub rule: &'static str,
     judge: fn(&Runs) -> (bool, String),
-    /// Why it does not hold on `epyc` at the report's size, where a run has shown it.
+    /// Why it does not hold in a run of [`Scale::default`], where one has shown it.
     pub why: Option<&'static str>,
 }
 
@@ -333,7 +340,7 @@ pub fn run(scale: &Scale, progress: &mut dyn FnMut(usize, usize, &str)) -> Resul
             rows.push((index, (plan, Ok(figures))));
         }
     }
-    Ok(Runs { rows })
+    Ok(Runs { rows, explained: *scale == Scale::default() })
 }
 
 /// Whether a claim held, and what was seen.
@@ -357,9 +364,12 @@ pub fn table(scale: &Scale, runs: &Runs, verdicts: &[Verdict]) -> String {
     for (claim, held, seen) in verdicts {
         let _ = writeln!(text, "\n{:<6} {:<8} {}", claim.figure, if *held { "held" } else { "NOT HELD" }, claim.says);
         let _ = writeln!(text, "       rule: {}\n       seen: {seen}", claim.rule);
-        if let Some(why) = claim.why.filter(|_| !held) {
+        if let Some(why) = runs.why(claim, *held) {
             let _ = writeln!(text, "       why:  {why}");
         }
+    }
+    if !runs.explained && verdicts.iter().any(|(_, held, _)| !held) {
+        text += "\nwhy: known only of the run with the default machine, sizes and seed, which shows it\n";
     }
     let _ = write!(text, "\nmillion packets a second, by cores\n{:<52}", "");
     scale.cores.iter().for_each(|cores| text += &format!("{cores:>7}"));
@@ -376,8 +386,8 @@ pub fn table(scale: &Scale, runs: &Runs, verdicts: &[Verdict]) -> String {
 /// A line of JSON for each claim, then one for each run.
 pub fn json_lines(runs: Runs, verdicts: &[Verdict]) -> String {
     let one = |(claim, held, seen): &Verdict| {
-        let Claim { figure, says, rule, why, .. } = claim;
-        let why = why.filter(|_| !held);
+        let Claim { figure, says, rule, .. } = claim;
+        let why = runs.why(claim, *held);
         format!(
             "{}\n",
             json!({ "figure": figure, "claim": says, "rule": rule, "ours": seen, "held": held, "why": why })
@@ -418,6 +428,33 @@ mod tests {
         assert_eq!(json.lines().count(), CLAIMS.len() + SERIES.len() * 3);
         for claim in &CLAIMS {
             assert!(text.contains(claim.says) && json.contains(claim.rule), "{}", claim.says);
+        }
+    }
+
+    #[test]
+    fn explanations_are_of_the_run_that_they_were_written_for() {
+        let verdicts: Vec<Verdict> = CLAIMS.iter().map(|claim| (claim, false, String::new())).collect();
+        let shown = |scale: &Scale| {
+            let runs = || Runs { rows: Vec::new(), explained: *scale == Scale::default() };
+            let text = table(scale, &runs(), &verdicts);
+            (
+                text.matches("why:  ").count(),
+                text.contains("why: known only"),
+                json_lines(runs(), &verdicts).matches("\"why\":null").count(),
+            )
+        };
+        let known = CLAIMS.iter().filter(|claim| claim.why.is_some()).count();
+        assert_eq!(shown(&Scale::default()), (known, false, CLAIMS.len() - known));
+        let others = [
+            Scale { packets: 100, ..Scale::default() },
+            Scale { seed: 5, ..Scale::default() },
+            Scale { costs: Costs::preset("opteron").unwrap(), ..Scale::default() },
+        ];
+        for other in others {
+            assert_eq!(shown(&other), (0, true, CLAIMS.len()));
+            assert!(
+                !run(&Scale { packets: 10, many: 10, cores: vec![2], ..other }, &mut |_, _, _| ()).unwrap().explained
+            );
         }
     }
 

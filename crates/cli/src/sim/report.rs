@@ -15,21 +15,21 @@ use std::process::ExitCode;
 #[derive(Args)]
 pub struct Options {
     /// Which paper: the schedulers report's figures 7.1 to 7.7, the lock-free scheduler's figures 7 to 10 and table 1, or Lesser Bear's tables 2
-    /// and 3 and figures 7 to 9. The options below but the last two are for the first one
+    /// and 3 and figures 7 to 9. These have machines and sizes of their own: the options below but the last two are for the first one
     #[arg(long, value_name = "NAME", default_value = "schedulers", value_parser = names())]
     paper: String,
-    /// Packets of most runs; the paper has 50,000
-    #[arg(long, value_name = "N", default_value = "50k", value_parser = packets)]
-    packets: u64,
-    /// Packets where the paper has ten million
-    #[arg(long, value_name = "N", default_value = "500k", value_parser = packets)]
-    many: u64,
-    /// A preset, or a JSON file of costs
-    #[arg(long, value_name = "NAME|FILE", default_value = "epyc")]
-    machine: String,
-    /// What all that is random follows from
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    seed: u64,
+    /// Packets of most runs; the paper has 50,000 [default: 50k]
+    #[arg(long, value_name = "N", value_parser = packets)]
+    packets: Option<u64>,
+    /// Packets where the paper has ten million [default: 500k]
+    #[arg(long, value_name = "N", value_parser = packets)]
+    many: Option<u64>,
+    /// A preset, or a JSON file of costs [default: epyc]
+    #[arg(long, value_name = "NAME|FILE")]
+    machine: Option<String>,
+    /// What all that is random follows from [default: 1]
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
     /// How to show the results; JSON is one object a line: the claims, then the runs
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -50,6 +50,10 @@ fn packets(text: &str) -> Result<u64, String> {
 
 /// Runs it. A claim that does not hold is a result, not a failure.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
+    let paper = PAPERS.iter().find(|paper| paper.name == options.paper);
+    if let Some(paper) = paper {
+        refuse(options, paper)?;
+    }
     let output = Output::claim(options.out.as_deref())?;
     let show = std::io::stderr().is_terminal();
     let mut progress = |number: usize, all: usize, what: &str| {
@@ -58,7 +62,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
             let _ = std::io::stderr().flush();
         }
     };
-    let text = match PAPERS.iter().find(|paper| paper.name == options.paper) {
+    let text = match paper {
         None => schedulers(options, &mut progress)?,
         Some(paper) => other(paper, options.format, &mut progress)?,
     };
@@ -69,10 +73,32 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What is not for this paper, rather than to leave it unheard.
+fn refuse(options: &Options, paper: &Paper) -> Result<(), String> {
+    let Options { packets, many, machine, seed, .. } = options;
+    let given = [
+        ("--packets", packets.is_some()),
+        ("--many", many.is_some()),
+        ("--machine", machine.is_some()),
+        ("--seed", seed.is_some()),
+    ];
+    let given: Vec<&str> = given.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect();
+    if given.is_empty() {
+        return Ok(());
+    }
+    let (name, given) = (paper.name, given.join(", "));
+    Err(format!("`--paper {name}` has a machine, sizes and a seed of its own; leave out {given}"))
+}
+
 fn schedulers(options: &Options, progress: &mut dyn FnMut(usize, usize, &str)) -> Result<String, String> {
-    let Options { packets, many, seed, .. } = *options;
-    let costs = super::machine(&options.machine)?;
-    let scale = Scale { packets, many, costs, seed, ..Scale::default() };
+    let usual = Scale::default();
+    let scale = Scale {
+        packets: options.packets.unwrap_or(usual.packets),
+        many: options.many.unwrap_or(usual.many),
+        costs: options.machine.as_deref().map_or(Ok(usual.costs), super::machine)?,
+        seed: options.seed.unwrap_or(usual.seed),
+        cores: usual.cores,
+    };
     let runs = claims::run(&scale, progress)?;
     let verdicts = claims::verdicts(&runs);
     Ok(match options.format {
