@@ -85,6 +85,40 @@ fn a_file_that_cannot_be_written_is_told_before_the_work() {
 }
 
 #[test]
+fn a_paper_with_a_machine_of_its_own_takes_none() {
+    for (arguments, named) in [
+        (&["--machine", "opteron"][..], "leave out --machine"),
+        (&["--seed", "1", "--packets", "50k"], "leave out --packets, --seed"),
+        (&["--many", "9"], "leave out --many"),
+    ] {
+        for paper in ["lock-free", "lesser-bear"] {
+            let output = sim(&[&["report", "--paper", paper], arguments].concat());
+            let told = text(&output.stderr);
+            assert!(output.status.code() == Some(2) && told.contains(named) && told.contains(paper), "{told}");
+        }
+    }
+}
+
+/// Simulates where the address space has so many KiB.
+fn within(kib: u64) -> Output {
+    let line = format!("ulimit -v {kib} && exec \"$0\" sim --workload packet:n=10 --cores 1,256");
+    Command::new("sh").args(["-c", &line, env!("CARGO_BIN_EXE_raddle")]).output().expect("a shell runs")
+}
+
+#[test]
+fn little_address_space_means_fewer_stacks_or_an_error() {
+    let output = within(8_000_000);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let output = within(150_000);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(
+        told.contains("no room for the stacks") && told.contains("ulimit -v") && !told.contains("panicked"),
+        "{told}"
+    );
+}
+
+#[test]
 fn workloads_and_machines_are_listed() {
     let output = sim(&["--list"]);
     assert!(output.status.success());
@@ -120,6 +154,7 @@ fn a_report_has_the_claims_beside_ours_in_every_format() {
         assert!(output.status.success(), "{}", text(&output.stderr));
         let text = text(&output.stdout);
         assert!(text.contains(named) && text.contains("LIFO is fastest at 20 domains"), "{text}");
+        assert!(!text.contains("few cores keep up with one spawner"), "an explanation of another run: {text}");
     }
     let output = sim(&["report", "--paper", "lesser-bear", "--format", "html"]);
     assert!(output.status.success(), "{}", text(&output.stderr));

@@ -11,10 +11,32 @@ use std::sync::OnceLock;
 const STACK: usize = 256 << 10;
 /// The most stacks of all runs of the process that are in use, or were abandoned.
 const MOST: usize = 1 << 16;
+/// Where the address space does not suffice for so many, half as many are tried, and so on down to these: for each core one, and its thread's.
+const LEAST: usize = 1 << 9;
 
 fn arena() -> Result<&'static Arena, String> {
     static ARENA: OnceLock<Result<&'static Arena, String>> = OnceLock::new();
-    ARENA.get_or_init(|| Arena::new(STACK, MOST).map_err(|why| why.to_string())).clone()
+    ARENA.get_or_init(|| reserved(MOST)).clone()
+}
+
+fn reserved(slots: usize) -> Result<&'static Arena, String> {
+    match Arena::new(STACK, slots) {
+        Err(_) if slots > LEAST => reserved(slots / 2),
+        reserved => reserved.map_err(|why| why.to_string()),
+    }
+}
+
+/// Whether there can be coroutines at all.
+///
+/// # Errors
+/// There is no address space for their stacks.
+pub(crate) fn room() -> Result<(), String> {
+    let told = |why| {
+        format!(
+            "no room for the stacks of simulated cores and threads: {why}; raise the limit of address space (`ulimit -v`)"
+        )
+    };
+    arena().map(|_| ()).map_err(told)
 }
 
 /// What a coroutine is resumed by. Leaked with its coroutine if that is abandoned.

@@ -256,7 +256,7 @@ impl Costs {
             Some(Value::String(name)) => name,
             Some(_) => return Err(format!("`base` names a preset: {}", PRESETS.join(", "))),
         };
-        let unknown = || format!("`base`: there is no preset `{base}`; there are {}", PRESETS.join(", "));
+        let unknown = || format!("`base`: there is no preset `{}`; there are {}", shown(base), PRESETS.join(", "));
         let mut costs = Self::preset(base).ok_or_else(unknown)?;
         costs.name = "file".into();
         costs.source = format!("a file, what is absent there as in `{base}`");
@@ -293,7 +293,8 @@ impl Costs {
                     let names: Vec<&str> = NUMBERS.iter().map(|(name, _)| *name).collect();
                     let known = names.join(", ");
                     return Err(format!(
-                        "`{key}` is no cost; there are base, name, source, cores, cached, levels, {known}"
+                        "`{}` is no cost; there are base, name, source, cores, cached, levels, {known}",
+                        shown(key)
                     ));
                 };
                 *place(self) = number(key, value)?;
@@ -315,7 +316,13 @@ impl Costs {
 }
 
 fn text(key: &str, value: &Value) -> Result<String, String> {
-    value.as_str().map(Into::into).ok_or_else(|| format!("`{key}` is a text"))
+    value.as_str().map(shown).ok_or_else(|| format!("`{key}` is a text"))
+}
+
+/// As a terminal may have it: it obeys control characters.
+fn shown(text: &str) -> String {
+    let one = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(one).collect()
 }
 
 fn size(key: &str, value: &Value) -> Result<usize, String> {
@@ -369,6 +376,16 @@ mod tests {
     fn distance_is_the_smallest_cluster_with_both() {
         let epyc = Costs::preset("epyc").unwrap();
         assert_eq!([epyc.level(0, 3), epyc.level(3, 4), epyc.level(63, 64), epyc.level(7, 5)], [0, 1, 2, 0]);
+    }
+
+    #[test]
+    fn a_file_s_texts_cannot_command_the_terminal() {
+        let escape = r#"\u001b]0;x\u0007"#;
+        let costs = Costs::from_json(&format!("{{\"name\": \"a{escape}\", \"source\": \"b\\nc é\"}}")).unwrap();
+        assert_eq!((costs.name.as_str(), costs.source.as_str()), (r"a\u{1b}]0;x\u{7}", r"b\nc é"));
+        for text in [format!("{{\"{escape}\": 1}}"), format!("{{\"base\": \"{escape}\"}}")] {
+            assert!(!Costs::from_json(&text).unwrap_err().contains(char::is_control), "{text}");
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+use crate::coroutine::room;
 use crate::cost::Costs;
 use crate::execution::{Options, Outcome, run};
 use crate::machine::Controlled;
@@ -133,12 +134,16 @@ fn simulate_under(
     if !(1..=MOST_CORES).contains(cores) {
         return Err(format!("{cores} simulated cores: from 1 to {MOST_CORES}"));
     }
+    room()?;
     let options = Options { seed: *seed, steps: *steps, clocks: false, trace: false, lines: true };
     let main = workload.main(arguments);
     let over = run(&options, VirtualTime::new(costs.clone()), || threads::pool(make, *cores, costs, main));
     let pool = over.value?;
     let left = pool.left();
     let error = match over.outcome {
+        _ if over.driver.ran_over() => Some(format!(
+            "under `{policy}` the program takes more than thirteen days of virtual time; give it smaller arguments, or the machine smaller costs"
+        )),
         Outcome::Done if left == 0 => None,
         Outcome::Asleep(_) => Some(format!("under `{policy}` all cores sleep, and {left} threads have not ended")),
         other => Some(format!("under `{policy}`: {other}")),
@@ -167,6 +172,48 @@ fn simulate_under(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_of_weeks_is_an_error() {
+        let fails = |workload: &str, arguments: &str, costs: &Costs| {
+            let workload = Workload::find(workload).unwrap();
+            let plan = Plan {
+                policy: "steal".parse().unwrap(),
+                cores: 2,
+                workload,
+                arguments: workload.arguments(arguments).unwrap(),
+                costs: costs.clone(),
+                seed: 1,
+                steps: 1_000_000,
+            };
+            let why = simulate(&plan).unwrap_err();
+            assert!(why.contains("thirteen days"), "{why}");
+        };
+        let epyc = Costs::preset("epyc").unwrap();
+        fails("radix", "bits=16:keys=100M:t=1:key=100M:cell=100M:slice=0", &epyc);
+        fails("packet", "n=2:work=100M", &Costs { together: 1e9, ..epyc });
+        let all = [
+            "hit",
+            "exchange",
+            "memory",
+            "step",
+            "commit",
+            "spin",
+            "switch",
+            "spawn",
+            "start",
+            "sleep",
+            "wake",
+            "wake_latency",
+            "fence",
+            "together",
+        ];
+        let dear: Vec<String> = all.iter().map(|name| format!("\"{name}\": 1e9")).collect();
+        for cached in [true, false] {
+            let file = format!("{{\"cached\": {cached}, \"levels\": [[2, 1e9]], {}}}", dear.join(", "));
+            fails("packet", "n=50", &Costs::from_json(&file).unwrap());
+        }
+    }
 
     #[test]
     fn percentiles_are_of_the_nearest_rank() {

@@ -46,12 +46,17 @@ use crate::world::{NOWHERE, Op, Status, Step, World};
 use raddle_machine::Ordering;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::num::Saturating;
 
 /// Picoseconds: fine enough for the fractions of a cache hit.
-type Time = u64;
+type Time = Saturating<u64>;
+
+const ZERO: Time = Saturating(0);
+/// Thirteen days: a run ends there, far before a clock is full.
+const END: Time = Saturating(1 << 60);
 
 fn time(nanoseconds: f64) -> Time {
-    (nanoseconds * 1e3) as Time
+    Saturating((nanoseconds * 1e3) as u64)
 }
 
 /// What a run has counted.
@@ -128,17 +133,26 @@ impl VirtualTime {
             lines: Vec::new(),
             modules: Vec::new(),
             counts: Counts::default(),
-            stalled: 0,
-            executed: 0,
-            asleep: 0,
+            stalled: ZERO,
+            executed: ZERO,
+            asleep: ZERO,
             still: 0,
         }
     }
 
     /// What was counted so far.
     pub fn counts(&self) -> Counts {
-        let [stalled, executed, asleep] = [self.stalled, self.executed, self.asleep].map(|time| time / 1000);
+        let [stalled, executed, asleep] = [self.stalled, self.executed, self.asleep].map(|time| time.0 / 1000);
         Counts { stalled, executed, asleep, ..self.counts }
+    }
+
+    /// Whether a core's clock ran so far that the run was ended for it, or would have been.
+    pub fn ran_over(&self) -> bool {
+        self.clocks.iter().any(|clock| clock.now > END)
+    }
+
+    fn unless_over(&self, core: usize) -> Choice {
+        if self.clocks[core].now > END { Choice::Stop } else { Choice::Go(core) }
     }
 
     fn schedule(&mut self, core: usize, at: Time) {
@@ -148,7 +162,7 @@ impl VirtualTime {
 
     /// New cores start when their starter starts them.
     fn meet(&mut self, world: &World) {
-        let now = world.current().map_or(0, |core| self.clocks[core].now);
+        let now = world.current().map_or(ZERO, |core| self.clocks[core].now);
         for core in self.clocks.len()..world.cores().len() {
             self.clocks.push(Clock { now, ..Clock::default() });
             self.schedule(core, now);
@@ -182,7 +196,7 @@ impl VirtualTime {
     /// A step at a word: how long the core waits, and what it changes about the line. True if it waits for a line from elsewhere.
     fn access(&mut self, core: usize, line: usize, writes: bool, exchanges: bool) -> bool {
         while self.lines.len() <= line {
-            self.lines.push(Line { owner: NOBODY, sharers: [0; 4], free_at: 0, home: NOBODY });
+            self.lines.push(Line { owner: NOBODY, sharers: [0; 4], free_at: ZERO, home: NOBODY });
         }
         self.counts.accesses += 1;
         self.counts.exchanges += u64::from(exchanges);
@@ -190,7 +204,7 @@ impl VirtualTime {
             return self.uncached(core, line, exchanges);
         }
         let (word, bit) = (core / 64 % 4, 1 << (core % 64));
-        let (hit, exchange) = (self.own(self.costs.hit), if exchanges { self.own(self.costs.exchange) } else { 0 });
+        let (hit, exchange) = (self.own(self.costs.hit), if exchanges { self.own(self.costs.exchange) } else { ZERO });
         let commit = self.own(self.costs.commit);
         let clock = &mut self.clocks[core];
         let mut begin = clock.now;
@@ -251,7 +265,7 @@ impl VirtualTime {
     /// A heavy fence of `core`: each other core that runs goes on later.
     fn interrupt(&mut self, core: usize) {
         let lost = time(self.costs.interruption);
-        for other in (0..self.clocks.len()).filter(|&other| other != core && lost > 0) {
+        for other in (0..self.clocks.len()).filter(|&other| other != core && lost > ZERO) {
             let clock = &self.clocks[other];
             if let (Some(due), None) = (clock.due, clock.slept_at) {
                 self.schedule(other, due + lost);
@@ -266,17 +280,17 @@ impl VirtualTime {
         }
         let home = state.home as usize;
         if self.modules.len() <= home {
-            self.modules.resize(home + 1, 0);
+            self.modules.resize(home + 1, ZERO);
         }
         let level = self.costs.level(core, home);
-        let cost = time(self.costs.levels[level].transfer) * if exchanges { 2 } else { 1 };
+        let cost = time(self.costs.levels[level].transfer) * Saturating(if exchanges { 2 } else { 1 });
         if level > 0 {
             self.counts.transfers[level.min(3)] += 1;
         }
         let clock = &mut self.clocks[core];
         let start = clock.now.max(self.modules[home]);
         // The module itself is busy as long as a local access takes.
-        self.modules[home] = start + time(self.costs.hit) * if exchanges { 2 } else { 1 };
+        self.modules[home] = start + time(self.costs.hit) * Saturating(if exchanges { 2 } else { 1 });
         clock.now = start + cost;
         true
     }
@@ -305,7 +319,7 @@ impl Driver for VirtualTime {
                     let now = self.clocks[me].now;
                     // Mostly nobody is earlier: then nothing moves.
                     if self.heap.peek().is_none_or(|&Reverse(first)| (now, me) < first) {
-                        return Choice::Go(me);
+                        return self.unless_over(me);
                     }
                     self.schedule(me, now);
                 }
@@ -316,13 +330,13 @@ impl Driver for VirtualTime {
                     self.still += 1;
                     self.counts.sleeps += 1;
                     if let Some(deadline) = deadline {
-                        self.schedule(me, now.max(deadline.saturating_mul(1000)));
+                        self.schedule(me, now.max(Saturating(deadline) * Saturating(1000)));
                     }
                 }
                 Status::Ended => self.still += 1,
             }
         }
-        self.earliest().map_or(Choice::Stop, Choice::Go)
+        self.earliest().map_or(Choice::Stop, |core| self.unless_over(core))
     }
 
     fn all_asleep(&mut self, world: &World) -> Option<usize> {
@@ -333,7 +347,7 @@ impl Driver for VirtualTime {
     }
 
     fn woken(&mut self, core: usize, world: &World) {
-        let waker = world.current().map_or(0, |waker| self.clocks[waker].now);
+        let waker = world.current().map_or(ZERO, |waker| self.clocks[waker].now);
         let at = self.clocks[core].now.max(waker + time(self.costs.wake_latency));
         self.schedule(core, at);
     }
@@ -348,13 +362,13 @@ impl Driver for VirtualTime {
         let (mut executes, mut waits) = (step, false);
         let fence = |clock: &mut Clock, cost: Time| clock.now = clock.now.max(clock.stored) + cost;
         match access.op {
-            Op::Begin | Op::Return => (self.clocks[core].now, executes) = (before, 0),
+            Op::Begin | Op::Return => (self.clocks[core].now, executes) = (before, ZERO),
             Op::Work => {
                 let work = self.own(access.amount as f64);
                 self.clocks[core].now += work;
                 executes += work;
             }
-            Op::Stall => self.clocks[core].now += access.amount * 1_000,
+            Op::Stall => self.clocks[core].now += Saturating(access.amount) * Saturating(1_000),
             Op::Fence if access.order == Ordering::SeqCst => {
                 let cost = self.own(self.costs.fence);
                 fence(&mut self.clocks[core], cost);
@@ -393,14 +407,14 @@ impl Driver for VirtualTime {
                 clock.now -= hidden;
                 clock.behind -= hidden;
             }
-            _ => clock.behind = 0,
+            _ => clock.behind = ZERO,
         }
         // What passes behind a read-modify-write is executed while that takes time.
         self.executed += executes;
-        self.stalled = (self.stalled + (clock.now - before)).saturating_sub(executes);
+        self.stalled = self.stalled + (clock.now - before) - executes;
     }
 
     fn now(&mut self, core: usize, _world: &World) -> u64 {
-        self.clocks.get(core).map_or(0, |clock| clock.now / 1000)
+        self.clocks.get(core).map_or(0, |clock| clock.now.0 / 1000)
     }
 }
