@@ -9,12 +9,11 @@ use clap::{Args, Subcommand, ValueEnum};
 use raddle_sim::cost::{Costs, PRESETS};
 use raddle_sim::report::{self as rows, Row};
 use raddle_sim::simulate::{MOST_CORES, Plan, simulate};
-use raddle_sim::watch::Watch;
+use raddle_sim::watch::{PATIENCE, Watch};
 use raddle_sim::workloads::{Arguments, WORKLOADS, Workload};
 use std::io::{IsTerminal, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,7 +29,7 @@ Examples:
 
 The same command line gives the same output, byte for byte.
 
-Exit status: 0; 1 when a simulated program failed; 2 when the command line is wrong.";
+Exit status: 0; 1 when a simulated program failed, or nothing came of one for 20 s (it, or the policy, loops without a step); 2 when the command line is wrong.";
 
 /// Run a policy on simulated cores, in virtual time
 #[derive(Args)]
@@ -84,9 +83,6 @@ enum Format {
     Json,
     Html,
 }
-
-/// For so long the simulation may go on without a step until the policy is said to loop.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs the subcommand.
 pub fn run(options: &Options) -> Result<ExitCode, String> {

@@ -48,6 +48,28 @@ fn a_listed_outcome_that_is_not_reached_fails() {
 }
 
 #[test]
+fn one_seed_that_breaks_nothing_passes() {
+    // The help's own example, and what a failing check prints.
+    for words in
+        [&["lifo", "--seed", "7", "--runs", "1"][..], &["fifo", "--scenario", "submit", "--seed", "4", "--runs", "1"]]
+    {
+        let output = check(words);
+        let text = stdout(&output);
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        assert_eq!((text.matches("nothing broke").count(), text.contains("FAILED")), (1, false), "{text}");
+    }
+    let output = check(&["lifo", "--seed", "7", "--runs", "1", "--format", "json"]);
+    let object: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!((object["passed"].as_bool(), object["outcomes_demanded"].as_bool()), (Some(true), Some(false)));
+}
+
+#[test]
+fn the_help_says_when_a_run_is_given_up() {
+    let text = stdout(&check(&["--help"]));
+    assert!(text.contains("no step for 20 s") && text.contains("NOT REACHED"), "{text}");
+}
+
+#[test]
 fn wrong_use_is_explained() {
     for (words, told) in [
         (&["steal(lifo, victims=neighbors(4))"][..], "column 21"),

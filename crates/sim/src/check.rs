@@ -14,7 +14,7 @@
 //!
 //! Systematically, a processor is preempted only before a step at a location that two processors were seen to use, one of
 //! them writing (elsewhere it makes no difference); a processor that spins goes behind the others; nobody is woken for no reason,
-//! which seeds do. Reading order: this file, `scenario`, `pool` (what a processor does), `guide` (who goes on), `promise`.
+//! which seeds do. Reading order: this file, `trial` (a scenario's runs), `scenario`, `pool` (what a processor does), `guide` (who goes on), `promise`.
 //!
 //! # Example
 //! ```
@@ -30,11 +30,12 @@ mod pool;
 mod promise;
 mod scenario;
 mod token;
+mod trial;
 
 use crate::execution::{Options, Outcome, Run, run};
 use crate::machine::Controlled;
 use crate::world::Step;
-use guide::{Guide, Shared};
+use guide::Guide;
 use pool::Pool;
 pub use promise::{Own, Promises};
 use raddle_scheduler::Policy;
@@ -45,10 +46,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 pub use token::Token;
+use trial::Trial;
 
 /// Steps after which a run is endless: those of the longest scenario that ends are a tenth of it.
 const STEPS: u64 = 40_000;
-/// Seeds of each scenario before anything is explored at length.
+/// Seeds of each scenario before anything is explored at length, however late it is. Fewer runs than these need not reach anything.
 const FIRST_SEEDS: u64 = 100;
 /// Lines of the end of a failing run that are told.
 const LINES: usize = 40;
@@ -119,8 +121,16 @@ pub struct Plan {
     pub seed: u64,
     /// So many seeds of each scenario.
     pub seeds: u64,
-    /// And no longer than this in all; a scenario gets its part, and spends at most half of it systematically if it has seeds.
+    /// And no longer than this in all; a scenario gets its part, and spends at most half of it systematically if it has seeds. The first
+    /// hundred of them are run however late it is, unless they alone take more than a minute.
     pub time: Option<Duration>,
+}
+
+impl Plan {
+    /// True if the listed outcomes must be reached. A few runs by seeds, such as one that is made again, need not reach them.
+    pub fn demands(&self) -> bool {
+        self.systematic > 0 || self.seeds >= FIRST_SEEDS
+    }
 }
 
 impl Default for Plan {
@@ -138,15 +148,21 @@ impl Default for Plan {
     }
 }
 
-/// Where a check is.
+/// Where a check is: told before each run.
 #[derive(Clone, Debug)]
 pub struct Progress {
     /// Of which scenario.
     pub scenario: &'static str,
-    /// Which kind of runs: `2 preemptions`, `seeds`.
+    /// Which kind of run: `2 preemptions`, or `seed 7`.
     pub phase: String,
-    /// Runs of this scenario so far.
+    /// The number of this run in its scenario.
     pub runs: u64,
+}
+
+impl std::fmt::Display for Progress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "`{}`, {}, run {}", self.scenario, self.phase, self.runs)
+    }
 }
 
 /// What became of a scenario.
@@ -160,6 +176,8 @@ pub struct Tried {
     pub complete: Option<u32>,
     /// With so many preemptions only that many runs were made: there are more of them than the time allows.
     pub broken_off: Option<(u32, u64)>,
+    /// The time was over before all runs of the plan were made: what was not reached might have been.
+    pub out_of_time: bool,
     /// Systematic runs.
     pub systematic: u64,
     /// Runs by seeds.
@@ -201,12 +219,20 @@ pub struct Report {
     pub tried: Vec<Tried>,
     /// The first run that broke something.
     pub failure: Option<Failure>,
+    /// Whether each listed outcome must be reached ([`Plan::demands`]).
+    pub demanding: bool,
 }
 
 impl Report {
-    /// True if nothing broke and each listed outcome was reached.
+    /// True if nothing broke and each listed outcome was reached that must be.
     pub fn passed(&self) -> bool {
-        self.failure.is_none() && self.tried.iter().all(|tried| tried.missed().next().is_none())
+        self.failure.is_none() && self.missed().next().is_none()
+    }
+
+    /// What had to be reached and was not, and where. Where the time was over ([`Tried::out_of_time`]), that says nothing of the policy.
+    pub fn missed(&self) -> impl Iterator<Item = (&Tried, &'static str)> {
+        let demanding = self.tried.iter().filter(|_| self.demanding);
+        demanding.flat_map(|tried| tried.missed().map(move |missed| (tried, missed)))
     }
 }
 
@@ -215,15 +241,17 @@ pub fn check(subject: &Subject, plan: &Plan, progress: &mut dyn FnMut(&Progress)
     let end = plan.time.map(|time| Instant::now() + time);
     let trial = |&scenario| Trial::new(subject, plan, scenario, end);
     let mut trials: Vec<Trial> = plan.scenarios.iter().map(trial).collect();
-    let mut failure = trials.iter_mut().find_map(|trial| trial.begin(progress));
-    for done in 0..trials.len() {
-        if failure.is_some() {
-            break;
+    let mut failure = trials.iter_mut().find_map(Trial::prepare);
+    for step in [Trial::begin, Trial::go_on] {
+        for done in 0..trials.len() {
+            if failure.is_some() {
+                break;
+            }
+            let left = trials[done..].iter().filter(|trial| trial.tried.skipped.is_none()).count() as u32;
+            failure = step(&mut trials[done], left, progress);
         }
-        let left = trials[done..].iter().filter(|trial| trial.tried.skipped.is_none()).count() as u32;
-        failure = trials[done].go_on(left.max(1), progress);
     }
-    Report { tried: trials.into_iter().map(|trial| trial.tried).collect(), failure }
+    Report { tried: trials.into_iter().map(|trial| trial.tried).collect(), failure, demanding: plan.demands() }
 }
 
 /// Runs what a token says, once. Answers with what broke (nothing, if nothing did) and how the run ended.
@@ -243,166 +271,6 @@ pub fn replay(subject: &Subject, token: &Token) -> Result<(Option<Failure>, Vec<
     Ok((made.failure(token.scenario, pool, None, seed), last))
 }
 
-/// One scenario of a check.
-struct Trial<'a> {
-    subject: &'a Subject,
-    plan: &'a Plan,
-    scenario: &'static Scenario,
-    /// When systematic runs, and when all runs have to be over.
-    systematic_until: Option<Instant>,
-    until: Option<Instant>,
-    tried: Tried,
-}
-
-impl<'a> Trial<'a> {
-    fn new(subject: &'a Subject, plan: &'a Plan, scenario: &'static Scenario, until: Option<Instant>) -> Self {
-        let tried = Tried { name: scenario.name, ..Tried::default() };
-        Self { subject, plan, scenario, systematic_until: until, until, tried }
-    }
-
-    fn pool(&self) -> (usize, usize) {
-        (self.scenario.processors(self.plan.processors), self.plan.threads)
-    }
-
-    /// The runs without preemptions, and some seeds.
-    fn begin(&mut self, progress: &mut dyn FnMut(&Progress)) -> Option<Failure> {
-        match self.scenario.fits(self.subject, self.pool()) {
-            Ok(Some(why)) => {
-                self.tried.skipped = Some(why);
-                return None;
-            }
-            Ok(None) => {}
-            Err(what) => return Some(self.not_built(what)),
-        }
-        let listed = self.scenario.outcomes(self.pool().0);
-        self.tried.reached = listed.iter().map(|outcome| (outcome.text(), 0)).collect();
-        let failure = self.up_to(0, progress);
-        failure.or_else(|| self.seeds(self.plan.seeds.min(FIRST_SEEDS), progress))
-    }
-
-    /// All others; so many scenarios share the time that is left.
-    fn go_on(&mut self, left: u32, progress: &mut dyn FnMut(&Progress)) -> Option<Failure> {
-        if self.tried.skipped.is_some() {
-            return None;
-        }
-        let now = Instant::now();
-        let share = self.until.map(|until| until.saturating_duration_since(now) / left);
-        self.until = share.map(|share| now + share);
-        self.systematic_until = share.map(|share| now + if self.plan.seeds > 0 { share / 2 } else { share });
-        let failure = self.up_to(self.plan.preemptions, progress);
-        failure.or_else(|| self.seeds(self.plan.seeds, progress))
-    }
-
-    /// Systematic runs with at most so many preemptions, those that have not been made yet.
-    fn up_to(&mut self, last: u32, progress: &mut dyn FnMut(&Progress)) -> Option<Failure> {
-        let first = self.tried.complete.map_or(0, |complete| complete + 1);
-        for bound in first..=last {
-            match self.systematic(bound, progress) {
-                Ok(true) => (self.tried.complete, self.tried.broken_off) = (Some(bound), None),
-                Ok(false) => break,
-                Err(failure) => return Some(*failure),
-            }
-        }
-        None
-    }
-
-    fn not_built(&self, what: String) -> Failure {
-        let (processors, threads) = self.pool();
-        let token = Token::new(self.scenario, processors, threads, 0, Vec::new());
-        Failure { scenario: self.scenario.name, what, seed: None, token, steps: 0, last: Vec::new() }
-    }
-
-    /// All runs with so many preemptions; true if they were all made.
-    fn systematic(&mut self, bound: u32, progress: &mut dyn FnMut(&Progress)) -> Result<bool, Box<Failure>> {
-        let mut shared = Rc::new(Shared::default());
-        let mut runs = 0;
-        // Again, as long as locations turn out to be shared that were not known to be.
-        loop {
-            let mut guide = Guide::systematic(bound, shared.clone());
-            let mut found = (*shared).clone();
-            loop {
-                if self.tried.systematic >= self.plan.systematic || is_past(self.systematic_until) {
-                    self.tried.broken_off = Some((bound, runs));
-                    return Ok(false);
-                }
-                runs += 1;
-                self.tried.systematic += 1;
-                self.tell(progress, || format!("{bound} preemptions"));
-                let made = self.one(self.plan.seed, guide, false)?;
-                guide = made.run.driver;
-                found.learn(&guide);
-                if !guide.advance() {
-                    break;
-                }
-            }
-            if found == *shared {
-                return Ok(true);
-            }
-            shared = Rc::new(found);
-        }
-    }
-
-    /// Runs by seeds, until there are so many of them.
-    fn seeds(&mut self, count: u64, progress: &mut dyn FnMut(&Progress)) -> Option<Failure> {
-        while self.tried.seeds < count {
-            // One at least: a seed that was asked for is run.
-            if self.tried.seeds > 0 && is_past(self.until) {
-                break;
-            }
-            let seed = self.plan.seed.wrapping_add(self.tried.seeds);
-            self.tried.seeds += 1;
-            self.tell(progress, || "seeds".to_string());
-            if let Err(failure) = self.one(seed, Guide::seeded(seed), true) {
-                return Some(*failure);
-            }
-        }
-        None
-    }
-
-    fn tell(&self, progress: &mut dyn FnMut(&Progress), phase: impl Fn() -> String) {
-        let runs = self.tried.systematic + self.tried.seeds;
-        if runs.is_multiple_of(256) {
-            progress(&Progress { scenario: self.scenario.name, phase: phase(), runs });
-        }
-    }
-
-    fn one(&mut self, seed: u64, guide: Guide, seeded: bool) -> Result<Made, Box<Failure>> {
-        let pool = self.pool();
-        let made = match one(self.subject, self.scenario, pool, seed, guide, false) {
-            Ok(made) => made,
-            Err(what) => return Err(Box::new(self.not_built(what))),
-        };
-        self.tried.steps += made.run.steps;
-        let reached = made.run.value.reached();
-        for (outcome, (_, runs)) in self.scenario.outcomes(pool.0).iter().zip(&mut self.tried.reached) {
-            *runs += u64::from(reached & outcome.bit() != 0);
-        }
-        if made.what().is_none() {
-            return Ok(made);
-        }
-        // Once more, with everything written down.
-        let token = made.token(self.scenario, pool, seed);
-        let guide = if seeded { Guide::seeded(seed) } else { Guide::replay(&token) };
-        let told = one(self.subject, self.scenario, pool, seed, guide, true);
-        let told = told.map_err(|what| Box::new(self.not_built(what)))?;
-        let first = made.failure(self.scenario, pool, seeded.then_some(seed), seed);
-        let again = told.failure(self.scenario, pool, seeded.then_some(seed), seed);
-        match (first, again) {
-            (Some(first), None) => {
-                let what =
-                    format!("{} (the same decisions again break nothing: the policy is not deterministic)", first.what);
-                Err(Box::new(Failure { what, ..first }))
-            }
-            (_, Some(again)) => Err(Box::new(again)),
-            (None, None) => Ok(made),
-        }
-    }
-}
-
-fn is_past(time: Option<Instant>) -> bool {
-    time.is_some_and(|time| Instant::now() >= time)
-}
-
 /// A run, and the pool that it ran.
 struct Made {
     run: Run<Guide, Rc<Pool>>,
@@ -420,6 +288,8 @@ fn one(
     let options = Options { seed, steps: STEPS, clocks: true, trace: told, ..Options::default() };
     let clock = guide.clock();
     let mut refused = None;
+    // Many runs are too short to be told by their steps.
+    crate::watch::tell();
     let run = run(&options, guide, || {
         let built = Pool::new(subject, scenario, processors, threads, clock, told);
         built.map_err(|why| refused = Some(why)).ok()

@@ -3,9 +3,8 @@
 //!
 //! # Example
 //! ```
-//! use raddle_sim::watch::Watch;
-//! use std::time::Duration;
-//! let watch = Watch::start(Duration::from_secs(20), |what, steps| eprintln!("{what}, {steps} steps"));
+//! use raddle_sim::watch::{PATIENCE, Watch};
+//! let watch = Watch::start(PATIENCE, |what, steps| eprintln!("{what}, {steps} steps"));
 //! watch.now("a large machine".into());
 //! // Simulate.
 //! watch.end();
@@ -18,6 +17,9 @@ use std::time::{Duration, Instant};
 
 /// Steps of all runs of the process, in thousands at least. A counter only: Relaxed.
 static STEPS: AtomicU64 = AtomicU64::new(0);
+
+/// For so long a simulation may go on without a step until its policy or its workload is said to loop.
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One step in so many is told. A power of two.
 pub(crate) const TOLD: u64 = 1024;
@@ -86,7 +88,11 @@ impl Watch {
     }
 
     /// Ends the watch.
-    pub fn end(mut self) {
+    pub fn end(self) {}
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
         self.shared.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).over = true;
         self.shared.1.notify_all();
         if let Some(thread) = self.thread.take() {

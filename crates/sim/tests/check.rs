@@ -5,6 +5,7 @@ use raddle_scheduler::{Cause, Local, Notify, Policy, Ready};
 use raddle_sim::Controlled;
 use raddle_sim::check::{self, Failure, Plan, Promises, Report, Subject};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// So much that it takes a second or so, and the same each time.
 fn plan() -> Plan {
@@ -216,4 +217,39 @@ fn an_outcome_that_no_run_reaches_is_said() {
     let report = checked(&"fifo".parse().unwrap(), &plan);
     assert!(report.failure.is_none() && !report.passed());
     assert!(report.tried[0].missed().count() > 0);
+}
+
+#[test]
+fn each_scenario_has_its_seeds_when_the_time_is_over() {
+    let plan = Plan { time: Some(Duration::ZERO), seeds: 5000, ..Plan::default() };
+    let report = checked(&"fifo".parse().unwrap(), &plan);
+    assert!(report.failure.is_none(), "{:?}", report.failure);
+    for tried in report.tried.iter().filter(|tried| tried.skipped.is_none()) {
+        assert!(tried.seeds >= 100 && tried.seeds < 5000, "{tried:?}");
+        assert!(tried.out_of_time && tried.systematic == 0 && tried.broken_off == Some((0, 0)), "{tried:?}");
+    }
+}
+
+#[test]
+fn how_far_it_came_is_kept_when_the_time_is_over() {
+    // More runs than any machine makes in that time.
+    let plan = Plan { time: Some(Duration::from_millis(900)), threads: 64, processors: 8, seeds: 1, ..Plan::default() };
+    let report = checked(&"fifo".parse().unwrap(), &plan);
+    assert!(report.failure.is_none(), "{:?}", report.failure);
+    let first = &report.tried[0];
+    assert_eq!((first.complete, first.broken_off), (None, Some((0, first.systematic))));
+}
+
+#[test]
+fn a_few_seeds_alone_need_not_reach_what_is_listed() {
+    let subject: Subject = "fifo".parse().unwrap();
+    for (seeds, demanding) in [(1, false), (99, false), (100, true)] {
+        let plan = Plan { systematic: 0, seeds, ..Plan::default() };
+        let report = checked(&subject, &plan);
+        assert_eq!(report.demanding, demanding, "{seeds}");
+        assert!(demanding || report.passed(), "{report:?}");
+    }
+    let plan = Plan { systematic: 0, seeds: 1, seed: 7, ..Plan::default() };
+    let missed: usize = checked(&subject, &plan).tried.iter().map(|tried| tried.missed().count()).sum();
+    assert!(missed > 0, "one run does not reach everything, and is told so");
 }

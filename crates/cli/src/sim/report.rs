@@ -6,6 +6,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use raddle_sim::claims::{self, Scale};
 use raddle_sim::papers::{self, PAPERS, Paper, Size};
+use raddle_sim::watch::{PATIENCE, Watch};
 use raddle_sim::workloads::number;
 use std::io::{IsTerminal, Write as _};
 use std::path::PathBuf;
@@ -56,7 +57,9 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     }
     let output = Output::claim(options.out.as_deref())?;
     let show = std::io::stderr().is_terminal();
+    let watch = Watch::start(PATIENCE, |_, _| ());
     let mut progress = |number: usize, all: usize, what: &str| {
+        watch.now(format!("[{number} of {all}] {what}"));
         if show {
             eprint!("\r\x1b[K[{number} of {all}] {what}");
             let _ = std::io::stderr().flush();
@@ -66,6 +69,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         None => schedulers(options, &mut progress)?,
         Some(paper) => other(paper, options.format, &mut progress)?,
     };
+    watch.end();
     if show {
         eprint!("\r\x1b[K");
     }
