@@ -20,7 +20,7 @@ pub type Probe = (&'static str, f64, f64);
 /// charges more for what surrounds it.
 ///
 /// # Errors
-/// As for [`fit`].
+/// As for [`super::fit`].
 pub fn probes(costs: &Costs, measured: &Measured) -> Result<Vec<Probe>, String> {
     Ok(vec![
         ("push and pop", measured.queue, alone(costs, queue::<Controlled>)?),
