@@ -2,7 +2,7 @@
 //!
 //! A pool that gets one core's time of two, since clients, or the servers that it asks, run on the same cores, has two kernel threads that take turns.
 //! Its threads then go from one core to the other for nothing: what they touch lies in the other one's caches. Two processors served 61,000
-//! requests a second of 10,000 connections, one 69,000 (`raddle bench echo`, the load on the same two cores of a virtual machine, 2026-11-23).
+//! requests a second of 10,000 connections, one 69,000 (the echo load of `raddle bench` on the same two cores of a virtual machine, three rounds, 2026-11-23).
 //! But who has many rivals gets less of the cores with fewer kernel threads: of a web service that asks three others on the same
 //! cores, one processor served a fifth less than two. So it is tried.
 //!

@@ -82,7 +82,7 @@ impl fmt::Debug for Builder {
 impl Builder {
     /// One processor per core that the process is allotted (affinity and the control group's quota), the default policy. While
     /// it runs, the pool follows changes of both within about a tenth of a second: its kernel threads' affinity and the quota
-    /// say how many processors take part. It takes part with fewer, see [`Builder::at_most`]. (Under `rotator`, whose ring must stay closed, the
+    /// say how many processors take part. Some of these may rest, see [`Builder::at_most`]. (Under `rotator`, whose ring must stay closed, the
     /// number stays as it was.)
     pub fn new() -> Self {
         Self::default()
