@@ -252,7 +252,19 @@ mod tests {
                 return number;
             }
         };
-        assert_eq!(asked(STATE | me), TaskState::Blocked as u32, "who asks waits meanwhile");
+        // Who asks may not wait yet when it is looked at; one that is known to wait goes on waiting.
+        assert_ne!(asked(STATE | me), TaskState::Unknown as u32);
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let waiter = std::thread::spawn(move || {
+            tell.send(super::super::gettid()).unwrap();
+            let _ = ended.recv();
+        });
+        let waits = told.recv().unwrap();
+        while task::task_state(waits) != TaskState::Blocked {}
+        assert_eq!(asked(STATE | waits), TaskState::Blocked as u32);
+        drop(end);
+        waiter.join().unwrap();
         assert_eq!(asked(STATE | NUMBER), TaskState::Unknown as u32);
         assert!(asked(KERNEL_THREADS) >= 2);
         let quota = super::super::cores::quota_now();
