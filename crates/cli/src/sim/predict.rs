@@ -8,6 +8,7 @@ use packets::Packets;
 use raddle_bench::harness::{self, Contestant};
 use raddle_bench::runtimes::{self, Programs};
 use raddle_bench::stats::Spread;
+use raddle_bench::waits::Taken;
 use raddle_bench::{catalogue, quiet, waits};
 use raddle_sim::calibrate::{Measured, middle_half};
 use raddle_sim::cost::Costs;
@@ -67,6 +68,7 @@ struct Row {
     measured: f64,
     quickest: f64,
     slowest: f64,
+    counted: usize,
     disturbed: u32,
 }
 
@@ -74,6 +76,8 @@ struct Row {
 const PARTS: u32 = 5;
 /// Processes of the calibration in each part.
 const PROBES: u32 = 2;
+/// So many processes are tried for each that is to count: those that were disturbed to the end do not, and another one takes their place.
+const TRIES: u32 = 4;
 
 /// What was seen of one case on one number of processors.
 #[derive(Default)]
@@ -105,6 +109,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     };
     let program = programs.prepare(runtime, &mut |step| eprintln!("{step}"))?;
     let (mut probes, mut own_code) = (Vec::new(), Vec::new());
+    let before = Taken::now();
     let mut seen: Vec<Seen> = Vec::new();
     seen.resize_with(2 * CASES.len(), Seen::default);
     let parts = PARTS.min(options.rounds);
@@ -132,7 +137,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     let own_code = Packets::middle_of(&own_code).arguments();
     let row = |(index, seen)| predict(&costs, &own_code, CASES[index / 2], 1 + index % 2, seen);
     let rows = seen.iter().enumerate().map(row).collect::<Result<Vec<_>, _>>()?;
-    output.write(&table(&costs, &rows, options.rounds))?;
+    output.write(&table(&costs, &rows, options.rounds, Taken::now().since(before)))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -171,11 +176,12 @@ fn predict(costs: &Costs, own_code: &str, case: Case, processors: usize, seen: &
         measured: middle_half(seen.times.clone()) * factor,
         quickest: spread.min * factor,
         slowest: spread.max * factor,
+        counted: seen.times.len(),
         disturbed: seen.disturbed,
     })
 }
 
-/// Runs the program in fresh processes, each until a repetition during which it had its cores for itself.
+/// Runs the program in fresh processes, until so many had their cores for themselves during some repetitions.
 fn measure(seen: &mut Seen, case: Case, processors: usize, rounds: u32, program: &Path) -> Result<(), String> {
     let (name, arguments, _, policy) = case;
     let cases = catalogue::cases(catalogue::find(name)?, &[arguments.into()], processors)?;
@@ -189,7 +195,11 @@ fn measure(seen: &mut Seen, case: Case, processors: usize, rounds: u32, program:
     let cases = cases.into_iter().filter(|case| case.processors == processors).take(1).collect();
     // One process a plan: so each tells for itself.
     let plan = harness::Plan { cases, contestants: vec![contestant], rounds: 1, repeat: 9 };
-    for _ in 0..rounds {
+    let mut wanted = rounds;
+    for _ in 0..TRIES * rounds {
+        if wanted == 0 {
+            break;
+        }
         let results = harness::run(&plan, &mut |_| ());
         let row = results.rows.first().ok_or_else(|| format!("{name}: the benchmark gave no row"))?;
         let (Some(spread), Some(ops), None) = (row.spread, row.ops, &row.error) else {
@@ -198,6 +208,7 @@ fn measure(seen: &mut Seen, case: Case, processors: usize, rounds: u32, program:
         let waited = row.extra.get("waited_ns").and_then(|value| value.as_u64()).unwrap_or_default();
         if waits::undisturbed(waited, (spread.median * ops as f64) as u64) {
             seen.times.push(spread.median);
+            wanted -= 1;
         } else {
             seen.disturbed += 1;
         }
@@ -206,7 +217,7 @@ fn measure(seen: &mut Seen, case: Case, processors: usize, rounds: u32, program:
     Ok(())
 }
 
-fn table(costs: &Costs, rows: &[Row], rounds: u32) -> String {
+fn table(costs: &Costs, rows: &[Row], rounds: u32, taken: Option<f64>) -> String {
     let mut text = format!(
         "predicted on {}, measured in {rounds} processes each: nanoseconds an operation\n{:<12} {:<22} {:>10} {:>10} {:>11} {:>10} {:>10}  {:>9}\n",
         costs.name, "workload", "policy", "processors", "predicted", "middle half", "quickest", "slowest", "predicted"
@@ -225,11 +236,14 @@ fn table(costs: &Costs, rows: &[Row], rounds: u32) -> String {
         let _ = writeln!(text, "{}: {}", row.name, row.arguments);
     }
     for row in rows.iter().filter(|row| row.disturbed > 0) {
-        let Row { name, processors, disturbed, .. } = row;
+        let Row { name, processors, disturbed, counted, .. } = row;
         let _ = writeln!(
             text,
-            "{name} on {processors}: {disturbed} processes never had their cores for themselves, and do not count"
+            "{name} on {processors}: {disturbed} processes never had their cores for themselves; {counted} others count"
         );
+    }
+    if let Some(taken) = taken.filter(|taken| *taken >= 0.01) {
+        let _ = writeln!(text, "the host took {:.0} % of this machine's cores meanwhile", taken * 100.0);
     }
     text
 }
@@ -249,14 +263,20 @@ mod tests {
             measured: 100.0,
             quickest: 80.0,
             slowest: 200.0,
+            counted: 9,
             disturbed: processors as u32 - 1,
         };
         let costs = Costs::preset("host").unwrap();
-        let text = table(&costs, &[row(1, 119.0), row(2, 70.0)], 9);
+        let text = table(&costs, &[row(1, 119.0), row(2, 70.0)], 9, Some(0.07));
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[2].contains("+19 %") && !lines[2].contains("beyond"), "{text}");
         assert!(lines[3].contains("-30 %  beyond 20 %") && lines[4] == "fib: n=24", "{text}");
-        assert!(lines[5].starts_with("fib on 2: 1 processes") && lines.len() == 6, "{text}");
+        assert!(lines[5].starts_with("fib on 2: 1 processes") && lines[5].ends_with("; 9 others count"), "{text}");
+        assert!(lines[6].starts_with("the host took 7 %") && lines.len() == 7, "{text}");
+        assert!(
+            !table(&costs, &[], 9, Some(0.001)).contains("the host")
+                && !table(&costs, &[], 9, None).contains("the host")
+        );
     }
 
     #[test]
