@@ -19,6 +19,7 @@ use crate::os::events::{
     always_readable, close, is_open, poller, poller_wait, unwatch, watch,
 };
 use raddle_machine::Real;
+use raddle_queues::pad::Padded;
 use raddle_scheduler::Thread;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -36,7 +37,8 @@ const BATCH: usize = 64;
 /// So many events are worth a walk ahead. Untested guess.
 const MANY: usize = 4;
 
-static EVENTS: AtomicU64 = AtomicU64::new(0);
+/// Written at each look: away from what every wait reads.
+static EVENTS: Padded<AtomicU64> = Padded(AtomicU64::new(0));
 
 /// How many were fetched since the process began.
 pub(crate) fn events() -> u64 {

@@ -20,15 +20,16 @@ use super::reactor::{Batch, Sets};
 use crate::activation::Activation;
 use crate::processor::Owned;
 use raddle_machine::{Machine, Real};
+use raddle_queues::pad::Padded;
 use raddle_scheduler::{Runtime, Thread};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Some processor keeps the watch.
-static KEPT: AtomicBool = AtomicBool::new(false);
+/// Some processor keeps the watch. (This and what follows is written at each look: away from what every wait reads.)
+static KEPT: Padded<AtomicBool> = Padded(AtomicBool::new(false));
 /// How often anybody has looked. Counter only.
-static LOOKS: AtomicU64 = AtomicU64::new(0);
+static LOOKS: Padded<AtomicU64> = Padded(AtomicU64::new(0));
 /// When a processor last looked while it had work, or found some: the time's high bits, and the activation's id below.
-static LOOKED: AtomicU64 = AtomicU64::new(0);
+static LOOKED: Padded<AtomicU64> = Padded(AtomicU64::new(0));
 /// Bits of an activation's id.
 const ID: u64 = crate::activations::MAX_ACTIVATIONS as u64 - 1;
 /// Nanoseconds for which one relies on another's looks. It is the monitor's period: longer than 64 switches take in a server that is busy
