@@ -31,37 +31,6 @@ pub fn undisturbed(waited: u64, time: u64) -> bool {
     waited as f64 <= time as f64 * DISTURBED
 }
 
-/// What the host has taken of this machine's cores since it started ("steal"), and all time of them. Nothing where the kernel does not tell.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Taken(Option<[u64; 2]>);
-
-impl Taken {
-    /// Until now.
-    pub fn now() -> Self {
-        Self(std::fs::read_to_string("/proc/stat").ok().and_then(|text| Self::of(&text)))
-    }
-
-    fn of(text: &str) -> Option<[u64; 2]> {
-        // user nice system idle iowait irq softirq steal; what follows is in user and nice, too.
-        let line = text.lines().next()?.strip_prefix("cpu ")?;
-        let ticks: Vec<u64> = line.split_whitespace().take(8).map_while(|word| word.parse().ok()).collect();
-        Some([*ticks.get(7)?, ticks.iter().sum()])
-    }
-
-    /// The share of the time since `before` that was taken, from 0 to 1.
-    ///
-    /// ```
-    /// use raddle_bench::waits::Taken;
-    /// let begin = Taken::now();
-    /// assert!(Taken::now().since(begin).is_none_or(|share| (0.0..=1.0).contains(&share)));
-    /// ```
-    pub fn since(self, before: Self) -> Option<f64> {
-        let ([taken, all], [taken_before, all_before]) = (self.0?, before.0?);
-        let all = all.checked_sub(all_before).filter(|all| *all > 0)?;
-        Some(taken.saturating_sub(taken_before) as f64 / all as f64)
-    }
-}
-
 /// Runs something, and says whether this process had its cores for itself meanwhile. For what ends when all that it has to do is done.
 ///
 /// ```
@@ -97,19 +66,4 @@ pub fn settle() -> bool {
 
 fn tasks() -> impl Iterator<Item = PathBuf> {
     std::fs::read_dir("/proc/self/task").into_iter().flatten().filter_map(|task| Some(task.ok()?.path()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_host_took_is_a_share_of_all_time() {
-        let at = |line: &str| Taken(Taken::of(line));
-        let begin = at("cpu  10 20 30 400 5 0 7 100 3 2\ncpu0 1 2");
-        assert_eq!(begin.0, Some([100, 572]));
-        assert_eq!(at("cpu  10 20 30 470 5 0 7 130 9 9").since(begin), Some(0.3));
-        assert_eq!(begin.since(begin), None, "no time has passed");
-        assert_eq!(at("cpu 1 2 3").since(begin), None, "an old kernel");
-    }
 }

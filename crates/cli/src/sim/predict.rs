@@ -8,7 +8,6 @@ use packets::Packets;
 use raddle_bench::harness::{self, Contestant};
 use raddle_bench::runtimes::{self, Programs};
 use raddle_bench::stats::Spread;
-use raddle_bench::waits::Taken;
 use raddle_bench::{catalogue, quiet, waits};
 use raddle_sim::calibrate::{Measured, middle_half};
 use raddle_sim::cost::Costs;
@@ -40,7 +39,7 @@ pub struct Options {
     /// A JSON file of costs that `raddle sim --calibrate` wrote here; without it the machine is measured first
     #[arg(long, value_name = "FILE")]
     machine: Option<PathBuf>,
-    /// How many fresh processes run each program: the mean of the middle half counts. Of a process the quickest of several undisturbed repetitions does; on two processors the one a quarter from there (the quickest may be one in which one of them ran all)
+    /// How many fresh processes of each program count, of which the mean of the middle half is taken; one that was disturbed to the end is replaced, up to four times as many run. Of a process the quickest of several undisturbed repetitions does; on two processors the one a quarter from there (the quickest may be one in which one of them ran all)
     #[arg(long, default_value_t = 12, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Take the benchmark's program from FOLDER, instead of building it
@@ -109,7 +108,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     };
     let program = programs.prepare(runtime, &mut |step| eprintln!("{step}"))?;
     let (mut probes, mut own_code) = (Vec::new(), Vec::new());
-    let before = Taken::now();
+    let before = quiet::Taken::now();
     let mut seen: Vec<Seen> = Vec::new();
     seen.resize_with(2 * CASES.len(), Seen::default);
     let parts = PARTS.min(options.rounds);
@@ -137,7 +136,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     let own_code = Packets::middle_of(&own_code).arguments();
     let row = |(index, seen)| predict(&costs, &own_code, CASES[index / 2], 1 + index % 2, seen);
     let rows = seen.iter().enumerate().map(row).collect::<Result<Vec<_>, _>>()?;
-    output.write(&table(&costs, &rows, options.rounds, Taken::now().since(before)))?;
+    output.write(&table(&costs, &rows, options.rounds, quiet::Taken::now().since(before)))?;
     Ok(ExitCode::SUCCESS)
 }
 

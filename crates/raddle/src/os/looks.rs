@@ -254,17 +254,7 @@ mod tests {
         };
         // Who asks may not wait yet when it is looked at; one that is known to wait goes on waiting.
         assert_ne!(asked(STATE | me), TaskState::Unknown as u32);
-        let (tell, told) = std::sync::mpsc::channel();
-        let (end, ended) = std::sync::mpsc::channel::<()>();
-        let waiter = std::thread::spawn(move || {
-            tell.send(super::super::gettid()).unwrap();
-            let _ = ended.recv();
-        });
-        let waits = told.recv().unwrap();
-        while task::task_state(waits) != TaskState::Blocked {}
-        assert_eq!(asked(STATE | waits), TaskState::Blocked as u32);
-        drop(end);
-        waiter.join().unwrap();
+        task::tests::beside_one_that_waits(|task| assert_eq!(asked(STATE | task), TaskState::Blocked as u32));
         assert_eq!(asked(STATE | NUMBER), TaskState::Unknown as u32);
         assert!(asked(KERNEL_THREADS) >= 2);
         let quota = super::super::cores::quota_now();

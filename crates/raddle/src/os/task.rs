@@ -50,7 +50,7 @@ fn parse(stat: &str) -> TaskState {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     #[test]
@@ -69,16 +69,23 @@ mod tests {
         while time_on_core(me).unwrap() == before {}
         // A process's number, but no kernel thread of ours.
         assert_eq!(time_on_core(1), None);
+        beside_one_that_waits(|other| {
+            let at_rest = time_on_core(other).unwrap();
+            assert_eq!(time_on_core(other).unwrap(), at_rest);
+        });
+    }
+
+    /// Shows `look` a kernel thread that is blocked until it returns.
+    pub(in crate::os) fn beside_one_that_waits(look: impl FnOnce(u32)) {
         let (tell, told) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let other = std::thread::spawn(move || {
             tell.send(crate::os::gettid()).unwrap();
             let _ = ended.recv();
         });
-        let other_task = told.recv().unwrap();
-        while task_state(other_task) != TaskState::Blocked {}
-        let at_rest = time_on_core(other_task).unwrap();
-        assert_eq!(time_on_core(other_task).unwrap(), at_rest);
+        let task = told.recv().unwrap();
+        while task_state(task) != TaskState::Blocked {}
+        look(task);
         drop(end);
         other.join().unwrap();
     }

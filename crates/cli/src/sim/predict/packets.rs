@@ -1,6 +1,7 @@
 //! What `raddle sim predict` measures of the program `packet` by itself: its own code, without a scheduler.
 
 use raddle_bench::bodies::shared::Traffic;
+use raddle_bench::program::{ENOUGH, PATIENCE};
 use raddle_bench::{catalogue, quiet};
 use raddle_sim::calibrate::{middle_half, quick, quickest_by, round, undisturbed};
 use std::collections::VecDeque;
@@ -20,9 +21,6 @@ const STOLEN: usize = UNDER_WAY / 2;
 /// Rounds of a process on one core, and those before them, which warm up.
 const ROUNDS: usize = 20;
 const WARM_UP: usize = 5;
-/// On two there are rounds until so many were not disturbed, but no more than that, as in a program that is not to be disturbed.
-const ENOUGH: usize = 8;
-const PATIENCE: usize = 200;
 
 /// What a spawner hands to a thread, boxed as the spawn boxes it.
 type Packet = Box<dyn FnOnce() -> bool + Send>;
@@ -175,7 +173,8 @@ fn far(traffic: &'static Traffic) -> Vec<Round> {
         };
         (0..WARM_UP).for_each(|_| _ = round(quiet::watched_both, all));
         let (mut rounds, mut good) = (Vec::new(), 0);
-        while good < ENOUGH && rounds.len() < PATIENCE {
+        // As in a program that is not to be disturbed.
+        while good < ENOUGH && rounds.len() < PATIENCE as usize {
             let next: Round = round(quiet::watched_both, all);
             good += usize::from(next.0);
             rounds.push(next);
