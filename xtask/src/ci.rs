@@ -11,7 +11,9 @@ pub fn run() -> Outcome {
     sections.section("tidy", tidy::run);
     sections.section("clippy", clippy);
     sections.section("tests, documentation examples included", || {
-        run_watched(&mut cargo(&["test", "--workspace", "--no-fail-fast"]), |line| tally.count(line))
+        // Without backtraces: tests of panics would print thousands of lines around the one failure that counts.
+        let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
+        run_watched(tests.env("RUST_BACKTRACE", "0"), |line| tally.count(line))
     });
     sections.section("interleavings", || model::run_all(|line| tally.count(line)));
     sections.section("rustdoc", rustdoc);

@@ -21,7 +21,7 @@ Examples:
   raddle check lifo --seed 7 --runs 1                   the run of seed 7 of each scenario
   raddle check lifo --replay 1.spawn.2.4.0.17-1         the run that a failing check printed
 
-Exit status: 0 nothing broke and every listed outcome was reached (with fewer than 100 --runs none need be), 1 otherwise: also when the time
+Exit status: 0 nothing broke and every listed outcome was reached (with fewer than 1000 --runs none need be), 1 otherwise: also when the time
 was over before one was reached (NOT REACHED, which says nothing of the policy), and when a run makes no step for 20 s. 2 wrong use.";
 
 /// Check a policy: explore interleavings of its processors on a controlled machine
@@ -93,7 +93,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     let incomplete = options.exhaustive && report.tried.iter().any(|tried| tried.broken_off.is_some());
     let text = match options.format {
         Format::Table => table(options, &subject, &plan, &report, start.elapsed()),
-        Format::Json => format!("{}\n", as_json(options, &subject, &report)),
+        Format::Json => format!("{}\n", as_json(options, &subject, &report, incomplete)),
     };
     write(&text)?;
     Ok(ExitCode::from(u8::from(!report.passed() || incomplete)))
@@ -230,6 +230,9 @@ fn table(options: &Options, subject: &Subject, plan: &Plan, report: &Report, too
         text += "the check is not complete, which says nothing of the policy: more --seconds, --runs N (as many seeds, without a limit of \
                  time), or fewer --processors or --threads\n";
     }
+    if !late && options.runs.is_some() && report.missed().next().is_some() {
+        text += "a policy that is right reaches them all if there are enough runs: more --runs, or none of it, which is systematic first\n";
+    }
     if !report.demanding {
         text += "nothing broke; so few runs need not reach what is listed\n";
     }
@@ -252,7 +255,7 @@ fn failed(options: &Options, failure: &Failure) -> String {
     text
 }
 
-fn as_json(options: &Options, subject: &Subject, report: &Report) -> Value {
+fn as_json(options: &Options, subject: &Subject, report: &Report, incomplete: bool) -> Value {
     let tried = |tried: &Tried| {
         let reached = tried.reached.iter().map(|(outcome, runs)| json!({ "outcome": outcome, "runs": runs }));
         json!({
@@ -271,7 +274,7 @@ fn as_json(options: &Options, subject: &Subject, report: &Report) -> Value {
         "policy": subject.name,
         "processors": options.processors,
         "threads": options.threads,
-        "passed": report.passed(),
+        "passed": report.passed() && !incomplete,
         "outcomes_demanded": report.demanding,
         "scenarios": report.tried.iter().map(tried).collect::<Vec<_>>(),
         "failure": report.failure.as_ref().map(|failure| failure_json(options, failure)),

@@ -11,7 +11,7 @@ use raddle_sim::report::{self as rows, Row};
 use raddle_sim::simulate::{MOST_CORES, Plan, simulate};
 use raddle_sim::watch::{PATIENCE, Watch};
 use raddle_sim::workloads::{Arguments, WORKLOADS, Workload};
-use std::io::{IsTerminal, Write as _};
+use std::io::{IsTerminal, Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -137,8 +137,14 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
 }
 
 fn command_line() -> String {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<String> = std::env::args().skip(1).map(quoted).collect();
     format!("raddle {}", arguments.join(" "))
+}
+
+/// As it has to be written in a shell.
+fn quoted(word: String) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,+".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 /// One plan for each workload, policy and number of cores.
@@ -178,11 +184,19 @@ fn machine(text: &str) -> Result<Costs, String> {
         return Ok(costs);
     }
     let looks_like_a_file = text.contains(['.', '/']);
-    match std::fs::read_to_string(text) {
+    match costs(text) {
         Ok(json) => Costs::from_json(&json).map_err(|why| format!("the costs in {text}: {why}")),
         Err(why) if looks_like_a_file => Err(format!("cannot read the costs in {text}: {why}")),
         Err(_) => Err(format!("there is no machine `{text}`; there are {}, or name a JSON file", PRESETS.join(", "))),
     }
+}
+
+/// The text of a file of costs, which is not long.
+fn costs(file: &str) -> std::io::Result<String> {
+    const MOST: u64 = 1 << 20;
+    let mut text = String::new();
+    std::fs::File::open(file)?.take(MOST + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MOST { Err(std::io::Error::other("it is longer than a file of costs is")) } else { Ok(text) }
 }
 
 /// The numbers of cores that a text names.
@@ -233,6 +247,19 @@ fn list() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_line_can_be_pasted_into_a_shell() {
+        let words = ["--policy", "priority(2, steal)", "--workload", "packet:n=50k", "it's", ""].map(String::from);
+        let line = words.map(quoted).join(" ");
+        assert_eq!(line, r"--policy 'priority(2, steal)' --workload packet:n=50k 'it'\''s' ''");
+    }
+
+    #[test]
+    fn a_file_of_costs_ends() {
+        let why = machine("/dev/zero").unwrap_err();
+        assert!(why.contains("/dev/zero") && why.contains("longer than a file of costs"), "{why}");
+    }
 
     #[test]
     fn numbers_of_cores_are_read() {

@@ -52,6 +52,8 @@ use trial::Trial;
 const STEPS: u64 = 40_000;
 /// Seeds of each scenario before anything is explored at length, however late it is. Fewer runs than these need not reach anything.
 const FIRST_SEEDS: u64 = 100;
+/// So many seeds of a scenario reach, of a policy that is right, all that is listed; 200 do not always.
+pub const DEMANDING_SEEDS: u64 = 1000;
 /// Lines of the end of a failing run that are told.
 const LINES: usize = 40;
 /// The most processors that can be checked: with more, an interleaving says nothing that it would not say with fewer.
@@ -129,7 +131,7 @@ pub struct Plan {
 impl Plan {
     /// True if the listed outcomes must be reached. A few runs by seeds, such as one that is made again, need not reach them.
     pub fn demands(&self) -> bool {
-        self.systematic > 0 || self.seeds >= FIRST_SEEDS
+        self.systematic > 0 || self.seeds >= DEMANDING_SEEDS
     }
 }
 

@@ -24,6 +24,7 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 /// One step in so many is told. A power of two.
 pub(crate) const TOLD: u64 = 1024;
 
+/// That it goes on, though it may take long until the next step.
 pub(crate) fn tell() {
     STEPS.fetch_add(TOLD, Ordering::Relaxed);
 }

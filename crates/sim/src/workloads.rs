@@ -233,12 +233,17 @@ impl Workload {
     pub fn arguments(&self, text: &str) -> Result<Arguments, String> {
         const MOST: u64 = 100_000_000;
         let mut arguments = Arguments(self.parameters.iter().map(|&(name, value, _)| (name, value)).collect());
+        let mut given = Vec::new();
         for pair in text.split(':').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').ok_or_else(|| format!("`{pair}`: write KEY=VALUE"))?;
             let Some((_, place)) = arguments.0.iter_mut().find(|(name, _)| *name == key) else {
                 let names: Vec<&str> = self.parameters.iter().map(|&(name, ..)| name).collect();
                 return Err(format!("{} has no argument `{key}`; it has {}", self.name, names.join(", ")));
             };
+            if given.contains(&key) {
+                return Err(format!("`{pair}`: `{key}` has been given before"));
+            }
+            given.push(key);
             let value = number(value).filter(|&value| value <= MOST);
             *place = value.ok_or_else(|| format!("`{pair}`: a number of at most {MOST}, such as 50k or 1M"))?;
         }
@@ -403,6 +408,8 @@ mod tests {
             assert!(packet.arguments(text).unwrap_err().contains(named), "{text}");
         }
         assert!(Workload::find("tree").unwrap().arguments("depth=60").is_err());
+        let twice = Workload::find("packet").unwrap().arguments("n=1:n=2").unwrap_err();
+        assert!(twice.contains("`n` has been given before"), "{twice}");
         assert!(Workload::find("pocket").unwrap_err().contains("tokenring"));
     }
 }

@@ -243,11 +243,11 @@ fn how_far_it_came_is_kept_when_the_time_is_over() {
 #[test]
 fn a_few_seeds_alone_need_not_reach_what_is_listed() {
     let subject: Subject = "fifo".parse().unwrap();
-    for (seeds, demanding) in [(1, false), (99, false), (100, true)] {
+    for (seeds, demanding) in [(1, false), (999, false), (1000, true)] {
         let plan = Plan { systematic: 0, seeds, ..Plan::default() };
         let report = checked(&subject, &plan);
         assert_eq!(report.demanding, demanding, "{seeds}");
-        assert!(demanding || report.passed(), "{report:?}");
+        assert!(report.passed(), "{report:?}");
     }
     let plan = Plan { systematic: 0, seeds: 1, seed: 7, ..Plan::default() };
     let missed: usize = checked(&subject, &plan).tried.iter().map(|tried| tried.missed().count()).sum();

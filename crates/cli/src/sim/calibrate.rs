@@ -37,6 +37,12 @@ pub fn costs() -> Result<Costs, String> {
         measured_afresh()
     };
     let all = (1..=PROCESSES).map(part).collect::<Result<Vec<_>, _>>()?;
+    let disturbed: f64 = all.iter().map(|one| one.disturbed).sum();
+    if disturbed > 0.0 {
+        eprintln!(
+            "raddle: warning: {disturbed} probes between two cores were disturbed to the end, and count all the same: try again on a machine that does less beside"
+        );
+    }
     costs_of(&Measured::middle_of(&all).ok_or("nothing was measured")?)
 }
 

@@ -78,15 +78,38 @@ const PROBES: u32 = 2;
 /// So many processes are tried for each that is to count: those that were disturbed to the end do not, and another one takes their place.
 const TRIES: u32 = 4;
 
-/// What was seen of one case on one number of processors.
-#[derive(Default)]
-struct Seen {
-    /// Nanoseconds of an operation, by process.
-    times: Vec<f64>,
-    /// Operations as the benchmark counts them.
-    ops: u64,
-    /// Processes that were disturbed to the end.
+/// What processes have seen that were not disturbed to the end.
+struct Seen<V> {
+    values: Vec<V>,
+    /// Processes that were.
     disturbed: u32,
+}
+
+impl<V> Seen<V> {
+    fn new() -> Self {
+        Self { values: Vec::new(), disturbed: 0 }
+    }
+
+    /// Runs so many, and others for those that were disturbed, see [`TRIES`]. `process` gives nothing for such a one.
+    fn add(&mut self, wanted: u32, mut process: impl FnMut() -> Result<Option<V>, String>) -> Result<(), String> {
+        let enough = self.values.len() + wanted as usize;
+        for _ in 0..TRIES * wanted {
+            if self.values.len() == enough {
+                break;
+            }
+            match process()? {
+                Some(value) => self.values.push(value),
+                None => self.disturbed += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// An error if there were none of this.
+    fn some(&self, what: &str) -> Result<(), String> {
+        let busy = || format!("{what}: no process had its cores for itself; try it on a machine that does less beside");
+        if self.values.is_empty() { Err(busy()) } else { Ok(()) }
+    }
 }
 
 /// Runs it. A prediction that is far off is a result, not a failure.
@@ -107,41 +130,47 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         None => Programs::beside(&executable, true),
     };
     let program = programs.prepare(runtime, &mut |step| eprintln!("{step}"))?;
-    let (mut probes, mut own_code) = (Vec::new(), Vec::new());
+    let (mut probes, mut own_code) = (Seen::new(), Seen::new());
     let before = quiet::Taken::now();
-    let mut seen: Vec<Seen> = Vec::new();
-    seen.resize_with(2 * CASES.len(), Seen::default);
+    let mut cases: Vec<Seen<f64>> = (0..2 * CASES.len()).map(|_| Seen::new()).collect();
     let parts = PARTS.min(options.rounds);
     for part in 0..parts {
         eprintln!("raddle: part {} of {parts}", part + 1);
         if machine.is_none() {
-            for _ in 0..PROBES {
-                probes.push(super::calibrate::measured_afresh()?);
-            }
+            let undisturbed = |one: Measured| (one.disturbed == 0.0).then_some(one);
+            probes.add(PROBES, || super::calibrate::measured_afresh().map(undisturbed))?;
         }
         let rounds = options.rounds / parts + u32::from(part < options.rounds % parts);
-        for _ in 0..rounds {
-            own_code.push(packets::measured(&executable)?);
-        }
-        for (index, seen) in seen.iter_mut().enumerate() {
-            measure(seen, CASES[index / 2], 1 + index % 2, rounds, &program)?;
+        let undisturbed = |one: Packets| (!one.disturbed).then_some(one);
+        own_code.add(rounds, || packets::measured(&executable).map(undisturbed))?;
+        for (index, seen) in cases.iter_mut().enumerate() {
+            seen.add(rounds, || measure(CASES[index / 2], 1 + index % 2, &program))?;
         }
     }
     let costs = match machine {
         Some(costs) => costs,
-        None => super::calibrate::costs_of(&Measured::middle_of(&probes).ok_or("nothing was measured")?)?,
+        None => {
+            probes.some("the calibration")?;
+            super::calibrate::costs_of(&Measured::middle_of(&probes.values).ok_or("nothing was measured")?)?
+        }
     };
+    own_code.some("the packets' own code")?;
     // Each process repeats its program, and the last time counts: what it uses lies in the caches.
     let costs = Costs { memory: costs.hit, ..costs };
-    let own_code = Packets::middle_of(&own_code).arguments();
-    let row = |(index, seen)| predict(&costs, &own_code, CASES[index / 2], 1 + index % 2, seen);
-    let rows = seen.iter().enumerate().map(row).collect::<Result<Vec<_>, _>>()?;
-    output.write(&table(&costs, &rows, options.rounds, quiet::Taken::now().since(before)))?;
+    let arguments = Packets::middle_of(&own_code.values).arguments();
+    let row = |(index, seen)| predict(&costs, &arguments, CASES[index / 2], 1 + index % 2, seen);
+    let rows = cases.iter().enumerate().map(row).collect::<Result<Vec<_>, _>>()?;
+    let mut text = table(&costs, &rows, options.rounds, quiet::Taken::now().since(before));
+    let near = quiet::Best::here().round_trip();
+    let _ = writeln!(text, "near each other, what two cores write in turn goes there and back in {near} ns");
+    text += &disturbed("the calibration", probes.disturbed, probes.values.len());
+    text += &disturbed("the packets' own code", own_code.disturbed, own_code.values.len());
+    output.write(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Simulates a case, and puts beside it what was seen.
-fn predict(costs: &Costs, own_code: &str, case: Case, processors: usize, seen: &Seen) -> Result<Row, String> {
+fn predict(costs: &Costs, own_code: &str, case: Case, processors: usize, seen: &Seen<f64>) -> Result<Row, String> {
     let (name, _, simulated, policy) = case;
     let workload = Workload::find(name)?;
     let simulated = if name == "packet" { format!("{simulated}:{own_code}") } else { simulated.into() };
@@ -159,12 +188,9 @@ fn predict(costs: &Costs, own_code: &str, case: Case, processors: usize, seen: &
     let figures = simulate::simulate(&plan)?;
     watch.end();
     let operations = figures.operations as f64;
-    // The benchmark gives the time of some of its programs as a whole.
-    let busy = format!(
-        "{name} on {processors}: no process had its cores for itself; try it on a machine that does less beside"
-    );
-    let spread = Spread::of(&seen.times).ok_or(busy)?;
-    let factor = seen.ops as f64 / operations;
+    seen.some(&format!("{name} on {processors}"))?;
+    let each: Vec<f64> = seen.values.iter().map(|all| all / operations).collect();
+    let spread = Spread::of(&each).ok_or("nothing was measured")?;
     let predicted = figures.elapsed as f64 / operations;
     Ok(Row {
         name,
@@ -172,16 +198,16 @@ fn predict(costs: &Costs, own_code: &str, case: Case, processors: usize, seen: &
         policy,
         processors,
         predicted,
-        measured: middle_half(seen.times.clone()) * factor,
-        quickest: spread.min * factor,
-        slowest: spread.max * factor,
-        counted: seen.times.len(),
+        measured: middle_half(each),
+        quickest: spread.min,
+        slowest: spread.max,
+        counted: seen.values.len(),
         disturbed: seen.disturbed,
     })
 }
 
-/// Runs the program in fresh processes, until so many had their cores for themselves during some repetitions.
-fn measure(seen: &mut Seen, case: Case, processors: usize, rounds: u32, program: &Path) -> Result<(), String> {
+/// Runs the program in a fresh process: its nanoseconds in all; nothing if it never had its cores for itself.
+fn measure(case: Case, processors: usize, program: &Path) -> Result<Option<f64>, String> {
     let (name, arguments, _, policy) = case;
     let cases = catalogue::cases(catalogue::find(name)?, &[arguments.into()], processors)?;
     let contestant = Contestant {
@@ -194,26 +220,14 @@ fn measure(seen: &mut Seen, case: Case, processors: usize, rounds: u32, program:
     let cases = cases.into_iter().filter(|case| case.processors == processors).take(1).collect();
     // One process a plan: so each tells for itself.
     let plan = harness::Plan { cases, contestants: vec![contestant], rounds: 1, repeat: 9 };
-    let mut wanted = rounds;
-    for _ in 0..TRIES * rounds {
-        if wanted == 0 {
-            break;
-        }
-        let results = harness::run(&plan, &mut |_| ());
-        let row = results.rows.first().ok_or_else(|| format!("{name}: the benchmark gave no row"))?;
-        let (Some(spread), Some(ops), None) = (row.spread, row.ops, &row.error) else {
-            return Err(format!("{name}: {}", row.error.as_deref().unwrap_or("the benchmark gave no time")));
-        };
-        let waited = row.extra.get("waited_ns").and_then(|value| value.as_u64()).unwrap_or_default();
-        if waits::undisturbed(waited, (spread.median * ops as f64) as u64) {
-            seen.times.push(spread.median);
-            wanted -= 1;
-        } else {
-            seen.disturbed += 1;
-        }
-        seen.ops = ops;
-    }
-    Ok(())
+    let results = harness::run(&plan, &mut |_| ());
+    let row = results.rows.first().ok_or_else(|| format!("{name}: the benchmark gave no row"))?;
+    let (Some(spread), Some(ops), None) = (row.spread, row.ops, &row.error) else {
+        return Err(format!("{name}: {}", row.error.as_deref().unwrap_or("the benchmark gave no time")));
+    };
+    let waited = row.extra.get("waited_ns").and_then(|value| value.as_u64()).unwrap_or_default();
+    let all = spread.median * ops as f64;
+    Ok(waits::undisturbed(waited, all as u64).then_some(all))
 }
 
 fn table(costs: &Costs, rows: &[Row], rounds: u32, taken: Option<f64>) -> String {
@@ -234,17 +248,21 @@ fn table(costs: &Costs, rows: &[Row], rounds: u32, taken: Option<f64>) -> String
     for row in rows.iter().filter(|row| row.processors == 1) {
         let _ = writeln!(text, "{}: {}", row.name, row.arguments);
     }
-    for row in rows.iter().filter(|row| row.disturbed > 0) {
-        let Row { name, processors, disturbed, counted, .. } = row;
-        let _ = writeln!(
-            text,
-            "{name} on {processors}: {disturbed} processes never had their cores for themselves; {counted} others count"
-        );
+    for row in rows {
+        text += &disturbed(&format!("{} on {}", row.name, row.processors), row.disturbed, row.counted);
     }
     if let Some(taken) = taken.filter(|taken| *taken >= 0.01) {
         let _ = writeln!(text, "the host took {:.0} % of this machine's cores meanwhile", taken * 100.0);
     }
     text
+}
+
+/// The line for those that were replaced; nothing of none.
+fn disturbed(what: &str, disturbed: u32, counted: usize) -> String {
+    if disturbed == 0 {
+        return String::new();
+    }
+    format!("{what}: {disturbed} processes never had their cores for themselves; {counted} others count\n")
 }
 
 #[cfg(test)]
@@ -276,6 +294,24 @@ mod tests {
             !table(&costs, &[], 9, Some(0.001)).contains("the host")
                 && !table(&costs, &[], 9, None).contains("the host")
         );
+    }
+
+    #[test]
+    fn who_was_disturbed_is_replaced_but_not_for_ever() {
+        let mut seen = Seen::new();
+        let mut number = 0;
+        let mut process = || {
+            number += 1;
+            Ok((number % 3 == 0).then_some(number))
+        };
+        seen.add(2, &mut process).unwrap();
+        seen.add(1, &mut process).unwrap();
+        assert_eq!((seen.values.as_slice(), seen.disturbed, seen.some("it")), ([3, 6, 9].as_slice(), 6, Ok(())));
+        let mut none: Seen<()> = Seen::new();
+        none.add(3, || Ok(None)).unwrap();
+        assert_eq!((none.values.len(), none.disturbed), (0, 3 * TRIES));
+        assert!(none.some("fib on 2").unwrap_err().starts_with("fib on 2: no process had its cores for itself"));
+        assert_eq!(none.add(1, || Err("no program".into())), Err("no program".into()));
     }
 
     #[test]

@@ -5,7 +5,8 @@ use crate::driver::Random;
 use raddle_machine::{Atomic, Machine, Ordering, Real};
 use std::cell::Cell;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 
 /// The quickest of some rounds ([`quickest`]), in nanoseconds for each of `count`: on one core all else that takes time is somebody else's.
@@ -27,7 +28,7 @@ pub(super) fn once(count: u64, probe: &impl Fn(u64)) -> f64 {
 }
 
 /// What was seen during rounds that were not disturbed; in all, if all were.
-pub fn undisturbed<V>(rounds: Vec<(bool, V)>) -> Vec<V> {
+pub(super) fn undisturbed<V>(rounds: Vec<(bool, V)>) -> Vec<V> {
     let any = rounds.iter().any(|(undisturbed, _)| *undisturbed);
     rounds.into_iter().filter(|(undisturbed, _)| *undisturbed || !any).map(|(_, value)| value).collect()
 }
@@ -46,28 +47,41 @@ pub fn quickest_by<V: Default>(rounds: Vec<(bool, V)>, time: impl Fn(&V) -> f64)
     rounds.into_iter().nth(eighth).unwrap_or_default()
 }
 
-/// Runs one program here and another one on a kernel thread of its own, which calls `elsewhere` first.
+/// Runs one program here and another one on a kernel thread of its own, which calls `elsewhere` first. Both sleep until they meet there: where the other one
+/// begins, this one is, and it would wait for the core.
 pub(super) fn beside<R>(elsewhere: fn(), other: impl FnOnce() + Send, here: impl FnOnce() -> R) -> Result<R, String> {
+    let both = Barrier::new(2);
     std::thread::scope(|scope| {
         let other = || {
             elsewhere();
+            both.wait();
             other();
         };
         let other = std::thread::Builder::new().spawn_scoped(scope, other);
         other.map_err(|why| format!("no kernel thread for the calibration: {why}"))?;
+        both.wait();
         Ok(here())
     })
 }
 
-/// A probe with two sides: what it gave in its first undisturbed tries; in all, if there were too few within some seconds. A try without a value (the
-/// other side did not run) is none.
+/// Probes of this process that were disturbed to the end, see [`quietly`].
+static DISTURBED: AtomicU32 = AtomicU32::new(0);
+
+/// How many of this process's probes were disturbed to the end, see [`quietly`].
+pub fn disturbed() -> u32 {
+    DISTURBED.load(Ordering::Relaxed)
+}
+
+/// A probe with two sides: what it gave in its first undisturbed tries; in all, if there were too few within some seconds, which [`disturbed`] counts. A try
+/// without a value (the other side did not run) is none.
 ///
 /// # Errors
 /// None had one; or what the probe says.
 pub fn quietly<V>(watched: Watched, mut probe: impl FnMut() -> Result<Option<V>, String>) -> Result<Vec<V>, String> {
     const ENOUGH: usize = 9;
-    const PATIENCE: Duration = Duration::from_secs(3);
-    const END: Duration = Duration::from_secs(20);
+    // Cores lie far from each other for seconds at a time.
+    const PATIENCE: Duration = Duration::from_secs(10);
+    const END: Duration = Duration::from_secs(30);
     let begin = Instant::now();
     let (mut good, mut others) = (Vec::new(), Vec::new());
     while good.len() < ENOUGH && (begin.elapsed() < PATIENCE || others.len() + good.len() < ENOUGH) {
@@ -78,7 +92,11 @@ pub fn quietly<V>(watched: Watched, mut probe: impl FnMut() -> Result<Option<V>,
         let value = value.transpose()?.flatten();
         if undisturbed { good.extend(value) } else { others.extend(value) }
     }
-    let values = if good.len() >= ENOUGH / 3 { good } else { good.into_iter().chain(others).collect() };
+    if good.len() < ENOUGH / 3 {
+        DISTURBED.fetch_add(1, Ordering::Relaxed);
+        good.append(&mut others);
+    }
+    let values = good;
     if values.is_empty() {
         return Err("two kernel threads never ran at once: a calibration needs two cores that do little else".into());
     }

@@ -29,8 +29,7 @@ struct State {
     push: (u64, u64),
     pusher: Option<usize>,
     cause: Option<Cause>,
-    /// It was made ready by a processor that was stopping, or is busy after it published it.
-    given: bool,
+    /// It was made ready by a processor that is busy after it published it.
     published: bool,
 }
 
@@ -268,14 +267,14 @@ impl Pool {
         self.tell(Some(me), || format!("{} thread {thread}", if searching { "finds" } else { "selects" }));
         if state.pusher.is_some_and(|pusher| pusher != me) {
             self.reach(Reach::Moved);
-            if state.given {
-                self.reach(Reach::GaveBack);
+            if state.pusher.is_some_and(|pusher| self.stopped[pusher].get()) {
+                self.reach(Reach::LeftBehind);
             }
             if state.published {
                 self.reach(Reach::Published);
             }
         }
-        self.change(thread, |state| (state.given, state.published) = (false, false));
+        self.change(thread, |state| state.published = false);
         Some(thread)
     }
 
@@ -401,7 +400,6 @@ impl Pool {
                 self.locals[me].borrow_mut().drain(&mut |ready| given.push(ready));
                 for ready in given {
                     let thread = self.tokens.take(ready);
-                    self.change(thread, |state| state.given = true);
                     let notify = self.ready(Some(me), thread, Cause::Submitted, |ready| self.policy.submit(ready));
                     self.notify(Some(me), notify);
                 }

@@ -46,7 +46,7 @@ pub(super) enum Reach {
     SawWork,
     Together,
     Yielded,
-    GaveBack,
+    LeftBehind,
     Published,
     Overtook,
 }
@@ -63,7 +63,7 @@ impl Reach {
             Reach::SawWork => "a processor that was about to sleep saw work",
             Reach::Together => "two processors had a thread each",
             Reach::Yielded => "a thread yielded and ran again later",
-            Reach::GaveBack => "what a stopping processor gave back ran on another one",
+            Reach::LeftBehind => "what a processor had made ready before it stopped ran on another one",
             Reach::Published => "what a busy processor published ran on another one",
             Reach::Overtook => "a thread overtook one of a lower priority",
         }
@@ -133,7 +133,7 @@ pub const SCENARIOS: [Scenario; 11] = [
         name: "stop",
         about: "a processor stops and gives back what it holds",
         needs: Needs::Stops,
-        listed: &[Reach::GaveBack, Reach::Called],
+        listed: &[Reach::LeftBehind, Reach::Called],
     },
     Scenario {
         name: "publish",

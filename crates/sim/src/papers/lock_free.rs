@@ -125,7 +125,8 @@ pub(super) const DRAWINGS: [Drawing; 5] = [
         across: POWERS,
         draw: |machine, size| {
             let switch = |threads: u64| {
-                let total = size.of(10_000, 500).max(2 * threads);
+                // As in the claims: of shorter runs the cores' waking up counts.
+                let total = size.of(200_000, 2_000).max(4 * threads);
                 let cores = threads.min(machine.cores as u64) as f64;
                 Ok(machine.each("yield", &format!("t={threads}:total={total}"))? * cores)
             };
@@ -139,7 +140,7 @@ pub(super) const DRAWINGS: [Drawing; 5] = [
         title: "a lock and its release, ns, of all threads' lock and, by each core, of a thread's own",
         across: POWERS,
         draw: |machine, size| {
-            let total = size.of(10_000, 500);
+            let total = size.of(100_000, 2_000);
             let lock = |which: &'static str| {
                 move |threads: u64| {
                     let cores = threads.min(machine.cores as u64);

@@ -123,7 +123,11 @@ fn row(row: u64, rows: u64, columns: u64, limit: u64) -> u64 {
 /// The iterations of each row.
 fn rows(arguments: &Arguments) -> Vec<u64> {
     let [rows, columns, limit] = ["n", "c", "k"].map(|name| arguments.of(name));
-    (0..rows).map(|number| row(number, rows, columns, limit)).collect()
+    let one = |number| {
+        crate::watch::tell();
+        row(number, rows, columns, limit)
+    };
+    (0..rows).map(one).collect()
 }
 
 /// Nanoseconds that no scheduler of so many cores falls below: of the longest row, or of all rows dealt equally.

@@ -1,9 +1,8 @@
 //! What `raddle sim predict` measures of the program `packet` by itself: its own code, without a scheduler.
 
 use raddle_bench::bodies::shared::Traffic;
-use raddle_bench::program::{ENOUGH, PATIENCE};
 use raddle_bench::{catalogue, quiet};
-use raddle_sim::calibrate::{middle_half, quick, quickest_by, round, undisturbed};
+use raddle_sim::calibrate::{disturbed, middle_half, quick, quickest_by, quietly, round};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::process::Command;
@@ -50,24 +49,26 @@ fn handle(packets: impl Iterator<Item = Packet>) -> Duration {
 pub(super) struct Packets {
     near: (f64, f64),
     far: (f64, f64),
+    /// On two it was disturbed to the end.
+    pub disturbed: bool,
 }
 
 impl Packets {
     /// Of several measurements the middle half of each time.
     pub fn middle_of(all: &[Self]) -> Self {
         let of = |time: fn(&Self) -> f64| middle_half(all.iter().map(time).collect());
-        Self { near: (of(|p| p.near.0), of(|p| p.near.1)), far: (of(|p| p.far.0), of(|p| p.far.1)) }
+        Self { near: (of(|p| p.near.0), of(|p| p.near.1)), far: (of(|p| p.far.0), of(|p| p.far.1)), disturbed: false }
     }
 
     /// As [`measured`] reads it.
     pub fn line(&self) -> String {
-        let Self { near, far } = self;
-        format!("{} {} {} {}\n", near.0, near.1, far.0, far.1)
+        let Self { near, far, disturbed } = self;
+        format!("{} {} {} {} {}\n", near.0, near.1, far.0, far.1, u8::from(*disturbed))
     }
 
     /// As arguments of the simulated workload.
     pub fn arguments(&self) -> String {
-        let Self { near, far } = self;
+        let Self { near, far, .. } = self;
         let more = |near: f64, far: f64| (far - near).max(0.0).round();
         let far = (more(near.0, far.0), more(near.1, far.1));
         format!("copy={}:body={}:bytes=0:copy_far={}:body_far={}", near.0.round(), near.1.round(), far.0, far.1)
@@ -84,8 +85,8 @@ pub(super) fn measured(executable: &Path) -> Result<Packets, String> {
     let text = String::from_utf8_lossy(&output.stdout);
     let times: Vec<f64> = text.split_whitespace().filter_map(|time| time.parse().ok()).collect();
     match times[..] {
-        [near_copy, near_body, far_copy, far_body] if output.status.success() => {
-            Ok(Packets { near: (near_copy, near_body), far: (far_copy, far_body) })
+        [near_copy, near_body, far_copy, far_body, disturbed] if output.status.success() => {
+            Ok(Packets { near: (near_copy, near_body), far: (far_copy, far_body), disturbed: disturbed > 0.0 })
         }
         _ => Err(format!("the packets' own code: {}", String::from_utf8_lossy(&output.stderr))),
     }
@@ -97,15 +98,19 @@ pub(super) fn here() -> Result<Packets, String> {
     let case = catalogue::cases(catalogue::find("packet")?, &[format!("N={count}")], 1)?;
     let traffic = Traffic::of("packet", &case.first().ok_or("the workload `packet` has no case")?.args)?;
     // Kernel threads of their own, as the library's are: an allocator may keep other memory for the first one.
-    let on_their_own = |rounds: fn(&'static Traffic) -> Vec<Round>| {
-        let thread = std::thread::Builder::new().spawn(move || rounds(traffic));
+    fn on_its_own<R: Send + 'static>(rounds: impl FnOnce() -> R + Send + 'static) -> Result<R, String> {
+        let thread = std::thread::Builder::new().spawn(rounds);
         let thread = thread.map_err(|why| format!("no kernel thread for the calibration: {why}"))?;
         thread.join().map_err(|_| "the packets' own code has failed".to_string())
-    };
-    let (near, far) = (on_their_own(near)?, on_their_own(far)?);
+    }
+    let (near, far) = (on_its_own(|| near(traffic))?, on_its_own(|| far(traffic))??);
     // On one core all else that takes time is somebody else's; between two it differs where lines lie.
-    let (copied, handled): (Vec<f64>, Vec<f64>) = undisturbed(far).into_iter().unzip();
-    Ok(Packets { near: quickest_by(near, |both| both.0 + both.1), far: (quick(copied), quick(handled)) })
+    let (copied, handled): (Vec<f64>, Vec<f64>) = far.into_iter().unzip();
+    Ok(Packets {
+        near: quickest_by(near, |both| both.0 + both.1),
+        far: (quick(copied), quick(handled)),
+        disturbed: disturbed() > 0,
+    })
 }
 
 /// Whether it was undisturbed, and what each packet's copying and handling took.
@@ -138,7 +143,7 @@ fn near(traffic: &'static Traffic) -> Vec<Round> {
 
 /// Copied by one kernel thread and looked through by another, both at the same time, since both allocate or free: who has nothing to do
 /// waits for the other one without sleeping, and does not count it.
-fn far(traffic: &'static Traffic) -> Vec<Round> {
+fn far(traffic: &'static Traffic) -> Result<Vec<(f64, f64)>, String> {
     let (send, parts) = mpsc::channel::<Vec<Packet>>();
     let (answer, answers) = mpsc::channel();
     std::thread::scope(|scope| {
@@ -171,14 +176,8 @@ fn far(traffic: &'static Traffic) -> Vec<Round> {
             let _ = send.send(Vec::new());
             (each(copied), each(handled))
         };
-        (0..WARM_UP).for_each(|_| _ = round(quiet::watched_both, all));
-        let (mut rounds, mut good) = (Vec::new(), 0);
-        // As in a program that is not to be disturbed.
-        while good < ENOUGH && rounds.len() < PATIENCE as usize {
-            let next: Round = round(quiet::watched_both, all);
-            good += usize::from(next.0);
-            rounds.push(next);
-        }
+        (0..WARM_UP).for_each(|_| _ = all());
+        let rounds = quietly(quiet::watched_both, || Ok(Some(all())));
         drop(send);
         rounds
     })
