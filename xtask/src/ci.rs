@@ -10,13 +10,13 @@ pub fn run() -> Outcome {
     sections.section("format", || shell::run(&mut cargo(&["fmt", "--all", "--check"])));
     sections.section("tidy", tidy::run);
     sections.section("clippy", clippy);
+    sections.section("rustdoc", rustdoc);
     sections.section("tests, documentation examples included", || {
         // Without backtraces: tests of panics would print thousands of lines around the one failure that counts.
         let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
         run_watched(tests.env("RUST_BACKTRACE", "0"), |line| tally.count(line))
     });
     sections.section("interleavings", || model::run_all(|line| tally.count(line)));
-    sections.section("rustdoc", rustdoc);
     sections.print_times();
     let result = sections.outcome();
     // Again, and last: in so long an output nobody finds it where it stood.

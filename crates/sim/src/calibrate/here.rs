@@ -33,7 +33,7 @@ pub(super) fn undisturbed<V>(rounds: Vec<(bool, V)>) -> Vec<V> {
     rounds.into_iter().filter(|(undisturbed, _)| *undisturbed || !any).map(|(_, value)| value).collect()
 }
 
-/// Of the rounds that were not disturbed, see [`undisturbed`], the one an eighth from the quickest: as quick as the quickest of eight is, of which a program
+/// Of the rounds that were not disturbed, see `undisturbed`, the one an eighth from the quickest: as quick as the quickest of eight is, of which a program
 /// that is predicted has no more. 0 of none.
 pub fn quickest(rounds: Vec<(bool, f64)>) -> f64 {
     quickest_by(rounds, |time| *time)
