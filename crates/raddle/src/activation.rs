@@ -373,7 +373,8 @@ impl Activation {
             if let Some(watch) = watch {
                 watch.give_up(self, owned);
             }
-            if woken == Woken::Elsewhere {
+            if matches!(woken, Woken::Elsewhere | Woken::Deadline) {
+                crate::time::fire_due(self, owned);
                 match owned.queue.next(LOWEST) {
                     Some(next) => return Some(next),
                     None => pool.idle.begin_search(me),

@@ -16,9 +16,9 @@
 //! |---|---|---|
 //! | busy → searching | [`Idle::begin_search`] | searching + 1 |
 //! | searching → busy | [`Idle::found`] | searching − 1; the last one wakes another |
-//! | sleeping → busy | [`Idle::sleep_elsewhere`] | sleeping − me |
+//! | sleeping → busy | the sleeper itself, when its deadline has passed, or in [`Idle::sleep_elsewhere`] | sleeping − me |
 //! | searching → sleeping | [`Idle::sleep`] | searching − 1, sleeping + me; the last one looks once more |
-//! | sleeping → searching | [`Idle::wake_one`], [`Idle::wake`] (*called*) or the sleeper itself | sleeping − one, searching + 1 |
+//! | sleeping → searching | [`Idle::wake_one`], [`Idle::wake`] (*called*) or the sleeper itself, when it sees work | sleeping − one, searching + 1 |
 //!
 //! Invariants:
 //! - I1: a processor's bit is set only between its own `sleep` transition and the exchange that removes it.
@@ -64,7 +64,8 @@ const SLEEPING: u64 = (1 << GROUP) - 1;
 #[repr(align(128))]
 struct Padded<T>(T);
 
-/// Why a processor stopped sleeping. It counts as searching in each case but the last.
+/// Why a processor stopped sleeping. It counts as searching after the first two, as busy after the others, which were not brought about by a
+/// pusher that relies on it: it need not wake anybody in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
     /// Somebody called it.
@@ -73,7 +74,7 @@ pub enum Woken {
     Work,
     /// The deadline passed.
     Deadline,
-    /// What it slept on instead of its bell has something for it. It does not count as searching, but as busy.
+    /// What it slept on instead of its bell has something for it.
     Elsewhere,
 }
 
@@ -288,7 +289,7 @@ impl<M: Machine> Idle<M> {
 
     /// A searcher found nothing: sleeps until it is called, sees work itself, or the deadline passes. `look` says whether there
     /// is anything it could take. With `directed`, pushes may concern this processor alone ([`Idle::wake`]), so it looks even
-    /// if it was not the last searcher. Returns as a searcher.
+    /// if it was not the last searcher.
     pub fn sleep(&self, me: usize, deadline: Option<u64>, directed: bool, look: impl Fn() -> bool) -> Woken {
         let sleeper = &self.sleepers[me].0;
         // Relaxed: single writer; released by the exchange that sets the bit.
@@ -302,8 +303,7 @@ impl<M: Machine> Idle<M> {
     }
 
     /// As [`Idle::sleep`], but sleeps in `block` (until the deadline, or the pool's alarm, or for no reason), which answers true
-    /// when it has brought something for this processor to do. In [`Woken::Elsewhere`] the processor is busy, not a searcher: no
-    /// pusher has relied on it, so nobody else needs to be woken in its place.
+    /// when it has brought something for this processor to do ([`Woken::Elsewhere`]).
     pub fn sleep_elsewhere(
         &self,
         me: usize,
@@ -350,7 +350,7 @@ impl<M: Machine> Idle<M> {
             if word.load(Ordering::Acquire) & Self::bit(me) == 0 {
                 return Woken::Called;
             }
-            if deadline.is_some_and(|time| M::now() >= time) && self.leave_set(me) {
+            if deadline.is_some_and(|time| M::now() >= time) && self.leave_set_to(me, 0) {
                 return Woken::Deadline;
             }
             if block(bell, rung, deadline) {
@@ -409,8 +409,7 @@ mod tests {
         assert_eq!(idle.sleeping(), 0);
         // A deadline in the past ends the sleep.
         assert_eq!(idle.sleep(0, Some(0), false, || false), Woken::Deadline);
-        idle.found(0);
-        assert!(!idle.hungry());
+        assert!(!idle.hungry(), "it is busy, and no searcher");
     }
 
     #[test]

@@ -223,6 +223,42 @@ fn who_sleeps_elsewhere_is_called_and_sees_what_comes_there() {
     assert_eq!(seen, expected, "reached outcomes differ from the possible ones");
 }
 
+/// A processor whose deadline has passed is busy with it, not a searcher: a push that comes at that moment is not lost, although nobody is called
+/// in its place.
+#[test]
+fn who_gets_up_by_himself_is_busy_and_sees_what_was_pushed() {
+    let seen: &'static Mutex<BTreeSet<String>> = Box::leak(Box::default());
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
+        let model = Arc::new(Model { idle: Idle::new(1), work: <Loom as Machine>::Atomic::new(0) });
+        let pusher = loom::thread::spawn({
+            let model = model.clone();
+            move || model.push()
+        });
+        model.idle.begin_search(0);
+        // The deadline of the first sleep has passed already; there is none later.
+        let (mut history, mut deadline) = (String::new(), Some(0));
+        while !model.take() {
+            let woken = model.idle.sleep(0, deadline, false, || model.work.load(Ordering::Relaxed) > 0);
+            history += &format!("{woken:?} ");
+            if woken == raddle_scheduler::idle::Woken::Deadline {
+                assert!(!model.idle.hungry(), "who got up by himself is busy");
+                deadline = None;
+                model.idle.begin_search(0);
+            }
+        }
+        model.idle.found(0);
+        pusher.join().unwrap();
+        assert!(!model.idle.hungry(), "at rest nobody searches or sleeps");
+        seen.lock().unwrap().insert(history);
+    });
+    let seen = seen.lock().unwrap().clone();
+    let expected = ["", "Called ", "Called Work ", "Deadline ", "Deadline Called ", "Deadline Work ", "Work "];
+    let expected = expected.map(String::from).into();
+    assert_eq!(seen, expected, "reached outcomes differ from the possible ones");
+}
+
 /// The first of two sleepers sleeps elsewhere and was not the last to fall asleep, so it has not looked behind the fence: whoever calls it must
 /// know where it sleeps.
 fn who_sleeps_elsewhere_beside_another_is_rung_there(call: impl Fn(&Model) + Sync + Send + Copy + 'static) {
