@@ -254,7 +254,7 @@ fn who_gets_up_by_himself_is_busy_and_sees_what_was_pushed() {
         seen.lock().unwrap().insert(history);
     });
     let seen = seen.lock().unwrap().clone();
-    let expected = ["", "Called ", "Called Work ", "Deadline ", "Deadline Called ", "Deadline Work ", "Work "];
+    let expected = ["", "Called ", "Deadline ", "Deadline Called ", "Deadline Work ", "Work "];
     let expected = expected.map(String::from).into();
     assert_eq!(seen, expected, "reached outcomes differ from the possible ones");
 }
