@@ -11,6 +11,8 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+mod own_storage;
+
 pub use raddle_posix::link;
 
 unsafe extern "C" {
