@@ -1,14 +1,14 @@
 //! The monitor: one kernel thread that sees to it that no processor stays with an activation that is stuck.
 //!
-//! It wakes once a period while any processor is busy, every other one while all that are busy switch, and sleeps while none is. A processor
-//! whose switch count stands still for two periods is looked at: if its activation is blocked in the kernel (or stopped), a spare activation takes the processor
-//! over; if it computes while other processors are idle, the processor is taken for a moment, what it held privately is
+//! It wakes once a period while any processor is busy, every other one or every fourth while all that are busy switch ([`LIVELY`]), and sleeps while
+//! none is. A processor whose switch count stands still for two periods is looked at: if its activation is blocked in the kernel (or stopped), a spare
+//! activation takes the processor over; if it computes while other processors are idle, the processor is taken for a moment, what it held privately is
 //! published and its due timers fire, and it is left free for its activation to take back at its next step; if it computes for
 //! [`SLICE`] periods while other threads of its processor wait, a spare goes on with the processor beside it, and the kernel
 //! shares the core between the two; each further one beside the same processor takes twice as long to come. An activation inside its mark is left alone.
 //! Silence alone means nothing: a processor that computes is not one that is blocked.
 //!
-//! Bound: a thread that only a stuck processor could run waits at most five periods, plus what the system needs to start a
+//! Bound: a thread that only a stuck processor could run waits at most nine periods, five while such things happen, plus what the system needs to start a
 //! kernel thread; two of up to four times that length if all processors of all pools were computing, since the monitor looks less often then.
 //! Cost: one wake-up a period while something runs, a few reads of atomics, a system call for each processor that
 //! computes, a look at `/proc` ([`crate::os::looks`]) for each that seems not to.
@@ -36,9 +36,10 @@ const SLICE: u32 = 20;
 /// Looks that found nothing but processors that compute until the next one may be twice as far off, and again four times:
 /// `mandelbrot` took 563 ms with looks in each period, 555 so (medians of 20).
 const CALM: u32 = 1;
-/// Periods until the next look where all that are busy switch. A look costs a server about 12 us of a core, its wake-up by the kernel
-/// included: 1.2 % of the core in each period.
-const LIVELY: u32 = 2;
+/// Periods until the next look where all that are busy switch: at first, and after [`SMOOTH`] such looks since a processor had to be taken. A look costs
+/// a server about 12 us of a core, its wake-up by the kernel included: 1.2 % of the core in each period.
+const LIVELY: [u32; 2] = [2, 4];
+const SMOOTH: u32 = 16;
 /// Periods without anything busy until the monitor sleeps.
 const REST_AFTER: u32 = 16;
 
@@ -110,6 +111,8 @@ fn main() {
     let mut follower = Follower::default();
     let mut requests = Requests::default();
     let (mut quiet, mut calm, mut step) = (0, 0, 1);
+    // Looks at nothing but switching processors since `taken` was counted.
+    let (mut smooth, mut taken) = (0u32, 0);
     loop {
         crate::dump::dump_if_wanted();
         let (mut busy, mut computing, mut lively) = (false, true, true);
@@ -125,10 +128,16 @@ fn main() {
         let asked = requests.look();
         crate::io::tick();
         busy |= asked;
-        quiet = if busy { 0 } else { quiet + 1 };
+        quiet = if busy { 0 } else { quiet + step };
         calm = if busy && computing { calm + 1 } else { 0 };
+        let taken_before = std::mem::replace(&mut taken, processors_taken());
+        smooth = if taken != taken_before { 0 } else { smooth.saturating_add(u32::from(lively)) };
         if quiet < REST_AFTER {
-            step = if busy && lively && !asked { LIVELY } else { 1 << (calm / CALM).min(2) };
+            step = if lively && !asked {
+                LIVELY[usize::from(smooth > SMOOTH && follower.next_deadline().is_none())]
+            } else {
+                1 << (calm / CALM).min(2)
+            };
             std::thread::sleep(std::time::Duration::from_nanos(PERIOD * u64::from(step)));
             continue;
         }
@@ -150,13 +159,18 @@ fn main() {
     }
 }
 
+/// How often a processor had to be taken, for whatever reason.
+fn processors_taken() -> u64 {
+    [&TAKEOVERS, &PUBLICATIONS, &SLICES].into_iter().map(|count| count.load(Ordering::Relaxed)).sum()
+}
+
 /// What a look at a pool found.
 struct Found {
     /// Something runs there.
     busy: bool,
     /// Each of its processors computes, and needs nothing.
     computing: bool,
-    /// Each that does not sleep has switched since the last look.
+    /// Each that does not sleep, if any, has switched since the last look.
     lively: bool,
 }
 

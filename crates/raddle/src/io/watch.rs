@@ -10,7 +10,7 @@
 //! - Where no processor has looked for a period of the monitor (all compute, or the one that kept watch has work and the others sleep),
 //!   the monitor does.
 //!
-//! Bound: an event waits two periods of the monitor, while anybody is awake; while all sleep, one keeps watch, [`NEAR`] after the last look
+//! Bound: an event waits for two looks of the monitor, at most eight of its periods, while anybody is awake; while all sleep, one keeps watch, [`NEAR`] after the last look
 //! at the latest: the last to sleep found the watch free or kept, or will look again by then. A kernel thread that is frozen while it keeps watch with all others asleep strands events until it
 //! thaws or anybody else wakes up.
 //!
