@@ -1,7 +1,7 @@
 //! A pool follows what its process is allotted: when affinity or the control group's quota shrink, processors retire; when they
 //! grow, processors come back, or come first.
 //!
-//! Where others use the same cores and it does more on fewer, it has fewer than it is allotted ([`crate::crowd`]).
+//! Where others use the same cores and it does about as much on fewer, it has fewer than it is allotted ([`crate::crowd`]).
 //!
 //! Between stages ([`crate::stage`]) processors move in the same way: one pool is wanted to have one less, the other one more.
 //!

@@ -44,7 +44,7 @@ pub struct Stats {
     pub halves_asked: u64,
     /// See `halves_asked`.
     pub halves_given: u64,
-    /// Processors that retired because the process was allotted fewer cores, or does more on fewer ([`crate::Builder::at_most`]).
+    /// Processors that retired because the process was allotted fewer cores, or does about as much on fewer ([`crate::Builder::at_most`]).
     pub processors_retired: u64,
     /// Processors that came back, or came first, because it was allotted more, or to see whether more do more.
     pub processors_returned: u64,

@@ -32,7 +32,7 @@ pub struct Options {
     /// Run its threads on at most N processors; default: as many as the cores that it may use
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=raddle::pool::MAX_PROCESSORS as i64))]
     processors: Option<u16>,
-    /// Keep all processors where other processes use the cores, too; otherwise some rest while a program that waits for descriptors a lot does more on fewer
+    /// Keep all processors where other processes use the cores, too; otherwise some rest while a program that waits for descriptors a lot does about as much on fewer
     #[arg(long)]
     all_processors: bool,
     /// The policy that decides which thread runs next, such as `fifo` or `steal(lifo)`

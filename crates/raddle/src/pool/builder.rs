@@ -94,7 +94,7 @@ impl Builder {
         self
     }
 
-    /// At most so many processors: while others use the same cores, and the pool, which waits for descriptors a lot, was seen to do more on fewer,
+    /// At most so many processors: while others use the same cores, and the pool, which waits for descriptors a lot, was seen to do about as much on fewer,
     /// some rest. It looks ten times a second, and tries now and then; [`crate::info::Stats`] counts the changes. For a server whose clients, or
     /// whatever it asks, run on the same machine. (Not under `rotator`.)
     pub fn at_most(mut self, count: usize) -> Self {
