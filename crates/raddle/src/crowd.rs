@@ -8,7 +8,7 @@
 //!
 //! | state | until |
 //! |---|---|
-//! | all | it is *crowded*, by the mean of the last [`STEADY`] windows: for a fifth of the time in which its processors were not asleep they were not on a core, much of what it does is input and output, and it got so little of the cores that fewer could use all of it; then those are tried |
+//! | all | it is *crowded*, by the mean of the last [`STEADY`] windows, which do not lie too far apart: for a fifth of the time in which its processors were not asleep they were not on a core, much of what it does is input and output, and it got so little of the cores that fewer could use all of it; then those are tried |
 //! | fewer are tried | [`SETTLE`] windows and [`STEADY`] that count, unless it collapses: if it switched between threads hardly less often than before, they stay; otherwise all come back, and the next trial is twice as far off |
 //! | fewer | they sleep, so there is room: all come back; or some time has passed: |
 //! | all are tried | as above: they stay if there is a gain; otherwise fewer, for twice as long |
@@ -38,6 +38,8 @@ const ENOUGH: [f64; 2] = [0.97, 1.05];
 /// A trial that begins with less than so much, in its first [`EARLY`] windows, ends there.
 const COLLAPSE: f64 = 0.7;
 const EARLY: u32 = 2;
+/// How far apart windows may lie that a trial is held against: otherwise it is the load that changes, such as when it begins.
+const EVEN: f64 = 2.0;
 /// Processors that sleep and rest for more than the rest of this part of their time have room.
 const ROOM: f64 = 0.75;
 /// Windows until fewer are tried again, after the first time that this brought nothing; each further trial comes after twice as many.
@@ -129,6 +131,14 @@ impl Choice {
         Window::mean(&self.recent[..self.windows.min(STEADY) as usize])
     }
 
+    /// True if there is something to hold a trial against.
+    fn is_ready(&self) -> bool {
+        let rates = self.recent.iter().map(|window| window.switches);
+        self.windows >= STEADY
+            && self.pause == 0
+            && rates.clone().fold(0.0, f64::max) <= EVEN * rates.fold(f64::INFINITY, f64::min)
+    }
+
     fn count(&mut self, window: &Window) {
         self.recent[self.windows as usize % self.recent.len()] = *window;
         self.windows += 1;
@@ -172,10 +182,10 @@ impl Choice {
         let mean = self.mean();
         let steady = self.windows >= STEADY;
         match self.state {
-            State::All if steady && self.pause == 0 && mean.is_crowded() && mean.fits() < all => {
+            State::All if self.is_ready() && mean.is_crowded() && mean.fits() < all => {
                 self.try_it(State::TryFewer(mean.fits()));
             }
-            State::Fewer(few) if steady && self.pause == 0 => self.try_it(State::TryAll(few)),
+            State::Fewer(few) if self.is_ready() => self.try_it(State::TryAll(few)),
             State::TryFewer(few) if steady && mean.switches >= ENOUGH[0] * self.before => {
                 self.enter(State::Fewer(few));
                 (self.pause, self.next_pause) = (DOUBT, 2 * DOUBT);
@@ -317,10 +327,21 @@ mod tests {
             events: 1.0,
         };
         let mut processors = 2;
-        for switches in [70.0, 40.0, 90.0, 60.0, 55.0, 1.0, 90.0, 50.0, 60.0, 60.0, 55.0] {
+        for switches in [70.0, 50.0, 90.0, 60.0, 55.0, 1.0, 90.0, 50.0, 60.0, 60.0, 60.0] {
             processors = choice.after(&window(processors, switches), 2);
         }
         assert_eq!(choice.state, State::Fewer(1));
+    }
+
+    #[test]
+    fn a_load_that_begins_is_not_held_against_what_was_before() {
+        let mut choice = Choice::default();
+        let window = |switches| Window { awake: 1.9, on_core: 0.97, switches, events: 1.0 };
+        for switches in [13.0, 13.0, 14.0, 16.0, 56.0, 131.0, 67.0, 59.0, 58.0] {
+            assert_eq!(choice.after(&window(switches), 2), 2);
+        }
+        let seen = [57.0, 60.0, 60.0].map(|switches| choice.after(&window(switches), 2));
+        assert_eq!((seen, choice.before), ([2, 1, 1], (67.0 + 59.0 + 58.0 + 57.0 + 60.0) / 5.0));
     }
 
     #[test]
