@@ -31,7 +31,7 @@ pub static LOADS: &[Workload] = &[
         name: "service",
         about: "C connections to a web service that asks Redis, PostgreSQL and another service, all on the same cores",
         unit: Unit::Each("request"),
-        defaults: &[("C", "9500"), ("ms", "10000"), ("warm_ms", "5000"), ("pool", "32")],
+        defaults: &[("C", "9500"), ("ms", "10000"), ("warm_ms", "8000"), ("pool", "32")],
         cases: &["100", "9500"],
         also_on_one: false,
         expected: |_| Some(0),
