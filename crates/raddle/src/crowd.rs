@@ -33,14 +33,16 @@ const WINDOW: u64 = 100_000_000;
 const STEADY: u32 = 5;
 /// Windows before them that do not.
 const SETTLE: u32 = 1;
-/// How many times as much it has to be: on fewer, which leave more of the cores to others, and on all again.
-const ENOUGH: [f64; 2] = [0.97, 1.05];
+/// How many times as much has to be done on fewer, which leave more of the cores to others.
+const ENOUGH: f64 = 0.97;
+/// And on all again.
+const GAIN: f64 = 1.05;
 /// A trial that begins with less than so much, in its first [`EARLY`] windows, ends there.
 const COLLAPSE: f64 = 0.7;
 const EARLY: u32 = 2;
-/// How far apart windows may lie that a trial is held against: otherwise it is the load that changes, such as when it begins.
+/// How far apart windows may lie that a trial of fewer is held against: otherwise it is the load that changes, such as when it begins.
 const EVEN: f64 = 2.0;
-/// Processors that sleep and rest for more than the rest of this part of their time have room.
+/// Processors that are awake, and on cores, for less than this part of the time have room.
 const ROOM: f64 = 0.75;
 /// Windows until fewer are tried again, after the first time that this brought nothing; each further trial comes after twice as many.
 const PAUSE: u32 = 40;
@@ -131,12 +133,10 @@ impl Choice {
         Window::mean(&self.recent[..self.windows.min(STEADY) as usize])
     }
 
-    /// True if there is something to hold a trial against.
-    fn is_ready(&self) -> bool {
+    /// True if the last [`STEADY`] windows are of one load. (Asked of all only: whoever has fewer must get to try all under any load.)
+    fn is_even(&self) -> bool {
         let rates = self.recent.iter().map(|window| window.switches);
-        self.windows >= STEADY
-            && self.pause == 0
-            && rates.clone().fold(0.0, f64::max) <= EVEN * rates.fold(f64::INFINITY, f64::min)
+        rates.clone().fold(0.0, f64::max) <= EVEN * rates.fold(f64::INFINITY, f64::min)
     }
 
     fn count(&mut self, window: &Window) {
@@ -181,16 +181,17 @@ impl Choice {
     fn conclude(&mut self, all: usize) {
         let mean = self.mean();
         let steady = self.windows >= STEADY;
+        let due = steady && self.pause == 0;
         match self.state {
-            State::All if self.is_ready() && mean.is_crowded() && mean.fits() < all => {
+            State::All if due && self.is_even() && mean.is_crowded() && mean.fits() < all => {
                 self.try_it(State::TryFewer(mean.fits()));
             }
-            State::Fewer(few) if self.is_ready() => self.try_it(State::TryAll(few)),
-            State::TryFewer(few) if steady && mean.switches >= ENOUGH[0] * self.before => {
+            State::Fewer(few) if due => self.try_it(State::TryAll(few)),
+            State::TryFewer(few) if steady && mean.switches >= ENOUGH * self.before => {
                 self.enter(State::Fewer(few));
                 (self.pause, self.next_pause) = (DOUBT, 2 * DOUBT);
             }
-            State::TryAll(_) if steady && mean.switches >= ENOUGH[1] * self.before => {
+            State::TryAll(_) if steady && mean.switches >= GAIN * self.before => {
                 self.next_pause = PAUSE;
                 self.back(State::All);
             }
@@ -342,6 +343,15 @@ mod tests {
         }
         let seen = [57.0, 60.0, 60.0].map(|switches| choice.after(&window(switches), 2));
         assert_eq!((seen, choice.before), ([2, 1, 1], (67.0 + 59.0 + 58.0 + 57.0 + 60.0) / 5.0));
+    }
+
+    #[test]
+    fn all_are_tried_again_under_a_load_that_comes_and_goes() {
+        let mut choice = Choice::default();
+        run(&mut choice, 15, [69.0, 61.0]);
+        assert_eq!(choice.state, State::Fewer(1));
+        let busy = |switches| Window { awake: 1.0, on_core: 0.97, switches, events: 1.0 };
+        assert!((0..2 * DOUBT).any(|turn| choice.after(&busy([10.0, 90.0][turn as usize % 2]), 2) == 2));
     }
 
     #[test]

@@ -20,7 +20,7 @@
 //! up, if that is less. It is looked at every [`EVERY`] nanoseconds while anything runs, and first thing when something runs
 //! again. Bound: a tenth of a second until it is noticed; then, for a processor that computes or sleeps, a few periods of the monitor; for one
 //! that switches all the time, as many as it takes to find it outside its mark once. Deadlines that the monitor inherited
-//! fire at its looks: up to a period late, while something runs.
+//! fire at its looks: up to four periods late, while something runs.
 
 use crate::activation::{Activation, LOWEST};
 use crate::crowd::Crowd;

@@ -1,7 +1,7 @@
 //! The monitor: one kernel thread that sees to it that no processor stays with an activation that is stuck.
 //!
-//! It wakes once a period while any processor is busy, every other one or every fourth while all that are busy switch ([`LIVELY`]), and sleeps while
-//! none is. A processor whose switch count stands still for two periods is looked at: if its activation is blocked in the kernel (or stopped), a spare
+//! It wakes once a period while any processor is busy, every other one or every fourth while all that are busy, if any, switch ([`LIVELY`]), and sleeps when
+//! none has been for a while. A processor whose switch count stands still for two periods is looked at: if its activation is blocked in the kernel (or stopped), a spare
 //! activation takes the processor over; if it computes while other processors are idle, the processor is taken for a moment, what it held privately is
 //! published and its due timers fire, and it is left free for its activation to take back at its next step; if it computes for
 //! [`SLICE`] periods while other threads of its processor wait, a spare goes on with the processor beside it, and the kernel
@@ -36,7 +36,7 @@ const SLICE: u32 = 20;
 /// Looks that found nothing but processors that compute until the next one may be twice as far off, and again four times:
 /// `mandelbrot` took 563 ms with looks in each period, 555 so (medians of 20).
 const CALM: u32 = 1;
-/// Periods until the next look where all that are busy switch: at first, and after [`SMOOTH`] such looks since a processor had to be taken. A look costs
+/// Periods until the next look where all that are busy, if any, switch: at first, and after [`SMOOTH`] such looks since a processor had to be taken. A look costs
 /// a server about 12 us of a core, its wake-up by the kernel included: 1.2 % of the core in each period.
 const LIVELY: [u32; 2] = [2, 4];
 const SMOOTH: u32 = 16;

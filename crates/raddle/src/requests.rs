@@ -5,9 +5,9 @@
 //! descriptor with the thread's activation, so that nothing has to be allocated, and interrupts its kernel thread with [`SIGNAL`];
 //! the handler, which runs as [`crate::signal`] says, puts the oldest waiting half into the descriptor and submits it.
 //!
-//! Bound: while a processor of its pool sleeps, a thread that computes is asked after [`PATIENCE`] periods of the monitor, again
+//! Bound: while a processor of its pool sleeps, a thread that computes is asked after [`PATIENCE`] looks of the monitor (eight of its periods at most), again
 //! in each period after one in which it gave a half, and otherwise every [`AGAIN`] periods. So the first half is offered within
-//! `PATIENCE + AGAIN` periods of the other processor's going to sleep (10 ms), and all halves, one a period.
+//! 16 ms of the other processor's going to sleep, and all halves, one a period.
 //!
 //! Cost: nothing in a process that never called `join`. Otherwise an interrupt of a few microseconds and a look at `/proc` every 8 ms
 //! for each thread that computes beside a sleeping processor. System calls that the kernel does not restart may see the interrupt;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// SIGURG: ignored unless a program wants it, and hardly any does.
 const SIGNAL: c_int = signals::URGENT;
-/// Periods with the same thread until it is asked.
+/// Looks at the same thread until it is asked.
 const PATIENCE: u32 = 2;
 /// Periods between two requests without an answer.
 const AGAIN: u32 = 8;
