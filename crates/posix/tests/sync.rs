@@ -71,21 +71,24 @@ fn the_cpp20_librarys_threads_and_locks_work_unchanged() {
 /// The acid test: std's threads, locks, channels, parking, scopes and sleeps, in a program that knows nothing of all this.
 #[test]
 fn a_rust_std_program_runs_unchanged() {
-    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/std_threads.rs");
-    let program = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("std_threads-{}", std::process::id()));
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let output = std::process::Command::new(rustc)
-        .args(["--edition", "2024", "-O", "-o"])
-        .args([&program, &source])
-        .output()
-        .expect("rustc built this test");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let program = common::compile_rust("std_threads.rs");
     let (native, ours) = (common::native(&program, &[]), common::drop_in(&program, &[], &[]));
     assert!(native.status.success(), "{native:?}");
     assert!(ours.status.success(), "{ours:?}");
     assert_eq!(native.out, ours.out);
     let kernel_threads: usize = ours.err.trim().parse().unwrap_or_else(|_| panic!("{}", ours.err));
     assert!(kernel_threads < 100, "{kernel_threads} kernel threads for two thousand: they were not taken over");
+}
+
+/// As many as `RADDLE_PARKED` says. (Natively such a program ends at 16,368 where a process may have 32,768 ids or 65,530 mappings, as by default.)
+#[test]
+fn parked_threads_of_a_rust_std_program_take_ten_kilobytes_each() {
+    let program = common::compile_rust("std_parked.rs");
+    let many = std::env::var("RADDLE_PARKED").unwrap_or_else(|_| "20000".into());
+    let ours = common::drop_in(&program, &[&many], &[("RADDLE_PROCESSORS", "2")]).well();
+    println!("{many} parked threads: kernel threads, bytes of memory and of page tables for each: {ours}");
+    let figures: Vec<usize> = ours.split_whitespace().map(|figure| figure.parse().unwrap()).collect();
+    assert!(figures[0] <= 2 + 8 && figures[1] <= 10 << 10, "{figures:?}");
 }
 
 /// A cancelled wait takes its mutex again, leaves what it waited for whole, and ends the thread.

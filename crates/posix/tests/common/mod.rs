@@ -32,6 +32,20 @@ pub fn compile(source: &str, options: &[&str]) -> PathBuf {
     program
 }
 
+/// Compiles `tests/c/<source>`, a program of the standard library.
+pub fn compile_rust(source: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(source);
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{source}-{}", std::process::id()));
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc)
+        .args(["--edition", "2024", "-O", "-o"])
+        .args([&program, &path])
+        .output()
+        .expect("rustc built this test");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    program
+}
+
 /// What a program did.
 #[derive(Debug)]
 pub struct Ended {
