@@ -12,6 +12,7 @@ pub mod child;
 pub mod harness;
 pub mod load;
 pub mod memory;
+pub mod processor_time;
 pub mod program;
 pub mod quiet;
 pub mod report;

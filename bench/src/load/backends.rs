@@ -3,6 +3,7 @@
 
 use super::server::{PATIENCE, free_port, leash};
 use super::upstream::Upstream;
+use crate::processor_time::ProcessorTime;
 use rustix::process::{Pid, Signal, getuid, kill_process};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -74,7 +75,7 @@ impl Backends {
 
     /// Nanoseconds that the two servers spent on processors.
     pub fn cpu_ns(&self) -> u64 {
-        let own = super::server::cpu_ns(self.redis.child.id());
+        let own = ProcessorTime::of(self.redis.child.id()).own_ns;
         // A process for each connection; the first child's parent is the server.
         let parent = self.postgres.child.id().to_string();
         let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -84,7 +85,7 @@ impl Backends {
             let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
             after_name.split_whitespace().nth(1) == Some(parent.as_str())
         });
-        own + of_postgres.map(super::server::cpu_ns).sum::<u64>()
+        own + of_postgres.map(|pid| ProcessorTime::of(pid).own_ns).sum::<u64>()
     }
 }
 

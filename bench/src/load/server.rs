@@ -1,5 +1,6 @@
 //! The server under load: a child process, what it uses of memory and of the processors.
 
+use crate::processor_time::ProcessorTime;
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -89,7 +90,7 @@ impl Server {
             let mut numbers = text.split_whitespace().map(|number| number.parse().unwrap_or(0));
             usage.kernel_switches += numbers.nth(2).unwrap_or(0);
         }
-        usage.cpu_ns = cpu_ns(self.child.id());
+        usage.cpu_ns = ProcessorTime::of(self.child.id()).own_ns;
         let memory = crate::memory::Memory::of(&folder);
         usage.rss_kib = memory.rss_kib;
         usage.peak_rss_kib = memory.peak_rss_kib;
@@ -115,15 +116,6 @@ pub(super) fn leash(program: &Path) -> Command {
     let mut command = Command::new(setpriv);
     command.args(["--pdeathsig", "KILL", "--"]).arg(program);
     command
-}
-
-/// Nanoseconds that a process spent on processors, its ended threads included. The kernel counts them in hundredths of a second.
-pub(super) fn cpu_ns(pid: u32) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name before this may hold anything.
-    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let ticks = rest.split_whitespace().skip(11).take(2).filter_map(|number| number.parse::<u64>().ok());
-    ticks.sum::<u64>() * 10_000_000
 }
 
 pub(super) fn free_port() -> Result<u16, String> {

@@ -115,6 +115,65 @@ fn children_are_taken_over_when_asked_for() {
     assert!(text(&output.stderr).contains("100  threads created"), "{output:?}");
 }
 
+/// A script that ends with `exec`, programs that replace themselves, settings and all; what is started as a child stays native.
+#[test]
+fn what_a_program_becomes_goes_on_under_raddle() {
+    let folder = Folder::new();
+    let program = folder.program("threads", THREADS, &[]);
+    let path = program.display();
+    let python = |call: &str| format!("#!/usr/bin/python3\nimport os\n{}\n", call.replace("PATH", &path.to_string()));
+    let becoming = [
+        ("exec.sh", format!("#!/bin/sh\nexec env nice '{path}' \"$@\"\n")),
+        ("twice.sh", format!("#!/bin/bash\nA=b exec /bin/sh -c 'exec \"{path}\" x'\n")),
+        ("execv.py", python("os.execv('PATH', ['p', 'x'])")),
+        ("execve.py", python("os.execve('PATH', ['p', 'x'], {'PATH': '/bin:/usr/bin'})")),
+        ("execvpe.py", python("os.execvpe('PATH', ['p', 'x'], {'PATH': '/bin:/usr/bin'})")),
+        ("fexecve.py", python("os.execve(os.open('PATH', os.O_RDONLY), ['p', 'x'], os.environ)")),
+    ];
+    for (name, text_of) in becoming {
+        let script = folder.file(name, text_of, 0o755);
+        let output = run(&["--stats", "--main", "--quiet"], &script, &["x"]);
+        assert_eq!(
+            (output.status.code(), text(&output.stdout).as_str()),
+            (Some(7), "sum 4950 x\n"),
+            "{name}: {output:?}"
+        );
+        assert!(text(&output.stderr).contains("101  threads created"), "{name}: {output:?}");
+    }
+    let child = folder.file("child.sh", format!("#!/bin/sh\n'{path}' x\nexit $?\n"), 0o755);
+    let output = run(&["--stats", "--quiet"], &child, &[]);
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(7), "sum 4950 x\n"), "{output:?}");
+    assert!(!text(&output.stderr).contains("100  threads created"), "{output:?}");
+    // A program that is not there leaves everything as it was.
+    let missing = folder.file("missing.py", "#!/usr/bin/python3\nimport os\ntry: os.execv('/nowhere', ['x'])\nexcept FileNotFoundError: os.system('env | grep -E \"RADDLE|PRELOAD\"; echo ok')\n", 0o755);
+    assert_eq!(text(&run(&[], &missing, &[]).stdout), "ok\n");
+}
+
+#[test]
+fn a_program_is_compared_with_itself_run_natively() {
+    let folder = Folder::new();
+    let program = folder.program("threads", THREADS, &[]);
+    let output = run(&["--compare=2"], &program, &["x", "--compare"]);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{error}");
+    assert_eq!(text(&output.stdout), "sum 4950 x --compare\n".repeat(4));
+    for expected in [
+        "round 2 of 2: natively",
+        "medians (and ranges) of 2 runs each",
+        "elapsed, s",
+        "kernel threads at most",
+        "exit status: 7",
+    ] {
+        assert!(error.contains(expected), "{expected}: {error}");
+    }
+    let script = folder.file("start.sh", "#!/bin/sh\nexec true\n", 0o755);
+    let error = text(&run(&["--compare=1"], &script, &[]).stderr);
+    assert_eq!(error.matches("shell script").count(), 1, "{error}");
+    let output = run(&["--compare=0"], &program, &[]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_eq!(run(&["--compare"], Path::new("/nowhere/x"), &[]).status.code(), Some(127));
+}
+
 #[test]
 fn main_is_a_thread_like_the_others_when_asked_for() {
     let folder = Folder::new();
@@ -231,6 +290,7 @@ fn a_shell_script_gets_a_hint() {
     let error = text(&output.stderr);
     assert!(error.contains("shell script") && error.contains("--children"), "{error}");
     assert_eq!(text(&run(&["--children"], &script, &[]).stderr), "");
+    assert_eq!(text(&run(&["--quiet"], &script, &[]).stderr), "");
 }
 
 #[test]

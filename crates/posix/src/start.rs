@@ -1,11 +1,12 @@
 //! How the library comes up in a program that does not know of it.
 //!
 //! The constructor runs before the program's own: it reads the settings that `raddle run` left in the environment, and takes itself
-//! out of the environment, so that the programs which this one starts are native ([`CHILDREN`] keeps it in). It starts nothing. The
+//! out of the environment, so that the programs which this one starts are native ([`CHILDREN`] keeps it in); the program that this process becomes by `exec` gets both back ([`exec`]). It starts nothing. The
 //! runtime begins with the first thread that the program makes ([`lightweight`]), or with `main` where that is to run on one, too; a program that never
 //! makes one otherwise pays for the constructor only.
 
 use crate::os::c;
+use crate::process::exec;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::sync::OnceLock;
 
@@ -31,6 +32,13 @@ pub(crate) struct Settings {
     pub first: Option<u32>,
     /// The process that read this: a fork of it is another.
     pub pid: u32,
+}
+
+impl Settings {
+    /// They were meant for another process, which became a program that did not take them out (a static one), and made this one: a child, so native.
+    fn is_of_another_process(&self) -> bool {
+        !self.children && self.first.is_some_and(|first| first != self.pid)
+    }
 }
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
@@ -75,7 +83,7 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, _: *const *const c_
         unsafe { c::atexit(at_exit) };
     }
     if !settings.children {
-        leave_environment();
+        leave_environment(settings);
     }
 }
 
@@ -83,14 +91,21 @@ extern "C" fn at_exit() {
     crate::stats::report(settings());
 }
 
-/// Takes this library out of `LD_PRELOAD`, and what `raddle run` set with it.
-fn leave_environment() {
+/// Takes this library out of `LD_PRELOAD`, and what `raddle run` set with it; both are kept for what this process may become.
+fn leave_environment(settings: &Settings) {
     let (Some(own), Some(list)) = (own_path(), variable(PRELOAD)) else { return };
     let rest: Vec<&str> = list.split([':', ' ']).filter(|path| !path.is_empty() && !same_file(path, &own)).collect();
     if rest.len() == list.split([':', ' ']).filter(|path| !path.is_empty()).count() {
         return;
     }
     let rest = CString::new(rest.join(":")).unwrap_or_default();
+    let of_the_pool = [c"RADDLE_PROCESSORS", c"RADDLE_POLICY", c"RADDLE_ALL_PROCESSORS"];
+    let names = || of_the_pool.into_iter().chain([c"RADDLE_STATS", CHILDREN, MAIN, FIRST]);
+    if settings.first == Some(settings.pid) {
+        let setting = |name: &CStr| CString::new([name.to_bytes(), b"=", variable(name)?.as_bytes()].concat()).ok();
+        let library = CString::new(own).unwrap_or_default();
+        exec::keep(exec::Kept { library, settings: names().filter_map(setting).collect(), process: settings.pid });
+    }
     // SAFETY: C strings; at start no other thread reads the environment.
     unsafe {
         if rest.is_empty() {
@@ -98,8 +113,7 @@ fn leave_environment() {
         } else {
             c::setenv(PRELOAD.as_ptr(), rest.as_ptr(), 1);
         }
-        let of_the_pool = [c"RADDLE_PROCESSORS", c"RADDLE_POLICY", c"RADDLE_ALL_PROCESSORS"];
-        for name in of_the_pool.into_iter().chain([c"RADDLE_STATS", CHILDREN, MAIN, FIRST]) {
+        for name in names() {
             c::unsetenv(name.as_ptr());
         }
     }
@@ -131,6 +145,9 @@ pub(crate) fn lightweight() -> bool {
     }
     *ANSWER.get_or_init(|| {
         let settings = settings();
+        if settings.is_of_another_process() {
+            return false;
+        }
         crate::process::signals::prepare_kernel_threads();
         if settings.stats.is_some() {
             raddle::info::sample_delays(true);

@@ -2,6 +2,7 @@
 //!
 //! Everything that can be known to go wrong is found before anything is started; then this process becomes the program.
 
+mod compare;
 mod elf;
 mod library;
 mod program;
@@ -19,9 +20,10 @@ Examples:
   raddle run --processors 4 --policy fifo -- ./server
   raddle run --main -- ./server                    its first thread, which gives out the work, is lightweight, too
   raddle run --children -- sh start.sh             what the script starts is taken over, too
+  raddle run --compare=5 -- xz -T 4 -k -f file     five runs each, natively and so: time, memory, kernel threads
 
 The program must be linked dynamically with glibc. The programs that it starts run as they would without raddle, unless
---children is given.
+--children is given; one that it replaces itself by (`exec`) is taken over.
 
 Exit status: that of the program; 127 when it is not found, 126 when it cannot be run so, 2 when the command line is wrong.";
 
@@ -47,6 +49,12 @@ pub struct Options {
     /// Take over the programs that it starts, too
     #[arg(long)]
     children: bool,
+    /// Run it natively and under raddle, in turns, so often each (3 times if no number is given), and show what each took; standard input is empty
+    #[arg(long, value_name = "ROUNDS", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    compare: Option<u16>,
+    /// Make no remarks
+    #[arg(long)]
+    quiet: bool,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
@@ -70,8 +78,12 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         }
     };
     let library = library::find()?;
-    if let Some(hint) = hint(&found).filter(|_| !options.children) {
+    if let Some(hint) = hint(&found).filter(|_| !options.children && !options.quiet) {
         eprintln!("raddle: note: {hint}");
+    }
+    if let Some(rounds) = options.compare {
+        let done = compare::compare(&found.program, options, rounds);
+        return done.map_err(|error| format!("`{}` cannot be compared: {error}", found.program.path.display()));
     }
     let error = command(&found.program, options, &library).exec();
     eprintln!("raddle: `{}` cannot be started: {error}", found.program.path.display());
@@ -123,16 +135,17 @@ fn command(program: &Program, options: &Options, library: &str) -> Command {
 /// A remark for programs whose work others do.
 fn hint(found: &Found) -> Option<String> {
     const SHELLS: [&str; 7] = ["sh", "bash", "dash", "zsh", "ksh", "fish", "busybox"];
-    const STARTERS: [&str; 12] = [
-        "env", "nice", "nohup", "timeout", "taskset", "numactl", "setsid", "stdbuf", "ionice", "chrt", "xargs", "make",
-    ];
+    // Others (`env`, `nice` and so on) replace themselves by it.
+    const STARTERS: [&str; 4] = ["timeout", "xargs", "make", "setsid"];
     let file = found.program.path.file_name()?.to_str()?;
     if SHELLS.contains(&file) {
         let subject = match &found.script {
             Some(script) => format!("`{}` is a shell script", script.display()),
             None => format!("`{file}` is a shell"),
         };
-        return Some(format!("{subject}: the programs it starts run without raddle; --children takes them over, too"));
+        return Some(format!(
+            "{subject}: what it replaces itself by (`exec`) is taken over, other programs that it starts are not; --children takes them over, too"
+        ));
     }
     STARTERS.contains(&file).then(|| {
         format!(

@@ -1,9 +1,10 @@
 //! The process: signals, forks, whose rights it has.
 //!
 //! Reading order: [`actions`] (handlers, wherever they arrive), [`jumps`] (out of handlers), [`signals`] (signals to one thread), [`masks`] (what kernel threads block), [`waiting`] (for signals),
-//! [`kernel_waits`] (cancellation of kernel threads), [`fork`], [`rights`] (the set*id family).
+//! [`kernel_waits`] (cancellation of kernel threads), [`fork`], [`exec`] (programs that replace themselves), [`rights`] (the set*id family).
 
 mod actions;
+pub(crate) mod exec;
 mod fork;
 mod jumps;
 pub(crate) mod kernel_waits;
