@@ -144,6 +144,25 @@ fn what_a_program_becomes_goes_on_under_raddle() {
     let output = run(&["--stats", "--quiet"], &child, &[]);
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(7), "sum 4950 x\n"), "{output:?}");
     assert!(!text(&output.stderr).contains("100  threads created"), "{output:?}");
+    // The settings of another `raddle run` that it becomes are that one's, and what is set by hand stays.
+    let inner = format!("#!/bin/sh\nexec '{}' run --stats=json -- '{path}' x\n", env!("CARGO_BIN_EXE_raddle"));
+    let output = run(&["--stats", "--main", "--quiet"], &folder.file("inner.sh", inner, 0o755), &[]);
+    let counters: serde_json::Value = serde_json::from_str(&text(&output.stderr)).unwrap();
+    assert_eq!(counters["threads"], 100, "{output:?}");
+    let by_hand = folder.file("by-hand.sh", format!("#!/bin/sh\nRADDLE_MAIN=0 exec '{path}' x\n"), 0o755);
+    let output = run(&["--stats", "--main", "--quiet"], &by_hand, &[]);
+    assert!(text(&output.stderr).contains("100  threads created"), "{output:?}");
+    // With --children, too, where the environment was emptied.
+    let emptied = folder.file("emptied.sh", format!("#!/bin/sh\nexec env -i PATH=/bin:/usr/bin '{path}' x\n"), 0o755);
+    let output = run(&["--stats", "--children"], &emptied, &[]);
+    assert!(text(&output.stderr).contains("100  threads created"), "{output:?}");
+    // What cannot be taken over runs natively, and a line says so.
+    let fixed = folder.program("static", "int main(void) { return 3; }", &["-static"]);
+    let becomes = folder.file("static.sh", format!("#!/bin/sh\nexec '{}'\n", fixed.display()), 0o755);
+    let output = run(&[], &becomes, &[]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(text(&output.stderr).contains("statically linked: it runs natively"), "{output:?}");
+    assert_eq!(text(&run(&["--quiet"], &becomes, &[]).stderr), "");
     // A program that is not there leaves everything as it was.
     let missing = folder.file("missing.py", "#!/usr/bin/python3\nimport os\ntry: os.execv('/nowhere', ['x'])\nexcept FileNotFoundError: os.system('env | grep -E \"RADDLE|PRELOAD\"; echo ok')\n", 0o755);
     assert_eq!(text(&run(&[], &missing, &[]).stdout), "ok\n");
@@ -159,7 +178,7 @@ fn a_program_is_compared_with_itself_run_natively() {
     assert_eq!(text(&output.stdout), "sum 4950 x --compare\n".repeat(4));
     for expected in [
         "round 2 of 2: natively",
-        "medians (and ranges) of 2 runs each",
+        "medians (and ranges) of 2 run(s) each",
         "elapsed, s",
         "kernel threads at most",
         "exit status: 7",
@@ -169,6 +188,11 @@ fn a_program_is_compared_with_itself_run_natively() {
     let script = folder.file("start.sh", "#!/bin/sh\nexec true\n", 0o755);
     let error = text(&run(&["--compare=1"], &script, &[]).stderr);
     assert_eq!(error.matches("shell script").count(), 1, "{error}");
+    let output = run(&["--quiet", "--policy", "fifo", "--compare=1"], Path::new("/bin/sleep"), &["0.1"]);
+    let error = text(&output.stderr);
+    let most = error.lines().find(|line| line.contains("kernel threads at most")).unwrap_or_else(|| panic!("{error}"));
+    let words: Vec<_> = most.split_whitespace().skip(4).collect();
+    assert_eq!((words.join(" "), output.status.code()), ("1 (1 to 1) 1 (1 to 1) 1.00".into(), Some(0)), "{error}");
     let output = run(&["--compare=0"], &program, &[]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert_eq!(run(&["--compare"], Path::new("/nowhere/x"), &[]).status.code(), Some(127));

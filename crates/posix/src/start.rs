@@ -14,6 +14,8 @@ use std::sync::OnceLock;
 const CHILDREN: &CStr = c"RADDLE_CHILDREN";
 /// Set to 1, `main` runs on a lightweight thread, too.
 const MAIN: &CStr = c"RADDLE_MAIN";
+/// Set to 1, no remarks are made.
+const QUIET: &CStr = c"RADDLE_QUIET";
 /// The process that `raddle run` became.
 const FIRST: &CStr = c"RADDLE_RUN";
 const PRELOAD: &CStr = c"LD_PRELOAD";
@@ -82,8 +84,13 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, _: *const *const c_
         // SAFETY: the function takes nothing and does not unwind. Registered before the program's own: it runs after those.
         unsafe { c::atexit(at_exit) };
     }
-    if !settings.children {
-        leave_environment(settings);
+    if let Some(own) = own_path() {
+        if settings.first == Some(settings.pid) {
+            keep(settings, &own);
+        }
+        if !settings.children {
+            leave_environment(&own);
+        }
     }
 }
 
@@ -91,21 +98,29 @@ extern "C" fn at_exit() {
     crate::stats::report(settings());
 }
 
-/// Takes this library out of `LD_PRELOAD`, and what `raddle run` set with it; both are kept for what this process may become.
-fn leave_environment(settings: &Settings) {
-    let (Some(own), Some(list)) = (own_path(), variable(PRELOAD)) else { return };
-    let rest: Vec<&str> = list.split([':', ' ']).filter(|path| !path.is_empty() && !same_file(path, &own)).collect();
+/// What `raddle run` sets beside the library.
+const NAMES: [&CStr; 8] =
+    [c"RADDLE_PROCESSORS", c"RADDLE_POLICY", c"RADDLE_ALL_PROCESSORS", c"RADDLE_STATS", QUIET, CHILDREN, MAIN, FIRST];
+
+/// Keeps the library and the settings for what this process may become.
+fn keep(settings: &Settings, own: &str) {
+    let setting = |name: &&CStr| CString::new([name.to_bytes(), b"=", variable(name)?.as_bytes()].concat()).ok();
+    exec::keep(exec::Kept {
+        library: CString::new(own).unwrap_or_default(),
+        settings: NAMES.iter().filter_map(setting).collect(),
+        process: settings.pid,
+        quiet: variable(QUIET).is_some_and(|value| value == "1"),
+    });
+}
+
+/// Takes this library out of `LD_PRELOAD`, and what `raddle run` set with it.
+fn leave_environment(own: &str) {
+    let Some(list) = variable(PRELOAD) else { return };
+    let rest: Vec<&str> = list.split([':', ' ']).filter(|path| !path.is_empty() && !same_file(path, own)).collect();
     if rest.len() == list.split([':', ' ']).filter(|path| !path.is_empty()).count() {
         return;
     }
     let rest = CString::new(rest.join(":")).unwrap_or_default();
-    let of_the_pool = [c"RADDLE_PROCESSORS", c"RADDLE_POLICY", c"RADDLE_ALL_PROCESSORS"];
-    let names = || of_the_pool.into_iter().chain([c"RADDLE_STATS", CHILDREN, MAIN, FIRST]);
-    if settings.first == Some(settings.pid) {
-        let setting = |name: &CStr| CString::new([name.to_bytes(), b"=", variable(name)?.as_bytes()].concat()).ok();
-        let library = CString::new(own).unwrap_or_default();
-        exec::keep(exec::Kept { library, settings: names().filter_map(setting).collect(), process: settings.pid });
-    }
     // SAFETY: C strings; at start no other thread reads the environment.
     unsafe {
         if rest.is_empty() {
@@ -113,7 +128,7 @@ fn leave_environment(settings: &Settings) {
         } else {
             c::setenv(PRELOAD.as_ptr(), rest.as_ptr(), 1);
         }
-        for name in names() {
+        for name in NAMES {
             c::unsetenv(name.as_ptr());
         }
     }

@@ -3,7 +3,7 @@
 use super::{Options, program::Program};
 use raddle_bench::{memory::Memory, processor_time::ProcessorTime, stats::Spread};
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,24 +34,29 @@ pub fn compare(program: &Program, options: &Options, rounds: u16) -> io::Result<
         natively.push(run(&mut native)?);
         lightweight.push(run(&mut ours)?);
         let seconds = |runs: &[Run]| runs.last().map_or(0.0, |run| run.seconds);
-        eprintln!(
-            "raddle: round {round} of {rounds}: natively {:.3} s, under raddle run {:.3} s",
+        say(&format!(
+            "raddle: round {round} of {rounds}: natively {:.3} s, under raddle run {:.3} s\n",
             seconds(&natively),
             seconds(&lightweight)
-        );
+        ));
     }
-    eprint!("{}", table(&options.command[0].to_string_lossy(), &natively, &lightweight));
+    say(&table(&options.command[0].to_string_lossy(), &natively, &lightweight));
     let status = lightweight.last().map_or(ExitStatus::default(), |run| run.status);
     Ok(ExitCode::from(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8))
 }
 
-/// The same command line for one run: without the option, nor remarks that were made already.
+/// On standard error; that nobody can read it is no reason to end.
+fn say(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// The same command line for one run.
 fn words(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let is_ours = |word: &OsString| word == "--compare" || word.to_string_lossy().starts_with("--compare=");
     let mut words: Vec<_> = words.collect();
     // The first one: it stands before the program's name, and no option takes it as its value.
     if let Some(at) = words.iter().position(is_ours) {
-        words[at] = "--quiet".into();
+        words[at] = "--compared".into();
     }
     words
 }
@@ -75,9 +80,15 @@ fn run(command: &mut Command) -> io::Result<Run> {
 /// Waits for it, and looks how many kernel threads and how much memory it has meanwhile.
 fn watched(child: &mut Child) -> io::Result<(ExitStatus, (u64, u64))> {
     let (folder, ended) = (format!("/proc/{}", child.id()), AtomicBool::new(false));
+    let launcher = std::env::current_exe().ok();
     let look = || {
         let mut most = (0, 0);
         while !ended.load(Ordering::Relaxed) {
+            // Until it has become the program, it is this one.
+            if std::fs::read_link(format!("{folder}/exe")).ok() == launcher {
+                thread::park_timeout(Duration::from_millis(1));
+                continue;
+            }
             let threads = std::fs::read_dir(format!("{folder}/task")).map_or(0, |tasks| tasks.count() as u64);
             most = (threads.max(most.0), Memory::of(&folder).peak_rss_kib.max(most.1));
             thread::park_timeout(LOOK);
@@ -96,26 +107,31 @@ fn watched(child: &mut Child) -> io::Result<(ExitStatus, (u64, u64))> {
 
 fn table(name: &str, natively: &[Run], lightweight: &[Run]) -> String {
     type Figure = fn(&Run) -> f64;
-    let rows: [(&str, usize, Figure); 4] = [
-        ("elapsed, s", 3, |run| run.seconds),
-        ("on processors, s", 2, |run| run.processor_seconds),
-        ("memory at most, MiB", 1, |run| run.memory_mib),
-        ("kernel threads at most", 0, |run| run.kernel_threads),
+    let rows: [(&str, usize, bool, Figure); 4] = [
+        ("elapsed, s", 3, false, |run| run.seconds),
+        ("on processors, s", 2, false, |run| run.processor_seconds),
+        ("memory at most, MiB", 1, true, |run| run.memory_mib),
+        ("kernel threads at most", 0, true, |run| run.kernel_threads),
     ];
     let mut text = format!(
-        "raddle: {name}, medians (and ranges) of {} runs each\n  {:<24}{:>30}{:>30}{:>10}\n",
+        "raddle: {name}, medians (and ranges) of {} run(s) each\n  {:<24}{:>30}{:>30}{:>10}\n",
         natively.len(),
         "",
         "natively",
         "under raddle run",
         "ratio"
     );
-    for (what, digits, figure) in rows {
+    for (what, digits, is_looked_at, figure) in rows {
         let spread = |runs: &[Run]| Spread::of(&runs.iter().map(figure).collect::<Vec<_>>());
         let (Some(before), Some(after)) = (spread(natively), spread(lightweight)) else { continue };
         let cell = |spread: &Spread| {
             format!("{:.digits$} ({:.digits$} to {:.digits$})", spread.median, spread.min, spread.max)
         };
+        let is_seen = |runs: &[Run]| runs.iter().all(|run| run.seconds >= 10.0 * LOOK.as_secs_f64());
+        if is_looked_at && !(is_seen(natively) && is_seen(lightweight)) {
+            text += &format!("  {what:<24}{:>30}\n", "too short to be seen");
+            continue;
+        }
         let ratio = match after.median / before.median {
             ratio if !ratio.is_finite() => "–".into(),
             ratio if ratio < 0.1 => format!("{ratio:.3}"),
@@ -123,6 +139,7 @@ fn table(name: &str, natively: &[Run], lightweight: &[Run]) -> String {
         };
         text += &format!("  {what:<24}{:>30}{:>30}{ratio:>10}\n", cell(&before), cell(&after));
     }
+    text += "  (memory and kernel threads are of the program's first process, seen every 5 ms)\n";
     let differs = |run: &&Run| run.status != natively[0].status;
     if let Some(other) = natively.iter().chain(lightweight).find(differs) {
         text += &format!(
@@ -152,7 +169,7 @@ mod tests {
     #[test]
     fn the_option_is_taken_out_and_the_programs_own_stays() {
         let line = ["run", "--main", "--compare=5", "--", "x", "--compare"].map(OsString::from);
-        let expected = ["run", "--main", "--quiet", "--", "x", "--compare"].map(OsString::from);
+        let expected = ["run", "--main", "--compared", "--", "x", "--compare"].map(OsString::from);
         assert_eq!(words(line.into_iter()), expected);
     }
 

@@ -55,6 +55,9 @@ pub struct Options {
     /// Make no remarks
     #[arg(long)]
     quiet: bool,
+    /// One run of a comparison: what can be known beforehand was looked at, and remarks were made
+    #[arg(long, hide = true)]
+    compared: bool,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
@@ -68,7 +71,9 @@ enum Stats {
 
 /// Runs the subcommand: returns only when the program could not be started.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
-    check_policy(options)?;
+    if !options.compared {
+        check_policy(options)?;
+    }
     let Some((name, arguments)) = options.command.split_first() else { return Err("no program is named".into()) };
     let found = match program::find(name, arguments) {
         Ok(found) => found,
@@ -78,7 +83,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         }
     };
     let library = library::find()?;
-    if let Some(hint) = hint(&found).filter(|_| !options.children && !options.quiet) {
+    if let Some(hint) = hint(&found).filter(|_| !options.children && !options.quiet && !options.compared) {
         eprintln!("raddle: note: {hint}");
     }
     if let Some(rounds) = options.compare {
@@ -110,7 +115,11 @@ fn command(program: &Program, options: &Options, library: &str) -> Command {
     }
     command.env("LD_PRELOAD", preload).env("RADDLE_RUN", std::process::id().to_string());
     // What is not asked for must not come from an outer `raddle run`; processors and policy may be set by hand.
-    command.env_remove("RADDLE_STATS").env_remove("RADDLE_CHILDREN").env_remove("RADDLE_MAIN");
+    command
+        .env_remove("RADDLE_STATS")
+        .env_remove("RADDLE_CHILDREN")
+        .env_remove("RADDLE_MAIN")
+        .env_remove("RADDLE_QUIET");
     if let Some(processors) = options.processors {
         command.env("RADDLE_PROCESSORS", processors.to_string());
     }
@@ -125,6 +134,9 @@ fn command(program: &Program, options: &Options, library: &str) -> Command {
     }
     if options.main {
         command.env("RADDLE_MAIN", "1");
+    }
+    if options.quiet || options.compared {
+        command.env("RADDLE_QUIET", "1");
     }
     if options.children {
         command.env("RADDLE_CHILDREN", "1");

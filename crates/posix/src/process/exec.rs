@@ -3,14 +3,16 @@
 //! The library and its settings are not in the environment of the program that `raddle run` became, so that its children are native. But a script that ends with
 //! `exec ./server`, `env`, `nice`, a version manager's shim and a server that upgrades itself are that program themselves, not
 //! children: the functions here put the library and the settings into the environment that they hand on. In a fork, which
-//! is another process, nothing is put in.
+//! is another process, nothing is put in, nor where another `raddle run` has put in its own, nor for a program that cannot be taken over ([`target`]).
 //!
 //! `execl`, `execlp` and `execle` are left alone, as they take any number of arguments: what they start is native.
 
+use super::target::{self, Target};
 use crate::os::{c, system_call};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::null;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What `raddle run` had put into the environment, as it was found there.
 pub(crate) struct Kept {
@@ -20,6 +22,8 @@ pub(crate) struct Kept {
     pub settings: Vec<CString>,
     /// The process that it was meant for.
     pub process: u32,
+    /// No remarks are wanted.
+    pub quiet: bool,
 }
 
 static KEPT: OnceLock<Kept> = OnceLock::new();
@@ -88,11 +92,12 @@ impl Environment {
                 text.copy_from_nonoverlapping(part.as_ptr(), part.len());
                 text = text.add(part.len());
             }
-            let replaced = |string: &CStr| {
-                same_name(string, PRELOAD) || kept.settings.iter().any(|setting| same_name(setting, string))
-            };
-            let rest = kept.settings.iter().map(CString::as_c_str).chain(given().filter(|string| !replaced(string)));
-            rest.enumerate().for_each(|(index, string)| *list.add(1 + index) = string.as_ptr());
+            // What the program set by hand stays.
+            let missing = |setting: &&CStr| !given().any(|string| same_name(setting, string));
+            let settings = kept.settings.iter().map(CString::as_c_str).filter(missing);
+            let rest = settings.chain(given().filter(|string| !same_name(string, PRELOAD)));
+            // Who changes the list meanwhile gets no more than there is room for.
+            rest.take(pointers - 2).enumerate().for_each(|(index, string)| *list.add(1 + index) = string.as_ptr());
         }
         Some(environment)
     }
@@ -109,15 +114,73 @@ impl Drop for Environment {
     }
 }
 
-/// Calls `exec` with that environment, and with the library and its settings if this process is the one that they were meant for.
+/// In the child of a fork, which may have its parent's number in a namespace of its own.
+pub(super) fn forget() {
+    IS_CHILD.store(true, Ordering::Relaxed);
+}
+
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+
+/// What is to be put into the environment `given`. Nothing in another process, nor where it holds those settings: another `raddle run` has put them there.
 ///
 /// # Safety
 /// `given` is an environment, or null.
-unsafe fn go_on(given: Strings, exec: impl FnOnce(Strings) -> c_int) -> c_int {
-    let kept = KEPT.get().filter(|kept| kept.process == std::process::id());
+unsafe fn kept(given: Strings) -> Option<&'static Kept> {
+    let kept = KEPT.get().filter(|kept| kept.process == std::process::id() && !IS_CHILD.load(Ordering::Relaxed))?;
     // SAFETY: the caller's promise.
-    let ours = kept.and_then(|kept| unsafe { Environment::with(kept, given) });
-    exec(ours.as_ref().map_or(given, |ours| ours.list().cast_const()))
+    let is_there = unsafe { strings(given) }.any(|string| same_name(string, c"RADDLE_RUN="));
+    let library = kept.library.as_ptr();
+    // SAFETY: a C string.
+    let readable =
+        || unsafe { system_call(c::SYS_faccessat, [c::AT_FDCWD as usize, library.addr(), c::R_OK as usize, 0, 0, 0]) };
+    (!is_there && readable() == 0).then_some(kept)
+}
+
+/// Calls `exec` with that environment, and with the library and its settings if this process is the one that they were meant for, and the target can be taken over.
+///
+/// # Safety
+/// `given` is an environment, or null.
+unsafe fn go_on(given: Strings, target: impl FnOnce() -> Target, exec: impl Fn(Strings) -> c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(kept) = (unsafe { kept(given) }) else { return exec(given) };
+    match target() {
+        // SAFETY: the caller's promise.
+        Target::Fit => match unsafe { Environment::with(kept, given) } {
+            Some(ours) => {
+                let result = exec(ours.list().cast_const());
+                // SAFETY: the calling thread's.
+                if unsafe { *c::__errno_location() } != c::E2BIG {
+                    return result;
+                }
+                say(kept, c"too much for its environment with raddle's settings");
+                exec(given)
+            }
+            None => exec(given),
+        },
+        Target::Unfit(why) => {
+            say(kept, why);
+            exec(given)
+        }
+        Target::Unknown => exec(given),
+    }
+}
+
+/// A line that says why the program runs natively from here.
+fn say(kept: &Kept, why: &CStr) {
+    if !kept.quiet {
+        [c"raddle: note: what this program replaces itself by is ", why, c": it runs natively\n"]
+            .into_iter()
+            .for_each(crate::os::say);
+    }
+}
+
+/// Looks at the file that is open there; by its name in `/proc`, since one that was opened for its path only cannot be read.
+fn of_descriptor(descriptor: c_int) -> Target {
+    use std::io::Write as _;
+    let mut name = [0; 32];
+    let _ = write!(&mut name[..31], "/proc/self/fd/{descriptor}");
+    // SAFETY: zeroes follow the name.
+    unsafe { target::look(c::AT_FDCWD, name.as_ptr().cast()) }
 }
 
 fn environment() -> Strings {
@@ -134,7 +197,7 @@ fn environment() -> Strings {
 pub unsafe extern "C" fn execve(path: *const c_char, arguments: Strings, given: Strings) -> c_int {
     let next = next!(execve: fn(*const c_char, Strings, Strings) -> c_int);
     // SAFETY: the caller's arguments.
-    unsafe { go_on(given, |given| next(path, arguments, given)) }
+    unsafe { go_on(given, || target::look(c::AT_FDCWD, path), |given| next(path, arguments, given)) }
 }
 
 /// # Safety
@@ -151,7 +214,15 @@ pub unsafe extern "C" fn execv(path: *const c_char, arguments: Strings) -> c_int
 pub unsafe extern "C" fn execvpe(file: *const c_char, arguments: Strings, given: Strings) -> c_int {
     let next = next!(execvpe: fn(*const c_char, Strings, Strings) -> c_int);
     // SAFETY: the caller's arguments.
-    unsafe { go_on(given, |given| next(file, arguments, given)) }
+    unsafe {
+        let find = || {
+            let mut room = [0; 4096];
+            let path =
+                if file.is_null() { file } else { target::in_path(file, c::getenv(c"PATH".as_ptr()), &mut room) };
+            target::look(c::AT_FDCWD, path)
+        };
+        go_on(given, find, |given| next(file, arguments, given))
+    }
 }
 
 /// # Safety
@@ -168,7 +239,7 @@ pub unsafe extern "C" fn execvp(file: *const c_char, arguments: Strings) -> c_in
 pub unsafe extern "C" fn fexecve(descriptor: c_int, arguments: Strings, given: Strings) -> c_int {
     let next = next!(fexecve: fn(c_int, Strings, Strings) -> c_int);
     // SAFETY: the caller's arguments.
-    unsafe { go_on(given, |given| next(descriptor, arguments, given)) }
+    unsafe { go_on(given, || of_descriptor(descriptor), |given| next(descriptor, arguments, given)) }
 }
 
 /// # Safety
@@ -183,7 +254,11 @@ pub unsafe extern "C" fn execveat(
 ) -> c_int {
     let next = next!(execveat: fn(c_int, *const c_char, Strings, Strings, c_int) -> c_int);
     // SAFETY: the caller's arguments.
-    unsafe { go_on(given, |given| next(folder, path, arguments, given, flags)) }
+    unsafe {
+        let is_empty = flags & c::AT_EMPTY_PATH != 0 && !path.is_null() && *path == 0;
+        let look = || if is_empty { of_descriptor(folder) } else { target::look(folder, path) };
+        go_on(given, look, |given| next(folder, path, arguments, given, flags))
+    }
 }
 
 #[cfg(test)]
@@ -199,15 +274,20 @@ mod tests {
     }
 
     #[test]
-    fn the_library_comes_first_and_settings_are_replaced() {
+    fn the_library_comes_first_and_settings_by_hand_stay() {
         let kept = Kept {
             library: c"/l.so".into(),
             settings: vec![c"RADDLE_RUN=7".into(), c"RADDLE_MAIN=1".into()],
             process: 7,
+            quiet: true,
         };
         let plain = [c"LD_PRELOAD=/l.so", c"RADDLE_RUN=7", c"RADDLE_MAIN=1", c"A=b", c"odd"].map(CString::from);
         assert_eq!(with(&kept, &[c"A=b", c"odd"]), plain);
-        assert_eq!(with(&kept, &[c"RADDLE_MAIN=0", c"A=b", c"odd"]), plain);
+        let by_hand = with(&kept, &[c"RADDLE_MAIN=0", c"A=b", c"odd"]);
+        assert_eq!(
+            by_hand,
+            ["LD_PRELOAD=/l.so", "RADDLE_RUN=7", "RADDLE_MAIN=0", "A=b", "odd"].map(|text| CString::new(text).unwrap())
+        );
         let other = with(&kept, &[c"RADDLE_MAINS=0", c"LD_PRELOAD=/x.so:/y.so", c"LD_PRELOADS=z"]);
         assert_eq!(other[0], CString::from(c"LD_PRELOAD=/l.so:/x.so:/y.so"));
         assert_eq!(other[3..], [c"RADDLE_MAINS=0", c"LD_PRELOADS=z"].map(CString::from));

@@ -42,7 +42,9 @@ pub unsafe extern "C" fn fork() -> c::pid_t {
     let hidden = raddle::drop_in::hide();
     // SAFETY: the caller's child.
     let child = unsafe { next!(fork: fn() -> c::pid_t)() };
-    if child != 0 {
+    if child == 0 {
+        super::exec::forget();
+    } else {
         // It may change what it shares.
         raddle::io::doubt_all();
         hidden.end();
@@ -71,7 +73,9 @@ pub unsafe extern "C" fn forkpty(
     let next = next!(forkpty: fn(*mut c_int, *mut c_char, *const c_void, *const c_void) -> c::pid_t);
     // SAFETY: the caller's arguments.
     let child = unsafe { next(terminal, name, settings, size) };
-    if child != 0 {
+    if child == 0 {
+        super::exec::forget();
+    } else {
         hidden.end();
     }
     child

@@ -1,7 +1,7 @@
 //! The process: signals, forks, whose rights it has.
 //!
 //! Reading order: [`actions`] (handlers, wherever they arrive), [`jumps`] (out of handlers), [`signals`] (signals to one thread), [`masks`] (what kernel threads block), [`waiting`] (for signals),
-//! [`kernel_waits`] (cancellation of kernel threads), [`fork`], [`exec`] (programs that replace themselves), [`rights`] (the set*id family).
+//! [`kernel_waits`] (cancellation of kernel threads), [`fork`], [`exec`] (programs that replace themselves; [`target`]: whether by one that can be taken over), [`rights`] (the set*id family).
 
 mod actions;
 pub(crate) mod exec;
@@ -11,4 +11,5 @@ pub(crate) mod kernel_waits;
 pub(crate) mod masks;
 mod rights;
 pub(crate) mod signals;
+mod target;
 mod waiting;
