@@ -127,7 +127,8 @@ fn table(name: &str, natively: &[Run], lightweight: &[Run]) -> String {
         let cell = |spread: &Spread| {
             format!("{:.digits$} ({:.digits$} to {:.digits$})", spread.median, spread.min, spread.max)
         };
-        let is_seen = |runs: &[Run]| runs.iter().all(|run| run.seconds >= 10.0 * LOOK.as_secs_f64());
+        let is_seen =
+            |runs: &[Run]| runs.iter().all(|run| run.kernel_threads > 0.0 && run.seconds >= 10.0 * LOOK.as_secs_f64());
         if is_looked_at && !(is_seen(natively) && is_seen(lightweight)) {
             text += &format!("  {what:<24}{:>30}\n", "too short to be seen");
             continue;
