@@ -17,6 +17,7 @@ mod icebox;
 use icebox::{freeze, place_of, tasks};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 const ROOM: usize = 1 << 18;
 static ADDRESSES: [AtomicUsize; ROOM] = [const { AtomicUsize::new(0) }; ROOM];
@@ -173,7 +174,8 @@ fn watch(policy: &str, processors: usize, threads: usize) -> Seen {
                 let Some(addresses) = stepped(raddle::yield_now) else { continue };
                 let made = SWITCHES.load(Ordering::Relaxed);
                 if made == 0 {
-                    // Everybody else is on the other processor.
+                    // Everybody else is on the other processor, and stays there while this one is busy: let it steal.
+                    raddle::sleep(Duration::from_millis(1));
                     continue;
                 }
                 steps.push(addresses.len() / made);
