@@ -3,8 +3,10 @@
 /// Nanoseconds on processors. The kernel counts them in hundredths of a second.
 ///
 /// ```
-/// let now = raddle_bench::processor_time::ProcessorTime::of(std::process::id());
-/// assert!(now.own_ns < 3_600_000_000_000);
+/// use raddle_bench::processor_time::ProcessorTime;
+/// let before = ProcessorTime::of(std::process::id());
+/// assert!(ProcessorTime::of(std::process::id()).own_ns >= before.own_ns);
+/// assert_eq!(ProcessorTime::of(u32::MAX), ProcessorTime::default());
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessorTime {

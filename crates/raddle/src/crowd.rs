@@ -327,8 +327,7 @@ mod tests {
     fn a_host_that_is_slow_now_and_then_decides_nothing() {
         // Rates that fall to two thirds, and rise again, over a second or two, and grow all the time.
         for phase in 0..40 {
-            let drift =
-                |turn: u32| (1.0 + 0.2 * f64::from(turn + phase).mul_add(0.35, 0.0).sin()) * 1.01f64.powi(turn as i32);
+            let drift = |turn: u32| (1.0 + 0.2 * (0.35 * f64::from(turn + phase)).sin()) * 1.01f64.powi(turn as i32);
             let mut choice = Choice::default();
             assert_eq!(
                 run(&mut choice, 30, |turn| [66.0, 60.0].map(|rate| rate * drift(turn))).last(),

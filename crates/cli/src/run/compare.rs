@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_option_is_taken_out_and_the_programs_own_stays() {
+    fn the_option_is_replaced_and_the_programs_own_stays() {
         let line = ["run", "--main", "--compare=5", "--", "x", "--compare"].map(OsString::from);
         let expected = ["run", "--main", "--compared", "--", "x", "--compare"].map(OsString::from);
         assert_eq!(words(line.into_iter()), expected);

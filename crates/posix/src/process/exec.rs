@@ -216,7 +216,7 @@ pub unsafe extern "C" fn execvpe(file: *const c_char, arguments: Strings, given:
     // SAFETY: the caller's arguments.
     unsafe {
         let find = || {
-            let mut room = [0; 4096];
+            let mut room = [0; target::READ];
             let path =
                 if file.is_null() { file } else { target::in_path(file, c::getenv(c"PATH".as_ptr()), &mut room) };
             target::look(c::AT_FDCWD, path)
