@@ -99,8 +99,17 @@ extern "C" fn at_exit() {
 }
 
 /// What `raddle run` sets beside the library.
-const NAMES: [&CStr; 8] =
-    [c"RADDLE_PROCESSORS", c"RADDLE_POLICY", c"RADDLE_ALL_PROCESSORS", c"RADDLE_STATS", QUIET, CHILDREN, MAIN, FIRST];
+const NAMES: [&CStr; 9] = [
+    c"RADDLE_PROCESSORS",
+    c"RADDLE_POLICY",
+    c"RADDLE_ALL_PROCESSORS",
+    c"RADDLE_EVENT_LOOPS",
+    c"RADDLE_STATS",
+    QUIET,
+    CHILDREN,
+    MAIN,
+    FIRST,
+];
 
 /// Keeps the library and the settings for what this process may become.
 fn keep(settings: &Settings, own: &str) {

@@ -23,6 +23,7 @@ pub(crate) fn report(settings: &Settings) {
         ("processors taken from threads that blocked in the kernel", "takeovers", stats.takeovers),
         ("processors gone on with beside threads that computed", "slices", stats.slices),
         ("times an event loop went apart with a kernel thread", "went_apart", raddle::drop_in::went_apart()),
+        ("times event loops were gathered on the processors", "gathered", raddle::drop_in::times_gathered()),
         ("spare kernel threads", "spare_activations", stats.spare_activations),
         ("kernel threads", "kernel_threads", kernel_threads),
         ("stacks used", "stacks", raddle::drop_in::stacks_used()),

@@ -76,6 +76,33 @@ fn event_loops_go_apart_and_come_back() {
     assert_eq!(ended.well(), native);
 }
 
+/// Gathered on the processors from the start, and gathered and sent away again all the time: what they owe each other comes all the same.
+#[test]
+fn event_loops_are_gathered_and_go_apart_again() {
+    let program = common::compile("io_apart.c", &[]);
+    let native = common::native(&program, &[]).well();
+    let run = |how: &str, processors: &str| {
+        let settings = [("RADDLE_EVENT_LOOPS", how), ("RADDLE_PROCESSORS", processors), ("RADDLE_STATS", "json")];
+        let ended = common::drop_in(&program, &[], &settings);
+        let count = |name: &str| {
+            let (_, count) = ended.err.split_once(&format!("\"{name}\":")).unwrap_or_else(|| panic!("{ended:?}"));
+            count.split([',', '}']).next().unwrap().parse::<u64>().unwrap()
+        };
+        let counts = (count("went_apart"), count("gathered"));
+        assert_eq!(ended.well(), native, "{how}, {processors} processors");
+        counts
+    };
+    for processors in ["1", "3"] {
+        assert_eq!(run("gathered", processors).0, 0, "nobody goes apart");
+        let (went, gathered) = run("turns", processors);
+        assert!(went > 0 && gathered > 1, "{went} went apart, gathered {gathered} times");
+    }
+    assert_eq!(run("apart", "2").1, 0, "never gathered");
+    let ended = common::drop_in(&program, &[], &[("RADDLE_EVENT_LOOPS", "together")]);
+    assert!(ended.err.contains("RADDLE_EVENT_LOOPS=together: give `apart` or `gathered`"), "{ended:?}");
+    assert_eq!(ended.well(), native, "on kernel threads");
+}
+
 /// Waits for locks alone, one after the other, bring a thread back, too.
 #[test]
 fn who_is_no_event_loop_any_more_comes_back() {

@@ -49,6 +49,10 @@ pub(crate) struct Activation {
     /// What the thread, while it is apart, waits for in the kernel that only other threads of the process can bring about; 0: nothing. Written by
     /// its own kernel thread.
     pub waits_for: AtomicUsize,
+    /// Events that event loops have found on it while they were apart or gathered, and switches by which loops gave others a turn. Counters only,
+    /// written by its own kernel thread.
+    pub loop_events: AtomicU64,
+    pub turns: AtomicU64,
     /// Whether a kernel thread has this record.
     in_use: AtomicBool,
     /// True while its kernel thread touches nothing that is its own, whatever the mark says: it sleeps, or waits for an order.
@@ -85,6 +89,8 @@ impl Activation {
             requested: AtomicPtr::new(std::ptr::null_mut()),
             apart: AtomicBool::new(false),
             waits_for: AtomicUsize::new(0),
+            loop_events: AtomicU64::new(0),
+            turns: AtomicU64::new(0),
             in_use: AtomicBool::new(true),
             sheltered: AtomicBool::new(true),
             deferred: AtomicBool::new(false),

@@ -9,11 +9,14 @@
 //! | state | until |
 //! |---|---|
 //! | all | it is *crowded*, by the mean of the last [`STEADY`] windows: for a fifth of the time in which its processors were not asleep they were not on a core, much of what it does is input and output, and it got so little of the cores that fewer could use all of it; then there is a trial of those |
-//! | trial | fewer and all have had [`PAIRS`] windows each, in turns. If it switched between threads hardly less often with fewer than with all ([`ENOUGH`]), it goes on with fewer, otherwise with all. It ends before that where fewer collapse |
+//! | trial | fewer and all have had [`PAIRS`] windows each, in turns. If it did hardly less with fewer than with all ([`ENOUGH`]), it goes on with fewer, otherwise with all. It ends before that where fewer collapse |
 //! | fewer | they sleep, so there is room: all come back; or some time has passed: a trial. While the answer stays the same, each trial is twice as far off as the last one |
 //!
 //! *In turns*, since what everybody gets done changes by a quarter from one second to the next on a machine that is shared with others: of the five windows after another five an echo server with
 //! a fixed number of processors did as much but for 0.16 to 0.19 (standard deviation of the logarithm; windows of a tenth of a second, four runs of 24 seconds, 2026-11-24), of every second one of ten but for 0.04 to 0.07.
+//!
+//! What it does is counted in switches between threads. Event loops that have kernel threads to themselves do not switch: of these the events that they find
+//! count. Where there are any, with fewer processors they are *gathered* on those ([`crate::event_loops`]).
 //!
 //! The monitor looks, takes processors out and brings them back ([`crate::follow`]). A pool with a fixed number
 //! ([`crate::Builder::processors`]) is left alone, and so is one that computes: the events that were fetched have to be a fifth of its switches.
@@ -22,9 +25,10 @@
 //! Source: the idea is that of T. Anderson et al., "Scheduler Activations" (1992), section 3: who schedules threads has to know how many processors it was
 //! given. Differs from the paper: Linux tells nobody, so it is concluded.
 
+mod census;
+
 use crate::pool::Shared;
-use crate::processor::Processor;
-use std::sync::atomic::Ordering;
+use census::Census;
 
 /// Nanoseconds.
 const WINDOW: u64 = 100_000_000;
@@ -54,8 +58,8 @@ struct Window {
     awake: f64,
     /// Cores that they were on.
     on_core: f64,
-    /// Switches between threads, in a second.
-    switches: f64,
+    /// Switches between threads, and events that event loops found for themselves, in a second.
+    work: f64,
     /// Events of descriptors for each of them.
     events: f64,
 }
@@ -67,7 +71,7 @@ impl Window {
         Window {
             awake: of(|window| window.awake),
             on_core: of(|window| window.on_core),
-            switches: of(|window| window.switches),
+            work: of(|window| window.work),
             events: of(|window| window.events),
         }
     }
@@ -102,7 +106,7 @@ struct Trial {
     /// It was all before, not fewer.
     from_all: bool,
     windows: u32,
-    /// Switches with fewer, and with all.
+    /// Work with fewer, and with all.
     sums: [f64; 2],
 }
 
@@ -118,7 +122,7 @@ impl Trial {
 
     /// After one more window: whether fewer are to stay, if that is known.
     fn count(&mut self, window: &Window) -> Option<bool> {
-        self.sums[usize::from(!self.is_fewers())] += window.switches;
+        self.sums[usize::from(!self.is_fewers())] += window.work;
         self.windows += 1;
         let [few, all] = self.sums;
         if self.windows == 2 * EARLY && few < COLLAPSE * all {
@@ -202,76 +206,41 @@ pub(crate) struct Crowd {
     choice: Choice,
     /// How many processors that chose.
     chosen: Option<usize>,
-    /// Since the window began: its looks, and the processors that were awake at them, taken together.
-    looks: u64,
-    awake: u64,
-    /// When it began, and what was counted until then.
-    begun: u64,
+    census: Census,
     /// The number has just changed: when the next window may begin.
     settled: Option<u64>,
-    switches: u64,
-    events: u64,
-    /// The kernel threads that carry its processors, and how long they had been on cores.
-    carriers: Vec<(u32, u64)>,
 }
 
 impl Crowd {
     /// One look at a pool that may have `all` processors: how many are to take part.
     pub fn look(&mut self, pool: &'static Shared, all: usize, now: u64) -> usize {
-        let active = || pool.processors().iter().filter(|processor| processor.is_active());
+        self.choose(pool, all, now).unwrap_or(all).min(all)
+    }
+
+    fn choose(&mut self, pool: &'static Shared, all: usize, now: u64) -> Option<usize> {
         if let Some(at) = self.settled {
             if now >= at {
-                self.end(active(), now);
+                self.settled = None;
+                self.census.end(pool, now);
             }
-            return self.chosen.map_or(all, |chosen| chosen.min(all));
+            return self.chosen;
         }
-        self.looks += 1;
-        self.awake += active().filter(|processor| !pool.idle.is_sleeping(processor.index)).count() as u64;
-        let elapsed = now.saturating_sub(self.begun);
+        self.census.look(pool);
+        let elapsed = self.census.age(now);
         if elapsed >= WINDOW && all > 1 {
-            let window = self.end(active(), now);
+            let window = self.census.end(pool, now);
             // One that lasted much longer tells of a monitor that slept, or was held up.
             if let Some(window) = window.filter(|_| elapsed < 3 * WINDOW) {
                 let before = self.chosen.replace(self.choice.after(&window, all));
                 self.settled = (self.chosen != before).then_some(now + SETTLE);
             }
         }
-        self.chosen.map_or(all, |chosen| chosen.min(all))
+        self.chosen
     }
 
-    /// Ends the window, and begins the next one. Nothing if other kernel threads carry the processors now.
-    fn end(&mut self, active: impl Iterator<Item = &'static Processor>, now: u64) -> Option<Window> {
-        let (mut carriers, mut switches) = (Vec::new(), 0);
-        for processor in active {
-            switches += processor.counters.switches.load(Ordering::Relaxed);
-            let carrier = crate::activations::find(processor.owner.owner());
-            let task = carrier.map_or(0, |carrier| carrier.tid.load(Ordering::Relaxed));
-            carriers.push((task, crate::os::time_on_core(task).unwrap_or(0)));
-        }
-        let events = crate::io::events();
-        let same = carriers.iter().map(|(task, _)| task).eq(self.carriers.iter().map(|(task, _)| task));
-        let on_core = |((_, after), (_, before)): (&(u32, u64), &(u32, u64))| after.saturating_sub(*before);
-        let on_core: u64 = carriers.iter().zip(&self.carriers).map(on_core).sum();
-        let elapsed = now.saturating_sub(self.begun).max(1) as f64;
-        let switched = switches.saturating_sub(self.switches);
-        let window = Window {
-            awake: self.awake as f64 / self.looks.max(1) as f64,
-            on_core: on_core as f64 / elapsed,
-            switches: switched as f64 * 1e9 / elapsed,
-            events: events.saturating_sub(self.events) as f64 / switched.max(1) as f64,
-        };
-        *self = Self {
-            choice: std::mem::take(&mut self.choice),
-            chosen: self.chosen,
-            looks: 0,
-            awake: 0,
-            begun: now,
-            settled: None,
-            switches,
-            events,
-            carriers,
-        };
-        same.then_some(window)
+    /// When to look again though all processors sleep: event loops are apart, and may be crowded.
+    pub fn next_look(&self, now: u64) -> Option<u64> {
+        self.census.has_loops().then(|| now + if self.census.loops_were_busy() { WINDOW } else { 10 * WINDOW })
     }
 }
 
@@ -279,8 +248,8 @@ impl Crowd {
 mod tests {
     use super::*;
 
-    fn busy(processors: usize, switches: f64) -> Window {
-        Window { awake: 0.98 * processors as f64, on_core: 0.97, switches, events: 1.0 }
+    fn busy(processors: usize, work: f64) -> Window {
+        Window { awake: 0.98 * processors as f64, on_core: 0.97, work, events: 1.0 }
     }
 
     /// A server on two cores that it shares with its clients; `rates` are its switches with one and with two processors, window by window.
@@ -361,7 +330,7 @@ mod tests {
         let mut choice = Choice::default();
         run(&mut choice, 20, |_| [69.0, 61.0]);
         assert_eq!(choice.state, State::Fewer(1));
-        let idle = Window { awake: 0.5, on_core: 0.5, switches: 30.0, events: 1.0 };
+        let idle = Window { awake: 0.5, on_core: 0.5, work: 30.0, events: 1.0 };
         assert_eq!(choice.after(&idle, 2), 2);
         assert!((0..100).all(|_| choice.after(&idle, 2) == 2));
         // One that only seems to sleep, since whoever looks runs while it does, has none.
@@ -375,7 +344,7 @@ mod tests {
 
     #[test]
     fn what_computes_is_left_alone_and_so_is_what_has_the_cores() {
-        let crowded = Window { awake: 2.0, on_core: 1.0, switches: 1e5, events: 1.0 };
+        let crowded = Window { awake: 2.0, on_core: 1.0, work: 1e5, events: 1.0 };
         for other in
             [Window { events: 0.1, ..crowded }, Window { on_core: 1.9, ..crowded }, Window { awake: 0.99, ..crowded }]
         {
@@ -393,7 +362,7 @@ mod tests {
 
     #[test]
     fn of_many_processors_as_many_stay_as_it_gets_cores() {
-        let window = Window { awake: 15.5, on_core: 4.3, switches: 1e6, events: 0.5 };
+        let window = Window { awake: 15.5, on_core: 4.3, work: 1e6, events: 0.5 };
         let mut choice = Choice::default();
         assert_eq!((0..5).map(|_| choice.after(&window, 16)).last(), Some(5));
     }

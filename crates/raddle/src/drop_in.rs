@@ -15,6 +15,9 @@ use raddle_scheduler::{Claim, Wake};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
+pub use crate::event_loops::{
+    Gathered, gather, go_apart, is_apart, note_events, take_turns, times_gathered, wait_apart, went_apart,
+};
 pub use crate::forked::forked;
 pub use raddle_queues::slab;
 
@@ -98,64 +101,14 @@ pub(crate) fn give_processor_away(always: bool) {
     }
 }
 
-/// Threads that went apart ([`go_apart`]), since the process began.
-static WENT_APART: AtomicU64 = AtomicU64::new(0);
-
-/// True while the calling lightweight thread is apart, alone with a kernel thread that carries no processor: from [`go_apart`] until it waits or
-/// yields.
-#[inline]
-pub fn is_apart() -> bool {
-    current().is_some_and(|me| activation_of(me).apart.load(Ordering::Relaxed))
-}
-
-/// Hands the calling lightweight thread's processor to a spare activation; the thread goes on, alone with its kernel thread, and may block in
-/// the kernel as it likes. False where its pool has another policy than the default one, which then decides who runs; where no kernel thread
-/// can be had; and where about twice as many threads as processors are apart already.
-pub fn go_apart() -> bool {
-    let Some(me) = current().filter(|_| is_lightweight()) else { return false };
-    let activation = enter(me);
-    let processor = activation.processor();
-    // SAFETY: inside the mark of the owner; the reference ends with the statement.
-    let may = unsafe { processor.owned() }.queue.is_default();
-    activation.leave();
-    let pool = processor.pool;
-    if !may || crate::activations::all().filter(|a| a.apart.load(Ordering::Relaxed)).count() >= 2 * pool.active() {
-        return false;
-    }
-    // Outside the mark: it may have to start a kernel thread.
-    let Some(spare) = pool.spare() else { return false };
-    if !hand_over(me, processor, spare, true) {
-        return false;
-    }
-    WENT_APART.fetch_add(1, Ordering::Relaxed);
-    true
-}
-
-/// Runs `f`, in which the caller waits in the kernel, without a deadline, until another thread of this process changes the word at `address`. For
-/// threads that are apart, so that a dead-lock in which they take part is known for one.
-pub fn wait_apart<T>(address: usize, f: impl FnOnce() -> T) -> T {
-    let Some(activation) = current().map(activation_of) else { return f() };
-    // SeqCst, as the look at the others: of several that begin to wait together the last one sees all.
-    activation.waits_for.store(address, Ordering::SeqCst);
-    let last =
-        crate::activations::all().all(|a| !a.apart.load(Ordering::Relaxed) || a.waits_for.load(Ordering::SeqCst) != 0);
-    if last {
-        // The monitor, asleep, may rely on this thread to wake somebody.
-        crate::monitor::hint();
-    }
-    let result = f();
-    activation.waits_for.store(0, Ordering::Relaxed);
-    result
-}
-
-/// How often threads went apart.
-pub fn went_apart() -> u64 {
-    WENT_APART.load(Ordering::Relaxed)
-}
-
 /// The thread `me`, which is the caller and outside the mark, gives `processor` to `spare`; whether it is `apart` from then on. False if it runs
 /// elsewhere meanwhile.
-fn hand_over(me: &'static Descriptor, processor: &'static Processor, spare: &'static Activation, apart: bool) -> bool {
+pub(crate) fn hand_over(
+    me: &'static Descriptor,
+    processor: &'static Processor,
+    spare: &'static Activation,
+    apart: bool,
+) -> bool {
     let activation = enter(me);
     let still = std::ptr::eq(activation.processor(), processor);
     if still {
@@ -211,6 +164,8 @@ pub struct Settings {
     pub policy: Option<String>,
     /// `RADDLE_ALL_PROCESSORS=1`: none rests where others use the cores, too ([`crate::Builder::at_most`]).
     pub all_processors: bool,
+    /// `RADDLE_EVENT_LOOPS`: what is to become of event loops ([`crate::event_loops::Wish`]).
+    pub event_loops: Option<String>,
 }
 
 impl Settings {
@@ -220,6 +175,7 @@ impl Settings {
             processors: variable("RADDLE_PROCESSORS"),
             policy: variable("RADDLE_POLICY"),
             all_processors: variable("RADDLE_ALL_PROCESSORS").is_some_and(|value| value == "1"),
+            event_loops: variable("RADDLE_EVENT_LOOPS"),
         }
     }
 }
@@ -290,15 +246,6 @@ pub fn yield_before_wait() -> bool {
     let another_ran = <Host as raddle_scheduler::Runtime>::yield_before_wait();
     poll_interruption();
     another_ran
-}
-
-/// Gives others a turn, those included whose events nobody has fetched yet: before a thread asks for many descriptors at once, and may find
-/// something each time, so that it would never wait.
-#[inline]
-pub fn take_turns() {
-    if let Some(me) = current() {
-        crate::switching::take_turns(me);
-    }
 }
 
 /// Whether the calling thread's cancellation was requested.

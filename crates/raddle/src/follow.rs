@@ -73,7 +73,9 @@ impl Follower {
             known.look(pool, now);
             if known.allotted > 0 {
                 let all = known.allotted.clamp(1, pool.processors().len());
-                adjust(pool, if pool.may_have_fewer { known.crowd.look(pool, all, now) } else { all });
+                let some = if pool.may_have_fewer { known.crowd.look(pool, all, now) } else { all };
+                pool.loops.look(some < all);
+                adjust(pool, some);
             }
         }
         let mut unsettled = false;
@@ -88,6 +90,12 @@ impl Follower {
     /// Fires the deadlines of processors that retired.
     pub fn fire(&mut self) {
         self.inherited.fire_outside();
+    }
+
+    /// When to look again though all processors sleep, if at all.
+    pub fn next_look(&self) -> Option<u64> {
+        let now = Real::now();
+        self.pools.values().filter_map(|known| known.crowd.next_look(now)).min()
     }
 
     /// The earliest of them.

@@ -25,6 +25,7 @@ mod descriptor;
 #[doc(hidden)]
 pub mod drop_in;
 mod dump;
+mod event_loops;
 mod follow;
 mod foreign;
 mod forked;

@@ -1,6 +1,6 @@
 //! The monitor: one kernel thread that sees to it that no processor stays with an activation that is stuck.
 //!
-//! It wakes once a period while any processor is busy, every other one or every fourth while all that are busy, if any, switch ([`LIVELY`]), and sleeps when
+//! It wakes once a period while any processor is busy (and ten times a second at most while only event loops that are apart run), every other one or every fourth while all that are busy, if any, switch ([`LIVELY`]), and sleeps when
 //! none has been for a while. A processor whose switch count stands still for two periods is looked at: if its activation is blocked in the kernel (or stopped), a spare
 //! activation takes the processor over; if it computes while other processors are idle, the processor is taken for a moment, what it held privately is
 //! published and its due timers fire, and it is left free for its activation to take back at its next step; if it computes for
@@ -145,6 +145,7 @@ fn main() {
         let bell = BELL.load(Ordering::Acquire);
         ASLEEP.store(true, Ordering::Relaxed);
         Real::heavy_fence();
+        let loops = follower.next_look();
         if pool::pools().all(Shared::all_asleep) {
             pool::shrink_stacks();
             let timer = follower.next_deadline();
@@ -152,10 +153,12 @@ fn main() {
                 crate::deadlock::report();
             }
             let again = (!Real::heavy_fence_available()).then(|| Real::now() + 10 * PERIOD);
-            Real::wait(&BELL, bell, timer.into_iter().chain(again).min());
+            Real::wait(&BELL, bell, timer.into_iter().chain(again).chain(loops).min());
         }
         ASLEEP.store(false, Ordering::Relaxed);
-        (quiet, step) = (0, 1);
+        // For the sake of loops one look will do.
+        let short = loops.is_some_and(|at| Real::now() >= at) && BELL.load(Ordering::Relaxed) == bell;
+        (quiet, step) = (if short { REST_AFTER - 1 } else { 0 }, 1);
     }
 }
 

@@ -83,6 +83,8 @@ pub(crate) struct Shared {
     pub follows: bool,
     /// Whether some of them may rest while others use the cores ([`crate::crowd`]).
     pub may_have_fewer: bool,
+    /// Whether its event loops share its processors for now.
+    pub loops: crate::event_loops::Loops,
     /// How many processors it is to have, if stages move them ([`crate::stage`]); 0 otherwise.
     wanted: AtomicUsize,
     stopping: AtomicBool,
@@ -514,6 +516,10 @@ fn build_default(settings: &Settings) -> Result<Pool, String> {
     }
     if settings.all_processors {
         builder = builder.all_of_them();
+    }
+    if let Some(text) = &settings.event_loops {
+        let wish = text.parse().map_err(|()| format!("RADDLE_EVENT_LOOPS={text}: give `apart` or `gathered`"))?;
+        builder = builder.event_loops(wish);
     }
     if let Some(text) = &settings.policy {
         builder = builder.policy(text.parse().map_err(|error| format!("RADDLE_POLICY: {error}"))?);

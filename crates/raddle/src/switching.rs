@@ -145,13 +145,13 @@ pub(crate) fn yield_now(me: &'static Descriptor) -> bool {
     unsafe { yield_inside(activation, me) }
 }
 
-/// Looks for events if nobody has lately, and yields.
-pub(crate) fn take_turns(me: &'static Descriptor) {
+/// Looks for events if nobody has lately, and yields. True if another thread ran.
+pub(crate) fn take_turns(me: &'static Descriptor) -> bool {
     let activation = enter(me);
     // SAFETY: inside the mark of the owner; the reference ends with the statement.
     crate::io::look_in_turn(activation, unsafe { activation.processor().owned() });
     // SAFETY: inside the mark.
-    unsafe { yield_inside(activation, me) };
+    unsafe { yield_inside(activation, me) }
 }
 
 /// As [`yield_now`], unless others are idle and the yield would wake one of them for the yielding thread's sake: then nothing

@@ -37,6 +37,9 @@ pub struct Options {
     /// Keep all processors where other processes use the cores, too; otherwise some rest while a program that waits for descriptors a lot does about as much on fewer
     #[arg(long)]
     all_processors: bool,
+    /// What becomes of threads that call `epoll_wait` again and again; by default a kernel thread each, but gathered where others use the cores, too, and the program does about as much so
+    #[arg(long, value_name = "HOW")]
+    event_loops: Option<EventLoops>,
     /// The policy that decides which thread runs next, such as `fifo` or `steal(lifo)`
     #[arg(long, value_name = "EXPR")]
     policy: Option<String>,
@@ -61,6 +64,14 @@ pub struct Options {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum EventLoops {
+    /// Always a kernel thread each
+    Apart,
+    /// Always on the processors, in turns
+    Gathered,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -131,6 +142,9 @@ fn command(program: &Program, options: &Options, library: &str) -> Command {
     }
     if options.all_processors {
         command.env("RADDLE_ALL_PROCESSORS", "1");
+    }
+    if let Some(how) = options.event_loops {
+        command.env("RADDLE_EVENT_LOOPS", if how == EventLoops::Apart { "apart" } else { "gathered" });
     }
     if options.main {
         command.env("RADDLE_MAIN", "1");

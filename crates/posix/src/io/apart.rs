@@ -8,6 +8,9 @@
 //! taken while it was blocked does; so it does when it has waited for locks only for a while ([`WORDS`]). Who comes back after fewer than [`WORTH`] waits stays twice as long the next time. So a change costs
 //! two wake-ups of a kernel thread, and pays for itself or becomes rare.
 //!
+//! While others use the cores, too, and the program is seen to do as much on fewer processors, such threads are *gathered* instead: they share those
+//! processors and look in turn ([`raddle::drop_in::Gathered`]).
+//!
 //! About twice as many threads as processors may be apart at once, under the default policy only.
 //!
 //! A cancellation ends the wait by a signal of ours to the kernel thread, unless the thread sees it before ([`InKernel`]). A signal that comes between
@@ -83,7 +86,19 @@ impl Apart {
         let me = Record::current()?;
         // One who cannot be cancelled now might have to be while it waits.
         let may = me.cancel.load(Ordering::Relaxed) == 0;
+        if raddle::drop_in::gather().is_some() {
+            me.apart.rests();
+            return None;
+        }
         (may && (me.apart.is() || milliseconds != 0 && me.apart.goes())).then_some(me)
+    }
+
+    /// Loops are gathered for now: the thread comes back with this wait, if it was apart, and goes again with the first one after that.
+    fn rests(&self) {
+        if self.chosen.load(Ordering::Relaxed) {
+            self.chosen.store(false, Ordering::Relaxed);
+            self.left.store(0, Ordering::Relaxed);
+        }
     }
 
     /// True if the thread, which is not apart, goes now.
@@ -143,6 +158,9 @@ pub(super) fn wait(me: &Record, set: c_int, events: *mut c_void, count: c_int, m
         let spent = now(c::CLOCK_MONOTONIC_COARSE).saturating_sub(start) / 1_000_000;
         left = if milliseconds < 0 { -1 } else { milliseconds.saturating_sub(spent as c_int).max(0) };
     };
+    if result > 0 {
+        raddle::drop_in::note_events(result as u64);
+    }
     if apart.stint.fetch_add(1, Ordering::Relaxed) == 0 && result >= 0 {
         // It is a set of epoll's, for which nobody waits but in a loop.
         raddle::io::disarm(set);

@@ -9,6 +9,7 @@
 
 use super::{Apart, CANCELLED, EINTR, Pause, after, apart, at, done, ours};
 use crate::os::{c, deadline_after, now, system_call};
+use raddle::drop_in::Gathered;
 use raddle::io::{Failure, Glance, Interest};
 use std::cell::Cell;
 use std::ffi::{c_int, c_short, c_void};
@@ -102,6 +103,10 @@ fn looks(
         let result = look();
         if result != 0 || deadline.is_some_and(|at| now(c::CLOCK_MONOTONIC) >= at) {
             return result;
+        }
+        // One that ran in another's turn.
+        if pause.is_interrupted() {
+            return EINTR;
         }
         rounds += 1;
         let waited = if rounds > super::PATIENCE { Err(Failure::Unsupported) } else { wait(deadline) };
@@ -373,9 +378,16 @@ unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: O
         unsafe { system_call(c::SYS_epoll_pwait, arguments) }
     };
     let glance = Cell::new(Glance::default());
-    let look = || {
+    let gathered = Cell::new(raddle::drop_in::gather());
+    let look = || loop {
         glance.set(Glance::at(set, Interest::Read));
-        call(0)
+        let result = call(0);
+        let mut now = gathered.take();
+        let again = result == 0 && now.as_mut().is_some_and(Gathered::looks_again);
+        gathered.set(now);
+        if !again {
+            break result;
+        }
     };
     let mut waited = false;
     let wait = |deadline| {
@@ -390,6 +402,9 @@ unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: O
     let result = looks(deadline, look, wait, in_kernel);
     if waited {
         raddle::io::pass_on(set, Interest::Read);
+    }
+    if let Some(gathered) = gathered.take().filter(|_| result > 0) {
+        gathered.found(result as u64);
     }
     result
 }

@@ -33,6 +33,7 @@ const ANSWERED: u32 = 2 << 30;
 const STATE: u32 = 1 << 28;
 const KERNEL_THREADS: u32 = 2 << 28;
 const QUOTA: u32 = 3 << 28;
+const WAITING: u32 = 0;
 const KIND: u32 = 3 << 28;
 const NUMBER: u32 = STATE - 1;
 
@@ -119,6 +120,24 @@ pub(crate) fn quota() -> Option<Option<usize>> {
     }
 }
 
+/// Nanoseconds that kernel thread `tid` of this process has waited for a core while it could have run, in whole microseconds and with those of
+/// [`WRAP`] left out: for [`waited`]. `None` if there is no such kernel thread, or the answer takes long.
+pub(crate) fn time_waiting(tid: u32) -> Option<u64> {
+    match ask(WAITING | tid & NUMBER) {
+        Reply::Is(NUMBER) | Reply::Late => None,
+        Reply::Is(time) => Some(u64::from(time) * 1000),
+        Reply::Nobody => task::waiting(tid).map(|time| time % WRAP * 1000),
+    }
+}
+
+/// How long it waited between two answers of [`time_waiting`] less than four minutes apart, in nanoseconds.
+pub(crate) fn waited(before: u64, after: u64) -> u64 {
+    (after + 1000 * WRAP - before) % (1000 * WRAP)
+}
+
+/// Microseconds after which an answer begins anew.
+const WRAP: u64 = NUMBER as u64;
+
 /// Has it looked at.
 fn ask(question: u32) -> Reply {
     // SAFETY: null, or a word that is never freed.
@@ -172,6 +191,7 @@ fn serve(word: &Word) -> ! {
         }
         let number = match seen & KIND {
             STATE => task::task_state(seen & NUMBER) as u32,
+            WAITING => task::waiting(seen & NUMBER).map_or(NUMBER, |time| (time % WRAP) as u32),
             KERNEL_THREADS => task::kernel_threads().map_or(NUMBER, |count| count.min(u64::from(NUMBER)) as u32),
             _ => super::cores::quota_now().map_or(NUMBER, |cores| cores.min(NUMBER as usize) as u32),
         };
@@ -257,6 +277,9 @@ mod tests {
         task::tests::beside_one_that_waits(|task| assert_eq!(asked(STATE | task), TaskState::Blocked as u32));
         assert_eq!(asked(STATE | NUMBER), TaskState::Unknown as u32);
         assert!(asked(KERNEL_THREADS) >= 2);
+        assert!(u64::from(asked(WAITING | me)) <= task::waiting(me).unwrap());
+        assert_eq!(asked(WAITING | NUMBER), NUMBER);
+        assert_eq!((waited(5_000, 7_000), waited(WRAP * 1000 - 2_000, 3_000)), (2_000, 5_000));
         let quota = super::super::cores::quota_now();
         assert_eq!(asked(QUOTA), quota.map_or(NUMBER, |cores| cores as u32));
     }

@@ -8,7 +8,7 @@ pub(crate) mod signals;
 mod task;
 
 pub(crate) use cores::{allotted, default_processors, online};
-pub(crate) use looks::{kernel_threads, task_state};
+pub(crate) use looks::{kernel_threads, task_state, time_waiting, waited};
 pub(crate) use probe::{kernel_events, rseq};
 pub(crate) use task::{TaskState, time_on_core};
 

@@ -35,6 +35,12 @@ pub(crate) fn time_on_core(tid: u32) -> Option<u64> {
     (result == 0).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
+/// Microseconds that kernel thread `tid` of this process has waited for a core while it could have run; opens a file.
+pub(super) fn waiting(tid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).ok()?;
+    Some(text.split_whitespace().nth(1)?.parse::<u64>().ok()? / 1000)
+}
+
 /// How many kernel threads the process has; opens a directory.
 pub(super) fn kernel_threads() -> Option<u64> {
     Some(std::fs::read_dir("/proc/self/task").ok()?.count() as u64)
@@ -73,6 +79,14 @@ pub(super) mod tests {
             let at_rest = time_on_core(other).unwrap();
             assert_eq!(time_on_core(other).unwrap(), at_rest);
         });
+    }
+
+    #[test]
+    fn who_waits_for_a_core_is_known_of_kernel_threads_of_ours() {
+        let me = crate::os::gettid();
+        let before = waiting(me).unwrap();
+        assert!(waiting(me).unwrap() >= before);
+        assert_eq!(waiting(1), None);
     }
 
     /// Shows `look` a kernel thread that is blocked until it returns.

@@ -1,6 +1,7 @@
 //! Building a pool, and why it cannot be built.
 
 use super::*;
+use crate::event_loops::{Loops, Wish};
 use raddle_scheduler::policies::Others;
 use std::fmt;
 
@@ -67,15 +68,16 @@ pub struct Builder {
     room: Option<usize>,
     /// None of them rests for others' sake.
     all: bool,
+    event_loops: Wish,
 }
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { processors, policy, own, prefix, room, all } = self;
+        let Self { processors, policy, own, prefix, room, all, event_loops } = self;
         let policy: &dyn fmt::Debug = if own.is_some() { &"a policy of the program's own" } else { policy };
         let mut shown = f.debug_struct("Builder");
         shown.field("processors", processors).field("policy", policy);
-        shown.field("prefix", prefix).field("room", room).field("all", all).finish()
+        shown.field("prefix", prefix).field("room", room).field("all", all).field("event_loops", event_loops).finish()
     }
 }
 
@@ -105,6 +107,11 @@ impl Builder {
     /// As many as there are now, or as are allotted.
     pub(crate) fn all_of_them(self) -> Self {
         Self { all: true, ..self }
+    }
+
+    /// What becomes of threads of the drop-in library that are event loops.
+    pub(crate) fn event_loops(self, event_loops: Wish) -> Self {
+        Self { event_loops, ..self }
     }
 
     /// This policy.
@@ -184,7 +191,7 @@ impl Builder {
         let idle = Arc::new(Idle::with_alarm(room, crate::io::alarm));
         let policy = self.make_policy(room, &idle)?;
         let prefix = self.prefix.clone().unwrap_or_else(|| "raddle-".into());
-        let shared: &'static Shared = register(idle, policy, prefix, follows, may_have_fewer)?;
+        let shared: &'static Shared = register(idle, policy, prefix, follows, may_have_fewer, self.event_loops)?;
         let make = |index| {
             let queue = match &shared.policy {
                 AnyPolicy::Steal(steal) => Queue::Default(steal.local_part(index)),
@@ -223,6 +230,7 @@ fn register(
     prefix: String,
     follows: bool,
     may_have_fewer: bool,
+    event_loops: Wish,
 ) -> Result<&'static Shared, BuildError> {
     let (priorities, directed) = (policy.priorities(), policy.ring());
     let shared = Box::leak(Box::new(Shared {
@@ -234,6 +242,7 @@ fn register(
         directed,
         follows,
         may_have_fewer,
+        loops: Loops::new(event_loops),
         wanted: AtomicUsize::new(0),
         stopping: AtomicBool::new(false),
         open: AtomicBool::new(false),
@@ -270,6 +279,6 @@ fn kernel_pool() -> &'static Shared {
     POOL.get_or_init(|| {
         let idle = Arc::new(Idle::<Real>::new(1));
         let policy = policies::build(&Expression::default(), 1, idle.clone()).expect("the default policy");
-        register(idle, policy, String::new(), false, false).expect("a free pool index")
+        register(idle, policy, String::new(), false, false, Wish::Either).expect("a free pool index")
     })
 }
