@@ -194,6 +194,10 @@ impl Choice {
         if fewer_stay == trial.from_all {
             self.next_pause = PAUSE;
         }
+        if trial.windows < 2 * PAIRS {
+            // So clear an answer holds for longer.
+            self.next_pause *= 2;
+        }
         self.enter(if fewer_stay { State::Fewer(trial.few) } else { State::All });
         self.pause = self.next_pause;
         self.next_pause = (2 * self.next_pause).min(LONGEST);
@@ -322,7 +326,11 @@ mod tests {
 
     #[test]
     fn a_trial_that_collapses_ends_early() {
-        assert_eq!(run(&mut Choice::default(), 12, |_| [30.0, 50.0]), [2, 2, 2, 2, 1, 2, 2, 1, 2, 2, 2, 2]);
+        let mut choice = Choice::default();
+        assert_eq!(run(&mut choice, 12, |_| [30.0, 50.0]), [2, 2, 2, 2, 1, 2, 2, 1, 2, 2, 2, 2]);
+        // And the next one is twice as far off as after one that had to be counted to its end.
+        let rest = run(&mut choice, 3 * PAUSE, |_| [30.0, 50.0]);
+        assert_eq!(rest.iter().position(|&processors| processors == 1), Some(2 * PAUSE as usize - 4));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use axum::routing::get;
 use raddle_bench_service::{QUERY, Settings, answer};
 use std::error::Error;
 use std::sync::{Arc, Mutex};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -26,11 +26,22 @@ impl<T> Pool<T> {
     /// Lends a connection to `work`.
     async fn with<R>(&self, work: impl AsyncFnOnce(&mut T) -> R) -> R {
         let permit = self.permits.acquire().await.expect("never closed");
-        let mut connection = self.idle.lock().unwrap().pop().expect("as many as permits");
-        let result = work(&mut connection).await;
-        self.idle.lock().unwrap().push(connection);
-        drop(permit);
-        result
+        let connection = self.idle.lock().unwrap().pop().expect("as many as permits");
+        let mut lent = Lent { pool: self, connection: Some(connection), _permit: permit };
+        work(lent.connection.as_mut().expect("lent until the end")).await
+    }
+}
+
+/// A connection that is lent. It goes back, and then its permit, also where the request is given up, since its client has gone.
+struct Lent<'a, T> {
+    pool: &'a Pool<T>,
+    connection: Option<T>,
+    _permit: SemaphorePermit<'a>,
+}
+
+impl<T> Drop for Lent<'_, T> {
+    fn drop(&mut self) {
+        self.pool.idle.lock().unwrap().extend(self.connection.take());
     }
 }
 

@@ -41,7 +41,8 @@ struct Entry {
     lives: Lives<Real>,
     /// The life in which something was reported that no reading takes away, such as the end.
     ended: AtomicU32,
-    /// For each direction: [`FRESH`] from when somebody began to wait who armed nothing, [`AGED`] after one audit, 0 after the next one.
+    /// For each direction: [`FRESH`] from when somebody began to wait who armed nothing, [`AGED`] after one audit, 0 after the next one unless an event
+    /// came in between.
     unarmed: [AtomicU8; 2],
     small: AtomicU8,
     large: AtomicU64,
@@ -214,6 +215,11 @@ pub(super) fn happened(descriptor: i32, interest: Interest, ended: bool, ready: 
     if ended {
         // Before the count, which a reader looks at first.
         entry.ended.store(entry.lives.now(), Ordering::Relaxed);
+    }
+    // The poller tells of it, so those who wait have time again. (Never to 0: a waiter may have relied on what it found here.)
+    let unarmed = &entry.unarmed[interest as usize];
+    if unarmed.load(Ordering::Relaxed) == AGED {
+        unarmed.store(FRESH, Ordering::Relaxed);
     }
     entry.direction(interest).readiness.happened();
     let _ = wake_one(descriptor, interest, ready);
