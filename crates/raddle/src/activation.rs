@@ -49,9 +49,9 @@ pub(crate) struct Activation {
     /// What the thread, while it is apart, waits for in the kernel that only other threads of the process can bring about; 0: nothing. Written by
     /// its own kernel thread.
     pub waits_for: AtomicUsize,
-    /// Events that event loops have found on it while they were apart or gathered, and switches by which loops gave others a turn. Counters only,
-    /// written by its own kernel thread.
-    pub loop_events: AtomicU64,
+    /// Events that threads have found on it by waits for many descriptors, and switches for the sake of such waits ([`crate::event_loops::note_turns`]).
+    /// Counters only, written by its own kernel thread, never reset.
+    pub found: AtomicU64,
     pub turns: AtomicU64,
     /// Whether a kernel thread has this record.
     in_use: AtomicBool,
@@ -89,7 +89,7 @@ impl Activation {
             requested: AtomicPtr::new(std::ptr::null_mut()),
             apart: AtomicBool::new(false),
             waits_for: AtomicUsize::new(0),
-            loop_events: AtomicU64::new(0),
+            found: AtomicU64::new(0),
             turns: AtomicU64::new(0),
             in_use: AtomicBool::new(true),
             sheltered: AtomicBool::new(true),

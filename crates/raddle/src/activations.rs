@@ -52,6 +52,11 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Activation> {
     (1..BOUND.load(Ordering::Relaxed)).filter_map(find)
 }
 
+/// All records that were ever used, of activations that live and that have ended.
+pub(crate) fn ever() -> impl Iterator<Item = &'static Activation> {
+    (1..BOUND.load(Ordering::Relaxed)).filter_map(record)
+}
+
 /// In the child of a fork no activation is left. Their records are not used again: others may have left things half done in them.
 pub(crate) fn forget() {
     for slot in &RECORDS {

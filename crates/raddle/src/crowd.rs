@@ -60,7 +60,7 @@ struct Window {
     on_core: f64,
     /// Switches between threads, and events that event loops found for themselves, in a second.
     work: f64,
-    /// Events of descriptors for each of them.
+    /// Events of descriptors for each switch; 1 where event loops had nearly all of the time on cores.
     events: f64,
 }
 
@@ -78,7 +78,12 @@ impl Window {
 
     /// More were awake than could use what it got, and they often waited for a core.
     fn is_crowded(&self) -> bool {
-        self.awake > self.fits() as f64 && self.on_core <= 0.8 * self.awake && self.events >= 0.2
+        self.awake > self.fits() as f64 && self.on_core <= 0.8 * self.awake && self.is_of_events()
+    }
+
+    /// Much of what it does is input and output: it does not compute.
+    fn is_of_events(&self) -> bool {
+        self.events >= 0.2
     }
 
     /// So many processors could use all that it gets. (A web service that got 1.03 to 1.11 cores switched 30,000 times a second in trials of one, 50,000 around them; 2026-11-23.)
@@ -171,6 +176,7 @@ impl Choice {
             }
             State::Fewer(few) if self.pause == 0 => self.state = State::Trial(Trial::new(*few, false)),
             State::Fewer(_) => {}
+            State::Trial(trial) if !trial.is_fewers() && !window.is_of_events() => self.make_room(),
             State::Trial(trial) => {
                 if let Some(fewer_stay) = trial.count(window) {
                     let trial = *trial;
@@ -242,9 +248,10 @@ impl Crowd {
         self.chosen
     }
 
-    /// When to look again though all processors sleep: event loops are apart, and may be crowded.
-    pub fn next_look(&self, now: u64) -> Option<u64> {
-        self.census.has_loops().then(|| now + if self.census.loops_were_busy() { WINDOW } else { 10 * WINDOW })
+    /// When to look again though all processors sleep, since event loops are apart.
+    pub fn next_look(&self, now: u64) -> u64 {
+        let soon = matches!(self.choice.state, State::Trial(_)) || self.census.loops_were_busy();
+        self.settled.unwrap_or(now + if soon { WINDOW } else { 10 * WINDOW })
     }
 }
 

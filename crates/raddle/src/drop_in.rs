@@ -16,7 +16,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 pub use crate::event_loops::{
-    Gathered, gather, go_apart, is_apart, note_events, take_turns, times_gathered, wait_apart, went_apart,
+    Gathered, gather, go_apart, is_apart, note_events, note_events_apart, note_turns, take_turns, times_gathered,
+    wait_apart, went_apart,
 };
 pub use crate::forked::forked;
 pub use raddle_queues::slab;

@@ -16,7 +16,6 @@
 
 use crate::activation::Activation;
 use crate::pool::Shared;
-use crate::processor::bump;
 use crate::switching::{activation_of, current, enter};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -118,6 +117,8 @@ pub fn go_apart() -> bool {
         return false;
     }
     WENT_APART.fetch_add(1, Ordering::Relaxed);
+    // Asleep, it has not counted on a loop that may be crowded.
+    crate::monitor::hint();
     true
 }
 
@@ -148,10 +149,11 @@ pub fn times_gathered() -> u64 {
     GATHERED.load(Ordering::Relaxed)
 }
 
-/// The activations whose threads are apart and were of that pool.
+/// The activations whose threads are apart and were of that pool, if they may be gathered.
 pub(crate) fn apart_of(pool: &'static Shared) -> impl Iterator<Item = &'static Activation> {
     let of_pool = move |a: &&Activation| a.processor_if_any().is_some_and(|p| std::ptr::eq(p.pool, pool));
-    crate::activations::all().filter(|a| a.apart.load(Ordering::Relaxed)).filter(of_pool)
+    let all = crate::activations::all().filter(|a| a.apart.load(Ordering::Relaxed)).filter(of_pool);
+    all.filter(|_| pool.loops.wish != Wish::Apart)
 }
 
 /// Gives others a turn, those included whose events nobody has fetched yet: before a thread asks for many descriptors at once, and may find
@@ -161,20 +163,41 @@ pub fn take_turns() {
     if let Some(me) = current()
         && crate::switching::take_turns(me)
     {
-        // Such a switch tells nothing of what gets done.
-        bump(&activation_of(me).turns);
+        note_turns(1);
         crate::drop_in::poll_interruption();
     }
 }
 
-/// The caller, an event loop that is apart or gathered, has found so many events.
+/// The caller has found so many events by a wait for many descriptors. Not to be called by one who is apart and will never be gathered.
 #[inline]
 pub fn note_events(events: u64) {
     if let Some(me) = current() {
-        let counter = &activation_of(me).loop_events;
-        // Single writer: the kernel thread that runs this.
-        counter.store(counter.load(Ordering::Relaxed).wrapping_add(events), Ordering::Relaxed);
+        add(&activation_of(me).found, events);
     }
+}
+
+/// As [`note_events`], by one who is apart.
+#[inline]
+pub fn note_events_apart(events: u64) {
+    if let Some(me) = current()
+        && activation_of(me).processor().pool.loops.wish != Wish::Apart
+    {
+        add(&activation_of(me).found, events);
+    }
+}
+
+/// The caller has left its processor so many times for the sake of events that it counts itself, or in order to give others a turn: such switches tell
+/// nothing of what gets done.
+#[inline]
+pub fn note_turns(turns: u64) {
+    if let Some(me) = current() {
+        add(&activation_of(me).turns, turns);
+    }
+}
+
+/// Single writer: the kernel thread that runs this.
+fn add(counter: &AtomicU64, count: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
 }
 
 /// A wait of a gathered thread.
@@ -205,9 +228,8 @@ impl Gathered {
         true
     }
 
-    /// The wait has ended with so many events.
-    pub fn found(self, events: u64) {
+    /// The wait has ended with events.
+    pub fn found(self) {
         FOUND.fetch_add(1, Ordering::Relaxed);
-        note_events(events);
     }
 }

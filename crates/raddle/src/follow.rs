@@ -74,8 +74,8 @@ impl Follower {
             if known.allotted > 0 {
                 let all = known.allotted.clamp(1, pool.processors().len());
                 let some = if pool.may_have_fewer { known.crowd.look(pool, all, now) } else { all };
-                pool.loops.look(some < all);
                 adjust(pool, some);
+                pool.loops.look(some < all);
             }
         }
         let mut unsettled = false;
@@ -94,8 +94,12 @@ impl Follower {
 
     /// When to look again though all processors sleep, if at all.
     pub fn next_look(&self) -> Option<u64> {
-        let now = Real::now();
-        self.pools.values().filter_map(|known| known.crowd.next_look(now)).min()
+        let crowded = |pool: &'static Shared| {
+            let known = self.pools.get(&std::ptr::from_ref(pool).addr())?;
+            let may = pool.may_have_fewer && known.allotted > 1 && crate::event_loops::apart_of(pool).next().is_some();
+            may.then(|| known.crowd.next_look(Real::now()))
+        };
+        crate::pool::pools().filter_map(crowded).min()
     }
 
     /// The earliest of them.

@@ -159,7 +159,7 @@ pub(super) fn wait(me: &Record, set: c_int, events: *mut c_void, count: c_int, m
         left = if milliseconds < 0 { -1 } else { milliseconds.saturating_sub(spent as c_int).max(0) };
     };
     if result > 0 {
-        raddle::drop_in::note_events(result as u64);
+        raddle::drop_in::note_events_apart(result as u64);
     }
     if apart.stint.fetch_add(1, Ordering::Relaxed) == 0 && result >= 0 {
         // It is a set of epoll's, for which nobody waits but in a loop.

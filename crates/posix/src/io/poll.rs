@@ -9,7 +9,6 @@
 
 use super::{Apart, CANCELLED, EINTR, Pause, after, apart, at, done, ours};
 use crate::os::{c, deadline_after, now, system_call};
-use raddle::drop_in::Gathered;
 use raddle::io::{Failure, Glance, Interest};
 use std::cell::Cell;
 use std::ffi::{c_int, c_short, c_void};
@@ -379,20 +378,22 @@ unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: O
     };
     let glance = Cell::new(Glance::default());
     let gathered = Cell::new(raddle::drop_in::gather());
+    let clock = || now(c::CLOCK_MONOTONIC);
     let look = || loop {
         glance.set(Glance::at(set, Interest::Read));
         let result = call(0);
-        let mut now = gathered.take();
-        let again = result == 0 && now.as_mut().is_some_and(Gathered::looks_again);
-        gathered.set(now);
+        let mut own = gathered.take();
+        let in_time = || deadline.is_none_or(|at| clock() < at);
+        let again = result == 0 && own.as_mut().is_some_and(|gathered| in_time() && gathered.looks_again());
+        gathered.set(own);
         if !again {
             break result;
         }
     };
-    let mut waited = false;
+    let mut waits = 0;
     let wait = |deadline| {
         let result = raddle::io::wait_since(set, Interest::Read, glance.get(), deadline, true);
-        waited |= result.is_ok();
+        waits += u64::from(result.is_ok());
         result
     };
     let in_kernel = |left: Option<&c::timespec>| {
@@ -400,11 +401,15 @@ unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: O
         call(left.map_or(-1, |time| round_up(time).min(i64::from(c_int::MAX)) as c_int))
     };
     let result = looks(deadline, look, wait, in_kernel);
-    if waited {
+    if waits > 0 {
         raddle::io::pass_on(set, Interest::Read);
+        raddle::drop_in::note_turns(waits);
     }
-    if let Some(gathered) = gathered.take().filter(|_| result > 0) {
-        gathered.found(result as u64);
+    if result > 0 {
+        raddle::drop_in::note_events(result as u64);
+        if let Some(gathered) = gathered.take() {
+            gathered.found();
+        }
     }
     result
 }
