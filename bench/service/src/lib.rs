@@ -1,6 +1,6 @@
 //! What the two services have in common: their command line, and what they answer.
 //!
-//! `PROGRAM --redis ADDRESS --postgres PARAMETERS --upstream ADDRESS --pool N --processors N`: prints `port N` when it listens there, then serves
+//! `PROGRAM --redis ADDRESS --postgres PARAMETERS --upstream ADDRESS --pool N --processors N [--workers N]`: prints `port N` when it listens there, then serves
 //! until it is ended. For `GET /item/ID` it counts the view and asks for the stock in Redis, asks PostgreSQL for the name and the
 //! price, asks another service for the rate, and answers what it has learnt.
 #![forbid(unsafe_code)]
@@ -18,6 +18,8 @@ pub struct Settings {
     pub pool: usize,
     /// How many kernel threads the asynchronous service works with.
     pub processors: usize,
+    /// How many threads of the blocking service work on requests: 0 for one a request; if nothing is said, as many as there are connections to the others.
+    pub workers: Option<usize>,
 }
 
 impl Settings {
@@ -34,6 +36,7 @@ impl Settings {
                 "--upstream" => settings.upstream = value,
                 "--pool" => settings.pool = number()?,
                 "--processors" => settings.processors = number()?,
+                "--workers" => settings.workers = Some(number()?),
                 _ => return Err(format!("there is no option `{word}`")),
             }
         }

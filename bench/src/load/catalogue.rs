@@ -124,14 +124,14 @@ pub static SERVERS: &[Server] = &[
     ours(
         "service",
         "raddle",
-        "tiny_http, ureq, redis and postgres as they are, a std::thread for each request, under `raddle run`",
+        "tiny_http, ureq, redis and postgres as they are, a std::thread for each connection to and from it, under `raddle run`",
         &["raddle", "run", "--", "raddle-service-blocking"],
     ),
     ours(
         "service",
-        "raddle-main",
-        "the same program under `raddle run --main`: its first thread, which hands out the requests, is lightweight, too",
-        &["raddle", "run", "--main", "--", "raddle-service-blocking"],
+        "raddle-each",
+        "the same with a std::thread for each request, too, which the first thread starts: under `raddle run --main`",
+        &["raddle", "run", "--main", "--", "raddle-service-blocking", "--workers", "0"],
     ),
     server("service", "threads", "the same program, on kernel threads", &["raddle-service-blocking"]),
     server("service", "tokio", "axum, reqwest, redis and tokio-postgres", &["raddle-service-tokio"]),

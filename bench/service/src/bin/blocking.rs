@@ -1,4 +1,7 @@
-//! The service of blocking crates as they are: a thread for each request, nothing async, and nothing of raddle.
+//! The service of blocking crates as they are: nothing async, and nothing of raddle.
+//!
+//! A thread for each connection, which is tiny_http's, and workers that take the requests from its queue, as its documentation shows: as many as there are connections to
+//! the others, since more would only wait for these. With `--workers 0` a thread for each request instead.
 #![forbid(unsafe_code)]
 
 use raddle_bench_service::{QUERY, Settings, answer, item};
@@ -103,9 +106,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let shop = Arc::new(Shop::open(&settings)?);
     let server = Server::http("127.0.0.1:0").map_err(|error| error.to_string())?;
     println!("port {}", server.server_addr().to_ip().ok_or("no address")?.port());
-    for request in server.incoming_requests() {
-        let shop = shop.clone();
-        thread::spawn(move || serve(&shop, request));
+    let workers = settings.workers.unwrap_or(3 * settings.pool);
+    if workers == 0 {
+        for request in server.incoming_requests() {
+            let shop = shop.clone();
+            thread::spawn(move || serve(&shop, request));
+        }
+        return Ok(());
     }
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| server.incoming_requests().for_each(|request| serve(&shop, request)));
+        }
+    });
     Ok(())
 }
