@@ -165,7 +165,7 @@ pub struct Settings {
     pub policy: Option<String>,
     /// `RADDLE_ALL_PROCESSORS=1`: none rests where others use the cores, too ([`crate::Builder::at_most`]).
     pub all_processors: bool,
-    /// `RADDLE_EVENT_LOOPS`: what is to become of event loops ([`crate::event_loops::Wish`]).
+    /// `RADDLE_EVENT_LOOPS`: `apart` or `gathered`, if it is not to be found out which is better.
     pub event_loops: Option<String>,
 }
 
