@@ -57,6 +57,12 @@ fn shared_descriptors_wake_those_they_should() {
     }
 }
 
+/// One of the counters that `RADDLE_STATS=json` prints at the end.
+fn counted(ended: &common::Ended, name: &str) -> u64 {
+    let (_, count) = ended.err.split_once(&format!("\"{name}\":")).unwrap_or_else(|| panic!("{ended:?}"));
+    count.split([',', '}']).next().unwrap().parse().unwrap()
+}
+
 /// Event loops keep a kernel thread each for a while; what others owe them and they owe others comes all the same.
 #[test]
 fn event_loops_go_apart_and_come_back() {
@@ -64,8 +70,7 @@ fn event_loops_go_apart_and_come_back() {
     let native = common::native(&program, &[]).well();
     for processors in ["1", "3"] {
         let ended = common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors), ("RADDLE_STATS", "json")]);
-        let (_, went) = ended.err.split_once("\"went_apart\":").unwrap_or_else(|| panic!("{ended:?}"));
-        let went: u64 = went.split([',', '}']).next().unwrap().parse().unwrap();
+        let went = counted(&ended, "went_apart");
         // Two at least of those who are asked, the one of the limits, the one that gets signals, and most of those who are cancelled.
         assert!(went >= 10, "{went} went apart");
         assert_eq!(ended.well(), native, "{processors} processors");
@@ -84,11 +89,7 @@ fn event_loops_are_gathered_and_go_apart_again() {
     let run = |how: &str, processors: &str| {
         let settings = [("RADDLE_EVENT_LOOPS", how), ("RADDLE_PROCESSORS", processors), ("RADDLE_STATS", "json")];
         let ended = common::drop_in(&program, &[], &settings);
-        let count = |name: &str| {
-            let (_, count) = ended.err.split_once(&format!("\"{name}\":")).unwrap_or_else(|| panic!("{ended:?}"));
-            count.split([',', '}']).next().unwrap().parse::<u64>().unwrap()
-        };
-        let counts = (count("went_apart"), count("gathered"));
+        let counts = (counted(&ended, "went_apart"), counted(&ended, "gathered"));
         assert_eq!(ended.well(), native, "{how}, {processors} processors");
         counts
     };

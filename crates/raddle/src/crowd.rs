@@ -15,12 +15,13 @@
 //! *In turns*, since what everybody gets done changes by a quarter from one second to the next on a machine that is shared with others: of the five windows after another five an echo server with
 //! a fixed number of processors did as much but for 0.16 to 0.19 (standard deviation of the logarithm; windows of a tenth of a second, four runs of 24 seconds, 2026-11-24), of every second one of ten but for 0.04 to 0.07.
 //!
-//! What it does is counted in switches between threads. Event loops that have kernel threads to themselves do not switch: of these the events that they find
-//! count. Where there are any, with fewer processors they are *gathered* on those ([`crate::event_loops`]).
+//! What it does is counted in switches between threads; but of `epoll_wait` the events that it finds count, and not the switches for its sake: event loops that have
+//! kernel threads to themselves do not switch. With fewer processors they are *gathered* on those ([`crate::event_loops`]).
 //!
 //! The monitor looks, takes processors out and brings them back ([`crate::follow`]). A pool with a fixed number
-//! ([`crate::Builder::processors`]) is left alone, and so is one that computes: the events that were fetched have to be a fifth of its switches.
-//! Cost: a system call for each processor and window; in a crowd, two thirds of a second on the wrong number now and then, every minute in the end.
+//! ([`crate::Builder::processors`]) is left alone, and so is one that computes: the events that were fetched have to be a fifth of its switches, or event loops have three quarters of
+//! its time on cores.
+//! Cost: a system call for each processor and window, and where loops are apart a look at `/proc` for each of both; in a crowd, two thirds of a second on the wrong number now and then, every minute in the end.
 //!
 //! Source: the idea is that of T. Anderson et al., "Scheduler Activations" (1992), section 3: who schedules threads has to know how many processors it was
 //! given. Differs from the paper: Linux tells nobody, so it is concluded.

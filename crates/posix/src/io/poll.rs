@@ -377,16 +377,12 @@ unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: O
         unsafe { system_call(c::SYS_epoll_pwait, arguments) }
     };
     let glance = Cell::new(Glance::default());
-    let gathered = Cell::new(raddle::drop_in::gather());
-    let clock = || now(c::CLOCK_MONOTONIC);
+    let mut gathered = raddle::drop_in::gather();
     let look = || loop {
         glance.set(Glance::at(set, Interest::Read));
         let result = call(0);
-        let mut own = gathered.take();
-        let in_time = || deadline.is_none_or(|at| clock() < at);
-        let again = result == 0 && own.as_mut().is_some_and(|gathered| in_time() && gathered.looks_again());
-        gathered.set(own);
-        if !again {
+        let in_time = || deadline.is_none_or(|at| now(c::CLOCK_MONOTONIC) < at);
+        if result != 0 || !gathered.as_mut().is_some_and(|gathered| in_time() && gathered.looks_again()) {
             break result;
         }
     };
@@ -407,7 +403,7 @@ unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: O
     }
     if result > 0 {
         raddle::drop_in::note_events(result as u64);
-        if let Some(gathered) = gathered.take() {
+        if let Some(gathered) = gathered {
             gathered.found();
         }
     }
