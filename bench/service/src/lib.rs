@@ -1,6 +1,6 @@
 //! What the two services have in common: their command line, and what they answer.
 //!
-//! `PROGRAM --redis ADDRESS --postgres PARAMETERS --upstream ADDRESS --pool N --processors N [--workers N]`: prints `port N` when it listens there, then serves
+//! `PROGRAM --redis ADDRESS --postgres PARAMETERS --upstream ADDRESS --pool N --processors N [--threads-for workers|requests]`: prints `port N` when it listens there, then serves
 //! until it is ended. For `GET /item/ID` it counts the view and asks for the stock in Redis, asks PostgreSQL for the name and the
 //! price, asks another service for the rate, and answers what it has learnt.
 #![forbid(unsafe_code)]
@@ -18,14 +18,14 @@ pub struct Settings {
     pub pool: usize,
     /// How many kernel threads the asynchronous service works with.
     pub processors: usize,
-    /// How many threads of the blocking service work on requests: 0 for one a request; if nothing is said, as many as there are connections to the others.
-    pub workers: Option<usize>,
+    /// Whether the blocking service starts a thread for each request; else for each of the connections to the others, and these take the requests in turn.
+    pub threads_for_requests: bool,
 }
 
 impl Settings {
     /// Reads the command line.
     pub fn read() -> Result<Settings, String> {
-        let mut settings = Settings { pool: 32, processors: 1, ..Settings::default() };
+        let mut settings = Settings { pool: 16, processors: 1, ..Settings::default() };
         let mut words = std::env::args().skip(1);
         while let Some(word) = words.next() {
             let value = words.next().ok_or_else(|| format!("`{word}` needs a value"))?;
@@ -36,7 +36,11 @@ impl Settings {
                 "--upstream" => settings.upstream = value,
                 "--pool" => settings.pool = number()?,
                 "--processors" => settings.processors = number()?,
-                "--workers" => settings.workers = Some(number()?),
+                "--threads-for" => match value.as_str() {
+                    "workers" => settings.threads_for_requests = false,
+                    "requests" => settings.threads_for_requests = true,
+                    _ => return Err(format!("`{word} {value}`: is `workers` or `requests`")),
+                },
                 _ => return Err(format!("there is no option `{word}`")),
             }
         }

@@ -1,7 +1,8 @@
 //! The service of blocking crates as they are: nothing async, and nothing of raddle.
 //!
-//! A thread for each connection, which is tiny_http's, and workers that take the requests from its queue, as its documentation shows: as many as there are connections to
-//! the others, since more would only wait for these. With `--workers 0` a thread for each request instead.
+//! A thread for each connection, which is tiny_http's, and workers that take the requests from its queue, as its documentation shows. Each worker has its own
+//! connection to each of the others, so that none of them ever waits for another's. With `--threads-for requests` a thread for each request instead, which borrows
+//! what a worker would have.
 #![forbid(unsafe_code)]
 
 use raddle_bench_service::{QUERY, Settings, answer, item};
@@ -12,82 +13,70 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use tiny_http::{Request, Response, Server};
 
-/// Connections that are used by one request at a time. Who has to wait is served in the order of coming, as tokio's semaphore does it.
-struct Pool<T>(Mutex<Shelf<T>>);
-
-struct Shelf<T> {
-    idle: Vec<T>,
-    waiting: VecDeque<SyncSender<T>>,
-}
-
-impl<T> Pool<T> {
-    fn new(size: usize, make: impl Fn() -> Result<T, Box<dyn Error>>) -> Result<Pool<T>, Box<dyn Error>> {
-        let idle = (0..size).map(|_| make()).collect::<Result<_, _>>()?;
-        Ok(Pool(Mutex::new(Shelf { idle, waiting: VecDeque::new() })))
-    }
-
-    /// Lends a connection to `work`.
-    fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
-        let mut connection = self.take();
-        let result = work(&mut connection);
-        let mut shelf = self.0.lock().unwrap();
-        match shelf.waiting.pop_front() {
-            Some(waiter) => {
-                drop(shelf);
-                waiter.send(connection).expect("who waits stays");
-            }
-            None => shelf.idle.push(connection),
-        }
-        result
-    }
-
-    fn take(&self) -> T {
-        let mut shelf = self.0.lock().unwrap();
-        if let Some(connection) = shelf.idle.pop() {
-            return connection;
-        }
-        let (sender, receiver) = sync_channel(1);
-        shelf.waiting.push_back(sender);
-        drop(shelf);
-        receiver.recv().expect("a connection is handed on")
-    }
-}
-
+/// Connections to the others, used by one request at a time.
 struct Shop {
-    redis: Pool<redis::Connection>,
-    postgres: Pool<(postgres::Client, postgres::Statement)>,
-    upstream: Pool<ureq::Agent>,
+    redis: redis::Connection,
+    postgres: postgres::Client,
+    query: postgres::Statement,
+    upstream: ureq::Agent,
     rates: String,
 }
 
 impl Shop {
     fn open(settings: &Settings) -> Result<Shop, Box<dyn Error>> {
-        let redis = redis::Client::open(format!("redis://{}/", settings.redis))?;
-        let postgres = || -> Result<_, Box<dyn Error>> {
-            let mut client = postgres::Client::connect(&settings.postgres, postgres::NoTls)?;
-            let statement = client.prepare(QUERY)?;
-            Ok((client, statement))
-        };
+        let mut postgres = postgres::Client::connect(&settings.postgres, postgres::NoTls)?;
         Ok(Shop {
-            redis: Pool::new(settings.pool, || Ok(redis.get_connection()?))?,
-            postgres: Pool::new(settings.pool, postgres)?,
-            upstream: Pool::new(settings.pool, || Ok(ureq::Agent::new_with_defaults()))?,
+            redis: redis::Client::open(format!("redis://{}/", settings.redis))?.get_connection()?,
+            query: postgres.prepare(QUERY)?,
+            postgres,
+            upstream: ureq::Agent::new_with_defaults(),
             rates: format!("http://{}/rate/", settings.upstream),
         })
     }
 
-    fn look_up(&self, id: i32) -> Result<Option<String>, Box<dyn Error>> {
+    fn look_up(&mut self, id: i32) -> Result<Option<String>, Box<dyn Error>> {
         let (_, stock): (i64, i64) =
-            self.redis.with(|redis| redis::pipe().incr("views", 1).get(format!("stock:{id}")).query(redis))?;
-        let row = self.postgres.with(|(client, statement)| client.query_opt(statement, &[&id]))?;
+            redis::pipe().incr("views", 1).get(format!("stock:{id}")).query(&mut self.redis)?;
+        let row = self.postgres.query_opt(&self.query, &[&id])?;
         let Some(row) = row else { return Ok(None) };
-        let url = format!("{}{id}", self.rates);
-        let rate = self.upstream.with(|agent| agent.get(&url).call()?.body_mut().read_to_string())?;
+        let rate = self.upstream.get(format!("{}{id}", self.rates)).call()?.body_mut().read_to_string()?;
         Ok(answer(id, row.get(0), row.get(1), stock, &rate))
     }
 }
 
-fn serve(shop: &Shop, request: Request) {
+/// Lends the shops to threads. Who has to wait is served in the order of coming, as tokio's semaphore does it.
+struct Pool(Mutex<Shelf>);
+
+struct Shelf {
+    idle: Vec<Shop>,
+    waiting: VecDeque<SyncSender<Shop>>,
+}
+
+impl Pool {
+    fn take(&self) -> Shop {
+        let mut shelf = self.0.lock().unwrap();
+        if let Some(shop) = shelf.idle.pop() {
+            return shop;
+        }
+        let (sender, receiver) = sync_channel(1);
+        shelf.waiting.push_back(sender);
+        drop(shelf);
+        receiver.recv().expect("a shop is handed on")
+    }
+
+    fn give_back(&self, shop: Shop) {
+        let mut shelf = self.0.lock().unwrap();
+        match shelf.waiting.pop_front() {
+            Some(waiter) => {
+                drop(shelf);
+                waiter.send(shop).expect("who waits stays");
+            }
+            None => shelf.idle.push(shop),
+        }
+    }
+}
+
+fn serve(shop: &mut Shop, request: Request) {
     let found = match item(request.url()) {
         Some(id) => shop.look_up(id),
         None => Ok(None),
@@ -103,20 +92,25 @@ fn serve(shop: &Shop, request: Request) {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let settings = Settings::read()?;
-    let shop = Arc::new(Shop::open(&settings)?);
+    let shops = (0..settings.pool).map(|_| Shop::open(&settings)).collect::<Result<Vec<_>, _>>()?;
     let server = Server::http("127.0.0.1:0").map_err(|error| error.to_string())?;
     println!("port {}", server.server_addr().to_ip().ok_or("no address")?.port());
-    let workers = settings.workers.unwrap_or(3 * settings.pool);
-    if workers == 0 {
+    if settings.threads_for_requests {
+        let pool = Arc::new(Pool(Mutex::new(Shelf { idle: shops, waiting: VecDeque::new() })));
         for request in server.incoming_requests() {
-            let shop = shop.clone();
-            thread::spawn(move || serve(&shop, request));
+            let pool = pool.clone();
+            thread::spawn(move || {
+                let mut shop = pool.take();
+                serve(&mut shop, request);
+                pool.give_back(shop);
+            });
         }
         return Ok(());
     }
     thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| server.incoming_requests().for_each(|request| serve(&shop, request)));
+        for mut shop in shops {
+            let server = &server;
+            scope.spawn(move || server.incoming_requests().for_each(|request| serve(&mut shop, request)));
         }
     });
     Ok(())
