@@ -83,6 +83,7 @@ pub(crate) fn wait_as(name: usize, word: &AtomicU32, expected: u32, deadline: Op
             return if changed() { Woken::LookAgain } else { Woken::TimedOut };
         }
         let watch = crate::process::signals::watch();
+        crate::io::Apart::waits_otherwise();
         return match raddle::drop_in::wait_at(name, deadline, cancellable, changed) {
             Ok(()) if watch.ended() => Woken::Interrupted,
             Ok(()) => Woken::LookAgain,

@@ -113,6 +113,14 @@ fn who_is_no_event_loop_any_more_comes_back() {
     assert_eq!(ended.well(), "1 1\n");
 }
 
+/// On one processor, so that nobody has answered before he waits.
+#[test]
+fn who_waits_in_other_ways_between_is_no_event_loop() {
+    let program = common::compile("apart_mixed.c", &[]);
+    let ended = common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", "1"), ("RADDLE_STATS", "json")]);
+    assert_eq!((counted(&ended, "went_apart"), ended.well()), (0, "800\n".into()));
+}
+
 /// A dead-lock is one also where a thread that is apart takes part in it, and waits in the kernel. (While another loop waits for events it is none.)
 #[test]
 fn a_dead_lock_with_an_event_loop_is_reported() {

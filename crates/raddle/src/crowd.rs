@@ -9,8 +9,8 @@
 //! | state | until |
 //! |---|---|
 //! | all | it is *crowded*, by the mean of the last [`STEADY`] windows: for a fifth of the time in which its processors were not asleep they were not on a core, much of what it does is input and output, and it got so little of the cores that fewer could use all of it; then there is a trial of those |
-//! | trial | fewer and all have had [`PAIRS`] windows each, in turns. If it did hardly less with fewer than with all ([`ENOUGH`]), it goes on with fewer, otherwise with all. It ends before that where fewer collapse |
-//! | fewer | they sleep, so there is room: all come back; or some time has passed: a trial. While the answer stays the same, each trial is twice as far off as the last one |
+//! | trial | fewer and all have had [`PAIRS`] windows each, in turns, or twice as many where that leaves a doubt ([`DOUBT`]). If it did hardly less with fewer than with all ([`ENOUGH`]), it goes on with fewer, otherwise with all. It ends before that where fewer collapse |
+//! | fewer | they sleep in two windows in a row, so there is room: all come back; or some time has passed: a trial. While the answer stays the same, each trial is twice as far off as the last one |
 //!
 //! *In turns*, since what everybody gets done changes by a quarter from one second to the next on a machine that is shared with others: of the five windows after another five an echo server with
 //! a fixed number of processors did as much but for 0.16 to 0.19 (standard deviation of the logarithm; windows of a tenth of a second, four runs of 24 seconds, 2026-11-24), of every second one of ten but for 0.04 to 0.07.
@@ -42,14 +42,21 @@ const PAIRS: u32 = 6;
 /// How many times as much has to be done on fewer: they leave more of the cores to others, and get better when they last. (In the windows of a trial one processor of an echo server did
 /// 80,000 to 130,000 echoes a second, as two did, and from the third or fifth window after it 150,000 to 165,000: the kernel has found a core for it and one for its clients.)
 const ENOUGH: f64 = 0.92;
+/// With an answer between these, a trial goes on until it has had twice as many windows: a host that is shared with others makes errors of a tenth.
+const DOUBT: std::ops::Range<f64> = 0.8..1.04;
 /// A trial in which fewer do less than so much ends after [`EARLY`] pairs.
 const COLLAPSE: f64 = 0.75;
 const EARLY: u32 = 2;
+/// Cores' time that fewer processors may spare. (A web service of workers, one core's time of two, spent 75 µs a request on two processors and 63 on one, medians of
+/// five rounds in turns, 2026-11-25. One with a thread for each request that got 1.03 to 1.11 cores did three fifths as much on one; that is seen in two pairs of windows.)
+const SPARED: f64 = 0.15;
 /// Processors that are awake, and on cores, for less than this part of the time have room.
 const ROOM: f64 = 0.75;
-/// Windows until the next trial, after one that changed something, so that trials take a tenth of the time at most; each further one comes after twice as many,
-const PAUSE: u32 = 120;
-/// but not after more than that.
+/// Windows until the next trial, after one by which all stay: what has just begun is not yet what it will be, and errs,
+const PAUSE: u32 = 40;
+/// and after one by which fewer stay, which cannot be far wrong. Each further one with the same answer comes after twice as many,
+const LONGER: u32 = 120;
+/// but not after more than that, so that trials take a twentieth of the time in the end.
 const LONGEST: u32 = 640;
 
 /// What was seen of a pool.
@@ -87,9 +94,9 @@ impl Window {
         self.events >= 0.2
     }
 
-    /// So many processors could use all that it gets. (A web service that got 1.03 to 1.11 cores switched 30,000 times a second in trials of one, 50,000 around them; 2026-11-23.)
+    /// So many processors could use all that it gets, if it spends less on the same work with them.
     fn fits(&self) -> usize {
-        (self.on_core - 0.02).ceil().max(1.0) as usize
+        (self.on_core - SPARED).ceil().max(1.0) as usize
     }
 
     /// So many processors sleep a good deal. (The monitor, which looks who is awake, gets to run while they sleep: so the time on cores has to agree.)
@@ -134,7 +141,11 @@ impl Trial {
         if self.windows == 2 * EARLY && few < COLLAPSE * all {
             return Some(false);
         }
-        (self.windows == 2 * PAIRS).then_some(few >= ENOUGH * all)
+        let known = match self.windows {
+            windows if windows == 2 * PAIRS => !DOUBT.contains(&(few / all)),
+            windows => windows == 4 * PAIRS,
+        };
+        known.then_some(few >= ENOUGH * all)
     }
 }
 
@@ -145,6 +156,8 @@ struct Choice {
     /// Windows with all, and the last [`STEADY`] of them.
     windows: u32,
     recent: [Window; STEADY as usize],
+    /// The last window had room.
+    had_room: bool,
     /// Windows until there may be another trial, and how many that will be the next time.
     pause: u32,
     next_pause: u32,
@@ -152,7 +165,14 @@ struct Choice {
 
 impl Default for Choice {
     fn default() -> Self {
-        Self { state: State::All, windows: 0, recent: [Window::default(); _], pause: 0, next_pause: PAUSE }
+        Self {
+            state: State::All,
+            windows: 0,
+            recent: [Window::default(); _],
+            had_room: false,
+            pause: 0,
+            next_pause: PAUSE,
+        }
     }
 }
 
@@ -164,8 +184,14 @@ impl Choice {
     /// After one more window: how many of `all`.
     fn after(&mut self, window: &Window, all: usize) -> usize {
         self.pause = self.pause.saturating_sub(1);
+        let has_room = matches!(self.state, State::Fewer(few) if window.has_room(few));
+        let had_room = std::mem::replace(&mut self.had_room, has_room);
         match &mut self.state {
-            State::Fewer(few) if window.has_room(*few) => self.make_room(),
+            State::Fewer(_) if has_room => {
+                if had_room {
+                    self.make_room();
+                }
+            }
             State::Trial(trial) if trial.is_fewers() && window.has_room(trial.few) => self.make_room(),
             State::All => {
                 self.recent[self.windows as usize % self.recent.len()] = *window;
@@ -199,7 +225,7 @@ impl Choice {
 
     fn conclude(&mut self, trial: &Trial, fewer_stay: bool) {
         if fewer_stay == trial.from_all {
-            self.next_pause = PAUSE;
+            self.next_pause = if fewer_stay { LONGER } else { PAUSE };
         }
         if trial.windows < 2 * PAIRS {
             // So clear an answer holds for longer.
@@ -292,7 +318,9 @@ mod tests {
     fn fewer_stay_that_do_about_as_much() {
         let mut choice = Choice::default();
         assert_eq!(run(&mut choice, 30, |_| [60.0, 61.0]).last(), Some(&1));
-        assert_eq!(run(&mut choice, 2_000, |_| [60.0, 63.0]).last(), Some(&1));
+        let later = run(&mut choice, 2_000, |_| [60.0, 63.0]);
+        let tried = later.iter().filter(|&&processors| processors == 2).count();
+        assert!((18..100).contains(&tried), "{tried} of 2000");
     }
 
     #[test]
@@ -329,7 +357,7 @@ mod tests {
         let mut choice = Choice::default();
         run(&mut choice, 20, |_| [69.0, 61.0]);
         assert_eq!(choice.state, State::Fewer(1));
-        assert!((0..2 * PAUSE).any(|turn| choice.after(&busy(1, [10.0, 90.0][turn as usize % 2]), 2) == 2));
+        assert!((0..2 * LONGER).any(|turn| choice.after(&busy(1, [10.0, 90.0][turn as usize % 2]), 2) == 2));
     }
 
     #[test]
@@ -347,10 +375,11 @@ mod tests {
         run(&mut choice, 20, |_| [69.0, 61.0]);
         assert_eq!(choice.state, State::Fewer(1));
         let idle = Window { awake: 0.5, on_core: 0.5, work: 30.0, events: 1.0 };
-        assert_eq!(choice.after(&idle, 2), 2);
+        // One window tells little.
+        assert_eq!((choice.after(&idle, 2), choice.after(&busy(1, 69.0), 2), choice.after(&idle, 2)), (1, 1, 1));
         assert!((0..100).all(|_| choice.after(&idle, 2) == 2));
         // One that only seems to sleep, since whoever looks runs while it does, has none.
-        run(&mut choice, 20 + PAUSE, |_| [69.0, 61.0]);
+        run(&mut choice, 20, |_| [69.0, 61.0]);
         assert_eq!((choice.state, choice.after(&Window { on_core: 0.95, ..idle }, 2)), (State::Fewer(1), 1));
         // In the midst of a trial, too.
         let mut choice = Choice::default();
@@ -368,8 +397,8 @@ mod tests {
             assert!(crowded.is_crowded() && !other.is_crowded());
             assert!((0..1000).all(|_| choice.after(&other, 2) == 2), "{other:?}");
         }
-        // Who gets more than a core needs two processors.
-        for on_core in [1.05, 1.5] {
+        // Who gets a good deal more than a core needs two processors.
+        for on_core in [1.2, 1.5] {
             let more = Window { on_core, ..crowded };
             let mut choice = Choice::default();
             assert!((0..1000).all(|_| choice.after(&more, 2) == 2));

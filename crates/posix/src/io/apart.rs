@@ -11,6 +11,9 @@
 //! While others use the cores, too, and the program is seen to do as much on fewer processors, such threads are *gathered* instead: they share those
 //! processors and look in turn ([`raddle::drop_in::Gathered`]).
 //!
+//! Who waits in other ways, too (for one descriptor, or for another thread) between most of his waits for many descriptors is no event loop: a client whose
+//! library has a set of epoll's for a single connection, such as the postgres crate, and who works on requests. He stays among the others.
+//!
 //! About twice as many threads as processors may be apart at once, under the default policy only.
 //!
 //! A cancellation ends the wait by a signal of ours to the kernel thread, unless the thread sees it before ([`InKernel`]). A signal that comes between
@@ -33,6 +36,11 @@ const WORTH: u32 = 32;
 const WORDS: u32 = 8;
 /// Waits in the reactor at most until the next try.
 const MOST: u32 = 1 << 16;
+/// So many more before a thread goes apart, for each wait in another way since the last one: a loop is who does nothing else two times of three. Untested guess.
+const OTHERWISE: u32 = 2;
+
+/// A thread has waited for many descriptors. Until then nobody's other waits are of interest. Hint only.
+static ANY: AtomicBool = AtomicBool::new(false);
 
 /// What a thread's record knows of it. Written by the thread itself, but for `kicks`, which a signal handler on it counts.
 #[derive(Default)]
@@ -43,6 +51,9 @@ pub(crate) struct Apart {
     stint: AtomicU32,
     /// Waits for a word since the last one for descriptors.
     words: AtomicU32,
+    /// It has waited in other ways since its last wait for many descriptors; and it had done so before that one.
+    otherwise: AtomicBool,
+    mixes: AtomicBool,
     /// Waits in the reactor until the next try, and how many there were to be.
     left: AtomicU32,
     pause: AtomicU32,
@@ -58,6 +69,8 @@ impl Apart {
         self.chosen.store(false, Ordering::Relaxed);
         self.left.store(START, Ordering::Relaxed);
         self.pause.store(START, Ordering::Relaxed);
+        self.otherwise.store(false, Ordering::Relaxed);
+        self.mixes.store(false, Ordering::Relaxed);
         self.in_kernel.leave();
     }
 
@@ -69,6 +82,36 @@ impl Apart {
     /// A signal of ours has come. On the thread, in its handler.
     pub fn kicked(&self) {
         self.kicks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The caller, a lightweight thread, is about to wait, and not for many descriptors.
+    #[inline]
+    pub fn waits_otherwise() {
+        if ANY.load(Ordering::Relaxed)
+            && let Some(me) = Record::current()
+        {
+            me.apart.otherwise.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// True if the caller had waited in other ways, too, between its last two waits for many descriptors.
+    pub fn caller_mixes() -> bool {
+        Record::current().is_some_and(|me| me.apart.mixes.load(Ordering::Relaxed))
+    }
+
+    /// A wait for many descriptors begins.
+    fn note_wait(&self) {
+        if !ANY.load(Ordering::Relaxed) {
+            ANY.store(true, Ordering::Relaxed);
+        }
+        let mixes = self.otherwise.load(Ordering::Relaxed);
+        self.otherwise.store(false, Ordering::Relaxed);
+        self.mixes.store(mixes, Ordering::Relaxed);
+        if mixes {
+            let most = self.pause.load(Ordering::Relaxed).max(START);
+            let left = self.left.load(Ordering::Relaxed) + 1 + OTHERWISE;
+            self.left.store(left.min(most), Ordering::Relaxed);
+        }
     }
 
     /// True if the caller, which is about to wait for a word, is a lightweight thread that is apart and stays so.
@@ -84,6 +127,9 @@ impl Apart {
     #[inline]
     pub fn of_caller(milliseconds: c_int) -> Option<&'static Record> {
         let me = Record::current()?;
+        if milliseconds != 0 {
+            me.apart.note_wait();
+        }
         // One who cannot be cancelled now might have to be while it waits.
         let may = me.cancel.load(Ordering::Relaxed) == 0;
         if raddle::drop_in::gather().is_some() {

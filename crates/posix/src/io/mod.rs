@@ -157,6 +157,7 @@ fn wait_and_repeat(
     attempt: &mut dyn FnMut() -> isize,
 ) -> Option<isize> {
     let pause = Pause::begin();
+    Apart::waits_otherwise();
     for _ in 0..PATIENCE {
         match raddle::io::wait_since(descriptor, interest, glance, deadline, true) {
             Ok(()) => {}

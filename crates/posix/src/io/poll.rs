@@ -377,7 +377,7 @@ unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: O
         unsafe { system_call(c::SYS_epoll_pwait, arguments) }
     };
     let glance = Cell::new(Glance::default());
-    let mut gathered = raddle::drop_in::gather();
+    let mut gathered = raddle::drop_in::gather().filter(|_| !Apart::caller_mixes());
     let look = || loop {
         glance.set(Glance::at(set, Interest::Read));
         let result = call(0);
