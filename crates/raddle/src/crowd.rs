@@ -42,8 +42,8 @@ const PAIRS: u32 = 6;
 /// How many times as much has to be done on fewer: they leave more of the cores to others, and get better when they last. (In the windows of a trial one processor of an echo server did
 /// 80,000 to 130,000 echoes a second, as two did, and from the third or fifth window after it 150,000 to 165,000: the kernel has found a core for it and one for its clients.)
 const ENOUGH: f64 = 0.92;
-/// With an answer between these, a trial goes on until it has had twice as many windows: a host that is shared with others makes errors of a tenth.
-const DOUBT: std::ops::Range<f64> = 0.8..1.04;
+/// If it did less than enough, but more than this, a trial goes on until it has had twice as many windows: a host that is shared with others makes errors of a tenth.
+const DOUBT: f64 = 0.8;
 /// A trial in which fewer do less than so much ends after [`EARLY`] pairs.
 const COLLAPSE: f64 = 0.75;
 const EARLY: u32 = 2;
@@ -141,11 +141,12 @@ impl Trial {
         if self.windows == 2 * EARLY && few < COLLAPSE * all {
             return Some(false);
         }
+        let enough = few >= ENOUGH * all;
         let known = match self.windows {
-            windows if windows == 2 * PAIRS => !DOUBT.contains(&(few / all)),
+            windows if windows == 2 * PAIRS => enough || few < DOUBT * all,
             windows => windows == 4 * PAIRS,
         };
-        known.then_some(few >= ENOUGH * all)
+        known.then_some(enough)
     }
 }
 
