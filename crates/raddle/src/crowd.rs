@@ -8,7 +8,7 @@
 //!
 //! | state | until |
 //! |---|---|
-//! | all | it is *crowded*, by the mean of the last [`STEADY`] windows: for a fifth of the time in which its processors were not asleep they were not on a core, much of what it does is input and output, and it got so little of the cores that fewer could use all of it; then there is a trial of those |
+//! | all | it is *crowded*, by the mean of the last [`STEADY`] windows: for a fifth of the time in which its processors were not asleep they were not on a core, much of what it does is input and output, and it got so little of the cores that fewer could use all of it, or all but [`SPARED`]; then there is a trial of those |
 //! | trial | fewer and all have had [`PAIRS`] windows each, in turns, or twice as many where that leaves a doubt ([`DOUBT`]). If it did hardly less with fewer than with all ([`ENOUGH`]), it goes on with fewer, otherwise with all. It ends before that where fewer collapse |
 //! | fewer | they sleep in two windows in a row, so there is room: all come back; or some time has passed: a trial. While the answer stays the same, each trial is twice as far off as the last one |
 //!
@@ -21,7 +21,7 @@
 //! The monitor looks, takes processors out and brings them back ([`crate::follow`]). A pool with a fixed number
 //! ([`crate::Builder::processors`]) is left alone, and so is one that computes: the events that were fetched have to be a fifth of its switches, or event loops have three quarters of
 //! its time on cores.
-//! Cost: a system call for each processor and window, and where loops are apart a look at `/proc` for each of both; in a crowd, two thirds of a second on the wrong number now and then, every minute in the end.
+//! Cost: a system call for each processor and window, and where loops are apart a look at `/proc` for each of both; in a crowd, a second on the wrong number now and then, every minute in the end.
 //!
 //! Source: the idea is that of T. Anderson et al., "Scheduler Activations" (1992), section 3: who schedules threads has to know how many processors it was
 //! given. Differs from the paper: Linux tells nobody, so it is concluded.
@@ -188,11 +188,7 @@ impl Choice {
         let has_room = matches!(self.state, State::Fewer(few) if window.has_room(few));
         let had_room = std::mem::replace(&mut self.had_room, has_room);
         match &mut self.state {
-            State::Fewer(_) if has_room => {
-                if had_room {
-                    self.make_room();
-                }
-            }
+            State::Fewer(_) if has_room && had_room => self.make_room(),
             State::Trial(trial) if trial.is_fewers() && window.has_room(trial.few) => self.make_room(),
             State::All => {
                 self.recent[self.windows as usize % self.recent.len()] = *window;
