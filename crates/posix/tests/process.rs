@@ -73,6 +73,16 @@ fn a_thread_that_never_waits_takes_the_processes_signals() {
 }
 
 #[test]
+fn signals_for_the_process_outlive_the_threads_that_were_to_take_them() {
+    let program = common::compile("signal_ends.c", &[]);
+    assert_eq!(common::native(&program, &["3000"]).well(), "0 0 1\n");
+    for processors in ["1", "2", "4"] {
+        let ours = common::drop_in(&program, &["3000"], &[("RADDLE_PROCESSORS", processors)]);
+        assert_eq!(ours.well(), "0 0 1\n", "{processors} processors");
+    }
+}
+
+#[test]
 fn what_all_threads_block_ends_nobody_and_what_one_lets_in_is_handled() {
     let out = same_as_native("signal_masks.c", &["1", "2", "3"]);
     assert!(out.ends_with("child: 0\nwrong: 0\n") && out.lines().count() == 13, "{out}");

@@ -99,7 +99,5 @@ fn ask(activation: &'static Activation) -> bool {
 unsafe extern "C" fn asked(signal: c_int, info: *mut c_void, context: *mut c_void) {
     // SAFETY: installed by `signals::own` with all signals that can wait blocked; the arguments are the kernel's. What it runs is
     // lock-free, allocates nothing and does not leave by a jump.
-    unsafe {
-        crate::signal::dispatch(signal, info, context, None, || crate::signal::interrupted(crate::forkjoin::give))
-    };
+    unsafe { crate::signal::dispatch(signal, info, context, || crate::signal::interrupted(crate::forkjoin::give)) };
 }

@@ -100,24 +100,17 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut c_void, context: *mut c_voi
     // SAFETY: stored by `install` from this type, before the kernel knew of this function.
     let handler: Handler = unsafe { std::mem::transmute(word) };
     // SAFETY: installed with all signals that can wait blocked; the arguments are the kernel's.
-    unsafe { dispatch(signal, info, context, None, || handler(signal, info, context)) };
+    unsafe { dispatch(signal, info, context, || handler(signal, info, context)) };
 }
 
-/// For a library that installs handlers on behalf of a program: runs `handler`, or puts the signal off. With `blocked`, the
-/// handler runs with those signals blocked (bit `n - 1` is signal `n`), the signal itself and what the interrupted code had
-/// blocked; otherwise with all.
+/// For a library that installs handlers on behalf of a program: runs `handler`, with all signals blocked that can wait (see [`block_only`]),
+/// or puts the signal off.
 ///
 /// # Safety
 /// Called by a handler of `signal`, installed with SA_SIGINFO and a mask that blocks all signals but faults; `info` and `context`
 /// are its arguments. `handler` runs at once or not at all; it does only what a handler may do. If it leaves by a jump, [`left_by_a_jump`]
 /// must be called before anything else of this library.
-pub unsafe fn dispatch(
-    signal: i32,
-    info: *mut c_void,
-    context: *mut c_void,
-    blocked: Option<u64>,
-    handler: impl FnOnce(),
-) {
+pub unsafe fn dispatch(signal: i32, info: *mut c_void, context: *mut c_void, handler: impl FnOnce()) {
     if !signals::is_fault(signal)
         && let Some(activation) = here()
         && (activation.is_closed() || switching::current().is_some_and(|me| me.thread.is_in_wait()))
@@ -134,14 +127,20 @@ pub unsafe fn dispatch(
         INTERRUPTED.set(hidden);
     }
     compiler_fence(Ordering::SeqCst);
-    if let Some(more) = blocked {
-        // SAFETY: as promised by the caller.
-        unsafe { signals::block_only(signal, context, more) };
-    }
     handler();
     compiler_fence(Ordering::SeqCst);
     INTERRUPTED.set(outer);
     switching::show(hidden);
+}
+
+/// In a handler behind [`dispatch`]: from here on, only these signals are blocked (bit `n - 1` is signal `n`), the signal itself, and what the
+/// interrupted code had blocked.
+///
+/// # Safety
+/// `context` is what the kernel passed to the handler of `signal`.
+pub unsafe fn block_only(signal: i32, context: *mut c_void, blocked: u64) {
+    // SAFETY: as promised.
+    unsafe { signals::block_only(signal, context, blocked) };
 }
 
 /// A handler was left by a jump: the interrupted thread is itself again.

@@ -7,8 +7,8 @@
 //! The table is read by handlers, so it is made of atomics, one signal's fields apart: a handler that arrives while another thread changes
 //! the action may see the old flags with the new function, and nothing worse.
 
-use super::masks;
 use super::signals::{self, Set, bit};
+use super::{masks, process_directed};
 use crate::os::{answer, c, set_errno, system_call};
 use crate::thread::record::Record;
 use std::ffi::{c_int, c_void};
@@ -44,7 +44,7 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut c_void, context: *mut c_voi
     let heed = || {
         let me = Record::current();
         // SAFETY: the kernel's description of the signal.
-        if unsafe { signals::goes_to_main(me, signal, info, action.flags.load(Ordering::Relaxed)) } {
+        if unsafe { process_directed::goes_to_main(me, signal, info, action.flags.load(Ordering::Relaxed)) } {
             return 0;
         }
         let blocked = match me {
@@ -55,8 +55,12 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut c_void, context: *mut c_voi
         // Another one has it from the kernel, which knows its mask.
         if blocked && raddle::drop_in::is_kernel_thread_of_runtime() {
             // SAFETY: the kernel's description of the signal.
-            return unsafe { signals::not_here(me, signal, info) };
+            return unsafe { process_directed::not_here(me, signal, info) };
         }
+        // It is decided who takes the signal, and no change of the masks was heard meanwhile: one who waits until all have heard of his knows
+        // that none is on its way to him any more.
+        // SAFETY: the kernel's argument.
+        unsafe { raddle::signal::block_only(signal, context, mask) };
         let flags = action.flags.load(Ordering::Relaxed);
         let handler = action.handler.load(Ordering::Relaxed);
         if flags & c::SA_RESETHAND != 0 {
@@ -85,7 +89,7 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut c_void, context: *mut c_voi
     };
     // SAFETY: installed below with SA_SIGINFO and all that can wait blocked; a jump out of the handler is noticed by the hooks of
     // `longjmp`.
-    unsafe { raddle::signal::dispatch(signal, info, context, Some(mask), run) };
+    unsafe { raddle::signal::dispatch(signal, info, context, run) };
 }
 
 /// Installs an action by the C library's function, which supplies the return from the handler.
@@ -213,7 +217,7 @@ pub unsafe extern "C" fn sigpending(pending: *mut c::sigset_t) -> c_int {
         && let Some(me) = Record::current()
     {
         // SAFETY: as above.
-        unsafe { *pending.cast::<Set>() |= me.pending.load(Ordering::Relaxed) };
+        unsafe { *pending.cast::<Set>() |= me.pending.all() };
     }
     answer(result) as c_int
 }

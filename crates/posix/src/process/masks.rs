@@ -85,7 +85,7 @@ pub(super) fn first_blocks(signal: c_int) -> bool {
 
 /// A lightweight thread that does not block it.
 pub(super) fn taker(signal: c_int) -> Option<Held> {
-    Record::find(|record| record.mask.load(Ordering::SeqCst) & bit(signal) == 0)
+    Record::find(|record| record.mask.load(Ordering::SeqCst) & bit(signal) == 0 && !record.ends.load(Ordering::SeqCst))
 }
 
 /// The first thread's mask has changed.
@@ -98,21 +98,20 @@ pub(super) fn first_changed(before: Set, after: Set) {
     update(before ^ after);
 }
 
-/// The mask of a lightweight thread, already stored, has changed.
-pub(crate) fn changed(before: Set, after: Set) {
+/// The mask of a lightweight thread, already stored, has changed, or it ends. The answer is what is blocked everywhere from now on, and was not.
+pub(super) fn changed(before: Set, after: Set) -> Set {
     let mut set = (before ^ after) & FIRST.load(Ordering::SeqCst);
-    if let Some(main) = Record::first().filter(|main| set != 0 && !main.is_current()) {
+    let goes_on = |main: &&Record| set != 0 && !main.is_current() && !main.ends.load(Ordering::SeqCst);
+    if let Some(main) = Record::first().filter(goes_on) {
         // What it lets in is let in, whatever the others do. If it blocks that in a moment, it decides, and sees what this thread has stored.
         set &= main.mask.load(Ordering::SeqCst);
     }
-    if set != 0 {
-        update(set);
-    }
+    if set == 0 { 0 } else { update(set) }
 }
 
-/// Decides again about these signals.
+/// Decides again about these signals. The answer is as for [`changed`].
 #[cold]
-fn update(set: Set) {
+fn update(set: Set) -> Set {
     let (mut more, mut less) = (0, 0);
     for signal in (1..=64).filter(|signal| set & signals::movable() & bit(*signal) != 0) {
         loop {
@@ -133,6 +132,7 @@ fn update(set: Set) {
     if more | less != 0 {
         tell(more != 0);
     }
+    more
 }
 
 /// Tells the runtime's kernel threads, and waits until they have heard.

@@ -7,10 +7,9 @@
 //!
 //! Masks: each lightweight thread has a mask, inherited from its creator, which governs what is sent to it. The kernel threads that
 //! carry threads block what all threads block ([`masks`]). Another signal for the process goes to any kernel thread that does not
-//! block it, the first one preferred; if the lightweight thread that runs there blocks it, it is sent on to the first thread, or, if that
-//! blocks it too, to a thread that does not.
+//! block it, the first one preferred; if the lightweight thread that runs there blocks it, it is sent on ([`process_directed`]).
 
-use super::{actions, fork, kernel_waits, masks, rights};
+use super::{actions, fork, kernel_waits, masks, process_directed, rights};
 use crate::os::{answer, c, set_errno, system_call};
 use crate::thread::cancel;
 use crate::thread::record::Record;
@@ -94,15 +93,20 @@ fn install_kicks() {
 }
 
 unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *mut c_void) {
-    // SAFETY: the kernel's argument.
-    unsafe { masks::apply(context) };
     let mut ran = false;
     let run = || {
+        // Only here: if this signal is put off, so may be others, which come first when the runtime is left, and find the threads' masks as
+        // they were.
+        // SAFETY: the kernel's argument.
+        unsafe {
+            masks::apply(context);
+            raddle::signal::block_only(signal, context, 0);
+        }
         deliver();
         ran = true;
     };
     // SAFETY: installed with all that can wait blocked; the arguments are the kernel's; the delivery runs handlers of the program.
-    unsafe { raddle::signal::dispatch(signal, info, context, Some(0), run) };
+    unsafe { raddle::signal::dispatch(signal, info, context, run) };
     if raddle::drop_in::is_lightweight()
         && let Some(me) = Record::current()
     {
@@ -121,162 +125,85 @@ unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *m
     }
 }
 
-/// Runs what is pending for the calling thread and not blocked.
+/// Runs what is pending for the calling thread and not blocked, and hands on what was sent to the process and is.
 pub(crate) fn deliver() {
     let Some(me) = Record::current() else { return };
     loop {
-        let ready = me.pending.load(Ordering::Acquire) & !me.mask.load(Ordering::Relaxed);
+        let ready = me.pending.all() & !me.mask.load(Ordering::Relaxed);
         if ready == 0 {
-            return;
+            break;
         }
         let signal = ready.trailing_zeros() as c_int + 1;
-        me.pending.fetch_and(!bit(signal), Ordering::AcqRel);
+        let Some(value) = me.pending.take(signal, false) else { continue };
         if let Some(restarts) = actions::handled(signal) {
             EVER.store(true, Ordering::Relaxed);
             me.interruptions.fetch_add(1, Ordering::Relaxed);
             me.endings.fetch_add(u64::from(!restarts), Ordering::Relaxed);
         }
-        let mut any = false;
-        while let Some(value) = take_value(me, signal) {
-            any = true;
-            raise_here(signal, c::SI_QUEUE, value);
-        }
-        if !any {
-            raise_here(signal, c::SI_TKILL, 0);
-        }
+        raise_here(signal, &describe_value(signal, value));
     }
+    process_directed::hand_on(me);
 }
 
-fn take_value(me: &Record, signal: c_int) -> Option<usize> {
-    me.queued.iter().find_map(|queued| {
-        let full = signal as u32 + 1;
-        queued.state.compare_exchange(full, 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
-        let value = queued.value.load(Ordering::Relaxed);
-        queued.state.store(0, Ordering::Release);
-        Some(value)
-    })
+/// What is told of a signal that waited for a thread.
+fn describe_value(signal: c_int, value: Option<usize>) -> Info {
+    Info::new(signal, if value.is_some() { c::SI_QUEUE } else { c::SI_TKILL }, value.unwrap_or(0))
 }
 
 /// `siginfo_t` as the kernel reads it.
+#[derive(Clone, Copy)]
 #[repr(C)]
-struct Info {
+pub(super) struct Info {
     signal: c_int,
     error: c_int,
-    code: c_int,
+    pub code: c_int,
     pad: c_int,
     process: c_int,
     user: c_int,
-    value: usize,
+    pub value: usize,
     rest: [usize; 12],
+}
+
+impl Info {
+    /// A signal of this process's own.
+    pub fn new(signal: c_int, code: c_int, value: usize) -> Info {
+        // SAFETY: take nothing.
+        let (process, user) = unsafe { (system_call(c::SYS_getpid, [0; 6]), system_call(c::SYS_getuid, [0; 6])) };
+        Info { signal, error: 0, code, pad: 0, process: process as c_int, user: user as c_int, value, rest: [0; 12] }
+    }
 }
 
 /// Describes a signal that was taken out of the record, for whoever waited for it.
 ///
 /// # Safety
 /// `info` is null or a place for a `siginfo_t`.
-pub(super) unsafe fn describe(me: &Record, signal: c_int, info: *mut c::siginfo_t) {
-    let value = take_value(me, signal);
+pub(super) unsafe fn describe(signal: c_int, value: Option<usize>, info: *mut c::siginfo_t) {
     if !info.is_null() {
-        let code = if value.is_some() { c::SI_QUEUE } else { c::SI_TKILL };
-        // SAFETY: take nothing.
-        let (process, user) = unsafe { (system_call(c::SYS_getpid, [0; 6]), system_call(c::SYS_getuid, [0; 6])) };
-        let (process, user, value) = (process as c_int, user as c_int, value.unwrap_or(0));
         // SAFETY: the caller's place, of the kernel's layout.
-        unsafe {
-            info.cast::<Info>().write(Info { signal, error: 0, code, pad: 0, process, user, value, rest: [0; 12] })
-        };
+        unsafe { info.cast::<Info>().write(describe_value(signal, value)) };
     }
 }
 
 /// Has the kernel deliver a signal to the calling kernel thread, now.
-fn raise_here(signal: c_int, code: c_int, value: usize) {
+pub(super) fn raise_here(signal: c_int, info: &Info) {
     let one = bit(signal);
     let mut before: Set = 0;
-    // SAFETY: sets and a description on the stack; the system calls take integers otherwise.
+    // SAFETY: sets on the stack and a description; the system calls take integers otherwise.
     unsafe {
         let (process, task) = (system_call(c::SYS_getpid, [0; 6]), system_call(c::SYS_gettid, [0; 6]));
-        let user = system_call(c::SYS_getuid, [0; 6]) as c_int;
-        let info = Info { signal, error: 0, code, pad: 0, process: process as c_int, user, value, rest: [0; 12] };
         let unblock = c::SIG_UNBLOCK as usize;
         let own = (&raw const one).expose_provenance();
         system_call(
             c::SYS_rt_sigprocmask,
             [unblock, own, (&raw mut before).expose_provenance(), size_of::<Set>(), 0, 0],
         );
-        let arguments = [process as usize, task as usize, signal as usize, (&raw const info).expose_provenance(), 0, 0];
-        system_call(c::SYS_rt_tgsigqueueinfo, arguments);
+        let info = std::ptr::from_ref(info).expose_provenance();
+        system_call(c::SYS_rt_tgsigqueueinfo, [process as usize, task as usize, signal as usize, info, 0, 0]);
         if before & one != 0 {
             // Not what was read: the threads' masks may have changed meanwhile.
             masks::renew(one);
         }
     }
-}
-
-/// A signal for the process has met a kernel thread of the runtime, which does not run `main`, and `main` is lightweight and lets it in: `main` gets
-/// it, as the kernel prefers a process's first thread. True then. Who sent it is not told to a handler of `main` (but of a child's end, which is
-/// left where it came to a handler that asks).
-///
-/// # Safety
-/// In its handler; `info` is the kernel's.
-pub(super) unsafe fn goes_to_main(me: Option<&Record>, signal: c_int, info: *mut c_void, flags: c_int) -> bool {
-    /// From the kernel itself: a key of the terminal, a timer of the process.
-    const SI_KERNEL: c_int = 0x80;
-    let Some(main) = Record::first() else { return false };
-    // SAFETY: as promised.
-    let code = unsafe { (*info.cast::<Info>()).code };
-    let for_process = matches!(code, c::SI_USER | c::SI_TIMER | SI_KERNEL)
-        || signal == c::SIGCHLD && code > 0 && flags & c::SA_SIGINFO == 0;
-    let goes = for_process
-        && actions::DEFERRABLE & bit(signal) != 0
-        && main.mask.load(Ordering::SeqCst) & bit(signal) == 0
-        && !me.is_some_and(|me| std::ptr::eq(me, main))
-        && raddle::drop_in::is_kernel_thread_of_runtime();
-    if goes {
-        send(main, signal);
-    }
-    goes
-}
-
-/// A signal has met a kernel thread of the runtime that is not to take it: `me` blocks it, or nobody runs there and all block it. The answer
-/// is what the kernel thread is to block from now on.
-///
-/// # Safety
-/// In its handler; `info` is the kernel's.
-pub(super) unsafe fn not_here(me: Option<&Record>, signal: c_int, info: *mut c_void) -> Set {
-    // SAFETY: as promised; takes nothing.
-    let (code, process) = unsafe { ((*info.cast::<Info>()).code, system_call(c::SYS_getpid, [0; 6]) as usize) };
-    if let Some(me) = me.filter(|_| code == c::SI_TKILL) {
-        me.pending.fetch_or(bit(signal), Ordering::AcqRel);
-        return 0;
-    }
-    if !masks::first_blocks(signal) {
-        // SAFETY: the kernel reads what it wrote; the first thread's id is the process's.
-        unsafe { system_call(c::SYS_rt_tgsigqueueinfo, [process, process, signal as usize, info.addr(), 0, 0]) };
-    } else if let Some(taker) = masks::taker(signal) {
-        // SAFETY: as promised.
-        let value = (code == c::SI_QUEUE).then(|| unsafe { (*info.cast::<Info>()).value });
-        if let Some(value) = value {
-            leave_value(&taker, signal, value);
-        }
-        send(taker.record(), signal);
-    } else {
-        // Nobody: it stays with the process, and this kernel thread blocks it like all others.
-        // SAFETY: the kernel reads what it wrote.
-        unsafe { system_call(c::SYS_rt_sigqueueinfo, [process, signal as usize, info.addr(), 0, 0, 0]) };
-        return bit(signal);
-    }
-    0
-}
-
-/// Leaves a value for a thread that is about to be sent the signal. False: there is no room.
-fn leave_value(target: &Record, signal: c_int, value: usize) -> bool {
-    let free = |queued: &&crate::thread::record::Queued| {
-        queued.state.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
-    };
-    let Some(queued) = target.queued.iter().find(free) else { return false };
-    queued.value.store(value, Ordering::Relaxed);
-    queued.state.store(signal as u32 + 1, Ordering::Release);
-    true
 }
 
 /// Unblocks signals for the calling kernel thread.
@@ -376,7 +303,7 @@ pub(crate) fn interrupt(target: &'static Record) {
     // SAFETY: the record is held by the caller, so the handle is neither joined nor dropped meanwhile.
     if let Met::Running(task) = unsafe { raddle::drop_in::interrupt(raw) } {
         let restart = {
-            let pending = target.pending.load(Ordering::Relaxed);
+            let pending = target.pending.all();
             pending != 0 && (1..=64).all(|signal| pending & bit(signal) == 0 || actions::handled(signal) == Some(true))
         };
         let signal = KICK[usize::from(restart)].load(Ordering::Relaxed);
@@ -388,23 +315,31 @@ pub(crate) fn interrupt(target: &'static Record) {
     }
 }
 
+fn is_sendable(signal: c_int) -> bool {
+    (1..=64).contains(&signal) && signal != 32 && signal != 33
+}
+
 /// Leaves a signal with a thread of ours.
 fn send(target: &'static Record, signal: c_int) -> c_int {
     if signal == 0 {
         return 0;
     }
-    if !(1..=64).contains(&signal) || signal == 32 || signal == 33 {
+    if !is_sendable(signal) {
         return c::EINVAL;
     }
-    // SeqCst: the creator that stores the handle later looks here.
-    target.pending.fetch_or(bit(signal), Ordering::SeqCst);
+    target.pending.leave(signal, None, false);
+    wake(target);
+    0
+}
+
+/// Something was left with a thread. The creator that stores its handle later looks there.
+pub(super) fn wake(target: &'static Record) {
     if target.is_current() {
         deliver();
     } else {
         // Also when the thread blocks it: it may be waiting for it.
         interrupt(target);
     }
-    0
 }
 
 /// # Safety
@@ -433,10 +368,14 @@ pub unsafe extern "C" fn pthread_sigqueue(id: c::pthread_t, signal: c_int, value
     }
     // SAFETY: an id of ours.
     let Some(target) = (unsafe { Record::hold(id) }) else { return c::ESRCH };
-    if (1..=64).contains(&signal) && !leave_value(&target, signal, value.expose_provenance()) {
+    if signal == 0 || !is_sendable(signal) {
+        return send(target.record(), signal);
+    }
+    if !target.pending.leave(signal, Some(value.expose_provenance()), false) {
         return c::EAGAIN;
     }
-    send(target.record(), signal)
+    wake(target.record());
+    0
 }
 
 /// # Safety

@@ -4,7 +4,7 @@
 //! descriptor that the kernel makes readable when there is something (signalfd): no kernel thread is held.
 
 use super::masks;
-use super::signals::{self, Set, Watch, bit};
+use super::signals::{self, Set, Watch};
 use crate::os::{answer, c, deadline_after, set_errno, system_call};
 use crate::thread::cancel;
 use crate::thread::record::Record;
@@ -25,12 +25,12 @@ unsafe fn wait(me: &'static Record, set: Set, info: *mut c::siginfo_t, deadline:
     };
     let now = c::timespec { tv_sec: 0, tv_nsec: 0 };
     let result = loop {
-        let here = me.pending.load(Ordering::Acquire) & set;
+        let here = me.pending.all() & set;
         if here != 0 {
             let signal = here.trailing_zeros() as c_int + 1;
-            me.pending.fetch_and(!bit(signal), Ordering::AcqRel);
+            let Some(value) = me.pending.take(signal, false) else { continue };
             // SAFETY: as promised.
-            unsafe { signals::describe(me, signal, info) };
+            unsafe { signals::describe(signal, value, info) };
             break Ok(signal as isize);
         }
         let arguments = [

@@ -90,7 +90,7 @@ pub(super) fn handle_stored(record: &'static Record) {
     if record.cancel.load(Ordering::SeqCst) & REQUESTED != 0 {
         wake(record);
     }
-    if record.pending.load(Ordering::SeqCst) != 0 {
+    if record.pending.all() != 0 {
         signals::interrupt(record);
     }
 }

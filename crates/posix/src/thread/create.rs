@@ -152,9 +152,7 @@ fn body(record: &'static Record) {
     }
     // SAFETY: the thread's code has ended, but for these destructors.
     unsafe { raddle::drop_in::run_destructors() };
-    // An ended thread lets nothing in.
-    let mask = record.mask.swap(u64::MAX, Ordering::SeqCst);
-    crate::process::masks::changed(mask, u64::MAX);
+    crate::process::process_directed::thread_ends(record);
     exit::thread_ends();
     record.release();
 }

@@ -6,12 +6,13 @@
 //! reaches the wrong raddle thread through an old one.
 
 use crate::os::c;
+use crate::process::pending::Pending;
 use raddle::drop_in::slab::Slab;
 use raddle_machine::Real;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr::{NonNull, null, null_mut};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The thread may be joined.
@@ -67,25 +68,17 @@ pub(crate) struct Record {
     pub schedule: AtomicU64,
     /// A processor mask that the program set: answered, without effect. All zero: none.
     pub affinity: [AtomicU64; MASK_WORDS],
-    /// Signals sent to it that it has not taken, and signals that it blocks: bit `n - 1` for signal `n`.
-    pub pending: AtomicU64,
+    /// Signals that it has not taken, and signals that it blocks: bit `n - 1` for signal `n`.
+    pub pending: Pending,
     pub mask: AtomicU64,
-    /// What was sent with `pthread_sigqueue`: the signal's number + 1 << 1 | 1 of a slot being filled; see `process::signals`.
-    pub queued: [Queued; 8],
+    /// It ends: it is given no more signals for the process.
+    pub ends: AtomicBool,
     /// Signal handlers that it has run because it was interrupted: whoever waits compares.
     pub interruptions: AtomicU64,
     /// Those of them whose handlers do not restart system calls.
     pub endings: AtomicU64,
     /// How its waits for many descriptors go, and whether it is in one in the kernel.
     pub apart: crate::io::Apart,
-}
-
-/// A value on its way with a signal.
-#[derive(Default)]
-pub(crate) struct Queued {
-    /// 0: free; 1: being filled or emptied; otherwise the signal's number + 1.
-    pub state: AtomicU32,
-    pub value: AtomicUsize,
 }
 
 /// The one that runs `main`; null where the first kernel thread does. It is not used again: whoever `main` was keeps the process's number.
@@ -120,9 +113,9 @@ impl Record {
             name: [const { AtomicU64::new(0) }; 2],
             schedule: AtomicU64::new(0),
             affinity: [const { AtomicU64::new(0) }; MASK_WORDS],
-            pending: AtomicU64::new(0),
+            pending: Pending::default(),
             mask: AtomicU64::new(0),
-            queued: Default::default(),
+            ends: AtomicBool::new(false),
             interruptions: AtomicU64::new(0),
             endings: AtomicU64::new(0),
             apart: crate::io::Apart::default(),
@@ -142,11 +135,11 @@ impl Record {
         record.cancel.store(0, Ordering::Relaxed);
         record.guard.store(0, Ordering::Relaxed);
         record.schedule.store(0, Ordering::Relaxed);
-        record.pending.store(0, Ordering::Relaxed);
+        record.pending.clear();
+        record.ends.store(false, Ordering::Relaxed);
         let words = record.given_stack.iter().chain(&record.stack);
         words.for_each(|word| word.store(0, Ordering::Relaxed));
         record.name.iter().chain(&record.affinity).for_each(|word| word.store(0, Ordering::Relaxed));
-        record.queued.iter().for_each(|queued| queued.state.store(0, Ordering::Relaxed));
         record.apart.begin();
         // Release: whoever takes hold of it sees the above.
         record.holders.store(holders, Ordering::Release);
