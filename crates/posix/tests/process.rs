@@ -83,6 +83,22 @@ fn signals_for_the_process_outlive_the_threads_that_were_to_take_them() {
 }
 
 #[test]
+fn signals_are_answered_while_the_first_thread_lets_them_in_for_moments() {
+    let program = common::compile("signal_toggle.c", &[]);
+    assert_eq!(common::native(&program, &["2000"]).well(), "answered: 2000\nat the end: 1\n");
+    for processors in ["1", "2", "4"] {
+        let ours = common::drop_in(&program, &["2000"], &[("RADDLE_PROCESSORS", processors)]);
+        assert_eq!(ours.well(), "answered: 2000\nat the end: 1\n", "{processors} processors");
+    }
+}
+
+#[test]
+fn signals_count_merge_and_tell_as_natively_and_handlers_run_one_at_a_time() {
+    let out = same_as_native("signal_details.c", &["1", "2", "4"]);
+    assert!(out.contains("600, wrong 0") && !out.contains("wrong 1") && out.lines().count() == 14, "{out}");
+}
+
+#[test]
 fn what_all_threads_block_ends_nobody_and_what_one_lets_in_is_handled() {
     let out = same_as_native("signal_masks.c", &["1", "2", "3"]);
     assert!(out.ends_with("child: 0\nwrong: 0\n") && out.lines().count() == 13, "{out}");

@@ -7,6 +7,7 @@
 //! The table is read by handlers, so it is made of atomics, one signal's fields apart: a handler that arrives while another thread changes
 //! the action may see the old flags with the new function, and nothing worse.
 
+use super::info::Info;
 use super::signals::{self, Set, bit};
 use super::{masks, process_directed};
 use crate::os::{answer, c, set_errno, system_call};
@@ -43,8 +44,10 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut c_void, context: *mut c_voi
     let mask = action.mask.load(Ordering::Relaxed);
     let heed = || {
         let me = Record::current();
-        // SAFETY: the kernel's description of the signal.
-        if unsafe { process_directed::goes_to_main(me, signal, info, action.flags.load(Ordering::Relaxed)) } {
+        // SAFETY: the kernel's description of the signal, which is this handler's to change.
+        let told = unsafe { &mut *info.cast::<Info>() };
+        told.restore();
+        if process_directed::goes_to_main(me, told) {
             return 0;
         }
         let blocked = match me {
@@ -54,9 +57,9 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut c_void, context: *mut c_voi
         };
         // Another one has it from the kernel, which knows its mask.
         if blocked && raddle::drop_in::is_kernel_thread_of_runtime() {
-            // SAFETY: the kernel's description of the signal.
-            return unsafe { process_directed::not_here(me, signal, info) };
+            return process_directed::not_here(me, told);
         }
+        masks::taken(signal);
         // It is decided who takes the signal, and no change of the masks was heard meanwhile: one who waits until all have heard of his knows
         // that none is on its way to him any more.
         // SAFETY: the kernel's argument.
@@ -86,6 +89,7 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut c_void, context: *mut c_voi
         handling.end();
         // SAFETY: the kernel's argument.
         unsafe { masks::settle(context, more) };
+        signals::deliver_after();
     };
     // SAFETY: installed below with SA_SIGINFO and all that can wait blocked; a jump out of the handler is noticed by the hooks of
     // `longjmp`.

@@ -34,6 +34,9 @@ static FIRST: AtomicU64 = AtomicU64::new(0);
 /// would not do, since a kick that arrives inside the runtime is deferred and comes twice.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
 
+/// What a kernel thread may block before it was decided so: it met a signal that is left with the process (see [`ahead`]).
+static AHEAD: AtomicU64 = AtomicU64::new(0);
+
 thread_local! {
     /// What running handlers of the program block. A handler never leaves its kernel thread, nor the storage that it began with.
     static HANDLING: Cell<Set> = const { Cell::new(0) };
@@ -56,6 +59,8 @@ pub(super) fn prepare(first: Option<Set>) {
 pub(super) fn forked(mask: Set) {
     // The others are gone, and let nothing in.
     Record::find(|record| {
+        // What is pending is the parent's.
+        record.pending.clear();
         if !record.is_current() {
             record.mask.store(u64::MAX, Ordering::Relaxed);
         }
@@ -117,6 +122,9 @@ fn update(set: Set) -> Set {
         loop {
             let wanted = first_blocks(signal) && taker(signal).is_none();
             if wanted == (BLOCKED.load(Ordering::SeqCst) & bit(signal) != 0) {
+                if !wanted && caught_up(signal) {
+                    less |= bit(signal);
+                }
                 break;
             }
             if wanted {
@@ -135,6 +143,28 @@ fn update(set: Set) -> Set {
     more
 }
 
+/// The calling kernel thread, in a handler, is about to leave that signal with the process and to block it by itself, so that it does not meet it again
+/// at once. Whoever lets the signal in or takes it ([`taken`]) has it let in here again.
+///
+/// Events: A this mark, L the look for a taker after it; M a thread stores a mask that lets the signal in, D it decides. Forbidden: L misses M,
+/// and D misses A, and the kernel thread stays deaf. All are SeqCst, A precedes L, M precedes D.
+pub(super) fn ahead(signal: c_int) {
+    EVER.fetch_or(bit(signal), Ordering::SeqCst);
+    AHEAD.fetch_or(bit(signal), Ordering::SeqCst);
+}
+
+fn caught_up(signal: c_int) -> bool {
+    AHEAD.load(Ordering::SeqCst) & bit(signal) != 0
+        && AHEAD.fetch_and(!bit(signal), Ordering::SeqCst) & bit(signal) != 0
+}
+
+/// Somebody takes that signal, who lets it in.
+pub(super) fn taken(signal: c_int) {
+    if caught_up(signal) {
+        tell(false);
+    }
+}
+
 /// Tells the runtime's kernel threads, and waits until they have heard.
 fn tell(wait: bool) {
     let changes = CHANGES.fetch_add(1, Ordering::SeqCst) + 1;
@@ -146,9 +176,7 @@ fn tell(wait: bool) {
             word.fetch_max(changes, Ordering::SeqCst);
             return;
         }
-        let arguments = [process as usize, task as usize, signals::quiet_kick() as usize, 0, 0, 0];
-        // SAFETY: takes integers. One that has ended meanwhile is not found.
-        unsafe { system_call(c::SYS_tgkill, arguments) };
+        signals::kick(task, true);
     });
     let end = now(c::CLOCK_MONOTONIC) + PATIENCE;
     while wait && !all_heard(changes, process) && now(c::CLOCK_MONOTONIC) < end {
@@ -178,6 +206,11 @@ pub(super) fn renew(more: Set) {
     // No signal of ours comes between the look and the change: one that is on its way looks again.
     let mask = signals::block_movable();
     signals::set_kernel_mask(adapted(mask | more, HANDLING.get()));
+}
+
+/// What running handlers of the program on this kernel thread block.
+pub(super) fn handled() -> Set {
+    HANDLING.get()
 }
 
 /// What the program's handlers that run on this kernel thread block: no change lets that in before they return.
@@ -254,6 +287,7 @@ pub(super) unsafe fn settle_jump(saved: *mut c_void) {
             // Until the jump restores its mask.
             signals::block_movable();
             adapt(saved.byte_add(size_of::<Set>()).cast(), 0);
+            signals::deliver_after();
         }
     }
 }

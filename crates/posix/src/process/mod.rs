@@ -1,11 +1,12 @@
 //! The process: signals, forks, whose rights it has.
 //!
-//! Reading order: [`actions`] (handlers, wherever they arrive), [`jumps`] (out of handlers), [`signals`] (signals to one thread), [`process_directed`] (signals to the process), [`pending`] (both, on their way), [`masks`] (what kernel threads block), [`waiting`] (for signals),
+//! Reading order: [`actions`] (handlers, wherever they arrive), [`jumps`] (out of handlers), [`signals`] (signals to one thread), [`process_directed`] (signals to the process), [`pending`] (both, on their way), [`info`] (what is told of them), [`masks`] (what kernel threads block), [`waiting`] (for signals),
 //! [`kernel_waits`] (cancellation of kernel threads), [`fork`], [`exec`] (programs that replace themselves; [`target`]: whether by one that can be taken over), [`rights`] (the set*id family).
 
 mod actions;
 pub(crate) mod exec;
 mod fork;
+mod info;
 mod jumps;
 pub(crate) mod kernel_waits;
 pub(crate) mod masks;

@@ -10,27 +10,23 @@
 //! Events, for one signal: L a sender leaves it in the record, E the thread's end begins, C sender and thread look whether the other
 //! was there. Forbidden: both look and see nothing, and the signal is lost with the record. All are SeqCst, and each looks after its own write.
 
-use super::signals::{self, Info, Set, bit};
+use super::info::Info;
+use super::signals::{self, Set, bit};
 use super::{actions, masks};
 use crate::os::{c, system_call};
 use crate::thread::record::Record;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
 /// A signal for the process has met a kernel thread of the runtime, which does not run `main`, and `main` is lightweight and lets it in: `main` gets
-/// it, as the kernel prefers a process's first thread. True then. Who sent it is not told to a handler of `main` (but of a child's end, which is
-/// left where it came to a handler that asks).
-///
-/// # Safety
-/// In its handler; `info` is the kernel's.
-pub(super) unsafe fn goes_to_main(me: Option<&Record>, signal: c_int, info: *mut c_void, flags: c_int) -> bool {
+/// it, as the kernel prefers a process's first thread. True then. Called in the signal's handler.
+pub(super) fn goes_to_main(me: Option<&Record>, info: &Info) -> bool {
     /// From the kernel itself: a key of the terminal, a timer of the process.
     const SI_KERNEL: c_int = 0x80;
     let Some(main) = Record::first() else { return false };
-    // SAFETY: as promised.
-    let code = unsafe { (*info.cast::<Info>()).code };
-    let for_process = matches!(code, c::SI_USER | c::SI_TIMER | SI_KERNEL)
-        || signal == c::SIGCHLD && code > 0 && flags & c::SA_SIGINFO == 0;
+    let signal = info.signal;
+    let for_process =
+        matches!(info.code, c::SI_USER | c::SI_TIMER | SI_KERNEL) || signal == c::SIGCHLD && info.code > 0;
     let goes = for_process
         && actions::DEFERRABLE & bit(signal) != 0
         && main.mask.load(Ordering::SeqCst) & bit(signal) == 0
@@ -38,27 +34,24 @@ pub(super) unsafe fn goes_to_main(me: Option<&Record>, signal: c_int, info: *mut
         && !me.is_some_and(|me| std::ptr::eq(me, main))
         && raddle::drop_in::is_kernel_thread_of_runtime();
     if goes {
-        leave(main, signal, None);
+        leave(main, info);
     }
     goes
 }
 
 /// A signal has met a kernel thread of the runtime that is not to take it: `me` blocks it, or nobody runs there and all block it. The answer
-/// is what the kernel thread is to block from now on.
-///
-/// # Safety
-/// In its handler; `info` is the kernel's.
-pub(super) unsafe fn not_here(me: Option<&Record>, signal: c_int, info: *mut c_void) -> Set {
-    // SAFETY: as promised.
-    let info = unsafe { *info.cast::<Info>() };
-    if let Some(me) = me.filter(|_| info.code == c::SI_TKILL) {
-        me.pending.leave(signal, None, false);
+/// is what the kernel thread is to block from now on. Called in the signal's handler.
+pub(super) fn not_here(me: Option<&Record>, info: &Info) -> Set {
+    if let Some(me) = me.filter(|_| info.code == c::SI_TKILL)
+        && me.pending.leave(info, false)
+    {
         return 0;
     }
-    match give(signal, info) {
-        Given::Threads => 0,
-        // Nobody's: this kernel thread blocks it like all others.
-        Given::Process => bit(signal),
+    masks::ahead(info.signal);
+    match give(info) {
+        Given::Thread => 0,
+        // This kernel thread leaves it to others.
+        Given::Process => bit(info.signal),
     }
 }
 
@@ -71,35 +64,34 @@ pub(super) fn hand_on(from: &Record) {
             return;
         }
         let signal = left.trailing_zeros() as c_int + 1;
-        if let Some(value) = from.pending.take(signal, true) {
-            let code = if value.is_some() { c::SI_QUEUE } else { c::SI_USER };
-            give(signal, Info::new(signal, code, value.unwrap_or(0)));
+        if let Some(info) = from.pending.take(signal, true) {
+            give(&info);
         }
     }
 }
 
 enum Given {
-    Threads,
+    Thread,
     Process,
 }
 
-/// Sends the signal to a thread that does not block it, or leaves it with the process.
-fn give(signal: c_int, info: Info) -> Given {
-    if !masks::first_blocks(signal) {
-        queue(true, signal, info);
-    } else if let Some(taker) = masks::taker(signal) {
-        leave(taker.record(), signal, (info.code == c::SI_QUEUE).then_some(info.value));
-    } else {
-        queue(false, signal, info);
-        return Given::Process;
+/// Leaves the signal with a thread that does not block it, or with the process: for the first thread, if that lets it in, or for whoever will.
+fn give(info: &Info) -> Given {
+    // Not with the first thread alone: it may come to block the signal.
+    if masks::first_blocks(info.signal)
+        && let Some(taker) = masks::taker(info.signal)
+    {
+        leave(taker.record(), info);
+        return Given::Thread;
     }
-    Given::Threads
+    give_back(*info);
+    Given::Process
 }
 
-/// Leaves a signal for the process with a thread. If there is no room for its value, it comes without.
-fn leave(target: &'static Record, signal: c_int, value: Option<usize>) {
-    if !target.pending.leave(signal, value, true) {
-        target.pending.leave(signal, None, true);
+/// Leaves a signal for the process with a thread. If there is no place for it, it comes without what is told of it, and several are one.
+fn leave(target: &'static Record, info: &Info) {
+    if !target.pending.leave(info, true) {
+        target.pending.leave_number(info.signal);
     }
     signals::wake(target);
     if target.ends.load(Ordering::SeqCst) {
@@ -107,24 +99,34 @@ fn leave(target: &'static Record, signal: c_int, value: Option<usize>) {
     }
 }
 
-/// Gives a signal to the kernel, for the first thread or for the process, with all that is known of it.
-fn queue(first: bool, signal: c_int, mut info: Info) {
+/// Gives a signal to the kernel, for the process, with all that is known of it.
+fn give_back(mut info: Info) {
+    let signal = info.signal as usize;
     // SAFETY: takes nothing.
     let process = unsafe { system_call(c::SYS_getpid, [0; 6]) } as usize;
-    loop {
-        let place = (&raw const info).expose_provenance();
-        let (call, arguments) = match first {
-            true => (c::SYS_rt_tgsigqueueinfo, [process, process, signal as usize, place, 0, 0]),
-            false => (c::SYS_rt_sigqueueinfo, [process, signal as usize, place, 0, 0, 0]),
-        };
-        // SAFETY: the kernel reads a description on the stack.
-        if unsafe { system_call(call, arguments) } != -(c::EPERM as isize) || info.code == c::SI_QUEUE {
-            return;
-        }
-        // Only the first thread itself may say that `kill` or the kernel has sent it. What else is known is kept: who has sent it, and a
-        // child's status.
-        info.code = c::SI_QUEUE;
+    // SAFETY: the kernel reads a description on the stack.
+    let give = |info: &Info| unsafe {
+        let place = std::ptr::from_ref(info).expose_provenance();
+        system_call(c::SYS_rt_sigqueueinfo, [process, signal, place, 0, 0, 0])
+    };
+    let mut result = give(&info);
+    if result == -(c::EPERM as isize) {
+        // Only the first thread itself may say that `kill` or the kernel has sent it.
+        info.disguise();
+        result = give(&info);
     }
+    if result < 0 {
+        // The user's limit of queued signals is reached: what `kill` sends is not refused.
+        // SAFETY: takes integers.
+        unsafe { system_call(c::SYS_kill, [process, signal, 0, 0, 0, 0]) };
+    }
+}
+
+/// The thread of that record was not created after all.
+pub(crate) fn never_began(record: &'static Record) {
+    record.ends.store(true, Ordering::SeqCst);
+    masks::changed(record.mask.swap(Set::MAX, Ordering::SeqCst), Set::MAX);
+    hand_on(record);
 }
 
 /// The calling lightweight thread ends: it takes what was sent to it, and to the process if it was the last one to let that in.
@@ -153,6 +155,7 @@ fn take_back(set: Set) {
         if signal <= 0 {
             return;
         }
-        signals::raise_here(signal as c_int, &info);
+        info.restore();
+        signals::raise_here(info);
     }
 }

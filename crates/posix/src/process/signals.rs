@@ -9,6 +9,7 @@
 //! carry threads block what all threads block ([`masks`]). Another signal for the process goes to any kernel thread that does not
 //! block it, the first one preferred; if the lightweight thread that runs there blocks it, it is sent on ([`process_directed`]).
 
+use super::info::Info;
 use super::{actions, fork, kernel_waits, masks, process_directed, rights};
 use crate::os::{answer, c, set_errno, system_call};
 use crate::thread::cancel;
@@ -34,11 +35,6 @@ static KICK: [AtomicI32; 2] = [AtomicI32::new(0), AtomicI32::new(0)];
 pub(super) fn movable() -> Set {
     let kicks = KICK.iter().map(|kick| kick.load(Ordering::Relaxed)).filter(|&kick| kick > 0);
     actions::DEFERRABLE & !kicks.fold(0, |set, kick| set | bit(kick))
-}
-
-/// The signal that interrupts a kernel thread and no call that can be restarted.
-pub(super) fn quiet_kick() -> c_int {
-    KICK[1].load(Ordering::Relaxed)
 }
 
 /// Before the runtime's first kernel thread: what is sent to it, and what it blocks.
@@ -129,80 +125,72 @@ unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *m
 pub(crate) fn deliver() {
     let Some(me) = Record::current() else { return };
     loop {
-        let ready = me.pending.all() & !me.mask.load(Ordering::Relaxed);
+        let ready = me.pending.all() & !me.mask.load(Ordering::Relaxed) & !masks::handled();
         if ready == 0 {
             break;
         }
         let signal = ready.trailing_zeros() as c_int + 1;
-        let Some(value) = me.pending.take(signal, false) else { continue };
+        let Some(info) = me.pending.take(signal, false) else { continue };
         if let Some(restarts) = actions::handled(signal) {
             EVER.store(true, Ordering::Relaxed);
             me.interruptions.fetch_add(1, Ordering::Relaxed);
             me.endings.fetch_add(u64::from(!restarts), Ordering::Relaxed);
         }
-        raise_here(signal, &describe_value(signal, value));
+        raise_here(info);
     }
     process_directed::hand_on(me);
 }
 
-/// What is told of a signal that waited for a thread.
-fn describe_value(signal: c_int, value: Option<usize>) -> Info {
-    Info::new(signal, if value.is_some() { c::SI_QUEUE } else { c::SI_TKILL }, value.unwrap_or(0))
-}
-
-/// `siginfo_t` as the kernel reads it.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(super) struct Info {
-    signal: c_int,
-    error: c_int,
-    pub code: c_int,
-    pad: c_int,
-    process: c_int,
-    user: c_int,
-    pub value: usize,
-    rest: [usize; 12],
-}
-
-impl Info {
-    /// A signal of this process's own.
-    pub fn new(signal: c_int, code: c_int, value: usize) -> Info {
-        // SAFETY: take nothing.
-        let (process, user) = unsafe { (system_call(c::SYS_getpid, [0; 6]), system_call(c::SYS_getuid, [0; 6])) };
-        Info { signal, error: 0, code, pad: 0, process: process as c_int, user: user as c_int, value, rest: [0; 12] }
+/// Where a handler has ended, or is left by a jump, with all blocked that can wait: what has waited for that comes when the kernel thread is
+/// back in the code below.
+pub(super) fn deliver_after() {
+    let waits = |me: &Record| me.pending.all() & !me.mask.load(Ordering::Relaxed) & !masks::handled() != 0;
+    if Record::current().is_some_and(waits) {
+        // SAFETY: takes nothing.
+        kick(unsafe { system_call(c::SYS_gettid, [0; 6]) } as u32, true);
     }
 }
 
-/// Describes a signal that was taken out of the record, for whoever waited for it.
-///
-/// # Safety
-/// `info` is null or a place for a `siginfo_t`.
-pub(super) unsafe fn describe(signal: c_int, value: Option<usize>, info: *mut c::siginfo_t) {
-    if !info.is_null() {
-        // SAFETY: the caller's place, of the kernel's layout.
-        unsafe { info.cast::<Info>().write(describe_value(signal, value)) };
+/// Sends a kernel thread of the process one of the signals of ours. One that has ended is an error that nobody minds.
+pub(super) fn kick(task: u32, restart: bool) {
+    /// How often it is tried again where the user's limit of queued signals is reached: an untested guess.
+    const ATTEMPTS: usize = 100_000;
+    let signal = KICK[usize::from(restart)].load(Ordering::Relaxed);
+    for _ in 0..ATTEMPTS {
+        // SAFETY: take integers.
+        unsafe {
+            let process = system_call(c::SYS_getpid, [0; 6]) as usize;
+            let result = system_call(c::SYS_tgkill, [process, task as usize, signal as usize, 0, 0, 0]);
+            if result != -(c::EAGAIN as isize) {
+                return;
+            }
+            system_call(c::SYS_sched_yield, [0; 6]);
+        }
     }
 }
 
 /// Has the kernel deliver a signal to the calling kernel thread, now.
-pub(super) fn raise_here(signal: c_int, info: &Info) {
-    let one = bit(signal);
+pub(super) fn raise_here(info: Info) {
+    let one = bit(info.signal);
     let mut before: Set = 0;
-    // SAFETY: sets on the stack and a description; the system calls take integers otherwise.
-    unsafe {
-        let (process, task) = (system_call(c::SYS_getpid, [0; 6]), system_call(c::SYS_gettid, [0; 6]));
-        let unblock = c::SIG_UNBLOCK as usize;
-        let own = (&raw const one).expose_provenance();
-        system_call(
-            c::SYS_rt_sigprocmask,
-            [unblock, own, (&raw mut before).expose_provenance(), size_of::<Set>(), 0, 0],
-        );
-        let info = std::ptr::from_ref(info).expose_provenance();
-        system_call(c::SYS_rt_tgsigqueueinfo, [process as usize, task as usize, signal as usize, info, 0, 0]);
-        if before & one != 0 {
-            // Not what was read: the threads' masks may have changed meanwhile.
-            masks::renew(one);
-        }
+    let places = [(&raw const one).expose_provenance(), (&raw mut before).expose_provenance()];
+    // SAFETY: take nothing; sets on the stack.
+    let (process, task) = unsafe {
+        system_call(c::SYS_rt_sigprocmask, [c::SIG_UNBLOCK as usize, places[0], places[1], size_of::<Set>(), 0, 0]);
+        (system_call(c::SYS_getpid, [0; 6]) as usize, system_call(c::SYS_gettid, [0; 6]) as usize)
+    };
+    let send = |info: &Info| {
+        let place = std::ptr::from_ref(info).expose_provenance();
+        // SAFETY: the kernel reads a description.
+        unsafe { system_call(c::SYS_rt_tgsigqueueinfo, [process, task, info.signal as usize, place, 0, 0]) }
+    };
+    if send(&info) == -(c::EAGAIN as isize) {
+        // The user's limit of queued signals is reached: what `kill` sends is not refused.
+        send(&Info::of_process(info.signal));
+    }
+    if before & one != 0 {
+        // Not what was read: the threads' masks may have changed meanwhile.
+        masks::renew(one);
     }
 }
 
@@ -306,12 +294,7 @@ pub(crate) fn interrupt(target: &'static Record) {
             let pending = target.pending.all();
             pending != 0 && (1..=64).all(|signal| pending & bit(signal) == 0 || actions::handled(signal) == Some(true))
         };
-        let signal = KICK[usize::from(restart)].load(Ordering::Relaxed);
-        // SAFETY: takes integers; a kernel thread that has ended is an error that nobody minds.
-        unsafe {
-            let process = system_call(c::SYS_getpid, [0; 6]) as usize;
-            system_call(c::SYS_tgkill, [process, task as usize, signal as usize, 0, 0, 0]);
-        }
+        kick(task, restart);
     }
 }
 
@@ -327,7 +310,13 @@ fn send(target: &'static Record, signal: c_int) -> c_int {
     if !is_sendable(signal) {
         return c::EINVAL;
     }
-    target.pending.leave(signal, None, false);
+    send_with(target, &Info::of_thread(signal))
+}
+
+fn send_with(target: &'static Record, info: &Info) -> c_int {
+    if !target.pending.leave(info, false) {
+        return c::EAGAIN;
+    }
     wake(target);
     0
 }
@@ -371,11 +360,7 @@ pub unsafe extern "C" fn pthread_sigqueue(id: c::pthread_t, signal: c_int, value
     if signal == 0 || !is_sendable(signal) {
         return send(target.record(), signal);
     }
-    if !target.pending.leave(signal, Some(value.expose_provenance()), false) {
-        return c::EAGAIN;
-    }
-    wake(target.record());
-    0
+    send_with(target.record(), &Info::new(signal, c::SI_QUEUE, value.expose_provenance()))
 }
 
 /// # Safety
@@ -427,6 +412,8 @@ pub unsafe extern "C" fn pthread_sigmask(how: c_int, new: *const c::sigset_t, ol
         let result = unsafe { next(how, new, old) };
         if first && result == 0 {
             masks::first_changed(before, own_mask());
+            // One of ours that a fork made the first.
+            deliver();
         }
         return result;
     };

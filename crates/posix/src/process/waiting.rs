@@ -3,6 +3,7 @@
 //! A lightweight thread that waits looks at what was sent to it, then at what is pending for the process, and then waits for a
 //! descriptor that the kernel makes readable when there is something (signalfd): no kernel thread is held.
 
+use super::info::Info;
 use super::masks;
 use super::signals::{self, Set, Watch};
 use crate::os::{answer, c, deadline_after, set_errno, system_call};
@@ -28,9 +29,11 @@ unsafe fn wait(me: &'static Record, set: Set, info: *mut c::siginfo_t, deadline:
         let here = me.pending.all() & set;
         if here != 0 {
             let signal = here.trailing_zeros() as c_int + 1;
-            let Some(value) = me.pending.take(signal, false) else { continue };
-            // SAFETY: as promised.
-            unsafe { signals::describe(signal, value, info) };
+            let Some(told) = me.pending.take(signal, false) else { continue };
+            if !info.is_null() {
+                // SAFETY: the caller's place, of the kernel's layout.
+                unsafe { info.cast::<Info>().write(told) };
+            }
             break Ok(signal as isize);
         }
         let arguments = [
@@ -44,6 +47,10 @@ unsafe fn wait(me: &'static Record, set: Set, info: *mut c::siginfo_t, deadline:
         // SAFETY: a set and a time on the stack, the caller's place.
         let there = unsafe { system_call(c::SYS_rt_sigtimedwait, arguments) };
         if there > 0 {
+            // SAFETY: as above; the kernel has filled it.
+            if let Some(info) = unsafe { info.cast::<Info>().as_mut() } {
+                info.restore();
+            }
             break Ok(there);
         }
         if watch.interrupted() {

@@ -118,6 +118,7 @@ pub(super) unsafe fn create(id: *mut c::pthread_t, wanted: &Wanted, start: Start
         }
         Err(error) => {
             exit::thread_was_not();
+            crate::process::process_directed::never_began(record);
             (0..2 + u32::from(!wanted.detached)).for_each(|_| record.release());
             if matches!(error, raddle::thread::SpawnError::Priority(_)) { c::EINVAL } else { c::EAGAIN }
         }
@@ -152,7 +153,9 @@ fn body(record: &'static Record) {
     }
     // SAFETY: the thread's code has ended, but for these destructors.
     unsafe { raddle::drop_in::run_destructors() };
-    crate::process::process_directed::thread_ends(record);
+    // If it was the last one, the program's last functions run with its mask.
     exit::thread_ends();
+    crate::process::process_directed::thread_ends(record);
+    exit::rest_if_first();
     record.release();
 }

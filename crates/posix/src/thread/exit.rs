@@ -57,14 +57,18 @@ pub(super) fn thread_was_not() {
     LIVE.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// The calling thread's code has ended, destructors included. Does not return when it was the last one, or is the first
-/// thread of a forked process: the other threads' kernel threads go on while it waits for the end.
+/// The calling thread's code has ended, destructors included. Does not return when it was the last one.
 pub(super) fn thread_ends() {
     // AcqRel: what all threads did comes before the exit.
     if LIVE.fetch_sub(1, Ordering::AcqRel) == 1 {
         // SAFETY: no thread of the program is left.
         unsafe { c::exit(0) };
     }
+}
+
+/// Does not return in the first thread of a forked process, after its end: the other threads' kernel threads go on while it waits for the
+/// process's.
+pub(super) fn rest_if_first() {
     if !raddle::drop_in::is_lightweight() {
         rest()
     }

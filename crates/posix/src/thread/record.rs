@@ -136,6 +136,8 @@ impl Record {
         record.guard.store(0, Ordering::Relaxed);
         record.schedule.store(0, Ordering::Relaxed);
         record.pending.clear();
+        // It takes no signals before its creator's mask is here.
+        record.mask.store(u64::MAX, Ordering::Relaxed);
         record.ends.store(false, Ordering::Relaxed);
         let words = record.given_stack.iter().chain(&record.stack);
         words.for_each(|word| word.store(0, Ordering::Relaxed));

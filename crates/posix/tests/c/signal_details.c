@@ -1,0 +1,191 @@
+// Details of signals where lightweight threads take them: real-time ones count and keep their order, others merge; a handler is not entered again while
+// it runs; what is told of a signal is true; a jump out of a handler strands nothing; a fork leaves what is pending to the parent. Prints the same natively.
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static sigset_t set;
+static atomic_int stop, count, odd, last;
+static volatile pid_t child;
+static sigjmp_buf before;
+
+static void *takes(void *nothing) {
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    while (!stop) usleep(500);
+    return nothing;
+}
+// Has a processor most of the time, and blocks all.
+static void *spins(void *nothing) {
+    while (!stop) sched_yield();
+    return nothing;
+}
+static void counts(int signal) {
+    (void)signal;
+    count++;
+}
+static void in_order(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)context;
+    odd += info->si_code != SI_QUEUE || info->si_value.sival_int != last + 1;
+    last = info->si_value.sival_int;
+    count++;
+}
+static void of_timer(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)context;
+    odd += info->si_code != SI_TIMER || info->si_value.sival_int != 42;
+    count++;
+}
+static void of_child(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)context;
+    odd += info->si_code != CLD_EXITED || info->si_status != 7 || info->si_pid != child;
+    count++;
+}
+static void alone(int signal) {
+    static _Thread_local volatile int depth;
+    (void)signal;
+    odd += depth++ != 0;
+    for (volatile int i = 0; i < 200000; i++) {}
+    depth--;
+    count++;
+}
+static void jumps(int signal) {
+    (void)signal;
+    siglongjmp(before, 1);
+}
+static void handle(int signal, void (*handler)(int, siginfo_t *, void *)) {
+    struct sigaction action = {.sa_flags = SA_SIGINFO, .sa_sigaction = handler};
+    sigaction(signal, &action, NULL);
+}
+static void handle_simply(int signal, void (*handler)(int), int block_all) {
+    struct sigaction action = {.sa_handler = handler};
+    if (block_all) sigfillset(&action.sa_mask);
+    sigaction(signal, &action, NULL);
+}
+static void settle(int wanted) {
+    for (int i = 0; i < 2000 && count < wanted; i++) usleep(1000);
+    usleep(10000);
+}
+static void report(const char *what, int exact) {
+    printf("%s: %d, wrong %d\n", what, exact ? count : count > 0, odd);
+    count = odd = last = 0;
+}
+static void *own(void *nothing) {
+    int numbers[] = {SIGUSR1, SIGRTMIN + 1};
+    for (int i = 0; i < 4; i++) {
+        signal(numbers[i / 2], counts);
+        for (int j = 0; j < 3; j++) {
+            if (i % 2) {
+                pthread_sigqueue(pthread_self(), numbers[i / 2], (union sigval){.sival_int = j});
+            } else {
+                pthread_kill(pthread_self(), numbers[i / 2]);
+            }
+        }
+        pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+        pthread_sigmask(SIG_BLOCK, &set, NULL);
+        report("three to itself", 1);
+    }
+    handle_simply(SIGUSR1, jumps, 1);
+    signal(SIGUSR2, counts);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    if (!sigsetjmp(before, 1)) {
+        pthread_sigmask(SIG_BLOCK, &set, NULL);
+        raise(SIGUSR1);
+        raise(SIGUSR2);
+        pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    }
+    settle(1);
+    report("behind a jump", 1);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    signal(SIGUSR1, counts);
+    raise(SIGUSR1);
+    fflush(stdout);
+    if ((child = fork()) == 0) {
+        pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+        report("in a child", 1);
+        pthread_sigmask(SIG_BLOCK, &set, NULL);
+        pthread_kill(pthread_self(), SIGUSR1);
+        pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+        report("its own", 1);
+        fflush(stdout);
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    report("in the parent", 1);
+    return nothing;
+}
+
+int main(void) {
+    pthread_t first, second;
+    sigemptyset(&set);
+    int numbers[] = {SIGUSR1, SIGUSR2, SIGCHLD, SIGRTMIN + 1};
+    for (int i = 0; i < 4; i++) sigaddset(&set, numbers[i]);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    pthread_create(&first, NULL, own, NULL);
+    pthread_join(first, NULL);
+
+    pthread_create(&first, NULL, takes, NULL);
+    pthread_create(&second, NULL, spins, NULL);
+    handle(SIGRTMIN + 1, in_order);
+    for (int i = 1; i <= 300; i++) {
+        pthread_sigqueue(first, SIGRTMIN + 1, (union sigval){.sival_int = i});
+    }
+    settle(300);
+    report("values to a thread", 1);
+    handle_simply(SIGRTMIN + 1, counts, 0);
+    for (int i = 1; i <= 300; i++) {
+        sigqueue(getpid(), SIGRTMIN + 1, (union sigval){.sival_int = i});
+        kill(getpid(), SIGRTMIN + 1);
+    }
+    settle(600);
+    report("real-time signals to the process", 1);
+
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1, .sigev_value.sival_int = 42};
+    struct itimerspec often = {{0, 2000000}, {0, 2000000}}, never = {0};
+    timer_t timer;
+    handle(SIGUSR1, of_timer);
+    timer_create(CLOCK_MONOTONIC, &event, &timer);
+    timer_settime(timer, 0, &often, NULL);
+    settle(30);
+    timer_settime(timer, 0, &never, NULL);
+    usleep(20000);
+    report("a timer", 0);
+    handle(SIGCHLD, of_child);
+    for (int i = 1; i <= 10; i++) {
+        int gate[2];
+        char byte = 0;
+        if (pipe(gate)) return 1;
+        if ((child = fork()) == 0) _exit(read(gate[0], &byte, 1) == 1 ? 7 : 1);
+        if (write(gate[1], &byte, 1) != 1) return 1;
+        for (int j = 0; j < 2000 && count < i; j++) usleep(1000);
+        waitpid(child, NULL, 0);
+        close(gate[0]);
+        close(gate[1]);
+    }
+    report("children", 1);
+    for (int all = 0; all < 2; all++) {
+        handle_simply(SIGUSR1, alone, all);
+        handle_simply(SIGUSR2, alone, all);
+        for (int i = 0; i < 200; i++) {
+            if (i % 3) {
+                pthread_kill(first, all && i % 2 ? SIGUSR2 : SIGUSR1);
+            } else {
+                kill(getpid(), SIGUSR1);
+            }
+            usleep(i % 7 * 10);
+        }
+        usleep(50000);
+        report("alone", 0);
+    }
+    stop = 1;
+    pthread_join(first, NULL);
+    pthread_join(second, NULL);
+    return 0;
+}
