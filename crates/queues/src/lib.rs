@@ -10,6 +10,7 @@ pub mod inbox;
 pub mod lifo_ring;
 pub mod locked;
 pub mod pad;
+pub mod places;
 mod ring_buffer;
 pub mod slab;
 pub mod slot;

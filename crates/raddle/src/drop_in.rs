@@ -20,7 +20,7 @@ pub use crate::event_loops::{
     wait_apart, went_apart,
 };
 pub use crate::forked::forked;
-pub use raddle_queues::slab;
+pub use raddle_queues::{places, slab};
 
 /// Whether a thread that is apart waits in the kernel, and must be signalled to come out.
 pub type InKernel = raddle_scheduler::in_kernel::InKernel<Real>;
