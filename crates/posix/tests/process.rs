@@ -99,6 +99,14 @@ fn signals_count_merge_and_tell_as_natively_and_handlers_run_one_at_a_time() {
 }
 
 #[test]
+fn handlers_wait_change_masks_and_jump_and_waits_end_as_natively() {
+    let out = same_as_native("signal_waits.c", &["1", "2", "4"]);
+    let program = common::compile("signal_waits.c", &[]);
+    assert_eq!(common::drop_in(&program, &[], &[("RADDLE_MAIN", "1")]).well(), out);
+    assert!(out.contains("resumed: 200") && out.ends_with("refused: 0\n") && out.lines().count() == 8, "{out}");
+}
+
+#[test]
 fn what_all_threads_block_ends_nobody_and_what_one_lets_in_is_handled() {
     let out = same_as_native("signal_masks.c", &["1", "2", "3"]);
     assert!(out.ends_with("child: 0\nwrong: 0\n") && out.lines().count() == 13, "{out}");

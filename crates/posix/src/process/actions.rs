@@ -38,6 +38,11 @@ pub(super) const DEFERRABLE: Set = {
     set
 };
 
+/// Whether the program's handler for the signal is not behind [`entry`].
+pub(super) fn is_fault(signal: c_int) -> bool {
+    FAULTS.contains(&signal)
+}
+
 /// What the kernel calls in place of the program's handler.
 unsafe extern "C" fn entry(signal: c_int, info: *mut c_void, context: *mut c_void) {
     let action = &ACTIONS[signal as usize];
@@ -60,11 +65,14 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut c_void, context: *mut c_voi
             return process_directed::not_here(me, told);
         }
         masks::taken(signal);
-        // It is decided who takes the signal, and no change of the masks was heard meanwhile: one who waits until all have heard of his knows
-        // that none is on its way to him any more.
-        // SAFETY: the kernel's argument.
-        unsafe { raddle::signal::block_only(signal, context, mask) };
         let flags = action.flags.load(Ordering::Relaxed);
+        if let Some(me) = me {
+            signals::count_handler(me, flags & c::SA_RESTART != 0);
+        }
+        // It is decided who takes the signal, and no change of the masks was heard meanwhile: one who waits until all have heard of his knows
+        // that none is on its way to him any more. The runtime's signals are let in: whoever changes a mask waits for kernel threads to hear.
+        // SAFETY: the kernel's argument.
+        unsafe { raddle::signal::block_only(signal, context, mask & !signals::kicks()) };
         let handler = action.handler.load(Ordering::Relaxed);
         if flags & c::SA_RESETHAND != 0 {
             action.handler.store(0, Ordering::Relaxed);
@@ -120,7 +128,7 @@ fn native() -> Sigaction {
 /// Whether the program's handler for the signal restarts system calls; `None` when there is no handler.
 pub(super) fn handled(signal: c_int) -> Option<bool> {
     let action = &ACTIONS[signal as usize];
-    if FAULTS.contains(&signal) {
+    if is_fault(signal) {
         return Some(false);
     }
     (action.handler.load(Ordering::Relaxed) != 0).then(|| action.flags.load(Ordering::Relaxed) & c::SA_RESTART != 0)

@@ -40,6 +40,8 @@ static AHEAD: AtomicU64 = AtomicU64::new(0);
 thread_local! {
     /// What running handlers of the program block. A handler never leaves its kernel thread, nor the storage that it began with.
     static HANDLING: Cell<Set> = const { Cell::new(0) };
+    /// So many handlers run.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
 /// How long one who blocks a signal waits for kernel threads that do not run, in nanoseconds: an untested guess. Too short on a busy machine
@@ -215,7 +217,37 @@ pub(super) fn handled() -> Set {
 
 /// What the program's handlers that run on this kernel thread block: no change lets that in before they return.
 pub(super) fn handling(more: Set) -> Handling {
+    DEPTH.set(DEPTH.get() + 1);
     Handling(HANDLING.replace(HANDLING.get() | more))
+}
+
+/// The running handler, if there is one, has changed its mask: until it returns. True if there is one.
+pub(super) fn handler_changes(how: c_int, set: Set) -> bool {
+    let before = HANDLING.get();
+    if is_in_handler() {
+        HANDLING.set(match how {
+            c::SIG_BLOCK => before | set,
+            c::SIG_UNBLOCK => before & !set,
+            _ => set,
+        });
+    }
+    is_in_handler()
+}
+
+/// A handler of the program runs on this kernel thread.
+pub(super) fn is_in_handler() -> bool {
+    DEPTH.get() != 0
+}
+
+/// The running handler waits with that mask: the answer is the one before.
+pub(super) fn replace_handled(set: Set) -> Set {
+    HANDLING.replace(set)
+}
+
+/// No handler runs any more. The answer is what was blocked.
+fn handlers_are_left() -> Set {
+    DEPTH.set(0);
+    HANDLING.replace(0)
 }
 
 /// A handler of the program runs until [`Handling::end`].
@@ -225,6 +257,7 @@ pub(super) struct Handling(Set);
 impl Handling {
     /// It has returned.
     pub fn end(self) {
+        DEPTH.set(DEPTH.get().saturating_sub(1));
         HANDLING.set(self.0);
     }
 }
@@ -266,7 +299,7 @@ pub(super) unsafe fn settle(context: *mut c_void, more: Set) {
 /// # Safety
 /// As for [`settle`].
 pub(super) unsafe fn settle_now(context: *mut c_void) {
-    HANDLING.set(0);
+    handlers_are_left();
     // SAFETY: passed on; the saved context.
     unsafe {
         settle(context, 0);
@@ -274,20 +307,38 @@ pub(super) unsafe fn settle_now(context: *mut c_void) {
     }
 }
 
-/// Before a jump that may leave a handler, with what `sigsetjmp` saved: if it restores a mask, that one is up to date.
+/// Before a jump that may leave a handler, with what `sigsetjmp` saved: if it restores a mask, that one is up to date; else the thread goes on to block
+/// what the handler blocked.
 ///
 /// # Safety
 /// `saved` is what the program jumps to.
 pub(super) unsafe fn settle_jump(saved: *mut c_void) {
-    HANDLING.set(0);
+    let handled = handlers_are_left();
+    let me = Record::current();
     // SAFETY: the C library's layout, which programs are built with: registers, whether a mask was saved, and the mask.
-    unsafe {
+    let (restores, mask) = unsafe {
         let saved = saved.byte_add(SAVED_REGISTERS);
-        if saved.cast::<c_int>().read() != 0 && raddle::drop_in::is_kernel_thread_of_runtime() {
-            // Until the jump restores its mask.
-            signals::block_movable();
-            adapt(saved.byte_add(size_of::<Set>()).cast(), 0);
-            signals::deliver_after();
+        (saved.cast::<c_int>().read() != 0, saved.byte_add(size_of::<Set>()).cast::<Set>())
+    };
+    if restores && (me.is_some() || raddle::drop_in::is_kernel_thread_of_runtime()) {
+        // Until the jump restores its mask.
+        signals::block_movable();
+        if raddle::drop_in::is_kernel_thread_of_runtime() {
+            // SAFETY: as above.
+            unsafe { adapt(mask, 0) };
+        }
+        signals::deliver_after();
+    } else if !restores && handled != 0 {
+        match me {
+            Some(me) if raddle::drop_in::is_kernel_thread_of_runtime() => {
+                let before = me.mask.fetch_or(handled & signals::movable(), Ordering::SeqCst);
+                changed(before, me.mask.load(Ordering::SeqCst));
+                renew(0);
+            }
+            _ if crate::thread::exit::is_first() => {
+                first_changed(FIRST.load(Ordering::SeqCst), signals::own_mask());
+            }
+            _ => {}
         }
     }
 }

@@ -33,8 +33,13 @@ static KICK: [AtomicI32; 2] = [AtomicI32::new(0), AtomicI32::new(0)];
 
 /// All signals that the runtime's kernel threads may block.
 pub(super) fn movable() -> Set {
+    actions::DEFERRABLE & !kicks()
+}
+
+/// The signals by which kernel threads are told.
+pub(super) fn kicks() -> Set {
     let kicks = KICK.iter().map(|kick| kick.load(Ordering::Relaxed)).filter(|&kick| kick > 0);
-    actions::DEFERRABLE & !kicks.fold(0, |set, kick| set | bit(kick))
+    kicks.fold(0, |set, kick| set | bit(kick))
 }
 
 /// Before the runtime's first kernel thread: what is sent to it, and what it blocks.
@@ -131,10 +136,8 @@ pub(crate) fn deliver() {
         }
         let signal = ready.trailing_zeros() as c_int + 1;
         let Some(info) = me.pending.take(signal, false) else { continue };
-        if let Some(restarts) = actions::handled(signal) {
-            EVER.store(true, Ordering::Relaxed);
-            me.interruptions.fetch_add(1, Ordering::Relaxed);
-            me.endings.fetch_add(u64::from(!restarts), Ordering::Relaxed);
+        if actions::is_fault(signal) {
+            count_handler(me, false);
         }
         raise_here(info);
     }
@@ -223,9 +226,16 @@ pub(crate) struct Watch {
     endings: u64,
 }
 
-/// Some thread has run a handler because it was interrupted. Until then all counts are zero, and the records, which have often left the caches,
+/// Some thread of ours has run a handler. Until then all counts are zero, and the records, which have often left the caches,
 /// need not be looked at. Relaxed: who compares is the thread that counts.
 static EVER: AtomicBool = AtomicBool::new(false);
+
+/// The calling thread runs a handler: waits that it is in end.
+pub(super) fn count_handler(me: &Record, restarts: bool) {
+    EVER.store(true, Ordering::Relaxed);
+    me.interruptions.fetch_add(1, Ordering::Relaxed);
+    me.endings.fetch_add(u64::from(!restarts), Ordering::Relaxed);
+}
 
 /// From now on.
 pub(crate) fn watch() -> Watch {
@@ -284,17 +294,20 @@ fn block(set: Set) -> Set {
 
 /// Wakes a thread for what was left in its record.
 pub(crate) fn interrupt(target: &'static Record) {
+    let restarts = || {
+        let pending = target.pending.all();
+        pending != 0 && (1..=64).all(|signal| pending & bit(signal) == 0 || actions::handled(signal) == Some(true))
+    };
+    if target.is_forker() {
+        return kick(std::process::id(), restarts());
+    }
     let raw = target.handle.load(Ordering::SeqCst);
     if raw.is_null() {
         return;
     }
     // SAFETY: the record is held by the caller, so the handle is neither joined nor dropped meanwhile.
     if let Met::Running(task) = unsafe { raddle::drop_in::interrupt(raw) } {
-        let restart = {
-            let pending = target.pending.all();
-            pending != 0 && (1..=64).all(|signal| pending & bit(signal) == 0 || actions::handled(signal) == Some(true))
-        };
-        kick(task, restart);
+        kick(task, restarts());
     }
 }
 
@@ -406,14 +419,21 @@ pub unsafe extern "C" fn pthread_sigmask(how: c_int, new: *const c::sigset_t, ol
     let me = Record::current().filter(|_| raddle::drop_in::is_lightweight());
     let Some(me) = me else {
         let next = next!(pthread_sigmask: fn(c_int, *const c::sigset_t, *mut c::sigset_t) -> c_int);
-        let first = !new.is_null() && crate::thread::exit::is_first();
+        // SAFETY: the caller's set, whose first word is the kernel's; `old` may be the same place.
+        let set = unsafe { new.cast::<Set>().as_ref() }.copied();
+        let first = set.is_some() && crate::thread::exit::is_first();
         let before = if first { own_mask() } else { 0 };
         // SAFETY: the caller's arguments.
         let result = unsafe { next(how, new, old) };
-        if first && result == 0 {
-            masks::first_changed(before, own_mask());
-            // One of ours that a fork made the first.
-            deliver();
+        if let Some(set) = set.filter(|_| result == 0) {
+            let in_handler = masks::handler_changes(how, set);
+            if first {
+                masks::first_changed(before, own_mask());
+            }
+            if first || in_handler {
+                // To one of ours, in a handler, or which a fork made the first.
+                deliver();
+            }
         }
         return result;
     };

@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering;
 /// `info` is null or a place for a `siginfo_t`.
 unsafe fn wait(me: &'static Record, set: Set, info: *mut c::siginfo_t, deadline: Option<u64>) -> Result<isize, ()> {
     let watch = signals::watch();
+    let set = set & !signals::kicks();
     // SAFETY: a set on the stack; a descriptor of our own, closed below.
     let descriptor = unsafe {
         let flags = (c::SFD_NONBLOCK | c::SFD_CLOEXEC) as usize;
@@ -192,12 +193,36 @@ pub unsafe extern "C-unwind" fn pause() -> c_int {
     -1
 }
 
+/// In a handler of a lightweight thread, which waits for another one (as a collector's does that stops the world): the kernel thread waits.
+fn suspend_in_handler(wanted: Set) {
+    let watch = signals::watch();
+    // Until the kernel waits: what comes meanwhile ends its wait at once.
+    let before = signals::block_movable();
+    let handled = masks::replace_handled(wanted);
+    signals::deliver();
+    while !watch.interrupted() {
+        let kernels = wanted & !signals::kicks();
+        // SAFETY: a set on the stack.
+        unsafe {
+            system_call(c::SYS_rt_sigsuspend, [(&raw const kernels).expose_provenance(), size_of::<Set>(), 0, 0, 0, 0])
+        };
+    }
+    masks::replace_handled(handled);
+    signals::set_kernel_mask(before);
+}
+
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sigsuspend(set: *const c::sigset_t) -> c_int {
     let me = Record::current().filter(|_| raddle::drop_in::is_lightweight());
     let Some(me) = me else {
+        if masks::is_in_handler() && Record::current().is_some() {
+            // SAFETY: the caller's set.
+            suspend_in_handler(unsafe { word(set) });
+            set_errno(c::EINTR);
+            return -1;
+        }
         // SAFETY: the caller's argument.
         return unsafe { next!(sigsuspend: fn(*const c::sigset_t) -> c_int)(set) };
     };

@@ -183,6 +183,11 @@ impl Record {
         }
     }
 
+    /// In the child of a lightweight thread's fork: true for that thread, which the first kernel thread runs.
+    pub fn is_forker(&self) -> bool {
+        std::ptr::eq(FORKER.load(Ordering::Relaxed), self)
+    }
+
     /// The answer to `gettid`: for the one that runs `main`, or that forked the process, the process's number, as natively.
     pub fn number(&self) -> u32 {
         if [&FIRST, &FORKER].iter().any(|one| std::ptr::eq(one.load(Ordering::Relaxed), self)) {
@@ -253,6 +258,8 @@ impl Record {
         if self.holders.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
+        // Nobody has it who could leave more.
+        self.pending.clear();
         let raw = self.handle.swap(null_mut(), Ordering::Relaxed);
         if !raw.is_null() {
             // SAFETY: stored by the creator, taken once; nobody else has the record.
