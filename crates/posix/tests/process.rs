@@ -5,10 +5,16 @@ mod common;
 /// The program prints the same, and ends with the same status, with the library and without.
 #[track_caller]
 fn same_as_native(source: &str, processors: &[&str]) -> String {
+    same_with(source, &[], processors)
+}
+
+/// The same with arguments.
+#[track_caller]
+fn same_with(source: &str, arguments: &[&str], processors: &[&str]) -> String {
     let program = common::compile(source, &[]);
-    let native = common::native(&program, &[]);
+    let native = common::native(&program, arguments);
     for processors in processors {
-        let ours = common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]);
+        let ours = common::drop_in(&program, arguments, &[("RADDLE_PROCESSORS", processors)]);
         assert_eq!(ours.out, native.out, "{ours:?}");
         assert_eq!(ours.status, native.status, "{ours:?}");
     }
@@ -74,22 +80,13 @@ fn a_thread_that_never_waits_takes_the_processes_signals() {
 
 #[test]
 fn signals_for_the_process_outlive_the_threads_that_were_to_take_them() {
-    let program = common::compile("signal_ends.c", &[]);
-    assert_eq!(common::native(&program, &["3000"]).well(), "0 0 1\n");
-    for processors in ["1", "2", "4"] {
-        let ours = common::drop_in(&program, &["3000"], &[("RADDLE_PROCESSORS", processors)]);
-        assert_eq!(ours.well(), "0 0 1\n", "{processors} processors");
-    }
+    assert_eq!(same_with("signal_ends.c", &["3000"], &["1", "2", "4"]), "0 0 1\n");
 }
 
 #[test]
 fn signals_are_answered_while_the_first_thread_lets_them_in_for_moments() {
-    let program = common::compile("signal_toggle.c", &[]);
-    assert_eq!(common::native(&program, &["2000"]).well(), "answered: 2000\nat the end: 1\n");
-    for processors in ["1", "2", "4"] {
-        let ours = common::drop_in(&program, &["2000"], &[("RADDLE_PROCESSORS", processors)]);
-        assert_eq!(ours.well(), "answered: 2000\nat the end: 1\n", "{processors} processors");
-    }
+    let out = same_with("signal_toggle.c", &["2000"], &["1", "2", "4"]);
+    assert_eq!(out, "answered: 2000\nat the end: 1\n");
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! The kernel gives a signal for the process to any kernel thread that does not block it, the first one preferred. So the ones that carry
 //! threads block what all of the program's threads block: the first one, and every lightweight one. Then such a signal stays
-//! with the process, as natively, and ends nobody; and what any thread lets in is let in by all of them, who send it on ([`super::signals`]).
+//! with the process, as natively, and ends nobody; and what any thread lets in is let in by all of them, who send it on ([`super::process_directed`]),
+//! but for one that has met a signal which it leaves to others ([`ahead`]).
 //!
 //! [`BLOCKED`] is that set. Whoever changes a mask decides about the signals that it changed ([`update`]), and the kernel threads are
 //! told by a signal of ours, whose handler changes the mask that it returns to ([`apply`]). Who blocks waits until all have heard, for a
@@ -314,23 +315,23 @@ pub(super) unsafe fn settle_now(context: *mut c_void) {
 /// `saved` is what the program jumps to.
 pub(super) unsafe fn settle_jump(saved: *mut c_void) {
     let handled = handlers_are_left();
-    let me = Record::current();
+    let (me, ours) = (Record::current(), raddle::drop_in::is_kernel_thread_of_runtime());
     // SAFETY: the C library's layout, which programs are built with: registers, whether a mask was saved, and the mask.
     let (restores, mask) = unsafe {
         let saved = saved.byte_add(SAVED_REGISTERS);
         (saved.cast::<c_int>().read() != 0, saved.byte_add(size_of::<Set>()).cast::<Set>())
     };
-    if restores && (me.is_some() || raddle::drop_in::is_kernel_thread_of_runtime()) {
+    if restores && (me.is_some() || ours) {
         // Until the jump restores its mask.
         signals::block_movable();
-        if raddle::drop_in::is_kernel_thread_of_runtime() {
+        if ours {
             // SAFETY: as above.
             unsafe { adapt(mask, 0) };
         }
         signals::deliver_after();
     } else if !restores && handled != 0 {
         match me {
-            Some(me) if raddle::drop_in::is_kernel_thread_of_runtime() => {
+            Some(me) if ours => {
                 let before = me.mask.fetch_or(handled & signals::movable(), Ordering::SeqCst);
                 changed(before, me.mask.load(Ordering::SeqCst));
                 renew(0);

@@ -37,7 +37,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// None, for a new thread, or one that is alone in a child of a fork.
+    /// Leaves none. Called where nobody leaves more meanwhile: of a record that nobody has any more, and in the child of a fork.
     pub fn clear(&self) {
         self.own.store(0, Ordering::Relaxed);
         self.for_process.store(0, Ordering::Relaxed);
@@ -52,7 +52,7 @@ impl Pending {
     /// All of them.
     pub fn all(&self) -> Set {
         // SeqCst here and below: whoever leaves a signal looks at the thread's state afterwards, and the thread here after it has changed that.
-        self.own.load(Ordering::SeqCst) | self.of_process() | self.numbers(0)
+        self.own.load(Ordering::SeqCst) | self.for_process.load(Ordering::SeqCst) | self.numbers(0)
     }
 
     /// Those that were sent to the process.
@@ -83,11 +83,11 @@ impl Pending {
             let set = if for_process { &self.for_process } else { &self.own };
             let is_there = set.load(Ordering::SeqCst) & bit(signal) != 0
                 || self.seen(kind).any(|seen| seen.key == signal as u32 | kind);
-            if !is_there && info.is_plain() && !for_process {
-                set.fetch_or(bit(signal), Ordering::SeqCst);
+            if is_there {
                 return true;
             }
-            if is_there {
+            if info.is_plain() && !for_process {
+                set.fetch_or(bit(signal), Ordering::SeqCst);
                 return true;
             }
         }

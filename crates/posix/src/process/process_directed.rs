@@ -139,7 +139,8 @@ pub(crate) fn thread_ends(me: &'static Record) {
     if nobodys != 0 {
         take_back(nobodys);
     }
-    me.mask.store(Set::MAX, Ordering::SeqCst);
+    // Relaxed: for handlers on this thread; others see that it ends.
+    me.mask.store(Set::MAX, Ordering::Relaxed);
     hand_on(me);
 }
 

@@ -130,9 +130,10 @@ fn prepare_first() {
                 return;
             }
         }
+        // First: else who has joined it may end before it is counted, and it would run the program's last functions in that one's place.
+        thread_ends();
         FIRST_ENDED.store(1, Ordering::Release);
         crate::futex::wake((&raw const FIRST_ENDED).addr(), usize::MAX);
-        thread_ends();
         rest()
     }
 

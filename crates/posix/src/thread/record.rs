@@ -135,7 +135,6 @@ impl Record {
         record.cancel.store(0, Ordering::Relaxed);
         record.guard.store(0, Ordering::Relaxed);
         record.schedule.store(0, Ordering::Relaxed);
-        record.pending.clear();
         // It takes no signals before its creator's mask is here.
         record.mask.store(u64::MAX, Ordering::Relaxed);
         record.ends.store(false, Ordering::Relaxed);
