@@ -19,6 +19,10 @@ const QUIET: &CStr = c"RADDLE_QUIET";
 /// The process that `raddle run` became.
 const FIRST: &CStr = c"RADDLE_RUN";
 const PRELOAD: &CStr = c"LD_PRELOAD";
+/// Where `raddle run` asks glibc's malloc for a larger cache.
+const TUNABLES: &CStr = c"GLIBC_TUNABLES";
+/// What [`TUNABLES`] was before, empty when it was not there; set only where `raddle run` has changed it.
+const TUNABLES_BEFORE: &CStr = c"RADDLE_TUNABLES";
 
 /// What the environment said when the process began; the program may change it later.
 pub(crate) struct Settings {
@@ -99,24 +103,29 @@ extern "C" fn at_exit() {
 }
 
 /// What `raddle run` sets beside the library.
-const NAMES: [&CStr; 9] = [
+const NAMES: [&CStr; 11] = [
     c"RADDLE_PROCESSORS",
     c"RADDLE_POLICY",
     c"RADDLE_ALL_PROCESSORS",
     c"RADDLE_EVENT_LOOPS",
+    c"RADDLE_DIRECT_SENDS",
     c"RADDLE_STATS",
     QUIET,
     CHILDREN,
     MAIN,
     FIRST,
+    TUNABLES_BEFORE,
 ];
 
 /// Keeps the library and the settings for what this process may become.
 fn keep(settings: &Settings, own: &str) {
     let setting = |name: &&CStr| CString::new([name.to_bytes(), b"=", variable(name)?.as_bytes()].concat()).ok();
+    let before = variable(TUNABLES_BEFORE);
+    let tunables = before.as_ref().and(Some(&TUNABLES));
     exec::keep(exec::Kept {
         library: CString::new(own).unwrap_or_default(),
-        settings: NAMES.iter().filter_map(setting).collect(),
+        settings: NAMES.iter().chain(tunables).filter_map(setting).collect(),
+        replaced: before.and_then(|before| CString::new(format!("GLIBC_TUNABLES={before}")).ok()),
         process: settings.pid,
         quiet: variable(QUIET).is_some_and(|value| value == "1"),
     });
@@ -136,6 +145,11 @@ fn leave_environment(own: &str) {
             c::unsetenv(PRELOAD.as_ptr());
         } else {
             c::setenv(PRELOAD.as_ptr(), rest.as_ptr(), 1);
+        }
+        match variable(TUNABLES_BEFORE).map(|before| CString::new(before).unwrap_or_default()) {
+            Some(before) if before.is_empty() => _ = c::unsetenv(TUNABLES.as_ptr()),
+            Some(before) => _ = c::setenv(TUNABLES.as_ptr(), before.as_ptr(), 1),
+            None => {}
         }
         for name in NAMES {
             c::unsetenv(name.as_ptr());

@@ -12,6 +12,7 @@ pub(crate) fn report(settings: &Settings) {
         return;
     }
     let program = program();
+    let (sends, calls, refused) = raddle::io::sent_together();
     let (kernel_threads, memory) = (status("Threads:"), status("VmHWM:"));
     let mut rows = vec![
         ("threads created", "threads", stats.spawned),
@@ -24,6 +25,12 @@ pub(crate) fn report(settings: &Settings) {
         ("processors gone on with beside threads that computed", "slices", stats.slices),
         ("times an event loop went apart with a kernel thread", "went_apart", raddle::drop_in::went_apart()),
         ("times event loops were gathered on the processors", "gathered", raddle::drop_in::times_gathered()),
+        (
+            if refused { "sends made together (the kernel refuses io_uring)" } else { "sends made together" },
+            "sends_together",
+            sends,
+        ),
+        ("calls in which they were made", "send_calls", calls),
         ("spare kernel threads", "spare_activations", stats.spare_activations),
         ("kernel threads", "kernel_threads", kernel_threads),
         ("stacks used", "stacks", raddle::drop_in::stacks_used()),

@@ -167,6 +167,8 @@ pub struct Settings {
     pub all_processors: bool,
     /// `RADDLE_EVENT_LOOPS`: `apart` or `gathered`, if it is not to be found out which is better.
     pub event_loops: Option<String>,
+    /// `RADDLE_DIRECT_SENDS=1`: each thread sends by itself at once.
+    pub direct_sends: bool,
 }
 
 impl Settings {
@@ -177,6 +179,7 @@ impl Settings {
             policy: variable("RADDLE_POLICY"),
             all_processors: variable("RADDLE_ALL_PROCESSORS").is_some_and(|value| value == "1"),
             event_loops: variable("RADDLE_EVENT_LOOPS"),
+            direct_sends: variable("RADDLE_DIRECT_SENDS").is_some_and(|value| value == "1"),
         }
     }
 }
@@ -187,6 +190,9 @@ impl Settings {
 /// Why it cannot be built; the same at every later call.
 pub fn start(settings: &Settings) -> Result<bool, &'static str> {
     raddle_context::overflow::end_as_in_c();
+    if settings.direct_sends {
+        crate::io::switch_off();
+    }
     crate::pool::start_default(settings).map(|pool| pool.processors() > 0)
 }
 

@@ -456,6 +456,7 @@ impl Drop for Pool {
                 }
                 // SAFETY: inside the mark of the owner; the reference ends with the statement.
                 unsafe { processor.owned() }.give_back();
+                processor.sends.give_back();
                 processor.owner.release(me.id, &me.mark);
             }
             me.give_back();

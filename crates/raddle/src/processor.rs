@@ -203,6 +203,8 @@ pub(crate) struct Owned {
     pub timers: Timers,
     pub handoff: Handoff<Real>,
     pub relief: crate::relief::Relief,
+    /// When it last looked for events and had something to do.
+    pub looked: u64,
 }
 
 impl Owned {
@@ -277,6 +279,7 @@ pub(crate) struct Processor {
     pub deadline: AtomicU64,
     standing: AtomicU8,
     pub delays: crate::delays::Delays,
+    pub sends: crate::io::Sends,
     owned: UnsafeCell<Owned>,
 }
 
@@ -298,6 +301,7 @@ impl Processor {
             deadline: AtomicU64::new(u64::MAX),
             standing: AtomicU8::new(Standing::Active as u8),
             delays: Default::default(),
+            sends: Default::default(),
             owned: UnsafeCell::new(owned),
         }
     }

@@ -4,9 +4,10 @@
 //! Architecture invariant: no system call, no `std::sync::atomic`, no time but through [`raddle_machine::Machine`].
 //!
 //! Reading order: [`thread`] (the wait word), [`runtime`] (what a primitive asks of whoever runs threads), [`ready`] (the
-//! token), [`policy`], [`tokens`] and [`policies`], [`handoff`], [`idle`], [`takeover`], [`sync`], [`readiness`], [`lives`], [`in_kernel`],
+//! token), [`policy`], [`tokens`] and [`policies`], [`handoff`], [`idle`], [`takeover`], [`sync`], [`readiness`], [`lives`], [`batch`], [`in_kernel`],
 //! [`members`].
 
+pub mod batch;
 pub mod expression;
 pub mod handoff;
 pub mod idle;

@@ -6,6 +6,7 @@ mod compare;
 mod elf;
 mod library;
 mod program;
+mod tunables;
 
 use clap::{Args, ValueEnum};
 use program::{Found, Program};
@@ -40,6 +41,9 @@ pub struct Options {
     /// What becomes of threads that call `epoll_wait` again and again; by default a kernel thread each, but gathered where others use the cores, too, and the program does about as much so
     #[arg(long, value_name = "HOW")]
     event_loops: Option<EventLoops>,
+    /// Let each thread send at once; otherwise, under the default policy, threads that are ready together send together, so that whoever gets it is woken once
+    #[arg(long)]
+    direct_sends: bool,
     /// The policy that decides which thread runs next, such as `fifo` or `steal(lifo)`
     #[arg(long, value_name = "EXPR")]
     policy: Option<String>,
@@ -125,6 +129,7 @@ fn command(program: &Program, options: &Options, library: &str) -> Command {
         preload.push(others);
     }
     command.env("LD_PRELOAD", preload).env("RADDLE_RUN", std::process::id().to_string());
+    tunables::set(&mut command);
     // What is not asked for must not come from an outer `raddle run`; processors and policy may be set by hand.
     command
         .env_remove("RADDLE_STATS")
@@ -145,6 +150,9 @@ fn command(program: &Program, options: &Options, library: &str) -> Command {
     }
     if let Some(how) = options.event_loops {
         command.env("RADDLE_EVENT_LOOPS", if how == EventLoops::Apart { "apart" } else { "gathered" });
+    }
+    if options.direct_sends {
+        command.env("RADDLE_DIRECT_SENDS", "1");
     }
     if options.main {
         command.env("RADDLE_MAIN", "1");

@@ -26,6 +26,9 @@ pub(super) fn receive_parts(descriptor: c_int, parts: &[c::iovec]) -> isize {
 pub(super) fn send_parts(descriptor: c_int, parts: &[c::iovec], flags: c_int) -> isize {
     let flags = flags as usize | DONTWAIT;
     if let [part] = parts {
+        if let Some(result) = send_together(descriptor, part, flags as c_int) {
+            return result;
+        }
         let arguments = [descriptor as usize, at(part.iov_base), part.iov_len, flags, 0, 0];
         // SAFETY: the caller's data; the kernel checks it.
         return unsafe { system_call(c::SYS_sendto, arguments) };
@@ -33,6 +36,23 @@ pub(super) fn send_parts(descriptor: c_int, parts: &[c::iovec], flags: c_int) ->
     let message = message_of(parts);
     // SAFETY: as above; the message is live.
     unsafe { system_call(c::SYS_sendmsg, [descriptor as usize, at(&raw const message), flags, 0, 0, 0]) }
+}
+
+/// Sends together with other threads, if that is worth while ([`raddle::io::send_together`]); `None` where nothing was done.
+#[inline]
+fn send_together(descriptor: c_int, part: &c::iovec, flags: c_int) -> Option<isize> {
+    if flags & !(c::MSG_DONTWAIT | c::MSG_NOSIGNAL) != 0 || part.iov_len == 0 {
+        return None;
+    }
+    // SAFETY: the caller's data; the kernel checks it.
+    let result = unsafe { raddle::io::send_together(descriptor, part.iov_base.cast(), part.iov_len, flags)? };
+    match -result as c_int {
+        // It raises no signal: the call itself says so again, and does.
+        c::EPIPE if flags & c::MSG_NOSIGNAL == 0 => None,
+        // An old kernel's ring knows no sends, or one that was asked in vain.
+        c::EINVAL | c::ECANCELED => None,
+        _ => Some(result),
+    }
 }
 
 fn message_of(parts: &[c::iovec]) -> c::msghdr {
@@ -260,7 +280,11 @@ fn send_to(descriptor: c_int, data: *const c_void, size: usize, flags: c_int, to
     whole(
         descriptor,
         &all,
-        |parts, more| call(&parts[0], flags | c::MSG_DONTWAIT | if more { c::MSG_NOSIGNAL } else { 0 }),
+        |parts, more| {
+            let flags = flags | c::MSG_DONTWAIT | if more { c::MSG_NOSIGNAL } else { 0 };
+            let together = if to == 0 { send_together(descriptor, &parts[0], flags) } else { None };
+            together.unwrap_or_else(|| call(&parts[0], flags))
+        },
         |_, parts| call(&parts[0], flags),
     )
 }

@@ -20,6 +20,8 @@ pub(crate) struct Kept {
     pub library: CString,
     /// `NAME=VALUE`, for each setting.
     pub settings: Vec<CString>,
+    /// `NAME=VALUE` that one of them had replaced: where it is found unchanged it is replaced again.
+    pub replaced: Option<CString>,
     /// The process that it was meant for.
     pub process: u32,
     /// No remarks are wanted.
@@ -70,7 +72,7 @@ impl Environment {
     /// `given` is an environment, or null, and stays.
     unsafe fn with(kept: &Kept, given: Strings) -> Option<Environment> {
         // SAFETY: the caller's promise.
-        let given = || unsafe { strings(given) };
+        let given = || unsafe { strings(given) }.filter(|&string| Some(string) != kept.replaced.as_deref());
         let others = given().find(|string| same_name(string, PRELOAD));
         let others = others.map_or(&[][..], |string| &string.to_bytes()[PRELOAD.count_bytes()..]);
         let pointers = given().count() + kept.settings.len() + 2;
@@ -278,6 +280,7 @@ mod tests {
         let kept = Kept {
             library: c"/l.so".into(),
             settings: vec![c"RADDLE_RUN=7".into(), c"RADDLE_MAIN=1".into()],
+            replaced: None,
             process: 7,
             quiet: true,
         };
@@ -293,5 +296,20 @@ mod tests {
         assert_eq!(other[3..], [c"RADDLE_MAINS=0", c"LD_PRELOADS=z"].map(CString::from));
         // SAFETY: no list.
         assert_eq!(unsafe { strings(null()) }.count(), 0);
+    }
+
+    #[test]
+    fn what_a_setting_had_replaced_is_replaced_again_unless_the_program_changed_it() {
+        let kept = Kept {
+            library: c"/l.so".into(),
+            settings: vec![c"T=user:ours".into(), c"T_BEFORE=user".into()],
+            replaced: Some(c"T=user".into()),
+            process: 7,
+            quiet: true,
+        };
+        let rest = |given: &[&CStr]| with(&kept, given).split_off(1);
+        assert_eq!(rest(&[c"T=user"]), [c"T=user:ours", c"T_BEFORE=user"].map(CString::from));
+        assert_eq!(rest(&[]), [c"T=user:ours", c"T_BEFORE=user"].map(CString::from));
+        assert_eq!(rest(&[c"T=other"]), [c"T_BEFORE=user", c"T=other"].map(CString::from));
     }
 }

@@ -36,10 +36,14 @@
 //! ```
 
 mod reactor;
+mod sends;
 mod table;
 mod watch;
 
 pub(crate) use reactor::events;
+pub(crate) use sends::{Sends, switch_off};
+#[doc(hidden)]
+pub use sends::{send_together, sent_together};
 #[doc(hidden)]
 pub use table::Notes;
 pub(crate) use table::is_any_awaited;
@@ -252,6 +256,7 @@ pub fn is_ours(descriptor: i32) -> bool {
 pub fn forked() {
     reactor::forget();
     watch::forget();
+    crate::os::ring::forget();
 }
 
 /// Shows its argument each descriptor that is waited for.

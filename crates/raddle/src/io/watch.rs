@@ -101,17 +101,19 @@ fn pass_alarm(sets: Sets, batch: &Batch) {
 /// A look without waiting, by a processor from inside its mark, in the midst of its work or not. True if that made a thread ready.
 #[inline]
 pub(crate) fn look(activation: &'static Activation, owned: &mut Owned, works: bool) -> bool {
-    let mut any = false;
+    let mut found = 0;
     if let Some(sets) = Sets::current() {
         look_into(sets, &mut |thread| {
-            any = true;
+            found += 1;
             crate::host::ready_owned(activation, owned, thread);
         });
-        if any || works {
-            LOOKED.store(Real::now() & !ID | u64::from(activation.id) & ID, Ordering::Relaxed);
+        if found > 0 || works {
+            let now = Real::now();
+            activation.processor().sends.looked(std::mem::replace(&mut owned.looked, now), now, found);
+            LOOKED.store(now & !ID | u64::from(activation.id) & ID, Ordering::Relaxed);
         }
     }
-    any
+    found > 0
 }
 
 /// As [`look`], unless somebody has looked a moment ago. For threads that wait for events in their own way and may never leave their

@@ -34,7 +34,7 @@ pub(crate) fn poller() -> i32 {
 }
 
 /// Gives a descriptor of ours a high number.
-fn raised(low: i32) -> i32 {
+pub(super) fn raised(low: i32) -> i32 {
     if low < 0 {
         return low;
     }

@@ -4,6 +4,7 @@ mod cores;
 pub(crate) mod events;
 pub(crate) mod looks;
 mod probe;
+pub(crate) mod ring;
 pub(crate) mod signals;
 mod task;
 

@@ -205,6 +205,7 @@ impl Builder {
                 timers: Default::default(),
                 handoff: Default::default(),
                 relief: Default::default(),
+                looked: 0,
             };
             let processor = Processor::new(index, shared, 0, owned);
             if index >= count {
