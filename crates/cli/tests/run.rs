@@ -305,6 +305,50 @@ fn scripts_are_run_by_their_interpreters() {
     assert!(text(&output.stderr).contains("100  threads created"), "{output:?}");
 }
 
+/// malloc's larger cache is asked for where the loader looks; the program, and what it starts, sees what the user had given.
+#[test]
+fn the_request_for_a_larger_cache_is_seen_by_the_loader_only() {
+    let folder = Folder::new();
+    // How many blocks of a size malloc keeps for the thread (the last freed comes first), and what is in the environment.
+    let source = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    void *blocks[100];
+    for (int i = 0; i < 100; i++) blocks[i] = malloc(64);
+    for (int i = 0; i < 100; i++) free(blocks[i]);
+    void *block = malloc(64);
+    int which = 0;
+    while (which < 100 && blocks[which] != block) which++;
+    char *now = getenv("GLIBC_TUNABLES");
+    printf("%d %s\n", which + 1, now ? now : "none");
+    fflush(stdout);
+    // A program that replaces itself goes on as it was.
+    if (count > 1) execv(words[0], (char *[]){words[0], NULL});
+    return 0;
+}
+"#;
+    let program = folder.program("tunables", source, &[]);
+    let seen = |options: &[&str], given: &str| {
+        let mut command = raddle(options);
+        command.arg("--").arg(&program).arg("again").env_remove("GLIBC_TUNABLES");
+        if !given.is_empty() {
+            command.env("GLIBC_TUNABLES", given);
+        }
+        text(&command.output().unwrap().stdout)
+    };
+    let ours = "glibc.malloc.tcache_count=200";
+    let theirs = "glibc.malloc.arena_max=3";
+    let size = "glibc.malloc.tcache_count=9";
+    let twice = |line: &str| format!("{line}\n{line}\n");
+    assert_eq!(seen(&[], ""), twice("100 none"));
+    assert_eq!(seen(&[], theirs), twice(&format!("100 {theirs}")));
+    assert_eq!(seen(&[], size), twice(&format!("9 {size}")));
+    assert_eq!(seen(&["--children"], ""), twice(&format!("100 {ours}")));
+    assert_eq!(seen(&["--children"], theirs), twice(&format!("100 {theirs}:{ours}")));
+}
+
 #[test]
 fn a_shell_script_gets_a_hint() {
     let folder = Folder::new();

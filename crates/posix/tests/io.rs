@@ -63,6 +63,33 @@ fn counted(ended: &common::Ended, name: &str) -> u64 {
     count.split([',', '}']).next().unwrap().parse().unwrap()
 }
 
+/// Sends of threads that are ready together reach the kernel in one call; each answers, signals, blocks and ends as it would alone.
+#[test]
+fn sends_that_are_made_together_are_as_if_made_alone() {
+    let program = common::compile("io_sends.c", &[]);
+    for what in ["traffic", "gone", "full", "disturbed", "cancelled", "closed", "forks", "refused"] {
+        let native = common::native(&program, &[what]).well();
+        for processors in ["1", "3"] {
+            let ended =
+                common::drop_in(&program, &[what], &[("RADDLE_PROCESSORS", processors), ("RADDLE_STATS", "json")]);
+            let (sends, calls) = (counted(&ended, "sends_together"), counted(&ended, "send_calls"));
+            println!("{what}, {processors} processors: {sends} in {calls}");
+            assert!(sends >= 2 * calls, "{what}: {sends} sends in {calls} calls");
+            // Of tens of thousands of sends some are made together, unless the machine lets nobody run for a millisecond on end.
+            match what {
+                "traffic" | "disturbed" | "closed" | "forks" => assert!(sends > 0, "{what}, {processors} processors"),
+                "refused" => assert_eq!(sends, 0),
+                _ => {}
+            }
+            assert_eq!(ended.well(), native, "{what}, {processors} processors");
+        }
+    }
+    let alone = [("RADDLE_DIRECT_SENDS", "1"), ("RADDLE_PROCESSORS", "1"), ("RADDLE_STATS", "json")];
+    let ended = common::drop_in(&program, &["traffic"], &alone);
+    assert_eq!(counted(&ended, "sends_together"), 0);
+    ended.well();
+}
+
 /// Event loops keep a kernel thread each for a while; what others owe them and they owe others comes all the same.
 #[test]
 fn event_loops_go_apart_and_come_back() {

@@ -22,7 +22,6 @@ use crate::os::ring::{ROOM, Ring, Send, UNASKED};
 use crate::processor::Processor;
 use crate::switching::{activation_of, current, enter, park, yield_now};
 use raddle_machine::Real;
-use raddle_machine::raw::system_call;
 use raddle_queues::pad::Padded;
 use raddle_scheduler::batch::{Outcome, Place};
 use raddle_scheduler::runtime::wake;
@@ -67,6 +66,9 @@ pub(crate) struct Sends {
 static OFF: AtomicBool = AtomicBool::new(false);
 /// The kernel has refused a ring.
 static REFUSED: AtomicBool = AtomicBool::new(false);
+/// Rings that were given up, of each of which a few pages stay.
+static ABANDONED: AtomicU64 = AtomicU64::new(0);
+const MOST_ABANDONED: u64 = 100;
 /// Sends that were carried out together, and calls that did it. Counters only.
 static TOGETHER: Padded<[AtomicU64; 2]> = Padded([AtomicU64::new(0), AtomicU64::new(0)]);
 
@@ -222,14 +224,16 @@ fn carry_out(batch: &mut Batch, me: &'static Descriptor) {
         if !unsafe { batch.ring.send_all(&list[..count], answers) } {
             // The program has closed it, for one.
             batch.ring.abandon();
-            match Ring::new() {
+            let again = ABANDONED.fetch_add(1, Ordering::Relaxed) < MOST_ABANDONED;
+            match again.then(Ring::new).flatten() {
                 Some(ring) => batch.ring = ring,
                 None => switch_off(),
             }
         }
     }
     for (post, answer) in batch.posts.drain(..).zip(answers) {
-        let answer = if *answer == UNASKED { send_alone(post.send) } else { *answer };
+        // SAFETY: as above.
+        let answer = if *answer == UNASKED { unsafe { post.send.alone() } } else { *answer };
         let Post { thread, epoch, outcome, .. } = post;
         // SAFETY: it stays until it is set, which is the last that is done to it here.
         unsafe { (*outcome).set(answer) };
@@ -237,17 +241,5 @@ fn carry_out(batch: &mut Batch, me: &'static Descriptor) {
             // False if somebody has interrupted it: then it looks by itself.
             let _: bool = wake::<Host>(thread, epoch, Wake::Signalled);
         }
-    }
-}
-
-fn send_alone(send: Send) -> isize {
-    let Send { descriptor, data, size, flags } = send;
-    let flags = (flags | libc::MSG_NOSIGNAL) as usize;
-    // SAFETY: as for the ring.
-    unsafe {
-        system_call(
-            libc::SYS_sendto as usize,
-            [descriptor as usize, data.expose_provenance(), size as usize, flags, 0, 0],
-        )
     }
 }

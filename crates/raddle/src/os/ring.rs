@@ -5,6 +5,7 @@
 
 use super::events::{close, raised};
 use io_uring::{IoUring, opcode, types};
+use raddle_machine::raw::system_call;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -21,6 +22,20 @@ pub(crate) struct Send {
     pub data: *const u8,
     pub size: u32,
     pub flags: i32,
+}
+
+impl Send {
+    /// The same as a call of its own, which raises no signal either.
+    ///
+    /// # Safety
+    /// The data stays meanwhile.
+    pub unsafe fn alone(self) -> isize {
+        let Send { descriptor, data, size, flags } = self;
+        let flags = (flags | libc::MSG_NOSIGNAL) as usize;
+        let arguments = [descriptor as usize, data.expose_provenance(), size as usize, flags, 0, 0];
+        // SAFETY: the kernel checks the data, which stays.
+        unsafe { system_call(libc::SYS_sendto as usize, arguments) }
+    }
 }
 
 /// The descriptors of all rings, each plus one; 0: free. (Those of more rings than fit stay open in the child of a fork.)
@@ -74,7 +89,7 @@ impl Ring {
             }
         }
         let mut open = sends.len();
-        let mut refused = false;
+        let mut before = usize::MAX;
         loop {
             for answer in self.0.completion() {
                 if let Some(place) = answers.get_mut(answer.user_data() as usize) {
@@ -82,17 +97,21 @@ impl Ring {
                     open -= 1;
                 }
             }
-            let unasked = self.0.submission().len();
-            if open == 0 || refused && open <= unasked {
-                return open == 0;
+            if open == 0 {
+                return true;
             }
-            // What the kernel has taken it answers at once; should it not, this waits for it.
+            let unasked = self.0.submission().len();
+            if unasked > 0 && unasked == before {
+                // The kernel takes none: the descriptor is closed, or something else's by now, another ring's maybe. What it took before it has answered.
+                return false;
+            }
+            before = unasked;
+            // What was taken is answered at once; should it not be, this waits for it.
             let awaited = if unasked == 0 { open } else { 0 };
             match self.0.submit_and_wait(awaited) {
-                Ok(_) => {}
-                Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
-                Err(_) if refused => return false,
-                Err(_) => refused = true,
+                Err(error) if unasked == 0 && error.raw_os_error() != Some(libc::EINTR) => return false,
+                // Whether an error meant anything shows in what was taken.
+                _ => {}
             }
         }
     }
