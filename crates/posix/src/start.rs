@@ -21,8 +21,8 @@ const FIRST: &CStr = c"RADDLE_RUN";
 const PRELOAD: &CStr = c"LD_PRELOAD";
 /// Where `raddle run` asks glibc's malloc for a larger cache.
 const TUNABLES: &CStr = c"GLIBC_TUNABLES";
-/// What [`TUNABLES`] was before, empty when it was not there; set only where `raddle run` has changed it.
-const TUNABLES_BEFORE: &CStr = c"RADDLE_TUNABLES";
+/// What it has put in there: the user's own part, then ours, after a colon if there is any before it.
+const TUNABLES_PUT_IN: &CStr = c"RADDLE_TUNABLES";
 
 /// What the environment said when the process began; the program may change it later.
 pub(crate) struct Settings {
@@ -114,21 +114,27 @@ const NAMES: [&CStr; 11] = [
     CHILDREN,
     MAIN,
     FIRST,
-    TUNABLES_BEFORE,
+    TUNABLES_PUT_IN,
 ];
 
 /// Keeps the library and the settings for what this process may become.
 fn keep(settings: &Settings, own: &str) {
     let setting = |name: &&CStr| CString::new([name.to_bytes(), b"=", variable(name)?.as_bytes()].concat()).ok();
-    let before = variable(TUNABLES_BEFORE);
-    let tunables = before.as_ref().and(Some(&TUNABLES));
+    let tunables = users_tunables();
+    let put_in = tunables.as_ref().and(Some(&TUNABLES));
     exec::keep(exec::Kept {
         library: CString::new(own).unwrap_or_default(),
-        settings: NAMES.iter().chain(tunables).filter_map(setting).collect(),
-        replaced: before.and_then(|before| CString::new(format!("GLIBC_TUNABLES={before}")).ok()),
+        settings: NAMES.iter().chain(put_in).filter_map(setting).collect(),
+        replaced: tunables.and_then(|users| CString::new(format!("GLIBC_TUNABLES={users}")).ok()),
         process: settings.pid,
         quiet: variable(QUIET).is_some_and(|value| value == "1"),
     });
+}
+
+/// The user's part of [`TUNABLES`], empty if there is none, where they are still what `raddle run` has put in.
+fn users_tunables() -> Option<String> {
+    let put_in = variable(TUNABLES_PUT_IN).filter(|put_in| variable(TUNABLES).as_ref() == Some(put_in))?;
+    Some(put_in.rsplit_once(':').map_or(String::new(), |(users, _)| users.into()))
 }
 
 /// Takes this library out of `LD_PRELOAD`, and what `raddle run` set with it.
@@ -146,9 +152,9 @@ fn leave_environment(own: &str) {
         } else {
             c::setenv(PRELOAD.as_ptr(), rest.as_ptr(), 1);
         }
-        match variable(TUNABLES_BEFORE).map(|before| CString::new(before).unwrap_or_default()) {
-            Some(before) if before.is_empty() => _ = c::unsetenv(TUNABLES.as_ptr()),
-            Some(before) => _ = c::setenv(TUNABLES.as_ptr(), before.as_ptr(), 1),
+        match users_tunables().map(|users| CString::new(users).unwrap_or_default()) {
+            Some(users) if users.is_empty() => _ = c::unsetenv(TUNABLES.as_ptr()),
+            Some(users) => _ = c::setenv(TUNABLES.as_ptr(), users.as_ptr(), 1),
             None => {}
         }
         for name in NAMES {

@@ -26,7 +26,11 @@ pub(crate) fn report(settings: &Settings) {
         ("times an event loop went apart with a kernel thread", "went_apart", raddle::drop_in::went_apart()),
         ("times event loops were gathered on the processors", "gathered", raddle::drop_in::times_gathered()),
         (
-            if refused { "sends made together (the kernel refuses io_uring)" } else { "sends made together" },
+            if refused {
+                "sends made together (there is no io_uring here, or a filter that may kill for it)"
+            } else {
+                "sends made together"
+            },
             "sends_together",
             sends,
         ),

@@ -3,14 +3,14 @@
 //! malloc keeps freed blocks for the thread that freed them, seven of each size, which glibc chose for caches that every thread has. Lightweight threads share the cache of
 //! the kernel thread that they run on, so there are as many as processors, and thousands of threads take turns with each: seven are soon
 //! used up, and what does not fit goes through the arena under its lock. The only way to ask for more is a tunable, which the loader reads from the environment
-//! before anything of the program runs. The library takes it out again, so that neither the program nor its children see it.
+//! before anything of the program runs. The library takes it out again, so that neither the program nor its children see it (with `--children` they do).
 
 use std::ffi::{OsStr, OsString};
 use std::process::Command;
 
 const TUNABLES: &str = "GLIBC_TUNABLES";
-/// What [`TUNABLES`] was before, empty when it was not there: the library in the program puts that back.
-const BEFORE: &str = "RADDLE_TUNABLES";
+/// What was put in, the user's own part before ours: while [`TUNABLES`] is the same, the library in the program takes our part out again.
+const PUT_IN: &str = "RADDLE_TUNABLES";
 const NAME: &str = "glibc.malloc.tcache_count";
 /// Blocks of a size, at most 1,032 bytes each: with all 64 sizes full 6.5 MB for each processor.
 ///
@@ -20,12 +20,21 @@ const COUNT: u32 = 200;
 
 /// Asks for it, unless the user has asked for a size of their own.
 pub(super) fn set(command: &mut Command) {
-    // Beneath another `raddle run --children` there is what that one had put in.
-    let given = std::env::var_os(BEFORE).or_else(|| std::env::var_os(TUNABLES)).unwrap_or_default();
+    let variable = |name| std::env::var_os(name).unwrap_or_default();
+    let given = users(&variable(TUNABLES), &variable(PUT_IN)).to_owned();
     match with_cache(&given) {
-        Some(tunables) => command.env(TUNABLES, tunables).env(BEFORE, given),
-        None => command.env(TUNABLES, given).env_remove(BEFORE),
+        Some(tunables) => command.env(TUNABLES, &tunables).env(PUT_IN, tunables),
+        None => command.env_remove(PUT_IN),
     };
+}
+
+/// What the user gave: beneath another `raddle run --children` what that one has put in is still there.
+fn users<'a>(tunables: &'a OsStr, put_in: &OsStr) -> &'a OsStr {
+    if tunables.is_empty() || tunables != put_in {
+        return tunables;
+    }
+    let users = tunables.to_str().and_then(|text| text.rsplit_once(':')).map_or("", |(users, _)| users);
+    OsStr::new(users)
 }
 
 /// `given`, and the size of the cache; none when it has one.
@@ -44,6 +53,16 @@ fn with_cache(given: &OsStr) -> Option<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_another_run_has_put_in_is_not_the_users() {
+        let users = |tunables: &'static str, put_in: &str| users(OsStr::new(tunables), OsStr::new(put_in)).to_str();
+        assert_eq!(users("", ""), Some(""));
+        assert_eq!(users("a.b=1", ""), Some("a.b=1"));
+        assert_eq!(users("a.b=1:c=2", "a.b=1:c=2"), Some("a.b=1"));
+        assert_eq!(users("c=2", "c=2"), Some(""));
+        assert_eq!(users("d=3", "a.b=1:c=2"), Some("d=3"));
+    }
 
     #[test]
     fn what_the_user_asked_for_stays() {

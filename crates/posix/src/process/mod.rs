@@ -1,7 +1,7 @@
 //! The process: signals, forks, whose rights it has.
 //!
 //! Reading order: [`actions`] (handlers, wherever they arrive), [`jumps`] (out of handlers), [`signals`] (signals to one thread), [`process_directed`] (signals to the process), [`pending`] (both, on their way), [`info`] (what is told of them), [`masks`] (what kernel threads block), [`waiting`] (for signals),
-//! [`kernel_waits`] (cancellation of kernel threads), [`fork`], [`exec`] (programs that replace themselves; [`target`]: whether by one that can be taken over), [`rights`] (the set*id family).
+//! [`kernel_waits`] (cancellation of kernel threads), [`fork`], [`exec`] (programs that replace themselves; [`target`]: whether by one that can be taken over), [`rights`] (the set*id family), [`sandbox`] (filters of system calls).
 
 mod actions;
 pub(crate) mod exec;
@@ -13,6 +13,7 @@ pub(crate) mod masks;
 pub(crate) mod pending;
 pub(crate) mod process_directed;
 mod rights;
+pub(crate) mod sandbox;
 pub(crate) mod signals;
 mod target;
 mod waiting;

@@ -41,9 +41,9 @@ mod table;
 mod watch;
 
 pub(crate) use reactor::events;
-pub(crate) use sends::{Sends, switch_off};
+pub(crate) use sends::Sends;
 #[doc(hidden)]
-pub use sends::{send_together, sent_together};
+pub use sends::{send_together, sent_together, switch_off};
 #[doc(hidden)]
 pub use table::Notes;
 pub(crate) use table::is_any_awaited;

@@ -10,6 +10,9 @@
 //! [`BRISK`]), under the default policy, where no processor of the pool is idle, and for little data ([`MOST`]): to copy more takes longer than a wake-up, and
 //! data that has to come from a disk would hold up all others. Everywhere else the caller sends by itself, as without this.
 //!
+//! A leader may hold a lock that others spin for, or that they need before they send; or a thread may begin to compute. So a round that took long
+//! is followed by many times its length without ([`REST`]), and a batch in which the leader stayed alone by sends without, twice as many each time.
+//!
 //! The protocol is [`raddle_scheduler::batch`]. From before a thread adds its send until that is carried out, the thread is in a wait: signals and interruptions are
 //! put off, so no handler can leave by a jump and take the data's memory with it.
 //!
@@ -18,21 +21,28 @@
 use super::table;
 use crate::Host;
 use crate::descriptor::Descriptor;
-use crate::os::ring::{ROOM, Ring, Send, UNASKED};
+use crate::os::ring::{NOTHING, ROOM, Refused, Ring, Send, UNASKED};
 use crate::processor::Processor;
 use crate::switching::{activation_of, current, enter, park, yield_now};
-use raddle_machine::Real;
+use raddle_machine::{Machine, Real};
 use raddle_queues::pad::Padded;
 use raddle_scheduler::batch::{Outcome, Place};
 use raddle_scheduler::runtime::wake;
 use raddle_scheduler::{Claim, Epoch, Thread, Wake};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Nanoseconds between two looks for events, 64 switches apart at most, up to which rounds count as short. Untested guess: a send that waits for so long is late by
-/// no more than an event that waits for a look.
+/// Nanoseconds between two looks for events, 64 switches apart at most, up to which rounds count as short. Untested guess.
 const BRISK: u64 = 1_000_000;
 /// Threads that a look found, up to which it is worth while. Many at once mean that whoever gets what is sent has a queue as well.
 const FEW: u32 = 16;
+/// Nanoseconds of a round that count as long: some thread computed, or spun for what the leader holds.
+const LONG: u64 = 5_000_000;
+/// So many times its length nobody leads after such a round: what it costs is a hundredth at most.
+const REST: u64 = 100;
+/// Sends without a batch after leaders that stayed alone, at most.
+const MOST_SKIPPED: u32 = 1023;
+/// Nanoseconds until a ring is asked for again, where there was no memory or no descriptor.
+const AGAIN: u64 = 1_000_000_000;
 /// Bytes of a send.
 const MOST: usize = 8192;
 
@@ -49,7 +59,7 @@ struct Post {
 
 struct Batch {
     posts: Vec<Post>,
-    ring: Ring,
+    ring: Option<Ring>,
 }
 
 /// A processor's part.
@@ -60,20 +70,23 @@ pub(crate) struct Sends {
     made: AtomicBool,
     /// It is worth while: rounds are short, and events few. Written by the owner.
     apt: AtomicBool,
+    /// Not before that time.
+    rests: AtomicU64,
+    /// So many sends are made without before the next leader, and so many were last time. (Two who write them at once miscount.)
+    skip: AtomicU32,
+    skipped: AtomicU32,
 }
 
 /// Sends are never put together: the user wants it so, or the kernel has no rings.
 static OFF: AtomicBool = AtomicBool::new(false);
 /// The kernel has refused a ring.
 static REFUSED: AtomicBool = AtomicBool::new(false);
-/// Rings that were given up, of each of which a few pages stay.
-static ABANDONED: AtomicU64 = AtomicU64::new(0);
-const MOST_ABANDONED: u64 = 100;
 /// Sends that were carried out together, and calls that did it. Counters only.
 static TOGETHER: Padded<[AtomicU64; 2]> = Padded([AtomicU64::new(0), AtomicU64::new(0)]);
 
 /// From now on every thread sends by itself.
-pub(crate) fn switch_off() {
+#[doc(hidden)]
+pub fn switch_off() {
     OFF.store(true, Ordering::Relaxed);
 }
 
@@ -88,7 +101,35 @@ impl Sends {
     /// The processor looked for events at `before`, and now, when it found so many threads that waited for them: called by its owner.
     #[inline]
     pub fn looked(&self, before: u64, now: u64, found: u32) {
-        self.apt.store(now.saturating_sub(before) < BRISK && found <= FEW, Ordering::Relaxed);
+        let apt = now.saturating_sub(before) < BRISK && found <= FEW && now >= self.rests.load(Ordering::Relaxed);
+        self.apt.store(apt, Ordering::Relaxed);
+    }
+
+    /// True for one who may lead now.
+    #[inline]
+    fn may_lead(&self) -> bool {
+        let skip = self.skip.load(Ordering::Relaxed);
+        if skip > 0 {
+            self.skip.store(skip - 1, Ordering::Relaxed);
+        }
+        skip == 0
+    }
+
+    /// A leader has come back, with so many sends, since `began`.
+    fn led(&self, began: u64, count: usize) {
+        let now = Real::now();
+        let took = now.saturating_sub(began);
+        if took > LONG {
+            self.rest(now + REST * took);
+        }
+        let skip = if count > 1 { 0 } else { (2 * self.skipped.load(Ordering::Relaxed) + 1).min(MOST_SKIPPED) };
+        self.skipped.store(skip, Ordering::Relaxed);
+        self.skip.store(skip, Ordering::Relaxed);
+    }
+
+    fn rest(&self, until: u64) {
+        self.rests.store(until, Ordering::Relaxed);
+        self.apt.store(false, Ordering::Relaxed);
     }
 
     /// The batch; `None` while another thread has it, and where there can be none.
@@ -100,12 +141,26 @@ impl Sends {
         if self.made.load(Ordering::Relaxed) || self.made.swap(true, Ordering::Relaxed) {
             return None;
         }
-        let ring = Ring::new();
-        if ring.is_none() {
-            REFUSED.store(true, Ordering::Relaxed);
-            switch_off();
+        match self.ring() {
+            Some(ring) => Some(Box::new(Batch { posts: Vec::with_capacity(ROOM), ring: Some(ring) })),
+            None => {
+                self.made.store(false, Ordering::Relaxed);
+                None
+            }
         }
-        Some(Box::new(Batch { posts: Vec::with_capacity(ROOM), ring: ring? }))
+    }
+
+    /// A new ring. Where there is none, nobody tries again, or nobody soon.
+    fn ring(&self) -> Option<Ring> {
+        match Ring::new() {
+            Ok(ring) => return Some(ring),
+            Err(Refused::Always) => {
+                REFUSED.store(true, Ordering::Relaxed);
+                switch_off();
+            }
+            Err(Refused::Now) => self.rest(Real::now() + AGAIN),
+        }
+        None
     }
 
     fn put(&self, batch: Box<Batch>) {
@@ -121,7 +176,9 @@ impl Sends {
                 // Its leader, who has gone elsewhere, comes back for it.
                 return self.put(batch);
             }
-            batch.ring.close();
+            if let Some(ring) = batch.ring {
+                ring.close();
+            }
             self.made.store(false, Ordering::Relaxed);
         }
     }
@@ -144,7 +201,8 @@ pub unsafe fn send_together(descriptor: i32, data: *const u8, size: usize, flags
         && !processor.pool.idle.hungry()
         && !activation.apart.load(Ordering::Relaxed)
         && !OFF.load(Ordering::Relaxed)
-        && !me.thread.is_in_wait();
+        && !me.thread.is_in_wait()
+        && sends.may_lead();
     if !may || !others_are_ready(me) {
         return None;
     }
@@ -184,6 +242,7 @@ fn post(processor: &'static Processor, me: &'static Descriptor, epoch: Epoch, se
     sends.put(batch);
     crate::dump::note_wait("a send, with others", send.descriptor as usize, None);
     if leads {
+        let began = Real::now();
         yield_now(me);
         let mut batch = loop {
             // Who adds to it has it for an instant.
@@ -192,7 +251,8 @@ fn post(processor: &'static Processor, me: &'static Descriptor, epoch: Epoch, se
                 None => _ = yield_now(me),
             }
         };
-        carry_out(&mut batch, me);
+        sends.led(began, batch.posts.len());
+        carry_out(sends, &mut batch, me);
         sends.put(batch);
     } else {
         park(me, epoch, None);
@@ -201,39 +261,44 @@ fn post(processor: &'static Processor, me: &'static Descriptor, epoch: Epoch, se
             yield_now(me);
         }
     }
-    outcome.get()
+    outcome.get().filter(|answer| *answer != UNASKED)
 }
 
-/// Has the kernel do it, and tells those who wait.
-fn carry_out(batch: &mut Batch, me: &'static Descriptor) {
-    let count = batch.posts.len();
-    for post in &mut batch.posts {
-        if table::life(post.send.descriptor) != post.life {
-            // What the kernel says of this number.
-            post.send.descriptor = -1;
-        }
+/// Has the kernel do it, and tells those who wait. What it was not asked its sender does alone.
+fn carry_out(sends: &Sends, batch: &mut Batch, me: &'static Descriptor) {
+    if let Some(ring) = batch.ring.take_if(|ring| ring.is_doubtful()) {
+        ring.abandon_with_others();
+    }
+    if batch.ring.is_none() && !OFF.load(Ordering::Relaxed) {
+        batch.ring = sends.ring();
     }
     let mut answers = [UNASKED; ROOM];
-    let answers = &mut answers[..count];
-    if count > 1 {
-        let mut list = [batch.posts[0].send; ROOM];
-        list.iter_mut().zip(&batch.posts).for_each(|(place, post)| *place = post.send);
-        TOGETHER[0].fetch_add(count as u64, Ordering::Relaxed);
-        TOGETHER[1].fetch_add(1, Ordering::Relaxed);
-        // SAFETY: who posted the data waits for the outcome, and promised the rest.
-        if !unsafe { batch.ring.send_all(&list[..count], answers) } {
-            // The program has closed it, for one.
-            batch.ring.abandon();
-            let again = ABANDONED.fetch_add(1, Ordering::Relaxed) < MOST_ABANDONED;
-            match again.then(Ring::new).flatten() {
-                Some(ring) => batch.ring = ring,
-                None => switch_off(),
-            }
+    let mut list = [NOTHING; ROOM];
+    let mut whose = [0; ROOM];
+    let mut count = 0;
+    for (index, post) in batch.posts.iter().enumerate() {
+        // Of another life the number may stand for something else.
+        if table::life(post.send.descriptor) == post.life {
+            (list[count], whose[count]) = (post.send, index);
+            count += 1;
         }
     }
+    if count > 1
+        && !OFF.load(Ordering::Relaxed)
+        && let Some(ring) = &mut batch.ring
+    {
+        let mut told = [UNASKED; ROOM];
+        // SAFETY: who posted the data waits for the outcome, and promised the rest.
+        let well = unsafe { ring.send_all(&list[..count], &mut told[..count]) };
+        if !well && let Some(ring) = batch.ring.take() {
+            // The program has closed it, for one.
+            ring.abandon();
+        }
+        (0..count).for_each(|index| answers[whose[index]] = told[index]);
+        TOGETHER[0].fetch_add(count as u64, Ordering::Relaxed);
+        TOGETHER[1].fetch_add(1, Ordering::Relaxed);
+    }
     for (post, answer) in batch.posts.drain(..).zip(answers) {
-        // SAFETY: as above.
-        let answer = if *answer == UNASKED { unsafe { post.send.alone() } } else { *answer };
         let Post { thread, epoch, outcome, .. } = post;
         // SAFETY: it stays until it is set, which is the last that is done to it here.
         unsafe { (*outcome).set(answer) };
