@@ -16,7 +16,11 @@ const GRAPH: [Allowed; 15] = [
         &["raddle-machine", "raddle-queues", "raddle-scheduler", "raddle-context"],
         &["serde", "serde_json"],
     ),
-    ("raddle", &["raddle-machine", "raddle-queues", "raddle-scheduler", "raddle-context"], &["io-uring", "libc"]),
+    (
+        "raddle",
+        &["raddle-machine", "raddle-queues", "raddle-scheduler", "raddle-context"],
+        &["bitflags", "io-uring", "libc"],
+    ),
     ("raddle-posix", &["raddle-machine", "raddle"], &["libc"]),
     ("raddle-macros", &[], &[]),
     ("raddle-std", &["raddle", "raddle-posix", "raddle-macros"], &[]),
