@@ -114,12 +114,14 @@ impl Pending {
         if !only_of_process && took(&self.own) {
             return Some(Info::of_thread(signal));
         }
-        // Each turn but the first follows one that somebody else has taken.
-        while let Some(first) = self
-            .seen(if only_of_process { FOR_PROCESS } else { 0 })
-            .filter(|seen| signal_of(seen) == signal)
-            .min_by_key(|seen| (seen.key & FOR_PROCESS, seen.ticket))
-        {
+        let first = || {
+            let kind = if only_of_process { FOR_PROCESS } else { 0 };
+            let those = self.seen(kind).filter(|seen| signal_of(seen) == signal);
+            those.min_by_key(|seen| (seen.key & FOR_PROCESS, seen.ticket))
+        };
+        // Twice: a signal may have been left where the first look had passed already, and the next one by the same sender where it came by later. What
+        // was left before anything that the first look met lies there throughout the second. Each turn but the first follows one that somebody else has taken.
+        while let Some(first) = first().and_then(|_| first()) {
             if let Some(words) = PLACES.take(&first) {
                 self.places.fetch_sub(1, Ordering::SeqCst);
                 return Some(Info::from_words(signal, words));
@@ -171,6 +173,24 @@ mod tests {
         assert_eq!(pending.take(40, true).unwrap().code, c::SI_USER);
         other.clear();
         assert!(other.all() == 0 && pending.leave(&with(40, 1), true) && pending.take(40, true).is_some());
+    }
+
+    #[test]
+    fn signals_that_are_taken_while_others_are_left_keep_their_order() {
+        let _one = ONE_AT_A_TIME.lock().unwrap();
+        const LAST: usize = 20_000;
+        let pending = Pending::default();
+        std::thread::scope(|scope| {
+            scope.spawn(|| (1..=LAST).for_each(|value| while !pending.leave(&with(50, value), false) {}));
+            let mut expected = 1;
+            while expected <= LAST {
+                if let Some(info) = pending.take(50, false) {
+                    assert_eq!(info.value(), expected);
+                    expected += 1;
+                }
+            }
+        });
+        assert_eq!(pending.all(), 0);
     }
 
     #[test]
