@@ -24,7 +24,7 @@
 //! ```
 //! use raddle_machine::Real;
 //! use raddle_scheduler::batch::{Outcome, Place};
-//! let place = Place::<Real>::constant();
+//! let place = Place::<Real>::default();
 //! place.put(7);
 //! assert_eq!(place.take(), Some(7));
 //! assert_eq!(place.take(), None, "it is in somebody's hands");
@@ -35,20 +35,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use raddle_machine::{Atomic, Machine, Ordering, Real, RealAtomic};
+use raddle_machine::{Atomic, Machine, Ordering};
 
 /// Where a batch lies while nobody has it in hands.
 #[derive(Debug)]
 pub struct Place<M: Machine> {
     /// The batch's address, or another word for it; 0: it is elsewhere, or there is none.
     word: M::Atomic<usize>,
-}
-
-impl Place<Real> {
-    /// An empty one, in a constant.
-    pub const fn constant() -> Self {
-        Self { word: RealAtomic::<usize>::constant(0) }
-    }
 }
 
 impl<M: Machine> Default for Place<M> {
@@ -61,7 +54,7 @@ impl<M: Machine> Place<M> {
     /// The batch, which is the caller's alone from here on; `None` if it is elsewhere.
     #[inline]
     pub fn take(&self) -> Option<usize> {
-        // Ordering[batch.hand]: Acquire. Pairs with the store in `put`. Makes visible: what the batch's last owner did to it.
+        // Ordering[batch.hand]: Acquire. Pairs with the exchange in `put`. Makes visible: what the batch's last owner did to it.
         let word = self.word.swap(0, Ordering::Acquire);
         (word != 0).then_some(word)
     }

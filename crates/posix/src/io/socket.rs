@@ -281,9 +281,8 @@ fn send_to(descriptor: c_int, data: *const c_void, size: usize, flags: c_int, to
         descriptor,
         &all,
         |parts, more| {
-            let flags = flags | c::MSG_DONTWAIT | if more { c::MSG_NOSIGNAL } else { 0 };
-            let together = if to == 0 { send_together(descriptor, &parts[0], flags) } else { None };
-            together.unwrap_or_else(|| call(&parts[0], flags))
+            let flags = flags | if more { c::MSG_NOSIGNAL } else { 0 };
+            if to == 0 { send_parts(descriptor, parts, flags) } else { call(&parts[0], flags | c::MSG_DONTWAIT) }
         },
         |_, parts| call(&parts[0], flags),
     )

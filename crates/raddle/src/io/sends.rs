@@ -66,7 +66,7 @@ struct Batch {
 #[derive(Default)]
 pub(crate) struct Sends {
     place: Place<Real>,
-    /// Somebody has made the batch, or tried to.
+    /// Somebody has made the batch, or is about to.
     made: AtomicBool,
     /// It is worth while: rounds are short, and events few. Written by the owner.
     apt: AtomicBool,
@@ -167,7 +167,7 @@ impl Sends {
         self.place.put(Box::into_raw(batch).expose_provenance());
     }
 
-    /// The processor stops for good, or for long: nobody is sending there.
+    /// The pool has stopped: nobody is sending there.
     pub fn give_back(&self) {
         if let Some(word) = self.place.take() {
             // SAFETY: as in `take`.
@@ -267,39 +267,36 @@ fn post(processor: &'static Processor, me: &'static Descriptor, epoch: Epoch, se
 /// Has the kernel do it, and tells those who wait. What it was not asked its sender does alone.
 fn carry_out(sends: &Sends, batch: &mut Batch, me: &'static Descriptor) {
     if let Some(ring) = batch.ring.take_if(|ring| ring.is_doubtful()) {
-        ring.abandon_with_others();
+        ring.abandon();
     }
     if batch.ring.is_none() && !OFF.load(Ordering::Relaxed) {
         batch.ring = sends.ring();
     }
-    let mut answers = [UNASKED; ROOM];
+    let count = batch.posts.len();
     let mut list = [NOTHING; ROOM];
-    let mut whose = [0; ROOM];
-    let mut count = 0;
-    for (index, post) in batch.posts.iter().enumerate() {
+    let mut answers = [UNASKED; ROOM];
+    for (place, post) in list.iter_mut().zip(&batch.posts) {
         // Of another life the number may stand for something else.
         if table::life(post.send.descriptor) == post.life {
-            (list[count], whose[count]) = (post.send, index);
-            count += 1;
+            *place = post.send;
         }
     }
     if count > 1
         && !OFF.load(Ordering::Relaxed)
         && let Some(ring) = &mut batch.ring
     {
-        let mut told = [UNASKED; ROOM];
         // SAFETY: who posted the data waits for the outcome, and promised the rest.
-        let well = unsafe { ring.send_all(&list[..count], &mut told[..count]) };
+        let well = unsafe { ring.send_all(&list[..count], &mut answers[..count]) };
         if !well && let Some(ring) = batch.ring.take() {
             // The program has closed it, for one.
             ring.abandon();
         }
-        (0..count).for_each(|index| answers[whose[index]] = told[index]);
         TOGETHER[0].fetch_add(count as u64, Ordering::Relaxed);
         TOGETHER[1].fetch_add(1, Ordering::Relaxed);
     }
-    for (post, answer) in batch.posts.drain(..).zip(answers) {
+    for (index, post) in batch.posts.drain(..).enumerate() {
         let Post { thread, epoch, outcome, .. } = post;
+        let answer = if list[index].descriptor == NOTHING.descriptor { UNASKED } else { answers[index] };
         // SAFETY: it stays until it is set, which is the last that is done to it here.
         unsafe { (*outcome).set(answer) };
         if !std::ptr::eq(thread, me.record()) {

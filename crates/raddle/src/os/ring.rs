@@ -80,15 +80,12 @@ impl Ring {
         unsafe { ManuallyDrop::drop(&mut self.ring) };
     }
 
-    /// It is of no use: the number of its descriptor may stand for something else. So may those of others.
+    /// It is of no use: the number of its descriptor may stand for something else. So may those of all others that are there now.
     pub fn abandon(self) {
         self.forget();
-        ABANDONED.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// It is doubtful, and given up with the one that made it so.
-    pub fn abandon_with_others(self) {
-        self.forget();
+        if !self.is_doubtful() {
+            ABANDONED.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// True if another ring was abandoned since this one was made: whoever closed that one may have closed this one, too.
