@@ -104,6 +104,12 @@ fn handlers_wait_change_masks_and_jump_and_waits_end_as_natively() {
 }
 
 #[test]
+fn handlers_that_sleep_are_ended_by_handlers_only() {
+    let out = same_as_native("signal_sleeps.c", &["1", "2", "4"]);
+    assert!(out.matches(": 0 0, then the other\n").count() == 27 && out.matches(": EINTR\n").count() == 9, "{out}");
+}
+
+#[test]
 fn what_all_threads_block_ends_nobody_and_what_one_lets_in_is_handled() {
     let out = same_as_native("signal_masks.c", &["1", "2", "3"]);
     assert!(out.ends_with("child: 0\nwrong: 0\n") && out.lines().count() == 13, "{out}");

@@ -358,6 +358,8 @@ pub unsafe fn interrupt(raw: *const ()) -> Met {
     if target.thread.interrupt() == Claim::WonParked {
         // SAFETY: the claim was won just now, of a thread off its stack.
         unsafe { <Host as raddle_scheduler::Runtime>::make_ready(&target.thread) };
+        // It looks when it goes on, and sees the flag by that wake-up. A signal to its kernel thread would only end what its handlers wait for.
+        return Met::OffProcessor;
     }
     // Events: F the flag is set, L the look below; I `installed` names the activation, S the resumed thread's look at the flag. Forbidden:
     // S misses F and L misses I. The resumed thread has no fence between its two, so this side has the heavy one.

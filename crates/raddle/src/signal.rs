@@ -134,13 +134,13 @@ pub unsafe fn dispatch(signal: i32, info: *mut c_void, context: *mut c_void, han
 }
 
 /// In a handler behind [`dispatch`]: from here on, only these signals are blocked (bit `n - 1` is signal `n`), the signal itself, and what the
-/// interrupted code had blocked.
+/// interrupted code had blocked, but none of `let_in`.
 ///
 /// # Safety
 /// `context` is what the kernel passed to the handler of `signal`.
-pub unsafe fn block_only(signal: i32, context: *mut c_void, blocked: u64) {
+pub unsafe fn block_only(signal: i32, context: *mut c_void, blocked: u64, let_in: u64) {
     // SAFETY: as promised.
-    unsafe { signals::block_only(signal, context, blocked) };
+    unsafe { signals::block_only(signal, context, blocked, let_in) };
 }
 
 /// A handler was left by a jump: the interrupted thread is itself again.

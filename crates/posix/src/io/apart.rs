@@ -21,7 +21,7 @@
 
 use super::{CANCELLED, EINTR, Pause, at};
 use crate::os::{c, now};
-use crate::process::kernel_waits;
+use crate::process::{kernel_waits, signals};
 use crate::thread::record::Record;
 use raddle::drop_in::InKernel;
 use std::ffi::{c_int, c_void};
@@ -42,7 +42,7 @@ const OTHERWISE: u32 = 2;
 /// A thread has waited for many descriptors. Until then nobody's other waits are of interest. Hint only.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// What a thread's record knows of it. Written by the thread itself, but for `kicks`, which a signal handler on it counts.
+/// What a thread's record knows of it. Written by the thread itself.
 #[derive(Default)]
 pub(crate) struct Apart {
     /// It went apart, and has not noticed since that it came back.
@@ -59,8 +59,6 @@ pub(crate) struct Apart {
     pause: AtomicU32,
     /// It waits in the kernel, or is about to.
     in_kernel: InKernel,
-    /// Signals of ours that its kernel thread got.
-    kicks: AtomicU32,
 }
 
 impl Apart {
@@ -77,11 +75,6 @@ impl Apart {
     /// True while it waits in the kernel. For those who have marked a request before.
     pub fn is_in_kernel(&self) -> bool {
         self.in_kernel.is_inside()
-    }
-
-    /// A signal of ours has come. On the thread, in its handler.
-    pub fn kicked(&self) {
-        self.kicks.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The caller, a lightweight thread, is about to wait, and not for many descriptors.
@@ -126,7 +119,7 @@ impl Apart {
     /// The caller's record if its next wait, of so many milliseconds, is to be the kernel's. Before each wait for many descriptors.
     #[inline]
     pub fn of_caller(milliseconds: c_int) -> Option<&'static Record> {
-        let me = Record::current()?;
+        let me = Record::current().filter(|_| !signals::is_handler_here())?;
         if milliseconds != 0 {
             me.apart.note_wait();
         }
@@ -185,7 +178,7 @@ pub(super) fn wait(me: &Record, set: c_int, events: *mut c_void, count: c_int, m
     let start = now(c::CLOCK_MONOTONIC_COARSE);
     let mut left = milliseconds;
     let result = loop {
-        let kicks = apart.kicks.load(Ordering::Relaxed);
+        let kicks = signals::kicks_here();
         let arguments = [set as usize, at(events), count as usize, left as usize, 0, 0];
         apart.in_kernel.enter();
         // SAFETY: the caller's room for events; the kernel checks it.
@@ -198,7 +191,7 @@ pub(super) fn wait(me: &Record, set: c_int, events: *mut c_void, count: c_int, m
             break CANCELLED;
         }
         // A handler of the program's has run, by our signal or by itself.
-        if pause.is_interrupted() || apart.kicks.load(Ordering::Relaxed) == kicks {
+        if pause.is_interrupted() || signals::kicks_here() == kicks {
             break EINTR;
         }
         let spent = now(c::CLOCK_MONOTONIC_COARSE).saturating_sub(start) / 1_000_000;

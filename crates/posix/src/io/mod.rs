@@ -48,6 +48,23 @@ fn ours() -> bool {
     }
 }
 
+/// As [`ours`], also in a program's handler on a kernel thread of the runtime.
+#[inline]
+fn ours_or_handlers() -> bool {
+    ours() || signals::is_handler_here()
+}
+
+/// In such a handler: waits in the kernel by `call`, which is told how much time is left.
+fn in_handler(deadline: Option<u64>, call: impl Fn(Option<&c::timespec>) -> isize) -> isize {
+    signals::uncut(|| call(left(deadline).as_ref()))
+}
+
+/// The time until then.
+fn left(deadline: Option<u64>) -> Option<c::timespec> {
+    let left = deadline.map(|at| at.saturating_sub(os::now(c::CLOCK_MONOTONIC)));
+    left.map(|n| c::timespec { tv_sec: (n / 1_000_000_000) as c::time_t, tv_nsec: (n % 1_000_000_000) as c::c_long })
+}
+
 /// The end of an entry point: the answer in the C library's form, or the end of the thread.
 #[inline]
 fn done(result: isize) -> isize {

@@ -7,8 +7,9 @@
 //!
 //! A call with a signal mask looks with that mask; between two looks the thread is parked.
 
-use super::{Apart, CANCELLED, EINTR, Pause, after, apart, at, done, ours};
+use super::{Apart, CANCELLED, EINTR, Pause, after, apart, at, done, in_handler, left, ours_or_handlers};
 use crate::os::{c, deadline_after, now, system_call};
+use crate::process::signals;
 use raddle::io::{Failure, Glance, Interest};
 use std::cell::Cell;
 use std::ffi::{c_int, c_short, c_void};
@@ -115,12 +116,7 @@ fn looks(
             Ok(()) | Err(Failure::TimedOut | Failure::Closed) => {}
             Err(Failure::Cancelled) => return CANCELLED,
             Err(Failure::AlwaysReady | Failure::Unsupported) => {
-                let left = deadline.map(|at| at.saturating_sub(now(c::CLOCK_MONOTONIC)));
-                let left = left.map(|n| c::timespec {
-                    tv_sec: (n / 1_000_000_000) as c::time_t,
-                    tv_nsec: (n % 1_000_000_000) as c::c_long,
-                });
-                return in_kernel(left.as_ref());
+                return in_kernel(left(deadline).as_ref());
             }
         }
     }
@@ -136,6 +132,9 @@ unsafe fn poll_until(entries: *mut c::pollfd, count: usize, deadline: Option<u64
         // SAFETY: the caller's entries; the kernel checks them.
         unsafe { system_call(c::SYS_ppoll, [at(entries), count, time, mask, MASK, 0]) }
     };
+    if signals::is_handler_here() {
+        return in_handler(deadline, call);
+    }
     let mut nested = None;
     let wait = |deadline| {
         // SAFETY: the caller's entries, which the look before this has found readable.
@@ -161,7 +160,7 @@ fn milliseconds(time: c_int) -> Option<u64> {
 /// As POSIX says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn poll(entries: *mut c::pollfd, count: c::nfds_t, time: c_int) -> c_int {
-    if !ours() {
+    if !ours_or_handlers() {
         // SAFETY: the caller's arguments.
         return unsafe { next!(poll: fn(*mut c::pollfd, c::nfds_t, c_int) -> c_int)(entries, count, time) };
     }
@@ -198,7 +197,7 @@ pub unsafe extern "C-unwind" fn ppoll(
 ) -> c_int {
     // SAFETY: the caller's time, or none.
     let deadline = unsafe { time.as_ref() }.map(deadline_after).transpose();
-    match (ours(), deadline) {
+    match (ours_or_handlers(), deadline) {
         // SAFETY: the caller's entries and mask.
         (true, Ok(deadline)) => done(unsafe { poll_until(entries, count as usize, deadline, at(mask)) }) as c_int,
         _ => {
@@ -300,6 +299,9 @@ impl Sets {
     }
 
     fn until(&self, deadline: Option<u64>, mask: usize) -> isize {
+        if signals::is_handler_here() {
+            return in_handler(deadline, |left| self.call(left, mask));
+        }
         let mut nested = None;
         looks(
             deadline,
@@ -320,7 +322,7 @@ pub unsafe extern "C-unwind" fn select(
     others: *mut c::fd_set,
     time: *mut c::timeval,
 ) -> c_int {
-    let numbers = usize::try_from(count).ok().filter(|count| ours() && *count <= SET);
+    let numbers = usize::try_from(count).ok().filter(|count| ours_or_handlers() && *count <= SET);
     // SAFETY: the caller's time, or none.
     let limit = unsafe { time.as_mut() };
     let valid = limit.as_ref().is_none_or(|time| time.tv_sec >= 0 && (0..1_000_000).contains(&time.tv_usec));
@@ -355,7 +357,7 @@ pub unsafe extern "C-unwind" fn pselect(
     time: *const c::timespec,
     mask: *const c::sigset_t,
 ) -> c_int {
-    let numbers = usize::try_from(count).ok().filter(|count| ours() && *count <= SET);
+    let numbers = usize::try_from(count).ok().filter(|count| ours_or_handlers() && *count <= SET);
     // SAFETY: the caller's time, or none.
     let deadline = unsafe { time.as_ref() }.map(deadline_after).transpose();
     let (Some(numbers), Ok(deadline)) = (numbers, deadline) else {
@@ -376,6 +378,13 @@ unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: O
         // SAFETY: the caller's room for events; the kernel checks it.
         unsafe { system_call(c::SYS_epoll_pwait, arguments) }
     };
+    let in_kernel = |left: Option<&c::timespec>| {
+        let round_up = |time: &c::timespec| time.tv_sec * 1000 + (time.tv_nsec + 999_999) / 1_000_000;
+        call(left.map_or(-1, |time| round_up(time).min(i64::from(c_int::MAX)) as c_int))
+    };
+    if signals::is_handler_here() {
+        return in_handler(deadline, in_kernel);
+    }
     let glance = Cell::new(Glance::default());
     let mut gathered = raddle::drop_in::gather().filter(|_| !Apart::caller_mixes());
     let look = || loop {
@@ -391,10 +400,6 @@ unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: O
         let result = raddle::io::wait_since(set, Interest::Read, glance.get(), deadline, true);
         waits += u64::from(result.is_ok());
         result
-    };
-    let in_kernel = |left: Option<&c::timespec>| {
-        let round_up = |time: &c::timespec| time.tv_sec * 1000 + (time.tv_nsec + 999_999) / 1_000_000;
-        call(left.map_or(-1, |time| round_up(time).min(i64::from(c_int::MAX)) as c_int))
     };
     let result = looks(deadline, look, wait, in_kernel);
     if waits > 0 {
@@ -414,7 +419,7 @@ unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: O
 /// As Linux says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn epoll_wait(set: c_int, events: *mut c_void, count: c_int, time: c_int) -> c_int {
-    if !ours() {
+    if !ours_or_handlers() {
         // SAFETY: the caller's arguments.
         return unsafe { next!(epoll_wait: fn(c_int, *mut c_void, c_int, c_int) -> c_int)(set, events, count, time) };
     }
@@ -435,7 +440,7 @@ pub unsafe extern "C-unwind" fn epoll_pwait(
     time: c_int,
     mask: *const c::sigset_t,
 ) -> c_int {
-    if !ours() {
+    if !ours_or_handlers() {
         let next = next!(epoll_pwait: fn(c_int, *mut c_void, c_int, c_int, *const c::sigset_t) -> c_int);
         // SAFETY: the caller's arguments.
         return unsafe { next(set, events, count, time, mask) };
@@ -461,7 +466,7 @@ pub unsafe extern "C-unwind" fn epoll_pwait2(
 ) -> c_int {
     // SAFETY: the caller's time, or none.
     let deadline = unsafe { time.as_ref() }.map(deadline_after).transpose();
-    match (ours(), deadline) {
+    match (ours_or_handlers(), deadline) {
         // SAFETY: the caller's room for events and mask.
         (true, Ok(deadline)) => done(unsafe { epoll_until(set, events, count, deadline, at(mask)) }) as c_int,
         _ => {

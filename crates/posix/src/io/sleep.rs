@@ -1,7 +1,8 @@
 //! Sleeping and yielding.
 
-use super::{CANCELLED, Pause, after, ours};
-use crate::os::{c, deadline, deadline_after, set_errno};
+use super::{CANCELLED, Pause, after, in_handler, ours_or_handlers};
+use crate::os::{c, deadline, deadline_after, set_errno, system_call};
+use crate::process::signals;
 use std::ffi::{c_int, c_uint};
 
 /// # Safety
@@ -13,12 +14,13 @@ pub unsafe extern "C-unwind" fn sched_yield() -> c_int {
         return 0;
     }
     // SAFETY: takes nothing.
-    unsafe { crate::os::system_call(c::SYS_sched_yield, [0; 6]) as c_int }
+    unsafe { system_call(c::SYS_sched_yield, [0; 6]) as c_int }
 }
 
 /// Sleeps until a point of CLOCK_MONOTONIC: 0 or an error number; what is left goes to `left`.
 fn sleep_until(end: u64, left: *mut c::timespec) -> c_int {
-    match Pause::begin().until(end) {
+    let slept = if signals::is_handler_here() { in_kernel(end) } else { Pause::begin().until(end) };
+    match slept {
         Pause::OVER => return 0,
         CANCELLED => crate::thread::cancel::point(),
         _ => {}
@@ -34,11 +36,20 @@ fn sleep_until(end: u64, left: *mut c::timespec) -> c_int {
     c::EINTR
 }
 
+/// The same for a handler: the kernel thread sleeps.
+fn in_kernel(end: u64) -> isize {
+    in_handler(Some(end), |left| {
+        let left = left.map_or(0, |time| super::at(time));
+        // SAFETY: the kernel reads a time.
+        unsafe { system_call(c::SYS_nanosleep, [left, 0, 0, 0, 0, 0]) }
+    })
+}
+
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn nanosleep(time: *const c::timespec, left: *mut c::timespec) -> c_int {
-    if !ours() || time.is_null() {
+    if !ours_or_handlers() || time.is_null() {
         // SAFETY: the caller's arguments.
         return unsafe { next!(nanosleep: fn(*const c::timespec, *mut c::timespec) -> c_int)(time, left) };
     }
@@ -69,7 +80,7 @@ pub unsafe extern "C-unwind" fn clock_nanosleep(
     left: *mut c::timespec,
 ) -> c_int {
     let known = [c::CLOCK_MONOTONIC, c::CLOCK_REALTIME, c::CLOCK_BOOTTIME, c::CLOCK_TAI].contains(&clock);
-    if !ours() || !known || time.is_null() {
+    if !ours_or_handlers() || !known || time.is_null() {
         let next = next!(clock_nanosleep: fn(c::clockid_t, c_int, *const c::timespec, *mut c::timespec) -> c_int);
         // SAFETY: the caller's arguments.
         return unsafe { next(clock, flags, time, left) };
@@ -89,7 +100,7 @@ pub unsafe extern "C-unwind" fn clock_nanosleep(
 /// As POSIX says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sleep(seconds: c_uint) -> c_uint {
-    if !ours() {
+    if !ours_or_handlers() {
         // SAFETY: the caller's argument.
         return unsafe { next!(sleep: fn(c_uint) -> c_uint)(seconds) };
     }
@@ -107,7 +118,7 @@ pub unsafe extern "C-unwind" fn sleep(seconds: c_uint) -> c_uint {
 /// As POSIX says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn usleep(microseconds: c::useconds_t) -> c_int {
-    if !ours() {
+    if !ours_or_handlers() {
         // SAFETY: the caller's argument.
         return unsafe { next!(usleep: fn(c::useconds_t) -> c_int)(microseconds) };
     }

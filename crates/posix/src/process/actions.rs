@@ -70,9 +70,10 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut c_void, context: *mut c_voi
             signals::count_handler(me, flags & c::SA_RESTART != 0);
         }
         // It is decided who takes the signal, and no change of the masks was heard meanwhile: one who waits until all have heard of his knows
-        // that none is on its way to him any more. The runtime's signals are let in: whoever changes a mask waits for kernel threads to hear.
+        // that none is on its way to him any more. The runtime's signals are let in, whatever the interrupted code is (one of their own handlers,
+        // often): whoever changes a mask waits for kernel threads to hear, and what the handler lets in ends what it waits for.
         // SAFETY: the kernel's argument.
-        unsafe { raddle::signal::block_only(signal, context, mask & !signals::kicks()) };
+        unsafe { raddle::signal::block_only(signal, context, mask, signals::kicks()) };
         let handler = action.handler.load(Ordering::Relaxed);
         if flags & c::SA_RESETHAND != 0 {
             action.handler.store(0, Ordering::Relaxed);

@@ -15,6 +15,7 @@ use crate::os::{answer, c, set_errno, system_call};
 use crate::thread::cancel;
 use crate::thread::record::Record;
 use raddle::drop_in::Met;
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
@@ -72,7 +73,7 @@ fn install_kicks() {
     for (kick, flags) in KICK.iter().zip([0, c::SA_RESTART]) {
         // SAFETY: takes an integer: the least important signal that nobody uses, -1 when there is none.
         let signal = unsafe { allocate(0) };
-        let free = std::cell::Cell::new(kick);
+        let free = Cell::new(kick);
         if signal > 0 && free.get().compare_exchange(0, signal, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             // SAFETY: the handler fits the flags; zeroes are an action.
             unsafe {
@@ -93,7 +94,18 @@ fn install_kicks() {
     }
 }
 
+thread_local! {
+    /// Signals of ours that found the thread, or the kernel thread while it ran none.
+    static KICKS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Signals of ours that came to the caller, or to the handler's thread if it is one.
+pub(crate) fn kicks_here() -> u32 {
+    KICKS.get()
+}
+
 unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *mut c_void) {
+    KICKS.set(KICKS.get().wrapping_add(1));
     let mut ran = false;
     let run = || {
         // Only here: if this signal is put off, so may be others, which come first when the runtime is left, and find the threads' masks as
@@ -101,17 +113,14 @@ unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *m
         // SAFETY: the kernel's argument.
         unsafe {
             masks::apply(context);
-            raddle::signal::block_only(signal, context, 0);
+            raddle::signal::block_only(signal, context, 0, 0);
         }
         deliver();
         ran = true;
     };
     // SAFETY: installed with all that can wait blocked; the arguments are the kernel's; the delivery runs handlers of the program.
     unsafe { raddle::signal::dispatch(signal, info, context, run) };
-    if raddle::drop_in::is_lightweight()
-        && let Some(me) = Record::current()
-    {
-        me.apart.kicked();
+    if raddle::drop_in::is_lightweight() && Record::current().is_some() {
         // SAFETY: the interrupted code's registers. A call that has not begun would not know of this signal.
         unsafe { kernel_waits::give_up(&mut *context.cast()) };
     }
@@ -258,6 +267,24 @@ impl Watch {
     /// A handler ran that does not restart system calls: others (reads, semaphores) end with EINTR too.
     pub fn ended(self) -> bool {
         watch().endings != self.endings
+    }
+}
+
+/// The caller is a handler of the program on a kernel thread of the runtime: what it waits for there is the kernel's, and signals of ours may come
+/// meanwhile, whatever it blocks.
+pub(crate) fn is_handler_here() -> bool {
+    masks::is_in_handler() && raddle::drop_in::is_kernel_thread_of_runtime()
+}
+
+/// In such a handler: repeats `call`, a system call that waits and that no handler restarts, while nothing but a signal of ours has ended it.
+pub(crate) fn uncut(mut call: impl FnMut() -> isize) -> isize {
+    let watch = watch();
+    loop {
+        let kicks = kicks_here();
+        let result = call();
+        if result != -(c::EINTR as isize) || watch.interrupted() || kicks_here() == kicks {
+            return result;
+        }
     }
 }
 

@@ -129,12 +129,12 @@ fn block(set: Set) -> Set {
     before
 }
 
-/// In a handler: blocks what the interrupted code had blocked, `more`, and the signal itself, and nothing else.
+/// In a handler: blocks what the interrupted code had blocked, `more`, and the signal itself, all but `less`, and nothing else.
 ///
 /// # Safety
 /// As for [`defer`].
-pub(crate) unsafe fn block_only(signal: c_int, context: *mut c_void, more: Set) {
+pub(crate) unsafe fn block_only(signal: c_int, context: *mut c_void, more: Set, less: Set) {
     // SAFETY: as in `defer`.
     let before = unsafe { (&raw const (*context.cast::<libc::ucontext_t>()).uc_sigmask).cast::<Set>().read() };
-    unblock(before | more | 1 << (signal - 1));
+    unblock((before | more | 1 << (signal - 1)) & !less);
 }
