@@ -22,6 +22,7 @@
 use super::{Until, code};
 use crate::futex::{self, Woken};
 use crate::os::{c, thread_pointer};
+use crate::thread::cancel;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -89,13 +90,13 @@ impl Mutex {
     }
 
     #[inline(always)]
-    fn acquire(&self, until: Until) -> Result<(), c_int> {
-        if self.try_acquire() { Ok(()) } else { self.contend(until) }
+    fn acquire(&self, until: Until, ends: bool) -> Result<(), c_int> {
+        if self.try_acquire() { Ok(()) } else { self.contend(until, ends) }
     }
 
     #[cold]
     #[inline(never)]
-    fn contend(&self, until: Until) -> Result<(), c_int> {
+    fn contend(&self, until: Until, ends: bool) -> Result<(), c_int> {
         for _ in 0..LOOKS {
             match self.word.load(Ordering::Relaxed) {
                 FREE if self.try_acquire() => return Ok(()),
@@ -125,8 +126,10 @@ impl Mutex {
             if word == FREE {
                 return Ok(());
             }
-            match futex::wait(&self.word, WAITED_FOR, deadline, false) {
+            // One whose cancellation is asynchronous leaves as one who timed out: the word says that somebody waits, and no wake-up was consumed.
+            match futex::wait(&self.word, WAITED_FOR, deadline, ends && cancel::is_asynchronous()) {
                 Woken::TimedOut => return Err(c::ETIMEDOUT),
+                Woken::Cancelled => cancel::asynchronous_point(|| {}),
                 _ => woken = true,
             }
         }
@@ -141,10 +144,11 @@ impl Mutex {
         }
     }
 
-    /// Locks a mutex of any kind but the C library's.
-    fn lock_kind(&self, kind: u32, until: Until) -> Result<(), c_int> {
+    /// Locks a mutex of any kind but the C library's. With `ends`, an asynchronous cancellation ends the wait, and the thread: nothing with a
+    /// destructor may be alive.
+    fn lock_kind(&self, kind: u32, until: Until, ends: bool) -> Result<(), c_int> {
         if kind == NORMAL || kind == ADAPTIVE {
-            return self.acquire(until);
+            return self.acquire(until, ends);
         }
         let me = thread_pointer();
         // Only the thread itself writes its own name here, so the comparison needs no order.
@@ -155,7 +159,7 @@ impl Mutex {
                 _ => Err(c::EINVAL),
             };
         }
-        self.acquire(until)?;
+        self.acquire(until, ends)?;
         self.own(me);
         Ok(())
     }
@@ -249,7 +253,8 @@ pub(super) unsafe fn relock(mutex: Raw) -> Result<(), c_int> {
             error => Err(error),
         };
     };
-    this.lock_kind(kind, Until::NEVER)?;
+    // The wait that this ends has consumed a wake-up.
+    this.lock_kind(kind, Until::NEVER, false)?;
     this.count_user(-1);
     Ok(())
 }
@@ -257,14 +262,14 @@ pub(super) unsafe fn relock(mutex: Raw) -> Result<(), c_int> {
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_mutex_lock(mutex: Raw) -> c_int {
+pub unsafe extern "C-unwind" fn pthread_mutex_lock(mutex: Raw) -> c_int {
     // SAFETY: the caller's mutex.
     let this = unsafe { Mutex::of(mutex) };
     if this.is_simple() && this.try_acquire() {
         return 0;
     }
     match this.kind() {
-        Some(kind) => code(this.lock_kind(kind, Until::NEVER)),
+        Some(kind) => code(this.lock_kind(kind, Until::NEVER, true)),
         // SAFETY: the caller's argument.
         None => unsafe { next!(pthread_mutex_lock: fn(Raw) -> c_int)(mutex) },
     }
@@ -303,14 +308,14 @@ pub unsafe extern "C" fn pthread_mutex_unlock(mutex: Raw) -> c_int {
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_mutex_timedlock(mutex: Raw, time: *const c::timespec) -> c_int {
+pub unsafe extern "C-unwind" fn pthread_mutex_timedlock(mutex: Raw, time: *const c::timespec) -> c_int {
     // SAFETY: the caller's mutex.
     let this = unsafe { Mutex::of(mutex) };
     match this.kind() {
         Some(kind) => {
             // SAFETY: the caller's time, used during the call.
             let until = unsafe { Until::new(c::CLOCK_REALTIME, time) };
-            code(until.and_then(|until| this.lock_kind(kind, until)))
+            code(until.and_then(|until| this.lock_kind(kind, until, true)))
         }
         // SAFETY: the caller's arguments.
         None => unsafe { next!(pthread_mutex_timedlock: fn(Raw, *const c::timespec) -> c_int)(mutex, time) },
@@ -320,14 +325,14 @@ pub unsafe extern "C" fn pthread_mutex_timedlock(mutex: Raw, time: *const c::tim
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_mutex_clocklock(mutex: Raw, clock: c::clockid_t, time: *const c::timespec) -> c_int {
+pub unsafe extern "C-unwind" fn pthread_mutex_clocklock(mutex: Raw, clock: c::clockid_t, time: *const c::timespec) -> c_int {
     // SAFETY: the caller's mutex.
     let this = unsafe { Mutex::of(mutex) };
     match this.kind() {
         Some(kind) => {
             // SAFETY: the caller's time, used during the call.
             let until = unsafe { Until::new(clock, time) };
-            code(until.and_then(|until| this.lock_kind(kind, until)))
+            code(until.and_then(|until| this.lock_kind(kind, until, true)))
         }
         None => {
             // SAFETY: the caller's arguments.
@@ -362,7 +367,7 @@ macro_rules! aliases {
         /// # Safety
         /// As for the function without underscores.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $alias($argument: $type) -> c_int {
+        pub unsafe extern "C-unwind" fn $alias($argument: $type) -> c_int {
             // SAFETY: the caller's promise.
             unsafe { $name($argument) }
         }

@@ -10,8 +10,8 @@
 //! Kernel threads (the first one, or all where lightweight ones cannot be had) are the C library's to end; their waits in this library
 //! end by [`kernel_waits`].
 //!
-//! Asynchronous cancellation acts at cancellation points too, at the call that makes it asynchronous, and where the request reaches the
-//! thread in its own code, by a signal to its kernel thread.
+//! Asynchronous cancellation acts at cancellation points too, at the call that makes it asynchronous, in waits for mutexes, and where the request
+//! reaches the thread in its own code, by a signal to its kernel thread.
 
 use super::record::{Held, Record};
 use crate::os::c;
@@ -70,6 +70,12 @@ pub(crate) fn asynchronous_point(leave: impl FnOnce()) {
         leave();
         act();
     }
+}
+
+/// True if a request is to end the caller, a thread of ours, wherever it is.
+pub(crate) fn is_asynchronous() -> bool {
+    Record::current()
+        .is_some_and(|me| me.cancel.load(Ordering::Relaxed) & (DISABLED | ASYNCHRONOUS | EXITING) == ASYNCHRONOUS)
 }
 
 /// True once the thread is on its way out.

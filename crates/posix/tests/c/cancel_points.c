@@ -1,4 +1,5 @@
-// Each cancellation point, entered with a request pending and cancelled while it waits. The same natively.
+// Each cancellation point, entered with a request pending and cancelled while it waits, and waits for mutexes under asynchronous cancellation. The same natively.
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -19,6 +20,7 @@
 static int ends[2], pair[2], set;
 static sem_t none, told;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER, held_again = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static pthread_t forever;
 static pid_t sleeper;
@@ -124,6 +126,17 @@ static void do_sigsuspend(void) {
     sigemptyset(&signals);
     sigsuspend(&signals);
 }
+static void do_lock(void) {
+    int old;
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &old);
+    pthread_mutex_lock(&held);
+}
+static void do_timedlock(void) {
+    struct timespec end = {time(NULL) + 1000, 0};
+    int old;
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &old);
+    pthread_mutex_timedlock(&held_again, &end);
+}
 
 static struct point {
     const char *name;
@@ -136,7 +149,8 @@ static struct point {
     {"recv", do_recv},               {"recvfrom", do_recvfrom},     {"recvmsg", do_recvmsg},
     {"poll", do_poll},               {"poll of two", do_poll_two},  {"select", do_select},
     {"epoll_wait", do_epoll_wait},   {"waitpid", do_waitpid},       {"pause", do_pause},
-    {"sigwait", do_sigwait},         {"sigsuspend", do_sigsuspend}, {"write", do_write},
+    {"sigwait", do_sigwait},         {"sigsuspend", do_sigsuspend}, {"lock", do_lock},
+    {"timedlock", do_timedlock},     {"write", do_write},
 };
 
 static void cleans(void *argument) {
@@ -182,6 +196,8 @@ int main(void) {
     if (pipe(ends) != 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) return 1;
     if (epoll_ctl(set, EPOLL_CTL_ADD, ends[0], &event) != 0) return 1;
     pthread_create(&forever, NULL, lives, NULL);
+    pthread_mutex_lock(&held);
+    pthread_mutex_lock(&held_again);
     sleeper = fork();
     if (sleeper == 0) {
         alarm(600);
@@ -208,5 +224,9 @@ int main(void) {
         if (fill) break;
     }
     kill(sleeper, SIGKILL);
-    return pthread_mutex_trylock(&mutex);
+    // Nobody who left them holds them or is counted.
+    pthread_mutex_unlock(&held);
+    pthread_mutex_unlock(&held_again);
+    int rest = pthread_mutex_destroy(&held) + pthread_mutex_destroy(&held_again);
+    return rest + pthread_mutex_trylock(&mutex);
 }
