@@ -13,6 +13,7 @@
 use crate::os::{c, now, system_call};
 use crate::process::kernel_waits;
 use crate::thread::record::Record;
+use crate::thread::undo::Undo;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
 /// How a wait ended.
@@ -82,9 +83,15 @@ pub(crate) fn wait_as(name: usize, word: &AtomicU32, expected: u32, deadline: Op
             raddle::drop_in::yield_now();
             return if changed() { Woken::LookAgain } else { Woken::TimedOut };
         }
-        let watch = crate::process::signals::watch();
+        let watch = crate::process::watch::begin();
         crate::io::Apart::waits_otherwise();
-        return match raddle::drop_in::wait_at(name, deadline, cancellable, changed) {
+        // It may have consumed a wake-up; whoever gets it in its stead looks again.
+        let pass_on = Undo::new(|| {
+            wake_as(name, address, 1);
+        });
+        let waited = raddle::drop_in::wait_at(name, deadline, cancellable, changed);
+        pass_on.forget();
+        return match waited {
             Ok(()) if watch.ended() => Woken::Interrupted,
             Ok(()) => Woken::LookAgain,
             Err(raddle::sync::WaitError::TimedOut) => Woken::TimedOut,

@@ -218,10 +218,16 @@ pub fn wait_at(
 
 /// Runs `f`, in which the caller waits until a signal handler has run: then it is not dead-locked, whatever the others wait for.
 pub fn wait_for_signal<T>(f: impl FnOnce() -> T) -> T {
+    /// The handler may end the thread.
+    struct Counted;
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            crate::deadlock::SIGNAL_WAITERS.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
     crate::deadlock::SIGNAL_WAITERS.fetch_add(1, Ordering::SeqCst);
-    let result = f();
-    crate::deadlock::SIGNAL_WAITERS.fetch_sub(1, Ordering::SeqCst);
-    result
+    let _counted = Counted;
+    f()
 }
 
 /// What wakes those who wait at `address`, for use after the condition was made true: see [`Waker::wake`].

@@ -21,7 +21,7 @@
 
 use super::{CANCELLED, EINTR, Pause, at};
 use crate::os::{c, now};
-use crate::process::{kernel_waits, signals};
+use crate::process::{kernel_waits, signals, watch};
 use crate::thread::record::Record;
 use raddle::drop_in::InKernel;
 use std::ffi::{c_int, c_void};
@@ -119,7 +119,7 @@ impl Apart {
     /// The caller's record if its next wait, of so many milliseconds, is to be the kernel's. Before each wait for many descriptors.
     #[inline]
     pub fn of_caller(milliseconds: c_int) -> Option<&'static Record> {
-        let me = Record::current().filter(|_| !signals::is_handler_here())?;
+        let me = Record::current().filter(|_| !watch::is_handler_here())?;
         if milliseconds != 0 {
             me.apart.note_wait();
         }

@@ -23,7 +23,7 @@ mod socket;
 mod stream;
 
 use crate::os::{self, c};
-use crate::process::signals;
+use crate::process::watch;
 pub(crate) use apart::Apart;
 use flags::is_nonblocking;
 use raddle::io::{Failure, Glance, Interest};
@@ -51,12 +51,12 @@ fn ours() -> bool {
 /// As [`ours`], also in a program's handler on a kernel thread of the runtime.
 #[inline]
 fn ours_or_handlers() -> bool {
-    ours() || signals::is_handler_here()
+    ours() || watch::is_handler_here()
 }
 
 /// In such a handler: waits in the kernel by `call`, which is told how much time is left.
 fn in_handler(deadline: Option<u64>, call: impl Fn(Option<&c::timespec>) -> isize) -> isize {
-    signals::uncut(|| call(left(deadline).as_ref()))
+    watch::uncut(|| call(left(deadline).as_ref()))
 }
 
 /// The time until then.
@@ -77,7 +77,7 @@ fn done(result: isize) -> isize {
 
 /// A wait, as signals see it: which handlers have run since it began.
 struct Pause {
-    watch: signals::Watch,
+    watch: watch::Watch,
 }
 
 impl Pause {
@@ -85,7 +85,7 @@ impl Pause {
     const OVER: isize = 0;
 
     fn begin() -> Self {
-        Self { watch: signals::watch() }
+        Self { watch: watch::begin() }
     }
 
     /// A handler has run.

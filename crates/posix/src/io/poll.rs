@@ -9,7 +9,7 @@
 
 use super::{Apart, CANCELLED, EINTR, Pause, after, apart, at, done, in_handler, left, ours_or_handlers};
 use crate::os::{c, deadline_after, now, system_call};
-use crate::process::signals;
+use crate::process::watch;
 use raddle::io::{Failure, Glance, Interest};
 use std::cell::Cell;
 use std::ffi::{c_int, c_short, c_void};
@@ -132,7 +132,7 @@ unsafe fn poll_until(entries: *mut c::pollfd, count: usize, deadline: Option<u64
         // SAFETY: the caller's entries; the kernel checks them.
         unsafe { system_call(c::SYS_ppoll, [at(entries), count, time, mask, MASK, 0]) }
     };
-    if signals::is_handler_here() {
+    if watch::is_handler_here() {
         return in_handler(deadline, call);
     }
     let mut nested = None;
@@ -299,7 +299,7 @@ impl Sets {
     }
 
     fn until(&self, deadline: Option<u64>, mask: usize) -> isize {
-        if signals::is_handler_here() {
+        if watch::is_handler_here() {
             return in_handler(deadline, |left| self.call(left, mask));
         }
         let mut nested = None;
@@ -382,7 +382,7 @@ unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: O
         let round_up = |time: &c::timespec| time.tv_sec * 1000 + (time.tv_nsec + 999_999) / 1_000_000;
         call(left.map_or(-1, |time| round_up(time).min(i64::from(c_int::MAX)) as c_int))
     };
-    if signals::is_handler_here() {
+    if watch::is_handler_here() {
         return in_handler(deadline, in_kernel);
     }
     let glance = Cell::new(Glance::default());

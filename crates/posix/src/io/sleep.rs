@@ -2,7 +2,7 @@
 
 use super::{CANCELLED, Pause, after, in_handler, ours_or_handlers};
 use crate::os::{c, deadline, deadline_after, set_errno, system_call};
-use crate::process::signals;
+use crate::process::watch;
 use std::ffi::{c_int, c_uint};
 
 /// # Safety
@@ -19,7 +19,7 @@ pub unsafe extern "C-unwind" fn sched_yield() -> c_int {
 
 /// Sleeps until a point of CLOCK_MONOTONIC: 0 or an error number; what is left goes to `left`.
 fn sleep_until(end: u64, left: *mut c::timespec) -> c_int {
-    let slept = if signals::is_handler_here() { in_kernel(end) } else { Pause::begin().until(end) };
+    let slept = if watch::is_handler_here() { in_kernel(end) } else { Pause::begin().until(end) };
     match slept {
         Pause::OVER => return 0,
         CANCELLED => crate::thread::cancel::point(),

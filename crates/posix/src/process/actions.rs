@@ -7,9 +7,10 @@
 //! The table is read by handlers, so it is made of atomics, one signal's fields apart: a handler that arrives while another thread changes
 //! the action may see the old flags with the new function, and nothing worse.
 
+use super::ending::Over;
 use super::info::Info;
 use super::signals::{self, Set, bit};
-use super::{masks, process_directed};
+use super::{masks, process_directed, watch};
 use crate::os::{answer, c, set_errno, system_call};
 use crate::thread::record::Record;
 use std::ffi::{c_int, c_void};
@@ -44,7 +45,7 @@ pub(super) fn is_fault(signal: c_int) -> bool {
 }
 
 /// What the kernel calls in place of the program's handler.
-unsafe extern "C" fn entry(signal: c_int, info: *mut c_void, context: *mut c_void) {
+unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mut c_void) {
     let action = &ACTIONS[signal as usize];
     let mask = action.mask.load(Ordering::Relaxed);
     let heed = || {
@@ -67,7 +68,7 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut c_void, context: *mut c_voi
         masks::taken(signal);
         let flags = action.flags.load(Ordering::Relaxed);
         if let Some(me) = me {
-            signals::count_handler(me, flags & c::SA_RESTART != 0);
+            watch::count_handler(me, flags & c::SA_RESTART != 0);
         }
         // It is decided who takes the signal, and no change of the masks was heard meanwhile: one who waits until all have heard of his knows
         // that none is on its way to him any more. The runtime's signals are let in, whatever the interrupted code is (one of their own handlers,
@@ -85,12 +86,14 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut c_void, context: *mut c_voi
             signals::unblock(bit(signal));
         }
         if handler > c::SIG_IGN {
-            type Handler = unsafe extern "C" fn(c_int, *mut c_void, *mut c_void);
+            type Handler = unsafe extern "C-unwind" fn(c_int, *mut c_void, *mut c_void);
             // SAFETY: the program's handler; one that takes the signal only ignores the rest.
             unsafe { std::mem::transmute::<usize, Handler>(handler)(signal, info, context) };
         }
         0
     };
+    // SAFETY: the kernel's argument.
+    let over = unsafe { Over::begin(context, signals::take_raised()) };
     let run = || {
         let again = action.flags.load(Ordering::Relaxed) & c::SA_NODEFER != 0;
         let handling = masks::handling(if again { mask } else { mask | bit(signal) });
@@ -103,6 +106,7 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut c_void, context: *mut c_voi
     // SAFETY: installed below with SA_SIGINFO and all that can wait blocked; a jump out of the handler is noticed by the hooks of
     // `longjmp`.
     unsafe { raddle::signal::dispatch(signal, info, context, run) };
+    over.end();
 }
 
 /// Installs an action by the C library's function, which supplies the return from the handler.

@@ -72,8 +72,9 @@ pub(super) fn forked(mask: Set) {
     prepare(Some(mask));
 }
 
-/// What a kernel thread of the runtime does first.
+/// What a kernel thread of the runtime does first, and after a handler that did not return.
 fn begin() {
+    signals::block_movable();
     let changes = CHANGES.load(Ordering::SeqCst);
     signals::set_kernel_mask(BLOCKED.load(Ordering::SeqCst));
     heard(changes);
@@ -247,6 +248,7 @@ pub(super) fn replace_handled(set: Set) -> Set {
 
 /// No handler runs any more. The answer is what was blocked.
 fn handlers_are_left() -> Set {
+    super::ending::forget();
     DEPTH.set(0);
     HANDLING.replace(0)
 }
@@ -334,7 +336,7 @@ pub(super) unsafe fn settle_jump(saved: *mut c_void) {
             Some(me) if ours => {
                 let before = me.mask.fetch_or(handled & signals::movable(), Ordering::SeqCst);
                 changed(before, me.mask.load(Ordering::SeqCst));
-                renew(0);
+                begin();
             }
             _ if crate::thread::exit::is_first() => {
                 first_changed(FIRST.load(Ordering::SeqCst), signals::own_mask());
@@ -342,6 +344,14 @@ pub(super) unsafe fn settle_jump(saved: *mut c_void) {
             _ => {}
         }
     }
+}
+
+/// The thread `me`, the caller, ends in a handler: it goes on to block what the handler blocked.
+pub(super) fn leave_to_exit(me: &Record) {
+    let handled = handlers_are_left() & signals::movable();
+    let before = me.mask.fetch_or(handled, Ordering::SeqCst);
+    changed(before, before | handled);
+    begin();
 }
 
 /// Bytes of registers before the rest of a `jmp_buf`.

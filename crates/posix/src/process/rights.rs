@@ -118,11 +118,20 @@ fn find_code() {
     unsafe { c::dl_iterate_phdr(Some(visit), std::ptr::null_mut()) };
 }
 
+/// True when the interrupted instruction is this library's.
+pub(super) fn is_own_code(context: &c::ucontext_t) -> bool {
+    is_in(&CODE[..1], context)
+}
+
 /// True when the interrupted instruction is neither this library's nor the C library's: unwinding may begin there.
 pub(super) fn is_program_code(context: &c::ucontext_t) -> bool {
+    !is_in(&CODE, context)
+}
+
+fn is_in(code: &[[AtomicUsize; 2]], context: &c::ucontext_t) -> bool {
     #[cfg(target_arch = "x86_64")]
     let at = context.uc_mcontext.gregs[c::REG_RIP as usize] as usize;
     #[cfg(target_arch = "aarch64")]
     let at = context.uc_mcontext.pc as usize;
-    CODE.iter().all(|range| !(range[0].load(Ordering::Relaxed)..range[1].load(Ordering::Relaxed)).contains(&at))
+    code.iter().any(|range| (range[0].load(Ordering::Relaxed)..range[1].load(Ordering::Relaxed)).contains(&at))
 }

@@ -3,14 +3,15 @@
 //! The kernel knows kernel threads only, so what is sent to a lightweight thread waits in its record. The thread is interrupted: a
 //! wait that it is in ends (as a wait may, for no reason), a kernel thread that runs it gets a signal of ours. On its own stack,
 //! outside the runtime, the thread then sends itself what is pending, and the kernel does what it does with any signal. Whoever
-//! waits and owes EINTR [watches](watch) for handlers.
+//! waits and owes EINTR [watches](super::watch) for handlers.
 //!
 //! Masks: each lightweight thread has a mask, inherited from its creator, which governs what is sent to it. The kernel threads that
 //! carry threads block what all threads block ([`masks`]). Another signal for the process goes to any kernel thread that does not
 //! block it, the first one preferred; if the lightweight thread that runs there blocks it, it is sent on ([`process_directed`]).
 
+use super::ending::{self, Over};
 use super::info::Info;
-use super::{actions, fork, kernel_waits, masks, process_directed, rights};
+use super::{actions, fork, kernel_waits, masks, process_directed, rights, watch};
 use crate::os::{answer, c, set_errno, system_call};
 use crate::thread::cancel;
 use crate::thread::record::Record;
@@ -60,7 +61,7 @@ pub(crate) fn prepare() {
         return;
     }
     prepare_kernel_threads();
-    raddle::drop_in::on_interruption(deliver);
+    raddle::drop_in::on_interruption(interrupted);
     if !DONE.swap(true, Ordering::AcqRel) {
         crate::thread::exit::prepare();
         fork::prepare();
@@ -97,6 +98,8 @@ fn install_kicks() {
 thread_local! {
     /// Signals of ours that found the thread, or the kernel thread while it ran none.
     static KICKS: Cell<u32> = const { Cell::new(0) };
+    /// The thread is sending itself a signal.
+    static RAISED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Signals of ours that came to the caller, or to the handler's thread if it is one.
@@ -107,6 +110,8 @@ pub(crate) fn kicks_here() -> u32 {
 unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *mut c_void) {
     KICKS.set(KICKS.get().wrapping_add(1));
     let mut ran = false;
+    // SAFETY: the kernel's argument.
+    let over = unsafe { Over::begin(context, false) };
     let run = || {
         // Only here: if this signal is put off, so may be others, which come first when the runtime is left, and find the threads' masks as
         // they were.
@@ -120,6 +125,7 @@ unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *m
     };
     // SAFETY: installed with all that can wait blocked; the arguments are the kernel's; the delivery runs handlers of the program.
     unsafe { raddle::signal::dispatch(signal, info, context, run) };
+    over.end();
     if raddle::drop_in::is_lightweight() && Record::current().is_some() {
         // SAFETY: the interrupted code's registers. A call that has not begun would not know of this signal.
         unsafe { kernel_waits::give_up(&mut *context.cast()) };
@@ -129,10 +135,19 @@ unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *m
         // SAFETY: the kernel's argument; a thread outside the runtime was not put off.
         cancel::asynchronous_point(|| unsafe { masks::settle_now(context) });
     }
+    if let Some(me) = Record::current() {
+        ending::look_again(me);
+    }
     if ran {
         // SAFETY: the kernel's argument.
         unsafe { masks::settle(context, 0) };
     }
+}
+
+/// What an interrupted thread does when a wait of its is over, or when it asks.
+fn interrupted() {
+    cancel::ending_point();
+    deliver();
 }
 
 /// Runs what is pending for the calling thread and not blocked, and hands on what was sent to the process and is.
@@ -146,7 +161,7 @@ pub(crate) fn deliver() {
         let signal = ready.trailing_zeros() as c_int + 1;
         let Some(info) = me.pending.take(signal, false) else { continue };
         if actions::is_fault(signal) {
-            count_handler(me, false);
+            watch::count_handler(me, false);
         }
         raise_here(info);
     }
@@ -196,6 +211,7 @@ pub(super) fn raise_here(info: Info) {
         // SAFETY: the kernel reads a description.
         unsafe { system_call(c::SYS_rt_tgsigqueueinfo, [process, task, info.signal as usize, place, 0, 0]) }
     };
+    RAISED.set(true);
     if send(&info) == -(c::EAGAIN as isize) {
         // The user's limit of queued signals is reached: what `kill` sends is not refused.
         send(&Info::of_process(info.signal));
@@ -204,6 +220,11 @@ pub(super) fn raise_here(info: Info) {
         // Not what was read: the threads' masks may have changed meanwhile.
         masks::renew(one);
     }
+}
+
+/// Whether the thread has just sent itself a signal: the handler that asks is at a place where its thread may end.
+pub(super) fn take_raised() -> bool {
+    RAISED.replace(false)
 }
 
 /// Unblocks signals for the calling kernel thread.
@@ -226,66 +247,6 @@ pub(super) fn set_kernel_mask(set: Set) {
             [c::SIG_SETMASK as usize, (&raw const set).expose_provenance(), 0, size_of::<Set>(), 0, 0],
         )
     };
-}
-
-/// What a wait compares to learn whether handlers ran meanwhile.
-#[derive(Clone, Copy)]
-pub(crate) struct Watch {
-    interruptions: u64,
-    endings: u64,
-}
-
-/// Some thread of ours has run a handler. Until then all counts are zero, and the records, which have often left the caches,
-/// need not be looked at. Relaxed: who compares is the thread that counts.
-static EVER: AtomicBool = AtomicBool::new(false);
-
-/// The calling thread runs a handler: waits that it is in end.
-pub(super) fn count_handler(me: &Record, restarts: bool) {
-    EVER.store(true, Ordering::Relaxed);
-    me.interruptions.fetch_add(1, Ordering::Relaxed);
-    me.endings.fetch_add(u64::from(!restarts), Ordering::Relaxed);
-}
-
-/// From now on.
-pub(crate) fn watch() -> Watch {
-    if !EVER.load(Ordering::Relaxed) {
-        return Watch { interruptions: 0, endings: 0 };
-    }
-    let count = |me: &'static Record| Watch {
-        interruptions: me.interruptions.load(Ordering::Relaxed),
-        endings: me.endings.load(Ordering::Relaxed),
-    };
-    Record::current().map_or(Watch { interruptions: 0, endings: 0 }, count)
-}
-
-impl Watch {
-    /// A handler ran: calls that are never restarted (sleeps, `poll` and its kin, waits for signals) end with EINTR.
-    pub fn interrupted(self) -> bool {
-        watch().interruptions != self.interruptions
-    }
-
-    /// A handler ran that does not restart system calls: others (reads, semaphores) end with EINTR too.
-    pub fn ended(self) -> bool {
-        watch().endings != self.endings
-    }
-}
-
-/// The caller is a handler of the program on a kernel thread of the runtime: what it waits for there is the kernel's, and signals of ours may come
-/// meanwhile, whatever it blocks.
-pub(crate) fn is_handler_here() -> bool {
-    masks::is_in_handler() && raddle::drop_in::is_kernel_thread_of_runtime()
-}
-
-/// In such a handler: repeats `call`, a system call that waits and that no handler restarts, while nothing but a signal of ours has ended it.
-pub(crate) fn uncut(mut call: impl FnMut() -> isize) -> isize {
-    let watch = watch();
-    loop {
-        let kicks = kicks_here();
-        let result = call();
-        if result != -(c::EINTR as isize) || watch.interrupted() || kicks_here() == kicks {
-            return result;
-        }
-    }
 }
 
 /// The mask that a thread which the caller creates has.
@@ -374,7 +335,7 @@ pub(super) fn wake(target: &'static Record) {
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_kill(id: c::pthread_t, signal: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn pthread_kill(id: c::pthread_t, signal: c_int) -> c_int {
     if !Record::is_ours(id) {
         // SAFETY: the caller's arguments.
         return unsafe { next!(pthread_kill: fn(c::pthread_t, c_int) -> c_int)(id, signal) };
@@ -389,7 +350,7 @@ pub unsafe extern "C" fn pthread_kill(id: c::pthread_t, signal: c_int) -> c_int 
 /// # Safety
 /// As the C library says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_sigqueue(id: c::pthread_t, signal: c_int, value: *mut c_void) -> c_int {
+pub unsafe extern "C-unwind" fn pthread_sigqueue(id: c::pthread_t, signal: c_int, value: *mut c_void) -> c_int {
     if !Record::is_ours(id) {
         let next = next!(pthread_sigqueue: fn(c::pthread_t, c_int, *mut c_void) -> c_int);
         // SAFETY: the caller's arguments; the union that the C library takes is passed as a word.
@@ -406,7 +367,7 @@ pub unsafe extern "C" fn pthread_sigqueue(id: c::pthread_t, signal: c_int, value
 /// # Safety
 /// As the manual says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn tgkill(process: c::pid_t, task: c::pid_t, signal: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn tgkill(process: c::pid_t, task: c::pid_t, signal: c_int) -> c_int {
     answer(send_to_number(process, task, signal)) as c_int
 }
 
@@ -424,7 +385,7 @@ pub(crate) fn send_to_number(process: c::pid_t, task: c::pid_t, signal: c_int) -
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn raise(signal: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn raise(signal: c_int) -> c_int {
     if raddle::drop_in::is_lightweight()
         && let Some(me) = Record::current()
     {
@@ -442,7 +403,7 @@ pub unsafe extern "C" fn raise(signal: c_int) -> c_int {
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_sigmask(how: c_int, new: *const c::sigset_t, old: *mut c::sigset_t) -> c_int {
+pub unsafe extern "C-unwind" fn pthread_sigmask(how: c_int, new: *const c::sigset_t, old: *mut c::sigset_t) -> c_int {
     let me = Record::current().filter(|_| raddle::drop_in::is_lightweight());
     let Some(me) = me else {
         let next = next!(pthread_sigmask: fn(c_int, *const c::sigset_t, *mut c::sigset_t) -> c_int);
@@ -492,7 +453,7 @@ pub unsafe extern "C" fn pthread_sigmask(how: c_int, new: *const c::sigset_t, ol
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sigprocmask(how: c_int, new: *const c::sigset_t, old: *mut c::sigset_t) -> c_int {
+pub unsafe extern "C-unwind" fn sigprocmask(how: c_int, new: *const c::sigset_t, old: *mut c::sigset_t) -> c_int {
     // SAFETY: the caller's arguments.
     match unsafe { pthread_sigmask(how, new, old) } {
         0 => 0,

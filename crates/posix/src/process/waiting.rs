@@ -5,7 +5,8 @@
 
 use super::info::Info;
 use super::masks;
-use super::signals::{self, Set, Watch};
+use super::signals::{self, Set};
+use super::watch::{self, Watch};
 use crate::os::{answer, c, deadline_after, set_errno, system_call};
 use crate::thread::cancel;
 use crate::thread::record::Record;
@@ -18,7 +19,7 @@ use std::sync::atomic::Ordering;
 /// # Safety
 /// `info` is null or a place for a `siginfo_t`.
 unsafe fn wait(me: &'static Record, set: Set, info: *mut c::siginfo_t, deadline: Option<u64>) -> Result<isize, ()> {
-    let watch = signals::watch();
+    let watch = watch::begin();
     let set = set & !signals::kicks();
     // SAFETY: a set on the stack; a descriptor of our own, closed below.
     let descriptor = unsafe {
@@ -185,7 +186,7 @@ pub unsafe extern "C-unwind" fn pause() -> c_int {
         return unsafe { next!(pause: fn() -> c_int)() };
     };
     cancel::point();
-    let watch = signals::watch();
+    let watch = watch::begin();
     while wait_for_handler(me, watch).is_err() {
         cancel::point();
     }
@@ -195,7 +196,7 @@ pub unsafe extern "C-unwind" fn pause() -> c_int {
 
 /// In a handler of a lightweight thread, which waits for another one (as a collector's does that stops the world): the kernel thread waits.
 fn suspend_in_handler(wanted: Set) {
-    let watch = signals::watch();
+    let watch = watch::begin();
     // Until the kernel waits: what comes meanwhile ends its wait at once.
     let before = signals::block_movable();
     let handled = masks::replace_handled(wanted);
@@ -227,7 +228,7 @@ pub unsafe extern "C-unwind" fn sigsuspend(set: *const c::sigset_t) -> c_int {
         return unsafe { next!(sigsuspend: fn(*const c::sigset_t) -> c_int)(set) };
     };
     cancel::point();
-    let watch = signals::watch();
+    let watch = watch::begin();
     // SAFETY: the caller's set.
     let wanted = unsafe { word(set) };
     let mask = me.mask.swap(wanted, Ordering::SeqCst);

@@ -82,7 +82,7 @@ impl Barrier {
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_barrier_wait(barrier: Raw) -> c_int {
+pub unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: Raw) -> c_int {
     // SAFETY: the caller's object.
     let this = unsafe { Barrier::of(barrier) };
     if this.shared.load(Ordering::Relaxed) != 0 {

@@ -15,6 +15,7 @@ use super::{Until, code, mutex};
 use crate::futex::{self, Woken};
 use crate::os::c;
 use crate::thread::cancel;
+use crate::thread::undo::Undo;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -68,6 +69,12 @@ impl Cond {
             self.leave();
             return Err(error);
         }
+        // With the mutex, as after a cancellation.
+        let undo = Undo::new(|| {
+            self.leave();
+            // SAFETY: given up above.
+            let _ = unsafe { mutex::relock(mutex) };
+        });
         let woken = loop {
             match futex::wait(&self.sequence, before, deadline, true) {
                 // Woken in somebody else's stead: not worth telling the program.
@@ -75,6 +82,7 @@ impl Cond {
                 woken => break woken,
             }
         };
+        undo.forget();
         self.leave();
         // SAFETY: given up above.
         unsafe { mutex::relock(mutex)? };

@@ -15,7 +15,15 @@ const SYS_FUTEX_WAITV: c_long = 449;
 /// # Safety
 /// As for the system call. Variadic in C: arguments that the caller did not pass are read and go nowhere.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
+pub unsafe extern "C-unwind" fn syscall(
+    number: c_long,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> c_long {
     let arguments = [a, b, c, d, e, f];
     // SAFETY: the caller's promise, for every call made here.
     let result = unsafe {

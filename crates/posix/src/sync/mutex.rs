@@ -325,7 +325,11 @@ pub unsafe extern "C-unwind" fn pthread_mutex_timedlock(mutex: Raw, time: *const
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pthread_mutex_clocklock(mutex: Raw, clock: c::clockid_t, time: *const c::timespec) -> c_int {
+pub unsafe extern "C-unwind" fn pthread_mutex_clocklock(
+    mutex: Raw,
+    clock: c::clockid_t,
+    time: *const c::timespec,
+) -> c_int {
     // SAFETY: the caller's mutex.
     let this = unsafe { Mutex::of(mutex) };
     match this.kind() {

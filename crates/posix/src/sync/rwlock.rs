@@ -20,6 +20,7 @@
 use super::{Until, code};
 use crate::futex::{self, Woken};
 use crate::os::{c, now, thread_pointer};
+use crate::thread::undo::Undo;
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -212,7 +213,10 @@ impl RwLock {
             if !self.announce(state, WRITERS_WAIT) {
                 continue;
             }
-            match self.sleep(Role::Writer, state, deadline) {
+            let undo = Undo::new(|| self.give_up());
+            let slept = self.sleep(Role::Writer, state, deadline);
+            undo.forget();
+            match slept {
                 Woken::TimedOut => {
                     self.give_up();
                     return Err(c::ETIMEDOUT);
@@ -319,7 +323,7 @@ macro_rules! entry_points {
         /// # Safety
         /// As POSIX, or the C library, says.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($lock: Raw $(, $argument: $type)*) -> c_int {
+        pub unsafe extern "C-unwind" fn $name($lock: Raw $(, $argument: $type)*) -> c_int {
             // SAFETY: the caller's object.
             let $this = unsafe { RwLock::of($lock) };
             if $this.is_shared() {

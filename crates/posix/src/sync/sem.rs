@@ -6,6 +6,7 @@ use super::Until;
 use crate::futex::{self, Woken};
 use crate::os::{c, set_errno};
 use crate::thread::cancel;
+use crate::thread::undo::Undo;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -74,7 +75,12 @@ impl Semaphore {
             if self.take(WAITER) {
                 return Ok(());
             }
-            let error = match futex::wait(self.value(), 0, deadline, true) {
+            let undo = Undo::new(|| {
+                self.data.fetch_sub(WAITER, Ordering::Relaxed);
+            });
+            let woken = futex::wait(self.value(), 0, deadline, true);
+            undo.forget();
+            let error = match woken {
                 Woken::LookAgain => continue,
                 // A wake-up may have come with the signal: what it stands for is taken.
                 Woken::Interrupted if self.take(WAITER) => return Ok(()),

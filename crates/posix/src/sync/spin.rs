@@ -56,7 +56,7 @@ fn spin(word: &AtomicI32) {
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_spin_lock(lock: Raw) -> c_int {
+pub unsafe extern "C-unwind" fn pthread_spin_lock(lock: Raw) -> c_int {
     // SAFETY: the caller's object.
     let word = unsafe { word(lock) };
     if !try_lock(word) {

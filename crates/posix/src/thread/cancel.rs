@@ -26,6 +26,9 @@ const ASYNCHRONOUS: u32 = 4;
 /// `pthread_exit` was called, or the start routine has returned: nothing is acted on any more.
 const EXITING: u32 = 8;
 
+/// `pthread_exit` was called in a handler where the thread could not end.
+const ENDS: u32 = 16;
+
 /// What `PTHREAD_CANCELED` is.
 pub(super) const CANCELED: *mut c_void = std::ptr::without_provenance_mut(usize::MAX);
 
@@ -40,7 +43,7 @@ pub(crate) fn point() {
         match Record::current() {
             None => kernel_point(),
             Some(me) if me.cancel.load(Ordering::Relaxed) & (REQUESTED | DISABLED | EXITING) == REQUESTED => act(),
-            Some(_) => {}
+            Some(_) => ending_point(),
         }
     }
 }
@@ -61,6 +64,29 @@ fn act() {
     unsafe { super::exit::pthread_exit(CANCELED) }
 }
 
+/// The caller, in a handler, has called `pthread_exit`, and cannot end here.
+pub(crate) fn ends_later(me: &Record) {
+    EVER.store(true, Ordering::Relaxed);
+    me.cancel.fetch_or(ENDS, Ordering::Relaxed);
+}
+
+/// True from [`ends_later`] until the thread is on its way out.
+pub(crate) fn is_to_end(me: &Record) -> bool {
+    me.cancel.load(Ordering::Relaxed) & (ENDS | EXITING) == ENDS
+}
+
+/// Where the caller may end, if it is to.
+#[inline]
+pub(crate) fn ending_point() {
+    if EVER.load(Ordering::Relaxed)
+        && let Some(me) = Record::current()
+        && is_to_end(me)
+    {
+        // SAFETY: the calling thread's own call, with what it was to end with.
+        unsafe { super::exit::pthread_exit(me.result.load(Ordering::Relaxed)) }
+    }
+}
+
 /// In a signal handler that interrupted the thread's own code, after `leave`, or in that code.
 pub(crate) fn asynchronous_point(leave: impl FnOnce()) {
     if let Some(me) = Record::current()
@@ -69,6 +95,9 @@ pub(crate) fn asynchronous_point(leave: impl FnOnce()) {
     {
         leave();
         act();
+    } else if EVER.load(Ordering::Relaxed) && Record::current().is_some_and(is_to_end) {
+        leave();
+        ending_point();
     }
 }
 

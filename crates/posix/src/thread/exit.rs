@@ -99,7 +99,14 @@ pub(super) fn rest() -> ! {
 pub unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
     if let Some(me) = Record::current() {
         me.result.store(value, Ordering::Relaxed);
+        crate::process::ending::begin(me);
         cancel::begin_exit(me);
+    } else if raddle::drop_in::is_kernel_thread_of_runtime() {
+        crate::os::say(
+            c"raddle: pthread_exit in a signal handler that has interrupted no thread: there is none to end\n",
+        );
+        // SAFETY: takes nothing.
+        unsafe { c::abort() }
     } else if FIRST.load(Ordering::Relaxed) != 0 && is_first() {
         // Also as the last one: the C library would wait for the kernel threads of the runtime.
         FIRST_RESULT.store(value, Ordering::Relaxed);

@@ -2,6 +2,7 @@
 
 use super::cancel;
 use super::record::{DETACHED, Held, JOINABLE, JOINING, Record};
+use super::undo::Undo;
 use crate::os::{self, c};
 use raddle::sync::WaitError;
 use std::ffi::{c_int, c_void};
@@ -26,6 +27,7 @@ fn join(target: Held, until: Until, value: *mut *mut c_void) -> Option<c_int> {
     if target.state.compare_exchange(JOINABLE, JOINING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return Some(c::EINVAL);
     }
+    let undo = Undo::new(|| target.state.store(JOINABLE, Ordering::Release));
     // The creator stores the handle right after it has told the id to others.
     let raw = loop {
         let raw = target.handle.load(Ordering::Acquire);
@@ -42,6 +44,7 @@ fn join(target: Held, until: Until, value: *mut *mut c_void) -> Option<c_int> {
         Until::Deadline(at) => handle.wait(Some(at), true).map_err(error),
         Until::Ended => handle.wait(None, true).map_err(error),
     };
+    undo.forget();
     if let Err(error) = waited {
         target.state.store(JOINABLE, Ordering::Release);
         return (error != 0).then_some(error);

@@ -14,6 +14,7 @@ mod identity;
 mod join;
 pub(crate) mod record;
 mod trampoline;
+pub(crate) mod undo;
 
 pub(crate) use create::pthread_create;
 pub(crate) use identity::gettid;
