@@ -107,6 +107,11 @@ fn handlers_wait_change_masks_and_jump_and_waits_end_as_natively() {
 fn handlers_that_sleep_are_ended_by_handlers_only() {
     let out = same_as_native("signal_sleeps.c", &["1", "2", "4"]);
     assert!(out.matches(": 0 0, then the other\n").count() == 27 && out.matches(": EINTR\n").count() == 9, "{out}");
+    assert!(
+        out.matches(": -1 EINTR, 1\n").count() == 6
+            && out.ends_with("many: few left, came\njumped within: 20\nforked: 5\n"),
+        "{out}"
+    );
 }
 
 #[test]

@@ -276,7 +276,7 @@ static ON_INTERRUPTION: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Names the function that an interrupted thread runs, on its own stack and outside the runtime: between a wait that ended and
 /// whoever waited, or when it asks ([`poll_interruption`]).
-pub fn on_interruption(run: fn()) {
+pub fn on_interruption(run: fn(may_end: bool)) {
     ON_INTERRUPTION.store(run as *mut (), Ordering::Release);
 }
 
@@ -286,13 +286,13 @@ pub fn poll_interruption() {
     if let Some(me) = current()
         && me.thread.is_interrupted()
     {
-        interrupted(me);
+        interrupted(me, true);
     }
 }
 
 #[cold]
 #[inline(never)]
-pub(crate) fn interrupted(me: &'static Descriptor) {
+pub(crate) fn interrupted(me: &'static Descriptor, may_end: bool) {
     let run = ON_INTERRUPTION.load(Ordering::Acquire);
     if !me.thread.take_interruption() {
         return;
@@ -300,7 +300,7 @@ pub(crate) fn interrupted(me: &'static Descriptor) {
     crate::members::look(me);
     if !run.is_null() {
         // SAFETY: stored by `on_interruption` from a function of this type.
-        unsafe { std::mem::transmute::<*mut (), fn()>(run)() };
+        unsafe { std::mem::transmute::<*mut (), fn(bool)>(run)(may_end) };
     }
 }
 

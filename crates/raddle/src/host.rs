@@ -45,7 +45,7 @@ impl Runtime for Host {
                 let outcome = me.thread.outcome();
                 crate::switching::activation_of(me).open();
                 if me.thread.is_interrupted() {
-                    crate::drop_in::interrupted(me);
+                    crate::drop_in::interrupted(me, true);
                 }
                 outcome
             }

@@ -126,11 +126,15 @@ pub unsafe fn dispatch(signal: i32, info: *mut c_void, context: *mut c_void, han
     if !hidden.is_null() {
         INTERRUPTED.set(hidden);
     }
+    let shown = INTERRUPTED.get();
     compiler_fence(Ordering::SeqCst);
     handler();
     compiler_fence(Ordering::SeqCst);
-    INTERRUPTED.set(outer);
-    switching::show(hidden);
+    // In the child of a fork in the handler nobody is interrupted, nor after a jump within it.
+    if INTERRUPTED.get() == shown {
+        INTERRUPTED.set(outer);
+        switching::show(hidden);
+    }
 }
 
 /// In a handler behind [`dispatch`]: from here on, only these signals are blocked (bit `n - 1` is signal `n`), the signal itself, and what the

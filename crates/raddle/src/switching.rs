@@ -122,7 +122,8 @@ fn migrate(me: &'static Descriptor, activation: &'static Activation) {
     }
     // Whoever interrupted it meanwhile found it on no kernel thread, and it may compute for ever from here. (A wait that is about to begin ends.)
     if me.thread.is_interrupted() && !me.thread.is_in_wait() {
-        crate::drop_in::interrupted(me);
+        // It is in the middle of something.
+        crate::drop_in::interrupted(me, false);
     }
 }
 

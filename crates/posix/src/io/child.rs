@@ -6,6 +6,7 @@
 
 use super::{CANCELLED, EINTR, Pause, at, done, ours};
 use crate::os::{c, system_call};
+use crate::thread::undo::Undo;
 use raddle::io::{Failure, Interest};
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -20,6 +21,10 @@ fn until_ended(id: c::pid_t) -> isize {
     let each = |visit: &mut dyn FnMut(c_int, Interest)| visit(descriptor, Interest::Read);
     let pause = Pause::begin();
     let mut result = 0;
+    let close = Undo::new(|| {
+        // SAFETY: the descriptor that was opened above.
+        raddle::io::closing(descriptor, || unsafe { system_call(c::SYS_close, [descriptor as usize, 0, 0, 0, 0, 0]) });
+    });
     while result == 0 && !super::stream::is_ready(descriptor, c::POLLIN) {
         match raddle::io::wait_for(&each, None, true) {
             Ok(()) if pause.is_broken() => result = EINTR,
@@ -28,8 +33,7 @@ fn until_ended(id: c::pid_t) -> isize {
             Err(_) => break,
         }
     }
-    // SAFETY: the descriptor that was opened above.
-    raddle::io::closing(descriptor, || unsafe { system_call(c::SYS_close, [descriptor as usize, 0, 0, 0, 0, 0]) });
+    drop(close);
     result
 }
 

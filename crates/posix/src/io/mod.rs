@@ -27,6 +27,7 @@ use crate::process::watch;
 pub(crate) use apart::Apart;
 use flags::is_nonblocking;
 use raddle::io::{Failure, Glance, Interest};
+pub(crate) use sleep::clock_nanosleep;
 use std::ffi::c_int;
 
 const EAGAIN: isize = -(c::EAGAIN as isize);

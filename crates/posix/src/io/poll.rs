@@ -5,7 +5,7 @@
 //! the mere end of a connection) is put into an epoll set for the time of the call, and the thread waits for that set. A set of the
 //! program's own is waited for in the same way, unless the thread does nothing else all the time ([`super::apart`]).
 //!
-//! A call with a signal mask looks with that mask; between two looks the thread is parked.
+//! The signal mask of a call is the thread's until it returns.
 
 use super::{Apart, CANCELLED, EINTR, Pause, after, apart, at, done, in_handler, left, ours_or_handlers};
 use crate::os::{c, deadline_after, now, system_call};
@@ -90,13 +90,13 @@ fn wait_once(entries: &[c::pollfd], nested: &mut Option<Nested>, deadline: Optio
 
 /// Repeats `look` (0: nothing is ready) and waits in between. `in_kernel` is told how much time is left.
 fn looks(
+    pause: &Pause,
     deadline: Option<u64>,
     mut look: impl FnMut() -> isize,
     mut wait: impl FnMut(Option<u64>) -> Result<(), Failure>,
     in_kernel: impl FnOnce(Option<&c::timespec>) -> isize,
 ) -> isize {
     let mut rounds = 0;
-    let pause = Pause::begin();
     // An event loop that finds something each time never waits.
     raddle::drop_in::take_turns();
     loop {
@@ -125,7 +125,7 @@ fn looks(
 /// # Safety
 /// `entries` are `count` entries, `mask` is null or a signal set.
 unsafe fn poll_until(entries: *mut c::pollfd, count: usize, deadline: Option<u64>, mask: usize) -> isize {
-    let call = |time: Option<&c::timespec>| {
+    let call = |time: Option<&c::timespec>, mask: usize| {
         // The kernel writes the time that is left.
         let mut time = time.copied();
         let time = time.as_mut().map_or(0, |time| at(std::ptr::from_mut(time)));
@@ -133,7 +133,7 @@ unsafe fn poll_until(entries: *mut c::pollfd, count: usize, deadline: Option<u64
         unsafe { system_call(c::SYS_ppoll, [at(entries), count, time, mask, MASK, 0]) }
     };
     if watch::is_handler_here() {
-        return in_handler(deadline, call);
+        return watch::with_mask(mask, |mask| in_handler(deadline, |left| call(left, mask)));
     }
     let mut nested = None;
     let wait = |deadline| {
@@ -144,7 +144,8 @@ unsafe fn poll_until(entries: *mut c::pollfd, count: usize, deadline: Option<u64
         }
         wait_once(entries, &mut nested, deadline)
     };
-    looks(deadline, || call(Some(&NOW)), wait, call)
+    let pause = Pause::begin();
+    watch::with_thread_mask(mask, || looks(&pause, deadline, || call(Some(&NOW), 0), wait, |left| call(left, 0)))
 }
 
 /// Nothing but the time is waited for.
@@ -300,15 +301,14 @@ impl Sets {
 
     fn until(&self, deadline: Option<u64>, mask: usize) -> isize {
         if watch::is_handler_here() {
-            return in_handler(deadline, |left| self.call(left, mask));
+            return watch::with_mask(mask, |mask| in_handler(deadline, |left| self.call(left, mask)));
         }
         let mut nested = None;
-        looks(
-            deadline,
-            || self.call(Some(&NOW), mask),
-            |deadline| self.wait(&mut nested, deadline),
-            |left| self.call(left, mask),
-        )
+        let pause = Pause::begin();
+        let wait = |deadline| self.wait(&mut nested, deadline);
+        watch::with_thread_mask(mask, || {
+            looks(&pause, deadline, || self.call(Some(&NOW), 0), wait, |left| self.call(left, 0))
+        })
     }
 }
 
@@ -373,23 +373,23 @@ pub unsafe extern "C-unwind" fn pselect(
 /// # Safety
 /// `events` has room for `count`, `mask` is null or a signal set.
 unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: Option<u64>, mask: usize) -> isize {
-    let call = |milliseconds: c_int| {
+    let call = |milliseconds: c_int, mask: usize| {
         let arguments = [set as usize, at(events), count as usize, milliseconds as usize, mask, MASK];
         // SAFETY: the caller's room for events; the kernel checks it.
         unsafe { system_call(c::SYS_epoll_pwait, arguments) }
     };
-    let in_kernel = |left: Option<&c::timespec>| {
+    let in_kernel = |left: Option<&c::timespec>, mask: usize| {
         let round_up = |time: &c::timespec| time.tv_sec * 1000 + (time.tv_nsec + 999_999) / 1_000_000;
-        call(left.map_or(-1, |time| round_up(time).min(i64::from(c_int::MAX)) as c_int))
+        call(left.map_or(-1, |time| round_up(time).min(i64::from(c_int::MAX)) as c_int), mask)
     };
     if watch::is_handler_here() {
-        return in_handler(deadline, in_kernel);
+        return watch::with_mask(mask, |mask| in_handler(deadline, |left| in_kernel(left, mask)));
     }
     let glance = Cell::new(Glance::default());
     let mut gathered = raddle::drop_in::gather().filter(|_| !Apart::caller_mixes());
     let look = || loop {
         glance.set(Glance::at(set, Interest::Read));
-        let result = call(0);
+        let result = call(0, 0);
         let in_time = || deadline.is_none_or(|at| now(c::CLOCK_MONOTONIC) < at);
         if result != 0 || !gathered.as_mut().is_some_and(|gathered| in_time() && gathered.looks_again()) {
             break result;
@@ -401,7 +401,9 @@ unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: O
         waits += u64::from(result.is_ok());
         result
     };
-    let result = looks(deadline, look, wait, in_kernel);
+    let pause = Pause::begin();
+    let in_kernel = |left: Option<&c::timespec>| in_kernel(left, 0);
+    let result = watch::with_thread_mask(mask, || looks(&pause, deadline, look, wait, in_kernel));
     if waits > 0 {
         raddle::io::pass_on(set, Interest::Read);
         raddle::drop_in::note_turns(waits);

@@ -109,7 +109,8 @@ pub unsafe extern "C-unwind" fn sleep(seconds: c_uint) -> c_uint {
         0 => 0,
         error => {
             set_errno(error);
-            left.tv_sec as c_uint + c_uint::from(left.tv_nsec > 0)
+            // Whole seconds, as the C library tells.
+            left.tv_sec as c_uint
         }
     }
 }

@@ -7,10 +7,9 @@
 //! The table is read by handlers, so it is made of atomics, one signal's fields apart: a handler that arrives while another thread changes
 //! the action may see the old flags with the new function, and nothing worse.
 
-use super::ending::Over;
 use super::info::Info;
 use super::signals::{self, Set, bit};
-use super::{masks, process_directed, watch};
+use super::{ending, jumps, masks, process_directed, watch};
 use crate::os::{answer, c, set_errno, system_call};
 use crate::thread::record::Record;
 use std::ffi::{c_int, c_void};
@@ -48,12 +47,15 @@ pub(super) fn is_fault(signal: c_int) -> bool {
 unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mut c_void) {
     let action = &ACTIONS[signal as usize];
     let mask = action.mask.load(Ordering::Relaxed);
-    let heed = || {
+    let raised = signals::take_raised(signal);
+    let mut ended = None;
+    let mut heed = || {
         let me = Record::current();
         // SAFETY: the kernel's description of the signal, which is this handler's to change.
         let told = unsafe { &mut *info.cast::<Info>() };
         told.restore();
         if process_directed::goes_to_main(me, told) {
+            signals::count_kick();
             return 0;
         }
         let blocked = match me {
@@ -63,13 +65,12 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
         };
         // Another one has it from the kernel, which knows its mask.
         if blocked && raddle::drop_in::is_kernel_thread_of_runtime() {
+            signals::count_kick();
             return process_directed::not_here(me, told);
         }
         masks::taken(signal);
         let flags = action.flags.load(Ordering::Relaxed);
-        if let Some(me) = me {
-            watch::count_handler(me, flags & c::SA_RESTART != 0);
-        }
+        watch::count_handler(me, flags & c::SA_RESTART != 0);
         // It is decided who takes the signal, and no change of the masks was heard meanwhile: one who waits until all have heard of his knows
         // that none is on its way to him any more. The runtime's signals are let in, whatever the interrupted code is (one of their own handlers,
         // often): whoever changes a mask waits for kernel threads to hear, and what the handler lets in ends what it waits for.
@@ -86,19 +87,18 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
             signals::unblock(bit(signal));
         }
         if handler > c::SIG_IGN {
-            type Handler = unsafe extern "C-unwind" fn(c_int, *mut c_void, *mut c_void);
-            // SAFETY: the program's handler; one that takes the signal only ignores the rest.
-            unsafe { std::mem::transmute::<usize, Handler>(handler)(signal, info, context) };
+            // SAFETY: the program's handler; the kernel's arguments.
+            ended = unsafe { ending::call(handler, signal, info, context, raised) };
         }
         0
     };
-    // SAFETY: the kernel's argument.
-    let over = unsafe { Over::begin(context, signals::take_raised()) };
     let run = || {
         let again = action.flags.load(Ordering::Relaxed) & c::SA_NODEFER != 0;
+        let frame = jumps::Frame::begin(context);
         let handling = masks::handling(if again { mask } else { mask | bit(signal) });
         let more = heed();
         handling.end();
+        frame.end();
         // SAFETY: the kernel's argument.
         unsafe { masks::settle(context, more) };
         signals::deliver_after();
@@ -106,7 +106,10 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
     // SAFETY: installed below with SA_SIGINFO and all that can wait blocked; a jump out of the handler is noticed by the hooks of
     // `longjmp`.
     unsafe { raddle::signal::dispatch(signal, info, context, run) };
-    over.end();
+    if let Some(ended) = ended {
+        // SAFETY: the kernel's argument; the handler is over.
+        unsafe { ending::go_on(ended, context, mask | bit(signal)) };
+    }
 }
 
 /// Installs an action by the C library's function, which supplies the return from the handler.

@@ -1,104 +1,199 @@
 //! `pthread_exit` in a handler of the program.
 //!
-//! It unwinds through whatever the handler has interrupted. Where that is a wait of ours, which runs handlers when it is over, the
-//! wait's destructors put things in order ([`crate::thread::undo`]). A handler that came by the kernel may have interrupted this library at
-//! any instruction, which no unwinder can pass. Then the thread ends a little later: the interrupted code goes on as if the handler had returned, and the
-//! end comes with the next wait, cancellation point or signal of ours that finds the thread in the program's code; a timer sends those.
+//! It unwinds to the frame from which we have called the handler ([`trampoline::call_handler`]), as a thread's own does to the thread's beginning. From
+//! there the end goes on through what the handler has interrupted, where an unwinder can pass: the program's code, a system call of the C library
+//! that waits, and our waits, whose destructors put things in order ([`crate::thread::undo`]). Elsewhere (in this library at any instruction, or in the C library, which may hold
+//! its locks there) the handler returns, and the thread ends a little later: with its next wait or cancellation point, or when a signal of ours
+//! finds it where it can; a timer sends those.
 
-use super::signals::{self, Set};
-use super::{masks, rights, watch};
+use super::signals;
+use super::{masks, rights};
 use crate::os::{c, system_call};
-use crate::thread::cancel;
 use crate::thread::record::Record;
+use crate::thread::{cancel, exit, trampoline};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::ptr::null_mut;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Between two looks, in nanoseconds: an untested guess.
 const SOON: c::c_long = 50_000;
 
+/// The first thread's handler has called `pthread_exit` where the thread could not end.
+static FIRST_IS_TO_END: AtomicBool = AtomicBool::new(false);
+
 thread_local! {
-    /// What the kernel saved when the outermost running handler interrupted this library; null: none has.
-    static OUTER: Cell<*mut c_void> = const { Cell::new(null_mut()) };
+    /// Handlers that run now by [`signals::deliver`] cannot end the thread there.
+    static CANNOT: Cell<bool> = const { Cell::new(false) };
     /// The kernel's number of the timer that goes; less than 0: none.
     static TIMER: Cell<c_int> = const { Cell::new(-1) };
+    /// The frame to which the outermost running handler would unwind.
+    static OUTERMOST: Cell<*mut trampoline::Buffer> = const { Cell::new(std::ptr::null_mut()) };
 }
 
-/// A handler of the kernel's runs until [`Over::end`].
-#[must_use]
-pub(super) struct Over(*mut c_void);
-
-impl Over {
-    /// It has interrupted what `context` says. `raised`: a thread that sent itself the signal, as it may at the end of a wait.
-    ///
-    /// # Safety
-    /// The kernel's argument to the handler.
-    pub unsafe fn begin(context: *mut c_void, raised: bool) -> Self {
-        let before = OUTER.get();
-        // SAFETY: the kernel's argument.
-        if before.is_null() && !raised && unsafe { rights::is_own_code(&*context.cast()) } {
-            OUTER.set(context);
-        }
-        Self(before)
-    }
-
-    /// It returns.
-    pub fn end(self) {
-        OUTER.set(self.0);
-    }
+/// Runs `f`, in which handlers may be delivered. With `cannot`, they do not end the thread there.
+pub(super) fn within<T>(cannot: bool, f: impl FnOnce() -> T) -> T {
+    let before = CANNOT.replace(CANNOT.get() || cannot);
+    let result = f();
+    CANNOT.set(before);
+    result
 }
 
-/// A handler has been left otherwise than by returning.
+/// What was left for the calling thread before its code begins; handlers do not end it here.
+pub(crate) fn before_it_begins() {
+    within(true, raddle::drop_in::poll_interruption);
+}
+
+/// A handler that has ended by `pthread_exit`.
+pub(super) struct Ended {
+    cannot: bool,
+}
+
+/// Calls a handler. The answer says that it has ended by `pthread_exit`. `raised`: the thread has sent itself the signal.
+///
+/// # Safety
+/// The program's handler and the kernel's arguments.
+pub(super) unsafe fn call(
+    handler: usize,
+    signal: c_int,
+    info: *mut c_void,
+    context: *mut c_void,
+    raised: bool,
+) -> Option<Ended> {
+    // SAFETY: the kernel's argument.
+    let cannot = if raised { CANNOT.get() } else { !unsafe { rights::can_unwind(&*context.cast()) } };
+    let mut buffer = trampoline::Buffer::new();
+    let outermost = OUTERMOST.get();
+    if outermost.is_null() {
+        OUTERMOST.set(&mut buffer);
+    }
+    let before = CANNOT.replace(false);
+    // SAFETY: the caller's promise; the buffer outlives the call.
+    let ended = unsafe {
+        let ended = trampoline::call_handler(handler, signal, info, context, &mut buffer);
+        trampoline::unregister(&mut buffer);
+        ended
+    };
+    CANNOT.set(before);
+    OUTERMOST.set(outermost);
+    ended.then_some(Ended { cannot })
+}
+
+/// All handlers have been left otherwise than by returning.
 pub(super) fn forget() {
-    OUTER.set(null_mut());
+    CANNOT.set(false);
+    signals::forget_raised();
+    let outermost = OUTERMOST.replace(std::ptr::null_mut());
+    if !outermost.is_null() {
+        // SAFETY: its frame lies above this one, and what was registered after it is gone with it.
+        unsafe { trampoline::unregister(outermost) };
+    }
 }
 
-/// The thread `me`, the caller, ends. If it is in a handler it is itself again, and goes on to block what the handler blocked. Does not return where the
-/// end comes later.
-pub(crate) fn begin(me: &'static Record) {
-    if !watch::is_handler_here() {
+/// Where a handler has returned that ended by `pthread_exit`: ends the thread, or sees to it that it ends soon. `blocked`: what the handler blocked.
+///
+/// # Safety
+/// `context` is the kernel's argument to the handler, which is about to return.
+pub(super) unsafe fn go_on(ended: Ended, context: *mut c_void, blocked: signals::Set) {
+    let Some(me) = Record::current() else {
+        if !exit::is_first() {
+            // It has interrupted no thread of the program.
+            return;
+        }
+        if ended.cannot {
+            FIRST_IS_TO_END.store(true, Ordering::Relaxed);
+            // Its waits end by its cancellation; whoever joins it finds the result all the same.
+            // SAFETY: the calling thread.
+            unsafe { cancel::pthread_cancel(next!(pthread_self: fn() -> c::pthread_t)()) };
+            look_soon();
+            return;
+        }
+        // SAFETY: the kernel's argument.
+        unsafe { end_first(context, blocked) }
+    };
+    if cancel::is_exiting(me) {
         return;
     }
-    let context = OUTER.get();
-    raddle::signal::left_by_a_jump();
-    masks::leave_to_exit(me);
-    if context.is_null() {
-        return;
+    if masks::is_in_handler() && !ended.cannot {
+        // To the frame of the handler that this one has interrupted.
+        // SAFETY: the calling thread's own call.
+        unsafe { exit::pthread_exit(me.result.load(Ordering::Relaxed)) }
+    }
+    let before = me.mask.fetch_or(blocked & signals::movable(), Ordering::SeqCst);
+    masks::changed(before, me.mask.load(Ordering::SeqCst));
+    if !ended.cannot {
+        // What this has interrupted may be a handler of ours, which is left, too.
+        raddle::signal::left_by_a_jump();
+        masks::begin();
+        // SAFETY: as above.
+        unsafe { exit::pthread_exit(me.result.load(Ordering::Relaxed)) }
     }
     cancel::ends_later(me);
+    soon(me);
+}
+
+/// The calling thread, which is to end, does so at its next wait, or when a signal finds it where it can. Also when it has come to another kernel thread.
+pub(super) fn soon(me: &Record) {
     let raw = me.handle.load(Ordering::SeqCst);
     if !raw.is_null() {
         // Its next wait ends at once. SAFETY: the thread runs, so its handle is neither joined nor dropped meanwhile.
         let _ = unsafe { raddle::drop_in::interrupt(raw) };
     }
     look_soon();
-    // SAFETY: what the kernel passed to a handler that has not returned: its frame lies above all that is used here.
+}
+
+/// The first thread ends here, in a handler.
+///
+/// # Safety
+/// `context` is the kernel's argument to that handler, which has interrupted what can be unwound.
+unsafe fn end_first(context: *mut c_void, blocked: signals::Set) -> ! {
+    stop();
+    // SAFETY: the saved mask; the calling thread's own call.
     unsafe {
-        masks::settle(context, 0);
-        resume(context)
+        let mask = (&raw const (*context.cast::<c::ucontext_t>()).uc_sigmask).cast::<signals::Set>().read();
+        signals::set_kernel_mask(mask | blocked);
+        exit::pthread_exit(exit::first_result())
+    }
+}
+
+/// In the handler of a signal of ours on a kernel thread that runs none of our threads; `unwinds`: what it has interrupted can be unwound.
+///
+/// # Safety
+/// `context` is the kernel's argument to that handler.
+pub(super) unsafe fn look_again_at_first(context: *mut c_void, unwinds: bool) {
+    if FIRST_IS_TO_END.load(Ordering::Relaxed) && exit::is_first() && !exit::first_has_ended() {
+        if unwinds {
+            // SAFETY: as promised.
+            unsafe { end_first(context, 0) }
+        }
+        look_soon();
     }
 }
 
 /// In the handler of a signal of ours, after the thread has had the occasion to end.
 pub(super) fn look_again(me: &Record) {
-    let timer = TIMER.replace(-1);
-    if timer >= 0 {
-        // SAFETY: a timer of ours.
-        unsafe { system_call(c::SYS_timer_delete, [timer as usize, 0, 0, 0, 0, 0]) };
-    }
+    stop();
     if cancel::is_to_end(me) {
         look_soon();
     }
 }
 
+/// The calling thread needs no more looks.
+pub(crate) fn stop() {
+    let timer = TIMER.replace(-1);
+    if timer >= 0 {
+        // SAFETY: a timer of ours.
+        unsafe { system_call(c::SYS_timer_delete, [timer as usize, 0, 0, 0, 0, 0]) };
+    }
+}
+
 /// Has a signal of ours sent to this kernel thread in a moment. Without a timer the next wait or cancellation point must do.
 fn look_soon() {
+    stop();
     // SAFETY: zeroes are an event; all is on the stack.
     unsafe {
         let mut event: c::sigevent = std::mem::zeroed();
         event.sigev_notify = c::SIGEV_THREAD_ID;
-        event.sigev_signo = (64 - (signals::kicks() as Set).leading_zeros()) as c_int;
+        event.sigev_signo = signals::restarting_kick();
         event.sigev_notify_thread_id = system_call(c::SYS_gettid, [0; 6]) as c_int;
         let mut timer: c_int = -1;
         let places = [(&raw mut event).expose_provenance(), (&raw mut timer).expose_provenance()];
@@ -109,22 +204,5 @@ fn look_soon() {
             time.it_value.tv_nsec = SOON;
             system_call(c::SYS_timer_settime, [timer as usize, 0, (&raw const time).expose_provenance(), 0, 0, 0]);
         }
-    }
-}
-
-/// As if the handler had returned.
-///
-/// # Safety
-/// What the kernel passed to a handler that has not returned, on a stack that is still as it was from there on.
-unsafe fn resume(context: *mut c_void) -> ! {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: the kernel takes its frame, which begins a word below the context, from the stack pointer.
-    unsafe {
-        std::arch::asm!("mov rsp, {}", "mov eax, 15", "syscall", "ud2", in(reg) context, options(noreturn))
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: the kernel's frame begins with the description of the signal, 128 bytes, at the stack pointer.
-    unsafe {
-        std::arch::asm!("sub {0}, {0}, #128", "mov sp, {0}", "mov x8, #139", "svc #0", "udf #0", in(reg) context, options(noreturn))
     }
 }

@@ -18,6 +18,7 @@
 //! the masks say. All are SeqCst, M precedes D, and who has written the set decides again: the last one to write has seen every M
 //! that came before some other's last D.
 
+use super::actions;
 use super::signals::{self, Set, bit};
 use crate::os::{c, now, system_call};
 use crate::thread::record::{Held, Record};
@@ -73,7 +74,7 @@ pub(super) fn forked(mask: Set) {
 }
 
 /// What a kernel thread of the runtime does first, and after a handler that did not return.
-fn begin() {
+pub(super) fn begin() {
     signals::block_movable();
     let changes = CHANGES.load(Ordering::SeqCst);
     signals::set_kernel_mask(BLOCKED.load(Ordering::SeqCst));
@@ -105,6 +106,17 @@ pub(super) fn first_changed(before: Set, after: Set) {
     }
     FIRST.store(after, Ordering::SeqCst);
     update(before ^ after);
+}
+
+/// The first thread's code has ended, perhaps in a handler: its kernel thread goes on to take what it lets in.
+pub(crate) fn first_ends() {
+    let mask = signals::own_mask();
+    first_changed(!mask, mask);
+}
+
+/// The calling thread lets faults in, which end the process where they are blocked.
+pub(crate) fn let_faults_in() {
+    signals::unblock(!actions::DEFERRABLE & !(bit(32) | bit(33)));
 }
 
 /// The mask of a lightweight thread, already stored, has changed, or it ends. The answer is what is blocked everywhere from now on, and was not.
@@ -217,17 +229,27 @@ pub(super) fn handled() -> Set {
     HANDLING.get()
 }
 
+/// What running handlers block from now on: never signals of ours. The answer is what they blocked before.
+fn handle(set: Set) -> Set {
+    let set = set & !signals::kicks();
+    if let Some(me) = Record::current() {
+        // For those who send it signals: a hint.
+        me.handled.store(set, Ordering::Relaxed);
+    }
+    HANDLING.replace(set)
+}
+
 /// What the program's handlers that run on this kernel thread block: no change lets that in before they return.
 pub(super) fn handling(more: Set) -> Handling {
     DEPTH.set(DEPTH.get() + 1);
-    Handling(HANDLING.replace(HANDLING.get() | more))
+    Handling(handle(HANDLING.get() | more))
 }
 
 /// The running handler, if there is one, has changed its mask: until it returns. True if there is one.
 pub(super) fn handler_changes(how: c_int, set: Set) -> bool {
     let before = HANDLING.get();
     if is_in_handler() {
-        HANDLING.set(match how {
+        handle(match how {
             c::SIG_BLOCK => before | set,
             c::SIG_UNBLOCK => before & !set,
             _ => set,
@@ -237,20 +259,21 @@ pub(super) fn handler_changes(how: c_int, set: Set) -> bool {
 }
 
 /// A handler of the program runs on this kernel thread.
-pub(super) fn is_in_handler() -> bool {
+pub(crate) fn is_in_handler() -> bool {
     DEPTH.get() != 0
 }
 
 /// The running handler waits with that mask: the answer is the one before.
 pub(super) fn replace_handled(set: Set) -> Set {
-    HANDLING.replace(set)
+    handle(set)
 }
 
 /// No handler runs any more. The answer is what was blocked.
 fn handlers_are_left() -> Set {
     super::ending::forget();
+    super::jumps::forget();
     DEPTH.set(0);
-    HANDLING.replace(0)
+    handle(0)
 }
 
 /// A handler of the program runs until [`Handling::end`].
@@ -261,7 +284,7 @@ impl Handling {
     /// It has returned.
     pub fn end(self) {
         DEPTH.set(DEPTH.get().saturating_sub(1));
-        HANDLING.set(self.0);
+        handle(self.0);
     }
 }
 
@@ -344,14 +367,6 @@ pub(super) unsafe fn settle_jump(saved: *mut c_void) {
             _ => {}
         }
     }
-}
-
-/// The thread `me`, the caller, ends in a handler: it goes on to block what the handler blocked.
-pub(super) fn leave_to_exit(me: &Record) {
-    let handled = handlers_are_left() & signals::movable();
-    let before = me.mask.fetch_or(handled, Ordering::SeqCst);
-    changed(before, before | handled);
-    begin();
 }
 
 /// Bytes of registers before the rest of a `jmp_buf`.

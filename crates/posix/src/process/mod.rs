@@ -10,7 +10,7 @@ mod fork;
 mod info;
 mod jumps;
 pub(crate) mod kernel_waits;
-mod masks;
+pub(crate) mod masks;
 pub(crate) mod pending;
 pub(crate) mod process_directed;
 mod rights;

@@ -90,8 +90,8 @@ fn set_thread_pointer(pointer: usize) {
     };
 }
 
-/// Start and end of the code of this library, of the C library and of the loader.
-static CODE: [[AtomicUsize; 2]; 3] = [const { [AtomicUsize::new(0), AtomicUsize::new(0)] }; 3];
+/// Start and end of the code of this library, of the C library, of the loader and of what the kernel lends.
+static CODE: [[AtomicUsize; 2]; 4] = [const { [AtomicUsize::new(0), AtomicUsize::new(0)] }; 4];
 
 /// Finds the ranges once, since handlers may not ask the loader.
 fn find_code() {
@@ -104,7 +104,8 @@ fn find_code() {
             let low = code.clone().map(|header| info.dlpi_addr + header.p_vaddr).min().unwrap_or(0) as usize;
             let high = code.map(|header| info.dlpi_addr + header.p_vaddr + header.p_memsz).max().unwrap_or(0) as usize;
             let inside = |address: usize| (low..high).contains(&address);
-            let known = [changed as *const () as usize, c::getpid as *const () as usize];
+            let lent = [c::AT_BASE, c::AT_SYSINFO_EHDR].map(|kind| c::getauxval(kind) as usize);
+            let known = [changed as *const () as usize, c::getpid as *const () as usize, lent[0], lent[1]];
             for (range, address) in CODE.iter().zip(known) {
                 if inside(address) {
                     range[0].store(low, Ordering::Relaxed);
@@ -118,9 +119,33 @@ fn find_code() {
     unsafe { c::dl_iterate_phdr(Some(visit), std::ptr::null_mut()) };
 }
 
-/// True when the interrupted instruction is this library's.
-pub(super) fn is_own_code(context: &c::ucontext_t) -> bool {
-    is_in(&CODE[..1], context)
+/// True where an end of the thread may begin to unwind: in the program's code, and in a system call of the C library that waits. (Elsewhere there it may hold a lock.)
+/// The first thread, which is a kernel thread, waits in system calls of ours.
+pub(super) fn can_unwind(context: &c::ucontext_t) -> bool {
+    let code = if crate::thread::record::Record::current().is_some() { &CODE[1..2] } else { &CODE[..2] };
+    is_program_code(context) || is_in(code, context) && is_waiting_call(context)
+}
+
+/// The interrupted instruction, which can be read, is a system call that goes on after the handler, or follows one that the signal has ended.
+#[cfg(target_arch = "x86_64")]
+fn is_waiting_call(context: &c::ucontext_t) -> bool {
+    let registers = &context.uc_mcontext.gregs;
+    let at = registers[c::REG_RIP as usize] as usize;
+    let call = |at: usize| {
+        // SAFETY: in the C library's code, two bytes or more from its beginning.
+        unsafe { std::ptr::with_exposed_provenance::<[u8; 2]>(at).read() == [0x0f, 0x05] }
+    };
+    call(at) || registers[c::REG_RAX as usize] == -i64::from(c::EINTR) && call(at - 2)
+}
+
+#[cfg(target_arch = "aarch64")]
+fn is_waiting_call(context: &c::ucontext_t) -> bool {
+    let at = context.uc_mcontext.pc as usize;
+    let call = |at: usize| {
+        // SAFETY: in the C library's code, an instruction or more from its beginning.
+        unsafe { std::ptr::with_exposed_provenance::<u32>(at).read() == 0xd400_0001 }
+    };
+    call(at) || context.uc_mcontext.regs[0] as i64 == -i64::from(c::EINTR) && call(at - 4)
 }
 
 /// True when the interrupted instruction is neither this library's nor the C library's: unwinding may begin there.

@@ -9,9 +9,8 @@
 //! carry threads block what all threads block ([`masks`]). Another signal for the process goes to any kernel thread that does not
 //! block it, the first one preferred; if the lightweight thread that runs there blocks it, it is sent on ([`process_directed`]).
 
-use super::ending::{self, Over};
 use super::info::Info;
-use super::{actions, fork, kernel_waits, masks, process_directed, rights, watch};
+use super::{actions, ending, fork, kernel_waits, masks, process_directed, rights, watch};
 use crate::os::{answer, c, set_errno, system_call};
 use crate::thread::cancel;
 use crate::thread::record::Record;
@@ -28,7 +27,7 @@ pub(super) const fn bit(signal: c_int) -> Set {
 }
 
 /// What a thread cannot block.
-const UNBLOCKABLE: Set = bit(c::SIGKILL) | bit(c::SIGSTOP) | bit(32) | bit(33);
+pub(super) const UNBLOCKABLE: Set = bit(c::SIGKILL) | bit(c::SIGSTOP) | bit(32) | bit(33);
 
 /// The signals by which a kernel thread learns that the thread which it runs was interrupted: one ends system calls, one restarts them.
 static KICK: [AtomicI32; 2] = [AtomicI32::new(0), AtomicI32::new(0)];
@@ -36,6 +35,11 @@ static KICK: [AtomicI32; 2] = [AtomicI32::new(0), AtomicI32::new(0)];
 /// All signals that the runtime's kernel threads may block.
 pub(super) fn movable() -> Set {
     actions::DEFERRABLE & !kicks()
+}
+
+/// The one of them after which system calls go on.
+pub(super) fn restarting_kick() -> c_int {
+    KICK[1].load(Ordering::Relaxed)
 }
 
 /// The signals by which kernel threads are told.
@@ -98,8 +102,13 @@ fn install_kicks() {
 thread_local! {
     /// Signals of ours that found the thread, or the kernel thread while it ran none.
     static KICKS: Cell<u32> = const { Cell::new(0) };
-    /// The thread is sending itself a signal.
-    static RAISED: Cell<bool> = const { Cell::new(false) };
+    /// The signal that the thread is sending itself.
+    static RAISED: Cell<c_int> = const { Cell::new(0) };
+}
+
+/// A signal has come here that is no concern of the thread's.
+pub(super) fn count_kick() {
+    KICKS.set(KICKS.get().wrapping_add(1));
 }
 
 /// Signals of ours that came to the caller, or to the handler's thread if it is one.
@@ -108,10 +117,10 @@ pub(crate) fn kicks_here() -> u32 {
 }
 
 unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *mut c_void) {
-    KICKS.set(KICKS.get().wrapping_add(1));
+    count_kick();
     let mut ran = false;
     // SAFETY: the kernel's argument.
-    let over = unsafe { Over::begin(context, false) };
+    let unwinds = unsafe { rights::can_unwind(&*context.cast()) };
     let run = || {
         // Only here: if this signal is put off, so may be others, which come first when the runtime is left, and find the threads' masks as
         // they were.
@@ -120,12 +129,12 @@ unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *m
             masks::apply(context);
             raddle::signal::block_only(signal, context, 0, 0);
         }
-        deliver();
+        has_heard();
+        ending::within(!unwinds, deliver);
         ran = true;
     };
     // SAFETY: installed with all that can wait blocked; the arguments are the kernel's; the delivery runs handlers of the program.
     unsafe { raddle::signal::dispatch(signal, info, context, run) };
-    over.end();
     if raddle::drop_in::is_lightweight() && Record::current().is_some() {
         // SAFETY: the interrupted code's registers. A call that has not begun would not know of this signal.
         unsafe { kernel_waits::give_up(&mut *context.cast()) };
@@ -136,7 +145,15 @@ unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *m
         cancel::asynchronous_point(|| unsafe { masks::settle_now(context) });
     }
     if let Some(me) = Record::current() {
+        if unwinds && raddle::drop_in::is_lightweight() && cancel::is_to_end(me) {
+            // SAFETY: as above.
+            unsafe { masks::settle_now(context) };
+            cancel::ending_point();
+        }
         ending::look_again(me);
+    } else {
+        // SAFETY: as above.
+        unsafe { ending::look_again_at_first(context, unwinds) };
     }
     if ran {
         // SAFETY: the kernel's argument.
@@ -145,23 +162,43 @@ unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *m
 }
 
 /// What an interrupted thread does when a wait of its is over, or when it asks.
-fn interrupted() {
-    cancel::ending_point();
-    deliver();
+fn interrupted(may_end: bool) {
+    has_heard();
+    if may_end {
+        cancel::ending_point();
+    } else if let Some(me) = Record::current().filter(|me| cancel::is_to_end(me)) {
+        ending::soon(me);
+    }
+    ending::within(!may_end, deliver);
+}
+
+/// What is left with the calling thread from now on needs another signal of ours.
+fn has_heard() {
+    if let Some(me) = Record::current() {
+        me.kicked.store(0, Ordering::SeqCst);
+    }
 }
 
 /// Runs what is pending for the calling thread and not blocked, and hands on what was sent to the process and is.
 pub(crate) fn deliver() {
     let Some(me) = Record::current() else { return };
+    if RAISED.get() != 0 {
+        // What this has interrupted is about to run one, and looks again after that: they come in order.
+        return;
+    }
     loop {
         let ready = me.pending.all() & !me.mask.load(Ordering::Relaxed) & !masks::handled();
         if ready == 0 {
             break;
         }
         let signal = ready.trailing_zeros() as c_int + 1;
-        let Some(info) = me.pending.take(signal, false) else { continue };
+        RAISED.set(signal);
+        let Some(info) = me.pending.take(signal, false) else {
+            RAISED.set(0);
+            continue;
+        };
         if actions::is_fault(signal) {
-            watch::count_handler(me, false);
+            watch::count_handler(Some(me), false);
         }
         raise_here(info);
     }
@@ -178,8 +215,8 @@ pub(super) fn deliver_after() {
     }
 }
 
-/// Sends a kernel thread of the process one of the signals of ours. One that has ended is an error that nobody minds.
-pub(super) fn kick(task: u32, restart: bool) {
+/// Sends a kernel thread of the process one of the signals of ours: whether it was sent. One that has ended is an error that nobody minds.
+pub(super) fn kick(task: u32, restart: bool) -> bool {
     /// How often it is tried again where the user's limit of queued signals is reached: an untested guess.
     const ATTEMPTS: usize = 100_000;
     let signal = KICK[usize::from(restart)].load(Ordering::Relaxed);
@@ -189,11 +226,12 @@ pub(super) fn kick(task: u32, restart: bool) {
             let process = system_call(c::SYS_getpid, [0; 6]) as usize;
             let result = system_call(c::SYS_tgkill, [process, task as usize, signal as usize, 0, 0, 0]);
             if result != -(c::EAGAIN as isize) {
-                return;
+                return result == 0;
             }
             system_call(c::SYS_sched_yield, [0; 6]);
         }
     }
+    false
 }
 
 /// Has the kernel deliver a signal to the calling kernel thread, now.
@@ -211,20 +249,31 @@ pub(super) fn raise_here(info: Info) {
         // SAFETY: the kernel reads a description.
         unsafe { system_call(c::SYS_rt_tgsigqueueinfo, [process, task, info.signal as usize, place, 0, 0]) }
     };
-    RAISED.set(true);
+    RAISED.set(info.signal);
     if send(&info) == -(c::EAGAIN as isize) {
         // The user's limit of queued signals is reached: what `kill` sends is not refused.
         send(&Info::of_process(info.signal));
     }
+    // Ignored, for one.
+    RAISED.set(0);
     if before & one != 0 {
         // Not what was read: the threads' masks may have changed meanwhile.
         masks::renew(one);
     }
 }
 
+/// A handler has been left otherwise than by returning.
+pub(super) fn forget_raised() {
+    RAISED.set(0);
+}
+
 /// Whether the thread has just sent itself a signal: the handler that asks is at a place where its thread may end.
-pub(super) fn take_raised() -> bool {
-    RAISED.replace(false)
+pub(super) fn take_raised(signal: c_int) -> bool {
+    let raised = RAISED.get() == signal;
+    if raised {
+        RAISED.set(0);
+    }
+    raised
 }
 
 /// Unblocks signals for the calling kernel thread.
@@ -282,12 +331,21 @@ fn block(set: Set) -> Set {
 
 /// Wakes a thread for what was left in its record.
 pub(crate) fn interrupt(target: &'static Record) {
-    let restarts = || {
-        let pending = target.pending.all();
-        pending != 0 && (1..=64).all(|signal| pending & bit(signal) == 0 || actions::handled(signal) == Some(true))
-    };
+    let blocked = target.mask.load(Ordering::Relaxed) | target.handled.load(Ordering::Relaxed);
+    let ready = target.pending.all() & !blocked;
+    // Calls go on after what they need not know of: what is blocked, or was taken meanwhile.
+    interrupt_and(target, (1..=64).all(|signal| ready & bit(signal) == 0 || actions::handled(signal) == Some(true)));
+}
+
+/// Has a thread look: its system call goes on after that, or ends.
+///
+/// One signal of each kind is on its way at most. Events: P something is left with the thread, M the mark is set; C it is cleared by the thread, when the
+/// signal has come or a wait is over, D it looks at what was left. Forbidden: P comes after D, and M finds the mark of before C. All are SeqCst, P precedes
+/// M, C precedes D. Whoever finds the thread running and is mistaken has a look of the thread's ahead ([`raddle::drop_in::interrupt`]), which clears it.
+pub(crate) fn interrupt_and(target: &'static Record, restarts: bool) {
     if target.is_forker() {
-        return kick(std::process::id(), restarts());
+        kick(std::process::id(), restarts);
+        return;
     }
     let raw = target.handle.load(Ordering::SeqCst);
     if raw.is_null() {
@@ -295,7 +353,10 @@ pub(crate) fn interrupt(target: &'static Record) {
     }
     // SAFETY: the record is held by the caller, so the handle is neither joined nor dropped meanwhile.
     if let Met::Running(task) = unsafe { raddle::drop_in::interrupt(raw) } {
-        kick(task, restarts());
+        let mark = 1 << u32::from(restarts);
+        if target.kicked.fetch_or(mark, Ordering::SeqCst) & mark == 0 && !kick(task, restarts) {
+            target.kicked.fetch_and(!mark, Ordering::SeqCst);
+        }
     }
 }
 
@@ -411,8 +472,16 @@ pub unsafe extern "C-unwind" fn pthread_sigmask(how: c_int, new: *const c::sigse
         let set = unsafe { new.cast::<Set>().as_ref() }.copied();
         let first = set.is_some() && crate::thread::exit::is_first();
         let before = if first { own_mask() } else { 0 };
+        // SAFETY: zeroes are a set.
+        let mut without: c::sigset_t = unsafe { std::mem::zeroed() };
+        let mut given = new;
+        if let Some(set) = set.filter(|_| watch::is_handler_here()) {
+            // SAFETY: the first word is the kernel's.
+            unsafe { (&raw mut without).cast::<Set>().write(set & !kicks()) };
+            given = &without;
+        }
         // SAFETY: the caller's arguments.
-        let result = unsafe { next(how, new, old) };
+        let result = unsafe { next(how, given, old) };
         if let Some(set) = set.filter(|_| result == 0) {
             let in_handler = masks::handler_changes(how, set);
             if first {

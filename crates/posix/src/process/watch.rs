@@ -1,10 +1,13 @@
 //! What handlers do to waits: whether one has run, and what ends the waits of handlers themselves.
 
 use super::masks;
-use super::signals;
+use super::signals::{self, Set};
 use crate::os::c;
 use crate::thread::record::Record;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+const EINTR: isize = -(c::EINTR as isize);
 
 /// What a wait compares to learn whether handlers ran meanwhile.
 #[derive(Clone, Copy)]
@@ -17,8 +20,15 @@ pub(crate) struct Watch {
 /// need not be looked at. Relaxed: who compares is the thread that counts.
 static EVER: AtomicBool = AtomicBool::new(false);
 
-/// The calling thread runs a handler: waits that it is in end.
-pub(super) fn count_handler(me: &Record, restarts: bool) {
+thread_local! {
+    /// Handlers that ran here: what counts in a handler, which may have interrupted no thread.
+    static HERE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The calling thread, if it is one, runs a handler: waits that it is in end.
+pub(super) fn count_handler(me: Option<&Record>, restarts: bool) {
+    HERE.set(HERE.get().wrapping_add(1));
+    let Some(me) = me else { return };
     EVER.store(true, Ordering::Relaxed);
     me.interruptions.fetch_add(1, Ordering::Relaxed);
     me.endings.fetch_add(u64::from(!restarts), Ordering::Relaxed);
@@ -56,12 +66,46 @@ pub(crate) fn is_handler_here() -> bool {
 
 /// In such a handler: repeats `call`, a system call that waits and that no handler restarts, while nothing but a signal of ours has ended it.
 pub(crate) fn uncut(mut call: impl FnMut() -> isize) -> isize {
-    let watch = begin();
+    let handlers = HERE.get();
     loop {
         let kicks = signals::kicks_here();
         let result = call();
-        if result != -(c::EINTR as isize) || watch.interrupted() || signals::kicks_here() == kicks {
+        if result != EINTR || HERE.get() != handlers || signals::kicks_here() == kicks {
             return result;
         }
     }
+}
+
+/// `call`, of the calling lightweight thread, waits with the signal mask at `mask`, where there is one, and sees by itself that a handler has run.
+pub(crate) fn with_thread_mask(mask: usize, call: impl FnOnce() -> isize) -> isize {
+    // SAFETY: null or the caller's set.
+    let wanted = unsafe { std::ptr::with_exposed_provenance::<Set>(mask).as_ref() }.copied();
+    let (Some(wanted), Some(me)) = (wanted, Record::current()) else { return call() };
+    let wanted = wanted & !signals::UNBLOCKABLE;
+    let before = me.mask.swap(wanted, Ordering::SeqCst);
+    masks::changed(before, wanted);
+    signals::deliver();
+    let result = call();
+    me.mask.store(before, Ordering::SeqCst);
+    masks::changed(wanted, before);
+    signals::deliver();
+    result
+}
+
+/// In such a handler: `call` waits with the signal mask at `mask`, where there is one, and is told where the kernel finds it.
+pub(crate) fn with_mask(mask: usize, call: impl FnOnce(usize) -> isize) -> isize {
+    // SAFETY: null or the caller's set.
+    let Some(wanted) = (unsafe { std::ptr::with_exposed_provenance::<Set>(mask).as_ref() }).copied() else {
+        return call(0);
+    };
+    let handlers = HERE.get();
+    // Until the kernel waits: what comes meanwhile ends its wait at once.
+    let before = signals::block_movable();
+    let handled = masks::replace_handled(wanted);
+    signals::deliver();
+    let kernels = wanted & !signals::kicks();
+    let result = if HERE.get() != handlers { EINTR } else { call((&raw const kernels).expose_provenance()) };
+    masks::replace_handled(handled);
+    signals::set_kernel_mask(before);
+    result
 }

@@ -82,6 +82,18 @@ pub unsafe extern "C" fn thrd_equal(one: c::pthread_t, other: c::pthread_t) -> c
 /// # Safety
 /// As C11 says.
 #[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn thrd_sleep(time: *const c::timespec, left: *mut c::timespec) -> c_int {
+    // SAFETY: the caller's arguments; the C library's clock of it is this one.
+    match unsafe { crate::io::clock_nanosleep(c::CLOCK_REALTIME, 0, time, left) } {
+        0 => 0,
+        c::EINTR => -1,
+        _ => -2,
+    }
+}
+
+/// # Safety
+/// As C11 says.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn thrd_yield() {
     if Record::current().is_some() && raddle::drop_in::is_lightweight() {
         raddle::drop_in::yield_now();

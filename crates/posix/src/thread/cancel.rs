@@ -95,9 +95,6 @@ pub(crate) fn asynchronous_point(leave: impl FnOnce()) {
     {
         leave();
         act();
-    } else if EVER.load(Ordering::Relaxed) && Record::current().is_some_and(is_to_end) {
-        leave();
-        ending_point();
     }
 }
 
@@ -108,13 +105,14 @@ pub(crate) fn is_asynchronous() -> bool {
 }
 
 /// True once the thread is on its way out.
-pub(super) fn is_exiting(me: &Record) -> bool {
+pub(crate) fn is_exiting(me: &Record) -> bool {
     me.cancel.load(Ordering::Relaxed) & EXITING != 0
 }
 
 /// The calling thread is on its way out: its waits are not cancelled any more.
 pub(super) fn begin_exit(me: &Record) {
     let before = me.cancel.fetch_or(EXITING, Ordering::Relaxed);
+    crate::process::ending::stop();
     if before & (EXITING | DISABLED) == 0 {
         raddle::drop_in::mask_cancellation(true);
     }
@@ -171,7 +169,7 @@ fn request(target: Held) {
         wake(&target);
         let reachable = before & ASYNCHRONOUS != 0 || target.apart.is_in_kernel();
         if reachable && !target.is_current() {
-            signals::interrupt(target.record());
+            signals::interrupt_and(target.record(), before & DISABLED != 0);
         }
     }
 }

@@ -138,17 +138,20 @@ fn body(record: &'static Record) {
     record.stack[1].store(end, Ordering::Relaxed);
     let mut buffer = trampoline::Buffer::new();
     let argument = record.argument.load(Ordering::Relaxed);
-    // What was left for it before it began.
-    raddle::drop_in::poll_interruption();
+    // What was left for it before it began. A handler that ends it here has it begin not at all.
+    crate::process::ending::before_it_begins();
     // SAFETY: the buffer outlives the call; a stack that the program gave is the thread's, by POSIX.
-    let result = unsafe {
+    let result = (!cancel::is_to_end(record)).then(|| unsafe {
         let result =
             trampoline::call(record.start(), argument, std::ptr::with_exposed_provenance_mut(given), &mut buffer);
         trampoline::unregister(&mut buffer);
         result
-    };
+    });
     if !cancel::is_exiting(record) {
-        record.result.store(result, Ordering::Relaxed);
+        // A handler that was to end it has said with what.
+        if let Some(result) = result.filter(|_| !cancel::is_to_end(record)) {
+            record.result.store(result, Ordering::Relaxed);
+        }
         cancel::begin_exit(record);
     }
     // SAFETY: the thread's code has ended, but for these destructors.

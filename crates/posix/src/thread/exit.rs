@@ -7,6 +7,7 @@
 use super::cancel;
 use super::record::Record;
 use crate::os::{c, system_call};
+use crate::process::masks;
 use std::ffi::c_void;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -98,15 +99,14 @@ pub(super) fn rest() -> ! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
     if let Some(me) = Record::current() {
-        me.result.store(value, Ordering::Relaxed);
-        crate::process::ending::begin(me);
-        cancel::begin_exit(me);
-    } else if raddle::drop_in::is_kernel_thread_of_runtime() {
-        crate::os::say(
-            c"raddle: pthread_exit in a signal handler that has interrupted no thread: there is none to end\n",
-        );
-        // SAFETY: takes nothing.
-        unsafe { c::abort() }
+        if !masks::is_in_handler() {
+            me.result.store(value, Ordering::Relaxed);
+            cancel::begin_exit(me);
+            // A handler for a fault, which is the program's own, leaves its signal blocked.
+            masks::let_faults_in();
+        } else if !cancel::is_exiting(me) {
+            me.result.store(value, Ordering::Relaxed);
+        }
     } else if FIRST.load(Ordering::Relaxed) != 0 && is_first() {
         // Also as the last one: the C library would wait for the kernel threads of the runtime.
         FIRST_RESULT.store(value, Ordering::Relaxed);
@@ -115,6 +115,16 @@ pub unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
     let found = next!(pthread_exit: fn(*mut c_void) -> !) as *const ();
     // SAFETY: the C library's function, which unwinds.
     unsafe { std::mem::transmute::<*const (), unsafe extern "C-unwind" fn(*mut c_void) -> !>(found)(value) }
+}
+
+/// The first thread's code has ended.
+pub(crate) fn first_has_ended() -> bool {
+    FIRST_ENDED.load(Ordering::Relaxed) != 0
+}
+
+/// What the first thread's last `pthread_exit` said.
+pub(crate) fn first_result() -> *mut c_void {
+    FIRST_RESULT.load(Ordering::Relaxed)
 }
 
 /// True on the process's first kernel thread.
@@ -137,6 +147,7 @@ fn prepare_first() {
                 return;
             }
         }
+        masks::first_ends();
         // First: else who has joined it may end before it is counted, and it would run the program's last functions in that one's place.
         thread_ends();
         FIRST_ENDED.store(1, Ordering::Release);

@@ -115,7 +115,7 @@ pub unsafe extern "C-unwind" fn pthread_join(id: c::pthread_t, value: *mut *mut 
 /// # Safety
 /// As the C library says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_tryjoin_np(id: c::pthread_t, value: *mut *mut c_void) -> c_int {
+pub unsafe extern "C-unwind" fn pthread_tryjoin_np(id: c::pthread_t, value: *mut *mut c_void) -> c_int {
     if !Record::is_ours(id) {
         // SAFETY: the caller's arguments.
         return unsafe { next!(pthread_tryjoin_np: fn(c::pthread_t, *mut *mut c_void) -> c_int)(id, value) };

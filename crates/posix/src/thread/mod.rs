@@ -13,7 +13,7 @@ mod first;
 mod identity;
 mod join;
 pub(crate) mod record;
-mod trampoline;
+pub(crate) mod trampoline;
 pub(crate) mod undo;
 
 pub(crate) use create::pthread_create;

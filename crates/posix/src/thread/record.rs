@@ -71,6 +71,10 @@ pub(crate) struct Record {
     /// Signals that it has not taken, and signals that it blocks: bit `n - 1` for signal `n`.
     pub pending: Pending,
     pub mask: AtomicU64,
+    /// What its running handlers block besides.
+    pub handled: AtomicU64,
+    /// Which of the two signals of ours are on their way to it ([`crate::process::signals::interrupt`]).
+    pub kicked: AtomicU32,
     /// It ends: it is given no more signals for the process.
     pub ends: AtomicBool,
     /// Signal handlers that it has run because it was interrupted: whoever waits compares.
@@ -115,6 +119,8 @@ impl Record {
             affinity: [const { AtomicU64::new(0) }; MASK_WORDS],
             pending: Pending::default(),
             mask: AtomicU64::new(0),
+            handled: AtomicU64::new(0),
+            kicked: AtomicU32::new(0),
             ends: AtomicBool::new(false),
             interruptions: AtomicU64::new(0),
             endings: AtomicU64::new(0),
@@ -137,6 +143,8 @@ impl Record {
         record.schedule.store(0, Ordering::Relaxed);
         // It takes no signals before its creator's mask is here.
         record.mask.store(u64::MAX, Ordering::Relaxed);
+        record.handled.store(0, Ordering::Relaxed);
+        record.kicked.store(0, Ordering::Relaxed);
         record.ends.store(false, Ordering::Relaxed);
         let words = record.given_stack.iter().chain(&record.stack);
         words.for_each(|word| word.store(0, Ordering::Relaxed));

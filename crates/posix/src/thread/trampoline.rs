@@ -38,10 +38,149 @@ pub(crate) unsafe fn call(start: Start, argument: *mut c_void, top: *mut u8, buf
     unsafe { enter(start, argument, top, buffer, register, set_jump) }
 }
 
+/// What [`call_handler`] hands to the function that calls the handler.
+struct Call {
+    handler: usize,
+    signal: c_int,
+    info: *mut c_void,
+    context: *mut c_void,
+}
+
+unsafe extern "C-unwind" fn call_it(call: *mut c_void) -> *mut c_void {
+    type Handler = unsafe extern "C-unwind" fn(c_int, *mut c_void, *mut c_void);
+    // SAFETY: what `call_handler` has on its stack: the program's handler; one that takes the signal only ignores the rest.
+    unsafe {
+        let call = &*call.cast::<Call>();
+        std::mem::transmute::<usize, Handler>(call.handler)(call.signal, call.info, call.context);
+    }
+    std::ptr::null_mut()
+}
+
+/// Calls a signal handler. True if it called `pthread_exit`, which has unwound to here. To unwinders the frame is like any other.
+///
+/// # Safety
+/// As for [`call`]; the program's handler and the kernel's arguments.
+pub(crate) unsafe fn call_handler(
+    handler: usize,
+    signal: c_int,
+    info: *mut c_void,
+    context: *mut c_void,
+    buffer: *mut Buffer,
+) -> bool {
+    let set_jump = next!(__sigsetjmp: fn(*mut Buffer, c_int) -> c_int);
+    let register = next!(__pthread_register_cancel: fn(*mut Buffer));
+    let mut call = Call { handler, signal, info, context };
+    // SAFETY: as promised by the caller; the two functions are the C library's.
+    unsafe { enter_handler(call_it, (&raw mut call).cast(), buffer, register, set_jump) != 0 }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "C-unwind" fn enter_handler(
+    start: Start,
+    argument: *mut c_void,
+    buffer: *mut Buffer,
+    register: Register,
+    set_jump: SetJump,
+) -> c_int {
+    std::arch::naked_asm!(
+        ".cfi_startproc",
+        "push rbp",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset rbp, -16",
+        "mov rbp, rsp",
+        ".cfi_def_cfa_register rbp",
+        "push rbx",
+        ".cfi_offset rbx, -24",
+        "push r12",
+        ".cfi_offset r12, -32",
+        "push r13",
+        ".cfi_offset r13, -40",
+        "push r14",
+        ".cfi_offset r14, -48",
+        "push r15",
+        ".cfi_offset r15, -56",
+        "sub rsp, 8",
+        "mov r12, rdi",
+        "mov r13, rsi",
+        "mov r14, rdx",
+        "mov r15, rcx",
+        "mov rdi, r14",
+        "xor esi, esi",
+        "call r8", // returns once more, not zero, from `pthread_exit`
+        "mov ebx, eax",
+        "test eax, eax",
+        "jne 2f",
+        "mov rdi, r14",
+        "call r15",
+        "mov rdi, r13",
+        "call r12",
+        "2:",
+        "mov eax, ebx",
+        "lea rsp, [rbp - 40]",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+unsafe extern "C-unwind" fn enter_handler(
+    start: Start,
+    argument: *mut c_void,
+    buffer: *mut Buffer,
+    register: Register,
+    set_jump: SetJump,
+) -> c_int {
+    std::arch::naked_asm!(
+        ".cfi_startproc",
+        "stp x29, x30, [sp, #-64]!",
+        ".cfi_def_cfa_offset 64",
+        ".cfi_offset x29, -64",
+        ".cfi_offset x30, -56",
+        "mov x29, sp",
+        ".cfi_def_cfa_register x29",
+        "stp x19, x20, [sp, #16]",
+        ".cfi_offset x19, -48",
+        ".cfi_offset x20, -40",
+        "stp x21, x22, [sp, #32]",
+        ".cfi_offset x21, -32",
+        ".cfi_offset x22, -24",
+        "mov x19, x0",
+        "mov x20, x1",
+        "mov x21, x2",
+        "mov x22, x3",
+        "mov x0, x21",
+        "mov w1, wzr",
+        "blr x4", // returns once more, not zero, from `pthread_exit`
+        "cbnz w0, 2f",
+        "mov x0, x21",
+        "blr x22",
+        "mov x0, x20",
+        "blr x19",
+        "mov w0, wzr",
+        "2:",
+        "mov sp, x29",
+        "ldp x19, x20, [sp, #16]",
+        "ldp x21, x22, [sp, #32]",
+        "ldp x29, x30, [sp], #64",
+        ".cfi_def_cfa sp, 0",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
 /// Takes the buffer out of the C library's list.
 ///
 /// # Safety
-/// The innermost buffer of the calling thread, registered by [`call`], which has returned.
+/// A buffer of the calling thread, registered by [`call`] or [`call_handler`]; what was registered after it is left, too.
 pub(crate) unsafe fn unregister(buffer: *mut Buffer) {
     // SAFETY: as promised.
     unsafe { next!(__pthread_unregister_cancel: fn(*mut Buffer))(buffer) };

@@ -1,14 +1,18 @@
 // Handlers that sleep and wait, while signals come that they block and while other threads change masks: nothing ends them early but a handler.
-// Prints the same natively.
+// Then waits with a mask that lets a signal in, in handlers and threads; signals sent by the hundred thousand; and jumps and forks in handlers. Prints the same natively.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -110,6 +114,129 @@ static void run(int place, int signal, int times) {
     }
     pthread_join(id, NULL);
 }
+// Waits with a mask that lets SIGUSR2 in, which the caller blocks.
+static void waits_letting_in(int signal) {
+    struct timespec time = {1000, 0};
+    struct epoll_event event;
+    sigset_t set;
+    int epoll;
+    (void)signal;
+    sigfillset(&set);
+    sigdelset(&set, SIGUSR2);
+    began = 1;
+    errno = 0;
+    switch (call) {
+    case 0: result = ppoll(NULL, 0, &time, &set); break;
+    case 1: result = pselect(0, NULL, NULL, NULL, &time, &set); break;
+    default:
+        epoll = epoll_create1(0);
+        result = epoll_pwait(epoll, &event, 1, 1000000, &set);
+        close(epoll);
+    }
+    error = errno;
+    ended = 1;
+}
+static void *lets_in(void *in_thread) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    if (in_thread == NULL) return thread((void *)0L);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    waits_letting_in(0);
+    return NULL;
+}
+static void masks(void) {
+    struct sigaction action = {.sa_handler = waits_letting_in};
+    sigfillset(&action.sa_mask);
+    sigaction(SIGUSR1, &action, NULL);
+    for (long in_thread = 0; in_thread < 2; in_thread++) {
+        for (call = 0; call < 3; call++) {
+            pthread_t id;
+            began = ended = later = 0;
+            pthread_create(&id, NULL, lets_in, (void *)in_thread);
+            if (!in_thread) pthread_kill(id, SIGUSR1);
+            while (!began) usleep(100);
+            usleep(2000);
+            pthread_kill(id, SIGUSR2);
+            while (!ended) usleep(100);
+            pthread_join(id, NULL);
+            printf("let in, %s: %d %s, %d\n", in_thread ? "thread" : "handler", result, error == EINTR ? "EINTR" : "?", later);
+        }
+    }
+}
+static int queued(void) {
+    char line[256];
+    int most = -1;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (fgets(line, sizeof line, file)) {
+        if (!strncmp(line, "SigQ:", 5)) most = atoi(line + 5);
+    }
+    fclose(file);
+    return most;
+}
+static void *sends(void *id) {
+    for (int i = 0; i < 50000; i++) pthread_kill(*(pthread_t *)id, SIGUSR2);
+    return NULL;
+}
+static void many(void) {
+    pthread_t id, senders[2];
+    int before = queued();
+    began = ended = later = 0;
+    pthread_create(&id, NULL, thread, (void *)0L);
+    for (int i = 0; i < 2; i++) pthread_create(&senders[i], NULL, sends, &id);
+    for (int i = 0; i < 2; i++) pthread_join(senders[i], NULL);
+    int more = queued() - before;
+    ended = 1;
+    pthread_join(id, NULL);
+    printf("many: %s left, %s\n", more < 1000 ? "few" : "many", later ? "came" : "never");
+}
+static jmp_buf back;
+static void jumps_within(int signal) {
+    (void)signal;
+    if (setjmp(back) == 0) longjmp(back, 1);
+    usleep(1000);
+    later++;
+}
+static void *jumps(void *unused) {
+    for (int i = 0; i < 20; i++) raise(SIGUSR1);
+    return unused;
+}
+static void within(void) {
+    struct sigaction action = {.sa_handler = jumps_within};
+    pthread_t id;
+    later = 0;
+    sigaction(SIGUSR1, &action, NULL);
+    pthread_create(&id, NULL, jumps, NULL);
+    pthread_join(id, NULL);
+    printf("jumped within: %d\n", later);
+}
+static pid_t child;
+static void forks(int signal) {
+    (void)signal;
+    child = fork();
+    ended = 1;
+}
+static void *forks_here(void *unused) {
+    pthread_t id;
+    raise(SIGUSR1);
+    if (child == 0) {
+        ended = 1;
+        if (pthread_create(&id, NULL, thread, (void *)0L) != 0 || pthread_join(id, NULL) != 0) _exit(1);
+        usleep(1000);
+        _exit(5);
+    }
+    return unused;
+}
+static void forked(void) {
+    struct sigaction action = {.sa_handler = forks};
+    pthread_t id;
+    int status;
+    sigaction(SIGUSR1, &action, NULL);
+    pthread_create(&id, NULL, forks_here, NULL);
+    pthread_join(id, NULL);
+    waitpid(child, &status, 0);
+    printf("forked: %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+}
 int main(void) {
     struct sigaction action = {.sa_handler = comes};
     pthread_t changer;
@@ -138,5 +265,9 @@ int main(void) {
     }
     stop = 1;
     pthread_join(changer, NULL);
+    masks();
+    many();
+    within();
+    forked();
     return 0;
 }
