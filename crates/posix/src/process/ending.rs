@@ -13,15 +13,15 @@ use crate::thread::record::Record;
 use crate::thread::{cancel, exit, trampoline};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Between two looks, in nanoseconds: an untested guess.
 const SOON: c::c_long = 50_000;
 
-/// The first thread's handler has called `pthread_exit` where the thread could not end.
-static FIRST_IS_TO_END: AtomicBool = AtomicBool::new(false);
-
 thread_local! {
+    /// The calling kernel thread, which is none of ours, is to end, and with what.
+    static TO_END: Cell<bool> = const { Cell::new(false) };
+    static VALUE: Cell<*mut c_void> = const { Cell::new(std::ptr::null_mut()) };
     /// Handlers that run now by [`signals::deliver`] cannot end the thread there.
     static CANNOT: Cell<bool> = const { Cell::new(false) };
     /// The kernel's number of the timer that goes; less than 0: none.
@@ -95,20 +95,16 @@ pub(super) fn forget() {
 /// `context` is the kernel's argument to the handler, which is about to return.
 pub(super) unsafe fn go_on(ended: Ended, context: *mut c_void, blocked: signals::Set) {
     let Some(me) = Record::current() else {
-        if !exit::is_first() {
+        if raddle::drop_in::is_kernel_thread_of_runtime() {
             // It has interrupted no thread of the program.
-            return;
-        }
-        if ended.cannot {
-            FIRST_IS_TO_END.store(true, Ordering::Relaxed);
-            // Its waits end by its cancellation; whoever joins it finds the result all the same.
-            // SAFETY: the calling thread.
-            unsafe { cancel::pthread_cancel(next!(pthread_self: fn() -> c::pthread_t)()) };
+        } else if ended.cannot {
+            TO_END.set(true);
             look_soon();
-            return;
+        } else {
+            // SAFETY: the kernel's argument.
+            unsafe { end_kernel_thread(context, blocked) }
         }
-        // SAFETY: the kernel's argument.
-        unsafe { end_first(context, blocked) }
+        return;
     };
     if cancel::is_exiting(me) {
         return;
@@ -141,29 +137,35 @@ pub(super) fn soon(me: &Record) {
     look_soon();
 }
 
-/// The first thread ends here, in a handler.
+/// A kernel thread of the program's, the first one for one, ends here, in a handler.
 ///
 /// # Safety
 /// `context` is the kernel's argument to that handler, which has interrupted what can be unwound.
-unsafe fn end_first(context: *mut c_void, blocked: signals::Set) -> ! {
+unsafe fn end_kernel_thread(context: *mut c_void, blocked: signals::Set) -> ! {
     stop();
+    TO_END.set(false);
     // SAFETY: the saved mask; the calling thread's own call.
     unsafe {
         let mask = (&raw const (*context.cast::<c::ucontext_t>()).uc_sigmask).cast::<signals::Set>().read();
         signals::set_kernel_mask(mask | blocked);
-        exit::pthread_exit(exit::first_result())
+        exit::pthread_exit(VALUE.get())
     }
+}
+
+/// The calling kernel thread ends with that, as a handler on it has said.
+pub(crate) fn ends_with(value: *mut c_void) {
+    VALUE.set(value);
 }
 
 /// In the handler of a signal of ours on a kernel thread that runs none of our threads; `unwinds`: what it has interrupted can be unwound.
 ///
 /// # Safety
 /// `context` is the kernel's argument to that handler.
-pub(super) unsafe fn look_again_at_first(context: *mut c_void, unwinds: bool) {
-    if FIRST_IS_TO_END.load(Ordering::Relaxed) && exit::is_first() && !exit::first_has_ended() {
+pub(super) unsafe fn look_again_at_kernel_thread(context: *mut c_void, unwinds: bool) {
+    if TO_END.get() {
         if unwinds {
             // SAFETY: as promised.
-            unsafe { end_first(context, 0) }
+            unsafe { end_kernel_thread(context, 0) }
         }
         look_soon();
     }
@@ -189,6 +191,7 @@ pub(crate) fn stop() {
 /// Has a signal of ours sent to this kernel thread in a moment. Without a timer the next wait or cancellation point must do.
 fn look_soon() {
     stop();
+    signals::install_kicks();
     // SAFETY: zeroes are an event; all is on the stack.
     unsafe {
         let mut event: c::sigevent = std::mem::zeroed();

@@ -73,7 +73,10 @@ pub(crate) fn prepare() {
     }
 }
 
-fn install_kicks() {
+pub(super) fn install_kicks() {
+    if kicks().count_ones() == 2 {
+        return;
+    }
     let allocate = next!(__libc_allocate_rtsig: fn(c_int) -> c_int);
     for (kick, flags) in KICK.iter().zip([0, c::SA_RESTART]) {
         // SAFETY: takes an integer: the least important signal that nobody uses, -1 when there is none.
@@ -153,7 +156,7 @@ unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *m
         ending::look_again(me);
     } else {
         // SAFETY: as above.
-        unsafe { ending::look_again_at_first(context, unwinds) };
+        unsafe { ending::look_again_at_kernel_thread(context, unwinds) };
     }
     if ran {
         // SAFETY: the kernel's argument.

@@ -107,6 +107,8 @@ pub unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
         } else if !cancel::is_exiting(me) {
             me.result.store(value, Ordering::Relaxed);
         }
+    } else if masks::is_in_handler() {
+        crate::process::ending::ends_with(value);
     } else if FIRST.load(Ordering::Relaxed) != 0 && is_first() {
         // Also as the last one: the C library would wait for the kernel threads of the runtime.
         FIRST_RESULT.store(value, Ordering::Relaxed);
@@ -115,16 +117,6 @@ pub unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
     let found = next!(pthread_exit: fn(*mut c_void) -> !) as *const ();
     // SAFETY: the C library's function, which unwinds.
     unsafe { std::mem::transmute::<*const (), unsafe extern "C-unwind" fn(*mut c_void) -> !>(found)(value) }
-}
-
-/// The first thread's code has ended.
-pub(crate) fn first_has_ended() -> bool {
-    FIRST_ENDED.load(Ordering::Relaxed) != 0
-}
-
-/// What the first thread's last `pthread_exit` said.
-pub(crate) fn first_result() -> *mut c_void {
-    FIRST_RESULT.load(Ordering::Relaxed)
 }
 
 /// True on the process's first kernel thread.
