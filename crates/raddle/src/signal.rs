@@ -130,7 +130,7 @@ pub unsafe fn dispatch(signal: i32, info: *mut c_void, context: *mut c_void, han
     compiler_fence(Ordering::SeqCst);
     handler();
     compiler_fence(Ordering::SeqCst);
-    // In the child of a fork in the handler nobody is interrupted, nor after a jump within it.
+    // In the child of a fork in the handler nobody is interrupted, nor after a jump out of a handler above this one.
     if INTERRUPTED.get() == shown {
         INTERRUPTED.set(outer);
         switching::show(hidden);
