@@ -360,6 +360,7 @@ pub(super) unsafe fn settle_jump(saved: *mut c_void) {
                 let before = me.mask.fetch_or(handled & signals::movable(), Ordering::SeqCst);
                 changed(before, me.mask.load(Ordering::SeqCst));
                 begin();
+                signals::deliver_after();
             }
             _ if crate::thread::exit::is_first() => {
                 first_changed(FIRST.load(Ordering::SeqCst), signals::own_mask());

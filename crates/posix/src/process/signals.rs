@@ -344,7 +344,8 @@ pub(crate) fn interrupt(target: &'static Record) {
 ///
 /// One signal of each kind is on its way at most. Events: P something is left with the thread, M the mark is set; C it is cleared by the thread, when the
 /// signal has come or a wait is over, D it looks at what was left. Forbidden: P comes after D, and M finds the mark of before C. All are SeqCst, P precedes
-/// M, C precedes D. Whoever finds the thread running and is mistaken has a look of the thread's ahead ([`raddle::drop_in::interrupt`]), which clears it.
+/// M, C precedes D. M precedes the request to look ([`raddle::drop_in::interrupt`]): where the signal finds another thread, since this one has moved, that
+/// look is still to come and clears the mark. (The other way round the look could come first, and the mark stayed for ever.)
 pub(crate) fn interrupt_and(target: &'static Record, restarts: bool) {
     if target.is_forker() {
         kick(std::process::id(), restarts);
@@ -354,12 +355,15 @@ pub(crate) fn interrupt_and(target: &'static Record, restarts: bool) {
     if raw.is_null() {
         return;
     }
+    let mark = 1 << u32::from(restarts);
+    // Before the request: a look of the thread's that comes after the request clears it, if the signal goes astray.
+    let marked = target.kicked.fetch_or(mark, Ordering::SeqCst) & mark == 0;
     // SAFETY: the record is held by the caller, so the handle is neither joined nor dropped meanwhile.
-    if let Met::Running(task) = unsafe { raddle::drop_in::interrupt(raw) } {
-        let mark = 1 << u32::from(restarts);
-        if target.kicked.fetch_or(mark, Ordering::SeqCst) & mark == 0 && !kick(task, restarts) {
-            target.kicked.fetch_and(!mark, Ordering::SeqCst);
-        }
+    if let Met::Running(task) = unsafe { raddle::drop_in::interrupt(raw) }
+        && marked
+        && !kick(task, restarts)
+    {
+        target.kicked.fetch_and(!mark, Ordering::SeqCst);
     }
 }
 
