@@ -25,6 +25,9 @@ pub use raddle_queues::{places, slab};
 /// Whether a thread that is apart waits in the kernel, and must be signalled to come out.
 pub type InKernel = raddle_scheduler::in_kernel::InKernel<Real>;
 
+/// Which signals are on their way to a thread that runs, of so many kinds.
+pub type Doorbell<const KINDS: usize> = raddle_scheduler::doorbell::Doorbell<Real, KINDS>;
+
 /// Lists for all addresses together: 1 MiB of zero pages, touched as needed.
 const LISTS: usize = 1 << 18;
 

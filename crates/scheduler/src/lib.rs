@@ -5,9 +5,10 @@
 //!
 //! Reading order: [`thread`] (the wait word), [`runtime`] (what a primitive asks of whoever runs threads), [`ready`] (the
 //! token), [`policy`], [`tokens`] and [`policies`], [`handoff`], [`idle`], [`takeover`], [`sync`], [`readiness`], [`lives`], [`batch`], [`in_kernel`],
-//! [`members`].
+//! [`doorbell`], [`members`].
 
 pub mod batch;
+pub mod doorbell;
 pub mod expression;
 pub mod handoff;
 pub mod idle;

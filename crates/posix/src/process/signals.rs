@@ -178,7 +178,7 @@ fn interrupted(may_end: bool) {
 /// What is left with the calling thread from now on needs another signal of ours.
 fn has_heard() {
     if let Some(me) = Record::current() {
-        me.kicked.store(0, Ordering::SeqCst);
+        me.bell.answer();
     }
 }
 
@@ -342,10 +342,7 @@ pub(crate) fn interrupt(target: &'static Record) {
 
 /// Has a thread look: its system call goes on after that, or ends.
 ///
-/// One signal of each kind is on its way at most. Events: P something is left with the thread, M the mark is set; C it is cleared by the thread, when the
-/// signal has come or a wait is over, D it looks at what was left. Forbidden: P comes after D, and M finds the mark of before C. All are SeqCst, P precedes
-/// M, C precedes D. M precedes the request to look ([`raddle::drop_in::interrupt`]): where the signal finds another thread, since this one has moved, that
-/// look is still to come and clears the mark. (The other way round the look could come first, and the mark stayed for ever.)
+/// Where signals of ours are on their way already, none is sent ([`raddle::drop_in::Doorbell`]).
 pub(crate) fn interrupt_and(target: &'static Record, restarts: bool) {
     if target.is_forker() {
         kick(std::process::id(), restarts);
@@ -355,16 +352,12 @@ pub(crate) fn interrupt_and(target: &'static Record, restarts: bool) {
     if raw.is_null() {
         return;
     }
-    let mark = 1 << u32::from(restarts);
-    // Before the request: a look of the thread's that comes after the request clears it, if the signal goes astray.
-    let marked = target.kicked.fetch_or(mark, Ordering::SeqCst) & mark == 0;
     // SAFETY: the record is held by the caller, so the handle is neither joined nor dropped meanwhile.
-    if let Met::Running(task) = unsafe { raddle::drop_in::interrupt(raw) }
-        && marked
-        && !kick(task, restarts)
-    {
-        target.kicked.fetch_and(!mark, Ordering::SeqCst);
-    }
+    let request = || match unsafe { raddle::drop_in::interrupt(raw) } {
+        Met::Running(task) => Some(task),
+        Met::OffProcessor => None,
+    };
+    target.bell.ring(usize::from(restarts), request, |task| kick(task, restarts));
 }
 
 fn is_sendable(signal: c_int) -> bool {

@@ -7,7 +7,7 @@
 
 use crate::os::c;
 use crate::process::pending::Pending;
-use raddle::drop_in::slab::Slab;
+use raddle::drop_in::{Doorbell, slab::Slab};
 use raddle_machine::Real;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -74,7 +74,7 @@ pub(crate) struct Record {
     /// What its running handlers block besides.
     pub handled: AtomicU64,
     /// Which of the two signals of ours are on their way to it ([`crate::process::signals::interrupt`]).
-    pub kicked: AtomicU32,
+    pub bell: Doorbell<2>,
     /// It ends: it is given no more signals for the process.
     pub ends: AtomicBool,
     /// Signal handlers that it has run because it was interrupted: whoever waits compares.
@@ -120,7 +120,7 @@ impl Record {
             pending: Pending::default(),
             mask: AtomicU64::new(0),
             handled: AtomicU64::new(0),
-            kicked: AtomicU32::new(0),
+            bell: Doorbell::default(),
             ends: AtomicBool::new(false),
             interruptions: AtomicU64::new(0),
             endings: AtomicU64::new(0),
@@ -144,7 +144,8 @@ impl Record {
         // It takes no signals before its creator's mask is here.
         record.mask.store(u64::MAX, Ordering::Relaxed);
         record.handled.store(0, Ordering::Relaxed);
-        record.kicked.store(0, Ordering::Relaxed);
+        // A signal to whoever had the record may never have been answered.
+        record.bell.answer();
         record.ends.store(false, Ordering::Relaxed);
         let words = record.given_stack.iter().chain(&record.stack);
         words.for_each(|word| word.store(0, Ordering::Relaxed));
