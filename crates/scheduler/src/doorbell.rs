@@ -17,8 +17,8 @@
 //! - D2: a count that was noted is left behind. Proof: F comes before K. If the signal finds the thread, that is a C; if the thread has moved
 //!   meanwhile, it sees F where it goes on, which is one too. Either came after R, since it follows F; so the count is more than what was
 //!   read, or will be. (With R after F the thread could see the flag before R, and the signal then miss it: the count stayed noted for ever.)
-//! - D3: there are never more signals on their way than askers between R and T, and one of each kind. Who is stopped there holds up nobody:
-//!   others signal for themselves.
+//! - D3: between two answers, askers that are between R and T at the same time signal, and nobody after the first of them has noted it. Who is
+//!   stopped there, by a handler that asks too, for one, holds up nobody: others signal for themselves.
 //!
 //! Progress: wait-free but for what is passed in. No memory is reclaimed.
 //!
