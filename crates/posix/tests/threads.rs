@@ -89,6 +89,11 @@ fn threads_can_be_asked_what_kernel_threads_can() {
 }
 
 #[test]
+fn a_thread_begins_with_its_creators_floating_point_environment_and_keeps_its_own() {
+    assert_eq!(same_as_native("fp_environment.c", &["-lm", "-frounding-math"]), "wrong: 0\n");
+}
+
+#[test]
 fn cleanup_handlers_run_with_exceptions_too() {
     let out = same_as_native("threads_all.c", &["-fexceptions"]);
     assert!(!out.contains("WRONG"), "{out}");

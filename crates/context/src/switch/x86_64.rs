@@ -139,8 +139,8 @@ unsafe extern "C" fn set_fs_slowly() {
 }
 
 /// The half of a switch that continues the context at rsi. In: rsi = load, rdx = argument, rcx = current thread pointer,
-/// r9 = address of a copy of the current floating-point modes. The modes are reloaded only when their control bits differ:
-/// loading them costs more than comparing.
+/// r9 = address of a copy of the current floating-point modes. The modes are reloaded only when they, or mxcsr's flags of
+/// exceptions, differ: loading them costs more than comparing.
 macro_rules! resume {
     () => {
         "
@@ -154,7 +154,7 @@ macro_rules! resume {
     3:
         mov eax, [rsp]
         xor eax, [r9]
-        test eax, 0xffc0
+        test eax, 0xffff
         jne 6f
         movzx eax, word ptr [rsp + 4]
         cmp ax, [r9 + 4]

@@ -1,5 +1,7 @@
 //! The C library and the kernel behind the entry points. The only room of this crate that names `libc`.
 
+pub(crate) mod modes;
+
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 

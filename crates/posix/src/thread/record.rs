@@ -5,7 +5,7 @@
 //! thread has ended and was joined is recognised (`ESRCH`) as long as no newer thread has taken over the record, and nobody
 //! reaches the wrong raddle thread through an old one.
 
-use crate::os::c;
+use crate::os::{c, modes};
 use crate::process::pending::Pending;
 use raddle::drop_in::{Doorbell, slab::Slab};
 use raddle_machine::Real;
@@ -83,6 +83,8 @@ pub(crate) struct Record {
     pub endings: AtomicU64,
     /// How its waits for many descriptors go, and whether it is in one in the kernel.
     pub apart: crate::io::Apart,
+    /// The modes of the floating-point units that it begins with: its creator's ([`crate::os::modes`]).
+    modes: AtomicU64,
 }
 
 /// The one that runs `main`; null where the first kernel thread does. It is not used again: whoever `main` was keeps the process's number.
@@ -125,6 +127,7 @@ impl Record {
             interruptions: AtomicU64::new(0),
             endings: AtomicU64::new(0),
             apart: crate::io::Apart::default(),
+            modes: AtomicU64::new(0),
         }
     }
 
@@ -151,6 +154,7 @@ impl Record {
         words.for_each(|word| word.store(0, Ordering::Relaxed));
         record.name.iter().chain(&record.affinity).for_each(|word| word.store(0, Ordering::Relaxed));
         record.apart.begin();
+        record.modes.store(modes::get(), Ordering::Relaxed);
         // Release: whoever takes hold of it sees the above.
         record.holders.store(holders, Ordering::Release);
         Some(record)
@@ -250,9 +254,10 @@ impl Record {
         unsafe { SELF.get().as_ref() }
     }
 
-    /// Says who the calling thread is.
+    /// Says who the calling thread is, which begins.
     pub fn set_current(this: &'static Record) {
         SELF.set(this);
+        modes::set(this.modes.load(Ordering::Relaxed));
     }
 
     /// True for the calling thread's own.
