@@ -448,6 +448,12 @@ impl Arena {
         })
     }
 
+    /// The most slots that can be reserved.
+    #[inline]
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// How the arena stands.
     pub fn stats(&self) -> ArenaStats {
         ArenaStats {

@@ -35,6 +35,7 @@ mod handoff;
 mod host;
 pub mod info;
 pub mod io;
+mod kept;
 mod members;
 mod monitor;
 mod os;

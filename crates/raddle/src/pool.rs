@@ -17,8 +17,9 @@ use crate::activation::Activation;
 use crate::activations::MAX_ACTIVATIONS;
 use crate::descriptor::Descriptor;
 use crate::drop_in::Settings;
+use crate::kept::STACKS_KEPT;
 use crate::os;
-use crate::processor::{Owned, Processor, Queue, STACKS_KEPT, Standing};
+use crate::processor::{Owned, Processor, Queue, Standing};
 use raddle_context::stack::Arena;
 use raddle_context::tls::{self, Tls, Unsupported};
 use raddle_machine::{Machine, Real};
@@ -312,12 +313,6 @@ pub(crate) fn class_of(descriptor: &Descriptor) -> u32 {
     descriptor.tag() >> CLASS_SHIFT
 }
 
-/// True for the class whose stacks the processors keep.
-#[inline(always)]
-pub(crate) fn is_default_class(descriptor: &Descriptor) -> bool {
-    class_of(descriptor) == default_class()
-}
-
 /// The class of [`DEFAULT_STACK`].
 #[inline(always)]
 pub(crate) const fn default_class() -> u32 {
@@ -327,6 +322,12 @@ pub(crate) const fn default_class() -> u32 {
 /// The arena of a thread's class.
 pub(crate) fn arena_of(descriptor: &Descriptor) -> &'static Arena {
     ARENAS[class_of(descriptor) as usize].get().expect("a thread's arena was made at its spawn")
+}
+
+/// Whether the arena of a class was made.
+#[inline(always)]
+pub(crate) fn has_arena(class: u32) -> bool {
+    ARENAS[class as usize].get().is_some()
 }
 
 /// The arena of a class, made on first use.

@@ -8,7 +8,6 @@
 use crate::descriptor::Descriptor;
 use crate::pool::Shared;
 use crate::time::Timers;
-use raddle_context::stack::{Arena, Slot};
 use raddle_machine::Real;
 use raddle_queues::slab::Cache;
 use raddle_scheduler::handoff::Handoff;
@@ -17,13 +16,6 @@ use raddle_scheduler::takeover::Ownership;
 use raddle_scheduler::{Cause, Local, Notify, Ready};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-
-/// Stacks that a processor keeps hot for the threads it starts next; the rest goes back to the arena.
-pub(crate) const STACKS_KEPT: usize = 64;
-/// Stacks that go to an arena and come from there at once, so that its list of idle ones is seldom fought for.
-const STACKS_MOVED: usize = 32;
-/// Rights to a stack are taken from and given to the arena's counter by so many.
-pub(crate) const RIGHTS_BATCH: u32 = 64;
 
 /// Counters of one processor. Single writer (the owner), read by anybody: relaxed loads and stores, no read-modify-write.
 #[derive(Default)]
@@ -192,14 +184,10 @@ pub(crate) fn bump_release(counter: &AtomicU64) {
 }
 
 /// What only the owner touches.
-///
-/// Invariant: `stacks.len() <= rights`: each stack that is kept is covered by a right, so that the arena never has more slots
-/// out than rights.
 pub(crate) struct Owned {
     pub queue: Queue,
     pub descriptors: Cache<Descriptor, Real>,
-    pub stacks: Vec<Slot>,
-    pub rights: u32,
+    pub kept: crate::kept::Kept,
     pub timers: Timers,
     pub handoff: Handoff<Real>,
     pub relief: crate::relief::Relief,
@@ -208,47 +196,9 @@ pub(crate) struct Owned {
 }
 
 impl Owned {
-    /// A stack for a thread that has its right to one and starts: a kept one, the next of which is brought closer, or one of those that
-    /// are fetched from `arena` at once when none is left. Its block is as the former thread left it.
-    #[inline]
-    pub fn take_stack(&mut self, arena: &'static Arena) -> Option<Slot> {
-        if self.stacks.is_empty() {
-            self.fetch_stacks(arena);
-        }
-        let slot = self.stacks.pop();
-        if let Some(next) = self.stacks.last() {
-            arena.fetch(next.index());
-        }
-        slot
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn fetch_stacks(&mut self, arena: &'static Arena) {
-        // Each but the first needs a right, which is taken from those for threads to come, or from the arena.
-        let missing = (STACKS_MOVED - 1).saturating_sub(self.rights as usize);
-        self.rights += arena.reserve_some(missing) as u32;
-        let most = STACKS_MOVED.min(1 + self.rights as usize);
-        arena.take_some(most, |slot| self.stacks.push(slot));
-        // The hottest comes first.
-        self.stacks.reverse();
-    }
-
-    /// Keeps an ended thread's stack, whose right is kept too; the coldest of too many go back to `arena` at once.
-    #[inline]
-    pub fn keep_stack(&mut self, arena: &'static Arena, slot: Slot) {
-        if self.stacks.len() >= STACKS_KEPT {
-            arena.give_some(self.stacks.drain(..STACKS_MOVED));
-        }
-        self.stacks.push(slot);
-    }
-
     /// The processor stops for good: everything goes back to where others find it.
     pub fn give_back(&mut self) {
-        if let Ok(arena) = crate::pool::arena(crate::pool::default_class()) {
-            arena.give_some(self.stacks.drain(..));
-            arena.unreserve_some(std::mem::take(&mut self.rights) as usize);
-        }
+        self.kept.give_back();
         self.descriptors.give_back();
     }
 }

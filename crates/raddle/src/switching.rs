@@ -429,8 +429,7 @@ fn materialise(processor: &'static Processor, next: &'static Descriptor) {
     let arena = crate::pool::arena_of(next);
     // SAFETY: inside the mark of the owner (all callers are); the reference ends with the block.
     let owned = unsafe { processor.owned() };
-    let kept = if crate::pool::is_default_class(next) { owned.take_stack(arena) } else { None };
-    let slot = match kept {
+    let slot = match owned.kept.of(crate::pool::class_of(next)).take_stack(arena) {
         Some(slot) => {
             // SAFETY: the former thread is gone (its finalizer kept the slot), the block was prepared by the arena.
             unsafe { crate::pool::tls().renew(slot.fs()) };
@@ -507,12 +506,8 @@ unsafe fn exited(activation: &'static Activation, ended: &'static Descriptor) {
         // SAFETY: the word came from `into_raw` when the thread started and is given back once.
         let slot = unsafe { Slot::from_raw(raw) };
         let arena = crate::pool::arena_of(ended);
-        if crate::pool::is_default_class(ended) {
-            // SAFETY: inside the mark of the owner; the reference ends with the statement.
-            unsafe { processor.owned() }.keep_stack(arena, slot);
-        } else {
-            arena.give(slot);
-        }
+        // SAFETY: inside the mark of the owner; the reference ends with the statement.
+        unsafe { processor.owned() }.kept.of(crate::pool::class_of(ended)).keep_stack(arena, slot);
     }
     crate::thread::give_right(processor, ended);
     bump_release(&processor.counters.exited);

@@ -17,7 +17,7 @@ use crate::descriptor::{
 pub use crate::giving_way::{check, yield_now, yield_softly};
 use crate::members::Member;
 use crate::pool::{self, Pool, Shared};
-use crate::processor::{Processor, RIGHTS_BATCH, bump};
+use crate::processor::{Processor, bump};
 use crate::scope::{Scope, ScopedJoinHandle};
 use crate::switching::{current, enter, push_owned};
 use raddle_context::stack::StackSize;
@@ -117,6 +117,14 @@ impl Builder {
         self
     }
 
+    /// The class of its stack, if that can be had and its arena is there.
+    #[inline(always)]
+    fn class_at_hand(&self) -> Option<u32> {
+        let Some(bytes) = self.stack_size else { return Some(pool::default_class()) };
+        let class = StackSize::new(bytes).ok()?.slot_size().trailing_zeros();
+        pool::has_arena(class).then_some(class)
+    }
+
     /// Spawns into the caller's pool, or into the default pool from a kernel thread.
     ///
     /// # Errors
@@ -210,9 +218,10 @@ pub(crate) unsafe fn spawn_packed(
     run: unsafe fn(*const Descriptor),
     payload: &Payload,
 ) -> std::result::Result<&'static Descriptor, SpawnError> {
-    let plain = builder.name.is_none() && builder.stack_size.is_none() && builder.priority.is_none();
+    let plain = builder.name.is_none() && builder.priority.is_none();
     if let Some(me) = current()
         && plain
+        && let Some(class) = builder.class_at_hand()
     {
         let activation = enter(me);
         let processor = activation.processor();
@@ -220,16 +229,20 @@ pub(crate) unsafe fn spawn_packed(
         if pool.is_none_or(|pool| pool.index == home.index) {
             // SAFETY: inside the mark of the owner; the reference ends before the mark is left.
             let owned = unsafe { processor.owned() };
-            let enough = owned.rights as usize > owned.stacks.len();
-            let spawned = if enough { Ok(()) } else { more_rights(owned) }.and_then(|()| {
-                let descriptor = owned.descriptors.allocate().map_err(|_| SpawnError::Memory)?;
-                owned.rights -= 1;
+            let spawned = owned.kept.of(class).take_right(class).and_then(|()| match owned.descriptors.allocate() {
                 // SAFETY: fresh from the slab, which lives for ever.
-                Ok(unsafe { &*descriptor.as_ptr() })
+                Ok(descriptor) => Ok(unsafe { &*descriptor.as_ptr() }),
+                Err(_) => {
+                    // The right that was taken proves that the arena is there.
+                    if let Ok(arena) = pool::arena(class) {
+                        owned.kept.of(class).give_right(arena);
+                    }
+                    Err(SpawnError::Memory)
+                }
             });
             let spawned = spawned.inspect(|descriptor: &&'static Descriptor| {
                 let priority = me.thread.priority_now();
-                fill(descriptor, pool::tag(home, pool::default_class()), priority, run, payload);
+                fill(descriptor, pool::tag(home, class), priority, run, payload);
                 if bump(&processor.counters.spawned).is_multiple_of(crate::delays::EVERY) {
                     crate::delays::follow(processor, descriptor);
                 }
@@ -383,39 +396,11 @@ fn kernel_thread(
     }
 }
 
-#[cold]
-fn more_rights(owned: &mut crate::processor::Owned) -> std::result::Result<(), SpawnError> {
-    let arena = pool::arena(pool::default_class()).map_err(|e| SpawnError::Stack(e.to_string()))?;
-    let had = arena.reserve_some(RIGHTS_BATCH as usize);
-    owned.rights += had as u32;
-    // A kept stack holds its right; without it, the right serves.
-    if owned.rights as usize <= owned.stacks.len() {
-        match owned.stacks.pop() {
-            Some(slot) => arena.give(slot),
-            // One more try, for what it says, or for one that has come back meanwhile.
-            None => {
-                arena.reserve().map_err(|error| SpawnError::Stack(error.to_string()))?;
-                owned.rights += 1;
-            }
-        }
-    }
-    Ok(())
-}
-
 /// An ended thread's right to a stack goes back: to the processor, or to the arena when that has plenty.
 #[inline]
 pub(crate) fn give_right(processor: &'static Processor, ended: &Descriptor) {
-    if !pool::is_default_class(ended) {
-        pool::arena_of(ended).unreserve();
-        return;
-    }
-    // SAFETY: called from the finalizer, inside the mark of the owner; the reference ends with the function.
-    let owned = unsafe { processor.owned() };
-    owned.rights += 1;
-    if owned.rights >= 4 * RIGHTS_BATCH {
-        pool::arena_of(ended).unreserve_some(2 * RIGHTS_BATCH as usize);
-        owned.rights -= 2 * RIGHTS_BATCH;
-    }
+    // SAFETY: called from the finalizer, inside the mark of the owner; the reference ends with the statement.
+    unsafe { processor.owned() }.kept.of(pool::class_of(ended)).give_right(pool::arena_of(ended));
 }
 
 /// Puts a value into the words of a payload, or a box around it.

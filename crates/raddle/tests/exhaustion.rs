@@ -260,3 +260,43 @@ fn without_guards_by_madvise_stacks_are_guarded_otherwise() {
         works(&pool);
     }
 }
+
+#[test]
+fn a_tree_of_threads_with_stacks_of_their_own_size_needs_as_many_as_it_is_deep() {
+    if !in_child("a_tree_of_threads_with_stacks_of_their_own_size_needs_as_many_as_it_is_deep") {
+        return;
+    }
+    fn tree(depth: u32) -> u64 {
+        if depth == 0 {
+            return 1;
+        }
+        let child = Builder::new().stack_size(1 << 20).spawn(move || tree(depth - 1)).unwrap();
+        tree(depth - 1) + child.join().unwrap()
+    }
+    let pool = raddle::Builder::new().processors(1).build().unwrap();
+    assert_eq!(pool.run(|| tree(12)), 1 << 12);
+    // 4,095 threads; breadth first some thousand would have been alive at once.
+    assert!(raddle::drop_in::stacks_used() < 200, "{} stacks", raddle::drop_in::stacks_used());
+}
+
+#[test]
+fn processors_keep_nothing_of_a_class_with_few_stacks() {
+    if !in_child("processors_keep_nothing_of_a_class_with_few_stacks") {
+        return;
+    }
+    let pool = raddle::Builder::new().processors(3).build().unwrap();
+    let huge = Builder::new().stack_size(1 << 30);
+    let (all, _) = spawn_until_refused(&pool, &huge, 10_000);
+    pool.run(|| {
+        for _ in 0..20 {
+            let threads: Vec<_> = (0..100).map(|_| huge.clone().spawn(raddle::yield_now).unwrap()).collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        }
+    });
+    // Each gives its right back a little after it was counted.
+    while pool.live_threads() != 0 {
+        std::thread::yield_now();
+    }
+    let (again, _) = spawn_until_refused(&pool, &huge, 10_000);
+    assert_eq!(again, all);
+}

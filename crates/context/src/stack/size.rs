@@ -61,7 +61,7 @@ impl StackSize {
     }
 
     /// The bytes asked for.
-    pub fn bytes(self) -> usize {
+    pub const fn bytes(self) -> usize {
         self.0
     }
 

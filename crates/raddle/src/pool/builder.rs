@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::event_loops::{Loops, Wish};
+use crate::kept::Kept;
 use raddle_scheduler::policies::Others;
 use std::fmt;
 
@@ -200,8 +201,7 @@ impl Builder {
             let owned = Owned {
                 queue,
                 descriptors: descriptors().cache(),
-                stacks: Vec::with_capacity(STACKS_KEPT + 1),
-                rights: 0,
+                kept: Kept::new(),
                 timers: Default::default(),
                 handoff: Default::default(),
                 relief: Default::default(),

@@ -1,0 +1,151 @@
+//! Stacks, and rights to them, that a processor keeps: for each stack class its own.
+//!
+//! A right is taken when a thread is spawned, the stack when it starts. Both go to the arena of their class and come from there in batches, so
+//! that its counter and its list of idle stacks are seldom fought for. An arena with few slots has no batches: what one
+//! processor kept of it would be missing elsewhere.
+//!
+//! Invariant: `stacks.len() <= rights`: each stack that is kept is covered by a right, so that the arena never has more slots
+//! out than rights.
+
+use crate::pool;
+use crate::thread::SpawnError;
+use raddle_context::stack::{Arena, Slot, StackSize};
+
+/// Stacks of a class that a processor keeps hot for the threads it starts next; the rest goes back to the arena.
+pub(crate) const STACKS_KEPT: usize = 64;
+/// Stacks that go to an arena and come from there at once, so that its list of idle ones is seldom fought for.
+const STACKS_MOVED: usize = 32;
+/// Rights to a stack are taken from and given to the arena's counter by so many.
+const RIGHTS_BATCH: u32 = 64;
+/// Slots of the smallest arena of which processors keep any: each keeps at most some 256 rights, a 64th of this.
+const SLOTS_OF_BATCHES: usize = 1 << 14;
+
+/// The class of the smallest stacks, and how many classes there are.
+const SMALLEST: u32 = StackSize::MIN.bytes().trailing_zeros();
+const CLASSES: usize = (StackSize::MAX.bytes().trailing_zeros() - SMALLEST + 1) as usize;
+
+/// What a processor keeps of all classes; only its owner touches it.
+pub(crate) struct Kept([OfClass; CLASSES]);
+
+impl Kept {
+    /// Nothing yet. Room for all is had now, since the owner is not to allocate inside its mark.
+    pub fn new() -> Self {
+        Kept(std::array::from_fn(|_| OfClass { stacks: Vec::with_capacity(STACKS_KEPT + 1), rights: 0 }))
+    }
+
+    /// What it keeps of a class (the logarithm of the slots' size).
+    #[inline(always)]
+    pub fn of(&mut self, class: u32) -> &mut OfClass {
+        &mut self.0[(class - SMALLEST) as usize]
+    }
+
+    /// The processor stops for good: everything goes back to where others find it.
+    pub fn give_back(&mut self) {
+        for (kept, class) in self.0.iter_mut().zip(SMALLEST..) {
+            if kept.rights > 0
+                && let Ok(arena) = pool::arena(class)
+            {
+                arena.give_some(kept.stacks.drain(..));
+                arena.unreserve_some(std::mem::take(&mut kept.rights) as usize);
+            }
+        }
+    }
+}
+
+/// What a processor keeps of one class.
+pub(crate) struct OfClass {
+    stacks: Vec<Slot>,
+    rights: u32,
+}
+
+impl OfClass {
+    /// Takes the right to a stack for a thread to come.
+    ///
+    /// # Errors
+    /// No slot of the class is left, or no address space for its arena.
+    #[inline(always)]
+    pub fn take_right(&mut self, class: u32) -> Result<(), SpawnError> {
+        if self.rights as usize <= self.stacks.len() {
+            self.fetch_rights(class)?;
+        }
+        self.rights -= 1;
+        Ok(())
+    }
+
+    #[cold]
+    fn fetch_rights(&mut self, class: u32) -> Result<(), SpawnError> {
+        let arena = pool::arena(class).map_err(|error| SpawnError::Stack(error.to_string()))?;
+        if has_batches(arena) {
+            self.rights += arena.reserve_some(RIGHTS_BATCH as usize) as u32;
+        }
+        // A kept stack holds its right; without it, the right serves.
+        if self.rights as usize <= self.stacks.len() {
+            match self.stacks.pop() {
+                Some(slot) => arena.give(slot),
+                // One more try, for what it says, or for one that has come back meanwhile.
+                None => {
+                    arena.reserve().map_err(|error| SpawnError::Stack(error.to_string()))?;
+                    self.rights += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes back the right of a thread that has ended, or was not spawned after all.
+    #[inline]
+    pub fn give_right(&mut self, arena: &'static Arena) {
+        self.rights += 1;
+        if self.rights >= 4 * RIGHTS_BATCH {
+            arena.unreserve_some(2 * RIGHTS_BATCH as usize);
+            self.rights -= 2 * RIGHTS_BATCH;
+        } else if !has_batches(arena) {
+            arena.unreserve();
+            self.rights -= 1;
+        }
+    }
+
+    /// A stack for a thread that has its right to one and starts: a kept one, the next of which is brought closer, or one of those that
+    /// are fetched from `arena` at once when none is left. Its block is as the former thread left it.
+    #[inline]
+    pub fn take_stack(&mut self, arena: &'static Arena) -> Option<Slot> {
+        if self.stacks.is_empty() {
+            self.fetch_stacks(arena);
+        }
+        let slot = self.stacks.pop();
+        if let Some(next) = self.stacks.last() {
+            arena.fetch(next.index());
+        }
+        slot
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fetch_stacks(&mut self, arena: &'static Arena) {
+        if !has_batches(arena) {
+            return;
+        }
+        // Each but the first needs a right, which is taken from those for threads to come, or from the arena.
+        let missing = (STACKS_MOVED - 1).saturating_sub(self.rights as usize);
+        self.rights += arena.reserve_some(missing) as u32;
+        let most = STACKS_MOVED.min(1 + self.rights as usize);
+        arena.take_some(most, |slot| self.stacks.push(slot));
+        // The hottest comes first.
+        self.stacks.reverse();
+    }
+
+    /// Keeps an ended thread's stack, whose right is kept too; the coldest of too many go back to `arena` at once.
+    #[inline]
+    pub fn keep_stack(&mut self, arena: &'static Arena, slot: Slot) {
+        if self.stacks.len() >= STACKS_KEPT {
+            arena.give_some(self.stacks.drain(..STACKS_MOVED));
+        } else if !has_batches(arena) {
+            return arena.give(slot);
+        }
+        self.stacks.push(slot);
+    }
+}
+
+fn has_batches(arena: &Arena) -> bool {
+    arena.limit() >= SLOTS_OF_BATCHES
+}
