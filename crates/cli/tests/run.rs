@@ -379,16 +379,39 @@ fn wrong_settings_are_refused_before_the_start() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+/// The command is one file: a copy of it, alone in a folder, takes programs over, and its cache is used again.
 #[test]
-fn a_missing_library_is_named_with_the_command_that_builds_it() {
+fn the_command_alone_takes_programs_over() {
     let folder = Folder::new();
-    let copy = folder.0.join("raddle");
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_raddle")).arg(&copy).status().unwrap();
-    assert!(copied.success());
-    let output = Command::new(&copy).args(["run", "--", "/bin/true"]).output().unwrap();
-    let error = text(&output.stderr);
-    assert!(error.contains("cargo build --release -p raddle-drop-in"), "{error}");
-    assert_eq!(output.status.code(), Some(2));
+    let program = folder.program("threads", THREADS, &[]);
+    let (copy, cache) = (folder.0.join("raddle"), folder.0.join("cache"));
+    assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_raddle")).arg(&copy).status().unwrap().success());
+    let run = |environment: &[(&str, &Path)]| {
+        let mut command = Command::new(&copy);
+        command.args(["run", "--stats", "--"]).arg(&program).env_remove("LD_PRELOAD").env_remove("RADDLE_LIBRARY");
+        let output = command.envs(environment.iter().copied()).output().unwrap();
+        assert_eq!(output.status.code(), Some(7), "{output:?}");
+        assert!(text(&output.stderr).contains("100  threads created"), "{output:?}");
+        // What it starts is native, wherever the library was.
+        assert_eq!(text(&output.stdout), "sum 4950\n");
+    };
+    let libraries = || {
+        let entries = std::fs::read_dir(cache.join("raddle")).unwrap();
+        let file = |entry: std::io::Result<std::fs::DirEntry>| {
+            let entry = entry.unwrap();
+            (entry.path(), entry.metadata().unwrap().modified().unwrap())
+        };
+        entries.map(file).collect::<Vec<_>>()
+    };
+    run(&[("XDG_CACHE_HOME", &cache)]);
+    let first = libraries();
+    assert_eq!(first.len(), 1);
+    run(&[("XDG_CACHE_HOME", &cache)]);
+    assert_eq!(libraries(), first);
+    // What was changed there is replaced before anything loads it.
+    std::fs::write(&first[0].0, "no library").unwrap();
+    run(&[("XDG_CACHE_HOME", &cache)]);
+    assert!(std::fs::read(&first[0].0).unwrap().starts_with(b"\x7fELF"));
 }
 
 #[test]

@@ -5,6 +5,8 @@
 //! Nothing of ours is named in the expansion: it works under whatever name a program knows the crate.
 #![forbid(unsafe_code)]
 
+mod embed;
+
 use proc_macro::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 
 /// Runs the body of `main` as a lightweight thread; the program's other threads, locks and sockets are lightweight in any case.
@@ -31,6 +33,13 @@ pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let head = attributes.chain(parse("fn main() -> ::std::process::ExitCode"));
     let block = TokenTree::Group(Group::new(Delimiter::Brace, body));
     head.chain([block]).collect()
+}
+
+/// The file of the drop-in library, as `Option<(&'static [u8], &'static str)>`: its bytes and a hash. For the command `raddle` only.
+#[doc(hidden)]
+#[proc_macro]
+pub fn drop_in_library(_: TokenStream) -> TokenStream {
+    parse(&embed::expression(std::env::args())).into_iter().collect()
 }
 
 /// Stands behind the program's own `main`, which is in scope there.

@@ -177,7 +177,8 @@ fn own_path() -> Option<String> {
         }
         CStr::from_ptr(found.dli_fname).to_string_lossy().into_owned()
     };
-    std::fs::canonicalize(name).ok().map(|path| path.to_string_lossy().into_owned())
+    // A file in memory, which `raddle run` makes where no folder is to be had, has no other path than that of its descriptor.
+    Some(std::fs::canonicalize(&name).map_or(name, |path| path.to_string_lossy().into_owned()))
 }
 
 /// Whether threads that the program creates are lightweight. The first call starts the runtime. Where it cannot be started, a

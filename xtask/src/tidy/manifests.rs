@@ -25,7 +25,7 @@ const GRAPH: [Allowed; 15] = [
     ("raddle-macros", &[], &[]),
     ("raddle-std", &["raddle", "raddle-posix", "raddle-macros"], &[]),
     ("raddle-drop-in", &["raddle-posix"], &[]),
-    ("raddle-cli", &["raddle", "raddle-bench", "raddle-posix", "raddle-sim"], &[]),
+    ("raddle-cli", &["raddle", "raddle-bench", "raddle-drop-in", "raddle-macros", "raddle-sim"], &[]),
     ("raddle-bench", &["raddle"], &[]),
     ("raddle-bench-peers", &["raddle", "raddle-bench"], &[]),
     ("raddle-bench-service", &[], &[]),

@@ -1,54 +1,53 @@
-//! Where the drop-in library lies.
+//! The drop-in library: it is part of this command, and put into a file for the loader.
+//!
+//! `RADDLE_LIBRARY` names another one. A build that has none in it (`cargo check` makes none) takes the one beside it.
 
+use super::unpack;
 use std::path::{Path, PathBuf};
 
-/// As `cargo build` of everything names it.
+/// The library's file and a hash of it, unless it was not built.
+const EMBEDDED: Option<(&[u8], &str)> = raddle_macros::drop_in_library!();
+/// As cargo names it.
 const BUILT: &str = "libraddle_drop_in.so";
-/// As building the command alone makes it, without link-time optimisation.
-const ALONGSIDE: &str = "libraddle_posix.so";
 /// As it is installed.
 const INSTALLED: &str = "libraddle.so.0";
 
 /// The library's path, fit for `LD_PRELOAD`.
 pub fn find() -> Result<String, String> {
-    let path = match std::env::var_os("RADDLE_LIBRARY") {
-        Some(named) => {
-            let path = PathBuf::from(&named);
-            if !path.is_file() {
-                return Err(format!("RADDLE_LIBRARY={}: there is no such file", path.display()));
-            }
-            path
+    if let Some(named) = std::env::var_os("RADDLE_LIBRARY") {
+        let path = PathBuf::from(&named);
+        if !path.is_file() {
+            return Err(format!("RADDLE_LIBRARY={}: there is no such file", path.display()));
         }
-        None => {
-            let own = std::env::current_exe().map_err(|e| format!("cannot tell where this program lies: {e}"))?;
-            newest(candidates(&own)).ok_or_else(|| {
-                format!(
-                    "the drop-in library {BUILT} is not beside this program, nor {INSTALLED} in the lib folder next to its folder: \
-                     build it with `cargo build --release -p raddle-drop-in`, or name it with RADDLE_LIBRARY"
-                )
-            })?
-        }
+        return fit_for_preload(&path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?);
+    }
+    let own = std::env::current_exe().map_err(|e| format!("cannot tell where this program lies: {e}"))?;
+    let Some((bytes, hash)) = EMBEDDED else {
+        let beside = own.with_file_name(BUILT);
+        return beside.canonicalize().map_err(|_| without_library(&own)).and_then(|path| fit_for_preload(&path));
     };
-    let path = path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?;
-    fit_for_preload(&path)
+    let lies_ready = copies(&own).into_iter().filter(|path| unpack::holds(path, bytes));
+    let mut fit = lies_ready.filter_map(|path| fit_for_preload(&path.canonicalize().ok()?).ok());
+    fit.next().map_or_else(|| unpack::place(bytes, hash), Ok)
 }
 
-/// Beside the program (`deps` holds what was built as a dependency only), or installed.
-fn candidates(own: &Path) -> Vec<PathBuf> {
+/// Where the same library may lie ready: installed (the administrator's copy is shared by all), and as cargo left it.
+fn copies(own: &Path) -> Vec<PathBuf> {
     let Some(folder) = own.parent() else { return Vec::new() };
-    let mut found = vec![folder.join(BUILT), folder.join(ALONGSIDE), folder.join("deps").join(ALONGSIDE)];
-    found.extend(folder.parent().map(|above| above.join("lib").join(INSTALLED)));
-    found
+    let built = [folder.join(BUILT), folder.join("deps").join(BUILT)];
+    folder.parent().map(|prefix| prefix.join("lib").join(INSTALLED)).into_iter().chain(built).collect()
 }
 
-/// The one that was built last: an earlier build of the other kind may still lie there.
-fn newest(candidates: Vec<PathBuf>) -> Option<PathBuf> {
-    let built = |path: &PathBuf| path.metadata().and_then(|data| data.modified()).ok();
-    candidates.into_iter().filter(|path| path.is_file()).max_by_key(built)
+fn without_library(own: &Path) -> String {
+    format!(
+        "this build of {} has no drop-in library in it, and {BUILT} is not beside it: build the command with \
+         `cargo build --release -p raddle-cli`, or name the library with RADDLE_LIBRARY",
+        own.display()
+    )
 }
 
 /// The loader splits `LD_PRELOAD` at blanks and colons and knows no quotes.
-fn fit_for_preload(path: &Path) -> Result<String, String> {
+pub fn fit_for_preload(path: &Path) -> Result<String, String> {
     match path.to_str() {
         Some(text) if !text.contains([' ', ':', '\t', '\n']) => Ok(text.to_string()),
         _ => Err(format!(
@@ -71,8 +70,14 @@ mod tests {
 
     #[test]
     fn an_installed_library_is_looked_for_in_lib() {
-        let found = candidates(Path::new("/opt/raddle/bin/raddle"));
-        assert!(found.contains(&PathBuf::from("/opt/raddle/lib/libraddle.so.0")));
-        assert_eq!(found[0], Path::new("/opt/raddle/bin/libraddle_drop_in.so"));
+        let found = copies(Path::new("/opt/raddle/bin/raddle"));
+        assert_eq!(found[0], Path::new("/opt/raddle/lib/libraddle.so.0"));
+        assert_eq!(found[1], Path::new("/opt/raddle/bin/libraddle_drop_in.so"));
+    }
+
+    #[test]
+    fn a_build_holds_the_library() {
+        let (bytes, hash) = EMBEDDED.expect("cargo builds the library before this package");
+        assert!(bytes.starts_with(b"\x7fELF") && hash.len() == 16);
     }
 }

@@ -7,6 +7,7 @@ mod elf;
 mod library;
 mod program;
 mod tunables;
+mod unpack;
 
 use clap::{Args, ValueEnum};
 use program::{Found, Program};
