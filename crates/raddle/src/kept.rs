@@ -30,7 +30,9 @@ pub(crate) struct Kept([OfClass; CLASSES]);
 impl Kept {
     /// Nothing yet. Room for all is had now, since the owner is not to allocate inside its mark.
     pub fn new() -> Self {
-        Kept(std::array::from_fn(|_| OfClass { stacks: Vec::with_capacity(STACKS_KEPT + 1), rights: 0 }))
+        let nothing =
+            || OfClass { stacks: Vec::with_capacity(STACKS_KEPT + 1), rights: 0, most_stacks: 0, most_rights: 0 };
+        Kept(std::array::from_fn(|_| nothing()))
     }
 
     /// What it keeps of a class (the logarithm of the slots' size).
@@ -56,26 +58,31 @@ impl Kept {
 pub(crate) struct OfClass {
     stacks: Vec<Slot>,
     rights: u32,
+    /// With so many stacks, or rights, some go back to the arena. 0, too, until the arena has been looked at.
+    most_stacks: u32,
+    most_rights: u32,
 }
 
 impl OfClass {
-    /// Takes the right to a stack for a thread to come.
+    /// Sees to it that [`OfClass::take_right`] finds a right.
     ///
     /// # Errors
     /// No slot of the class is left, or no address space for its arena.
     #[inline(always)]
-    pub fn take_right(&mut self, class: u32) -> Result<(), SpawnError> {
-        if self.rights as usize <= self.stacks.len() {
-            self.fetch_rights(class)?;
-        }
+    pub fn have_right(&mut self, class: u32) -> Result<(), SpawnError> {
+        if self.rights as usize > self.stacks.len() { Ok(()) } else { self.fetch_rights(class) }
+    }
+
+    /// Takes the right to a stack for a thread to come, after [`OfClass::have_right`].
+    #[inline(always)]
+    pub fn take_right(&mut self) {
         self.rights -= 1;
-        Ok(())
     }
 
     #[cold]
     fn fetch_rights(&mut self, class: u32) -> Result<(), SpawnError> {
         let arena = pool::arena(class).map_err(|error| SpawnError::Stack(error.to_string()))?;
-        if has_batches(arena) {
+        if self.has_batches(arena) {
             self.rights += arena.reserve_some(RIGHTS_BATCH as usize) as u32;
         }
         // A kept stack holds its right; without it, the right serves.
@@ -92,16 +99,23 @@ impl OfClass {
         Ok(())
     }
 
-    /// Takes back the right of a thread that has ended, or was not spawned after all.
-    #[inline]
-    pub fn give_right(&mut self, arena: &'static Arena) {
+    /// Takes back the right of a thread of this class that has ended.
+    #[inline(always)]
+    pub fn give_right(&mut self, class: u32) {
         self.rights += 1;
-        if self.rights >= 4 * RIGHTS_BATCH {
-            arena.unreserve_some(2 * RIGHTS_BATCH as usize);
-            self.rights -= 2 * RIGHTS_BATCH;
-        } else if !has_batches(arena) {
-            arena.unreserve();
-            self.rights -= 1;
+        if self.rights >= self.most_rights {
+            self.give_rights(class);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn give_rights(&mut self, class: u32) {
+        let Ok(arena) = pool::arena(class) else { unreachable!("a thread's arena was made at its spawn") };
+        let batch = if self.has_batches(arena) { 2 * RIGHTS_BATCH } else { 1 };
+        if self.rights >= self.most_rights.max(batch) {
+            arena.unreserve_some(batch as usize);
+            self.rights -= batch;
         }
     }
 
@@ -122,7 +136,7 @@ impl OfClass {
     #[cold]
     #[inline(never)]
     fn fetch_stacks(&mut self, arena: &'static Arena) {
-        if !has_batches(arena) {
+        if !self.has_batches(arena) {
             return;
         }
         // Each but the first needs a right, which is taken from those for threads to come, or from the arena.
@@ -134,18 +148,31 @@ impl OfClass {
         self.stacks.reverse();
     }
 
-    /// Keeps an ended thread's stack, whose right is kept too; the coldest of too many go back to `arena` at once.
-    #[inline]
-    pub fn keep_stack(&mut self, arena: &'static Arena, slot: Slot) {
+    /// Keeps an ended thread's stack, whose right is kept too; the coldest of too many go back to their arena at once.
+    #[inline(always)]
+    pub fn keep_stack(&mut self, slot: Slot) {
+        if self.stacks.len() < self.most_stacks as usize { self.stacks.push(slot) } else { self.give_stacks(slot) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn give_stacks(&mut self, slot: Slot) {
+        let arena = slot.arena();
+        if !self.has_batches(arena) {
+            return arena.give(slot);
+        }
         if self.stacks.len() >= STACKS_KEPT {
             arena.give_some(self.stacks.drain(..STACKS_MOVED));
-        } else if !has_batches(arena) {
-            return arena.give(slot);
         }
         self.stacks.push(slot);
     }
-}
 
-fn has_batches(arena: &Arena) -> bool {
-    arena.limit() >= SLOTS_OF_BATCHES
+    /// Whether anything of `arena`, the class's own, is kept; from the first look on the limits say so.
+    fn has_batches(&mut self, arena: &Arena) -> bool {
+        let has = arena.limit() >= SLOTS_OF_BATCHES;
+        if has {
+            (self.most_stacks, self.most_rights) = (STACKS_KEPT as u32, 4 * RIGHTS_BATCH);
+        }
+        has
+    }
 }

@@ -505,9 +505,8 @@ unsafe fn exited(activation: &'static Activation, ended: &'static Descriptor) {
     if raw != 0 {
         // SAFETY: the word came from `into_raw` when the thread started and is given back once.
         let slot = unsafe { Slot::from_raw(raw) };
-        let arena = crate::pool::arena_of(ended);
         // SAFETY: inside the mark of the owner; the reference ends with the statement.
-        unsafe { processor.owned() }.kept.of(crate::pool::class_of(ended)).keep_stack(arena, slot);
+        unsafe { processor.owned() }.kept.of(crate::pool::class_of(ended)).keep_stack(slot);
     }
     crate::thread::give_right(processor, ended);
     bump_release(&processor.counters.exited);

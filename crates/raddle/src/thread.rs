@@ -229,16 +229,11 @@ pub(crate) unsafe fn spawn_packed(
         if pool.is_none_or(|pool| pool.index == home.index) {
             // SAFETY: inside the mark of the owner; the reference ends before the mark is left.
             let owned = unsafe { processor.owned() };
-            let spawned = owned.kept.of(class).take_right(class).and_then(|()| match owned.descriptors.allocate() {
+            let spawned = owned.kept.of(class).have_right(class).and_then(|()| {
+                let descriptor = owned.descriptors.allocate().map_err(|_| SpawnError::Memory)?;
+                owned.kept.of(class).take_right();
                 // SAFETY: fresh from the slab, which lives for ever.
-                Ok(descriptor) => Ok(unsafe { &*descriptor.as_ptr() }),
-                Err(_) => {
-                    // The right that was taken proves that the arena is there.
-                    if let Ok(arena) = pool::arena(class) {
-                        owned.kept.of(class).give_right(arena);
-                    }
-                    Err(SpawnError::Memory)
-                }
+                Ok(unsafe { &*descriptor.as_ptr() })
             });
             let spawned = spawned.inspect(|descriptor: &&'static Descriptor| {
                 let priority = me.thread.priority_now();
@@ -399,8 +394,9 @@ fn kernel_thread(
 /// An ended thread's right to a stack goes back: to the processor, or to the arena when that has plenty.
 #[inline]
 pub(crate) fn give_right(processor: &'static Processor, ended: &Descriptor) {
+    let class = pool::class_of(ended);
     // SAFETY: called from the finalizer, inside the mark of the owner; the reference ends with the statement.
-    unsafe { processor.owned() }.kept.of(pool::class_of(ended)).give_right(pool::arena_of(ended));
+    unsafe { processor.owned() }.kept.of(class).give_right(class);
 }
 
 /// Puts a value into the words of a payload, or a box around it.
