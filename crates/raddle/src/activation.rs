@@ -5,9 +5,11 @@
 
 use crate::descriptor::Descriptor;
 use crate::processor::{Processor, bump};
-use crate::switching::{After, finalize, resume};
+use crate::switching::{After, finalize, finalize_lost, resume};
+use crate::witness::{Inside, Lent};
 use raddle_context::switch::Context;
 use raddle_machine::{Machine, Real};
+use raddle_scheduler::Ready;
 use raddle_scheduler::idle::Woken;
 use raddle_scheduler::takeover::Mark;
 use std::cell::{Cell, UnsafeCell};
@@ -274,12 +276,12 @@ impl Activation {
                     self.unshelter();
                     self.set_processor(processor);
                     // The monitor may have borrowed it since the order, and left it free.
-                    if processor.owner.enter(self.id, &self.mark) || processor.owner.adopt(self.id, &self.mark) {
+                    if let Some(inside) = Inside::enter(self).or_else(|| Inside::adopt(self, processor)) {
                         // It may have been retired since the order.
                         if processor.is_active() {
-                            self.serve(processor);
+                            self.serve(inside);
                         } else {
-                            processor.owner.release(self.id, &self.mark);
+                            inside.release();
                         }
                     }
                     if !processor.pool.became_spare(self) {
@@ -290,54 +292,55 @@ impl Activation {
         }
     }
 
-    /// Runs threads until the processor is lost or retires, or its pool stops. Starts inside the mark, ends outside.
-    fn serve(&'static self, processor: &'static Processor) {
-        let pool = processor.pool;
+    /// Runs threads until the processor is lost or retires, or its pool stops.
+    fn serve(&'static self, mut inside: Inside) {
         loop {
-            // SAFETY: inside the mark of the owner; the reference ends with the statement.
-            let next = unsafe { processor.owned() }.queue.next(LOWEST);
-            let next = next.or_else(|| self.idle(processor));
+            let processor = inside.processor();
+            let next = inside.owned().queue.next(LOWEST).or_else(|| self.idle(inside.lend()));
             let Some(next) = next else {
-                if pool.is_stopping() || !processor.is_active() {
-                    processor.owner.release(self.id, &self.mark);
-                    return;
+                if processor.pool.is_stopping() || !processor.is_active() {
+                    return inside.release();
                 }
                 continue;
             };
-            // SAFETY: inside the mark, on the idle context; `next` is a token.
-            let still_owner = unsafe { self.run(next) };
-            if !still_owner {
-                return;
+            // SAFETY: on the idle context.
+            match unsafe { self.run(inside, next) } {
+                Some(still) => inside = still,
+                None => return,
             }
         }
     }
 
-    /// Switches to a thread; returns when a thread of this activation came back to the idle context. True while the
-    /// processor is still this activation's (then inside the mark).
+    /// Switches to a thread; returns when a thread of this activation came back to the idle context. `None` if the processor was lost
+    /// meanwhile.
     ///
     /// # Safety
-    /// Inside the mark, on the idle context.
-    unsafe fn run(&'static self, next: raddle_scheduler::Ready<Real>) -> bool {
+    /// On the idle context.
+    unsafe fn run(&'static self, inside: Inside, next: Ready<Real>) -> Option<Inside> {
         // SAFETY: as promised by the caller.
-        unsafe { resume(self, next) };
-        let lost = self.after.get().is_submit();
-        // SAFETY: just resumed on this activation; with `Submit` nothing owner-only is touched.
-        unsafe { finalize(self) };
-        !lost
+        unsafe { resume(inside, next) };
+        if self.after.get().is_submit() {
+            finalize_lost(self);
+            return None;
+        }
+        // SAFETY: resumed just now, by a thread that was inside.
+        let mut inside = unsafe { Inside::resumed(self) };
+        finalize(inside.lend());
+        Some(inside)
     }
 
     /// Nothing at hand: searches, then sleeps. Inside the mark all the time: an idle processor holds nothing that another
     /// activation could want, so nobody needs to take it.
-    fn idle(&'static self, processor: &'static Processor) -> Option<raddle_scheduler::Ready<Real>> {
+    fn idle(&'static self, mut inside: Lent<'_>) -> Option<Ready<Real>> {
+        let processor = inside.processor;
         let pool = processor.pool;
         let me = processor.index;
         processor.running.store(LOWEST, Ordering::Relaxed);
         pool.idle.begin_search(me);
         loop {
             for _ in 0..SEARCH_ROUNDS {
-                // SAFETY: inside the mark of the owner; the reference ends with the statement.
-                let owned = unsafe { processor.owned() };
-                crate::time::fire_due(self, owned);
+                crate::time::fire_due(inside.lend());
+                let owned = inside.owned();
                 if let Some(next) = owned.queue.next(LOWEST).or_else(|| owned.queue.search()) {
                     pool.idle.found(me);
                     processor.counters.note_steals(owned.queue.steals());
@@ -349,11 +352,10 @@ impl Activation {
                 pool.idle.found(me);
                 return None;
             }
-            // SAFETY: inside the mark of the owner; the reference ends before the sleep.
-            let owned = unsafe { processor.owned() };
-            if crate::io::look(self, owned, false) {
+            if crate::io::look(inside.lend(), false) {
                 continue;
             }
+            let owned = inside.owned();
             bump(&processor.counters.sleeps);
             processor.counters.note_steals(owned.queue.steals());
             let mut deadline = owned.timers.next_deadline();
@@ -362,10 +364,7 @@ impl Activation {
                 // The last look is not enough then: look again soon.
                 deadline = Some(deadline.unwrap_or(u64::MAX).min(Real::now() + 1_000_000));
             }
-            let look = || {
-                // SAFETY: inside the mark of the owner, no other reference is alive during the sleep; a signal handler uses none.
-                pool.is_stopping() || !processor.is_active() || unsafe { processor.owned() }.queue.has_work()
-            };
+            let look = || pool.is_stopping() || !processor.is_active() || inside.look().queue.has_work();
             let mut watch = crate::io::Watch::take(self, &mut deadline);
             self.shelter();
             let woken = match &mut watch {
@@ -374,14 +373,12 @@ impl Activation {
             };
             self.unshelter();
             pool.monitor_hint();
-            // SAFETY: inside the mark of the owner; the reference ends with the block.
-            let owned = unsafe { processor.owned() };
             if let Some(watch) = watch {
-                watch.give_up(self, owned);
+                watch.give_up(inside.lend());
             }
             if matches!(woken, Woken::Elsewhere | Woken::Deadline) {
-                crate::time::fire_due(self, owned);
-                match owned.queue.next(LOWEST) {
+                crate::time::fire_due(inside.lend());
+                match inside.owned().queue.next(LOWEST) {
                     Some(next) => return Some(next),
                     None => pool.idle.begin_search(me),
                 }

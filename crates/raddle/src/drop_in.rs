@@ -92,11 +92,10 @@ pub(crate) fn give_processor_away(always: bool) {
     if activation.processor().owner.owner() != activation.id {
         return;
     }
-    let activation = enter(me);
-    let processor = activation.processor();
-    // SAFETY: inside the mark of the owner; the reference ends with the statement.
-    let has_work = unsafe { processor.owned() }.queue.has_work();
-    activation.leave();
+    let mut inside = enter(me);
+    let processor = inside.processor();
+    let has_work = inside.owned().queue.has_work();
+    inside.leave();
     // Outside the mark: it may have to start a kernel thread.
     if (always || has_work)
         && let Some(spare) = processor.pool.spare()
@@ -113,17 +112,18 @@ pub(crate) fn hand_over(
     spare: &'static Activation,
     apart: bool,
 ) -> bool {
-    let activation = enter(me);
-    let still = std::ptr::eq(activation.processor(), processor);
+    let inside = enter(me);
+    let activation = inside.activation();
+    let still = std::ptr::eq(inside.processor(), processor);
     if still {
         activation.apart.store(apart, Ordering::Relaxed);
-        processor.owner.release(activation.id, &activation.mark);
-        // Outside already; signals that were put off meanwhile run now.
-        activation.leave();
+        inside.release();
+        // Signals that were put off meanwhile run now.
+        activation.open();
         crate::monitor::hand_over(processor.pool, processor, spare);
     } else {
         // The thread has moved meanwhile.
-        activation.leave();
+        inside.leave();
         processor.pool.dismiss(spare);
     }
     still

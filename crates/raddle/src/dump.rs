@@ -5,7 +5,6 @@
 //! the thread is made ready, for what it takes as a wake-up for no reason, which every wait here allows. So a dump needs no lock
 //! and stops nobody, and what it prints of each thread was true at its visit.
 
-use crate::activation::Activation;
 use crate::descriptor::Descriptor;
 use crate::switching::current;
 use raddle_context::switch::{Context, current_fs, switch, switch_away};
@@ -148,7 +147,7 @@ struct Visit {
 fn visit(descriptor: &'static Descriptor, walk: bool) -> String {
     let mut visit = Visit { back: Context::empty(), target: descriptor, walk, text: String::new() };
     // A lightweight caller must not be switched away from meanwhile: its processor's mark is held.
-    let inside: Option<&'static Activation> = current().map(crate::switching::enter);
+    let inside = current().map(crate::switching::enter);
     let home = current_fs();
     // SAFETY: the claim was won and the thread is off its stack, so nobody resumes its context until `make_ready`; the visitor
     // needs a few pages of the slot (a guard below it would report); it never returns and catches its panics. The malloc words
@@ -158,8 +157,8 @@ fn visit(descriptor: &'static Descriptor, walk: bool) -> String {
         tls::move_malloc_words(home, visitor.fs());
         switch(&raw mut visit.back, &visitor, (&raw mut visit).expose_provenance());
     }
-    if let Some(activation) = inside {
-        activation.leave();
+    if let Some(inside) = inside {
+        inside.leave();
     }
     visit.text
 }
@@ -168,6 +167,8 @@ unsafe extern "C" fn visitor(visit: usize) -> ! {
     // SAFETY: the argument is the caller's `Visit`, which waits for the switch back.
     let visit = unsafe { &mut *std::ptr::with_exposed_provenance_mut::<Visit>(visit) };
     let Visit { target, walk, .. } = *visit;
+    // A panic hook must not take itself for the thread that is visited.
+    let hidden = crate::switching::show(std::ptr::null());
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let note = NOTE.try_with(Cell::get).unwrap_or(Note { kind: "", object: 0, holder: 0 });
         let mut text = format!("{:?} waits for {}", target.name().unwrap_or("<unnamed>"), note.kind);
@@ -184,6 +185,7 @@ unsafe extern "C" fn visitor(visit: usize) -> ! {
         text
     }));
     visit.text = caught.unwrap_or_else(|_| "could not be visited".into());
+    crate::switching::show(hidden);
     // SAFETY: back to the caller, which is suspended in `visit`; nothing of this frame is used again.
     unsafe {
         tls::move_malloc_words(current_fs(), visit.back.fs());

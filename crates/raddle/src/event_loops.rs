@@ -102,11 +102,10 @@ pub fn is_apart() -> bool {
 /// can be had; and where about twice as many threads as processors are apart already.
 pub fn go_apart() -> bool {
     let Some(me) = current().filter(|_| crate::drop_in::is_lightweight()) else { return false };
-    let activation = enter(me);
-    let processor = activation.processor();
-    // SAFETY: inside the mark of the owner; the reference ends with the statement.
-    let may = unsafe { processor.owned() }.queue.is_default();
-    activation.leave();
+    let mut inside = enter(me);
+    let processor = inside.processor();
+    let may = inside.owned().queue.is_default();
+    inside.leave();
     let pool = processor.pool;
     if !may || crate::activations::all().filter(|a| a.apart.load(Ordering::Relaxed)).count() >= 2 * pool.active() {
         return false;

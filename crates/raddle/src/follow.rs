@@ -28,6 +28,7 @@ use crate::monitor::hand_over;
 use crate::pool::Shared;
 use crate::processor::{Processor, Standing};
 use crate::time::Timers;
+use crate::witness::Inside;
 use raddle_machine::{Machine, Real};
 use raddle_scheduler::takeover::Take;
 use std::collections::HashMap;
@@ -113,22 +114,17 @@ impl Follower {
             pool.idle.wake(processor.index);
             return false;
         }
-        if !seize(processor, me) {
-            return false;
-        }
+        let Some(mut inside) = seize(processor, me) else { return false };
         let mut ready = Vec::new();
-        {
-            // SAFETY: inside the mark of the owner, which the monitor is for the moment; the reference ends with the block.
-            let owned = unsafe { processor.owned() };
-            owned.handoff.distrust();
-            owned.queue.drain(&mut |thread| ready.push(thread));
-            self.inherited.inherit(&mut owned.timers);
-            owned.give_back();
-        }
+        let owned = inside.owned();
+        owned.handoff.distrust();
+        owned.queue.drain(&mut |thread| ready.push(thread));
+        self.inherited.inherit(&mut owned.timers);
+        owned.give_back();
         processor.running.store(LOWEST, Ordering::Relaxed);
         processor.deadline.store(u64::MAX, Ordering::Relaxed);
         processor.set_standing(Standing::Retired);
-        processor.owner.release(me.id, &me.mark);
+        inside.release();
         RETIRED.fetch_add(1, Ordering::Relaxed);
         ready.into_iter().for_each(crate::pool::submit);
         true
@@ -150,17 +146,17 @@ impl Known {
 }
 
 /// The monitor becomes the owner, inside its mark, if nobody uses the processor at this instant.
-fn seize(processor: &'static Processor, me: &'static Activation) -> bool {
+fn seize(processor: &'static Processor, me: &'static Activation) -> Option<Inside> {
     let owner = processor.owner.owner();
     if owner == 0 {
-        return processor.owner.adopt(me.id, &me.mark);
+        return Inside::adopt(me, processor);
     }
     // Without the heavy fence its owner might enter unseen: it retires when it is idle.
-    Real::heavy_fence_available()
-        && crate::activations::find(owner).is_some_and(|activation| {
-            processor.owner.take(me.id, owner, &activation.mark) == Take::Taken
-                && processor.owner.enter(me.id, &me.mark)
-        })
+    let activation = crate::activations::find(owner).filter(|_| Real::heavy_fence_available())?;
+    match processor.owner.take(me.id, owner, &activation.mark) {
+        Take::Taken => Inside::enter_at(me, processor),
+        _ => None,
+    }
 }
 
 /// Names who retires, the last ones first, and brings others back, the first ones first.

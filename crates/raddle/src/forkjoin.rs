@@ -211,10 +211,9 @@ impl Work {
 #[inline(never)]
 pub(crate) fn offer() {
     let Some(me) = current() else { return };
-    let activation = crate::switching::enter(me);
-    // SAFETY: inside the mark of the owner; the reference ends with the statement.
-    let plenty = unsafe { activation.processor().owned() }.queue.has_own();
-    activation.leave();
+    let mut inside = crate::switching::enter(me);
+    let plenty = inside.owned().queue.has_own();
+    inside.leave();
     if !plenty {
         promote_oldest();
     }

@@ -1,8 +1,8 @@
 //! Whom to tell of a ready thread while other processors are idle: nobody, while [`raddle_scheduler::handoff`] says that it is no loss.
 
-use crate::activation::Activation;
 use crate::descriptor::Descriptor;
-use crate::processor::{Owned, Processor, Queue, bump};
+use crate::processor::{Owned, Queue, bump};
+use crate::witness::Lent;
 use raddle_machine::{Machine, Real};
 use raddle_scheduler::{Cause, Ready};
 
@@ -22,19 +22,15 @@ fn fetch(ready: &Ready<Real>) {
 
 /// Queues a thread that this processor's running thread, or its idle context, woke.
 #[inline]
-pub(crate) fn woken(
-    activation: &'static Activation,
-    processor: &'static Processor,
-    owned: &mut Owned,
-    ready: Ready<Real>,
-) {
+pub(crate) fn woken(mut inside: Lent<'_>, ready: Ready<Real>) {
+    let (activation, processor) = (inside.activation, inside.processor);
     let pool = processor.pool;
     if bump(&processor.counters.woken).is_multiple_of(crate::delays::EVERY) {
         crate::delays::follow(processor, Descriptor::from_thread(ready.thread()));
     }
-    let Owned { queue, handoff, .. } = owned;
+    let Owned { queue, handoff, .. } = inside.owned();
     let Queue::Default(local) = queue else {
-        crate::switching::push_owned(processor, owned, ready, Cause::Woken);
+        crate::switching::push_owned(inside, ready, Cause::Woken);
         return;
     };
     if !pool.idle.hungry() {
@@ -53,12 +49,13 @@ pub(crate) fn woken(
 
 /// Queues a thread that has offered its processor.
 #[inline(always)]
-pub(crate) fn yielded(processor: &'static Processor, owned: &mut Owned, ready: Ready<Real>) {
+pub(crate) fn yielded(mut inside: Lent<'_>, ready: Ready<Real>) {
+    let pool = inside.processor.pool;
+    let owned = inside.owned();
     if let Queue::Default(local) = &mut owned.queue {
-        let pool = processor.pool;
         let tell = pool.idle.hungry() && !owned.handoff.keeps(local.hidden());
         pool.notify(local.push_with(ready, Cause::Yielded, tell));
     } else {
-        crate::switching::push_owned(processor, owned, ready, Cause::Yielded);
+        crate::switching::push_owned(inside, ready, Cause::Yielded);
     }
 }

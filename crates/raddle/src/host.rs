@@ -1,9 +1,8 @@
 //! Raddle as the [`Runtime`] that the synchronisation primitives of `raddle-scheduler` run on.
 
-use crate::activation::Activation;
 use crate::descriptor::Descriptor;
-use crate::processor::Owned;
 use crate::switching::{current, enter_unless_apart, park, yield_in_silence, yield_now};
+use crate::witness::Lent;
 use raddle_machine::Real;
 use raddle_queues::wait_list::NodePool;
 use raddle_scheduler::{Epoch, Ready, Runtime, Thread, Wake};
@@ -59,10 +58,9 @@ impl Runtime for Host {
             // Inside the runtime: an allocator that it called has released a lock of its own, on which a thread waits.
             Some(me) if !crate::drop_in::is_outside(me) => ready_outside(thread),
             Some(me) => match enter_unless_apart(me) {
-                Some(activation) => {
-                    // SAFETY: inside the mark.
-                    unsafe { ready_inside(activation, thread) };
-                    activation.leave();
+                Some(mut inside) => {
+                    ready_inside(inside.lend(), thread);
+                    inside.leave();
                 }
                 // Who is apart makes others ready as a kernel thread does.
                 None => ready_outside(thread),
@@ -127,26 +125,16 @@ impl Runtime for Host {
 }
 
 /// Makes a thread ready whose claim the caller won, from inside the mark.
-///
-/// # Safety
-/// Inside the mark of `activation`'s processor.
 #[inline]
-pub(crate) unsafe fn ready_inside(activation: &'static Activation, thread: &'static Thread<Real>) {
-    // SAFETY: inside the mark of the owner; the reference ends with the statement.
-    ready_owned(activation, unsafe { activation.processor().owned() }, thread);
-}
-
-/// As [`ready_inside`], for a caller that holds the owner-only state.
-pub(crate) fn ready_owned(activation: &'static Activation, owned: &mut Owned, thread: &'static Thread<Real>) {
+pub(crate) fn ready_inside(inside: Lent<'_>, thread: &'static Thread<Real>) {
     if thread.is_kernel_thread() {
         crate::foreign::wake(thread);
         return;
     }
     // SAFETY: the caller won the claim of a parked thread: it alone may push it, once.
     let ready = unsafe { Ready::new(NonNull::from(thread)) };
-    let processor = activation.processor();
-    if Descriptor::of(thread).pool() == processor.pool.index {
-        crate::handoff::woken(activation, processor, owned, ready);
+    if Descriptor::of(thread).pool() == inside.processor.pool.index {
+        crate::handoff::woken(inside, ready);
     } else {
         crate::pool::submit(ready);
     }

@@ -31,6 +31,7 @@ mod foreign;
 mod forked;
 mod forkjoin;
 mod giving_way;
+mod guard;
 mod handoff;
 mod host;
 pub mod info;
@@ -52,6 +53,7 @@ pub mod sync;
 mod tasks;
 pub mod thread;
 pub mod time;
+mod witness;
 
 pub use forkjoin::join;
 pub use host::Host;

@@ -19,6 +19,7 @@ use crate::os::{TaskState, task_state, time_on_core};
 use crate::pool::{self, Shared};
 use crate::processor::Processor;
 use crate::requests::Requests;
+use crate::witness::Inside;
 use raddle_machine::{Atomic, Machine, Real, RealAtomic};
 use raddle_scheduler::Notify;
 use raddle_scheduler::takeover::Take;
@@ -332,19 +333,17 @@ fn borrow(
     me: &'static Activation,
     successor: impl FnOnce(bool) -> Option<&'static Activation>,
 ) -> bool {
-    if processor.owner.take(me.id, owner.id, &owner.mark) != Take::Taken || !processor.owner.enter(me.id, &me.mark) {
+    if processor.owner.take(me.id, owner.id, &owner.mark) != Take::Taken {
         return false;
     }
+    let Some(mut inside) = Inside::enter_at(me, processor) else { return false };
     me.set_processor(processor);
-    let (notify, has_work) = {
-        // SAFETY: inside the mark of the owner, which the monitor is for the moment; the reference ends with the block.
-        let owned = unsafe { processor.owned() };
-        owned.handoff.distrust();
-        crate::time::fire_due(me, owned);
-        (owned.queue.publish(), owned.queue.has_work())
-    };
+    inside.owned().handoff.distrust();
+    crate::time::fire_due(inside.lend());
+    let queue = &mut inside.owned().queue;
+    let (notify, has_work) = (queue.publish(), queue.has_work());
     let spare = successor(has_work);
-    processor.owner.release(me.id, &me.mark);
+    inside.release();
     PUBLICATIONS.fetch_add(1, Ordering::Relaxed);
     if let Some(spare) = spare {
         hand_over(pool, processor, spare);
@@ -358,6 +357,7 @@ fn borrow(
 /// A spare adopts a free processor, unless its activation was faster.
 pub(crate) fn hand_over(pool: &'static Shared, processor: &'static Processor, spare: &'static Activation) {
     if processor.owner.adopt(spare.id, &spare.mark) {
+        // In the spare's name: its kernel thread waits for the order, and enters then.
         spare.mark.leave();
         spare.order(processor);
     } else {

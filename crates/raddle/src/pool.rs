@@ -19,7 +19,8 @@ use crate::descriptor::Descriptor;
 use crate::drop_in::Settings;
 use crate::kept::STACKS_KEPT;
 use crate::os;
-use crate::processor::{Owned, Processor, Queue, Standing};
+use crate::processor::{Foreign, Owned, Processor, Queue, Standing};
+use crate::witness::Inside;
 use raddle_context::stack::Arena;
 use raddle_context::tls::{self, Tls, Unsupported};
 use raddle_machine::{Machine, Real};
@@ -77,6 +78,8 @@ pub(crate) struct Shared {
     pub index: u32,
     pub idle: Arc<Idle<Real>>,
     policy: AnyPolicy<Real>,
+    /// What the policy calls itself.
+    name: Arc<str>,
     processors: OnceLock<Box<[Processor]>>,
     pub priorities: u8,
     directed: bool,
@@ -142,8 +145,17 @@ impl Shared {
         self.wanted.store(processors, Ordering::Relaxed);
     }
 
-    pub fn describe(&self) -> String {
-        self.policy.describe()
+    /// What its policy calls itself.
+    pub fn describe(&self) -> &str {
+        &self.name
+    }
+
+    /// Gives the policy a thread from outside.
+    fn submit(&self, ready: Ready<Real>) -> Notify {
+        match &self.policy {
+            AnyPolicy::Steal(steal) => steal.submit(ready),
+            AnyPolicy::Other(other) => crate::guard::policy(&self.name, || other.submit(ready)),
+        }
     }
 
     pub fn is_directed(&self) -> bool {
@@ -279,22 +291,32 @@ pub(crate) fn submit(ready: Ready<Real>) {
     // SAFETY: the token was taken apart just above.
     let ready = unsafe { Ready::new(thread) };
     let priority = ready.priority();
-    let notify = pool.policy.submit(ready);
+    let notify = pool.submit(ready);
     pool.notify(notify);
     if pool.priorities > 1 {
         pool.outrank(priority);
     }
 }
 
-/// A policy dropped a token: the thread is not lost, it goes through the shared queue.
+/// A policy dropped a token: the thread is not lost, it goes through the shared queue; unless the policy drops it there, too.
 fn rescue(word: usize) {
+    thread_local! {
+        static RESCUES: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    }
     // SAFETY: the word of a token that was dropped just now: nobody else has it.
     let ready = unsafe { Ready::<Real>::from_word(word) };
     let thread = ready.into_thread();
     let policy = pool(Descriptor::from_thread(thread).pool()).describe();
+    if std::thread::panicking() {
+        os::end(&format!("the policy `{policy}` panicked with a ready thread in its hands"));
+    }
+    if RESCUES.replace(true) {
+        os::end(&format!("the policy `{policy}` drops what is submitted to it"));
+    }
     os::say_once(&format!("raddle: the policy `{policy}` dropped a ready thread; it was put back"));
     // SAFETY: taken apart just above.
     submit(unsafe { Ready::new(thread) });
+    RESCUES.set(false);
 }
 
 /// Nanoseconds for which the kernel is not asked for a thread again after it refused one.
@@ -378,7 +400,7 @@ impl Pool {
 
     /// The expression of its policy.
     pub fn policy(&self) -> String {
-        self.shared.describe()
+        self.shared.describe().to_owned()
     }
 
     /// Runs `f` as a thread of this pool and blocks the caller until it has ended. A panic of `f` goes on in the caller.
@@ -452,13 +474,15 @@ impl Drop for Pool {
         // Nobody but the monitor can still have a processor, and that for an instant.
         if let Some(me) = crate::activations::claim(None) {
             for processor in self.shared.processors() {
-                while !processor.owner.adopt(me.id, &me.mark) {
-                    std::thread::yield_now();
-                }
-                // SAFETY: inside the mark of the owner; the reference ends with the statement.
-                unsafe { processor.owned() }.give_back();
+                let mut inside = loop {
+                    match Inside::adopt(me, processor) {
+                        Some(inside) => break inside,
+                        None => std::thread::yield_now(),
+                    }
+                };
+                inside.owned().give_back();
                 processor.sends.give_back();
-                processor.owner.release(me.id, &me.mark);
+                inside.release();
             }
             me.give_back();
         }

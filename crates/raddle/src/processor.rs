@@ -3,7 +3,7 @@
 //! Who may touch what:
 //! 1. `owner`, `preempt`, the counters: atomics, anybody (counters are written by the owner only).
 //! 2. `owned`: the activation that owns the processor, between [`raddle_scheduler::takeover::Ownership::enter`] and
-//!    `leave`, and nobody else. [`Processor::owned`] is the one door.
+//!    `leave`, and nobody else. An [`crate::witness::Inside`] is the one door.
 
 use crate::descriptor::Descriptor;
 use crate::pool::Shared;
@@ -15,6 +15,7 @@ use raddle_scheduler::policies::steal::StealLocal;
 use raddle_scheduler::takeover::Ownership;
 use raddle_scheduler::{Cause, Local, Notify, Ready};
 use std::cell::UnsafeCell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// Counters of one processor. Single writer (the owner), read by anybody: relaxed loads and stores, no read-modify-write.
@@ -42,16 +43,6 @@ impl Counters {
     }
 }
 
-/// A panic inside a policy would leave its queues half changed and threads lost: it ends the process instead.
-#[inline(always)]
-fn no_unwind<T>(f: impl FnOnce() -> T) -> T {
-    let who = || {
-        let policies: Vec<String> = crate::pool::pools().map(|p| p.describe()).collect();
-        format!("a policy panicked (one of {policies:?})")
-    };
-    crate::os::or_abort(who, f)
-}
-
 /// Adds one to a counter of which the caller is the single writer, and returns it.
 #[inline(always)]
 pub(crate) fn bump(counter: &AtomicU64) -> u64 {
@@ -61,26 +52,43 @@ pub(crate) fn bump(counter: &AtomicU64) -> u64 {
 }
 
 /// A processor's part of its pool's policy: the default one known by its type, so that its calls are direct and inlined
-/// behind one predicted branch; any other costs one indirect call.
+/// behind one predicted branch; any other costs one indirect call, and is guarded ([`crate::guard`]).
 #[allow(clippy::large_enum_variant, reason = "one a processor, and the large one is the usual one")]
 pub(crate) enum Queue {
     Default(StealLocal<Real>),
-    Other(Box<dyn Local<Real>>),
+    Other(Foreign),
+}
+
+/// A processor's part of a policy that is not known by its type: it may be the program's own.
+pub(crate) struct Foreign {
+    local: Box<dyn Local<Real>>,
+    /// The policy's name.
+    name: Arc<str>,
+}
+
+impl Foreign {
+    pub fn new(local: Box<dyn Local<Real>>, name: Arc<str>) -> Self {
+        Self { local, name }
+    }
+
+    #[inline]
+    fn call<T>(&mut self, f: impl FnOnce(&mut dyn Local<Real>) -> T) -> T {
+        let Self { local, name } = self;
+        crate::guard::policy(name, || f(&mut **local))
+    }
+
+    #[inline]
+    fn ask<T>(&self, f: impl FnOnce(&dyn Local<Real>) -> T) -> T {
+        crate::guard::policy(&self.name, || f(&*self.local))
+    }
 }
 
 impl Queue {
-    fn local(&mut self) -> &mut dyn Local<Real> {
-        match self {
-            Queue::Default(local) => local,
-            Queue::Other(local) => &mut **local,
-        }
-    }
-
     #[inline(always)]
     pub fn push(&mut self, ready: Ready<Real>, cause: Cause, hungry: impl FnOnce() -> bool) -> Notify {
         match self {
             Queue::Default(local) => local.push_with(ready, cause, hungry()),
-            Queue::Other(local) => no_unwind(|| local.push(ready, cause)),
+            Queue::Other(foreign) => foreign.call(|local| local.push(ready, cause)),
         }
     }
 
@@ -88,7 +96,7 @@ impl Queue {
     pub fn next(&mut self, floor: u8) -> Option<Ready<Real>> {
         match self {
             Queue::Default(local) => local.take(),
-            Queue::Other(local) => no_unwind(|| local.next(floor)),
+            Queue::Other(foreign) => foreign.call(|local| local.next(floor)),
         }
     }
 
@@ -99,18 +107,25 @@ impl Queue {
     }
 
     pub fn search(&mut self) -> Option<Ready<Real>> {
-        let local = self.local();
-        no_unwind(|| local.search())
+        match self {
+            Queue::Default(local) => local.search(),
+            Queue::Other(foreign) => foreign.call(|local| local.search()),
+        }
     }
 
     /// Takes a thread, and more into this queue, of processor `victim`.
     pub fn relieve(&mut self, victim: usize) -> Option<Ready<Real>> {
-        let local = self.local();
-        no_unwind(|| local.relieve(victim))
+        match self {
+            Queue::Default(local) => local.relieve(victim),
+            Queue::Other(foreign) => foreign.call(|local| local.relieve(victim)),
+        }
     }
 
     pub fn publish(&mut self) -> Notify {
-        self.local().publish()
+        match self {
+            Queue::Default(local) => local.publish(),
+            Queue::Other(foreign) => foreign.call(|local| local.publish()),
+        }
     }
 
     /// Shares what the default policy hides.
@@ -123,13 +138,16 @@ impl Queue {
 
     /// Gives up all threads: the processor retires.
     pub fn drain(&mut self, out: &mut dyn FnMut(Ready<Real>)) {
-        self.local().drain(out);
+        match self {
+            Queue::Default(local) => local.drain(out),
+            Queue::Other(foreign) => foreign.call(|local| local.drain(out)),
+        }
     }
 
     pub fn has_work(&self) -> bool {
         match self {
             Queue::Default(local) => local.has_work(),
-            Queue::Other(local) => local.has_work(),
+            Queue::Other(foreign) => foreign.ask(|local| local.has_work()),
         }
     }
 
@@ -137,7 +155,7 @@ impl Queue {
     pub fn has_own(&self) -> bool {
         match self {
             Queue::Default(local) => !local.is_empty(),
-            Queue::Other(local) => local.has_work(),
+            Queue::Other(foreign) => foreign.ask(|local| local.has_work()),
         }
     }
 
@@ -156,7 +174,7 @@ impl Queue {
     pub fn crowded(&self) -> bool {
         match self {
             Queue::Default(_) => false,
-            Queue::Other(local) => no_unwind(|| local.crowded()),
+            Queue::Other(foreign) => foreign.ask(|local| local.crowded()),
         }
     }
 
@@ -172,7 +190,7 @@ impl Queue {
     pub fn steals(&self) -> (u64, u64) {
         match self {
             Queue::Default(local) => local.steals(),
-            Queue::Other(local) => local.steals(),
+            Queue::Other(foreign) => foreign.ask(|local| local.steals()),
         }
     }
 }
@@ -233,7 +251,7 @@ pub(crate) struct Processor {
     owned: UnsafeCell<Owned>,
 }
 
-// SAFETY: `owned` is only reached through `owned()`, whose caller owns the processor; ownership moves with release-acquire
+// SAFETY: `owned` is only reached through an `Inside`, whose holder owns the processor; ownership moves with release-acquire
 // edges (takeover I2). Everything else is Sync by itself.
 unsafe impl Sync for Processor {}
 // SAFETY: as above; nothing here belongs to one kernel thread.
@@ -276,15 +294,9 @@ impl Processor {
         self.standing.store(standing as u8, Ordering::Release);
     }
 
-    /// The owner-only state.
-    ///
-    /// # Safety
-    /// The caller is the activation that owns this processor, inside its mark, holds no other reference from here, and lets
-    /// this one go before it leaves the mark or switches.
-    #[allow(clippy::mut_from_ref, reason = "exclusive by ownership, which the compiler does not see")]
+    /// Where the owner-only state lies. [`crate::witness`] lends it.
     #[inline(always)]
-    pub unsafe fn owned(&self) -> &mut Owned {
-        // SAFETY: exclusive by the caller's promise.
-        unsafe { &mut *self.owned.get() }
+    pub fn owned(&self) -> *mut Owned {
+        self.owned.get()
     }
 }

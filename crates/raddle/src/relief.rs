@@ -11,7 +11,7 @@
 //! A processor that computes for long stands still too: what waits behind it comes to run as well.
 #![forbid(unsafe_code)]
 
-use crate::processor::{Owned, Processor};
+use crate::witness::Lent;
 use raddle_scheduler::Cause;
 use std::sync::atomic::Ordering;
 
@@ -49,7 +49,9 @@ impl Relief {
 /// Looks at the processor whose turn it is, and takes threads of it if it has stood still since the last look.
 #[cold]
 #[inline(never)]
-pub(crate) fn look(processor: &'static Processor, owned: &mut Owned) {
+pub(crate) fn look(mut inside: Lent<'_>) {
+    let processor = inside.processor;
+    let owned = inside.owned();
     let all = processor.pool.processors();
     // Relaxed: a hint; a late value makes a processor seem to stand still, which costs one steal.
     let switches = |index: usize| all[index].counters.switches.load(Ordering::Relaxed);

@@ -121,6 +121,11 @@ pub unsafe fn dispatch(signal: i32, info: *mut c_void, context: *mut c_void, han
             return;
         }
     }
+    as_nobody(handler);
+}
+
+/// Runs `f` as nobody's thread (rule 2): a handler, or code of others that the runtime calls inside its mark ([`crate::guard`]).
+pub(crate) fn as_nobody<T>(f: impl FnOnce() -> T) -> T {
     let hidden = switching::show(std::ptr::null());
     let outer = INTERRUPTED.get();
     if !hidden.is_null() {
@@ -128,13 +133,14 @@ pub unsafe fn dispatch(signal: i32, info: *mut c_void, context: *mut c_void, han
     }
     let shown = INTERRUPTED.get();
     compiler_fence(Ordering::SeqCst);
-    handler();
+    let value = f();
     compiler_fence(Ordering::SeqCst);
     // In the child of a fork in the handler nobody is interrupted, nor after a jump out of a handler above this one.
     if INTERRUPTED.get() == shown {
         INTERRUPTED.set(outer);
         switching::show(hidden);
     }
+    value
 }
 
 /// In a handler behind [`dispatch`]: from here on, only these signals are blocked (bit `n - 1` is signal `n`), the signal itself, and what the

@@ -5,14 +5,15 @@
 //! whatever is resumed (Negele et al., section 3.2, figures 1 to 3). From the entry on one side to the end of the finalizer
 //! on the other the activation is inside its mark.
 //!
-//! Preconditions of every switch, asserted in debug builds: inside the mark; the successor is off its stack (its token is in
-//! hand); the predecessor's finalizer is the only one pending.
+//! The right to all this is an [`Inside`], which a switch consumes and the resumed side makes anew; it asserts the preconditions of
+//! every switch in debug builds ([`crate::witness`]).
 
 use crate::activation::Activation;
 use crate::descriptor::{Descriptor, EXITED, FREE, Join, unpack_join, wake_joiner};
-use crate::processor::{Owned, Processor, bump, bump_release};
+use crate::processor::{bump, bump_release};
+use crate::witness::{Inside, Lent, Successor};
 use raddle_context::stack::Slot;
-use raddle_context::switch::{current_fs, switch, switch_away};
+use raddle_context::switch::{current_fs, switch};
 use raddle_context::tls;
 use raddle_machine::{Machine, Real};
 use raddle_scheduler::{Cause, Epoch, Ready};
@@ -31,7 +32,7 @@ impl After {
     /// It offered its processor: it is ready again.
     const YIELD: Self = After(1);
     /// It ended: its stack is free, its joiner may run.
-    const EXIT: Self = After(2);
+    pub const EXIT: Self = After(2);
     /// Its activation has lost the processor: the thread goes to the pool's shared queue.
     const SUBMIT: Self = After(3);
     const PARK: u64 = 4;
@@ -69,12 +70,11 @@ pub(crate) fn show(thread: *const Descriptor) -> *const Descriptor {
 /// Enters the owner-only region of the processor that runs `me`, which moves to another activation first if this one has
 /// lost its processor.
 #[inline(always)]
-pub(crate) fn enter(me: &'static Descriptor) -> &'static Activation {
+pub(crate) fn enter(me: &'static Descriptor) -> Inside {
     loop {
         let activation = activation_of(me);
-        debug_assert!(!activation.mark.is_inside(), "the runtime was entered from inside itself");
-        if activation.processor().owner.enter(activation.id, &activation.mark) {
-            return activation;
+        if let Some(inside) = Inside::enter(activation) {
+            return inside;
         }
         migrate(me, activation);
     }
@@ -82,7 +82,7 @@ pub(crate) fn enter(me: &'static Descriptor) -> &'static Activation {
 
 /// As [`enter`]; `None` if the thread has gone apart: it has no processor, and keeps its kernel thread for what needs none.
 #[inline(always)]
-pub(crate) fn enter_unless_apart(me: &'static Descriptor) -> Option<&'static Activation> {
+pub(crate) fn enter_unless_apart(me: &'static Descriptor) -> Option<Inside> {
     (!activation_of(me).apart.load(Ordering::Relaxed)).then(|| enter(me))
 }
 
@@ -103,13 +103,14 @@ fn migrate(me: &'static Descriptor, activation: &'static Activation) {
     // Here every way back ends.
     activation.apart.store(false, Ordering::Relaxed);
     let processor = activation.processor();
-    if processor.is_active() && processor.owner.adopt(activation.id, &activation.mark) {
+    if processor.is_active()
+        && let Some(inside) = Inside::adopt(activation, processor)
+    {
         // It may have been retired between the look and the adoption: then the monitor is through with it.
         if processor.is_active() {
-            activation.leave();
-            return;
+            return inside.leave();
         }
-        processor.owner.release(activation.id, &activation.mark);
+        inside.release();
     }
     activation.previous.set(me);
     activation.after.set(After::SUBMIT);
@@ -118,7 +119,7 @@ fn migrate(me: &'static Descriptor, activation: &'static Activation) {
     unsafe {
         tls::move_malloc_words(current_fs(), activation.fs.get());
         let by = switch(me.context.get(), activation.idle.get(), std::ptr::from_ref(activation) as usize);
-        resumed(by);
+        resumed(&*(by as *const Activation));
     }
     // Whoever interrupted it meanwhile found it on no kernel thread, and it may compute for ever from here. (A wait that is about to begin ends.)
     if me.thread.is_interrupted() && !me.thread.is_in_wait() {
@@ -128,76 +129,65 @@ fn migrate(me: &'static Descriptor, activation: &'static Activation) {
 }
 
 /// First thing after a switch returns: finish what the predecessor left, and leave the mark.
+///
+/// # Safety
+/// The calling thread was resumed on `activation` just now.
 #[inline(always)]
-unsafe fn resumed(by: usize) {
-    // SAFETY: `by` is the address of the activation that resumed this thread, inside its mark.
-    unsafe {
-        let activation = &*(by as *const Activation);
-        finalize(activation);
-        activation.leave();
-    }
+unsafe fn resumed(activation: &'static Activation) {
+    // SAFETY: as promised; whoever switched here was inside, and left the rest to this side.
+    let mut inside = unsafe { Inside::resumed(activation) };
+    finalize(inside.lend());
+    inside.leave();
 }
 
 /// Offers the processor to threads of the same or a higher priority. True if another one ran.
 #[inline]
 pub(crate) fn yield_now(me: &'static Descriptor) -> bool {
-    let activation = enter(me);
-    // SAFETY: inside the mark.
-    unsafe { yield_inside(activation, me) }
+    yield_inside(enter(me), me)
 }
 
 /// Looks for events if nobody has lately, and yields. True if another thread ran.
 pub(crate) fn take_turns(me: &'static Descriptor) -> bool {
-    let activation = enter(me);
-    // SAFETY: inside the mark of the owner; the reference ends with the statement.
-    crate::io::look_in_turn(activation, unsafe { activation.processor().owned() });
-    // SAFETY: inside the mark.
-    unsafe { yield_inside(activation, me) }
+    let mut inside = enter(me);
+    crate::io::look_in_turn(inside.lend());
+    yield_inside(inside, me)
 }
 
 /// As [`yield_now`], unless others are idle and the yield would wake one of them for the yielding thread's sake: then nothing
 /// happens.
 #[inline]
 pub(crate) fn yield_in_silence(me: &'static Descriptor) -> bool {
-    let activation = enter(me);
-    let processor = activation.processor();
-    if processor.pool.idle.hungry() {
-        // SAFETY: inside the mark of the owner; the reference ends with the block.
-        let owned = unsafe { processor.owned() };
+    let mut inside = enter(me);
+    if inside.processor().pool.idle.hungry() {
+        let owned = inside.owned();
         let quiet = owned.queue.is_default() && owned.handoff.bears(owned.queue.hidden().0 + 1);
         if !quiet {
-            activation.leave();
+            inside.leave();
             return false;
         }
     }
-    // SAFETY: inside the mark.
-    unsafe { yield_inside(activation, me) }
+    yield_inside(inside, me)
 }
 
 /// Yields, and leaves the mark.
-///
-/// # Safety
-/// Inside the mark of the processor's owner, which runs `me`.
 #[inline(always)]
-unsafe fn yield_inside(activation: &'static Activation, me: &'static Descriptor) -> bool {
-    let processor = activation.processor();
-    // SAFETY: inside the mark of the owner; the reference ends with the statement.
-    let owned = unsafe { processor.owned() };
+fn yield_inside(mut inside: Inside, me: &'static Descriptor) -> bool {
+    let owned = inside.owned();
     let floor = me.thread.priority_now();
     match owned.queue.next(floor) {
-        // SAFETY: inside the mark, `next` is a token.
-        Some(next) => unsafe {
+        Some(next) => {
             owned.handoff.leaves();
-            leave_to(activation, me, next, After::YIELD);
+            leave_to(inside, me, next, After::YIELD);
             true
-        },
+        }
         None => {
             owned.handoff.alone();
-            crate::time::fire_due(activation, owned);
-            if owned.relief.alone() {
-                crate::relief::look(processor, owned);
+            let looks = owned.relief.alone();
+            crate::time::fire_due(inside.lend());
+            if looks {
+                crate::relief::look(inside.lend());
             }
-            activation.leave();
+            inside.leave();
             // A half that waits on this thread's stack is ready work too.
             crate::forkjoin::offer_to_yield() && yield_now(me)
         }
@@ -215,41 +205,33 @@ pub(crate) fn preempted(me: &'static Descriptor) {
 #[inline(always)]
 pub(crate) fn park(me: &'static Descriptor, epoch: Epoch, deadline: Option<u64>) {
     crate::forkjoin::about_to_block();
-    let activation = enter(me);
-    let processor = activation.processor();
-    // SAFETY: inside the mark of the owner; the reference ends before the switch.
-    let owned = unsafe { processor.owned() };
+    let mut inside = enter(me);
     if let Some(time) = deadline {
-        owned.timers.add(time, &me.thread, epoch);
+        inside.owned().timers.add(time, &me.thread, epoch);
     }
-    match select(processor, owned) {
-        // SAFETY: inside the mark, `next` is a token.
-        Some(next) => unsafe { leave_to(activation, me, next, After::park(epoch)) },
-        // SAFETY: inside the mark.
-        None => unsafe { leave_to_idle(activation, me, After::park(epoch)) },
+    match select(inside.lend()) {
+        Some(next) => leave_to(inside, me, next, After::park(epoch)),
+        None => leave_to_idle(inside, me, After::park(epoch)),
     }
 }
 
 /// Leaves the processor, and the pool, for `pool`, which counts `me` by now.
 pub(crate) fn move_to(me: &'static Descriptor, pool: &'static crate::pool::Shared) {
     crate::forkjoin::about_to_block();
-    let activation = enter(me);
-    let processor = activation.processor();
+    let mut inside = enter(me);
     me.set_tag(crate::pool::tag(pool, crate::pool::class_of(me)));
-    // SAFETY: inside the mark of the owner; the reference ends before the switch.
-    let owned = unsafe { processor.owned() };
-    match select(processor, owned) {
-        // SAFETY: inside the mark, `next` is a token.
-        Some(next) => unsafe { leave_to(activation, me, next, After::MOVE) },
-        // SAFETY: inside the mark.
-        None => unsafe { leave_to_idle(activation, me, After::MOVE) },
+    match select(inside.lend()) {
+        Some(next) => leave_to(inside, me, next, After::MOVE),
+        None => leave_to_idle(inside, me, After::MOVE),
     }
 }
 
 /// The next thread of a processor whose running one leaves without coming back to the queue. When others are hungry, what is
 /// left is shared with them, unless it is worth no wake-up ([`crate::handoff`]); a yield does that with its push.
 #[inline(always)]
-fn select(processor: &'static Processor, owned: &mut Owned) -> Option<Ready<Real>> {
+fn select(mut inside: Lent<'_>) -> Option<Ready<Real>> {
+    let processor = inside.processor;
+    let owned = inside.owned();
     owned.handoff.leaves();
     let next = owned.queue.next(crate::activation::LOWEST);
     if processor.pool.idle.hungry() {
@@ -258,7 +240,7 @@ fn select(processor: &'static Processor, owned: &mut Owned) -> Option<Ready<Real
             owned.handoff.alone();
         }
         if unstarted || !owned.handoff.bears(hidden) {
-            share(processor, owned);
+            share(inside);
         }
     }
     next
@@ -266,107 +248,79 @@ fn select(processor: &'static Processor, owned: &mut Owned) -> Option<Ready<Real
 
 #[cold]
 #[inline(never)]
-fn share(processor: &'static Processor, owned: &mut Owned) {
+fn share(mut inside: Lent<'_>) {
+    let owned = inside.owned();
     owned.handoff.alone();
-    processor.pool.notify(owned.queue.share());
+    let whom = owned.queue.share();
+    inside.processor.pool.notify(whom);
 }
 
 /// What a processor does once in a while: timers, events, and a sample of how long the thread that `yields` will wait.
 #[cold]
 #[inline(never)]
-fn housekeeping(activation: &'static Activation, yields: Option<&'static Descriptor>) {
+fn housekeeping(mut inside: Lent<'_>, yields: Option<&'static Descriptor>) {
     if let Some(thread) = yields {
-        crate::delays::follow(activation.processor(), thread);
+        crate::delays::follow(inside.processor, thread);
     }
-    // SAFETY: called on the way to a switch, inside the mark of the owner; the reference ends with the function.
-    let owned = unsafe { activation.processor().owned() };
-    crate::time::fire_due(activation, owned);
-    crate::io::look(activation, owned, true);
-    if owned.relief.round() {
-        crate::relief::look(activation.processor(), owned);
+    crate::time::fire_due(inside.lend());
+    crate::io::look(inside.lend(), true);
+    if inside.owned().relief.round() {
+        crate::relief::look(inside);
     }
 }
 
 /// A switch in so many looks at the timers, and for events. A power of two.
 const HOUSEKEEPING: u64 = 64;
 
-/// Suspends `me` and continues `next`. Returns when `me` is resumed, outside the mark.
-///
-/// # Safety
-/// Inside the mark of the processor's owner, which runs `me`.
+/// Suspends `me`, which runs here, and continues `next`. Returns when `me` is resumed, outside the mark.
 #[inline(always)]
-unsafe fn leave_to(activation: &'static Activation, me: &'static Descriptor, next: Ready<Real>, after: After) {
-    let processor = activation.processor();
+fn leave_to(mut inside: Inside, me: &'static Descriptor, next: Ready<Real>, after: After) {
     let next = Descriptor::from_thread(next.into_thread());
     if is_unusual(next) {
-        attend(processor, next);
+        attend(inside.lend(), next);
     }
     let yields = (after == After::YIELD).then_some(me);
-    installed(activation, processor, next, yields);
-    activation.previous.set(me);
-    activation.after.set(after);
-    // SAFETY: `next` is off its stack and nobody else resumes it (its token was consumed); `me` is published only by the
-    // finalizer; both contexts differ, since the token of a running thread does not exist.
-    unsafe {
-        tls::move_malloc_words(current_fs(), (*next.context.get()).fs());
-        let by = switch(me.context.get(), next.context.get(), std::ptr::from_ref(activation) as usize);
-        resumed(by);
-    }
+    installed(inside.lend(), next, yields);
+    // SAFETY: `me` runs; `next` is off its stack and nobody else resumes it (its token was consumed).
+    unsafe { resumed(inside.switch_to(me, Successor::Thread(next), after)) };
 }
 
-/// Suspends `me` and continues the activation's idle context.
-///
-/// # Safety
-/// As for [`leave_to`].
+/// Suspends `me`, which runs here, and continues the activation's idle context.
 #[inline(never)]
-unsafe fn leave_to_idle(activation: &'static Activation, me: &'static Descriptor, after: After) {
-    activation.previous.set(me);
-    activation.after.set(after);
-    // SAFETY: the idle context is suspended while a thread runs here; the rest as in `leave_to`.
-    unsafe {
-        tls::move_malloc_words(current_fs(), activation.fs.get());
-        let by = switch(me.context.get(), activation.idle.get(), std::ptr::from_ref(activation) as usize);
-        resumed(by);
-    }
+fn leave_to_idle(inside: Inside, me: &'static Descriptor, after: After) {
+    // SAFETY: `me` runs; the idle context is suspended while a thread runs here, and resumed by threads of this activation only.
+    unsafe { resumed(inside.switch_to(me, Successor::Idle, after)) };
 }
 
 /// From the idle context: continues `next`. Returns when a thread of this activation switched back; its finalizer is pending.
 ///
 /// # Safety
-/// On the activation's idle context, inside the mark.
-pub(crate) unsafe fn resume(activation: &'static Activation, next: Ready<Real>) {
-    let processor = activation.processor();
+/// On the activation's idle context.
+pub(crate) unsafe fn resume(mut inside: Inside, next: Ready<Real>) {
+    let activation = inside.activation();
     let next = Descriptor::from_thread(next.into_thread());
     if is_unusual(next) {
-        attend(processor, next);
+        attend(inside.lend(), next);
     }
-    installed(activation, processor, next, None);
-    activation.after.set(After::NOTHING);
-    // SAFETY: as in `leave_to`; the idle context is saved here and resumed by whichever thread finds nothing to run.
-    unsafe {
-        tls::move_malloc_words(activation.fs.get(), (*next.context.get()).fs());
-        switch(activation.idle.get(), next.context.get(), std::ptr::from_ref(activation) as usize);
-    }
+    installed(inside.lend(), next, None);
+    // SAFETY: as promised; `next` is off its stack and nobody else resumes it (its token was consumed).
+    unsafe { inside.resume(Successor::Thread(next)) };
     activation.current.store(std::ptr::null_mut(), Ordering::Relaxed);
 }
 
 #[inline(always)]
-fn installed(
-    activation: &'static Activation,
-    processor: &'static Processor,
-    next: &'static Descriptor,
-    yields: Option<&'static Descriptor>,
-) {
+fn installed(mut inside: Lent<'_>, next: &'static Descriptor, yields: Option<&'static Descriptor>) {
+    let (activation, processor) = (inside.activation, inside.processor);
+    debug_assert!(next.activation.load(Ordering::Relaxed).is_null(), "the successor is on its stack");
     let pointer = std::ptr::from_ref(activation).cast_mut();
     next.activation.store(pointer, Ordering::Relaxed);
     activation.current.store(std::ptr::from_ref(next).cast_mut(), Ordering::Relaxed);
     processor.running.store(next.thread.priority_now(), Ordering::Relaxed);
     if bump(&processor.counters.switches).is_multiple_of(HOUSEKEEPING) {
-        housekeeping(activation, yields);
+        housekeeping(inside.lend(), yields);
     }
     // Where many wait, their descriptors and stacks have left the caches: fetch them ahead.
-    // SAFETY: inside the mark of the owner; the reference ends with the statement.
-    let queue = unsafe { &processor.owned().queue };
+    let queue = &inside.look().queue;
     if let Some(far) = queue.upcoming(FETCH_DESCRIPTOR) {
         Real::prefetch(far);
         if let Some(near) = queue.upcoming(FETCH_STACK) {
@@ -413,23 +367,21 @@ fn is_unusual(next: &Descriptor) -> bool {
 }
 
 #[cold]
-fn attend(processor: &'static Processor, next: &'static Descriptor) {
+fn attend(inside: Lent<'_>, next: &'static Descriptor) {
     if crate::delays::is_marked(next) {
-        crate::delays::arrived(processor, next);
+        crate::delays::arrived(inside.processor, next);
     }
     if next.slot.get() == 0 {
-        materialise(processor, next);
+        materialise(inside, next);
     }
 }
 
 /// Gives a thread that starts its stack, thread-local storage and first context. Never fails: the right to a slot was
 /// reserved when it was spawned.
 #[cold]
-fn materialise(processor: &'static Processor, next: &'static Descriptor) {
+fn materialise(mut inside: Lent<'_>, next: &'static Descriptor) {
     let arena = crate::pool::arena_of(next);
-    // SAFETY: inside the mark of the owner (all callers are); the reference ends with the block.
-    let owned = unsafe { processor.owned() };
-    let slot = match owned.kept.of(crate::pool::class_of(next)).take_stack(arena) {
+    let slot = match inside.owned().kept.of(crate::pool::class_of(next)).take_stack(arena) {
         Some(slot) => {
             // SAFETY: the former thread is gone (its finalizer kept the slot), the block was prepared by the arena.
             unsafe { crate::pool::tls().renew(slot.fs()) };
@@ -442,15 +394,16 @@ fn materialise(processor: &'static Processor, next: &'static Descriptor) {
     next.slot.set(slot.into_raw());
 }
 
-/// Does what the suspended context asked for.
-///
-/// # Safety
-/// Called by the context that was just resumed on `activation`, inside the mark (for `Submit`: outside, nothing owner-only).
+/// Does what the context asked for that was suspended in favour of the calling one, which was resumed just now.
 #[inline(always)]
-pub(crate) unsafe fn finalize(activation: &'static Activation) {
+pub(crate) fn finalize(inside: Lent<'_>) {
+    let activation = inside.activation;
     let after = activation.after.get();
     if after == After::NOTHING {
         return;
+    }
+    if cfg!(debug_assertions) {
+        activation.after.set(After::NOTHING);
     }
     // SAFETY: set with `after` by whoever was suspended; descriptors are type-stable.
     let previous: &'static Descriptor = unsafe { &*activation.previous.get() };
@@ -458,37 +411,42 @@ pub(crate) unsafe fn finalize(activation: &'static Activation) {
     if after == After::YIELD {
         previous.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
         // SAFETY: the thread was suspended off its stack just now and nobody else has its token.
-        unsafe {
-            let processor = activation.processor();
-            crate::handoff::yielded(processor, processor.owned(), Ready::new(thread));
-        }
+        crate::handoff::yielded(inside, unsafe { Ready::new(thread) });
     } else if after.0 & 7 == After::PARK {
         previous.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
         if previous.thread.finish_park(Epoch::from_bits(after.0 >> 3)).is_err() {
-            let processor = activation.processor();
-            // SAFETY: inside the mark of the owner; claimed while arming: the claimant left the push to this finalizer (thread I2).
-            unsafe { crate::handoff::woken(activation, processor, processor.owned(), Ready::new(thread)) };
+            // SAFETY: claimed while arming: the claimant left the push to this finalizer (thread I2).
+            crate::handoff::woken(inside, unsafe { Ready::new(thread) });
         }
     } else if after == After::EXIT {
-        // SAFETY: inside the mark; `previous` is off its stack for ever.
-        unsafe { exited(activation, previous) };
+        // SAFETY: `previous` is off its stack for ever.
+        unsafe { exited(inside, previous) };
     } else {
+        debug_assert!(after == After::MOVE, "no thread is resumed by an activation that has lost its processor");
         previous.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
-        if after == After::MOVE {
-            // The other pool has counted it already, so that neither is taken for empty meanwhile.
-            bump_release(&activation.processor().counters.moved);
-        }
+        // The other pool has counted it already, so that neither is taken for empty meanwhile.
+        bump_release(&inside.processor.counters.moved);
         // SAFETY: as for a yield.
         crate::pool::submit(unsafe { Ready::new(thread) });
     }
 }
 
-/// Puts a ready thread into this processor's queue and wakes whoever should know. Inside the mark of the owner.
+/// As [`finalize`], on the idle context of an activation that has lost its processor: the thread goes to the pool's shared queue.
+pub(crate) fn finalize_lost(activation: &'static Activation) {
+    debug_assert!(activation.after.get().is_submit());
+    // SAFETY: set with `after` by whoever was suspended; descriptors are type-stable.
+    let previous: &'static Descriptor = unsafe { &*activation.previous.get() };
+    previous.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
+    // SAFETY: the thread was suspended off its stack just now and nobody else has its token.
+    crate::pool::submit(unsafe { Ready::new(NonNull::from(&previous.thread)) });
+}
+
+/// Puts a ready thread into this processor's queue and wakes whoever should know.
 #[inline(always)]
-pub(crate) fn push_owned(processor: &'static Processor, owned: &mut Owned, ready: Ready<Real>, cause: Cause) {
-    let pool = processor.pool;
+pub(crate) fn push_owned(mut inside: Lent<'_>, ready: Ready<Real>, cause: Cause) {
+    let pool = inside.processor.pool;
     let priority = if pool.priorities > 1 { Some(ready.priority()) } else { None };
-    let notify = owned.queue.push(ready, cause, || pool.idle.hungry());
+    let notify = inside.owned().queue.push(ready, cause, || pool.idle.hungry());
     pool.notify(notify);
     if let Some(priority) = priority {
         pool.outrank(priority);
@@ -498,17 +456,16 @@ pub(crate) fn push_owned(processor: &'static Processor, owned: &mut Owned, ready
 /// A thread has ended and is off its stack (or has handed its stack on): the stack is kept for the next one, the joiner runs.
 ///
 /// # Safety
-/// Inside the mark of the owner; nobody runs on the stack any more.
-unsafe fn exited(activation: &'static Activation, ended: &'static Descriptor) {
-    let processor = activation.processor();
+/// Nobody runs on the stack any more.
+unsafe fn exited(mut inside: Lent<'_>, ended: &'static Descriptor) {
+    let processor = inside.processor;
     let raw = ended.slot.replace(0);
     if raw != 0 {
         // SAFETY: the word came from `into_raw` when the thread started and is given back once.
         let slot = unsafe { Slot::from_raw(raw) };
-        // SAFETY: inside the mark of the owner; the reference ends with the statement.
-        unsafe { processor.owned() }.kept.of(crate::pool::class_of(ended)).keep_stack(slot);
+        inside.owned().kept.of(crate::pool::class_of(ended)).keep_stack(slot);
     }
-    crate::thread::give_right(processor, ended);
+    crate::thread::give_right(inside.owned(), ended);
     bump_release(&processor.counters.exited);
     ended.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
     let info = ended.info.replace(std::ptr::null_mut());
@@ -519,14 +476,13 @@ unsafe fn exited(activation: &'static Activation, ended: &'static Descriptor) {
     // Point of no return: with the exchange a joiner may free the descriptor.
     match unpack_join(ended.join.swap(EXITED, Ordering::AcqRel)) {
         Join::Running | Join::Exited => {}
-        Join::Waiting(joiner, epoch) => wake_joiner(joiner, epoch, |thread| {
-            // SAFETY: inside the mark of the owner.
-            unsafe { crate::host::ready_inside(activation, thread) }
-        }),
-        // SAFETY: inside the mark of the owner; nobody joins a detached thread, so the descriptor is ours.
+        Join::Waiting(joiner, epoch) => {
+            wake_joiner(joiner, epoch, |thread| crate::host::ready_inside(inside, thread));
+        }
+        // SAFETY: nobody joins a detached thread, so the descriptor, which is of the slab that all caches are of, is ours.
         Join::Detached => unsafe {
             ended.set_tag(FREE);
-            processor.owned().descriptors.free(NonNull::from(ended));
+            inside.owned().descriptors.free(NonNull::from(ended));
         },
     }
 }
@@ -542,7 +498,7 @@ unsafe extern "C" fn thread_entry(by: usize) -> ! {
     };
     CURRENT.set(me);
     // SAFETY: just resumed (for the first time) by `activation`.
-    unsafe { resumed(by) };
+    unsafe { resumed(activation) };
     loop {
         // SAFETY: the thread's own block, before any code of its program; outside the mark, since the loader may be asked.
         if unsafe { crate::pool::tls().begin(current_fs()) } {
@@ -563,46 +519,33 @@ unsafe extern "C" fn thread_entry(by: usize) -> ! {
 /// # Safety
 /// `me` is the running thread and runs no user code any more.
 unsafe fn last(me: &'static Descriptor) -> &'static Descriptor {
-    let activation = enter(me);
-    let processor = activation.processor();
-    // SAFETY: inside the mark of the owner; the reference ends with the statement.
-    let owned = unsafe { processor.owned() };
-    let Some(next) = select(processor, owned) else {
-        activation.previous.set(me);
-        activation.after.set(After::EXIT);
-        // SAFETY: inside the mark; the finalizer frees the stack once it is off it.
-        unsafe {
-            tls::move_malloc_words(current_fs(), activation.fs.get());
-            switch_away(activation.idle.get(), std::ptr::from_ref(activation) as usize)
-        }
+    let mut inside = enter(me);
+    let Some(next) = select(inside.lend()) else {
+        // SAFETY: `me` runs, and ends; the idle context is suspended while a thread runs here. The finalizer frees the stack once it is off it.
+        unsafe { inside.end_in_favour_of(me, Successor::Idle) }
     };
     let next = Descriptor::from_thread(next.into_thread());
     if crate::delays::is_marked(next) {
-        crate::delays::arrived(processor, next);
+        crate::delays::arrived(inside.processor(), next);
     }
     if next.slot.get() != 0 || crate::pool::class_of(next) != crate::pool::class_of(me) {
         if next.slot.get() == 0 {
-            materialise(processor, next);
+            materialise(inside.lend(), next);
         }
-        installed(activation, processor, next, None);
-        activation.previous.set(me);
-        activation.after.set(After::EXIT);
+        installed(inside.lend(), next, None);
         // SAFETY: as above; `next` is off its stack and its token was consumed.
-        unsafe {
-            tls::move_malloc_words(current_fs(), (*next.context.get()).fs());
-            switch_away(next.context.get(), std::ptr::from_ref(activation) as usize)
-        }
+        unsafe { inside.end_in_favour_of(me, Successor::Thread(next)) }
     }
     // The stack goes on with the next thread, without a switch.
     next.slot.set(me.slot.replace(0));
-    installed(activation, processor, next, None);
-    // SAFETY: inside the mark; `me` has handed its stack on.
-    unsafe { exited(activation, me) };
+    installed(inside.lend(), next, None);
+    // SAFETY: `me` has handed its stack on.
+    unsafe { exited(inside.lend(), me) };
     // SAFETY: the storage of the ended thread, whose destructors have run; nothing of it is referenced.
     unsafe { crate::pool::tls().renew(current_fs()) };
     raddle_context::switch::reset_modes();
     // The copy above wrote the variable behind the compiler's back.
     CURRENT.with(|current| std::hint::black_box(current).set(next));
-    activation.leave();
+    inside.leave();
     next
 }

@@ -17,7 +17,7 @@ use crate::descriptor::{
 pub use crate::giving_way::{check, yield_now, yield_softly};
 use crate::members::Member;
 use crate::pool::{self, Pool, Shared};
-use crate::processor::{Processor, bump};
+use crate::processor::{Owned, bump};
 use crate::scope::{Scope, ScopedJoinHandle};
 use crate::switching::{current, enter, push_owned};
 use raddle_context::stack::StackSize;
@@ -223,12 +223,11 @@ pub(crate) unsafe fn spawn_packed(
         && plain
         && let Some(class) = builder.class_at_hand()
     {
-        let activation = enter(me);
-        let processor = activation.processor();
+        let mut inside = enter(me);
+        let processor = inside.processor();
         let home = processor.pool;
         if pool.is_none_or(|pool| pool.index == home.index) {
-            // SAFETY: inside the mark of the owner; the reference ends before the mark is left.
-            let owned = unsafe { processor.owned() };
+            let owned = inside.owned();
             let spawned = owned.kept.of(class).have_right(class).and_then(|()| {
                 let descriptor = owned.descriptors.allocate().map_err(|_| SpawnError::Memory)?;
                 owned.kept.of(class).take_right();
@@ -243,19 +242,19 @@ pub(crate) unsafe fn spawn_packed(
                 }
                 // SAFETY: the descriptor's creator makes it ready, once.
                 let ready = unsafe { Ready::new(NonNull::from(&descriptor.thread)) };
-                push_owned(processor, owned, ready, Cause::Spawned);
+                push_owned(inside.lend(), ready, Cause::Spawned);
             });
-            let crowded = owned.queue.crowded();
+            let crowded = inside.owned().queue.crowded();
             if crowded {
                 bump(&processor.counters.spawn_retries);
             }
-            activation.leave();
+            inside.leave();
             if crowded {
                 crate::switching::yield_now(me);
             }
             return spawned;
         }
-        activation.leave();
+        inside.leave();
     }
     // SAFETY: as promised by the caller.
     unsafe { spawn_elsewhere(builder, pool, run, payload) }
@@ -393,10 +392,9 @@ fn kernel_thread(
 
 /// An ended thread's right to a stack goes back: to the processor, or to the arena when that has plenty.
 #[inline]
-pub(crate) fn give_right(processor: &'static Processor, ended: &Descriptor) {
+pub(crate) fn give_right(owned: &mut Owned, ended: &Descriptor) {
     let class = pool::class_of(ended);
-    // SAFETY: called from the finalizer, inside the mark of the owner; the reference ends with the statement.
-    unsafe { processor.owned() }.kept.of(class).give_right(class);
+    owned.kept.of(class).give_right(class);
 }
 
 /// Puts a value into the words of a payload, or a box around it.
@@ -463,10 +461,10 @@ pub(crate) fn free(descriptor: &'static Descriptor) {
     descriptor.set_tag(FREE);
     match current() {
         Some(me) => {
-            let activation = enter(me);
-            // SAFETY: inside the mark of the owner; the thread has ended and its handle is gone: nobody uses the descriptor.
-            unsafe { activation.processor().owned().descriptors.free(NonNull::from(descriptor)) };
-            activation.leave();
+            let mut inside = enter(me);
+            // SAFETY: the thread has ended and its handle is gone: nobody uses the descriptor. All caches are of one slab.
+            unsafe { inside.owned().descriptors.free(NonNull::from(descriptor)) };
+            inside.leave();
         }
         // SAFETY: as above.
         None => unsafe { pool::descriptors().cache().free(NonNull::from(descriptor)) },

@@ -14,8 +14,7 @@
 //! });
 //! ```
 
-use crate::activation::Activation;
-use crate::processor::Owned;
+use crate::witness::Lent;
 use raddle_machine::{Machine, Real};
 use raddle_scheduler::runtime::{Waited, wait_until};
 use raddle_scheduler::{Claim, Epoch, Thread, Wake};
@@ -97,19 +96,19 @@ impl Timers {
 
 /// Wakes the sleepers whose time has come. Inside the mark of the owner.
 #[inline(always)]
-pub(crate) fn fire_due(activation: &'static Activation, owned: &mut Owned) {
-    if !owned.timers.is_empty() {
-        fire(activation, owned);
+pub(crate) fn fire_due(mut inside: Lent<'_>) {
+    if !inside.owned().timers.is_empty() {
+        fire(inside);
     }
 }
 
 #[inline(never)]
-fn fire(activation: &'static Activation, owned: &mut Owned) {
+fn fire(mut inside: Lent<'_>) {
     let now = Real::now();
-    while owned.timers.next_deadline().is_some_and(|deadline| deadline <= now) {
-        let Some(entry) = owned.timers.heap.pop() else { return };
+    while inside.owned().timers.next_deadline().is_some_and(|deadline| deadline <= now) {
+        let Some(entry) = inside.owned().timers.heap.pop() else { return };
         if entry.thread.claim(entry.epoch, Wake::TimedOut) == Claim::WonParked {
-            crate::host::ready_owned(activation, owned, entry.thread);
+            crate::host::ready_inside(inside.lend(), entry.thread);
         }
     }
 }

@@ -219,11 +219,10 @@ pub unsafe fn send_together(descriptor: i32, data: *const u8, size: usize, flags
 
 /// Whether other threads wait for the caller's processor, which has the default policy: no thread has a priority there.
 fn others_are_ready(me: &'static Descriptor) -> bool {
-    let activation = enter(me);
-    // SAFETY: inside the mark of the owner; the reference ends with the statement.
-    let queue = unsafe { &activation.processor().owned().queue };
+    let mut inside = enter(me);
+    let queue = &inside.owned().queue;
     let ready = queue.is_default() && queue.has_own();
-    activation.leave();
+    inside.leave();
     ready
 }
 

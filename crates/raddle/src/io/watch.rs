@@ -18,7 +18,7 @@
 
 use super::reactor::{Batch, Sets};
 use crate::activation::Activation;
-use crate::processor::Owned;
+use crate::witness::Lent;
 use raddle_machine::{Machine, Real};
 use raddle_queues::pad::Padded;
 use raddle_scheduler::{Runtime, Thread};
@@ -78,13 +78,13 @@ impl Watch {
         !self.0.is_empty()
     }
 
-    /// Gives the watch up, and what was fetched to `activation`'s processor.
-    pub fn give_up(mut self, activation: &'static Activation, owned: &mut Owned) {
+    /// Gives the watch up, and what was fetched to the caller's processor.
+    pub fn give_up(mut self, mut inside: Lent<'_>) {
         KEPT.store(false, Ordering::SeqCst);
         if let Some(sets) = Sets::current()
             && !self.0.is_empty()
         {
-            self.0.deliver(sets, &mut |thread| crate::host::ready_owned(activation, owned, thread));
+            self.0.deliver(sets, &mut |thread| crate::host::ready_inside(inside.lend(), thread));
         }
     }
 }
@@ -100,17 +100,18 @@ fn pass_alarm(sets: Sets, batch: &Batch) {
 
 /// A look without waiting, by a processor from inside its mark, in the midst of its work or not. True if that made a thread ready.
 #[inline]
-pub(crate) fn look(activation: &'static Activation, owned: &mut Owned, works: bool) -> bool {
+pub(crate) fn look(mut inside: Lent<'_>, works: bool) -> bool {
     let mut found = 0;
     if let Some(sets) = Sets::current() {
         look_into(sets, &mut |thread| {
             found += 1;
-            crate::host::ready_owned(activation, owned, thread);
+            crate::host::ready_inside(inside.lend(), thread);
         });
         if found > 0 || works {
             let now = Real::now();
-            activation.processor().sends.looked(std::mem::replace(&mut owned.looked, now), now, found);
-            LOOKED.store(now & !ID | u64::from(activation.id) & ID, Ordering::Relaxed);
+            let before = std::mem::replace(&mut inside.owned().looked, now);
+            inside.processor.sends.looked(before, now, found);
+            LOOKED.store(now & !ID | u64::from(inside.activation.id) & ID, Ordering::Relaxed);
         }
     }
     found > 0
@@ -118,9 +119,9 @@ pub(crate) fn look(activation: &'static Activation, owned: &mut Owned, works: bo
 
 /// As [`look`], unless somebody has looked a moment ago. For threads that wait for events in their own way and may never leave their
 /// processor meanwhile.
-pub(crate) fn look_in_turn(activation: &'static Activation, owned: &mut Owned) {
+pub(crate) fn look_in_turn(inside: Lent<'_>) {
     if Sets::current().is_some() && Real::now().saturating_sub(LOOKED.load(Ordering::Relaxed) & !ID) >= TURN {
-        look(activation, owned, true);
+        look(inside, true);
     }
 }
 

@@ -29,7 +29,8 @@ pub(crate) fn gettid() -> u32 {
 pub(crate) fn spawn(name: String, main: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     let kernel_thread = std::thread::Builder::new().name(name).stack_size(256 * 1024);
     let mask = signals::block_all();
-    let spawned = crate::drop_in::native(|| kernel_thread.spawn(main));
+    let guarded = move || or_abort(|| "a kernel thread of the runtime panicked".to_string(), main);
+    let spawned = crate::drop_in::native(|| kernel_thread.spawn(guarded));
     signals::unblock(mask);
     spawned.map(drop)
 }
@@ -49,6 +50,13 @@ pub(crate) fn say_once(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
+/// Says why, and ends the process.
+#[cold]
+pub(crate) fn end(why: &str) -> ! {
+    say_once(&format!("raddle: {why}: the process ends"));
+    std::process::abort()
+}
+
 /// Runs `f`, whose panic would leave the runtime half changed or without its monitor: `who` says who panicked, and the process ends.
 #[inline(always)]
 pub(crate) fn or_abort<T>(who: impl FnOnce() -> String, f: impl FnOnce() -> T) -> T {
@@ -56,8 +64,7 @@ pub(crate) fn or_abort<T>(who: impl FnOnce() -> String, f: impl FnOnce() -> T) -
     impl<W: FnOnce() -> String> Drop for Bomb<W> {
         fn drop(&mut self) {
             if let Some(who) = self.0.take() {
-                say_once(&format!("raddle: {}: the process ends", who()));
-                std::process::abort();
+                end(&who());
             }
         }
     }

@@ -190,14 +190,17 @@ impl Builder {
         let room = if follows { count.max(os::online()) } else { self.room.unwrap_or(count) };
         let room = room.clamp(count, MAX_PROCESSORS);
         let idle = Arc::new(Idle::with_alarm(room, crate::io::alarm));
+        // What a policy of the program's own does from here to the registration may panic: nothing is lost then.
         let policy = self.make_policy(room, &idle)?;
+        let name: Arc<str> = policy.describe().into();
+        let queue = |index| match &policy {
+            AnyPolicy::Steal(steal) => Queue::Default(steal.local_part(index)),
+            AnyPolicy::Other(other) => Queue::Other(Foreign::new(other.local(index), name.clone())),
+        };
+        let mut queues: Vec<Queue> = (0..room).map(queue).collect();
         let prefix = self.prefix.clone().unwrap_or_else(|| "raddle-".into());
-        let shared: &'static Shared = register(idle, policy, prefix, follows, may_have_fewer, self.event_loops)?;
-        let make = |index| {
-            let queue = match &shared.policy {
-                AnyPolicy::Steal(steal) => Queue::Default(steal.local_part(index)),
-                other => Queue::Other(other.local(index)),
-            };
+        let shared: &'static Shared = register(idle, policy, name, prefix, follows, may_have_fewer, self.event_loops)?;
+        let make = |(index, queue)| {
             let owned = Owned {
                 queue,
                 descriptors: descriptors().cache(),
@@ -213,7 +216,7 @@ impl Builder {
             }
             processor
         };
-        let processors = shared.processors.get_or_init(|| (0..room).map(make).collect());
+        let processors = shared.processors.get_or_init(|| queues.drain(..).enumerate().map(make).collect());
         let pool = Pool { shared };
         for processor in &processors[..count] {
             // On an error `pool` is dropped, which stops those that started.
@@ -228,6 +231,7 @@ impl Builder {
 fn register(
     idle: Arc<Idle<Real>>,
     policy: AnyPolicy<Real>,
+    name: Arc<str>,
     prefix: String,
     follows: bool,
     may_have_fewer: bool,
@@ -238,6 +242,7 @@ fn register(
         index: 0,
         idle,
         policy,
+        name,
         processors: OnceLock::new(),
         priorities,
         directed,
@@ -280,6 +285,7 @@ fn kernel_pool() -> &'static Shared {
     POOL.get_or_init(|| {
         let idle = Arc::new(Idle::<Real>::new(1));
         let policy = policies::build(&Expression::default(), 1, idle.clone()).expect("the default policy");
-        register(idle, policy, String::new(), false, false, Wish::Either).expect("a free pool index")
+        let name = policy.describe().into();
+        register(idle, policy, name, String::new(), false, false, Wish::Either).expect("a free pool index")
     })
 }
