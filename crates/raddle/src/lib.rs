@@ -37,6 +37,7 @@ mod host;
 pub mod info;
 pub mod io;
 mod kept;
+pub mod lock;
 mod members;
 mod monitor;
 mod os;

@@ -4,7 +4,7 @@
 //! Architecture invariant: no system call, no `std::sync::atomic`, no time but through [`raddle_machine::Machine`].
 //!
 //! Reading order: [`thread`] (the wait word), [`runtime`] (what a primitive asks of whoever runs threads), [`ready`] (the
-//! token), [`policy`], [`tokens`] and [`policies`], [`handoff`], [`idle`], [`takeover`], [`sync`], [`readiness`], [`lives`], [`batch`], [`in_kernel`],
+//! token), [`policy`], [`tokens`] and [`policies`], [`handoff`], [`idle`], [`takeover`], [`sync`], [`lock`], [`readiness`], [`lives`], [`batch`], [`in_kernel`],
 //! [`doorbell`], [`members`].
 
 pub mod batch;
@@ -14,6 +14,7 @@ pub mod handoff;
 pub mod idle;
 pub mod in_kernel;
 pub mod lives;
+pub mod lock;
 pub mod members;
 pub mod policies;
 pub mod policy;

@@ -1,0 +1,56 @@
+//! Locks for where several processors meet on one structure: those of [`raddle_scheduler::lock`] on this machine.
+//!
+//! For threads, [`crate::sync::Mutex`] is the lock to begin with. [`Fair`] serves threads in the order of their coming, and parks those who wait. The others
+//! spin: they are for kernel threads that own their cores, or for a hold of a few instructions. Which one to choose, and what each promises, is told in
+//! [`raddle_scheduler::lock`]; `docs/locks.md` has the figures.
+//!
+//! ```
+//! use raddle::lock::{Fair, Lock};
+//! let line = Lock::<Vec<u32>, Fair>::new(Vec::new());
+//! let pool = raddle::Builder::new().processors(2).build().unwrap();
+//! pool.run(|| raddle::scope(|scope| {
+//!     for number in 0..3 {
+//!         let line = &line;
+//!         scope.spawn(move || line.with(|line| line.push(number)));
+//!     }
+//! }));
+//! assert_eq!(line.into_inner().len(), 3);
+//! ```
+
+use crate::Host;
+use raddle_machine::Real;
+use raddle_scheduler::lock as generic;
+
+pub use generic::Algorithm;
+
+/// A value behind a lock of the given algorithm: [`raddle_scheduler::lock::Lock`].
+pub type Lock<T, A> = generic::Lock<T, A, Real>;
+/// A waiter's node, ready to be used: [`raddle_scheduler::lock::Place`].
+pub type Place<A> = generic::Place<A, Real>;
+/// The right to a lock's value: [`raddle_scheduler::lock::Guard`].
+pub type Guard<'a, T, A> = generic::Guard<'a, T, A, Real>;
+
+/// First come, first served, for threads: who waits parks.
+pub type Fair = generic::Parked<Host>;
+/// Test-and-set with exponential back-off.
+pub type Spin = generic::Spin<Real>;
+/// The queue lock of Mellor-Crummey and Scott.
+pub type Mcs = generic::Mcs<Real>;
+/// With nodes that are ready.
+pub type H1Mcs = generic::H1Mcs<Real>;
+/// Moreover without a look for a successor.
+pub type H2Mcs = generic::H2Mcs<Real>;
+/// A queue without links.
+pub type Hemlock = generic::Hemlock<Real>;
+/// Arrivals on a stack, served segment by segment.
+pub type Reciprocating = generic::Reciprocating<Real>;
+/// A queue that prefers the holder's cluster for a while.
+pub type Cna = generic::Cna<Real>;
+/// A queue lock that can be tried.
+pub type TryMcs = generic::TryMcs<Real>;
+/// What one needs to try a lock of [`TryMcs`].
+pub type Trying = generic::Trying<Real>;
+/// A value to which work can be left instead of waiting for it.
+pub type Deferred<T> = generic::Deferred<T, Real>;
+/// A processor's flag that makes handlers leave their work.
+pub type Masked = generic::Masked<Real>;

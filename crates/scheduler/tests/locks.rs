@@ -1,0 +1,177 @@
+//! The locks on kernel threads: exclusion, guards, panics, and what is forgotten.
+
+use raddle_machine::Real;
+use raddle_scheduler::lock::{
+    Algorithm, Cna, Deferred, H1Mcs, H2Mcs, Hemlock, Lock, Masked, Mcs, Own, Parked, Place, Reciprocating, Spin,
+    SwapH1Mcs, SwapH2Mcs, SwapMcs, TryMcs, Trying,
+};
+use raddle_scheduler::sync::kernel_threads::KernelThreads;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+const THREADS: u64 = 4;
+const EACH: u64 = if cfg!(miri) { 20 } else { 500 };
+
+/// A waiter may own the only core: then a spinning lock is slow, so each turn offers it.
+fn counts<A: Algorithm<Real> + 'static>(place: fn(usize) -> Place<A, Real>) {
+    let lock = Arc::new(Lock::<u64, A, Real>::new(0));
+    let threads: Vec<_> = (0..THREADS as usize)
+        .map(|number| {
+            let lock = lock.clone();
+            std::thread::spawn(move || {
+                let mut place = place(number);
+                for turn in 0..EACH {
+                    if turn % 3 == 0 {
+                        lock.with(|value| *value += 1);
+                    } else if turn % 3 == 1 {
+                        lock.with_place(&mut place, |value| *value += 1);
+                    } else {
+                        let mut guard = lock.lock(place);
+                        *guard += 1;
+                        place = guard.unlock();
+                    }
+                    std::thread::yield_now();
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(lock.with(|value| *value), THREADS * EACH);
+}
+
+#[test]
+fn kernel_threads_count_under_each_lock() {
+    fn any<A: Algorithm<Real>>(_: usize) -> Place<A, Real> {
+        Place::new()
+    }
+    counts::<Spin<Real>>(any);
+    counts::<Spin<Real, false, true>>(any);
+    counts::<Mcs<Real>>(any);
+    counts::<H1Mcs<Real>>(any);
+    counts::<H2Mcs<Real>>(any);
+    counts::<SwapMcs<Real>>(any);
+    counts::<SwapH1Mcs<Real>>(any);
+    counts::<SwapH2Mcs<Real>>(any);
+    counts::<Hemlock<Real>>(any);
+    counts::<Reciprocating<Real>>(any);
+    counts::<Cna<Real>>(|number| Place::in_cluster(number % 2));
+    counts::<TryMcs<Real>>(any);
+    counts::<Parked<KernelThreads>>(any);
+}
+
+#[test]
+fn a_panic_inside_unlocks() {
+    let lock = Lock::<u32, H2Mcs<Real>, Real>::new(1);
+    assert!(catch_unwind(AssertUnwindSafe(|| lock.with(|_| panic!("inside")))).is_err());
+    assert!(
+        catch_unwind(AssertUnwindSafe(|| {
+            let _guard = lock.lock(Place::new());
+            panic!("inside");
+        }))
+        .is_err()
+    );
+    assert_eq!(lock.with(|value| *value), 1);
+}
+
+#[test]
+fn a_guard_that_is_forgotten_leaves_the_lock_held_and_frees_nothing() {
+    let lock = Lock::<u32, TryMcs<Real>, Real>::new(1);
+    let mut forgetful = Trying::new();
+    std::mem::forget(lock.try_lock(&mut forgetful).unwrap());
+    // Its node heads the queue: it is not to be freed, nor to be used for another try.
+    assert!(lock.try_lock(&mut forgetful).is_none());
+    drop(forgetful);
+    let mut other = Trying::new();
+    assert!(lock.try_lock(&mut other).is_none());
+    drop(other);
+}
+
+#[test]
+fn triers_and_waiters_count_together() {
+    let lock = Arc::new(Lock::<u64, TryMcs<Real>, Real>::new(0));
+    let waiters = (0..2).map(|_| {
+        let lock = lock.clone();
+        std::thread::spawn(move || {
+            (0..EACH).for_each(|_| lock.with(|value| *value += 1));
+            EACH
+        })
+    });
+    let triers = (0..2).map(|_| {
+        let lock = lock.clone();
+        std::thread::spawn(move || {
+            let mut lucky = 0;
+            for turn in 0..EACH {
+                // A new node now and then, while the old one is still queued.
+                let mut trying = Trying::new();
+                for _ in 0..1 + turn % 3 {
+                    if let Some(mut guard) = lock.try_lock(&mut trying) {
+                        *guard += 1;
+                        lucky += 1;
+                    }
+                }
+            }
+            lucky
+        })
+    });
+    let threads: Vec<_> = waiters.chain(triers).collect();
+    let total: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+    let mut trying = Trying::new();
+    assert_eq!(*lock.try_lock(&mut trying).expect("nobody holds it"), total);
+}
+
+#[test]
+fn work_left_by_many_is_all_done() {
+    let sum = Arc::new(Deferred::<u64, Real>::new(0));
+    let threads: Vec<_> = (0..THREADS)
+        .map(|number| {
+            let sum = sum.clone();
+            std::thread::spawn(move || {
+                let mut trying = Trying::new();
+                for _ in 0..EACH {
+                    if number % 2 == 0 {
+                        sum.with(|value| *value += 1);
+                    } else {
+                        sum.do_or_leave(&mut trying, |value| *value += 1);
+                    }
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let Ok(sum) = Arc::try_unwrap(sum) else { panic!("shared") };
+    assert_eq!(sum.into_inner(), THREADS * EACH);
+}
+
+#[test]
+fn work_behind_one_that_panics_is_done_later() {
+    let sum = Deferred::<u32, Real>::new(0);
+    let mut trying = Trying::new();
+    let caught = catch_unwind(AssertUnwindSafe(|| {
+        sum.with(|_| {
+            sum.do_or_leave(&mut trying, |_| panic!("work"));
+            sum.do_or_leave(&mut trying, |value| *value += 1);
+        });
+    }));
+    assert!(caught.is_err());
+    assert_eq!(sum.with(|value| *value), 1);
+}
+
+#[test]
+fn a_processor_s_flag_keeps_handlers_out() {
+    let masked = Masked::<Real>::new();
+    let own = Own::<H1Mcs<Real>, Real>::new();
+    let lock = Arc::new(Lock::<u32, H1Mcs<Real>, Real>::new(0));
+    let handler = |masked: &Masked<Real>| {
+        let lock = lock.clone();
+        masked.handle(move || lock.with(|value| *value += 1))
+    };
+    assert!(handler(&masked));
+    masked.with(|| {
+        masked.with(|| assert!(!handler(&masked)));
+        lock.with(|value| assert_eq!(*value, 1, "the inner call is not the outermost"));
+        assert!(!handler(&masked));
+    });
+    assert_eq!(lock.with(|value| *value), 3);
+    let nested = lock.with_own(&own, |_| lock.with_own(&own, |_| ()));
+    assert_eq!((nested, lock.with_own(&own, |value| *value)), (Some(None), Some(3)));
+}

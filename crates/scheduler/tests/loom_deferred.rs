@@ -1,0 +1,69 @@
+//! All interleavings, within stated bounds, of work that is left to who holds a lock.
+#![cfg(feature = "loom")]
+
+mod loom_runtime;
+
+use loom::thread;
+use loom_runtime::{Watched, explore};
+use raddle_machine::Loom;
+use raddle_scheduler::lock::{Deferred, H2Mcs, Lock, Masked, Own, Trying};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+#[test]
+fn work_that_is_left_is_done_before_all_have_gone() {
+    explore(3, &["(false, 2)", "(true, 2)"], || {
+        let sum = Arc::new(Deferred::<Watched, Loom>::new(Watched::new()));
+        let leaver = thread::spawn({
+            let sum = sum.clone();
+            move || {
+                let mut trying = Trying::new();
+                sum.do_or_leave(&mut trying, |value| {
+                    value.add();
+                })
+            }
+        });
+        sum.with(|value| value.add());
+        let done = leaver.join().unwrap();
+        // Without waiting for a lock that nobody holds: all has been done by now.
+        (done, sum.with(|value| value.get()))
+    });
+}
+
+#[test]
+fn two_leavers_do_each_other_s_work() {
+    explore(2, &["2"], || {
+        let sum = Arc::new(Deferred::<Watched, Loom>::new(Watched::new()));
+        let leave = |sum: &Deferred<Watched, Loom>| {
+            let mut trying = Trying::new();
+            sum.do_or_leave(&mut trying, |value| _ = value.add());
+        };
+        let other = thread::spawn({
+            let sum = sum.clone();
+            move || leave(&sum)
+        });
+        leave(&sum);
+        other.join().unwrap();
+        let Ok(sum) = Arc::try_unwrap(sum) else { panic!("shared") };
+        sum.into_inner().get()
+    });
+}
+
+#[test]
+fn a_handler_on_the_holder_s_processor_does_not_dead_lock() {
+    explore(2, &["(None, Some(1), false, 1)"], || {
+        let lock = Lock::<u32, H2Mcs<Loom>, Loom>::new(1);
+        let own = Own::new();
+        // The first variant: inside it refuses, outside it waits for others.
+        let inside = lock.with_own(&own, |_| lock.with_own(&own, |value| *value)).unwrap();
+        let outside = lock.with_own(&own, |value| *value);
+        let masked = Masked::<Loom>::new();
+        let count = Arc::new(AtomicU32::new(0));
+        let at_once = masked.with(|| {
+            let count = count.clone();
+            let at_once = masked.handle(move || _ = count.fetch_add(1, Ordering::Relaxed));
+            at_once
+        });
+        (inside, outside, at_once, count.load(Ordering::Relaxed))
+    });
+}
