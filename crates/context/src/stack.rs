@@ -125,8 +125,6 @@ pub struct Arena {
     header: usize,
     colour_unit: usize,
     colours: usize,
-    /// Bytes at a slot's end that a parked thread keeps.
-    hot_bytes: usize,
     limit: usize,
     entries: *const Entry,
     fresh: AtomicU32,
@@ -211,7 +209,6 @@ impl Arena {
             header: slot_size - tail,
             colour_unit,
             colours,
-            hot_bytes,
             limit: max_slots,
             entries,
             fresh: AtomicU32::new(0),
@@ -295,7 +292,7 @@ impl Arena {
         if count > 0 {
             // Ordering: Relaxed, a counter only.
             let before = self.reserved.fetch_sub(count, Ordering::Relaxed);
-            debug_assert!(before >= count, "a reservation given back twice");
+            assert!(before >= count, "a reservation given back twice");
         }
     }
 
@@ -325,7 +322,7 @@ impl Arena {
                     Err(now) => fresh = now,
                 }
             }
-            debug_assert!(self.reserved.load(Ordering::Relaxed) > 0, "take without a reservation");
+            assert!(self.reserved.load(Ordering::Relaxed) > 0, "take without a reservation");
             // I1: someone gave a slot back between our looks at the lists.
             core::hint::spin_loop();
         }
@@ -364,24 +361,18 @@ impl Arena {
 
     /// Gives a slot back, pages and block as they are. The thread that used it is gone.
     pub fn give(&self, slot: Slot) {
-        debug_assert!(core::ptr::eq(slot.arena(), self), "a slot given to another arena");
-        let index = slot.index();
-        self.hot.push(index, self.entries());
+        self.hot.push(self.own(&slot), self.entries());
     }
 
     /// As [`Arena::give`] of each, at once; the last is the hottest.
     pub fn give_some(&self, slots: impl Iterator<Item = Slot>) {
-        self.hot.push_all(slots.map(|slot| slot.index()), self.entries());
+        self.hot.push_all(slots.map(|slot| self.own(&slot)), self.entries());
     }
 
-    /// Gives the slot's pages back to the system, but for the last two (more when TLS is large). Nothing below them may be in use.
-    pub fn trim(&self, slot: &Slot) {
-        let low = slot.limit().addr();
-        let high = self.slot_base(slot.index()) + self.slot_size - self.hot_bytes;
-        if high > low {
-            // SAFETY: stack memory of a slot whose owner says that it is unused.
-            unsafe { libc::madvise(slot.limit().cast(), high - low, libc::MADV_DONTNEED) };
-        }
+    /// The number of a slot of this arena: another one's would be memory of somebody else.
+    fn own(&self, slot: &Slot) -> u32 {
+        assert!(core::ptr::eq(slot.arena(), self), "a slot given to another arena");
+        slot.index()
     }
 
     /// Gives the memory of idle slots back to the system, but for `keep` of them. Returns how many were emptied: none where
@@ -473,7 +464,8 @@ impl Arena {
         let base = self.slot_base(index);
         // Ordering: Relaxed: ours (I2), made visible by the pop.
         if self.entry(index).state.load(Ordering::Relaxed) & GUARDED == 0 {
-            guard::install(core::ptr::with_exposed_provenance_mut(base), self.guard);
+            // SAFETY: the lowest bytes of a slot that was taken just now for the first time.
+            unsafe { guard::install(core::ptr::with_exposed_provenance_mut(base), self.guard) };
         }
         let header = self.header_of(index);
         let Ok(tls) = tls::init() else { unreachable!("Arena::new has checked") };

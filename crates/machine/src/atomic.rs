@@ -2,8 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
-/// A plain word that fits an atomic: `u8`, `u32`, `u64`, `usize` and raw pointers.
-pub trait Word: Copy + Eq + std::fmt::Debug + 'static {
+mod sealed {
+    /// Unsafe code trusts the conversions of a word: nobody else adds one.
+    pub trait Sealed {}
+}
+
+/// A plain word that fits an atomic: `u8`, `u32`, `u64`, `usize` and raw pointers, and nothing else.
+pub trait Word: sealed::Sealed + Copy + Eq + std::fmt::Debug + 'static {
     /// The `std` atomic that holds this word.
     type Std: Send + Sync;
     /// The machine-independent bits, which models store.
@@ -49,7 +54,10 @@ pub enum Arithmetic {
 }
 
 /// Operations on an atomic word, with the meanings and orderings of `std::sync::atomic`.
-pub trait Atomic<T: Word>: Send + Sync {
+///
+/// # Safety
+/// Unsafe code follows pointers and indices that it stored in one: each operation is atomic, answers with a word that was stored, and orders as asked.
+pub unsafe trait Atomic<T: Word>: Send + Sync {
     /// A cell that holds `value`.
     fn new(value: T) -> Self;
     /// Reads.
@@ -82,6 +90,7 @@ pub trait Atomic<T: Word>: Send + Sync {
 
 macro_rules! word {
     ($t:ty, $std:ty $(, $generic:ident)?) => {
+        impl$(<$generic: 'static>)? sealed::Sealed for $t {}
         impl$(<$generic: 'static>)? Word for $t {
             type Std = $std;
             word!(@bits $t $(, $generic)?);

@@ -34,7 +34,11 @@ pub use std::thread::panicking;
 ///
 /// Implementations are zero-sized tags; all functions are associated, so that the production build of generic code is the
 /// same machine code as one written against `std::sync::atomic`.
-pub trait Machine: Copy + Send + Sync + Sized + 'static {
+///
+/// # Safety
+/// Unsafe code reads shared memory on the word of these functions: fences and the operations of [`Machine::Atomic`] order as they say, and
+/// [`Machine::heavy_fence`] returns only when it has done what it promises.
+pub unsafe trait Machine: Copy + Send + Sync + Sized + 'static {
     /// An atomic word.
     type Atomic<T: Word>: Atomic<T>;
 

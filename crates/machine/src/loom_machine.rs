@@ -43,7 +43,8 @@ impl<T: Word> LoomAtomic<T> {
     }
 }
 
-impl<T: Word> Atomic<T> for LoomAtomic<T> {
+// SAFETY: each operation is loom's, on the word's bits.
+unsafe impl<T: Word> Atomic<T> for LoomAtomic<T> {
     fn new(value: T) -> Self {
         Self(loom::sync::atomic::AtomicU64::new(value.to_bits()), std::marker::PhantomData)
     }
@@ -88,7 +89,8 @@ impl<T: Word> Atomic<T> for LoomAtomic<T> {
     }
 }
 
-impl Machine for Loom {
+// SAFETY: the fences are loom's, both sides of the asymmetric one the strongest.
+unsafe impl Machine for Loom {
     type Atomic<T: Word> = LoomAtomic<T>;
     fn fence(order: Ordering) {
         loom::sync::atomic::fence(order)

@@ -38,7 +38,8 @@ impl RealAtomic<u32> {
     }
 }
 
-impl<T: Word> Atomic<T> for RealAtomic<T> {
+// SAFETY: each operation is the one of `std::sync::atomic`.
+unsafe impl<T: Word> Atomic<T> for RealAtomic<T> {
     #[inline(always)]
     fn new(value: T) -> Self {
         Self(T::std_new(value))
@@ -134,7 +135,8 @@ impl Real {
     }
 }
 
-impl Machine for Real {
+// SAFETY: the fences are `std`'s, and the kernel's `membarrier`; where that is missing, `heavy_fence_available` says so.
+unsafe impl Machine for Real {
     type Atomic<T: Word> = RealAtomic<T>;
 
     #[inline(always)]

@@ -19,7 +19,8 @@ use std::sync::atomic::Ordering;
 #[derive(Clone, Copy, Debug)]
 pub struct Host;
 
-impl Runtime for Host {
+// SAFETY: `current` is the running thread's descriptor, or the kernel thread's record; both ways of waiting end by the claim; one static pool of nodes.
+unsafe impl Runtime for Host {
     type Machine = Real;
 
     #[inline(always)]

@@ -30,7 +30,11 @@ use raddle_queues::wait_list::NodePool;
 pub type Word<R, T> = <<R as Runtime>::Machine as Machine>::Atomic<T>;
 
 /// Whoever runs threads.
-pub trait Runtime: Copy + Send + Sync + Sized + 'static {
+///
+/// # Safety
+/// The primitives hand out `&mut` to what they protect on the word of these functions: `current` is the calling thread's record and nobody else's
+/// at the time, `suspend` returns only after the wait was claimed, and `nodes` is the same pool at every call.
+pub unsafe trait Runtime: Copy + Send + Sync + Sized + 'static {
     /// The world it runs in.
     type Machine: Machine;
 

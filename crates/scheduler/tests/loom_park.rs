@@ -182,7 +182,8 @@ fn current() -> &'static Model {
     unsafe { &*MODEL.load(Std::Relaxed) }
 }
 
-impl Runtime for Suspender {
+// SAFETY: one record, of the one thread that waits here; a wait ends by its claim.
+unsafe impl Runtime for Suspender {
     type Machine = Loom;
     unsafe fn current() -> &'static Thread<Loom> {
         &current().thread

@@ -62,7 +62,8 @@ impl<T: Word> Drop for ControlledAtomic<T> {
     }
 }
 
-impl<T: Word> Atomic<T> for ControlledAtomic<T> {
+// SAFETY: coroutines of one kernel thread take turns: a step is atomic, and all see the same order.
+unsafe impl<T: Word> Atomic<T> for ControlledAtomic<T> {
     fn new(value: T) -> Self {
         Self { value: T::std_new(value), place: AtomicU64::new(execution::new_place()) }
     }
@@ -125,7 +126,8 @@ fn step(access: Access) {
     }
 }
 
-impl Machine for Controlled {
+// SAFETY: as above: every step is seen by the next one, whatever its ordering.
+unsafe impl Machine for Controlled {
     type Atomic<T: Word> = ControlledAtomic<T>;
 
     fn fence(order: Ordering) {

@@ -119,8 +119,11 @@ pub fn length(slot_size: usize, page: usize) -> usize {
 }
 
 /// Makes `length` bytes inaccessible. They stay so.
-pub fn install(start: *mut u8, length: usize) {
-    // SAFETY: the lowest bytes of a slot that the caller owns and nobody has used.
+///
+/// # Safety
+/// They are the lowest bytes of a slot that the caller owns and nobody has used.
+pub unsafe fn install(start: *mut u8, length: usize) {
+    // SAFETY: by the caller's promise nothing lies there.
     let done = unsafe {
         match guard_method() {
             GuardMethod::Lightweight => libc::madvise(start.cast(), length, MADV_GUARD_INSTALL),

@@ -76,7 +76,8 @@ impl Link {
 /// A record of a [`Pool`]: words only, so that a stale reader reads stale values.
 ///
 /// # Safety
-/// All fields are atomics (or are accessed only by the owner of the record), and [`Record::fresh`] needs no drop.
+/// All fields are atomics (or are accessed only by the owner of the record), [`Record::fresh`] needs no drop, and a record that is all zeroes may be
+/// read: that is what an index shows that this pool has not given out (but under a model checker, whose words are more than their bits).
 pub unsafe trait Record<M: Machine> {
     /// A record that was never used.
     fn fresh() -> Self;
@@ -124,7 +125,10 @@ impl<M: Machine, T: Record<M>> Default for Pool<M, T> {
 }
 
 impl<M: Machine, T: Record<M>> Pool<M, T> {
-    /// The record `index`, which [`Pool::take`] returned at some time.
+    /// The record `index`, which [`Pool::take`] returned at some time; of another index, some record.
+    ///
+    /// # Panics
+    /// If no record near `index` was ever taken.
     #[inline(always)]
     pub fn get(&self, index: u32) -> &T {
         let (chunk, offset) = place(index);
@@ -132,10 +136,10 @@ impl<M: Machine, T: Record<M>> Pool<M, T> {
         // Not weakened: whoever has an index has it by an edge that carries the chunk too; where two make the chunk, loom does not follow
         // raw memory; Miri does.
         let base = self.chunks[chunk].load(Ordering::Acquire);
-        debug_assert!(base != 0, "an index that was never taken");
+        assert!(base != 0, "an index that was never taken");
         let base = std::ptr::with_exposed_provenance::<T>(base);
-        // SAFETY: an index that `take` returned lies in an installed chunk, its record was initialised by `take`, and chunks
-        // live as long as the pool (I1).
+        // SAFETY: `place` lies within its chunk, whose records were initialised by `take` or are zeroes, which may be read; chunks live as long as the
+        // pool (I1).
         unsafe { &*base.add(offset) }
     }
 
@@ -213,7 +217,7 @@ impl<M: Machine, T: Record<M>> Pool<M, T> {
         }
         let layout = layout::<T>(chunk)?;
         // SAFETY: records are not zero-sized (they hold a link word), so the layout is not.
-        let new = unsafe { std::alloc::alloc(layout) }.cast::<T>();
+        let new = unsafe { std::alloc::alloc_zeroed(layout) }.cast::<T>();
         if new.is_null() {
             return None;
         }
@@ -230,9 +234,12 @@ impl<M: Machine, T: Record<M>> Pool<M, T> {
     }
 }
 
+/// The chunk of an index, and the place in it, which is inside whatever the index is.
+#[inline(always)]
 fn place(index: u32) -> (usize, usize) {
-    let chunk = (index / FIRST).ilog2();
-    (chunk as usize, (index - (FIRST << chunk)) as usize)
+    const SHIFT: u32 = FIRST.ilog2();
+    let chunk = (index | FIRST).ilog2() - SHIFT;
+    (chunk as usize, (index & ((FIRST << chunk) - 1)) as usize)
 }
 
 fn layout<T>(chunk: usize) -> Option<Layout> {
@@ -249,5 +256,40 @@ impl<M: Machine, T: Record<M>> Drop for Pool<M, T> {
                 unsafe { std::alloc::dealloc(std::ptr::with_exposed_provenance_mut(base), layout) };
             }
         }
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+    use raddle_machine::{Real, RealAtomic};
+
+    struct Number {
+        link: RealAtomic<u64>,
+        number: RealAtomic<u32>,
+    }
+
+    // SAFETY: two atomic words.
+    unsafe impl Record<Real> for Number {
+        fn fresh() -> Self {
+            Self { link: Atomic::new(0), number: Atomic::new(7) }
+        }
+        fn link(&self) -> &RealAtomic<u64> {
+            &self.link
+        }
+    }
+
+    #[test]
+    fn an_index_of_another_pool_shows_some_record_and_is_never_outside() {
+        let pool = Pool::<Real, Number>::default();
+        let number = |index| pool.get(index).number.load(Ordering::Relaxed);
+        let outside = |index| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| number(index))).is_err();
+        assert!(outside(FIRST));
+        let first = pool.take().unwrap();
+        assert_eq!((first, number(first)), (FIRST, 7));
+        // Zeroes, or the one record that there is.
+        assert_eq!((0..2 * FIRST).map(number).filter(|&number| number == 7).count(), 2);
+        assert!((0..2 * FIRST).all(|index| [0, 7].contains(&number(index))));
+        assert!([2 * FIRST, END - 1, END, u32::MAX].into_iter().all(outside));
     }
 }

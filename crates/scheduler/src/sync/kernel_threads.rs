@@ -26,7 +26,8 @@ thread_local! {
     };
 }
 
-impl Runtime for KernelThreads {
+// SAFETY: the record is thread-local and leaked, and a wait ends by its claim.
+unsafe impl Runtime for KernelThreads {
     type Machine = Real;
 
     unsafe fn current() -> &'static Thread<Real> {

@@ -35,7 +35,8 @@ loom::thread_local! {
     };
 }
 
-impl Runtime for Model {
+// SAFETY: the record is thread-local and leaked; a wait ends by its claim.
+unsafe impl Runtime for Model {
     type Machine = Loom;
 
     unsafe fn current() -> &'static Thread<Loom> {
