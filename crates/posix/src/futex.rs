@@ -114,7 +114,8 @@ pub(crate) fn wait_as(name: usize, word: &AtomicU32, expected: u32, deadline: Op
     };
     let result =
         counted(name, || if apart && deadline.is_none() { raddle::drop_in::wait_apart(address, call) } else { call() });
-    if result == kernel_waits::CANCELLED {
+    let is_requested = || cancellable && crate::thread::cancel::is_requested_here();
+    if result == kernel_waits::CANCELLED || result == -(c::EINTR as isize) && is_requested() {
         Woken::Cancelled
     } else if result == -(c::ETIMEDOUT as isize) {
         Woken::TimedOut

@@ -23,6 +23,7 @@ pub(crate) fn report(settings: &Settings) {
         ("times a processor slept", "sleeps", stats.sleeps),
         ("processors taken from threads that blocked in the kernel", "takeovers", stats.takeovers),
         ("processors gone on with beside threads that computed", "slices", stats.slices),
+        ("threads with a kernel thread of their own", "dedicated", crate::thread::dedicated::count()),
         ("times an event loop went apart with a kernel thread", "went_apart", raddle::drop_in::went_apart()),
         ("times event loops were gathered on the processors", "gathered", raddle::drop_in::times_gathered()),
         (

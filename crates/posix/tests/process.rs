@@ -139,3 +139,31 @@ fn a_thread_whose_handler_jumps_out_of_what_it_does_is_whole_again() {
         assert_eq!(ours.well(), "whole\n");
     }
 }
+
+/// With rights to everything, where the tests have them, and without; `main` on either kind of thread, and all on kernel threads.
+#[test]
+fn what_the_kernel_ties_to_a_kernel_thread_belongs_to_one_thread_and_its_heirs() {
+    let program = common::compile("own_things.c", &[]);
+    for arguments in [&[][..], &["unprivileged"]] {
+        let native = common::native(&program, arguments).well();
+        assert!(
+            !native.contains("TO OTHERS") && !native.contains("NOT BY ALL") && !native.contains("WRONGLY"),
+            "{native}"
+        );
+        assert!(native.matches("to nobody").count() >= 14, "{native}");
+        for settings in [
+            &[("RADDLE_PROCESSORS", "1"), ("RADDLE_STATS", "json")][..],
+            &[("RADDLE_PROCESSORS", "3"), ("RADDLE_STATS", "json")],
+            &[("RADDLE_MAIN", "1"), ("RADDLE_STATS", "json")],
+            &[("RADDLE_KERNEL_THREADS", "1")],
+        ] {
+            let ours = common::drop_in(&program, arguments, settings);
+            assert_eq!((&ours.out, ours.status.code()), (&native, Some(0)), "{settings:?}: {ours:?}");
+            let dedicated = ours.err.split_once("\"dedicated\":").map(|(_, rest)| rest.split(',').next().unwrap());
+            assert!(
+                settings.len() == 1 || dedicated.is_some_and(|count| count.parse::<u32>().unwrap() >= 150),
+                "{ours:?}"
+            );
+        }
+    }
+}

@@ -39,7 +39,12 @@ pub(crate) struct Activation {
     pub current: AtomicPtr<Descriptor>,
     pub idle: UnsafeCell<Context>,
     pub fs: Cell<usize>,
+    /// The kernel's id of its kernel thread while that carries whoever is ready; 0: it has ended, or belongs to one thread.
     pub tid: AtomicU32,
+    /// The kernel's id of its kernel thread while that belongs to one thread ([`crate::dedicated`]).
+    pub task: AtomicU32,
+    /// Its kernel thread belongs to the thread that it runs, for the rest of that one's life, and ends with it. Written by its own kernel thread.
+    pub dedicated: AtomicBool,
     /// For the drop-in library: what its kernel thread has heard of last.
     pub heard: AtomicU64,
     /// For [`crate::requests`]: a prepared descriptor for a half that the running thread gives; null if none was asked for, or
@@ -87,6 +92,8 @@ impl Activation {
             idle: UnsafeCell::new(Context::empty()),
             fs: Cell::new(0),
             tid: AtomicU32::new(0),
+            task: AtomicU32::new(0),
+            dedicated: AtomicBool::new(false),
             heard: AtomicU64::new(0),
             requested: AtomicPtr::new(std::ptr::null_mut()),
             apart: AtomicBool::new(false),
@@ -124,6 +131,8 @@ impl Activation {
     pub fn give_back(&self) {
         debug_assert!(!self.mark.is_inside() && !self.deferred.load(Ordering::Relaxed));
         self.tid.store(0, Ordering::Relaxed);
+        self.task.store(0, Ordering::Relaxed);
+        self.dedicated.store(false, Ordering::Relaxed);
         // Release: pairs with `claim`.
         self.in_use.store(false, Ordering::Release);
     }
@@ -153,7 +162,7 @@ impl Activation {
         self.in_use.load(Ordering::Acquire)
     }
 
-    /// True if kernel thread `task` has this record.
+    /// True if kernel thread `task` has this record, and carries whoever is ready.
     pub fn is_task(&self, task: u32) -> bool {
         self.tid.load(Ordering::Relaxed) == task
     }
@@ -164,6 +173,11 @@ impl Activation {
         self.mark.leave();
         // Whichever instruction a signal hits: before the store it is put off and seen here, after it, it is not put off.
         self.open();
+    }
+
+    /// Signals that were put off stay pending, and blocked, on the kernel thread.
+    pub fn forget_deferred(&self) {
+        self.deferred.store(false, Ordering::Relaxed);
     }
 
     #[cold]
@@ -284,7 +298,8 @@ impl Activation {
                             inside.release();
                         }
                     }
-                    if !processor.pool.became_spare(self) {
+                    // One that a thread had to itself may have rights that nobody else is to have.
+                    if self.dedicated.load(Ordering::Relaxed) || !processor.pool.became_spare(self) {
                         return;
                     }
                 }
@@ -319,7 +334,7 @@ impl Activation {
     unsafe fn run(&'static self, inside: Inside, next: Ready<Real>) -> Option<Inside> {
         // SAFETY: as promised by the caller.
         unsafe { resume(inside, next) };
-        if self.after.get().is_submit() {
+        if self.after.get().is_without_processor() {
             finalize_lost(self);
             return None;
         }

@@ -15,6 +15,7 @@ use raddle_scheduler::{Claim, Wake};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
+pub use crate::dedicated::{Spare, begin as dedicate, is_marked, mark, provide_spare};
 pub use crate::event_loops::{
     Gathered, gather, go_apart, is_apart, note_events, note_events_apart, note_turns, take_turns, times_gathered,
     wait_apart, went_apart,
@@ -421,6 +422,7 @@ pub unsafe fn run_destructors() {
 /// Works in signal handlers, also in the middle of a switch.
 pub fn own_thread_pointer() -> Option<usize> {
     let tid = crate::os::gettid();
-    let mine = crate::activations::all().find(|activation| activation.is_task(tid))?;
+    let is_mine = |a: &&'static Activation| a.is_task(tid) || a.task.load(Ordering::Relaxed) == tid;
+    let mine = crate::activations::all().find(is_mine)?;
     Some(mine.fs.get())
 }

@@ -36,6 +36,11 @@ pub(crate) fn current() -> &'static Thread<Real> {
     RECORD.get().unwrap_or_else(first).record()
 }
 
+/// The calling thread waits from now on as a kernel thread does, with its own descriptor for a record.
+pub(crate) fn become_record(me: &'static Descriptor) {
+    RECORD.set(Some(me));
+}
+
 #[cold]
 #[inline(never)]
 fn first() -> &'static Descriptor {

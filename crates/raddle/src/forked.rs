@@ -28,6 +28,7 @@ pub unsafe fn forked() {
         }
     }
     crate::signal::forget();
+    crate::dedicated::forget();
     crate::io::forked();
     let _ = crate::switching::show(std::ptr::null());
 }

@@ -66,6 +66,7 @@ pub fn stats() -> Stats {
     };
     for pool in pool::pools() {
         stats.spawned += pool.outside_spawned.load(Ordering::Relaxed);
+        stats.exited += pool.ended_alone.load(Ordering::Relaxed);
         for processor in pool.processors() {
             let counters = &processor.counters;
             stats.spawned += counters.spawned.load(Ordering::Relaxed);

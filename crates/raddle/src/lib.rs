@@ -20,6 +20,7 @@ mod activation;
 mod activations;
 mod crowd;
 mod deadlock;
+mod dedicated;
 mod delays;
 mod descriptor;
 #[doc(hidden)]

@@ -97,6 +97,8 @@ pub(crate) struct Shared {
     refused_until: AtomicU64,
     /// Threads spawned into this pool by nobody's processor.
     pub outside_spawned: AtomicU64,
+    /// Threads that were dedicated, and have ended.
+    pub ended_alone: AtomicU64,
     /// Threads that came from another pool.
     pub moved_in: AtomicU64,
     spares: [AtomicPtr<Activation>; 64],
@@ -206,14 +208,16 @@ impl Shared {
         }
     }
 
+    /// A spare activation that waits for an order.
+    pub fn waiting_spare(&self) -> Option<&'static Activation> {
+        // SAFETY: activations are never freed.
+        self.spares.iter().find_map(|slot| unsafe { slot.swap(std::ptr::null_mut(), Ordering::AcqRel).as_ref() })
+    }
+
     /// A spare activation, started if there is none. `None` when no kernel thread can be had.
     pub fn spare(&'static self) -> Option<&'static Activation> {
-        for slot in &self.spares {
-            let pointer = slot.swap(std::ptr::null_mut(), Ordering::AcqRel);
-            if !pointer.is_null() {
-                // SAFETY: activations are never freed.
-                return Some(unsafe { &*pointer });
-            }
+        if let Some(spare) = self.waiting_spare() {
+            return Some(spare);
         }
         // Where the kernel refuses threads, it is not asked again at every look.
         let now = Real::now();
@@ -437,6 +441,7 @@ impl Pool {
         };
         // Ends and leaves first: each was preceded by its spawn, which the later reads see (Release at the end, Acquire here).
         let exited = sum(|p| &p.counters.exited).wrapping_add(sum(|p| &p.counters.moved));
+        let exited = exited.wrapping_add(self.shared.ended_alone.load(Ordering::Acquire));
         let outside = self.shared.outside_spawned.load(Ordering::Acquire);
         let came = outside.wrapping_add(self.shared.moved_in.load(Ordering::Acquire));
         sum(|p| &p.counters.spawned).wrapping_add(came).wrapping_sub(exited)

@@ -39,6 +39,9 @@ impl After {
     /// It leaves its pool for the one that its descriptor names by now.
     const MOVE: Self = After(5);
 
+    /// It ended on a kernel thread of its own ([`crate::dedicated`]), which ends with it.
+    const END: Self = After(6);
+
     /// It waits: it is off its stack now.
     fn park(epoch: Epoch) -> Self {
         After(epoch.to_bits() << 3 | Self::PARK)
@@ -46,6 +49,11 @@ impl After {
 
     pub fn is_submit(self) -> bool {
         self == Self::SUBMIT
+    }
+
+    /// The activation has none.
+    pub fn is_without_processor(self) -> bool {
+        self == Self::SUBMIT || self == Self::END
     }
 }
 
@@ -100,6 +108,10 @@ pub(crate) fn activation_of(me: &'static Descriptor) -> &'static Activation {
 #[cold]
 #[inline(never)]
 fn migrate(me: &'static Descriptor, activation: &'static Activation) {
+    if activation.dedicated.load(Ordering::Relaxed) {
+        // It would take along what it alone is to have, or leave it to whoever comes.
+        crate::os::or_abort(|| "a dedicated thread entered the runtime".into(), || panic!());
+    }
     // Here every way back ends.
     activation.apart.store(false, Ordering::Relaxed);
     let processor = activation.processor();
@@ -431,11 +443,18 @@ pub(crate) fn finalize(inside: Lent<'_>) {
     }
 }
 
-/// As [`finalize`], on the idle context of an activation that has lost its processor: the thread goes to the pool's shared queue.
+/// As [`finalize`], on the idle context of an activation that has lost its processor: the thread goes to the pool's shared queue, or was dedicated and
+/// has ended.
 pub(crate) fn finalize_lost(activation: &'static Activation) {
-    debug_assert!(activation.after.get().is_submit());
+    let after = activation.after.get();
+    debug_assert!(after.is_without_processor());
     // SAFETY: set with `after` by whoever was suspended; descriptors are type-stable.
     let previous: &'static Descriptor = unsafe { &*activation.previous.get() };
+    if after == After::END {
+        // SAFETY: it is off its stack for ever.
+        unsafe { exited_alone(activation, previous) };
+        return;
+    }
     previous.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
     // SAFETY: the thread was suspended off its stack just now and nobody else has its token.
     crate::pool::submit(unsafe { Ready::new(NonNull::from(&previous.thread)) });
@@ -467,6 +486,47 @@ unsafe fn exited(mut inside: Lent<'_>, ended: &'static Descriptor) {
     }
     crate::thread::give_right(inside.owned(), ended);
     bump_release(&processor.counters.exited);
+    // SAFETY: the thread has ended.
+    let detached = unsafe { leave_result(ended, |thread| crate::host::ready_inside(inside.lend(), thread)) };
+    if detached {
+        // SAFETY: nobody joins a detached thread, so the descriptor, which is of the slab that all caches are of, is ours.
+        unsafe { inside.owned().descriptors.free(NonNull::from(ended)) };
+    }
+}
+
+/// As [`exited`], of a thread that was dedicated: its kernel thread has no processor.
+///
+/// # Safety
+/// On the idle context of its activation; nobody runs on the stack any more.
+#[cold]
+#[inline(never)]
+unsafe fn exited_alone(activation: &'static Activation, ended: &'static Descriptor) {
+    let arena = crate::pool::arena_of(ended);
+    let raw = ended.slot.replace(0);
+    if raw != 0 {
+        // SAFETY: the word came from `into_raw` when the thread started and is given back once.
+        arena.give(unsafe { Slot::from_raw(raw) });
+    }
+    arena.unreserve();
+    // Release: as the counters of processors.
+    activation.processor().pool.ended_alone.fetch_add(1, Ordering::Release);
+    // SAFETY: the thread has ended.
+    let detached = unsafe { leave_result(ended, crate::host::ready_outside) };
+    if detached {
+        // SAFETY: nobody joins a detached thread, so the descriptor is ours.
+        unsafe { crate::pool::descriptors().cache().free(NonNull::from(ended)) };
+    }
+}
+
+/// The last that is done with an ended thread: its joiner runs, by `ready`. True if it was detached: then its descriptor is to be freed.
+///
+/// # Safety
+/// The thread is off its stack for ever, and the caller the only one that does this.
+#[inline(always)]
+unsafe fn leave_result(
+    ended: &'static Descriptor,
+    ready: impl FnOnce(&'static raddle_scheduler::Thread<Real>),
+) -> bool {
     ended.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
     let info = ended.info.replace(std::ptr::null_mut());
     if !info.is_null() {
@@ -476,15 +536,13 @@ unsafe fn exited(mut inside: Lent<'_>, ended: &'static Descriptor) {
     // Point of no return: with the exchange a joiner may free the descriptor.
     match unpack_join(ended.join.swap(EXITED, Ordering::AcqRel)) {
         Join::Running | Join::Exited => {}
-        Join::Waiting(joiner, epoch) => {
-            wake_joiner(joiner, epoch, |thread| crate::host::ready_inside(inside, thread));
-        }
-        // SAFETY: nobody joins a detached thread, so the descriptor, which is of the slab that all caches are of, is ours.
-        Join::Detached => unsafe {
+        Join::Waiting(joiner, epoch) => wake_joiner(joiner, epoch, ready),
+        Join::Detached => {
             ended.set_tag(FREE);
-            inside.owned().descriptors.free(NonNull::from(ended));
-        },
+            return true;
+        }
     }
+    false
 }
 
 /// Where a thread's stack begins: runs threads one after the other, as long as the next one to run has not started either
@@ -514,11 +572,33 @@ unsafe extern "C" fn thread_entry(by: usize) -> ! {
     }
 }
 
+/// The end of a dedicated thread, whose kernel thread ends with it.
+///
+/// # Safety
+/// As for [`last`].
+#[cold]
+#[inline(never)]
+unsafe fn end_alone(activation: &'static Activation, me: &'static Descriptor) -> ! {
+    // No handler of the program's comes to what is left of it.
+    crate::os::signals::block_all();
+    activation.previous.set(me);
+    activation.after.set(After::END);
+    // SAFETY: the idle context is suspended while a thread runs here; the finalizer frees the stack once it is off it.
+    unsafe {
+        tls::move_malloc_words(current_fs(), activation.fs.get());
+        raddle_context::switch::switch_away(activation.idle.get(), std::ptr::from_ref(activation) as usize)
+    }
+}
+
 /// The end of a thread: hands its stack to the next thread if that has not started, and returns it; otherwise leaves.
 ///
 /// # Safety
 /// `me` is the running thread and runs no user code any more.
 unsafe fn last(me: &'static Descriptor) -> &'static Descriptor {
+    if let Some(activation) = crate::dedicated::own_activation(me) {
+        // SAFETY: passed on.
+        unsafe { end_alone(activation, me) }
+    }
     let mut inside = enter(me);
     let Some(next) = select(inside.lend()) else {
         // SAFETY: `me` runs, and ends; the idle context is suspended while a thread runs here. The finalizer frees the stack once it is off it.

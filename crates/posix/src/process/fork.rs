@@ -27,6 +27,7 @@ pub(super) fn prepare() {
 unsafe extern "C" fn child() {
     // SAFETY: the only thread of a child that was just made, outside the runtime: it called `fork`.
     unsafe { raddle::drop_in::forked() };
+    crate::thread::dedicated::forked();
     exit::forked();
     crate::sync::forked();
     if let Some(me) = Record::current() {

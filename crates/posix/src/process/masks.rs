@@ -74,7 +74,7 @@ pub(super) fn forked(mask: Set) {
 }
 
 /// What a kernel thread of the runtime does first, and after a handler that did not return.
-pub(super) fn begin() {
+pub(crate) fn begin() {
     signals::block_movable();
     let changes = CHANGES.load(Ordering::SeqCst);
     signals::set_kernel_mask(BLOCKED.load(Ordering::SeqCst));
@@ -120,7 +120,7 @@ pub(crate) fn let_faults_in() {
 }
 
 /// The mask of a lightweight thread, already stored, has changed, or it ends. The answer is what is blocked everywhere from now on, and was not.
-pub(super) fn changed(before: Set, after: Set) -> Set {
+pub(crate) fn changed(before: Set, after: Set) -> Set {
     let mut set = (before ^ after) & FIRST.load(Ordering::SeqCst);
     let goes_on = |main: &&Record| set != 0 && !main.is_current() && !main.ends.load(Ordering::SeqCst);
     if let Some(main) = Record::first().filter(goes_on) {
@@ -225,7 +225,7 @@ pub(super) fn renew(more: Set) {
 }
 
 /// What running handlers of the program on this kernel thread block.
-pub(super) fn handled() -> Set {
+pub(crate) fn handled() -> Set {
     HANDLING.get()
 }
 

@@ -12,8 +12,8 @@
 use super::info::Info;
 use super::{actions, ending, fork, kernel_waits, masks, process_directed, rights, watch};
 use crate::os::{answer, c, set_errno, system_call};
-use crate::thread::cancel;
 use crate::thread::record::Record;
+use crate::thread::{cancel, dedicated};
 use raddle::drop_in::Met;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -43,7 +43,7 @@ pub(super) fn restarting_kick() -> c_int {
 }
 
 /// The signals by which kernel threads are told.
-pub(super) fn kicks() -> Set {
+pub(crate) fn kicks() -> Set {
     let kicks = KICK.iter().map(|kick| kick.load(Ordering::Relaxed)).filter(|&kick| kick > 0);
     kicks.fold(0, |set, kick| set | bit(kick))
 }
@@ -138,14 +138,24 @@ unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *m
     };
     // SAFETY: installed with all that can wait blocked; the arguments are the kernel's; the delivery runs handlers of the program.
     unsafe { raddle::signal::dispatch(signal, info, context, run) };
-    if raddle::drop_in::is_lightweight() && Record::current().is_some() {
+    if Record::current().is_some() && (raddle::drop_in::is_lightweight() || dedicated::is_here()) {
         // SAFETY: the interrupted code's registers. A call that has not begun would not know of this signal.
         unsafe { kernel_waits::give_up(&mut *context.cast()) };
     }
     // SAFETY: the interrupted code's registers.
-    if raddle::drop_in::is_lightweight() && rights::is_program_code(unsafe { &*context.cast() }) {
+    let programs = unsafe { rights::is_program_code(&*context.cast()) };
+    if programs && (raddle::drop_in::is_lightweight() || dedicated::is_here()) {
         // SAFETY: the kernel's argument; a thread outside the runtime was not put off.
         cancel::asynchronous_point(|| unsafe { masks::settle_now(context) });
+    } else if unwinds && dedicated::is_here() && cancel::is_requested_here() {
+        // In a call of the C library that waits.
+        // SAFETY: as above.
+        unsafe { masks::settle_now(context) };
+        cancel::point();
+    }
+    if programs {
+        // SAFETY: as above.
+        unsafe { dedicated::look_in_handler(context) };
     }
     if let Some(me) = Record::current() {
         if unwinds && raddle::drop_in::is_lightweight() && cancel::is_to_end(me) {
@@ -173,6 +183,9 @@ fn interrupted(may_end: bool) {
         ending::soon(me);
     }
     ending::within(!may_end, deliver);
+    if may_end {
+        dedicated::look();
+    }
 }
 
 /// What is left with the calling thread from now on needs another signal of ours.
@@ -185,6 +198,9 @@ fn has_heard() {
 /// Runs what is pending for the calling thread and not blocked, and hands on what was sent to the process and is.
 pub(crate) fn deliver() {
     let Some(me) = Record::current() else { return };
+    if dedicated::task(me).is_some() {
+        return pass_on(me);
+    }
     if RAISED.get() != 0 {
         // What this has interrupted is about to run one, and looks again after that: they come in order.
         return;
@@ -206,6 +222,27 @@ pub(crate) fn deliver() {
         raise_here(info);
     }
     process_directed::hand_on(me);
+}
+
+/// What was left for the calling thread, which is dedicated, is the kernel's to deliver; what was left with it for the process goes to others.
+pub(crate) fn pass_on(me: &Record) {
+    // SAFETY: take nothing.
+    let (process, task) = unsafe { (system_call(c::SYS_getpid, [0; 6]), system_call(c::SYS_gettid, [0; 6])) };
+    process_directed::hand_on(me);
+    loop {
+        let left = me.pending.all();
+        if left == 0 {
+            return;
+        }
+        let signal = left.trailing_zeros() as c_int + 1;
+        if let Some(info) = me.pending.take(signal, false) {
+            let place = (&raw const info).expose_provenance();
+            // SAFETY: the kernel reads a description.
+            unsafe {
+                system_call(c::SYS_rt_tgsigqueueinfo, [process as usize, task as usize, signal as usize, place, 0, 0])
+            };
+        }
+    }
 }
 
 /// Where a handler has ended, or is left by a jump, with all blocked that can wait: what has waited for that comes when the kernel thread is
@@ -291,7 +328,7 @@ pub(super) fn unblock(set: Set) {
 }
 
 /// Sets the calling kernel thread's mask.
-pub(super) fn set_kernel_mask(set: Set) {
+pub(crate) fn set_kernel_mask(set: Set) {
     // SAFETY: a set on the stack.
     unsafe {
         system_call(
@@ -317,7 +354,7 @@ fn kernel_mask() -> Set {
 }
 
 /// Blocks all that can wait for the calling kernel thread. The answer is what was blocked before.
-pub(super) fn block_movable() -> Set {
+pub(crate) fn block_movable() -> Set {
     block(actions::DEFERRABLE)
 }
 
@@ -348,6 +385,10 @@ pub(crate) fn interrupt_and(target: &'static Record, restarts: bool) {
         kick(std::process::id(), restarts);
         return;
     }
+    if let Some(task) = dedicated::task(target) {
+        kick(task, restarts);
+        return;
+    }
     let raw = target.handle.load(Ordering::SeqCst);
     if raw.is_null() {
         return;
@@ -372,10 +413,27 @@ fn send(target: &'static Record, signal: c_int) -> c_int {
     if !is_sendable(signal) {
         return c::EINVAL;
     }
+    if let Some(task) = dedicated::task(target) {
+        // SAFETY: take integers.
+        let result = unsafe {
+            let process = system_call(c::SYS_getpid, [0; 6]) as usize;
+            system_call(c::SYS_tgkill, [process, task as usize, signal as usize, 0, 0, 0])
+        };
+        return -result as c_int;
+    }
     send_with(target, &Info::of_thread(signal))
 }
 
 fn send_with(target: &'static Record, info: &Info) -> c_int {
+    if let Some(task) = dedicated::task(target) {
+        let place = std::ptr::from_ref(info).expose_provenance();
+        // SAFETY: the kernel reads a description.
+        let result = unsafe {
+            let process = system_call(c::SYS_getpid, [0; 6]) as usize;
+            system_call(c::SYS_rt_tgsigqueueinfo, [process, task as usize, info.signal as usize, place, 0, 0])
+        };
+        return -result as c_int;
+    }
     if !target.pending.leave(info, false) {
         return c::EAGAIN;
     }
@@ -475,7 +533,7 @@ pub unsafe extern "C-unwind" fn pthread_sigmask(how: c_int, new: *const c::sigse
         // SAFETY: zeroes are a set.
         let mut without: c::sigset_t = unsafe { std::mem::zeroed() };
         let mut given = new;
-        if let Some(set) = set.filter(|_| watch::is_handler_here()) {
+        if let Some(set) = set.filter(|_| watch::is_handler_here() || dedicated::is_here()) {
             // SAFETY: the first word is the kernel's.
             unsafe { (&raw mut without).cast::<Set>().write(set & !kicks()) };
             given = &without;

@@ -6,6 +6,7 @@
 
 use crate::futex::{self, Woken};
 use crate::os::{self, answer, c, system_call};
+use crate::process::own;
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
@@ -37,7 +38,7 @@ pub unsafe extern "C-unwind" fn syscall(
             }
             c::SYS_seccomp => {
                 crate::process::sandbox::begins();
-                system_call(number, arguments)
+                own::by_number(number, arguments)
             }
             c::SYS_gettid => crate::thread::gettid() as isize,
             // What it answered may come back here.
@@ -47,7 +48,7 @@ pub unsafe extern "C-unwind" fn syscall(
                 futex::always_ask_the_kernel();
                 system_call(number, arguments)
             }
-            _ => system_call(number, arguments),
+            _ => own::by_number(number, arguments),
         }
     };
     answer(result) as c_long

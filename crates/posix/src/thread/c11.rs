@@ -20,6 +20,16 @@ pub unsafe extern "C" fn thrd_create(id: *mut c::pthread_t, start: Body, argumen
         // SAFETY: the caller's arguments.
         return unsafe { next!(thrd_create: fn(*mut c::pthread_t, Body, *mut c_void) -> c_int)(id, start, argument) };
     }
+    if raddle::drop_in::is_marked() {
+        // SAFETY: both conventions return in the same register; the caller's arguments.
+        return unsafe {
+            match super::dedicated::create(id, std::ptr::null(), std::mem::transmute::<Body, Start>(start), argument) {
+                0 => SUCCESS,
+                c::EAGAIN | c::ENOMEM => NO_MEMORY,
+                _ => ERROR,
+            }
+        };
+    }
     // The low half of the result's register is the `int`: `thrd_join` looks at no more.
     // SAFETY: both conventions return in the same register; the caller's arguments.
     unsafe {

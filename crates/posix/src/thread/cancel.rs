@@ -104,6 +104,12 @@ pub(crate) fn is_asynchronous() -> bool {
         .is_some_and(|me| me.cancel.load(Ordering::Relaxed) & (DISABLED | ASYNCHRONOUS | EXITING) == ASYNCHRONOUS)
 }
 
+/// True if the calling thread, one of ours, is to end at its next cancellation point.
+pub(crate) fn is_requested_here() -> bool {
+    Record::current()
+        .is_some_and(|me| me.cancel.load(Ordering::Relaxed) & (REQUESTED | DISABLED | EXITING) == REQUESTED)
+}
+
 /// True once the thread is on its way out.
 pub(crate) fn is_exiting(me: &Record) -> bool {
     me.cancel.load(Ordering::Relaxed) & EXITING != 0
@@ -167,7 +173,8 @@ fn request(target: Held) {
     let before = target.cancel.fetch_or(REQUESTED, Ordering::SeqCst);
     if before & REQUESTED == 0 {
         wake(&target);
-        let reachable = before & ASYNCHRONOUS != 0 || target.apart.is_in_kernel();
+        let waits = target.apart.is_in_kernel() || super::dedicated::task(&target).is_some();
+        let reachable = before & ASYNCHRONOUS != 0 || waits;
         if reachable && !target.is_current() {
             signals::interrupt_and(target.record(), before & DISABLED != 0);
         }

@@ -1,7 +1,7 @@
 //! Creating threads, and what each does first and last.
 
 use super::record::{DETACHED, JOINABLE, Record, Start};
-use super::{cancel, exit, trampoline};
+use super::{cancel, dedicated, exit, trampoline};
 use crate::os::c;
 use crate::process::signals;
 use std::ffi::{c_int, c_void};
@@ -21,6 +21,11 @@ pub unsafe extern "C" fn pthread_create(
             next!(pthread_create: fn(*mut c::pthread_t, *const c::pthread_attr_t, Start, *mut c_void) -> c_int);
         // SAFETY: the caller's arguments.
         return unsafe { create(id, attributes, start, argument) };
+    }
+    // SAFETY: null or initialised attributes, as POSIX asks of the caller.
+    if unsafe { dedicated::is_to_create(attributes) } {
+        // SAFETY: the caller's arguments.
+        return unsafe { dedicated::create(id, attributes, start, argument) };
     }
     // SAFETY: null or initialised attributes, as POSIX asks of the caller.
     let wanted = unsafe { Wanted::of(attributes) };
@@ -94,6 +99,7 @@ impl Wanted {
 /// `id` is writable; the start routine may be run with the argument on another thread.
 pub(super) unsafe fn create(id: *mut c::pthread_t, wanted: &Wanted, start: Start, argument: *mut c_void) -> c_int {
     signals::prepare();
+    dedicated::runtime_runs();
     let state = if wanted.detached { DETACHED } else { JOINABLE };
     // Held by the thread, by its creator until the handle is stored, and by the right to join it.
     let Some(record) = Record::new(start, argument, state, 2 + u32::from(!wanted.detached)) else {
@@ -159,6 +165,6 @@ fn body(record: &'static Record) {
     // If it was the last one, the program's last functions run with its mask.
     exit::thread_ends();
     crate::process::process_directed::thread_ends(record);
-    exit::rest_if_first();
+    exit::rest_if_first(record);
     record.release();
 }

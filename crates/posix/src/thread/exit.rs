@@ -69,8 +69,8 @@ pub(super) fn thread_ends() {
 
 /// Does not return in the first thread of a forked process, after its end: the other threads' kernel threads go on while it waits for the
 /// process's.
-pub(super) fn rest_if_first() {
-    if !raddle::drop_in::is_lightweight() {
+pub(super) fn rest_if_first(me: &Record) {
+    if !raddle::drop_in::is_lightweight() && super::dedicated::task(me).is_none() {
         rest()
     }
 }

@@ -1,11 +1,12 @@
 //! Who a thread is: its id, its name, its attributes, and answers about scheduling that the kernel gives for kernel threads only.
 //!
-//! Scheduling policy, priority and processor mask of a lightweight thread are kept and answered, and have no effect: raddle's policy
-//! decides which thread runs where. Its number, the answer to `gettid`, is its own as long as it lives and above all ids that the
-//! kernel gives; it names nothing in `/proc`.
+//! A lightweight thread has the scheduling class and the processors that the program had when its first thread was created. One that asks for others, or for which another thread
+//! asks, becomes a kernel thread ([`dedicated`]). Its number, the answer to `gettid`, is above all ids that the kernel gives until then; calls that name a
+//! thread by it are translated ([`crate::process::own`]).
 
+use super::dedicated;
 use super::record::{Held, Record};
-use crate::os::{self, answer, c, system_call};
+use crate::os::{answer, c, system_call};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::Ordering;
 
@@ -118,6 +119,10 @@ pub unsafe extern "C" fn pthread_setname_np(id: c::pthread_t, name: *const c_cha
         if record.is_current() {
             raddle::drop_in::set_own_name(&String::from_utf8_lossy(name));
         }
+        if let Some(task) = dedicated::task(&record) {
+            // An error is of no consequence: the name is known here.
+            let _ = std::fs::write(format!("/proc/self/task/{task}/comm"), name);
+        }
         0
     })
 }
@@ -148,15 +153,49 @@ pub unsafe extern "C" fn pthread_getname_np(id: c::pthread_t, buffer: *mut c_cha
     })
 }
 
+/// The kernel's number of a kernel thread that is as those of lightweight threads are: the caller's, or another one's.
+fn carrier() -> u32 {
+    let mut found = 0;
+    if !raddle::drop_in::is_lightweight() {
+        raddle::drop_in::kernel_threads(|task, _| found = task);
+    }
+    found
+}
+
+/// The kernel thread to ask about a thread of ours.
+fn task_to_ask(record: &Record) -> u32 {
+    if record.is_forker() {
+        return std::process::id();
+    }
+    dedicated::task(record).unwrap_or_else(carrier)
+}
+
+/// As [`task_to_ask`], for a number that the kernel's calls name: `None` for a number of the kernel's.
+pub(crate) fn number_to_ask(number: c_int) -> Option<u32> {
+    let target = u32::try_from(number).ok().filter(|&number| number != 0).and_then(Record::of_number)?;
+    Some(task_to_ask(&target))
+}
+
 /// # Safety
 /// As the C library says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_setaffinity_np(id: c::pthread_t, size: usize, set: *const c::cpu_set_t) -> c_int {
     type Function = unsafe extern "C" fn(c::pthread_t, usize, *const c::cpu_set_t) -> c_int;
     ours_or_next!(id, pthread_setaffinity_np: Function, (id, size, set), |record| {
-        // SAFETY: the caller's set of that size.
-        unsafe { set_affinity(&record, size, set.cast()) }
+        if dedicated::task(&record).is_none() && !is_less_than_allowed(size, set.expose_provenance()) {
+            return 0;
+        }
+        on_kernel_thread(&record, c::SYS_sched_setaffinity, [size, set.expose_provenance()])
     })
+}
+
+/// Makes a system call that changes a thread of ours, which becomes dedicated: 0 or an error number.
+fn on_kernel_thread(record: &Held, number: std::ffi::c_long, [b, c]: [usize; 2]) -> c_int {
+    match dedicated::task_of(record.record()) {
+        // SAFETY: the caller's arguments; the kernel checks them.
+        Ok(task) => -(unsafe { system_call(number, [task as usize, b, c, 0, 0, 0]) }.min(0)) as c_int,
+        Err(error) => error,
+    }
 }
 
 /// # Safety
@@ -165,92 +204,44 @@ pub unsafe extern "C" fn pthread_setaffinity_np(id: c::pthread_t, size: usize, s
 pub unsafe extern "C" fn pthread_getaffinity_np(id: c::pthread_t, size: usize, set: *mut c::cpu_set_t) -> c_int {
     type Function = unsafe extern "C" fn(c::pthread_t, usize, *mut c::cpu_set_t) -> c_int;
     ours_or_next!(id, pthread_getaffinity_np: Function, (id, size, set), |record| {
-        // SAFETY: the caller's set of that size.
-        unsafe { affinity(&record, size, set.cast()) }.err().unwrap_or(0)
+        let task = task_to_ask(&record) as usize;
+        // SAFETY: the caller's set of that size, of which the kernel says how much it has written.
+        unsafe {
+            let arguments = [task, size.min(c_int::MAX as usize), set.expose_provenance(), 0, 0, 0];
+            let written = system_call(c::SYS_sched_getaffinity, arguments);
+            if written < 0 {
+                return -written as c_int;
+            }
+            std::ptr::write_bytes(set.cast::<u8>().add(written as usize), 0, size - written as usize);
+        }
+        0
     })
 }
 
-/// Keeps a mask that names at least one processor which the process may use.
-///
-/// # Safety
-/// `set` has `size` readable bytes.
-unsafe fn set_affinity(record: &Record, size: usize, set: *const u8) -> c_int {
-    let mut wanted = [0u8; 128];
-    // SAFETY: as promised.
-    unsafe { std::ptr::copy_nonoverlapping(set, wanted.as_mut_ptr(), size.min(128)) };
-    let mut allowed = [0u8; 128];
+/// True if the mask does not name all processors that lightweight threads may run on, or cannot be read.
+pub(crate) fn is_less_than_allowed(size: usize, set: usize) -> bool {
+    let (mut wanted, mut allowed) = ([0u8; 1024], [0u8; 1024]);
+    let size = size.min(wanted.len());
+    if !crate::process::own::read(set, &mut wanted[..size]) {
+        return true;
+    }
     // SAFETY: a mask of that many bytes to write to.
-    let written =
-        unsafe { system_call(c::SYS_sched_getaffinity, [0, allowed.len(), allowed.as_mut_ptr().addr(), 0, 0, 0]) };
-    if written > 0 && !wanted.iter().zip(&allowed).any(|(w, a)| w & a != 0) {
-        return c::EINVAL;
-    }
-    for ((word, wanted), allowed) in record.affinity.iter().zip(wanted.chunks_exact(8)).zip(allowed.chunks_exact(8)) {
-        let word_of = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
-        word.store(word_of(wanted) & word_of(allowed), Ordering::Relaxed);
-    }
-    0
-}
-
-/// The bytes written, or an error.
-///
-/// # Safety
-/// `set` has `size` writable bytes.
-unsafe fn affinity(record: &Record, size: usize, set: *mut u8) -> Result<usize, c_int> {
-    let kept = record.affinity.each_ref().map(|word| word.load(Ordering::Relaxed));
-    // SAFETY: as promised; the kernel writes at most `size` bytes.
-    unsafe {
-        let written = system_call(c::SYS_sched_getaffinity, [0, size, set.addr(), 0, 0, 0]);
-        if written < 0 {
-            return Err(-written as c_int);
-        }
-        std::ptr::write_bytes(set.add(written as usize), 0, size - written as usize);
-        if kept.iter().any(|&word| word != 0) {
-            let bytes = size.min(size_of_val(&kept));
-            std::ptr::copy_nonoverlapping(kept.as_ptr().cast(), set, bytes);
-        }
-        Ok(written as usize)
-    }
-}
-
-/// The record that a thread id of the kernel's calls name: the caller's own, or another one's number.
-fn by_number(id: c::pid_t) -> Option<Held> {
-    match id {
-        // SAFETY: the caller's own id.
-        0 => unsafe { Record::hold(Record::current()?.id()) },
-        id => Record::of_number(u32::try_from(id).ok()?),
-    }
-}
-
-/// # Safety
-/// As the manual says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sched_setaffinity(id: c::pid_t, size: usize, set: *const c::cpu_set_t) -> c_int {
-    let result = match by_number(id) {
-        // SAFETY: the caller's set of that size.
-        Some(record) => -(unsafe { set_affinity(&record, size, set.cast()) } as isize),
-        // SAFETY: the caller's arguments.
-        None => unsafe { system_call(c::SYS_sched_setaffinity, [id as usize, size, set.addr(), 0, 0, 0]) },
+    let written = unsafe {
+        system_call(c::SYS_sched_getaffinity, [carrier() as usize, allowed.len(), allowed.as_mut_ptr().addr(), 0, 0, 0])
     };
-    answer(result) as c_int
+    written <= 0 || wanted.iter().zip(&allowed).any(|(w, a)| !w & a != 0)
 }
 
-/// # Safety
-/// As the manual says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sched_getaffinity(id: c::pid_t, size: usize, set: *mut c::cpu_set_t) -> c_int {
-    let Some(record) = by_number(id) else {
-        // SAFETY: the caller's arguments.
-        return unsafe { next!(sched_getaffinity: fn(c::pid_t, usize, *mut c::cpu_set_t) -> c_int)(id, size, set) };
+/// True if a thread that is to run on these processors only is a lightweight one, and they are all.
+pub(crate) fn is_all_processors(number: usize, size: usize, set: usize) -> bool {
+    let lightweight = match number as c_int {
+        0 => raddle::drop_in::is_lightweight(),
+        number => u32::try_from(number)
+            .ok()
+            .and_then(Record::of_number)
+            .is_some_and(|record| dedicated::task(&record).is_none() && !record.is_forker()),
     };
-    // SAFETY: the caller's set of that size.
-    match unsafe { affinity(&record, size, set.cast()) } {
-        Ok(_) => 0,
-        Err(error) => {
-            os::set_errno(error);
-            -1
-        }
-    }
+    lightweight && !is_less_than_allowed(size, set)
 }
 
 /// # Safety
@@ -263,7 +254,20 @@ pub unsafe extern "C" fn pthread_getschedparam(
 ) -> c_int {
     type Function = unsafe extern "C" fn(c::pthread_t, *mut c_int, *mut c::sched_param) -> c_int;
     ours_or_next!(id, pthread_getschedparam: Function, (id, policy, parameters), |record| {
-        let kept = record.schedule.load(Ordering::Relaxed);
+        let kept = match dedicated::task(&record) {
+            None => record.schedule.load(Ordering::Relaxed),
+            // SAFETY: takes an integer, and writes to a local.
+            Some(task) => unsafe {
+                let mut parameters: c::sched_param = std::mem::zeroed();
+                let place = (&raw mut parameters).expose_provenance();
+                let class = system_call(c::SYS_sched_getscheduler, [task as usize, 0, 0, 0, 0, 0]);
+                system_call(c::SYS_sched_getparam, [task as usize, place, 0, 0, 0, 0]);
+                if class < 0 {
+                    return -class as c_int;
+                }
+                super::record::schedule(class as c_int, parameters.sched_priority)
+            },
+        };
         // SAFETY: the caller's places.
         unsafe {
             *policy = (kept >> 32) as c_int;
@@ -284,8 +288,17 @@ pub unsafe extern "C" fn pthread_setschedparam(
     type Function = unsafe extern "C" fn(c::pthread_t, c_int, *const c::sched_param) -> c_int;
     ours_or_next!(id, pthread_setschedparam: Function, (id, policy, parameters), |record| {
         // SAFETY: the caller's parameters.
-        let priority = unsafe { (*parameters).sched_priority };
-        set_schedule(&record, policy, priority)
+        let wanted = super::record::schedule(policy, unsafe { (*parameters).sched_priority });
+        if dedicated::task(&record).is_none() && wanted == record.schedule.load(Ordering::Relaxed) {
+            return 0;
+        }
+        // What cannot be is refused before the thread is changed for it.
+        // SAFETY: take and return integers; an unknown policy answers -1.
+        let range = unsafe { c::sched_get_priority_min(policy)..=c::sched_get_priority_max(policy) };
+        if *range.start() < 0 || !range.contains(&(wanted as u32 as c_int)) {
+            return c::EINVAL;
+        }
+        on_kernel_thread(&record, c::SYS_sched_setscheduler, [policy as usize, parameters.expose_provenance()])
     })
 }
 
@@ -295,19 +308,50 @@ pub unsafe extern "C" fn pthread_setschedparam(
 pub unsafe extern "C" fn pthread_setschedprio(id: c::pthread_t, priority: c_int) -> c_int {
     type Function = unsafe extern "C" fn(c::pthread_t, c_int) -> c_int;
     ours_or_next!(id, pthread_setschedprio: Function, (id, priority), |record| {
-        let policy = (record.schedule.load(Ordering::Relaxed) >> 32) as c_int;
-        set_schedule(&record, policy, priority)
+        if dedicated::task(&record).is_none() {
+            let kept = record.schedule.load(Ordering::Relaxed);
+            let policy = (kept >> 32) as c_int;
+            // SAFETY: take and return integers.
+            let range = unsafe { c::sched_get_priority_min(policy)..=c::sched_get_priority_max(policy) };
+            if !range.contains(&priority) {
+                return c::EINVAL;
+            }
+            if super::record::schedule(policy, priority) == kept {
+                return 0;
+            }
+        }
+        let parameters = c::sched_param { sched_priority: priority };
+        on_kernel_thread(&record, c::SYS_sched_setparam, [(&raw const parameters).expose_provenance(), 0])
     })
 }
 
-fn set_schedule(record: &Record, policy: c_int, priority: c_int) -> c_int {
-    // SAFETY: take and return integers; an unknown policy answers -1.
-    let range = unsafe { c::sched_get_priority_min(policy)..=c::sched_get_priority_max(policy) };
-    if *range.start() < 0 || !range.contains(&priority) {
-        return c::EINVAL;
+/// `prctl` with PR_SET_NAME (`set`) or PR_GET_NAME, of a lightweight thread: 0 or a negated error number.
+///
+/// # Safety
+/// The caller's C string, or room for 16 bytes.
+pub(crate) unsafe fn name_by_prctl(set: bool, address: usize) -> isize {
+    // SAFETY: takes nothing.
+    let me = unsafe { pthread_self() };
+    let mut bytes = [0u8; 16];
+    if !set {
+        // SAFETY: room for 16 bytes; the caller's place for as many.
+        unsafe {
+            pthread_getname_np(me, bytes.as_mut_ptr().cast(), 16);
+            std::ptr::with_exposed_provenance_mut::<[u8; 16]>(address).write(bytes);
+        }
+        return 0;
     }
-    record.schedule.store(super::record::schedule(policy, priority), Ordering::Relaxed);
-    0
+    // A name that ends before the end of a page may be shorter than what is read.
+    for (at, byte) in bytes[..15].iter_mut().enumerate() {
+        if !crate::process::own::read(address + at, std::slice::from_mut(byte)) {
+            return -(c::EFAULT as isize);
+        }
+        if *byte == 0 {
+            break;
+        }
+    }
+    // SAFETY: a C string of at most 15 bytes.
+    -(unsafe { pthread_setname_np(me, bytes.as_ptr().cast()) } as isize)
 }
 
 /// The processor time of the kernel thread that the caller runs on: raddle counts none of its own. For other threads there is no clock.

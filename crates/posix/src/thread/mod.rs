@@ -8,6 +8,7 @@
 mod c11;
 pub(crate) mod cancel;
 mod create;
+pub(crate) mod dedicated;
 pub(crate) mod exit;
 mod first;
 mod identity;
@@ -17,4 +18,4 @@ pub(crate) mod trampoline;
 pub(crate) mod undo;
 
 pub(crate) use create::pthread_create;
-pub(crate) use identity::gettid;
+pub(crate) use identity::{gettid, is_all_processors, name_by_prctl, number_to_ask};

@@ -30,9 +30,6 @@ const INDEX_BITS: u32 = 24;
 /// Lives that are told apart: the largest number stays below 2^30, where the kernel's locks keep ids.
 const LIVES: u32 = 56;
 
-/// Words of a processor mask that is kept: 1024 processors, as in `cpu_set_t`.
-pub(crate) const MASK_WORDS: usize = 16;
-
 pub(crate) type Start = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
 /// Policy and priority in one word, as [`Record::schedule`] keeps them.
@@ -64,10 +61,8 @@ pub(crate) struct Record {
     pub guard: AtomicUsize,
     /// Up to 15 bytes and zeros.
     name: [AtomicU64; 2],
-    /// Policy and priority, from the attributes or the creator, or as the program set them: answered, without effect.
+    /// Policy and priority, its creator's: answered as long as it is not dedicated.
     pub schedule: AtomicU64,
-    /// A processor mask that the program set: answered, without effect. All zero: none.
-    pub affinity: [AtomicU64; MASK_WORDS],
     /// Signals that it has not taken, and signals that it blocks: bit `n - 1` for signal `n`.
     pub pending: Pending,
     pub mask: AtomicU64,
@@ -85,6 +80,10 @@ pub(crate) struct Record {
     pub apart: crate::io::Apart,
     /// The modes of the floating-point units that it begins with: its creator's ([`crate::os::modes`]).
     modes: AtomicU64,
+    /// The kernel's number of its kernel thread once it is [dedicated](super::dedicated); 0 before.
+    pub task: super::dedicated::Task,
+    /// It is to become so: another thread has named it.
+    pub asked: AtomicBool,
 }
 
 /// The one that runs `main`; null where the first kernel thread does. It is not used again: whoever `main` was keeps the process's number.
@@ -118,7 +117,6 @@ impl Record {
             guard: AtomicUsize::new(0),
             name: [const { AtomicU64::new(0) }; 2],
             schedule: AtomicU64::new(0),
-            affinity: [const { AtomicU64::new(0) }; MASK_WORDS],
             pending: Pending::default(),
             mask: AtomicU64::new(0),
             handled: AtomicU64::new(0),
@@ -128,6 +126,8 @@ impl Record {
             endings: AtomicU64::new(0),
             apart: crate::io::Apart::default(),
             modes: AtomicU64::new(0),
+            task: AtomicU32::new(0),
+            asked: AtomicBool::new(false),
         }
     }
 
@@ -152,8 +152,10 @@ impl Record {
         record.ends.store(false, Ordering::Relaxed);
         let words = record.given_stack.iter().chain(&record.stack);
         words.for_each(|word| word.store(0, Ordering::Relaxed));
-        record.name.iter().chain(&record.affinity).for_each(|word| word.store(0, Ordering::Relaxed));
+        record.name.iter().for_each(|word| word.store(0, Ordering::Relaxed));
         record.apart.begin();
+        record.task.store(0, Ordering::Relaxed);
+        record.asked.store(false, Ordering::Relaxed);
         record.modes.store(modes::get(), Ordering::Relaxed);
         // Release: whoever takes hold of it sees the above.
         record.holders.store(holders, Ordering::Release);
@@ -200,11 +202,17 @@ impl Record {
         std::ptr::eq(FORKER.load(Ordering::Relaxed), self)
     }
 
-    /// The answer to `gettid`: for the one that runs `main`, or that forked the process, the process's number, as natively.
+    /// The answer to `gettid`: for the one that runs `main`, or that forked the process, the process's number, as natively; for one that is
+    /// dedicated, the kernel's.
     pub fn number(&self) -> u32 {
         if [&FIRST, &FORKER].iter().any(|one| std::ptr::eq(one.load(Ordering::Relaxed), self)) {
             return std::process::id();
         }
+        super::dedicated::task(self).unwrap_or_else(|| self.first_number())
+    }
+
+    /// The answer to `gettid` until it is dedicated. The thread is known by it as long as it lives.
+    fn first_number(&self) -> u32 {
         let life = self.life.load(Ordering::Relaxed) % LIVES;
         FIRST_NUMBER + (life << INDEX_BITS | self.index & ((1 << INDEX_BITS) - 1))
     }
@@ -217,7 +225,7 @@ impl Record {
             return Held::take(first);
         }
         let index = number.checked_sub(FIRST_NUMBER)? & ((1 << INDEX_BITS) - 1);
-        Held::take(records().get(index)?).filter(|record| record.number() == number)
+        Held::take(records().get(index)?).filter(|record| record.first_number() == number)
     }
 
     /// A live record of which `is` says so. For what is rare: it looks at all that ever were.

@@ -27,6 +27,12 @@ pub(crate) fn gettid() -> u32 {
 /// # Errors
 /// When the system gives none.
 pub(crate) fn spawn(name: String, main: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    if crate::dedicated::is_marked() {
+        // It would inherit what its creator alone is to have.
+        return Err(std::io::Error::other(
+            "asked for by a thread that has rights, or other things of the kernel's, of its own",
+        ));
+    }
     let kernel_thread = std::thread::Builder::new().name(name).stack_size(256 * 1024);
     let mask = signals::block_all();
     let guarded = move || or_abort(|| "a kernel thread of the runtime panicked".to_string(), main);
