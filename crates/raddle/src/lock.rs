@@ -21,7 +21,7 @@ use crate::Host;
 use raddle_machine::Real;
 use raddle_scheduler::lock as generic;
 
-pub use generic::Algorithm;
+pub use generic::{Algorithm, Busy};
 
 /// A value behind a lock of the given algorithm: [`raddle_scheduler::lock::Lock`].
 pub type Lock<T, A> = generic::Lock<T, A, Real>;
@@ -29,6 +29,25 @@ pub type Lock<T, A> = generic::Lock<T, A, Real>;
 pub type Place<A> = generic::Place<A, Real>;
 /// The right to a lock's value: [`raddle_scheduler::lock::Guard`].
 pub type Guard<'a, T, A> = generic::Guard<'a, T, A, Real>;
+
+/// [`crate::sync::Mutex`]'s algorithm: no order, who waits parks.
+pub type Barging = generic::Barging<Host>;
+/// A concurrent hash map whose elements can be kept for long while others pass: [`raddle_scheduler::lock::ReserveMap`].
+///
+/// ```
+/// use raddle::lock::ReserveMap;
+/// let pages: ReserveMap<&str, String> = ReserveMap::new();
+/// let page = pages.reserve_or_make("index", |_| Ok::<_, std::io::Error>(String::from("hello"))).unwrap();
+/// // However long `page` is kept, others pass.
+/// pages.insert("about", String::from("us"));
+/// assert_eq!((page.as_str(), pages.len()), ("hello", 2));
+/// ```
+pub type ReserveMap<K, V, S = std::collections::hash_map::RandomState> =
+    generic::ReserveMap<K, V, Barging, generic::Parking<Host>, S>;
+/// The right to use an element of a [`ReserveMap`] alone.
+pub type Reserved<'a, V> = generic::Reserved<'a, V, generic::Parking<Host>>;
+/// The right to read an element of a [`ReserveMap`].
+pub type Shared<'a, V> = generic::Shared<'a, V, generic::Parking<Host>>;
 
 /// First come, first served, for threads: who waits parks.
 pub type Fair = generic::Parked<Host>;

@@ -31,6 +31,33 @@ fn work_that_is_left_is_done_before_all_have_gone() {
 }
 
 #[test]
+fn work_that_is_left_twice_is_done_and_sees_what_was_before() {
+    // The second time the node of the first try may still be queued.
+    explore(2, &["2"], || {
+        let sum = Arc::new(Deferred::<Watched, Loom>::new(Watched::new()));
+        let leaver = thread::spawn({
+            let sum = sum.clone();
+            move || {
+                let mut trying = Trying::new();
+                for _ in 0..2 {
+                    let before = Arc::new(Watched::new());
+                    before.add();
+                    let work = move |value: &mut Watched| {
+                        assert_eq!(before.get(), 1);
+                        value.add();
+                    };
+                    sum.do_or_leave(&mut trying, work);
+                }
+            }
+        });
+        sum.with(|_| ());
+        leaver.join().unwrap();
+        let Ok(sum) = Arc::try_unwrap(sum) else { panic!("shared") };
+        sum.into_inner().get()
+    });
+}
+
+#[test]
 fn two_leavers_do_each_other_s_work() {
     explore(2, &["2"], || {
         let sum = Arc::new(Deferred::<Watched, Loom>::new(Watched::new()));
@@ -61,8 +88,7 @@ fn a_handler_on_the_holder_s_processor_does_not_dead_lock() {
         let count = Arc::new(AtomicU32::new(0));
         let at_once = masked.with(|| {
             let count = count.clone();
-            let at_once = masked.handle(move || _ = count.fetch_add(1, Ordering::Relaxed));
-            at_once
+            masked.handle(move || _ = count.fetch_add(1, Ordering::Relaxed))
         });
         (inside, outside, at_once, count.load(Ordering::Relaxed))
     });

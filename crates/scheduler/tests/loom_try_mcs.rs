@@ -99,3 +99,24 @@ fn a_node_is_used_again_only_after_its_collector_has_left_it() {
         lucky
     });
 }
+
+#[test]
+fn a_node_that_had_a_successor_has_none_when_it_is_used_again() {
+    explore(2, &["false", "true"], || {
+        let lock = Arc::new(Watch::new(Watched::new()));
+        let others = [(); 2].map(|()| {
+            let lock = lock.clone();
+            thread::spawn(move || lock.with(|value| value.add()))
+        });
+        let mut trying = Trying::new();
+        let lucky = lock.try_lock(&mut trying).map(|inside| inside.add()).is_some();
+        // On a lock of its own: an old successor would be handed that lock, which then stays held.
+        let own = Watch::new(Watched::new());
+        while own.try_lock(&mut trying).is_none() {
+            thread::yield_now();
+        }
+        assert!(own.try_lock(&mut trying).is_some());
+        others.into_iter().for_each(|other| _ = other.join().unwrap());
+        lucky
+    });
+}

@@ -201,6 +201,10 @@ unsafe impl<M: Machine> Algorithm<M> for Cna<M> {
         Self::grant(unsafe { at(next) }, GRANTED);
     }
 
+    fn touch(node: &Node<M>) {
+        node.state.store(GRANTED, Ordering::Relaxed);
+    }
+
     fn is_awaited(&self, node: &Node<M>) -> bool {
         self.tail.load(Ordering::Relaxed) != from_ref(node).cast_mut()
     }

@@ -79,6 +79,10 @@ unsafe impl<M: Machine> Algorithm<M> for Hemlock<M> {
         }
     }
 
+    fn touch(node: &Node<M>) {
+        node.grant.store(0, Ordering::Relaxed);
+    }
+
     fn is_awaited(&self, node: &Node<M>) -> bool {
         self.tail.load(Ordering::Relaxed) != from_ref(node).cast_mut()
     }

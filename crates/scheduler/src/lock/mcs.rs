@@ -182,6 +182,10 @@ unsafe impl<M: Machine, const PREPARE: bool, const LOOK: bool, const SWAP: bool>
         }
     }
 
+    fn touch(node: &Node<M>) {
+        node.state.store(GRANTED, Ordering::Relaxed);
+    }
+
     fn is_awaited(&self, node: &Node<M>) -> bool {
         self.tail.load(Ordering::Relaxed) != from_ref(node).cast_mut()
     }

@@ -36,21 +36,25 @@
 //! assert_eq!(*lock.lock(place), 2);
 //! ```
 
+mod barging;
 mod cna;
 mod deferred;
 mod hemlock;
 mod mcs;
 mod parked;
 mod reciprocating;
+mod reserve;
 mod spin;
 mod try_mcs;
 
+pub use barging::Barging;
 pub use cna::Cna;
 pub use deferred::{Deferred, Masked, Own};
 pub use hemlock::Hemlock;
 pub use mcs::{H1Mcs, H2Mcs, Mcs, Queue, SwapH1Mcs, SwapH2Mcs, SwapMcs};
 pub use parked::Parked;
 pub use reciprocating::Reciprocating;
+pub use reserve::{Busy, Parking, Reservation, ReserveMap, Reserved, Shared, Spinning, Waits, optimistic};
 pub use spin::Spin;
 pub use try_mcs::{TryGuard, TryMcs, Trying};
 
@@ -87,6 +91,11 @@ pub unsafe trait Algorithm<M: Machine>: Send + Sync {
     /// # Safety
     /// The caller has locked with this node, on this lock, and not unlocked since.
     unsafe fn unlock(&self, node: &Self::Node);
+
+    /// Touches a new node, on machines where memory has its home with who touches it first.
+    fn touch(node: &Self::Node) {
+        let _ = node;
+    }
 
     /// True if the lock, which the owner of `node` holds, is known to be waited for (it may be although this says no).
     fn is_awaited(&self, node: &Self::Node) -> bool;
@@ -193,7 +202,9 @@ impl<A: Algorithm<M>, M: Machine> Place<A, M> {
     }
 
     fn of(node: A::Node) -> Self {
-        Self { node: Box::new(node) }
+        let node = Box::new(node);
+        A::touch(&node);
+        Self { node }
     }
 }
 

@@ -130,7 +130,6 @@ impl<R: Runtime> Parked<R> {
         let publish = |thread: &'static Thread<R::Machine>, epoch: Epoch| {
             let published = pack(from_ref(thread).expose_provenance() as u64, epoch.to_bits());
             // Ordering[parked.publish]: Release. Pairs with the swap in `grant`. Makes visible: the armed wait.
-            // Not weakened: the fence of `wait_until` is between the arming of the wait and its sleep.
             let _ = node.state.compare_exchange(WAITING, published, Ordering::Release, Ordering::Relaxed);
         };
         // SAFETY: `grant` alone takes the word, and claims the epoch that it names.

@@ -119,6 +119,10 @@ unsafe impl<M: Machine> Algorithm<M> for Reciprocating<M> {
         unsafe { open::<M>(last, end) };
     }
 
+    fn touch(node: &Node<M>) {
+        node.gate.store(0, Ordering::Relaxed);
+    }
+
     fn is_awaited(&self, node: &Node<M>) -> bool {
         node.successor.get() != 0 || ![EMPTY, from_ref(node).addr()].contains(&self.arrivals.load(Ordering::Relaxed))
     }

@@ -175,6 +175,10 @@ unsafe impl<M: Machine> Algorithm<M> for TryMcs<M> {
         }
     }
 
+    fn touch(node: &Node<M>) {
+        node.state.store(FREE, Ordering::Relaxed);
+    }
+
     /// Also by a trier, who has gone.
     fn is_awaited(&self, node: &Node<M>) -> bool {
         self.tail.load(Ordering::Relaxed) != from_ref(node).cast_mut()
@@ -220,6 +224,7 @@ impl<M: Machine> Drop for Trying<M> {
             return;
         }
         // Ordering[try.free]: AcqRel. Pairs with the collector's swap. Makes visible: that either side has left the node.
+        // Not weakened: what it orders is the end of the box, which loom does not watch.
         if state.compare_exchange(ABANDONED, ORPHAN, Ordering::AcqRel, Ordering::Acquire).is_err() {
             // SAFETY: in no queue, so ours alone; it came from a box.
             drop(unsafe { Box::from_raw(self.node.as_ptr()) });

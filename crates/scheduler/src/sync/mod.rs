@@ -45,6 +45,7 @@ pub mod waiters;
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::{Condvar, WaitResult, WaitTimeoutResult};
 pub use monitor::{Monitor, MonitorGuard};
+pub(crate) use mutex::RawMutex;
 pub use mutex::{LockError, Mutex, MutexGuard};
 pub use once::{Once, OnceLock, OnceState};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};

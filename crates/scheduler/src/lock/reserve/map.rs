@@ -1,0 +1,440 @@
+//! A concurrent hash map whose elements can be kept for long: hybrid locking, after Unrau et al., section 2.
+//!
+//! Each part of the map has one coarse lock, held while somebody searches and reserves, never while somebody uses an element. So whoever holds an
+//! element may do with the map what it likes, other parts and the same one, but reserve that element again. An element that is made on demand is
+//! inserted before it is made, reserved: others who want it wait for that one request ("combining", section 2.2).
+//!
+//! Invariants: I1. A value is used by who holds its reservation, exclusively or for reading. I2. A value is absent only in a place-holder, which
+//! is reserved, and in an element that is out of the map. I3. Nobody holds a coarse lock while it waits, calls a closure of the user or drops a value.
+//!
+//! Progress: blocking on holders of elements. Who waits for several elements holds none of them meanwhile, so there is no dead-lock among
+//! those who reserve by one call; who holds an element and waits for another one must keep an order, or use [`optimistic`]. Memory: elements are counted.
+//!
+//! # Example
+//! ```
+//! use raddle_machine::Real;
+//! use raddle_scheduler::lock::{H2Mcs, ReserveMap, Spinning};
+//! let map = ReserveMap::<&str, u32, H2Mcs<Real>, Spinning<Real>>::new();
+//! map.insert("a", 1);
+//! let mut a = map.reserve(&"a").unwrap();
+//! // Others pass meanwhile, and so may we.
+//! map.insert("b", 2);
+//! assert!(map.try_reserve(&"a").is_err());
+//! *a += 1;
+//! drop(a);
+//! assert_eq!((map.get(&"a"), map.get(&"b"), map.len()), (Some(2), Some(2), 2));
+//! ```
+
+use super::{Reservation, Waits};
+use crate::lock::{Algorithm, Lock};
+use raddle_machine::{Atomic, Machine, Ordering};
+use raddle_queues::pad::Padded;
+use std::cell::UnsafeCell;
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hash};
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+/// Parts of a map, if nothing else is asked for: an untested guess.
+const PARTS: usize = 16;
+
+struct Element<V, M: Machine> {
+    reservation: Reservation<M>,
+    /// Who holds it alone, to find out who waits for itself; 0: unknown.
+    holder: M::Atomic<usize>,
+    value: UnsafeCell<Option<V>>,
+}
+
+// SAFETY: the value is used under reservations (I1): by one alone, or by many for reading.
+unsafe impl<V: Send + Sync, M: Machine> Sync for Element<V, M> {}
+// SAFETY: as above.
+unsafe impl<V: Send + Sync, M: Machine> Send for Element<V, M> {}
+
+type World<W> = <W as Waits>::Machine;
+/// Elements under one coarse lock.
+#[expect(clippy::type_complexity, reason = "each parameter is the map's own")]
+struct Part<K, V, A, W: Waits, S> {
+    lock: Padded<Lock<Table<K, V, W, S>, A, World<W>>>,
+}
+
+type Table<K, V, W, S> = HashMap<K, Arc<Element<V, World<W>>>, S>;
+
+/// See the module.
+#[expect(clippy::type_complexity, reason = "as in `Part`")]
+pub struct ReserveMap<K, V, A, W: Waits, S = RandomState> {
+    parts: Box<[Part<K, V, A, W, S>]>,
+    hash: S,
+    waits: W,
+}
+
+/// Somebody holds the element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy;
+
+impl std::fmt::Display for Busy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the element is reserved")
+    }
+}
+
+impl std::error::Error for Busy {}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Exclusive,
+    Shared,
+}
+
+impl<K, V, A, W> ReserveMap<K, V, A, W>
+where
+    K: Hash + Eq,
+    A: Algorithm<World<W>>,
+    W: Waits,
+{
+    /// An empty map.
+    pub fn new() -> Self {
+        Self::with_parts(PARTS, RandomState::new())
+    }
+}
+
+impl<K, V, A, W> Default for ReserveMap<K, V, A, W>
+where
+    K: Hash + Eq,
+    A: Algorithm<World<W>>,
+    W: Waits,
+{
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K, V, A, W, S> ReserveMap<K, V, A, W, S>
+where
+    K: Hash + Eq,
+    A: Algorithm<World<W>>,
+    W: Waits,
+    S: BuildHasher + Clone,
+{
+    /// An empty map of so many parts, each with a lock.
+    ///
+    /// # Panics
+    /// If there is no part.
+    pub fn with_parts(parts: usize, hash: S) -> Self {
+        assert!(parts > 0, "a map has a part at least");
+        let part = |_| Part { lock: Padded(Lock::new(HashMap::with_hasher(hash.clone()))) };
+        Self { parts: (0..parts).map(part).collect(), waits: W::new(), hash }
+    }
+
+    fn part(&self, key: &K) -> &Lock<Table<K, V, W, S>, A, World<W>> {
+        // The table inside places elements by the low bits, and tells them apart by the highest.
+        let hash = self.hash.hash_one(key) >> 24 & 0xffff_ffff;
+        &self.parts[hash as usize % self.parts.len()].lock.0
+    }
+
+    /// Reserves the element of a key, waiting for it if `patient`.
+    fn take(&self, key: &K, kind: Kind, patient: bool) -> Result<Option<Held<'_, V, W>>, Busy> {
+        let part = self.part(key);
+        loop {
+            let found = part.with(|table| {
+                let element = table.get(key)?;
+                Some((element.clone(), Self::try_element(element, kind, patient)))
+            });
+            let Some((element, looked)) = found else { return Ok(None) };
+            match looked {
+                Looked::Ours => return Ok(Some(self.held(element, kind))),
+                Looked::Over => {}
+                Looked::Reserved if patient => self.wait(&element),
+                Looked::Reserved => return Err(Busy),
+            }
+        }
+    }
+
+    fn try_element(element: &Element<V, World<W>>, kind: Kind, patient: bool) -> Looked {
+        let ours = match kind {
+            Kind::Exclusive => element.reservation.try_exclusive(),
+            Kind::Shared => element.reservation.try_shared(),
+        };
+        match ours {
+            true => Looked::Ours,
+            false if !patient || element.reservation.prepare::<W>() => Looked::Reserved,
+            false => Looked::Over,
+        }
+    }
+
+    fn held(&self, element: Arc<Element<V, World<W>>>, kind: Kind) -> Held<'_, V, W> {
+        if kind == Kind::Exclusive {
+            element.holder.store(W::me(), Ordering::Relaxed);
+        }
+        Held { element, kind, waits: &self.waits }
+    }
+
+    /// # Panics
+    /// If the caller holds it itself.
+    fn wait(&self, element: &Element<V, World<W>>) {
+        let me = W::me();
+        if me != 0 && element.holder.load(Ordering::Relaxed) == me {
+            panic!("a thread reserves an element that it holds already: it would wait for itself for ever");
+        }
+        element.reservation.wait(&self.waits);
+    }
+
+    /// The element for the caller alone, as long as it likes; waits while others have it. None if there is no such key (any more).
+    ///
+    /// # Panics
+    /// If the calling thread holds it already, and the map parks its threads.
+    pub fn reserve(&self, key: &K) -> Option<Reserved<'_, V, W>> {
+        self.take(key, Kind::Exclusive, true).ok().flatten().map(Reserved)
+    }
+
+    /// As [`ReserveMap::reserve`], but does not wait: what a remote request does, which then goes back ([`optimistic`]).
+    ///
+    /// # Errors
+    /// If somebody has the element.
+    pub fn try_reserve(&self, key: &K) -> Result<Option<Reserved<'_, V, W>>, Busy> {
+        Ok(self.take(key, Kind::Exclusive, false)?.map(Reserved))
+    }
+
+    /// The element for reading, together with other readers; waits while somebody has it alone, or waits for it.
+    pub fn read(&self, key: &K) -> Option<Shared<'_, V, W>> {
+        self.take(key, Kind::Shared, true).ok().flatten().map(Shared)
+    }
+
+    /// As [`ReserveMap::read`], but does not wait.
+    ///
+    /// # Errors
+    /// If somebody has the element alone, or waits for it.
+    pub fn try_read(&self, key: &K) -> Result<Option<Shared<'_, V, W>>, Busy> {
+        Ok(self.take(key, Kind::Shared, false)?.map(Shared))
+    }
+
+    /// A copy of a value; waits while somebody has it alone.
+    pub fn get(&self, key: &K) -> Option<V>
+    where
+        V: Clone,
+    {
+        self.read(key).map(|value| value.clone())
+    }
+
+    /// Several elements for the caller alone, in the order of `keys`; those that are absent are left out. While it waits for one of them it holds none,
+    /// so those who reserve by this call never wait for each other in a circle. A key that is named twice counts once.
+    pub fn reserve_all<'k>(&self, keys: impl IntoIterator<Item = &'k K>) -> Vec<Reserved<'_, V, W>>
+    where
+        K: 'k,
+    {
+        let mut wanted: Vec<&K> = Vec::new();
+        for key in keys {
+            if !wanted.contains(&key) {
+                wanted.push(key);
+            }
+        }
+        loop {
+            let mut all = Vec::new();
+            let busy = wanted.iter().find(|key| match self.try_reserve(key) {
+                Ok(element) => {
+                    all.extend(element);
+                    false
+                }
+                Err(Busy) => true,
+            });
+            let Some(key) = busy else { return all };
+            // Local reservations are given up before the retry (section 2.3).
+            drop(all);
+            drop(self.reserve(key));
+        }
+    }
+
+    /// Puts a value there, and returns what was there before; waits while others have the element.
+    pub fn insert(&self, key: K, value: V) -> Option<V> {
+        let mut value = Some(value);
+        let (mut element, _) = self.find_or_place(key, &mut value);
+        // If an element was there, it is ours now.
+        value.map(|value| std::mem::replace(&mut *element, value))
+    }
+
+    /// The element for the caller alone, made by `make` if there is none. While it is made others wait for this one request, and do not make it again;
+    /// `make` may take long, and use the map.
+    ///
+    /// # Errors
+    /// What `make` says; the element is not there then. The same if it panics: those who wait search again, and find nothing.
+    pub fn reserve_or_make<E>(&self, key: K, make: impl FnOnce(&K) -> Result<V, E>) -> Result<Reserved<'_, V, W>, E>
+    where
+        K: Clone,
+    {
+        let (element, placed) = self.find_or_place(key.clone(), &mut None);
+        if !placed {
+            return Ok(element);
+        }
+        let mut maker = Maker { map: self, key: &key, element: Some(element) };
+        let value = make(&key)?;
+        let Some(element) = maker.element.take() else { unreachable!("it was put in above") };
+        // SAFETY: the reservation is exclusive (I1).
+        unsafe { *element.0.element.value.get() = Some(value) };
+        Ok(element)
+    }
+
+    /// The element, reserved: found, or placed now with the value that there is. Whether it was placed.
+    fn find_or_place(&self, key: K, value: &mut Option<V>) -> (Reserved<'_, V, W>, bool) {
+        let part = self.part(&key);
+        let mut key = Some(key);
+        loop {
+            let (element, looked, placed) = part.with(|table| {
+                if let Some(element) = key.as_ref().and_then(|key| table.get(key)) {
+                    return (element.clone(), Self::try_element(element, Kind::Exclusive, true), false);
+                }
+                let value = UnsafeCell::new(value.take());
+                let (reservation, holder) = (Reservation::exclusive(), Atomic::new(0));
+                let element = Arc::new(Element { reservation, holder, value });
+                table.extend(key.take().map(|key| (key, element.clone())));
+                (element, Looked::Ours, true)
+            });
+            match looked {
+                Looked::Ours => return (Reserved(self.held(element, Kind::Exclusive)), placed),
+                Looked::Over => {}
+                Looked::Reserved => self.wait(&element),
+            }
+        }
+    }
+
+    /// Takes an element out, and waits for it while others have it.
+    pub fn remove(&self, key: &K) -> Option<V> {
+        let element = self.reserve(key)?;
+        self.remove_reserved(key, element)
+    }
+
+    /// Takes an element out that the caller has. None if `element` is not the one of that key: then nothing is changed.
+    pub fn remove_reserved(&self, key: &K, element: Reserved<'_, V, W>) -> Option<V> {
+        let removed = self.part(key).with(|table| {
+            let ours = table.get(key).is_some_and(|found| Arc::ptr_eq(found, &element.0.element));
+            ours.then(|| table.remove_entry(key)).flatten()
+        });
+        // The key is dropped here, outside of the lock (I3).
+        removed.and_then(|_| {
+            // SAFETY: the reservation is exclusive (I1); those who wait for it will search again, and not find it.
+            unsafe { (*element.0.element.value.get()).take() }
+        })
+    }
+
+    /// How many elements there are, place-holders included.
+    pub fn len(&self) -> usize {
+        self.parts.iter().map(|part| part.lock.0.with(|table| table.len())).sum()
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Calls `f` with each key and value that is there all the time, one after the other, waiting for those that others have; no lock is held meanwhile.
+    pub fn for_each(&self, mut f: impl FnMut(&K, &mut V))
+    where
+        K: Clone,
+    {
+        for part in &self.parts {
+            let keys: Vec<K> = part.lock.0.with(|table| table.keys().cloned().collect());
+            for key in keys {
+                if let Some(mut element) = self.reserve(&key) {
+                    f(&key, &mut element);
+                }
+            }
+        }
+    }
+}
+
+enum Looked {
+    Ours,
+    Reserved,
+    /// It was reserved, and is not any more.
+    Over,
+}
+
+/// Takes a place-holder out if its value was not made.
+struct Maker<'a, 'k, K: Hash + Eq, V, A: Algorithm<World<W>>, W: Waits, S: BuildHasher + Clone> {
+    map: &'a ReserveMap<K, V, A, W, S>,
+    key: &'k K,
+    element: Option<Reserved<'a, V, W>>,
+}
+
+impl<K: Hash + Eq, V, A: Algorithm<World<W>>, W: Waits, S: BuildHasher + Clone> Drop for Maker<'_, '_, K, V, A, W, S> {
+    fn drop(&mut self) {
+        if let Some(element) = self.element.take() {
+            self.map.remove_reserved(self.key, element);
+        }
+    }
+}
+
+struct Held<'a, V, W: Waits> {
+    element: Arc<Element<V, World<W>>>,
+    kind: Kind,
+    waits: &'a W,
+}
+
+impl<V, W: Waits> Held<'_, V, W> {
+    fn value(&self) -> &V {
+        // SAFETY: reserved, alone or for reading (I1).
+        let value = unsafe { &*self.element.value.get() };
+        value.as_ref().unwrap_or_else(|| unreachable!("what can be found has a value, or is reserved (I2)"))
+    }
+}
+
+impl<V, W: Waits> Drop for Held<'_, V, W> {
+    fn drop(&mut self) {
+        let reservation = &self.element.reservation;
+        if self.kind == Kind::Exclusive {
+            self.element.holder.store(0, Ordering::Relaxed);
+            reservation.end_exclusive(self.waits);
+        } else {
+            reservation.end_shared(self.waits);
+        }
+    }
+}
+
+/// The right to use an element alone; dropping it ends the reservation.
+#[must_use = "dropping it ends the reservation at once"]
+pub struct Reserved<'a, V, W: Waits>(Held<'a, V, W>);
+
+impl<V, W: Waits> Deref for Reserved<'_, V, W> {
+    type Target = V;
+    fn deref(&self) -> &V {
+        self.0.value()
+    }
+}
+
+impl<V, W: Waits> DerefMut for Reserved<'_, V, W> {
+    fn deref_mut(&mut self) -> &mut V {
+        // SAFETY: reserved alone (I1), and `&mut self` is the only way to it.
+        let value = unsafe { &mut *self.0.element.value.get() };
+        value.as_mut().unwrap_or_else(|| unreachable!("what can be found has a value, or is reserved (I2)"))
+    }
+}
+
+/// The right to read an element; dropping it ends the reservation.
+#[must_use = "dropping it ends the reservation at once"]
+pub struct Shared<'a, V, W: Waits>(Held<'a, V, W>);
+
+impl<V, W: Waits> Deref for Shared<'_, V, W> {
+    type Target = V;
+    fn deref(&self) -> &V {
+        self.0.value()
+    }
+}
+
+/// The optimistic protocol of section 2.3: `reserve` what is needed here, then do the remote part with it; if that meets a reservation, all that was
+/// reserved here is given up, and both begin again, after a pause. So nobody waits for one who waits for it. How often it began again comes with the result.
+pub fn optimistic<M: Machine, L, T>(
+    mut reserve: impl FnMut() -> L,
+    mut remote: impl FnMut(&mut L) -> Result<T, Busy>,
+) -> (L, T, u32) {
+    let mut retries = 0;
+    loop {
+        let mut local = reserve();
+        match remote(&mut local) {
+            Ok(result) => return (local, result, retries),
+            Err(Busy) => drop(local),
+        }
+        retries += 1;
+        // Uneven, so that two that met do not meet again for ever.
+        let pause = 1 + M::random() % (1 << retries.min(10));
+        (0..pause).for_each(|_| M::spin_hint());
+    }
+}

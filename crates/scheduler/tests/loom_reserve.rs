@@ -1,0 +1,164 @@
+//! All interleavings, within stated bounds, of reservations: exclusion in an element, no wake-up that is lost, and no dead-lock.
+#![cfg(feature = "loom")]
+
+mod loom_runtime;
+
+use loom::thread;
+use loom_runtime::{Model, Watched, explore, explore_first};
+use raddle_machine::Loom;
+use raddle_scheduler::lock::{Barging, H1Mcs, Lock, Parking, Reservation, ReserveMap, Waits, optimistic};
+use std::collections::hash_map::DefaultHasher;
+use std::hash::BuildHasherDefault;
+use std::sync::Arc;
+
+type Map<V> = ReserveMap<u32, V, Barging<Model>, Parking<Model>, BuildHasherDefault<DefaultHasher>>;
+
+fn map<V>() -> Arc<Map<V>> {
+    Arc::new(Map::with_parts(1, BuildHasherDefault::default()))
+}
+
+#[test]
+fn an_element_is_had_by_one_at_a_time_and_waiters_are_woken() {
+    explore(2, &["2"], || {
+        let table = Arc::new((Lock::<(), H1Mcs<Loom>, Loom>::new(()), Reservation::<Loom>::new(), Watched::new()));
+        let waits = Arc::new(Parking::<Model>::new());
+        let turn = |table: &(Lock<(), H1Mcs<Loom>, Loom>, Reservation<Loom>, Watched), waits: &Parking<Model>| {
+            let (lock, reservation, value) = table;
+            // As the map does it: look under the lock, wait without it, search again.
+            while !lock.with(|()| reservation.try_exclusive()) {
+                if lock.with(|()| reservation.prepare::<Parking<Model>>()) {
+                    reservation.wait(waits);
+                }
+            }
+            let seen = value.add();
+            reservation.end_exclusive(waits);
+            seen
+        };
+        let other = thread::spawn({
+            let (table, waits) = (table.clone(), waits.clone());
+            move || turn(&table, &waits)
+        });
+        let mine = turn(&table, &waits);
+        mine.max(other.join().unwrap())
+    });
+}
+
+#[test]
+fn readers_share_and_a_writer_comes_after_them() {
+    explore(1, &["(0, 1)", "(1, 0)", "(1, 1)"], || {
+        let table = Arc::new((Lock::<(), H1Mcs<Loom>, Loom>::new(()), Reservation::<Loom>::new(), Watched::new()));
+        let waits = Arc::new(Parking::<Model>::new());
+        let reader = |table: &(Lock<(), H1Mcs<Loom>, Loom>, Reservation<Loom>, Watched), waits: &Parking<Model>| {
+            while !table.0.with(|()| table.1.try_shared()) {
+                if table.0.with(|()| table.1.prepare::<Parking<Model>>()) {
+                    table.1.wait(waits);
+                }
+            }
+            let seen = table.2.get();
+            table.1.end_shared(waits);
+            seen
+        };
+        let readers = [(); 2].map(|()| {
+            let (table, waits) = (table.clone(), waits.clone());
+            thread::spawn(move || reader(&table, &waits))
+        });
+        while !table.0.with(|()| table.1.try_exclusive()) {
+            if table.0.with(|()| table.1.prepare::<Parking<Model>>()) {
+                table.1.wait(&*waits);
+            }
+        }
+        table.2.add();
+        table.1.end_exclusive(&*waits);
+        let [first, second] = readers.map(|reader| reader.join().unwrap());
+        (first, second)
+    });
+}
+
+#[test]
+fn a_map_s_element_is_kept_while_others_pass() {
+    explore_first(Some(5_000), 1, &["(3, Some(7))"], || {
+        let map = map::<u32>();
+        map.insert(1, 0);
+        let held = map.reserve(&1).unwrap();
+        // Nobody ends the reservation before it has passed: a wait for it would be a dead-lock.
+        let passer = thread::spawn({
+            let map = map.clone();
+            move || {
+                map.insert(2, 7);
+                map.get(&2)
+            }
+        });
+        let passed = passer.join().unwrap();
+        let other = thread::spawn({
+            let map = map.clone();
+            move || *map.reserve(&1).unwrap() += 1
+        });
+        let mut held = held;
+        *held += 2;
+        drop(held);
+        other.join().unwrap();
+        (map.get(&1).unwrap(), passed)
+    });
+}
+
+#[test]
+fn many_wants_are_one_request() {
+    explore_first(Some(5_000), 1, &["1"], || {
+        let map = map::<u32>();
+        let requests = Arc::new(loom::sync::atomic::AtomicU32::new(0));
+        let want = |map: &Map<u32>, requests: &loom::sync::atomic::AtomicU32| {
+            let made = map.reserve_or_make(1, |_| {
+                requests.fetch_add(1, loom::sync::atomic::Ordering::Relaxed);
+                Ok::<_, ()>(5)
+            });
+            assert_eq!(*made.unwrap_or_else(|()| unreachable!()), 5);
+        };
+        let other = thread::spawn({
+            let (map, requests) = (map.clone(), requests.clone());
+            move || want(&map, &requests)
+        });
+        want(&map, &requests);
+        other.join().unwrap();
+        requests.load(loom::sync::atomic::Ordering::Relaxed)
+    });
+}
+
+#[test]
+fn three_clusters_that_need_each_other_s_elements_do_not_dead_lock() {
+    // Each keeps its own element and needs the next one's: patient reservers would wait in a circle.
+    explore_first(Some(3_000), 1, &["[2, 2, 2]"], || {
+        let clusters = Arc::new([map::<u32>(), map::<u32>(), map::<u32>()]);
+        clusters.iter().for_each(|map| _ = map.insert(0, 0));
+        let run = |me: usize, clusters: &[Arc<Map<u32>>; 3]| {
+            let (mut local, mut remote, _) = optimistic::<Loom, _, _>(
+                || clusters[me].reserve(&0).unwrap(),
+                |_| Ok(clusters[(me + 1) % 3].try_reserve(&0)?.unwrap()),
+            );
+            *local += 1;
+            *remote += 1;
+        };
+        let others = [1, 2].map(|me| {
+            let clusters = clusters.clone();
+            thread::spawn(move || run(me, &clusters))
+        });
+        run(0, &clusters);
+        others.into_iter().for_each(|other| other.join().unwrap());
+        clusters.each_ref().map(|map| map.get(&0).unwrap())
+    });
+}
+
+#[test]
+fn who_reserves_several_at_once_does_not_dead_lock() {
+    explore_first(Some(5_000), 1, &["[2, 2]"], || {
+        let map = map::<u32>();
+        [0, 1].into_iter().for_each(|key| _ = map.insert(key, 0));
+        let both = |map: &Map<u32>, keys: [u32; 2]| map.reserve_all(&keys).iter_mut().for_each(|value| **value += 1);
+        let other = thread::spawn({
+            let map = map.clone();
+            move || both(&map, [0, 1])
+        });
+        both(&map, [1, 0]);
+        other.join().unwrap();
+        [0, 1].map(|key| map.get(&key).unwrap())
+    });
+}

@@ -1,0 +1,115 @@
+//! The map with reservations on kernel threads.
+
+use raddle_machine::Real;
+use raddle_scheduler::lock::{Barging, Busy, H1Mcs, Parking, ReserveMap, Spinning, optimistic};
+use raddle_scheduler::sync::kernel_threads::KernelThreads;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+type Map<K, V> = ReserveMap<K, V, Barging<KernelThreads>, Parking<KernelThreads>>;
+
+const EACH: u64 = if cfg!(miri) { 20 } else { 2_000 };
+
+#[test]
+fn it_is_a_map() {
+    let map = Map::<String, u32>::new();
+    assert!(map.is_empty() && map.reserve(&"a".into()).is_none());
+    assert_eq!(map.insert("a".into(), 1), None);
+    assert_eq!(map.insert("a".into(), 2), Some(1));
+    assert_eq!((map.get(&"a".into()), map.get(&"b".into())), (Some(2), None));
+    let a = map.reserve(&"a".into()).unwrap();
+    map.insert("b".into(), 3);
+    assert!(map.try_read(&"a".into()).is_err());
+    // The element of another key is not taken out.
+    assert_eq!(map.remove_reserved(&"b".into(), a), None);
+    assert_eq!(map.len(), 2);
+    let mut sum = 0;
+    map.for_each(|_, value| sum += *value);
+    assert_eq!(sum, 5);
+    assert_eq!((map.remove(&"a".into()), map.remove(&"a".into()), map.len()), (Some(2), None, 1));
+}
+
+#[test]
+fn kernel_threads_count_in_few_elements() {
+    let map = Arc::new(Map::<u64, u64>::new());
+    let threads: Vec<_> = (0..4)
+        .map(|thread| {
+            let map = map.clone();
+            std::thread::spawn(move || {
+                for turn in 0..EACH {
+                    let keys = [turn % 3, (turn + thread) % 3];
+                    match turn % 4 {
+                        0 => map.reserve_all(&keys[..1]).iter_mut().for_each(|value| **value += 1),
+                        1 => *map.reserve_or_make(keys[1], |_| Ok::<_, ()>(0)).unwrap_or_else(|()| unreachable!()) += 1,
+                        2 => _ = map.read(&keys[0]).map(|value| *value),
+                        _ => _ = map.reserve_all(&keys),
+                    }
+                }
+            })
+        })
+        .collect();
+    (0..3).for_each(|key| _ = map.reserve_or_make(key, |_| Ok::<_, ()>(0)));
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let mut sum = 0;
+    map.for_each(|_, value| sum += *value);
+    // At the beginning an element may have been absent, which the first kind of turn leaves out.
+    assert!((EACH..=2 * EACH).contains(&sum), "{sum}");
+}
+
+#[test]
+fn one_that_is_not_made_is_not_there_and_waiters_make_it() {
+    let map = Map::<u32, u32>::new();
+    assert_eq!(map.reserve_or_make(1, |_| Err("no")).err(), Some("no"));
+    let panics = AssertUnwindSafe(|| map.reserve_or_make(1, |_| -> Result<u32, ()> { panic!("made") }).is_ok());
+    assert!(catch_unwind(panics).is_err());
+    assert!(map.is_empty());
+    let made = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        let wants: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let make = |_: &u32| Ok::<_, ()>(made.fetch_add(1, Ordering::Relaxed));
+                    drop(map.reserve_or_make(1, make));
+                })
+            })
+            .collect();
+        wants.into_iter().for_each(|want| want.join().unwrap());
+    });
+    assert_eq!((made.into_inner(), map.get(&1)), (1, Some(0)));
+}
+
+#[test]
+fn a_thread_that_would_wait_for_itself_is_told() {
+    let map = Map::<u32, u32>::new();
+    map.insert(1, 1);
+    let held = map.reserve(&1);
+    let panic = catch_unwind(AssertUnwindSafe(|| map.reserve(&1).is_some())).unwrap_err();
+    assert!(panic.downcast_ref::<&str>().unwrap().contains("holds already"));
+    drop(held);
+    assert_eq!(map.get(&1), Some(1));
+}
+
+#[test]
+fn the_optimistic_protocol_retries_and_gives_up_what_it_had() {
+    let (here, there) = (
+        ReserveMap::<u32, u32, H1Mcs<Real>, Spinning<Real>>::new(),
+        ReserveMap::<u32, u32, H1Mcs<Real>, Spinning<Real>>::new(),
+    );
+    here.insert(1, 0);
+    there.insert(1, 0);
+    let mut blocker = there.reserve(&1);
+    let (mut local, mut remote, retries) = optimistic::<Real, _, _>(
+        || here.try_reserve(&1).expect("given up before each retry").unwrap(),
+        |_| match there.try_reserve(&1) {
+            Err(Busy) => {
+                blocker = None;
+                Err(Busy)
+            }
+            found => Ok(found?.unwrap()),
+        },
+    );
+    *local += 1;
+    *remote += 1;
+    assert_eq!(retries, 1);
+}
