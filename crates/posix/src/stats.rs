@@ -22,6 +22,7 @@ pub(crate) fn report(settings: &Settings) {
         ("attempts to steal", "steals_tried", stats.steals_tried),
         ("times a processor slept", "sleeps", stats.sleeps),
         ("processors taken from threads that blocked in the kernel", "takeovers", stats.takeovers),
+        ("of them by standbys, microseconds after the block", "takeovers_by_standby", stats.takeovers_by_standby),
         ("processors gone on with beside threads that computed", "slices", stats.slices),
         ("threads with a kernel thread of their own", "dedicated", crate::thread::dedicated::count()),
         ("times an event loop went apart with a kernel thread", "went_apart", raddle::drop_in::went_apart()),

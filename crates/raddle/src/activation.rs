@@ -45,6 +45,7 @@ pub(crate) struct Activation {
     pub task: AtomicU32,
     /// Its kernel thread belongs to the thread that it runs, for the rest of that one's life, and ends with it. Written by its own kernel thread.
     pub dedicated: AtomicBool,
+    on_core: crate::os::CoreWord,
     /// For the drop-in library: what its kernel thread has heard of last.
     pub heard: AtomicU64,
     /// For [`crate::requests`]: a prepared descriptor for a half that the running thread gives; null if none was asked for, or
@@ -94,6 +95,7 @@ impl Activation {
             tid: AtomicU32::new(0),
             task: AtomicU32::new(0),
             dedicated: AtomicBool::new(false),
+            on_core: crate::os::CoreWord::new(),
             heard: AtomicU64::new(0),
             requested: AtomicPtr::new(std::ptr::null_mut()),
             apart: AtomicBool::new(false),
@@ -107,6 +109,16 @@ impl Activation {
             order: AtomicUsize::new(ORDER_NONE),
             bell: raddle_machine::RealAtomic::<u32>::constant(0),
         }
+    }
+
+    /// The core on which its kernel thread runs, or ran last, if that is known.
+    pub fn core(&self) -> Option<u32> {
+        self.on_core.core()
+    }
+
+    /// True while it runs a thread (racy).
+    pub fn runs_a_thread(&self) -> bool {
+        !self.current.load(Ordering::Relaxed).is_null()
     }
 
     /// Takes the record for a new kernel thread, if it is free.
@@ -269,6 +281,12 @@ impl Activation {
     /// The life of the kernel thread, which begins with all signals blocked, and goes on with `mask` or with what the drop-in library says.
     pub fn main(&'static self, mask: u64) {
         self.fs.set(raddle_context::switch::current_fs());
+        self.on_core.register();
+        self.take_orders(mask);
+        self.on_core.unregister();
+    }
+
+    fn take_orders(&'static self, mask: u64) {
         // SeqCst: who changes what the hook reads sees this kernel thread, or the hook sees the change.
         self.tid.store(crate::os::gettid(), Ordering::SeqCst);
         crate::signal::this_is(self);
@@ -387,6 +405,7 @@ impl Activation {
                 None => pool.idle.sleep(me, deadline, pool.is_directed(), look),
             };
             self.unshelter();
+            crate::standby::arm(self);
             pool.monitor_hint();
             if let Some(watch) = watch {
                 watch.give_up(inside.lend());

@@ -18,6 +18,7 @@ pub unsafe fn forked() {
     crate::stage::forget();
     crate::activations::forget();
     crate::monitor::forget();
+    crate::standby::forget();
     crate::os::looks::forget();
     crate::deadlock::FOREIGN_WAITERS.store(0, Ordering::Relaxed);
     for (_, descriptor) in crate::pool::descriptors().iterate() {

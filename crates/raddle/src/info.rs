@@ -36,6 +36,8 @@ pub struct Stats {
     pub steals_won: u64,
     /// Processors taken over from an activation that was blocked in the kernel.
     pub takeovers: u64,
+    /// Those of them that a standby of the idle class took, microseconds after the block.
+    pub takeovers_by_standby: u64,
     /// Processors whose private threads were published because their activation computed on while others were idle.
     pub publications: u64,
     /// Times a spare activation went on with a processor beside one that computed.
@@ -55,7 +57,8 @@ pub struct Stats {
 /// The counters of the process.
 pub fn stats() -> Stats {
     let mut stats = Stats {
-        takeovers: crate::monitor::TAKEOVERS.load(Ordering::Relaxed),
+        takeovers: crate::monitor::TAKEOVERS.load(Ordering::Relaxed) + crate::standby::CATCHES.load(Ordering::Relaxed),
+        takeovers_by_standby: crate::standby::CATCHES.load(Ordering::Relaxed),
         publications: crate::monitor::PUBLICATIONS.load(Ordering::Relaxed),
         slices: crate::monitor::SLICES.load(Ordering::Relaxed),
         halves_asked: crate::requests::ASKED.load(Ordering::Relaxed),
@@ -133,6 +136,21 @@ pub fn kernel_events() -> Result<(), String> {
 /// ```
 pub fn restartable_sequences() -> Result<(), String> {
     crate::os::rseq().map_err(|error| error.to_string())
+}
+
+/// Whether standbys of the idle class can be had, which tell of blocked threads in microseconds; asked by a kernel thread that becomes one.
+///
+/// # Errors
+/// Why not: then the monitor alone sees blocked threads, in milliseconds.
+///
+/// ```
+/// match raddle::info::standbys() {
+///     Ok(()) => println!("the kernel tells"),
+///     Err(why) => println!("the monitor looks: {why}"),
+/// }
+/// ```
+pub fn standbys() -> Result<(), String> {
+    crate::os::probe_standby()
 }
 
 /// Whether the guard pages of stacks take no mapping each, so that memory alone limits the number of stacks.

@@ -50,6 +50,7 @@ mod requests;
 mod scope;
 pub mod signal;
 pub mod stage;
+mod standby;
 mod switching;
 pub mod sync;
 mod tasks;

@@ -19,6 +19,7 @@ use crate::os::{TaskState, task_state, time_on_core};
 use crate::pool::{self, Shared};
 use crate::processor::Processor;
 use crate::requests::Requests;
+use crate::standby::Standbys;
 use crate::witness::Inside;
 use raddle_machine::{Atomic, Machine, Real, RealAtomic};
 use raddle_scheduler::Notify;
@@ -111,6 +112,7 @@ fn main() {
     let mut seen: HashMap<usize, Seen> = HashMap::new();
     let mut follower = Follower::default();
     let mut requests = Requests::default();
+    let mut standbys = Standbys::default();
     let (mut quiet, mut calm, mut step) = (0, 0, 1);
     // Looks at nothing but switching processors since `taken` was counted.
     let (mut smooth, mut taken) = (0u32, 0);
@@ -119,13 +121,14 @@ fn main() {
         let (mut busy, mut computing, mut lively) = (false, true, true);
         crate::stage::look(Real::now());
         for pool in pool::pools() {
-            let found = look(pool, me, &mut seen, step);
+            let found = look(pool, me, &mut seen, &mut standbys, step);
             let unsettled = follower.look(pool, me);
             busy |= found.busy | unsettled;
             computing &= found.computing & !unsettled;
             lively &= found.lively & !unsettled;
         }
         follower.fire();
+        standbys.look();
         let asked = requests.look();
         crate::io::tick();
         busy |= asked;
@@ -165,7 +168,10 @@ fn main() {
 
 /// How often a processor had to be taken, for whatever reason.
 fn processors_taken() -> u64 {
-    [&TAKEOVERS, &PUBLICATIONS, &SLICES].into_iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    [&TAKEOVERS, &PUBLICATIONS, &SLICES, &crate::standby::CATCHES]
+        .into_iter()
+        .map(|count| count.load(Ordering::Relaxed))
+        .sum()
 }
 
 /// What a look at a pool found.
@@ -179,7 +185,13 @@ struct Found {
 }
 
 /// One look at one pool, so many periods after the last one.
-fn look(pool: &'static Shared, me: &'static Activation, seen: &mut HashMap<usize, Seen>, periods: u32) -> Found {
+fn look(
+    pool: &'static Shared,
+    me: &'static Activation,
+    seen: &mut HashMap<usize, Seen>,
+    standbys: &mut Standbys,
+    periods: u32,
+) -> Found {
     if !pool.is_open() || pool.is_stopping() {
         return Found { busy: true, computing: false, lively: false };
     }
@@ -209,7 +221,7 @@ fn look(pool: &'static Shared, me: &'static Activation, seen: &mut HashMap<usize
             computing = false;
         } else {
             frozen_searcher |= processor.running.load(Ordering::Relaxed) == LOWEST;
-            computing &= still(pool, processor, me, seen, periods);
+            computing &= still(pool, processor, me, seen, standbys, periods);
         }
     }
     // A frozen searcher would suppress every wake-up, also while others run what they have.
@@ -230,6 +242,7 @@ fn still(
     processor: &'static Processor,
     me: &'static Activation,
     seen: &mut Seen,
+    standbys: &mut Standbys,
     periods: u32,
 ) -> bool {
     if !Real::heavy_fence_available() {
@@ -249,7 +262,10 @@ fn still(
     let Some(activation) = crate::activations::find(owner) else { return false };
     let state = state(activation, seen, periods);
     match state {
-        TaskState::Blocked => take_over(pool, processor, activation, me),
+        TaskState::Blocked => {
+            standbys.serve(activation);
+            take_over(pool, processor, activation, me);
+        }
         TaskState::Running if !seen.published && pool.idle.sleeping() > 0 => {
             seen.published = borrow(pool, processor, activation, me, |_| None);
         }

@@ -210,15 +210,30 @@ impl Shared {
 
     /// A spare activation that waits for an order.
     pub fn waiting_spare(&self) -> Option<&'static Activation> {
-        // SAFETY: activations are never freed.
-        self.spares.iter().find_map(|slot| unsafe { slot.swap(std::ptr::null_mut(), Ordering::AcqRel).as_ref() })
+        let listed = |slot: &AtomicPtr<Activation>| !slot.load(Ordering::Relaxed).is_null();
+        self.spares.iter().filter(|slot| listed(slot)).find_map(|slot| {
+            // SAFETY: null, or an activation, which are never freed.
+            unsafe { slot.swap(std::ptr::null_mut(), Ordering::AcqRel).as_ref() }
+        })
+    }
+
+    /// Has at least so many spares listed, as far as kernel threads can be had.
+    pub fn stock(&'static self, spares: usize) {
+        let listed = self.spares.iter().filter(|slot| !slot.load(Ordering::Relaxed).is_null()).count();
+        for _ in listed..spares {
+            match self.new_spare() {
+                Some(spare) => self.dismiss(spare),
+                None => return,
+            }
+        }
     }
 
     /// A spare activation, started if there is none. `None` when no kernel thread can be had.
     pub fn spare(&'static self) -> Option<&'static Activation> {
-        if let Some(spare) = self.waiting_spare() {
-            return Some(spare);
-        }
+        self.waiting_spare().or_else(|| self.new_spare())
+    }
+
+    fn new_spare(&'static self) -> Option<&'static Activation> {
         // Where the kernel refuses threads, it is not asked again at every look.
         let now = Real::now();
         if now < self.refused_until.load(Ordering::Relaxed) {

@@ -5,7 +5,7 @@
 //!
 //! Reading order: [`thread`] (the wait word), [`runtime`] (what a primitive asks of whoever runs threads), [`ready`] (the
 //! token), [`policy`], [`tokens`] and [`policies`], [`handoff`], [`idle`], [`takeover`], [`sync`], [`lock`], [`readiness`], [`lives`], [`batch`], [`in_kernel`],
-//! [`doorbell`], [`members`].
+//! [`doorbell`], [`members`], [`standby`].
 
 pub mod batch;
 pub mod doorbell;
@@ -21,6 +21,7 @@ pub mod policy;
 pub mod readiness;
 pub mod ready;
 pub mod runtime;
+pub mod standby;
 pub mod sync;
 pub mod takeover;
 pub mod thread;

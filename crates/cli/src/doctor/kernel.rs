@@ -171,6 +171,15 @@ fn kernel_threads() -> Option<Finding> {
     Some(Finding::new("kernel threads at most", State::Noted, least.to_string(), consequence))
 }
 
+/// How the runtime hears of threads that block in the kernel where nothing tells it.
+fn standbys() -> Finding {
+    const NAME: &str = "blocked threads";
+    match raddle::info::standbys() {
+        Ok(()) => Finding::new(NAME, State::Good, "told by a standby of class SCHED_IDLE, in microseconds", ""),
+        Err(why) => Finding::new(NAME, State::Noted, format!("seen by the monitor, in milliseconds ({why})"), ""),
+    }
+}
+
 /// What later versions may use.
 pub fn unused() -> Vec<Finding> {
     let uring = match io_uring::IoUring::new(2) {
@@ -189,7 +198,7 @@ pub fn unused() -> Vec<Finding> {
         Ok(()) => "offered".to_string(),
         Err(error) => format!("refused: {error}"),
     };
-    vec![uring, events, Finding::new("rseq", State::Noted, rseq, "")]
+    vec![uring, events, Finding::new("rseq", State::Noted, rseq, ""), standbys()]
 }
 
 #[cfg(test)]

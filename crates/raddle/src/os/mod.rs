@@ -3,6 +3,7 @@
 mod cores;
 pub(crate) mod events;
 pub(crate) mod looks;
+mod on_core;
 mod probe;
 pub(crate) mod ring;
 pub(crate) mod signals;
@@ -10,6 +11,7 @@ mod task;
 
 pub(crate) use cores::{allotted, default_processors, online};
 pub(crate) use looks::{kernel_threads, task_state, time_waiting, waited};
+pub(crate) use on_core::{CoreWord, probe_standby, stand_by_on};
 pub(crate) use probe::{kernel_events, rseq};
 pub(crate) use task::{TaskState, time_on_core};
 

@@ -1,0 +1,171 @@
+//! On which core a kernel thread ran last, as the kernel itself writes it down; and kernel threads of the idle class.
+//!
+//! The kernel writes the core into the area that a kernel thread registers for restartable sequences. The C library registers one in each
+//! kernel thread's own storage, which is gone when the thread has ended. So an activation moves the registration into its record, which
+//! is never freed: others may read the word at any time.
+
+use raddle_machine::raw::system_call;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// The kernel's `struct rseq` in its first form, which every kernel accepts, and whether it is registered.
+#[repr(C, align(32))]
+pub(crate) struct CoreWord {
+    /// `cpu_id_start`, `cpu_id`, and six words that stay zero.
+    area: [AtomicU32; 8],
+    registered: AtomicBool,
+}
+
+const LENGTH: usize = 32;
+/// The word that the kernel keeps: where the thread runs, or ran last.
+const CORE: usize = 1;
+/// What the C libraries register with, which the kernel compares.
+const SIGNATURE: usize = if cfg!(target_arch = "aarch64") { 0xd428_bc00 } else { 0x5305_3053 };
+const UNREGISTER: usize = 1;
+
+impl CoreWord {
+    /// Not registered.
+    pub const fn new() -> Self {
+        Self { area: [const { AtomicU32::new(0) }; 8], registered: AtomicBool::new(false) }
+    }
+
+    /// The core on which its kernel thread runs, or ran last. `None` while it is not registered.
+    pub fn core(&self) -> Option<u32> {
+        // Acquire: a registration that is seen has come after the one before it was given up.
+        self.registered.load(Ordering::Acquire).then(|| self.area[CORE].load(Ordering::Relaxed))
+    }
+
+    /// Has the kernel keep the word for the calling kernel thread, whose thread pointer is the C library's. False where there are no restartable
+    /// sequences, or the C library's registration cannot be undone.
+    pub fn register(&'static self) -> bool {
+        if let Some(offset) = library_area() {
+            let area = raddle_context::switch::current_fs().wrapping_add_signed(offset);
+            if rseq(area, UNREGISTER).is_err() {
+                return false;
+            }
+            // SAFETY: the calling kernel thread's own area, which the kernel keeps no more: the C library's own functions ask the kernel then.
+            unsafe { AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(area + 4)) }
+                .store((-2i32) as u32, Ordering::Relaxed);
+        }
+        let registered = rseq(self.area.as_ptr().expose_provenance(), 0).is_ok();
+        self.registered.store(registered, Ordering::Release);
+        registered
+    }
+
+    /// The calling kernel thread, which has registered it, is about to end.
+    pub fn unregister(&'static self) {
+        if self.registered.swap(false, Ordering::AcqRel) {
+            // A failure leaves a registration that ends with the kernel thread.
+            let _ = rseq(self.area.as_ptr().expose_provenance(), UNREGISTER);
+        }
+    }
+}
+
+fn rseq(area: usize, flags: usize) -> io::Result<()> {
+    // SAFETY: the kernel writes to the area while it is registered: it is in a record that is never freed, or the C library's.
+    let result = unsafe { system_call(libc::SYS_rseq as usize, [area, LENGTH, flags, SIGNATURE, 0, 0]) };
+    if result == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-(result as i32))) }
+}
+
+/// Where the C library's area lies, relative to the thread pointer, if it registers one.
+fn library_area() -> Option<isize> {
+    static OFFSET: std::sync::OnceLock<Option<isize>> = std::sync::OnceLock::new();
+    *OFFSET.get_or_init(|| {
+        // SAFETY: names of C strings; the symbols, where they exist, are of these types.
+        unsafe {
+            let size = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()).cast::<u32>();
+            let offset = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()).cast::<isize>();
+            (!size.is_null() && !offset.is_null() && size.read() != 0).then(|| offset.read())
+        }
+    })
+}
+
+/// Makes the calling kernel thread one of the idle class on `core`: it runs there while nothing else wants to. Kernel threads that it
+/// would start are not of that class.
+///
+/// # Errors
+/// The kernel's: the core is not allotted to the process, or a filter forbids it.
+pub(crate) fn stand_by_on(core: u32) -> io::Result<()> {
+    const WORDS: usize = 128;
+    let mut cores = [0u64; WORDS];
+    let Some(word) = cores.get_mut(core as usize / 64) else {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    };
+    *word = 1 << (core % 64);
+    let parameters: libc::c_int = 0;
+    // SAFETY: a set of the given length, and the one number that is the parameters; the kernel reads both.
+    let results = unsafe {
+        [
+            system_call(
+                libc::SYS_sched_setaffinity as usize,
+                [0, size_of_val(&cores), cores.as_ptr().expose_provenance(), 0, 0, 0],
+            ),
+            system_call(
+                libc::SYS_sched_setscheduler as usize,
+                [
+                    0,
+                    (libc::SCHED_IDLE | libc::SCHED_RESET_ON_FORK) as usize,
+                    (&raw const parameters).expose_provenance(),
+                    0,
+                    0,
+                    0,
+                ],
+            ),
+        ]
+    };
+    match results.into_iter().find(|result| *result < 0) {
+        Some(error) => Err(io::Error::from_raw_os_error(-(error as i32))),
+        None => Ok(()),
+    }
+}
+
+/// Whether a kernel thread may stand by here.
+///
+/// # Errors
+/// What is missing.
+pub(crate) fn probe_standby() -> Result<(), String> {
+    let probe = || {
+        let word: &'static CoreWord = Box::leak(Box::new(CoreWord::new()));
+        let registered = word.register();
+        let core = word.core();
+        word.unregister();
+        match core.filter(|_| registered) {
+            None => Err("the kernel does not say on which core a thread runs (no restartable sequences)".to_string()),
+            Some(core) => stand_by_on(core).map_err(|error| format!("SCHED_IDLE is refused: {error}")),
+        }
+    };
+    let kernel_thread = crate::drop_in::native(|| std::thread::Builder::new().name("raddle-probe".into()).spawn(probe));
+    let joined = kernel_thread.map_err(|error| format!("no kernel thread: {error}"))?.join();
+    joined.unwrap_or_else(|_| Err("the probe panicked".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_writes_down_where_a_kernel_thread_runs() {
+        static WORD: CoreWord = CoreWord::new();
+        std::thread::spawn(|| {
+            assert_eq!(WORD.core(), None);
+            if !WORD.register() {
+                // No restartable sequences here.
+                assert_eq!(WORD.core(), None);
+                return;
+            }
+            let core = WORD.core().unwrap();
+            stand_by_on(core).unwrap();
+            assert_eq!(WORD.core(), Some(core));
+            // SAFETY: asks for numbers.
+            assert_eq!(
+                unsafe { (libc::sched_getcpu(), libc::sched_getscheduler(0)) },
+                (core as i32, libc::SCHED_IDLE | libc::SCHED_RESET_ON_FORK)
+            );
+            WORD.unregister();
+            assert_eq!(WORD.core(), None);
+        })
+        .join()
+        .unwrap();
+        assert!(stand_by_on(u32::MAX).is_err());
+    }
+}
