@@ -67,11 +67,21 @@ impl Header {
         let _ = handle.join();
     }
 
-    fn promote(&self, handle: JoinHandle<()>, task: bool) {
-        self.promoted.set(Some(handle));
+    /// From here on it is to be a thread, and nobody else makes it one: whatever runs on this thread until it is one, such as a yield
+    /// for want of room, finds it taken.
+    fn claim(&self, task: bool) {
+        debug_assert!(!self.is_promoted.get(), "a record becomes a thread once");
         self.is_promoted.set(true);
         if task {
             tasks::note_promoted();
+        }
+    }
+
+    /// No thread could be had: it waits again.
+    fn unclaim(&self, task: bool) {
+        self.is_promoted.set(false);
+        if task {
+            tasks::note_unpromoted();
         }
     }
 
@@ -239,14 +249,14 @@ fn waiting() -> bool {
     !NEWEST.get().is_null() || tasks::wait()
 }
 
-/// Keeps a request that interrupts from what `f` changes.
+/// Keeps a request that interrupts from what `f` changes. `f` neither yields nor calls code of the program.
 #[inline(always)]
 pub(crate) fn undisturbed<T>(f: impl FnOnce() -> T) -> T {
-    PROMOTING.set(true);
+    let outer = PROMOTING.replace(true);
     compiler_fence(Ordering::SeqCst);
     let result = f();
     compiler_fence(Ordering::SeqCst);
-    PROMOTING.set(false);
+    PROMOTING.set(outer);
     result
 }
 
@@ -292,19 +302,31 @@ pub(crate) fn cancel_promoted() {
 }
 
 /// Makes the oldest waiting half a thread. False if there is none, or no thread could be had (it stays a plain call).
+///
+/// The spawn may yield, where the policy is crowded, and the yield may come here again. So the record is claimed first.
 #[cold]
 #[inline(never)]
 fn promote_oldest() -> bool {
-    undisturbed(|| {
-        let Some((header, scope)) = oldest() else { return false };
+    if PROMOTING.get() {
+        // It was called by the spawn below: one at a time, or the stack would hold one spawn for each record.
+        return false;
+    }
+    PROMOTING.set(true);
+    compiler_fence(Ordering::SeqCst);
+    let promoted = oldest().is_some_and(|(header, scope)| {
+        let task = !scope.is_null();
+        header.claim(task);
         let work = Work(header, scope);
-        // SAFETY: the frame or scope that the work points into waits for the thread (`finish`).
-        let spawned = unsafe { crate::thread::Builder::new().spawn_unchecked(None, move || work.run(), ()) };
-        spawned.is_ok_and(|handle| {
-            header.promote(handle, !scope.is_null());
-            true
-        })
-    })
+        // SAFETY: the frame or scope that the work points into waits for the thread (`finish`); claimed just now, so it runs once.
+        match unsafe { crate::thread::Builder::new().spawn_unchecked(None, move || work.run(), ()) } {
+            Ok(handle) => header.promoted.set(Some(handle)),
+            Err(_) => header.unclaim(task),
+        }
+        header.is_promoted()
+    });
+    compiler_fence(Ordering::SeqCst);
+    PROMOTING.set(false);
+    promoted
 }
 
 /// The monitor's request, in a handler that has interrupted the thread: gives its oldest waiting half, if it has one. Allocates
@@ -316,12 +338,13 @@ pub(crate) fn give(activation: &'static Activation, me: &'static Descriptor) {
     if let Some((header, scope)) = oldest()
         && let Some(descriptor) = activation.answer()
     {
+        header.claim(!scope.is_null());
         let work = Work(header, scope);
         let (pool, priority) = (crate::pool::pool(me.pool()), me.thread.priority_now());
         // SAFETY: prepared by the monitor, and the request is answered once; the frame or scope that the work points into waits for the
         // thread.
         let handle = unsafe { crate::thread::spawn_prepared(descriptor, pool, priority, move || work.run()) };
-        header.promote(handle, !scope.is_null());
+        header.promoted.set(Some(handle));
         crate::requests::GIVEN.fetch_add(1, Ordering::Relaxed);
     }
 }

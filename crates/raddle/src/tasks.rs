@@ -272,6 +272,11 @@ pub(crate) fn note_promoted() {
     WAITING.set(WAITING.get() - 1);
 }
 
+/// The reverse: no thread could be had.
+pub(crate) fn note_unpromoted() {
+    WAITING.set(WAITING.get() + 1);
+}
+
 /// # Safety
 /// The task waits and is in no list.
 #[inline(always)]

@@ -244,7 +244,7 @@ pub(crate) unsafe fn spawn_packed(
                 let ready = unsafe { Ready::new(NonNull::from(&descriptor.thread)) };
                 push_owned(inside.lend(), ready, Cause::Spawned);
             });
-            let crowded = inside.owned().queue.crowded();
+            let crowded = spawned.is_ok() && inside.owned().queue.crowded();
             if crowded {
                 bump(&processor.counters.spawn_retries);
             }
