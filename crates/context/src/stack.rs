@@ -105,6 +105,8 @@ pub struct Place {
     pub index: u32,
     /// The slot's first byte.
     pub base: usize,
+    /// The lowest address of its stack, above the guard.
+    pub limit: usize,
     /// Bytes of the whole slot.
     pub slot_size: usize,
     /// Usable bytes of stack.
@@ -433,6 +435,7 @@ impl Arena {
         Some(Place {
             index: index as u32,
             base,
+            limit: base + self.guard,
             slot_size: self.slot_size,
             stack_size: self.stack_size(index as u32),
             in_guard: address - base < self.guard,

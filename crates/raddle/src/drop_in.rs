@@ -132,10 +132,14 @@ pub(crate) fn hand_over(
 
 /// Runs `f`, which starts a kernel thread for the runtime: `pthread_create` must not be taken over meanwhile.
 pub(crate) fn native<T>(f: impl FnOnce() -> T) -> T {
-    let before = NATIVE.replace(true);
-    let result = f();
-    NATIVE.set(before);
-    result
+    struct Native(bool);
+    impl Drop for Native {
+        fn drop(&mut self) {
+            NATIVE.set(self.0);
+        }
+    }
+    let _native = Native(NATIVE.replace(true));
+    f()
 }
 
 /// A lightweight thread that counts as a kernel thread for a while: see [`hide`].

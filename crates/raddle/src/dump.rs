@@ -11,6 +11,7 @@ use raddle_context::switch::{Context, current_fs, switch, switch_away};
 use raddle_context::tls;
 use raddle_machine::Real;
 use raddle_scheduler::{Claim, Runtime, Thread, Wake};
+use std::backtrace::Backtrace;
 use std::cell::Cell;
 use std::fmt::Write as _;
 use std::io;
@@ -52,7 +53,8 @@ impl Default for DumpOptions {
 }
 
 /// Writes all lightweight threads of the process: name, state, what each waits for and who holds that, and the stacks of
-/// the first parked ones. Call it from a kernel thread or from a lightweight one (which lists itself as running).
+/// the first parked ones, as far as their stacks have room for the walk. Call it from a kernel thread or from a lightweight one (which lists
+/// itself as running), with a stack of the default size or more: without that no stacks are shown.
 ///
 /// # Errors
 /// What `out` says.
@@ -70,6 +72,11 @@ impl Default for DumpOptions {
 /// # std::process::exit(0);
 /// ```
 pub fn dump(out: &mut dyn io::Write, options: DumpOptions) -> io::Result<()> {
+    let mut options = options;
+    if place_of_caller().is_some_and(|(sp, limit)| sp - limit < ROOM_TO_NAME) {
+        options.backtraces = 0;
+        writeln!(out, "raddle: no stacks, since the caller's own is too small to look up names")?;
+    }
     let stats = crate::info::stats();
     writeln!(out, "raddle: {} threads spawned, {} ended, {} switches", stats.spawned, stats.exited, stats.switches)?;
     if let Some(delay) = crate::info::run_queue_delay() {
@@ -127,51 +134,44 @@ fn describe(descriptor: &'static Descriptor, walk: bool, walked: &mut usize) -> 
     if !claimed {
         return "ready, or on its way".into();
     }
-    *walked += usize::from(walk);
-    let text = visit(descriptor, walk);
+    // SAFETY: the claim was won and the thread is off its stack, until it is made ready below.
+    let visited = unsafe { visit(descriptor, walk) };
+    *walked += usize::from(visited.stack.is_some());
+    let text = visited.describe(descriptor, walk);
     // The claim was ours: the thread goes on from a wake-up for no reason.
     // SAFETY: the claim was won above.
     unsafe { crate::Host::make_ready(descriptor.record()) };
     text
 }
 
-/// What the visitor and its caller hand each other.
+/// Bytes below a thread's frames that the visitor needs to read the note, and to walk the stack as well: twice what it was seen to use, without
+/// optimisation.
+const ROOM_TO_LOOK: usize = 1 << 10;
+const ROOM_TO_WALK: usize = 4 << 10;
+/// Bytes that the caller needs to look up the names of functions: an untested guess; half the default stack is enough.
+const ROOM_TO_NAME: usize = crate::pool::DEFAULT_STACK / 2;
+
+/// Where the calling thread's stack is used up to, and where it ends; `None` on a kernel thread's.
+fn place_of_caller() -> Option<(usize, usize)> {
+    let here = 0u8;
+    let sp = (&raw const here).addr();
+    raddle_context::stack::find(sp).map(|place| (sp, place.limit))
+}
+
+/// What the visitor and its caller hand each other. The visitor, whose stack may be small, only collects.
 struct Visit {
     back: Context,
-    target: &'static Descriptor,
     walk: bool,
-    text: String,
+    note: Option<Note>,
+    stack: Option<Backtrace>,
 }
 
-/// Runs the visitor on a parked thread's stack.
-fn visit(descriptor: &'static Descriptor, walk: bool) -> String {
-    let mut visit = Visit { back: Context::empty(), target: descriptor, walk, text: String::new() };
-    // A lightweight caller must not be switched away from meanwhile: its processor's mark is held.
-    let inside = current().map(crate::switching::enter);
-    let home = current_fs();
-    // SAFETY: the claim was won and the thread is off its stack, so nobody resumes its context until `make_ready`; the visitor
-    // needs a few pages of the slot (a guard below it would report); it never returns and catches its panics. The malloc words
-    // travel with the kernel thread, as at every switch.
-    unsafe {
-        let visitor = (*descriptor.context.get()).visited_by(visitor);
-        tls::move_malloc_words(home, visitor.fs());
-        switch(&raw mut visit.back, &visitor, (&raw mut visit).expose_provenance());
-    }
-    if let Some(inside) = inside {
-        inside.leave();
-    }
-    visit.text
-}
-
-unsafe extern "C" fn visitor(visit: usize) -> ! {
-    // SAFETY: the argument is the caller's `Visit`, which waits for the switch back.
-    let visit = unsafe { &mut *std::ptr::with_exposed_provenance_mut::<Visit>(visit) };
-    let Visit { target, walk, .. } = *visit;
-    // A panic hook must not take itself for the thread that is visited.
-    let hidden = crate::switching::show(std::ptr::null());
-    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let note = NOTE.try_with(Cell::get).unwrap_or(Note { kind: "", object: 0, holder: 0 });
-        let mut text = format!("{:?} waits for {}", target.name().unwrap_or("<unnamed>"), note.kind);
+impl Visit {
+    /// In words. `walk`: the stack was to be walked.
+    fn describe(&self, target: &'static Descriptor, walk: bool) -> String {
+        let name = target.name().unwrap_or("<unnamed>");
+        let Some(note) = self.note else { return format!("{name:?} waits, with no room on its stack to ask for what") };
+        let mut text = format!("{name:?} waits for {}", note.kind);
         if note.object != 0 {
             let _ = write!(text, " ({:#x})", note.object);
         }
@@ -179,13 +179,60 @@ unsafe extern "C" fn visitor(visit: usize) -> ! {
             let _ = write!(text, ", which is up to the thread at {:#x}", note.holder);
         }
         let _ = write!(text, "; it is the one at {:#x}", std::ptr::from_ref(target).addr());
-        if walk {
-            let _ = write!(text, "\n{}", std::backtrace::Backtrace::force_capture());
+        match &self.stack {
+            Some(stack) => _ = write!(text, "\n{stack}"),
+            None if walk => text.push_str("; its stack has no room to be walked"),
+            None => {}
         }
         text
-    }));
-    visit.text = caught.unwrap_or_else(|_| "could not be visited".into());
-    crate::switching::show(hidden);
+    }
+}
+
+/// Bytes between a suspended thread's frames and the end of its stack.
+fn room(context: &Context) -> usize {
+    let sp = context.sp().addr();
+    raddle_context::stack::find(sp).map_or(0, |place| sp.saturating_sub(place.limit))
+}
+
+/// Runs the visitor on a parked thread's stack.
+///
+/// # Safety
+/// The thread is off its stack, and nobody resumes it meanwhile.
+unsafe fn visit(descriptor: &'static Descriptor, walk: bool) -> Visit {
+    // SAFETY: the caller holds the thread (descriptor rule 2).
+    let context = unsafe { &*descriptor.context.get() };
+    let room = room(context);
+    let mut visit = Visit { back: Context::empty(), walk: walk && room >= ROOM_TO_WALK, note: None, stack: None };
+    if room < ROOM_TO_LOOK {
+        return visit;
+    }
+    // A lightweight caller must not be switched away from meanwhile: its processor's mark is held.
+    let inside = current().map(crate::switching::enter);
+    let home = current_fs();
+    // SAFETY: nobody resumes the thread, as promised by the caller; the visitor has room on its stack, as was seen above; it never
+    // returns and catches its panics. The malloc words travel with the kernel thread, as at every switch.
+    unsafe {
+        let visitor = context.visited_by(visitor);
+        tls::move_malloc_words(home, visitor.fs());
+        switch(&raw mut visit.back, &visitor, (&raw mut visit).expose_provenance());
+    }
+    if let Some(inside) = inside {
+        inside.leave();
+    }
+    visit
+}
+
+unsafe extern "C" fn visitor(visit: usize) -> ! {
+    // SAFETY: the argument is the caller's `Visit`, which waits for the switch back.
+    let visit = unsafe { &mut *std::ptr::with_exposed_provenance_mut::<Visit>(visit) };
+    visit.note = Some(NOTE.try_with(Cell::get).unwrap_or(Note { kind: "", object: 0, holder: 0 }));
+    if visit.walk {
+        // A panic hook must not take itself for the thread that is visited.
+        let hidden = crate::switching::show(std::ptr::null());
+        // Frames only: their names are looked up by the caller, which takes a lot of stack.
+        visit.stack = std::panic::catch_unwind(Backtrace::force_capture).ok();
+        crate::switching::show(hidden);
+    }
     // SAFETY: back to the caller, which is suspended in `visit`; nothing of this frame is used again.
     unsafe {
         tls::move_malloc_words(current_fs(), visit.back.fs());

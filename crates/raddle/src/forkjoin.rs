@@ -16,6 +16,7 @@ use crate::scope::Data;
 use crate::switching::current;
 use crate::tasks;
 use crate::thread::JoinHandle;
+use raddle_scheduler::discard::discard;
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -64,7 +65,7 @@ impl Header {
             handle.cancel();
         }
         // The thread catches its panic itself.
-        let _ = handle.join();
+        discard(handle.join());
     }
 
     /// From here on it is to be a thread, and nobody else makes it one: whatever runs on this thread until it is one, such as a yield
@@ -147,16 +148,12 @@ where
         result: UnsafeCell::new(None),
     };
     crate::requests::note_use();
-    // A request that interrupts finds a half whole or not at all: so too below.
-    compiler_fence(Ordering::SeqCst);
-    NEWEST.set(&raw const half.header);
+    let guard = Linked::new(&half);
     if crate::switching::activation_of(me).processor().pool.idle.hungry() {
         offer();
     }
-    let guard = Unlink(&half);
     let ra = a();
-    std::mem::forget(guard);
-    if !half.header.leave() {
+    if !guard.leave() {
         let b = half.work.take().expect("a half that nobody took is still here");
         return (ra, b());
     }
@@ -175,13 +172,34 @@ impl<B, R> Half<B, R> {
     }
 }
 
-/// When `a` panics: the half is dropped if nobody took it, and waited for otherwise, since it borrows from this frame.
-struct Unlink<'a, B, R>(&'a Half<B, R>);
+/// A half in the list. When `a` panics, it is dropped if nobody took it, and waited for otherwise, since it borrows from this frame.
+struct Linked<'a, B, R>(&'a Half<B, R>);
 
-impl<B, R> Drop for Unlink<'_, B, R> {
+impl<'a, B, R> Linked<'a, B, R> {
+    #[inline(always)]
+    fn new(half: &'a Half<B, R>) -> Self {
+        let linked = Self(half);
+        // A request that interrupts finds a half whole or not at all: so too in `Header::leave`.
+        compiler_fence(Ordering::SeqCst);
+        NEWEST.set(&raw const half.header);
+        linked
+    }
+
+    /// Takes it out of the list; true if it has become a thread.
+    #[inline(always)]
+    fn leave(self) -> bool {
+        std::mem::ManuallyDrop::new(self).0.header.leave()
+    }
+}
+
+impl<B, R> Drop for Linked<'_, B, R> {
     fn drop(&mut self) {
         if self.0.header.leave() {
-            self.0.header.finish()
+            self.0.header.finish();
+            // SAFETY: the half's thread has ended: nobody else touches the result.
+            let result = unsafe { (*self.0.result.get()).take() };
+            // `a` is panicking: a result whose drop panics too would end the process.
+            discard(result);
         }
     }
 }
@@ -210,7 +228,8 @@ impl Work {
             if let Some(scope) = self.1.as_ref() {
                 scope.enter(&member);
             }
-            Header::execute(self.0);
+            // The scope's list points to `member`.
+            crate::os::or_abort(|| "a forked task panicked outside of its closure".into(), || Header::execute(self.0));
         }
         Members::leave();
     }

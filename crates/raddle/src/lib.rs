@@ -27,6 +27,7 @@ mod descriptor;
 pub mod drop_in;
 mod dump;
 mod event_loops;
+mod fallback;
 mod follow;
 mod foreign;
 mod forked;

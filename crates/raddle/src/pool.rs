@@ -97,7 +97,7 @@ pub(crate) struct Shared {
     refused_until: AtomicU64,
     /// Threads spawned into this pool by nobody's processor.
     pub outside_spawned: AtomicU64,
-    /// Threads that were dedicated, and have ended.
+    /// Threads that were dedicated, or kernel threads from the beginning, and have ended.
     pub ended_alone: AtomicU64,
     /// Threads that came from another pool.
     pub moved_in: AtomicU64,
@@ -284,6 +284,17 @@ impl Shared {
         }
     }
 
+    /// Where threads are kernel threads: one is about to begin.
+    pub fn kernel_thread_begins(&self) {
+        self.outside_spawned.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It has ended, or was refused.
+    pub fn kernel_thread_ended(&self) {
+        // Release: pairs with `Pool::live_threads`, on which the pool's end waits.
+        self.ended_alone.fetch_add(1, Ordering::Release);
+    }
+
     /// The monitor sleeps while all processors do; whoever stops sleeping tells it.
     pub fn monitor_hint(&self) {
         crate::monitor::hint();
@@ -447,6 +458,7 @@ impl Pool {
     /// True if the calling thread is one of this pool's.
     pub fn is_current(&self) -> bool {
         crate::switching::current().is_some_and(|me| me.pool() == self.shared.index)
+            || crate::fallback::is_of(self.shared)
     }
 
     /// Threads of this pool that have not ended.
@@ -465,10 +477,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        if self.shared.processors().is_empty() {
-            return;
-        }
-        if crate::switching::current().is_some_and(|me| me.pool() == self.shared.index) {
+        if self.is_current() {
             // It would wait for its own end.
             os::say_once("raddle: a pool was dropped by one of its own threads: it stays until the process ends");
             return;

@@ -127,12 +127,18 @@ where
     let scope = Scope { data, tasks: Tasks::new(), scope: PhantomData, env: PhantomData };
     scope.tasks.open(&raw const scope.data);
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
-    scope.tasks.finish();
-    if scope.data.word.load(Ordering::Acquire) & COUNT != 0 {
-        masked(|| scope.data.wait());
-    }
-    // Open until here: a cancellation goes on to those that are waited for.
-    scope.tasks.close();
+    // The scope's threads borrow from this frame and those below: nothing may unwind past this.
+    crate::os::or_abort(
+        || "the end of a scope panicked, whose threads may still run".into(),
+        || {
+            scope.tasks.finish();
+            if scope.data.word.load(Ordering::Acquire) & COUNT != 0 {
+                masked(|| scope.data.wait());
+            }
+            // Open until here: a cancellation goes on to those that are waited for.
+            scope.tasks.close();
+        },
+    );
     match result {
         Err(panic) => resume_unwind(panic),
         Ok(_) if scope.data.panicked.load(Ordering::Relaxed) => panic!("a scoped thread panicked"),
@@ -288,18 +294,25 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.data.members.cancel();
     }
 
-    pub(crate) fn hook(&'scope self) -> ScopeHook {
+    /// For one more thread, which the scope waits for from now on, unless the second value is dropped.
+    pub(crate) fn hook(&'scope self) -> (ScopeHook, Expected<'scope>) {
         // Relaxed: the spawn publishes it; only the count's way down orders anything.
         let before = self.data.word.fetch_add(1, Ordering::Relaxed);
         if before & COUNT >= LIMIT {
             self.data.word.fetch_sub(1, Ordering::Relaxed);
             panic!("raddle: more than {LIMIT} threads at once in one scope: use several scopes");
         }
-        ScopeHook(&raw const self.data, self.data.owner)
+        (ScopeHook(&raw const self.data, self.data.owner), Expected(&self.data.word))
     }
+}
 
-    pub(crate) fn hook_failed(&self) {
-        self.data.word.fetch_sub(1, Ordering::Relaxed);
+/// One of a scope's count, of which no thread has come yet: dropped, it is given back. The scope does not end meanwhile, since its owner or
+/// another one of its threads is the caller.
+pub(crate) struct Expected<'scope>(&'scope AtomicU64);
+
+impl Drop for Expected<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

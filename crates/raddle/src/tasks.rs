@@ -14,6 +14,7 @@ use crate::forkjoin::{Header, undisturbed};
 use crate::members::Member;
 use crate::scope::Data;
 use crate::switching::current;
+use raddle_scheduler::discard::discard;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::{MaybeUninit, align_of, size_of};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -292,7 +293,7 @@ unsafe fn execute<F: FnOnce()>(header: *const Header) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
         // SAFETY: the scope's, which waits for the task. Relaxed: read after the end of the task, by its owner or after a join.
         unsafe { &*panicked }.store(true, Ordering::Relaxed);
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+        discard(payload);
     }
 }
 

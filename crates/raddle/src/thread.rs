@@ -12,7 +12,7 @@
 
 use crate::descriptor::FREE;
 use crate::descriptor::{
-    DETACHED, Descriptor, EXITED, Info, Join, PAYLOAD_WORDS, Payload, RUNNING, STORED, pack_waiting, unpack_join,
+    DETACHED, Descriptor, Info, Join, PAYLOAD_WORDS, Payload, RUNNING, STORED, pack_waiting, unpack_join, wake_joiner,
 };
 pub use crate::giving_way::{check, yield_now, yield_softly};
 use crate::members::Member;
@@ -21,10 +21,12 @@ use crate::processor::{Owned, bump};
 use crate::scope::{Scope, ScopedJoinHandle};
 use crate::switching::{current, enter, push_owned};
 use raddle_context::stack::StackSize;
+use raddle_scheduler::discard::discard;
 use raddle_scheduler::runtime::{Waited, wait_until};
 use raddle_scheduler::sync::WaitError;
-use raddle_scheduler::{Cause, Ready, Wake};
+use raddle_scheduler::{Cause, Ready, Runtime, Wake};
 use std::any::Any;
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
@@ -165,15 +167,12 @@ impl Builder {
         scope: &'scope Scope<'scope, '_>,
         f: impl FnOnce() -> T + Send + 'scope,
     ) -> std::result::Result<ScopedJoinHandle<'scope, T>, SpawnError> {
-        let hook = scope.hook();
+        let (hook, expected) = scope.hook();
         // SAFETY: the scope's end waits until the hook has run, which is after the closure and an unwanted result are gone.
-        match unsafe { self.spawn_unchecked(pool, f, hook) } {
-            Ok(handle) => Ok(ScopedJoinHandle::new(handle, scope)),
-            Err(error) => {
-                scope.hook_failed();
-                Err(error)
-            }
-        }
+        let handle = unsafe { self.spawn_unchecked(pool, f, hook) }?;
+        // Without a thread, be it by an error or by a panic, the scope expects none.
+        std::mem::forget(expected);
+        Ok(ScopedJoinHandle::new(handle, scope))
     }
 
     /// # Safety
@@ -200,7 +199,7 @@ impl Builder {
                 let (f, hook) = unsafe { unpack::<(F, H)>(&raw const payload) };
                 std::mem::forget(hook);
                 // The caller still has to hear of the error.
-                let _ = catch_unwind(AssertUnwindSafe(|| drop(f)));
+                discard(f);
                 Err(error)
             }
         }
@@ -306,7 +305,8 @@ unsafe fn spawn_elsewhere(
         descriptor.info.set(Box::into_raw(Box::new(Info { name: builder.name.clone() })));
     }
     if !lightweight {
-        return kernel_thread(builder, descriptor);
+        let name = builder.name.as_deref();
+        return crate::fallback::start(pool, name, builder.stack_size, descriptor).map(|()| descriptor);
     }
     pool.outside_spawned.fetch_add(1, Ordering::Relaxed);
     // SAFETY: the descriptor's creator makes it ready, once.
@@ -353,41 +353,6 @@ fn fill(descriptor: &Descriptor, tag: u32, priority: u8, run: unsafe fn(*const D
     descriptor.join.store(RUNNING, Ordering::Relaxed);
     // SAFETY: the caller holds the thread (descriptor rule 2).
     unsafe { *descriptor.payload.get() = *payload };
-}
-
-/// Where lightweight threads cannot be had: the thread is a kernel thread, with the same handle.
-fn kernel_thread(
-    builder: Builder,
-    descriptor: &'static Descriptor,
-) -> std::result::Result<&'static Descriptor, SpawnError> {
-    let mut thread = std::thread::Builder::new();
-    if let Some(name) = builder.name {
-        thread = thread.name(name);
-    }
-    if let Some(bytes) = builder.stack_size {
-        thread = thread.stack_size(bytes);
-    }
-    let main = move || {
-        // SAFETY: the closure is run once.
-        unsafe { descriptor.run.get()(descriptor) };
-        let info = descriptor.info.replace(std::ptr::null_mut());
-        if !info.is_null() {
-            // SAFETY: made by `Box::into_raw` at the spawn.
-            drop(unsafe { Box::from_raw(info) });
-        }
-        match unpack_join(descriptor.join.swap(EXITED, Ordering::AcqRel)) {
-            Join::Waiting(joiner, epoch) => crate::descriptor::wake_joiner(joiner, epoch, crate::host::ready_outside),
-            Join::Detached => free(descriptor),
-            Join::Running | Join::Exited => {}
-        }
-    };
-    match crate::drop_in::native(|| thread.spawn(main)) {
-        Ok(_) => Ok(descriptor),
-        Err(error) => {
-            free(descriptor);
-            Err(SpawnError::KernelThread(error.to_string()))
-        }
-    }
 }
 
 /// An ended thread's right to a stack goes back: to the processor, or to the arena when that has plenty.
@@ -450,7 +415,7 @@ where
         if unpack_join(before) == Join::Detached {
             unjoined = panicked;
             // SAFETY: the handle is gone: the result is ours.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(unsafe { unpack::<Result<T>>(descriptor.payload.get()) })));
+            discard(unsafe { unpack::<Result<T>>(descriptor.payload.get()) });
         }
     }
     hook.finished(unjoined);
@@ -530,7 +495,7 @@ impl<T> JoinHandle<T> {
     }
 
     /// Blocks until the thread has ended, its destructors included, or the deadline (nanoseconds of CLOCK_MONOTONIC) has passed or,
-    /// with `cancellable`, the caller's cancellation was requested. Several may wait by turns, one at a time.
+    /// with `cancellable`, the caller's cancellation was requested. Several may wait at once.
     ///
     /// # Errors
     /// The deadline has passed, or the caller was cancelled.
@@ -577,7 +542,11 @@ impl<T> JoinHandle<T> {
                 Err(now) => word = now,
             }
         }
-        matches!(taken, Some(Err(_)))
+        let panicked = matches!(taken, Some(Err(_)));
+        if panicked {
+            discard(taken);
+        }
+        panicked
     }
 }
 
@@ -599,6 +568,9 @@ fn await_exit(descriptor: &'static Descriptor) {
 
 /// Blocks until the thread has ended, or gives up. A joiner that gives up leaves the name of a wait that is over in the join word,
 /// which the exit then does not find.
+///
+/// The word has room for one. Who takes the place of another joiner wakes that one when its own wait is over, for whatever reason; it then
+/// looks again. So each that waits is named by the word, or known to one that is awake or waits in turn.
 fn wait_for_exit(
     descriptor: &'static Descriptor,
     deadline: Option<u64>,
@@ -607,6 +579,7 @@ fn wait_for_exit(
     let exited = || unpack_join(descriptor.join.load(Ordering::Acquire)) == Join::Exited;
     while !exited() {
         crate::dump::note_wait("the end of a thread", std::ptr::from_ref(descriptor).addr(), Some(descriptor.record()));
+        let replaced = Cell::new(Join::Running);
         let publish = |me, epoch| {
             let waiting = pack_waiting(me, epoch);
             let mut word = descriptor.join.load(Ordering::Relaxed);
@@ -614,13 +587,21 @@ fn wait_for_exit(
                 let new = waiting | word & STORED;
                 // Release: the armed wait word is visible to the exit that reads this one.
                 match descriptor.join.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
-                    Ok(_) => break,
+                    Ok(_) => {
+                        replaced.set(unpack_join(word));
+                        break;
+                    }
                     Err(now) => word = now,
                 }
             }
         };
-        // SAFETY: the exit claims the wait that it finds in the join word.
-        match unsafe { wait_until::<crate::Host>(deadline, cancellable, publish, exited) } {
+        // SAFETY: the exit claims the wait that it finds in the join word, or another joiner does below.
+        let waited = unsafe { wait_until::<crate::Host>(deadline, cancellable, publish, exited) };
+        if let Join::Waiting(joiner, epoch) = replaced.get() {
+            // SAFETY: called once, with the claim won.
+            wake_joiner(joiner, epoch, |thread| unsafe { crate::Host::make_ready(thread) });
+        }
+        match waited {
             Waited::Woken(Wake::TimedOut) if !exited() => return Err(WaitError::TimedOut),
             Waited::Woken(Wake::Cancelled) if !exited() => return Err(WaitError::Cancelled),
             _ => {}

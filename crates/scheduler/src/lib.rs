@@ -5,9 +5,10 @@
 //!
 //! Reading order: [`thread`] (the wait word), [`runtime`] (what a primitive asks of whoever runs threads), [`ready`] (the
 //! token), [`policy`], [`tokens`] and [`policies`], [`handoff`], [`idle`], [`takeover`], [`sync`], [`lock`], [`readiness`], [`lives`], [`batch`], [`in_kernel`],
-//! [`doorbell`], [`members`], [`standby`].
+//! [`doorbell`], [`members`], [`discard`], [`standby`].
 
 pub mod batch;
+pub mod discard;
 pub mod doorbell;
 pub mod expression;
 pub mod handoff;

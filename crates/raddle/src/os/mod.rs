@@ -29,18 +29,27 @@ pub(crate) fn gettid() -> u32 {
 /// # Errors
 /// When the system gives none.
 pub(crate) fn spawn(name: String, main: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    struct Blocked(u64);
+    impl Drop for Blocked {
+        fn drop(&mut self) {
+            signals::unblock(self.0);
+        }
+    }
     if crate::dedicated::is_marked() {
         // It would inherit what its creator alone is to have.
         return Err(std::io::Error::other(
             "asked for by a thread that has rights, or other things of the kernel's, of its own",
         ));
     }
-    let kernel_thread = std::thread::Builder::new().name(name).stack_size(256 * 1024);
-    let mask = signals::block_all();
+    let kernel_thread = std::thread::Builder::new().name(thread_name(&name)).stack_size(256 * 1024);
     let guarded = move || or_abort(|| "a kernel thread of the runtime panicked".to_string(), main);
-    let spawned = crate::drop_in::native(|| kernel_thread.spawn(guarded));
-    signals::unblock(mask);
-    spawned.map(drop)
+    let _blocked = Blocked(signals::block_all());
+    crate::drop_in::native(|| kernel_thread.spawn(guarded)).map(drop)
+}
+
+/// `name` without what no kernel thread can have in its name, for which std would panic.
+pub(crate) fn thread_name(name: &str) -> String {
+    name.replace('\0', "?")
 }
 
 /// Prints a line on standard error, each different line once.

@@ -141,7 +141,8 @@ impl Builder {
         }
     }
 
-    /// The names of the kernel threads begin so (as shown by `ps -L` and debuggers).
+    /// The names of the kernel threads begin so (as shown by `ps -L` and debuggers). A NUL, of which the kernel's names know none,
+    /// is shown as `?`.
     pub fn kernel_thread_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Some(prefix.into());
         self
@@ -172,7 +173,7 @@ impl Builder {
             Ok(tls) => TLS.get_or_init(|| tls),
             Err(error) => {
                 os::say_once(&format!("raddle: {error}"));
-                return Ok(Pool { shared: kernel_pool() });
+                return kernel_pool().map(|shared| Pool { shared });
             }
         };
         if !Real::heavy_fence_available() {
@@ -279,14 +280,10 @@ fn lightweight() -> Result<&'static Tls, Unsupported> {
     tls::init()
 }
 
-/// The pool of those who must use kernel threads: it has no processor. (Where there is one there is no other, so a fork need not
-/// forget it; see [`forget`].)
-fn kernel_pool() -> &'static Shared {
-    static POOL: OnceLock<&'static Shared> = OnceLock::new();
-    POOL.get_or_init(|| {
-        let idle = Arc::new(Idle::<Real>::new(1));
-        let policy = policies::build(&Expression::default(), 1, idle.clone()).expect("the default policy");
-        let name = policy.describe().into();
-        register(idle, policy, name, String::new(), false, false, Wish::Either).expect("a free pool index")
-    })
+/// A pool whose threads are kernel threads: it has no processor.
+fn kernel_pool() -> Result<&'static Shared, BuildError> {
+    let idle = Arc::new(Idle::<Real>::new(1));
+    let policy = policies::build(&Expression::default(), 1, idle.clone()).expect("the default policy");
+    let name = policy.describe().into();
+    register(idle, policy, name, String::new(), false, false, Wish::Either)
 }

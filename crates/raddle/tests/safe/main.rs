@@ -9,5 +9,8 @@
 #[macro_use]
 mod harness;
 
+mod conditions;
+mod payloads;
+mod places;
 mod policies;
 mod promotion;

@@ -1,5 +1,6 @@
 //! A policy of one's own that does what none should.
 
+use crate::harness::On;
 use raddle_machine::Real;
 use raddle_scheduler::{Cause, Local, Notify, Policy, Ready};
 use std::collections::VecDeque;
@@ -15,6 +16,8 @@ pub struct Odd {
     /// So many times it has nothing to offer right after it has said so, as if another processor had been faster.
     pub dry: Arc<AtomicU32>,
     withheld: Arc<AtomicU32>,
+    /// So many selections later it panics.
+    pub panics_after: Arc<AtomicU32>,
 }
 
 /// One less, if there is any left.
@@ -59,6 +62,9 @@ impl Local<Real> for Odd {
     }
 
     fn next(&mut self, _: u8) -> Option<Ready<Real>> {
+        if use_up(&self.panics_after) && self.panics_after.load(Ordering::Relaxed) == 0 {
+            panic!("odd");
+        }
         if self.withheld.swap(0, Ordering::Relaxed) > 0 {
             return None;
         }
@@ -87,3 +93,14 @@ impl Local<Real> for Odd {
         }
     }
 }
+
+case!(a_policy_that_panics_ends_the_process, On::Lightweight, aborts "the policy `odd` panicked", {
+    let odd = Odd::default();
+    let pool = odd.builder(1).build().unwrap();
+    pool.run(|| {
+        odd.panics_after.store(10, Ordering::Relaxed);
+        loop {
+            raddle::yield_now();
+        }
+    });
+});

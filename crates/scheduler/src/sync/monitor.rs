@@ -35,6 +35,7 @@
 
 use super::mutex::RawMutex;
 use super::{LockResult, Patience, PoisonError, WaitError};
+use crate::discard::discard;
 use crate::runtime::{Runtime, Waited, wait_until};
 use crate::thread::{Epoch, Thread, Wake};
 use core::time::Duration;
@@ -133,28 +134,55 @@ impl<T, R: Runtime> Monitor<T, R> {
             self.raw.poison();
         }
         let mut from = 0;
-        loop {
-            // SAFETY: the caller is inside, so it has the list to itself (I1); the reference ends before the monitor is given up.
-            let waiting = unsafe { &mut *self.waiting.get() };
-            // SAFETY: inside, with no `&mut` to the data; conditions in the list are alive (I2).
-            let holds = |entry: &Waiting<T, R>| unsafe { evaluate(&*entry.condition, &*self.data.get()) };
-            let Some(next) = (from..waiting.len()).find(|&i| holds(&waiting[i])) else { break };
-            let Some(Waiting { thread, epoch, .. }) = waiting.remove(next) else { break };
+        // SAFETY: the caller is inside.
+        while let Some(next) = unsafe { self.heir(from) } {
             // A wait that has just ended otherwise does not take the grant: go on with the next.
             from = next;
-            // SAFETY: the caller is inside. Point of no return: nothing is touched after a grant.
-            if unsafe { self.raw.grant_to(thread, epoch) } {
+            // SAFETY: as above; nothing is touched after a grant.
+            if unsafe { self.grant(next) } {
                 return;
             }
         }
         // SAFETY: the caller is inside.
         unsafe { self.raw.unlock(false) };
     }
+
+    /// The place of the first thread, from `from` on, whose condition holds. Calls code of the program, which may wait: so not between
+    /// the beginning of a wait and its end.
+    ///
+    /// # Safety
+    /// The calling thread is inside and holds no reference to the list, and no `&mut` to the data.
+    unsafe fn heir(&self, from: usize) -> Option<usize> {
+        let mut at = from;
+        loop {
+            // SAFETY: the caller is inside, so it has the list to itself (I1); the reference ends with the statement.
+            let condition = unsafe { &*self.waiting.get() }.get(at)?.condition;
+            // SAFETY: inside, with no `&mut` to the data; conditions in the list are alive (I2).
+            if unsafe { evaluate(&*condition, &*self.data.get()) } {
+                return Some(at);
+            }
+            at += 1;
+        }
+    }
+
+    /// Takes the thread at `place` out of the list and hands it the monitor; false if it waits no more.
+    ///
+    /// # Safety
+    /// The calling thread is inside and holds no reference to the list. If this returns true, it is not inside any more.
+    unsafe fn grant(&self, place: usize) -> bool {
+        // SAFETY: the caller is inside (I1); the reference ends with the statement.
+        let entry = unsafe { &mut *self.waiting.get() }.remove(place);
+        // SAFETY: the caller is inside. Point of no return: nothing is touched after a grant.
+        entry.is_some_and(|Waiting { thread, epoch, .. }| unsafe { self.raw.grant_to(thread, epoch) })
+    }
 }
 
 /// True if the condition holds, or panics: then its own thread shall see to it.
 fn evaluate<T>(condition: &dyn Fn(&T) -> bool, data: &T) -> bool {
-    catch_unwind(AssertUnwindSafe(|| condition(data))).unwrap_or(true)
+    catch_unwind(AssertUnwindSafe(|| condition(data))).unwrap_or_else(|payload| {
+        discard(payload);
+        true
+    })
 }
 
 /// The right to be inside; leaves when it is dropped.
@@ -221,12 +249,20 @@ impl<T, R: Runtime> MonitorGuard<'_, T, R> {
                 published.set(Some(epoch));
             }
         };
+        // Asked before the wait begins, which is no place for the conditions' own waits; inside, nothing changes until then.
+        // SAFETY: inside, with no reference to data and list.
+        let heir = unsafe { monitor.heir(0) };
         let ready = || {
             if published.get().is_some() {
                 // SAFETY: inside, and `self` is not used before it is inside again.
-                unsafe { monitor.leave(false) };
-                left.set(true);
+                unsafe {
+                    left.set(heir.is_none_or(|place| monitor.grant(place)));
+                    if heir.is_none() {
+                        monitor.raw.unlock(false);
+                    }
+                }
             }
+            // An heir that waits no more: look for another one.
             !left.get()
         };
         // SAFETY: the list is private to the monitor, which claims the epochs that it finds there.

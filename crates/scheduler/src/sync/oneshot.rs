@@ -29,8 +29,9 @@ use crate::runtime::{Runtime, Waited, wait_until, wake};
 use crate::thread::{Epoch, Thread, Wake};
 use core::time::Duration;
 use raddle_machine::{Atomic, Machine, Ordering};
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::fmt;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
@@ -80,9 +81,16 @@ pub struct Promise<T, R: Runtime> {
     shared: Arc<Shared<T, R>>,
 }
 
-/// The right to get it.
+/// The right to get it. One thread at a time waits for it.
+///
+/// ```compile_fail
+/// fn shared<T: Sync>() {}
+/// shared::<raddle_scheduler::sync::oneshot::Future<u32, raddle_scheduler::sync::kernel_threads::KernelThreads>>();
+/// ```
 pub struct Future<T, R: Runtime> {
     shared: Arc<Shared<T, R>>,
+    /// There is room for one that waits.
+    not_sync: PhantomData<Cell<()>>,
 }
 
 /// A promise and its future.
@@ -93,7 +101,7 @@ pub fn channel<T, R: Runtime>() -> (Promise<T, R>, Future<T, R>) {
         epoch: <R::Machine as Machine>::Atomic::new(0),
         value: UnsafeCell::new(MaybeUninit::uninit()),
     });
-    (Promise { shared: shared.clone() }, Future { shared })
+    (Promise { shared: shared.clone() }, Future { shared, not_sync: PhantomData })
 }
 
 impl<T, R: Runtime> Shared<T, R> {

@@ -45,9 +45,14 @@ const READER: u64 = 16;
 const READERS: u64 = (u32::MAX as u64) * READER;
 const WAITING: u64 = READER << 32;
 
-/// True if a reader may go in.
+/// True if a reader may go in: there is no writer, none waits, and one more reader can be counted.
 fn readable(word: u64) -> bool {
-    word & WRITER == 0 && word < WAITING
+    word & WRITER == 0 && word < READERS
+}
+
+/// True if as many readers are in as can be counted (their guards may have been forgotten).
+fn is_full(word: u64) -> bool {
+    word & READERS == READERS
 }
 
 /// True if a writer may go in.
@@ -133,6 +138,10 @@ impl<T: ?Sized, R: Runtime> RwLock<T, R> {
             if let Some(word) = self.enter(readable, READER) {
                 return Ok(word);
             }
+            assert!(
+                !is_full(self.state.load(Ordering::Relaxed)),
+                "too many active read locks: more than can be counted"
+            );
             R::note_wait("a reader-writer lock, to read", std::ptr::from_ref(self).addr(), None);
             self.readers.wait(patience, || self.look(readable, READERS_WAITED))?;
         }
@@ -224,6 +233,9 @@ impl<T: ?Sized, R: Runtime> RwLock<T, R> {
     ///
     /// # Errors
     /// If a writer panicked; the guard is inside the error.
+    ///
+    /// # Panics
+    /// If 2^32 - 1 readers are in, which somebody must have forgotten.
     #[inline]
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T, R>> {
         let word = self.read_with(|| Patience::MASKED).expect("a masked wait without a deadline ended early");
@@ -414,5 +426,43 @@ impl<T: ?Sized + fmt::Debug, R: Runtime> fmt::Debug for RwLockReadGuard<'_, T, R
 impl<T: ?Sized + fmt::Debug, R: Runtime> fmt::Debug for RwLockWriteGuard<'_, T, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::kernel_threads::KernelThreads;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// As if so many guards had been forgotten.
+    fn with_readers(count: u64) -> RwLock<u32, KernelThreads> {
+        let lock = RwLock::<u32, KernelThreads>::new(7);
+        lock.state.store(count * READER, Ordering::Relaxed);
+        lock
+    }
+
+    #[test]
+    fn readers_that_cannot_be_counted_are_refused() {
+        let lock = with_readers(u32::MAX as u64 - 1);
+        let last = lock.try_read().unwrap();
+        let word = lock.state.load(Ordering::Relaxed);
+        assert!(matches!(lock.try_read(), Err(TryLockError::WouldBlock)));
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(lock.read()))).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(lock.read_timeout(Duration::from_secs(60))))).is_err());
+        assert!(matches!(lock.try_write(), Err(TryLockError::WouldBlock)));
+        assert_eq!(lock.state.load(Ordering::Relaxed), word);
+        drop(last);
+        assert_eq!(*lock.read().unwrap(), 7);
+    }
+
+    #[test]
+    fn a_writer_that_waits_is_no_reader() {
+        let lock = with_readers(u32::MAX as u64);
+        assert!(matches!(lock.write_timeout(Duration::ZERO), Err(LockError::TimedOut)));
+        assert!(is_full(lock.state.load(Ordering::Relaxed)));
+        // One is left, and all goes on.
+        lock.leave(READER, 0);
+        assert_eq!(*lock.read().unwrap(), 7);
     }
 }
