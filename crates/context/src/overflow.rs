@@ -148,7 +148,13 @@ pub fn activation_altstack() -> io::Result<AlternateStack> {
 unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes a valid description of the fault.
     let address = unsafe { (*info).si_addr() }.addr();
-    if let Some(place) = stack::find(address)
+    let place = stack::find(address);
+    // SAFETY: as the kernel called us.
+    let is_call = place.is_some() && unsafe { is_call_of_stack(signal, info, context) };
+    if is_call && place.as_ref().is_some_and(stack::make_executable) {
+        return;
+    }
+    if let Some(place) = place
         && place.in_guard
     {
         report(address, place.stack_size);
@@ -162,6 +168,24 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context
     }
     // SAFETY: as the kernel called us.
     unsafe { chain(signal, info, context) };
+}
+
+/// Whether the fault is code's on a stack that is not executable.
+///
+/// # Safety
+/// A handler's arguments.
+unsafe fn is_call_of_stack(signal: c_int, info: *const libc::siginfo_t, context: *const c_void) -> bool {
+    /// `SEGV_ACCERR`, which the `libc` crate lacks: the page is there, for other uses.
+    const NOT_ALLOWED: c_int = 2;
+    // SAFETY: what the kernel passes to a handler.
+    unsafe {
+        let context = &*context.cast::<libc::ucontext_t>();
+        #[cfg(target_arch = "x86_64")]
+        let counter = context.uc_mcontext.gregs[libc::REG_RIP as usize] as usize;
+        #[cfg(target_arch = "aarch64")]
+        let counter = context.uc_mcontext.pc as usize;
+        signal == libc::SIGSEGV && (*info).si_code == NOT_ALLOWED && (*info).si_addr().addr() == counter
+    }
 }
 
 fn report(address: usize, size: usize) {

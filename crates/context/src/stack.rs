@@ -16,6 +16,10 @@
 //!
 //! *Guards* are installed when a slot is first used, and stay.
 //!
+//! *Core dumps* hold the slots that were ever used, or up to twice as many, not the rest of the reservation, at which the kernel would look for minutes.
+//!
+//! Where address space is limited, slots are mapped *one by one* instead, each when a right to one more is asked for, at places that follow each other.
+//!
 //! Source: the free list is R. K. Treiber, "Systems Programming: Coping with Parallelism" (1986), with a tag against ABA.
 //! Differs from the paper: the nodes are slot indices in a side table, so that a reader never touches a foreign stack.
 //!
@@ -26,11 +30,12 @@
 //! | state | means | left by |
 //! |---|---|---|
 //! | 0 | never used | taker: guard installed, block prepared → `GUARDED` + `PREPARED` |
+//! | 0, in the list of unmapped ones | there was no address space for it | who asks for one more right, and maps it |
 //! | `GUARDED` + `PREPARED` | used; block valid | trimmer: block released, pages returned → `GUARDED` |
 //! | `GUARDED` | cold: pages are zero | taker: block prepared → `GUARDED` + `PREPARED` |
 //!
 //! I1. taken ≤ reserved ≤ limit: who holds a reservation finds a slot. A trimmer reserves before it takes.
-//! I2. Each index is in exactly one place: a free list, a token [`Slot`], or not yet handed out (≥ `fresh`).
+//! I2. Each index is in exactly one place: a list, a token [`Slot`], or not yet handed out (≥ `fresh`).
 //!
 //! Progress: `reserve`, `take` and `give` are lock-free; `shrink` gives up where it would have to wait, and holds the loader's
 //! lock while it takes blocks out of the list of threads. Reclamation: the side table and the slots are never unmapped while the process lives, so a late reader of
@@ -78,6 +83,9 @@ const FETCHED_STACK: usize = 12;
 pub(crate) const HEADER: usize = 64;
 const _: () = assert!(size_of::<Header>() <= HEADER);
 
+/// Slots that are in core dumps when the first is used. The kernel looks at each page of them, used or not.
+const FIRST_DUMPED: usize = 4;
+
 const GUARDED: u32 = 1;
 const PREPARED: u32 = 2;
 
@@ -113,6 +121,9 @@ pub struct Place {
     pub stack_size: usize,
     /// Whether the address is in the slot's guard: a stack overflow.
     pub in_guard: bool,
+    /// Bytes of guard at the slot's base, and bytes behind it.
+    guard: usize,
+    length: usize,
 }
 
 /// Slots of one size. Lives as long as the process.
@@ -135,6 +146,12 @@ pub struct Arena {
     reserved: AtomicUsize,
     /// The most slots reserved at once, where guards are scarce.
     most: AtomicUsize,
+    /// The slots are mapped one by one, as rights to them are asked for.
+    one_by_one: bool,
+    /// So many slots are in core dumps, from the first.
+    dumped: AtomicUsize,
+    /// Slots that could not be mapped.
+    unmapped: List,
     /// The arena created before this one.
     older: *const Arena,
 }
@@ -146,6 +163,12 @@ unsafe impl Sync for Arena {}
 
 /// All arenas, newest first, for [`find`].
 static NEWEST: AtomicPtr<Arena> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Makes a slot's stack executable, if a library that was loaded since the arena was made asks for that: the C library does it with the stacks that it
+/// knows. For the handler of a fault of code that lies there. False if nobody asks, or it cannot be done.
+pub(crate) fn make_executable(place: &Place) -> bool {
+    !place.in_guard && size::executable_stacks_wanted() && size::allow_execution(place.base + place.guard, place.length)
+}
 
 /// What lies at an address, in whichever arena. Async-signal-safe.
 pub fn find(address: usize) -> Option<Place> {
@@ -168,6 +191,20 @@ impl Arena {
     /// # Errors
     /// A size that is none, no address space, or no support for thread-local storage blocks ([`tls::init`]).
     pub fn new(slot_size: usize, max_slots: usize) -> Result<&'static Arena, StackError> {
+        Self::build(slot_size, max_slots, false)
+    }
+
+    /// As [`Arena::new`], for processes whose address space is limited: as many slots as fit into it, at most, and each is mapped when a right to
+    /// one more is asked for.
+    ///
+    /// # Errors
+    /// As for [`Arena::new`].
+    pub fn one_by_one(slot_size: usize, max_slots: usize) -> Result<&'static Arena, StackError> {
+        let fitting = (size::address_space() / slot_size.max(1)).clamp(1, list::MAX_INDEX);
+        Self::build(slot_size, max_slots.min(fitting), true)
+    }
+
+    fn build(slot_size: usize, max_slots: usize, one_by_one: bool) -> Result<&'static Arena, StackError> {
         StackSize::new(slot_size)?;
         if !slot_size.is_power_of_two() {
             return Err(StackError::new(format!(
@@ -194,17 +231,22 @@ impl Arena {
             )));
         }
         let stride = slot_size + tls.table_reach().next_multiple_of(page);
-        let base = size::map_arena(stride, max_slots)?;
+        let base = if one_by_one {
+            size::far_away(stride.saturating_mul(max_slots))
+        } else {
+            size::map_arena(stride, max_slots)?.expose_provenance()
+        };
         let entries = match size::map_table(max_slots * size_of::<Entry>()) {
             Ok(table) => table.cast::<Entry>(),
+            Err(why) if one_by_one => return Err(why),
             Err(why) => {
                 // SAFETY: mapped above, not handed out.
-                unsafe { libc::munmap(base.cast(), stride * max_slots) };
+                unsafe { libc::munmap(core::ptr::with_exposed_provenance_mut(base), stride * max_slots) };
                 return Err(why);
             }
         };
-        let arena = Box::leak(Box::new(Arena {
-            base: base.expose_provenance(),
+        let arena = Box::new(Arena {
+            base,
             slot_size,
             stride,
             guard,
@@ -218,8 +260,21 @@ impl Arena {
             cold: List::new(),
             reserved: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
+            one_by_one,
+            dumped: AtomicUsize::new(if one_by_one { max_slots } else { 0 }),
+            unmapped: List::new(),
             older: core::ptr::null(),
-        }));
+        });
+        if one_by_one {
+            // The first one, so that an arena without any is none.
+            if let Err(why) = arena.reserve() {
+                // SAFETY: mapped above, and nobody has it.
+                unsafe { libc::munmap(entries.cast(), max_slots * size_of::<Entry>()) };
+                return Err(why);
+            }
+            arena.unreserve();
+        }
+        let arena = Box::leak(arena);
         let this = &raw mut *arena;
         let mut newest = NEWEST.load(Ordering::Relaxed);
         loop {
@@ -246,8 +301,8 @@ impl Arena {
                 self.limit, self.slot_size
             )));
         }
-        if guard::are_scarce()
-            && let Err(why) = self.reserve_guard(before + 1)
+        if (guard::are_scarce() || self.one_by_one)
+            && let Err(why) = self.reserve_more(before + 1)
         {
             self.reserved.fetch_sub(1, Ordering::Relaxed);
             return Err(why);
@@ -257,7 +312,7 @@ impl Arena {
 
     /// Reserves at most so many slots at once; how many.
     pub fn reserve_some(&self, most: usize) -> usize {
-        if guard::are_scarce() {
+        if guard::are_scarce() || self.one_by_one {
             return (0..most).take_while(|_| self.reserve().is_ok()).count();
         }
         let room = |reserved: usize| most.min(self.limit.saturating_sub(reserved));
@@ -266,19 +321,56 @@ impl Arena {
         counted.map_or(0, room)
     }
 
-    /// Where guards are scarce: one of the process's budget for each slot beyond the most that were reserved before.
+    /// For each slot beyond the most that were reserved before: where guards are scarce, one of the process's budget; where slots are mapped one by
+    /// one, a slot.
     #[cold]
-    fn reserve_guard(&self, reserved: usize) -> Result<(), StackError> {
-        // Ordering: Relaxed, counters only.
+    fn reserve_more(&self, reserved: usize) -> Result<(), StackError> {
+        // Ordering: Relaxed, counters only: what a taker sees of a slot comes through the free lists.
         let mut most = self.most.load(Ordering::Relaxed);
         while reserved > most {
-            guard::spend_one()?;
+            if guard::are_scarce() {
+                guard::spend_one()?;
+            }
+            if self.one_by_one
+                && let Err(why) = self.map_one()
+            {
+                if guard::are_scarce() {
+                    guard::unspend_one();
+                }
+                return Err(why);
+            }
             match self.most.compare_exchange(most, most + 1, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => most += 1,
                 Err(now) => {
-                    guard::unspend_one();
+                    // Somebody else has done it. What was mapped stays, as one more.
+                    if guard::are_scarce() {
+                        guard::unspend_one();
+                    }
                     most = now;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Maps a slot that is not, and lists it as cold.
+    fn map_one(&self) -> Result<(), StackError> {
+        let index = match self.unmapped.pop(self.entries()) {
+            Some(index) => index,
+            None => {
+                // Ordering: Relaxed: the slot was never touched by anyone.
+                let next = |fresh: u32| ((fresh as usize) < self.limit).then_some(fresh + 1);
+                let claimed = self.fresh.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+                // All are mapped: more than are reserved.
+                let Ok(index) = claimed else { return Ok(()) };
+                index
+            }
+        };
+        match size::map_slot(self.slot_base(index), self.stride) {
+            Ok(()) => self.cold.push(index, self.entries()),
+            Err(why) => {
+                self.unmapped.push(index, self.entries());
+                return Err(why);
             }
         }
         Ok(())
@@ -318,7 +410,7 @@ impl Arena {
             }
             // Ordering: Relaxed: the slot was never touched by anyone.
             let mut fresh = self.fresh.load(Ordering::Relaxed);
-            while (fresh as usize) < self.limit {
+            while (fresh as usize) < self.limit && !self.one_by_one {
                 match self.fresh.compare_exchange_weak(fresh, fresh + 1, Ordering::Relaxed, Ordering::Relaxed) {
                     Ok(_) => return self.set_up(fresh),
                     Err(now) => fresh = now,
@@ -439,6 +531,8 @@ impl Arena {
             slot_size: self.slot_size,
             stack_size: self.stack_size(index as u32),
             in_guard: address - base < self.guard,
+            guard: self.guard,
+            length: self.stride - self.guard,
         })
     }
 
@@ -469,6 +563,7 @@ impl Arena {
         if self.entry(index).state.load(Ordering::Relaxed) & GUARDED == 0 {
             // SAFETY: the lowest bytes of a slot that was taken just now for the first time.
             unsafe { guard::install(core::ptr::with_exposed_provenance_mut(base), self.guard) };
+            self.have_dumped(index as usize + 1);
         }
         let header = self.header_of(index);
         let Ok(tls) = tls::init() else { unreachable!("Arena::new has checked") };
@@ -487,6 +582,19 @@ impl Arena {
         }
         self.entry(index).state.store(GUARDED | PREPARED, Ordering::Relaxed);
         Slot::of(header)
+    }
+
+    /// Core dumps hold the first slots, so many at least: in steps that double, since each costs a call.
+    fn have_dumped(&self, slots: usize) {
+        // Ordering: Relaxed, a counter only: each step is advised by who took it.
+        let mut dumped = self.dumped.load(Ordering::Relaxed);
+        while dumped < slots {
+            let more = slots.next_power_of_two().max(FIRST_DUMPED).min(self.limit);
+            match self.dumped.compare_exchange(dumped, more, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return size::dump(self.slot_base(dumped as u32), (more - dumped) * self.stride),
+                Err(now) => dumped = now,
+            }
+        }
     }
 
     fn entries(&self) -> &[Entry] {

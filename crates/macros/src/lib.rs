@@ -39,7 +39,7 @@ pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
 #[doc(hidden)]
 #[proc_macro]
 pub fn drop_in_library(_: TokenStream) -> TokenStream {
-    parse(&embed::expression(std::env::args())).into_iter().collect()
+    parse(&embed::expression(std::env::args())).collect()
 }
 
 /// Stands behind the program's own `main`, which is in scope there.

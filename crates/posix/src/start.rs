@@ -181,6 +181,24 @@ fn own_path() -> Option<String> {
     Some(std::fs::canonicalize(&name).map_or(name, |path| path.to_string_lossy().into_owned()))
 }
 
+/// Where address space is limited, malloc has fewer arenas: each kernel thread would take 64 MiB for one of its own.
+fn spare_address_space() {
+    let asked = variable(c"MALLOC_ARENA_MAX").is_some()
+        || variable(TUNABLES).is_some_and(|tunables| tunables.contains("malloc.arena_max"));
+    // SAFETY: zeroes are a valid limit, which is written to.
+    let limit = unsafe {
+        let mut limit: c::rlimit = std::mem::zeroed();
+        (c::getrlimit(c::RLIMIT_AS, &mut limit) == 0).then_some(limit.rlim_cur)
+    };
+    if let Some(limit) = limit.filter(|&limit| limit < ROOMY && !asked) {
+        // SAFETY: one for each gigabyte.
+        unsafe { c::mallopt(c::M_ARENA_MAX, (limit >> 30).max(1) as c_int) };
+    }
+}
+
+/// Bytes of address space from which on malloc's arenas do not count.
+const ROOMY: u64 = 1 << 36;
+
 /// Whether threads that the program creates are lightweight. The first call starts the runtime. Where it cannot be started, a
 /// line on standard error says why, and every call goes on to the C library from then on.
 pub(crate) fn lightweight() -> bool {
@@ -193,6 +211,8 @@ pub(crate) fn lightweight() -> bool {
         if settings.is_of_another_process() {
             return false;
         }
+        crate::os::find_all();
+        spare_address_space();
         crate::process::signals::prepare_kernel_threads();
         if settings.stats.is_some() {
             raddle::info::sample_delays(true);

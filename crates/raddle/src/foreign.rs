@@ -10,27 +10,22 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 /// Gives the record back when the kernel thread ends.
-struct Guard;
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        if let Some(record) = RECORD.take() {
-            let mut cache = crate::pool::descriptors().cache();
-            // SAFETY: allocated below from the same slab; the kernel thread waits for nothing any more, and stale claims fail
-            // by their epoch.
-            unsafe { cache.free(NonNull::from(record)) };
-        }
+fn give_back() {
+    if let Some(record) = RECORD.take() {
+        let mut cache = crate::pool::descriptors().cache();
+        // SAFETY: allocated below from the same slab; the kernel thread waits for nothing any more, and stale claims fail
+        // by their epoch.
+        unsafe { cache.free(NonNull::from(record)) };
     }
 }
 
 thread_local! {
     /// Without a destructor: readable as long as the kernel thread runs.
     static RECORD: Cell<Option<&'static Descriptor>> = const { Cell::new(None) };
-    static GUARD: Guard = const { Guard };
 }
 
-/// The calling kernel thread's record: the same for its whole life, but for destructors that run after the guard's, which share
-/// one that is never given back.
+/// The calling kernel thread's record: the same for its whole life, but for destructors of thread-specific data that run after it was given back, which
+/// have another one.
 #[inline]
 pub(crate) fn current() -> &'static Thread<Real> {
     RECORD.get().unwrap_or_else(first).record()
@@ -46,7 +41,8 @@ pub(crate) fn become_record(me: &'static Descriptor) {
 fn first() -> &'static Descriptor {
     let record = allocate();
     RECORD.set(Some(record));
-    let _ = GUARD.try_with(|_| ());
+    // Without a key it is kept.
+    crate::os::at_end_of_kernel_thread(give_back);
     record
 }
 

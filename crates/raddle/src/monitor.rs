@@ -81,7 +81,7 @@ pub(crate) fn start() {
         crate::os::looks::start();
         // Without it blocked threads would hold their processors for ever, and nobody would say so.
         let whole = || crate::os::or_abort(|| "the monitor panicked".to_string(), main);
-        if let Err(error) = crate::os::spawn("raddle-monitor".into(), whole) {
+        if let Err(error) = crate::os::spawn("raddle-monitor", whole) {
             crate::os::say_once(&format!(
                 "raddle: no kernel thread for the monitor ({error}): a thread that blocks in the kernel holds its processor"
             ));

@@ -271,7 +271,7 @@ impl Shared {
             activation.give_back();
             self.kernel_threads.fetch_sub(1, Ordering::Release);
         };
-        match crate::os::spawn(name, main) {
+        match crate::os::spawn(&name, main) {
             Ok(()) => Ok(activation),
             Err(error) => {
                 self.kernel_threads.fetch_sub(1, Ordering::Relaxed);
@@ -388,22 +388,11 @@ pub(crate) fn arena(class: u32) -> Result<&'static Arena, BuildError> {
         return Ok(arena);
     }
     let slots = if class == default_class() { DEFAULT_SLOTS } else { (CLASS_SPACE >> class).clamp(64, DEFAULT_SLOTS) };
-    let mut slots = slots;
-    loop {
-        match Arena::new(1 << class, slots) {
-            Ok(arena) => return Ok(ARENAS[class as usize].get_or_init(|| arena)),
-            // A limit on address space (RLIMIT_AS, strict overcommit): a smaller arena serves.
-            Err(error) if slots > 1024 => {
-                slots /= 4;
-                if slots <= 1024 * 4 {
-                    os::say_once(&format!(
-                        "raddle: stacks limited to {slots} of {} KiB: {error}",
-                        (1usize << class) >> 10
-                    ));
-                }
-            }
-            Err(error) => return Err(BuildError::Stacks(error.to_string())),
-        }
+    // A limit on address space (RLIMIT_AS, RLIMIT_DATA, strict overcommit): as many as fit.
+    let arena = Arena::new(1 << class, slots).or_else(|_| Arena::one_by_one(1 << class, slots));
+    match arena {
+        Ok(arena) => Ok(ARENAS[class as usize].get_or_init(|| arena)),
+        Err(error) => Err(BuildError::Stacks(error.to_string())),
     }
 }
 

@@ -99,13 +99,19 @@ fn spawn_until_refused(pool: &raddle::Pool, builder: &Builder, most: usize) -> (
 }
 
 #[test]
-fn without_address_space_for_any_stack_a_pool_is_an_error() {
-    if in_child("without_address_space_for_any_stack_a_pool_is_an_error") {
+fn without_address_space_for_a_stack_a_spawn_is_an_error() {
+    if in_child("without_address_space_for_a_stack_a_spawn_is_an_error") {
         limit(libc::RLIMIT_AS, address_space() + (24 << 20));
-        let error = raddle::Builder::new().processors(1).build().unwrap_err();
-        assert!(matches!(error, raddle::BuildError::Stacks(_)), "{error:?}");
+        let pool = raddle::Builder::new().processors(1).build().unwrap();
+        let error = Builder::new().stack_size(64 << 20).spawn_into(&pool, || ()).unwrap_err();
+        assert!(matches!(error, raddle::SpawnError::Stack(_)), "{error:?}");
         assert!(error.to_string().contains("ulimit -v"), "{error}");
+        let (started, refused) = spawn_until_refused(&pool, &Builder::new(), 1000);
+        assert!(started < 100 && refused.is_some(), "{started}");
         limit(libc::RLIMIT_AS, libc::RLIM_INFINITY);
+        // A size for which nothing was asked yet.
+        let (started, refused) = spawn_until_refused(&pool, &Builder::new().stack_size(128 << 10), 1000);
+        assert!(started == 1000 && refused.is_none(), "{started} {refused:?}");
         works(&raddle::Builder::new().processors(2).build().unwrap());
     }
 }

@@ -21,7 +21,9 @@ pub fn find() -> Result<String, String> {
         }
         return fit_for_preload(&path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?);
     }
-    let own = std::env::current_exe().map_err(|e| format!("cannot tell where this program lies: {e}"))?;
+    let own = std::env::current_exe().or_else(|error| as_called().ok_or(error));
+    let own =
+        own.map_err(|e| format!("cannot tell where this program lies: {e}; name the library with RADDLE_LIBRARY"))?;
     let Some((bytes, hash)) = EMBEDDED else {
         let beside = own.with_file_name(BUILT);
         return beside.canonicalize().map_err(|_| without_library(&own)).and_then(|path| fit_for_preload(&path));
@@ -29,6 +31,17 @@ pub fn find() -> Result<String, String> {
     let lies_ready = copies(&own).into_iter().filter(|path| unpack::holds(path, bytes));
     let mut fit = lies_ready.filter_map(|path| fit_for_preload(&path.canonicalize().ok()?).ok());
     fit.next().map_or_else(|| unpack::place(bytes, hash), Ok)
+}
+
+/// Where this program was called from: what there is to go by without `/proc`.
+fn as_called() -> Option<PathBuf> {
+    let called = PathBuf::from(std::env::args_os().next()?);
+    if called.components().count() > 1 {
+        return called.canonicalize().ok();
+    }
+    let folders = std::env::var_os("PATH")?;
+    let found = std::env::split_paths(&folders).map(|folder| folder.join(&called)).find(|path| path.is_file());
+    found?.canonicalize().ok()
 }
 
 /// Where the same library may lie ready: installed (the administrator's copy is shared by all), and as cargo left it.

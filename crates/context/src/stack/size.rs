@@ -1,6 +1,8 @@
 //! Stack sizes as people ask for them, and the address space for slots.
 
+use core::ffi::{c_int, c_void};
 use core::fmt;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// Why a stack cannot be had, in one line that names cause and remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,7 +108,12 @@ pub fn page_size() -> usize {
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
 }
 
-/// Address space for an arena: touched pages only cost memory.
+/// What may be done with stacks.
+fn protection() -> c_int {
+    libc::PROT_READ | libc::PROT_WRITE | if executable_stacks_wanted() { libc::PROT_EXEC } else { 0 }
+}
+
+/// Address space for an arena: touched pages only cost memory. A core dump holds none of it until [`dump`] says so.
 pub fn map_arena(slot: usize, slots: usize) -> Result<*mut u8, StackError> {
     let bytes = slot.checked_mul(slots).filter(|&bytes| bytes <= 1 << 46);
     let too_much = |why: &str| {
@@ -116,28 +123,107 @@ pub fn map_arena(slot: usize, slots: usize) -> Result<*mut u8, StackError> {
         ))
     };
     let bytes = bytes.ok_or_else(|| too_much("more than a process can have"))?;
-    let memory = reserve(bytes).map_err(|why| too_much(&why.to_string()))?;
+    let memory = map(core::ptr::null_mut(), bytes, protection(), 0).map_err(|why| too_much(&why.to_string()))?;
     // SAFETY: our own mapping. A huge page would commit what one touched page needs not; refusal does no harm.
     unsafe { libc::madvise(memory.cast(), bytes, libc::MADV_NOHUGEPAGE) };
+    leave_out_of_dumps(memory, bytes);
     Ok(memory)
 }
 
 /// A zeroed table that costs memory as it is touched.
 pub fn map_table(bytes: usize) -> Result<*mut u8, StackError> {
-    reserve(bytes).map_err(|why| StackError::new(format!("no address space for a table of {bytes} bytes ({why})")))
+    let table = map(core::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, 0);
+    let table =
+        table.map_err(|why| StackError::new(format!("no address space for a table of {bytes} bytes ({why})")))?;
+    leave_out_of_dumps(table, bytes);
+    Ok(table)
 }
 
-fn reserve(bytes: usize) -> std::io::Result<*mut u8> {
-    // SAFETY: a new private mapping.
-    let memory = unsafe {
-        libc::mmap(
-            core::ptr::null_mut(),
-            bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-            -1,
-            0,
-        )
+/// Where slots may lie that are mapped one by one: an address that nothing is mapped near, for `bytes` bytes. The kernel maps from both ends of the address
+/// space towards the middle.
+pub fn far_away(bytes: usize) -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0x2000_0000_0000);
+    // Ordering: Relaxed, a counter only. A gap between two.
+    NEXT.fetch_add(bytes.next_multiple_of(1 << 30) + (1 << 30), Ordering::Relaxed)
+}
+
+/// Maps one slot at its place, where a limit on address space does not let all of them be mapped at once.
+pub fn map_slot(place: usize, bytes: usize) -> Result<(), StackError> {
+    let no_room = |why: &dyn fmt::Display| {
+        StackError::new(format!(
+            "no address space for another stack slot of {bytes} bytes ({why}); ask for smaller stacks, let threads end, or raise the limit \
+             (ulimit -v, ulimit -d, vm.overcommit_memory)"
+        ))
     };
+    let wish = core::ptr::with_exposed_provenance_mut(place);
+    let memory = map(wish, bytes, protection(), libc::MAP_FIXED_NOREPLACE).map_err(|why| no_room(&why))?;
+    if memory != wish.cast() {
+        // A kernel before 4.17 takes the place for a wish.
+        // SAFETY: mapped just now, and nobody's.
+        unsafe { libc::munmap(memory.cast(), bytes) };
+        return Err(no_room(&"its place is taken"));
+    }
+    // SAFETY: as in `map_arena`.
+    unsafe { libc::madvise(memory.cast(), bytes, libc::MADV_NOHUGEPAGE) };
+    Ok(())
+}
+
+/// Bytes of address space that the process may have; `usize::MAX` without a limit.
+pub fn address_space() -> usize {
+    let limit = |resource| {
+        // SAFETY: zeroes are a valid limit, which is written to.
+        unsafe {
+            let mut limit: libc::rlimit = core::mem::zeroed();
+            if libc::getrlimit(resource, &mut limit) == 0 { limit.rlim_cur as usize } else { usize::MAX }
+        }
+    };
+    // RLIM_INFINITY is the largest number.
+    limit(libc::RLIMIT_AS).min(limit(libc::RLIMIT_DATA))
+}
+
+/// Whether the program, or a library that is loaded now, asks for executable stacks: code on them that calls nested functions of GCC's.
+pub fn executable_stacks_wanted() -> bool {
+    unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
+        // SAFETY: the loader's description of a library, whose headers stay while it is loaded; the caller's answer.
+        unsafe {
+            let headers = core::slice::from_raw_parts((*info).dlpi_phdr, usize::from((*info).dlpi_phnum));
+            let stack = headers.iter().find(|header| header.p_type == libc::PT_GNU_STACK);
+            // What says nothing is older than the question, but for what the kernel provides.
+            let kernels = (*info).dlpi_addr == libc::getauxval(libc::AT_SYSINFO_EHDR);
+            let old = cfg!(target_arch = "x86_64") && !kernels && (*info).dlpi_phnum > 0;
+            let executable = stack.map_or(old, |header| header.p_flags & libc::PF_X != 0);
+            *found.cast::<bool>() |= executable;
+            c_int::from(executable)
+        }
+    }
+    let mut found = false;
+    // SAFETY: the function takes a place for a bool.
+    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut found).cast()) };
+    found
+}
+
+/// Allows code on pages of a stack. False if the system refuses.
+pub fn allow_execution(start: usize, bytes: usize) -> bool {
+    let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+    // SAFETY: a slot's own memory, which may be read and written before and after.
+    unsafe { libc::mprotect(core::ptr::with_exposed_provenance_mut(start), bytes, all) == 0 }
+}
+
+/// Pages that a core dump, and a debugger that makes one, need not look at: there are billions.
+fn leave_out_of_dumps(memory: *mut u8, bytes: usize) {
+    // SAFETY: advice on our own mapping; refusal does no harm.
+    unsafe { libc::madvise(memory.cast(), bytes, libc::MADV_DONTDUMP) };
+}
+
+/// A core dump holds these pages from now on.
+pub fn dump(start: usize, bytes: usize) {
+    // SAFETY: advice on our own mapping; refusal does no harm.
+    unsafe { libc::madvise(core::ptr::with_exposed_provenance_mut(start), bytes, libc::MADV_DODUMP) };
+}
+
+fn map(wish: *mut c_void, bytes: usize, protection: c_int, flags: c_int) -> std::io::Result<*mut u8> {
+    let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new private mapping, in nobody else's place.
+    let memory = unsafe { libc::mmap(wish, bytes, protection, flags, -1, 0) };
     if memory == libc::MAP_FAILED { Err(std::io::Error::last_os_error()) } else { Ok(memory.cast()) }
 }

@@ -474,6 +474,35 @@ pub type Create = unsafe extern "C" fn(
 /// `pthread_join`.
 pub type Join = unsafe extern "C" fn(libc::pthread_t, *mut *mut c_void) -> c_int;
 
+/// Attributes for a kernel thread that does next to nothing. The C library keeps its stack: not one as large as the program's are by default.
+///
+/// The largest of these sizes has room for much thread-local storage; 0 is the default.
+fn small_stack(try_no: usize) -> libc::pthread_attr_t {
+    // SAFETY: initialises the attributes, and sets a size that is allowed.
+    unsafe {
+        let mut attributes = core::mem::zeroed();
+        libc::pthread_attr_init(&mut attributes);
+        if let Some(&size) = [128 << 10, 1 << 20].get(try_no) {
+            libc::pthread_attr_setstacksize(&mut attributes, size);
+        }
+        attributes
+    }
+}
+
+/// Starts a kernel thread that does next to nothing; false if none can be had.
+///
+/// # Safety
+/// As for `pthread_create`.
+pub unsafe fn start_small(
+    create: Create,
+    thread: &mut libc::pthread_t,
+    start: extern "C" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+) -> bool {
+    // SAFETY: passed on to the caller.
+    (0..3).any(|try_no| unsafe { create(thread, &small_stack(try_no), start, argument) } == 0)
+}
+
 struct Captured {
     fs: usize,
     bytes: Vec<u8>,
@@ -507,7 +536,7 @@ fn capture_libc(libc_so: &Libc, start: isize, size: usize) -> Result<Captured, U
         let create: Create = libc_so.function(c"pthread_create")?;
         let join: Join = libc_so.function(c"pthread_join")?;
         let mut thread = 0;
-        if create(&mut thread, core::ptr::null(), first, (&raw mut request).cast()) != 0 {
+        if !start_small(create, &mut thread, first, (&raw mut request).cast()) {
             return Err(Unsupported::new("no kernel thread can be started"));
         }
         join(thread, core::ptr::null_mut());

@@ -259,6 +259,15 @@ impl Layout {
         }
     }
 
+    /// Gives a block the kernel thread id of another one: the C library's locks then take a context on it for the other one's kernel thread.
+    ///
+    /// # Safety
+    /// `fs` is in a block that the caller owns, and `of` the thread pointer of a live one.
+    pub unsafe fn share_identity(&self, fs: *mut u8, of: *const u8) {
+        // SAFETY: offsets inside struct pthread.
+        unsafe { fs.offset(self.tid).cast::<u32>().write(of.offset(self.tid).cast::<u32>().read()) };
+    }
+
     /// # Safety
     /// `fs` is in a block that the caller owns.
     pub unsafe fn write_identity(&self, fs: *mut u8, tid: u32) {

@@ -178,7 +178,7 @@ impl Threads {
                     libc::sched_yield();
                 }
                 let mut thread = 0;
-                if (request.create)(&mut thread, core::ptr::null(), nothing, core::ptr::null_mut()) == 0 {
+                if super::image::start_small(request.create, &mut thread, nothing, core::ptr::null_mut()) {
                     (request.join)(thread, core::ptr::null_mut());
                 }
                 // Ordering[proof]: Release. Pairs with the Acquire of `done`. Makes visible: that it did not wait.
@@ -192,7 +192,7 @@ impl Threads {
         let argument = (&raw const request).cast_mut().cast::<c_void>();
         let mut thread = 0;
         // SAFETY: the request is shared by reference until the join.
-        if unsafe { (request.create)(&mut thread, core::ptr::null(), creator, argument) } != 0 {
+        if !unsafe { super::image::start_small(request.create, &mut thread, creator, argument) } {
             return Err(Unsupported::new("no kernel thread can be started"));
         }
         let held = (0..PATIENCE).find_map(|_| self.try_lock());

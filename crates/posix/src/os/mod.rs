@@ -35,32 +35,24 @@ pub(crate) mod c {
 /// `next!(sched_yield: fn() -> c_int)()`. Looked up once. Aborts with a line when the C library has none, which means that a program
 /// called what its own C library does not offer.
 macro_rules! next {
-    ($name:ident: fn($($argument:ty),* $(,)?) $(-> $result:ty)?) => {{
-        static FOUND: std::sync::atomic::AtomicPtr<std::ffi::c_void> =
-            std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
-        let name = concat!(stringify!($name), "\0").as_ptr().cast::<std::ffi::c_char>();
-        #[allow(unused_unsafe)]
-        // SAFETY: the name ends with a null byte.
-        let function = unsafe { $crate::os::find_next(&FOUND, name) };
-        #[allow(unused_unsafe)]
-        // SAFETY: the caller's signature is that of the C library's function of this name.
-        unsafe {
-            std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($argument),*) $(-> $result)?>(function)
-        }
-    }};
+    ($name:ident: $($signature:tt)*) => { $crate::os::find!($name, None, $($signature)*) };
 }
 
 /// As [`next!`], for a function whose first version has another meaning: the version is named, and may be missing on architectures that
 /// never had the first one.
 macro_rules! next_version {
-    ($name:ident, $version:literal: fn($($argument:ty),* $(,)?) $(-> $result:ty)?) => {{
-        static FOUND: std::sync::atomic::AtomicPtr<std::ffi::c_void> =
-            std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
-        let name = concat!(stringify!($name), "\0").as_ptr().cast::<std::ffi::c_char>();
-        let version = concat!($version, "\0").as_ptr().cast::<std::ffi::c_char>();
-        #[allow(unused_unsafe)]
-        // SAFETY: both end with a null byte.
-        let function = unsafe { $crate::os::find_next_version(&FOUND, name, version) };
+    ($name:ident, $version:literal: $($signature:tt)*) => {
+        $crate::os::find!($name, Some(concat!($version, "\0")), $($signature)*)
+    };
+}
+
+/// What both are made of.
+macro_rules! find {
+    ($name:ident, $version:expr, fn($($argument:ty),* $(,)?) $(-> $result:ty)?) => {{
+        #[used]
+        #[unsafe(link_section = "raddle_next")]
+        static NEXT: $crate::os::Next = $crate::os::Next::new(concat!(stringify!($name), "\0"), $version);
+        let function = NEXT.find();
         #[allow(unused_unsafe)]
         // SAFETY: the caller's signature is that of the C library's function of this name.
         unsafe {
@@ -68,23 +60,76 @@ macro_rules! next_version {
         }
     }};
 }
+pub(crate) use find;
 
-/// Finds the next definition of that version of a symbol, or of its default version.
-///
-/// # Safety
-/// `name` and `version` are C strings.
-pub(crate) unsafe fn find_next_version(
-    found: &AtomicPtr<c_void>,
-    name: *const c_char,
-    version: *const c_char,
-) -> *mut c_void {
-    if found.load(Ordering::Acquire).is_null() {
-        // SAFETY: C strings; RTLD_NEXT is valid in any object.
-        let function = unsafe { libc::dlvsym(libc::RTLD_NEXT, name, version) };
-        found.store(function, Ordering::Release);
+/// A function of the C library that [`next!`] names. All of them lie side by side in a section of their own.
+pub(crate) struct Next {
+    found: AtomicPtr<c_void>,
+    /// Both end with a null byte.
+    name: &'static str,
+    version: Option<&'static str>,
+}
+
+impl Next {
+    pub const fn new(name: &'static str, version: Option<&'static str>) -> Next {
+        Next { found: AtomicPtr::new(std::ptr::null_mut()), name, version }
     }
-    // SAFETY: a C string.
-    unsafe { find_next(found, name) }
+
+    /// The function. Ends the process where there is none.
+    #[inline]
+    pub fn find(&self) -> *mut c_void {
+        let known = self.found.load(Ordering::Acquire);
+        if known.is_null() { self.look_up_or_end() } else { known }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_up_or_end(&self) -> *mut c_void {
+        self.look_up();
+        let function = self.found.load(Ordering::Acquire);
+        if function.is_null() {
+            say(c"raddle: the C library lacks a function that the program calls: ");
+            // SAFETY: a C string.
+            say(unsafe { std::ffi::CStr::from_ptr(self.name.as_ptr().cast()) });
+            say(c"\n");
+            // SAFETY: ends the process.
+            unsafe { libc::abort() }
+        }
+        function
+    }
+
+    /// Looks for the next definition of that version of the symbol, or of its default version, after this library's.
+    #[cold]
+    fn look_up(&self) {
+        let name = self.name.as_ptr().cast::<c_char>();
+        // SAFETY: C strings; RTLD_NEXT is valid in any object.
+        let function = unsafe {
+            let versioned = self.version.map(|version| libc::dlvsym(libc::RTLD_NEXT, name, version.as_ptr().cast()));
+            versioned.filter(|found| !found.is_null()).unwrap_or_else(|| libc::dlsym(libc::RTLD_NEXT, name))
+        };
+        self.found.store(function, Ordering::Release);
+    }
+}
+
+/// Looks for all functions that [`next!`] names anywhere. Whoever looks one up later waits while the constructor of a library runs that is being loaded, and
+/// may itself be what that constructor waits for.
+pub(crate) fn find_all() {
+    unsafe extern "C" {
+        // The linker's names for both ends of a section.
+        static __start_raddle_next: [usize; 0];
+        static __stop_raddle_next: [usize; 0];
+    }
+    let mut next = (&raw const __start_raddle_next).cast::<Next>();
+    while next != (&raw const __stop_raddle_next).cast() {
+        // SAFETY: the section holds nothing else, one behind the other.
+        unsafe {
+            (*next).look_up();
+            next = next.add(1);
+        }
+    }
+    // Those that are missing are nobody's error.
+    // SAFETY: forgets the last one.
+    unsafe { libc::dlerror() };
 }
 
 /// The calling thread's thread pointer: who it is among those that live, lightweight or not.
@@ -102,36 +147,6 @@ pub(crate) fn thread_pointer() -> u64 {
         std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, nomem, preserves_flags));
     }
     pointer
-}
-
-/// Finds the next definition of a symbol after this library's.
-///
-/// # Safety
-/// `name` is a C string.
-#[inline]
-pub(crate) unsafe fn find_next(found: &AtomicPtr<c_void>, name: *const c_char) -> *mut c_void {
-    let known = found.load(Ordering::Acquire);
-    // SAFETY: the caller's promise.
-    if known.is_null() { unsafe { look_up(found, name) } } else { known }
-}
-
-/// # Safety
-/// As for [`find_next`].
-#[cold]
-#[inline(never)]
-unsafe fn look_up(found: &AtomicPtr<c_void>, name: *const c_char) -> *mut c_void {
-    // SAFETY: a C string; RTLD_NEXT is valid in any object.
-    let function = unsafe { libc::dlsym(libc::RTLD_NEXT, name) };
-    if function.is_null() {
-        say(c"raddle: the C library lacks a function that the program calls: ");
-        // SAFETY: a C string.
-        say(unsafe { std::ffi::CStr::from_ptr(name) });
-        say(c"\n");
-        // SAFETY: ends the process.
-        unsafe { libc::abort() }
-    }
-    found.store(function, Ordering::Release);
-    function
 }
 
 /// Writes to standard error, from anywhere.

@@ -74,7 +74,7 @@ pub(crate) fn start() {
         }
         Err(error) => stay_here(&error),
     };
-    if let Err(error) = super::spawn("raddle-looks".into(), look) {
+    if let Err(error) = super::spawn("raddle-looks", look) {
         stay_here(&error);
     }
 }

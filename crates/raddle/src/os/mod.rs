@@ -15,7 +15,9 @@ pub(crate) use on_core::{CoreWord, probe_standby, stand_by_on};
 pub(crate) use probe::{kernel_events, rseq};
 pub(crate) use task::{TaskState, time_on_core};
 
+use std::ffi::c_void;
 use std::io::Write as _;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The kernel's name of the calling kernel thread.
@@ -24,27 +26,91 @@ pub(crate) fn gettid() -> u32 {
     unsafe { raddle_machine::raw::system_call(libc::SYS_gettid as usize, [0; 6]) as u32 }
 }
 
+/// What a kernel thread of the runtime's own begins with.
+struct Beginning<F> {
+    /// A C string of at most 15 bytes.
+    name: [u8; 16],
+    main: F,
+}
+
+extern "C" fn begin<F: FnOnce()>(beginning: *mut c_void) -> *mut c_void {
+    // SAFETY: the box that `spawn` made for this kernel thread.
+    let Beginning { name, main } = *unsafe { Box::from_raw(beginning.cast::<Beginning<F>>()) };
+    let arguments = [libc::PR_SET_NAME as usize, name.as_ptr().addr(), 0, 0, 0, 0];
+    // SAFETY: names the calling kernel thread; the bytes end with a null byte.
+    unsafe { raddle_machine::raw::system_call(libc::SYS_prctl as usize, arguments) };
+    or_abort(|| "a kernel thread of the runtime panicked".to_string(), main);
+    std::ptr::null_mut()
+}
+
+/// Bytes of stack of the runtime's own kernel threads. The C library takes what the libraries' thread-local storage needs of it.
+const OWN_STACK: usize = 256 * 1024;
+
 /// Starts a kernel thread of the runtime's own, with all signals blocked: it runs none of the program's code, or takes its mask later.
+///
+/// It is no thread of std's: one of those begins with the destructor of a thread-local variable, for which it waits while the constructor of a library that
+/// is being loaded runs, which may wait for what only this kernel thread can do. For the same reason `main` uses no such variable.
 ///
 /// # Errors
 /// When the system gives none.
-pub(crate) fn spawn(name: String, main: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-    struct Blocked(u64);
-    impl Drop for Blocked {
-        fn drop(&mut self) {
-            signals::unblock(self.0);
-        }
-    }
+pub(crate) fn spawn<F: FnOnce() + Send + 'static>(name: &str, main: F) -> std::io::Result<()> {
     if crate::dedicated::is_marked() {
         // It would inherit what its creator alone is to have.
         return Err(std::io::Error::other(
             "asked for by a thread that has rights, or other things of the kernel's, of its own",
         ));
     }
-    let kernel_thread = std::thread::Builder::new().name(thread_name(&name)).stack_size(256 * 1024);
-    let guarded = move || or_abort(|| "a kernel thread of the runtime panicked".to_string(), main);
-    let _blocked = Blocked(signals::block_all());
-    crate::drop_in::native(|| kernel_thread.spawn(guarded)).map(drop)
+    let mut beginning = Box::new(Beginning { name: [0; 16], main });
+    let length = name.len().min(15);
+    beginning.name[..length].copy_from_slice(&name.as_bytes()[..length]);
+    let beginning = Box::into_raw(beginning);
+    let mask = signals::block_all();
+    let mut result = libc::EINVAL;
+    // Where much thread-local storage leaves too little of the stack the C library refuses: then more is asked for.
+    let mut size = OWN_STACK;
+    while result == libc::EINVAL && size <= 64 * OWN_STACK {
+        // SAFETY: initialised attributes, destroyed once; the box is the new kernel thread's, which nobody joins.
+        result = crate::drop_in::native(|| unsafe {
+            let mut attributes = std::mem::zeroed();
+            libc::pthread_attr_init(&mut attributes);
+            libc::pthread_attr_setstacksize(&mut attributes, size);
+            libc::pthread_attr_setdetachstate(&mut attributes, libc::PTHREAD_CREATE_DETACHED);
+            let mut id = 0;
+            let result = libc::pthread_create(&mut id, &attributes, begin::<F>, beginning.cast());
+            libc::pthread_attr_destroy(&mut attributes);
+            result
+        });
+        size *= 4;
+    }
+    signals::unblock(mask);
+    if result == 0 {
+        return Ok(());
+    }
+    // SAFETY: made above; no kernel thread has it.
+    drop(unsafe { Box::from_raw(beginning) });
+    Err(std::io::Error::from_raw_os_error(result))
+}
+
+/// Has `f` run at the end of the calling kernel thread, after the destructors of thread-local variables. A variable with a destructor would do, but
+/// its first use waits while the constructor of a library runs that is being loaded. False if no more keys are free.
+///
+/// All calls name the same `f`.
+pub(crate) fn at_end_of_kernel_thread(f: fn()) -> bool {
+    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+    static RUN: OnceLock<fn()> = OnceLock::new();
+    extern "C" fn end(_: *mut c_void) {
+        if let Some(run) = RUN.get() {
+            run();
+        }
+    }
+    RUN.get_or_init(|| f);
+    let key = KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: a place for the key; the destructor takes any value.
+        (unsafe { libc::pthread_key_create(&mut key, Some(end)) } == 0).then_some(key)
+    });
+    // SAFETY: a key that was made above, and a value that nobody reads.
+    key.is_some_and(|key| unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(1)) } == 0)
 }
 
 /// `name` without what no kernel thread can have in its name, for which std would panic.

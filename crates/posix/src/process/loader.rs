@@ -1,0 +1,46 @@
+//! What the loader does under a lock of its own while it calls functions of the program.
+//!
+//! The lock of its list of libraries is held during the calls of `dl_iterate_phdr`. A thread that unloads a library waits for it with the lock in hand
+//! that the C library's `pthread_create` takes: the runtime could not start another kernel thread then. So a thread in such a call stays on
+//! its kernel thread, and goes on whatever becomes of the others.
+
+use crate::os::c;
+use raddle::drop_in::{Hidden, hide, is_lightweight};
+use std::ffi::{c_int, c_void};
+
+type Callback = unsafe extern "C-unwind" fn(*mut c::dl_phdr_info, usize, *mut c_void) -> c_int;
+
+type Walk = unsafe extern "C-unwind" fn(Callback, *mut c_void) -> c_int;
+
+/// The thread is what it was, also where the program's function is left by an exception.
+struct Until(Option<Hidden>);
+
+impl Drop for Until {
+    fn drop(&mut self) {
+        if let Some(hidden) = self.0.take() {
+            hidden.end();
+        }
+    }
+}
+
+/// # Safety
+/// As Linux says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn dl_iterate_phdr(callback: Callback, data: *mut c_void) -> c_int {
+    let next = next!(dl_iterate_phdr: fn(Callback, *mut c_void) -> c_int);
+    // SAFETY: the same function, which is left by an exception if the program's function is.
+    let next = unsafe { std::mem::transmute::<unsafe extern "C" fn(Callback, *mut c_void) -> c_int, Walk>(next) };
+    if !is_lightweight() {
+        // SAFETY: the caller's arguments.
+        return unsafe { next(callback, data) };
+    }
+    let process = std::process::id();
+    let mut until = Until(Some(hide()));
+    // SAFETY: as above.
+    let result = unsafe { next(callback, data) };
+    if std::process::id() != process {
+        // The function has forked: the thread is a kernel thread.
+        until.0 = None;
+    }
+    result
+}

@@ -1,0 +1,82 @@
+//! What a process may have, and what it asks for: address space, memory, `/proc`, core dumps, executable stacks.
+
+mod common;
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+/// The numbers that `limits.c` prints under a limit.
+#[track_caller]
+fn threads_under(resource: u32, megabytes: u64, program: &Path, library: bool) -> Vec<u64> {
+    let mut command = Command::new(program);
+    command.arg("20000");
+    if library {
+        command.env("LD_PRELOAD", common::library());
+    }
+    let limit = libc::rlimit { rlim_cur: megabytes << 20, rlim_max: megabytes << 20 };
+    // SAFETY: `setrlimit` is async-signal-safe, and touches the child only.
+    unsafe {
+        command.pre_exec(move || match libc::setrlimit(resource, &limit) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        })
+    };
+    let ended = common::run(command);
+    let numbers = ended.out.lines().map(|line| line.parse().unwrap_or_else(|_| panic!("{ended:?}"))).collect();
+    assert!(ended.status.success(), "{ended:?}");
+    numbers
+}
+
+/// Stacks have the default size, 8 MB: natively as many as fit.
+#[test]
+fn about_as_many_threads_as_natively_fit_into_a_limit() {
+    let program = common::compile("limits.c", &[]);
+    for resource in [libc::RLIMIT_AS, libc::RLIMIT_DATA] {
+        for megabytes in [500, 2000, 8000] {
+            let native = threads_under(resource, megabytes, &program, false);
+            let ours = threads_under(resource, megabytes, &program, true);
+            let enough = |(ours, native): (&u64, &u64)| ours * 3 >= native * 2;
+            assert!(ours.iter().zip(&native).all(enough), "{megabytes} MB: {ours:?}, natively {native:?}");
+            assert_eq!(ours.len(), 2);
+        }
+    }
+}
+
+#[test]
+fn a_core_dump_leaves_out_what_is_reserved_only() {
+    let program = common::compile("limits.c", &[]);
+    for environment in [&[][..], &[("RADDLE_TEST_MPROTECT_GUARDS", "1")]] {
+        let out = common::drop_in(&program, &["300", "maps"], environment).well();
+        assert_eq!(out, "little\n300\nlittle\n300\n");
+    }
+}
+
+#[test]
+fn without_proc_threads_are_lightweight_all_the_same() {
+    let program = common::compile("limits.c", &[]);
+    let shim = common::compile("no_proc_mod.c", &["-shared", "-fPIC", "-ldl"]);
+    let mut command = Command::new(&program);
+    command.arg("1000").env("RADDLE_STATS", "json");
+    command.env("LD_PRELOAD", format!("{}:{}", common::library().display(), shim.display()));
+    let ended = common::run(command);
+    assert!(ended.err.contains("\"threads\":2000,"), "{ended:?}");
+    assert_eq!(ended.well(), "1000\n1000\n");
+}
+
+#[test]
+fn code_on_the_stack_runs_where_it_was_asked_for() {
+    let module = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c/trampoline_mod.c");
+    let program = common::compile("trampoline.c", &["-ldl", "-z", "execstack", module]);
+    let (native, ours) = (common::native(&program, &[]), common::drop_in(&program, &[], &[]));
+    assert_eq!(native.well(), "1234\n4321\n1234\n");
+    assert_eq!(ours.well(), "1234\n4321\n1234\n");
+    // The C library from 2.41 on refuses such a library: the same line then.
+    let library = common::compile("trampoline_mod.c", &["-shared", "-fPIC", "-z", "execstack"]);
+    let program = common::compile("trampoline.c", &["-ldl"]);
+    let arguments = [library.to_str().unwrap()];
+    let native = common::native(&program, &arguments).well();
+    for environment in [&[][..], &[("RADDLE_TEST_MPROTECT_GUARDS", "1")]] {
+        assert_eq!(common::drop_in(&program, &arguments, environment).well(), native);
+    }
+}
