@@ -12,7 +12,7 @@ fn options(source: &str) -> Vec<&'static str> {
         "lib_uv.c" => vec!["-luv"],
         "faults.c" => vec!["-Wno-infinite-recursion"],
         name if name.ends_with(".cc") => vec!["-std=c++20"],
-        _ => vec!["-Wno-unused-result", "-lm"],
+        _ => vec!["-Wno-unused-result", "-lm", "-lrt", "-ldl"],
     }
 }
 

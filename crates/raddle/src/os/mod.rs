@@ -53,14 +53,14 @@ const OWN_STACK: usize = 256 * 1024;
 ///
 /// # Errors
 /// When the system gives none.
-pub(crate) fn spawn<F: FnOnce() + Send + 'static>(name: &str, main: F) -> std::io::Result<()> {
+pub(crate) fn spawn<F: FnOnce() + Send + 'static>(name: impl AsRef<str>, main: F) -> std::io::Result<()> {
     if crate::dedicated::is_marked() {
         // It would inherit what its creator alone is to have.
         return Err(std::io::Error::other(
             "asked for by a thread that has rights, or other things of the kernel's, of its own",
         ));
     }
-    let mut beginning = Box::new(Beginning { name: [0; 16], main });
+    let (name, mut beginning) = (name.as_ref(), Box::new(Beginning { name: [0; 16], main }));
     let length = name.len().min(15);
     beginning.name[..length].copy_from_slice(&name.as_bytes()[..length]);
     let beginning = Box::into_raw(beginning);
