@@ -167,3 +167,19 @@ fn what_the_kernel_ties_to_a_kernel_thread_belongs_to_one_thread_and_its_heirs()
         }
     }
 }
+
+#[test]
+fn more_threads_than_kernel_threads_of_the_runtime_ask_for_one_of_their_own() {
+    let program = common::compile("own_many.c", &[]);
+    let ended = common::drop_in(&program, &["5000"], &[]);
+    // As many as the machine lets the process have.
+    assert!(ended.out.starts_with("own: 5000") || ended.out.contains("EAGAIN"), "{ended:?}");
+    assert!(ended.out.ends_with("after: 100\n") && ended.status.success(), "{ended:?}");
+}
+
+#[test]
+fn where_no_kernel_thread_can_be_had_who_asks_for_its_own_is_refused() {
+    let program = common::compile("own_many.c", &[]);
+    let ended = common::drop_in(&program, &["300", "few"], &[("RADDLE_PROCESSORS", "2")]);
+    assert!(ended.out.contains("refused: EAGAIN") && ended.out.ends_with("after: 100\n"), "{ended:?}");
+}

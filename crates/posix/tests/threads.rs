@@ -94,6 +94,11 @@ fn a_thread_begins_with_its_creators_floating_point_environment_and_keeps_its_ow
 }
 
 #[test]
+fn each_thread_has_a_clock_of_its_processor_time() {
+    assert_eq!(same_as_native("thread_clocks.c", &[]), "back: 0, differ: 0\nwrong: 0\n");
+}
+
+#[test]
 fn cleanup_handlers_run_with_exceptions_too() {
     let out = same_as_native("threads_all.c", &["-fexceptions"]);
     assert!(!out.contains("WRONG"), "{out}");

@@ -61,6 +61,8 @@ pub(crate) struct Activation {
     /// Counters only, written by its own kernel thread, never reset.
     pub found: AtomicU64,
     pub turns: AtomicU64,
+    /// What its kernel thread's clock said when the thread that it runs came to it ([`crate::clocks`]); 0: not known. Written by its own kernel thread.
+    pub since: AtomicU64,
     /// Whether a kernel thread has this record.
     in_use: AtomicBool,
     /// True while its kernel thread touches nothing that is its own, whatever the mark says: it sleeps, or waits for an order.
@@ -102,6 +104,7 @@ impl Activation {
             waits_for: AtomicUsize::new(0),
             found: AtomicU64::new(0),
             turns: AtomicU64::new(0),
+            since: AtomicU64::new(0),
             in_use: AtomicBool::new(true),
             sheltered: AtomicBool::new(true),
             deferred: AtomicBool::new(false),
@@ -143,6 +146,7 @@ impl Activation {
     pub fn give_back(&self) {
         debug_assert!(!self.mark.is_inside() && !self.deferred.load(Ordering::Relaxed));
         self.tid.store(0, Ordering::Relaxed);
+        self.since.store(0, Ordering::Relaxed);
         self.task.store(0, Ordering::Relaxed);
         self.dedicated.store(false, Ordering::Relaxed);
         // Release: pairs with `claim`.

@@ -7,8 +7,9 @@ use crate::activation::Activation;
 use crate::processor::Processor;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// Kernel threads that a process may have as activations, over all its pools, spares included.
-pub(crate) const MAX_ACTIVATIONS: usize = 4096;
+/// Kernel threads that a process may have as activations, over all its pools, spares and those of dedicated threads ([`crate::dedicated`]) included: as
+/// many as kernels allow by default.
+pub(crate) const MAX_ACTIVATIONS: usize = 1 << 15;
 
 /// Index 0 is nobody.
 static RECORDS: [AtomicPtr<Activation>; MAX_ACTIVATIONS] =
@@ -59,7 +60,7 @@ pub(crate) fn ever() -> impl Iterator<Item = &'static Activation> {
 
 /// In the child of a fork no activation is left. Their records are not used again: others may have left things half done in them.
 pub(crate) fn forget() {
-    for slot in &RECORDS {
+    for slot in &RECORDS[..BOUND.load(Ordering::Relaxed) as usize] {
         slot.store(std::ptr::null_mut(), Ordering::Relaxed);
     }
     BOUND.store(1, Ordering::Relaxed);

@@ -84,6 +84,9 @@ fn take(
 ) -> u32 {
     crate::os::signals::block_all();
     activation.apart.store(false, Ordering::Relaxed);
+    crate::clocks::account(activation);
+    // All that it has from now on is the thread's.
+    activation.since.store(crate::os::own_time_on_core(), Ordering::Relaxed);
     activation.dedicated.store(true, Ordering::Relaxed);
     // From here on it is none of the kernel threads that carry threads.
     let task = activation.tid.swap(0, Ordering::SeqCst);

@@ -18,6 +18,7 @@
 
 mod activation;
 mod activations;
+mod clocks;
 mod crowd;
 mod deadlock;
 mod dedicated;

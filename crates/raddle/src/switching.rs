@@ -124,6 +124,7 @@ fn migrate(me: &'static Descriptor, activation: &'static Activation) {
         }
         inside.release();
     }
+    crate::clocks::account(activation);
     activation.previous.set(me);
     activation.after.set(After::SUBMIT);
     // SAFETY: the running thread switches to its activation's idle context, which is suspended (it is only resumed by the
@@ -267,10 +268,13 @@ fn share(mut inside: Lent<'_>) {
     inside.processor.pool.notify(whom);
 }
 
-/// What a processor does once in a while: timers, events, and a sample of how long the thread that `yields` will wait.
+/// What a processor does once in a while, after a look at clocks that is due more often where anybody asks for them: timers, events, and a sample of how long the thread that `yields` will wait.
 #[cold]
 #[inline(never)]
-fn housekeeping(mut inside: Lent<'_>, yields: Option<&'static Descriptor>) {
+fn housekeeping(mut inside: Lent<'_>, yields: Option<&'static Descriptor>, switches: u64) {
+    if !crate::clocks::look(inside.activation, switches) {
+        return;
+    }
     if let Some(thread) = yields {
         crate::delays::follow(inside.processor, thread);
     }
@@ -280,9 +284,6 @@ fn housekeeping(mut inside: Lent<'_>, yields: Option<&'static Descriptor>) {
         crate::relief::look(inside);
     }
 }
-
-/// A switch in so many looks at the timers, and for events. A power of two.
-const HOUSEKEEPING: u64 = 64;
 
 /// Suspends `me`, which runs here, and continues `next`. Returns when `me` is resumed, outside the mark.
 #[inline(always)]
@@ -300,6 +301,7 @@ fn leave_to(mut inside: Inside, me: &'static Descriptor, next: Ready<Real>, afte
 /// Suspends `me`, which runs here, and continues the activation's idle context.
 #[inline(never)]
 fn leave_to_idle(inside: Inside, me: &'static Descriptor, after: After) {
+    crate::clocks::account(inside.activation());
     // SAFETY: `me` runs; the idle context is suspended while a thread runs here, and resumed by threads of this activation only.
     unsafe { resumed(inside.switch_to(me, Successor::Idle, after)) };
 }
@@ -328,8 +330,9 @@ fn installed(mut inside: Lent<'_>, next: &'static Descriptor, yields: Option<&'s
     next.activation.store(pointer, Ordering::Relaxed);
     activation.current.store(std::ptr::from_ref(next).cast_mut(), Ordering::Relaxed);
     processor.running.store(next.thread.priority_now(), Ordering::Relaxed);
-    if bump(&processor.counters.switches).is_multiple_of(HOUSEKEEPING) {
-        housekeeping(inside.lend(), yields);
+    let switches = bump(&processor.counters.switches);
+    if crate::clocks::is_time_for(switches) {
+        housekeeping(inside.lend(), yields, switches);
     }
     // Where many wait, their descriptors and stacks have left the caches: fetch them ahead.
     let queue = &inside.look().queue;
@@ -600,6 +603,7 @@ unsafe fn last(me: &'static Descriptor) -> &'static Descriptor {
         unsafe { end_alone(activation, me) }
     }
     let mut inside = enter(me);
+    crate::clocks::forget(inside.activation());
     let Some(next) = select(inside.lend()) else {
         // SAFETY: `me` runs, and ends; the idle context is suspended while a thread runs here. The finalizer frees the stack once it is off it.
         unsafe { inside.end_in_favour_of(me, Successor::Idle) }

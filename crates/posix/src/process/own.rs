@@ -19,7 +19,7 @@
 
 use super::sandbox;
 use crate::os::{answer, c, set_errno, system_call};
-use crate::thread::dedicated::{begin, task_of};
+use crate::thread::dedicated::{begin, names_number, task_of};
 use crate::thread::record::Record;
 use std::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 
@@ -49,6 +49,8 @@ fn translate(number: usize) -> Result<usize, c_int> {
     // SAFETY: takes nothing.
     if !raddle::drop_in::is_lightweight() && unsafe { system_call(c::SYS_gettid, [0; 6]) } == number as isize {
         begin()?;
+    } else {
+        names_number(number);
     }
     Ok(number as usize)
 }
@@ -101,6 +103,9 @@ pub(crate) unsafe fn prepare(number: c_long, arguments: &mut [usize; 6]) -> Resu
         c::SYS_io_uring_register if [12, 20, 21].contains(&(b as c_uint & 0x7fff_ffff)) => begin(),
         c::SYS_close_range if c as c_uint & c::CLOSE_RANGE_UNSHARE != 0 => begin(),
         c::SYS_perf_event_open if b as c_int >= 0 => translate(b).map(|number| arguments[1] = number),
+        c::SYS_sched_setscheduler if is_same_class(a, Some(b), c) => Err(0),
+        c::SYS_sched_setparam if is_same_class(a, None, b) => Err(0),
+        c::SYS_sched_setattr if is_same_scheduling(a, b) => Err(0),
         c::SYS_sched_setscheduler | c::SYS_sched_setparam | c::SYS_sched_setattr => {
             translate(a).map(|number| arguments[0] = number)
         }
@@ -168,6 +173,42 @@ pub(crate) fn read(address: usize, room: &mut [u8]) -> bool {
     count == room.len() as isize
 }
 
+/// The kernel thread that has what that thread of ours has, if that is lightweight.
+fn as_carried(number: usize) -> Option<usize> {
+    match number as c_int {
+        0 => raddle::drop_in::is_lightweight().then_some(0),
+        number => crate::thread::carrier_of(number).map(|task| task as usize),
+    }
+}
+
+/// True if a lightweight thread is to have the scheduling class (the present one if none is named) and the priority that it has.
+fn is_same_class(number: usize, class: Option<usize>, parameters: usize) -> bool {
+    let mut wanted = [0; size_of::<c_int>()];
+    let Some(task) = as_carried(number).filter(|_| read(parameters, &mut wanted)) else { return false };
+    let mut present: c_int = -1;
+    // SAFETY: takes integers, and writes to the local.
+    let known = unsafe {
+        let place = (&raw mut present).expose_provenance();
+        let has = system_call(c::SYS_sched_getscheduler, [task, 0, 0, 0, 0, 0]);
+        class.is_none_or(|class| has == class as c_int as isize)
+            && system_call(c::SYS_sched_getparam, [task, place, 0, 0, 0, 0]) == 0
+    };
+    known && present == c_int::from_ne_bytes(wanted)
+}
+
+/// True if a lightweight thread is to have the attributes that it has: GLib gives each thread of a pool those of the pool's creator.
+fn is_same_scheduling(number: usize, attributes: usize) -> bool {
+    const MOST: usize = 128;
+    let (mut size, mut wanted, mut present) = ([0; 4], [0; MOST], [0; MOST]);
+    let Some(task) = as_carried(number).filter(|_| read(attributes, &mut size)) else { return false };
+    let size = (u32::from_ne_bytes(size) as usize).clamp(48, MOST);
+    let place = present.as_mut_ptr().expose_provenance();
+    // SAFETY: room for as many bytes.
+    let known = unsafe { system_call(c::SYS_sched_getattr, [task, place, size, 0, 0, 0]) } == 0;
+    // Behind their sizes.
+    known && read(attributes, &mut wanted[..size]) && wanted[4..size] == present[4..size]
+}
+
 /// True if a lightweight thread asks for the priority that it has.
 fn is_same_priority(number: usize, priority: usize) -> bool {
     let own = number == 0 || Record::current().is_some_and(|me| me.number() as usize == number);
@@ -186,6 +227,9 @@ pub(crate) unsafe fn by_number(number: c_long, mut arguments: [usize; 6]) -> isi
     unsafe {
         if number == c::SYS_timer_create {
             return create_timer(arguments);
+        }
+        if let Some(result) = crate::thread::clocks::by_number(number, arguments) {
+            return result;
         }
         if number == c::SYS_prctl {
             let option = arguments[0] as c_int;
@@ -226,21 +270,22 @@ unsafe fn create_timer(mut arguments: [usize; 6]) -> isize {
         arguments[1] = (&raw const given).expose_provenance();
     }
     match prepare_timer(clock as c_int, &mut given) {
-        // SAFETY: the caller's arguments, or a copy.
-        Ok(()) => unsafe { system_call(c::SYS_timer_create, arguments) },
+        Ok(clock) => {
+            arguments[0] = clock as usize;
+            // SAFETY: the caller's arguments, or a copy.
+            unsafe { system_call(c::SYS_timer_create, arguments) }
+        }
         Err(error) => -(error as isize),
     }
 }
 
-/// A timer by the clock of its kernel thread makes a thread dedicated, and so does one that signals a thread by number, which is translated.
-fn prepare_timer(clock: c::clockid_t, event: &mut c::sigevent) -> Result<(), c_int> {
-    if clock == c::CLOCK_THREAD_CPUTIME_ID {
-        begin()?;
-    }
+/// A timer by the clock of a thread makes that dedicated, and so does one that signals a thread by number; both are translated. The answer is the clock.
+fn prepare_timer(clock: c::clockid_t, event: &mut c::sigevent) -> Result<c::clockid_t, c_int> {
+    let clock = crate::thread::clocks::kernels_clock(clock)?;
     if event.sigev_notify == c::SIGEV_THREAD_ID {
         event.sigev_notify_thread_id = translate(event.sigev_notify_thread_id as usize)? as c_int;
     }
-    Ok(())
+    Ok(clock)
 }
 
 /// -1 with `errno` set.
@@ -402,9 +447,10 @@ pub unsafe extern "C" fn timer_create(clock: c::clockid_t, event: *mut c::sigeve
     let mut given = unsafe { event.as_ref() }.copied();
     // SAFETY: zeroes are an event, of no kind that names a thread.
     let mut none: c::sigevent = unsafe { std::mem::zeroed() };
-    if let Err(error) = prepare_timer(clock, given.as_mut().unwrap_or(&mut none)) {
-        return refused(error);
-    }
+    let clock = match prepare_timer(clock, given.as_mut().unwrap_or(&mut none)) {
+        Ok(clock) => clock,
+        Err(error) => return refused(error),
+    };
     let event = given.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut);
     // SAFETY: the caller's arguments, or a copy.
     unsafe { next(clock, event, timer) }

@@ -48,6 +48,7 @@ pub(crate) fn runtime_runs() {
 /// In the child of a fork: the runtime has none, and whatever the caller has, all are to have.
 pub(crate) fn forked() {
     RUNS.store(false, Ordering::Relaxed);
+    FIRST_NAMED.store(false, Ordering::Relaxed);
     if let Some(me) = Record::current() {
         me.task.store(0, Ordering::Relaxed);
     }
@@ -80,6 +81,29 @@ pub(crate) fn begin() -> Result<(), c_int> {
     }
     raddle::drop_in::mark();
     Ok(())
+}
+
+/// The program's first thread was named by another one in a call that changes what its threads inherit.
+static FIRST_NAMED: AtomicBool = AtomicBool::new(false);
+
+/// A call that changes what a thread's kernel thread has names this one, which may be the C library's.
+pub(super) fn names_kernel_thread(id: c::pthread_t) {
+    if Record::is_ours(id) || !RUNS.load(Ordering::Relaxed) {
+        return;
+    }
+    // SAFETY: takes nothing.
+    if Record::current().is_none() && unsafe { next!(pthread_self: fn() -> c::pthread_t)() } == id {
+        raddle::drop_in::mark();
+    } else if exit::first_thread(id).is_some() {
+        FIRST_NAMED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// As [`names_kernel_thread`], by the kernel's number.
+pub(crate) fn names_number(number: c_int) {
+    if number as u32 == std::process::id() && RUNS.load(Ordering::Relaxed) {
+        FIRST_NAMED.store(true, Ordering::Relaxed);
+    }
 }
 
 /// The calling lightweight thread becomes a kernel thread, with all signals blocked that can wait. The answer is the mask that it is to have.
@@ -257,7 +281,9 @@ unsafe fn asks_for_own(attributes: *const c::pthread_attr_t) -> bool {
 #[inline]
 pub(super) unsafe fn is_to_create(attributes: *const c::pthread_attr_t) -> bool {
     // SAFETY: passed on.
-    raddle::drop_in::is_marked() || !attributes.is_null() && unsafe { asks_for_own(attributes) }
+    raddle::drop_in::is_marked()
+        || FIRST_NAMED.load(Ordering::Relaxed) && Record::current().is_none() && exit::is_first()
+        || !attributes.is_null() && unsafe { asks_for_own(attributes) }
 }
 
 /// The word that a record keeps for this module: its kernel thread's number; 0: none of its own.

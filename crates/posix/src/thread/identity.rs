@@ -170,6 +170,12 @@ fn task_to_ask(record: &Record) -> u32 {
     dedicated::task(record).unwrap_or_else(carrier)
 }
 
+/// The kernel thread to ask about a lightweight thread of that number; `None` for any other.
+pub(crate) fn carrier_of(number: c_int) -> Option<u32> {
+    let target = u32::try_from(number).ok().filter(|&number| number != 0).and_then(Record::of_number)?;
+    (dedicated::task(&target).is_none() && !target.is_forker()).then(carrier)
+}
+
 /// As [`task_to_ask`], for a number that the kernel's calls name: `None` for a number of the kernel's.
 pub(crate) fn number_to_ask(number: c_int) -> Option<u32> {
     let target = u32::try_from(number).ok().filter(|&number| number != 0).and_then(Record::of_number)?;
@@ -181,6 +187,7 @@ pub(crate) fn number_to_ask(number: c_int) -> Option<u32> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_setaffinity_np(id: c::pthread_t, size: usize, set: *const c::cpu_set_t) -> c_int {
     type Function = unsafe extern "C" fn(c::pthread_t, usize, *const c::cpu_set_t) -> c_int;
+    dedicated::names_kernel_thread(id);
     ours_or_next!(id, pthread_setaffinity_np: Function, (id, size, set), |record| {
         if dedicated::task(&record).is_none() && !is_less_than_allowed(size, set.expose_provenance()) {
             return 0;
@@ -286,6 +293,7 @@ pub unsafe extern "C" fn pthread_setschedparam(
     parameters: *const c::sched_param,
 ) -> c_int {
     type Function = unsafe extern "C" fn(c::pthread_t, c_int, *const c::sched_param) -> c_int;
+    dedicated::names_kernel_thread(id);
     ours_or_next!(id, pthread_setschedparam: Function, (id, policy, parameters), |record| {
         // SAFETY: the caller's parameters.
         let wanted = super::record::schedule(policy, unsafe { (*parameters).sched_priority });
@@ -307,6 +315,7 @@ pub unsafe extern "C" fn pthread_setschedparam(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_setschedprio(id: c::pthread_t, priority: c_int) -> c_int {
     type Function = unsafe extern "C" fn(c::pthread_t, c_int) -> c_int;
+    dedicated::names_kernel_thread(id);
     ours_or_next!(id, pthread_setschedprio: Function, (id, priority), |record| {
         if dedicated::task(&record).is_none() {
             let kept = record.schedule.load(Ordering::Relaxed);
@@ -352,23 +361,6 @@ pub(crate) unsafe fn name_by_prctl(set: bool, address: usize) -> isize {
     }
     // SAFETY: a C string of at most 15 bytes.
     -(unsafe { pthread_setname_np(me, bytes.as_ptr().cast()) } as isize)
-}
-
-/// The processor time of the kernel thread that the caller runs on: raddle counts none of its own. For other threads there is no clock.
-///
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_getcpuclockid(id: c::pthread_t, clock: *mut c::clockid_t) -> c_int {
-    type Function = unsafe extern "C" fn(c::pthread_t, *mut c::clockid_t) -> c_int;
-    ours_or_next!(id, pthread_getcpuclockid: Function, (id, clock), |record| {
-        if !record.is_current() {
-            return c::ENOENT;
-        }
-        // SAFETY: the caller's place for it.
-        unsafe { *clock = c::CLOCK_THREAD_CPUTIME_ID };
-        0
-    })
 }
 
 /// An alternate stack belongs to the kernel thread, which has one: asked for, it is answered; set, nothing is done.

@@ -7,6 +7,7 @@
 
 mod c11;
 pub(crate) mod cancel;
+pub(crate) mod clocks;
 mod create;
 pub(crate) mod dedicated;
 pub(crate) mod exit;
@@ -18,4 +19,4 @@ pub(crate) mod trampoline;
 pub(crate) mod undo;
 
 pub(crate) use create::pthread_create;
-pub(crate) use identity::{gettid, is_all_processors, name_by_prctl, number_to_ask};
+pub(crate) use identity::{carrier_of, gettid, is_all_processors, name_by_prctl, number_to_ask};

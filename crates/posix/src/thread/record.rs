@@ -29,6 +29,9 @@ const FIRST_NUMBER: u32 = 1 << 23;
 const INDEX_BITS: u32 = 24;
 /// Lives that are told apart: the largest number stays below 2^30, where the kernel's locks keep ids.
 const LIVES: u32 = 56;
+/// Where the numbers of clocks begin, and lives that are told apart there.
+const CLOCKS: u32 = 1 << 27;
+const CLOCK_LIVES: u32 = 8;
 
 pub(crate) type Start = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
@@ -80,6 +83,9 @@ pub(crate) struct Record {
     pub apart: crate::io::Apart,
     /// The modes of the floating-point units that it begins with: its creator's ([`crate::os::modes`]).
     modes: AtomicU64,
+    /// The processor time that was counted at its switches, in nanoseconds, and the most that was told of it ([`super::clocks`]).
+    pub time: AtomicU64,
+    pub time_told: AtomicU64,
     /// The kernel's number of its kernel thread once it is [dedicated](super::dedicated); 0 before.
     pub task: super::dedicated::Task,
     /// It is to become so: another thread has named it.
@@ -126,6 +132,8 @@ impl Record {
             endings: AtomicU64::new(0),
             apart: crate::io::Apart::default(),
             modes: AtomicU64::new(0),
+            time: AtomicU64::new(0),
+            time_told: AtomicU64::new(0),
             task: AtomicU32::new(0),
             asked: AtomicBool::new(false),
         }
@@ -155,6 +163,8 @@ impl Record {
         record.name.iter().for_each(|word| word.store(0, Ordering::Relaxed));
         record.apart.begin();
         record.task.store(0, Ordering::Relaxed);
+        record.time.store(0, Ordering::Relaxed);
+        record.time_told.store(0, Ordering::Relaxed);
         record.asked.store(false, Ordering::Relaxed);
         record.modes.store(modes::get(), Ordering::Relaxed);
         // Release: whoever takes hold of it sees the above.
@@ -215,6 +225,19 @@ impl Record {
     fn first_number(&self) -> u32 {
         let life = self.life.load(Ordering::Relaxed) % LIVES;
         FIRST_NUMBER + (life << INDEX_BITS | self.index & ((1 << INDEX_BITS) - 1))
+    }
+
+    /// The number that stands for the thread in the kernel's form for clocks, which has room for 28 bits: above the kernel's ids.
+    pub fn clock_number(&self) -> u32 {
+        let life = self.life.load(Ordering::Relaxed) % CLOCK_LIVES;
+        CLOCKS + (life << INDEX_BITS | self.index & ((1 << INDEX_BITS) - 1))
+    }
+
+    /// The live record of that number, which may be the answer to `gettid`, too, as far as it has room.
+    pub fn of_clock(number: u32) -> Option<Held> {
+        let Some(above) = number.checked_sub(CLOCKS) else { return Self::of_number(number) };
+        let record = Held::take(records().get(above & ((1 << INDEX_BITS) - 1))?);
+        record.filter(|record| record.clock_number() == number)
     }
 
     /// The live record of that number.

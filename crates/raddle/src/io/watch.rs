@@ -30,8 +30,8 @@ static KEPT: Padded<AtomicBool> = Padded(AtomicBool::new(false));
 static LOOKS: Padded<AtomicU64> = Padded(AtomicU64::new(0));
 /// When a processor last looked while it had work, or found some: the time's high bits, and the activation's id below.
 static LOOKED: Padded<AtomicU64> = Padded(AtomicU64::new(0));
-/// Bits of an activation's id.
-const ID: u64 = crate::activations::MAX_ACTIVATIONS as u64 - 1;
+/// Bits of an activation's id, as far as it is told: another one with the same bits is taken for it, and looks once more.
+const ID: u64 = (1 << 12) - 1;
 /// Nanoseconds for which one relies on another's looks. It is the monitor's period: longer than 64 switches take in a server that is busy
 /// (measured: 64 echoes take 350,000), and short enough that one who turns to computing delays events hardly longer than that.
 const NEAR: u64 = 1_000_000;

@@ -30,9 +30,21 @@ pub(crate) fn time_on_core(tid: u32) -> Option<u64> {
     const OF_A_THREAD: i32 = 0b110;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let clock = !(tid as i32) << 3 | OF_A_THREAD;
+    (read_clock(clock, &mut time) == 0).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// Nanoseconds that the calling kernel thread has been on a core. One system call.
+pub(crate) fn own_time_on_core() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    read_clock(libc::CLOCK_THREAD_CPUTIME_ID, &mut time);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The kernel's answer: the C library's function may be the drop-in library's, which answers for threads.
+fn read_clock(clock: i32, time: &mut libc::timespec) -> isize {
+    let arguments = [clock as usize, std::ptr::from_mut(time).expose_provenance(), 0, 0, 0, 0];
     // SAFETY: writes to the local only; an unknown kernel thread is an error.
-    let result = unsafe { libc::clock_gettime(clock, &mut time) };
-    (result == 0).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    unsafe { raddle_machine::raw::system_call(libc::SYS_clock_gettime as usize, arguments) }
 }
 
 /// Microseconds that kernel thread `tid` of this process has waited for a core while it could have run; opens a file.
