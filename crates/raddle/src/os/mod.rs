@@ -60,6 +60,8 @@ pub(crate) fn spawn<F: FnOnce() + Send + 'static>(name: impl AsRef<str>, main: F
             "asked for by a thread that has rights, or other things of the kernel's, of its own",
         ));
     }
+    // Looked up now, if never before: the new kernel thread must not ask the loader.
+    let _ = on_core::library_area();
     let (name, mut beginning) = (name.as_ref(), Box::new(Beginning { name: [0; 16], main }));
     let length = name.len().min(15);
     beginning.name[..length].copy_from_slice(&name.as_bytes()[..length]);

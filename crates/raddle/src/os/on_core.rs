@@ -67,8 +67,9 @@ fn rseq(area: usize, flags: usize) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-(result as i32))) }
 }
 
-/// Where the C library's area lies, relative to the thread pointer, if it registers one.
-fn library_area() -> Option<isize> {
+/// Where the C library's area lies, relative to the thread pointer, if it registers one. Asked for before the first kernel thread of the runtime begins: the
+/// loader, which answers, may be held up by what waits for that one.
+pub(super) fn library_area() -> Option<isize> {
     static OFFSET: std::sync::OnceLock<Option<isize>> = std::sync::OnceLock::new();
     *OFFSET.get_or_init(|| {
         // SAFETY: names of C strings; the symbols, where they exist, are of these types.
