@@ -401,6 +401,7 @@ impl Activation {
                 // The last look is not enough then: look again soon.
                 deadline = Some(deadline.unwrap_or(u64::MAX).min(Real::now() + 1_000_000));
             }
+            processor.bedside.leave(&mut owned.timers, &mut owned.bed);
             let look = || pool.is_stopping() || !processor.is_active() || inside.look().queue.has_work();
             let mut watch = crate::io::Watch::take(self, &mut deadline);
             self.shelter();
@@ -409,6 +410,8 @@ impl Activation {
                 None => pool.idle.sleep(me, deadline, pool.is_directed(), look),
             };
             self.unshelter();
+            let owned = inside.owned();
+            processor.bedside.take_back(&mut owned.timers, &mut owned.bed);
             crate::standby::arm(self);
             pool.monitor_hint();
             if let Some(watch) = watch {

@@ -36,10 +36,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Nanoseconds between two looks at affinity and quota.
 const EVERY: u64 = 100_000_000;
+/// Nanoseconds after its earliest deadline at which a processor that sleeps is taken for frozen: longer than a loaded kernel mostly lets it wait
+/// for a core. An untested guess.
+const OVERSLEPT: u64 = 20_000_000;
 
 /// Processors that retired, and that came back, since the process began.
 pub(crate) static RETIRED: AtomicU64 = AtomicU64::new(0);
 pub(crate) static RETURNED: AtomicU64 = AtomicU64::new(0);
+/// Times the monitor inherited the deadlines of one that slept.
+pub(crate) static ATTENDED: AtomicU64 = AtomicU64::new(0);
 
 /// The monitor's part: what it knows, and the deadlines of processors that retired.
 #[derive(Default)]
@@ -88,7 +93,25 @@ impl Follower {
         unsettled
     }
 
-    /// Fires the deadlines of processors that retired.
+    /// Inherits the deadlines of processors that should have been awake for a while: they are frozen, or the kernel runs others.
+    pub fn attend(&mut self, pool: &'static Shared, now: u64) {
+        for processor in pool.processors() {
+            if processor.bedside.due().is_some_and(|due| due.saturating_add(OVERSLEPT) <= now)
+                && let Some(mut timers) = processor.bedside.take()
+            {
+                ATTENDED.fetch_add(1, Ordering::Relaxed);
+                self.inherited.inherit(&mut timers);
+            }
+        }
+    }
+
+    /// When [`Follower::attend`] would find something, if all go on sleeping.
+    pub fn next_visit() -> Option<u64> {
+        let due = |pool: &'static Shared| pool.processors().iter().filter_map(|p| p.bedside.due()).min();
+        crate::pool::pools().filter_map(due).min().map(|due| due.saturating_add(OVERSLEPT))
+    }
+
+    /// Fires the deadlines of processors that retired, or overslept.
     pub fn fire(&mut self) {
         self.inherited.fire_outside();
     }

@@ -119,9 +119,11 @@ fn main() {
     loop {
         crate::dump::dump_if_wanted();
         let (mut busy, mut computing, mut lively) = (false, true, true);
-        crate::stage::look(Real::now());
+        let now = Real::now();
+        crate::stage::look(now);
         for pool in pool::pools() {
             let found = look(pool, me, &mut seen, &mut standbys, step);
+            follower.attend(pool, now);
             let unsettled = follower.look(pool, me);
             busy |= found.busy | unsettled;
             computing &= found.computing & !unsettled;
@@ -149,6 +151,8 @@ fn main() {
         let bell = BELL.load(Ordering::Acquire);
         ASLEEP.store(true, Ordering::Relaxed);
         Real::heavy_fence();
+        // What those who sleep may oversleep, should they be frozen: their deadlines, and events.
+        let (overslept, events) = (Follower::next_visit(), crate::io::next_visit(Real::now()));
         let loops = follower.next_look();
         if pool::pools().all(Shared::all_asleep) {
             pool::shrink_stacks();
@@ -157,11 +161,16 @@ fn main() {
                 crate::deadlock::report();
             }
             let again = (!Real::heavy_fence_available()).then(|| Real::now() + 10 * PERIOD);
-            Real::wait(&BELL, bell, timer.into_iter().chain(again).chain(loops).min());
+            let until = [timer, again, loops, overslept, events].into_iter().flatten().min();
+            Real::wait(&BELL, bell, until);
         }
         ASLEEP.store(false, Ordering::Relaxed);
-        // For the sake of loops one look will do.
-        let short = loops.is_some_and(|at| Real::now() >= at) && BELL.load(Ordering::Relaxed) == bell;
+        let now = Real::now();
+        if events.is_some_and(|at| now >= at) {
+            crate::io::visit();
+        }
+        // For the sake of loops, or of one that may be frozen, one look will do.
+        let short = [loops, events].into_iter().flatten().any(|at| now >= at) && BELL.load(Ordering::Relaxed) == bell;
         (quiet, step) = (if short { REST_AFTER - 1 } else { 0 }, 1);
     }
 }

@@ -64,17 +64,42 @@ pub(crate) struct Foreign {
     local: Box<dyn Local<Real>>,
     /// The policy's name.
     name: Arc<str>,
+    /// The index of its pool.
+    pool: u32,
 }
 
 impl Foreign {
+    /// Of a pool that has no index yet: see [`Queue::belong_to`].
     pub fn new(local: Box<dyn Local<Real>>, name: Arc<str>) -> Self {
-        Self { local, name }
+        Self { local, name, pool: u32::MAX }
     }
 
     #[inline]
     fn call<T>(&mut self, f: impl FnOnce(&mut dyn Local<Real>) -> T) -> T {
-        let Self { local, name } = self;
+        let Self { local, name, .. } = self;
         crate::guard::policy(name, || f(&mut **local))
+    }
+
+    /// A thread that `f` selects. One of another pool, whose token a policy has handed to this one, goes back there: it is counted there, and
+    /// its pool may end before this one.
+    #[inline]
+    fn select(&mut self, mut f: impl FnMut(&mut dyn Local<Real>) -> Option<Ready<Real>>) -> Option<Ready<Real>> {
+        loop {
+            let ready = self.call(&mut f)?;
+            if Descriptor::from_thread(ready.thread()).pool() == self.pool {
+                return Some(ready);
+            }
+            self.give_back(ready);
+        }
+    }
+
+    #[cold]
+    fn give_back(&self, ready: Ready<Real>) {
+        crate::os::say_once(&format!(
+            "raddle: the policy `{}` selected a thread of another pool; it was put back",
+            self.name
+        ));
+        crate::pool::submit(ready);
     }
 
     #[inline]
@@ -84,6 +109,13 @@ impl Foreign {
 }
 
 impl Queue {
+    /// Its pool has this index.
+    pub fn belong_to(&mut self, pool: u32) {
+        if let Queue::Other(foreign) = self {
+            foreign.pool = pool;
+        }
+    }
+
     #[inline(always)]
     pub fn push(&mut self, ready: Ready<Real>, cause: Cause, hungry: impl FnOnce() -> bool) -> Notify {
         match self {
@@ -96,7 +128,7 @@ impl Queue {
     pub fn next(&mut self, floor: u8) -> Option<Ready<Real>> {
         match self {
             Queue::Default(local) => local.take(),
-            Queue::Other(foreign) => foreign.call(|local| local.next(floor)),
+            Queue::Other(foreign) => foreign.select(|local| local.next(floor)),
         }
     }
 
@@ -109,7 +141,7 @@ impl Queue {
     pub fn search(&mut self) -> Option<Ready<Real>> {
         match self {
             Queue::Default(local) => local.search(),
-            Queue::Other(foreign) => foreign.call(|local| local.search()),
+            Queue::Other(foreign) => foreign.select(|local| local.search()),
         }
     }
 
@@ -117,7 +149,7 @@ impl Queue {
     pub fn relieve(&mut self, victim: usize) -> Option<Ready<Real>> {
         match self {
             Queue::Default(local) => local.relieve(victim),
-            Queue::Other(foreign) => foreign.call(|local| local.relieve(victim)),
+            Queue::Other(foreign) => foreign.select(|local| local.relieve(victim)),
         }
     }
 
@@ -207,6 +239,8 @@ pub(crate) struct Owned {
     pub descriptors: Cache<Descriptor, Real>,
     pub kept: crate::kept::Kept,
     pub timers: Timers,
+    /// The box for [`Processor::bedside`].
+    pub bed: Option<Box<Timers>>,
     pub handoff: Handoff<Real>,
     pub relief: crate::relief::Relief,
     /// When it last looked for events and had something to do.
@@ -245,6 +279,8 @@ pub(crate) struct Processor {
     pub counters: Counters,
     /// While it sleeps: when it wakes by itself (`u64::MAX`: never).
     pub deadline: AtomicU64,
+    /// Its deadlines while it sleeps.
+    pub bedside: crate::time::Bedside,
     standing: AtomicU8,
     pub delays: crate::delays::Delays,
     pub sends: crate::io::Sends,
@@ -267,6 +303,7 @@ impl Processor {
             running: AtomicU8::new(255),
             counters: Counters::default(),
             deadline: AtomicU64::new(u64::MAX),
+            bedside: Default::default(),
             standing: AtomicU8::new(Standing::Active as u8),
             delays: Default::default(),
             sends: Default::default(),

@@ -47,7 +47,7 @@ pub use sends::{send_together, sent_together, switch_off};
 #[doc(hidden)]
 pub use table::Notes;
 pub(crate) use table::is_any_awaited;
-pub(crate) use watch::{Watch, alarm, look, look_in_turn, tick};
+pub(crate) use watch::{Watch, alarm, look, look_in_turn, next_visit, tick, visit};
 
 use crate::Host;
 use crate::os::events::{EBADF, EINTR, poll_one};

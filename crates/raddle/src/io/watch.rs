@@ -11,8 +11,8 @@
 //!   the monitor does.
 //!
 //! Bound: an event waits for two looks of the monitor, at most eight of its periods, while anybody is awake; while all sleep, one keeps watch, [`NEAR`] after the last look
-//! at the latest: the last to sleep found the watch free or kept, or will look again by then. A kernel thread that is frozen while it keeps watch with all others asleep strands events until it
-//! thaws or anybody else wakes up.
+//! at the latest: the last to sleep found the watch free or kept, or will look again by then. A kernel thread that is frozen while it keeps watch with all others asleep strands events for
+//! [`VISIT`] at most: so often the monitor looks though all sleep.
 //!
 //! Whoever fetches the alarm and does not keep the watch raises it again if somebody does: it is for that one.
 
@@ -43,6 +43,8 @@ const RENEW: u64 = 1_000_000_000;
 const AUDIT: u64 = 1_000_000_000;
 /// Nanoseconds of rest where the kernel refuses to wait.
 const REST: u64 = 1_000_000;
+/// Nanoseconds between two looks of the monitor while all sleep and somebody keeps the watch.
+const VISIT: u64 = 1_000_000_000;
 /// So many of the monitor's periods without any look, and the monitor looks although somebody keeps watch.
 const DISTRUST: u64 = 32;
 
@@ -164,6 +166,20 @@ pub(crate) fn tick() {
         // SAFETY: the claim of each was won by the delivery, which shows it once.
         look_into(sets, &mut |thread| unsafe { crate::Host::make_ready(thread) });
         looks.store(LOOKS.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+/// When the monitor is to look though all sleep: never, if there is nothing to watch.
+pub(crate) fn next_visit(now: u64) -> Option<u64> {
+    Sets::current().filter(|_| KEPT.load(Ordering::Relaxed)).map(|_| now + VISIT)
+}
+
+/// That look.
+pub(crate) fn visit() {
+    audit(Real::now());
+    if let Some(sets) = Sets::current() {
+        // SAFETY: as in `tick`.
+        look_into(sets, &mut |thread| unsafe { crate::Host::make_ready(thread) });
     }
 }
 

@@ -201,12 +201,14 @@ impl Builder {
         let mut queues: Vec<Queue> = (0..room).map(queue).collect();
         let prefix = self.prefix.clone().unwrap_or_else(|| "raddle-".into());
         let shared: &'static Shared = register(idle, policy, name, prefix, follows, may_have_fewer, self.event_loops)?;
-        let make = |(index, queue)| {
+        let make = |(index, mut queue): (usize, Queue)| {
+            queue.belong_to(shared.index);
             let owned = Owned {
                 queue,
                 descriptors: descriptors().cache(),
                 kept: Kept::new(),
                 timers: Default::default(),
+                bed: None,
                 handoff: Default::default(),
                 relief: Default::default(),
                 looked: 0,

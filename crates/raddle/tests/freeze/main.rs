@@ -21,7 +21,8 @@ mod traffic;
 
 use icebox::{Frozen, Task, freeze, place_of, tasks};
 use std::io::Write as _;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use traffic::{Probe, Traffic};
 
@@ -299,6 +300,48 @@ fn a_quiet_pool_goes_on_when_the_one_it_would_wake_is_frozen() {
             probes.into_iter().for_each(Probe::check);
         }
     }
+}
+
+/// Sleepers whose processors sleep too: a kernel thread is frozen when their time comes, and another processor runs them.
+#[test]
+fn deadlines_come_though_the_kernel_thread_that_sleeps_until_them_is_frozen() {
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let (mut frozen, mut held_up) = (0, 0);
+    for policy in ["steal(lifo)", "fifo", "priority(3, steal)", "local(overflow=lockfree)"] {
+        let plan = Plan { policy, processors: 3, count: 0, least: Duration::ZERO };
+        let builder = raddle::Builder::new().processors(plan.processors).kernel_thread_prefix(PREFIX);
+        let pool = builder.policy(policy.parse().unwrap()).build().unwrap();
+        for index in 0..plan.processors {
+            let begun = Arc::new(AtomicU32::new(0));
+            let sleeps = |number: u64| {
+                let begun = begun.clone();
+                pool.spawn(move || {
+                    begun.fetch_add(1, Ordering::Relaxed);
+                    raddle::sleep(Duration::from_millis(100 + number));
+                })
+            };
+            let sleepers: Vec<_> = (0..12).map(sleeps).collect();
+            await_or_report(&plan, "sleepers do not begin", None, || begun.load(Ordering::Relaxed) == 12);
+            // Until the processors sleep, or most of them.
+            std::thread::sleep(Duration::from_millis(30));
+            let activations = tasks(&[PREFIX]);
+            let Some(one) = freeze(&activations[index % activations.len()]) else { continue };
+            frozen += 1;
+            let since = Instant::now();
+            while !sleepers.iter().all(|sleeper| sleeper.is_finished()) {
+                if since.elapsed() > Duration::from_secs(5) {
+                    // It was still, or again, on its way to sleep: what it holds inside waits for it.
+                    held_up += 1;
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            drop(one);
+            await_or_report(&plan, "sleepers do not wake", None, || sleepers.iter().all(|s| s.is_finished()));
+            sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+        }
+    }
+    assert!(held_up * 4 <= frozen, "of {frozen} kernel threads frozen asleep {held_up} held up others");
 }
 
 /// What `cargo xtask freeze` runs; nothing without its settings.

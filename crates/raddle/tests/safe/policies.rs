@@ -104,3 +104,32 @@ case!(a_policy_that_panics_ends_the_process, On::Lightweight, aborts "the policy
         }
     });
 });
+
+case!(a_policy_that_hands_tokens_to_another_pool, On::Lightweight, {
+    // Both pools share one queue: either may select the other's threads.
+    let odd = Odd::default();
+    let (one, other) = (odd.builder(1).build().unwrap(), odd.builder(1).build().unwrap());
+    static RAN: AtomicU32 = AtomicU32::new(0);
+    for _ in 0..20 {
+        let count = |pool: &raddle::Pool| {
+            let inner: Vec<_> = (0..50)
+                .map(|_| {
+                    pool.spawn(|| {
+                        raddle::yield_now();
+                        RAN.fetch_add(1, Ordering::Relaxed);
+                        raddle::yield_now();
+                    })
+                })
+                .collect();
+            inner.into_iter().for_each(|thread| thread.join().unwrap());
+        };
+        count(&one);
+        count(&other);
+        // Ends while the other one selects.
+        let third = odd.builder(1).build().unwrap();
+        count(&third);
+        drop(third);
+    }
+    assert_eq!(RAN.load(Ordering::Relaxed), 20 * 150);
+    assert_eq!((one.live_threads(), other.live_threads()), (0, 0));
+});
