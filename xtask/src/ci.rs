@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: everything a change must pass, the quick sections first.
 
 use crate::shell::{self, Outcome, Sections, cargo, run_watched};
-use crate::{model, tidy};
+use crate::{model, tidy, yields};
 
 /// The command: every section runs, whatever became of the others, so that one run names all that is wrong.
 pub fn run() -> Outcome {
@@ -17,10 +17,20 @@ pub fn run() -> Outcome {
         run_watched(tests.env("RUST_BACKTRACE", "0"), |line| tally.count(line))
     });
     sections.section("interleavings", || model::run_all(|line| tally.count(line)));
+    let mut checks = String::new();
+    sections.section("the compiler pass", || {
+        let done = yields::tests(None)?;
+        checks = done.line();
+        println!("{checks}");
+        Ok(())
+    });
     sections.print_times();
     let result = sections.outcome();
     // Again, and last: in so long an output nobody finds it where it stood.
     tally.failures.iter().for_each(|line| println!("{line}"));
+    if !checks.is_empty() {
+        println!("{checks}");
+    }
     println!("{}; {}", tally.line(), if result.is_ok() { "ci passed" } else { "ci FAILED" });
     result
 }

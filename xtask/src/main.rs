@@ -21,6 +21,7 @@ mod source;
 mod tidy;
 mod tsan;
 mod weaken;
+mod yields;
 
 use std::process::ExitCode;
 
@@ -47,6 +48,8 @@ usage: cargo xtask COMMAND [ARGUMENTS]
   size [--linux FOLDER]
                        lines of code of each room; beside them Linux's scheduler, if its sources are in FOLDER
   setup [--all]        installs the Debian packages that ci (or, with --all, every campaign) needs
+  yields [--llvm MAJOR]
+                       builds the compiler pass that puts quantum checks in against each LLVM that is here, and tests it
   miri                 the tests of queues and scheduler under Miri (needs a nightly toolchain with miri)
   tsan                 the tests of queues and scheduler under ThreadSanitizer, with no suppression
 
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         "install" => install::run(rest),
         "size" => size::run(rest),
         "setup" => setup::run(rest),
+        "yields" => yields::run(rest),
         "miri" => miri::run(rest),
         "tsan" => tsan::run(rest),
         "help" | "-h" | "--help" => {

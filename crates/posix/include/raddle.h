@@ -49,6 +49,21 @@ int raddle_available(void);
  * threads of the same priority, too.) */
 void raddle_check(void);
 
+/* What a program calls that was compiled with quantum checks (raddle cc) when its word is below zero: fills the word again, and gives way to a thread of a
+ * higher priority at once, to others when the quantum (RADDLE_QUANTUM, in microseconds; 1000 if it is not set) is over. */
+void raddle_quantum_used(int64_t *word);
+
+/* Between the two the calling thread does not give way at quantum checks, for instance while it holds a spin lock of its own. Sections nest. */
+void raddle_hold(void);
+void raddle_release(void);
+
+/* A function with this attribute gets no quantum checks (raddle cc; for a part of a file: #pragma clang attribute push). */
+#ifdef __clang__
+#define RADDLE_UNCOOPERATIVE __attribute__((annotate("raddle_uncooperative")))
+#else
+#define RADDLE_UNCOOPERATIVE
+#endif
+
 /* 0 if the text is a policy; otherwise EINVAL, and raddle_error() points at the column. */
 int raddle_policy_check(const char *policy);
 

@@ -24,6 +24,7 @@ mod c_interface;
 mod futex;
 mod io;
 mod process;
+mod quantum;
 mod start;
 mod stats;
 mod sync;

@@ -16,6 +16,8 @@ const CHILDREN: &CStr = c"RADDLE_CHILDREN";
 const MAIN: &CStr = c"RADDLE_MAIN";
 /// Set to 1, no remarks are made.
 const QUIET: &CStr = c"RADDLE_QUIET";
+/// Microseconds that a thread with quantum checks runs before it gives way to others of its priority.
+const QUANTUM: &CStr = c"RADDLE_QUANTUM";
 /// The process that `raddle run` became.
 const FIRST: &CStr = c"RADDLE_RUN";
 const PRELOAD: &CStr = c"LD_PRELOAD";
@@ -34,6 +36,8 @@ pub(crate) struct Settings {
     pub children: bool,
     /// `main` runs on a lightweight thread.
     pub main: bool,
+    /// Of threads with quantum checks.
+    pub quantum_ns: u64,
     /// The process that `raddle run` became; none where the library came in otherwise.
     pub first: Option<u32>,
     /// The process that read this: a fork of it is another.
@@ -57,9 +61,27 @@ pub(crate) fn settings() -> &'static Settings {
         output: if variable(c"RADDLE_STATS").is_some() { copy_of_errors() } else { 2 },
         children: variable(CHILDREN).is_some_and(|value| value == "1"),
         main: variable(MAIN).is_some_and(|value| value == "1"),
+        quantum_ns: quantum(variable(QUANTUM)) * 1000,
         first: variable(FIRST).and_then(|value| value.parse().ok()),
         pid: std::process::id(),
     })
+}
+
+/// What the variable says, in microseconds.
+fn quantum(text: Option<String>) -> u64 {
+    let Some(text) = text else { return crate::quantum::QUANTUM_MICROSECONDS };
+    match text.parse() {
+        Ok(quantum) if quantum <= crate::quantum::LONGEST_MICROSECONDS => quantum,
+        _ => {
+            let line = format!(
+                "raddle: RADDLE_QUANTUM is `{text}`, not a number of microseconds up to {}: {} is taken\n",
+                crate::quantum::LONGEST_MICROSECONDS,
+                crate::quantum::QUANTUM_MICROSECONDS
+            );
+            crate::os::say(&CString::new(line).unwrap_or_default());
+            crate::quantum::QUANTUM_MICROSECONDS
+        }
+    }
 }
 
 /// A descriptor for standard error that the program does not know of, far from those that it counts on.
@@ -103,7 +125,7 @@ extern "C" fn at_exit() {
 }
 
 /// What `raddle run` sets beside the library.
-const NAMES: [&CStr; 11] = [
+const NAMES: [&CStr; 12] = [
     c"RADDLE_PROCESSORS",
     c"RADDLE_POLICY",
     c"RADDLE_ALL_PROCESSORS",
@@ -114,6 +136,7 @@ const NAMES: [&CStr; 11] = [
     CHILDREN,
     MAIN,
     FIRST,
+    QUANTUM,
     TUNABLES_PUT_IN,
 ];
 

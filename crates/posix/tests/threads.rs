@@ -25,6 +25,20 @@ fn counters_say_how_long_threads_waited_in_run_queues() {
     assert!(counter("delay_p99_ns") <= counter("delay_max_ns"), "{ended:?}");
 }
 
+/// What the compiler's pass puts in, by hand: the other thread has its turns though this one only computes.
+#[test]
+fn quantum_checks_let_others_run() {
+    let program = common::compile("quantum.c", &[]);
+    for main in ["0", "1"] {
+        let environment = [("RADDLE_PROCESSORS", "1"), ("RADDLE_QUANTUM", "0"), ("RADDLE_MAIN", main)];
+        let out = common::drop_in(&program, &[], &environment).well();
+        assert_eq!(out, "errno kept, the checks asked as often as it takes\n");
+    }
+    assert_eq!(common::native(&program, &[]).well(), "no runtime\n");
+    let wrong = common::drop_in(&program, &[], &[("RADDLE_QUANTUM", "soon")]);
+    assert!(wrong.err.contains("RADDLE_QUANTUM is `soon`"), "{wrong:?}");
+}
+
 /// The program prints the same, and ends with the same status, with the library and without.
 #[track_caller]
 fn same_as_native(source: &str, options: &[&str]) -> String {

@@ -62,6 +62,12 @@ pub fn is_inside() -> bool {
     current().is_some() && !is_lightweight()
 }
 
+/// The time as [`doze_until`] takes it.
+#[inline]
+pub fn now() -> u64 {
+    Real::now()
+}
+
 /// Blocks the calling lightweight thread until a point in time (nanoseconds of CLOCK_MONOTONIC), with `cancellable` at most until its
 /// cancellation, or for no reason. True if the time has come.
 ///

@@ -1,0 +1,78 @@
+/* Quantum checks as the compiler's pass puts them in, here by hand: a thread that only computes lets others run, on one processor; it keeps errno; and between
+ * raddle_hold and raddle_release it does not give way. */
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+
+extern void raddle_quantum_used(int64_t *) __attribute__((weak));
+extern void raddle_hold(void) __attribute__((weak));
+extern void raddle_release(void) __attribute__((weak));
+
+static __thread int64_t word;
+static __thread long asked;
+static void check(long weight) {
+    word -= weight;
+    if (word < 0) {
+        asked++;
+        raddle_quantum_used(&word);
+        assert(word >= 0);
+    }
+}
+
+enum { TURNS = 1000 };
+static atomic_long turns;
+
+static void *other(void *unused) {
+    (void)unused;
+    for (int i = 0; i < TURNS; i++) {
+        atomic_fetch_add(&turns, 1);
+        sched_yield();
+    }
+    return 0;
+}
+
+static void *computes(void *unused) {
+    (void)unused;
+    volatile uint64_t sum = 0;
+    errno = ENOTTY;
+    pthread_t id;
+    assert(pthread_create(&id, 0, other, 0) == 0);
+    /* With a quantum of nothing each check asks again at once, but not in a section: nothing would come of it. */
+    check(1);
+    assert(word < 100);
+    raddle_hold();
+    raddle_hold();
+    word = 0;
+    check(1);
+    assert(word > 1000);
+    raddle_release();
+    word = 0;
+    check(1);
+    assert(word > 1000);
+    raddle_release();
+    word = 0;
+    check(1);
+    assert(word < 100);
+    long before = asked;
+    while (atomic_load(&turns) < TURNS) {
+        sum += sum * 3 + 1;
+        check(1 << 20);
+    }
+    printf("errno %s, the checks asked %s\n", errno == ENOTTY ? "kept" : "lost", asked - before > 3 * TURNS ? "too often" : "as often as it takes");
+    pthread_join(id, 0);
+    return 0;
+}
+
+int main(void) {
+    if (!raddle_quantum_used) {
+        puts("no runtime");
+        return 0;
+    }
+    pthread_t id;
+    assert(pthread_create(&id, 0, computes, 0) == 0);
+    pthread_join(id, 0);
+}
