@@ -18,6 +18,8 @@ pub struct Contestant {
     pub policy: Option<String>,
     /// Its program, or why that is missing.
     pub program: Result<PathBuf, String>,
+    /// Words at the beginning of the program's command line.
+    pub first: Vec<String>,
     /// Words at the end of the program's command line.
     pub words: Vec<String>,
 }
@@ -42,6 +44,31 @@ pub struct Plan {
     pub rounds: u32,
     /// How often a process repeats the workload; the last repetition counts.
     pub repeat: u32,
+    /// No further round is begun that would end later; each case has one round in any case.
+    pub until: Option<Instant>,
+}
+
+impl Plan {
+    /// How many processes it starts.
+    pub fn processes(&self) -> usize {
+        let present = self.contestants.iter().filter(|contestant| contestant.program.is_ok()).count();
+        self.cases.len() * present * self.rounds as usize
+    }
+
+    /// How long that takes where each repetition takes as long as on a slow runtime.
+    pub fn at_most(&self) -> Duration {
+        let present = self.contestants.iter().filter(|contestant| contestant.program.is_ok()).count();
+        let each: f64 = self.cases.iter().map(|case| (case.workload.slow)(&case.args) * f64::from(self.repeat)).sum();
+        Duration::from_secs_f64(each * present as f64 * f64::from(self.rounds))
+    }
+}
+
+/// What is told while a plan runs.
+pub enum Event<'a> {
+    /// A process is about to start.
+    Starts(&'a Progress),
+    /// A case is done: its rows.
+    Done(&'a [Row]),
 }
 
 /// How far the run is; told before each process starts.
@@ -107,22 +134,29 @@ impl Results {
     }
 }
 
-/// Runs the plan. `progress` is called before each process.
-pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Progress)) -> Results {
+/// Runs the plan. `tell` is called before each process and after each case.
+pub fn run(plan: &Plan, tell: &mut dyn FnMut(Event)) -> Results {
     let (present, absent): (Vec<_>, Vec<_>) = plan.contestants.iter().partition(|c| c.program.is_ok());
     let ours_is_absent = absent.iter().any(|c| c.runtime.is_ours());
     let missing = absent.iter().filter_map(|c| Some((c.label(), c.program.clone().err()?))).collect();
     let mut results = Results { rows: Vec::new(), missing, settings: Vec::new(), failed: ours_is_absent };
-    let mut clock = Clock::new(plan.cases.len() * present.len() * plan.rounds as usize);
+    let mut clock = Clock::new(plan.processes());
     for case in &plan.cases {
         let mut tallies: Vec<_> = present.iter().map(|_| Tally::default()).collect();
+        let begun = Instant::now();
         for round in 1..=plan.rounds {
+            // As long as the rounds before it.
+            let ends = Instant::now() + begun.elapsed() / (round - 1).max(1);
+            if round > 1 && plan.until.is_some_and(|until| ends > until) {
+                (round..=plan.rounds).flat_map(|_| &present).for_each(|_| clock.skip());
+                break;
+            }
             for (contestant, tally) in present.iter().zip(&mut tallies) {
                 if tally.hopeless() {
                     clock.skip();
                     continue;
                 }
-                progress(&clock.progress(case, contestant, round));
+                tell(Event::Starts(&clock.progress(case, contestant, round)));
                 match start(plan, case, contestant) {
                     Ok(report) => tally.reports.push(report),
                     Err(error) => tally.errors.push(error),
@@ -133,6 +167,7 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(&Progress)) -> Results {
         settings(&mut results.settings, &present, &tallies);
         let rows = rows(case, &present, &tallies, case.expected());
         results.failed |= rows.iter().zip(&present).any(|(row, contestant)| fatal(row, contestant));
+        tell(Event::Done(&rows));
         results.rows.extend(rows);
     }
     results
@@ -146,7 +181,7 @@ fn fatal(row: &Row, contestant: &Contestant) -> bool {
 
 fn start(plan: &Plan, case: &Case, contestant: &Contestant) -> Result<Report, String> {
     let mut command = Command::new(contestant.program.as_ref().map_err(String::clone)?);
-    command.arg(case.workload.name);
+    command.args(&contestant.first).arg(case.workload.name);
     command.args(case.args.iter().map(|(key, value)| format!("{key}={value}")));
     command.arg("--processors").arg(case.processors.to_string());
     command.arg("--repeat").arg(plan.repeat.to_string());
@@ -268,7 +303,7 @@ mod tests {
 
     fn contestant(name: &str) -> Contestant {
         let runtime = runtimes::find(name).unwrap();
-        Contestant { runtime, policy: None, program: Ok("/absent".into()), words: Vec::new() }
+        Contestant { runtime, policy: None, program: Ok("/absent".into()), first: Vec::new(), words: Vec::new() }
     }
 
     fn report(ns: u64, checksum: u64) -> Report {
@@ -325,7 +360,8 @@ mod tests {
     #[test]
     fn a_missing_peer_is_named_and_no_error_but_a_missing_runtime_of_ours_is() {
         let absent = |name| Contestant { program: Err("not here".into()), ..contestant(name) };
-        let plan = |name| Plan { cases: vec![case()], contestants: vec![absent(name)], rounds: 1, repeat: 1 };
+        let plan =
+            |name| Plan { cases: vec![case()], contestants: vec![absent(name)], rounds: 1, repeat: 1, until: None };
         let peer = run(&plan("go"), &mut |_| ());
         assert_eq!((peer.failed, peer.missing.len(), peer.rows.len()), (false, 1, 0));
         assert_eq!(peer.missing[0], ("go".to_string(), "not here".to_string()));

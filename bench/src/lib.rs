@@ -12,6 +12,9 @@ pub mod child;
 pub mod harness;
 pub mod load;
 pub mod memory;
+pub mod of_std;
+#[cfg(feature = "raddle")]
+pub mod ours;
 pub mod processor_time;
 pub mod program;
 pub mod quiet;

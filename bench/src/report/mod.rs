@@ -4,7 +4,7 @@ mod html;
 mod table;
 
 pub use html::html;
-pub use table::{nanoseconds, table};
+pub use table::{case_table, nanoseconds, notes, table};
 
 use crate::catalogue::Unit;
 use crate::stats::Spread;

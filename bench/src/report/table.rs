@@ -14,6 +14,21 @@ pub fn table(results: &Results) -> String {
         group(&mut text, &rows[..count]);
         rows = &rows[count..];
     }
+    text + &notes(results)
+}
+
+/// One case: rows of the same workload, arguments and processors.
+pub fn case_table(rows: &[Row]) -> String {
+    let mut text = String::new();
+    if !rows.is_empty() {
+        group(&mut text, rows);
+    }
+    text
+}
+
+/// What is missing, and how the runtimes were set up.
+pub fn notes(results: &Results) -> String {
+    let mut text = String::new();
     let notes = [("missing", &results.missing), ("settings", &results.settings)];
     for (title, entries) in notes.into_iter().filter(|(_, entries)| !entries.is_empty()) {
         let _ = writeln!(text, "{title}:");

@@ -1,13 +1,14 @@
 //! `raddle bench`: the workloads on our runtime and its peers.
 
 mod paper;
+mod quick;
 
 use crate::output::{Output, print};
 use clap::{Args, ValueEnum};
 use raddle_bench::catalogue::{self, Case};
-use raddle_bench::harness::{self, Contestant, Plan, Progress, Results};
+use raddle_bench::harness::{self, Contestant, Event, Plan, Progress, Results};
 use raddle_bench::load::catalogue::{LOADS, SERVERS, is_load, servers};
-use raddle_bench::report;
+use raddle_bench::report::{self, Row};
 use raddle_bench::runtimes::{self, Programs, RUNTIMES, Runtime, Source};
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 
 const EXAMPLES: &str = "\
 Examples:
+  raddle bench quick                                20 seconds, beside std's threads, nothing to build
   raddle bench                                      everything; takes long
   raddle bench create yield --runtimes raddle,go,tokio
   raddle bench create --args 1k,1M --rounds 9 --format json
@@ -33,7 +35,7 @@ A peer that is not installed is named and is no error.";
 #[derive(Args, Clone)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
-    /// Workloads to run; all when none is named (`--list` shows them). `report` alone: what the schedulers report claims of its figures
+    /// Workloads to run; all when none is named (`--list` shows them). `quick` alone: a few, in 20 seconds. `report` alone: what the schedulers report claims of its figures
     #[arg(value_name = "WORKLOAD")]
     workloads: Vec<String>,
     /// Arguments to run the workloads with: values of the first argument, or KEY=VALUE pairs joined by `:`
@@ -86,16 +88,32 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     if options.workloads.iter().any(|name| name == paper::NAME) {
         return paper::run(options);
     }
+    if options.workloads.iter().any(|name| name == quick::NAME) {
+        return quick::run(options);
+    }
+    check_policies(options)?;
     let (loads, cases): (Vec<_>, Vec<_>) = cases(options)?.into_iter().partition(|case| is_load(case.workload));
     let chosen = runtimes(options, &cases, &loads)?;
     // An hour of measuring should not be lost to a folder that cannot be written to.
     let output = Output::claim(options.out.as_deref())?;
     let mut meter = Meter::new();
     let mut results = Results { rows: Vec::new(), missing: Vec::new(), settings: Vec::new(), failed: false };
+    let shows = Shows { format: options.format, output: &output };
     let mut measure = |cases: Vec<Case>, chosen: &[&'static Runtime]| -> Result<(), String> {
         let contestants = contestants(options, chosen, &mut meter)?;
-        let plan = Plan { cases, contestants, rounds: options.rounds, repeat: options.repeat };
-        results.extend(harness::run(&plan, &mut |progress| meter.show(progress)));
+        let plan = Plan { cases, contestants, rounds: options.rounds, repeat: options.repeat, until: None };
+        meter.line(&foretold(&plan));
+        let mut before = std::mem::take(&mut results.rows);
+        let done = harness::run(&plan, &mut |event| {
+            meter.show(&event);
+            if let Event::Done(rows) = event {
+                meter.clear();
+                before.extend(rows.iter().cloned());
+                shows.case(rows, &before);
+            }
+        });
+        results.rows = before;
+        results.extend(Results { rows: Vec::new(), ..done });
         meter.clear();
         Ok(())
     };
@@ -108,14 +126,65 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
             measure(cases, &servers(load.name, &options.runtimes))?;
         }
     }
-    let text = match options.format {
-        Format::Table => report::table(&results),
-        Format::Json => report::json_lines(&results.rows),
-        Format::Html => report::html(&results, &command_line()),
-    };
-    output.write(&text)?;
+    match (options.format, &output) {
+        (Format::Table, Output::Standard) => print(&report::notes(&results))?,
+        (Format::Json, Output::Standard) => {}
+        _ => output.write(&text(options.format, &results))?,
+    }
     tell(options, &results);
     Ok(if results.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn text(format: Format, results: &Results) -> String {
+    match format {
+        Format::Table => report::table(results),
+        Format::Json => report::json_lines(&results.rows),
+        Format::Html => report::html(results, &command_line()),
+    }
+}
+
+/// Shows each case when it is done, so that a run which is ended early has shown what it had.
+struct Shows<'a> {
+    format: Format,
+    output: &'a Output,
+}
+
+impl Shows<'_> {
+    fn case(&self, rows: &[Row], all: &[Row]) {
+        let shown = match (self.format, self.output) {
+            (Format::Table, Output::Standard) => print(&report::case_table(rows)),
+            (Format::Json, Output::Standard) => print(&report::json_lines(rows)),
+            _ => {
+                let so_far = || Results {
+                    rows: all.to_vec(),
+                    missing: Vec::new(),
+                    settings: vec![("incomplete".into(), "the run was not at its end when this was written".into())],
+                    failed: false,
+                };
+                self.output.keep(|| text(self.format, &so_far()));
+                Ok(())
+            }
+        };
+        if let Err(why) = shown {
+            eprintln!("raddle: {why}");
+        }
+    }
+}
+
+/// What the run will take, before it begins.
+fn foretold(plan: &Plan) -> String {
+    let (cases, processes, at_most) = (plan.cases.len(), plan.processes(), plan.at_most());
+    format!("raddle: {cases} case(s), {processes} processes, at most about {}", duration(at_most))
+}
+
+/// A wrong policy is told before anything is built or measured.
+fn check_policies(options: &Options) -> Result<(), String> {
+    for policy in &options.policy {
+        let parsed = policy.parse().map_err(|error| format!("--policy: {error}"))?;
+        let builder = raddle::Builder::new().processors(options.processors.into()).policy(parsed);
+        builder.build().map_err(|error| format!("--policy: {error}"))?;
+    }
+    Ok(())
 }
 
 fn cases(options: &Options) -> Result<Vec<Case>, String> {
@@ -184,10 +253,42 @@ fn contestants(options: &Options, chosen: &[&'static Runtime], meter: &mut Meter
         // Who compares policies wants to know how long threads waited; otherwise nothing is sampled.
         let delays = (policies.len() > 1 && runtime.source != Source::Load).then(|| "--delays".to_string());
         let words: Vec<String> = words.into_iter().chain(delays).collect();
-        let contestant = |policy| Contestant { runtime, policy, program: program.clone(), words: words.clone() };
+        // An installed command has no programs beside it, but two in it.
+        let own = own_program(runtime).ok().filter(|_| program.is_err() && options.programs.is_none());
+        let first = own.as_ref().map_or_else(Vec::new, |own| own.first.clone());
+        let program = own.map_or(program, |own| own.program);
+        let contestant = |policy| Contestant {
+            runtime,
+            policy,
+            program: program.clone(),
+            first: first.clone(),
+            words: words.clone(),
+        };
         contestants.extend(policies.into_iter().map(contestant));
     }
     Ok(contestants)
+}
+
+/// The hidden subcommand that runs one workload on one of the two runtimes that this command holds.
+pub const PROGRAM: &str = "one-workload";
+
+/// This command itself as a runtime's program.
+fn own_program(runtime: &'static Runtime) -> Result<Contestant, String> {
+    if !["raddle", "std"].contains(&runtime.name) {
+        return Err(format!("this command has no program of {}", runtime.name));
+    }
+    let own = std::env::current_exe().map_err(|error| format!("cannot tell where this program lies: {error}"))?;
+    let first = [PROGRAM, runtime.name].map(String::from).into();
+    Ok(Contestant { runtime, policy: None, program: Ok(own), first, words: Vec::new() })
+}
+
+/// The program: `words` are a runtime's name and the command line of its program.
+pub fn program(words: &[String]) -> ExitCode {
+    match words.split_first() {
+        Some((name, words)) if name == "raddle" => raddle_bench::ours::main_of(words.iter().cloned()),
+        Some((_, words)) => raddle_bench::of_std::main_of(words.iter().cloned()),
+        None => ExitCode::from(2),
+    }
 }
 
 fn list() -> String {
@@ -244,7 +345,8 @@ impl Meter {
         Meter { terminal: std::io::stderr().is_terminal(), last: None }
     }
 
-    fn show(&mut self, progress: &Progress) {
+    fn show(&mut self, event: &Event) {
+        let Event::Starts(progress) = event else { return };
         let Progress { case, contestant, round, done, total, left } = progress;
         let left = left.map_or_else(String::new, |left| format!(", {} left", duration(left)));
         let text = format!("[{done}/{total}] {case}: {contestant}, round {round}{left}");

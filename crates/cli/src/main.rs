@@ -29,6 +29,12 @@ enum Sub {
     /// What `doctor` runs to see whether programs can be taken over
     #[command(name = doctor::drop_in::TRIAL, hide = true)]
     Trial,
+    /// What `bench` runs where no program of a runtime lies beside this one
+    #[command(name = bench::PROGRAM, hide = true, disable_help_flag = true)]
+    Workload {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -38,6 +44,7 @@ fn main() -> ExitCode {
         Sub::Check(options) => check::run(&options),
         Sub::Sim(options) => sim::run(&options),
         Sub::Doctor(options) => doctor::run(&options),
+        Sub::Workload { words } => Ok(bench::program(&words)),
         Sub::Trial => Ok(doctor::drop_in::trial()),
     };
     result.unwrap_or_else(|error| {

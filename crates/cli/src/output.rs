@@ -50,6 +50,14 @@ impl Output {
         Ok(if same_owner { Self::Replaced(path) } else { Self::There(path, file) })
     }
 
+    /// Puts what there is so far into a file that can be replaced; should the command be ended, it is there.
+    pub fn keep(&self, text: impl FnOnce() -> String) {
+        if let Self::Replaced(path) = self {
+            // The last writing tells what is wrong.
+            let _ = replaced(path, &text());
+        }
+    }
+
     /// Writes all. A reader that closed its end early, such as `head`, is no error.
     pub fn write(self, text: &str) -> Result<(), String> {
         let (path, result) = match self {

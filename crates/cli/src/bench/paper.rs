@@ -147,8 +147,8 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         let policies = policies.iter().map(|policy| policy.to_string()).collect();
         let own = Options { policy: policies, ..options.clone() };
         let contestants = contestants(&own, &[runtimes::find("raddle")?], &mut meter)?;
-        let plan = Plan { cases, contestants, rounds: options.rounds, repeat };
-        results.extend(harness::run(&plan, &mut |progress| meter.show(progress)));
+        let plan = Plan { cases, contestants, rounds: options.rounds, repeat, until: None };
+        results.extend(harness::run(&plan, &mut |event| meter.show(&event)));
         arguments.resize(results.rows.len(), words);
         meter.clear();
     }

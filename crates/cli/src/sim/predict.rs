@@ -214,12 +214,13 @@ fn measure(case: Case, processors: usize, program: &Path) -> Result<Option<f64>,
         runtime: runtimes::find("raddle")?,
         policy: Some(policy.into()),
         program: Ok(program.into()),
+        first: Vec::new(),
         words: vec!["--undisturbed".into(), quiet::Best::here().to_string()],
     };
     // Some workloads come with a case on one processor, too.
     let cases = cases.into_iter().filter(|case| case.processors == processors).take(1).collect();
     // One process a plan: so each tells for itself.
-    let plan = harness::Plan { cases, contestants: vec![contestant], rounds: 1, repeat: 9 };
+    let plan = harness::Plan { cases, contestants: vec![contestant], rounds: 1, repeat: 9, until: None };
     let results = harness::run(&plan, &mut |_| ());
     let row = results.rows.first().ok_or_else(|| format!("{name}: the benchmark gave no row"))?;
     let (Some(spread), Some(ops), None) = (row.spread, row.ops, &row.error) else {

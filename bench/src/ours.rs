@@ -1,0 +1,193 @@
+//! The workloads on this project's lightweight threads, under any policy.
+
+use crate::bodies::shared::Requests;
+use crate::bodies::{self, Api};
+use crate::program::{self, Outcome};
+use raddle::stage::Stages;
+use raddle::sync::channel::{self, Receiver, Sender};
+use raddle::sync::{Condvar, Mutex, MutexGuard, Once, Semaphore, oneshot};
+use std::process::ExitCode;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+/// How many processors were asked for.
+static PROCESSORS: OnceLock<usize> = OnceLock::new();
+/// The lowest priority of the pool that the workload runs in.
+static LOWEST: OnceLock<u8> = OnceLock::new();
+
+struct Raddle;
+
+impl Api for Raddle {
+    type Handle<T: Send + 'static> = raddle::JoinHandle<T>;
+    type Mutex<T: Send + 'static> = Mutex<T>;
+    type Guard<'a, T: Send + 'static> = MutexGuard<'a, T>;
+    type Condvar = Condvar;
+    type Gate = Once;
+    type Sender<T: Send + 'static> = Sender<T>;
+    type Receiver<T: Send + 'static> = Receiver<T>;
+    type Buffer<T: Send + 'static> = (Sender<T>, Receiver<T>);
+    type Semaphore = Semaphore;
+    type Promise<T: Send + 'static> = oneshot::Promise<T>;
+    type Future<T: Send + 'static> = oneshot::Future<T>;
+
+    fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> Self::Handle<T> {
+        raddle::spawn(body)
+    }
+    fn spawn_low<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> Self::Handle<T> {
+        let lowest = LOWEST.get().copied().unwrap_or(0);
+        raddle::thread::Builder::new().priority(lowest).spawn(body).unwrap()
+    }
+    fn join<T: Send + 'static>(handle: Self::Handle<T>) -> T {
+        handle.join().unwrap()
+    }
+    fn fork<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
+        raddle::join(a, b)
+    }
+    fn scope<T: Send>(items: impl Iterator<Item = T>, each: impl Fn(T) + Send + Sync) {
+        let each = &each;
+        raddle::scope(|scope| items.for_each(|item| scope.fork(move || each(item))));
+    }
+    fn scope_beside(piece: impl FnOnce() + Send, here: impl FnOnce()) {
+        raddle::scope(|scope| {
+            scope.fork(piece);
+            here();
+        });
+    }
+    fn yield_now() {
+        raddle::yield_now();
+    }
+
+    fn mutex<T: Send + 'static>(value: T) -> Mutex<T> {
+        Mutex::new(value)
+    }
+    #[inline(always)]
+    fn lock<T: Send + 'static>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap()
+    }
+    fn condvar() -> Condvar {
+        Condvar::new()
+    }
+    fn wait<'a, T: Send + 'static>(condvar: &Condvar, guard: Self::Guard<'a, T>) -> Self::Guard<'a, T> {
+        condvar.wait(guard).unwrap()
+    }
+    fn notify_one(condvar: &Condvar) {
+        condvar.notify_one();
+    }
+    fn notify_all(condvar: &Condvar) {
+        condvar.notify_all();
+    }
+
+    fn gate() -> Self::Gate {
+        Once::new()
+    }
+    fn pass(gate: &Self::Gate) {
+        gate.wait().unwrap();
+    }
+    fn open(gate: &Self::Gate) {
+        gate.call_once(|| ());
+    }
+
+    fn channel<T: Send + 'static>(slots: usize) -> (Sender<T>, Receiver<T>) {
+        channel::bounded(slots)
+    }
+    fn send<T: Send + 'static>(sender: &Sender<T>, value: T) {
+        assert!(sender.send(value).is_ok(), "the receiver is gone");
+    }
+    fn recv<T: Send + 'static>(receiver: &Receiver<T>) -> T {
+        receiver.recv().unwrap()
+    }
+
+    fn buffer<T: Send + 'static>(slots: usize) -> Self::Buffer<T> {
+        channel::bounded(slots)
+    }
+    fn put<T: Send + 'static>(buffer: &Self::Buffer<T>, value: T) {
+        Self::send(&buffer.0, value);
+    }
+    fn take<T: Send + 'static>(buffer: &Self::Buffer<T>) -> T {
+        Self::recv(&buffer.1)
+    }
+
+    fn semaphore(permits: usize) -> Self::Semaphore {
+        Semaphore::new(permits as u32)
+    }
+    fn acquire(semaphore: &Self::Semaphore) {
+        semaphore.acquire(1);
+    }
+    fn release(semaphore: &Self::Semaphore) {
+        semaphore.release(1);
+    }
+
+    fn promise<T: Send + 'static>() -> (Self::Promise<T>, Self::Future<T>) {
+        oneshot::channel()
+    }
+    fn set<T: Send + 'static>(promise: Self::Promise<T>, value: T) {
+        // Whoever does not want it any more has dropped the future.
+        let _ = promise.set(value);
+    }
+    fn get<T: Send + 'static>(future: Self::Future<T>) -> T {
+        future.get().unwrap()
+    }
+    fn sleep(time: std::time::Duration) {
+        raddle::sleep(time);
+    }
+
+    fn in_stages(requests: &'static Requests, stages: usize) -> Result<Outcome, String> {
+        // All processors for the requests, as one pool has them; who offers has this pool for itself.
+        let processors = PROCESSORS.get().copied().unwrap_or(2).max(stages);
+        let mut builder = Stages::builder().processors(processors);
+        for stage in &["first", "second"][..stages] {
+            builder = builder.stage(*stage, requests.places / stages);
+        }
+        let line = builder.build().map_err(|error| error.to_string())?;
+        let (first, second) = (line.stage("first").expect("named above"), line.stage("second"));
+        let start = Instant::now();
+        requests.offer::<Self>(|number, due| match first.try_place() {
+            Err(_) => requests.refused(number),
+            Ok(place) => {
+                let work = move || {
+                    requests.first();
+                    match second {
+                        // Waits while the second one is full, and has its place in the first one meanwhile.
+                        Some(second) => drop(second.spawn(move || requests.second(number, due)).unwrap()),
+                        None => requests.second(number, due),
+                    }
+                };
+                drop(place.spawn(work).unwrap());
+            }
+        });
+        let moves = line.moves();
+        drop(line);
+        Ok(requests.outcome(start.elapsed()).with("processors_moved", moves))
+    }
+
+    fn counters() -> Vec<(&'static str, u64)> {
+        let stats = raddle::info::stats();
+        vec![
+            ("steals_tried", stats.steals_tried),
+            ("steals_won", stats.steals_won),
+            ("spawn_retries", stats.spawn_retries),
+        ]
+    }
+}
+
+/// The program: these words are its command line.
+pub fn main_of(words: impl IntoIterator<Item = String>) -> ExitCode {
+    program::main_of(words, |request| {
+        PROCESSORS.get_or_init(|| request.processors);
+        let mut builder = raddle::Builder::new().processors(request.processors);
+        if let Some(policy) = &request.policy {
+            let policy = policy.parse().map_err(|error| format!("the policy `{policy}` is wrong: {error}"))?;
+            builder = builder.policy(policy);
+        }
+        if request.delays {
+            raddle::info::sample_delays(true);
+        }
+        let pool = builder.build().map_err(|error| error.to_string())?;
+        LOWEST.get_or_init(|| pool.lowest_priority());
+        let mut outcome = pool.run(|| bodies::run::<Raddle>(request))?;
+        if let Some(delay) = raddle::info::run_queue_delay() {
+            outcome = outcome.with("delay_p50_ns", delay.p50).with("delay_p99_ns", delay.p99);
+        }
+        Ok((outcome, format!("processors={}, policy {}", pool.processors(), pool.policy())))
+    })
+}
