@@ -69,8 +69,33 @@ impl Case {
 pub fn find(name: &str) -> Result<&'static Workload, String> {
     all().find(|w| w.name == name).ok_or_else(|| {
         let names: Vec<_> = all().map(|w| w.name).collect();
-        format!("there is no workload `{name}`; there are {}", names.join(", "))
+        format!("there is no workload `{name}`; {}there are {}", similar(name, &names), names.join(", "))
     })
+}
+
+/// "do you mean …?", if one of `names` differs from `name` in a letter or two.
+pub fn similar(name: &str, names: &[&str]) -> String {
+    let distance = |other: &str| {
+        let (a, b): (Vec<char>, Vec<char>) = (name.chars().collect(), other.chars().collect());
+        let mut rows = [(0..=b.len()).collect::<Vec<_>>(), vec![0; b.len() + 1], vec![0; b.len() + 1]];
+        for i in 1..=a.len() {
+            rows.rotate_right(1);
+            let [now, last, before] = &mut rows;
+            now[0] = i;
+            for j in 1..=b.len() {
+                let changed = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+                now[j] = changed.min(last[j] + 1).min(now[j - 1] + 1);
+                // Two letters that have changed places.
+                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                    now[j] = now[j].min(before[j - 2] + 1);
+                }
+            }
+        }
+        rows[0][b.len()]
+    };
+    let nearest = names.iter().map(|other| (distance(other), *other)).min();
+    let close = nearest.filter(|(distance, _)| *distance <= 2 && *distance < name.chars().count().max(2));
+    close.map_or_else(String::new, |(_, other)| format!("do you mean `{other}`? "))
 }
 
 /// The cases of a workload: its own, or one for each item of `chosen`: a value of its first key, or `key=value` pairs joined by `:`.
@@ -397,6 +422,14 @@ mod tests {
 
     fn case(name: &str, item: &str) -> Case {
         cases(find(name).unwrap(), &[item.into()], 2).unwrap().remove(0)
+    }
+
+    #[test]
+    fn a_name_that_is_nearly_right_is_offered() {
+        let names = ["create", "yield", "pp_chan"];
+        assert_eq!(similar("yeild", &names), "do you mean `yield`? ");
+        assert_eq!(similar("creat", &names), "do you mean `create`? ");
+        assert_eq!((similar("knit", &names), similar("x", &names)), (String::new(), String::new()));
     }
 
     #[test]

@@ -182,7 +182,8 @@ pub static RUNTIMES: &[Runtime] = &[
 pub fn find(name: &str) -> Result<&'static Runtime, String> {
     RUNTIMES.iter().find(|r| r.name == name).ok_or_else(|| {
         let names: Vec<_> = RUNTIMES.iter().map(|r| r.name).collect();
-        format!("there is no runtime `{name}`; there are {}", names.join(", "))
+        let meant = crate::catalogue::similar(name, &names);
+        format!("there is no runtime `{name}`; {meant}there are {}", names.join(", "))
     })
 }
 

@@ -26,6 +26,9 @@ fn raddle_is_right_in_all_under_several_policies() {
 
 #[test]
 fn go_is_right_in_all_but_fork_join_calls_and_stages() {
+    if smoke::lacks(&[("go", "golang-go")]) {
+        return;
+    }
     let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("raddle-bench-go");
     let mut build = Command::new("go");
     build.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/go")).arg("build").arg("-o").arg(&program);

@@ -2,6 +2,7 @@
 
 use crate::shell::{self, Failure, Outcome, cargo};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Builds in release mode and copies; overwrites what an earlier version left.
 pub fn run(args: &[String]) -> Outcome {
@@ -12,20 +13,13 @@ pub fn run(args: &[String]) -> Outcome {
     std::fs::create_dir_all(&prefix).map_err(|error| failed(&prefix, &error))?;
     let prefix = prefix.canonicalize().map_err(|error| failed(&prefix, &error))?;
     shell::run(&mut cargo(&["build", "--release", "-p", "raddle-cli", "-p", "raddle-drop-in"]))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| shell::root().join("target"), PathBuf::from);
-    let (built, room) = (target.join("release"), shell::root().join("crates/posix"));
+    let built = target().join("release");
     copy(&built.join("raddle"), &prefix.join("bin/raddle"))?;
     copy(&built.join("libraddle_drop_in.so"), &prefix.join("lib/libraddle.so.0"))?;
-    let link = prefix.join("lib/libraddle.so");
-    let _ = std::fs::remove_file(&link);
-    std::os::unix::fs::symlink("libraddle.so.0", &link).map_err(|error| failed(&link, &error))?;
-    copy(&room.join("include/raddle.h"), &prefix.join("include/raddle.h"))?;
-    let template = room.join("raddle.pc.in");
-    let text = std::fs::read_to_string(&template).map_err(|error| failed(&template, &error))?;
-    let text = text.replace("@prefix@", &prefix.display().to_string()).replace("@version@", env!("CARGO_PKG_VERSION"));
+    let shown = prefix.display().to_string();
+    development_files(&prefix.join("lib"), &prefix.join("include"), &shown, &format!("{shown}/lib"))?;
+    shell::run(Command::new(prefix.join("bin/raddle")).arg("write-pages").arg(prefix.join("share")))?;
     let file = prefix.join("lib/pkgconfig/raddle.pc");
-    make_folder(&file)?;
-    std::fs::write(&file, text).map_err(|error| failed(&file, &error))?;
     println!(
         "install: {}; for C and C++: PKG_CONFIG_PATH={}",
         prefix.join("bin/raddle").display(),
@@ -34,19 +28,42 @@ pub fn run(args: &[String]) -> Outcome {
     Ok(())
 }
 
-fn make_folder(file: &Path) -> Outcome {
+/// Where cargo builds.
+pub fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| shell::root().join("target"), PathBuf::from)
+}
+
+/// What linking a program with the library takes: its link, its headers, and the pkg-config file for `prefix` and `library`.
+pub fn development_files(libraries: &Path, headers: &Path, prefix: &str, library: &str) -> Outcome {
+    let room = shell::root().join("crates/posix");
+    let link = libraries.join("libraddle.so");
+    let _ = std::fs::remove_file(&link);
+    std::os::unix::fs::symlink("libraddle.so.0", &link).map_err(|error| failed(&link, &error))?;
+    for header in ["raddle.h", "raddle.hpp"] {
+        copy(&room.join("include").join(header), &headers.join(header))?;
+    }
+    let template = room.join("raddle.pc.in");
+    let text = std::fs::read_to_string(&template).map_err(|error| failed(&template, &error))?;
+    let values = [("@prefix@", prefix), ("@libdir@", library), ("@version@", env!("CARGO_PKG_VERSION"))];
+    let text = values.iter().fold(text, |text, (name, value)| text.replace(name, value));
+    let file = libraries.join("pkgconfig/raddle.pc");
+    make_folder(&file)?;
+    std::fs::write(&file, text).map_err(|error| failed(&file, &error))
+}
+
+pub fn make_folder(file: &Path) -> Outcome {
     let folder = file.parent().unwrap_or(file);
     std::fs::create_dir_all(folder).map_err(|error| failed(folder, &error))
 }
 
 /// A file in use (a program that runs, a library that is loaded) is replaced, not written into.
-fn copy(from: &Path, to: &Path) -> Outcome {
+pub fn copy(from: &Path, to: &Path) -> Outcome {
     make_folder(to)?;
     let _ = std::fs::remove_file(to);
     std::fs::copy(from, to).map(drop).map_err(|error| failed(to, &error))
 }
 
-fn failed(path: &Path, error: &std::io::Error) -> Failure {
+pub fn failed(path: &Path, error: &std::io::Error) -> Failure {
     Failure::failed(format!("{}: {error}", path.display()))
 }
 

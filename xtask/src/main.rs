@@ -8,6 +8,7 @@ mod aarch64;
 mod bench;
 mod ci;
 mod conformance;
+mod deb;
 mod freeze;
 mod glibc;
 mod install;
@@ -45,6 +46,7 @@ usage: cargo xtask COMMAND [ARGUMENTS]
                        the Open POSIX Test Suite natively and under `raddle run`; writes docs/conformance.md
   install --prefix FOLDER
                        the command, the library, its header and its pkg-config file
+  deb                  the same as a Debian package, in the target folder
   size [--linux FOLDER]
                        lines of code of each room; beside them Linux's scheduler, if its sources are in FOLDER
   setup [--all]        installs the Debian packages that ci (or, with --all, every campaign) needs
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         "glibc" => glibc::run(rest),
         "conformance" => conformance::run(rest),
         "install" => install::run(rest),
+        "deb" => deb::run(rest),
         "size" => size::run(rest),
         "setup" => setup::run(rest),
         "yields" => yields::run(rest),

@@ -124,7 +124,13 @@ fn plan(options: &Options) -> Result<Plan, String> {
         preemptions: options.preemptions,
         systematic: if options.runs.is_some() { 0 } else { u64::MAX },
         seed: options.seed,
-        seeds: if options.exhaustive { 0 } else { options.runs.unwrap_or(SEEDS) },
+        seeds: match options {
+            Options { exhaustive: true, .. } => 0,
+            Options { runs: Some(runs), .. } => *runs,
+            // Who names a time wants it used.
+            Options { seconds: Some(_), .. } => u64::MAX,
+            _ => SEEDS,
+        },
         time: seconds.map(|seconds| Duration::from_secs(seconds.into())),
     })
 }

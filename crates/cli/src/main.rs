@@ -5,10 +5,13 @@ mod bench;
 mod check;
 mod doctor;
 mod output;
+mod pages;
 mod run;
 mod sim;
+mod top;
 
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ErrorKind};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Lightweight threads: run programs on them, measure them, check their schedulers, and see what this machine offers them.
@@ -25,7 +28,12 @@ enum Sub {
     Bench(bench::Options),
     Check(check::Options),
     Sim(sim::Options),
+    Top(top::Options),
     Doctor(doctor::Options),
+    Completions(pages::Completions),
+    WriteLibrary(run::library::Write),
+    #[command(name = pages::PAGES, hide = true)]
+    Pages(pages::Pages),
     /// What `doctor` runs to see whether programs can be taken over
     #[command(name = doctor::drop_in::TRIAL, hide = true)]
     Trial,
@@ -37,13 +45,30 @@ enum Sub {
     },
 }
 
+/// Ends with clap's message, and names the command that was meant where clap finds none so near.
+fn refused(error: &clap::Error) -> ! {
+    let unknown = error.get(ContextKind::InvalidSubcommand).filter(|_| error.kind() == ErrorKind::InvalidSubcommand);
+    if let (Some(unknown), None) = (unknown, error.get(ContextKind::SuggestedSubcommand)) {
+        let names = ["run", "bench", "check", "sim", "top", "doctor", "completions"];
+        let meant = raddle_bench::catalogue::similar(&unknown.to_string(), &names);
+        if !meant.is_empty() {
+            eprintln!("raddle: {}", meant.trim_end());
+        }
+    }
+    error.exit()
+}
+
 fn main() -> ExitCode {
-    let result = match Command::parse().subcommand {
+    let result = match Command::try_parse().unwrap_or_else(|error| refused(&error)).subcommand {
         Sub::Run(options) => run::run(&options),
         Sub::Bench(options) => bench::run(&options),
         Sub::Check(options) => check::run(&options),
         Sub::Sim(options) => sim::run(&options),
+        Sub::Top(options) => top::run(&options),
         Sub::Doctor(options) => doctor::run(&options),
+        Sub::WriteLibrary(options) => run::library::write(&options),
+        Sub::Completions(options) => pages::complete(&options, Command::command()),
+        Sub::Pages(options) => pages::write(&options, Command::command()),
         Sub::Workload { words } => Ok(bench::program(&words)),
         Sub::Trial => Ok(doctor::drop_in::trial()),
     };

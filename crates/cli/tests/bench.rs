@@ -142,6 +142,11 @@ fn a_wrong_command_line_names_cause_and_remedy() {
     let programs = Programs::new(&[]);
     for (words, cause) in [
         (&["knit"][..], "there are create, park"),
+        (&["yeild"], "do you mean `yield`?"),
+        (&["create", "--runtimes", "tokoi"], "do you mean `tokio`?"),
+        (&["create", "--policy", "priority(3, steel)"], "column 13"),
+        (&["quick", "create"], "by another command"),
+        (&["quick", "--policy", "fifo"], "--policy is not for it"),
         (&["create", "--runtimes", "rust"], "there are raddle, std"),
         (&["create", "--args", "x=1"], "it has N"),
         (&["--args", "1k"], "raddle bench create --args 1k"),
@@ -159,12 +164,82 @@ fn a_wrong_command_line_names_cause_and_remedy() {
     }
 }
 
+/// The command alone, in a folder with nothing beside it, runs ours and std, and names what is missing.
+#[test]
+fn the_command_holds_two_runtimes() {
+    let folder = Programs::new(&[]);
+    let copy = folder.0.join("raddle");
+    assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_raddle")).arg(&copy).status().unwrap().success());
+    let mut command = Command::new(&copy);
+    command.args(["bench", "create", "--args", "100", "--rounds", "1", "--format", "json"]);
+    let output = output(command).unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = stdout(&output);
+    let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let runtimes: Vec<_> = rows.iter().map(|row| row["runtime"].as_str().unwrap()).collect();
+    assert_eq!(runtimes, ["raddle", "std"]);
+    assert!(rows.iter().all(|row| row["error"].is_null() && row["checksum"] == 100), "{text}");
+    assert!(stderr(&output).contains("missing: tokio") && stderr(&output).contains("2 processes"), "{output:?}");
+}
+
+/// A row is there as soon as it is known: the second program does not end before the first one's row was read.
+#[test]
+fn a_row_is_printed_before_the_next_case_begins() {
+    let body = format!(
+        r#"case "$*" in *N=11*) while [ ! -e "$(dirname "$0")/go" ]; do sleep 0.01; done;; esac; case "$*" in *N=11*) {};; *) {};; esac"#,
+        prints(100, 11),
+        prints(100, 10)
+    );
+    let programs = Programs::new(&[("raddle", &body)]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_raddle"));
+    command.args(["bench", "create", "--args", "10,11", "--rounds", "1", "--runtimes", "raddle", "--format", "json"]);
+    command.arg("--programs").arg(&programs.0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let held = FILES.lock();
+    let mut child = command.spawn().unwrap();
+    drop(held);
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.contains("N=10"), "{first}");
+    std::fs::write(programs.0.join("go"), "").unwrap();
+    assert!(lines.next().unwrap().unwrap().contains("N=11"));
+    assert!(child.wait().unwrap().success());
+}
+
+/// What is measured is in the file although the command is ended in the middle.
+#[test]
+fn what_was_measured_is_kept_when_the_command_is_ended() {
+    let body = format!(
+        r#"case "$*" in *N=11*) touch "$(dirname "$0")/at"; while [ -e "$0" ]; do sleep 0.01; done;; esac; {}"#,
+        prints(100, 10)
+    );
+    let programs = Programs::new(&[("raddle", &body)]);
+    let file = programs.0.join("rows.json");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_raddle"));
+    command.args(["bench", "create", "--args", "10,11", "--rounds", "1", "--runtimes", "raddle", "--format", "json"]);
+    command.arg("--programs").arg(&programs.0).arg("--out").arg(&file);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let held = FILES.lock();
+    let mut child = command.spawn().unwrap();
+    drop(held);
+    while !programs.0.join("at").exists() {
+        assert!(child.try_wait().unwrap().is_none());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(std::fs::read_to_string(&file).unwrap().contains("N=10"));
+}
+
 #[test]
 fn doctor_speaks_both_forms() {
     let doctor =
         |words: &[&str]| Command::new(env!("CARGO_BIN_EXE_raddle")).arg("doctor").args(words).output().unwrap();
     let text = doctor(&[]);
     assert!(text.status.success() && stdout(&text).contains("membarrier"));
+    // It is used, so it does not stand with what is not.
+    let text = stdout(&text);
+    let unused = text.split_once("Not used by this version").unwrap().1;
+    assert!(text.contains("io_uring") && !unused.contains("io_uring"), "{text}");
     for line in stdout(&doctor(&["--format", "json"])).lines() {
         let finding: Value = serde_json::from_str(line).unwrap();
         for key in ["name", "state", "found", "consequence"] {
@@ -176,6 +251,9 @@ fn doctor_speaks_both_forms() {
 /// Opens the page in a browser and looks at what it made of it: every figure must be drawn, nothing may be fetched.
 #[test]
 fn the_page_opens_in_a_browser() {
+    if raddle_bench::smoke::lacks(&[("chromium", "chromium")]) {
+        return;
+    }
     let programs = Programs::new(&[("raddle", &prints(100, 10)), ("go", &prints(250, 10))]);
     let page = programs.0.join("report.html");
     let words = create(&["--runtimes", "raddle,go,java", "--format", "html", "--out", page.to_str().unwrap()]);

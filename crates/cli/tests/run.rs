@@ -118,6 +118,9 @@ fn children_are_taken_over_when_asked_for() {
 /// A script that ends with `exec`, programs that replace themselves, settings and all; what is started as a child stays native.
 #[test]
 fn what_a_program_becomes_goes_on_under_raddle() {
+    if raddle_bench::smoke::lacks(&[("/usr/bin/python3", "python3"), ("/bin/bash", "bash")]) {
+        return;
+    }
     let folder = Folder::new();
     let program = folder.program("threads", THREADS, &[]);
     let path = program.display();
@@ -219,6 +222,7 @@ fn counters_are_printed_as_text_and_json() {
     let program = folder.program("threads", THREADS, &[]);
     let error = text(&run(&["--stats"], &program, &[]).stderr);
     assert!(error.starts_with("raddle: threads (") && error.contains("100  threads created\n"), "{error}");
+    assert!(!error.contains("nanoseconds"), "{error}");
     let output = run(&["--stats=json", "--policy", "fifo", "--processors", "1"], &program, &[]);
     let counters: serde_json::Value = serde_json::from_str(&text(&output.stderr)).unwrap();
     assert_eq!((counters["program"].as_str(), counters["threads"].as_u64()), (Some("threads"), Some(100)));
@@ -374,6 +378,9 @@ fn wrong_settings_are_refused_before_the_start() {
     wrong(&["--processors", "two"], "--processors");
     wrong(&["--policy", "priority(3, steel)"], "column 13");
     wrong(&["--stats=xml"], "json");
+    // A mistyped option is not the program's name.
+    wrong(&["--procesors", "2"], "'--processors'");
+    wrong(&["--stat"], "'--stats'");
     let output = raddle(&["--", "/bin/true"]).env("RADDLE_LIBRARY", "/no/where.so").output().unwrap();
     assert!(text(&output.stderr).contains("RADDLE_LIBRARY=/no/where.so"), "{output:?}");
     assert_eq!(output.status.code(), Some(2));
@@ -412,6 +419,77 @@ fn the_command_alone_takes_programs_over() {
     std::fs::write(&first[0].0, "no library").unwrap();
     run(&[("XDG_CACHE_HOME", &cache)]);
     assert!(std::fs::read(&first[0].0).unwrap().starts_with(b"\x7fELF"));
+}
+
+#[test]
+fn the_programs_options_are_its_own() {
+    let folder = Folder::new();
+    let program = folder.program("threads", THREADS, &[]);
+    let output = raddle(&["--quiet"]).arg(&program).args(["--procesors", "-x", "--", "y"]).output().unwrap();
+    assert_eq!(text(&output.stdout), "sum 4950 --procesors -x -- y\n");
+    // Behind `--` even the program's name may begin like an option's.
+    assert_eq!(run(&[], Path::new("--procesors"), &[]).status.code(), Some(127));
+}
+
+/// What the runtime does is in a file while the program runs, and `raddle top` shows it.
+#[test]
+fn top_shows_a_program_that_runs() {
+    let folder = Folder::new();
+    let source = r#"
+#include <pthread.h>
+#include <semaphore.h>
+#include <unistd.h>
+static sem_t over;
+static void *body(void *argument) { sem_wait(&over); return argument; }
+int main(void) {
+    pthread_t thread;
+    char byte;
+    pthread_create(&thread, 0, body, 0);
+    read(0, &byte, 1);
+    sem_post(&over);
+    pthread_join(thread, 0);
+    return 0;
+}
+"#;
+    let program = folder.program("waits", source, &["-w"]);
+    let file = folder.0.join("waits-{pid}.prom");
+    let mut command = raddle(&[&format!("--metrics={}", file.display())]);
+    let mut child = command.arg("--").arg(&program).stdin(Stdio::piped()).spawn().unwrap();
+    let file = folder.0.join(format!("waits-{}.prom", child.id()));
+    let waits = |text: &str| text.contains("raddle_threads{state=\"waiting\"} 1\n");
+    while !std::fs::read_to_string(&file).is_ok_and(|text| waits(&text)) {
+        assert!(child.try_wait().unwrap().is_none());
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let written = std::fs::read_to_string(&file).unwrap();
+    // As Prometheus reads it: comments, or a name, labels and a number.
+    let is_right = |line: &str| line.starts_with("# ") || line.rsplit_once(' ').unwrap().1.parse::<f64>().is_ok();
+    assert!(written.lines().all(is_right) && written.contains("raddle_threads_created_total 1\n"), "{written}");
+    let top = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_raddle"));
+        command.args(["top", "--once"]).args(words).output().unwrap()
+    };
+    let shown = top(&[file.to_str().unwrap()]);
+    assert!(text_of(&shown).starts_with(&format!("waits ({})", child.id())), "{shown:?}");
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+    let gone = top(&[file.to_str().unwrap()]);
+    assert_eq!(gone.status.code(), Some(1), "{gone:?}");
+    assert_eq!(top(&["/nowhere/file"]).status.code(), Some(2));
+    // A place that cannot be written is told, and the program runs.
+    let output = run(&["--metrics=/nowhere/file"], &folder.program("threads", THREADS, &[]), &[]);
+    assert!(text_of(&output).starts_with("sum 4950\n") && text(&output.stderr).contains("no metrics"), "{output:?}");
+}
+
+fn text_of(output: &Output) -> String {
+    text(&output.stdout)
+}
+
+#[test]
+fn a_mistyped_command_is_told_with_the_one_that_was_meant() {
+    let output = Command::new(env!("CARGO_BIN_EXE_raddle")).arg("rnu").output().unwrap();
+    assert!(text(&output.stderr).contains("do you mean `run`?"), "{output:?}");
+    assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]

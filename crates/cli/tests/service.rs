@@ -19,6 +19,9 @@ fn service() -> String {
 
 #[test]
 fn a_service_of_blocking_crates_answers_right_through_redis_and_postgresql() {
+    if raddle_bench::smoke::lacks(&[("redis-server", "redis-server"), ("/usr/lib/postgresql", "postgresql")]) {
+        return;
+    }
     const CONNECTIONS: u64 = 200;
     let words = ["service", "pool=8", "warm_ms=200", "ms=500", "--processors", "2"].map(String::from);
     let mut request = Request::parse(words).unwrap();

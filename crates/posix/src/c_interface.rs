@@ -30,10 +30,14 @@ pub(crate) fn spawn<T: Send + 'static>(
         builder = builder.priority(priority);
     }
     // SAFETY: the caller of `raddle_thread_create` passed a live pool, and is still in that call.
-    match unsafe { place.pool.as_ref() } {
+    let spawned = match unsafe { place.pool.as_ref() } {
         Some(pool) => builder.spawn_into(pool, body),
         None => builder.spawn(body),
+    };
+    if let Err(error) = &spawned {
+        set_error(&error.to_string());
     }
+    spawned
 }
 
 /// Whether the place's own pool has lightweight threads; none without such a pool.
@@ -124,10 +128,17 @@ pub unsafe extern "C" fn raddle_thread_create(
         set_error("a priority is a number from 0 to 255; `priority(n, ...)` as policy tells n of them apart");
         return c::EINVAL;
     };
+    let earlier = ERROR.take();
     let before = PLACE.replace(Some(Place { pool, priority }));
     // SAFETY: the caller's arguments.
     let result = unsafe { crate::thread::pthread_create(id, attributes, start, argument) };
     PLACE.set(before);
+    match (result, ERROR.with_borrow(|error| error.is_empty())) {
+        // A success leaves the text of the call that failed before.
+        (0, _) => drop(ERROR.replace(earlier)),
+        (_, true) => set_error(&format!("the thread cannot be created: {}", std::io::Error::from_raw_os_error(result))),
+        _ => {}
+    }
     result
 }
 

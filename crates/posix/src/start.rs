@@ -31,6 +31,8 @@ pub(crate) struct Settings {
     pub pool: raddle::drop_in::Settings,
     /// `text` or `json`: print counters at the end.
     pub stats: Option<String>,
+    /// Where what the runtime does is written, again and again.
+    pub metrics: Option<String>,
     /// Where to print them: a copy of standard error, which the program may close before it ends.
     pub output: c_int,
     pub children: bool,
@@ -58,6 +60,7 @@ pub(crate) fn settings() -> &'static Settings {
     SETTINGS.get_or_init(|| Settings {
         pool: raddle::drop_in::Settings::read(|name| variable(&CString::new(name).ok()?)),
         stats: variable(c"RADDLE_STATS"),
+        metrics: variable(c"RADDLE_METRICS").filter(|path| !path.is_empty()),
         output: if variable(c"RADDLE_STATS").is_some() { copy_of_errors() } else { 2 },
         children: variable(CHILDREN).is_some_and(|value| value == "1"),
         main: variable(MAIN).is_some_and(|value| value == "1"),
@@ -125,7 +128,8 @@ extern "C" fn at_exit() {
 }
 
 /// What `raddle run` sets beside the library.
-const NAMES: [&CStr; 12] = [
+const NAMES: [&CStr; 13] = [
+    c"RADDLE_METRICS",
     c"RADDLE_PROCESSORS",
     c"RADDLE_POLICY",
     c"RADDLE_ALL_PROCESSORS",
@@ -237,13 +241,17 @@ pub(crate) fn lightweight() -> bool {
         crate::os::find_all();
         spare_address_space();
         crate::process::signals::prepare_kernel_threads();
-        if settings.stats.is_some() {
+        if settings.stats.is_some() || settings.metrics.is_some() {
             raddle::info::sample_delays(true);
         }
-        raddle::drop_in::start(&settings.pool).unwrap_or_else(|error| {
+        let started = raddle::drop_in::start(&settings.pool).unwrap_or_else(|error| {
             let line = format!("raddle: {error}\nraddle: the threads of this program are kernel threads\n");
             crate::os::say(&CString::new(line).unwrap_or_default());
             false
-        })
+        });
+        if started && let Some(path) = &settings.metrics {
+            crate::stats::publish(path);
+        }
+        started
     })
 }

@@ -46,9 +46,9 @@ pub(crate) fn report(settings: &Settings) {
     if let Some(delay) = raddle::info::run_queue_delay() {
         rows.extend([
             ("waits in a run queue that were sampled", "delay_samples", delay.samples),
-            ("nanoseconds of them, half at most", "delay_p50_ns", delay.p50),
-            ("nanoseconds of them, 99 in 100 at most", "delay_p99_ns", delay.p99),
-            ("nanoseconds of them, at most", "delay_max_ns", delay.max),
+            ("half of them at most", "delay_p50_ns", delay.p50),
+            ("99 in 100 of them at most", "delay_p99_ns", delay.p99),
+            ("the longest of them", "delay_max_ns", delay.max),
         ]);
     }
     let mut text = String::new();
@@ -60,13 +60,37 @@ pub(crate) fn report(settings: &Settings) {
         text += "}\n";
     } else {
         let _ = writeln!(text, "raddle: {program} ({})", settings.pid);
-        for (label, _, value) in rows {
+        for (label, key, value) in rows {
+            let value = if key.ends_with("_ns") { duration(value) } else { value.to_string() };
             let _ = writeln!(text, "{value:>16}  {label}");
         }
     }
     let bytes = text.as_bytes();
     // SAFETY: the bytes are live; an error is nobody's business here.
     unsafe { system_call(c::SYS_write, [settings.output as usize, bytes.as_ptr().addr(), bytes.len(), 0, 0, 0]) };
+}
+
+/// Three figures and a unit; the JSON form keeps nanoseconds.
+fn duration(nanoseconds: u64) -> String {
+    let (unit, name) = match nanoseconds {
+        0..1_000 => return format!("{nanoseconds} ns"),
+        1_000..1_000_000 => (1e3, "us"),
+        1_000_000..1_000_000_000 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    };
+    let value = nanoseconds as f64 / unit;
+    let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+    format!("{value:.digits$} {name}")
+}
+
+/// Writes what the runtime does into a file, each second, as long as the process lives. `{pid}` in its name is the process's number.
+pub(crate) fn publish(path: &str) {
+    let path = path.replace("{pid}", &std::process::id().to_string());
+    let text = || format!("# program {} {}\n{}", program(), std::process::id(), raddle::info::metrics());
+    if let Err(error) = raddle::drop_in::publish(path.clone().into(), std::time::Duration::from_secs(1), text) {
+        let line = format!("raddle: no metrics: {path}: {error}\n");
+        crate::os::say(&std::ffi::CString::new(line).unwrap_or_default());
+    }
 }
 
 /// The program's name, as the kernel shows it.
@@ -87,4 +111,15 @@ fn escaped(text: &str) -> String {
         c => c.to_string(),
     };
     text.chars().map(plain).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration;
+
+    #[test]
+    fn durations_have_three_figures_and_a_unit() {
+        let shown = [0, 999, 1_000, 12_345, 123_456, 1_500_000, 2_000_000_000].map(duration);
+        assert_eq!(shown, ["0 ns", "999 ns", "1.00 us", "12.3 us", "123 us", "1.50 ms", "2.00 s"]);
+    }
 }

@@ -26,11 +26,17 @@ fn openmp() {
 
 #[test]
 fn libuv() {
+    if common::lacks(&[("/usr/include/uv.h", "libuv1-dev")]) {
+        return;
+    }
     the_same("lib_uv.c", &["-luv"]);
 }
 
 #[test]
 fn tbb() {
+    if common::lacks(&[("/usr/include/tbb", "libtbb-dev"), ("c++", "g++")]) {
+        return;
+    }
     the_same("lib_tbb.cc", &["-std=c++17", "-ltbb"]);
 }
 

@@ -211,6 +211,14 @@ pub fn start(settings: &Settings) -> Result<bool, &'static str> {
     crate::pool::start_default(settings).map(|pool| pool.processors() > 0)
 }
 
+/// Writes what `text` tells into the file again and again, by a kernel thread with descriptors of its own.
+///
+/// # Errors
+/// The file cannot be written, or there is no kernel thread.
+pub fn publish(path: std::path::PathBuf, period: std::time::Duration, text: fn() -> String) -> std::io::Result<()> {
+    crate::os::published::publish(path, period.as_nanos() as u64, text)
+}
+
 /// How many stacks were ever used at once, the idle ones that are kept included.
 pub fn stacks_used() -> u64 {
     crate::pool::arenas().map(|arena| arena.stats().touched as u64).sum()

@@ -10,6 +10,7 @@
 
 pub use crate::delays::RunQueueDelay;
 pub use crate::dump::{DumpOptions, dump, dump_on_signal};
+pub use crate::metrics::metrics;
 
 use crate::pool;
 use std::sync::atomic::Ordering;

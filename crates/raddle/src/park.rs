@@ -24,6 +24,7 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 const EMPTY: u64 = 0;
@@ -33,6 +34,8 @@ struct Parker {
     owner: &'static raddle_scheduler::Thread<Real>,
     word: AtomicU64,
     name: Option<String>,
+    /// std's number of the thread, which has its own also where it is lightweight. None for a future's parker.
+    id: Option<ThreadId>,
 }
 
 /// A handle to a thread, lightweight or not: to unpark it.
@@ -51,7 +54,7 @@ thread_local! {
 
 /// A handle to the calling thread.
 pub fn current() -> Thread {
-    let make = || Thread(Parker::mine(crate::current_name()));
+    let make = || Thread(Parker::mine(crate::current_name(), Some(std::thread::current().id())));
     // After the thread-local destructors have begun, each call makes a handle of its own.
     HANDLE.try_with(|handle| handle.get_or_init(make).clone()).unwrap_or_else(|_| make())
 }
@@ -69,10 +72,10 @@ pub fn park_timeout(timeout: Duration) {
 
 impl Parker {
     /// A parker of the calling thread.
-    fn mine(name: Option<String>) -> Arc<Self> {
+    fn mine(name: Option<String>, id: Option<ThreadId>) -> Arc<Self> {
         // SAFETY: kept in the parker, which wakes the owner's waits in it only.
         let owner = unsafe { Host::current() };
-        Arc::new(Parker { owner, word: AtomicU64::new(EMPTY), name })
+        Arc::new(Parker { owner, word: AtomicU64::new(EMPTY), name, id })
     }
 
     fn park(&self, deadline: Option<u64>) {
@@ -109,6 +112,11 @@ impl Thread {
         self.0.unpark();
     }
 
+    /// The thread's number, the same as [`std::thread::Thread::id`] gives in it.
+    pub fn id(&self) -> ThreadId {
+        self.0.id.expect("the handle of a thread")
+    }
+
     /// The thread's name, if it has one.
     pub fn name(&self) -> Option<&str> {
         self.0.name.as_deref()
@@ -128,7 +136,7 @@ impl std::task::Wake for Parker {
 pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
     let mut future = pin!(future.into_future());
     // A parker of its own: the thread's tokens are the user's.
-    let parker = Parker::mine(None);
+    let parker = Parker::mine(None, None);
     let waker = Waker::from(parker.clone());
     let mut context = Context::from_waker(&waker);
     loop {

@@ -15,11 +15,14 @@ use crate::descriptor::{
     DETACHED, Descriptor, Info, Join, PAYLOAD_WORDS, Payload, RUNNING, STORED, pack_waiting, unpack_join, wake_joiner,
 };
 pub use crate::giving_way::{check, yield_now, yield_softly};
+// std's paths: `use raddle::thread` stands in the place of `use std::thread`.
 use crate::members::Member;
+pub use crate::park::{Thread, current, park, park_timeout};
 use crate::pool::{self, Pool, Shared};
 use crate::processor::{Owned, bump};
-use crate::scope::{Scope, ScopedJoinHandle};
-use crate::switching::{current, enter, push_owned};
+pub use crate::scope::{Scope, ScopedJoinHandle, scope};
+use crate::switching::{current as running, enter, push_owned};
+pub use crate::time::sleep;
 use raddle_context::stack::StackSize;
 use raddle_scheduler::discard::discard;
 use raddle_scheduler::runtime::{Waited, wait_until};
@@ -33,6 +36,7 @@ use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
+pub use std::thread::{AccessError, LocalKey, ThreadId, available_parallelism, panicking};
 
 /// What a thread ended with: its result, or the payload of its panic.
 pub type Result<T> = std::result::Result<T, Box<dyn Any + Send + 'static>>;
@@ -152,6 +156,18 @@ impl Builder {
         unsafe { self.spawn_unchecked(Some(pool.shared()), f, ()) }
     }
 
+    /// Spawns into the caller's pool, in a scope, as [`Scope::spawn`] does.
+    ///
+    /// # Errors
+    /// As for [`Builder::spawn`].
+    pub fn spawn_scoped<'scope, T: Send + 'scope>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        f: impl FnOnce() -> T + Send + 'scope,
+    ) -> std::result::Result<ScopedJoinHandle<'scope, T>, SpawnError> {
+        self.spawn_scoped_in(None, scope, f)
+    }
+
     pub(crate) fn spawn_in_scope<'scope, T: Send + 'scope>(
         self,
         pool: &'static Shared,
@@ -218,7 +234,7 @@ pub(crate) unsafe fn spawn_packed(
     payload: &Payload,
 ) -> std::result::Result<&'static Descriptor, SpawnError> {
     let plain = builder.name.is_none() && builder.priority.is_none();
-    if let Some(me) = current()
+    if let Some(me) = running()
         && plain
         && let Some(class) = builder.class_at_hand()
     {
@@ -271,7 +287,7 @@ unsafe fn spawn_elsewhere(
     run: unsafe fn(*const Descriptor),
     payload: &Payload,
 ) -> std::result::Result<&'static Descriptor, SpawnError> {
-    let here = current().map_or_else(crate::signal::home, |me| Some(pool::pool(me.pool())));
+    let here = running().map_or_else(crate::signal::home, |me| Some(pool::pool(me.pool())));
     let pool = pool.or(here).unwrap_or_else(|| pool::default_pool().shared());
     let lightweight = !pool.processors().is_empty();
     let class = match builder.stack_size {
@@ -282,7 +298,7 @@ unsafe fn spawn_elsewhere(
         },
     };
     let inherited =
-        current().filter(|_| here.is_some_and(|h| h.index == pool.index)).map_or(0, |me| me.thread.priority_now());
+        running().filter(|_| here.is_some_and(|h| h.index == pool.index)).map_or(0, |me| me.thread.priority_now());
     let priority = builder.priority.unwrap_or(inherited);
     if priority >= pool.priorities {
         return Err(SpawnError::Priority(pool.priorities - 1));
@@ -424,7 +440,7 @@ where
 /// Frees the descriptor of a thread that has ended or was never started.
 pub(crate) fn free(descriptor: &'static Descriptor) {
     descriptor.set_tag(FREE);
-    match current() {
+    match running() {
         Some(me) => {
             let mut inside = enter(me);
             // SAFETY: the thread has ended and its handle is gone: nobody uses the descriptor. All caches are of one slab.
@@ -471,6 +487,23 @@ impl<T> JoinHandle<T> {
         let result = unsafe { unpack::<Result<T>>(descriptor.payload.get()) };
         free(descriptor);
         result
+    }
+
+    /// As [`JoinHandle::join`], for at most so long.
+    ///
+    /// # Errors
+    /// The thread has not ended yet; the handle comes back.
+    ///
+    /// # Panics
+    /// When a thread joins itself.
+    pub fn join_timeout(self, timeout: std::time::Duration) -> std::result::Result<Result<T>, Self> {
+        if running().is_some_and(|me| std::ptr::eq(me, self.descriptor)) {
+            panic!("raddle: a thread joins itself: it would wait for ever");
+        }
+        match wait_for_exit(self.descriptor, Some(crate::time::deadline_after(timeout)), false) {
+            Ok(()) => Ok(self.join()),
+            Err(_) => Err(self),
+        }
     }
 
     /// True once the thread has ended.
@@ -560,7 +593,7 @@ impl<T> Drop for JoinHandle<T> {
 #[cold]
 #[inline(never)]
 fn await_exit(descriptor: &'static Descriptor) {
-    if current().is_some_and(|me| std::ptr::eq(me, descriptor)) {
+    if running().is_some_and(|me| std::ptr::eq(me, descriptor)) {
         panic!("raddle: a thread joins itself: it would wait for ever");
     }
     while wait_for_exit(descriptor, None, false).is_err() {}
@@ -627,7 +660,7 @@ pub fn is_cancelled() -> bool {
 
 /// The calling thread's name, if it has one.
 pub fn current_name() -> Option<String> {
-    match current() {
+    match running() {
         Some(me) => me.name().map(str::to_owned),
         None => std::thread::current().name().map(str::to_owned),
     }

@@ -341,7 +341,7 @@ fn request(f: &mut fmt::Formatter<'_>, how: Requests, queues: &LocalQueues) -> f
 }
 
 /// What is wrong with an expression, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ExpressionError {
     source: String,
     /// Characters before the offending text, and its length.
@@ -378,6 +378,13 @@ impl fmt::Display for ExpressionError {
             Some(help) => write!(f, " {help}"),
             None => Ok(()),
         }
+    }
+}
+
+/// As it is displayed: an error that `main` returns points at the column.
+impl fmt::Debug for ExpressionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -55,7 +55,9 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         let until = Some(now + end.saturating_duration_since(now) / (CASES.len() - index) as u32);
         let plan = Plan { cases, contestants: contestants.clone(), rounds: ROUNDS, repeat: 2, until };
         let done = harness::run(&plan, &mut |event| {
-            meter.show(&event);
+            if meter.terminal {
+                meter.show(&event);
+            }
             if let (Event::Done(rows), true) = (event, is_table) {
                 meter.clear();
                 // A reader that is gone ends nothing.

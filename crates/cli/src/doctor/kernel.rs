@@ -180,12 +180,21 @@ fn standbys() -> Finding {
     }
 }
 
+/// What sends of several threads go through in one call.
+pub fn ring() -> Finding {
+    let (name, gain) = ("io_uring", "sends that threads make at about the same time go through one system call");
+    match io_uring::IoUring::new(2) {
+        Ok(_) => Finding::new(name, State::Good, "offered", gain),
+        Err(error) => {
+            let instead =
+                "each thread sends by a call of its own; allow io_uring_setup (kernel.io_uring_disabled, the sandbox)";
+            Finding::new(name, State::Replaced, format!("refused: {error}"), instead)
+        }
+    }
+}
+
 /// What later versions may use.
 pub fn unused() -> Vec<Finding> {
-    let uring = match io_uring::IoUring::new(2) {
-        Ok(_) => Finding::new("io_uring", State::Noted, "offered", ""),
-        Err(error) => Finding::new("io_uring", State::Noted, format!("refused: {error}"), ""),
-    };
     let level = setting("/proc/sys/kernel/perf_event_paranoid");
     let level = level.map_or(String::new(), |level| format!(" (kernel.perf_event_paranoid = {level})"));
     let events = match raddle::info::kernel_events() {
@@ -198,7 +207,7 @@ pub fn unused() -> Vec<Finding> {
         Ok(()) => "offered".to_string(),
         Err(error) => format!("refused: {error}"),
     };
-    vec![uring, events, Finding::new("rseq", State::Noted, rseq, ""), standbys()]
+    vec![events, Finding::new("rseq", State::Noted, rseq, ""), standbys()]
 }
 
 #[cfg(test)]

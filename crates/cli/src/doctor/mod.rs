@@ -81,7 +81,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         ("Threads", kernel::threads()),
         ("Cores", cores::cores()),
         ("Limits", kernel::limits()),
-        ("Drop-in", vec![drop_in::existing_programs()]),
+        ("Drop-in", vec![drop_in::existing_programs(), kernel::ring()]),
         ("Not used by this version", kernel::unused()),
         ("Peers of `raddle bench`", peers::peers()),
     ];
@@ -133,7 +133,15 @@ mod tests {
 
     #[test]
     fn what_is_lacking_has_a_consequence() {
-        let all = [kernel::threads(), cores::cores(), kernel::limits(), kernel::unused(), peers::peers()].concat();
+        let all = [
+            kernel::threads(),
+            cores::cores(),
+            kernel::limits(),
+            vec![kernel::ring()],
+            kernel::unused(),
+            peers::peers(),
+        ]
+        .concat();
         for finding in &all {
             assert!(!finding.found.is_empty(), "{}", finding.name);
             let lacking = matches!(finding.state, State::Replaced | State::Missing);

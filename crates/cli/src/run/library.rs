@@ -3,7 +3,9 @@
 //! `RADDLE_LIBRARY` names another one. A build that has none in it (`cargo check` makes none) takes the one beside it.
 
 use super::unpack;
+use clap::Args;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 /// The library's file and a hash of it, unless it was not built.
 const EMBEDDED: Option<(&[u8], &str)> = raddle_macros::drop_in_library!();
@@ -44,11 +46,29 @@ fn as_called() -> Option<PathBuf> {
     found?.canonicalize().ok()
 }
 
+/// Write the library into a file, for those who load it by LD_PRELOAD themselves (images, units, pods)
+#[derive(Args)]
+pub struct Write {
+    /// The file, such as /usr/lib/libraddle.so.0
+    file: PathBuf,
+}
+
+/// Writes the library.
+pub fn write(options: &Write) -> Result<ExitCode, String> {
+    let own = std::env::current_exe().map_err(|e| format!("cannot tell where this program lies: {e}"))?;
+    let (bytes, _) = EMBEDDED.ok_or_else(|| without_library(&own))?;
+    unpack::write(&options.file, bytes).map_err(|error| format!("cannot write {}: {error}", options.file.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Where the same library may lie ready: installed (the administrator's copy is shared by all), and as cargo left it.
 fn copies(own: &Path) -> Vec<PathBuf> {
     let Some(folder) = own.parent() else { return Vec::new() };
     let built = [folder.join(BUILT), folder.join("deps").join(BUILT)];
-    folder.parent().map(|prefix| prefix.join("lib").join(INSTALLED)).into_iter().chain(built).collect()
+    // As Debian lays libraries out, too.
+    let multiarch = format!("{}-linux-gnu", std::env::consts::ARCH);
+    let library = |folder: &str| own.ancestors().nth(2).map(|prefix| prefix.join("lib").join(folder).join(INSTALLED));
+    [library(""), library(&multiarch)].into_iter().flatten().chain(built).collect()
 }
 
 fn without_library(own: &Path) -> String {
@@ -85,7 +105,7 @@ mod tests {
     fn an_installed_library_is_looked_for_in_lib() {
         let found = copies(Path::new("/opt/raddle/bin/raddle"));
         assert_eq!(found[0], Path::new("/opt/raddle/lib/libraddle.so.0"));
-        assert_eq!(found[1], Path::new("/opt/raddle/bin/libraddle_drop_in.so"));
+        assert_eq!(found[2], Path::new("/opt/raddle/bin/libraddle_drop_in.so"));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 mod compare;
 mod elf;
-mod library;
+pub mod library;
 mod program;
 mod tunables;
 mod unpack;
@@ -13,6 +13,7 @@ use clap::{Args, ValueEnum};
 use program::{Found, Program};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 const EXAMPLES: &str = "\
@@ -51,6 +52,9 @@ pub struct Options {
     /// Print counters on standard error when the program ends
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     stats: Option<Stats>,
+    /// Write what the runtime does, each second, in Prometheus's format, into FILE (`{pid}` in its name is the process's number); without FILE, where `raddle top` looks
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    metrics: Option<String>,
     /// Run `main` on a lightweight thread, too: for programs whose first thread hands work to others all the time
     #[arg(long)]
     main: bool,
@@ -67,7 +71,7 @@ pub struct Options {
     #[arg(long, hide = true)]
     compared: bool,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 }
 
@@ -106,7 +110,8 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         let done = compare::compare(&found.program, options, rounds);
         return done.map_err(|error| format!("`{}` cannot be compared: {error}", found.program.path.display()));
     }
-    let error = command(&found.program, options, &library).exec();
+    let metrics = options.metrics.as_deref().map(|named| crate::top::file(named.as_ref())).transpose()?;
+    let error = command(&found.program, options, &library, metrics).exec();
     eprintln!("raddle: `{}` cannot be started: {error}", found.program.path.display());
     Ok(ExitCode::from(126))
 }
@@ -121,7 +126,7 @@ fn check_policy(options: &Options) -> Result<(), String> {
     builder.build().map(drop).map_err(|error| format!("--policy: {error}"))
 }
 
-fn command(program: &Program, options: &Options, library: &str) -> Command {
+fn command(program: &Program, options: &Options, library: &str, metrics: Option<PathBuf>) -> Command {
     let mut command = Command::new(&program.path);
     command.arg0(&program.name).args(&program.arguments).envs(program.environment.iter().cloned());
     let mut preload = OsString::from(library);
@@ -134,6 +139,7 @@ fn command(program: &Program, options: &Options, library: &str) -> Command {
     // What is not asked for must not come from an outer `raddle run`; processors and policy may be set by hand.
     command
         .env_remove("RADDLE_STATS")
+        .env_remove("RADDLE_METRICS")
         .env_remove("RADDLE_CHILDREN")
         .env_remove("RADDLE_MAIN")
         .env_remove("RADDLE_QUIET");
@@ -154,6 +160,9 @@ fn command(program: &Program, options: &Options, library: &str) -> Command {
     }
     if options.direct_sends {
         command.env("RADDLE_DIRECT_SENDS", "1");
+    }
+    if let Some(file) = metrics {
+        command.env("RADDLE_METRICS", file);
     }
     if options.main {
         command.env("RADDLE_MAIN", "1");

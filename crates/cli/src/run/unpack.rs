@@ -83,7 +83,7 @@ pub fn holds(path: &Path, bytes: &[u8]) -> bool {
 }
 
 /// Under another name first: whoever opens the file finds it whole.
-fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+pub fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let new = path.with_extension(format!("new-{}", std::process::id()));
     let _ = std::fs::remove_file(&new);
     let written = (|| {

@@ -11,6 +11,10 @@ use raddle_sim::workloads::number;
 use std::io::{IsTerminal, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// How often a line says how far it is, where no terminal shows it all the time.
+const TOLD_EVERY: Duration = Duration::from_secs(5);
 
 /// What to run, and how to show it.
 #[derive(Args)]
@@ -58,11 +62,18 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     let output = Output::claim(options.out.as_deref())?;
     let show = std::io::stderr().is_terminal();
     let watch = Watch::start(PATIENCE, |_, _| ());
+    let (begun, mut told) = (Instant::now(), None::<Instant>);
     let mut progress = |number: usize, all: usize, what: &str| {
-        watch.now(format!("[{number} of {all}] {what}"));
+        let seconds = begun.elapsed().as_secs();
+        let line = format!("[{number} of {all}] {what}, after {seconds} s");
+        watch.now(line.clone());
         if show {
-            eprint!("\r\x1b[K[{number} of {all}] {what}");
+            eprint!("\r\x1b[K{line}");
             let _ = std::io::stderr().flush();
+        } else if told.is_none_or(|told| told.elapsed() >= TOLD_EVERY) {
+            // In a file or a pipe each line stays.
+            told = Some(Instant::now());
+            eprintln!("{line}");
         }
     };
     let text = match paper {

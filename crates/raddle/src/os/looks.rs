@@ -209,7 +209,7 @@ fn stay_here(error: &std::io::Error) {
 
 /// Gives the calling kernel thread an empty table of descriptors of its own. `at_once`: by `close_range` (Linux 5.9), where there is one,
 /// which copies nothing; otherwise the table is copied, and what is in the copy closed.
-fn leave_table(at_once: bool) -> std::io::Result<()> {
+pub(super) fn leave_table(at_once: bool) -> std::io::Result<()> {
     let unshare = libc::CLOSE_RANGE_UNSHARE as usize;
     // SAFETY: numbers and flags only; the table that is emptied is the calling kernel thread's own.
     let result = at_once

@@ -5,6 +5,8 @@ pub(crate) mod events;
 pub(crate) mod looks;
 mod on_core;
 mod probe;
+pub(crate) mod published;
+#[cfg_attr(not(feature = "io-uring"), path = "no_ring.rs")]
 pub(crate) mod ring;
 pub(crate) mod signals;
 mod task;

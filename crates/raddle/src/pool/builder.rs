@@ -7,7 +7,7 @@ use raddle_scheduler::policies::Others;
 use std::fmt;
 
 /// Why a pool could not be built. Each names its cause and a remedy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
     /// Zero, or more than [`MAX_PROCESSORS`].
@@ -52,6 +52,13 @@ impl fmt::Display for BuildError {
     }
 }
 
+/// As it is displayed: an error that `main` returns shows its lines, and the column of a wrong policy.
+impl fmt::Debug for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl std::error::Error for BuildError {}
 
 /// What makes a policy that no expression names, for at most so many processors.
@@ -62,6 +69,8 @@ type Maker = dyn Fn(usize, Arc<dyn Others>) -> Box<dyn Policy<Real>> + Send + Sy
 pub struct Builder {
     processors: Option<usize>,
     policy: Expression,
+    /// What is wrong with the expression's text.
+    wrong: Option<String>,
     /// Instead of the expression.
     own: Option<Arc<Maker>>,
     prefix: Option<String>,
@@ -74,7 +83,7 @@ pub struct Builder {
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { processors, policy, own, prefix, room, all, event_loops } = self;
+        let Self { processors, policy, wrong: _, own, prefix, room, all, event_loops } = self;
         let policy: &dyn fmt::Debug = if own.is_some() { &"a policy of the program's own" } else { policy };
         let mut shown = f.debug_struct("Builder");
         shown.field("processors", processors).field("policy", policy);
@@ -117,9 +126,24 @@ impl Builder {
 
     /// This policy.
     pub fn policy(mut self, policy: Expression) -> Self {
-        self.policy = policy;
+        (self.policy, self.wrong) = (policy, None);
         self.own = None;
         self
+    }
+
+    /// The policy that this text names, such as `steal(lifo)`. If it is wrong, [`Builder::build`] says where.
+    ///
+    /// ```
+    /// let pool = raddle::Builder::new().with_policy("steal(lifo)").build().unwrap();
+    /// assert_eq!(pool.run(|| 6 * 7), 42);
+    /// let wrong = raddle::Builder::new().with_policy("steal(life)").build().unwrap_err();
+    /// assert!(format!("{wrong:?}").contains("column 7"));
+    /// ```
+    pub fn with_policy(self, text: &str) -> Self {
+        match text.parse() {
+            Ok(policy) => self.policy(policy),
+            Err(error) => Self { wrong: Some(error.to_string()), ..self },
+        }
     }
 
     /// A policy of the program's own, which `make` makes for at most so many processors; what it is given besides answers who sleeps.
@@ -133,6 +157,9 @@ impl Builder {
     }
 
     fn make_policy(&self, room: usize, idle: &Arc<Idle<Real>>) -> Result<AnyPolicy<Real>, BuildError> {
+        if let Some(wrong) = &self.wrong {
+            return Err(BuildError::Policy(wrong.clone()));
+        }
         match &self.own {
             Some(make) => Ok(AnyPolicy::Other(make(room, idle.clone()))),
             None => {

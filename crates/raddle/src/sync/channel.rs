@@ -20,6 +20,8 @@ pub use generic::{MAX_CAPACITY, RecvError, RecvTimeoutError, SendError, SendTime
 pub type Sender<T> = generic::Sender<T, Host>;
 /// The receiving side. Clones take messages from the same channel.
 pub type Receiver<T> = generic::Receiver<T, Host>;
+/// The iterator of a receiver that stays.
+pub type Iter<'a, T> = generic::Iter<'a, T, Host>;
 /// The iterator of a receiver that is consumed.
 pub type IntoIter<T> = generic::IntoIter<T, Host>;
 

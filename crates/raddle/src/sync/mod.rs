@@ -62,10 +62,15 @@
 //! ```
 
 pub mod channel;
+mod lazy;
+pub mod mpsc;
 pub mod oneshot;
 
 use crate::Host;
+pub use lazy::LazyLock;
+// Nothing of these waits, so they are std's.
 use raddle_scheduler::sync as generic;
+pub use std::sync::{Arc, Weak, atomic};
 
 pub use generic::{
     BarrierWaitResult, LockError, LockResult, OnceState, PoisonError, TryLockError, TryLockResult, WaitError,

@@ -450,6 +450,24 @@ impl<T, R: Runtime> Receiver<T, R> {
     }
 }
 
+/// The iterator of a receiver that stays.
+pub struct Iter<'a, T, R: Runtime>(&'a Receiver<T, R>);
+
+impl<T, R: Runtime> Iterator for Iter<'_, T, R> {
+    type Item = T;
+    fn next(&mut self) -> Option<T> {
+        self.0.recv().ok()
+    }
+}
+
+impl<'a, T, R: Runtime> IntoIterator for &'a Receiver<T, R> {
+    type Item = T;
+    type IntoIter = Iter<'a, T, R>;
+    fn into_iter(self) -> Iter<'a, T, R> {
+        Iter(self)
+    }
+}
+
 /// The iterator of a receiver that is consumed.
 pub struct IntoIter<T, R: Runtime>(Receiver<T, R>);
 

@@ -1,0 +1,257 @@
+//! `raddle top`: what programs under `raddle run --metrics` do, second by second.
+
+use clap::Args;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  raddle run --metrics -- ./server       in one terminal
+  raddle top                             in another: all programs of yours that run so
+  raddle top 4711                        one of them, in more detail
+  raddle top /var/lib/server/metrics     one whose file was named with --metrics=FILE
+
+Exit status: 0, or 1 when there is no such program.";
+
+/// Show what programs under `raddle run --metrics` do
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Options {
+    /// A process's number, or its file; all of yours if none is given
+    #[arg(value_name = "PID|FILE")]
+    which: Option<PathBuf>,
+    /// Show it once, and end
+    #[arg(long)]
+    once: bool,
+    /// Seconds between two looks
+    #[arg(long, default_value_t = 1, value_name = "S", value_parser = clap::value_parser!(u16).range(1..))]
+    seconds: u16,
+}
+
+/// Where a program writes that was given no file.
+fn folder() -> PathBuf {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let user = rustix::process::geteuid().as_raw();
+    variable("XDG_RUNTIME_DIR").map_or_else(
+        || variable("TMPDIR").unwrap_or_else(|| "/tmp".into()).join(format!("raddle-{user}")),
+        |folder| folder.join("raddle"),
+    )
+}
+
+/// The file for `--metrics`: absolute, since the program may go elsewhere.
+pub fn file(named: &Path) -> Result<PathBuf, String> {
+    if !named.as_os_str().is_empty() {
+        return std::path::absolute(named).map_err(|error| format!("--metrics: {}: {error}", named.display()));
+    }
+    let folder = folder();
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+    made.map_err(|error| format!("--metrics: {}: {error}; name a file: --metrics=FILE", folder.display()))?;
+    is_own(&folder).map_err(|why| format!("--metrics: {why}; name a file: --metrics=FILE"))?;
+    Ok(folder.join("{pid}.metrics"))
+}
+
+/// Refuses what another user could have written.
+fn is_own(path: &Path) -> Result<(), String> {
+    let data = path.symlink_metadata().map_err(|error| format!("{}: {error}", path.display()))?;
+    let user = rustix::process::geteuid().as_raw();
+    match (data.uid() == user || user == 0) && data.mode() & 0o022 == 0 && !data.is_symlink() {
+        true => Ok(()),
+        false => Err(format!("{} is not this user's alone", path.display())),
+    }
+}
+
+/// What a program's file says.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Look {
+    program: String,
+    pid: u32,
+    values: BTreeMap<String, f64>,
+}
+
+impl Look {
+    fn at(path: &Path) -> Result<Look, String> {
+        is_own(path)?;
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Look::read(&text).ok_or_else(|| format!("{} holds no metrics of raddle's", path.display()))
+    }
+
+    fn read(text: &str) -> Option<Look> {
+        let mut lines = text.lines();
+        let (program, pid) = lines.next()?.strip_prefix("# program ")?.rsplit_once(' ')?;
+        let value = |line: &str| {
+            let (name, value) = line.strip_prefix("raddle_")?.rsplit_once(' ')?;
+            Some((name.to_string(), value.parse().ok()?))
+        };
+        Some(Look { program: program.into(), pid: pid.parse().ok()?, values: lines.filter_map(value).collect() })
+    }
+
+    fn get(&self, name: &str) -> Option<f64> {
+        self.values.get(name).copied()
+    }
+
+    /// The sum over all labels.
+    fn sum(&self, name: &str, label: &str) -> f64 {
+        let is_it =
+            |key: &str| key.strip_prefix(name).is_some_and(|rest| rest.starts_with('{') && rest.contains(label));
+        self.values.iter().filter(|(key, _)| is_it(key)).map(|(_, value)| value).sum()
+    }
+
+    fn is_alive(&self) -> bool {
+        Path::new("/proc").join(self.pid.to_string()).exists()
+    }
+}
+
+/// Runs the subcommand.
+pub fn run(options: &Options) -> Result<ExitCode, String> {
+    let mut before: BTreeMap<u32, Look> = BTreeMap::new();
+    let screen = std::io::stdout().is_terminal() && !options.once;
+    loop {
+        let looks = looks(options.which.as_deref())?;
+        if looks.is_empty() {
+            eprintln!("raddle: no program of yours runs under `raddle run --metrics`");
+            return Ok(ExitCode::FAILURE);
+        }
+        let seconds = f64::from(options.seconds);
+        let mut text = if screen { "\x1b[H\x1b[2J".to_string() } else { String::new() };
+        match (options.which.is_some(), looks.as_slice()) {
+            (true, [look]) => text += &one(look, before.get(&look.pid), seconds),
+            _ => text += &all(&looks, &before, seconds),
+        }
+        crate::output::print(&text)?;
+        if options.once {
+            return Ok(ExitCode::SUCCESS);
+        }
+        before = looks.into_iter().map(|look| (look.pid, look)).collect();
+        std::thread::sleep(Duration::from_secs(options.seconds.into()));
+    }
+}
+
+fn looks(which: Option<&Path>) -> Result<Vec<Look>, String> {
+    let Some(which) = which else {
+        let entries = std::fs::read_dir(folder()).into_iter().flatten().flatten().map(|entry| entry.path());
+        let files = entries.filter(|path| path.extension().is_some_and(|ending| ending == "metrics"));
+        let mut looks = Vec::new();
+        for path in files {
+            match Look::at(&path) {
+                Ok(look) if look.is_alive() => looks.push(look),
+                // Left behind by a program that has ended.
+                Ok(_) => drop(std::fs::remove_file(&path)),
+                Err(_) => {}
+            }
+        }
+        looks.sort_by_key(|look| look.pid);
+        return Ok(looks);
+    };
+    let is_number = which.to_str().is_some_and(|text| text.parse::<u32>().is_ok());
+    let path = if is_number { folder().join(which).with_extension("metrics") } else { which.to_path_buf() };
+    let look = Look::at(&path).map_err(|why| format!("{why}; is it under `raddle run --metrics`?"))?;
+    Ok(if look.is_alive() { vec![look] } else { Vec::new() })
+}
+
+/// How much a counter grew a second.
+fn rate(look: &Look, before: Option<&Look>, name: &str, seconds: f64) -> String {
+    let grown = before.and_then(|before| Some((look.get(name)? - before.get(name)?) / seconds));
+    grown.map_or_else(|| "-".into(), count)
+}
+
+fn count(value: f64) -> String {
+    match value {
+        value if value >= 1e6 => format!("{:.1}M", value / 1e6),
+        value if value >= 1e4 => format!("{:.1}k", value / 1e3),
+        value => format!("{value:.0}"),
+    }
+}
+
+fn time(seconds: Option<f64>) -> String {
+    match seconds {
+        None => "-".into(),
+        Some(seconds) => raddle_bench::report::nanoseconds(seconds * 1e9),
+    }
+}
+
+/// A line for each program.
+fn all(looks: &[Look], before: &BTreeMap<u32, Look>, seconds: f64) -> String {
+    let mut text = format!(
+        "{:>8} {:<16} {:>6} {:>8} {:>7} {:>8} {:>9} {:>9} {:>10} {:>10}\n",
+        "PID", "PROGRAM", "PROC", "RUNNING", "READY", "WAITING", "SWITCH/s", "CREATE/s", "DELAY p50", "DELAY p99"
+    );
+    for look in looks {
+        let before = before.get(&look.pid);
+        let awake = look.sum("processors", "\"awake\"");
+        let all = awake + look.sum("processors", "\"asleep\"");
+        let state = |name: &str| count(look.sum("threads", name));
+        let delay = |quantile: &str| time(look.get(&format!("run_queue_delay_seconds{{quantile=\"{quantile}\"}}")));
+        let _ = writeln!(
+            text,
+            "{:>8} {:<16} {:>6} {:>8} {:>7} {:>8} {:>9} {:>9} {:>10} {:>10}",
+            look.pid,
+            look.program,
+            format!("{awake:.0}/{all:.0}"),
+            state("running"),
+            state("ready"),
+            state("waiting"),
+            rate(look, before, "switches_total", seconds),
+            rate(look, before, "threads_created_total", seconds),
+            delay("0.5"),
+            delay("0.99")
+        );
+    }
+    text
+}
+
+/// One program, with all that is known.
+fn one(look: &Look, before: Option<&Look>, seconds: f64) -> String {
+    let mut text =
+        format!("{} ({})\n\n  {:<44} {:>12} {:>12}\n", look.program, look.pid, "", "now, or all", "a second");
+    for (name, value) in &look.values {
+        let label = name.replace('_', " ").replace(" total", "").replace('{', "  {");
+        let shown = if name.starts_with("run_queue_delay_seconds") { time(Some(*value)) } else { count(*value) };
+        let grown = if name.ends_with("_total") { rate(look, before, name, seconds) } else { String::new() };
+        let _ = writeln!(text, "  {label:<44} {shown:>12} {grown:>12}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "# program my server 42\n# HELP raddle_x y\nraddle_switches_total 1000\nraddle_threads{state=\"waiting\"} 7\n\
+                        raddle_processors{pool=\"0\",state=\"awake\"} 1\nraddle_processors{pool=\"1\",state=\"awake\"} 2\n";
+
+    #[test]
+    fn a_file_is_read() {
+        let look = Look::read(TEXT).unwrap();
+        assert_eq!((look.program.as_str(), look.pid, look.get("switches_total")), ("my server", 42, Some(1000.0)));
+        assert_eq!((look.sum("processors", "\"awake\""), look.sum("threads", "waiting")), (3.0, 7.0));
+        assert_eq!(Look::read("something else"), None);
+    }
+
+    #[test]
+    fn rates_are_of_what_was_seen_before() {
+        let look = Look::read(TEXT).unwrap();
+        let mut before = look.clone();
+        before.values.insert("switches_total".into(), 400.0);
+        assert_eq!(rate(&look, Some(&before), "switches_total", 2.0), "300");
+        assert_eq!(rate(&look, None, "switches_total", 2.0), "-");
+        assert!(all(std::slice::from_ref(&look), &BTreeMap::from([(42, before)]), 2.0).contains("my server"));
+        assert!(one(&look, None, 1.0).contains("threads  {state=\"waiting\"}"));
+    }
+
+    #[test]
+    fn what_others_may_write_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let path = std::env::temp_dir().join(format!("raddle-top-{}", std::process::id()));
+        std::fs::write(&path, TEXT).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+        assert_eq!(Look::at(&path).unwrap().pid, 42);
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o622)).unwrap();
+        assert!(Look::at(&path).is_err());
+        std::fs::remove_file(path).unwrap();
+    }
+}

@@ -1,0 +1,64 @@
+//! A file that is written anew again and again, by a kernel thread with descriptors of its own: the program's numbers stay as they are.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Writes what `text` tells into the file now, and then every so many nanoseconds. Only the user may read it.
+///
+/// # Errors
+/// The file cannot be written, or there is no kernel thread.
+pub(crate) fn publish(path: PathBuf, period: u64, text: fn() -> String) -> std::io::Result<()> {
+    write(&path, &text())?;
+    super::spawn("raddle-metrics", move || {
+        if super::looks::leave_table(true).is_err() {
+            return;
+        }
+        loop {
+            super::events::rest(period);
+            // A disk that is full for a while ends nothing.
+            let _ = write(&path, &text());
+        }
+    })
+}
+
+/// Under another name first: whoever reads the file finds it whole.
+fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".new");
+    let new = path.with_file_name(name);
+    let _ = std::fs::remove_file(&new);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    file.write_all(text.as_bytes())?;
+    drop(file);
+    std::fs::rename(&new, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    static TIMES: AtomicU32 = AtomicU32::new(0);
+
+    #[test]
+    fn the_file_is_written_again_and_is_the_users_alone() {
+        let path = std::env::temp_dir().join(format!("raddle-published-{}", std::process::id()));
+        let text = || format!("time {}\n", TIMES.fetch_add(1, Ordering::Relaxed));
+        publish(path.clone(), 1_000_000, text).unwrap();
+        let seen = || std::fs::read_to_string(&path).unwrap();
+        let first = seen();
+        while seen() == first {
+            std::thread::yield_now();
+        }
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_told() {
+        assert!(publish("/nowhere/file".into(), 1_000_000, String::new).is_err());
+    }
+}

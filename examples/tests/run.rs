@@ -1,0 +1,108 @@
+//! Every example does what it says.
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn output(mut command: Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn in_rust() {
+    for (program, expected) in [
+        (env!("CARGO_BIN_EXE_server"), "100 of 100 clients were answered"),
+        (env!("CARGO_BIN_EXE_pipeline"), "9 words of 37 letters"),
+        (env!("CARGO_BIN_EXE_fork_join"), "sorted: true"),
+        (env!("CARGO_BIN_EXE_cancellation"), "1000 threads were told to end, and did"),
+        (env!("CARGO_BIN_EXE_stages"), "sum of the answers: 50500"),
+        (env!("CARGO_BIN_EXE_priorities"), "a request, a report, another report, cleaning up"),
+        (env!("CARGO_BIN_EXE_timeouts"), "each wait ended as it should"),
+        (env!("CARGO_BIN_EXE_futures"), "42"),
+        (env!("CARGO_BIN_EXE_locals"), "1000 of 1000 threads found what they had left"),
+    ] {
+        assert_eq!(output(Command::new(program)).trim_end(), expected);
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The library under its own name in a folder: what `cargo xtask install` makes of it.
+fn installed() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("installed-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let deps = std::env::current_exe().unwrap();
+    let built = deps.with_file_name("libraddle_posix.so");
+    std::fs::copy(&built, folder.join("libraddle.so.0")).unwrap_or_else(|error| panic!("{}: {error}", built.display()));
+    std::fs::copy(&built, folder.join("libraddle.so")).unwrap();
+    folder
+}
+
+#[test]
+fn in_c_and_cpp() {
+    if lacks(&[("c++", "g++")]) {
+        return;
+    }
+    let folder = installed();
+    for (compiler, source, expected) in [
+        ("cc", "c/pools.c", "sum 4950 on lightweight threads\n"),
+        ("c++", "c/scope.cc", "sum 4950, a lock, and an exception: none\n"),
+    ] {
+        let program = folder.join("program");
+        let mut build = Command::new(compiler);
+        build.args(["-O1", "-Wall", "-Werror", "-pthread", "-o"]).arg(&program).arg(root().join(source));
+        build.arg("-I").arg(root().join("../crates/posix/include")).arg("-L").arg(&folder).arg("-lraddle");
+        output(build);
+        let mut run = Command::new(&program);
+        run.env("LD_LIBRARY_PATH", &folder);
+        assert_eq!(output(run), expected);
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn in_python() {
+    if lacks(&[("/usr/bin/python3", "python3")]) {
+        return;
+    }
+    let mut command = Command::new("/usr/bin/python3");
+    command.arg(root().join("ring.py"));
+    assert_eq!(output(command), "token is back after 100000 hops\n");
+}
+
+/// True, and said on standard error, if something that the calling test needs is not installed: a program in PATH, or a file, and the Debian
+/// package that has it. Where nothing may be skipped (`cargo xtask ci`), it is a failure instead.
+#[track_caller]
+fn lacks(needs: &[(&str, &str)]) -> bool {
+    let there = |what: &str| {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let mut folders = std::env::split_paths(&path);
+        if what.starts_with('/') {
+            std::path::Path::new(what).exists()
+        } else {
+            folders.any(|folder| folder.join(what).exists())
+        }
+    };
+    let missing: Vec<String> = needs
+        .iter()
+        .filter(|(what, _)| !there(what))
+        .map(|(what, package)| format!("{what} (Debian package {package})"))
+        .collect();
+    if missing.is_empty() {
+        return false;
+    }
+    let missing = missing.join(", ");
+    assert!(
+        std::env::var_os("RADDLE_NOTHING_SKIPPED").is_none(),
+        "missing: {missing}; `cargo xtask setup` installs it"
+    );
+    let test = std::thread::current().name().unwrap_or("a test").to_string();
+    // Past the test harness, which keeps what a passing test prints for itself.
+    let line = format!("skipped: {test}: there is no {missing}\n");
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
+    true
+}
