@@ -185,3 +185,11 @@ fn where_no_kernel_thread_can_be_had_who_asks_for_its_own_is_refused() {
     let ended = common::drop_in(&program, &["300", "few"], &[("RADDLE_PROCESSORS", "2")]);
     assert!(ended.out.contains("refused: EAGAIN") && ended.out.ends_with("after: 100\n"), "{ended:?}");
 }
+
+#[test]
+fn a_thread_with_a_kernel_thread_of_its_own_is_a_thread_like_any_other() {
+    let out = same_as_native("own_life.c", &["1", "3"]);
+    assert!(out.ends_with("inherits from the first thread: 1\nthe last one\n") && out.lines().count() > 50, "{out}");
+    let program = common::compile("own_life.c", &[]);
+    assert_eq!(common::drop_in(&program, &[], &[("RADDLE_MAIN", "1")]).well(), out);
+}

@@ -14,7 +14,7 @@
 //! during one call is not noticed.)
 
 use super::kind;
-use crate::os::{c, system_call};
+use crate::os::{self, c, system_call};
 use raddle::io::{known_life, notes};
 use std::ffi::{c_int, c_ulong};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -116,6 +116,9 @@ fn setting(descriptor: c_int, call: impl FnOnce() -> c_int, set: impl FnOnce() -
     result
 }
 
+/// Names who is told of a descriptor's events, maybe a thread. (The `libc` crate lacks it.)
+const F_SETOWN_EX: c_int = 15;
+
 /// # Safety
 /// As POSIX says. (It takes a variable number of arguments; a third one comes in its register, whatever its type.)
 #[unsafe(no_mangle)]
@@ -144,6 +147,15 @@ fn control(descriptor: c_int, command: c_int, argument: usize, call: impl FnOnce
             super::birth::note_copy(descriptor, made);
             made
         }
+        F_SETOWN_EX => match crate::process::own::translated_owner(argument) {
+            // SAFETY: an owner on the stack.
+            Ok(Some(owner)) => os::answer(unsafe {
+                let place = (&raw const owner).expose_provenance();
+                system_call(c::SYS_fcntl, [descriptor as usize, command as usize, place, 0, 0, 0])
+            }) as c_int,
+            Ok(None) => call(),
+            Err(error) => os::answer(-(error as isize)) as c_int,
+        },
         _ => call(),
     }
 }

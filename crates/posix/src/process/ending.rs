@@ -17,6 +17,8 @@ use std::sync::atomic::Ordering;
 
 /// Between two looks, in nanoseconds: an untested guess.
 const SOON: c::c_long = 50_000;
+/// The same while the thread may go on for long without having to end.
+const LATER: c::c_long = 1_000_000;
 
 thread_local! {
     /// The calling kernel thread, which is none of ours, is to end, and with what.
@@ -176,6 +178,9 @@ pub(super) fn look_again(me: &Record) {
     stop();
     if cancel::is_to_end(me) {
         look_soon();
+    } else if crate::thread::dedicated::task(me).is_some() && cancel::is_requested_here() {
+        // It may be on its way into a call of the C library's that waits, which knows of no request of ours.
+        look_in(LATER);
     }
 }
 
@@ -190,6 +195,10 @@ pub(crate) fn stop() {
 
 /// Has a signal of ours sent to this kernel thread in a moment. Without a timer the next wait or cancellation point must do.
 fn look_soon() {
+    look_in(SOON);
+}
+
+fn look_in(nanoseconds: c::c_long) {
     stop();
     signals::install_kicks();
     // SAFETY: zeroes are an event; all is on the stack.
@@ -204,7 +213,7 @@ fn look_soon() {
         if system_call(c::SYS_timer_create, [clock, places[0], places[1], 0, 0, 0]) == 0 {
             TIMER.set(timer);
             let mut time: c::itimerspec = std::mem::zeroed();
-            time.it_value.tv_nsec = SOON;
+            time.it_value.tv_nsec = nanoseconds;
             system_call(c::SYS_timer_settime, [timer as usize, 0, (&raw const time).expose_provenance(), 0, 0, 0]);
         }
     }

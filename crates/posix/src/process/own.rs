@@ -144,6 +144,22 @@ fn asks_arch(code: usize) -> bool {
     [0x1003, 0x1004, 0x1011, 0x1021, 0x1022, 0x1023, 0x1024, 0x1025].contains(&code) || code >= 0x2000
 }
 
+/// The owner at that address, of the events of a descriptor, if it is a thread that has to be translated.
+///
+/// # Errors
+/// As for [`task_of`].
+pub(crate) fn translated_owner(address: usize) -> Result<Option<[c_int; 2]>, c_int> {
+    /// The kind of owner that is a thread.
+    const THREAD: c_int = 0;
+    let mut bytes = [0; 8];
+    if !read(address, &mut bytes) {
+        return Ok(None);
+    }
+    let [kind, number] = [0, 4].map(|at| c_int::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes")));
+    let target = u32::try_from(number).ok().filter(|_| kind == THREAD).and_then(Record::of_number);
+    target.map(|target| Ok([kind, task_of(target.record())? as c_int])).transpose()
+}
+
 /// The keyring that a thread alone has, as `keyctl` names it.
 const THREADS_KEYRING: c_int = -1;
 
@@ -218,10 +234,11 @@ fn is_same_priority(number: usize, priority: usize) -> bool {
             == 20 - priority as c_int as isize
 }
 
-/// Makes a system call for the program: its result, or a negated error number.
+/// Makes a system call for the program: its result, or a negated error number. (Its frame is not the caller's: threads are parked below that one.)
 ///
 /// # Safety
 /// The program's arguments.
+#[inline(never)]
 pub(crate) unsafe fn by_number(number: c_long, mut arguments: [usize; 6]) -> isize {
     // SAFETY: the caller's promise.
     unsafe {

@@ -134,6 +134,13 @@ pub unsafe extern "C" fn pthread_getname_np(id: c::pthread_t, buffer: *mut c_cha
     type Function = unsafe extern "C" fn(c::pthread_t, *mut c_char, usize) -> c_int;
     ours_or_next!(id, pthread_getname_np: Function, (id, buffer, size), |record| {
         let (mut bytes, mut length) = record.name();
+        if let Some(task) = dedicated::task(&record)
+            && let Ok(kernels) = std::fs::read(format!("/proc/self/task/{task}/comm"))
+        {
+            // It may have been named past us, by its file.
+            length = kernels.strip_suffix(b"\n").unwrap_or(&kernels).len().min(15);
+            bytes[..length].copy_from_slice(&kernels[..length]);
+        }
         if length == 0 {
             // A thread has its creator's name until it gets one of its own: the program's.
             // SAFETY: the C library's own string.
