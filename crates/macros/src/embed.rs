@@ -6,12 +6,9 @@
 
 use std::path::{Path, PathBuf};
 
-/// How the file's name begins and ends: of a package from a registry cargo puts a hash between.
-const NAME: (&str, &str) = ("libraddle_drop_in", ".so");
-
 /// `Some((BYTES, "HASH"))`, or `None` where no such file was built: `cargo check` builds none.
-pub(crate) fn expression(arguments: impl Iterator<Item = String>) -> String {
-    let library = newest(folders(arguments).iter().flat_map(|folder| libraries(folder)));
+pub(crate) fn expression(arguments: impl Iterator<Item = String>, name: &str) -> String {
+    let library = newest(folders(arguments).iter().flat_map(|folder| libraries(folder, name)));
     let library = library.and_then(|path| Some((path.canonicalize().ok()?, std::fs::read(&path).ok()?)));
     match library {
         Some((path, bytes)) => format!(
@@ -42,10 +39,11 @@ fn folders(arguments: impl Iterator<Item = String>) -> Vec<PathBuf> {
     folders
 }
 
-fn libraries(folder: &Path) -> Vec<PathBuf> {
+/// Files `libNAME.so`; of a package from a registry cargo puts a hash between.
+fn libraries(folder: &Path, library: &str) -> Vec<PathBuf> {
     let is_library = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let hash = name.strip_prefix(NAME.0).and_then(|rest| rest.strip_suffix(NAME.1));
+        let hash = name.strip_prefix("lib").and_then(|rest| rest.strip_prefix(library)?.strip_suffix(".so"));
         hash.is_some_and(|hash| hash.is_empty() || hash.starts_with('-'))
     };
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -80,11 +78,11 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("raddle-embed-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let line = format!("rustc -L dependency={}", folder.display());
-        assert!(expression(words(&line)).contains("None"));
+        assert!(expression(words(&line), "raddle_drop_in").contains("None"));
         std::fs::write(folder.join("libraddle_drop_in_other.so"), "no").unwrap();
-        assert!(expression(words(&line)).contains("None"));
+        assert!(expression(words(&line), "raddle_drop_in").contains("None"));
         std::fs::write(folder.join("libraddle_drop_in-0123.so"), "yes").unwrap();
-        let text = expression(words(&line));
+        let text = expression(words(&line), "raddle_drop_in");
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(
             text.contains("libraddle_drop_in-0123.so") && text.contains(&format!("{:016x}", hash(b"yes"))),

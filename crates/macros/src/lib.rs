@@ -39,7 +39,14 @@ pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
 #[doc(hidden)]
 #[proc_macro]
 pub fn drop_in_library(_: TokenStream) -> TokenStream {
-    parse(&embed::expression(std::env::args())).collect()
+    parse(&embed::expression(std::env::args(), "raddle_drop_in")).collect()
+}
+
+/// As [`drop_in_library`], the library for MPI's calls.
+#[doc(hidden)]
+#[proc_macro]
+pub fn mpi_library(_: TokenStream) -> TokenStream {
+    parse(&embed::expression(std::env::args(), "raddle_mpi")).collect()
 }
 
 /// Stands behind the program's own `main`, which is in scope there.

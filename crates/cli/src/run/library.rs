@@ -9,6 +9,9 @@ use std::process::ExitCode;
 
 /// The library's file and a hash of it, unless it was not built.
 const EMBEDDED: Option<(&[u8], &str)> = raddle_macros::drop_in_library!();
+/// The same of the library for MPI's calls.
+const EMBEDDED_FOR_MPI: Option<(&[u8], &str)> = raddle_macros::mpi_library!();
+const FOR_MPI: &str = "libraddle_mpi.so";
 /// As cargo names it.
 const BUILT: &str = "libraddle_drop_in.so";
 /// As it is installed.
@@ -61,6 +64,22 @@ pub fn write(options: &Write) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The path of the library for MPI's calls, fit for `LD_PRELOAD`.
+pub fn find_for_mpi() -> Result<String, String> {
+    let own = std::env::current_exe().map_err(|e| format!("cannot tell where this program lies: {e}"))?;
+    if let Some((bytes, hash)) = EMBEDDED_FOR_MPI {
+        return unpack::place(bytes, hash);
+    }
+    let folder = own.parent().unwrap_or(Path::new("/"));
+    let beside = [folder.join(FOR_MPI), folder.join("../lib").join(FOR_MPI)];
+    let found = beside.iter().find_map(|path| path.canonicalize().ok());
+    found
+        .ok_or_else(|| {
+            format!("this build has no {FOR_MPI} in it: build the command with `cargo build --release -p raddle-cli`")
+        })
+        .and_then(|path| fit_for_preload(&path))
+}
+
 /// Where the same library may lie ready: installed (the administrator's copy is shared by all), and as cargo left it.
 fn copies(own: &Path) -> Vec<PathBuf> {
     let Some(folder) = own.parent() else { return Vec::new() };
@@ -109,8 +128,10 @@ mod tests {
     }
 
     #[test]
-    fn a_build_holds_the_library() {
-        let (bytes, hash) = EMBEDDED.expect("cargo builds the library before this package");
-        assert!(bytes.starts_with(b"\x7fELF") && hash.len() == 16);
+    fn a_build_holds_the_libraries() {
+        for library in [EMBEDDED, EMBEDDED_FOR_MPI] {
+            let (bytes, hash) = library.expect("cargo builds the library before this package");
+            assert!(bytes.starts_with(b"\x7fELF") && hash.len() == 16);
+        }
     }
 }

@@ -23,6 +23,7 @@ Examples:
   raddle run --processors 4 --policy fifo -- ./server
   raddle run --main -- ./server                    its first thread, which gives out the work, is lightweight, too
   raddle run --children -- sh start.sh             what the script starts is taken over, too
+  mpirun -n 4 raddle run --mpi -- ./stencil        its threads wait in MPI's calls without holding a core
   raddle run --compare=5 -- xz -T 4 -k -f file     five runs each, natively and so: time, memory, kernel threads
 
 The program must be linked dynamically with glibc. The programs that it starts run as they would without raddle, unless
@@ -49,6 +50,9 @@ pub struct Options {
     /// The policy that decides which thread runs next, such as `fifo` or `steal(lifo)`
     #[arg(long, value_name = "EXPR")]
     policy: Option<String>,
+    /// Have threads that wait in MPI's calls let others run; for all ranks of a program alike
+    #[arg(long)]
+    mpi: bool,
     /// Print counters on standard error when the program ends
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     stats: Option<Stats>,
@@ -102,7 +106,10 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
             return Ok(ExitCode::from(refusal.status()));
         }
     };
-    let library = library::find()?;
+    let mut library = library::find()?;
+    if options.mpi {
+        library = format!("{library}:{}", library::find_for_mpi()?);
+    }
     if let Some(hint) = hint(&found).filter(|_| !options.children && !options.quiet && !options.compared) {
         eprintln!("raddle: note: {hint}");
     }

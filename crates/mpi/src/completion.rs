@@ -1,0 +1,92 @@
+//! Waiting for requests that the program has begun itself.
+
+use crate::abi::{self, StatusBytes, UNDEFINED, Word, abi, pmpi, wanted, word};
+use crate::engine::{Single, Wait, wait};
+use crate::messages::until;
+use std::ffi::c_int;
+
+/// Waits for all of these, null and inactive ones included. The first error, and the place of the request with an error that was found at once.
+pub(crate) fn finish_all(singles: &[Single]) -> (c_int, Vec<c_int>) {
+    let test = pmpi!(Test: fn(Word, Word, Word));
+    let mut codes = vec![abi::SUCCESS; singles.len()];
+    let mut rest = Vec::new();
+    for (single, code) in singles.iter().zip(&mut codes) {
+        let mut flag: c_int = 0;
+        let mut unwanted: StatusBytes = [0; 4];
+        let told = single.status.map_or_else(|| word(unwanted.as_mut_ptr()), |place| word(place));
+        // SAFETY: a request of the program's, and places for the answers.
+        *code = unsafe { test(word(single.request), word(&raw mut flag), told) };
+        if flag == 0 && *code == abi::SUCCESS {
+            rest.push(Single { request: single.request, status: single.status });
+        }
+    }
+    let found = codes.iter().copied().find(|code| *code != abi::SUCCESS);
+    let waited = if rest.is_empty() { abi::SUCCESS } else { wait(Wait::All(&rest)) };
+    (found.unwrap_or(waited), codes)
+}
+
+/// # Safety
+/// As MPI says.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn MPI_Wait(request: Word, status: Word) -> c_int {
+    finish_all(&[Single { request: std::ptr::with_exposed_provenance_mut(request), status: wanted(status) }]).0
+}
+
+/// # Safety
+/// As MPI says.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn MPI_Waitall(count: c_int, requests: Word, statuses: Word) -> c_int {
+    let count = usize::try_from(count).unwrap_or(0);
+    let singles: Vec<Single> = (0..count)
+        .map(|nth| Single {
+            request: std::ptr::with_exposed_provenance_mut(requests + nth * abi().request),
+            status: wanted(statuses).map(|first| first.wrapping_add(nth * abi().status)),
+        })
+        .collect();
+    let (code, codes) = finish_all(&singles);
+    if code == abi::SUCCESS {
+        return code;
+    }
+    // Which one it was stands in the statuses; those that were waited for have theirs already.
+    for (single, code) in singles.iter().zip(codes).filter(|(_, code)| *code != abi::SUCCESS) {
+        if let Some(status) = single.status {
+            // SAFETY: the caller's status.
+            unsafe { abi::set_error(status, code) };
+        }
+    }
+    abi().err_in_status
+}
+
+/// # Safety
+/// As MPI says.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn MPI_Waitany(count: Word, requests: Word, index: Word, status: Word) -> c_int {
+    let test = pmpi!(Testany: fn(Word, Word, Word, Word, Word));
+    until(|flag| {
+        // SAFETY: the caller's arguments, and a place for the flag.
+        unsafe { test(count, requests, index, flag, status) }
+    })
+}
+
+/// # Safety
+/// As MPI says.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn MPI_Waitsome(
+    count: Word,
+    requests: Word,
+    finished: *mut c_int,
+    indices: Word,
+    statuses: Word,
+) -> c_int {
+    let test = pmpi!(Testsome: fn(Word, Word, Word, Word, Word));
+    let mut question = || {
+        // SAFETY: the caller's arguments.
+        let (code, some) = unsafe { (test(count, requests, word(finished), indices, statuses), *finished) };
+        (some == UNDEFINED || some > 0 || code != abi::SUCCESS).then_some(code)
+    };
+    question().unwrap_or_else(|| wait(Wait::Until(&mut question)))
+}

@@ -1,0 +1,355 @@
+//! Waiting: one of those who wait tests for all, the others sleep.
+//!
+//! Source: our own; the leader and its followers are those of combining (as in W. Gropp's and R. Thakur's progress engines one thread at a time makes
+//! progress). Roles: the *leader*, a thread that waits itself and tests everybody's requests; the *followers*, who sleep; the *newcomer*, who becomes
+//! either. A leader whose own wait has ended makes a follower the leader.
+//!
+//! A wait is a set of single requests, handed to the leader, or a question that only the implementation can answer (has one of these
+//! ended? is there a message?), which the leader asks. Requests lie in one array, and one call tests all of it.
+//!
+//! The leader yields between its rounds, so that other threads of its processor run. After [`ROUNDS`] of them in which nothing ended it sleeps: a quarter of
+//! the time for which nothing has ended, at most [`LONGEST`], or a hundred rounds where these take long. So what comes late is noticed late
+//! by a quarter, and a rank whose threads all wait costs at most a hundredth of a core.
+//!
+//! Invariants:
+//! - I1: there is a leader while anybody waits: whoever gives the lead up takes a follower out of the list under the lock, or says that there is none.
+//! - I2: a follower's frame is not left before its state says [`ENDED`], which is the last that the leader does to it.
+
+use crate::abi::{self, RequestBytes, StatusBytes, UNDEFINED, Word, abi, pmpi, word};
+use std::ffi::c_int;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+/// Rounds without an end until the leader sleeps between two. Untested guess: some 50 µs.
+const ROUNDS: u32 = 400;
+/// The longest sleep where a round is short.
+const LONGEST: Duration = Duration::from_millis(4);
+
+const WAITS: u32 = 0;
+const LEADS: u32 = 1;
+const ENDED: u32 = 2;
+
+/// A request to be tested, and where the ends of it are told.
+pub struct Single {
+    /// The caller's handle, read when the wait begins and written when it ends.
+    pub request: *mut u8,
+    /// Where its status goes, if anybody wants it.
+    pub status: Option<*mut u8>,
+}
+
+/// What a thread waits for.
+pub enum Wait<'a> {
+    /// All of these, none of them null or inactive. The answer is the first error.
+    All(&'a [Single]),
+    /// Until this answers.
+    Until(&'a mut dyn FnMut() -> Option<c_int>),
+}
+
+type Question = dyn FnMut() -> Option<c_int>;
+
+/// A thread that waits; on its own stack.
+struct Waiter {
+    thread: Thread,
+    state: AtomicU32,
+    /// Requests that have not ended, and the first error. The leader's.
+    left: usize,
+    result: c_int,
+    question: Option<*mut Question>,
+    singles: *const [Single],
+}
+
+/// A waiter in other hands than its own thread's.
+#[derive(Clone, Copy, PartialEq)]
+struct Listed(*mut Waiter);
+
+// SAFETY: a waiter's frame lasts until it was told that its wait has ended (I2), and one thread at a time has it: its own until it is listed, then who leads.
+unsafe impl Send for Listed {}
+
+/// What the leader has: all requests in one array for the implementation, and whose each is.
+#[derive(Default)]
+struct Led {
+    requests: Vec<u8>,
+    owners: Vec<(Listed, usize)>,
+    questions: Vec<Listed>,
+    /// Room for what a test answers.
+    indices: Vec<c_int>,
+    statuses: Vec<u8>,
+}
+
+struct Shared {
+    /// Present while nobody leads.
+    led: Option<Led>,
+    /// On its way to a follower that was made the leader.
+    handed: Option<Led>,
+    newcomers: Vec<Listed>,
+    /// Who may lead next.
+    followers: Vec<Listed>,
+}
+
+static SHARED: Mutex<Option<Shared>> = Mutex::new(None);
+
+fn with<T>(f: impl FnOnce(&mut Shared) -> T) -> T {
+    let mut shared = SHARED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    f(shared.get_or_insert_with(|| Shared {
+        led: Some(Led::default()),
+        handed: None,
+        newcomers: Vec::new(),
+        followers: Vec::new(),
+    }))
+}
+
+/// Blocks until what is waited for has ended. The answer is its error code.
+pub fn wait(wait: Wait) -> c_int {
+    let (singles, question) = match wait {
+        Wait::All(singles) => (singles, None),
+        Wait::Until(question) => {
+            let question: *mut (dyn FnMut() -> Option<c_int> + '_) = question;
+            // SAFETY: only the lifetime changes: the frame that it lives in is not left before the wait has ended (I2).
+            let question =
+                unsafe { std::mem::transmute::<*mut (dyn FnMut() -> Option<c_int> + '_), *mut Question>(question) };
+            (&[][..], Some(question))
+        }
+    };
+    let mut waiter = Waiter {
+        thread: thread::current(),
+        state: AtomicU32::new(WAITS),
+        left: singles.len(),
+        result: abi::SUCCESS,
+        question,
+        singles,
+    };
+    let me = Listed(&raw mut waiter);
+    let led = with(|shared| {
+        shared.newcomers.push(me);
+        let led = shared.led.take();
+        if led.is_none() {
+            shared.followers.push(me);
+        }
+        led
+    });
+    let state = || {
+        // SAFETY: the state alone is looked at, which is atomic.
+        unsafe { (*me.0).state.load(Ordering::Acquire) }
+    };
+    let led = match led {
+        Some(led) => led,
+        None => {
+            while state() == WAITS {
+                thread::park();
+            }
+            if state() == ENDED {
+                // SAFETY: nobody has it any more (I2).
+                return unsafe { (*me.0).result };
+            }
+            with(|shared| shared.handed.take()).expect("who was made the leader is handed the lead")
+        }
+    };
+    lead(led, me);
+    // SAFETY: its wait has ended, and who leads now does not have it.
+    unsafe { (*me.0).result }
+}
+
+/// Tests for all until the wait of `me` has ended, and hands the lead on.
+fn lead(mut led: Led, me: Listed) {
+    let mut idle = Idle::default();
+    loop {
+        let newcomers = with(|shared| std::mem::take(&mut shared.newcomers));
+        let came = !newcomers.is_empty();
+        newcomers.into_iter().for_each(|waiter| led.admit(waiter));
+        let began = Instant::now();
+        let ended = led.round(me);
+        // SAFETY: the leader's own waiter.
+        if unsafe { (*me.0).state.load(Ordering::Relaxed) } == ENDED {
+            break;
+        }
+        if ended || came {
+            idle = Idle::default();
+            thread::yield_now();
+        } else {
+            idle.rest(began);
+        }
+    }
+    let next = with(|shared| {
+        let next = shared.followers.pop();
+        let place = if next.is_some() { &mut shared.handed } else { &mut shared.led };
+        *place = Some(led);
+        next
+    });
+    if let Some(next) = next {
+        // SAFETY: it was in the list, so its wait has not ended.
+        let thread = unsafe { (*next.0).thread.clone() };
+        // SAFETY: as above. Release: the lead lies ready.
+        unsafe { (*next.0).state.store(LEADS, Ordering::Release) };
+        thread.unpark();
+    }
+}
+
+/// How long nothing has ended.
+#[derive(Default)]
+struct Idle {
+    rounds: u32,
+    since: Option<Instant>,
+}
+
+impl Idle {
+    /// Between two rounds, of which the last one began then.
+    fn rest(&mut self, began: Instant) {
+        self.rounds += 1;
+        let since = *self.since.get_or_insert(began);
+        if self.rounds < ROUNDS {
+            return thread::yield_now();
+        }
+        let now = Instant::now();
+        let most = LONGEST.max(100 * (now - began));
+        thread::sleep(((now - since) / 4).min(most));
+    }
+}
+
+impl Led {
+    fn admit(&mut self, listed: Listed) {
+        // SAFETY: listed, so its frame lasts, and it is the leader's.
+        let waiter = unsafe { &*listed.0 };
+        if waiter.question.is_some() {
+            self.questions.push(listed);
+        }
+        // SAFETY: the slice lies in a frame that lasts as long.
+        let singles = unsafe { &*waiter.singles };
+        for (index, single) in singles.iter().enumerate() {
+            // SAFETY: the caller's handle.
+            let handle = unsafe { std::slice::from_raw_parts(single.request, abi().request) };
+            self.requests.extend_from_slice(handle);
+            self.owners.push((listed, index));
+        }
+    }
+
+    /// One look at everything. True if something has ended.
+    fn round(&mut self, me: Listed) -> bool {
+        let mut ended = self.ask(me);
+        if self.owners.is_empty() {
+            return ended;
+        }
+        let count = self.owners.len();
+        self.indices.resize(count, 0);
+        self.statuses.resize(count * abi().status, 0);
+        let mut finished: c_int = 0;
+        let test = pmpi!(Testsome: fn(Word, Word, Word, Word, Word));
+        // SAFETY: an array of `count` requests, which stay alive until they are removed here, and room for as many answers.
+        let code = unsafe {
+            test(
+                count,
+                word(self.requests.as_mut_ptr()),
+                word(&raw mut finished),
+                word(self.indices.as_mut_ptr()),
+                word(self.statuses.as_mut_ptr()),
+            )
+        };
+        if code != abi::SUCCESS && code != abi().err_in_status {
+            // Nothing is known of any of them: all are told.
+            return self.fail(code, me) || ended;
+        }
+        if finished == UNDEFINED || finished <= 0 {
+            return ended;
+        }
+        ended = true;
+        let mut done: Vec<usize> = self.indices[..finished as usize].iter().map(|index| *index as usize).collect();
+        for (nth, &index) in done.iter().enumerate() {
+            let status = self.statuses[nth * abi().status..].as_ptr();
+            // SAFETY: a status that the test has filled.
+            let error = if code == abi().err_in_status { unsafe { abi::error_in(status) } } else { abi::SUCCESS };
+            self.tell(index, status, error, me);
+        }
+        done.sort_unstable();
+        done.into_iter().rev().for_each(|index| self.remove(index));
+        ended
+    }
+
+    /// Asks what only the implementation can answer.
+    fn ask(&mut self, me: Listed) -> bool {
+        let mut ended = false;
+        self.questions.retain(|&listed| {
+            // SAFETY: listed: its frame lasts, and the question in it is the leader's to ask.
+            let answer = unsafe { (*listed.0).question.and_then(|question| (*question)()) };
+            if let Some(code) = answer {
+                ended = true;
+                end(listed, code, me);
+            }
+            answer.is_none()
+        });
+        ended
+    }
+
+    /// Request `index` has ended.
+    fn tell(&mut self, index: usize, status: *const u8, error: c_int, me: Listed) {
+        let (listed, nth) = self.owners[index];
+        let size = abi().request;
+        // SAFETY: listed: frame, slice, and what the caller of MPI passed last. The handle is as the test left it: null, or inactive.
+        unsafe {
+            let waiter = &mut *listed.0;
+            let single = &(&*waiter.singles)[nth];
+            std::ptr::copy_nonoverlapping(self.requests[index * size..].as_ptr(), single.request, size);
+            if let Some(place) = single.status {
+                std::ptr::copy_nonoverlapping(status, place, abi().status);
+            }
+            if waiter.result == abi::SUCCESS {
+                waiter.result = error;
+            }
+            waiter.left -= 1;
+            if waiter.left == 0 {
+                let result = waiter.result;
+                end(listed, result, me);
+            }
+        }
+    }
+
+    fn remove(&mut self, index: usize) {
+        let (size, last) = (abi().request, self.owners.len() - 1);
+        self.owners.swap_remove(index);
+        self.requests.copy_within(last * size..(last + 1) * size, index * size);
+        self.requests.truncate(last * size);
+    }
+
+    /// The test itself has failed: everybody who waits for a request is told so.
+    fn fail(&mut self, code: c_int, me: Listed) -> bool {
+        let mut owners: Vec<Listed> = self.owners.drain(..).map(|(listed, _)| listed).collect();
+        self.requests.clear();
+        owners.sort_unstable_by_key(|listed| listed.0.addr());
+        owners.dedup();
+        owners.into_iter().for_each(|listed| end(listed, code, me));
+        true
+    }
+}
+
+/// The wait of `listed` has ended.
+fn end(listed: Listed, code: c_int, me: Listed) {
+    if listed != me {
+        // It can no longer be made the leader.
+        with(|shared| shared.followers.retain(|other| *other != listed));
+    }
+    // SAFETY: listed, so its frame lasts until the state below is stored (I2).
+    unsafe {
+        (*listed.0).result = code;
+        let thread = (*listed.0).thread.clone();
+        // Point of no return: its frame may be gone after this. Release: result and statuses.
+        (*listed.0).state.store(ENDED, Ordering::Release);
+        if listed != me {
+            thread.unpark();
+        }
+    }
+}
+
+/// Waits for one request that was begun just now, in `request`.
+pub fn finish(request: &mut RequestBytes, status: Option<*mut u8>) -> c_int {
+    let place: *mut u8 = request.as_mut_ptr().cast();
+    let mut flag: c_int = 0;
+    let mut unwanted: StatusBytes = [0; 4];
+    let told = status.map_or_else(|| word(unwanted.as_mut_ptr()), |place| word(place));
+    let test = pmpi!(Test: fn(Word, Word, Word));
+    // SAFETY: a request, a flag and a status.
+    let code = unsafe { test(word(place), word(&raw mut flag), told) };
+    if flag != 0 || code != abi::SUCCESS {
+        return code;
+    }
+    wait(Wait::All(&[Single { request: place, status }]))
+}

@@ -1,0 +1,244 @@
+//! Messages from one rank to another.
+
+use crate::abi::{self, RequestBytes, Word, abi, pmpi, wanted, word};
+use crate::engine::{Single, Wait, finish, wait};
+use std::ffi::c_int;
+
+/// A word, whatever the argument.
+macro_rules! word_for {
+    ($argument:ident) => {
+        $crate::abi::Word
+    };
+}
+pub(crate) use word_for;
+
+/// `blocking!(MPI_Send: Isend(buffer, count, …));` makes an entry point of a call that begins `PMPI_Isend` of the same arguments and waits for its end.
+macro_rules! blocking {
+    ($($mpi:ident: $begin:ident($($argument:ident),*);)*) => {$(
+        /// # Safety
+        /// As MPI says.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, clippy::too_many_arguments)]
+        pub unsafe extern "C" fn $mpi($($argument: $crate::abi::Word),*) -> std::ffi::c_int {
+            let mut request: $crate::abi::RequestBytes = [0];
+            let begin = $crate::abi::pmpi!($begin: fn($($crate::messages::word_for!($argument),)* $crate::abi::Word));
+            // SAFETY: the caller's arguments, and a place for the request.
+            match unsafe { begin($($argument,)* $crate::abi::word(request.as_mut_ptr())) } {
+                $crate::abi::SUCCESS => $crate::engine::finish(&mut request, None),
+                error => error,
+            }
+        }
+    )*};
+}
+pub(crate) use blocking;
+
+/// As [`blocking`], for calls whose last argument is a place for a status.
+macro_rules! blocking_with_status {
+    ($($mpi:ident: $begin:ident($($argument:ident),*);)*) => {$(
+        /// # Safety
+        /// As MPI says.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, clippy::too_many_arguments)]
+        pub unsafe extern "C" fn $mpi($($argument: $crate::abi::Word,)* status: $crate::abi::Word) -> std::ffi::c_int {
+            let mut request: $crate::abi::RequestBytes = [0];
+            let begin = $crate::abi::pmpi!($begin: fn($($crate::messages::word_for!($argument),)* $crate::abi::Word));
+            // SAFETY: the caller's arguments, and a place for the request.
+            match unsafe { begin($($argument,)* $crate::abi::word(request.as_mut_ptr())) } {
+                $crate::abi::SUCCESS => $crate::engine::finish(&mut request, $crate::abi::wanted(status)),
+                error => error,
+            }
+        }
+    )*};
+}
+pub(crate) use blocking_with_status;
+
+blocking! {
+    MPI_Send: Isend(buffer, count, datatype, rank, tag, comm);
+    MPI_Ssend: Issend(buffer, count, datatype, rank, tag, comm);
+    MPI_Rsend: Irsend(buffer, count, datatype, rank, tag, comm);
+    MPI_Send_c: Isend_c(buffer, count, datatype, rank, tag, comm);
+    MPI_Ssend_c: Issend_c(buffer, count, datatype, rank, tag, comm);
+    MPI_Rsend_c: Irsend_c(buffer, count, datatype, rank, tag, comm);
+}
+
+/// Receives from whoever it is. From nobody at once: MPICH 4.0 leaves the status of a non-blocking receive from nobody empty.
+macro_rules! receiving {
+    ($($mpi:ident: $at_once:ident, $begin:ident;)*) => {$(
+        /// # Safety
+        /// As MPI says.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case)]
+        pub unsafe extern "C" fn $mpi(
+            buffer: Word,
+            count: Word,
+            datatype: Word,
+            rank: Word,
+            tag: Word,
+            comm: Word,
+            status: Word,
+        ) -> c_int {
+            let mut request: RequestBytes = [0];
+            let place = word(request.as_mut_ptr());
+            // SAFETY: the caller's arguments, and a place for the request.
+            unsafe {
+                if abi().is_nobody(rank) {
+                    let receive = pmpi!($at_once: fn(Word, Word, Word, Word, Word, Word, Word));
+                    return receive(buffer, count, datatype, rank, tag, comm, status);
+                }
+                let begin = pmpi!($begin: fn(Word, Word, Word, Word, Word, Word, Word));
+                match begin(buffer, count, datatype, rank, tag, comm, place) {
+                    abi::SUCCESS => finish(&mut request, wanted(status)),
+                    error => error,
+                }
+            }
+        }
+    )*};
+}
+
+receiving! {
+    MPI_Recv: Recv, Irecv;
+    MPI_Recv_c: Recv_c, Irecv_c;
+}
+
+blocking_with_status! {
+    MPI_Mrecv: Imrecv(buffer, count, datatype, message);
+    MPI_Mrecv_c: Imrecv_c(buffer, count, datatype, message);
+}
+
+/// # Safety
+/// As MPI says.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn MPI_Probe(rank: Word, tag: Word, comm: Word, status: Word) -> c_int {
+    let probe = pmpi!(Iprobe: fn(Word, Word, Word, Word, Word));
+    until(|flag| {
+        // SAFETY: the caller's arguments, and a place for the flag.
+        unsafe { probe(rank, tag, comm, flag, status) }
+    })
+}
+
+/// # Safety
+/// As MPI says.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn MPI_Mprobe(rank: Word, tag: Word, comm: Word, message: Word, status: Word) -> c_int {
+    let probe = pmpi!(Improbe: fn(Word, Word, Word, Word, Word, Word));
+    until(|flag| {
+        // SAFETY: the caller's arguments, and a place for the flag.
+        unsafe { probe(rank, tag, comm, flag, message, status) }
+    })
+}
+
+/// Waits until `ask`, told where a flag lies, sets the flag or fails.
+pub(crate) fn until(ask: impl Fn(Word) -> c_int) -> c_int {
+    let mut question = || {
+        let mut flag: c_int = 0;
+        let code = ask(word(&raw mut flag));
+        (flag != 0 || code != abi::SUCCESS).then_some(code)
+    };
+    question().unwrap_or_else(|| wait(Wait::Until(&mut question)))
+}
+
+/// # Safety
+/// As MPI says.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case, clippy::too_many_arguments)]
+pub unsafe extern "C" fn MPI_Sendrecv(
+    send_buffer: Word,
+    send_count: Word,
+    send_type: Word,
+    to: Word,
+    send_tag: Word,
+    receive_buffer: Word,
+    receive_count: Word,
+    receive_type: Word,
+    from: Word,
+    receive_tag: Word,
+    comm: Word,
+    status: Word,
+) -> c_int {
+    if abi().is_nobody(from) {
+        // SAFETY: the caller's arguments.
+        return unsafe {
+            match MPI_Send(send_buffer, send_count, send_type, to, send_tag, comm) {
+                abi::SUCCESS => MPI_Recv(receive_buffer, receive_count, receive_type, from, receive_tag, comm, status),
+                error => error,
+            }
+        };
+    }
+    let (mut sent, mut received): (RequestBytes, RequestBytes) = ([0], [0]);
+    let receive = pmpi!(Irecv: fn(Word, Word, Word, Word, Word, Word, Word));
+    let send = pmpi!(Isend: fn(Word, Word, Word, Word, Word, Word, Word));
+    // SAFETY: the caller's arguments, and places for the requests.
+    unsafe {
+        let code =
+            receive(receive_buffer, receive_count, receive_type, from, receive_tag, comm, word(received.as_mut_ptr()));
+        if code != abi::SUCCESS {
+            return code;
+        }
+        let code = send(send_buffer, send_count, send_type, to, send_tag, comm, word(sent.as_mut_ptr()));
+        if code != abi::SUCCESS {
+            // The receive would write to the caller's buffer after the return.
+            let place = word(received.as_mut_ptr());
+            pmpi!(Cancel: fn(Word))(place);
+            finish(&mut received, None);
+            return code;
+        }
+    }
+    both(&mut received, wanted(status), &mut sent)
+}
+
+/// # Safety
+/// As MPI says.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case, clippy::too_many_arguments)]
+pub unsafe extern "C" fn MPI_Sendrecv_replace(
+    buffer: Word,
+    count: Word,
+    datatype: Word,
+    to: Word,
+    send_tag: Word,
+    from: Word,
+    receive_tag: Word,
+    comm: Word,
+    status: Word,
+) -> c_int {
+    let (mut size, mut filled): (c_int, c_int) = (0, 0);
+    let pack_size = pmpi!(Pack_size: fn(Word, Word, Word, Word));
+    let pack = pmpi!(Pack: fn(Word, Word, Word, Word, Word, Word, Word));
+    // SAFETY: the caller's arguments, and places for the answers; the copy is as large as MPI says, and lives until both ended.
+    unsafe {
+        let code = pack_size(count, datatype, comm, word(&raw mut size));
+        if code != abi::SUCCESS {
+            return code;
+        }
+        let mut copy = vec![0u8; size.max(0) as usize];
+        let code = pack(buffer, count, datatype, word(copy.as_mut_ptr()), copy.len(), word(&raw mut filled), comm);
+        if code != abi::SUCCESS {
+            return code;
+        }
+        MPI_Sendrecv(
+            word(copy.as_ptr()),
+            filled as Word,
+            abi::packed(),
+            to,
+            send_tag,
+            buffer,
+            count,
+            datatype,
+            from,
+            receive_tag,
+            comm,
+            status,
+        )
+    }
+}
+
+/// Waits for a receive and a send that were begun.
+fn both(received: &mut RequestBytes, status: Option<*mut u8>, sent: &mut RequestBytes) -> c_int {
+    let singles = [
+        Single { request: received.as_mut_ptr().cast(), status },
+        Single { request: sent.as_mut_ptr().cast(), status: None },
+    ];
+    crate::completion::finish_all(&singles).0
+}

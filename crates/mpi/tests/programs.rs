@@ -1,0 +1,126 @@
+//! Programs of MPI's, natively and with this library: MPICH's and Open MPI's, on kernel threads and under `raddle run`'s library.
+//!
+//! Where an MPI is not installed its tests are skipped, and say so; `.ci/run` installs both (Debian packages mpich, libmpich-dev, openmpi-bin,
+//! libopenmpi-dev).
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Both libraries, built here: cargo builds for a package's tests only what they could link. This one, and the drop-in's.
+fn libraries() -> &'static (PathBuf, PathBuf) {
+    static BUILT: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let program = std::env::current_exe().unwrap();
+        let target = program.ancestors().nth(3).expect("a test program lies in target/PROFILE/deps");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "-p", "raddle-mpi", "-p", "raddle-posix", "--manifest-path"]);
+        cargo.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml")).env("CARGO_TARGET_DIR", target);
+        assert!(cargo.status().unwrap().success());
+        (target.join("debug/libraddle_mpi.so"), target.join("debug/libraddle_posix.so"))
+    })
+}
+
+/// An MPI: the ending of its commands, and how it is started.
+struct Mpi {
+    name: &'static str,
+    options: &'static [&'static str],
+}
+
+const MPIS: [Mpi; 2] = [
+    Mpi { name: "mpich", options: &[] },
+    Mpi {
+        name: "openmpi",
+        options: &["--allow-run-as-root", "--oversubscribe", "--mca", "btl_vader_single_copy_mechanism", "none"],
+    },
+];
+
+impl Mpi {
+    /// Whether it is installed; says so if it is not.
+    fn is_there(&self) -> bool {
+        let there = ["mpicc", "mpirun"].iter().all(|command| {
+            let version =
+                Command::new(format!("{command}.{}", self.name)).arg("--version").stderr(Stdio::null()).output();
+            version.is_ok_and(|output| output.status.success())
+        });
+        if !there {
+            eprintln!("skipped: {} is not installed", self.name);
+        }
+        there
+    }
+
+    fn compile(&self, source: &str) -> PathBuf {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(source);
+        let unique = format!("{source}-{}-{}-{:?}", self.name, std::process::id(), std::thread::current().id());
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(unique.replace(['(', ')'], ""));
+        let mut compiler = Command::new(format!("mpicc.{}", self.name));
+        let output = compiler.args(["-O1", "-g", "-Wall", "-pthread", "-o"]).arg(&program).arg(path).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        program
+    }
+
+    /// Starts so many ranks of it with these preloaded, and answers with what they printed.
+    #[track_caller]
+    fn run(&self, ranks: u32, preload: &str, program: &Path, arguments: &[&str]) -> String {
+        let mut command = Command::new(format!("mpirun.{}", self.name));
+        command.args(self.options).args(["-n", &ranks.to_string()]);
+        command.args(["env", &format!("LD_PRELOAD={preload}"), "RADDLE_PROCESSORS=1"]).arg(program).args(arguments);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let limit = Instant::now() + Duration::from_secs(120);
+        while child.try_wait().unwrap().is_none() {
+            if Instant::now() > limit {
+                child.kill().unwrap();
+                panic!("it has not ended in two minutes: {command:?}");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stdout));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let mut lines: Vec<&str> = text.lines().collect();
+        // Ranks print one after the other, but what starts them may mix their lines.
+        lines.sort_unstable();
+        lines.join("\n")
+    }
+}
+
+/// With this library alone, and beside the drop-in's.
+fn ways() -> [String; 2] {
+    let (ours, drop_in) = libraries();
+    [ours.display().to_string(), format!("{}:{}", drop_in.display(), ours.display())]
+}
+
+#[test]
+fn every_call_gives_what_it_gives_natively() {
+    for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
+        let program = mpi.compile("calls.c");
+        let file = std::env::temp_dir().join(format!("raddle-mpi-{}-{}", mpi.name, std::process::id()));
+        let arguments = ["6", file.to_str().unwrap()];
+        // Natively with one thread a rank: with more, ranks that share a core may take minutes.
+        let native = mpi.run(2, "", &program, &["1", arguments[1]]);
+        assert!(native.contains("rank 1 thread 0") && native.contains("too long 1"), "{native}");
+        for way in ways() {
+            let one = mpi.run(2, &way, &program, &["1", arguments[1]]);
+            assert_eq!(one, native, "{}: {way}", mpi.name);
+            let many = mpi.run(3, &way, &program, &arguments);
+            assert_eq!(many.lines().filter(|line| line.contains("thread")).count(), 18, "{many}");
+        }
+        let _ = std::fs::remove_file(&file);
+        std::fs::remove_file(program).unwrap();
+    }
+}
+
+#[test]
+fn hundreds_of_threads_of_two_ranks_send_to_and_fro() {
+    for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
+        let program = mpi.compile("pingpong.c");
+        for way in ways() {
+            for (threads, rounds) in [("1", "200"), ("16", "20"), ("300", "5")] {
+                let sum = threads.parse::<u32>().unwrap() * rounds.parse::<u32>().unwrap();
+                assert_eq!(mpi.run(2, &way, &program, &[threads, rounds]), sum.to_string());
+            }
+        }
+        std::fs::remove_file(program).unwrap();
+    }
+}
