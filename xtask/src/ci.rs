@@ -46,7 +46,18 @@ fn clippy() -> Outcome {
 
 /// Each public package holds what it needs: it is packed, unpacked elsewhere and built from there.
 fn packages() -> Outcome {
-    shell::run(&mut cargo(&["package", "--workspace", "--quiet", "--allow-dirty"]))
+    shell::run(&mut cargo(&[
+        "package",
+        "--workspace",
+        "--exclude",
+        "xtask",
+        "--exclude",
+        "raddle-examples",
+        "--exclude",
+        "raddle-bench-peers",
+        "--quiet",
+        "--allow-dirty",
+    ]))
 }
 
 fn rustdoc() -> Outcome {
