@@ -431,6 +431,47 @@ fn the_programs_options_are_its_own() {
     assert_eq!(run(&[], Path::new("--procesors"), &[]).status.code(), Some(127));
 }
 
+/// The runtime's own kernel threads close descriptors of the same numbers, in tables of their own: whoever waits for the program's is not disturbed.
+#[test]
+fn a_thread_reads_the_standard_input_while_the_runtime_looks_at_proc() {
+    let folder = Folder::new();
+    let source = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static void *body(void *argument) {
+    char byte;
+    ssize_t got;
+    while ((got = read(0, &byte, 1)) == 1) putchar(byte), fflush(stdout);
+    printf(got ? "failed: %m\n" : "end\n");
+    return argument;
+}
+int main(void) {
+    pthread_t thread;
+    pthread_create(&thread, 0, body, 0);
+    pthread_join(thread, 0);
+    return 0;
+}
+"#;
+    let program = folder.program("reads", source, &[]);
+    let metrics = format!("--metrics={}", folder.0.join("metrics").display());
+    let mut child =
+        raddle(&[&metrics]).arg("--").arg(&program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    for byte in b"abcdefghij" {
+        // Long enough for looks at what waits, and for the file with the metrics.
+        std::thread::sleep(std::time::Duration::from_millis(150));
+        std::io::Write::write_all(&mut input, &[*byte]).unwrap();
+        let mut answer = [0];
+        std::io::Read::read_exact(&mut output, &mut answer).unwrap();
+        assert_eq!(answer[0], *byte);
+    }
+    drop(input);
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut output, &mut rest).unwrap();
+    assert_eq!((rest.as_str(), child.wait().unwrap().code()), ("end\n", Some(0)));
+}
+
 /// What the runtime does is in a file while the program runs, and `raddle top` shows it.
 #[test]
 fn top_shows_a_program_that_runs() {

@@ -151,13 +151,17 @@ pub fn until<T>(
 /// be asked again. To be called by those only who report the end as well.
 #[doc(hidden)]
 pub fn born(descriptor: i32) {
-    table::born(descriptor);
+    if !crate::os::looks::has_own_table() {
+        table::born(descriptor);
+    }
 }
 
 /// The number may stand for something else from now on. Unlike [`closing`] it may be called anywhere, and wakes nobody.
 #[doc(hidden)]
 pub fn doubt(descriptor: i32) {
-    table::doubt(descriptor);
+    if !crate::os::looks::has_own_table() {
+        table::doubt(descriptor);
+    }
 }
 
 /// The events of that descriptor are to wake no processor any more: its threads will wait for it in the kernel. Whoever waits for it now looks
@@ -224,12 +228,19 @@ impl Glance {
 /// raddle::io::closing(socket.as_raw_fd(), || drop(socket));
 /// ```
 pub fn closing<T>(descriptor: i32, close: impl FnOnce() -> T) -> T {
+    // A kernel thread of the runtime that has a table of its own closes what has that number there.
+    if crate::os::looks::has_own_table() {
+        return close();
+    }
     table::end_life(descriptor, close)
 }
 
 /// As [`closing`], for all descriptors from `first` to `last`.
 #[doc(hidden)]
 pub fn closing_range<T>(first: u32, last: u32, close: impl FnOnce() -> T) -> T {
+    if crate::os::looks::has_own_table() {
+        return close();
+    }
     table::end_lives(first, last, close)
 }
 

@@ -18,6 +18,7 @@
 use super::task::{self, TaskState};
 use raddle_machine::raw::system_call;
 use raddle_machine::{Atomic, Machine, Real, RealAtomic};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 /// Nanoseconds that an answer is waited for.
@@ -207,9 +208,30 @@ fn stay_here(error: &std::io::Error) {
     ));
 }
 
+thread_local! {
+    /// The calling kernel thread's descriptors are its own. (No destructor: see [`super::spawn`].)
+    static HAS_OWN_TABLE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// True where a descriptor's number is not the program's: in kernel threads that have called [`leave_table`].
+#[inline]
+pub(crate) fn has_own_table() -> bool {
+    HAS_OWN_TABLE.get()
+}
+
 /// Gives the calling kernel thread an empty table of descriptors of its own. `at_once`: by `close_range` (Linux 5.9), where there is one,
 /// which copies nothing; otherwise the table is copied, and what is in the copy closed.
 pub(super) fn leave_table(at_once: bool) -> std::io::Result<()> {
+    // From here on, since what closes the copies in the table that is left must not be taken for the program's closing either.
+    HAS_OWN_TABLE.set(true);
+    let result = empty_table(at_once);
+    if result.is_err() {
+        HAS_OWN_TABLE.set(false);
+    }
+    result
+}
+
+fn empty_table(at_once: bool) -> std::io::Result<()> {
     let unshare = libc::CLOSE_RANGE_UNSHARE as usize;
     // SAFETY: numbers and flags only; the table that is emptied is the calling kernel thread's own.
     let result = at_once
