@@ -80,11 +80,13 @@ pub(crate) fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake {
             me.token.store(0, Ordering::Relaxed);
             return me.outcome();
         }
-        if deadline.is_some_and(|time| Real::now() >= time) && me.claim(epoch, Wake::TimedOut) == Claim::WonParked {
+        // Asked once: who asks again for how to wait may find the time come meanwhile, and waits for ever.
+        let late = deadline.is_some_and(|time| Real::now() >= time);
+        if late && me.claim(epoch, Wake::TimedOut) == Claim::WonParked {
             return me.outcome();
         }
         // When the claim was lost, its winner's token is on its way: wait for it without a deadline.
-        Real::wait(&me.token, asleep, deadline.filter(|&time| Real::now() < time));
+        Real::wait(&me.token, asleep, deadline.filter(|_| !late));
     }
 }
 

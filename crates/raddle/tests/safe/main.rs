@@ -10,7 +10,11 @@
 mod harness;
 
 mod conditions;
+mod locks;
+mod messages;
 mod payloads;
 mod places;
 mod policies;
 mod promotion;
+mod scopes;
+mod sharing;
