@@ -3,7 +3,7 @@
 //! What Linux ties to a kernel thread (rights, namespaces, filters, priorities, affinity) belongs to one thread only. A thread that is about to ask for any
 //! of it keeps the kernel thread that it runs on ([`begin`]): its processor goes on with another one, nobody else ever runs on its own, and that one ends with
 //! it. The thread keeps its stack, its storage and its descriptor, which becomes the record of a kernel thread ([`crate::foreign`]): it waits and wakes as
-//! those do, and all who ask [`current`](crate::switching::current) take it for one.
+//! those do, and all who ask [`current`] take it for one.
 //!
 //! What it leads to for the others: a kernel thread of the runtime is made by none that has rights of its own ([`is_marked`]), since it would
 //! inherit them, and whoever it carried would have them.

@@ -239,7 +239,8 @@ impl Shared {
         if now < self.refused_until.load(Ordering::Relaxed) {
             return None;
         }
-        let started = self.start_activation(None);
+        // An allocator of the program's may be asked for memory meanwhile: a handler that interrupts it is not in the program's own code.
+        let started = crate::drop_in::native(|| self.start_activation(None));
         if started.is_err() {
             self.refused_until.store(now + REFUSAL, Ordering::Relaxed);
         }

@@ -142,7 +142,9 @@ pub(crate) fn look() {
 /// # Safety
 /// `context` is the kernel's argument to that handler, which returns after this.
 pub(crate) unsafe fn look_in_handler(context: *mut c_void) {
-    if !Record::current().is_some_and(|me| me.asked.load(Ordering::Relaxed)) || !raddle::drop_in::is_lightweight() {
+    let asked = Record::current().is_some_and(|me| me.asked.load(Ordering::Relaxed));
+    // Code of the program's that the runtime has called, an allocator, may return to who has looked who runs there.
+    if !asked || !raddle::drop_in::is_lightweight() || raddle::drop_in::is_native() {
         return;
     }
     if let Some(mask) = dedicate(Spare::Waiting) {

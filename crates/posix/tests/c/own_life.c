@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -30,7 +31,7 @@ static void handler(int signal) {
     if (!mine) handled_elsewhere++;
 }
 
-static sem_t ready, go;
+static sem_t ready, go, looped;
 static int a_pipe[2];
 static pid_t number;
 static pthread_key_t key;
@@ -166,6 +167,17 @@ static void *is_named(void *argument) {
     case 3: while (!__atomic_load_n(&stop, __ATOMIC_SEQ_CST)) sched_yield(); break;
     case 4: while (!__atomic_load_n(&stop, __ATOMIC_SEQ_CST)) usleep(1000); break;
     case 5: while (!__atomic_load_n(&stop, __ATOMIC_SEQ_CST)) poll(NULL, 0, 10); break;
+    case 6: {
+        // An event loop, which has found something many times.
+        int set = epoll_create1(0);
+        struct epoll_event event = {.events = EPOLLIN};
+        epoll_ctl(set, EPOLL_CTL_ADD, a_pipe[0], &event);
+        for (int i = 0; i < 200; i++) epoll_wait(set, &event, 1, i % 8 == 0);
+        sem_post(&looped);
+        while (!__atomic_load_n(&stop, __ATOMIC_SEQ_CST)) epoll_wait(set, &event, 1, -1);
+        close(set);
+        break;
+    }
     }
     struct sched_param parameters;
     int class;
@@ -179,12 +191,13 @@ static void *begins_named(void *argument) {
     return argument;
 }
 static void *names(void *argument) {
-    for (kind = 0; kind < 6; kind++) {
+    for (kind = 0; kind < 7; kind++) {
         pthread_t t;
         struct sched_param parameters = {0};
         stop = 0;
         pthread_create(&t, NULL, is_named, NULL);
         ready_wait(&ready);
+        if (kind == 6) ready_wait(&looped);
         int error = setpriority(PRIO_PROCESS, number, 5 + kind) ? errno : 0;
         int other = pthread_setschedparam(t, SCHED_BATCH, &parameters);
         printf("names %d: %d %d, reads %d\n", kind, error, other, getpriority(PRIO_PROCESS, number));
@@ -250,6 +263,37 @@ static void *creates(void *argument) {
     return argument;
 }
 
+// What attributes ask for: processors, and another class.
+static void *has_attributes(void *argument) {
+    cpu_set_t set;
+    sched_getaffinity(0, sizeof set, &set);
+    printf("by attributes: %d of the processors, class %d\n", CPU_COUNT(&set) == 1, sched_getscheduler(0));
+    return argument;
+}
+static void attributes(void) {
+    pthread_t t;
+    pthread_attr_t wanted;
+    struct sched_param parameters = {.sched_priority = 1};
+    cpu_set_t all, one;
+    sched_getaffinity(0, sizeof all, &all);
+    CPU_ZERO(&one);
+    for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; i++)
+        if (CPU_ISSET(i, &all)) CPU_SET(i, &one);
+    pthread_attr_init(&wanted);
+    pthread_attr_setaffinity_np(&wanted, sizeof one, &one);
+    if (pthread_create(&t, &wanted, has_attributes, NULL) == 0) pthread_join(t, NULL);
+    pthread_attr_setinheritsched(&wanted, PTHREAD_EXPLICIT_SCHED);
+    pthread_attr_setschedpolicy(&wanted, SCHED_RR);
+    pthread_attr_setschedparam(&wanted, &parameters);
+    int error = pthread_create(&t, &wanted, has_attributes, NULL);
+    if (error == 0) pthread_join(t, NULL);
+    printf("created: %s\n", strerror(error));
+}
+static void *asks_for(void *argument) {
+    attributes();
+    return argument;
+}
+
 static void *forks(void *argument) {
     own();
     fflush(stdout);
@@ -281,6 +325,7 @@ int main(void) {
     sigaction(SIGUSR1, &action, NULL);
     sem_init(&ready, 0, 0);
     sem_init(&go, 0, 0);
+    sem_init(&looped, 0, 0);
     if (pipe(a_pipe) != 0) return 2;
     pthread_key_create(&key, end_key);
     pthread_t t, more[8];
@@ -331,6 +376,9 @@ int main(void) {
         pthread_create(&t, NULL, files, (void *)i);
         pthread_join(t, NULL);
     }
+    attributes();
+    pthread_create(&t, NULL, asks_for, NULL);
+    pthread_join(t, NULL);
     pthread_create(&t, NULL, creates, NULL);
     pthread_join(t, NULL);
     pthread_create(&t, NULL, forks, &lock);
