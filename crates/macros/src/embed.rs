@@ -6,9 +6,10 @@
 
 use std::path::{Path, PathBuf};
 
-/// `Some((BYTES, "HASH"))`, or `None` where no such file was built: `cargo check` builds none.
-pub(crate) fn expression(arguments: impl Iterator<Item = String>, name: &str) -> String {
-    let library = newest(folders(arguments).iter().flat_map(|folder| libraries(folder, name)));
+/// `Some((BYTES, "HASH"))`, or `None` where no such file was built: `cargo check` builds none. `package` is the folder of the command's package.
+pub(crate) fn expression(package: &Path, arguments: impl Iterator<Item = String>, name: &str) -> String {
+    let lies_beside = package.join("../drop-in/Cargo.toml").exists();
+    let library = newest(folders(arguments).iter().flat_map(|folder| libraries(folder, name, !lies_beside)));
     let library = library.and_then(|path| Some((path.canonicalize().ok()?, std::fs::read(&path).ok()?)));
     match library {
         Some((path, bytes)) => format!(
@@ -39,12 +40,13 @@ fn folders(arguments: impl Iterator<Item = String>) -> Vec<PathBuf> {
     folders
 }
 
-/// Files `libNAME.so`; of a package from a registry cargo puts a hash between.
-fn libraries(folder: &Path, library: &str) -> Vec<PathBuf> {
+/// Files `libNAME.so`; of a package from a registry cargo puts a hash between, of one whose sources lie beside the command's it does not. Both may be in
+/// one folder: `cargo package` builds the former there.
+fn libraries(folder: &Path, library: &str, has_hash: bool) -> Vec<PathBuf> {
     let is_library = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let hash = name.strip_prefix("lib").and_then(|rest| rest.strip_prefix(library)?.strip_suffix(".so"));
-        hash.is_some_and(|hash| hash.is_empty() || hash.starts_with('-'))
+        hash.is_some_and(|hash| if has_hash { hash.starts_with('-') } else { hash.is_empty() })
     };
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter(is_library).collect()
@@ -78,12 +80,20 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("raddle-embed-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let line = format!("rustc -L dependency={}", folder.display());
-        assert!(expression(words(&line), "raddle_drop_in").contains("None"));
+        let from_registry = || expression(&folder, words(&line), "raddle_drop_in");
+        assert!(from_registry().contains("None"));
         std::fs::write(folder.join("libraddle_drop_in_other.so"), "no").unwrap();
-        assert!(expression(words(&line), "raddle_drop_in").contains("None"));
+        assert!(from_registry().contains("None"));
         std::fs::write(folder.join("libraddle_drop_in-0123.so"), "yes").unwrap();
-        let text = expression(words(&line), "raddle_drop_in");
+        let text = from_registry();
+        // Where the library's sources lie beside, the file is theirs, whatever was built later for another.
+        let package = folder.join("cli");
+        std::fs::create_dir_all(folder.join("drop-in")).unwrap();
+        std::fs::create_dir_all(&package).unwrap();
+        std::fs::write(folder.join("drop-in/Cargo.toml"), "").unwrap();
+        let beside = expression(&package, words(&line), "raddle_drop_in");
         std::fs::remove_dir_all(&folder).unwrap();
+        assert!(beside.contains("None"), "{beside}");
         assert!(
             text.contains("libraddle_drop_in-0123.so") && text.contains(&format!("{:016x}", hash(b"yes"))),
             "{text}"

@@ -39,14 +39,19 @@ pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
 #[doc(hidden)]
 #[proc_macro]
 pub fn drop_in_library(_: TokenStream) -> TokenStream {
-    parse(&embed::expression(std::env::args(), "raddle_drop_in")).collect()
+    library("raddle_drop_in")
 }
 
 /// As [`drop_in_library`], the library for MPI's calls.
 #[doc(hidden)]
 #[proc_macro]
 pub fn mpi_library(_: TokenStream) -> TokenStream {
-    parse(&embed::expression(std::env::args(), "raddle_mpi")).collect()
+    library("raddle_mpi")
+}
+
+fn library(name: &str) -> TokenStream {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
+    parse(&embed::expression(package.as_ref(), std::env::args(), name)).collect()
 }
 
 /// Stands behind the program's own `main`, which is in scope there.

@@ -7,7 +7,7 @@
 //!
 //! A standby touches nothing that another kernel thread might wait for: no lock, no allocator, no owner-only state. It may be kept from
 //! its core for a second at a time while others compute. For the same reason it exists only where it serves: from the monitor's first sight of an
-//! unseen block ([`serve`]) until [`REST_NS`] after the last one that it has caught.
+//! unseen block (`serve`) until [`REST_NS`] after the last one that it has caught.
 //!
 //! The monitor begins and ends standbys and arms them at its looks; so does a processor that begins to run threads after a sleep. The word
 //! between them is [`raddle_scheduler::standby`].

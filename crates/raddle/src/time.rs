@@ -1,7 +1,7 @@
 //! Sleeping, and the timers behind every deadline.
 //!
 //! Each processor has a heap of its own, touched by its owner only: what a frozen processor holds may be late, never lost. While it sleeps, its heap
-//! lies where the monitor finds it ([`Bedside`]), should the sleeper be frozen when its time comes. An
+//! lies where the monitor finds it (`Bedside`), should the sleeper be frozen when its time comes. An
 //! entry names a thread and an epoch; when the wait ended otherwise, the entry is stale, its claim fails, and it is swept when stale
 //! entries outnumber live ones.
 //!

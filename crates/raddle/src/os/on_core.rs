@@ -158,10 +158,8 @@ mod tests {
             stand_by_on(core).unwrap();
             assert_eq!(WORD.core(), Some(core));
             // SAFETY: asks for numbers.
-            assert_eq!(
-                unsafe { (libc::sched_getcpu(), libc::sched_getscheduler(0)) },
-                (core as i32, libc::SCHED_IDLE | libc::SCHED_RESET_ON_FORK)
-            );
+            let is_at = unsafe { (libc::sched_getcpu(), libc::sched_getscheduler(0)) };
+            assert_eq!(is_at, (core as i32, libc::SCHED_IDLE | libc::SCHED_RESET_ON_FORK));
             WORD.unregister();
             assert_eq!(WORD.core(), None);
         })
