@@ -269,10 +269,12 @@ unsafe fn asks_for_own(attributes: *const c::pthread_attr_t) -> bool {
         if inherits == c::PTHREAD_EXPLICIT_SCHED && class != c::SCHED_OTHER {
             return true;
         }
-        let mut wanted: c::cpu_set_t = std::mem::zeroed();
-        // Without one of its own it is filled with ones.
-        pthread_attr_getaffinity_np(attributes, size_of_val(&wanted), &mut wanted) == 0
-            && super::identity::is_less_than_allowed(size_of_val(&wanted), (&raw const wanted).expose_provenance())
+        let mut wanted = [0u64; size_of::<c::cpu_set_t>() / 8];
+        let (size, place) = (size_of_val(&wanted), wanted.as_mut_ptr());
+        // Attributes without processors answer ones, and no system call is made for them.
+        pthread_attr_getaffinity_np(attributes, size, place.cast()) == 0
+            && wanted.iter().any(|&word| word != u64::MAX)
+            && super::identity::is_less_than_allowed(size, wanted.as_ptr().expose_provenance())
     }
 }
 
