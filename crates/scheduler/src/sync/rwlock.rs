@@ -417,6 +417,18 @@ impl<T: ?Sized, R: Runtime> Drop for RwLockWriteGuard<'_, T, R> {
     }
 }
 
+impl<T: ?Sized + fmt::Display, R: Runtime> fmt::Display for RwLockReadGuard<'_, T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: ?Sized + fmt::Display, R: Runtime> fmt::Display for RwLockWriteGuard<'_, T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
 impl<T: ?Sized + fmt::Debug, R: Runtime> fmt::Debug for RwLockReadGuard<'_, T, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
