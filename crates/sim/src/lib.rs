@@ -14,7 +14,7 @@
 //!
 //! On it stands the simulated machine: [`cost`] (what a machine is), [`virtual_time`] (the driver with clocks, caches and
 //! clusters), [`threads`] (lightweight threads with the real policies, idle protocol and primitives), [`workloads`], [`simulate`] and [`report`]; [`calibrate`]
-//! measures what this machine costs, [`claims`] and [`papers`] hold the model against the papers.
+//! measures what this machine costs, [`claims`] and [`papers`] hold the model against the papers; [`hurricane`] has processors instead of threads.
 //!
 //! Architecture invariant: production code never names this crate. `unsafe` is where stacks are switched (`coroutine`, `execution`,
 //! [`threads`]) and where tokens are made (`tokens`, [`threads`]).
@@ -51,6 +51,7 @@ mod coroutine;
 pub mod cost;
 pub mod driver;
 mod execution;
+pub mod hurricane;
 mod lines;
 mod machine;
 pub mod papers;

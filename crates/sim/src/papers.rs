@@ -1,4 +1,5 @@
-//! Two more papers on simulated machines: the lock-free scheduler's figures 7 to 10 and table 1, and Lesser Bear's tables 2 and 3 and figures 7 to 9.
+//! Three more papers on simulated machines: the lock-free scheduler's figures 7 to 10 and table 1, Lesser Bear's tables 2 and 3 and figures 7 to 9, and
+//! Hurricane's figures 5 and 7 ([`crate::hurricane`]).
 //!
 //! Sources: F. Negele, F. Friedrich, S. Oh and B. Egger, *On the Design and Implementation of an Efficient Lock-Free Scheduler*, section 6 (64
 //! cores, one ready queue for all: our `fifo`); H. Oguma and Y. Nakayama, *A Scheduling Mechanism for Lock-free Operation of a Lightweight
@@ -16,6 +17,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod hurricane;
 mod lesser_bear;
 mod lock_free;
 
@@ -123,7 +125,7 @@ impl Machine {
 }
 
 /// The papers.
-pub const PAPERS: [Paper; 2] = [
+pub const PAPERS: [Paper; 3] = [
     Paper {
         name: "lock-free",
         title: "the lock-free scheduler's figures 7 to 10 and table 1",
@@ -155,6 +157,17 @@ pub const PAPERS: [Paper; 2] = [
             "the seconds themselves: what a key takes on these machines, and whether making the keys counts, is not told; a kernel's time \
              slices, its priorities and the lock of its queue",
         )],
+    },
+    Paper {
+        name: "hurricane",
+        title: "Hurricane's locks and page faults, figures 5 and 7",
+        machine: Machine { preset: "hector", cores: 16, policy: "a processor each, no threads" },
+        claims: &hurricane::CLAIMS,
+        drawings: &hurricane::DRAWINGS,
+        left_out: &[
+            ("4", "instructions by kind: counted in our assembly, by the test `lock_instructions` of crates/raddle"),
+            ("2.5", "program destruction (the family tree): not simulated yet"),
+        ],
     },
 ];
 
@@ -331,9 +344,10 @@ mod tests {
 
     #[test]
     fn no_figure_and_no_table_of_a_paper_is_passed_over() {
-        let all: [(&str, &[&str]); 2] = [
+        let all: [(&str, &[&str]); 3] = [
             ("lock-free", &["7", "8", "9", "10 (a)", "10 (b)", "Table 1"]),
             ("lesser-bear", &["7", "8", "9", "Table 2", "Table 3"]),
+            ("hurricane", &["5 (a)", "5 (b)", "7 (a)", "7 (b)", "7 (c)", "7 (d)"]),
         ];
         for (paper, (name, figures)) in PAPERS.iter().zip(all) {
             assert_eq!(paper.name, name);

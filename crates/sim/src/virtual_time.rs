@@ -283,7 +283,8 @@ impl VirtualTime {
             self.modules.resize(home + 1, ZERO);
         }
         let level = self.costs.level(core, home);
-        let cost = time(self.costs.levels[level].transfer) * Saturating(if exchanges { 2 } else { 1 });
+        let accesses = if exchanges { 2.0 - self.costs.posted.min(1.0) } else { 1.0 };
+        let cost = time(self.costs.levels[level].transfer * accesses);
         if level > 0 {
             self.counts.transfers[level.min(3)] += 1;
         }

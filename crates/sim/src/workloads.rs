@@ -11,6 +11,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod locks;
 pub(crate) mod programs;
 mod radix;
 
@@ -38,7 +39,7 @@ pub struct Workload {
 }
 
 /// All of them.
-pub const WORKLOADS: [Workload; 14] = [
+pub const WORKLOADS: [Workload; 15] = [
     Workload {
         name: "packet",
         about: "spawners copy packets, and spawn a thread for each that looks through it",
@@ -106,6 +107,20 @@ pub const WORKLOADS: [Workload; 14] = [
         parameters: &[("t", 64, "threads"), ("total", 100_000, "turns of all together")],
         operations: |arguments| arguments.of("total"),
         main: |arguments| locks(&arguments, 0, false),
+    },
+    Workload {
+        name: "locks",
+        about: "a thread on each core takes one lock that spins, in turns; as many threads as cores, please",
+        parameters: &[
+            ("t", 16, "threads"),
+            ("total", 20_000, "turns of all together"),
+            ("lock", 4, locks::ABOUT),
+            ("hold", 0, "nanoseconds inside"),
+            ("think", 100, "nanoseconds between two turns of a thread"),
+            ("cap", 64, "the longest pause of a spin lock, in spin hints"),
+        ],
+        operations: |arguments| arguments.of("total"),
+        main: |arguments| locks::locks(&arguments),
     },
     Workload {
         name: "radix",
@@ -254,6 +269,7 @@ impl Workload {
                 "depth" => 24,
                 "bits" => 16,
                 "barrier" => 1,
+                "lock" => locks::LAST,
                 "n" if self.name == "matrix" => 10_000,
                 "n" if self.name == "fib" => 32,
                 _ => MOST,

@@ -22,7 +22,7 @@ fn figures(workload: &str, arguments: &str, policy: &str, cores: usize) -> Figur
     simulate(&plan(workload, arguments, policy, cores)).unwrap()
 }
 
-const SMALL: [(&str, &str); 14] = [
+const SMALL: [(&str, &str); 15] = [
     ("packet", "n=2000"),
     ("tree", "depth=7"),
     ("fib", "n=10"),
@@ -30,6 +30,7 @@ const SMALL: [(&str, &str); 14] = [
     ("tokenring", "n=10:k=20"),
     ("lock_global", "t=16:total=2000"),
     ("lock_local", "t=16:total=2000"),
+    ("locks", "t=6:total=200:hold=50"),
     ("radix", "keys=3000:t=8:bits=8"),
     ("city", "n=20:k=5:c=3"),
     ("eratosthenes", "n=60"),

@@ -202,6 +202,8 @@ unsafe impl<M: Machine> Algorithm<M> for Cna<M> {
     }
 
     fn touch(node: &Node<M>) {
+        node.next.store(null_mut(), Ordering::Relaxed);
+        node.last.store(null_mut(), Ordering::Relaxed);
         node.state.store(GRANTED, Ordering::Relaxed);
     }
 

@@ -92,27 +92,39 @@ impl<M: Machine, const PREPARE: bool, const LOOK: bool, const SWAP: bool> Queue<
         next.state.store(GRANTED, Ordering::Release);
     }
 
-    /// The successor, which has swapped the tail and may not have linked itself yet. The node is as new afterwards.
+    /// The successor, if it has linked itself.
+    #[inline(always)]
+    fn next(node: &Node<M>) -> *mut Node<M> {
+        // Ordering[mcs.next]: Acquire. Pairs with the store in `queue_up`. Makes visible: that the successor waits.
+        node.next.load(Ordering::Acquire)
+    }
+
+    /// The successor, which has swapped the tail and may not have linked itself yet.
     fn successor(node: &Node<M>) -> *mut Node<M> {
         loop {
-            // Ordering[mcs.next]: Acquire. Pairs with the store in `queue_up`. Makes visible: that the successor waits.
-            let next = node.next.load(Ordering::Acquire);
+            let next = Self::next(node);
             if !next.is_null() {
-                if !PREPARE {
-                    node.next.store(null_mut(), Ordering::Relaxed);
-                }
                 return next;
             }
             M::spin_hint();
         }
     }
 
+    /// The node is as new again: after the successor has been told, so that it does not wait for this.
+    #[inline(always)]
+    fn renew(node: &Node<M>) {
+        if !PREPARE {
+            node.next.store(null_mut(), Ordering::Relaxed);
+        }
+    }
+
     #[cold]
     #[inline(never)]
-    fn hand_over(node: &Node<M>) {
-        let next = Self::successor(node);
+    fn hand_over(node: &Node<M>, next: *mut Node<M>) {
+        let next = if next.is_null() { Self::successor(node) } else { next };
         // SAFETY: right behind us.
         unsafe { Self::grant(next) };
+        Self::renew(node);
     }
 
     /// The tail was taken away from under those who wait, whose last is `last`.
@@ -132,6 +144,7 @@ impl<M: Machine, const PREPARE: bool, const LOOK: bool, const SWAP: bool> Queue<
             // Ordering[mcs.next]: Release. Pairs with the loads of `next` in unlock. Makes visible: that the successor waits.
             usurper.next.store(next, Ordering::Release);
         }
+        Self::renew(node);
     }
 }
 
@@ -164,8 +177,11 @@ unsafe impl<M: Machine, const PREPARE: bool, const LOOK: bool, const SWAP: bool>
 
     #[inline(always)]
     unsafe fn unlock(&self, node: &Node<M>) {
-        if LOOK && !node.next.load(Ordering::Relaxed).is_null() {
-            return Self::hand_over(node);
+        if LOOK {
+            let next = Self::next(node);
+            if !next.is_null() {
+                return Self::hand_over(node, next);
+            }
         }
         let me = from_ref(node).cast_mut();
         if SWAP {
@@ -178,11 +194,12 @@ unsafe impl<M: Machine, const PREPARE: bool, const LOOK: bool, const SWAP: bool>
         }
         // Ordering[mcs.tail]: Release. Pairs with the swap in lock. Makes visible: the value.
         if self.tail.compare_exchange(me, null_mut(), Ordering::Release, Ordering::Relaxed).is_err() {
-            Self::hand_over(node);
+            Self::hand_over(node, null_mut());
         }
     }
 
     fn touch(node: &Node<M>) {
+        node.next.store(null_mut(), Ordering::Relaxed);
         node.state.store(GRANTED, Ordering::Relaxed);
     }
 

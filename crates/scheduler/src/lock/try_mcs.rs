@@ -176,6 +176,7 @@ unsafe impl<M: Machine> Algorithm<M> for TryMcs<M> {
     }
 
     fn touch(node: &Node<M>) {
+        node.next.store(null_mut(), Ordering::Relaxed);
         node.state.store(FREE, Ordering::Relaxed);
     }
 

@@ -56,7 +56,9 @@ const POISONED: u64 = 2;
 const GRANTING: u64 = 4;
 const OWNER: u64 = !7;
 
-/// How often to look again at a mutex whose holder runs before sleeping (an untested guess: about what a sleep costs).
+/// How often to look again at a mutex whose holder runs before sleeping. Measured on two virtual cores beside other work, 0, 1, 4, 16 and 64 looks in
+/// five interleaved rounds each, T = 2, 64 and 1000 threads: up to 4 the CPU time of a turn differs by less than the rounds do; 16 take 0 to 3 % more of it and
+/// 64 take 1 to 7 % (64 threads, held for 20 and 100 pauses), with as many sleeps. (2026-11-26)
 const SPINS: u32 = 4;
 /// Pauses between two looks: a look takes the cache line from the holder.
 const PAUSES: u32 = 30;

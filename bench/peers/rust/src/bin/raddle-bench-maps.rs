@@ -1,0 +1,297 @@
+//! Concurrent hash maps side by side: our `ReserveMap`, dashmap, papaya, scc and a mutex around std's map, on two kernel threads.
+//!
+//! ```text
+//! cargo run --release -p raddle-bench-peers --bin raddle-bench-maps [ROUNDS]
+//! ```
+//!
+//! Rows of throughput are nanoseconds of processor time for an operation, the middle of the rounds, in which the maps take turns. The row `held` is
+//! what the reservation is for: one thread keeps an element for 100 µs (it sleeps, as one that waits for I/O does) again and again, the other one reads
+//! and writes other elements; the p99 of its operations is shown. Maps that have no way to keep one element have a mutex in each, too (`+ mutex`).
+#![forbid(unsafe_code)]
+
+use dashmap::DashMap;
+use raddle::lock::ReserveMap;
+use raddle_bench::processor_time::ProcessorTime;
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const KEYS: u64 = 1 << 10;
+const OPERATIONS: u64 = 1_000_000;
+const SAMPLES: usize = 100_000;
+const HOLD: Duration = Duration::from_micros(100);
+
+/// A map of numbers, as far as it is used here.
+trait Map: Send + Sync + 'static {
+    const NAME: &'static str;
+    fn new() -> Self;
+    fn insert(&self, key: u64, value: u64);
+    fn read(&self, key: u64) -> u64;
+    fn add(&self, key: u64);
+    /// Keeps the element while `f` runs.
+    fn keep(&self, key: u64, f: impl FnOnce());
+}
+
+struct Ours(ReserveMap<u64, u64>);
+
+impl Map for Ours {
+    const NAME: &'static str = "ReserveMap";
+    fn new() -> Self {
+        Self(ReserveMap::new())
+    }
+    fn insert(&self, key: u64, value: u64) {
+        self.0.insert(key, value);
+    }
+    fn read(&self, key: u64) -> u64 {
+        self.0.read(&key).map_or(0, |value| *value)
+    }
+    fn add(&self, key: u64) {
+        if let Some(mut value) = self.0.reserve(&key) {
+            *value += 1;
+        }
+    }
+    fn keep(&self, key: u64, f: impl FnOnce()) {
+        let _kept = self.0.reserve(&key);
+        f();
+    }
+}
+
+struct Dash(DashMap<u64, u64>);
+
+impl Map for Dash {
+    const NAME: &'static str = "dashmap";
+    fn new() -> Self {
+        Self(DashMap::new())
+    }
+    fn insert(&self, key: u64, value: u64) {
+        self.0.insert(key, value);
+    }
+    fn read(&self, key: u64) -> u64 {
+        self.0.get(&key).map_or(0, |value| *value)
+    }
+    fn add(&self, key: u64) {
+        if let Some(mut value) = self.0.get_mut(&key) {
+            *value += 1;
+        }
+    }
+    fn keep(&self, key: u64, f: impl FnOnce()) {
+        let _kept = self.0.get_mut(&key);
+        f();
+    }
+}
+
+/// dashmap whose users keep an element by a mutex in it.
+struct DashOfMutexes(DashMap<u64, Arc<Mutex<u64>>>);
+
+impl DashOfMutexes {
+    fn with<R>(&self, key: u64, f: impl FnOnce(&mut u64) -> R) -> Option<R> {
+        let element = self.0.get(&key).map(|element| element.clone())?;
+        let mut value = element.lock().ok()?;
+        Some(f(&mut value))
+    }
+}
+
+impl Map for DashOfMutexes {
+    const NAME: &'static str = "dashmap + mutex";
+    fn new() -> Self {
+        Self(DashMap::new())
+    }
+    fn insert(&self, key: u64, value: u64) {
+        self.0.insert(key, Arc::new(Mutex::new(value)));
+    }
+    fn read(&self, key: u64) -> u64 {
+        self.with(key, |value| *value).unwrap_or(0)
+    }
+    fn add(&self, key: u64) {
+        self.with(key, |value| *value += 1);
+    }
+    fn keep(&self, key: u64, f: impl FnOnce()) {
+        self.with(key, |_| f());
+    }
+}
+
+struct Papaya(papaya::HashMap<u64, Arc<Mutex<u64>>>);
+
+impl Papaya {
+    fn with<R>(&self, key: u64, f: impl FnOnce(&mut u64) -> R) -> Option<R> {
+        let element = self.0.pin().get(&key).cloned()?;
+        let mut value = element.lock().ok()?;
+        Some(f(&mut value))
+    }
+}
+
+impl Map for Papaya {
+    const NAME: &'static str = "papaya + mutex";
+    fn new() -> Self {
+        Self(papaya::HashMap::new())
+    }
+    fn insert(&self, key: u64, value: u64) {
+        self.0.pin().insert(key, Arc::new(Mutex::new(value)));
+    }
+    fn read(&self, key: u64) -> u64 {
+        self.with(key, |value| *value).unwrap_or(0)
+    }
+    fn add(&self, key: u64) {
+        self.with(key, |value| *value += 1);
+    }
+    fn keep(&self, key: u64, f: impl FnOnce()) {
+        self.with(key, |_| f());
+    }
+}
+
+struct Scc(scc::HashMap<u64, u64>);
+
+impl Map for Scc {
+    const NAME: &'static str = "scc";
+    fn new() -> Self {
+        Self(scc::HashMap::new())
+    }
+    fn insert(&self, key: u64, value: u64) {
+        self.0.upsert(key, value);
+    }
+    fn read(&self, key: u64) -> u64 {
+        self.0.read(&key, |_, value| *value).unwrap_or(0)
+    }
+    fn add(&self, key: u64) {
+        self.0.update(&key, |_, value| *value += 1);
+    }
+    fn keep(&self, key: u64, f: impl FnOnce()) {
+        let _kept = self.0.get(&key);
+        f();
+    }
+}
+
+struct Std(Mutex<HashMap<u64, u64>>);
+
+impl Map for Std {
+    const NAME: &'static str = "std, one mutex";
+    fn new() -> Self {
+        Self(Mutex::default())
+    }
+    fn insert(&self, key: u64, value: u64) {
+        if let Ok(mut map) = self.0.lock() {
+            map.insert(key, value);
+        }
+    }
+    fn read(&self, key: u64) -> u64 {
+        self.0.lock().map_or(0, |map| map.get(&key).copied().unwrap_or(0))
+    }
+    fn add(&self, key: u64) {
+        if let Ok(mut map) = self.0.lock() {
+            map.entry(key).and_modify(|value| *value += 1);
+        }
+    }
+    fn keep(&self, key: u64, f: impl FnOnce()) {
+        let map = self.0.lock();
+        black_box(map.as_ref().map_or(0, |map| map.get(&key).copied().unwrap_or(0)));
+        f();
+    }
+}
+
+fn filled<M: Map>() -> Arc<M> {
+    let map = M::new();
+    (0..KEYS).for_each(|key| map.insert(key, 0));
+    Arc::new(map)
+}
+
+/// Keys without a pattern, the same for all maps.
+fn keys(seed: u64) -> impl Iterator<Item = u64> {
+    let mut state = seed * 2 + 1;
+    std::iter::repeat_with(move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state >> 20
+    })
+}
+
+/// Nanoseconds of processor time for an operation of two threads.
+fn throughput<M: Map>(turn: fn(&M, u64, u64)) -> f64 {
+    let map = filled::<M>();
+    let before = ProcessorTime::of(std::process::id()).own_ns;
+    let threads: Vec<_> = (0..2)
+        .map(|thread| {
+            let map = map.clone();
+            raddle_bench_peers::spawn(move || {
+                (0..OPERATIONS).zip(keys(thread + 1)).for_each(|(number, key)| turn(&map, number, key % KEYS));
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| assert!(thread.join().is_ok(), "a thread panicked"));
+    (ProcessorTime::of(std::process::id()).own_ns - before) as f64 / (2 * OPERATIONS) as f64
+}
+
+/// The p99 of operations beside one that is kept.
+fn held<M: Map>() -> f64 {
+    let map = filled::<M>();
+    let over = Arc::new(AtomicBool::new(false));
+    let keeper = {
+        let (map, over) = (map.clone(), over.clone());
+        raddle_bench_peers::spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                map.keep(0, || std::thread::sleep(HOLD));
+            }
+        })
+    };
+    let mut times = Vec::with_capacity(SAMPLES);
+    let until = Instant::now() + Duration::from_secs(2);
+    for (number, key) in (0..SAMPLES).zip(keys(7)) {
+        let began = Instant::now();
+        let key = 1 + key % (KEYS - 1);
+        if number % 2 == 0 {
+            _ = black_box(map.read(key))
+        } else {
+            map.add(key)
+        }
+        times.push(began.elapsed());
+        // A map that is kept as a whole gives few samples.
+        if Instant::now() > until {
+            break;
+        }
+    }
+    over.store(true, Ordering::Relaxed);
+    assert!(keeper.join().is_ok(), "the keeper panicked");
+    times.sort_unstable();
+    times[(times.len() * 99).div_ceil(100) - 1].as_nanos() as f64
+}
+
+const ROWS: [&str; 5] = ["read", "write", "9 reads : 1 write", "one hot key", "held: p99 of others"];
+
+fn rows<M: Map>() -> [f64; 5] {
+    [
+        throughput::<M>(|map, _, key| _ = black_box(map.read(key))),
+        throughput::<M>(|map, _, key| map.add(key)),
+        throughput::<M>(|map, number, key| if number % 10 == 0 { map.add(key) } else { _ = black_box(map.read(key)) }),
+        throughput::<M>(|map, _, _| map.add(0)),
+        held::<M>(),
+    ]
+}
+
+fn main() {
+    let rounds: usize = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(5).max(1);
+    let maps: [(&str, fn() -> [f64; 5]); 6] = [
+        (Ours::NAME, rows::<Ours>),
+        (Dash::NAME, rows::<Dash>),
+        (DashOfMutexes::NAME, rows::<DashOfMutexes>),
+        (Papaya::NAME, rows::<Papaya>),
+        (Scc::NAME, rows::<Scc>),
+        (Std::NAME, rows::<Std>),
+    ];
+    let mut seen = vec![vec![Vec::new(); ROWS.len()]; maps.len()];
+    for _ in 0..rounds {
+        for (map, (_, rows)) in maps.iter().enumerate() {
+            rows().into_iter().enumerate().for_each(|(row, value)| seen[map][row].push(value));
+        }
+    }
+    println!("{:<20}{}", "nanoseconds", maps.map(|(name, _)| format!("{name:>17}")).concat());
+    for (row, name) in ROWS.iter().enumerate() {
+        let middle = |map: &mut Vec<Vec<f64>>| {
+            map[row].sort_by(f64::total_cmp);
+            map[row][map[row].len() / 2]
+        };
+        let cells: String = seen.iter_mut().map(|map| format!("{:>17.0}", middle(map))).collect();
+        println!("{name:<20}{cells}");
+    }
+}

@@ -1,0 +1,59 @@
+//! One lock that spins, taken by a thread on each core, for ever so often: what `raddle sim --machine epyc --cores 128` has of Hurricane's section 4.1.
+//! (Its own figures, on processors without threads, are [`crate::hurricane`]'s.)
+
+use super::Arguments;
+use crate::machine::Controlled;
+use crate::threads::{compute, spawn};
+use raddle_scheduler::lock::{
+    Algorithm, Cna, H1Mcs, H2Mcs, Hemlock, Lock, Mcs, Place, Reciprocating, Spin, SwapH1Mcs, SwapH2Mcs, SwapMcs,
+};
+use std::rc::Rc;
+
+/// What the number of a lock means, in order.
+pub(super) const ABOUT: &str = "0 spin, 1 spin with a look first, 2 MCS, 3 H1-MCS, 4 H2-MCS, 5 to 7 these by swaps \
+                                alone, 8 Hemlock, 9 CNA, 10 Reciprocating";
+pub(super) const LAST: u64 = 10;
+
+/// Cores to a cluster of CNA.
+const CLUSTER: usize = 4;
+
+fn turns<A: Algorithm<Controlled> + 'static>(
+    arguments: &Arguments,
+    algorithm: A,
+    place: fn(usize) -> Place<A, Controlled>,
+) {
+    let [threads, total, hold, think] = ["t", "total", "hold", "think"].map(|name| arguments.of(name));
+    let lock = Rc::new(Lock::<(), A, Controlled>::with_algorithm(algorithm, ()));
+    for thread in 0..threads {
+        let (lock, count) = (lock.clone(), total / threads + u64::from(thread < total % threads));
+        // A thread never leaves its core while it waits or holds, so who is in the queue runs.
+        spawn(move || {
+            let mut place = place(thread as usize);
+            for _ in 0..count {
+                lock.with_place(&mut place, |()| compute(hold));
+                compute(think);
+            }
+        });
+    }
+}
+
+fn any<A: Algorithm<Controlled>>(_: usize) -> Place<A, Controlled> {
+    Place::new()
+}
+
+pub(super) fn locks(arguments: &Arguments) {
+    let cap = arguments.of("cap").clamp(1, u64::from(u32::MAX)) as u32;
+    match arguments.of("lock") {
+        0 => turns(arguments, Spin::<_, false, true>::with_caps(1, cap), any),
+        1 => turns(arguments, Spin::<_, true, false>::with_caps(1, cap), any),
+        2 => turns(arguments, Mcs::new(), any),
+        3 => turns(arguments, H1Mcs::new(), any),
+        4 => turns(arguments, H2Mcs::new(), any),
+        5 => turns(arguments, SwapMcs::new(), any),
+        6 => turns(arguments, SwapH1Mcs::new(), any),
+        7 => turns(arguments, SwapH2Mcs::new(), any),
+        8 => turns(arguments, Hemlock::new(), any),
+        9 => turns(arguments, Cna::new(), |thread| Place::in_cluster(thread / CLUSTER)),
+        _ => turns(arguments, Reciprocating::new(), any),
+    }
+}
