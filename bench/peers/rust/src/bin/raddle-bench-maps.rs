@@ -14,13 +14,17 @@ use raddle::lock::ReserveMap;
 use raddle_bench::processor_time::ProcessorTime;
 use std::collections::HashMap;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const KEYS: u64 = 1 << 10;
 const OPERATIONS: u64 = 1_000_000;
-const SAMPLES: usize = 100_000;
+/// Operations beside the kept element, and the sleep before each: without it nearly all would come between two waits.
+const SAMPLES: usize = 3_000;
+const PAUSE: Duration = Duration::from_micros(20);
+/// A map that is kept as a whole gives few samples: then this long.
+const LONGEST: Duration = Duration::from_secs(3);
 const HOLD: Duration = Duration::from_micros(100);
 
 /// A map of numbers, as far as it is used here.
@@ -226,18 +230,25 @@ fn throughput<M: Map>(turn: fn(&M, u64, u64)) -> f64 {
 /// The p99 of operations beside one that is kept.
 fn held<M: Map>() -> f64 {
     let map = filled::<M>();
-    let over = Arc::new(AtomicBool::new(false));
+    let state = Arc::new((AtomicBool::new(false), AtomicU64::new(0)));
     let keeper = {
-        let (map, over) = (map.clone(), over.clone());
+        let (map, state) = (map.clone(), state.clone());
         raddle_bench_peers::spawn(move || {
-            while !over.load(Ordering::Relaxed) {
-                map.keep(0, || std::thread::sleep(HOLD));
+            while !state.0.load(Ordering::Relaxed) {
+                map.keep(0, || {
+                    state.1.fetch_add(1, Ordering::Relaxed);
+                    std::thread::sleep(HOLD);
+                });
             }
         })
     };
+    while state.1.load(Ordering::Relaxed) == 0 {
+        std::thread::yield_now();
+    }
     let mut times = Vec::with_capacity(SAMPLES);
-    let until = Instant::now() + Duration::from_secs(2);
-    for (number, key) in (0..SAMPLES).zip(keys(7)) {
+    let until = Instant::now() + LONGEST;
+    for (number, key) in keys(7).enumerate() {
+        std::thread::sleep(PAUSE);
         let began = Instant::now();
         let key = 1 + key % (KEYS - 1);
         if number % 2 == 0 {
@@ -246,16 +257,20 @@ fn held<M: Map>() -> f64 {
             map.add(key)
         }
         times.push(began.elapsed());
-        // A map that is kept as a whole gives few samples.
-        if Instant::now() > until {
+        if times.len() >= SAMPLES || Instant::now() > until {
             break;
         }
     }
-    over.store(true, Ordering::Relaxed);
+    state.0.store(true, Ordering::Relaxed);
     assert!(keeper.join().is_ok(), "the keeper panicked");
+    // A keeper that was never there would make any map look good.
+    assert!(state.1.load(Ordering::Relaxed) > 50, "few holds: {state:?}");
     times.sort_unstable();
     times[(times.len() * 99).div_ceil(100) - 1].as_nanos() as f64
 }
+
+/// All rows of a map.
+type Measure = fn() -> [f64; ROWS.len()];
 
 const ROWS: [&str; 5] = ["read", "write", "9 reads : 1 write", "one hot key", "held: p99 of others"];
 
@@ -271,7 +286,7 @@ fn rows<M: Map>() -> [f64; 5] {
 
 fn main() {
     let rounds: usize = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(5).max(1);
-    let maps: [(&str, fn() -> [f64; 5]); 6] = [
+    let maps: [(&str, Measure); 6] = [
         (Ours::NAME, rows::<Ours>),
         (Dash::NAME, rows::<Dash>),
         (DashOfMutexes::NAME, rows::<DashOfMutexes>),
