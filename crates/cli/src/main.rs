@@ -3,6 +3,7 @@
 
 mod bench;
 mod check;
+mod compile;
 mod doctor;
 mod output;
 mod pages;
@@ -34,6 +35,10 @@ enum Sub {
     WriteLibrary(run::library::Write),
     #[command(name = pages::PAGES, hide = true)]
     Pages(pages::Pages),
+    Cc(compile::C),
+    #[command(name = "c++")]
+    Cxx(compile::Cxx),
+    Cargo(compile::Cargo),
     /// What `doctor` runs to see whether programs can be taken over
     #[command(name = doctor::drop_in::TRIAL, hide = true)]
     Trial,
@@ -49,7 +54,7 @@ enum Sub {
 fn refused(error: &clap::Error) -> ! {
     let unknown = error.get(ContextKind::InvalidSubcommand).filter(|_| error.kind() == ErrorKind::InvalidSubcommand);
     if let (Some(unknown), None) = (unknown, error.get(ContextKind::SuggestedSubcommand)) {
-        let names = ["run", "bench", "check", "sim", "top", "doctor", "completions"];
+        let names = ["run", "bench", "check", "sim", "top", "doctor", "completions", "cc", "c++", "cargo"];
         let meant = raddle_bench::catalogue::similar(&unknown.to_string(), &names);
         if !meant.is_empty() {
             eprintln!("raddle: {}", meant.trim_end());
@@ -70,6 +75,9 @@ fn main() -> ExitCode {
         Sub::Completions(options) => pages::complete(&options, Command::command()),
         Sub::Pages(options) => pages::write(&options, Command::command()),
         Sub::Workload { words } => Ok(bench::program(&words)),
+        Sub::Cc(options) => compile::c(&options),
+        Sub::Cxx(options) => compile::cxx(&options),
+        Sub::Cargo(options) => compile::cargo(&options),
         Sub::Trial => Ok(doctor::drop_in::trial()),
     };
     result.unwrap_or_else(|error| {

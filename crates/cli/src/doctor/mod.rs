@@ -1,5 +1,6 @@
 //! `raddle doctor`: what this machine offers, and what is used instead of what it lacks.
 
+mod compilers;
 mod cores;
 pub mod drop_in;
 mod kernel;
@@ -82,6 +83,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         ("Cores", cores::cores()),
         ("Limits", kernel::limits()),
         ("Drop-in", vec![drop_in::existing_programs(), kernel::ring()]),
+        ("Quantum checks", compilers::compilers()),
         ("Not used by this version", kernel::unused()),
         ("Peers of `raddle bench`", peers::peers()),
     ];
@@ -140,6 +142,7 @@ mod tests {
             vec![kernel::ring()],
             kernel::unused(),
             peers::peers(),
+            compilers::compilers(),
         ]
         .concat();
         for finding in &all {

@@ -1,0 +1,165 @@
+//! `raddle cargo`: link-time optimisation by the linker, which loads the pass, and a standard library that has checks.
+//!
+//! A target is named, even if it is this machine's own: so build scripts and procedural macros, which run here, are built apart and get no checks.
+
+use super::llvm::{self, Llvm};
+use super::sysroot;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// Subcommands that build.
+const BUILDING: [&str; 8] = ["build", "b", "run", "r", "test", "t", "bench", "rustc"];
+
+pub fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
+    let (toolchain, rest) = match arguments.split_first() {
+        Some((first, rest)) if first.to_string_lossy().starts_with('+') => (Some(first), rest),
+        _ => (None, arguments),
+    };
+    let Some((subcommand, rest)) = rest.split_first() else {
+        return Err("name what cargo is to do: build, run or test".into());
+    };
+    if !BUILDING.iter().any(|name| subcommand == name) {
+        return Err(format!(
+            "`{}` builds nothing; raddle cargo has build, run, test and bench",
+            subcommand.to_string_lossy()
+        ));
+    }
+    let cargo = || {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.args(toolchain);
+        command
+    };
+    let rustc = match toolchain {
+        None => PathBuf::from(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())),
+        Some(toolchain) => rustc_of(&toolchain.to_string_lossy()[1..])?,
+    };
+    let major = llvm::of_rustc(&rustc)?;
+    if !llvm::MAJORS.contains(&major) {
+        return Err(format!(
+            "this rustc has LLVM {major}; the pass exists for {}: use a rustc that has one of these",
+            llvm::MAJORS.map(|major| major.to_string()).join(" and ")
+        ));
+    }
+    let llvm = Llvm::of(major).ok_or_else(|| {
+        format!("this rustc has LLVM {major}, and clang {major} is not here: {}", llvm::remedy(major))
+    })?;
+    let (plugin, linker) = (llvm.plugin()?, llvm.linker()?);
+    let host = host(&rustc)?;
+    let named = option(rest, "--target").unwrap_or_else(|| host.clone());
+    if named != host {
+        return Err(format!("--target {named}: only this machine's own, {host}, is supported"));
+    }
+    let folder = match option(rest, "--target-dir").map(PathBuf::from) {
+        Some(folder) => folder,
+        None => target_folder(&mut cargo())?.join("raddle"),
+    };
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
+    let sysroot = sysroot::prepare(&llvm, &plugin, &rustc, &host, &folder)?;
+
+    let mut flags: Vec<String> = Vec::new();
+    if let Ok(encoded) = std::env::var("CARGO_ENCODED_RUSTFLAGS") {
+        flags.extend(encoded.split('\x1f').filter(|flag| !flag.is_empty()).map(str::to_string));
+    } else if let Ok(plain) = std::env::var("RUSTFLAGS") {
+        flags.extend(plain.split_whitespace().map(str::to_string));
+    }
+    flags.extend([
+        format!("--sysroot={}", sysroot.display()),
+        "-Clinker-plugin-lto".into(),
+        format!("-Clinker={}", llvm.tool("clang").display()),
+        format!("-Clink-arg=-fuse-ld={linker}"),
+        format!("-Clink-arg=-Wl,--load-pass-plugin={plugin}"),
+    ]);
+    let mut command = cargo();
+    command.arg(subcommand).arg("--target").arg(&host).arg("--target-dir").arg(&folder);
+    command.args(without(rest, &["--target", "--target-dir"]));
+    command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
+    // The linker optimises across crates already; rustc's own way does not go with it.
+    for profile in ["DEV", "RELEASE", "TEST", "BENCH"] {
+        command.env(format!("CARGO_PROFILE_{profile}_LTO"), "off");
+    }
+    let error = command.exec();
+    Err(format!("cargo cannot be started: {error}"))
+}
+
+fn rustc_of(toolchain: &str) -> Result<PathBuf, String> {
+    let output = Command::new("rustup").args(["which", "rustc", "--toolchain", toolchain]).output();
+    let output = output.map_err(|error| format!("+{toolchain}: rustup cannot be started: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("+{toolchain}: {}", String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
+}
+
+fn host(rustc: &Path) -> Result<String, String> {
+    let output = Command::new(rustc)
+        .arg("-vV")
+        .output()
+        .map_err(|error| format!("`{}` cannot be started: {error}", rustc.display()))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_string).ok_or_else(|| format!("`{} -vV` names no host", rustc.display()))
+}
+
+/// Where cargo would build.
+fn target_folder(cargo: &mut Command) -> Result<PathBuf, String> {
+    let output = cargo.args(["metadata", "--no-deps", "--format-version", "1"]).output();
+    let output = output.map_err(|error| format!("cargo cannot be started: {error}"))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).trim().to_string());
+    }
+    let told: serde_json::Value =
+        serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))?;
+    told["target_directory"]
+        .as_str()
+        .map(PathBuf::from)
+        .ok_or_else(|| "cargo metadata names no target_directory".into())
+}
+
+/// The value of an option before a `--`.
+fn option(arguments: &[OsString], name: &str) -> Option<String> {
+    let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).take_while(|word| word != "--").collect();
+    let joined = words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('=').map(str::to_string));
+    joined.or_else(|| words.windows(2).find_map(|pair| (pair[0] == name).then(|| pair[1].to_string())))
+}
+
+/// The arguments without these options and their values.
+fn without(arguments: &[OsString], names: &[&str]) -> Vec<OsString> {
+    let mut kept = Vec::new();
+    let mut words = arguments.iter();
+    let mut ours = true;
+    while let Some(word) = words.next() {
+        let text = word.to_string_lossy();
+        ours &= text != "--";
+        if ours && names.iter().any(|name| text == *name) {
+            words.next();
+        } else if !(ours && names.iter().any(|name| text.strip_prefix(name).is_some_and(|rest| rest.starts_with('='))))
+        {
+            kept.push(word.clone());
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_cargo_are_told_from_the_programs() {
+        let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let line = words("--release --target-dir a -- --target x");
+        assert_eq!((option(&line, "--target-dir").as_deref(), option(&line, "--target")), (Some("a"), None));
+        assert_eq!(without(&line, &["--target", "--target-dir"]), words("--release -- --target x"));
+        assert_eq!(option(&words("--target=y"), "--target").as_deref(), Some("y"));
+        assert_eq!(without(&words("-q --target=y z"), &["--target"]), words("-q z"));
+    }
+
+    #[test]
+    fn what_builds_nothing_is_refused() {
+        assert!(run(&["publish".into()]).unwrap_err().contains("builds nothing"));
+        assert!(run(&[]).unwrap_err().contains("build, run or test"));
+    }
+}

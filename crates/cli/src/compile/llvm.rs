@@ -1,0 +1,161 @@
+//! Which LLVM is here, and the pass plug-in for it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The majors that are supported; the first is that of the released rustc.
+pub const MAJORS: [u32; 2] = [22, 19];
+
+/// One that is installed.
+pub struct Llvm {
+    pub major: u32,
+    tools: PathBuf,
+}
+
+impl Llvm {
+    /// The one that `RADDLE_LLVM` names, or the newest.
+    pub fn find() -> Result<Self, String> {
+        let wanted = std::env::var("RADDLE_LLVM").ok();
+        let wanted = match wanted.as_deref().map(str::parse) {
+            None => None,
+            Some(Ok(major)) if MAJORS.contains(&major) => Some(major),
+            Some(_) => return Err(format!("RADDLE_LLVM={}: {}", wanted.unwrap_or_default(), supported())),
+        };
+        let mut found =
+            MAJORS.into_iter().filter(|major| wanted.is_none_or(|wanted| wanted == *major)).filter_map(Self::of);
+        found.next().ok_or_else(|| {
+            let major = wanted.unwrap_or(MAJORS[0]);
+            format!("clang {major} is not here: {}", remedy(major))
+        })
+    }
+
+    /// The one of that major, with its clang.
+    pub fn of(major: u32) -> Option<Self> {
+        let tools = PathBuf::from(format!("/usr/lib/llvm-{major}/bin"));
+        let named = std::env::var_os("RADDLE_LLVM_TOOLS")
+            .map(PathBuf::from)
+            .filter(|tools| version(&tools.join("clang")) == Some(major));
+        let tools = named.unwrap_or(tools);
+        tools.join("clang").is_file().then_some(Self { major, tools })
+    }
+
+    /// One of its programs.
+    pub fn tool(&self, name: &str) -> PathBuf {
+        self.tools.join(name)
+    }
+
+    /// Its linker.
+    pub fn linker(&self) -> Result<String, String> {
+        let linker = self.tool("ld.lld");
+        if !linker.is_file() {
+            return Err(format!("{} is not here: apt-get install lld-{}", linker.display(), self.major));
+        }
+        Ok(linker.display().to_string())
+    }
+
+    /// The pass for it: one that lies ready, or built now from the sources.
+    pub fn plugin(&self) -> Result<String, String> {
+        if let Some(ready) = self.ready() {
+            return Ok(ready.display().to_string());
+        }
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../yields");
+        let built = sources.join(format!("../target/yields-{}", self.major));
+        if !sources.join("CMakeLists.txt").is_file() {
+            return Err(format!(
+                "the pass for LLVM {} is not here: build it from the sources with `cargo xtask yields --llvm {}`, and name it with RADDLE_YIELDS_PLUGIN",
+                self.major, self.major
+            ));
+        }
+        let config = self.tools.join("../lib/cmake/llvm");
+        if !config.join("LLVMConfig.cmake").is_file() {
+            return Err(format!("the pass cannot be built for LLVM {}: {}", self.major, remedy(self.major)));
+        }
+        // One at a time: others may be at it, too.
+        let lock = built.with_extension("lock");
+        let lock = std::fs::create_dir_all(built.parent().unwrap_or(&built)).and_then(|()| std::fs::File::create(lock));
+        let _held = lock
+            .and_then(|lock| lock.lock().map(|()| lock))
+            .map_err(|error| format!("{}: {error}", built.display()))?;
+        if let Some(ready) = self.ready() {
+            return Ok(ready.display().to_string());
+        }
+        let configure = Command::new("cmake")
+            .arg("-S")
+            .arg(&sources)
+            .arg("-B")
+            .arg(&built)
+            .arg(format!("-DLLVM_DIR={}", config.display()))
+            .output();
+        quiet("cmake", configure)?;
+        quiet("cmake --build", Command::new("cmake").arg("--build").arg(&built).output())?;
+        self.ready()
+            .map(|ready| ready.display().to_string())
+            .ok_or_else(|| format!("{} was built, and the pass is not there", built.display()))
+    }
+
+    /// Where the pass lies, if it does: named, installed, or built in the checkout.
+    pub fn ready(&self) -> Option<PathBuf> {
+        let name = format!("raddle-yields-{}.so", self.major);
+        let own = std::env::current_exe().ok()?;
+        let prefix = own.parent().and_then(Path::parent);
+        let named = std::env::var_os("RADDLE_YIELDS_PLUGIN").map(PathBuf::from);
+        let built =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../target/yields-{}/raddle-yields.so", self.major));
+        let candidates = [named, prefix.map(|prefix| prefix.join("lib/raddle").join(name)), Some(built)];
+        candidates.into_iter().flatten().find(|path| path.is_file()).and_then(|path| path.canonicalize().ok())
+    }
+}
+
+/// The major of the LLVM in a rustc, as `rustc -vV` says.
+pub fn of_rustc(rustc: &Path) -> Result<u32, String> {
+    let output = Command::new(rustc)
+        .arg("-vV")
+        .output()
+        .map_err(|error| format!("`{}` cannot be started: {error}", rustc.display()))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix("LLVM version: "));
+    let major = line.and_then(|version| version.split('.').next()?.parse().ok());
+    major.ok_or_else(|| format!("`{} -vV` names no LLVM version", rustc.display()))
+}
+
+/// What to install.
+pub fn remedy(major: u32) -> String {
+    format!("apt-get install clang-{major} lld-{major} llvm-{major}-dev cmake (Debian's names)")
+}
+
+fn supported() -> String {
+    format!("the supported majors are {}", MAJORS.map(|major| major.to_string()).join(" and "))
+}
+
+fn version(clang: &Path) -> Option<u32> {
+    let output = Command::new(clang).arg("-dumpversion").output().ok()?;
+    String::from_utf8_lossy(&output.stdout).split('.').next()?.parse().ok()
+}
+
+/// Ends well, or what it said on its last lines.
+pub fn quiet(what: &str, output: std::io::Result<std::process::Output>) -> Result<(), String> {
+    let output = output.map_err(|error| format!("`{what}` cannot be started: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let last: Vec<&str> = said.lines().rev().take(5).collect();
+    Err(format!("`{what}` failed ({}): {}", output.status, last.into_iter().rev().collect::<Vec<_>>().join(" | ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_with_its_remedy() {
+        assert!(Llvm::of(3).is_none());
+        assert!(remedy(22).contains("clang-22") && remedy(22).contains("llvm-22-dev"));
+        assert!(of_rustc(Path::new("/nowhere/rustc")).unwrap_err().contains("cannot be started"));
+        assert!(of_rustc(Path::new("/bin/true")).unwrap_err().contains("names no LLVM version"));
+        let failed =
+            quiet("false", Command::new("sh").args(["-c", "echo first; echo why >&2; exit 3"]).output()).unwrap_err();
+        assert!(failed.contains("first | why") && failed.contains("3"), "{failed}");
+    }
+}

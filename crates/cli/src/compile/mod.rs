@@ -1,0 +1,88 @@
+//! `raddle cc`, `raddle c++`, `raddle cargo`: compilers that put quantum checks in, so that a thread that only computes gives way to others.
+
+mod cargo;
+pub mod llvm;
+mod sysroot;
+
+use clap::Args;
+use llvm::Llvm;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
+
+const EXAMPLES: &str = "\
+Examples:
+  raddle cc -O2 -pthread server.c -o server && raddle run -- ./server
+  make CC='raddle cc' CXX='raddle c++'
+  cmake -B build -DCMAKE_C_COMPILER=clang-22 -DCMAKE_C_FLAGS=\"$(raddle cc --print-flags)\"
+
+All arguments go to clang (RADDLE_LLVM=22 or 19 chooses which); `--print-flags` alone shows what is added. The program runs without raddle, too.
+Guide: docs/preemptible.md";
+
+const CARGO_EXAMPLES: &str = "\
+Examples:
+  raddle cargo build --release && raddle run -- target/raddle/x86_64-unknown-linux-gnu/release/server
+  raddle cargo test
+
+All arguments go to cargo. The program, its dependencies and the standard library get checks; build scripts and procedural macros do not.
+Guide: docs/preemptible.md";
+
+/// Compile C with quantum checks: a thread that only computes gives way to others
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct C {
+    /// Arguments of clang
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    arguments: Vec<OsString>,
+}
+
+/// Compile C++ with quantum checks
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Cxx {
+    /// Arguments of clang++
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    arguments: Vec<OsString>,
+}
+
+/// Run cargo so that what it builds, the standard library included, has quantum checks
+#[derive(Args)]
+#[command(after_help = CARGO_EXAMPLES)]
+pub struct Cargo {
+    /// Arguments of cargo: `build`, `run`, `test` or `bench`, and theirs
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    arguments: Vec<OsString>,
+}
+
+pub fn c(options: &C) -> Result<ExitCode, String> {
+    compile("clang", &options.arguments)
+}
+
+pub fn cxx(options: &Cxx) -> Result<ExitCode, String> {
+    compile("clang++", &options.arguments)
+}
+
+pub fn cargo(options: &Cargo) -> Result<ExitCode, String> {
+    cargo::run(&options.arguments)
+}
+
+fn compile(program: &str, arguments: &[OsString]) -> Result<ExitCode, String> {
+    let llvm = Llvm::find()?;
+    let plugin = llvm.plugin()?;
+    let linked_late = arguments.iter().any(|argument| argument.to_string_lossy().starts_with("-flto"));
+    let mut flags = vec![format!("-fpass-plugin={plugin}")];
+    if linked_late {
+        // The pass runs where code is generated: in the linker.
+        flags.push(format!("-fuse-ld={}", llvm.linker()?));
+        flags.push(format!("-Wl,--load-pass-plugin={plugin}"));
+    }
+    if arguments.iter().any(|argument| argument == "--print-flags") {
+        crate::output::print(&format!("{}\n", flags.join(" ")))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut command = Command::new(llvm.tool(program));
+    // A call that only links, or only preprocesses, does not use them.
+    command.arg("--start-no-unused-arguments").args(flags).arg("--end-no-unused-arguments").args(arguments);
+    let error = command.exec();
+    Err(format!("`{}` cannot be started: {error}", llvm.tool(program).display()))
+}

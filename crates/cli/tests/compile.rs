@@ -1,0 +1,159 @@
+//! `raddle cc`, `raddle c++`, `raddle cargo` as a user meets them. Where no LLVM 22 is installed, what needs it is skipped, and said to be.
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// One thread counts until the other has had its turns: with checks, and a quantum of nothing, at each check.
+const COUNTS: &str = r#"
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+enum { TURNS = 200 };
+static atomic_long turns;
+static void *other(void *unused) { for (int i = 0; i < TURNS; i++) { atomic_fetch_add(&turns, 1); sched_yield(); } return unused; }
+static void *counts(void *unused) {
+    pthread_t id;
+    pthread_create(&id, 0, other, 0);
+    unsigned long count = 0;
+    while (atomic_load_explicit(&turns, memory_order_relaxed) < TURNS) count++;
+    pthread_join(id, 0);
+    puts(count < TURNS * 1000 ? "gave way" : "did not give way");
+    return unused;
+}
+int main(void) { pthread_t id; pthread_create(&id, 0, counts, 0); pthread_join(id, 0); }
+"#;
+
+/// The program is its own runtime: it counts how often checks ask, in std's code for this program and in what std has compiled already.
+const ASKS: &str = r#"
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+static ASKED: AtomicU64 = AtomicU64::new(0);
+#[no_mangle]
+pub unsafe extern "C" fn raddle_quantum_used(word: *mut i64) { ASKED.fetch_add(1, Relaxed); unsafe { *word = 1000 } }
+fn asked(what: &str, work: impl FnOnce() -> u64) {
+    let before = ASKED.load(Relaxed);
+    std::hint::black_box(work());
+    println!("{what}: {}", if ASKED.load(Relaxed) > before + 10 { "asked" } else { "did not ask" });
+}
+fn main() {
+    let mut numbers: Vec<u64> = (0..200_000).map(|i: u64| i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
+    asked("sort", || { numbers.sort(); numbers[7] });
+    let text = "größer ".repeat(100_000);
+    asked("chars", || std::hint::black_box(&text).chars().count() as u64);
+    asked("utf8", || String::from_utf8_lossy(std::hint::black_box(text.as_bytes())).len() as u64);
+    asked("own loop", || std::hint::black_box(&numbers).iter().fold(1, |a, b| a.rotate_left(5) ^ b));
+}
+"#;
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("compile-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("src")).unwrap();
+        Folder(folder)
+    }
+
+    fn file(&self, name: &str, contents: &str) -> PathBuf {
+        std::fs::write(self.0.join(name), contents).unwrap();
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn raddle() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_raddle"));
+    for variable in [
+        "RADDLE_LLVM",
+        "RADDLE_YIELDS",
+        "RUSTFLAGS",
+        "CARGO_ENCODED_RUSTFLAGS",
+        "CARGO_TARGET_DIR",
+        "CARGO_BUILD_TARGET",
+    ] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+#[track_caller]
+fn well(output: Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// True where the pass can be built; otherwise says that the test is skipped.
+fn has_llvm(test: &str) -> bool {
+    let needed = [
+        "/usr/lib/llvm-22/bin/clang",
+        "/usr/lib/llvm-22/bin/ld.lld",
+        "/usr/lib/llvm-22/lib/cmake/llvm/LLVMConfig.cmake",
+    ];
+    let has =
+        needed.iter().all(|path| Path::new(path).exists()) && Command::new("cmake").arg("--version").output().is_ok();
+    if !has {
+        eprintln!("SKIPPED: {test} needs clang-22, lld-22, llvm-22-dev and cmake");
+    }
+    has
+}
+
+#[test]
+fn a_thread_that_counts_gives_way_on_one_processor() {
+    if !has_llvm("raddle cc") {
+        return;
+    }
+    let folder = Folder::new("c");
+    let source = folder.file("counts.c", COUNTS);
+    for (flags, name) in [(&["-O0"][..], "o0"), (&["-O2"], "o2"), (&["-O2", "-flto"], "lto")] {
+        let program = folder.0.join(name);
+        well(raddle().arg("cc").args(flags).arg("-pthread").arg(&source).arg("-o").arg(&program).output().unwrap());
+        let run = raddle()
+            .args(["run", "--processors", "1", "--"])
+            .arg(&program)
+            .env("RADDLE_QUANTUM", "0")
+            .output()
+            .unwrap();
+        assert_eq!(well(run), "gave way\n", "{flags:?}");
+    }
+    let flags = well(raddle().args(["cc", "--print-flags"]).output().unwrap());
+    assert!(flags.starts_with("-fpass-plugin=/"), "{flags}");
+}
+
+#[test]
+fn rust_with_its_standard_library() {
+    if !has_llvm("raddle cargo") {
+        return;
+    }
+    let folder = Folder::new("rust");
+    folder.file("Cargo.toml", "[package]\nname = \"asks\"\nedition = \"2021\"\nbuild = \"build.rs\"\n[workspace]\n[profile.release]\nlto = \"fat\"\n");
+    folder.file("build.rs", "fn main() { println!(\"cargo:rerun-if-changed=build.rs\"); }");
+    folder.file("src/main.rs", ASKS);
+    let mut cargo = raddle();
+    let rustc = String::from_utf8(Command::new("rustc").arg("-vV").output().unwrap().stdout).unwrap();
+    let output = cargo.args(["cargo", "run", "-q", "--release"]).current_dir(&folder.0).output().unwrap();
+    if !rustc.contains("LLVM version: 22.") {
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && told.contains("LLVM"), "{told}");
+        eprintln!("SKIPPED: this rustc has another LLVM than 22");
+        return;
+    }
+    assert_eq!(well(output), "sort: asked\nchars: asked\nutf8: asked\nown loop: asked\n");
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    let told = |arguments: &[&str], environment: &[(&str, &str)]| {
+        let output = raddle().args(arguments).envs(environment.iter().copied()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(told(&["cc"], &[("RADDLE_LLVM", "7")]).contains("RADDLE_LLVM=7: the supported majors are 22 and 19"));
+    assert!(told(&["cargo", "publish"], &[]).contains("`publish` builds nothing"));
+    assert!(told(&["cargo", "build"], &[("RUSTC", "/bin/true")]).contains("names no LLVM version"));
+}
