@@ -386,7 +386,8 @@ pub(crate) fn interrupt_and(target: &'static Record, restarts: bool) {
         return;
     }
     if let Some(task) = dedicated::task(target) {
-        kick(task, restarts);
+        // Its wait in the kernel for a word of ours ends where it is to be cancelled.
+        kick(task, restarts && !cancel::is_asked_to_end(target));
         return;
     }
     let raw = target.handle.load(Ordering::SeqCst);

@@ -104,6 +104,11 @@ pub(crate) fn is_asynchronous() -> bool {
         .is_some_and(|me| me.cancel.load(Ordering::Relaxed) & (DISABLED | ASYNCHRONOUS | EXITING) == ASYNCHRONOUS)
 }
 
+/// True if that thread is to end at its next cancellation point.
+pub(crate) fn is_asked_to_end(record: &Record) -> bool {
+    record.cancel.load(Ordering::Relaxed) & (REQUESTED | DISABLED | EXITING) == REQUESTED
+}
+
 /// True if the calling thread, one of ours, is to end at its next cancellation point.
 pub(crate) fn is_requested_here() -> bool {
     Record::current()
