@@ -4,11 +4,12 @@
 //! Architecture invariant: no system call, no `std::sync::atomic`, no time but through [`raddle_machine::Machine`].
 //!
 //! Reading order: [`thread`] (the wait word), [`runtime`] (what a primitive asks of whoever runs threads), [`ready`] (the
-//! token), [`policy`], [`tokens`] and [`policies`], [`handoff`], [`idle`], [`takeover`], [`sync`], [`lock`], [`readiness`], [`lives`], [`batch`], [`in_kernel`],
-//! [`doorbell`], [`members`], [`discard`], [`standby`].
+//! token), [`policy`], [`tokens`] and [`policies`], [`handoff`], [`dispatch`] (the loop round the policy), [`idle`], [`takeover`], [`sync`], [`lock`],
+//! [`readiness`], [`lives`], [`batch`], [`in_kernel`], [`doorbell`], [`members`], [`discard`], [`standby`].
 
 pub mod batch;
 pub mod discard;
+pub mod dispatch;
 pub mod doorbell;
 pub mod expression;
 pub mod handoff;
@@ -29,6 +30,6 @@ pub mod thread;
 pub mod tokens;
 
 pub use policy::{Cause, Local, Notify, Policy};
-pub use ready::Ready;
+pub use ready::{Ready, Upcoming};
 pub use runtime::{Runtime, Word};
 pub use thread::{Claim, Epoch, Thread, Wake};

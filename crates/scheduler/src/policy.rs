@@ -20,7 +20,7 @@
 //! next.into_thread();
 //! ```
 
-use crate::ready::Ready;
+use crate::ready::{Ready, Upcoming};
 use raddle_machine::Machine;
 
 /// Why a thread became ready.
@@ -52,6 +52,43 @@ pub enum Notify {
 pub trait Local<M: Machine>: Send {
     /// Takes a thread that became ready. Must keep it until [`Local::next`] (of whomever the policy lets take it) returns it.
     fn push(&mut self, thread: Ready<M>, cause: Cause) -> Notify;
+
+    /// As [`Local::push`], told whether others are to find the thread: `tell` is false while none of them is idle, and while the thread is worth no
+    /// wake-up. What others are not to find, a policy may hide until [`Local::publish`], if [`Local::hides`] says so; by default it makes no
+    /// difference.
+    #[inline]
+    fn push_told(&mut self, thread: Ready<M>, cause: Cause, tell: bool) -> Notify {
+        let _ = tell;
+        self.push(thread, cause)
+    }
+
+    /// True if [`Local::push_told`] keeps what others are not to find from them, and tells nobody: then the runtime weighs a thread's wait
+    /// here against a wake-up ([`crate::handoff`]).
+    fn hides(&self) -> bool {
+        false
+    }
+
+    /// How many threads that have run are here and hidden, and could be found by others.
+    fn hidden(&self) -> u64 {
+        0
+    }
+
+    /// True while threads that have not started are hidden here: these are always worth a wake-up.
+    fn hides_unstarted(&self) -> bool {
+        false
+    }
+
+    /// The thread that the `n`-th selection from now will probably return, where many wait: to fetch it ahead.
+    #[inline]
+    fn upcoming(&self, n: u32) -> Option<Upcoming> {
+        let _ = n;
+        None
+    }
+
+    /// True while this processor itself has something to run (racy).
+    fn has_own(&self) -> bool {
+        self.has_work()
+    }
 
     /// The next thread from what this processor has at hand, of priority `floor` or higher (numerically at most `floor`).
     fn next(&mut self, floor: u8) -> Option<Ready<M>>;
@@ -92,6 +129,58 @@ pub trait Local<M: Machine>: Send {
     /// Steals tried and won so far (0, 0 where the policy never steals).
     fn steals(&self) -> (u64, u64) {
         (0, 0)
+    }
+}
+
+/// A part behind a box is a part.
+impl<M: Machine, L: Local<M> + ?Sized> Local<M> for Box<L> {
+    fn push(&mut self, thread: Ready<M>, cause: Cause) -> Notify {
+        (**self).push(thread, cause)
+    }
+    fn push_told(&mut self, thread: Ready<M>, cause: Cause, tell: bool) -> Notify {
+        (**self).push_told(thread, cause, tell)
+    }
+    fn hides(&self) -> bool {
+        (**self).hides()
+    }
+    fn hidden(&self) -> u64 {
+        (**self).hidden()
+    }
+    fn hides_unstarted(&self) -> bool {
+        (**self).hides_unstarted()
+    }
+    fn upcoming(&self, n: u32) -> Option<Upcoming> {
+        (**self).upcoming(n)
+    }
+    fn has_own(&self) -> bool {
+        (**self).has_own()
+    }
+    fn next(&mut self, floor: u8) -> Option<Ready<M>> {
+        (**self).next(floor)
+    }
+    fn search(&mut self) -> Option<Ready<M>> {
+        (**self).search()
+    }
+    fn has_work(&self) -> bool {
+        (**self).has_work()
+    }
+    fn holds_private(&self) -> bool {
+        (**self).holds_private()
+    }
+    fn crowded(&self) -> bool {
+        (**self).crowded()
+    }
+    fn relieve(&mut self, victim: usize) -> Option<Ready<M>> {
+        (**self).relieve(victim)
+    }
+    fn publish(&mut self) -> Notify {
+        (**self).publish()
+    }
+    fn drain(&mut self, out: &mut dyn FnMut(Ready<M>)) {
+        (**self).drain(out);
+    }
+    fn steals(&self) -> (u64, u64) {
+        (**self).steals()
     }
 }
 

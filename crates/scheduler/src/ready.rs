@@ -77,6 +77,23 @@ impl<M: Machine> Ready<M> {
     }
 }
 
+/// Where the record of a thread is that will probably be selected soon: a hint for fetching it, not a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Upcoming(usize);
+
+impl Upcoming {
+    /// The record of a token that lies in a queue as this word.
+    pub(crate) fn of(word: usize) -> Self {
+        Upcoming(word)
+    }
+
+    /// Its address, which is that of a record that can be read for ever.
+    #[inline(always)]
+    pub fn address(self) -> usize {
+        self.0
+    }
+}
+
 impl<M: Machine> Drop for Ready<M> {
     fn drop(&mut self) {
         dropped(self.0.as_ptr().expose_provenance());

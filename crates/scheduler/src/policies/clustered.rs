@@ -37,7 +37,7 @@
 
 use super::{AnyPolicy, Others};
 use crate::policy::{Cause, Local, Notify, Policy};
-use crate::ready::Ready;
+use crate::ready::{Ready, Upcoming};
 use crate::tokens::{Inbox, Slot};
 use raddle_machine::Machine;
 use std::sync::Arc;
@@ -218,6 +218,30 @@ impl<M: Machine> ClusteredLocal<M> {
 impl<M: Machine> Local<M> for ClusteredLocal<M> {
     fn push(&mut self, thread: Ready<M>, cause: Cause) -> Notify {
         self.home.push(thread, cause)
+    }
+
+    fn push_told(&mut self, thread: Ready<M>, cause: Cause, tell: bool) -> Notify {
+        self.home.push_told(thread, cause, tell)
+    }
+
+    fn hides(&self) -> bool {
+        self.home.hides()
+    }
+
+    fn hidden(&self) -> u64 {
+        self.home.hidden()
+    }
+
+    fn hides_unstarted(&self) -> bool {
+        self.home.hides_unstarted()
+    }
+
+    fn upcoming(&self, n: u32) -> Option<Upcoming> {
+        self.home.upcoming(n)
+    }
+
+    fn has_own(&self) -> bool {
+        self.home.has_own()
     }
 
     fn next(&mut self, floor: u8) -> Option<Ready<M>> {

@@ -31,8 +31,8 @@ mod victims;
 pub mod waiver;
 
 use crate::expression::Expression;
-use crate::policy::{Local, Notify, Policy};
-use crate::ready::Ready;
+use crate::policy::{Cause, Local, Notify, Policy};
+use crate::ready::{Ready, Upcoming};
 use raddle_machine::Machine;
 use raddle_queues::Full;
 use std::sync::Arc;
@@ -137,6 +137,134 @@ impl<M: Machine> Policy<M> for AnyPolicy<M> {
     }
     fn strands(&self) -> &'static str {
         self.get().strands()
+    }
+}
+
+/// A processor's part of [`AnyPolicy`]: of the default one by its type, so that its calls are direct and inlined behind one predicted branch;
+/// any other costs one indirect call.
+#[allow(clippy::large_enum_variant, reason = "one a processor, and the large one is the usual one")]
+pub enum AnyLocal<M: Machine, O = Box<dyn Local<M>>> {
+    /// Of the default.
+    Steal(steal::StealLocal<M>),
+    /// Of any other.
+    Other(O),
+}
+
+impl<M: Machine> AnyPolicy<M> {
+    /// [`Policy::local`], of the default one by its type; `other` wraps the part of any other.
+    pub fn part<O>(&self, index: usize, other: impl FnOnce(Box<dyn Local<M>>) -> O) -> AnyLocal<M, O> {
+        match self {
+            AnyPolicy::Steal(steal) => AnyLocal::Steal(steal.local_part(index)),
+            AnyPolicy::Other(policy) => AnyLocal::Other(other(policy.local(index))),
+        }
+    }
+}
+
+impl<M: Machine, O: Local<M>> Local<M> for AnyLocal<M, O> {
+    #[inline(always)]
+    fn push(&mut self, thread: Ready<M>, cause: Cause) -> Notify {
+        match self {
+            AnyLocal::Steal(local) => local.push(thread, cause),
+            AnyLocal::Other(local) => local.push(thread, cause),
+        }
+    }
+    #[inline(always)]
+    fn push_told(&mut self, thread: Ready<M>, cause: Cause, tell: bool) -> Notify {
+        match self {
+            AnyLocal::Steal(local) => local.push_told(thread, cause, tell),
+            AnyLocal::Other(local) => local.push_told(thread, cause, tell),
+        }
+    }
+    #[inline(always)]
+    fn hides(&self) -> bool {
+        match self {
+            AnyLocal::Steal(local) => local.hides(),
+            AnyLocal::Other(local) => local.hides(),
+        }
+    }
+    #[inline(always)]
+    fn hidden(&self) -> u64 {
+        match self {
+            AnyLocal::Steal(local) => local.hidden(),
+            AnyLocal::Other(local) => local.hidden(),
+        }
+    }
+    #[inline(always)]
+    fn hides_unstarted(&self) -> bool {
+        match self {
+            AnyLocal::Steal(local) => local.hides_unstarted(),
+            AnyLocal::Other(local) => local.hides_unstarted(),
+        }
+    }
+    #[inline(always)]
+    fn upcoming(&self, n: u32) -> Option<Upcoming> {
+        match self {
+            AnyLocal::Steal(local) => local.upcoming(n),
+            AnyLocal::Other(local) => local.upcoming(n),
+        }
+    }
+    #[inline(always)]
+    fn has_own(&self) -> bool {
+        match self {
+            AnyLocal::Steal(local) => local.has_own(),
+            AnyLocal::Other(local) => local.has_own(),
+        }
+    }
+    #[inline(always)]
+    fn next(&mut self, floor: u8) -> Option<Ready<M>> {
+        match self {
+            AnyLocal::Steal(local) => local.next(floor),
+            AnyLocal::Other(local) => local.next(floor),
+        }
+    }
+    fn search(&mut self) -> Option<Ready<M>> {
+        match self {
+            AnyLocal::Steal(local) => local.search(),
+            AnyLocal::Other(local) => local.search(),
+        }
+    }
+    fn has_work(&self) -> bool {
+        match self {
+            AnyLocal::Steal(local) => local.has_work(),
+            AnyLocal::Other(local) => local.has_work(),
+        }
+    }
+    fn holds_private(&self) -> bool {
+        match self {
+            AnyLocal::Steal(local) => local.holds_private(),
+            AnyLocal::Other(local) => local.holds_private(),
+        }
+    }
+    #[inline(always)]
+    fn crowded(&self) -> bool {
+        match self {
+            AnyLocal::Steal(local) => local.crowded(),
+            AnyLocal::Other(local) => local.crowded(),
+        }
+    }
+    fn relieve(&mut self, victim: usize) -> Option<Ready<M>> {
+        match self {
+            AnyLocal::Steal(local) => local.relieve(victim),
+            AnyLocal::Other(local) => local.relieve(victim),
+        }
+    }
+    fn publish(&mut self) -> Notify {
+        match self {
+            AnyLocal::Steal(local) => local.publish(),
+            AnyLocal::Other(local) => local.publish(),
+        }
+    }
+    fn drain(&mut self, out: &mut dyn FnMut(Ready<M>)) {
+        match self {
+            AnyLocal::Steal(local) => local.drain(out),
+            AnyLocal::Other(local) => local.drain(out),
+        }
+    }
+    fn steals(&self) -> (u64, u64) {
+        match self {
+            AnyLocal::Steal(local) => local.steals(),
+            AnyLocal::Other(local) => local.steals(),
+        }
     }
 }
 

@@ -119,6 +119,12 @@ impl<M: Machine> Local<M> for PriorityLocal<M> {
         self.levels[level].push(thread, cause)
     }
 
+    fn has_own(&self) -> bool {
+        self.levels.iter().any(|level| level.has_own())
+    }
+
+    // It hides nothing: a thread that became ready at a high priority would wait for a running one of a low priority, beside an idle processor.
+
     fn next(&mut self, floor: u8) -> Option<Ready<M>> {
         if let Some(aging) = self.aging {
             self.turn += 1;

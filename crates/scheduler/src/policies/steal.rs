@@ -44,7 +44,7 @@ mod search;
 use super::Others;
 use crate::expression::{Order, Stealing};
 use crate::policy::{Cause, Local, Notify, Policy};
-use crate::ready::Ready;
+use crate::ready::{Ready, Upcoming};
 use crate::tokens::{Fifo, FifoView, Inbox, Lifo, LifoView, Near};
 use raddle_machine::Machine;
 use raddle_queues::Full;
@@ -367,31 +367,6 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         if self.fifo.is_empty() && self.lifo.is_empty() { Notify::Nobody } else { Notify::Anyone }
     }
 
-    /// How many threads that have run wait where nobody else sees them: near, and in the window.
-    #[inline(always)]
-    pub fn hidden(&self) -> u64 {
-        u64::from(self.near.len()) + self.fifo.private_len()
-    }
-
-    /// True while threads that have not started could be shared and are not.
-    #[inline(always)]
-    pub fn hides_unstarted(&self) -> bool {
-        self.lifo.private_len() > 0
-    }
-
-    /// The word of the thread that the `n`-th selection from now will probably return: for prefetching.
-    #[inline(always)]
-    pub fn peek(&self, n: u32) -> Option<usize> {
-        // While `near` suffices for all, their stacks are in the caches.
-        if self.direct { None } else { self.near.peek(n) }
-    }
-
-    /// How many threads are near.
-    #[inline(always)]
-    pub fn near_len(&self) -> u32 {
-        self.near.len()
-    }
-
     /// How many threads are here (racy).
     pub fn len(&self) -> u64 {
         self.fifo.len() + self.lifo.len() + u64::from(self.near.len())
@@ -410,7 +385,39 @@ impl<M: Machine, const NEWEST: bool> Local<M> for StealLocal<M, NEWEST> {
         self.push_with(thread, cause, hungry)
     }
 
-    #[inline]
+    #[inline(always)]
+    fn push_told(&mut self, thread: Ready<M>, cause: Cause, tell: bool) -> Notify {
+        self.push_with(thread, cause, tell)
+    }
+
+    #[inline(always)]
+    fn hides(&self) -> bool {
+        true
+    }
+
+    /// Near, and in the window.
+    #[inline(always)]
+    fn hidden(&self) -> u64 {
+        u64::from(self.near.len()) + self.fifo.private_len()
+    }
+
+    #[inline(always)]
+    fn hides_unstarted(&self) -> bool {
+        self.lifo.private_len() > 0
+    }
+
+    #[inline(always)]
+    fn upcoming(&self, n: u32) -> Option<Upcoming> {
+        // While `near` suffices for all, their stacks are in the caches.
+        if self.direct { None } else { self.near.peek(n) }
+    }
+
+    #[inline(always)]
+    fn has_own(&self) -> bool {
+        !self.is_bare()
+    }
+
+    #[inline(always)]
     fn next(&mut self, _floor: u8) -> Option<Ready<M>> {
         self.take()
     }

@@ -1,7 +1,7 @@
 //! A processor's own queues, of which others may steal.
 
 use super::token;
-use crate::ready::Ready;
+use crate::ready::{Ready, Upcoming};
 use raddle_machine::Machine;
 use raddle_queues::Full;
 use raddle_queues::fifo_ring::{self, FifoRing, Steal};
@@ -156,10 +156,10 @@ impl<M: Machine> Near<M> {
         self.head == self.tail
     }
 
-    /// The word of the thread that is `n` places behind the oldest: an address to prefetch, not a token.
+    /// The thread that is `n` places behind the oldest.
     #[inline(always)]
-    pub fn peek(&self, n: u32) -> Option<usize> {
-        (n < self.len()).then(|| self.words[self.head.wrapping_add(n) as usize % NEAR])
+    pub fn peek(&self, n: u32) -> Option<Upcoming> {
+        (n < self.len()).then(|| Upcoming::of(self.words[self.head.wrapping_add(n) as usize % NEAR]))
     }
 
     /// True if no more fits.
