@@ -4,23 +4,21 @@
 //! nothing else to run, or when its activation has lost the processor.
 
 use crate::descriptor::Descriptor;
-use crate::processor::{Processor, bump};
+use crate::processor::{Dispatcher, Foreign, Processor, bump};
 use crate::switching::{After, finalize, finalize_lost, resume};
 use crate::witness::{Inside, Lent};
 use raddle_context::switch::Context;
 use raddle_machine::{Machine, Real};
-use raddle_scheduler::Ready;
+use raddle_scheduler::dispatch::{Resting, rest};
 use raddle_scheduler::idle::Woken;
+use raddle_scheduler::policies::AnyLocal;
 use raddle_scheduler::takeover::Mark;
+use raddle_scheduler::{Local, Ready};
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
-/// The lowest priority: a processor that looks for work takes any.
-pub(crate) const LOWEST: u8 = 255;
-
-/// Rounds of searching before a processor goes to sleep. Untested guess; each round looks at every victim once.
-const SEARCH_ROUNDS: u32 = 4;
+pub(crate) use raddle_scheduler::dispatch::LOWEST;
 
 /// What an activation's kernel thread is told to do next.
 const ORDER_NONE: usize = 0;
@@ -333,7 +331,7 @@ impl Activation {
     fn serve(&'static self, mut inside: Inside) {
         loop {
             let processor = inside.processor();
-            let next = inside.owned().queue.next(LOWEST).or_else(|| self.idle(inside.lend()));
+            let next = inside.owned().dispatcher.at_hand().or_else(|| self.idle(inside.lend()));
             let Some(next) = next else {
                 if processor.pool.is_stopping() || !processor.is_active() {
                     return inside.release();
@@ -368,62 +366,74 @@ impl Activation {
 
     /// Nothing at hand: searches, then sleeps. Inside the mark all the time: an idle processor holds nothing that another
     /// activation could want, so nobody needs to take it.
-    fn idle(&'static self, mut inside: Lent<'_>) -> Option<Ready<Real>> {
+    fn idle(&'static self, inside: Lent<'_>) -> Option<Ready<Real>> {
         let processor = inside.processor;
-        let pool = processor.pool;
-        let me = processor.index;
         processor.running.store(LOWEST, Ordering::Relaxed);
-        pool.idle.begin_search(me);
-        loop {
-            for _ in 0..SEARCH_ROUNDS {
-                crate::time::fire_due(inside.lend());
-                let owned = inside.owned();
-                if let Some(next) = owned.queue.next(LOWEST).or_else(|| owned.queue.search()) {
-                    pool.idle.found(me);
-                    processor.counters.note_steals(owned.queue.steals());
-                    return Some(next);
-                }
-                Real::spin_hint();
-            }
-            if pool.is_stopping() || !processor.is_active() {
-                pool.idle.found(me);
-                return None;
-            }
-            if crate::io::look(inside.lend(), false) {
-                continue;
-            }
-            let owned = inside.owned();
-            bump(&processor.counters.sleeps);
-            processor.counters.note_steals(owned.queue.steals());
-            let mut deadline = owned.timers.next_deadline();
-            processor.deadline.store(deadline.unwrap_or(u64::MAX), Ordering::Relaxed);
-            if !Real::heavy_fence_available() {
-                // The last look is not enough then: look again soon.
-                deadline = Some(deadline.unwrap_or(u64::MAX).min(Real::now() + 1_000_000));
-            }
-            processor.bedside.leave(&mut owned.timers, &mut owned.bed);
-            let look = || pool.is_stopping() || !processor.is_active() || inside.look().queue.has_work();
-            let mut watch = crate::io::Watch::take(self, &mut deadline);
-            self.shelter();
-            let woken = match &mut watch {
-                Some(watch) => pool.idle.sleep_elsewhere(me, deadline, pool.is_directed(), look, |at| watch.block(at)),
-                None => pool.idle.sleep(me, deadline, pool.is_directed(), look),
-            };
-            self.unshelter();
-            let owned = inside.owned();
-            processor.bedside.take_back(&mut owned.timers, &mut owned.bed);
-            crate::standby::arm(self);
-            pool.monitor_hint();
-            if let Some(watch) = watch {
-                watch.give_up(inside.lend());
-            }
-            if matches!(woken, Woken::Elsewhere | Woken::Deadline) {
-                crate::time::fire_due(inside.lend());
-                match inside.owned().queue.next(LOWEST) {
-                    Some(next) => return Some(next),
-                    None => pool.idle.begin_search(me),
-                }
-            }
+        rest(&processor.pool.idle, processor.index, &mut Idle(inside))
+    }
+}
+
+/// A processor that has nothing to run.
+struct Idle<'a>(Lent<'a>);
+
+impl Resting<Real> for Idle<'_> {
+    type Local = AnyLocal<Real, Foreign>;
+
+    /// Untested guess; each round looks at every victim once.
+    const ROUNDS: u32 = 4;
+
+    fn dispatcher(&mut self) -> &mut Dispatcher {
+        &mut self.0.owned().dispatcher
+    }
+
+    fn local(&self) -> &Self::Local {
+        self.0.look().dispatcher.local()
+    }
+
+    fn over(&self) -> bool {
+        self.0.processor.pool.is_stopping() || !self.0.processor.is_active()
+    }
+
+    fn duties(&mut self) {
+        crate::time::fire_due(self.0.lend());
+    }
+
+    fn events(&mut self) -> bool {
+        crate::io::look(self.0.lend(), false)
+    }
+
+    fn up(&mut self) {
+        self.0.processor.counters.note_steals(self.local().steals());
+    }
+
+    fn sleep(&mut self) -> Woken {
+        let (activation, processor) = (self.0.activation, self.0.processor);
+        let (pool, me) = (processor.pool, processor.index);
+        bump(&processor.counters.sleeps);
+        processor.counters.note_steals(self.local().steals());
+        let mut deadline = self.0.owned().timers.next_deadline();
+        processor.deadline.store(deadline.unwrap_or(u64::MAX), Ordering::Relaxed);
+        if !Real::heavy_fence_available() {
+            // The last look is not enough then: look again soon.
+            deadline = Some(deadline.unwrap_or(u64::MAX).min(Real::now() + 1_000_000));
         }
+        let owned = self.0.owned();
+        processor.bedside.leave(&mut owned.timers, &mut owned.bed);
+        let mut watch = crate::io::Watch::take(activation, &mut deadline);
+        activation.shelter();
+        let look = || self.last_look();
+        let woken = match &mut watch {
+            Some(watch) => pool.idle.sleep_elsewhere(me, deadline, pool.is_directed(), look, |at| watch.block(at)),
+            None => pool.idle.sleep(me, deadline, pool.is_directed(), look),
+        };
+        activation.unshelter();
+        let owned = self.0.owned();
+        processor.bedside.take_back(&mut owned.timers, &mut owned.bed);
+        crate::standby::arm(activation);
+        pool.monitor_hint();
+        if let Some(watch) = watch {
+            watch.give_up(self.0.lend());
+        }
+        woken
     }
 }

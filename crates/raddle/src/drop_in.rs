@@ -102,7 +102,7 @@ pub(crate) fn give_processor_away(always: bool) {
     }
     let mut inside = enter(me);
     let processor = inside.processor();
-    let has_work = inside.owned().queue.has_work();
+    let has_work = inside.owned().dispatcher.has_work();
     inside.leave();
     // Outside the mark: it may have to start a kernel thread.
     if (always || has_work)

@@ -3,7 +3,7 @@
 //! | such a thread is | when | and then |
 //! |---|---|---|
 //! | among the others | at first | it waits in the reactor |
-//! | *apart* | it has waited often, under the default policy | it keeps a kernel thread to itself, and waits in the kernel as natively ([`go_apart`]) |
+//! | *apart* | it has waited often, under a policy without priorities that is no ring | it keeps a kernel thread to itself, and waits in the kernel as natively ([`go_apart`]) |
 //! | *gathered* | others use the cores, too, and the pool was seen to do as much on fewer processors ([`crate::crowd`]) | it shares the processors with the other loops, and before it waits it looks again in turn with them ([`Gathered`]) |
 //!
 //! Why gathered: four loops on two cores that their clients use as well are woken, and wake, for a few events each, and go from core to core. One
@@ -98,16 +98,18 @@ pub fn is_apart() -> bool {
 }
 
 /// Hands the calling lightweight thread's processor to a spare activation; the thread goes on, alone with its kernel thread, and may block in
-/// the kernel as it likes. False where its pool has another policy than the default one, which then decides who runs; where no kernel thread
+/// the kernel as it likes. False where its pool has a policy with priorities or a ring, which then decides who runs; where no kernel thread
 /// can be had; and where about twice as many threads as processors are apart already.
 pub fn go_apart() -> bool {
     let Some(me) = current().filter(|_| crate::drop_in::is_lightweight()) else { return false };
-    let mut inside = enter(me);
+    // The processor that it has by now.
+    let inside = enter(me);
     let processor = inside.processor();
-    let may = inside.owned().queue.is_default();
     inside.leave();
     let pool = processor.pool;
-    if !may || crate::activations::all().filter(|a| a.apart.load(Ordering::Relaxed)).count() >= 2 * pool.active() {
+    if !pool.lets_go()
+        || crate::activations::all().filter(|a| a.apart.load(Ordering::Relaxed)).count() >= 2 * pool.active()
+    {
         return false;
     }
     // Outside the mark: it may have to start a kernel thread.

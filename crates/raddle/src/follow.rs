@@ -140,8 +140,7 @@ impl Follower {
         let Some(mut inside) = seize(processor, me) else { return false };
         let mut ready = Vec::new();
         let owned = inside.owned();
-        owned.handoff.distrust();
-        owned.queue.drain(&mut |thread| ready.push(thread));
+        owned.dispatcher.drain(&mut |thread| ready.push(thread));
         self.inherited.inherit(&mut owned.timers);
         owned.give_back();
         processor.running.store(LOWEST, Ordering::Relaxed);

@@ -241,7 +241,7 @@ impl Work {
 pub(crate) fn offer() {
     let Some(me) = current() else { return };
     let mut inside = crate::switching::enter(me);
-    let plenty = inside.owned().queue.has_own();
+    let plenty = inside.owned().dispatcher.has_own();
     inside.leave();
     if !plenty {
         promote_oldest();

@@ -1,10 +1,10 @@
-//! Whom to tell of a ready thread while other processors are idle: nobody, while [`raddle_scheduler::handoff`] says that it is no loss.
+//! A thread that was woken here.
 
 use crate::descriptor::Descriptor;
-use crate::processor::{Owned, Queue, bump};
+use crate::processor::bump;
 use crate::witness::Lent;
 use raddle_machine::{Machine, Real};
-use raddle_scheduler::{Cause, Ready};
+use raddle_scheduler::Ready;
 
 /// The thread runs next, and the waker still has something to do before: its stack and storage come closer meanwhile.
 #[inline(always)]
@@ -24,38 +24,9 @@ fn fetch(ready: &Ready<Real>) {
 #[inline]
 pub(crate) fn woken(mut inside: Lent<'_>, ready: Ready<Real>) {
     let (activation, processor) = (inside.activation, inside.processor);
-    let pool = processor.pool;
     if bump(&processor.counters.woken).is_multiple_of(crate::delays::EVERY) {
         crate::delays::follow(processor, Descriptor::from_thread(ready.thread()));
     }
-    let Owned { queue, handoff, .. } = inside.owned();
-    let Queue::Default(local) = queue else {
-        crate::switching::push_owned(inside, ready, Cause::Woken);
-        return;
-    };
-    if !pool.idle.hungry() {
-        pool.notify(local.push_with(ready, Cause::Woken, false));
-        return;
-    }
-    // The idle context is about to look for work itself.
-    let idle = activation.current.load(std::sync::atomic::Ordering::Relaxed).is_null();
-    let waiting = local.hidden();
-    let kept = if idle { waiting == 0 } else { handoff.keeps(waiting) };
-    if kept {
-        fetch(&ready);
-    }
-    pool.notify(local.push_with(ready, Cause::Woken, !kept));
-}
-
-/// Queues a thread that has offered its processor.
-#[inline(always)]
-pub(crate) fn yielded(mut inside: Lent<'_>, ready: Ready<Real>) {
-    let pool = inside.processor.pool;
-    let owned = inside.owned();
-    if let Queue::Default(local) = &mut owned.queue {
-        let tell = pool.idle.hungry() && !owned.handoff.keeps(local.hidden());
-        pool.notify(local.push_with(ready, Cause::Yielded, tell));
-    } else {
-        crate::switching::push_owned(inside, ready, Cause::Yielded);
-    }
+    let alone = activation.current.load(std::sync::atomic::Ordering::Relaxed).is_null();
+    inside.owned().dispatcher.woken(processor.pool, ready, alone, fetch);
 }

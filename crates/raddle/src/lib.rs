@@ -49,7 +49,6 @@ pub mod park;
 pub mod policy;
 pub mod pool;
 mod processor;
-mod relief;
 mod requests;
 mod scope;
 pub mod signal;

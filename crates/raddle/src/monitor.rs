@@ -363,10 +363,9 @@ fn borrow(
     }
     let Some(mut inside) = Inside::enter_at(me, processor) else { return false };
     me.set_processor(processor);
-    inside.owned().handoff.distrust();
     crate::time::fire_due(inside.lend());
-    let queue = &mut inside.owned().queue;
-    let (notify, has_work) = (queue.publish(), queue.has_work());
+    let dispatcher = &mut inside.owned().dispatcher;
+    let (notify, has_work) = (dispatcher.expose(), dispatcher.has_work());
     let spare = successor(has_work);
     inside.release();
     PUBLICATIONS.fetch_add(1, Ordering::Relaxed);

@@ -19,7 +19,7 @@ use crate::descriptor::Descriptor;
 use crate::drop_in::Settings;
 use crate::kept::STACKS_KEPT;
 use crate::os;
-use crate::processor::{Foreign, Owned, Processor, Queue, Standing};
+use crate::processor::{Dispatcher, Foreign, Owned, Processor, Standing};
 use crate::witness::Inside;
 use raddle_context::stack::Arena;
 use raddle_context::tls::{self, Tls, Unsupported};
@@ -164,6 +164,12 @@ impl Shared {
         self.directed
     }
 
+    /// True where a thread may leave its processor for a kernel thread of its own: under a policy with an order among threads, or among
+    /// processors, that one alone decides who runs.
+    pub fn lets_go(&self) -> bool {
+        self.priorities == 1 && !self.directed
+    }
+
     /// Wakes whom a push concerns.
     #[inline(always)]
     pub fn notify(&self, notify: Notify) {
@@ -299,6 +305,33 @@ impl Shared {
     /// The monitor sleeps while all processors do; whoever stops sleeping tells it.
     pub fn monitor_hint(&self) {
         crate::monitor::hint();
+    }
+}
+
+impl raddle_scheduler::dispatch::Pool<Real> for Shared {
+    #[inline(always)]
+    fn idle(&self) -> &Idle<Real> {
+        &self.idle
+    }
+
+    #[inline(always)]
+    fn tell(&self, whom: Notify) {
+        self.notify(whom);
+    }
+
+    #[inline(always)]
+    fn priorities(&self) -> u8 {
+        self.priorities
+    }
+
+    #[cold]
+    fn outrank(&self, priority: u8) {
+        Shared::outrank(self, priority);
+    }
+
+    fn switches(&self, index: usize) -> Option<u64> {
+        // Relaxed: a hint.
+        self.processors().get(index).map(|processor| processor.counters.switches.load(Ordering::Relaxed))
     }
 }
 

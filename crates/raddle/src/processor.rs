@@ -10,10 +10,9 @@ use crate::pool::Shared;
 use crate::time::Timers;
 use raddle_machine::Real;
 use raddle_queues::slab::Cache;
-use raddle_scheduler::handoff::Handoff;
-use raddle_scheduler::policies::steal::StealLocal;
+use raddle_scheduler::policies::AnyLocal;
 use raddle_scheduler::takeover::Ownership;
-use raddle_scheduler::{Cause, Local, Notify, Ready};
+use raddle_scheduler::{Cause, Local, Notify, Ready, Upcoming};
 use std::cell::UnsafeCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -51,27 +50,30 @@ pub(crate) fn bump(counter: &AtomicU64) -> u64 {
     value
 }
 
-/// A processor's part of its pool's policy: the default one known by its type, so that its calls are direct and inlined
-/// behind one predicted branch; any other costs one indirect call, and is guarded ([`crate::guard`]).
-#[allow(clippy::large_enum_variant, reason = "one a processor, and the large one is the usual one")]
-pub(crate) enum Queue {
-    Default(StealLocal<Real>),
-    Other(Foreign),
-}
+/// What decides on this processor who runs next.
+pub(crate) type Dispatcher = raddle_scheduler::dispatch::Dispatcher<Real, AnyLocal<Real, Foreign>>;
 
-/// A processor's part of a policy that is not known by its type: it may be the program's own.
+/// A processor's part of a policy that is not known by its type: it may be the program's own, so each call is guarded ([`crate::guard`]).
 pub(crate) struct Foreign {
     local: Box<dyn Local<Real>>,
     /// The policy's name.
     name: Arc<str>,
     /// The index of its pool.
     pool: u32,
+    /// What the policy said when the pool was built: it is asked often.
+    hides: bool,
 }
 
 impl Foreign {
-    /// Of a pool that has no index yet: see [`Queue::belong_to`].
+    /// Of a pool that has no index yet: see [`Foreign::belong_to`].
     pub fn new(local: Box<dyn Local<Real>>, name: Arc<str>) -> Self {
-        Self { local, name, pool: u32::MAX }
+        let hides = local.hides();
+        Self { local, name, pool: u32::MAX, hides }
+    }
+
+    /// Its pool has this index.
+    pub fn belong_to(&mut self, pool: u32) {
+        self.pool = pool;
     }
 
     #[inline]
@@ -108,122 +110,56 @@ impl Foreign {
     }
 }
 
-impl Queue {
-    /// Its pool has this index.
-    pub fn belong_to(&mut self, pool: u32) {
-        if let Queue::Other(foreign) = self {
-            foreign.pool = pool;
-        }
+impl Local<Real> for Foreign {
+    fn push(&mut self, thread: Ready<Real>, cause: Cause) -> Notify {
+        self.call(|local| local.push(thread, cause))
     }
-
-    #[inline(always)]
-    pub fn push(&mut self, ready: Ready<Real>, cause: Cause, hungry: impl FnOnce() -> bool) -> Notify {
-        match self {
-            Queue::Default(local) => local.push_with(ready, cause, hungry()),
-            Queue::Other(foreign) => foreign.call(|local| local.push(ready, cause)),
-        }
+    fn push_told(&mut self, thread: Ready<Real>, cause: Cause, tell: bool) -> Notify {
+        self.call(|local| local.push_told(thread, cause, tell))
     }
-
-    #[inline(always)]
-    pub fn next(&mut self, floor: u8) -> Option<Ready<Real>> {
-        match self {
-            Queue::Default(local) => local.take(),
-            Queue::Other(foreign) => foreign.select(|local| local.next(floor)),
-        }
+    #[inline]
+    fn hides(&self) -> bool {
+        self.hides
     }
-
-    /// True for the policy that is known by its type.
-    #[inline(always)]
-    pub fn is_default(&self) -> bool {
-        matches!(self, Queue::Default(_))
+    fn hidden(&self) -> u64 {
+        self.ask(|local| local.hidden())
     }
-
-    pub fn search(&mut self) -> Option<Ready<Real>> {
-        match self {
-            Queue::Default(local) => local.search(),
-            Queue::Other(foreign) => foreign.select(|local| local.search()),
-        }
+    fn hides_unstarted(&self) -> bool {
+        self.ask(|local| local.hides_unstarted())
     }
-
-    /// Takes a thread, and more into this queue, of processor `victim`.
-    pub fn relieve(&mut self, victim: usize) -> Option<Ready<Real>> {
-        match self {
-            Queue::Default(local) => local.relieve(victim),
-            Queue::Other(foreign) => foreign.select(|local| local.relieve(victim)),
-        }
+    #[inline]
+    fn upcoming(&self, n: u32) -> Option<Upcoming> {
+        if self.hides { self.ask(|local| local.upcoming(n)) } else { None }
     }
-
-    pub fn publish(&mut self) -> Notify {
-        match self {
-            Queue::Default(local) => local.publish(),
-            Queue::Other(foreign) => foreign.call(|local| local.publish()),
-        }
+    fn has_own(&self) -> bool {
+        self.ask(|local| local.has_own())
     }
-
-    /// Shares what the default policy hides.
-    pub fn share(&mut self) -> Notify {
-        match self {
-            Queue::Default(local) => local.share(),
-            Queue::Other(_) => Notify::Nobody,
-        }
+    fn next(&mut self, floor: u8) -> Option<Ready<Real>> {
+        self.select(|local| local.next(floor))
     }
-
-    /// Gives up all threads: the processor retires.
-    pub fn drain(&mut self, out: &mut dyn FnMut(Ready<Real>)) {
-        match self {
-            Queue::Default(local) => local.drain(out),
-            Queue::Other(foreign) => foreign.call(|local| local.drain(out)),
-        }
+    fn search(&mut self) -> Option<Ready<Real>> {
+        self.select(|local| local.search())
     }
-
-    pub fn has_work(&self) -> bool {
-        match self {
-            Queue::Default(local) => local.has_work(),
-            Queue::Other(foreign) => foreign.ask(|local| local.has_work()),
-        }
+    fn has_work(&self) -> bool {
+        self.ask(|local| local.has_work())
     }
-
-    /// True while this processor itself has something that others could take.
-    pub fn has_own(&self) -> bool {
-        match self {
-            Queue::Default(local) => !local.is_empty(),
-            Queue::Other(foreign) => foreign.ask(|local| local.has_work()),
-        }
+    fn holds_private(&self) -> bool {
+        self.ask(|local| local.holds_private())
     }
-
-    /// How many threads that have run the default policy holds that could be shared and are not, and whether it holds such that
-    /// have not started.
-    #[inline(always)]
-    pub fn hidden(&self) -> (u64, bool) {
-        match self {
-            Queue::Default(local) => (local.hidden(), local.hides_unstarted()),
-            Queue::Other(_) => (0, false),
-        }
+    fn crowded(&self) -> bool {
+        self.ask(|local| local.crowded())
     }
-
-    /// True while a thread that goes on making others ready should offer its processor first (the default policy's queues grow).
-    #[inline(always)]
-    pub fn crowded(&self) -> bool {
-        match self {
-            Queue::Default(_) => false,
-            Queue::Other(foreign) => foreign.ask(|local| local.crowded()),
-        }
+    fn relieve(&mut self, victim: usize) -> Option<Ready<Real>> {
+        self.select(|local| local.relieve(victim))
     }
-
-    /// The address of the descriptor that will run `n` selections from now, where many are waiting.
-    #[inline(always)]
-    pub fn upcoming(&self, n: u32) -> Option<usize> {
-        match self {
-            Queue::Default(local) => local.peek(n),
-            Queue::Other(_) => None,
-        }
+    fn publish(&mut self) -> Notify {
+        self.call(|local| local.publish())
     }
-
-    pub fn steals(&self) -> (u64, u64) {
-        match self {
-            Queue::Default(local) => local.steals(),
-            Queue::Other(foreign) => foreign.ask(|local| local.steals()),
-        }
+    fn drain(&mut self, out: &mut dyn FnMut(Ready<Real>)) {
+        self.call(|local| local.drain(out));
+    }
+    fn steals(&self) -> (u64, u64) {
+        self.ask(|local| local.steals())
     }
 }
 
@@ -235,14 +171,12 @@ pub(crate) fn bump_release(counter: &AtomicU64) {
 
 /// What only the owner touches.
 pub(crate) struct Owned {
-    pub queue: Queue,
+    pub dispatcher: Dispatcher,
+    /// The box for [`Processor::bedside`].
+    pub bed: Option<Box<Timers>>,
     pub descriptors: Cache<Descriptor, Real>,
     pub kept: crate::kept::Kept,
     pub timers: Timers,
-    /// The box for [`Processor::bedside`].
-    pub bed: Option<Box<Timers>>,
-    pub handoff: Handoff<Real>,
-    pub relief: crate::relief::Relief,
     /// When it last looked for events and had something to do.
     pub looked: u64,
 }

@@ -16,7 +16,7 @@ use raddle_context::stack::Slot;
 use raddle_context::switch::{current_fs, switch};
 use raddle_context::tls;
 use raddle_machine::{Machine, Real};
-use raddle_scheduler::{Cause, Epoch, Ready};
+use raddle_scheduler::{Epoch, Local, Ready};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -171,34 +171,27 @@ pub(crate) fn take_turns(me: &'static Descriptor) -> bool {
 #[inline]
 pub(crate) fn yield_in_silence(me: &'static Descriptor) -> bool {
     let mut inside = enter(me);
-    if inside.processor().pool.idle.hungry() {
-        let owned = inside.owned();
-        let quiet = owned.queue.is_default() && owned.handoff.bears(owned.queue.hidden().0 + 1);
-        if !quiet {
-            inside.leave();
-            return false;
-        }
+    let pool = inside.processor().pool;
+    if inside.owned().dispatcher.yields_in_silence(pool) {
+        return yield_inside(inside, me);
     }
-    yield_inside(inside, me)
+    inside.leave();
+    false
 }
 
 /// Yields, and leaves the mark.
 #[inline(always)]
 fn yield_inside(mut inside: Inside, me: &'static Descriptor) -> bool {
-    let owned = inside.owned();
     let floor = me.thread.priority_now();
-    match owned.queue.next(floor) {
+    match inside.owned().dispatcher.offer(floor) {
         Some(next) => {
-            owned.handoff.leaves();
             leave_to(inside, me, next, After::YIELD);
             true
         }
         None => {
-            owned.handoff.alone();
-            let looks = owned.relief.alone();
             crate::time::fire_due(inside.lend());
-            if looks {
-                crate::relief::look(inside.lend());
+            if inside.owned().dispatcher.nobody_else() {
+                rescue(inside.lend());
             }
             inside.leave();
             // A half that waits on this thread's stack is ready work too.
@@ -239,33 +232,11 @@ pub(crate) fn move_to(me: &'static Descriptor, pool: &'static crate::pool::Share
     }
 }
 
-/// The next thread of a processor whose running one leaves without coming back to the queue. When others are hungry, what is
-/// left is shared with them, unless it is worth no wake-up ([`crate::handoff`]); a yield does that with its push.
+/// The next thread of a processor whose running one leaves without coming back to the queue.
 #[inline(always)]
 fn select(mut inside: Lent<'_>) -> Option<Ready<Real>> {
-    let processor = inside.processor;
-    let owned = inside.owned();
-    owned.handoff.leaves();
-    let next = owned.queue.next(crate::activation::LOWEST);
-    if processor.pool.idle.hungry() {
-        let (hidden, unstarted) = owned.queue.hidden();
-        if hidden == 0 {
-            owned.handoff.alone();
-        }
-        if unstarted || !owned.handoff.bears(hidden) {
-            share(inside);
-        }
-    }
-    next
-}
-
-#[cold]
-#[inline(never)]
-fn share(mut inside: Lent<'_>) {
-    let owned = inside.owned();
-    owned.handoff.alone();
-    let whom = owned.queue.share();
-    inside.processor.pool.notify(whom);
+    let pool = inside.processor.pool;
+    inside.owned().dispatcher.select(pool)
 }
 
 /// What a processor does once in a while, after a look at clocks that is due more often where anybody asks for them: timers, events, and a sample of how long the thread that `yields` will wait.
@@ -280,8 +251,19 @@ fn housekeeping(mut inside: Lent<'_>, yields: Option<&'static Descriptor>, switc
     }
     crate::time::fire_due(inside.lend());
     crate::io::look(inside.lend(), true);
-    if inside.owned().relief.round() {
-        crate::relief::look(inside);
+    if inside.owned().dispatcher.round() {
+        rescue(inside);
+    }
+}
+
+/// Looks whether another processor stands still, and takes of what that one offers.
+#[cold]
+#[inline(never)]
+fn rescue(mut inside: Lent<'_>) {
+    let processor = inside.processor;
+    let dispatcher = &mut inside.owned().dispatcher;
+    if dispatcher.rescue(processor.pool, processor.index) {
+        processor.counters.note_steals(dispatcher.steals());
     }
 }
 
@@ -335,13 +317,13 @@ fn installed(mut inside: Lent<'_>, next: &'static Descriptor, yields: Option<&'s
         housekeeping(inside.lend(), yields, switches);
     }
     // Where many wait, their descriptors and stacks have left the caches: fetch them ahead.
-    let queue = &inside.look().queue;
+    let queue = inside.look().dispatcher.local();
     if let Some(far) = queue.upcoming(FETCH_DESCRIPTOR) {
-        Real::prefetch(far);
+        Real::prefetch(far.address());
         if let Some(near) = queue.upcoming(FETCH_STACK) {
-            // SAFETY: a token's word is the address of a type-stable descriptor; the context, made of
+            // SAFETY: the address of a thread's record, made of a token, which is that of a type-stable descriptor; the context, made of
             // atomics, is read, perhaps stale, as an address to prefetch only.
-            let context = unsafe { &*(*std::ptr::with_exposed_provenance::<Descriptor>(near)).context.get() };
+            let context = unsafe { &*(*std::ptr::with_exposed_provenance::<Descriptor>(near.address())).context.get() };
             Real::prefetch(context.sp().addr());
             Real::prefetch(context.sp().addr() + 64);
             Real::prefetch(context.fs());
@@ -411,7 +393,7 @@ fn materialise(mut inside: Lent<'_>, next: &'static Descriptor) {
 
 /// Does what the context asked for that was suspended in favour of the calling one, which was resumed just now.
 #[inline(always)]
-pub(crate) fn finalize(inside: Lent<'_>) {
+pub(crate) fn finalize(mut inside: Lent<'_>) {
     let activation = inside.activation;
     let after = activation.after.get();
     if after == After::NOTHING {
@@ -426,7 +408,9 @@ pub(crate) fn finalize(inside: Lent<'_>) {
     if after == After::YIELD {
         previous.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
         // SAFETY: the thread was suspended off its stack just now and nobody else has its token.
-        crate::handoff::yielded(inside, unsafe { Ready::new(thread) });
+        let ready = unsafe { Ready::new(thread) };
+        let pool = inside.processor.pool;
+        inside.owned().dispatcher.yielded(pool, ready);
     } else if after.0 & 7 == After::PARK {
         previous.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
         if previous.thread.finish_park(Epoch::from_bits(after.0 >> 3)).is_err() {
@@ -461,18 +445,6 @@ pub(crate) fn finalize_lost(activation: &'static Activation) {
     previous.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
     // SAFETY: the thread was suspended off its stack just now and nobody else has its token.
     crate::pool::submit(unsafe { Ready::new(NonNull::from(&previous.thread)) });
-}
-
-/// Puts a ready thread into this processor's queue and wakes whoever should know.
-#[inline(always)]
-pub(crate) fn push_owned(mut inside: Lent<'_>, ready: Ready<Real>, cause: Cause) {
-    let pool = inside.processor.pool;
-    let priority = if pool.priorities > 1 { Some(ready.priority()) } else { None };
-    let notify = inside.owned().queue.push(ready, cause, || pool.idle.hungry());
-    pool.notify(notify);
-    if let Some(priority) = priority {
-        pool.outrank(priority);
-    }
 }
 
 /// A thread has ended and is off its stack (or has handed its stack on): the stack is kept for the next one, the joiner runs.

@@ -21,7 +21,7 @@ pub use crate::park::{Thread, current, park, park_timeout};
 use crate::pool::{self, Pool, Shared};
 use crate::processor::{Owned, bump};
 pub use crate::scope::{Scope, ScopedJoinHandle, scope};
-use crate::switching::{current as running, enter, push_owned};
+use crate::switching::{current as running, enter};
 pub use crate::time::sleep;
 use raddle_context::stack::StackSize;
 use raddle_scheduler::discard::discard;
@@ -257,9 +257,9 @@ pub(crate) unsafe fn spawn_packed(
                 }
                 // SAFETY: the descriptor's creator makes it ready, once.
                 let ready = unsafe { Ready::new(NonNull::from(&descriptor.thread)) };
-                push_owned(inside.lend(), ready, Cause::Spawned);
+                inside.owned().dispatcher.push(home, ready, Cause::Spawned);
             });
-            let crowded = spawned.is_ok() && inside.owned().queue.crowded();
+            let crowded = spawned.is_ok() && inside.owned().dispatcher.crowded();
             if crowded {
                 bump(&processor.counters.spawn_retries);
             }

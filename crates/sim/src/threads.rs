@@ -4,7 +4,7 @@
 //! Differs from the runtime in `crates/raddle`: a thread that leaves goes to its core's loop, which selects the next one and finishes the one that
 //! left, in that order, but is charged for one switch; there is no monitor, no timers and no input or output.
 //!
-//! Invariants: I1. A thread's state is touched by the core that holds its token or runs it. I2. A core's queue is borrowed only by what
+//! Invariants: I1. A thread's state is touched by the core that holds its token or runs it. I2. A core's dispatcher is borrowed only by what
 //! runs on that core. I3. Records are freed when all threads have ended and the run is over.
 //!
 //! # Example
@@ -38,22 +38,16 @@ use crate::execution::{current, now, stall, start, work};
 use crate::machine::Controlled;
 use raddle_machine::{Atomic, Machine, Ordering};
 use raddle_queues::wait_list::NodePool;
-use raddle_scheduler::handoff::Handoff;
-use raddle_scheduler::idle::Idle;
-use raddle_scheduler::policies::steal::StealLocal;
-use raddle_scheduler::policies::{AnyPolicy, Others};
-use raddle_scheduler::{Cause, Epoch, Local, Notify, Policy, Ready, Runtime, Thread};
+use raddle_scheduler::dispatch::{self, Dispatcher, Resting, rest};
+use raddle_scheduler::idle::{Idle, Woken};
+use raddle_scheduler::policies::{AnyLocal, AnyPolicy, Others};
+use raddle_scheduler::{Cause, Epoch, Notify, Policy, Ready, Runtime, Thread};
 use record::{DETACHED, Free, Full, RUNNING, Record, State};
 use runtime::stack;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::panic::resume_unwind;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// How often a core looks for work before it sleeps, as in production.
-const SEARCH_ROUNDS: u32 = 4;
-/// Of all priorities.
-const LOWEST: u8 = u8::MAX;
 
 /// The runtime whose threads are simulated.
 #[derive(Clone, Copy, Debug)]
@@ -69,23 +63,11 @@ enum After {
     Exit,
 }
 
-enum Queue {
-    Default(Box<StealLocal<Controlled>>),
-    Other(Box<dyn Local<Controlled>>),
-}
-
-impl Queue {
-    fn local(&mut self) -> &mut dyn Local<Controlled> {
-        match self {
-            Queue::Default(local) => &mut **local,
-            Queue::Other(local) => &mut **local,
-        }
-    }
-}
+type Local = AnyLocal<Controlled>;
 
 /// One core of the pool.
 struct Core {
-    queue: RefCell<Queue>,
+    dispatcher: RefCell<Dispatcher<Controlled, Local>>,
     /// Where its loop is while it runs a thread.
     home: Coroutine,
     running: Cell<Option<Record>>,
@@ -96,7 +78,6 @@ struct Core {
     worked: Cell<u64>,
     /// Stands for data at hand.
     plain: <Controlled as Machine>::Atomic<u64>,
-    handoff: RefCell<Handoff<Controlled>>,
     /// No thread runs, and none is selected.
     idle: Cell<bool>,
 }
@@ -149,19 +130,14 @@ pub fn pool(
 ) -> Result<Rc<Pool>, String> {
     let idle = Arc::new(Idle::new(cores));
     let policy = make(cores, idle.clone())?;
-    let queue = |index| match &policy {
-        AnyPolicy::Steal(steal) => Queue::Default(Box::new(steal.local_part(index))),
-        AnyPolicy::Other(other) => Queue::Other(other.local(index)),
-    };
     let core = |index| Core {
-        queue: RefCell::new(queue(index)),
+        dispatcher: RefCell::new(Dispatcher::new(policy.part(index, |local| local))),
         home: Coroutine::here(),
         running: Cell::new(None),
         ended: Cell::new(false),
         spare: RefCell::new(Vec::new()),
         worked: Cell::new(0),
         plain: <Controlled as Machine>::Atomic::new(0),
-        handoff: RefCell::default(),
         idle: Cell::new(true),
     };
     let count = cores;
@@ -192,6 +168,47 @@ pub fn pool(
         });
     }
     Ok(pool)
+}
+
+impl dispatch::Pool<Controlled> for Pool {
+    fn idle(&self) -> &Idle<Controlled> {
+        &self.idle
+    }
+
+    fn switches(&self, _index: usize) -> Option<u64> {
+        // No core of a simulation is stopped.
+        None
+    }
+}
+
+/// A core that has nothing to run.
+struct Idling<'a> {
+    pool: &'a Pool,
+    me: usize,
+    dispatcher: RefMut<'a, Dispatcher<Controlled, Local>>,
+}
+
+impl Resting<Controlled> for Idling<'_> {
+    type Local = Local;
+
+    /// As in production.
+    const ROUNDS: u32 = 4;
+
+    fn dispatcher(&mut self) -> &mut Dispatcher<Controlled, Local> {
+        &mut self.dispatcher
+    }
+
+    fn local(&self) -> &Local {
+        self.dispatcher.local()
+    }
+
+    fn over(&self) -> bool {
+        self.pool.left.get() == 0
+    }
+
+    fn sleep(&mut self) -> Woken {
+        self.pool.idle.sleep(self.me, None, self.pool.policy.ring(), || self.last_look())
+    }
 }
 
 /// The pool that the caller runs in.
@@ -226,7 +243,7 @@ fn spawn_as(body: Body, join: u64) -> Record {
     let pool = here();
     let record = pool.spawn(body, join);
     let me = me();
-    let crowded = pool.cores[me].queue.borrow_mut().local().crowded();
+    let crowded = pool.cores[me].dispatcher.borrow().crowded();
     if crowded {
         pool.tally.borrow_mut().retries += 1;
         Simulated::yield_now();
@@ -319,18 +336,13 @@ impl Pool {
         unsafe { record.as_ref() }.state.borrow_mut().ready_at = now();
         // SAFETY: the thread was created, or suspended and claimed, or it yielded: once per call.
         let ready = unsafe { Ready::new(record.cast::<Thread<Controlled>>()) };
-        let whom = {
-            let mut queue = self.cores[me].queue.borrow_mut();
-            match &mut *queue {
-                Queue::Default(local) => {
-                    let hungry =
-                        self.idle.hungry() && !(cause != Cause::Spawned && self.keeps(me, cause, local.hidden()));
-                    local.push_with(ready, cause, hungry)
-                }
-                Queue::Other(local) => local.push(ready, cause),
-            }
-        };
-        self.idle.tell(whom);
+        let core = &self.cores[me];
+        let mut dispatcher = core.dispatcher.borrow_mut();
+        match cause {
+            Cause::Woken => dispatcher.woken(self, ready, core.idle.get(), |_| ()),
+            Cause::Yielded => dispatcher.yielded(self, ready),
+            Cause::Spawned | Cause::Submitted => dispatcher.push(self, ready, cause),
+        }
     }
 
     /// Makes a thread ready whose wait the caller has claimed.
@@ -342,16 +354,9 @@ impl Pool {
         self.push(me, record, Cause::Woken);
     }
 
-    /// Whether a thread that was woken, or yielded, stays with this core although others are idle, beside `waiting` ones.
-    fn keeps(&self, me: usize, cause: Cause, waiting: u64) -> bool {
-        let core = &self.cores[me];
-        // An idle core is about to look for work itself.
-        if core.idle.get() && cause == Cause::Woken { waiting == 0 } else { core.handoff.borrow_mut().keeps(waiting) }
-    }
-
     /// A core: what it has at hand, what it finds, sleep; until all threads have ended.
     fn run_core(&self, me: usize) {
-        let at_hand = || self.cores[me].queue.borrow_mut().local().next(LOWEST);
+        let at_hand = || self.cores[me].dispatcher.borrow_mut().at_hand();
         while let Some(ready) = at_hand().or_else(|| self.search(me)) {
             let mut next = Some(ready);
             while let Some(ready) = next {
@@ -360,49 +365,10 @@ impl Pool {
         }
     }
 
-    /// The next thread where the running one leaves without coming back to the queue. What is left is shared with others who are idle, unless
-    /// it is worth no wake-up; a yield does that with its push.
-    fn select(&self, me: usize) -> Option<Ready<Controlled>> {
-        let core = &self.cores[me];
-        let next = core.queue.borrow_mut().local().next(LOWEST);
-        if self.idle.hungry() {
-            let mut queue = core.queue.borrow_mut();
-            if let Queue::Default(local) = &mut *queue {
-                let mut handoff = core.handoff.borrow_mut();
-                let hidden = local.hidden();
-                if hidden == 0 {
-                    handoff.alone();
-                }
-                if local.hides_unstarted() || !handoff.bears(hidden) {
-                    handoff.alone();
-                    let whom = local.share();
-                    drop((queue, handoff));
-                    self.idle.tell(whom);
-                }
-            }
-        }
-        next
-    }
-
     fn search(&self, me: usize) -> Option<Ready<Controlled>> {
-        self.cores[me].ended.set(false);
-        let mut queue = self.cores[me].queue.borrow_mut();
-        let local = queue.local();
-        self.idle.begin_search(me);
-        while self.left.get() > 0 {
-            for _ in 0..SEARCH_ROUNDS {
-                if let Some(ready) = local.next(LOWEST).or_else(|| local.search()) {
-                    self.idle.found(me);
-                    return Some(ready);
-                }
-                Controlled::spin_hint();
-            }
-            if self.left.get() > 0 {
-                self.idle.sleep(me, None, self.policy.ring(), || local.has_work() || self.left.get() == 0);
-            }
-        }
-        self.idle.found(me);
-        None
+        let core = &self.cores[me];
+        core.ended.set(false);
+        rest(&self.idle, me, &mut Idling { pool: self, me, dispatcher: core.dispatcher.borrow_mut() })
     }
 
     /// Runs a thread until it leaves, and finishes it; the next one.
@@ -425,16 +391,13 @@ impl Pool {
             unsafe { coroutine::go(core.home.handle(), handle) };
             let after = full.state.borrow().after;
             if !matches!(after, After::Yield) {
-                core.handoff.borrow_mut().leaves();
-                break (after, self.select(me));
+                break (after, core.dispatcher.borrow_mut().select(self));
             }
-            let next = core.queue.borrow_mut().local().next(full.thread.priority_now());
+            let next = core.dispatcher.borrow_mut().offer(full.thread.priority_now());
             if next.is_some() {
-                core.handoff.borrow_mut().leaves();
                 break (after, next);
             }
             // Nobody else: it goes on.
-            core.handoff.borrow_mut().alone();
         };
         core.running.set(None);
         core.idle.set(next.is_none());
@@ -503,7 +466,7 @@ impl Pool {
     pub fn tally(&self) -> Tally {
         let mut tally = std::mem::take(&mut *self.tally.borrow_mut());
         for core in &self.cores {
-            let (tried, won) = core.queue.borrow_mut().local().steals();
+            let (tried, won) = core.dispatcher.borrow().steals();
             tally.steals = (tally.steals.0 + tried, tally.steals.1 + won);
             tally.worked.push(core.worked.get());
         }

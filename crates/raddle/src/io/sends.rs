@@ -7,7 +7,7 @@
 //! (Figures: decision 0021.)
 //!
 //! What it costs: a send waits for one round of the ready threads. So this is done only where rounds are short (the processor looked for events twice within
-//! [`BRISK`]), under the default policy, where no processor of the pool is idle, and for little data ([`MOST`]): to copy more takes longer than a wake-up, and
+//! [`BRISK`]), under a policy without priorities, where no processor of the pool is idle, and for little data ([`MOST`]): to copy more takes longer than a wake-up, and
 //! data that has to come from a disk would hold up all others. Everywhere else the caller sends by itself, as without this.
 //!
 //! A leader may hold a lock that others spin for, or that they need before they send; or a thread may begin to compute. So a round that took long
@@ -217,11 +217,10 @@ pub unsafe fn send_together(descriptor: i32, data: *const u8, size: usize, flags
     answer
 }
 
-/// Whether other threads wait for the caller's processor, which has the default policy: no thread has a priority there.
+/// Whether other threads wait for the caller's processor, under a policy without an order among them.
 fn others_are_ready(me: &'static Descriptor) -> bool {
     let mut inside = enter(me);
-    let queue = &inside.owned().queue;
-    let ready = queue.is_default() && queue.has_own();
+    let ready = inside.processor().pool.lets_go() && inside.owned().dispatcher.has_own();
     inside.leave();
     ready
 }

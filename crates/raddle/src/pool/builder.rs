@@ -3,7 +3,7 @@
 use super::*;
 use crate::event_loops::{Loops, Wish};
 use crate::kept::Kept;
-use raddle_scheduler::policies::Others;
+use raddle_scheduler::policies::{AnyLocal, Others};
 use std::fmt;
 
 /// Why a pool could not be built. Each names its cause and a remedy.
@@ -221,23 +221,20 @@ impl Builder {
         // What a policy of the program's own does from here to the registration may panic: nothing is lost then.
         let policy = self.make_policy(room, &idle)?;
         let name: Arc<str> = policy.describe().into();
-        let queue = |index| match &policy {
-            AnyPolicy::Steal(steal) => Queue::Default(steal.local_part(index)),
-            AnyPolicy::Other(other) => Queue::Other(Foreign::new(other.local(index), name.clone())),
-        };
-        let mut queues: Vec<Queue> = (0..room).map(queue).collect();
+        let part = |index| policy.part(index, |local| Foreign::new(local, name.clone()));
+        let mut parts: Vec<_> = (0..room).map(part).collect();
         let prefix = self.prefix.clone().unwrap_or_else(|| "raddle-".into());
         let shared: &'static Shared = register(idle, policy, name, prefix, follows, may_have_fewer, self.event_loops)?;
-        let make = |(index, mut queue): (usize, Queue)| {
-            queue.belong_to(shared.index);
+        let make = |(index, mut part): (usize, AnyLocal<Real, Foreign>)| {
+            if let AnyLocal::Other(foreign) = &mut part {
+                foreign.belong_to(shared.index);
+            }
             let owned = Owned {
-                queue,
+                dispatcher: Dispatcher::new(part),
                 descriptors: descriptors().cache(),
                 kept: Kept::new(),
                 timers: Default::default(),
                 bed: None,
-                handoff: Default::default(),
-                relief: Default::default(),
                 looked: 0,
             };
             let processor = Processor::new(index, shared, 0, owned);
@@ -246,7 +243,7 @@ impl Builder {
             }
             processor
         };
-        let processors = shared.processors.get_or_init(|| queues.drain(..).enumerate().map(make).collect());
+        let processors = shared.processors.get_or_init(|| parts.drain(..).enumerate().map(make).collect());
         let pool = Pool { shared };
         for processor in &processors[..count] {
             // On an error `pool` is dropped, which stops those that started.

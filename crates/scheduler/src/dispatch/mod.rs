@@ -102,6 +102,28 @@ impl<M: Machine, L: Local<M>> Dispatcher<M, L> {
         &self.local
     }
 
+    /// True while this processor itself has something to run (racy).
+    #[inline(always)]
+    pub fn has_own(&self) -> bool {
+        self.local.has_own()
+    }
+
+    /// True while it might find something (racy).
+    pub fn has_work(&self) -> bool {
+        self.local.has_work()
+    }
+
+    /// True while a thread that goes on making others ready should offer its processor first.
+    #[inline(always)]
+    pub fn crowded(&self) -> bool {
+        self.local.crowded()
+    }
+
+    /// Steals tried and won so far.
+    pub fn steals(&self) -> (u64, u64) {
+        self.local.steals()
+    }
+
     /// A thread that was spawned or submitted is ready, here.
     #[inline(always)]
     pub fn push(&mut self, pool: &impl Pool<M>, thread: Ready<M>, cause: Cause) {
@@ -111,12 +133,15 @@ impl<M: Machine, L: Local<M>> Dispatcher<M, L> {
 
     #[inline(always)]
     fn push_told(&mut self, pool: &impl Pool<M>, thread: Ready<M>, cause: Cause, tell: bool) {
-        let priority = if pool.priorities() > 1 { Some(thread.priority()) } else { None };
+        // What hides threads has no priorities.
+        if self.local.hides() || pool.priorities() < 2 {
+            let whom = self.local.push_told(thread, cause, tell);
+            return pool.tell(whom);
+        }
+        let priority = thread.priority();
         let whom = self.local.push_told(thread, cause, tell);
         pool.tell(whom);
-        if let Some(priority) = priority {
-            pool.outrank(priority);
-        }
+        pool.outrank(priority);
     }
 
     /// A thread was woken by the running one, or (`alone`) while none runs here. `kept` is called if it will run here next but a few.

@@ -1,18 +1,19 @@
 //! A pool of the policy under check: what its processors do, and what is watched.
 //!
-//! A processor does here what an activation of the library does: it takes what is at hand, else searches, else sleeps, with the
-//! same calls of the policy and of [`Idle`] in the same order. Counts that the watching needs are plain cells: no steps.
+//! A processor does here what an activation of the library does: its dispatcher ([`raddle_scheduler::dispatch`]), which decides what is pushed, selected,
+//! shared, found and rescued, is the library's own. Counts that the watching needs are plain cells: no steps.
 
 use super::promise::{self, Own, Passage, Promises};
 use super::scenario::{Act, Reach, Scenario, Script};
 use super::{Subject, scenario};
-use crate::execution::{start, work};
+use crate::execution::{current, start, work};
 use crate::machine::Controlled;
 use crate::tokens::Tokens;
 use raddle_machine::{Atomic, Machine, Ordering};
+use raddle_scheduler::dispatch::{self, Dispatcher, Occasions, Resting, rest};
 use raddle_scheduler::idle::{Idle, Woken};
 use raddle_scheduler::{Cause, Local, Notify, Policy, Ready};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -37,7 +38,12 @@ struct State {
 pub(super) struct Pool {
     idle: Arc<Idle<Controlled>>,
     policy: Box<dyn Policy<Controlled>>,
-    locals: Vec<RefCell<Box<dyn Local<Controlled>>>>,
+    dispatchers: Vec<RefCell<Dispatch>>,
+    /// How often each has switched, and the thread that it is pushing, with the step at which that began.
+    switches: Vec<Cell<u64>>,
+    pushing: Vec<Cell<Option<(usize, u64)>>>,
+    /// What each is at, if it may tell others of what it holds without pushing anything.
+    at: Vec<Cell<Option<At>>>,
     directed: bool,
     promises: Promises,
     tokens: Tokens,
@@ -62,6 +68,21 @@ pub(super) struct Pool {
 /// Who does something.
 type Who = Option<usize>;
 
+type Part = Box<dyn Local<Controlled>>;
+type Dispatch = Dispatcher<Controlled, Part>;
+
+/// What a processor is at, besides pushing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    /// Its thread leaves.
+    Selecting,
+    /// It looks after another one.
+    Rescuing,
+}
+
+/// How often a processor looks after another one: seldom enough for few steps, and often enough for short runs.
+const OCCASIONS: Occasions = Occasions { rounds: 3, alone: 3 };
+
 impl Pool {
     /// Makes it, in the setup of a run, and starts its processors.
     pub fn new(
@@ -77,7 +98,12 @@ impl Pool {
         let script = scenario.script(processors, threads, policy.priorities());
         let pool = Rc::new(Self {
             idle,
-            locals: (0..processors).map(|index| RefCell::new(policy.local(index))).collect(),
+            dispatchers: (0..processors)
+                .map(|index| RefCell::new(Dispatcher::with_occasions(policy.local(index), OCCASIONS)))
+                .collect(),
+            switches: (0..processors).map(|_| Cell::new(0)).collect(),
+            pushing: (0..processors).map(|_| Cell::new(None)).collect(),
+            at: (0..processors).map(|_| Cell::new(None)).collect(),
             directed: policy.ring(),
             policy,
             promises: subject.promises,
@@ -109,7 +135,7 @@ impl Pool {
 
     /// What coroutine `core` is called.
     pub fn name(&self, core: usize) -> String {
-        self.who((core < self.locals.len()).then_some(core))
+        self.who((core < self.dispatchers.len()).then_some(core))
     }
 
     fn who(&self, who: Who) -> String {
@@ -178,7 +204,7 @@ impl Pool {
                 ));
             }
         }
-        promise::broken(&self.promises, &passages, self.locals.len() == 1)
+        promise::broken(&self.promises, &passages, self.dispatchers.len() == 1)
     }
 
     /// What it means that these are asleep for ever.
@@ -201,14 +227,19 @@ impl Pool {
     }
 
     fn outside(&self) {
-        for &thread in &self.script.outside {
-            let notify = self.ready(None, thread, Cause::Submitted, |ready| self.policy.submit(ready));
-            self.notify(None, notify);
-        }
+        self.script.outside.iter().for_each(|&thread| self.submit(None, thread));
     }
 
-    /// Makes a thread ready by what `push` does.
-    fn ready(&self, who: Who, thread: usize, cause: Cause, push: impl FnOnce(Ready<Controlled>) -> Notify) -> Notify {
+    /// Gives the policy a thread from outside.
+    fn submit(&self, who: Who, thread: usize) {
+        let (ready, begin) = self.ready(who, thread, Cause::Submitted);
+        let notify = self.policy.submit(ready);
+        self.pushed(thread, begin);
+        self.notify(who, notify);
+    }
+
+    /// The token of a thread that is about to be made ready, and the step.
+    fn ready(&self, who: Who, thread: usize, cause: Cause) -> (Ready<Controlled>, u64) {
         let ready = self.tokens.ready_at(thread, self.script.priorities[thread]);
         let begin = self.clock.get();
         self.change(thread, |state| {
@@ -217,7 +248,11 @@ impl Pool {
         });
         let verb = if who.is_some() { "pushes" } else { "submits" };
         self.tell(who, || format!("{verb} thread {thread} ({})", format!("{cause:?}").to_lowercase()));
-        let notify = push(ready);
+        (ready, begin)
+    }
+
+    /// A thread whose push began at that step is pushed.
+    fn pushed(&self, thread: usize, begin: u64) {
         let end = self.clock.get();
         // Unless it has been selected meanwhile, and pushed again.
         self.change(thread, |state| {
@@ -230,7 +265,6 @@ impl Pool {
                 passage.push.1 = end;
             }
         }
-        notify
     }
 
     fn notify(&self, who: Who, whom: Notify) {
@@ -243,19 +277,36 @@ impl Pool {
     }
 
     fn push(&self, me: usize, thread: usize, cause: Cause) {
-        let notify = self.ready(Some(me), thread, cause, |ready| self.locals[me].borrow_mut().push(ready, cause));
-        self.notify(Some(me), notify);
+        let (ready, begin) = self.ready(Some(me), thread, cause);
+        self.pushing[me].set(Some((thread, begin)));
+        let mut dispatcher = self.dispatchers[me].borrow_mut();
+        match cause {
+            Cause::Woken => dispatcher.woken(self, ready, false, |_| {
+                self.tell(Some(me), || format!("keeps thread {thread}, although others are idle"));
+                self.reach(Reach::Kept);
+            }),
+            Cause::Yielded => dispatcher.yielded(self, ready),
+            Cause::Spawned | Cause::Submitted => dispatcher.push(self, ready, cause),
+        }
+        self.pushing[me].set(None);
     }
 
-    /// What the policy selects.
-    fn select(&self, me: usize, searching: bool) -> Option<usize> {
+    /// What the processor's thread leaves for, by `select`; or what one finds that has none.
+    fn select(
+        &self,
+        me: usize,
+        how: &str,
+        select: impl FnOnce(&mut Dispatch) -> Option<Ready<Controlled>>,
+    ) -> Option<usize> {
         let begin = self.clock.get();
-        let ready = {
-            let mut local = self.locals[me].borrow_mut();
-            if searching { local.search() } else { local.next(u8::MAX) }
-        }?;
+        let ready = select(&mut self.dispatchers[me].borrow_mut())?;
+        Some(self.selected(me, how, begin, ready))
+    }
+
+    fn selected(&self, me: usize, how: &str, begin: u64, ready: Ready<Controlled>) -> usize {
         let end = self.clock.get();
         let thread = self.tokens.take(ready);
+        self.switches[me].set(self.switches[me].get() + 1);
         let state = self.states[thread].get();
         self.passages.borrow_mut().push(Passage {
             thread,
@@ -264,7 +315,7 @@ impl Pool {
             push: state.push,
             selection: (begin, end),
         });
-        self.tell(Some(me), || format!("{} thread {thread}", if searching { "finds" } else { "selects" }));
+        self.tell(Some(me), || format!("{how} thread {thread}"));
         if state.pusher.is_some_and(|pusher| pusher != me) {
             self.reach(Reach::Moved);
             if state.pusher.is_some_and(|pusher| self.stopped[pusher].get()) {
@@ -275,7 +326,7 @@ impl Pool {
             }
         }
         self.change(thread, |state| state.published = false);
-        Some(thread)
+        thread
     }
 
     /// A processor, until all threads have ended or it stops.
@@ -288,46 +339,27 @@ impl Pool {
 
     /// Runs what it finds until it is over, or stops.
     fn go_on(&self, me: usize, over: impl Fn() -> bool) {
-        let idle = &self.idle;
         while !over() && !self.stopped[me].get() {
-            if let Some(thread) = self.select(me, false) {
-                self.run(me, thread);
-                continue;
-            }
-            self.tell(Some(me), || "begins to search".to_string());
-            idle.begin_search(me);
-            loop {
-                if let Some(thread) = self.select(me, false).or_else(|| self.select(me, true)) {
-                    idle.found(me);
-                    self.run(me, thread);
-                    break;
-                }
-                if over() {
-                    idle.found(me);
-                    break;
-                }
-                self.tell(Some(me), || "found nothing and is about to sleep".to_string());
-                let look = || over() || self.locals[me].borrow().has_work();
-                let woken = idle.sleep(me, None, self.directed, look);
-                self.tell(Some(me), || match woken {
-                    Woken::Called => "was called".to_string(),
-                    _ => "sees work and does not sleep".to_string(),
-                });
-                match woken {
-                    _ if over() => {}
-                    Woken::Called => self.reach(Reach::Called),
-                    _ => {
-                        self.reach(Reach::SawWork);
-                        // Whoever is just bringing it must come to it.
-                        Controlled::spin_hint();
-                    }
-                }
+            let mut next = self.select(me, "takes", Dispatcher::at_hand).or_else(|| self.rest(me, &over));
+            while let Some(thread) = next {
+                next = self.run(me, thread);
             }
         }
     }
 
-    /// Goes on with a thread until it ends or yields.
-    fn run(&self, me: usize, thread: usize) {
+    /// A thread for a processor that has nothing at hand.
+    fn rest(&self, me: usize, over: &dyn Fn() -> bool) -> Option<usize> {
+        self.tell(Some(me), || "begins to search".to_string());
+        let dispatcher = self.dispatchers[me].borrow_mut();
+        let mut idling = Idling { pool: self, me, over, dispatcher, began: self.clock.get() };
+        let found = rest(&self.idle, me, &mut idling);
+        let began = idling.began;
+        drop(idling);
+        found.map(|ready| self.selected(me, "finds", began, ready))
+    }
+
+    /// Goes on with a thread until it ends or yields; the next one.
+    fn run(&self, me: usize, thread: usize) -> Option<usize> {
         self.busy.set(self.busy.get() + 1);
         if self.busy.get() > 1 {
             self.reach(Reach::Together);
@@ -340,15 +372,33 @@ impl Pool {
                 && !self.states[other].get().ended
             {
                 self.reach(Reach::Yielded);
-                self.busy.set(self.busy.get() - 1);
-                self.push(me, thread, Cause::Yielded);
+                let floor = self.script.priorities[thread];
+                let next = self.select(me, "yields to", |dispatcher| dispatcher.offer(floor));
+                if next.is_some() {
+                    self.busy.set(self.busy.get() - 1);
+                    self.push(me, thread, Cause::Yielded);
+                    self.housekeeping(me);
+                } else if self.dispatchers[me].borrow_mut().nobody_else() {
+                    self.rescue(me);
+                }
                 // It offers its processor: a schedule in which only yields go on is not one.
                 Controlled::spin_hint();
-                return;
+                if next.is_some() {
+                    return next;
+                }
+                continue;
             }
             self.change(thread, |state| state.done += 1);
             self.act(me, act);
         }
+        let next = if self.stopped[me].get() {
+            None
+        } else {
+            self.at[me].set(Some(At::Selecting));
+            let next = self.select(me, "selects", |dispatcher| dispatcher.select(self));
+            self.at[me].set(None);
+            next
+        };
         self.busy.set(self.busy.get() - 1);
         self.tell(Some(me), || format!("thread {thread} ends"));
         self.change(thread, |state| state.ended = true);
@@ -361,8 +411,28 @@ impl Pool {
             self.idle.tell(Notify::Processor(holder));
         }
         if self.over() {
-            (0..self.locals.len()).for_each(|index| self.idle.tell(Notify::Processor(index)));
+            (0..self.dispatchers.len()).for_each(|index| self.idle.tell(Notify::Processor(index)));
         }
+        if next.is_some() {
+            self.housekeeping(me);
+        }
+        next
+    }
+
+    /// What a processor does once in so many switches.
+    fn housekeeping(&self, me: usize) {
+        if self.dispatchers[me].borrow_mut().round() {
+            self.rescue(me);
+        }
+    }
+
+    fn rescue(&self, me: usize) {
+        self.at[me].set(Some(At::Rescuing));
+        if self.dispatchers[me].borrow_mut().rescue(self, me) {
+            self.tell(Some(me), || "has taken over of one that stands still".to_string());
+            self.reach(Reach::Rescued);
+        }
+        self.at[me].set(None);
     }
 
     fn act(&self, me: usize, act: Act) {
@@ -373,12 +443,12 @@ impl Pool {
             Act::YieldUntil(_) => {}
             Act::Publish => {
                 self.tell(Some(me), || "publishes".to_string());
-                let notify = self.locals[me].borrow_mut().publish();
+                let notify = self.dispatchers[me].borrow_mut().expose();
                 self.tokens.out().into_iter().for_each(|thread| self.change(thread, |state| state.published = true));
                 self.notify(Some(me), notify);
             }
             Act::Hold => {
-                if self.locals[me].borrow().holds_private() {
+                if self.dispatchers[me].borrow().local().holds_private() {
                     return;
                 }
                 self.tell(Some(me), || "is busy until the others have ended".to_string());
@@ -397,14 +467,91 @@ impl Pool {
                 self.tell(Some(me), || "stops, and gives back what it holds".to_string());
                 self.stopped[me].set(true);
                 let mut given = Vec::new();
-                self.locals[me].borrow_mut().drain(&mut |ready| given.push(ready));
+                self.dispatchers[me].borrow_mut().drain(&mut |ready| given.push(ready));
                 for ready in given {
                     let thread = self.tokens.take(ready);
-                    let notify = self.ready(Some(me), thread, Cause::Submitted, |ready| self.policy.submit(ready));
-                    self.notify(Some(me), notify);
+                    self.submit(Some(me), thread);
                 }
             }
         }
+    }
+}
+
+impl dispatch::Pool<Controlled> for Pool {
+    fn idle(&self) -> &Idle<Controlled> {
+        &self.idle
+    }
+
+    fn tell(&self, whom: Notify) {
+        let me = current().filter(|&core| core < self.dispatchers.len());
+        if let Some(me) = me {
+            if let Some((thread, begin)) = self.pushing[me].take() {
+                self.pushed(thread, begin);
+            }
+            if self.at[me].get() == Some(At::Selecting) && whom != Notify::Nobody {
+                self.reach(Reach::Shared);
+            }
+        }
+        self.notify(me, whom);
+    }
+
+    fn switches(&self, index: usize) -> Option<u64> {
+        self.switches.get(index).map(Cell::get)
+    }
+}
+
+/// A processor that has nothing to run.
+struct Idling<'a> {
+    pool: &'a Pool,
+    me: usize,
+    over: &'a dyn Fn() -> bool,
+    dispatcher: RefMut<'a, Dispatch>,
+    /// When the last look began.
+    began: u64,
+}
+
+impl Resting<Controlled> for Idling<'_> {
+    type Local = Part;
+
+    /// A second look says nothing that other interleavings of the first one do not say.
+    const ROUNDS: u32 = 1;
+
+    fn dispatcher(&mut self) -> &mut Dispatch {
+        &mut self.dispatcher
+    }
+
+    fn local(&self) -> &Part {
+        self.dispatcher.local()
+    }
+
+    fn over(&self) -> bool {
+        (self.over)()
+    }
+
+    fn duties(&mut self) {
+        self.began = self.pool.clock.get();
+    }
+
+    fn pause(&mut self) {}
+
+    fn sleep(&mut self) -> Woken {
+        let pool = self.pool;
+        pool.tell(Some(self.me), || "found nothing and is about to sleep".to_string());
+        let woken = pool.idle.sleep(self.me, None, pool.directed, || self.last_look());
+        pool.tell(Some(self.me), || match woken {
+            Woken::Called => "was called".to_string(),
+            _ => "sees work and does not sleep".to_string(),
+        });
+        match woken {
+            _ if self.over() => {}
+            Woken::Called => pool.reach(Reach::Called),
+            _ => {
+                pool.reach(Reach::SawWork);
+                // Whoever is just bringing it must come to it.
+                Controlled::spin_hint();
+            }
+        }
+        woken
     }
 }
 

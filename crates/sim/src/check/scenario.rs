@@ -49,6 +49,9 @@ pub(super) enum Reach {
     LeftBehind,
     Published,
     Overtook,
+    Kept,
+    Shared,
+    Rescued,
 }
 
 impl Reach {
@@ -66,6 +69,9 @@ impl Reach {
             Reach::LeftBehind => "what a processor had made ready before it stopped ran on another one",
             Reach::Published => "what a busy processor published ran on another one",
             Reach::Overtook => "a thread overtook one of a lower priority",
+            Reach::Kept => "a woken thread was kept although another processor was idle",
+            Reach::Shared => "a processor whose thread left shared what it hid",
+            Reach::Rescued => "a busy processor took over what one offered that stood still",
         }
     }
 }
