@@ -186,6 +186,12 @@ impl<M: Machine, L: Local<M>> Dispatcher<M, L> {
         next
     }
 
+    /// True if all that is hidden here is worth no wake-up: what [`Dispatcher::select`] leaves while others are idle.
+    pub fn shares_enough(&self) -> bool {
+        let local = &self.local;
+        !local.hides() || !local.hides_unstarted() && (local.hidden() == 0 || self.handoff.bears(local.hidden()))
+    }
+
     #[cold]
     #[inline(never)]
     fn share(&mut self, pool: &impl Pool<M>) {

@@ -44,6 +44,12 @@ pub(super) struct Pool {
     pushing: Vec<Cell<Option<(usize, u64)>>>,
     /// What each is at, if it may tell others of what it holds without pushing anything.
     at: Vec<Cell<Option<At>>>,
+    /// It has exposed what it hid, and no thread has left it since.
+    exposed: Vec<Cell<bool>>,
+    /// How often a processor began or ended to search: the others were idle all the time between two looks that find the same.
+    turns: Cell<u64>,
+    /// What is hidden against the hand-off's law.
+    hidden: RefCell<Option<String>>,
     directed: bool,
     promises: Promises,
     tokens: Tokens,
@@ -104,6 +110,9 @@ impl Pool {
             switches: (0..processors).map(|_| Cell::new(0)).collect(),
             pushing: (0..processors).map(|_| Cell::new(None)).collect(),
             at: (0..processors).map(|_| Cell::new(None)).collect(),
+            exposed: (0..processors).map(|_| Cell::new(false)).collect(),
+            turns: Cell::new(0),
+            hidden: RefCell::default(),
             directed: policy.ring(),
             policy,
             promises: subject.promises,
@@ -184,6 +193,9 @@ impl Pool {
         let lost = self.tokens.out();
         if !lost.is_empty() || self.left.get() > 0 {
             return Some(format!("lost: {}", self.ready_ones(&lost)));
+        }
+        if let Some(hidden) = self.hidden.borrow().clone() {
+            return Some(hidden);
         }
         if self.idle.hungry() {
             return Some("all processors have ended, and some count as searching or asleep".to_string());
@@ -281,14 +293,55 @@ impl Pool {
         self.pushing[me].set(Some((thread, begin)));
         let mut dispatcher = self.dispatchers[me].borrow_mut();
         match cause {
-            Cause::Woken => dispatcher.woken(self, ready, false, |_| {
-                self.tell(Some(me), || format!("keeps thread {thread}, although others are idle"));
-                self.reach(Reach::Kept);
-            }),
+            Cause::Woken => {
+                let (others, kept) = (self.others(), Cell::new(false));
+                dispatcher.woken(self, ready, false, |_| {
+                    self.tell(Some(me), || format!("keeps thread {thread}, although others are idle"));
+                    self.reach(Reach::Kept);
+                    kept.set(true);
+                });
+                if self.were_idle(others)
+                    && !kept.get()
+                    && dispatcher.local().hides()
+                    && dispatcher.local().hidden() > 0
+                {
+                    self.hides(me, "a woken thread that was not to be kept");
+                }
+                if kept.get() && self.exposed[me].get() {
+                    self.hides(me, "a thread, although what it hid before had to be exposed");
+                }
+            }
             Cause::Yielded => dispatcher.yielded(self, ready),
-            Cause::Spawned | Cause::Submitted => dispatcher.push(self, ready, cause),
+            Cause::Spawned | Cause::Submitted => {
+                let others = self.others();
+                dispatcher.push(self, ready, cause);
+                if self.were_idle(others) && dispatcher.local().hides() && dispatcher.local().hides_unstarted() {
+                    self.hides(me, "a thread that was spawned");
+                }
+            }
         }
         self.pushing[me].set(None);
+    }
+
+    /// Whether others are idle, for [`Pool::were_idle`].
+    fn others(&self) -> Option<u64> {
+        self.idle.hungry().then(|| self.turns.get())
+    }
+
+    /// True if others were idle then, and all the time since.
+    fn were_idle(&self, then: Option<u64>) -> bool {
+        then.is_some_and(|turns| self.turns.get() == turns)
+    }
+
+    fn turn(&self) {
+        self.turns.set(self.turns.get() + 1);
+    }
+
+    /// What `me` hides, it must not.
+    fn hides(&self, me: usize, what: &str) {
+        let text = format!("processor {me} hides {what} from one that is idle");
+        self.tell(Some(me), || text.clone());
+        self.hidden.borrow_mut().get_or_insert(text);
     }
 
     /// What the processor's thread leaves for, by `select`; or what one finds that has none.
@@ -300,6 +353,7 @@ impl Pool {
     ) -> Option<usize> {
         let begin = self.clock.get();
         let ready = select(&mut self.dispatchers[me].borrow_mut())?;
+        self.exposed[me].set(false);
         Some(self.selected(me, how, begin, ready))
     }
 
@@ -350,11 +404,13 @@ impl Pool {
     /// A thread for a processor that has nothing at hand.
     fn rest(&self, me: usize, over: &dyn Fn() -> bool) -> Option<usize> {
         self.tell(Some(me), || "begins to search".to_string());
+        self.turn();
         let dispatcher = self.dispatchers[me].borrow_mut();
         let mut idling = Idling { pool: self, me, over, dispatcher, began: self.clock.get() };
         let found = rest(&self.idle, me, &mut idling);
         let began = idling.began;
         drop(idling);
+        self.turn();
         found.map(|ready| self.selected(me, "finds", began, ready))
     }
 
@@ -395,8 +451,13 @@ impl Pool {
             None
         } else {
             self.at[me].set(Some(At::Selecting));
+            let others = self.others();
             let next = self.select(me, "selects", |dispatcher| dispatcher.select(self));
             self.at[me].set(None);
+            let dispatcher = self.dispatchers[me].borrow();
+            if self.were_idle(others) && !dispatcher.shares_enough() {
+                self.hides(me, "more than is worth no wake-up");
+            }
             next
         };
         self.busy.set(self.busy.get() - 1);
@@ -443,7 +504,14 @@ impl Pool {
             Act::YieldUntil(_) => {}
             Act::Publish => {
                 self.tell(Some(me), || "publishes".to_string());
-                let notify = self.dispatchers[me].borrow_mut().expose();
+                let mut dispatcher = self.dispatchers[me].borrow_mut();
+                let notify = dispatcher.expose();
+                self.exposed[me].set(true);
+                let local = dispatcher.local();
+                if local.hides() && (local.hidden() > 0 || local.hides_unstarted()) {
+                    self.hides(me, "what it was to expose");
+                }
+                drop(dispatcher);
                 self.tokens.out().into_iter().for_each(|thread| self.change(thread, |state| state.published = true));
                 self.notify(Some(me), notify);
             }

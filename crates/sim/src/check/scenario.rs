@@ -2,8 +2,9 @@
 
 use super::Subject;
 use super::promise::Own;
-use raddle_scheduler::Cause;
+use crate::machine::Controlled;
 use raddle_scheduler::policies::Busy;
+use raddle_scheduler::{Cause, Policy};
 use std::sync::Arc;
 
 /// What a thread does.
@@ -90,6 +91,8 @@ enum Needs {
     Shares,
     /// Two processors, and that one may stop.
     Stops,
+    /// Two processors, and that others do not find what they are not told of.
+    Hides,
 }
 
 /// A small program that is run in many ways.
@@ -104,7 +107,7 @@ pub struct Scenario {
 }
 
 /// All of them.
-pub const SCENARIOS: [Scenario; 11] = [
+pub const SCENARIOS: [Scenario; 14] = [
     Scenario {
         name: "spawn",
         about: "a thread makes all others, and their processors find them",
@@ -160,6 +163,24 @@ pub const SCENARIOS: [Scenario; 11] = [
         listed: &[Reach::Called, Reach::SawWork],
     },
     Scenario {
+        name: "handoff",
+        about: "threads are woken and left waiting beside a processor that is idle, by one whose threads leave soon",
+        needs: Needs::Hides,
+        listed: &[Reach::Kept, Reach::Moved],
+    },
+    Scenario {
+        name: "share",
+        about: "a processor hides what it spawns while the other one is busy, and its thread ends when that one is idle",
+        needs: Needs::Hides,
+        listed: &[Reach::Shared],
+    },
+    Scenario {
+        name: "rescue",
+        about: "a processor publishes threads and stands still, and the other one runs threads that yield until these have run",
+        needs: Needs::Shares,
+        listed: &[Reach::Rescued],
+    },
+    Scenario {
         name: "order",
         about: "one processor is given threads and selects them in the order that the policy promises",
         needs: Needs::Order,
@@ -178,6 +199,11 @@ pub fn scenario(name: &str) -> Option<&'static Scenario> {
     SCENARIOS.iter().find(|scenario| scenario.name == name)
 }
 
+/// True if the policy keeps threads from others that these are not told of.
+fn hides(policy: &dyn Policy<Controlled>) -> bool {
+    policy.local(0).hides()
+}
+
 impl Scenario {
     /// How many processors it has, where so many are asked for.
     pub(super) fn processors(&self, asked: usize) -> usize {
@@ -194,18 +220,22 @@ impl Scenario {
         Ok(match self.needs {
             Needs::Order if subject.promises.own == Own::None => Some("the policy promises no order"),
             Needs::Priorities if policy.priorities() < 2 => Some("the policy has one priority"),
-            Needs::Two | Needs::Shares | Needs::Stops if processors < 2 => Some("one processor alone"),
+            Needs::Two | Needs::Shares | Needs::Stops | Needs::Hides if processors < 2 => Some("one processor alone"),
+            Needs::Hides if !hides(&*policy) => Some("the policy hides no threads"),
             Needs::Stops if policy.ring() => Some("the policy keeps its processors"),
             Needs::Shares if policy.ring() => Some("the policy has each thread wait for one processor"),
             _ => None,
         })
     }
 
-    /// What its runs must show.
-    pub(super) fn outcomes(&self, processors: usize) -> Vec<Reach> {
+    /// What its runs must show, of this policy.
+    pub(super) fn outcomes(&self, subject: &Subject, processors: usize) -> Vec<Reach> {
         let alone = |reach: &Reach| !matches!(reach, Reach::Moved | Reach::Together);
         let with_others = |reach: &Reach| processors > 1 || alone(reach) && self.outside_calls(*reach);
-        self.listed.iter().copied().filter(with_others).collect()
+        // Where all processors select from the same queues, nobody has to be rescued.
+        let own_queues = || (subject.build)(processors, Arc::new(Busy)).is_ok_and(|policy| hides(&*policy));
+        let there = |reach: &Reach| with_others(reach) && (*reach != Reach::Rescued || own_queues());
+        self.listed.iter().copied().filter(there).collect()
     }
 
     /// True if a single processor can show it: nobody inside can call it.
@@ -256,6 +286,28 @@ impl Scenario {
             "gift" => {
                 script.acts[0] = vec![Act::Hold];
                 script.outside = (0..threads).collect();
+            }
+            "handoff" => {
+                // It yields to each of the first ones, so that it is known how soon threads leave; it ends beside one that is woken, and one that
+                // starts.
+                (1..threads).for_each(|thread| script.acts[thread].push(Act::Work));
+                let yields = |next| (next + 1 < last).then_some(Act::YieldUntil(next));
+                let one = |next| std::iter::once(Act::Wake(next)).chain(yields(next));
+                script.acts[0] = (1..last).flat_map(one).chain([Act::Spawn(last)]).collect();
+                script.begin = vec![(0, Cause::Woken)];
+            }
+            "share" => {
+                let works = [Act::Work; 2];
+                script.acts[1] = works.to_vec();
+                let spawns = (2..threads).map(Act::Spawn);
+                script.acts[0] = [Act::Wake(1)].into_iter().chain(works).chain(spawns).chain(works).collect();
+                script.begin = vec![(0, Cause::Woken)];
+            }
+            "rescue" => {
+                script.acts[0] = spawn_all().chain([Act::Publish, Act::Hold]).collect();
+                // All but the last yield until the next one has ended.
+                (1..last).for_each(|thread| script.acts[thread] = vec![Act::YieldUntil(thread + 1)]);
+                script.begin = vec![(0, Cause::Woken)];
             }
             "order" => script.begin = (0..threads).map(|thread| (thread, Cause::Woken)).collect(),
             "priority" => {

@@ -1,7 +1,7 @@
 //! One scenario of a check: its runs one after the other, and by seeds, for as long as it has time.
 
 use super::guide::{Guide, Shared};
-use super::scenario::Scenario;
+use super::scenario::{Reach, Scenario};
 use super::token::Token;
 use super::{FIRST_SEEDS, Failure, Made, Plan, Progress, Subject, Tried, one};
 use std::rc::Rc;
@@ -40,13 +40,15 @@ pub(super) struct Trial<'a> {
     until: Option<Instant>,
     /// What the time broke off.
     exploring: Option<Exploration>,
+    /// What its runs must show.
+    listed: Vec<Reach>,
     pub tried: Tried,
 }
 
 impl<'a> Trial<'a> {
     pub fn new(subject: &'a Subject, plan: &'a Plan, scenario: &'static Scenario, until: Option<Instant>) -> Self {
         let tried = Tried { name: scenario.name, ..Tried::default() };
-        Self { subject, plan, scenario, systematic_until: until, until, exploring: None, tried }
+        Self { subject, plan, scenario, systematic_until: until, until, exploring: None, listed: Vec::new(), tried }
     }
 
     /// The time that each of so many scenarios has, of what is left.
@@ -68,8 +70,8 @@ impl<'a> Trial<'a> {
             Ok(None) => {}
             Err(what) => return Some(self.not_built(what)),
         }
-        let listed = self.scenario.outcomes(self.pool().0);
-        self.tried.reached = listed.iter().map(|outcome| (outcome.text(), 0)).collect();
+        self.listed = self.scenario.outcomes(self.subject, self.pool().0);
+        self.tried.reached = self.listed.iter().map(|outcome| (outcome.text(), 0)).collect();
         None
     }
 
@@ -181,7 +183,7 @@ impl<'a> Trial<'a> {
         };
         self.tried.steps += made.run.steps;
         let reached = made.run.value.reached();
-        for (outcome, (_, runs)) in self.scenario.outcomes(pool.0).iter().zip(&mut self.tried.reached) {
+        for (outcome, (_, runs)) in self.listed.iter().zip(&mut self.tried.reached) {
             *runs += u64::from(reached & outcome.bit() != 0);
         }
         if made.what().is_none() {
