@@ -51,8 +51,10 @@ fn all_halves_that_wait_are_given_the_oldest_first() {
     let [a, b, c] = [const { AtomicBool::new(false) }; 3];
     beside_a_busy_processor(|other| {
         let give = |flag: &AtomicBool| {
+            // Before the flag lets the next one go on.
+            let place = order.fetch_add(1, Ordering::AcqRel);
             flag.store(true, Ordering::Release);
-            order.fetch_add(1, Ordering::AcqRel)
+            place
         };
         let ((((), third), second), first) = raddle::join(
             || {

@@ -45,6 +45,9 @@ const fn fault(
 }
 
 const IDLE: &str = "crates/scheduler/src/idle.rs";
+const DISPATCH: &str = "crates/scheduler/src/dispatch/mod.rs";
+const RESCUE: &str = "crates/scheduler/src/dispatch/rescue.rs";
+const REST: &str = "crates/scheduler/src/dispatch/rest.rs";
 const FIFO: &str = "crates/scheduler/src/policies/fifo.rs";
 const STEAL: &str = "crates/scheduler/src/policies/steal.rs";
 const PRIORITY: &str = "crates/scheduler/src/policies/priority.rs";
@@ -52,6 +55,126 @@ const ROTATOR: &str = "crates/scheduler/src/policies/rotator.rs";
 
 /// All of them. No two change the same words.
 pub const FAULTS: &[Fault] = &[
+    // The dispatcher.
+    fault(
+        "dispatch-push-untold",
+        "a thread that is spawned is hidden from an idle processor",
+        DISPATCH,
+        ("cause: Cause) {\n        let tell = ", "pool.idle().hungry()", "false"),
+        "steal",
+    ),
+    fault(
+        "dispatch-push-silent",
+        "a push tells nobody whom it concerns",
+        DISPATCH,
+        ("let whom = self.local.push_told(thread, cause, tell);\n            ", "return pool.tell(whom);", "return;"),
+        "steal",
+    ),
+    fault(
+        "dispatch-woken-untold",
+        "a woken thread is hidden whatever it is worth",
+        DISPATCH,
+        ("self.push_told(pool, thread, Cause::Woken, ", "!keeps", "false"),
+        "steal",
+    ),
+    fault(
+        "dispatch-handoff-lawless",
+        "a thread is kept however long it will wait",
+        "crates/scheduler/src/handoff.rs",
+        ("", "(waiting + self.kept) * self.pace < WAKE_UP", "waiting < WAKE_UP"),
+        "steal",
+    ),
+    fault(
+        "dispatch-select-unshared",
+        "a processor whose thread leaves shares nothing",
+        DISPATCH,
+        ("if ", "self.local.hides_unstarted() || !self.handoff.bears(hidden)", "false"),
+        "steal",
+    ),
+    fault(
+        "dispatch-share-silent",
+        "what is shared at a selection concerns nobody",
+        DISPATCH,
+        ("self.handoff.alone();\n        let whom = self.local.publish();\n        ", "pool.tell(whom);", ""),
+        "steal",
+    ),
+    fault(
+        "dispatch-expose-hides",
+        "what a stuck processor holds stays hidden",
+        DISPATCH,
+        ("self.handoff.distrust();\n        ", "self.local.publish()", "Notify::Nobody"),
+        "steal",
+    ),
+    fault(
+        "dispatch-expose-trusts",
+        "a processor that kept what others wanted goes on so",
+        DISPATCH,
+        ("pub fn expose(&mut self) -> Notify {\n        ", "self.handoff.distrust();", ""),
+        "steal",
+    ),
+    fault(
+        "dispatch-never-searches",
+        "a processor that has nothing does not search",
+        DISPATCH,
+        ("self.local.next(LOWEST).or_else(|| ", "self.local.search()", "None"),
+        "steal",
+    ),
+    fault(
+        "dispatch-drain-nothing",
+        "a processor that stops gives back nothing",
+        DISPATCH,
+        ("", "self.local.drain(out);", ""),
+        "steal",
+    ),
+    fault(
+        "dispatch-rescue-nobody",
+        "a stalled processor keeps what it offers",
+        DISPATCH,
+        ("match ", "self.local.relieve(whom)", "None"),
+        "steal",
+    ),
+    fault(
+        "dispatch-rescue-loses",
+        "what is taken of a stalled processor is put nowhere",
+        DISPATCH,
+        ("Some(thread) => {\n                ", "self.push(pool, thread, Cause::Submitted);", "thread.into_thread();"),
+        "steal",
+    ),
+    fault(
+        "dispatch-rescue-self",
+        "a processor looks after itself only",
+        RESCUE,
+        ("self.whom = ", "next.unwrap_or(me)", "me"),
+        "steal",
+    ),
+    fault(
+        "dispatch-rescue-lively",
+        "a processor that switches is taken for stalled, and a stalled one is not",
+        RESCUE,
+        ("self.seen.is_some() && ", "pool.switches(whom) == self.seen", "pool.switches(whom) != self.seen"),
+        "steal",
+    ),
+    fault(
+        "dispatch-no-last-look",
+        "a processor does not look for work before it sleeps",
+        REST,
+        ("self.over() || ", "self.local().has_work()", "false"),
+        "steal",
+    ),
+    fault(
+        "dispatch-search-endless",
+        "a processor that has found work counts as searching",
+        REST,
+        ("if let Some(next) = processor.dispatcher().find() {\n                ", "idle.found(me);", ""),
+        "steal",
+    ),
+    fault(
+        "dispatch-stop-searching",
+        "a processor that stops counts as searching",
+        REST,
+        ("if processor.over() {\n            ", "idle.found(me);", ""),
+        "steal",
+    ),
     // Wake-ups.
     fault(
         "notify-silent",

@@ -288,17 +288,17 @@ impl Scenario {
                 script.outside = (0..threads).collect();
             }
             "handoff" => {
-                // It yields to each of the first ones, so that it is known how soon threads leave; it ends beside one that is woken, and one that
-                // starts.
+                // It yields to each but the last, so that it is known how soon threads leave; before that one, all is exposed, and nothing known.
                 (1..threads).for_each(|thread| script.acts[thread].push(Act::Work));
-                let yields = |next| (next + 1 < last).then_some(Act::YieldUntil(next));
-                let one = |next| std::iter::once(Act::Wake(next)).chain(yields(next));
-                script.acts[0] = (1..last).flat_map(one).chain([Act::Spawn(last)]).collect();
+                let one = |next| [Act::Wake(next), if next + 1 < last { Act::YieldUntil(next) } else { Act::Publish }];
+                script.acts[0] = (1..last).flat_map(one).chain([Act::Wake(last)]).collect();
                 script.begin = vec![(0, Cause::Woken)];
             }
             "share" => {
                 let works = [Act::Work; 2];
                 script.acts[1] = works.to_vec();
+                // Who selects it is busy until the others have run the rest.
+                script.acts[2] = vec![Act::Hold];
                 let spawns = (2..threads).map(Act::Spawn);
                 script.acts[0] = [Act::Wake(1)].into_iter().chain(works).chain(spawns).chain(works).collect();
                 script.begin = vec![(0, Cause::Woken)];
