@@ -92,24 +92,10 @@ pub const FAULTS: &[Fault] = &[
         "steal",
     ),
     fault(
-        "dispatch-share-silent",
-        "what is shared at a selection concerns nobody",
-        DISPATCH,
-        ("self.handoff.alone();\n        let whom = self.local.publish();\n        ", "pool.tell(whom);", ""),
-        "steal",
-    ),
-    fault(
         "dispatch-expose-hides",
         "what a stuck processor holds stays hidden",
         DISPATCH,
         ("self.handoff.distrust();\n        ", "self.local.publish()", "Notify::Nobody"),
-        "steal",
-    ),
-    fault(
-        "dispatch-expose-trusts",
-        "a processor that kept what others wanted goes on so",
-        DISPATCH,
-        ("pub fn expose(&mut self) -> Notify {\n        ", "self.handoff.distrust();", ""),
         "steal",
     ),
     fault(

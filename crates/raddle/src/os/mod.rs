@@ -147,18 +147,15 @@ pub(crate) fn end(why: &str) -> ! {
 /// Runs `f`, whose panic would leave the runtime half changed or without its monitor: `who` says who panicked, and the process ends.
 #[inline(always)]
 pub(crate) fn or_abort<T>(who: impl FnOnce() -> String, f: impl FnOnce() -> T) -> T {
-    struct Bomb<W: FnOnce() -> String>(Option<W>);
-    impl<W: FnOnce() -> String> Drop for Bomb<W> {
-        fn drop(&mut self) {
-            if let Some(who) = self.0.take() {
-                end(&who());
-            }
+    // Caught, not only noticed on the way: where no frame above catches, a panic does not begin to unwind.
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)) {
+        Ok(value) => value,
+        Err(payload) => {
+            // Its drop is code of others, too.
+            std::mem::forget(payload);
+            end(&who())
         }
     }
-    let mut bomb = Bomb(Some(who));
-    let value = f();
-    bomb.0 = None;
-    value
 }
 
 /// Installs a handler that runs on the alternate stack and restarts system calls.
