@@ -3,7 +3,7 @@
 //!
 //! A [`Dispatcher`] is owner-only, as the [`Local`] in it. A thread that becomes ready has one way in for each cause: [`Dispatcher::push`] (spawned,
 //! submitted), [`Dispatcher::woken`], [`Dispatcher::yielded`]. The running thread leaves by [`Dispatcher::select`], or offers its processor by
-//! [`Dispatcher::offer`]. A processor that has nothing goes through [`rest`]; one that never runs dry now and then takes over what a stalled
+//! [`Dispatcher::offer`]. A processor that has nothing goes through [`rest()`]; one that never runs dry now and then takes over what a stalled
 //! one offers ([`Dispatcher::rescue`]); what a stalled one hides is published for it ([`Dispatcher::expose`]).
 //!
 //! The library, the simulator and the checker all drive it; what differs between them is behind [`Pool`] and [`Resting`].

@@ -6,7 +6,7 @@ use crate::policy::Local;
 use crate::ready::Ready;
 use raddle_machine::Machine;
 
-/// A processor that rests, as [`rest`] sees it.
+/// A processor that rests, as [`rest()`] sees it.
 pub trait Resting<M: Machine> {
     /// Its part of the policy.
     type Local: Local<M>;
