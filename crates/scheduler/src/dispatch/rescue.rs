@@ -71,7 +71,7 @@ impl Rescue {
         // A hint; a late value makes a processor seem to stand still, which costs one steal.
         let whom = self.whom;
         let still = whom != me && self.seen.is_some() && pool.switches(whom) == self.seen;
-        let next = [whom + 1, 0, 1].into_iter().find(|&next| next != me && pool.switches(next).is_some());
+        let next = [whom + 1, whom + 2, 0, 1].into_iter().find(|&next| next != me && pool.switches(next).is_some());
         self.whom = next.unwrap_or(me);
         self.seen = pool.switches(self.whom);
         still.then_some(whom)

@@ -177,7 +177,7 @@ pub const SCENARIOS: [Scenario; 14] = [
     Scenario {
         name: "rescue",
         about: "a processor publishes threads and stands still, and the other one runs threads that yield until these have run",
-        needs: Needs::Shares,
+        needs: Needs::Hides,
         listed: &[Reach::Rescued],
     },
     Scenario {
@@ -305,8 +305,8 @@ impl Scenario {
             }
             "rescue" => {
                 script.acts[0] = spawn_all().chain([Act::Publish, Act::Hold]).collect();
-                // All but the last yield until the next one has ended.
-                (1..last).for_each(|thread| script.acts[thread] = vec![Act::YieldUntil(thread + 1)]);
+                // Some yield until the next one has ended.
+                (1..last).take(processors).for_each(|thread| script.acts[thread] = vec![Act::YieldUntil(thread + 1)]);
                 script.begin = vec![(0, Cause::Woken)];
             }
             "order" => script.begin = (0..threads).map(|thread| (thread, Cause::Woken)).collect(),
