@@ -15,10 +15,10 @@ fn libraries() -> &'static (PathBuf, PathBuf) {
         let program = std::env::current_exe().unwrap();
         let target = program.ancestors().nth(3).expect("a test program lies in target/PROFILE/deps");
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "-p", "raddle-mpi", "-p", "raddle-posix", "--manifest-path"]);
+        cargo.args(["build", "--quiet", "-p", "raddle-mpi", "-p", "raddle-drop-in", "--manifest-path"]);
         cargo.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml")).env("CARGO_TARGET_DIR", target);
         assert!(cargo.status().unwrap().success());
-        (target.join("debug/libraddle_mpi.so"), target.join("debug/libraddle_posix.so"))
+        (target.join("debug/libraddle_mpi.so"), target.join("debug/libraddle_drop_in.so"))
     })
 }
 
