@@ -17,6 +17,10 @@ pub fn run() -> Outcome {
         let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
         run_watched(tests.env("RUST_BACKTRACE", "0").env("RADDLE_NOTHING_SKIPPED", "1"), |line| tally.count(line))
     });
+    sections.section("misuse, optimised", || {
+        let mut corpus = cargo(&["test", "--profile", "optimised", "-p", "raddle", "--test", "safe"]);
+        run_watched(corpus.env("RUST_BACKTRACE", "0"), |line| tally.count(line))
+    });
     sections.section("interleavings", || model::run_all(|line| tally.count(line)));
     let mut checks = String::new();
     sections.section("the compiler pass", || {

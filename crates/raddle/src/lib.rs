@@ -49,6 +49,7 @@ pub mod park;
 pub mod policy;
 pub mod pool;
 mod processor;
+mod refused;
 mod requests;
 mod scope;
 pub mod signal;

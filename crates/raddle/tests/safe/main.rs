@@ -3,7 +3,7 @@
 //!
 //! Each case is a program of its own: it runs in a child process, once with lightweight threads and once with
 //! `RADDLE_KERNEL_THREADS=1`, and is bound in time ([`harness`]). `cargo xtask ci` runs them without and with optimisation. What must not
-//! even compile stands in `refused.rs`.
+//! even compile stands in `src/refused.rs`.
 #![forbid(unsafe_code)]
 
 #[macro_use]
