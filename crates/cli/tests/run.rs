@@ -296,6 +296,39 @@ fn programs_that_cannot_be_taken_over_are_refused() {
 }
 
 #[test]
+fn what_a_sanitizer_watches_runs_as_it_is() {
+    let folder = Folder::new();
+    for (options, sanitizer) in [
+        (&["-fsanitize=address"][..], Some("AddressSanitizer")),
+        (&["-fsanitize=address", "-static-libasan"], Some("AddressSanitizer")),
+        (&["-fsanitize=thread"], Some("ThreadSanitizer")),
+        (&["-fsanitize=leak"], Some("LeakSanitizer")),
+        (&["-fsanitize=undefined"], None),
+    ] {
+        let program = folder.program("sanitized", THREADS, options);
+        // Leaks are looked for by `ptrace`, which a sandbox may forbid.
+        let sanitized = |words: &[&str]| {
+            let mut command = raddle(words);
+            command.arg("--").arg(&program).arg("word");
+            for name in ["ASAN_OPTIONS", "LSAN_OPTIONS"] {
+                command.env(name, "detect_leaks=0");
+            }
+            command.output().unwrap()
+        };
+        let output = sanitized(&[]);
+        assert_eq!(output.status.code(), Some(7), "{options:?}: {output:?}");
+        assert_eq!(text(&output.stdout), "sum 4950 word\n", "{options:?}");
+        let error = text(&output.stderr);
+        match sanitizer {
+            Some(name) => assert!(error.lines().count() == 1 && error.contains(name), "{options:?}: {error}"),
+            None => assert_eq!(error, "", "{options:?}"),
+        }
+        let quiet = sanitized(&["--quiet"]);
+        assert!(quiet.status.code() == Some(7) && quiet.stderr.is_empty(), "{options:?}: {quiet:?}");
+    }
+}
+
+#[test]
 fn scripts_are_run_by_their_interpreters() {
     let folder = Folder::new();
     let program = folder.program("threads", THREADS, &[]);

@@ -21,6 +21,9 @@ mod loom_machine;
 #[doc(hidden)]
 pub mod raw;
 mod real;
+#[cfg(not(miri))]
+#[doc(hidden)]
+pub mod vdso;
 
 pub use atomic::{Atomic, Integer, Word};
 #[cfg(feature = "loom")]

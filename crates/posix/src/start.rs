@@ -238,6 +238,11 @@ pub(crate) fn lightweight() -> bool {
         if settings.is_of_another_process() {
             return false;
         }
+        if let Some(sanitizer) = crate::os::sanitizer() {
+            let line = format!("raddle: this program is built with {sanitizer}: its threads are kernel threads\n");
+            crate::os::say(&CString::new(line).unwrap_or_default());
+            return false;
+        }
         crate::os::find_all();
         spare_address_space();
         crate::process::signals::prepare_kernel_threads();

@@ -75,15 +75,18 @@ fn sends_that_are_made_together_are_as_if_made_alone() {
             let (sends, calls) = (counted(&ended, "sends_together"), counted(&ended, "send_calls"));
             println!("{what}, {processors} processors: {sends} in {calls}");
             assert!(sends >= 2 * calls, "{what}: {sends} sends in {calls} calls");
-            // Of tens of thousands of sends some are made together, unless the machine lets nobody run for a millisecond on end.
-            match what {
-                "traffic" | "disturbed" | "closed" | "forks" => assert!(sends > 0, "{what}, {processors} processors"),
-                "refused" => assert_eq!(sends, 0),
-                _ => {}
+            if what == "refused" {
+                assert_eq!(sends, 0);
             }
             assert_eq!(ended.well(), native, "{what}, {processors} processors");
         }
     }
+    // Nothing forces threads to send together, so it is tried until some have.
+    common::until("a send that is made together with another", || {
+        let environment = [("RADDLE_PROCESSORS", "1"), ("RADDLE_STATS", "json")];
+        let ended = common::drop_in(&program, &["traffic"], &environment);
+        (counted(&ended, "sends_together") > 0).then_some(())
+    });
     let alone = [("RADDLE_DIRECT_SENDS", "1"), ("RADDLE_PROCESSORS", "1"), ("RADDLE_STATS", "json")];
     let ended = common::drop_in(&program, &["traffic"], &alone);
     assert_eq!(counted(&ended, "sends_together"), 0);

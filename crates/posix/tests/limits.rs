@@ -80,3 +80,18 @@ fn code_on_the_stack_runs_where_it_was_asked_for() {
         assert_eq!(common::drop_in(&program, &arguments, environment).well(), native);
     }
 }
+
+/// By a library behind ours. (One in front of it has converted what comes to us.)
+#[test]
+fn who_is_told_another_time_waits_by_that() {
+    let program = common::compile("clock.c", &[]);
+    let shim = common::compile("clock_mod.c", &["-shared", "-fPIC", "-ldl"]);
+    let native = common::native(&program, &[]).well();
+    assert!(native.lines().count() == 6 && !native.contains("early"), "{native}");
+    let (ours, shim) = (common::library().display().to_string(), shim.display().to_string());
+    for preload in [format!("{ours}:{shim}"), ours] {
+        let mut command = Command::new(&program);
+        command.env("LD_PRELOAD", &preload);
+        assert_eq!(common::run(command).well(), native, "{preload}");
+    }
+}

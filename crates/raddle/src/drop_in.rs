@@ -265,10 +265,11 @@ pub fn nobody_waits_at(address: usize) -> bool {
     TABLE.is_empty(address)
 }
 
-/// As [`crate::yield_now`]; the calling thread then looks whether it was interrupted.
-pub fn yield_now() {
-    crate::yield_now();
+/// As [`crate::yield_now`]; the calling thread then looks whether it was interrupted. True if another thread ran.
+pub fn yield_now() -> bool {
+    let another_ran = current().is_some_and(crate::switching::yield_now);
     poll_interruption();
+    another_ran
 }
 
 /// Before a lightweight thread waits: yields if that is cheap and another thread of its processor may run, which may be the one that

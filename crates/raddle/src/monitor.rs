@@ -144,7 +144,7 @@ fn main() {
             } else {
                 1 << (calm / CALM).min(2)
             };
-            std::thread::sleep(std::time::Duration::from_nanos(PERIOD * u64::from(step)));
+            crate::os::sleep(PERIOD * u64::from(step));
             continue;
         }
         // Announce, then look once more: a processor that woke before it saw the announcement is busy now.

@@ -3,7 +3,7 @@
 use object::elf;
 use object::read::ReadCache;
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
-use object::{Endianness, FileKind, Object};
+use object::{Endianness, FileKind, Object, ObjectSection};
 use std::fs::File;
 use std::path::Path;
 
@@ -42,6 +42,29 @@ pub fn check(path: &Path) -> Result<(), String> {
         Some(String::from_utf8_lossy(path).into_owned())
     });
     loader(interpreter.as_deref())
+}
+
+/// The sanitizer that a program was built with, if it keeps an account of each thread's stack and storage: it takes the functions that the library takes, and
+/// knows kernel threads only.
+pub fn sanitizer(path: &Path) -> Option<&'static str> {
+    // By what the program calls, or, linked statically, offers to other libraries; or by the library that is needed.
+    const SANITIZERS: [([&str; 2], &str); 5] = [
+        (["__asan_init", "libasan.so"], "AddressSanitizer"),
+        (["__hwasan_init", "libhwasan.so"], "HWAddressSanitizer"),
+        (["__tsan_init", "libtsan.so"], "ThreadSanitizer"),
+        (["__msan_init", "libmsan.so"], "MemorySanitizer"),
+        (["__lsan_init", "liblsan.so"], "LeakSanitizer"),
+    ];
+    let data = ReadCache::new(File::open(path).ok()?);
+    let parsed = ElfFile64::<Endianness, _>::parse(&data).ok()?;
+    // The latter are the names of what is linked statically, as long as they are not stripped.
+    let sections =
+        [".dynstr", ".strtab"].map(|name| parsed.section_by_name(name).and_then(|section| section.data().ok()));
+    let names = || sections.iter().flatten().flat_map(|names| names.split(|&byte| byte == 0));
+    let is_named = |[function, library]: [&str; 2]| {
+        names().any(|name| name == function.as_bytes() || name.starts_with(library.as_bytes()))
+    };
+    SANITIZERS.into_iter().find(|&(marks, _)| is_named(marks)).map(|(_, sanitizer)| sanitizer)
 }
 
 /// What the program's loader says of it.

@@ -118,7 +118,16 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         return done.map_err(|error| format!("`{}` cannot be compared: {error}", found.program.path.display()));
     }
     let metrics = options.metrics.as_deref().map(|named| crate::top::file(named.as_ref())).transpose()?;
-    let error = command(&found.program, options, &library, metrics).exec();
+    let error = match elf::sanitizer(&found.program.path) {
+        Some(sanitizer) => {
+            if !options.quiet && !options.compared {
+                let name = found.program.path.display();
+                eprintln!("raddle: note: `{name}` is built with {sanitizer}: it runs as it is, on kernel threads");
+            }
+            natively(&found.program).exec()
+        }
+        None => command(&found.program, options, &library, metrics).exec(),
+    };
     eprintln!("raddle: `{}` cannot be started: {error}", found.program.path.display());
     Ok(ExitCode::from(126))
 }
@@ -133,9 +142,15 @@ fn check_policy(options: &Options) -> Result<(), String> {
     builder.build().map(drop).map_err(|error| format!("--policy: {error}"))
 }
 
-fn command(program: &Program, options: &Options, library: &str, metrics: Option<PathBuf>) -> Command {
+/// The program without the library.
+fn natively(program: &Program) -> Command {
     let mut command = Command::new(&program.path);
     command.arg0(&program.name).args(&program.arguments).envs(program.environment.iter().cloned());
+    command
+}
+
+fn command(program: &Program, options: &Options, library: &str, metrics: Option<PathBuf>) -> Command {
+    let mut command = natively(program);
     let mut preload = OsString::from(library);
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()) {
         preload.push(":");

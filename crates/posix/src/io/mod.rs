@@ -18,7 +18,7 @@ mod connect;
 mod flags;
 mod kind;
 mod poll;
-mod sleep;
+pub(crate) mod sleep;
 mod socket;
 mod stream;
 

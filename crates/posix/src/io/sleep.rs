@@ -9,12 +9,16 @@ use std::ffi::{c_int, c_uint};
 /// As POSIX says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sched_yield() -> c_int {
-    if raddle::drop_in::is_lightweight() {
-        raddle::drop_in::yield_now();
-        return 0;
+    give_way();
+    0
+}
+
+/// Lets others run: a thread of the same processor, or, where none is ready, a kernel thread of the process that waits for the core.
+pub(crate) fn give_way() {
+    if !raddle::drop_in::is_lightweight() || !raddle::drop_in::yield_now() {
+        // SAFETY: takes nothing, and does not fail.
+        unsafe { system_call(c::SYS_sched_yield, [0; 6]) };
     }
-    // SAFETY: takes nothing.
-    unsafe { system_call(c::SYS_sched_yield, [0; 6]) as c_int }
 }
 
 /// Sleeps until a point of CLOCK_MONOTONIC: 0 or an error number; what is left goes to `left`.

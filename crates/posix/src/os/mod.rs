@@ -3,7 +3,7 @@
 pub(crate) mod modes;
 
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// The C types and constants that entry points speak in.
 pub(crate) mod c {
@@ -127,9 +127,27 @@ pub(crate) fn find_all() {
             next = next.add(1);
         }
     }
+    look_who_tells_the_time();
     // Those that are missing are nobody's error.
     // SAFETY: forgets the last one.
     unsafe { libc::dlerror() };
+}
+
+/// The sanitizer that the program was built with, if it keeps an account of each thread's stack and storage: it knows kernel threads only.
+pub(crate) fn sanitizer() -> Option<&'static str> {
+    const SANITIZERS: [(&std::ffi::CStr, &str); 5] = [
+        (c"__asan_init", "AddressSanitizer"),
+        (c"__hwasan_init", "HWAddressSanitizer"),
+        (c"__tsan_init", "ThreadSanitizer"),
+        (c"__msan_init", "MemorySanitizer"),
+        (c"__lsan_init", "LeakSanitizer"),
+    ];
+    // Our own build under one knows of lightweight threads.
+    let there = |name: &std::ffi::CStr| {
+        // SAFETY: a C string.
+        !cfg!(raddle_tsan) && !unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.is_null()
+    };
+    SANITIZERS.iter().find(|(name, _)| there(name)).map(|&(_, sanitizer)| sanitizer)
 }
 
 /// The calling thread's thread pointer: who it is among those that live, lightweight or not.
@@ -186,10 +204,10 @@ pub(crate) fn answer(result: isize) -> isize {
 /// later changes of that clock are not followed. `Err(EINVAL)` for what is no time.
 pub(crate) fn deadline(clock: libc::clockid_t, time: &libc::timespec) -> Result<u64, c_int> {
     let target = nanoseconds(time)?;
-    if clock == libc::CLOCK_MONOTONIC {
+    if clock == libc::CLOCK_MONOTONIC && !TELLS_ANOTHER_TIME.load(Ordering::Relaxed) {
         return Ok(target.max(0) as u64);
     }
-    let now_there = i128::from(now(clock));
+    let now_there = i128::from(told(clock));
     let now_here = i128::from(now(libc::CLOCK_MONOTONIC));
     Ok((now_here + (i128::from(target) - now_there)).clamp(0, i128::from(u64::MAX)) as u64)
 }
@@ -206,10 +224,34 @@ fn nanoseconds(time: &libc::timespec) -> Result<i64, c_int> {
     Ok(time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec))
 }
 
-/// Nanoseconds of a clock.
+/// Nanoseconds of a clock, whatever the program is told; 0 of an unknown one.
 pub(crate) fn now(clock: libc::clockid_t) -> u64 {
+    raddle_machine::vdso::nanoseconds(clock).unwrap_or(0)
+}
+
+/// Nanoseconds of a clock, as the program is told: a library behind ours may have taken the place of the C library's function. (One before ours has also
+/// taken the functions that wait, and hands on the time that we know.)
+fn told(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a timespec to write to; an unknown clock leaves zeros.
-    unsafe { libc::clock_gettime(clock, &mut time) };
+    unsafe { next!(clock_gettime: fn(libc::clockid_t, *mut libc::timespec) -> c_int)(clock, &mut time) };
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+/// Another library tells the program the time (libfaketime, say): absolute times are by that.
+static TELLS_ANOTHER_TIME: AtomicBool = AtomicBool::new(false);
+
+/// Looks whether another library tells the time.
+fn look_who_tells_the_time() {
+    let object = |address: usize| {
+        // SAFETY: zeroes are valid, and written to; any address may be asked for.
+        unsafe {
+            let mut found: libc::Dl_info = std::mem::zeroed();
+            libc::dladdr(std::ptr::with_exposed_provenance(address), &mut found);
+            found.dli_fbase
+        }
+    };
+    let function = next!(clock_gettime: fn(libc::clockid_t, *mut libc::timespec) -> c_int) as usize;
+    let of_the_library = next!(gnu_get_libc_version: fn() -> *const c_char) as usize;
+    TELLS_ANOTHER_TIME.store(object(function) != object(of_the_library), Ordering::Relaxed);
 }

@@ -33,7 +33,7 @@ pub unsafe extern "C-unwind" fn syscall(
             // A thread's own TCB has no area that the kernel knows.
             c::SYS_rseq if raddle::drop_in::is_lightweight() => -(c::ENOSYS as isize),
             c::SYS_sched_yield if raddle::drop_in::is_lightweight() => {
-                raddle::drop_in::yield_now();
+                crate::io::sleep::give_way();
                 0
             }
             c::SYS_seccomp => {

@@ -41,12 +41,9 @@ fn spin(word: &AtomicI32) {
             }
             std::hint::spin_loop();
         }
-        if !raddle::drop_in::is_lightweight() {
-            // SAFETY: takes nothing.
-            unsafe { crate::os::system_call(c::SYS_sched_yield, [0; 6]) };
-        } else if yields < YIELDS {
-            raddle::drop_in::yield_now();
-            yields += 1;
+        if yields < YIELDS || !raddle::drop_in::is_lightweight() {
+            crate::io::sleep::give_way();
+            yields = yields.saturating_add(1);
         } else {
             raddle::sleep(NAP);
         }

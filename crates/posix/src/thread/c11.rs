@@ -1,7 +1,7 @@
 //! The threads of C11, which are those of POSIX under other names. (`tss_*` follow the thread pointer and need nothing.)
 
 use super::create::{Wanted, create, passes_through};
-use super::record::{Record, Start};
+use super::record::Start;
 use super::{exit, identity, join};
 use crate::os::c;
 use std::ffi::{c_int, c_void};
@@ -105,10 +105,5 @@ pub unsafe extern "C-unwind" fn thrd_sleep(time: *const c::timespec, left: *mut 
 /// As C11 says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thrd_yield() {
-    if Record::current().is_some() && raddle::drop_in::is_lightweight() {
-        raddle::drop_in::yield_now();
-    } else {
-        // SAFETY: takes nothing.
-        unsafe { crate::os::system_call(c::SYS_sched_yield, [0; 6]) };
-    }
+    crate::io::sleep::give_way();
 }

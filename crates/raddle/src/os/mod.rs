@@ -28,6 +28,14 @@ pub(crate) fn gettid() -> u32 {
     unsafe { raddle_machine::raw::system_call(libc::SYS_gettid as usize, [0; 6]) as u32 }
 }
 
+/// The calling kernel thread sleeps so many nanoseconds, or until a signal: whatever has taken the place of the C library's function.
+pub(crate) fn sleep(nanoseconds: u64) {
+    let time = [nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000];
+    let arguments = [libc::CLOCK_MONOTONIC as usize, 0, time.as_ptr().addr(), 0, 0, 0];
+    // SAFETY: a timespec to read, which is two words.
+    unsafe { raddle_machine::raw::system_call(libc::SYS_clock_nanosleep as usize, arguments) };
+}
+
 /// What a kernel thread of the runtime's own begins with.
 struct Beginning<F> {
     /// A C string of at most 15 bytes.
