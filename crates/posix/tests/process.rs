@@ -193,3 +193,9 @@ fn a_thread_with_a_kernel_thread_of_its_own_is_a_thread_like_any_other() {
     let program = common::compile("own_life.c", &[]);
     assert_eq!(common::drop_in(&program, &[], &[("RADDLE_MAIN", "1")]).well(), out);
 }
+
+#[test]
+fn system_vs_calls_are_ended_by_handlers_only() {
+    let out = same_as_native("system_v.c", &["1", "2"]);
+    assert!(out.contains("Success") && out.contains("Interrupted"), "{out}");
+}

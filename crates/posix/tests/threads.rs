@@ -142,6 +142,18 @@ fn each_cancellation_point_ends_a_cancelled_thread() {
 }
 
 #[test]
+fn cancellation_ends_waits_inside_the_c_library_in_the_kernel_and_in_handlers() {
+    let out = same_as_native("cancel_libc.c", &["-lutil", "-lrt"]);
+    assert!(out.lines().count() > 100 && !out.contains("NOT"), "{out}");
+}
+
+#[test]
+fn the_first_thread_is_joined_with_time_limits_and_cancelled_in_a_handler() {
+    let out = same_as_native("join_first.c", &[]);
+    assert!(out.contains("cancelled"), "{out}");
+}
+
+#[test]
 fn the_first_thread_can_be_cancelled_while_it_waits() {
     let program = common::compile("cancel_first.c", &[]);
     for what in ["sem", "sem, timed", "cond", "cond, timed", "requested", "disabled"] {

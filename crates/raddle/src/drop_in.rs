@@ -24,9 +24,6 @@ pub use crate::event_loops::{
 pub use crate::forked::forked;
 pub use raddle_queues::{places, slab};
 
-/// Whether a thread that is apart waits in the kernel, and must be signalled to come out.
-pub type InKernel = raddle_scheduler::in_kernel::InKernel<Real>;
-
 /// Which signals are on their way to a thread that runs, of so many kinds.
 pub type Doorbell<const KINDS: usize> = raddle_scheduler::doorbell::Doorbell<Real, KINDS>;
 

@@ -1,7 +1,7 @@
 //! One signal for many requests: who has something done by a thread that runs leaves it there, and signals its kernel thread unless another
 //! signal is on its way.
 //!
-//! Source: this project; the look by two fences is that of [`crate::in_kernel`].
+//! Source: this project.
 //!
 //! Roles: the *thread*, which moves between kernel threads; *askers*, any number, also in signal handlers. A kind is one sort of signal.
 //!

@@ -5,7 +5,7 @@
 //!
 //! Reading order: [`thread`] (the wait word), [`runtime`] (what a primitive asks of whoever runs threads), [`ready`] (the
 //! token), [`policy`], [`tokens`] and [`policies`], [`handoff`], [`dispatch`] (the loop round the policy), [`idle`], [`takeover`], [`sync`], [`lock`],
-//! [`readiness`], [`lives`], [`batch`], [`in_kernel`], [`doorbell`], [`members`], [`discard`], [`standby`].
+//! [`readiness`], [`lives`], [`batch`], [`doorbell`], [`members`], [`discard`], [`standby`].
 
 pub mod batch;
 pub mod discard;
@@ -14,7 +14,6 @@ pub mod doorbell;
 pub mod expression;
 pub mod handoff;
 pub mod idle;
-pub mod in_kernel;
 pub mod lives;
 pub mod lock;
 pub mod members;

@@ -16,14 +16,13 @@
 //!
 //! About twice as many threads as processors may be apart at once, under the default policy only.
 //!
-//! A cancellation ends the wait by a signal of ours to the kernel thread, unless the thread sees it before ([`InKernel`]). A signal that comes between
+//! A cancellation ends the wait by a signal of ours to the kernel thread, unless the thread sees it before. A signal that comes between
 //! its look and the call finds the thread about to make the call, which it then does not make.
 
 use super::{CANCELLED, EINTR, Pause, at};
 use crate::os::{c, now};
 use crate::process::{kernel_waits, signals, watch};
 use crate::thread::record::Record;
-use raddle::drop_in::InKernel;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -57,8 +56,6 @@ pub(crate) struct Apart {
     /// Waits in the reactor until the next try, and how many there were to be.
     left: AtomicU32,
     pause: AtomicU32,
-    /// It waits in the kernel, or is about to.
-    in_kernel: InKernel,
 }
 
 impl Apart {
@@ -69,12 +66,6 @@ impl Apart {
         self.pause.store(START, Ordering::Relaxed);
         self.otherwise.store(false, Ordering::Relaxed);
         self.mixes.store(false, Ordering::Relaxed);
-        self.in_kernel.leave();
-    }
-
-    /// True while it waits in the kernel. For those who have marked a request before.
-    pub fn is_in_kernel(&self) -> bool {
-        self.in_kernel.is_inside()
     }
 
     /// The caller, a lightweight thread, is about to wait, and not for many descriptors.
@@ -180,10 +171,8 @@ pub(super) fn wait(me: &Record, set: c_int, events: *mut c_void, count: c_int, m
     let result = loop {
         let kicks = signals::kicks_here();
         let arguments = [set as usize, at(events), count as usize, left as usize, 0, 0];
-        apart.in_kernel.enter();
         // SAFETY: the caller's room for events; the kernel checks it.
         let result = unsafe { kernel_waits::call_while_zero(&me.cancel, c::SYS_epoll_pwait, arguments) };
-        apart.in_kernel.leave();
         if result != EINTR && result != kernel_waits::CANCELLED {
             break result;
         }

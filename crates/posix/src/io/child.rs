@@ -6,6 +6,7 @@
 
 use super::{CANCELLED, EINTR, Pause, at, done, ours};
 use crate::os::{c, system_call};
+use crate::process::kernel_waits;
 use crate::thread::undo::Undo;
 use raddle::io::{Failure, Interest};
 use std::ffi::{c_int, c_uint, c_void};
@@ -64,7 +65,9 @@ pub unsafe extern "C-unwind" fn wait4(
                 early => return done(early) as c::pid_t,
             }
         }
-        result = raddle::drop_in::blocking(|| call(options));
+        let arguments = [id as usize, at(status), options as usize, at(usage), 0, 0];
+        // SAFETY: the caller's places; the kernel checks them.
+        result = raddle::drop_in::blocking(|| unsafe { kernel_waits::wait(c::SYS_wait4, arguments, true) });
     }
     done(result) as c::pid_t
 }
@@ -92,7 +95,7 @@ pub unsafe extern "C-unwind" fn waitid(kind: c_uint, id: c_uint, info: *mut c_vo
     }
     let call = |place: usize, options: c_int| {
         // SAFETY: the caller's place; the kernel checks it.
-        unsafe { system_call(c::SYS_waitid, [kind as usize, id as usize, place, options as usize, 0, 0]) }
+        unsafe { kernel_waits::wait(c::SYS_waitid, [kind as usize, id as usize, place, options as usize, 0, 0], true) }
     };
     let only_ends = options & (c::WEXITED | c::WSTOPPED | c::WCONTINUED | c::WNOHANG) == c::WEXITED;
     if kind == c::P_PID as c_uint && only_ends && call(0, options | c::WNOHANG | c::WNOWAIT) == 0 {

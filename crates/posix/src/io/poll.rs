@@ -9,7 +9,7 @@
 
 use super::{Apart, CANCELLED, EINTR, Pause, after, apart, at, done, in_handler, left, ours_or_handlers};
 use crate::os::{c, deadline_after, now, system_call};
-use crate::process::watch;
+use crate::process::{kernel_waits, watch};
 use raddle::io::{Failure, Glance, Interest};
 use std::cell::Cell;
 use std::ffi::{c_int, c_short, c_void};
@@ -130,7 +130,7 @@ unsafe fn poll_until(entries: *mut c::pollfd, count: usize, deadline: Option<u64
         let mut time = time.copied();
         let time = time.as_mut().map_or(0, |time| at(std::ptr::from_mut(time)));
         // SAFETY: the caller's entries; the kernel checks them.
-        unsafe { system_call(c::SYS_ppoll, [at(entries), count, time, mask, MASK, 0]) }
+        unsafe { kernel_waits::attempt(c::SYS_ppoll, [at(entries), count, time, mask, MASK, 0]) }
     };
     if watch::is_handler_here() {
         return watch::with_mask(mask, |mask| in_handler(deadline, |left| call(left, mask)));
@@ -265,7 +265,9 @@ impl Sets {
         let mask = [mask, MASK];
         let mask = if mask[0] == 0 { 0 } else { at(mask.as_ptr()) };
         // SAFETY: copies of the caller's sets.
-        let result = unsafe { system_call(c::SYS_pselect6, [self.count, places[0], places[1], places[2], time, mask]) };
+        let result = unsafe {
+            kernel_waits::attempt(c::SYS_pselect6, [self.count, places[0], places[1], places[2], time, mask])
+        };
         if result >= 0 {
             for (set, copy) in self.given.iter().zip(&answer).filter(|(set, _)| !set.is_null()) {
                 // SAFETY: the caller's set, in words.
@@ -376,7 +378,7 @@ unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: O
     let call = |milliseconds: c_int, mask: usize| {
         let arguments = [set as usize, at(events), count as usize, milliseconds as usize, mask, MASK];
         // SAFETY: the caller's room for events; the kernel checks it.
-        unsafe { system_call(c::SYS_epoll_pwait, arguments) }
+        unsafe { kernel_waits::attempt(c::SYS_epoll_pwait, arguments) }
     };
     let in_kernel = |left: Option<&c::timespec>, mask: usize| {
         let round_up = |time: &c::timespec| time.tv_sec * 1000 + (time.tv_nsec + 999_999) / 1_000_000;

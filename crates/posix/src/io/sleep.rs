@@ -2,7 +2,7 @@
 
 use super::{CANCELLED, Pause, after, in_handler, ours_or_handlers};
 use crate::os::{c, deadline, deadline_after, set_errno, system_call};
-use crate::process::watch;
+use crate::process::{kernel_waits, watch};
 use std::ffi::{c_int, c_uint};
 
 /// # Safety
@@ -45,7 +45,7 @@ fn in_kernel(end: u64) -> isize {
     in_handler(Some(end), |left| {
         let left = left.map_or(0, |time| super::at(time));
         // SAFETY: the kernel reads a time.
-        unsafe { system_call(c::SYS_nanosleep, [left, 0, 0, 0, 0, 0]) }
+        unsafe { kernel_waits::attempt(c::SYS_nanosleep, [left, 0, 0, 0, 0, 0]) }
     })
 }
 

@@ -3,6 +3,7 @@
 use super::kind::Kind;
 use super::{EAGAIN, Told, at, blocking, done, is_nonblocking, ours, socket, wait_and_repeat};
 use crate::os::{c, system_call};
+use crate::process::kernel_waits;
 use raddle::io::{Glance, Interest};
 use std::ffi::{c_int, c_void};
 
@@ -101,7 +102,7 @@ pub(super) fn total(parts: &[c::iovec]) -> usize {
 /// The call as the kernel does it.
 fn read_in_kernel(descriptor: c_int, parts: &[c::iovec]) -> isize {
     // SAFETY: the caller's buffers; the kernel checks them.
-    unsafe { system_call(c::SYS_readv, [descriptor as usize, at(parts.as_ptr()), parts.len(), 0, 0, 0]) }
+    unsafe { kernel_waits::wait(c::SYS_readv, [descriptor as usize, at(parts.as_ptr()), parts.len(), 0, 0, 0], true) }
 }
 
 fn read_from(descriptor: c_int, parts: &[c::iovec]) -> isize {
@@ -192,7 +193,7 @@ pub(super) fn is_ready(descriptor: c_int, events: i16) -> bool {
 
 fn write_in_kernel(descriptor: c_int, parts: &[c::iovec]) -> isize {
     // SAFETY: the caller's data; the kernel checks it.
-    unsafe { system_call(c::SYS_writev, [descriptor as usize, at(parts.as_ptr()), parts.len(), 0, 0, 0]) }
+    unsafe { kernel_waits::wait(c::SYS_writev, [descriptor as usize, at(parts.as_ptr()), parts.len(), 0, 0, 0], true) }
 }
 
 fn write_to(descriptor: c_int, parts: &[c::iovec]) -> isize {

@@ -167,6 +167,13 @@ pub(crate) fn thread_pointer() -> u64 {
     pointer
 }
 
+/// Something of the C library's that is no function; `None` if it has none of that name.
+pub(crate) fn find_data(name: &std::ffi::CStr) -> Option<*mut c_void> {
+    // SAFETY: a C string; RTLD_NEXT is valid in any object.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    (!found.is_null()).then_some(found)
+}
+
 /// Writes to standard error, from anywhere.
 pub(crate) fn say(text: &std::ffi::CStr) {
     let bytes = text.to_bytes();

@@ -21,9 +21,9 @@ const SOON: c::c_long = 50_000;
 const LATER: c::c_long = 1_000_000;
 
 thread_local! {
-    /// The calling kernel thread, which is none of ours, is to end, and with what.
+    /// The calling kernel thread, which is none of ours, is to end, and with what: by cancellation, unless a handler has said otherwise.
     static TO_END: Cell<bool> = const { Cell::new(false) };
-    static VALUE: Cell<*mut c_void> = const { Cell::new(std::ptr::null_mut()) };
+    static VALUE: Cell<*mut c_void> = const { Cell::new(cancel::CANCELED) };
     /// Handlers that run now by [`signals::deliver`] cannot end the thread there.
     static CANNOT: Cell<bool> = const { Cell::new(false) };
     /// The kernel's number of the timer that goes; less than 0: none.
@@ -111,6 +111,7 @@ pub(super) unsafe fn go_on(ended: Ended, context: *mut c_void, blocked: signals:
     if cancel::is_exiting(me) {
         return;
     }
+    cancel::handler_has_ended(me);
     if masks::is_in_handler() && !ended.cannot {
         // To the frame of the handler that this one has interrupted.
         // SAFETY: the calling thread's own call.
@@ -130,7 +131,7 @@ pub(super) unsafe fn go_on(ended: Ended, context: *mut c_void, blocked: signals:
 }
 
 /// The calling thread, which is to end, does so at its next wait, or when a signal finds it where it can. Also when it has come to another kernel thread.
-pub(super) fn soon(me: &Record) {
+pub(crate) fn soon(me: &Record) {
     let raw = me.handle.load(Ordering::SeqCst);
     if !raw.is_null() {
         // Its next wait ends at once. SAFETY: the thread runs, so its handle is neither joined nor dropped meanwhile.

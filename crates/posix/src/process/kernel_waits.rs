@@ -1,4 +1,6 @@
-//! Cancellation of kernel threads that wait in this library: the program's first thread, and all of them where threads stay kernel threads.
+//! Waits in the kernel, made by this library, that a cancellation ends.
+//!
+//! Kernel threads: the program's first thread, and all of them where threads stay kernel threads.
 //!
 //! The C library does not know of these waits, so its `pthread_cancel` notes the request and wakes nobody. Each such thread
 //! has a note here, found by its id and made by whoever needs it first: a canceller marks the request in it and, if the thread says
@@ -9,13 +11,16 @@
 //! Forbidden: L misses R and S misses W. All are SeqCst. A signal between L and the system call finds the thread inside [`call_unless`],
 //! and moves it to the end of it (as do libraries whose own calls are cancellation points).
 //!
-//! Lightweight threads that wait in the kernel themselves (`io::apart`) use the same few instructions.
+//! Lightweight threads that wait in the kernel themselves ([`wait`], `io::apart`) use the same few instructions.
 //!
 //! A note outlives its thread; the next one with that id finds it. A request that nobody took costs that thread one wake-up for no
 //! reason.
 
 use super::rights::KernelAction;
+use super::watch;
 use crate::os::{c, system_call};
+use crate::thread::cancel;
+use crate::thread::record::Record;
 use raddle::drop_in::slab::Slab;
 use raddle_machine::Real;
 use std::cell::Cell;
@@ -48,6 +53,44 @@ static NOTES: [AtomicPtr<Note>; LISTS] = [const { AtomicPtr::new(null_mut()) }; 
 thread_local! {
     /// The calling thread's note while it waits.
     static WAITING: Cell<*const Note> = const { Cell::new(null()) };
+    /// 1: a signal of ours has come since the calling lightweight thread was about to wait.
+    static MET: AtomicU32 = const { AtomicU32::new(0) };
+}
+
+/// A signal of ours has come here.
+pub(super) fn met() {
+    // Relaxed: for the interrupted code.
+    MET.with(|met| met.store(1, Ordering::Relaxed));
+}
+
+/// Makes a system call that waits, on a lightweight thread or in a handler on one: its answer, EINTR after a handler, or [`CANCELLED`] if the thread is to
+/// be cancelled. Elsewhere just makes it. `restarts`: the kernel would repeat it after a handler that restarts calls; else any handler ends it.
+///
+/// # Safety
+/// As for the system call, which has no time limit that must not begin anew.
+pub(crate) unsafe fn wait(number: c::c_long, arguments: [usize; 6], restarts: bool) -> isize {
+    let me = Record::current().filter(|_| {
+        raddle::drop_in::is_lightweight() || crate::thread::dedicated::is_here() || watch::is_handler_here()
+    });
+    let Some(me) = me else {
+        // SAFETY: the caller's promise.
+        return unsafe { system_call(number, arguments) };
+    };
+    let handlers = watch::begin();
+    loop {
+        MET.with(|met| met.store(0, Ordering::Relaxed));
+        if cancel::is_requested(me) {
+            return CANCELLED;
+        }
+        // SAFETY: a word of this thread's; the caller's promise.
+        let result = MET.with(|met| unsafe { call_unless(met.as_ptr(), number as usize, arguments.as_ptr()) });
+        if result != CANCELLED {
+            return result;
+        }
+        if handlers.ended() || !restarts && handlers.interrupted() {
+            return -(c::EINTR as isize);
+        }
+    }
 }
 
 fn slab() -> &'static Arc<Slab<Note, Real>> {
@@ -121,6 +164,29 @@ pub(crate) unsafe fn call(number: c::c_long, arguments: [usize; 6]) -> isize {
         result = CANCELLED;
     }
     result
+}
+
+/// Makes a system call, which may wait in a handler on a lightweight thread: there a signal of ours ends it (EINTR), and a cancellation ([`CANCELLED`]).
+/// Elsewhere just makes it.
+///
+/// # Safety
+/// As for the system call.
+pub(crate) unsafe fn attempt(number: c::c_long, arguments: [usize; 6]) -> isize {
+    let Some(me) = Record::current().filter(|_| watch::is_handler_here()) else {
+        // SAFETY: the caller's promise.
+        return unsafe { system_call(number, arguments) };
+    };
+    MET.with(|met| met.store(0, Ordering::Relaxed));
+    if cancel::is_requested(me) {
+        return CANCELLED;
+    }
+    // SAFETY: a word of this thread's; the caller's promise.
+    let result = MET.with(|met| unsafe { call_unless(met.as_ptr(), number as usize, arguments.as_ptr()) });
+    match result {
+        CANCELLED if cancel::is_requested(me) => CANCELLED,
+        CANCELLED => -(c::EINTR as isize),
+        result => result,
+    }
 }
 
 /// Makes a system call that waits, on a lightweight thread, unless `*asked` is not 0: its answer, EINTR after a handler, or [`CANCELLED`] when

@@ -324,7 +324,7 @@ pub(super) unsafe fn settle(context: *mut c_void, more: Set) {
 ///
 /// # Safety
 /// As for [`settle`].
-pub(super) unsafe fn settle_now(context: *mut c_void) {
+pub(crate) unsafe fn settle_now(context: *mut c_void) {
     handlers_are_left();
     // SAFETY: passed on; the saved context.
     unsafe {

@@ -128,7 +128,7 @@ pub(super) fn can_unwind(context: &c::ucontext_t) -> bool {
 
 /// The interrupted instruction, which can be read, is a system call that goes on after the handler, or follows one that the signal has ended.
 #[cfg(target_arch = "x86_64")]
-fn is_waiting_call(context: &c::ucontext_t) -> bool {
+pub(crate) fn is_waiting_call(context: &c::ucontext_t) -> bool {
     let registers = &context.uc_mcontext.gregs;
     let at = registers[c::REG_RIP as usize] as usize;
     let call = |at: usize| {
@@ -139,7 +139,7 @@ fn is_waiting_call(context: &c::ucontext_t) -> bool {
 }
 
 #[cfg(target_arch = "aarch64")]
-fn is_waiting_call(context: &c::ucontext_t) -> bool {
+pub(crate) fn is_waiting_call(context: &c::ucontext_t) -> bool {
     let at = context.uc_mcontext.pc as usize;
     let call = |at: usize| {
         // SAFETY: in the C library's code, an instruction or more from its beginning.
@@ -149,8 +149,13 @@ fn is_waiting_call(context: &c::ucontext_t) -> bool {
 }
 
 /// True when the interrupted instruction is neither this library's nor the C library's: unwinding may begin there.
-pub(super) fn is_program_code(context: &c::ucontext_t) -> bool {
+pub(crate) fn is_program_code(context: &c::ucontext_t) -> bool {
     !is_in(&CODE, context)
+}
+
+/// True when the interrupted instruction is the C library's.
+pub(crate) fn is_c_library_code(context: &c::ucontext_t) -> bool {
+    is_in(&CODE[1..2], context)
 }
 
 fn is_in(code: &[[AtomicUsize; 2]], context: &c::ucontext_t) -> bool {

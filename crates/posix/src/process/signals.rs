@@ -68,6 +68,7 @@ pub(crate) fn prepare() {
     raddle::drop_in::on_interruption(interrupted);
     if !DONE.swap(true, Ordering::AcqRel) {
         crate::thread::exit::prepare();
+        crate::thread::libc_word::prepare();
         fork::prepare();
         rights::prepare();
     }
@@ -112,6 +113,7 @@ thread_local! {
 /// A signal has come here that is no concern of the thread's.
 pub(super) fn count_kick() {
     KICKS.set(KICKS.get().wrapping_add(1));
+    kernel_waits::met();
 }
 
 /// Signals of ours that came to the caller, or to the handler's thread if it is one.
@@ -138,22 +140,18 @@ unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *m
     };
     // SAFETY: installed with all that can wait blocked; the arguments are the kernel's; the delivery runs handlers of the program.
     unsafe { raddle::signal::dispatch(signal, info, context, run) };
-    if Record::current().is_some() && (raddle::drop_in::is_lightweight() || dedicated::is_here()) {
+    if Record::current().is_some()
+        && (raddle::drop_in::is_lightweight() || dedicated::is_here() || watch::is_handler_here())
+    {
         // SAFETY: the interrupted code's registers. A call that has not begun would not know of this signal.
         unsafe { kernel_waits::give_up(&mut *context.cast()) };
+        if ran {
+            // SAFETY: the kernel's argument; it was not put off.
+            unsafe { cancel::meet(context) };
+        }
     }
     // SAFETY: the interrupted code's registers.
-    let programs = unsafe { rights::is_program_code(&*context.cast()) };
-    if programs && (raddle::drop_in::is_lightweight() || dedicated::is_here()) {
-        // SAFETY: the kernel's argument; a thread outside the runtime was not put off.
-        cancel::asynchronous_point(|| unsafe { masks::settle_now(context) });
-    } else if unwinds && dedicated::is_here() && cancel::is_requested_here() {
-        // In a call of the C library that waits.
-        // SAFETY: as above.
-        unsafe { masks::settle_now(context) };
-        cancel::point();
-    }
-    if programs {
+    if unsafe { rights::is_program_code(&*context.cast()) } {
         // SAFETY: as above.
         unsafe { dedicated::look_in_handler(context) };
     }
@@ -177,6 +175,9 @@ unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *m
 /// What an interrupted thread does when a wait of its is over, or when it asks.
 fn interrupted(may_end: bool) {
     has_heard();
+    if let Some(me) = Record::current() {
+        cancel::heed(me);
+    }
     if may_end {
         cancel::ending_point();
     } else if let Some(me) = Record::current().filter(|me| cancel::is_to_end(me)) {

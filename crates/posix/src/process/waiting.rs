@@ -4,9 +4,9 @@
 //! descriptor that the kernel makes readable when there is something (signalfd): no kernel thread is held.
 
 use super::info::Info;
-use super::masks;
 use super::signals::{self, Set};
 use super::watch::{self, Watch};
+use super::{kernel_waits, masks};
 use crate::os::{answer, c, deadline_after, set_errno, system_call};
 use crate::thread::cancel;
 use crate::thread::record::Record;
@@ -189,7 +189,12 @@ pub unsafe extern "C-unwind" fn pause() -> c_int {
     let Some(me) = me else {
         if watch::is_handler_here() {
             // SAFETY: nothing is waited for but a signal.
-            return answer(watch::uncut(|| unsafe { system_call(c::SYS_ppoll, [0; 6]) })) as c_int;
+            let waited = watch::uncut(|| unsafe { kernel_waits::attempt(c::SYS_ppoll, [0; 6]) });
+            if waited == kernel_waits::CANCELLED {
+                cancel::point();
+            }
+            set_errno(c::EINTR);
+            return -1;
         }
         // SAFETY: takes nothing.
         return unsafe { next!(pause: fn() -> c_int)() };

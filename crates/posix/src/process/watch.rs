@@ -70,6 +70,7 @@ pub(crate) fn uncut(mut call: impl FnMut() -> isize) -> isize {
     loop {
         let kicks = signals::kicks_here();
         let result = call();
+        // A cancellation answers something else.
         if result != EINTR || HERE.get() != handlers || signals::kicks_here() == kicks {
             return result;
         }

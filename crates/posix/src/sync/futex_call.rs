@@ -6,12 +6,44 @@
 
 use crate::futex::{self, Woken};
 use crate::os::{self, answer, c, system_call};
-use crate::process::own;
+use crate::process::{kernel_waits, own};
+use crate::thread::cancel;
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 /// `futex_waitv`, of Linux 5.16: the same number on all architectures.
 const SYS_FUTEX_WAITV: c_long = 449;
+
+/// Calls that wait, in which an asynchronous cancellation ends the thread.
+const WAITS: &[c_long] = &[
+    c::SYS_ppoll,
+    c::SYS_pselect6,
+    c::SYS_epoll_pwait,
+    c::SYS_nanosleep,
+    c::SYS_clock_nanosleep,
+    c::SYS_rt_sigsuspend,
+    c::SYS_rt_sigtimedwait,
+    c::SYS_read,
+    c::SYS_readv,
+    c::SYS_write,
+    c::SYS_writev,
+    c::SYS_accept4,
+    c::SYS_connect,
+    c::SYS_recvfrom,
+    c::SYS_recvmsg,
+    c::SYS_wait4,
+    c::SYS_waitid,
+    c::SYS_msgrcv,
+    c::SYS_semop,
+    #[cfg(target_arch = "x86_64")]
+    c::SYS_pause,
+    #[cfg(target_arch = "x86_64")]
+    c::SYS_poll,
+    #[cfg(target_arch = "x86_64")]
+    c::SYS_select,
+    #[cfg(target_arch = "x86_64")]
+    c::SYS_epoll_wait,
+];
 
 /// # Safety
 /// As for the system call. Variadic in C: arguments that the caller did not pass are read and go nowhere.
@@ -47,6 +79,15 @@ pub unsafe extern "C-unwind" fn syscall(
             SYS_FUTEX_WAITV => {
                 futex::always_ask_the_kernel();
                 system_call(number, arguments)
+            }
+            _ if WAITS.contains(&number) && cancel::is_asynchronous() => {
+                match kernel_waits::wait(number, arguments, true) {
+                    kernel_waits::CANCELLED => {
+                        cancel::point();
+                        -(c::EINTR as isize)
+                    }
+                    result => result,
+                }
             }
             _ => own::by_number(number, arguments),
         }

@@ -10,12 +10,18 @@
 //! Kernel threads (the first one, or all where lightweight ones cannot be had) are the C library's to end; their waits in this library
 //! end by [`kernel_waits`].
 //!
+//! The C library has cancellation points of its own, in what it does inside itself (`fgets`, `system`) and in calls that are not taken over (`msgrcv`).
+//! It looks at a word of the thread's control block, so the thread keeps its request, its state and its type there, too ([`libc_word`]): then the C
+//! library ends it by itself where one of those calls begins. Where the thread waits in one, a signal of ours to its kernel thread finds it there
+//! ([`meet`]).
+//!
 //! Asynchronous cancellation acts at cancellation points too, at the call that makes it asynchronous, in waits for mutexes, and where the request
-//! reaches the thread in its own code, by a signal to its kernel thread.
+//! reaches the thread in its own code or in a system call, by a signal to its kernel thread.
 
+use super::libc_word;
 use super::record::{Held, Record};
 use crate::os::c;
-use crate::process::{kernel_waits, signals};
+use crate::process::{ending, kernel_waits, masks, rights, signals};
 use std::ffi::{c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,9 +34,11 @@ const EXITING: u32 = 8;
 
 /// `pthread_exit` was called in a handler where the thread could not end.
 const ENDS: u32 = 16;
+/// `pthread_exit` was called in a handler, with what stands in the record.
+const LEAVES: u32 = 32;
 
 /// What `PTHREAD_CANCELED` is.
-pub(super) const CANCELED: *mut c_void = std::ptr::without_provenance_mut(usize::MAX);
+pub(crate) const CANCELED: *mut c_void = std::ptr::without_provenance_mut(usize::MAX);
 
 /// Somebody was asked to end, ever: programs that cancel nobody pass their cancellation points without a look at who they are.
 static EVER: AtomicBool = AtomicBool::new(false);
@@ -57,11 +65,100 @@ fn kernel_point() {
     unsafe { std::mem::transmute::<*const (), unsafe extern "C-unwind" fn()>(found)() };
 }
 
+/// The calling thread's request, at a place where it may end. Returns if it ends already: the C library has seen the request first, and its unwinding
+/// runs what called this.
 #[cold]
 #[inline(never)]
 fn act() {
+    if let Some(me) = Record::current()
+        && libc_word::is_exiting()
+        && !is_to_end(me)
+    {
+        if !masks::is_in_handler() {
+            ends_by_the_c_library(me);
+        }
+        return;
+    }
     // SAFETY: the calling thread's own request.
     unsafe { super::exit::pthread_exit(CANCELED) }
+}
+
+/// The C library has begun to end the calling thread, at a cancellation point of its own.
+fn ends_by_the_c_library(me: &Record) {
+    me.result.store(CANCELED, Ordering::Relaxed);
+    begin_exit(me);
+}
+
+/// At the end of the calling thread's code: true if it has returned, and not been ended by the C library.
+pub(super) fn has_returned(me: &Record) -> bool {
+    let cancelled = !is_exiting(me) && !is_to_end(me) && libc_word::is_exiting();
+    if cancelled {
+        ends_by_the_c_library(me);
+    }
+    !cancelled
+}
+
+/// `pthread_exit` in a handler, with what the record says.
+pub(super) fn leaves_handler(me: &Record) {
+    me.cancel.fetch_or(LEAVES, Ordering::Relaxed);
+}
+
+/// A handler of the calling thread's has ended as a thread does: if not by `pthread_exit`, then by the C library.
+pub(crate) fn handler_has_ended(me: &Record) {
+    if me.cancel.fetch_and(!LEAVES, Ordering::Relaxed) & LEAVES == 0 {
+        me.result.store(CANCELED, Ordering::Relaxed);
+    }
+}
+
+/// True if the calling thread, which is `me`, is to be cancelled where it can be.
+pub(crate) fn is_requested(me: &Record) -> bool {
+    me.cancel.load(Ordering::Relaxed) & (REQUESTED | DISABLED | EXITING) == REQUESTED
+}
+
+/// The calling thread has been interrupted, perhaps by a request: the C library's cancellation points are told.
+pub(crate) fn heed(me: &Record) {
+    if me.cancel.load(Ordering::Relaxed) & (REQUESTED | EXITING) == REQUESTED {
+        libc_word::request();
+    }
+}
+
+/// In the handler of a signal of ours, which has interrupted the calling thread outside the runtime, its own code or a handler of its: ends it here if it
+/// is to be cancelled and this is the place for it.
+///
+/// # Safety
+/// `context` is the kernel's argument to that handler, which was not put off.
+pub(crate) unsafe fn meet(context: *mut c_void) {
+    let Some(me) = Record::current() else { return };
+    heed(me);
+    if !is_requested(me) || libc_word::is_exiting() {
+        return;
+    }
+    let asynchronous = me.cancel.load(Ordering::Relaxed) & ASYNCHRONOUS != 0;
+    // SAFETY: the interrupted code's registers.
+    let code = unsafe { &*context.cast::<c::ucontext_t>() };
+    let here = if rights::is_program_code(code) {
+        asynchronous
+    } else if rights::is_c_library_code(code) {
+        libc_word::may_be_cancelled() && (!asynchronous || rights::is_waiting_call(code))
+    } else {
+        false
+    };
+    if here {
+        if masks::is_in_handler() {
+            // To the frame of the program's handler.
+            // SAFETY: the saved mask.
+            signals::set_kernel_mask(unsafe { (&raw const code.uc_sigmask).cast::<signals::Set>().read() });
+        } else {
+            // SAFETY: passed on.
+            unsafe { masks::settle_now(context) };
+        }
+        act();
+    } else if asynchronous && !masks::is_in_handler() {
+        // In the C library, where it may hold a lock, or in this library: a moment later.
+        me.result.store(CANCELED, Ordering::Relaxed);
+        ends_later(me);
+        ending::soon(me);
+    }
 }
 
 /// The caller, in a handler, has called `pthread_exit`, and cannot end here.
@@ -123,7 +220,8 @@ pub(crate) fn is_exiting(me: &Record) -> bool {
 /// The calling thread is on its way out: its waits are not cancelled any more.
 pub(super) fn begin_exit(me: &Record) {
     let before = me.cancel.fetch_or(EXITING, Ordering::Relaxed);
-    crate::process::ending::stop();
+    libc_word::exits();
+    ending::stop();
     if before & (EXITING | DISABLED) == 0 {
         raddle::drop_in::mask_cancellation(true);
     }
@@ -133,6 +231,7 @@ pub(super) fn begin_exit(me: &Record) {
 pub(super) fn handle_stored(record: &'static Record) {
     if record.cancel.load(Ordering::SeqCst) & REQUESTED != 0 {
         wake(record);
+        signals::interrupt_and(record, true);
     }
     if record.pending.all() != 0 {
         signals::interrupt(record);
@@ -178,10 +277,11 @@ fn request(target: Held) {
     let before = target.cancel.fetch_or(REQUESTED, Ordering::SeqCst);
     if before & REQUESTED == 0 {
         wake(&target);
-        let waits = target.apart.is_in_kernel() || super::dedicated::task(&target).is_some();
-        let reachable = before & ASYNCHRONOUS != 0 || waits;
-        if reachable && !target.is_current() {
-            signals::interrupt_and(target.record(), before & DISABLED != 0);
+        if target.is_current() {
+            heed(&target);
+        } else {
+            // Calls go on after that, unless they are where the thread ends.
+            signals::interrupt_and(target.record(), true);
         }
     }
 }
@@ -210,6 +310,7 @@ pub unsafe extern "C" fn pthread_setcancelstate(state: c_int, old: *mut c_int) -
     } else {
         me.cancel.fetch_and(!DISABLED, Ordering::Relaxed)
     };
+    libc_word::set_state(disable);
     let was = before & DISABLED != 0;
     if was != disable && before & EXITING == 0 {
         raddle::drop_in::mask_cancellation(disable);
@@ -237,6 +338,7 @@ pub unsafe extern "C-unwind" fn pthread_setcanceltype(kind: c_int, old: *mut c_i
     } else {
         me.cancel.fetch_and(!ASYNCHRONOUS, Ordering::Relaxed)
     };
+    libc_word::set_type(kind == c::PTHREAD_CANCEL_ASYNCHRONOUS);
     if !old.is_null() {
         let was = before & ASYNCHRONOUS != 0;
         // SAFETY: the caller's place for it.

@@ -153,7 +153,7 @@ fn body(record: &'static Record) {
         trampoline::unregister(&mut buffer);
         result
     });
-    if !cancel::is_exiting(record) {
+    if cancel::has_returned(record) && !cancel::is_exiting(record) {
         // A handler that was to end it has said with what.
         if let Some(result) = result.filter(|_| !cancel::is_to_end(record)) {
             record.result.store(result, Ordering::Relaxed);

@@ -34,9 +34,20 @@ pub(crate) fn prepare() {
     }
 }
 
-/// The word and the result to wait for when a thread joins the first one; `None` for another id.
-pub(super) fn first_thread(id: c::pthread_t) -> Option<(&'static AtomicU32, &'static AtomicPtr<c_void>)> {
-    (id != 0 && id as usize == FIRST.load(Ordering::Relaxed)).then_some((&FIRST_ENDED, &FIRST_RESULT))
+/// Whether somebody joins it, as records say it.
+static FIRST_JOINED: AtomicU32 = AtomicU32::new(super::record::JOINABLE);
+
+/// What joining the first thread takes.
+pub(super) struct First {
+    pub ended: &'static AtomicU32,
+    pub result: &'static AtomicPtr<c_void>,
+    pub joined: &'static AtomicU32,
+}
+
+/// The first thread, if that is its id.
+pub(super) fn first_thread(id: c::pthread_t) -> Option<First> {
+    let is_first = id != 0 && id as usize == FIRST.load(Ordering::Relaxed);
+    is_first.then_some(First { ended: &FIRST_ENDED, result: &FIRST_RESULT, joined: &FIRST_JOINED })
 }
 
 /// A thread is about to be created.
@@ -80,6 +91,7 @@ pub(crate) fn forked() {
     LIVE.store(1, Ordering::Relaxed);
     FIRST.store(0, Ordering::Relaxed);
     FIRST_ENDED.store(0, Ordering::Relaxed);
+    FIRST_JOINED.store(super::record::JOINABLE, Ordering::Relaxed);
     Record::forked();
     prepare();
 }
@@ -106,6 +118,7 @@ pub unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
             masks::let_faults_in();
         } else if !cancel::is_exiting(me) {
             me.result.store(value, Ordering::Relaxed);
+            cancel::leaves_handler(me);
         }
     } else if masks::is_in_handler() {
         crate::process::ending::ends_with(value);

@@ -3,11 +3,12 @@
 use super::cancel;
 use super::record::{DETACHED, Held, JOINABLE, JOINING, Record};
 use super::undo::Undo;
+use crate::futex::Woken;
 use crate::os::{self, c};
 use raddle::sync::WaitError;
 use std::ffi::{c_int, c_void};
 use std::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 /// How long a join waits.
 #[derive(Clone, Copy)]
@@ -80,18 +81,53 @@ unsafe fn join_ours(id: c::pthread_t, until: Until, value: *mut *mut c_void) -> 
     }
 }
 
-/// A lightweight thread joins the program's first one.
-fn join_first(ended: &AtomicU32, result: &AtomicPtr<c_void>, value: *mut *mut c_void) -> c_int {
-    while ended.load(Ordering::Acquire) == 0 {
-        if crate::futex::wait(ended, 0, None, true) == crate::futex::Woken::Cancelled {
-            cancel::point();
+/// Joins the program's first thread, whose kernel thread goes on after its end: an error number, or 0 with its result stored. `None`: `id` is another thread,
+/// or there are no lightweight ones.
+fn join_first(id: c::pthread_t, until: Until, value: *mut *mut c_void) -> Option<c_int> {
+    let first = super::exit::first_thread(id)?;
+    if super::exit::is_first() {
+        return Some(c::EDEADLK);
+    }
+    if !matches!(until, Until::Now) {
+        cancel::point();
+    }
+    if first.joined.compare_exchange(JOINABLE, JOINING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        return Some(c::EINVAL);
+    }
+    let deadline = if let Until::Deadline(at) = until { Some(at) } else { None };
+    loop {
+        // Acquire: pairs with the end of the first thread.
+        if first.ended.load(Ordering::Acquire) != 0 {
+            break;
+        }
+        if matches!(until, Until::Now) {
+            first.joined.store(JOINABLE, Ordering::Release);
+            return Some(c::EBUSY);
+        }
+        let undo = Undo::new(|| first.joined.store(JOINABLE, Ordering::Release));
+        let woken = crate::futex::wait(first.ended, 0, deadline, true);
+        undo.forget();
+        match woken {
+            Woken::TimedOut => {
+                first.joined.store(JOINABLE, Ordering::Release);
+                return Some(c::ETIMEDOUT);
+            }
+            Woken::Cancelled => {
+                first.joined.store(JOINABLE, Ordering::Release);
+                cancel::point();
+                // It ends already.
+                if first.joined.compare_exchange(JOINABLE, JOINING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+                    return Some(c::EINVAL);
+                }
+            }
+            _ => {}
         }
     }
     if !value.is_null() {
         // SAFETY: the caller's place for it.
-        unsafe { *value = result.load(Ordering::Relaxed) };
+        unsafe { *value = first.result.load(Ordering::Relaxed) };
     }
-    0
+    Some(0)
 }
 
 /// # Safety
@@ -99,11 +135,8 @@ fn join_first(ended: &AtomicU32, result: &AtomicPtr<c_void>, value: *mut *mut c_
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_join(id: c::pthread_t, value: *mut *mut c_void) -> c_int {
     if !Record::is_ours(id) {
-        if let Some((ended, result)) = super::exit::first_thread(id)
-            && raddle::drop_in::is_lightweight()
-        {
-            cancel::point();
-            return join_first(ended, result, value);
+        if let Some(result) = join_first(id, Until::Ended, value) {
+            return result;
         }
         // SAFETY: the caller's arguments.
         return unsafe { next!(pthread_join: fn(c::pthread_t, *mut *mut c_void) -> c_int)(id, value) };
@@ -117,6 +150,9 @@ pub unsafe extern "C-unwind" fn pthread_join(id: c::pthread_t, value: *mut *mut 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_tryjoin_np(id: c::pthread_t, value: *mut *mut c_void) -> c_int {
     if !Record::is_ours(id) {
+        if let Some(result) = join_first(id, Until::Now, value) {
+            return result;
+        }
         // SAFETY: the caller's arguments.
         return unsafe { next!(pthread_tryjoin_np: fn(c::pthread_t, *mut *mut c_void) -> c_int)(id, value) };
     }
@@ -135,7 +171,7 @@ pub unsafe extern "C-unwind" fn pthread_timedjoin_np(
     value: *mut *mut c_void,
     time: *const c::timespec,
 ) -> c_int {
-    if !Record::is_ours(id) {
+    if !Record::is_ours(id) && super::exit::first_thread(id).is_none() {
         let next = next!(pthread_timedjoin_np: fn(c::pthread_t, *mut *mut c_void, *const c::timespec) -> c_int);
         // SAFETY: the caller's arguments.
         return unsafe { next(id, value, time) };
@@ -153,7 +189,7 @@ pub unsafe extern "C-unwind" fn pthread_clockjoin_np(
     clock: c::clockid_t,
     time: *const c::timespec,
 ) -> c_int {
-    if !Record::is_ours(id) {
+    if !Record::is_ours(id) && super::exit::first_thread(id).is_none() {
         let next = next!(
             pthread_clockjoin_np: fn(c::pthread_t, *mut *mut c_void, c::clockid_t, *const c::timespec) -> c_int
         );
@@ -168,7 +204,7 @@ pub unsafe extern "C-unwind" fn pthread_clockjoin_np(
 }
 
 /// # Safety
-/// `id` is one of ours; `value` null or writable, `time` null (no end) or readable.
+/// `id` is one of ours, or the first thread's; `value` null or writable, `time` null (no end) or readable.
 unsafe fn join_until(
     id: c::pthread_t,
     value: *mut *mut c_void,
@@ -184,7 +220,7 @@ unsafe fn join_until(
         },
     };
     // SAFETY: as promised.
-    unsafe { join_ours(id, until, value) }
+    join_first(id, until, value).unwrap_or_else(|| unsafe { join_ours(id, until, value) })
 }
 
 /// # Safety
@@ -193,7 +229,13 @@ unsafe fn join_until(
 pub unsafe extern "C" fn pthread_detach(id: c::pthread_t) -> c_int {
     if !Record::is_ours(id) {
         // SAFETY: the caller's argument.
-        return unsafe { next!(pthread_detach: fn(c::pthread_t) -> c_int)(id) };
+        let result = unsafe { next!(pthread_detach: fn(c::pthread_t) -> c_int)(id) };
+        if result == 0
+            && let Some(first) = super::exit::first_thread(id)
+        {
+            first.joined.store(DETACHED, Ordering::Relaxed);
+        }
+        return result;
     }
     // SAFETY: an id of ours.
     let Some(target) = (unsafe { Record::hold(id) }) else { return c::ESRCH };

@@ -3,7 +3,7 @@
 //! A `pthread_t` of ours is the address of a [`record::Record`] plus one: it exists before the thread has a stack, cannot be taken for
 //! one of the C library's (those are aligned), and is not reused before the thread was joined, or has ended detached.
 //!
-//! Reading order: [`record`], [`create`], [`trampoline`] (the outermost frame), [`exit`], [`join`], [`cancel`], [`identity`], [`c11`], [`first`].
+//! Reading order: [`record`], [`create`], [`trampoline`] (the outermost frame), [`exit`], [`join`], [`cancel`], [`libc_word`], [`identity`], [`c11`], [`first`].
 
 mod c11;
 pub(crate) mod cancel;
@@ -14,6 +14,7 @@ pub(crate) mod exit;
 mod first;
 mod identity;
 mod join;
+pub(crate) mod libc_word;
 pub(crate) mod record;
 pub(crate) mod trampoline;
 pub(crate) mod undo;

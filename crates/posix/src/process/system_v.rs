@@ -1,0 +1,82 @@
+//! System V's semaphores and messages: calls that wait in the kernel and that no handler restarts. A signal of ours ends them as any signal would; here
+//! they begin again, unless a handler of the program's has run.
+
+use super::signals;
+use super::watch;
+use crate::os::{c, deadline_after, now};
+use std::ffi::{c_int, c_long, c_void};
+
+/// Repeats `call`, which answers in the C library's form, while nothing but a signal of ours has ended it.
+fn uncut(call: impl Fn() -> isize) -> isize {
+    if !raddle::drop_in::is_lightweight() {
+        return call();
+    }
+    let handlers = watch::begin();
+    loop {
+        let kicks = signals::kicks_here();
+        let result = call();
+        // SAFETY: the C library's place for it, in the calling thread's own storage.
+        let cut = result == -1 && unsafe { *c::__errno_location() } == c::EINTR;
+        if !cut || handlers.interrupted() || signals::kicks_here() == kicks {
+            return result;
+        }
+    }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn semop(set: c_int, operations: *mut c_void, count: usize) -> c_int {
+    // SAFETY: the caller's arguments.
+    uncut(|| unsafe { next!(semop: fn(c_int, *mut c_void, usize) -> c_int)(set, operations, count) } as isize) as c_int
+}
+
+/// # Safety
+/// As Linux says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn semtimedop(
+    set: c_int,
+    operations: *mut c_void,
+    count: usize,
+    time: *const c::timespec,
+) -> c_int {
+    let next = next!(semtimedop: fn(c_int, *mut c_void, usize, *const c::timespec) -> c_int);
+    // SAFETY: null or the caller's time.
+    let deadline = unsafe { time.as_ref() }.map(deadline_after);
+    let Some(Ok(deadline)) = deadline else {
+        // SAFETY: the caller's arguments.
+        return uncut(|| unsafe { next(set, operations, count, time) } as isize) as c_int;
+    };
+    let call = || {
+        let left = deadline.saturating_sub(now(c::CLOCK_MONOTONIC));
+        let left =
+            c::timespec { tv_sec: (left / 1_000_000_000) as c::time_t, tv_nsec: (left % 1_000_000_000) as c_long };
+        // SAFETY: the caller's arguments, a time on the stack.
+        (unsafe { next(set, operations, count, &left) }) as isize
+    };
+    uncut(call) as c_int
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn msgrcv(
+    queue: c_int,
+    message: *mut c_void,
+    size: usize,
+    kind: c_long,
+    flags: c_int,
+) -> isize {
+    let next = next!(msgrcv: fn(c_int, *mut c_void, usize, c_long, c_int) -> isize);
+    // SAFETY: the caller's arguments.
+    uncut(|| unsafe { next(queue, message, size, kind, flags) })
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn msgsnd(queue: c_int, message: *const c_void, size: usize, flags: c_int) -> c_int {
+    let next = next!(msgsnd: fn(c_int, *const c_void, usize, c_int) -> c_int);
+    // SAFETY: the caller's arguments.
+    uncut(|| unsafe { next(queue, message, size, flags) } as isize) as c_int
+}
