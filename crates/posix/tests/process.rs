@@ -199,3 +199,9 @@ fn system_vs_calls_are_ended_by_handlers_only() {
     let out = same_as_native("system_v.c", &["1", "2"]);
     assert!(out.contains("Success") && out.contains("Interrupted"), "{out}");
 }
+
+#[test]
+fn threads_and_handlers_begin_with_the_masks_that_they_were_given() {
+    let out = same_as_native("signal_begins.c", &["1", "2"]);
+    assert!(out.contains("in the thread: 10\n") && out.ends_with("taken 1\n"), "{out}");
+}

@@ -117,3 +117,20 @@ fn robust_mutexes_of_ended_threads_are_reported() {
         assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), native);
     }
 }
+
+#[test]
+fn who_leaves_a_queue_or_an_initialiser_passes_on() {
+    let program = common::compile("sync_leaves.c", &[]);
+    let native = common::native(&program, &[]);
+    assert!(native.out.contains("Owner died") && native.out.contains("once: done, run 3 times"), "{native:?}");
+    for setting in
+        [("RADDLE_PROCESSORS", "1"), ("RADDLE_PROCESSORS", "2"), ("RADDLE_MAIN", "1"), ("RADDLE_KERNEL_THREADS", "1")]
+    {
+        let ours = common::drop_in(&program, &[], &[setting]);
+        assert_eq!(ours.out, native.out, "{ours:?}");
+    }
+    let ceilings = common::drop_in(&program, &["ceilings"], &[]).well();
+    let as_it_should = "0 5, set 0: 5 then 6, too high Invalid argument, counted 4000, held: Device or resource busy, still 6, destroyed 0";
+    let lines: String = (0..3).map(|kind| format!("ceiling {kind}: {as_it_should}\n")).collect();
+    assert_eq!(ceilings, lines);
+}

@@ -83,7 +83,7 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
             // SAFETY: the default action takes no memory.
             unsafe { install_raw(signal, default, 0, 0) };
         }
-        if flags & c::SA_NODEFER != 0 {
+        if flags & c::SA_NODEFER != 0 && mask & bit(signal) == 0 {
             signals::unblock(bit(signal));
         }
         if handler > c::SIG_IGN {
@@ -93,6 +93,7 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
         0
     };
     let run = || {
+        // Unless its mask holds the signal itself.
         let again = action.flags.load(Ordering::Relaxed) & c::SA_NODEFER != 0;
         let frame = jumps::Frame::begin(context);
         let handling = masks::handling(if again { mask } else { mask | bit(signal) });

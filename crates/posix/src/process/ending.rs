@@ -15,10 +15,13 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
-/// Between two looks, in nanoseconds: an untested guess.
+/// Between two looks, in nanoseconds: an untested guess. After each so many looks it is twice as long, so that the thread gets on where a look takes longer.
 const SOON: c::c_long = 50_000;
 /// The same while the thread may go on for long without having to end.
 const LATER: c::c_long = 1_000_000;
+const LOOKS: u32 = 256;
+/// How often it is doubled.
+const DOUBLINGS: u32 = 8;
 
 thread_local! {
     /// The calling kernel thread, which is none of ours, is to end, and with what: by cancellation, unless a handler has said otherwise.
@@ -28,6 +31,8 @@ thread_local! {
     static CANNOT: Cell<bool> = const { Cell::new(false) };
     /// The kernel's number of the timer that goes; less than 0: none.
     static TIMER: Cell<c_int> = const { Cell::new(-1) };
+    /// Looks so far.
+    static LOOKED: Cell<u32> = const { Cell::new(0) };
     /// The frame to which the outermost running handler would unwind.
     static OUTERMOST: Cell<*mut trampoline::Buffer> = const { Cell::new(std::ptr::null_mut()) };
 }
@@ -214,7 +219,8 @@ fn look_in(nanoseconds: c::c_long) {
         if system_call(c::SYS_timer_create, [clock, places[0], places[1], 0, 0, 0]) == 0 {
             TIMER.set(timer);
             let mut time: c::itimerspec = std::mem::zeroed();
-            time.it_value.tv_nsec = nanoseconds;
+            let looked = LOOKED.replace(LOOKED.get().saturating_add(1));
+            time.it_value.tv_nsec = nanoseconds << (looked / LOOKS).min(DOUBLINGS);
             system_call(c::SYS_timer_settime, [timer as usize, 0, (&raw const time).expose_provenance(), 0, 0, 0]);
         }
     }

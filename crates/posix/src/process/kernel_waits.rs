@@ -84,8 +84,12 @@ pub(crate) unsafe fn wait(number: c::c_long, arguments: [usize; 6], restarts: bo
         }
         // SAFETY: a word of this thread's; the caller's promise.
         let result = MET.with(|met| unsafe { call_unless(met.as_ptr(), number as usize, arguments.as_ptr()) });
-        if result != CANCELLED {
+        let cut = result == -(c::EINTR as isize) && MET.with(|met| met.load(Ordering::Relaxed)) != 0;
+        if result != CANCELLED && !cut {
             return result;
+        }
+        if cancel::is_requested(me) {
+            return CANCELLED;
         }
         if handlers.ended() || !restarts && handlers.interrupted() {
             return -(c::EINTR as isize);
@@ -182,8 +186,9 @@ pub(crate) unsafe fn attempt(number: c::c_long, arguments: [usize; 6]) -> isize 
     }
     // SAFETY: a word of this thread's; the caller's promise.
     let result = MET.with(|met| unsafe { call_unless(met.as_ptr(), number as usize, arguments.as_ptr()) });
+    let cut = result == CANCELLED || result == -(c::EINTR as isize);
     match result {
-        CANCELLED if cancel::is_requested(me) => CANCELLED,
+        _ if cut && cancel::is_requested(me) => CANCELLED,
         CANCELLED => -(c::EINTR as isize),
         result => result,
     }

@@ -27,7 +27,7 @@ pub(super) const fn bit(signal: c_int) -> Set {
 }
 
 /// What a thread cannot block.
-pub(super) const UNBLOCKABLE: Set = bit(c::SIGKILL) | bit(c::SIGSTOP) | bit(32) | bit(33);
+pub(crate) const UNBLOCKABLE: Set = bit(c::SIGKILL) | bit(c::SIGSTOP) | bit(32) | bit(33);
 
 /// The signals by which a kernel thread learns that the thread which it runs was interrupted: one ends system calls, one restarts them.
 static KICK: [AtomicI32; 2] = [AtomicI32::new(0), AtomicI32::new(0)];

@@ -16,8 +16,9 @@
 //! has the 2. A time-out ends a wait only if it consumed no wake-up.
 //!
 //! The owner of recursive and error-checking mutexes is known by its thread pointer, in the word that the C library uses for its list of
-//! robust mutexes; robust ones go to the C library. Private priority-inheriting mutexes are handled as those without a
-//! protocol: lightweight threads have no kernel priority to inherit. Process-shared and priority-protected ones go to the C library.
+//! robust mutexes; robust ones go to the C library, and process-shared ones. Priority-inheriting mutexes are handled as those without a
+//! protocol, and initialised so if they are the C library's: lightweight threads have no kernel priority to inherit, nor a number that the kernel could
+//! know the holder by. Private priority-protected ones keep their ceiling, and raise nobody.
 
 use super::{Until, code};
 use crate::futex::{self, Woken};
@@ -41,6 +42,8 @@ pub(super) struct Mutex {
     _spins: u32,
     /// The holder's thread pointer, for the kinds that ask; written by the holder.
     owner: AtomicU64,
+    /// Of a priority-protected one, in the other half of the C library's links.
+    ceiling: AtomicU32,
 }
 const _: () = assert!(size_of::<Mutex>() <= size_of::<c::pthread_mutex_t>());
 
@@ -50,9 +53,12 @@ const NORMAL: u32 = 0;
 const RECURSIVE: u32 = 1;
 const ERRORCHECK: u32 = 2;
 const ADAPTIVE: u32 = 3;
-/// Robust, priority-protected, process-shared: the C library's. A destroyed mutex has all bits.
-const FOREIGN: u32 = 16 | 64 | 128;
+/// Robust, process-shared: the C library's. A destroyed mutex has all bits.
+const FOREIGN: u32 = 16 | 128;
 const INHERIT: u32 = 32;
+const PROTECT: u32 = 64;
+/// Where the C library keeps a ceiling in the word.
+const CEILING: u32 = 19;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
@@ -74,7 +80,17 @@ impl Mutex {
     #[inline]
     fn kind(&self) -> Option<u32> {
         let kind = self.kind.load(Ordering::Relaxed) & KIND;
-        (kind & FOREIGN == 0).then_some(kind & !INHERIT)
+        (kind & FOREIGN == 0).then_some(kind & !(INHERIT | PROTECT))
+    }
+
+    /// Whether the caller's priority lets it lock the mutex.
+    #[inline]
+    fn admits(&self) -> Result<(), c_int> {
+        if self.kind.load(Ordering::Relaxed) & (FOREIGN | PROTECT) != PROTECT {
+            return Ok(());
+        }
+        let priority = crate::thread::own_priority();
+        if priority > self.ceiling.load(Ordering::Relaxed) as c_int { Err(c::EINVAL) } else { Ok(()) }
     }
 
     #[inline(always)]
@@ -147,6 +163,7 @@ impl Mutex {
     /// Locks a mutex of any kind but the C library's. With `ends`, an asynchronous cancellation ends the wait, and the thread: nothing with a
     /// destructor may be alive.
     fn lock_kind(&self, kind: u32, until: Until, ends: bool) -> Result<(), c_int> {
+        self.admits()?;
         if kind == NORMAL || kind == ADAPTIVE {
             return self.acquire(until, ends);
         }
@@ -176,6 +193,7 @@ impl Mutex {
     }
 
     fn try_lock_kind(&self, kind: u32) -> Result<(), c_int> {
+        self.admits()?;
         let me = thread_pointer();
         if kind == RECURSIVE && self.owner.load(Ordering::Relaxed) == me {
             return self.again();
@@ -257,6 +275,82 @@ pub(super) unsafe fn relock(mutex: Raw) -> Result<(), c_int> {
     this.lock_kind(kind, Until::NEVER, false)?;
     this.count_user(-1);
     Ok(())
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_init(mutex: Raw, attributes: *const c::pthread_mutexattr_t) -> c_int {
+    // SAFETY: the caller's arguments.
+    let result =
+        unsafe { next!(pthread_mutex_init: fn(Raw, *const c::pthread_mutexattr_t) -> c_int)(mutex, attributes) };
+    if result == 0 {
+        // SAFETY: the caller's mutex, which nobody uses yet.
+        let this = unsafe { Mutex::of(mutex) };
+        let kind = this.kind.load(Ordering::Relaxed);
+        if kind & INHERIT != 0 {
+            this.kind.store(kind & !INHERIT, Ordering::Relaxed);
+        }
+        if kind & (FOREIGN | PROTECT) == PROTECT {
+            this.ceiling.store(this.word.load(Ordering::Relaxed) >> CEILING, Ordering::Relaxed);
+            this.word.store(FREE, Ordering::Relaxed);
+        }
+    }
+    result
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_mutex_getprioceiling(mutex: *const c::pthread_mutex_t, ceiling: *mut c_int) -> c_int {
+    // SAFETY: the caller's mutex.
+    let this = unsafe { Mutex::of(mutex.cast_mut()) };
+    if this.kind.load(Ordering::Relaxed) & (FOREIGN | PROTECT) != PROTECT {
+        // SAFETY: the caller's arguments.
+        return unsafe {
+            next!(pthread_mutex_getprioceiling: fn(*const c::pthread_mutex_t, *mut c_int) -> c_int)(mutex, ceiling)
+        };
+    }
+    // SAFETY: the caller's place for it.
+    unsafe { *ceiling = this.ceiling.load(Ordering::Relaxed) as c_int };
+    0
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_mutex_setprioceiling(mutex: Raw, ceiling: c_int, old: *mut c_int) -> c_int {
+    // SAFETY: the caller's mutex.
+    let this = unsafe { Mutex::of(mutex) };
+    let kind = this.kind.load(Ordering::Relaxed) & KIND;
+    if kind & (FOREIGN | PROTECT) != PROTECT {
+        let next = next!(pthread_mutex_setprioceiling: fn(Raw, c_int, *mut c_int) -> c_int);
+        // SAFETY: the caller's arguments.
+        return unsafe { next(mutex, ceiling, old) };
+    }
+    // SAFETY: take integers.
+    let known = unsafe { c::sched_get_priority_min(c::SCHED_FIFO)..=c::sched_get_priority_max(c::SCHED_FIFO) };
+    if !known.contains(&ceiling) {
+        return c::EINVAL;
+    }
+    // Whoever holds it may change it; others wait, whatever their priority.
+    let kind = kind & !PROTECT;
+    let mine = (kind == RECURSIVE || kind == ERRORCHECK) && this.owner.load(Ordering::Relaxed) == thread_pointer();
+    if mine && kind == ERRORCHECK {
+        return c::EDEADLK;
+    }
+    if !mine && let Err(error) = this.acquire(Until::NEVER, false) {
+        return error;
+    }
+    let before = this.ceiling.swap(ceiling as u32, Ordering::Relaxed);
+    if !mine {
+        this.release();
+    }
+    if !old.is_null() {
+        // SAFETY: the caller's place for it.
+        unsafe { *old = before as c_int };
+    }
+    0
 }
 
 /// # Safety

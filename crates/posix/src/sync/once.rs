@@ -1,10 +1,11 @@
 //! `pthread_once`: 0 not yet, 2 done (the C library's value), in progress: 1 and the number of forks times four.
 //!
 //! An initialiser that leaves by an exception, a panic or the end of its thread leaves the object as if it had not run, as C++'s
-//! `std::call_once` wants. One that was in progress in another thread when the process was forked runs again in the child.
+//! `std::call_once` wants. The end of a thread comes by here also where it cannot be unwound, in code without tables for that. One that was in progress in another thread when the process was forked runs again in the child.
 
 use crate::futex;
 use crate::os::c;
+use crate::thread::trampoline;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -36,7 +37,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-fn once(control: &AtomicU32, initialise: impl FnOnce()) {
+fn once(control: &AtomicU32, initialise: extern "C-unwind" fn()) {
     loop {
         // Acquire: pairs with `Ending`.
         let state = control.load(Ordering::Acquire);
@@ -51,7 +52,13 @@ fn once(control: &AtomicU32, initialise: impl FnOnce()) {
         // Not yet, or in progress in a parent process.
         if control.compare_exchange(state, mine, Ordering::Acquire, Ordering::Relaxed).is_ok() {
             let mut ending = Ending { control, state: NOT_YET };
-            initialise();
+            let mut buffer = trampoline::Buffer::new();
+            // SAFETY: the buffer is unregistered below, or by who unwinds; the call is the program's own.
+            if unsafe { trampoline::call_ending(initialise, &mut buffer) } {
+                drop(ending);
+                // SAFETY: the calling thread ends, and has come to this buffer.
+                unsafe { trampoline::end_goes_on(&mut buffer) }
+            }
             ending.state = DONE;
             return;
         }
@@ -66,7 +73,7 @@ pub unsafe extern "C-unwind" fn pthread_once(
     initialise: extern "C-unwind" fn(),
 ) -> c_int {
     // SAFETY: the caller's object, initialised.
-    once(unsafe { AtomicU32::from_ptr(control.cast()) }, || initialise());
+    once(unsafe { AtomicU32::from_ptr(control.cast()) }, initialise);
     0
 }
 
@@ -86,5 +93,5 @@ pub unsafe extern "C-unwind" fn __pthread_once(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn call_once(control: *mut c_int, initialise: extern "C-unwind" fn()) {
     // SAFETY: the caller's object, initialised.
-    once(unsafe { AtomicU32::from_ptr(control.cast()) }, || initialise());
+    once(unsafe { AtomicU32::from_ptr(control.cast()) }, initialise);
 }

@@ -243,8 +243,9 @@ impl RwLock {
         let gate = self.gate().as_ptr().addr();
         loop {
             let state = self.state.load(Ordering::Relaxed);
-            if self.writers_may_sleep() {
-                break;
+            // Who seems to sleep may be one that has left, like the caller. One that was woken covers the others.
+            if self.writers_may_sleep() && futex::wake_as(name(gate, Role::Writer), gate, 1) > 0 {
+                return;
             }
             let readers = if state & WRITER == 0 { READERS_WAIT } else { 0 };
             let new = (state & !(WRITERS_WAIT | readers)).wrapping_add(GATE);

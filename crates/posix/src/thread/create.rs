@@ -3,7 +3,7 @@
 use super::record::{DETACHED, JOINABLE, Record, Start};
 use super::{cancel, dedicated, exit, trampoline};
 use crate::os::c;
-use crate::process::signals;
+use crate::process::{masks, signals};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
@@ -47,6 +47,8 @@ pub(super) struct Wanted {
     guard: usize,
     /// Scheduling class and priority, as `Record::schedule` keeps them.
     schedule: u64,
+    /// What it blocks, if not what its creator does.
+    mask: Option<u64>,
 }
 
 impl Wanted {
@@ -80,7 +82,11 @@ impl Wanted {
                 super::identity::pthread_getschedparam(super::identity::pthread_self(), &mut class, &mut parameters);
             }
             let schedule = super::record::schedule(class, parameters.sched_priority);
-            Wanted { detached: detached == c::PTHREAD_CREATE_DETACHED, stack, given, guard, schedule }
+            let mut mask = std::mem::zeroed::<c::sigset_t>();
+            let get = next!(pthread_attr_getsigmask_np: fn(*const c::pthread_attr_t, *mut c::sigset_t) -> c_int);
+            // Otherwise the attributes say nothing of it. The set's first word is the kernel's.
+            let mask = (get(attributes, &mut mask) == 0).then(|| (&raw const mask).cast::<u64>().read());
+            Wanted { detached: detached == c::PTHREAD_CREATE_DETACHED, stack, given, guard, schedule, mask }
         }
     }
 
@@ -108,7 +114,12 @@ pub(super) unsafe fn create(id: *mut c::pthread_t, wanted: &Wanted, start: Start
     record.given_stack[0].store(wanted.given, Ordering::Relaxed);
     record.given_stack[1].store(wanted.stack, Ordering::Relaxed);
     record.guard.store(if wanted.given == 0 { wanted.guard } else { 0 }, Ordering::Relaxed);
-    record.mask.store(signals::own_mask(), Ordering::Relaxed);
+    let creators = signals::own_mask();
+    let mask = wanted.mask.map_or(creators, |mask| mask & !signals::UNBLOCKABLE);
+    record.mask.store(mask, Ordering::SeqCst);
+    if mask != creators {
+        masks::changed(creators, mask);
+    }
     record.schedule.store(wanted.schedule, Ordering::Relaxed);
     // SAFETY: the caller's place for it; filled before the thread can run.
     unsafe { *id = record.id() };

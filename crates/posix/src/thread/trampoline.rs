@@ -74,6 +74,48 @@ pub(crate) unsafe fn call_handler(
     unsafe { enter_handler(call_it, (&raw mut call).cast(), buffer, register, set_jump) != 0 }
 }
 
+/// Calls `f`. True if its thread ends in it, and has come to here: also where its frames cannot be unwound. An exception passes through, and takes the
+/// buffer out of the C library's list.
+///
+/// # Safety
+/// The buffer outlives the call; after the answer "true" comes [`end_goes_on`].
+pub(crate) unsafe fn call_ending(f: extern "C-unwind" fn(), buffer: *mut Buffer) -> bool {
+    unsafe extern "C-unwind" fn call_it(f: *mut c_void) -> *mut c_void {
+        // SAFETY: what `call_ending` has passed.
+        unsafe { std::mem::transmute::<*mut c_void, extern "C-unwind" fn()>(f)() };
+        std::ptr::null_mut()
+    }
+    let set_jump = next!(__sigsetjmp: fn(*mut Buffer, c_int) -> c_int);
+    let register = next!(__pthread_register_cancel: fn(*mut Buffer));
+    let registered = Registered(buffer);
+    // SAFETY: as promised by the caller; the two functions are the C library's.
+    let ends = unsafe { enter_handler(call_it, f as *mut c_void, buffer, register, set_jump) != 0 };
+    if ends {
+        std::mem::forget(registered);
+    }
+    ends
+}
+
+/// A buffer in the C library's list.
+struct Registered(*mut Buffer);
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        // SAFETY: the calling thread's, registered, and what was registered after it is left.
+        unsafe { unregister(self.0) };
+    }
+}
+
+/// The end of the thread goes on from a buffer that it has come to.
+///
+/// # Safety
+/// After [`call_ending`] has answered "true"; nothing with a destructor lives in the caller.
+pub(crate) unsafe fn end_goes_on(buffer: *mut Buffer) -> ! {
+    let found = next!(__pthread_unwind_next: fn(*mut Buffer) -> !) as *const ();
+    // SAFETY: the C library's function, which unwinds; as promised.
+    unsafe { std::mem::transmute::<*const (), unsafe extern "C-unwind" fn(*mut Buffer) -> !>(found)(buffer) }
+}
+
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 unsafe extern "C-unwind" fn enter_handler(

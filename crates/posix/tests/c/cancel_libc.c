@@ -49,8 +49,8 @@ static void getc_(void) { IGNORE(getc(in)); }
 static void fread_(void) { char b[9]; IGNORE(fread(b, 1, 9, in)); }
 static void fscanf_(void) { char b[9]; IGNORE(fscanf(in, "%8s", b)); }
 static void fputs_(void) { static char b[1 << 18]; memset(b, 'x', sizeof b - 1); IGNORE(fputs(b, out)); IGNORE(fflush(out)); }
-static void system_(void) { IGNORE(system("sleep 100")); }
-static void popen_(void) { char b[9]; FILE *f = popen("exec sleep 1", "r"); while (fgets(b, 9, f)) {} pclose(f); for (;;) pause(); }
+static void system_(void) { IGNORE(system("exec sleep 3 >/dev/null 2>&1")); }
+static void popen_(void) { char b[9]; FILE *f = popen("exec sleep 1 2>/dev/null", "r"); while (fgets(b, 9, f)) {} pclose(f); for (;;) pause(); }
 static void wait_(void) { for (;;) IGNORE(wait(NULL)); }
 static void wait4_(void) { IGNORE(wait4(sleeper, NULL, 0, NULL)); }
 static void waitid_(void) { siginfo_t i; IGNORE(waitid(P_ALL, 0, &i, WEXITED)); }
