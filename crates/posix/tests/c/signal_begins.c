@@ -34,8 +34,8 @@ int main(void) {
     pthread_attr_setsigmask_np(&attributes, &mask);
     in_thread(&attributes, shows);
     in_thread(NULL, shows);
-    for (int itself = 0; itself < 2; itself++) for (int flags = 0; flags <= SA_NODEFER; flags += SA_NODEFER) {
-        struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+    for (int itself = 0; itself < 2; itself++) for (int again = 0; again < 2; again++) {
+        struct sigaction action = {.sa_handler = handler, .sa_flags = again ? SA_NODEFER : 0};
         sigaddset(&action.sa_mask, SIGHUP);
         if (itself) sigaddset(&action.sa_mask, SIGUSR2);
         sigaction(SIGUSR2, &action, NULL);
