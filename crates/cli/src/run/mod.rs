@@ -44,7 +44,7 @@ pub struct Options {
     /// What becomes of threads that call `epoll_wait` again and again; by default a kernel thread each, but gathered where others use the cores, too, and the program does about as much so
     #[arg(long, value_name = "HOW")]
     event_loops: Option<EventLoops>,
-    /// Let each thread send at once; otherwise, under the default policy, threads that are ready together send together, so that whoever gets it is woken once
+    /// Let each thread send at once; otherwise, under a policy without priorities, threads that are ready together send together, so that whoever gets it is woken once
     #[arg(long)]
     direct_sends: bool,
     /// The policy that decides which thread runs next, such as `fifo` or `steal(lifo)`
