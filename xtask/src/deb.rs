@@ -18,6 +18,8 @@ pub fn run(args: &[String]) -> Outcome {
     let command = tree.join("usr/bin/raddle");
     install::copy(&built.join("raddle"), &command)?;
     install::copy(&built.join("libraddle_drop_in.so"), &tree.join(&library).join("libraddle.so.0"))?;
+    let script = tree.join("usr/share/gdb/auto-load").join(&library).join("libraddle.so.0-gdb.py");
+    install::copy(&shell::root().join(install::DEBUGGER_SCRIPT), &script)?;
     // Without the tables for debuggers; the library stays as it is in the command, which compares the two.
     shell::run(Command::new("strip").arg("--strip-debug").arg(&command))?;
     install::development_files(&tree.join(&library), &tree.join("usr/include"), "/usr", &format!("/{library}"))?;

@@ -4,6 +4,9 @@ use crate::shell::{self, Failure, Outcome, cargo};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// What shows lightweight threads in gdb, which loads it with a library of its name.
+pub const DEBUGGER_SCRIPT: &str = "crates/posix/gdb/raddle.py";
+
 /// Builds in release mode and copies; overwrites what an earlier version left.
 pub fn run(args: &[String]) -> Outcome {
     let prefix = match args {
@@ -16,6 +19,7 @@ pub fn run(args: &[String]) -> Outcome {
     let built = target().join("release");
     copy(&built.join("raddle"), &prefix.join("bin/raddle"))?;
     copy(&built.join("libraddle_drop_in.so"), &prefix.join("lib/libraddle.so.0"))?;
+    copy(&shell::root().join(DEBUGGER_SCRIPT), &prefix.join("lib/libraddle.so.0-gdb.py"))?;
     let shown = prefix.display().to_string();
     development_files(&prefix.join("lib"), &prefix.join("include"), &shown, &format!("{shown}/lib"))?;
     shell::run(Command::new(prefix.join("bin/raddle")).arg("write-pages").arg(prefix.join("share")))?;

@@ -7,7 +7,7 @@ use std::process::Command;
 type Need = (&'static str, &'static str, &'static str);
 
 /// What `ci` needs.
-const CI: [Need; 19] = [
+const CI: [Need; 20] = [
     ("gcc", "cc", "linking"),
     ("g++", "c++", "the drop-in library's C++ test programs"),
     ("pkgconf", "pkg-config", "the test of the C interface"),
@@ -20,6 +20,7 @@ const CI: [Need; 19] = [
     ("pigz", "pigz", "as above"),
     ("xz-utils", "xz", "as above"),
     ("python3", "/usr/bin/python3", "as above"),
+    ("gdb", "gdb", "the test of lightweight threads in the debugger"),
     ("libtbb-dev", "", "the tests of `raddle run` with libraries that make threads; so the following"),
     ("libuv1-dev", "", "as above"),
     ("libjemalloc2", "", "as above"),

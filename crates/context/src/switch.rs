@@ -45,6 +45,11 @@ pub struct Context {
 }
 
 impl Context {
+    /// Where the stack pointer is, for debuggers.
+    pub const SP: usize = core::mem::offset_of!(Context, sp);
+    /// Where the thread pointer is, for debuggers.
+    pub const FS: usize = core::mem::offset_of!(Context, fs);
+
     /// A context that nothing was saved in yet: to be prepared, or to be passed as `save`.
     pub const fn empty() -> Self {
         Context { sp: AtomicPtr::new(core::ptr::null_mut()), fs: AtomicUsize::new(0) }
@@ -106,6 +111,22 @@ impl Context {
         unsafe { arch::frame(self.sp()) }
     }
 }
+
+/// Offsets of what lies at [`Context::sp`] of a suspended context.
+#[derive(Clone, Copy, Debug)]
+pub struct Saved {
+    /// Where it goes on.
+    pub pc: usize,
+    /// rbx or x19.
+    pub kept: usize,
+    /// The frame pointer.
+    pub fp: usize,
+    /// All of it: the suspended function's stack pointer lies beyond.
+    pub bytes: usize,
+}
+
+/// Those of this architecture.
+pub const SAVED: Saved = arch::SAVED;
 
 /// What a stack walk of a suspended context starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

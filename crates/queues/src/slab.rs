@@ -50,6 +50,10 @@
 //! unsafe { cache.free(object) };
 //! ```
 
+mod layout;
+
+pub use layout::SlabLayout;
+
 use crate::pad::Padded;
 use raddle_machine::{Atomic, Machine, Ordering};
 use std::alloc::Layout;

@@ -49,9 +49,22 @@ pub(crate) const PAYLOAD_WORDS: usize = 4;
 pub(crate) type Payload = [MaybeUninit<u64>; PAYLOAD_WORDS];
 
 /// What only some threads have: boxed, so that an unnamed thread costs nothing.
-#[derive(Default)]
+#[repr(C)]
 pub(crate) struct Info {
-    pub name: Option<String>,
+    name: String,
+    /// Where the name is, for debuggers, which do not know what a `String` looks like.
+    at: *const u8,
+    length: usize,
+}
+
+impl Info {
+    /// Where a debugger finds the name's address and length.
+    pub const NAME: [usize; 2] = [std::mem::offset_of!(Info, at), std::mem::offset_of!(Info, length)];
+
+    pub fn new(name: String) -> Self {
+        let (at, length) = (name.as_ptr(), name.len());
+        Self { name, at, length }
+    }
 }
 
 #[repr(C, align(128))]
@@ -141,7 +154,7 @@ impl Descriptor {
     pub fn name(&self) -> Option<&str> {
         let info = self.info.get();
         // SAFETY: rule 2: the caller holds the thread, so nobody frees `info`.
-        (!info.is_null()).then(|| unsafe { &*info })?.name.as_deref()
+        (!info.is_null()).then(|| unsafe { (*info).name.as_str() })
     }
 }
 

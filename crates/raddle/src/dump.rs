@@ -15,18 +15,43 @@ use std::backtrace::Backtrace;
 use std::cell::Cell;
 use std::fmt::Write as _;
 use std::io;
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a thread waits for.
 #[derive(Clone, Copy)]
-struct Note {
-    kind: &'static str,
+#[repr(C)]
+pub(crate) struct Note {
+    /// The text that says what, in two words that a debugger can read.
+    kind: *const u8,
+    length: usize,
     object: usize,
     holder: usize,
 }
 
+impl Note {
+    const NOTHING: Note = Note { kind: std::ptr::null(), length: 0, object: 0, holder: 0 };
+    /// Where a debugger finds the kind's address and length, the object and the holder.
+    pub const FIELDS: [usize; 4] =
+        [offset_of!(Note, kind), offset_of!(Note, length), offset_of!(Note, object), offset_of!(Note, holder)];
+
+    fn kind(&self) -> &'static str {
+        if self.kind.is_null() {
+            return "";
+        }
+        // SAFETY: the address and length of a `&'static str` ([`note_wait`]).
+        unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(self.kind, self.length)) }
+    }
+}
+
+/// From the calling thread's pointer to its note; the same for all threads, if the library was loaded with the program. A
+/// debugger's script believes no note that is not text.
+pub(crate) fn note_offset() -> usize {
+    NOTE.try_with(|note| note.as_ptr().addr()).map_or(0, |note| note.wrapping_sub(current_fs()))
+}
+
 thread_local! {
-    static NOTE: Cell<Note> = const { Cell::new(Note { kind: "", object: 0, holder: 0 }) };
+    static NOTE: Cell<Note> = const { Cell::new(Note::NOTHING) };
 }
 
 /// Notes, for dumps, what the calling thread is about to wait for.
@@ -34,7 +59,7 @@ thread_local! {
 pub(crate) fn note_wait(kind: &'static str, object: usize, holder: Option<&'static Thread<Real>>) {
     let holder = holder.map_or(0, |h| std::ptr::from_ref(h).addr());
     // A thread whose storage is being destroyed may still wait; it goes without a note.
-    let _ = NOTE.try_with(|note| note.set(Note { kind, object, holder }));
+    let _ = NOTE.try_with(|note| note.set(Note { kind: kind.as_ptr(), length: kind.len(), object, holder }));
 }
 
 /// How much to print.
@@ -171,7 +196,7 @@ impl Visit {
     fn describe(&self, target: &'static Descriptor, walk: bool) -> String {
         let name = target.name().unwrap_or("<unnamed>");
         let Some(note) = self.note else { return format!("{name:?} waits, with no room on its stack to ask for what") };
-        let mut text = format!("{name:?} waits for {}", note.kind);
+        let mut text = format!("{name:?} waits for {}", note.kind());
         if note.object != 0 {
             let _ = write!(text, " ({:#x})", note.object);
         }
@@ -225,7 +250,7 @@ unsafe fn visit(descriptor: &'static Descriptor, walk: bool) -> Visit {
 unsafe extern "C" fn visitor(visit: usize) -> ! {
     // SAFETY: the argument is the caller's `Visit`, which waits for the switch back.
     let visit = unsafe { &mut *std::ptr::with_exposed_provenance_mut::<Visit>(visit) };
-    visit.note = Some(NOTE.try_with(Cell::get).unwrap_or(Note { kind: "", object: 0, holder: 0 }));
+    visit.note = Some(NOTE.try_with(Cell::get).unwrap_or(Note::NOTHING));
     if visit.walk {
         // A panic hook must not take itself for the thread that is visited.
         let hidden = crate::switching::show(std::ptr::null());

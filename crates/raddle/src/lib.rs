@@ -21,6 +21,7 @@ mod activations;
 mod clocks;
 mod crowd;
 mod deadlock;
+mod debug_layout;
 mod dedicated;
 mod delays;
 mod descriptor;

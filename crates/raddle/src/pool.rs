@@ -64,7 +64,11 @@ static DEFAULTS: OnceLock<Settings> = OnceLock::new();
 
 /// All descriptors of the process.
 pub(crate) fn descriptors() -> &'static Arc<Slab<Descriptor, Real>> {
-    DESCRIPTORS.get_or_init(|| Slab::new(|_| Descriptor::default()))
+    DESCRIPTORS.get_or_init(|| {
+        let slab = Slab::new(|_| Descriptor::default());
+        crate::debug_layout::publish(&slab);
+        slab
+    })
 }
 
 /// The C library's layout; only after a pool was built.

@@ -317,8 +317,8 @@ unsafe fn spawn_elsewhere(
     // SAFETY: fresh from the slab, which lives for ever.
     let descriptor: &'static Descriptor = unsafe { descriptor.as_ref() };
     fill(descriptor, pool::tag(pool, class), priority, run, payload);
-    if builder.name.is_some() {
-        descriptor.info.set(Box::into_raw(Box::new(Info { name: builder.name.clone() })));
+    if let Some(name) = &builder.name {
+        descriptor.info.set(Box::into_raw(Box::new(Info::new(name.clone()))));
     }
     if !lightweight {
         let name = builder.name.as_deref();

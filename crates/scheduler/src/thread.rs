@@ -135,6 +135,13 @@ pub struct Thread<M: Machine> {
 }
 
 impl<M: Machine> Thread<M> {
+    /// Where the word of the wait is, for debuggers.
+    pub const WAIT: usize = std::mem::offset_of!(Self, wait);
+    /// Where the flags are, for debuggers.
+    pub const FLAGS: usize = std::mem::offset_of!(Self, flags);
+    /// The mask of the phase in the word of the wait, a thread that is leaving its stack, one that is off it; the flag of a kernel thread.
+    pub const MARKS: [usize; 4] = [PHASE as usize, ARMING as usize, PARKED as usize, KERNEL_THREAD as usize];
+
     /// A thread that waits for nothing, at the given priority, with [`KERNEL_THREAD`] or no flag.
     ///
     /// # Safety

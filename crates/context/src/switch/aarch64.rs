@@ -16,7 +16,7 @@
 //! platform and is not touched. Going on by `br` keeps the return predictor out of it; the target of a `br` through x16 or
 //! x17 may be a call landing pad or not be one at all, as long as the page is not guarded (BTI), which Rust does not turn on.
 
-use super::{Context, Frame};
+use super::{Context, Frame, Saved};
 use core::arch::{asm, naked_asm};
 
 /// A context starts behind a `nop`: unwinders look before where a frame goes on, and must find [`start`] there.
@@ -38,13 +38,16 @@ pub unsafe fn init_frame(top: *mut u8, entry: unsafe extern "C" fn(usize) -> !) 
     }
 }
 
+/// The layout above.
+pub const SAVED: Saved = Saved { pc: 0, kept: 16, fp: 24, bytes: 32 };
+
 /// # Safety
 /// `sp` is the stack pointer of a suspended context.
 pub unsafe fn frame(sp: *mut u8) -> Frame {
     // SAFETY: the layout above.
     unsafe {
-        let words = sp.cast::<usize>();
-        Frame { pc: *words, sp: sp.addr() + 32, fp: *words.add(3) }
+        let word = |at: usize| *sp.byte_add(at).cast::<usize>();
+        Frame { pc: word(SAVED.pc), sp: sp.addr() + SAVED.bytes, fp: word(SAVED.fp) }
     }
 }
 

@@ -16,7 +16,7 @@
 //! that each switch would be a misprediction. Why rbx and rbp are saved by hand: the compiler reserves them and does not
 //! accept them as clobbers.
 
-use super::{Context, Frame};
+use super::{Context, Frame, Saved};
 use core::arch::{asm, naked_asm};
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -47,13 +47,16 @@ pub unsafe fn init_frame(top: *mut u8, entry: unsafe extern "C" fn(usize) -> !) 
     }
 }
 
+/// The layout above.
+pub const SAVED: Saved = Saved { pc: 8, kept: 16, fp: 24, bytes: 32 };
+
 /// # Safety
 /// `sp` is the stack pointer of a suspended context.
 pub unsafe fn frame(sp: *mut u8) -> Frame {
     // SAFETY: the layout above.
     unsafe {
-        let words = sp.cast::<usize>();
-        Frame { pc: *words.add(1), sp: sp.addr() + 32, fp: *words.add(3) }
+        let word = |at: usize| *sp.byte_add(at).cast::<usize>();
+        Frame { pc: word(SAVED.pc), sp: sp.addr() + SAVED.bytes, fp: word(SAVED.fp) }
     }
 }
 
