@@ -145,13 +145,17 @@ pub fn activation_altstack() -> io::Result<AlternateStack> {
 }
 
 /// The handler of SIGSEGV and SIGBUS.
-unsafe extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+unsafe extern "C-unwind" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes a valid description of the fault.
     let address = unsafe { (*info).si_addr() }.addr();
     let place = stack::find(address);
     // SAFETY: as the kernel called us.
     let is_call = place.is_some() && unsafe { is_call_of_stack(signal, info, context) };
     if is_call && place.as_ref().is_some_and(stack::make_executable) {
+        return;
+    }
+    // SAFETY: as the kernel called us.
+    if unsafe { is_taken(signal, info, context) } {
         return;
     }
     if let Some(place) = place
@@ -207,6 +211,33 @@ fn report(address: usize, size: usize) {
         "' has overflowed its stack (size {size} bytes, address {address:#x}); raise the stack size with {remedy}"
     );
     line.send();
+}
+
+/// A function that may take a fault: the arguments of the handler.
+pub type Take = unsafe extern "C-unwind" fn(c_int, *mut c_void, *mut c_void) -> bool;
+
+/// Who is offered each fault first, as a word; 0: nobody.
+static OFFERED: AtomicUsize = AtomicUsize::new(0);
+
+/// From now on `take` is offered each fault first, overflows too; where it answers true, or does not return, nothing is reported. It is called in
+/// a signal handler: async-signal-safe.
+pub fn offer_first(take: Take) {
+    // Ordering: Relaxed: the word is all there is.
+    OFFERED.store(take as usize, Ordering::Relaxed);
+}
+
+/// Whether a handler, as `sigaction` has it, is the one that reports overflows.
+pub fn is_report(handler: usize) -> bool {
+    handler == on_fault as *const () as usize
+}
+
+/// # Safety
+/// A handler's arguments.
+unsafe fn is_taken(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) -> bool {
+    // Ordering: Relaxed: the word is all there is.
+    let offered = OFFERED.load(Ordering::Relaxed);
+    // SAFETY: stored by `offer_first` from this type; the kernel's arguments.
+    offered != 0 && unsafe { core::mem::transmute::<usize, Take>(offered)(signal, info.cast(), context) }
 }
 
 /// The program is not one of Rust's, where an overflow aborts.

@@ -67,3 +67,14 @@ fn any_thread_ends_the_process() {
     assert_eq!(as_natively("abort").0, "");
     assert_eq!(as_natively("return").0, "at exit\n");
 }
+
+#[test]
+fn handlers_of_faults_run_on_the_alternate_stack_that_their_thread_gave() {
+    let program = common::compile("alternate.c", &["-Wno-infinite-recursion", "-Wno-unused-parameter"]);
+    let native = common::native(&program, &[]).well();
+    assert!(native.contains("failures 0, elsewhere 0, said to be on it 72, refused there 72, returned 1"), "{native}");
+    for processors in ["1", "3"] {
+        assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), native);
+    }
+    std::fs::remove_file(program).unwrap();
+}

@@ -10,7 +10,7 @@ fn options(source: &str) -> Vec<&'static str> {
         "lib_openmp.c" => vec!["-fopenmp"],
         "lib_tbb.cc" => vec!["-std=c++17", "-ltbb"],
         "lib_uv.c" => vec!["-luv"],
-        "faults.c" => vec!["-Wno-infinite-recursion"],
+        "faults.c" | "alternate.c" => vec!["-Wno-infinite-recursion"],
         name if name.ends_with(".cc") => vec!["-std=c++20"],
         _ => vec!["-Wno-unused-result", "-lm", "-lrt", "-ldl"],
     }

@@ -216,6 +216,19 @@ pub fn publish(path: std::path::PathBuf, period: std::time::Duration, text: fn()
     crate::os::published::publish(path, period.as_nanos() as u64, text)
 }
 
+/// What may take a fault: see [`on_fault`].
+pub use raddle_context::overflow::Take;
+
+/// `take` is offered each fault of lightweight threads first, overflows of their stacks too. Called in a signal handler.
+pub fn on_fault(take: Take) {
+    raddle_context::overflow::offer_first(take);
+}
+
+/// Whether a handler, as `sigaction` has it, is the one that reports overflows.
+pub fn is_overflow_report(handler: usize) -> bool {
+    raddle_context::overflow::is_report(handler)
+}
+
 /// How many stacks were ever used at once, the idle ones that are kept included.
 pub fn stacks_used() -> u64 {
     crate::pool::arenas().map(|arena| arena.stats().touched as u64).sum()

@@ -9,7 +9,7 @@
 
 use super::info::Info;
 use super::signals::{self, Set, bit};
-use super::{ending, jumps, masks, process_directed, watch};
+use super::{alternate, ending, jumps, masks, process_directed, watch};
 use crate::os::{answer, c, set_errno, system_call};
 use crate::thread::record::Record;
 use std::ffi::{c_int, c_void};
@@ -143,11 +143,64 @@ pub(super) fn handled(signal: c_int) -> Option<bool> {
     (action.handler.load(Ordering::Relaxed) != 0).then(|| action.flags.load(Ordering::Relaxed) & c::SA_RESTART != 0)
 }
 
+/// The program's handler for a fault that is to run on an alternate stack; 0: there is none.
+pub(super) fn fault_handler(signal: c_int) -> usize {
+    ACTIONS[signal as usize].handler.load(Ordering::Relaxed)
+}
+
+/// `sigaction` of a fault: a handler that asks for an alternate stack gets its thread's ([`alternate`]).
+///
+/// # Safety
+/// As POSIX says; the signal is a fault.
+unsafe fn set_fault(signal: c_int, new: *const c::sigaction, old: *mut c::sigaction) -> c_int {
+    let action = &ACTIONS[signal as usize];
+    let ours = alternate::entry as *const () as usize;
+    // SAFETY: null or the caller's action; `old` may be the same place.
+    let wanted = unsafe { new.as_ref() }.copied();
+    let asks = |wanted: &c::sigaction| {
+        let of_the_programs =
+            wanted.sa_sigaction > c::SIG_IGN && !raddle::drop_in::is_overflow_report(wanted.sa_sigaction);
+        of_the_programs && wanted.sa_flags & c::SA_ONSTACK != 0
+    };
+    let on_stack = wanted.filter(asks);
+    let replaced = on_stack.map(|mut wanted| {
+        wanted.sa_sigaction = ours;
+        wanted.sa_flags |= c::SA_SIGINFO;
+        wanted
+    });
+    let former = (action.handler.load(Ordering::Relaxed), action.flags.load(Ordering::Relaxed));
+    // Before the kernel has ours: a fault may come at once.
+    if let Some(wanted) = on_stack.filter(|wanted| wanted.sa_sigaction != ours) {
+        action.flags.store(wanted.sa_flags, Ordering::Relaxed);
+        action.handler.store(wanted.sa_sigaction, Ordering::Relaxed);
+    }
+    // SAFETY: zeroes are an action.
+    let mut before: c::sigaction = unsafe { std::mem::zeroed() };
+    let place = replaced.as_ref().map_or(new, std::ptr::from_ref);
+    // SAFETY: the caller's action, or ours, which fits its flags.
+    let result = unsafe { native()(signal, place, &mut before) };
+    if result == 0 && !old.is_null() {
+        // The runtime's report stands before the program's handler, which it offers each fault first.
+        let behind_report = former.0 != 0 && raddle::drop_in::is_overflow_report(before.sa_sigaction);
+        if before.sa_sigaction == ours || behind_report {
+            before.sa_sigaction = former.0;
+            before.sa_flags = former.1;
+        }
+        // SAFETY: the caller's place for it.
+        unsafe { *old = before };
+    }
+    result
+}
+
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigaction(signal: c_int, new: *const c::sigaction, old: *mut c::sigaction) -> c_int {
-    let known = (1..=64).contains(&signal) && !FAULTS.contains(&signal) && signal != 32 && signal != 33;
+    if FAULTS.contains(&signal) {
+        // SAFETY: the caller's arguments.
+        return unsafe { set_fault(signal, new, old) };
+    }
+    let known = (1..=64).contains(&signal) && signal != 32 && signal != 33;
     if !known {
         // SAFETY: the caller's arguments.
         return unsafe { native()(signal, new, old) };

@@ -6,8 +6,8 @@
 
 use super::dedicated;
 use super::record::{Held, Record};
-use crate::os::{answer, c, system_call};
-use std::ffi::{CStr, c_char, c_int, c_void};
+use crate::os::{c, system_call};
+use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::Ordering;
 
 /// # Safety
@@ -368,18 +368,4 @@ pub(crate) unsafe fn name_by_prctl(set: bool, address: usize) -> isize {
     }
     // SAFETY: a C string of at most 15 bytes.
     -(unsafe { pthread_setname_np(me, bytes.as_ptr().cast()) } as isize)
-}
-
-/// An alternate stack belongs to the kernel thread, which has one: asked for, it is answered; set, nothing is done.
-///
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sigaltstack(new: *const c::stack_t, old: *mut c::stack_t) -> c_int {
-    let set = if raddle::drop_in::is_lightweight() { std::ptr::null() } else { new };
-    // SAFETY: the caller's arguments.
-    let result = unsafe {
-        system_call(c::SYS_sigaltstack, [set.cast::<c_void>().addr(), old.cast::<c_void>().addr(), 0, 0, 0, 0])
-    };
-    answer(result) as c_int
 }

@@ -1,0 +1,222 @@
+//! Alternate stacks of lightweight threads: a handler for a fault runs on the one that its thread has set.
+//!
+//! The kernel knows one alternate stack of each kernel thread, which is the runtime's. So a fault's handler that asks for an alternate stack
+//! (SA_ONSTACK) is installed behind [`entry`]. That begins on the kernel thread's and calls the handler on the thread's own, if it has set one. A
+//! jump out of the handler leaves both; the kernel takes its own to be free again as soon as the stack pointer is elsewhere.
+//!
+//! A thread that has set none is answered with the kernel thread's: Rust's standard library gives each thread one where it finds none. Handlers of
+//! other signals run on the thread's own stack, or on the kernel thread's alternate one, as before.
+
+use super::actions;
+use crate::os::{answer, c, set_errno, system_call};
+use crate::thread::record::Record;
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+
+/// What a thread has set: where it begins, its size, and whether it is in use.
+#[derive(Clone, Copy)]
+struct Alternate {
+    base: usize,
+    size: usize,
+    disabled: bool,
+}
+
+impl Alternate {
+    /// Whether an address, as a rule a stack pointer, lies in it.
+    fn holds(&self, address: usize) -> bool {
+        !self.disabled && address.wrapping_sub(self.base) <= self.size
+    }
+}
+
+thread_local! {
+    /// None until the thread sets one.
+    static OWN: Cell<Option<Alternate>> = const { Cell::new(None) };
+}
+
+/// Flags that a caller may give; the first of them, SS_AUTODISARM, has the stack unused while a handler runs there.
+const AUTODISARM: c_int = i32::MIN;
+/// The smallest stack that the C library names.
+const SMALLEST: usize = 2048;
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigaltstack(new: *const c::stack_t, old: *mut c::stack_t) -> c_int {
+    if !raddle::drop_in::is_lightweight() {
+        // SAFETY: the caller's arguments.
+        let result = unsafe {
+            system_call(c::SYS_sigaltstack, [new.cast::<c_void>().addr(), old.cast::<c_void>().addr(), 0, 0, 0, 0])
+        };
+        return answer(result) as c_int;
+    }
+    let here = (&raw const new).addr();
+    let before = OWN.get();
+    let on_it = before.is_some_and(|own| own.holds(here));
+    // SAFETY: null, or the caller's description.
+    let wanted = unsafe { new.as_ref() }.copied();
+    if let Some(wanted) = &wanted {
+        let mode = wanted.ss_flags & !AUTODISARM;
+        let error = if on_it {
+            c::EPERM
+        } else if mode != 0 && mode != c::SS_DISABLE && mode != c::SS_ONSTACK {
+            c::EINVAL
+        } else if mode != c::SS_DISABLE && wanted.ss_size < SMALLEST {
+            c::ENOMEM
+        } else {
+            0
+        };
+        if error != 0 {
+            set_errno(error);
+            return -1;
+        }
+    }
+    if !old.is_null() {
+        match before {
+            // SAFETY: the caller's place for it.
+            Some(own) => unsafe {
+                (*old).ss_sp = std::ptr::with_exposed_provenance_mut(own.base);
+                (*old).ss_size = own.size;
+                (*old).ss_flags = if own.disabled {
+                    c::SS_DISABLE
+                } else if on_it {
+                    c::SS_ONSTACK
+                } else {
+                    0
+                };
+            },
+            // SAFETY: the caller's place for it.
+            None => unsafe {
+                let result = system_call(c::SYS_sigaltstack, [0, old.cast::<c_void>().addr(), 0, 0, 0, 0]);
+                if result < 0 {
+                    return answer(result) as c_int;
+                }
+            },
+        }
+    }
+    if let Some(wanted) = wanted {
+        let disabled = wanted.ss_flags & c::SS_DISABLE != 0;
+        let base = wanted.ss_sp.expose_provenance();
+        OWN.set(Some(Alternate { base, size: wanted.ss_size, disabled }));
+    }
+    0
+}
+
+/// Whether the calling thread's own stack, on which it is not, is to be used by a handler.
+fn own() -> Option<Alternate> {
+    Record::current()?;
+    OWN.get().filter(|own| !own.disabled)
+}
+
+/// A fault that the runtime has met first, an overflow perhaps: the program's handler takes it, if it has one, and the thread a stack for it.
+///
+/// # Safety
+/// A handler's arguments.
+pub(crate) unsafe extern "C-unwind" fn take_fault(signal: c_int, info: *mut c_void, context: *mut c_void) -> bool {
+    let takes = actions::fault_handler(signal) != 0 && own().is_some();
+    if takes {
+        // SAFETY: passed on to the caller.
+        unsafe { entry(signal, info, context) };
+    }
+    takes
+}
+
+/// What the kernel calls in place of a fault's handler that asks for an alternate stack.
+pub(super) unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mut c_void) {
+    let handler = actions::fault_handler(signal);
+    if handler == 0 {
+        return;
+    }
+    // SAFETY: what the kernel passes to a handler.
+    let interrupted = unsafe { stack_pointer(context) };
+    let top = match own().filter(|own| !own.holds(interrupted)) {
+        Some(own) => (own.base + own.size) & !15,
+        None => 0,
+    };
+    // SAFETY: the program's handler, which takes the signal and perhaps the rest; the stack is the thread's, by its own word, and nothing runs there.
+    unsafe { call_on(std::ptr::with_exposed_provenance_mut(top), handler, signal, info, context) };
+}
+
+/// # Safety
+/// A handler's context.
+unsafe fn stack_pointer(context: *const c_void) -> usize {
+    // SAFETY: as promised.
+    unsafe {
+        let context = &*context.cast::<c::ucontext_t>();
+        #[cfg(target_arch = "x86_64")]
+        return context.uc_mcontext.gregs[c::REG_RSP as usize] as usize;
+        #[cfg(target_arch = "aarch64")]
+        return context.uc_mcontext.sp as usize;
+    }
+}
+
+/// Calls `handler(signal, info, context)` on the stack that ends at `top`; null: the present one.
+///
+/// # Safety
+/// `top` is null or 16-byte aligned and ends a stack that nobody uses; `handler` is a function that may be called so.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "C-unwind" fn call_on(
+    top: *mut u8,
+    handler: usize,
+    signal: c_int,
+    info: *mut c_void,
+    context: *mut c_void,
+) {
+    std::arch::naked_asm!(
+        ".cfi_startproc",
+        "push rbp",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset rbp, -16",
+        "mov rbp, rsp",
+        ".cfi_def_cfa_register rbp",
+        "mov rax, rsi",
+        "test rdi, rdi",
+        "cmovne rsp, rdi",
+        "mov edi, edx",
+        "mov rsi, rcx",
+        "mov rdx, r8",
+        "call rax",
+        "mov rsp, rbp",
+        "pop rbp",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
+/// As above.
+///
+/// # Safety
+/// As above.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+unsafe extern "C-unwind" fn call_on(
+    top: *mut u8,
+    handler: usize,
+    signal: c_int,
+    info: *mut c_void,
+    context: *mut c_void,
+) {
+    std::arch::naked_asm!(
+        ".cfi_startproc",
+        "stp x29, x30, [sp, #-16]!",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset x29, -16",
+        ".cfi_offset x30, -8",
+        "mov x29, sp",
+        ".cfi_def_cfa_register x29",
+        "mov x9, x1",
+        "cbz x0, 1f",
+        "mov sp, x0",
+        "1:",
+        "mov w0, w2",
+        "mov x1, x3",
+        "mov x2, x4",
+        "blr x9",
+        "mov sp, x29",
+        "ldp x29, x30, [sp], #16",
+        ".cfi_def_cfa sp, 0",
+        "ret",
+        ".cfi_endproc",
+    )
+}
