@@ -18,6 +18,7 @@ pub fn threads() -> Vec<Finding> {
     ];
     findings.extend(thread_pointer(&machine));
     findings.extend(shadow_stacks());
+    findings.push(standbys());
     findings
 }
 
@@ -175,8 +176,18 @@ fn kernel_threads() -> Option<Finding> {
 fn standbys() -> Finding {
     const NAME: &str = "blocked threads";
     match raddle::info::standbys() {
-        Ok(()) => Finding::new(NAME, State::Good, "told by a standby of class SCHED_IDLE, in microseconds", ""),
-        Err(why) => Finding::new(NAME, State::Noted, format!("seen by the monitor, in milliseconds ({why})"), ""),
+        Ok(()) => Finding::new(
+            NAME,
+            State::Good,
+            "a standby of class SCHED_IDLE tells of them",
+            "where a program's threads block unseen, their processors go on within microseconds",
+        ),
+        Err(why) => Finding::new(
+            NAME,
+            State::Replaced,
+            format!("no standby: {why}"),
+            "the monitor looks instead, and their processors go on after milliseconds; allow SCHED_IDLE and rseq (the sandbox)",
+        ),
     }
 }
 
@@ -203,11 +214,7 @@ pub fn unused() -> Vec<Finding> {
     };
     let events =
         Finding::new("perf events", State::Noted, events, "would tell a program of its own kernel-level switches");
-    let rseq = match raddle::info::restartable_sequences() {
-        Ok(()) => "offered".to_string(),
-        Err(error) => format!("refused: {error}"),
-    };
-    vec![events, Finding::new("rseq", State::Noted, rseq, ""), standbys()]
+    vec![events]
 }
 
 #[cfg(test)]
