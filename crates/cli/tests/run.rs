@@ -429,7 +429,8 @@ fn the_command_alone_takes_programs_over() {
     assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_raddle")).arg(&copy).status().unwrap().success());
     let run = |environment: &[(&str, &Path)]| {
         let mut command = Command::new(&copy);
-        command.args(["run", "--stats", "--"]).arg(&program).env_remove("LD_PRELOAD").env_remove("RADDLE_LIBRARY");
+        command.args(["run", "--stats", "--"]).arg(&program).stdin(Stdio::null());
+        command.env_remove("LD_PRELOAD").env_remove("RADDLE_LIBRARY").env_remove("RADDLE_NOTHING_SKIPPED");
         let output = command.envs(environment.iter().copied()).output().unwrap();
         assert_eq!(output.status.code(), Some(7), "{output:?}");
         assert!(text(&output.stderr).contains("100  threads created"), "{output:?}");
