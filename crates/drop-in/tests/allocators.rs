@@ -11,10 +11,11 @@ fn library() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let program = std::env::current_exe().unwrap();
-        let target = program.ancestors().nth(3).expect("a test program lies in target/PROFILE/deps");
+        // In a folder of its own: built alone it has other features, and cargo would put it over what the workspace's other parts are linked with.
+        let target = program.ancestors().nth(3).expect("a test program lies in target/PROFILE/deps").join("alone");
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--quiet", "-p", "raddle-drop-in", "--manifest-path"]);
-        cargo.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).env("CARGO_TARGET_DIR", target);
+        cargo.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).env("CARGO_TARGET_DIR", &target);
         assert!(cargo.status().unwrap().success());
         target.join("debug/libraddle_drop_in.so")
     })
