@@ -1,7 +1,6 @@
 //! Waiting: one of those who wait tests for all, the others sleep.
 //!
-//! Source: our own; the leader and its followers are those of combining (as in W. Gropp's and R. Thakur's progress engines one thread at a time makes
-//! progress). Roles: the *leader*, a thread that waits itself and tests everybody's requests; the *followers*, who sleep; the *newcomer*, who becomes
+//! Source: our own. Roles: the *leader*, a thread that waits itself and tests everybody's requests; the *followers*, who sleep; the *newcomer*, who becomes
 //! either. A leader whose own wait has ended makes a follower the leader.
 //!
 //! A wait is a set of single requests, handed to the leader, or a question that only the implementation can answer (has one of these
