@@ -248,6 +248,26 @@ pub(crate) fn offer() {
     }
 }
 
+/// Somebody is hungry, and the caller goes on to compute: what this processor has already is theirs, and otherwise the `most` oldest that wait
+/// become threads.
+pub(crate) fn offer_some(most: usize) {
+    let Some(me) = current() else { return };
+    let mut inside = crate::switching::enter(me);
+    let processor = inside.processor();
+    let plenty = inside.owned().dispatcher.has_own();
+    if plenty {
+        inside.owned().dispatcher.share(processor.pool);
+    }
+    inside.leave();
+    if !plenty {
+        for _ in 0..most {
+            if !promote_oldest() {
+                break;
+            }
+        }
+    }
+}
+
 /// The thread is about to block: its halves must not wait for it.
 #[inline(always)]
 pub(crate) fn about_to_block() {

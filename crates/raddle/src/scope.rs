@@ -148,7 +148,7 @@ where
 
 /// True while a processor of the calling thread's pool wants work.
 #[inline(always)]
-fn hungry() -> bool {
+pub(crate) fn hungry() -> bool {
     crate::switching::current().is_some_and(|me| crate::switching::activation_of(me).processor().pool.idle.hungry())
 }
 

@@ -99,6 +99,8 @@ pub(crate) struct Tasks {
     /// No task older than this one waits. Null: none that is here now.
     oldest: Cell<*const Task>,
     used: Cell<usize>,
+    /// How many tasks the owner gave away at once when it last found a processor hungry.
+    gift: Cell<usize>,
     room: UnsafeCell<[MaybeUninit<u64>; ROOM]>,
 }
 
@@ -117,6 +119,7 @@ impl Tasks {
             newest: Cell::new(std::ptr::null()),
             oldest: Cell::new(std::ptr::null()),
             used: Cell::new(0),
+            gift: Cell::new(0),
             room: UnsafeCell::new([MaybeUninit::uninit(); ROOM]),
         }
     }
@@ -216,6 +219,8 @@ impl Tasks {
             if promoted {
                 // SAFETY: as above.
                 unsafe { (*place).header.finish() };
+            } else if wait() && crate::scope::hungry() {
+                self.feed();
             }
             self.used.set(below);
             if !promoted {
@@ -227,6 +232,16 @@ impl Tasks {
                 unsafe { free(place) };
             }
         }
+    }
+
+    /// The owner is about to run a task itself, and another processor is hungry: it gets twice as many as last time, since it had done with
+    /// those, and at most half of what waits. So the one neither runs dry while the other computes, nor is more made into threads than was asked for.
+    #[cold]
+    #[inline(never)]
+    fn feed(&self) {
+        let half = WAITING.get().div_ceil(2);
+        self.gift.set((2 * self.gift.get()).clamp(1, half));
+        crate::forkjoin::offer_some(self.gift.get());
     }
 
     /// Its oldest task that waits.

@@ -192,9 +192,10 @@ impl<M: Machine, L: Local<M>> Dispatcher<M, L> {
         !local.hides() || !local.hides_unstarted() && (local.hidden() == 0 || self.handoff.bears(local.hidden()))
     }
 
+    /// Others may take all that is hidden here, and one is woken for it.
     #[cold]
     #[inline(never)]
-    fn share(&mut self, pool: &impl Pool<M>) {
+    pub fn share(&mut self, pool: &impl Pool<M>) {
         self.handoff.alone();
         let whom = self.local.publish();
         pool.tell(whom);
