@@ -59,7 +59,8 @@ pub(crate) struct Activation {
     /// Counters only, written by its own kernel thread, never reset.
     pub found: AtomicU64,
     pub turns: AtomicU64,
-    /// What its kernel thread's clock said when the thread that it runs came to it ([`crate::clocks`]); 0: not known. Written by its own kernel thread.
+    /// What its kernel thread's clock said when the thread that it runs came to it ([`crate::clocks`]), or one of two marks. Written by its
+    /// own kernel thread, and over the mark of what is not known by whoever asks.
     pub since: AtomicU64,
     /// Whether a kernel thread has this record.
     in_use: AtomicBool,

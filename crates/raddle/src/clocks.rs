@@ -12,6 +12,11 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 /// A switch in so many does what is done now and then. A power of two.
 const HOUSEKEEPING: u64 = 64;
 
+/// [`Activation::since`] before the first switch of which time is counted.
+const UNKNOWN: u64 = 0;
+/// [`Activation::since`] from the end of a thread to the begin of the next one.
+const NOBODYS: u64 = u64::MAX;
+
 /// Switches whose number has none of these bits are looked at more closely; 0 while time is counted: all.
 static MASK: AtomicU64 = AtomicU64::new(HOUSEKEEPING - 1);
 /// What is told to the thread that leaves.
@@ -29,14 +34,11 @@ pub(crate) fn look(activation: &'static Activation, switches: u64) -> bool {
     switches.is_multiple_of(HOUSEKEEPING)
 }
 
-/// From now on time is counted, and `note` is called on each thread that leaves its kernel thread, with the nanoseconds that it has had since it came.
+/// From now on time is counted, and `note` is called on each thread that leaves its kernel thread, with the nanoseconds that it has had since it came, or
+/// since somebody asked first ([`time_since_switch`]).
 pub fn count(note: fn(u64)) {
     if !is_on() {
         NOTE.store(note as *mut (), Ordering::Release);
-        if let Some(me) = current() {
-            let activation = crate::switching::activation_of(me);
-            activation.since.store(crate::os::own_time_on_core(), Ordering::Relaxed);
-        }
         MASK.store(0, Ordering::Release);
     }
 }
@@ -60,7 +62,7 @@ fn note(activation: &'static Activation) {
     let now = crate::os::own_time_on_core();
     let since = activation.since.load(Ordering::Relaxed);
     let run = NOTE.load(Ordering::Acquire);
-    if since != 0 && current().is_some() && !run.is_null() {
+    if since != UNKNOWN && since != NOBODYS && current().is_some() && !run.is_null() {
         // SAFETY: stored by `count` from a function of this type.
         unsafe { std::mem::transmute::<*mut (), fn(u64)>(run)(now.saturating_sub(since)) };
     }
@@ -69,11 +71,12 @@ fn note(activation: &'static Activation) {
 
 /// The calling thread has ended: what is left of its time is nobody's.
 pub(crate) fn forget(activation: &'static Activation) {
-    activation.since.store(0, Ordering::Relaxed);
+    activation.since.store(NOBODYS, Ordering::Relaxed);
 }
 
-/// Nanoseconds that the thread of a [`crate::JoinHandle`] in raw form has had of the kernel thread that it runs on now, since it came or time is counted;
-/// `None`: it runs on none.
+/// Nanoseconds that the thread of a [`crate::JoinHandle`] in raw form has had of the kernel thread that it runs on now, since it came; `None`: it runs on none.
+///
+/// A thread that came before time was counted, and has computed ever since, has it from the first question about it on.
 ///
 /// # Safety
 /// `raw` came from [`crate::JoinHandle::into_raw`], and the handle was neither joined nor dropped yet.
@@ -82,10 +85,15 @@ pub unsafe fn time_since_switch(raw: *const ()) -> Option<u64> {
     let target: &'static Descriptor = unsafe { &*raw.cast() };
     // SAFETY: null or an activation, which are never freed.
     let activation = unsafe { target.activation.load(Ordering::Acquire).as_ref() }?;
-    let since = activation.since.load(Ordering::Relaxed);
     let task = match activation.tid.load(Ordering::Relaxed) {
         0 => activation.task.load(Ordering::Relaxed),
         task => task,
     };
-    (since != 0).then(|| crate::os::time_on_core(task).map_or(0, |now| now.saturating_sub(since)))
+    let now = crate::os::time_on_core(task).unwrap_or(0);
+    // Only what nobody has noted yet is replaced: the kernel thread's own stores come at its switches.
+    let since = match activation.since.compare_exchange(UNKNOWN, now, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => now,
+        Err(since) => since,
+    };
+    (since != NOBODYS).then(|| now.saturating_sub(since))
 }

@@ -82,9 +82,30 @@ static int c11(void *argument) {
     return 0;
 }
 
+// Two that have computed since before anybody asked for a clock, without a wait: the clock of one is read by another, then each reads its own.
+static volatile int begun, asks;
+static void *computed_before(void *argument) {
+    __atomic_fetch_add(&begun, 1, __ATOMIC_SEQ_CST);
+    while (!asks) sink++;
+    compute(0.001);
+    return argument;
+}
+static void before_the_first_question(void) {
+    pthread_t t[2];
+    clockid_t clock;
+    for (int i = 0; i < 2; i++) pthread_create(&t[i], NULL, computed_before, NULL);
+    while (begun < 2) usleep(100);
+    expect(pthread_getcpuclockid(t[0], &clock) == 0, "a clock of one that computes already");
+    double first = of(clock);
+    while (of(clock) < first + 0.002) usleep(100);
+    asks = 1;
+    for (int i = 0; i < 2; i++) pthread_join(t[i], NULL);
+}
+
 int main(void) {
     pthread_t t[THREADS];
     double sum = 0;
+    before_the_first_question();
     process_first = of(CLOCK_PROCESS_CPUTIME_ID);
     for (long i = 0; i < THREADS; i++) pthread_create(&t[i], NULL, runs, (void *)i);
     for (int i = 0; i < THREADS; i++) {
