@@ -6,12 +6,15 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+#[cfg(feature = "raddle")]
+pub mod blocked;
 pub mod bodies;
 pub mod catalogue;
 pub mod child;
 pub mod harness;
 pub mod load;
 pub mod memory;
+pub mod native_switch;
 pub mod of_std;
 #[cfg(feature = "raddle")]
 pub mod ours;

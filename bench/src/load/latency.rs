@@ -45,6 +45,12 @@ impl Latencies {
         self.total += 1;
     }
 
+    /// Those that another one has seen, too.
+    pub fn add(&mut self, other: &Latencies) {
+        self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
+        self.total += other.total;
+    }
+
     /// How many were seen.
     pub fn total(&self) -> u64 {
         self.total

@@ -1,5 +1,6 @@
 //! `raddle bench`: the workloads on our runtime and its peers.
 
+mod blocked;
 mod paper;
 mod quick;
 
@@ -26,6 +27,7 @@ Examples:
   raddle bench packet --args 10M --runtimes raddle,go --policy steal --policy 'local(fifo, overflow=retry)'
   raddle bench city news --format html --out report.html
   raddle bench echo --args 1k,10k                   servers under load, one of them under `raddle run`
+  raddle bench blocked                              how long a processor rests when its thread blocks in the kernel unseen
   raddle bench report                               what the schedulers report claims, measured here
 
 Exit status: 0; 1 when a checksum disagrees or a run of our own fails; 2 when the command line is wrong.
@@ -35,7 +37,7 @@ A peer that is not installed is named and is no error.";
 #[derive(Args, Clone)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
-    /// Workloads to run; all when none is named (`--list` shows them). `quick` alone: a few, in 20 seconds. `report` alone: what the schedulers report claims of its figures
+    /// Workloads to run; all when none is named (`--list` shows them). `quick` alone: a few, in 20 seconds. `blocked` alone: how long a processor rests when its thread blocks in the kernel unseen. `report` alone: what the schedulers report claims of its figures
     #[arg(value_name = "WORKLOAD")]
     workloads: Vec<String>,
     /// Arguments to run the workloads with: values of the first argument, or KEY=VALUE pairs joined by `:`
@@ -87,6 +89,9 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     }
     if options.workloads.iter().any(|name| name == paper::NAME) {
         return paper::run(options);
+    }
+    if options.workloads.iter().any(|name| name == blocked::NAME) {
+        return blocked::run(options);
     }
     if options.workloads.iter().any(|name| name == quick::NAME) {
         return quick::run(options);
@@ -285,6 +290,7 @@ fn own_program(runtime: &'static Runtime) -> Result<Contestant, String> {
 /// The program: `words` are a runtime's name and the command line of its program.
 pub fn program(words: &[String]) -> ExitCode {
     match words.split_first() {
+        Some((name, words)) if name == blocked::NAME => raddle_bench::blocked::main_of(words.iter().cloned()),
         Some((name, words)) if name == "raddle" => raddle_bench::ours::main_of(words.iter().cloned()),
         Some((_, words)) => raddle_bench::of_std::main_of(words.iter().cloned()),
         None => ExitCode::from(2),

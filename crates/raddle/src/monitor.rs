@@ -20,6 +20,7 @@ use crate::pool::{self, Shared};
 use crate::processor::Processor;
 use crate::requests::Requests;
 use crate::standby::Standbys;
+use crate::ways::{Way, wanted};
 use crate::witness::Inside;
 use raddle_machine::{Atomic, Machine, Real, RealAtomic};
 use raddle_scheduler::Notify;
@@ -79,6 +80,8 @@ pub(crate) fn start() {
             crate::delays::switch(true);
         }
         crate::os::looks::start();
+        // Read here: the environment may change later.
+        let _ = wanted();
         // Without it blocked threads would hold their processors for ever, and nobody would say so.
         let whole = || crate::os::or_abort(|| "the monitor panicked".to_string(), main);
         if let Err(error) = crate::os::spawn("raddle-monitor", whole) {
@@ -271,6 +274,7 @@ fn still(
     let Some(activation) = crate::activations::find(owner) else { return false };
     let state = state(activation, seen, periods);
     match state {
+        TaskState::Blocked if wanted() == Way::Nobody => {}
         TaskState::Blocked => {
             standbys.serve(activation);
             take_over(pool, processor, activation, me);

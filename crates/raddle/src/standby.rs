@@ -87,7 +87,7 @@ impl Standbys {
     /// The monitor has seen `activation` blocked where no standby told of it: from now on one serves on its core.
     pub fn serve(&mut self, activation: &Activation) {
         let Some(core) = activation.core().filter(|core| (*core as usize) < MAX_CORES) else { return };
-        if is_refused() {
+        if is_refused() || crate::ways::wanted() != crate::ways::Way::Standby {
             return;
         }
         let standby = find(core).unwrap_or_else(|| {

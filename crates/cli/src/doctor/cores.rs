@@ -19,6 +19,7 @@ pub fn cores() -> Vec<Finding> {
         None => Finding::new("CPU quota of the control group", State::Good, "none", ""),
     };
     vec![
+        native_switch(),
         Finding::new("cores by affinity", State::Good, affinity.to_string(), ""),
         quota_finding,
         Finding::new(
@@ -29,6 +30,20 @@ pub fn cores() -> Vec<Finding> {
              within about 0.1 s (not under `rotator`)",
         ),
     ]
+}
+
+/// What latencies here are multiples of.
+fn native_switch() -> Finding {
+    const NAME: &str = "switch to another kernel thread on one core";
+    match raddle_bench::native_switch::measure(2000) {
+        Ok(seen) => Finding::new(
+            NAME,
+            State::Noted,
+            format!("{:.1} us, p99 {:.1} us", seen.quantile(0.5) as f64 / 1e3, seen.quantile(0.99) as f64 / 1e3),
+            "`raddle bench blocked` measures in multiples of it how soon another thread runs when one blocks in the kernel",
+        ),
+        Err(error) => Finding::new(NAME, State::Noted, format!("not measured: {error}"), ""),
+    }
 }
 
 fn affinity() -> usize {
