@@ -4,6 +4,7 @@ use crate::descriptor::{Descriptor, EXITED, Join, unpack_join, wake_joiner};
 use crate::pool::Shared;
 use crate::thread::{SpawnError, free};
 use std::cell::Cell;
+use std::os::unix::thread::JoinHandleExt as _;
 use std::sync::atomic::Ordering;
 
 /// A kernel thread that is one of ours.
@@ -58,6 +59,9 @@ pub(crate) fn start(
     }
     let ours = Ours { descriptor, pool };
     let main = move || {
+        // By itself: another one's call reads, once the thread is detached, whether it has ended. Up to glibc 2.36 at least, one that ends
+        // just then has given its memory back.
+        crate::os::detach_self();
         END.with(|end| end.0.set(Some(ours)));
         // SAFETY: the closure was put into the descriptor by the spawn, and is run once.
         unsafe { descriptor.run.get()(descriptor) };
@@ -68,7 +72,8 @@ pub(crate) fn start(
         }
     };
     pool.kernel_thread_begins();
-    crate::drop_in::native(|| thread.spawn(main)).map(drop).map_err(|error| {
+    let spawned = crate::drop_in::native(|| thread.spawn(main));
+    spawned.map(|handle| _ = handle.into_pthread_t()).map_err(|error| {
         pool.kernel_thread_ended();
         free(descriptor);
         SpawnError::KernelThread(error.to_string())

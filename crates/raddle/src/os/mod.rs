@@ -103,6 +103,12 @@ pub(crate) fn spawn<F: FnOnce() + Send + 'static>(name: impl AsRef<str>, main: F
     Err(std::io::Error::from_raw_os_error(result))
 }
 
+/// Nobody will join the calling kernel thread. Called once by it, and by nobody else.
+pub(crate) fn detach_self() {
+    // SAFETY: the calling thread's own name, which is alive.
+    unsafe { libc::pthread_detach(libc::pthread_self()) };
+}
+
 /// Has `f` run at the end of the calling kernel thread, after the destructors of thread-local variables. A variable with a destructor would do, but
 /// its first use waits while the constructor of a library runs that is being loaded. False if no more keys are free.
 ///
