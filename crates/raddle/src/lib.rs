@@ -61,6 +61,7 @@ pub mod sync;
 mod tasks;
 pub mod thread;
 pub mod time;
+mod wander;
 mod ways;
 mod witness;
 

@@ -91,6 +91,8 @@ pub(crate) struct Shared {
     pub follows: bool,
     /// Whether some of them may rest while others use the cores ([`crate::crowd`]).
     pub may_have_fewer: bool,
+    /// Whether a thread that was suspended goes on on another processor ([`crate::wander`]). Set before the pool runs.
+    pub wanders: AtomicBool,
     /// Whether its event loops share its processors for now.
     pub loops: crate::event_loops::Loops,
     /// How many processors it is to have, if stages move them ([`crate::stage`]); 0 otherwise.

@@ -193,6 +193,10 @@ fn yield_inside(mut inside: Inside, me: &'static Descriptor) -> bool {
             if inside.owned().dispatcher.nobody_else() {
                 rescue(inside.lend());
             }
+            if inside.processor().pool.wanders.load(Ordering::Relaxed) {
+                leave_to_idle(inside, me, After::YIELD);
+                return true;
+            }
             inside.leave();
             // A half that waits on this thread's stack is ready work too.
             crate::forkjoin::offer_to_yield() && yield_now(me)

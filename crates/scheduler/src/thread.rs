@@ -124,8 +124,10 @@ pub struct Thread<M: Machine> {
     flags: M::Atomic<u8>,
     /// Priority: 0 is the highest. Written by the thread's creator and by itself.
     pub priority: M::Atomic<u8>,
+    /// A byte of the runtime's own, which outlives the thread: where it ran last, where the runtime wants to know that.
+    pub place: M::Atomic<u8>,
     /// Where padding would be. With every byte in an atomic, a reference made from a word that may be stale reads nothing.
-    fill: [M::Atomic<u8>; 2],
+    fill: M::Atomic<u8>,
     /// The number of a wait node for the next wait; 0: none. Belongs to the thread, and to who holds the claim of a parked one.
     spare: M::Atomic<u32>,
     /// A word of the runtime's own: which pool the thread belongs to.
@@ -154,7 +156,8 @@ impl<M: Machine> Thread<M> {
             flags: M::Atomic::new(flags),
             spare: M::Atomic::new(0),
             priority: M::Atomic::new(priority),
-            fill: [M::Atomic::new(0), M::Atomic::new(0)],
+            place: M::Atomic::new(0),
+            fill: M::Atomic::new(0),
             tag: M::Atomic::new(0),
             link: Link::new(),
         }

@@ -195,6 +195,7 @@ impl Builder {
         if count == 0 || count > MAX_PROCESSORS {
             return Err(BuildError::Processors(count));
         }
+        let wanders = crate::wander::is_wanted().map_err(BuildError::Policy)?;
         raddle_scheduler::ready::set_drop_hook(rescue);
         match lightweight() {
             Ok(tls) => TLS.get_or_init(|| tls),
@@ -221,10 +222,16 @@ impl Builder {
         // What a policy of the program's own does from here to the registration may panic: nothing is lost then.
         let policy = self.make_policy(room, &idle)?;
         let name: Arc<str> = policy.describe().into();
-        let part = |index| policy.part(index, |local| Foreign::new(local, name.clone()));
+        let foreign = |local| Foreign::new(local, name.clone());
+        let wanders = wanders && room > 1 && self.own.is_none() && !ring;
+        let part = |index| match wanders {
+            true => AnyLocal::Other(foreign(Box::new(crate::wander::Wanderer::new(policy.local(index), index)))),
+            false => policy.part(index, foreign),
+        };
         let mut parts: Vec<_> = (0..room).map(part).collect();
         let prefix = self.prefix.clone().unwrap_or_else(|| "raddle-".into());
         let shared: &'static Shared = register(idle, policy, name, prefix, follows, may_have_fewer, self.event_loops)?;
+        shared.wanders.store(wanders, Ordering::Relaxed);
         let make = |(index, mut part): (usize, AnyLocal<Real, Foreign>)| {
             if let AnyLocal::Other(foreign) = &mut part {
                 foreign.belong_to(shared.index);
@@ -275,6 +282,7 @@ fn register(
         directed,
         follows,
         may_have_fewer,
+        wanders: AtomicBool::new(false),
         loops: Loops::new(event_loops),
         wanted: AtomicUsize::new(0),
         stopping: AtomicBool::new(false),
