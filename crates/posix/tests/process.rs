@@ -28,6 +28,12 @@ fn a_forked_child_goes_on_as_a_program_of_its_own() {
 }
 
 #[test]
+fn children_share_memory_and_nothing_else_until_they_are_gone() {
+    let out = same_as_native("vfork.c", &["1", "3"]);
+    assert!(out.contains("a thread: shares 1") && out.contains("many at once: 640") && !out.contains(" 0"), "{out}");
+}
+
+#[test]
 fn a_thread_becomes_a_daemon() {
     let program = common::compile("daemon.c", &[]);
     let report = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("daemon-{}", std::process::id()));

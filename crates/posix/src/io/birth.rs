@@ -8,7 +8,8 @@ use std::sync::atomic::{Ordering, fence};
 
 /// A call has made that descriptor, if it is one.
 pub(super) fn note(descriptor: c_int) {
-    if descriptor >= 0 {
+    // The parent of a `vfork` has no such descriptor.
+    if descriptor >= 0 && !crate::process::vfork::is_child() {
         kind::forget(descriptor);
         raddle::io::born(descriptor);
     }
@@ -16,7 +17,7 @@ pub(super) fn note(descriptor: c_int) {
 
 /// A call has made that descriptor, if it is one, another name of `old`.
 pub(super) fn note_copy(old: c_int, made: c_int) {
-    if made >= 0 {
+    if made >= 0 && !crate::process::vfork::is_child() {
         note(made);
         kind::share(old);
         kind::share(made);

@@ -20,6 +20,10 @@ pub unsafe extern "C-unwind" fn close(descriptor: c_int) -> c_int {
 
 /// Runs what ends the descriptor's present life.
 fn ending(descriptor: c_int, end: impl FnOnce() -> c_int) -> c_int {
+    // The parent of a `vfork` keeps its descriptor.
+    if crate::process::vfork::is_child() {
+        return end();
+    }
     kind::forget(descriptor);
     if raddle::drop_in::is_inside() {
         raddle::io::doubt(descriptor);
@@ -52,7 +56,8 @@ pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: 
     let arguments = [first as usize, last as usize, flags as usize, 0, 0, 0];
     // SAFETY: closes what the caller wants closed.
     let close = || unsafe { system_call(c::SYS_close_range, arguments) };
-    if first > last || flags & c::CLOSE_RANGE_CLOEXEC as c_int != 0 || raddle::drop_in::is_inside() {
+    let leaves_them = flags & c::CLOSE_RANGE_CLOEXEC as c_int != 0 || crate::process::vfork::is_child();
+    if first > last || leaves_them || raddle::drop_in::is_inside() {
         return answer(close()) as c_int;
     }
     kind::forget_range(first, last);

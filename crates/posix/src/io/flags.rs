@@ -98,6 +98,10 @@ fn begin(valid: u64, word: &AtomicU64) -> u64 {
 
 /// Runs `call`, which sets the flags; `set`, after it has succeeded, says whether they ask not to block.
 fn setting(descriptor: c_int, call: impl FnOnce() -> c_int, set: impl FnOnce() -> bool) -> c_int {
+    // After the child of a `vfork` its parent knows nothing any more of what both share.
+    if crate::process::vfork::is_child() {
+        return call();
+    }
     let place = place(descriptor);
     let begun = place.map(|(valid, word)| begin(valid, word));
     let result = call();

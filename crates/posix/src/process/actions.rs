@@ -9,7 +9,7 @@
 
 use super::info::Info;
 use super::signals::{self, Set, bit};
-use super::{alternate, ending, jumps, masks, process_directed, watch};
+use super::{alternate, ending, jumps, masks, process_directed, vfork, watch};
 use crate::os::{answer, c, set_errno, system_call};
 use crate::thread::record::Record;
 use std::ffi::{c_int, c_void};
@@ -46,6 +46,15 @@ pub(super) fn is_fault(signal: c_int) -> bool {
 /// What the kernel calls in place of the program's handler.
 unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mut c_void) {
     let action = &ACTIONS[signal as usize];
+    if vfork::is_child() {
+        type Handler = unsafe extern "C-unwind" fn(c_int, *mut c_void, *mut c_void);
+        let handler = action.handler.load(Ordering::Relaxed);
+        if handler > c::SIG_IGN {
+            // SAFETY: the program's handler, which takes the signal and perhaps the rest; the kernel's arguments.
+            unsafe { std::mem::transmute::<usize, Handler>(handler)(signal, info, context) };
+        }
+        return;
+    }
     let mask = action.mask.load(Ordering::Relaxed);
     let raised = signals::take_raised(signal);
     let mut ended = None;
@@ -156,7 +165,7 @@ unsafe fn set_fault(signal: c_int, new: *const c::sigaction, old: *mut c::sigact
     let action = &ACTIONS[signal as usize];
     let ours = alternate::entry as *const () as usize;
     // SAFETY: null or the caller's action; `old` may be the same place.
-    let wanted = unsafe { new.as_ref() }.copied();
+    let wanted = unsafe { new.as_ref() }.copied().filter(|_| !vfork::is_child());
     let asks = |wanted: &c::sigaction| {
         let of_the_programs =
             wanted.sa_sigaction > c::SIG_IGN && !raddle::drop_in::is_overflow_report(wanted.sa_sigaction);
@@ -213,8 +222,8 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const c::sigaction, old:
     let result = match new {
         // SAFETY: asks only.
         None => unsafe { native()(signal, std::ptr::null(), &mut before) },
-        Some(wanted) if wanted.sa_sigaction <= c::SIG_IGN => {
-            // SAFETY: the caller's action, of the kernel's own kinds.
+        Some(wanted) if wanted.sa_sigaction <= c::SIG_IGN || vfork::is_child() => {
+            // SAFETY: the caller's action, of the kernel's own kinds, or its handler in a process that shares nothing of this but memory.
             unsafe { native()(signal, &wanted, &mut before) }
         }
         Some(wanted) => {
@@ -236,7 +245,7 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const c::sigaction, old:
         // SAFETY: as above.
         unsafe { (&raw mut before.sa_mask).cast::<Set>().write(action.mask.load(Ordering::Relaxed)) };
     }
-    if let Some(wanted) = new {
+    if let Some(wanted) = new.filter(|_| !vfork::is_child()) {
         // SAFETY: as above.
         let mask = unsafe { (&raw const wanted.sa_mask).cast::<Set>().read() };
         action.mask.store(mask, Ordering::Relaxed);
@@ -288,6 +297,7 @@ pub unsafe extern "C" fn sigpending(pending: *mut c::sigset_t) -> c_int {
     // SAFETY: the caller's set, of which the kernel writes the first word.
     let result = unsafe { system_call(c::SYS_rt_sigpending, [pending.addr(), size_of::<Set>(), 0, 0, 0, 0]) };
     if result == 0
+        && !vfork::is_child()
         && let Some(me) = Record::current()
     {
         // SAFETY: as above.

@@ -128,7 +128,8 @@ static IS_CHILD: AtomicBool = AtomicBool::new(false);
 /// # Safety
 /// `given` is an environment, or null.
 unsafe fn kept(given: Strings) -> Option<&'static Kept> {
-    let kept = KEPT.get().filter(|kept| kept.process == std::process::id() && !IS_CHILD.load(Ordering::Relaxed))?;
+    let is_child = IS_CHILD.load(Ordering::Relaxed) || super::vfork::is_child();
+    let kept = KEPT.get().filter(|kept| !is_child && kept.process == std::process::id())?;
     // SAFETY: the caller's promise.
     let is_there = unsafe { strings(given) }.any(|string| same_name(string, c"RADDLE_RUN="));
     let library = kept.library.as_ptr();

@@ -4,10 +4,8 @@
 //! The C library runs the handler below in each child that `fork` makes, also inside `daemon` and `forkpty`. The program's own
 //! handlers may run before it, when the child still has the parent's runtime; so the calling thread is hidden from the runtime during the
 //! call: what those handlers wake goes nowhere, and they do not switch to what is not there.
-//!
-//! A `vfork` is a fork: a child that shared memory with the runtime, and called anything that waits, would switch threads under its parent.
 
-use super::{masks, signals};
+use super::{masks, signals, vfork};
 use crate::os::c;
 use crate::thread::exit;
 use crate::thread::record::Record;
@@ -30,7 +28,10 @@ unsafe extern "C" fn child() {
     crate::thread::dedicated::forked();
     exit::forked();
     crate::sync::forked();
-    if let Some(me) = Record::current() {
+    // The child of a `vfork` has its own mask already.
+    if !vfork::forked()
+        && let Some(me) = Record::current()
+    {
         signals::set_kernel_mask(me.mask.load(Ordering::Relaxed));
     }
     masks::forked(signals::own_mask());
@@ -51,14 +52,6 @@ pub unsafe extern "C" fn fork() -> c::pid_t {
         hidden.end();
     }
     child
-}
-
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn vfork() -> c::pid_t {
-    // SAFETY: the caller's child.
-    unsafe { fork() }
 }
 
 /// # Safety

@@ -88,6 +88,29 @@ fn heard(changes: u64) {
     }
 }
 
+/// The calling kernel thread lets nothing in that can wait, until [`resume`]: nobody waits until it has heard of a change. The answer is its mask before.
+pub(super) fn pause() -> Set {
+    let before = signals::block_movable();
+    if let Some(word) = raddle::drop_in::heard_by_this() {
+        word.store(u64::MAX, Ordering::SeqCst);
+    }
+    before
+}
+
+/// The calling kernel thread's mask is that from before [`pause`], up to date.
+pub(super) fn resume(before: Set) {
+    signals::block_movable();
+    let Some(word) = raddle::drop_in::heard_by_this() else {
+        signals::set_kernel_mask(before);
+        return;
+    };
+    // Whoever changes the set from here on waits until this has heard of it.
+    word.store(0, Ordering::SeqCst);
+    let changes = CHANGES.load(Ordering::SeqCst);
+    signals::set_kernel_mask(adapted(before, HANDLING.get()));
+    word.fetch_max(changes, Ordering::SeqCst);
+}
+
 /// Whether the program's first thread blocks it.
 pub(super) fn first_blocks(signal: c_int) -> bool {
     FIRST.load(Ordering::SeqCst) & bit(signal) != 0

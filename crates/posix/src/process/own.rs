@@ -240,6 +240,10 @@ fn is_same_priority(number: usize, priority: usize) -> bool {
 /// The program's arguments.
 #[inline(never)]
 pub(crate) unsafe fn by_number(number: c_long, mut arguments: [usize; 6]) -> isize {
+    if super::vfork::is_child() {
+        // SAFETY: the caller's promise.
+        return unsafe { system_call(number, arguments) };
+    }
     // SAFETY: the caller's promise.
     unsafe {
         if number == c::SYS_timer_create {

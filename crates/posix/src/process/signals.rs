@@ -350,7 +350,7 @@ pub(crate) fn own_mask() -> Set {
 }
 
 /// The calling kernel thread's mask.
-fn kernel_mask() -> Set {
+pub(super) fn kernel_mask() -> Set {
     block(0)
 }
 
@@ -463,6 +463,12 @@ pub unsafe extern "C-unwind" fn pthread_kill(id: c::pthread_t, signal: c_int) ->
     }
     // SAFETY: an id of ours.
     match unsafe { Record::hold(id) } {
+        Some(target) if super::vfork::is_child() && target.record().is_current() => {
+            // SAFETY: takes an integer.
+            let result = unsafe { next!(raise: fn(c_int) -> c_int)(signal) };
+            // SAFETY: the calling thread's.
+            if result == 0 { 0 } else { unsafe { *c::__errno_location() } }
+        }
         Some(target) => send(target.record(), signal),
         None => c::ESRCH,
     }
@@ -528,6 +534,10 @@ pub unsafe extern "C-unwind" fn pthread_sigmask(how: c_int, new: *const c::sigse
     let me = Record::current().filter(|_| raddle::drop_in::is_lightweight());
     let Some(me) = me else {
         let next = next!(pthread_sigmask: fn(c_int, *const c::sigset_t, *mut c::sigset_t) -> c_int);
+        if super::vfork::is_child() {
+            // SAFETY: the caller's arguments.
+            return unsafe { next(how, new, old) };
+        }
         // SAFETY: the caller's set, whose first word is the kernel's; `old` may be the same place.
         let set = unsafe { new.cast::<Set>().as_ref() }.copied();
         let first = set.is_some() && crate::thread::exit::is_first();

@@ -70,7 +70,7 @@ pub(crate) fn is_here() -> bool {
 /// # Errors
 /// EAGAIN: no kernel thread can be had that would go on in its place, or the caller is a handler that has interrupted a lightweight thread.
 pub(crate) fn begin() -> Result<(), c_int> {
-    if raddle::drop_in::is_marked() || !RUNS.load(Ordering::Relaxed) {
+    if raddle::drop_in::is_marked() || !RUNS.load(Ordering::Relaxed) || crate::process::vfork::is_child() {
         return Ok(());
     }
     if raddle::drop_in::is_lightweight() {

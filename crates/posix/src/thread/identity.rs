@@ -33,9 +33,9 @@ pub unsafe extern "C" fn pthread_equal(one: c::pthread_t, other: c::pthread_t) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gettid() -> c::pid_t {
     match Record::current() {
-        Some(record) => record.number() as c::pid_t,
+        Some(record) if !crate::process::vfork::is_child() => record.number() as c::pid_t,
         // SAFETY: takes nothing.
-        None => unsafe { system_call(c::SYS_gettid, [0; 6]) as c::pid_t },
+        _ => unsafe { system_call(c::SYS_gettid, [0; 6]) as c::pid_t },
     }
 }
 
