@@ -34,6 +34,16 @@ fn children_share_memory_and_nothing_else_until_they_are_gone() {
 }
 
 #[test]
+fn threads_that_a_collector_stops_hold_no_kernel_thread() {
+    let program = common::compile("stop_world.c", &[]);
+    assert_eq!(common::native(&program, &[]).out, "stopped and went on: 10, wrong: 0\n");
+    for processors in ["1", "3"] {
+        let ours = common::drop_in(&program, &["count"], &[("RADDLE_PROCESSORS", processors)]);
+        assert_eq!(ours.well(), "stopped and went on: 10, wrong: 0\nfew kernel threads: 1\n");
+    }
+}
+
+#[test]
 fn a_thread_becomes_a_daemon() {
     let program = common::compile("daemon.c", &[]);
     let report = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("daemon-{}", std::process::id()));

@@ -263,6 +263,14 @@ pub fn wait_for_signal<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
+/// Blocks the calling lightweight thread until it is interrupted ([`interrupt`]), or for no reason; at once if `ready` answers true. No memory is
+/// taken for it.
+pub fn wait_for_interruption(ready: impl FnOnce() -> bool) {
+    crate::dump::note_wait("a signal", 0, None);
+    // SAFETY: published nowhere: an interruption ends it, which looks for the thread itself.
+    unsafe { wait_until::<Host>(None, false, |_, _| {}, ready) };
+}
+
 /// What wakes those who wait at `address`, for use after the condition was made true: see [`Waker::wake`].
 #[inline]
 pub fn waker_at(address: usize) -> Waker<'static, Host> {

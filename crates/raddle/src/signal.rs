@@ -143,6 +143,24 @@ pub(crate) fn as_nobody<T>(f: impl FnOnce() -> T) -> T {
     value
 }
 
+/// In a handler behind [`dispatch`], on the interrupted thread's own stack: `f` runs as that thread, not as nobody (rule 2), so it may wait, and go on on
+/// another kernel thread. `None` if the handler has interrupted no thread.
+///
+/// Only where the thread could have waited itself: outside the runtime, and outside libraries that have locks or storage of a kernel thread's in hand.
+/// The handler returns with what the kernel keeps for the kernel thread that it is on then: mask and alternate stack are the caller's to set.
+pub fn as_interrupted<T>(f: impl FnOnce() -> T) -> Option<T> {
+    let thread = INTERRUPTED.get();
+    if thread.is_null() {
+        return None;
+    }
+    let nobody = switching::show(thread);
+    compiler_fence(Ordering::SeqCst);
+    let value = f();
+    compiler_fence(Ordering::SeqCst);
+    switching::show(nobody);
+    Some(value)
+}
+
 /// In a handler behind [`dispatch`]: from here on, only these signals are blocked (bit `n - 1` is signal `n`), the signal itself, and what the
 /// interrupted code had blocked, but none of `let_in`.
 ///

@@ -68,7 +68,7 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
             return 0;
         }
         let blocked = match me {
-            Some(me) => me.mask.load(Ordering::Relaxed) & bit(signal) != 0,
+            Some(me) => (me.mask.load(Ordering::Relaxed) | masks::waits_with()) & bit(signal) != 0,
             // If idle, perhaps before it has heard that all threads block the signal.
             None => masks::first_blocks(signal),
         };

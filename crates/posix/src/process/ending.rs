@@ -29,6 +29,8 @@ thread_local! {
     static VALUE: Cell<*mut c_void> = const { Cell::new(cancel::CANCELED) };
     /// Handlers that run now by [`signals::deliver`] cannot end the thread there.
     static CANNOT: Cell<bool> = const { Cell::new(false) };
+    /// The innermost handler, and those that it has interrupted, may wait as their thread does.
+    static MAY_WAIT: Cell<bool> = const { Cell::new(false) };
     /// The kernel's number of the timer that goes; less than 0: none.
     static TIMER: Cell<c_int> = const { Cell::new(-1) };
     /// Looks so far.
@@ -70,6 +72,8 @@ pub(super) unsafe fn call(
     let cannot = if raised { CANNOT.get() } else { !unsafe { rights::can_unwind(&*context.cast()) } };
     let mut buffer = trampoline::Buffer::new();
     let outermost = OUTERMOST.get();
+    // Where its thread could end it could also have waited.
+    let may_wait = MAY_WAIT.replace(raised && !cannot && (outermost.is_null() || MAY_WAIT.get()));
     if outermost.is_null() {
         OUTERMOST.set(&mut buffer);
     }
@@ -81,13 +85,20 @@ pub(super) unsafe fn call(
         ended
     };
     CANNOT.set(before);
+    MAY_WAIT.set(may_wait);
     OUTERMOST.set(outermost);
     ended.then_some(Ended { cannot })
+}
+
+/// Whether the caller, in a handler, may wait as the thread that was interrupted does.
+pub(super) fn may_wait() -> bool {
+    MAY_WAIT.get()
 }
 
 /// All handlers have been left otherwise than by returning.
 pub(super) fn forget() {
     CANNOT.set(false);
+    MAY_WAIT.set(false);
     signals::forget_raised();
     let outermost = OUTERMOST.replace(std::ptr::null_mut());
     if !outermost.is_null() {

@@ -7,6 +7,7 @@
 //!
 //! `execl`, `execlp` and `execle` are left alone, as they take any number of arguments: what they start is native.
 
+use super::masks;
 use super::target::{self, Target};
 use crate::os::{c, system_call};
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -144,6 +145,7 @@ unsafe fn kept(given: Strings) -> Option<&'static Kept> {
 /// # Safety
 /// `given` is an environment, or null.
 unsafe fn go_on(given: Strings, target: impl FnOnce() -> Target, exec: impl Fn(Strings) -> c_int) -> c_int {
+    let exec = |given| masks::with_own(|| exec(given));
     // SAFETY: the caller's promise.
     let Some(kept) = (unsafe { kept(given) }) else { return exec(given) };
     match target() {

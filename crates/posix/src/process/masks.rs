@@ -40,8 +40,13 @@ static CHANGES: AtomicU64 = AtomicU64::new(0);
 static AHEAD: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// What running handlers of the program block. A handler never leaves its kernel thread, nor the storage that it began with.
+    /// What running handlers of the program block. A handler keeps the storage that it began with; its kernel thread, too, unless it waits as its
+    /// thread ([`as_thread`]).
     static HANDLING: Cell<Set> = const { Cell::new(0) };
+    /// What a running handler waits with, as its thread: the kernel thread lets in what the others do.
+    static WAITS_WITH: Cell<Set> = const { Cell::new(0) };
+    /// A handler of this thread's has waited so, and may return on another kernel thread.
+    static MOVED: Cell<bool> = const { Cell::new(false) };
     /// So many handlers run.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
@@ -109,6 +114,19 @@ pub(super) fn resume(before: Set) {
     let changes = CHANGES.load(Ordering::SeqCst);
     signals::set_kernel_mask(adapted(before, HANDLING.get()));
     word.fetch_max(changes, Ordering::SeqCst);
+}
+
+/// Runs `exec`, by which the process may become another program: it begins with what the calling thread blocks.
+pub(super) fn with_own(exec: impl FnOnce() -> c_int) -> c_int {
+    let Some(me) = Record::current().filter(|_| raddle::drop_in::is_lightweight()) else { return exec() };
+    let before = pause();
+    let mask = me.mask.load(Ordering::Relaxed);
+    // What has come of ours is not left to the new program.
+    signals::set_kernel_mask(mask & !signals::kicks());
+    signals::set_kernel_mask(mask);
+    let result = exec();
+    resume(before);
+    result
 }
 
 /// Whether the program's first thread blocks it.
@@ -291,8 +309,48 @@ pub(super) fn replace_handled(set: Set) -> Set {
     handle(set)
 }
 
+/// In a handler that waits as its thread ([`as_thread`]): what that blocks besides its own mask.
+pub(super) fn waits_with() -> Set {
+    WAITS_WITH.get()
+}
+
+/// In a handler that may wait as its thread does: runs `wait` as the thread, which blocks `wanted` meanwhile. False if it cannot.
+pub(super) fn as_thread(wanted: Set, wait: impl FnOnce()) -> bool {
+    if is_on_alternate_stack() {
+        return false;
+    }
+    let before = signals::block_movable();
+    let waited = raddle::signal::as_interrupted(|| {
+        let (handled, waited_with) = (handle(wanted), WAITS_WITH.replace(wanted));
+        MOVED.set(true);
+        // Others run here meanwhile.
+        begin();
+        wait();
+        signals::block_movable();
+        WAITS_WITH.set(waited_with);
+        handle(handled);
+    });
+    resume(before);
+    waited.is_some()
+}
+
+/// The calling kernel thread's alternate stack, as the kernel tells it.
+fn alternate_stack() -> c::stack_t {
+    // SAFETY: zeroes are a description, which the kernel writes to.
+    unsafe {
+        let mut stack: c::stack_t = std::mem::zeroed();
+        system_call(c::SYS_sigaltstack, [0, (&raw mut stack).expose_provenance(), 0, 0, 0, 0]);
+        stack
+    }
+}
+
+fn is_on_alternate_stack() -> bool {
+    alternate_stack().ss_flags & c::SS_ONSTACK != 0
+}
+
 /// No handler runs any more. The answer is what was blocked.
 fn handlers_are_left() -> Set {
+    WAITS_WITH.set(0);
     super::ending::forget();
     super::jumps::forget();
     DEPTH.set(0);
@@ -339,8 +397,13 @@ unsafe fn apply_with(context: *mut c_void, more: Set) {
 /// `context` is what the kernel passed to the handler, which was not put off.
 pub(super) unsafe fn settle(context: *mut c_void, more: Set) {
     signals::block_movable();
-    // SAFETY: passed on.
-    unsafe { apply_with(context, more) };
+    // SAFETY: passed on; the saved context, from which the kernel also takes the alternate stack of the kernel thread that returns.
+    unsafe {
+        apply_with(context, more);
+        if MOVED.get() {
+            (*context.cast::<c::ucontext_t>()).uc_stack = alternate_stack();
+        }
+    }
 }
 
 /// The thread leaves the handler otherwise than by returning: the mask becomes what the return would have made it.

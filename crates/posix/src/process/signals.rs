@@ -184,7 +184,7 @@ fn interrupted(may_end: bool) {
         ending::soon(me);
     }
     ending::within(!may_end, deliver);
-    if may_end {
+    if may_end && !masks::is_in_handler() {
         dedicated::look();
     }
 }

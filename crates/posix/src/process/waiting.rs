@@ -6,7 +6,7 @@
 use super::info::Info;
 use super::signals::{self, Set};
 use super::watch::{self, Watch};
-use super::{kernel_waits, masks};
+use super::{ending, kernel_waits, masks};
 use crate::os::{answer, c, deadline_after, set_errno, system_call};
 use crate::thread::cancel;
 use crate::thread::record::Record;
@@ -187,6 +187,12 @@ fn wait_for_handler(me: &'static Record, watch: Watch) -> Result<(), ()> {
 pub unsafe extern "C-unwind" fn pause() -> c_int {
     let me = Record::current().filter(|_| raddle::drop_in::is_lightweight());
     let Some(me) = me else {
+        if let Some(me) = Record::current().filter(|_| watch::is_handler_here())
+            && park_in_handler(masks::handled() | me.mask.load(Ordering::Relaxed))
+        {
+            set_errno(c::EINTR);
+            return -1;
+        }
         if watch::is_handler_here() {
             // SAFETY: nothing is waited for but a signal.
             let waited = watch::uncut(|| unsafe { kernel_waits::attempt(c::SYS_ppoll, [0; 6]) });
@@ -208,8 +214,29 @@ pub unsafe extern "C-unwind" fn pause() -> c_int {
     -1
 }
 
-/// In a handler of a lightweight thread, which waits for another one (as a collector's does that stops the world): the kernel thread waits.
+/// In a handler of a lightweight thread that was interrupted where it may wait (a collector stops the world, as a rule): the thread waits for a handler,
+/// and its kernel thread goes on with others. False if it cannot, or is to be cancelled.
+fn park_in_handler(wanted: Set) -> bool {
+    if !ending::may_wait() || cancel::is_requested_here() {
+        return false;
+    }
+    let watch = watch::begin();
+    let parked = masks::as_thread(wanted, || {
+        signals::deliver();
+        while !watch.interrupted() && !cancel::is_requested_here() {
+            let wait = || raddle::drop_in::wait_for_interruption(|| watch.interrupted());
+            raddle::drop_in::wait_for_signal(wait);
+            signals::deliver();
+        }
+    });
+    parked && watch.interrupted()
+}
+
+/// In a handler of a lightweight thread, which waits for another handler: the thread waits, or, where it cannot, the kernel thread.
 fn suspend_in_handler(wanted: Set) {
+    if park_in_handler(wanted) {
+        return;
+    }
     let watch = watch::begin();
     // Until the kernel waits: what comes meanwhile ends its wait at once.
     let before = signals::block_movable();

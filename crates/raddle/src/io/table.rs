@@ -19,7 +19,7 @@ use raddle_queues::wait_list::{Spare, WaitList};
 use raddle_scheduler::lives::{Lives, Registration};
 use raddle_scheduler::readiness::Readiness;
 use raddle_scheduler::{Claim, Epoch, Runtime, Thread, Wake};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Descriptor numbers that can be waited for: the kernel's default bound.
 const NUMBERS: usize = 1 << 20;
@@ -110,8 +110,52 @@ impl Entry {
 }
 
 const _: () = assert!(size_of::<Entry>() == 64, "an entry is a cache line");
+// The pages that the entries lie in begin as zeroes.
+const _: () = {
+    // SAFETY: an entry is made of integers; its last byte is padding, which is not read.
+    let bytes = unsafe { std::mem::transmute::<Entry, [std::mem::MaybeUninit<u8>; 64]>(Entry::new()) };
+    let mut at = 0;
+    while at < 63 {
+        // SAFETY: as above.
+        assert!(unsafe { bytes[at].assume_init() } == 0, "an entry of which nothing is known is zeroes");
+        at += 1;
+    }
+};
 
-static TABLE: [Entry; NUMBERS] = [const { Entry::new() }; NUMBERS];
+/// Where the entries are; null until the first number is looked up. They are no variable of the library's, since a conservative collector looks through
+/// all of those at each collection.
+static TABLE: AtomicPtr<Entry> = AtomicPtr::new(std::ptr::null_mut());
+/// How many there are: 0, or [`NUMBERS`].
+static LENGTH: AtomicUsize = AtomicUsize::new(0);
+
+/// The entries, as far as there are any.
+#[inline]
+fn table() -> &'static [Entry] {
+    // Acquire: pairs with the release in `make`; the pages are there, and zeroes are entries.
+    let length = LENGTH.load(Ordering::Acquire);
+    if length == 0 {
+        return &[];
+    }
+    // SAFETY: so many entries, made by `make` and never given back.
+    unsafe { std::slice::from_raw_parts(TABLE.load(Ordering::Relaxed), length) }
+}
+
+/// Makes the entries, if that was not done yet. `None`: the number is beyond them, or there is no address space.
+#[cold]
+#[inline(never)]
+fn make(number: usize) -> Option<&'static Entry> {
+    if LENGTH.load(Ordering::Relaxed) == 0 {
+        let size = size_of::<[Entry; NUMBERS]>();
+        let pages = crate::os::reserve(size)?;
+        let made = TABLE.compare_exchange(std::ptr::null_mut(), pages.cast(), Ordering::AcqRel, Ordering::Relaxed);
+        if made.is_err() {
+            // SAFETY: nobody has seen them.
+            unsafe { crate::os::unreserve(pages, size) };
+        }
+        LENGTH.store(NUMBERS, Ordering::Release);
+    }
+    table().get(number)
+}
 
 /// Somebody waits who armed nothing.
 static UNARMED: AtomicBool = AtomicBool::new(false);
@@ -119,7 +163,11 @@ static UNARMED: AtomicBool = AtomicBool::new(false);
 static HIGHEST: AtomicU32 = AtomicU32::new(0);
 
 fn entry(descriptor: i32) -> Option<&'static Entry> {
-    TABLE.get(usize::try_from(descriptor).ok()?)
+    let number = usize::try_from(descriptor).ok()?;
+    match table().get(number) {
+        None => make(number),
+        entry => entry,
+    }
 }
 
 fn direction(descriptor: i32, interest: Interest) -> Option<&'static Direction> {
@@ -259,7 +307,8 @@ fn wake_both(descriptor: i32) {
 
 /// Entries that were ever used.
 fn used() -> &'static [Entry] {
-    &TABLE[..HIGHEST.load(Ordering::Relaxed) as usize]
+    let all = table();
+    &all[..all.len().min(HIGHEST.load(Ordering::Relaxed) as usize)]
 }
 
 /// True while somebody may be waiting for some descriptor.
@@ -272,7 +321,7 @@ pub(crate) fn is_any_awaited() -> bool {
 pub(super) fn end_lives<T>(first: u32, last: u32, close: impl FnOnce() -> T) -> T {
     let end = used().len().min((last as usize).saturating_add(1));
     let ending = first as usize..end.max(first as usize);
-    for entry in TABLE[ending.clone()].iter().filter(|entry| entry.is_used()) {
+    for entry in used().get(ending.clone()).unwrap_or_default().iter().filter(|entry| entry.is_used()) {
         entry.begin_life();
     }
     let result = close();

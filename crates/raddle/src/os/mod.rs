@@ -36,6 +36,25 @@ pub(crate) fn sleep(nanoseconds: u64) {
     unsafe { raddle_machine::raw::system_call(libc::SYS_clock_nanosleep as usize, arguments) };
 }
 
+/// Zero pages that are taken when they are touched; `None` without address space.
+pub(crate) fn reserve(size: usize) -> Option<*mut u8> {
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as usize;
+    let arguments = [0, size, protection, flags, usize::MAX, 0];
+    // SAFETY: new pages, or an error.
+    let pages = unsafe { raddle_machine::raw::system_call(libc::SYS_mmap as usize, arguments) };
+    (!(-4095..0).contains(&pages)).then(|| std::ptr::with_exposed_provenance_mut(pages as usize))
+}
+
+/// Gives such pages back.
+///
+/// # Safety
+/// Of [`reserve`], with that size, and nobody uses them.
+pub(crate) unsafe fn unreserve(pages: *mut u8, size: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { raddle_machine::raw::system_call(libc::SYS_munmap as usize, [pages.addr(), size, 0, 0, 0, 0]) };
+}
+
 /// What a kernel thread of the runtime's own begins with.
 struct Beginning<F> {
     /// A C string of at most 15 bytes.
