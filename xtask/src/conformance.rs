@@ -1,10 +1,12 @@
-//! `cargo xtask conformance --suite FOLDER`: the Open POSIX Test Suite, natively and under `raddle run`.
+//! `cargo xtask conformance`: test suites of others, natively and under `raddle run`.
 //!
-//! The suite is part of the Linux Test Project (testcases/open_posix_testsuite there) and is not ours to keep: it is fetched by whoever runs
-//! this. Each test is a program that says by its exit status how it went; here it runs twice, as it is and taken over. A test that
-//! ends differently is run again, both ways: what then agrees once is noted as unsteady. The table in docs/conformance.md keeps the
-//! reasons that were written into it; a difference that is new stands there without one until somebody has looked.
+//! `--suite FOLDER` is the Open POSIX Test Suite, part of the Linux Test Project (testcases/open_posix_testsuite there); `--glibc FOLDER` the
+//! thread tests in the C library's own source. Neither is ours to keep: they are fetched by whoever runs this. Each test is a program that says
+//! by its exit status how it went; here it runs twice, as it is and taken over. A test that ends differently is run again, both ways: what then
+//! agrees once is noted as unsteady. The tables in docs/conformance.md keep the reasons that were written into them; a difference that is new
+//! stands there without one until somebody has looked.
 
+mod glibc;
 mod table;
 
 use crate::shell::{self, Failure, Outcome, cargo};
@@ -15,8 +17,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-const USAGE: &str =
-    "usage: cargo xtask conformance --suite FOLDER [--only PREFIX]... [--jobs N] [--raddle PROGRAM] [--no-table]";
+const USAGE: &str = "usage: cargo xtask conformance --suite FOLDER | --glibc FOLDER [--only PREFIX]... [--jobs N] [--raddle PROGRAM] \
+     [--no-table]";
 /// Threads, semaphores, timers and clocks.
 const PARTS: [&str; 5] = ["pthread_", "sem_", "timer_", "clock", "nanosleep"];
 /// A test that takes longer hangs. Some sleep for half a minute.
@@ -62,8 +64,25 @@ pub struct Ran {
     pub drop_in: Vec<Verdict>,
 }
 
+/// A program that was built, and what it is to be started with.
+#[derive(Clone, Debug)]
+pub struct Test {
+    /// As in `pthread_create/1-1`.
+    pub name: String,
+    pub program: PathBuf,
+    pub arguments: Vec<String>,
+}
+
+/// Whose tests they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suite {
+    OpenPosix,
+    Glibc,
+}
+
 struct Options {
-    suite: PathBuf,
+    suite: Suite,
+    folder: PathBuf,
     only: Vec<String>,
     jobs: usize,
     raddle: Option<PathBuf>,
@@ -73,61 +92,97 @@ struct Options {
 /// The command.
 pub fn run(args: &[String]) -> Outcome {
     let options = parse(args)?;
-    let interfaces = options.suite.join("conformance/interfaces");
-    if !interfaces.is_dir() {
-        return Err(Failure::usage(format!(
-            "{}: no folder conformance/interfaces in it; fetch the Linux Test Project and name its testcases/open_posix_testsuite",
-            options.suite.display()
-        )));
+    let interfaces = options.folder.join("conformance/interfaces");
+    let (found, want) = match options.suite {
+        Suite::OpenPosix => (
+            interfaces.is_dir(),
+            "no folder conformance/interfaces in it; fetch the Linux Test Project and name its testcases/open_posix_testsuite",
+        ),
+        Suite::Glibc => (
+            glibc::is_a_tree(&options.folder),
+            "not the C library's source; unpack /usr/src/glibc/glibc-2.36.tar.xz of Debian's package glibc-source, and name the folder glibc-2.36",
+        ),
+    };
+    if !found {
+        return Err(Failure::usage(format!("{}: {want}", options.folder.display())));
     }
     let raddle = raddle(&options)?;
-    let sources = sources(&interfaces, &options.only)?;
-    let out = target().join("conformance");
+    let out = target().join(match options.suite {
+        Suite::OpenPosix => "conformance",
+        Suite::Glibc => "conformance-glibc",
+    });
     std::fs::create_dir_all(&out).map_err(|error| Failure::failed(format!("{}: {error}", out.display())))?;
-    println!("conformance: {} tests", sources.len());
-    let built = in_parallel(&sources, options.jobs, |(name, source)| build(&options.suite, name, source, &out));
-    let (mut programs, mut unbuilt) = (Vec::new(), Vec::new());
-    for ((name, _), built) in sources.iter().zip(built) {
-        match built {
-            Ok(program) => programs.push((name.clone(), program)),
-            Err(why) => unbuilt.push((name.clone(), why)),
-        }
-    }
+    let (programs, unbuilt) = match options.suite {
+        Suite::OpenPosix => open_posix(&options, &interfaces, &out)?,
+        Suite::Glibc => glibc::build(&options.folder, &options.only, &out, options.jobs)?,
+    };
+    println!("conformance: {} tests", programs.len());
     for (name, why) in &unbuilt {
         println!("conformance: {name} cannot be built: {why}");
     }
     let done = AtomicUsize::new(0);
-    let one = |(name, program): &(String, PathBuf)| {
-        let ran = both_ways(name, program, &raddle);
+    let one = |test: &Test| {
+        let ran = both_ways(test, &raddle);
         let number = done.fetch_add(1, Ordering::Relaxed) + 1;
         if ran.native != ran.drop_in {
-            println!("[{number}/{}] {name}: natively {:?}, taken over {:?}", programs.len(), ran.native, ran.drop_in);
+            println!(
+                "[{number}/{}] {}: natively {:?}, taken over {:?}",
+                programs.len(),
+                ran.name,
+                ran.native,
+                ran.drop_in
+            );
         }
         ran
     };
     // Tests of one interface one after the other: some share names that the whole system knows (sem_init/3-2 and 3-3 one memory object:
     // natively 3 of 200 runs beside each other hung).
-    let groups: Vec<_> = programs.chunk_by(|(a, _), (b, _)| interface(a) == interface(b)).collect();
+    let beside = |a: &Test, b: &Test| options.suite == Suite::OpenPosix && interface(&a.name) == interface(&b.name);
+    let groups: Vec<_> = programs.chunk_by(beside).collect();
     let ran = in_parallel(&groups, options.jobs, |group| group.iter().map(one).collect::<Vec<_>>()).concat();
     let page = shell::root().join("docs/conformance.md");
     let before = std::fs::read_to_string(&page).unwrap_or_default();
     let summary = table::Summary::of(&ran);
     println!("conformance: {}", summary.line());
     if options.table {
-        std::fs::write(&page, table::page(&ran, unbuilt.len(), &table::reasons(&before)))
+        std::fs::write(&page, table::page(&before, options.suite, &ran, unbuilt.len()))
             .map_err(|error| Failure::failed(format!("{}: {error}", page.display())))?;
         println!("conformance: wrote {}", page.display());
     }
     Ok(())
 }
 
+/// Builds the tests of the Open POSIX Test Suite; beside them, what cannot be built, and why.
+fn open_posix(options: &Options, interfaces: &Path, out: &Path) -> Outcome<(Vec<Test>, Vec<(String, String)>)> {
+    let all = PARTS.map(String::from);
+    let sources = sources(interfaces, if options.only.is_empty() { &all } else { &options.only })?;
+    let built = in_parallel(&sources, options.jobs, |(name, source)| build(&options.folder, name, source, out));
+    let (mut programs, mut unbuilt) = (Vec::new(), Vec::new());
+    for ((name, _), built) in sources.iter().zip(built) {
+        match built {
+            Ok(program) => programs.push(Test { name: name.clone(), program, arguments: Vec::new() }),
+            Err(why) => unbuilt.push((name.clone(), why)),
+        }
+    }
+    Ok((programs, unbuilt))
+}
+
 fn parse(args: &[String]) -> Outcome<Options> {
-    let mut options = Options { suite: PathBuf::new(), only: Vec::new(), jobs: 2, raddle: None, table: true };
+    let mut options = Options {
+        suite: Suite::OpenPosix,
+        folder: PathBuf::new(),
+        only: Vec::new(),
+        jobs: 2,
+        raddle: None,
+        table: true,
+    };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut value = || args.next().cloned().ok_or_else(|| Failure::usage(USAGE));
         match arg.as_str() {
-            "--suite" => options.suite = value()?.into(),
+            "--suite" | "--glibc" if !options.folder.as_os_str().is_empty() => return Err(Failure::usage(USAGE)),
+            "--suite" => options.folder = value()?.into(),
+            "--glibc" => (options.suite, options.folder) = (Suite::Glibc, value()?.into()),
             "--only" => options.only.push(value()?),
             "--jobs" => options.jobs = value()?.parse().map_err(|_| Failure::usage(USAGE))?,
             "--raddle" => options.raddle = Some(value()?.into()),
@@ -135,14 +190,11 @@ fn parse(args: &[String]) -> Outcome<Options> {
             _ => return Err(Failure::usage(USAGE)),
         }
     }
-    if options.suite.as_os_str().is_empty() || options.jobs == 0 {
+    if options.folder.as_os_str().is_empty() || options.jobs == 0 {
         return Err(Failure::usage(USAGE));
     }
     // A part of the suite makes no table of the whole.
     options.table &= options.only.is_empty();
-    if options.only.is_empty() {
-        options.only = PARTS.map(String::from).to_vec();
-    }
     Ok(options)
 }
 
@@ -211,12 +263,13 @@ fn build(suite: &Path, name: &str, source: &Path, out: &Path) -> Result<PathBuf,
     }
 }
 
-fn both_ways(name: &str, program: &Path, raddle: &Path) -> Ran {
-    let mut ran = Ran { name: name.to_string(), native: Vec::new(), drop_in: Vec::new() };
-    let mut taken_over = Command::new(raddle);
-    taken_over.args(["run", "--"]).arg(program);
+fn both_ways(test: &Test, raddle: &Path) -> Ran {
+    let mut ran = Ran { name: test.name.clone(), native: Vec::new(), drop_in: Vec::new() };
+    let (mut native, mut taken_over) = (Command::new(&test.program), Command::new(raddle));
+    native.args(&test.arguments);
+    taken_over.args(["run", "--"]).arg(&test.program).args(&test.arguments);
     for attempt in 0..TRIES {
-        ran.native.push(verdict(&mut Command::new(program)));
+        ran.native.push(verdict(&mut native));
         ran.drop_in.push(verdict(&mut taken_over));
         // Equal at once, or different in the same way twice.
         let settled = |verdicts: &[Verdict]| verdicts.windows(2).all(|pair| pair[0] == pair[1]);
@@ -256,6 +309,8 @@ fn verdict(command: &mut Command) -> Verdict {
                 Some(2) => Verdict::Unresolved,
                 Some(4) => Verdict::Unsupported,
                 Some(5) => Verdict::Untested,
+                // The C library's tests.
+                Some(77) => Verdict::Unsupported,
                 _ => Verdict::Crashes,
             })
         }
@@ -315,6 +370,9 @@ mod tests {
     #[test]
     fn a_suite_is_needed() {
         assert_eq!(run(&[]).unwrap_err().status, 2);
-        assert_eq!(run(&["--suite".into(), "/no/where".into()]).unwrap_err().status, 2);
+        for arguments in [&["--suite", "/no/where"][..], &["--glibc", "/no/where"], &["--suite", "/", "--glibc", "/"]] {
+            let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+            assert_eq!(run(&arguments).unwrap_err().status, 2);
+        }
     }
 }

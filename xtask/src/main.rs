@@ -42,8 +42,8 @@ usage: cargo xtask COMMAND [ARGUMENTS]
   aarch64 [ARGUMENTS]  the tests of crates/context for aarch64 under an emulator
   glibc [--trees FOLDER] [RELEASE]...
                        programs under the C libraries of other Debian releases, in trees made by debootstrap (needs root)
-  conformance --suite FOLDER [--only PREFIX] [--jobs N] [--raddle PROGRAM] [--no-table]
-                       the Open POSIX Test Suite natively and under `raddle run`; writes docs/conformance.md
+  conformance --suite FOLDER | --glibc FOLDER [--only PREFIX] [--jobs N] [--raddle PROGRAM] [--no-table]
+                       the Open POSIX Test Suite, or glibc's own thread tests, natively and under `raddle run`; writes docs/conformance.md
   install --prefix FOLDER
                        the command, the library, its header and its pkg-config file
   deb                  the same as a Debian package, in the target folder

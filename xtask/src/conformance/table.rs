@@ -1,6 +1,6 @@
 //! The page of differences, docs/conformance.md.
 
-use super::{Ran, Verdict};
+use super::{Ran, Suite, Verdict};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -59,22 +59,53 @@ pub fn reasons(page: &str) -> BTreeMap<String, String> {
     .collect()
 }
 
-/// The page, with the reasons that are known.
-pub fn page(ran: &[Ran], unbuilt: usize, reasons: &BTreeMap<String, String>) -> String {
+/// The heading and the introduction of a suite's part of the page.
+fn introduction(suite: Suite) -> (&'static str, &'static str) {
+    match suite {
+        Suite::OpenPosix => (
+            "## Open POSIX",
+            "The Open POSIX Test Suite (testcases/open_posix_testsuite of the Linux Test Project): its tests of threads, semaphores, timers and clocks.\n\
+             Written by `cargo xtask conformance --suite FOLDER`.",
+        ),
+        Suite::Glibc => (
+            "## The C library's own",
+            "The tests in glibc's source (Debian's package `glibc-source`) of nptl, sysdeps/pthread, rt, and those of sysdeps/nptl and sysdeps/unix/sysv/linux that make\n\
+             threads; built one by one against the C library that is installed. Written by `cargo xtask conformance --glibc FOLDER`.",
+        ),
+    }
+}
+
+/// The page `before` with `suite`'s part anew: reasons that are known are kept, and so is the other suite's part.
+pub fn page(before: &str, suite: Suite, ran: &[Ran], unbuilt: usize) -> String {
     let mut page = String::from(
         "# Conformance\n\n\
-         The Open POSIX Test Suite (testcases/open_posix_testsuite of the Linux Test Project; fetched, not kept here), natively and under\n\
-         `raddle run`: its tests of threads, semaphores, timers and clocks. Written by `cargo xtask conformance --suite FOLDER`; the\n\
-         reasons are written by hand, most from reading the test and not by debugging it, and kept from run to run. Tests that set the machine's clock are left out.\n\
-         A test that ended differently was run again, up to four times both ways. A busy machine makes tests fail that sleep and look at the clock.\n\n",
+         Test suites of others (fetched, not kept here), natively and under `raddle run`. The reasons are written by hand, most from reading the test\n\
+         and not by debugging it, and kept from run to run. Tests that set the machine's clock are left out. A test that ended differently was run\n\
+         again, up to four times both ways. A busy machine makes tests fail that sleep and look at the clock.\n",
     );
-    let _ = writeln!(page, "{}; {unbuilt} cannot be built here.\n", Summary::of(ran).line());
-    page += "| test | natively | taken over | reason |\n|---|---|---|---|\n";
-    for test in ran.iter().filter(|test| test.native != test.drop_in) {
-        let reason = reasons.get(&test.name).map_or(UNKNOWN, String::as_str);
-        let _ = writeln!(page, "| `{}` | {} | {} | {reason} |", test.name, shown(&test.native), shown(&test.drop_in));
+    for part in [Suite::OpenPosix, Suite::Glibc] {
+        let (heading, text) = introduction(part);
+        let old =
+            before.split("\n## ").find(|old| heading.strip_prefix("## ").is_some_and(|title| old.starts_with(title)));
+        if part == suite {
+            let _ = write!(page, "\n{heading}\n\n{text}\n\n");
+            page += &section(ran, unbuilt, &reasons(before));
+        } else if let Some(old) = old {
+            let _ = writeln!(page, "\n## {}", old.trim_end());
+        }
     }
     page
+}
+
+fn section(ran: &[Ran], unbuilt: usize, reasons: &BTreeMap<String, String>) -> String {
+    let mut section = format!("{}; {unbuilt} cannot be built here.\n\n", Summary::of(ran).line());
+    section += "| test | natively | taken over | reason |\n|---|---|---|---|\n";
+    for test in ran.iter().filter(|test| test.native != test.drop_in) {
+        let reason = reasons.get(&test.name).map_or(UNKNOWN, String::as_str);
+        let _ =
+            writeln!(section, "| `{}` | {} | {} | {reason} |", test.name, shown(&test.native), shown(&test.drop_in));
+    }
+    section
 }
 
 /// One verdict, or how often it passed and what it did else.
@@ -107,15 +138,18 @@ mod tests {
             ran("b/1-1", &[Pass, Pass], &[Fail, Fail]),
             ran("c/1-1", &[Pass, Pass], &[Fail, Pass]),
         ];
-        let first = page(&tests, 1, &BTreeMap::new());
+        let first = page("", Suite::OpenPosix, &tests, 1);
         assert!(
             !first.contains("a/1-1") && first.contains("| `b/1-1` | passes | fails | not looked into yet |"),
             "{first}"
         );
         assert!(first.contains("passes 1 of 2, else fails") && first.contains("1 cannot be built"), "{first}");
-        let second = page(&tests, 1, &reasons(&first.replacen(UNKNOWN, "as designed", 1)));
+        let second = page(&first.replacen(UNKNOWN, "as designed", 1), Suite::OpenPosix, &tests, 1);
         assert!(second.contains("| `b/1-1` | passes | fails | as designed |"), "{second}");
         assert_eq!(second.matches(UNKNOWN).count(), 1);
+        let both = page(&second, Suite::Glibc, &tests[..1], 0);
+        assert!(both.starts_with(second.trim_end()) && both.contains("1 tests; 1 pass natively"), "{both}");
+        assert_eq!(page(&both, Suite::OpenPosix, &tests, 1), both);
     }
 
     #[test]
