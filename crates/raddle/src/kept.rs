@@ -30,8 +30,13 @@ pub(crate) struct Kept([OfClass; CLASSES]);
 impl Kept {
     /// Nothing yet. Room for all is had now, since the owner is not to allocate inside its mark.
     pub fn new() -> Self {
-        let nothing =
-            || OfClass { stacks: Vec::with_capacity(STACKS_KEPT + 1), rights: 0, most_stacks: 0, most_rights: 0 };
+        let nothing = || OfClass {
+            stacks: Vec::with_capacity(STACKS_KEPT + 1),
+            cold: 0,
+            rights: 0,
+            most_stacks: 0,
+            most_rights: 0,
+        };
         Kept(std::array::from_fn(|_| nothing()))
     }
 
@@ -48,6 +53,7 @@ impl Kept {
                 && let Ok(arena) = pool::arena(class)
             {
                 arena.give_some(kept.stacks.drain(..));
+                kept.cold = 0;
                 arena.unreserve_some(std::mem::take(&mut kept.rights) as usize);
             }
         }
@@ -57,6 +63,8 @@ impl Kept {
 /// What a processor keeps of one class.
 pub(crate) struct OfClass {
     stacks: Vec<Slot>,
+    /// So many of them, the first, came from the arena and were not used since: no cache holds them.
+    cold: u32,
     rights: u32,
     /// With so many stacks, or rights, some go back to the arena. 0, too, until the arena has been looked at.
     most_stacks: u32,
@@ -87,7 +95,9 @@ impl OfClass {
         }
         // A kept stack holds its right; without it, the right serves.
         if self.rights as usize <= self.stacks.len() {
-            match self.stacks.pop() {
+            let spare = self.stacks.pop();
+            self.cold = self.cold.min(self.stacks.len() as u32);
+            match spare {
                 Some(slot) => arena.give(slot),
                 // One more try, for what it says, or for one that has come back meanwhile.
                 None => {
@@ -119,7 +129,7 @@ impl OfClass {
         }
     }
 
-    /// A stack for a thread that has its right to one and starts: a kept one, the next of which is brought closer, or one of those that
+    /// A stack for a thread that has its right to one and starts: a kept one, or one of those, the next of which is brought closer, that
     /// are fetched from `arena` at once when none is left. Its block is as the former thread left it.
     #[inline]
     pub fn take_stack(&mut self, arena: &'static Arena) -> Option<Slot> {
@@ -127,8 +137,12 @@ impl OfClass {
             self.fetch_stacks(arena);
         }
         let slot = self.stacks.pop();
-        if let Some(next) = self.stacks.last() {
-            arena.fetch(next.index());
+        let left = self.stacks.len();
+        if left <= self.cold as usize {
+            self.cold = left as u32;
+            if let Some(next) = self.stacks.last() {
+                arena.fetch(next.index());
+            }
         }
         slot
     }
@@ -146,6 +160,7 @@ impl OfClass {
         arena.take_some(most, |slot| self.stacks.push(slot));
         // The hottest comes first.
         self.stacks.reverse();
+        self.cold = self.stacks.len() as u32;
     }
 
     /// Keeps an ended thread's stack, whose right is kept too; the coldest of too many go back to their arena at once.
@@ -163,6 +178,7 @@ impl OfClass {
         }
         if self.stacks.len() >= STACKS_KEPT {
             arena.give_some(self.stacks.drain(..STACKS_MOVED));
+            self.cold = self.cold.saturating_sub(STACKS_MOVED as u32);
         }
         self.stacks.push(slot);
     }

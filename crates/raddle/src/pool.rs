@@ -565,7 +565,19 @@ pub(crate) fn shrink_stacks() {
 ///
 /// # Panics
 /// When it cannot be built: the message names cause and remedy.
+#[inline]
 pub fn default_pool() -> &'static Pool {
+    // SAFETY: null, or never freed once it is stored.
+    match unsafe { DEFAULT_POOL.load(Ordering::Acquire).as_ref() } {
+        Some(Ok(pool)) => pool,
+        _ => first_default_pool(),
+    }
+}
+
+/// The environment is read once: a program may change it while threads are created.
+#[cold]
+#[inline(never)]
+fn first_default_pool() -> &'static Pool {
     let set = |name| std::env::var(name).ok();
     start_default(&Settings::read(set)).unwrap_or_else(|error| panic!("raddle: {error}"))
 }

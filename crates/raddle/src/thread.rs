@@ -243,23 +243,26 @@ pub(crate) unsafe fn spawn_packed(
         let home = processor.pool;
         if pool.is_none_or(|pool| pool.index == home.index) {
             let owned = inside.owned();
-            let spawned = owned.kept.of(class).have_right(class).and_then(|()| {
-                let descriptor = owned.descriptors.allocate().map_err(|_| SpawnError::Memory)?;
-                owned.kept.of(class).take_right();
-                // SAFETY: fresh from the slab, which lives for ever.
-                Ok(unsafe { &*descriptor.as_ptr() })
-            });
-            let spawned = spawned.inspect(|descriptor: &&'static Descriptor| {
-                let priority = me.thread.priority_now();
-                fill(descriptor, pool::tag(home, class), priority, run, payload);
-                if bump(&processor.counters.spawned).is_multiple_of(crate::delays::EVERY) {
-                    crate::delays::follow(processor, descriptor);
-                }
-                // SAFETY: the descriptor's creator makes it ready, once.
-                let ready = unsafe { Ready::new(NonNull::from(&descriptor.thread)) };
-                inside.owned().dispatcher.push(home, ready, Cause::Spawned);
-            });
-            let crowded = spawned.is_ok() && inside.owned().dispatcher.crowded();
+            if let Err(error) = owned.kept.of(class).have_right(class) {
+                inside.leave();
+                return Err(error);
+            }
+            let Ok(descriptor) = owned.descriptors.allocate() else {
+                inside.leave();
+                return Err(SpawnError::Memory);
+            };
+            owned.kept.of(class).take_right();
+            // SAFETY: fresh from the slab, which lives for ever.
+            let descriptor: &'static Descriptor = unsafe { &*descriptor.as_ptr() };
+            fill(descriptor, pool::tag(home, class), me.thread.priority_now(), run, payload);
+            if bump(&processor.counters.spawned).is_multiple_of(crate::delays::EVERY) {
+                crate::delays::follow(processor, descriptor);
+            }
+            // SAFETY: the descriptor's creator makes it ready, once.
+            let ready = unsafe { Ready::new(NonNull::from(&descriptor.thread)) };
+            let dispatcher = &mut inside.owned().dispatcher;
+            dispatcher.push(home, ready, Cause::Spawned);
+            let crowded = dispatcher.crowded();
             if crowded {
                 bump(&processor.counters.spawn_retries);
             }
@@ -267,7 +270,7 @@ pub(crate) unsafe fn spawn_packed(
             if crowded {
                 crate::switching::yield_now(me);
             }
-            return spawned;
+            return Ok(descriptor);
         }
         inside.leave();
     }
