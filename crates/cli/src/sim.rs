@@ -187,7 +187,10 @@ fn machine(text: &str) -> Result<Costs, String> {
     match costs(text) {
         Ok(json) => Costs::from_json(&json).map_err(|why| format!("the costs in {text}: {why}")),
         Err(why) if looks_like_a_file => Err(format!("cannot read the costs in {text}: {why}")),
-        Err(_) => Err(format!("there is no machine `{text}`; there are {}, or name a JSON file", PRESETS.join(", "))),
+        Err(_) => {
+            let meant = raddle_bench::catalogue::similar(text, &PRESETS);
+            Err(format!("there is no machine `{text}`; {meant}there are {}, or name a JSON file", PRESETS.join(", ")))
+        }
     }
 }
 

@@ -28,7 +28,7 @@ pub mod vdso;
 pub use atomic::{Atomic, Integer, Word};
 #[cfg(feature = "loom")]
 pub use loom_machine::Loom;
-pub use real::{Real, RealAtomic};
+pub use real::{Deadline, Real, RealAtomic, left_until};
 pub use std::sync::atomic::Ordering;
 /// True while the calling thread unwinds: what poisoning asks.
 pub use std::thread::panicking;

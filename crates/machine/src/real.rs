@@ -6,6 +6,14 @@ use crate::raw::system_call;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering, compiler_fence, fence};
 
+/// A point in time as std has it.
+pub use std::time::Instant as Deadline;
+
+/// How long it is until then; nothing if that is over.
+pub fn left_until(deadline: Deadline) -> std::time::Duration {
+    deadline.saturating_duration_since(Deadline::now())
+}
+
 /// The machine that the operating system offers.
 #[derive(Clone, Copy, Debug)]
 pub struct Real;

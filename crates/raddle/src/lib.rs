@@ -34,6 +34,7 @@ mod follow;
 mod foreign;
 mod forked;
 mod forkjoin;
+pub mod future;
 mod giving_way;
 mod guard;
 mod handoff;

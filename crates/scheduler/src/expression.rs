@@ -27,6 +27,8 @@ use std::str::FromStr;
 mod reader;
 mod syntax;
 
+pub use syntax::nearest;
+
 /// The most levels that `priority(n, P)` may have.
 pub const MAX_PRIORITIES: u8 = 64;
 /// The most victims that `neighbours(k)` may name.

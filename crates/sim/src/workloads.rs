@@ -17,6 +17,7 @@ mod radix;
 
 use crate::threads::{Simulated, compute, fetch, me, spawn, spawn_joined, touch};
 use raddle_scheduler::Runtime;
+use raddle_scheduler::expression::nearest;
 use raddle_scheduler::sync::{Mutex, channel};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -237,7 +238,8 @@ impl Workload {
     pub fn find(name: &str) -> Result<&'static Self, String> {
         WORKLOADS.iter().find(|workload| workload.name == name).ok_or_else(|| {
             let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
-            format!("there is no simulated workload `{name}`; there are {}", names.join(", "))
+            let meant = nearest(name, &names).map_or_else(String::new, |near| format!("do you mean `{near}`? "));
+            format!("there is no simulated workload `{name}`; {meant}there are {}", names.join(", "))
         })
     }
 

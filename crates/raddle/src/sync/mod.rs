@@ -65,6 +65,7 @@ pub mod channel;
 mod lazy;
 pub mod mpsc;
 pub mod oneshot;
+pub mod select;
 
 use crate::Host;
 pub use lazy::LazyLock;

@@ -39,6 +39,7 @@ pub mod mutex;
 pub mod once;
 pub mod oneshot;
 pub mod rwlock;
+pub mod select;
 pub mod semaphore;
 pub mod waiters;
 

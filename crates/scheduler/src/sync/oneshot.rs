@@ -24,6 +24,7 @@
 //! assert_eq!(future.get(), Ok(42));
 //! ```
 
+use super::select::{Parted, Source};
 use super::{Patience, WaitError};
 use crate::runtime::{Runtime, Waited, wait_until, wake};
 use crate::thread::{Epoch, Thread, Wake};
@@ -151,6 +152,24 @@ impl<T, R: Runtime> Shared<T, R> {
         Ok(())
     }
 }
+
+impl<T, R: Runtime> Parted<R> for Future<T, R> {
+    fn is_ready(&self) -> bool {
+        Self::is_ready(self)
+    }
+
+    fn publish(&self, thread: &'static Thread<R::Machine>, epoch: Epoch) -> bool {
+        self.shared.begin(thread, epoch);
+        true
+    }
+
+    fn part(&self, _woken: bool) {
+        // Back, unless the promise came first: then its claim fails or has been taken into account.
+        let _ = self.shared.state.compare_exchange(WAITING, EMPTY, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+impl<T, R: Runtime> Source<R> for Future<T, R> {}
 
 impl<T, R: Runtime> Promise<T, R> {
     /// Gives the value.

@@ -379,6 +379,22 @@ impl<'a, T: ?Sized, R: Runtime> RwLockWriteGuard<'a, T, R> {
     }
 }
 
+impl<'a, T: ?Sized, R: Runtime> RwLockWriteGuard<'a, T, R> {
+    /// Goes on as a reader, without letting a writer in between.
+    pub fn downgrade(guard: Self) -> RwLockReadGuard<'a, T, R> {
+        let lock = std::mem::ManuallyDrop::new(guard).lock;
+        lock.leave(WRITER.wrapping_sub(READER), 0);
+        // The right to read keeps the lock alive.
+        let reading = RwLockReadGuard::new(lock);
+        if readable(lock.state.load(Ordering::Relaxed)) {
+            // As a writer that gives up: the word was changed by a SeqCst operation just now.
+            R::Machine::light_fence();
+            lock.readers.queue().wake_all();
+        }
+        reading
+    }
+}
+
 impl<T: ?Sized, R: Runtime> Deref for RwLockReadGuard<'_, T, R> {
     type Target = T;
     fn deref(&self) -> &T {
@@ -466,6 +482,23 @@ mod tests {
         assert_eq!(lock.state.load(Ordering::Relaxed), word);
         drop(last);
         assert_eq!(*lock.read().unwrap(), 7);
+    }
+
+    #[test]
+    fn a_writer_goes_on_as_a_reader_and_others_come_in() {
+        let lock: &'static RwLock<u32, KernelThreads> = Box::leak(Box::new(RwLock::new(0)));
+        let mut writing = lock.write().unwrap();
+        let reader = std::thread::spawn(|| *lock.read().unwrap());
+        // It waits: what it reads would be 0 otherwise.
+        while lock.state.load(Ordering::Relaxed) & READERS_WAITED == 0 {
+            std::thread::yield_now();
+        }
+        *writing = 7;
+        let reading = RwLockWriteGuard::downgrade(writing);
+        assert_eq!((reader.join().unwrap(), *reading), (7, 7));
+        assert!(matches!(lock.try_write(), Err(TryLockError::WouldBlock)));
+        drop(reading);
+        assert!(lock.try_write().is_ok());
     }
 
     #[test]

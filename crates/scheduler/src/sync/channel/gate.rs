@@ -109,6 +109,13 @@ impl<R: Runtime> Gate<R> {
         R::Machine::fence(Ordering::SeqCst);
     }
 
+    /// The caller was woken, perhaps by this side, and may leave without an operation: it looks at both sides (I2).
+    pub fn part(&self) {
+        if self.is_coming() {
+            self.arrive();
+        }
+    }
+
     /// True while a thread of this side is coming, who will look at both sides (racy: it may not have been woken yet).
     #[inline(always)]
     pub fn is_coming(&self) -> bool {

@@ -34,8 +34,10 @@ mod unbounded;
 
 pub use error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
 
+use super::select::{Parted, Source};
 use super::{Patience, WaitError};
 use crate::runtime::Runtime;
+use crate::thread::{Epoch, Thread};
 use core::time::Duration;
 use gate::Gate;
 use raddle_machine::{Atomic, Machine, Ordering};
@@ -377,6 +379,27 @@ impl<T, R: Runtime> Sender<T, R> {
     }
 }
 
+impl<T, R: Runtime> Parted<R> for Receiver<T, R> {
+    fn is_ready(&self) -> bool {
+        !self.shared.is_empty() || self.shared.no_senders()
+    }
+
+    fn publish(&self, thread: &'static Thread<R::Machine>, epoch: Epoch) -> bool {
+        self.shared.receiving.waiters().publish(thread, epoch)
+    }
+
+    fn part(&self, woken: bool) {
+        self.shared.receiving.waiters().abandon();
+        if woken {
+            // The wake-up may have been this channel's, and another source is taken: it is passed on.
+            self.shared.receiving.part();
+            self.shared.look();
+        }
+    }
+}
+
+impl<T, R: Runtime> Source<R> for Receiver<T, R> {}
+
 impl<T, R: Runtime> Receiver<T, R> {
     /// Receives, waiting for a message.
     ///
@@ -414,6 +437,14 @@ impl<T, R: Runtime> Receiver<T, R> {
             Failed::Wait(WaitError::TimedOut) => RecvTimeoutError::Timeout,
             Failed::Wait(WaitError::Cancelled) => RecvTimeoutError::Cancelled,
         })
+    }
+
+    /// Receives, waiting for a message at most until then.
+    ///
+    /// # Errors
+    /// If none came.
+    pub fn recv_deadline(&self, deadline: raddle_machine::Deadline) -> Result<T, RecvTimeoutError> {
+        self.recv_timeout(raddle_machine::left_until(deadline))
     }
 
     /// Messages until the channel has no sender any more (or the thread is cancelled), waiting for each.
