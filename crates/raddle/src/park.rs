@@ -1,7 +1,6 @@
 //! `park` and `unpark`, handles to threads, and futures inside threads.
 //!
-//! The word of a thread's parker is 0 (nothing), 1 (a token), or, while the thread is parked, its wait's epoch plus one,
-//! shifted by one. Only the owner parks, so one word serves.
+//! How a token is left and taken is [`raddle_scheduler::parker`]'s business.
 //!
 //! # Example
 //! ```
@@ -15,24 +14,17 @@
 //! ```
 
 use crate::Host;
-use raddle_machine::Real;
-use raddle_scheduler::runtime::{Waited, wait_until, wake};
-use raddle_scheduler::{Epoch, Runtime, Wake};
+use raddle_scheduler::parker;
 use std::cell::OnceCell;
 use std::future::{Future, IntoFuture};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-const EMPTY: u64 = 0;
-const TOKEN: u64 = 1;
-
 struct Parker {
-    owner: &'static raddle_scheduler::Thread<Real>,
-    word: AtomicU64,
+    parker: parker::Parker<Host>,
     name: Option<String>,
     /// std's number of the thread, which has its own also where it is lightweight. None for a future's parker.
     id: Option<ThreadId>,
@@ -62,47 +54,33 @@ pub fn current() -> Thread {
 /// Blocks until a token is there (see [`Thread::unpark`]) and takes it. May return for no reason, as std's does: when the
 /// thread is cancelled, for one.
 pub fn park() {
-    current().0.park(None);
+    // SAFETY: the calling thread's own.
+    unsafe { current().0.park(None) };
 }
 
 /// As [`park`], for at most `timeout`.
 pub fn park_timeout(timeout: Duration) {
-    current().0.park(Some(crate::time::deadline_after(timeout)));
+    // SAFETY: the calling thread's own.
+    unsafe { current().0.park(Some(crate::time::deadline_after(timeout))) };
 }
 
 impl Parker {
     /// A parker of the calling thread.
     fn mine(name: Option<String>, id: Option<ThreadId>) -> Arc<Self> {
-        // SAFETY: kept in the parker, which wakes the owner's waits in it only.
-        let owner = unsafe { Host::current() };
-        Arc::new(Parker { owner, word: AtomicU64::new(EMPTY), name, id })
+        // SAFETY: whoever has a handle may unpark.
+        let parker = unsafe { parker::Parker::mine() };
+        Arc::new(Parker { parker, name, id })
     }
 
-    fn park(&self, deadline: Option<u64>) {
-        // Acquire: what the unparker did.
-        if self.word.swap(EMPTY, Ordering::Acquire) == TOKEN {
-            return;
-        }
-        crate::dump::note_wait("a token from unpark", std::ptr::from_ref(self).addr(), None);
-        let publish = |_: &'static raddle_scheduler::Thread<Real>, epoch: Epoch| {
-            let waiting = (epoch.to_bits() + 1) << 1;
-            // Fails when a token came: then `ready` sees it. Release: the armed wait word.
-            let _ = self.word.compare_exchange(EMPTY, waiting, Ordering::AcqRel, Ordering::Relaxed);
-        };
-        let ready = || self.word.load(Ordering::Acquire) == TOKEN;
-        // SAFETY: the unparker claims the epoch that it finds in the word.
-        let waited = unsafe { wait_until::<Host>(deadline, true, publish, ready) };
-        let _: Waited = waited;
-        // Whatever ended the wait, a token that is there is taken with it.
-        self.word.swap(EMPTY, Ordering::AcqRel);
+    /// # Safety
+    /// Called by the owner.
+    unsafe fn park(&self, deadline: Option<u64>) {
+        // SAFETY: passed on to the caller.
+        unsafe { self.parker.park(deadline) };
     }
 
     fn unpark(&self) {
-        // AcqRel: makes what the caller did visible to the owner that takes the token.
-        let before = self.word.swap(TOKEN, Ordering::AcqRel);
-        if before > TOKEN {
-            wake::<Host>(self.owner, Epoch::from_bits((before >> 1) - 1), Wake::Signalled);
-        }
+        self.parker.unpark();
     }
 }
 
@@ -143,7 +121,8 @@ pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
         if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
             return value;
         }
-        crate::scope::masked(|| parker.park(None));
+        // SAFETY: made by the calling thread.
+        crate::scope::masked(|| unsafe { parker.park(None) });
     }
 }
 

@@ -1,27 +1,19 @@
 //! Scoped threads: they may borrow from their spawner, and are joined before the scope ends. For work that need not be a thread, see
 //! [`crate::tasks`].
 //!
-//! The scope's word is `epoch:40 | count:24`: how many threads run, and, while the owner waits, the low bits of its wait's
-//! epoch plus one. The thread whose exchange brings the count to zero wakes the owner; after that exchange it touches the scope
-//! no more (point of no return): owner record and epoch come out of its own hook and the exchanged word.
+//! How its owner waits for them is [`raddle_scheduler::countdown`]'s business.
 
 use crate::members::{Member, Members};
 use crate::pool::Shared;
 use crate::tasks::Tasks;
 use crate::thread::{Builder, Hook, JoinHandle, Result, SpawnError};
 use raddle_machine::Real;
-use raddle_scheduler::runtime::wait_until;
-use raddle_scheduler::{Claim, Epoch, Runtime, Thread, Wake};
+use raddle_scheduler::countdown::{Countdown, LIMIT};
+use raddle_scheduler::{Runtime, Thread};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-const COUNT_BITS: u32 = 24;
-const COUNT: u64 = (1 << COUNT_BITS) - 1;
-const EPOCH_MASK: u64 = (1 << 40) - 1;
-/// Threads of one scope at once: far enough below the count's width for all spawners that may overshoot together.
-const LIMIT: u64 = 1 << 23;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 thread_local! {
     /// How many regions are open in which cancellation must not end the thread's waits.
@@ -47,7 +39,7 @@ pub(crate) fn mask_cancellation(open: bool) {
 }
 
 pub(crate) struct Data {
-    word: AtomicU64,
+    count: Countdown<crate::Host>,
     owner: &'static Thread<Real>,
     panicked: AtomicBool,
     members: Members,
@@ -83,18 +75,9 @@ impl Hook for ScopeHook {
         if unjoined_panic {
             data.panicked.store(true, Ordering::Relaxed);
         }
-        // Release: everything that the thread did to what it borrows. Point of no return.
-        let before = data.word.fetch_sub(1, Ordering::AcqRel);
-        let epoch = before >> COUNT_BITS;
-        if before & COUNT == 1
-            && epoch != 0
-            && let Some(wait) = self.1.current_wait()
-            && ((wait.to_bits() + 1) & EPOCH_MASK) == epoch
-            && self.1.claim(wait, Wake::Signalled) == Claim::WonParked
-        {
-            // SAFETY: the claim was won just now.
-            unsafe { crate::Host::make_ready(self.1) };
-        }
+        // Point of no return: after it the scope may be gone.
+        // SAFETY: the owner's record, which comes with the hook; once for the count that the hook holds.
+        unsafe { data.count.finish(self.1) };
     }
 }
 
@@ -123,7 +106,7 @@ where
     // SAFETY: kept in the scope, whose threads claim its owner's waits only.
     let owner = unsafe { crate::Host::current() };
     let members = Members::new(cancel_masked());
-    let data = Data { word: AtomicU64::new(0), owner, panicked: AtomicBool::new(false), members };
+    let data = Data { count: Countdown::new(), owner, panicked: AtomicBool::new(false), members };
     let scope = Scope { data, tasks: Tasks::new(), scope: PhantomData, env: PhantomData };
     scope.tasks.open(&raw const scope.data);
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
@@ -132,8 +115,9 @@ where
         || "the end of a scope panicked, whose threads may still run".into(),
         || {
             scope.tasks.finish();
-            if scope.data.word.load(Ordering::Acquire) & COUNT != 0 {
-                masked(|| scope.data.wait());
+            if !scope.data.count.is_over() {
+                // SAFETY: by the owner, whose record the hooks have.
+                masked(|| unsafe { scope.data.count.wait() });
             }
             // Open until here: a cancellation goes on to those that are waited for.
             scope.tasks.close();
@@ -167,22 +151,6 @@ impl Data {
     pub fn owner_cancelled(&self) {
         if !self.members.is_shielded() {
             self.members.cancel();
-        }
-    }
-
-    #[cold]
-    fn wait(&self) {
-        let done = || self.word.load(Ordering::Acquire) & COUNT == 0;
-        while !done() {
-            crate::dump::note_wait("the end of its scope's threads", std::ptr::from_ref(self).addr(), None);
-            let publish = |_: &'static Thread<Real>, epoch: Epoch| {
-                let mark = (epoch.to_bits() + 1) & EPOCH_MASK;
-                let _ = self
-                    .word
-                    .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| Some(word & COUNT | mark << COUNT_BITS));
-            };
-            // SAFETY: the scope's last thread claims the epoch that it finds in the word.
-            unsafe { wait_until::<crate::Host>(None, false, publish, done) };
         }
     }
 }
@@ -296,23 +264,20 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     /// For one more thread, which the scope waits for from now on, unless the second value is dropped.
     pub(crate) fn hook(&'scope self) -> (ScopeHook, Expected<'scope>) {
-        // Relaxed: the spawn publishes it; only the count's way down orders anything.
-        let before = self.data.word.fetch_add(1, Ordering::Relaxed);
-        if before & COUNT >= LIMIT {
-            self.data.word.fetch_sub(1, Ordering::Relaxed);
+        if !self.data.count.add(LIMIT) {
             panic!("raddle: more than {LIMIT} threads at once in one scope: use several scopes");
         }
-        (ScopeHook(&raw const self.data, self.data.owner), Expected(&self.data.word))
+        (ScopeHook(&raw const self.data, self.data.owner), Expected(&self.data.count))
     }
 }
 
 /// One of a scope's count, of which no thread has come yet: dropped, it is given back. The scope does not end meanwhile, since its owner or
 /// another one of its threads is the caller.
-pub(crate) struct Expected<'scope>(&'scope AtomicU64);
+pub(crate) struct Expected<'scope>(&'scope Countdown<crate::Host>);
 
 impl Drop for Expected<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.take_back();
     }
 }
 

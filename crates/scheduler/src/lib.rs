@@ -5,9 +5,10 @@
 //!
 //! Reading order: [`thread`] (the wait word), [`runtime`] (what a primitive asks of whoever runs threads), [`ready`] (the
 //! token), [`policy`], [`tokens`] and [`policies`], [`handoff`], [`dispatch`] (the loop round the policy), [`idle`], [`takeover`], [`sync`], [`lock`],
-//! [`readiness`], [`lives`], [`batch`], [`doorbell`], [`members`], [`discard`], [`standby`].
+//! [`readiness`], [`lives`], [`batch`], [`doorbell`], [`members`], [`countdown`], [`parker`], [`discard`], [`standby`].
 
 pub mod batch;
+pub mod countdown;
 pub mod discard;
 pub mod dispatch;
 pub mod doorbell;
@@ -17,6 +18,7 @@ pub mod idle;
 pub mod lives;
 pub mod lock;
 pub mod members;
+pub mod parker;
 pub mod policies;
 pub mod policy;
 pub mod readiness;

@@ -1,0 +1,99 @@
+//! A thread's token: it waits for one, others leave one.
+//!
+//! Source: std's `park` and `unpark`.
+//!
+//! Roles: the *owner*, who parks; *unparkers*, any number.
+//!
+//! | word | set by | meaning |
+//! |---|---|---|
+//! | 0 | the owner | nothing |
+//! | 1 | an unparker | a token |
+//! | `(epoch + 1) << 1` | the owner, from 0 | it waits, or has waited, in that epoch |
+//!
+//! Invariants:
+//! - I1: a token is not lost: the owner's exchange from 0 fails where one is, and its look after that sees it; an unparker's exchange finds the
+//!   epoch, and claims it.
+//! - I2: an unparker that comes late claims an epoch that is over, which fails. So it ends no other wait of the owner.
+//!
+//! Progress: wait-free but for the owner, who waits. Nothing is reclaimed: records are type-stable, and who unparks holds the word.
+//!
+//! | edge | one side | the other |
+//! |---|---|---|
+//! | `parker.token` | [`Parker::unpark`]: what was done before | [`Parker::park`], which takes the token |
+//! | `parker.wait` | the owner's exchange: its armed wait | [`Parker::unpark`] |
+//!
+//! # Example
+//! ```
+//! use raddle_scheduler::parker::Parker;
+//! use raddle_scheduler::sync::kernel_threads::KernelThreads;
+//! // SAFETY: only the calling thread parks there.
+//! let parker = unsafe { Parker::<KernelThreads>::mine() };
+//! std::thread::scope(|s| {
+//!     s.spawn(|| parker.unpark());
+//!     // SAFETY: by the owner.
+//!     unsafe { parker.park(None) };
+//! });
+//! ```
+
+use crate::runtime::{Runtime, Word, wait_until, wake};
+use crate::thread::{Epoch, Thread, Wake};
+use raddle_machine::{Atomic, Ordering};
+
+const EMPTY: u64 = 0;
+const TOKEN: u64 = 1;
+
+/// See the module.
+pub struct Parker<R: Runtime> {
+    owner: &'static Thread<R::Machine>,
+    word: Word<R, u64>,
+}
+
+impl<R: Runtime> Parker<R> {
+    /// Of the calling thread, without a token.
+    ///
+    /// # Safety
+    /// The owner's waits may be ended by whoever has this.
+    pub unsafe fn mine() -> Self {
+        // SAFETY: kept here, where its waits in `park` are claimed only.
+        Self { owner: unsafe { R::current() }, word: Word::<R, u64>::new(EMPTY) }
+    }
+
+    /// Blocks until there is a token, and takes it. May return for no reason, when the owner is cancelled, for one, or at the deadline.
+    ///
+    /// # Safety
+    /// Called by the owner.
+    pub unsafe fn park(&self, deadline: Option<u64>) {
+        if self.take() {
+            return;
+        }
+        R::note_wait("a token from unpark", std::ptr::from_ref(self).addr(), None);
+        let publish = |_: &'static Thread<R::Machine>, epoch: Epoch| {
+            let waiting = (epoch.to_bits() + 1) << 1;
+            // Ordering[parker.wait]: Release. Pairs with `unpark`. Makes visible: the armed wait. Failed, Relaxed: there is a token, which
+            // `ready` sees.
+            let _ = self.word.compare_exchange(EMPTY, waiting, Ordering::Release, Ordering::Relaxed);
+        };
+        // Relaxed: who goes on takes it below.
+        let ready = || self.word.load(Ordering::Relaxed) == TOKEN;
+        // SAFETY: the unparker claims the epoch that it finds in the word.
+        unsafe { wait_until::<R>(deadline, true, publish, ready) };
+        // Whatever ended the wait, a token that is there is taken with it.
+        self.take();
+    }
+
+    /// True if there was a token.
+    fn take(&self) -> bool {
+        // Ordering[parker.token]: Acquire. Pairs with `unpark`. Makes visible: what was done before it.
+        self.word.swap(EMPTY, Ordering::Acquire) == TOKEN
+    }
+
+    /// Leaves a token, and wakes the owner if it waits for one. Tokens do not add up.
+    pub fn unpark(&self) {
+        // Ordering[parker.token]: Release. Pairs with `take`. Makes visible: what the caller did.
+        // Ordering[parker.wait]: Acquire. Pairs with the exchange in `park`. Makes visible: the armed wait.
+        let before = self.word.swap(TOKEN, Ordering::AcqRel);
+        if before > TOKEN {
+            wake::<R>(self.owner, Epoch::from_bits((before >> 1) - 1), Wake::Signalled);
+        }
+    }
+}
