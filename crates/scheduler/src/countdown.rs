@@ -27,8 +27,8 @@
 //!
 //! | edge | one side | the other |
 //! |---|---|---|
-//! | `countdown.end` | [`Countdown::finish`] | the owner's looks: all that the threads did |
-//! | `countdown.mark` | the owner's exchange: its armed wait | [`Countdown::finish`] |
+//! | `countdown.word` | [`Countdown::finish`]: all that the threads did | the owner's looks |
+//! | `countdown.word` | the owner's exchange: its armed wait | [`Countdown::finish`] |
 //!
 //! # Example
 //! ```
@@ -98,7 +98,7 @@ impl<R: Runtime> Countdown<R> {
     /// True if nobody is waited for.
     #[inline]
     pub fn is_over(&self) -> bool {
-        // Ordering[countdown.end]: Acquire. Pairs with `finish`. Makes visible: all that the threads did.
+        // Ordering[countdown.word]: Acquire. Pairs with `finish`. Makes visible: all that the threads did.
         self.word.load(Ordering::Acquire) & COUNT == 0
     }
 
@@ -108,8 +108,8 @@ impl<R: Runtime> Countdown<R> {
     /// Once for each that was added. `owner` is the record of the thread that waits.
     #[inline]
     pub unsafe fn finish(&self, owner: &'static Thread<R::Machine>) {
-        // Ordering[countdown.end]: Release. Pairs with `is_over`. Makes visible: all that the thread did.
-        // Ordering[countdown.mark]: Acquire. Pairs with the owner's exchange. Makes visible: its armed wait.
+        // Ordering[countdown.word]: AcqRel. Pairs with `is_over`, and with the owner's exchange. Makes visible: there all that the thread did,
+        // here the armed wait.
         // Point of no return: the word may be gone.
         let before = self.word.fetch_sub(1, Ordering::AcqRel);
         let mark = before >> COUNT_BITS;
@@ -144,7 +144,7 @@ impl<R: Runtime> Countdown<R> {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let new = word & COUNT | mark << COUNT_BITS;
-            // Ordering[countdown.mark]: Release. Pairs with `finish`. Makes visible: the armed wait.
+            // Ordering[countdown.word]: Release. Pairs with `finish`. Makes visible: the armed wait.
             match self.word.compare_exchange_weak(word, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => word = now,

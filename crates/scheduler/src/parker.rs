@@ -19,8 +19,8 @@
 //!
 //! | edge | one side | the other |
 //! |---|---|---|
-//! | `parker.token` | [`Parker::unpark`]: what was done before | [`Parker::park`], which takes the token |
-//! | `parker.wait` | the owner's exchange: its armed wait | [`Parker::unpark`] |
+//! | `parker.word` | [`Parker::unpark`]: what was done before | [`Parker::park`], which takes the token |
+//! | `parker.word` | the owner's exchange: its armed wait | [`Parker::unpark`] |
 //!
 //! # Example
 //! ```
@@ -69,7 +69,7 @@ impl<R: Runtime> Parker<R> {
         R::note_wait("a token from unpark", std::ptr::from_ref(self).addr(), None);
         let publish = |_: &'static Thread<R::Machine>, epoch: Epoch| {
             let waiting = (epoch.to_bits() + 1) << 1;
-            // Ordering[parker.wait]: Release. Pairs with `unpark`. Makes visible: the armed wait. Failed, Relaxed: there is a token, which
+            // Ordering[parker.word]: Release. Pairs with `unpark`. Makes visible: the armed wait. Failed, Relaxed: there is a token, which
             // `ready` sees.
             let _ = self.word.compare_exchange(EMPTY, waiting, Ordering::Release, Ordering::Relaxed);
         };
@@ -83,14 +83,14 @@ impl<R: Runtime> Parker<R> {
 
     /// True if there was a token.
     fn take(&self) -> bool {
-        // Ordering[parker.token]: Acquire. Pairs with `unpark`. Makes visible: what was done before it.
+        // Ordering[parker.word]: Acquire. Pairs with `unpark`. Makes visible: what was done before it.
         self.word.swap(EMPTY, Ordering::Acquire) == TOKEN
     }
 
     /// Leaves a token, and wakes the owner if it waits for one. Tokens do not add up.
     pub fn unpark(&self) {
-        // Ordering[parker.token]: Release. Pairs with `take`. Makes visible: what the caller did.
-        // Ordering[parker.wait]: Acquire. Pairs with the exchange in `park`. Makes visible: the armed wait.
+        // Ordering[parker.word]: AcqRel. Pairs with `take`, and with the exchange in `park`. Makes visible: there what the caller did, here the
+        // armed wait.
         let before = self.word.swap(TOKEN, Ordering::AcqRel);
         if before > TOKEN {
             wake::<R>(self.owner, Epoch::from_bits((before >> 1) - 1), Wake::Signalled);
