@@ -44,6 +44,12 @@ fn threads_that_a_collector_stops_hold_no_kernel_thread() {
 }
 
 #[test]
+fn handlers_run_on_the_stack_that_their_thread_gave_and_attributes_are_told() {
+    let out = same_as_native("signal_stacks.c", &["1", "2"]);
+    assert!(out.contains("jumped out: 100") && out.contains("EINVAL"), "{out}");
+}
+
+#[test]
 fn a_thread_becomes_a_daemon() {
     let program = common::compile("daemon.c", &[]);
     let report = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("daemon-{}", std::process::id()));

@@ -26,6 +26,12 @@ pub(crate) mod c {
             attributes: *const pthread_attr_t,
             parameters: *mut sched_param,
         ) -> c_int;
+        pub(crate) fn pthread_attr_setinheritsched(attributes: *mut pthread_attr_t, inherits: c_int) -> c_int;
+        pub(crate) fn pthread_attr_setschedpolicy(attributes: *mut pthread_attr_t, policy: c_int) -> c_int;
+        pub(crate) fn pthread_attr_setschedparam(
+            attributes: *mut pthread_attr_t,
+            parameters: *const sched_param,
+        ) -> c_int;
         pub(crate) static program_invocation_short_name: *const c_char;
     }
 }

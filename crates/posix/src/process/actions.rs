@@ -20,10 +20,18 @@ struct Action {
     handler: AtomicUsize,
     flags: AtomicI32,
     mask: AtomicU64,
+    /// The handler that was called last on a thread's alternate stack: the action may be reset by then.
+    called: AtomicUsize,
 }
 
-static ACTIONS: [Action; 65] =
-    [const { Action { handler: AtomicUsize::new(0), flags: AtomicI32::new(0), mask: AtomicU64::new(0) } }; 65];
+static ACTIONS: [Action; 65] = [const {
+    Action {
+        handler: AtomicUsize::new(0),
+        flags: AtomicI32::new(0),
+        mask: AtomicU64::new(0),
+        called: AtomicUsize::new(0),
+    }
+}; 65];
 
 const FAULTS: [c_int; 6] = [c::SIGSEGV, c::SIGBUS, c::SIGFPE, c::SIGILL, c::SIGTRAP, c::SIGSYS];
 
@@ -57,6 +65,9 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
     }
     let mask = action.mask.load(Ordering::Relaxed);
     let raised = signals::take_raised(signal);
+    let on_stack = action.flags.load(Ordering::Relaxed) & c::SA_ONSTACK != 0;
+    // SAFETY: the kernel's argument.
+    let top = if on_stack { unsafe { alternate::top(context) } } else { std::ptr::null_mut() };
     let mut ended = None;
     let mut heed = || {
         let me = Record::current();
@@ -96,15 +107,22 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
             signals::unblock(bit(signal));
         }
         if handler > c::SIG_IGN {
+            let mut called = handler;
+            if !top.is_null() {
+                action.called.store(handler, Ordering::Relaxed);
+                called = alternate::entry as *const () as usize;
+            }
+            // This frame, and those below, lie on the kernel thread's alternate stack then.
+            let may_wait = raised && !on_stack;
             // SAFETY: the program's handler; the kernel's arguments.
-            ended = unsafe { ending::call(handler, signal, info, context, raised) };
+            ended = unsafe { ending::call(called, signal, info, context, raised, may_wait) };
         }
         0
     };
     let run = || {
         // Unless its mask holds the signal itself.
         let again = action.flags.load(Ordering::Relaxed) & c::SA_NODEFER != 0;
-        let frame = jumps::Frame::begin(context);
+        let frame = jumps::Frame::begin(if top.is_null() { context } else { top.cast() });
         let handling = masks::handling(if again { mask } else { mask | bit(signal) });
         let more = heed();
         handling.end();
@@ -155,6 +173,14 @@ pub(super) fn handled(signal: c_int) -> Option<bool> {
 /// The program's handler for a fault that is to run on an alternate stack; 0: there is none.
 pub(super) fn fault_handler(signal: c_int) -> usize {
     ACTIONS[signal as usize].handler.load(Ordering::Relaxed)
+}
+
+/// The program's handler that is to run on an alternate stack now; 0: there is none.
+pub(super) fn on_stack_handler(signal: c_int) -> usize {
+    match fault_handler(signal) {
+        0 => ACTIONS[signal as usize].called.load(Ordering::Relaxed),
+        handler => handler,
+    }
 }
 
 /// `sigaction` of a fault: a handler that asks for an alternate stack gets its thread's ([`alternate`]).

@@ -1,15 +1,17 @@
-//! Alternate stacks of lightweight threads: a handler for a fault runs on the one that its thread has set.
+//! Alternate stacks of lightweight threads: a handler that asks for one (SA_ONSTACK) runs on the one that its thread has set.
 //!
 //! The kernel knows one alternate stack of each kernel thread, which is the runtime's. So a fault's handler that asks for an alternate stack
-//! (SA_ONSTACK) is installed behind [`entry`]. That begins on the kernel thread's and calls the handler on the thread's own, if it has set one. A
-//! jump out of the handler leaves both; the kernel takes its own to be free again as soon as the stack pointer is elsewhere.
+//! is installed behind [`entry`], and that of another signal is called by way of it. That begins on the kernel thread's and calls the handler on the thread's own, if it has set one. The
+//! kernel takes its own to be free as soon as the stack pointer is elsewhere, so the kernel thread has none meanwhile. A jump out of the handler leaves both.
 //!
-//! A thread that has set none is answered with the kernel thread's: Rust's standard library gives each thread one where it finds none. Handlers of
-//! other signals run on the thread's own stack, or on the kernel thread's alternate one, as before.
+//! A thread that has set none is answered with the kernel thread's: Rust's standard library gives each thread one where it finds none. Its handlers run
+//! there.
 
-use super::actions;
+use super::{actions, signals, watch};
 use crate::os::{answer, c, set_errno, system_call};
+use crate::thread::dedicated;
 use crate::thread::record::Record;
+use crate::thread::undo::Undo;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
@@ -31,6 +33,10 @@ impl Alternate {
 thread_local! {
     /// None until the thread sets one.
     static OWN: Cell<Option<Alternate>> = const { Cell::new(None) };
+    /// The kernel thread's, while a handler runs on the thread's own.
+    static KERNELS: Cell<Option<c::stack_t>> = const { Cell::new(None) };
+    /// What that handler blocks.
+    static BLOCKED: Cell<signals::Set> = const { Cell::new(0) };
 }
 
 /// Flags that a caller may give; the first of them, SS_AUTODISARM, has the stack unused while a handler runs there.
@@ -42,7 +48,8 @@ const SMALLEST: usize = 2048;
 /// As POSIX says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigaltstack(new: *const c::stack_t, old: *mut c::stack_t) -> c_int {
-    if !raddle::drop_in::is_lightweight() {
+    let in_handler = || watch::is_handler_here() && Record::current().is_some() && !dedicated::is_here();
+    if !raddle::drop_in::is_lightweight() && !in_handler() {
         // SAFETY: the caller's arguments.
         let result = unsafe {
             system_call(c::SYS_sigaltstack, [new.cast::<c_void>().addr(), old.cast::<c_void>().addr(), 0, 0, 0, 0])
@@ -122,18 +129,57 @@ pub(crate) unsafe extern "C-unwind" fn take_fault(signal: c_int, info: *mut c_vo
 
 /// What the kernel calls in place of a fault's handler that asks for an alternate stack.
 pub(super) unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mut c_void) {
-    let handler = actions::fault_handler(signal);
+    let handler = actions::on_stack_handler(signal);
     if handler == 0 {
         return;
     }
-    // SAFETY: what the kernel passes to a handler.
+    // SAFETY: a handler's context.
+    let top = unsafe { top(context) };
+    if top.is_null() {
+        // SAFETY: the program's handler, which takes the signal and perhaps the rest.
+        return unsafe { call_on(top, handler, signal, info, context) };
+    }
+    // Also where the thread ends in the handler.
+    let _restored = Undo::new(restore);
+    // Until the kernel does not take this stack to be free.
+    BLOCKED.set(signals::block_movable());
+    // SAFETY: takes what a handler takes; the stack is the thread's, by its own word, and nothing runs there.
+    unsafe { call_on(top, begin_on_own as *const () as usize, signal, info, context) };
+}
+
+/// The first on a thread's own stack: the kernel takes its own for free from here on, where our frames still are, so it has none until [`restore`].
+unsafe extern "C-unwind" fn begin_on_own(signal: c_int, info: *mut c_void, context: *mut c_void) {
+    // SAFETY: zeroes are a description; the kernel reads one and writes another.
+    unsafe {
+        let [mut none, mut before]: [c::stack_t; 2] = std::mem::zeroed();
+        none.ss_flags = c::SS_DISABLE;
+        let places = [(&raw const none).expose_provenance(), (&raw mut before).expose_provenance()];
+        if system_call(c::SYS_sigaltstack, [places[0], places[1], 0, 0, 0, 0]) == 0 {
+            KERNELS.set(Some(before));
+        }
+    }
+    signals::set_kernel_mask(BLOCKED.get());
+    // SAFETY: the program's handler, which takes the signal and perhaps the rest; null: the present stack.
+    unsafe { call_on(std::ptr::null_mut(), actions::on_stack_handler(signal), signal, info, context) };
+}
+
+/// The handler on the thread's own stack has returned, or is left: the kernel thread has its alternate stack again.
+pub(super) fn restore() {
+    if let Some(stack) = KERNELS.take() {
+        // SAFETY: the kernel reads a description that it has written.
+        unsafe { system_call(c::SYS_sigaltstack, [(&raw const stack).expose_provenance(), 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// Where the alternate stack ends that the interrupted thread has set; null if it has set none, or was on it.
+///
+/// # Safety
+/// A handler's context.
+pub(super) unsafe fn top(context: *const c_void) -> *mut u8 {
+    // SAFETY: as promised.
     let interrupted = unsafe { stack_pointer(context) };
-    let top = match own().filter(|own| !own.holds(interrupted)) {
-        Some(own) => (own.base + own.size) & !15,
-        None => 0,
-    };
-    // SAFETY: the program's handler, which takes the signal and perhaps the rest; the stack is the thread's, by its own word, and nothing runs there.
-    unsafe { call_on(std::ptr::with_exposed_provenance_mut(top), handler, signal, info, context) };
+    let own = own().filter(|own| !own.holds(interrupted));
+    own.map_or(std::ptr::null_mut(), |own| std::ptr::with_exposed_provenance_mut((own.base + own.size) & !15))
 }
 
 /// # Safety

@@ -57,7 +57,8 @@ pub(super) struct Ended {
     cannot: bool,
 }
 
-/// Calls a handler. The answer says that it has ended by `pthread_exit`. `raised`: the thread has sent itself the signal.
+/// Calls a handler. The answer says that it has ended by `pthread_exit`. `raised`: the thread has sent itself the signal; `may_wait`: the kernel has put what
+/// it interrupted on the thread's own stack.
 ///
 /// # Safety
 /// The program's handler and the kernel's arguments.
@@ -67,13 +68,14 @@ pub(super) unsafe fn call(
     info: *mut c_void,
     context: *mut c_void,
     raised: bool,
+    may_wait: bool,
 ) -> Option<Ended> {
     // SAFETY: the kernel's argument.
     let cannot = if raised { CANNOT.get() } else { !unsafe { rights::can_unwind(&*context.cast()) } };
     let mut buffer = trampoline::Buffer::new();
     let outermost = OUTERMOST.get();
     // Where its thread could end it could also have waited.
-    let may_wait = MAY_WAIT.replace(raised && !cannot && (outermost.is_null() || MAY_WAIT.get()));
+    let may_wait = MAY_WAIT.replace(may_wait && raised && !cannot && (outermost.is_null() || MAY_WAIT.get()));
     if outermost.is_null() {
         OUTERMOST.set(&mut buffer);
     }

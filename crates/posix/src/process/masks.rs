@@ -353,6 +353,7 @@ fn handlers_are_left() -> Set {
     WAITS_WITH.set(0);
     super::ending::forget();
     super::jumps::forget();
+    super::alternate::restore();
     DEPTH.set(0);
     handle(0)
 }

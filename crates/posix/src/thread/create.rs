@@ -2,10 +2,10 @@
 
 use super::record::{DETACHED, JOINABLE, Record, Start};
 use super::{cancel, dedicated, exit, trampoline};
-use crate::os::c;
+use crate::os::{c, system_call};
 use crate::process::{masks, signals};
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// # Safety
 /// As POSIX says.
@@ -29,6 +29,9 @@ pub unsafe extern "C" fn pthread_create(
     }
     // SAFETY: null or initialised attributes, as POSIX asks of the caller.
     let wanted = unsafe { Wanted::of(attributes) };
+    if let Err(error) = wanted.check() {
+        return error;
+    }
     // SAFETY: the caller's place for the id.
     unsafe { create(id, &wanted, start, argument) }
 }
@@ -37,6 +40,29 @@ pub unsafe extern "C" fn pthread_create(
 pub(super) fn passes_through() -> bool {
     !crate::start::lightweight()
 }
+
+/// The program has set default attributes: those without any are not what `pthread_attr_init` says.
+static DEFAULTS_SET: AtomicBool = AtomicBool::new(false);
+
+fn get_defaults(attributes: &mut c::pthread_attr_t) -> c_int {
+    // SAFETY: a place for them.
+    unsafe { next!(pthread_getattr_default_np: fn(*mut c::pthread_attr_t) -> c_int)(attributes) }
+}
+
+/// # Safety
+/// As the C library says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_setattr_default_np(attributes: *const c::pthread_attr_t) -> c_int {
+    // SAFETY: the caller's attributes.
+    let result = unsafe { next!(pthread_setattr_default_np: fn(*const c::pthread_attr_t) -> c_int)(attributes) };
+    if result == 0 {
+        DEFAULTS_SET.store(true, Ordering::Relaxed);
+    }
+    result
+}
+
+/// The largest slot, in bytes.
+const LARGEST: usize = 1 << 30;
 
 /// What attributes say about a thread.
 pub(super) struct Wanted {
@@ -47,6 +73,8 @@ pub(super) struct Wanted {
     guard: usize,
     /// Scheduling class and priority, as `Record::schedule` keeps them.
     schedule: u64,
+    /// These are the attributes', not the creator's.
+    explicit: bool,
     /// What it blocks, if not what its creator does.
     mask: Option<u64>,
 }
@@ -59,7 +87,10 @@ impl Wanted {
         unsafe {
             let mut fresh = std::mem::zeroed::<c::pthread_attr_t>();
             let attributes = if attributes.is_null() {
-                c::pthread_attr_init(&mut fresh);
+                match DEFAULTS_SET.load(Ordering::Relaxed) {
+                    true => _ = get_defaults(&mut fresh),
+                    false => _ = c::pthread_attr_init(&mut fresh),
+                }
                 &fresh
             } else {
                 attributes
@@ -86,8 +117,38 @@ impl Wanted {
             let get = next!(pthread_attr_getsigmask_np: fn(*const c::pthread_attr_t, *mut c::sigset_t) -> c_int);
             // Otherwise the attributes say nothing of it. The set's first word is the kernel's.
             let mask = (get(attributes, &mut mask) == 0).then(|| (&raw const mask).cast::<u64>().read());
-            Wanted { detached: detached == c::PTHREAD_CREATE_DETACHED, stack, given, guard, schedule, mask }
+            if std::ptr::eq(attributes, &raw const fresh) && DEFAULTS_SET.load(Ordering::Relaxed) {
+                c::pthread_attr_destroy(&mut fresh);
+            }
+            let explicit = inherits == c::PTHREAD_EXPLICIT_SCHED;
+            Wanted { detached: detached == c::PTHREAD_CREATE_DETACHED, stack, given, guard, schedule, explicit, mask }
         }
+    }
+
+    /// Whether the C library would create such a thread.
+    ///
+    /// # Errors
+    /// EINVAL: more stack and guard than there are addresses. EAGAIN: more than there is room for.
+    fn check(&self) -> Result<(), c_int> {
+        const PAGE: usize = 4096;
+        if self.given != 0 {
+            return Ok(());
+        }
+        let guard = self.guard.checked_next_multiple_of(PAGE);
+        let size = guard.and_then(|guard| self.stack.checked_add(guard)).ok_or(c::EINVAL)?;
+        if size <= LARGEST {
+            return Ok(());
+        }
+        let (protection, flags) = (c::PROT_READ | c::PROT_WRITE, c::MAP_PRIVATE | c::MAP_ANONYMOUS);
+        // SAFETY: new pages, or an error; they are given back at once.
+        unsafe {
+            let place = system_call(c::SYS_mmap, [0, size, protection as usize, flags as usize, usize::MAX, 0]);
+            if (-4095..0).contains(&place) {
+                return Err(c::EAGAIN);
+            }
+            system_call(c::SYS_munmap, [place as usize, size, 0, 0, 0, 0]);
+        }
+        Ok(())
     }
 
     /// The slot to ask for. A slot holds a guard and thread-local storage besides; where that would take much of a small stack, more
@@ -97,7 +158,7 @@ impl Wanted {
             return 64 << 10;
         }
         let room = if self.stack < 1 << 20 { 32 << 10 } else { 0 };
-        (self.stack + room).clamp(64 << 10, 1 << 30)
+        self.stack.saturating_add(room).clamp(64 << 10, LARGEST)
     }
 }
 
@@ -113,7 +174,9 @@ pub(super) unsafe fn create(id: *mut c::pthread_t, wanted: &Wanted, start: Start
     };
     record.given_stack[0].store(wanted.given, Ordering::Relaxed);
     record.given_stack[1].store(wanted.stack, Ordering::Relaxed);
-    record.guard.store(if wanted.given == 0 { wanted.guard } else { 0 }, Ordering::Relaxed);
+    let guard = if wanted.given == 0 { wanted.guard.next_multiple_of(4096) } else { 0 };
+    record.guard.store(guard, Ordering::Relaxed);
+    record.explicit.store(wanted.explicit, Ordering::Relaxed);
     let creators = signals::own_mask();
     let mask = wanted.mask.map_or(creators, |mask| mask & !signals::UNBLOCKABLE);
     record.mask.store(mask, Ordering::SeqCst);

@@ -70,7 +70,7 @@ macro_rules! ours_or_next {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_getattr_np(id: c::pthread_t, attributes: *mut c::pthread_attr_t) -> c_int {
     let next = next!(pthread_getattr_np: fn(c::pthread_t, *mut c::pthread_attr_t) -> c_int);
-    let (low, end, guard, detached) = if Record::is_ours(id) {
+    let (low, end, guard, detached, schedule, explicit) = if Record::is_ours(id) {
         // SAFETY: an id of ours.
         let record = match unsafe { held(id) } {
             Ok(record) => record,
@@ -78,7 +78,13 @@ pub unsafe extern "C" fn pthread_getattr_np(id: c::pthread_t, attributes: *mut c
         };
         let [low, end] = record.stack.each_ref().map(|word| word.load(Ordering::Relaxed));
         let detached = record.state.load(Ordering::Relaxed) == super::record::DETACHED;
-        (low, end, record.guard.load(Ordering::Relaxed), detached)
+        // A slot may have more room than was asked for: what is told is a size that the C library would have made of it.
+        let asked = record.given_stack[1].load(Ordering::Relaxed) & !63;
+        let is_given = record.given_stack[0].load(Ordering::Relaxed) != 0;
+        let low = if is_given || asked == 0 { low } else { low.max(end.saturating_sub(asked)) };
+        let schedule = record.schedule.load(Ordering::Relaxed);
+        let explicit = record.explicit.load(Ordering::Relaxed);
+        (low, end, record.guard.load(Ordering::Relaxed), detached, schedule, explicit)
     } else {
         // A lightweight thread that was not created here (by raddle::spawn) has an id of the C library's.
         // SAFETY: takes nothing.
@@ -87,7 +93,7 @@ pub unsafe extern "C" fn pthread_getattr_np(id: c::pthread_t, attributes: *mut c
             // SAFETY: the caller's arguments.
             return unsafe { next(id, attributes) };
         };
-        (low, end, 4096, false)
+        (low, end, 4096, false, 0, false)
     };
     // SAFETY: the caller's place for attributes, initialised first.
     unsafe {
@@ -99,6 +105,13 @@ pub unsafe extern "C" fn pthread_getattr_np(id: c::pthread_t, attributes: *mut c
             c::pthread_attr_setstack(attributes, std::ptr::with_exposed_provenance_mut(low), end - low);
         }
         c::pthread_attr_setguardsize(attributes, guard);
+        let class = (schedule >> 32) as c_int;
+        let parameters = c::sched_param { sched_priority: schedule as u32 as c_int };
+        c::pthread_attr_setschedpolicy(attributes, class);
+        c::pthread_attr_setschedparam(attributes, &parameters);
+        if explicit {
+            c::pthread_attr_setinheritsched(attributes, c::PTHREAD_EXPLICIT_SCHED);
+        }
         let state = if detached { c::PTHREAD_CREATE_DETACHED } else { c::PTHREAD_CREATE_JOINABLE };
         c::pthread_attr_setdetachstate(attributes, state)
     }

@@ -66,6 +66,8 @@ pub(crate) struct Record {
     name: [AtomicU64; 2],
     /// Policy and priority, its creator's: answered as long as it is not dedicated.
     pub schedule: AtomicU64,
+    /// It is what the attributes said that it was created with, not what its creator had.
+    pub explicit: AtomicBool,
     /// Signals that it has not taken, and signals that it blocks: bit `n - 1` for signal `n`.
     pub pending: Pending,
     pub mask: AtomicU64,
@@ -123,6 +125,7 @@ impl Record {
             guard: AtomicUsize::new(0),
             name: [const { AtomicU64::new(0) }; 2],
             schedule: AtomicU64::new(0),
+            explicit: AtomicBool::new(false),
             pending: Pending::default(),
             mask: AtomicU64::new(0),
             handled: AtomicU64::new(0),
@@ -152,6 +155,7 @@ impl Record {
         record.cancel.store(0, Ordering::Relaxed);
         record.guard.store(0, Ordering::Relaxed);
         record.schedule.store(0, Ordering::Relaxed);
+        record.explicit.store(false, Ordering::Relaxed);
         // It takes no signals before its creator's mask is here.
         record.mask.store(u64::MAX, Ordering::Relaxed);
         record.handled.store(0, Ordering::Relaxed);
