@@ -1,20 +1,22 @@
 //! Checks a policy: its queues, and the protocol by which processors sleep and are woken, in many interleavings.
 //!
-//! A [`Subject`] is a policy and what it promises. For each [`Scenario`] a small pool of it is run again and again on the
-//! controlled machine, each time with other decisions: first *systematically*, all runs with at most 0, then 1, then 2 …
-//! preemptions (so the first failure found is among those with the fewest), then *by seeds*, half of them by chance, half by
-//! random priorities of the processors that change at a few random steps. Every run must keep the invariants: no thread lost,
-//! none run twice or by two processors, everything that a pusher did before its push ordered before the thread's run, nobody
-//! asleep for ever beside a ready thread, loops of yields end, no endless loop, no panic, and the order that the policy
-//! promises. And each outcome that a scenario lists must have been reached by some run, or the check has not checked.
+//! A [`Subject`] is a policy and what it promises. For each [`Scenario`] a small pool of it is run again and again on
+//! the controlled machine, each time with other decisions: first *systematically*, all runs with at most 0, then 1,
+//! then 2 … preemptions (so the first failure found is among those with the fewest), then *by seeds*, half of them by
+//! chance, half by random priorities of the processors that change at a few random steps. Every run must keep the
+//! invariants: no thread lost, none run twice or by two processors, everything that a pusher did before its push
+//! ordered before the thread's run, nobody asleep for ever beside a ready thread, loops of yields end, no endless loop,
+//! no panic, and the order that the policy promises. And each outcome that a scenario lists must have been reached by
+//! some run, or the check has not checked.
 //!
 //! What is not seen: values that only a weak memory would show (a load never returns an old value here; what is seen of
 //! weak orderings is that happens-before is missing), so a fence that orders a store before a load is not missed. The
 //! tests of `crates/queues` and `crates/scheduler` under loom are for these.
 //!
-//! Systematically, a processor is preempted only before a step at a location that two processors were seen to use, one of
-//! them writing (elsewhere it makes no difference); a processor that spins goes behind the others; nobody is woken for no reason,
-//! which seeds do. Reading order: this file, `trial` (a scenario's runs), `scenario`, `pool` (what a processor does), `guide` (who goes on), `promise`.
+//! Systematically, a processor is preempted only before a step at a location that two processors were seen to use, one
+//! of them writing (elsewhere it makes no difference); a processor that spins goes behind the others; nobody is woken
+//! for no reason, which seeds do. Reading order: this file, `trial` (a scenario's runs), `scenario`, `pool` (what a
+//! processor does), `owners` (who carries it), `guide` (who goes on), `promise`.
 //!
 //! # Example
 //! ```
@@ -26,6 +28,7 @@
 //! ```
 
 mod guide;
+mod owners;
 mod pool;
 mod promise;
 mod scenario;
@@ -50,7 +53,8 @@ use trial::Trial;
 
 /// Steps after which a run is endless: those of the longest scenario that ends are a tenth of it.
 const STEPS: u64 = 40_000;
-/// Seeds of each scenario before anything is explored at length, however late it is. Fewer runs than these need not reach anything.
+/// Seeds of each scenario before anything is explored at length, however late it is. Fewer runs than these need not
+/// reach anything.
 const FIRST_SEEDS: u64 = 100;
 /// So many seeds of a scenario reach, of a policy that is right, all that is listed; 200 do not always.
 pub const DEMANDING_SEEDS: u64 = 1000;
@@ -123,13 +127,14 @@ pub struct Plan {
     pub seed: u64,
     /// So many seeds of each scenario.
     pub seeds: u64,
-    /// And no longer than this in all; a scenario gets its part, and spends at most half of it systematically if it has seeds. The first
-    /// hundred of them are run however late it is, unless they alone take more than a minute.
+    /// And no longer than this in all; a scenario gets its part, and spends at most half of it systematically if it has
+    /// seeds. The first hundred of them are run however late it is, unless they alone take more than a minute.
     pub time: Option<Duration>,
 }
 
 impl Plan {
-    /// True if the listed outcomes must be reached. A few runs by seeds, such as one that is made again, need not reach them.
+    /// True if the listed outcomes must be reached. A few runs by seeds, such as one that is made again, need not reach
+    /// them.
     pub fn demands(&self) -> bool {
         self.systematic > 0 || self.seeds >= DEMANDING_SEEDS
     }
@@ -231,7 +236,8 @@ impl Report {
         self.failure.is_none() && self.missed().next().is_none()
     }
 
-    /// What had to be reached and was not, and where. Where the time was over ([`Tried::out_of_time`]), that says nothing of the policy.
+    /// What had to be reached and was not, and where. Where the time was over ([`Tried::out_of_time`]), that says
+    /// nothing of the policy.
     pub fn missed(&self) -> impl Iterator<Item = (&Tried, &'static str)> {
         let demanding = self.tried.iter().filter(|_| self.demanding);
         demanding.flat_map(|tried| tried.missed().map(move |missed| (tried, missed)))

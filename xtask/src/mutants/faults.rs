@@ -47,6 +47,7 @@ const fn fault(
 const IDLE: &str = "crates/scheduler/src/idle.rs";
 const DISPATCH: &str = "crates/scheduler/src/dispatch/mod.rs";
 const RESCUE: &str = "crates/scheduler/src/dispatch/rescue.rs";
+const TAKEOVER: &str = "crates/scheduler/src/takeover.rs";
 const REST: &str = "crates/scheduler/src/dispatch/rest.rs";
 const FIFO: &str = "crates/scheduler/src/policies/fifo.rs";
 const STEAL: &str = "crates/scheduler/src/policies/steal.rs";
@@ -159,6 +160,69 @@ pub const FAULTS: &[Fault] = &[
         "a processor that stops counts as searching",
         REST,
         ("if processor.over() {\n            ", "idle.found(me);", ""),
+        "steal",
+    ),
+    fault(
+        "dispatch-share-silent",
+        "what is shared where a thread leaves concerns nobody",
+        DISPATCH,
+        ("let whom = self.local.publish();\n        ", "pool.tell(whom);", "let _ = whom;"),
+        "steal",
+    ),
+    fault(
+        "dispatch-expose-trusts",
+        "a processor that was exposed goes on hiding as before",
+        DISPATCH,
+        ("pub fn expose(&mut self) -> Notify {\n        ", "self.handoff.distrust();", ""),
+        "steal",
+    ),
+    fault(
+        "dispatch-take-inside",
+        "a processor is taken from an owner that is inside",
+        TAKEOVER,
+        ("if ", "mark.0.load(Ordering::Acquire) == 0", "true"),
+        "steal",
+    ),
+    fault(
+        "dispatch-take-retracted",
+        "a processor counts as taken although its owner has retracted",
+        TAKEOVER,
+        ("Err(_) => ", "Take::Lost", "Take::Taken"),
+        "steal",
+    ),
+    fault(
+        "dispatch-enter-lost",
+        "an owner enters although a spare has its processor",
+        TAKEOVER,
+        ("if ", "(owner >> 32) as u32 != me", "false"),
+        "steal",
+    ),
+    fault(
+        "dispatch-enter-unseen",
+        "an owner that enters does not look whether it still is one",
+        TAKEOVER,
+        ("if ", "self.0.load(Ordering::Acquire) == pack(me, 0)", "true"),
+        "steal",
+    ),
+    fault(
+        "dispatch-mark-relaxed",
+        "an owner leaves its mark without a release",
+        TAKEOVER,
+        ("self.0.store(0, ", "Ordering::Release", "Ordering::Relaxed"),
+        "steal",
+    ),
+    fault(
+        "dispatch-release-keeps",
+        "a processor that is set free stays its owner's",
+        TAKEOVER,
+        ("compare_exchange(owner, ", "pack(0, 0)", "pack(me, 0)"),
+        "steal",
+    ),
+    fault(
+        "dispatch-adopt-held",
+        "a processor is adopted that is not free",
+        TAKEOVER,
+        ("let won = self.0.compare_exchange(", "pack(0, 0)", "self.0.load(Ordering::Relaxed)"),
         "steal",
     ),
     // Wake-ups.
@@ -308,7 +372,7 @@ pub const FAULTS: &[Fault] = &[
         "lifo-oldest",
         "the oldest is selected where the newest is promised",
         STEAL,
-        ("if NEWEST && let Some(thread) = ", "self.lifo.pop()", "self.lifo.pop_oldest()"),
+        ("if NEWEST && let Some(thread) = ", "self.pop_newest()", "self.lifo.pop_oldest()"),
         "lifo",
     ),
     fault(

@@ -1,7 +1,7 @@
 //! Who goes on in the runs of a check: systematically, by a seed, or as a token says.
 //!
-//! By default a processor goes on until it sleeps or ends, and then the next one in turn; one that spins goes behind the others.
-//! Every kind of run is the default and its *deviations*, which is what a token keeps.
+//! By default a processor goes on until it sleeps or ends, and then the next one in turn; one that spins goes behind
+//! the others. Every kind of run is the default and its *deviations*, which is what a token keeps.
 
 use super::token::Token;
 use crate::driver::{ByChance, Choice, Driver, Random};

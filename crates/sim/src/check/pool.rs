@@ -1,12 +1,16 @@
 //! A pool of the policy under check: what its processors do, and what is watched.
 //!
-//! A processor does here what an activation of the library does: its dispatcher ([`raddle_scheduler::dispatch`]), which decides what is pushed, selected,
-//! shared, found and rescued, is the library's own. Counts that the watching needs are plain cells: no steps.
+//! A processor does here what an activation of the library does: its dispatcher ([`raddle_scheduler::dispatch`]), which
+//! decides what is pushed, selected, shared, found and rescued, is the library's own. Counts that the watching needs
+//! are plain cells: no steps.
 
+mod acts;
+
+use super::owners::Owners;
 use super::promise::{self, Own, Passage, Promises};
 use super::scenario::{Act, Reach, Scenario, Script};
 use super::{Subject, scenario};
-use crate::execution::{current, start, work};
+use crate::execution::start;
 use crate::machine::Controlled;
 use crate::tokens::Tokens;
 use raddle_machine::{Atomic, Machine, Ordering};
@@ -39,6 +43,7 @@ pub(super) struct Pool {
     idle: Arc<Idle<Controlled>>,
     policy: Box<dyn Policy<Controlled>>,
     dispatchers: Vec<RefCell<Dispatch>>,
+    owners: Owners,
     /// How often each has switched, and the thread that it is pushing, with the step at which that began.
     switches: Vec<Cell<u64>>,
     pushing: Vec<Cell<Option<(usize, u64)>>>,
@@ -46,7 +51,8 @@ pub(super) struct Pool {
     at: Vec<Cell<Option<At>>>,
     /// It has exposed what it hid, and no thread has left it since.
     exposed: Vec<Cell<bool>>,
-    /// How often a processor began or ended to search: the others were idle all the time between two looks that find the same.
+    /// How often a processor began or ended to search: the others were idle all the time between two looks that find
+    /// the same.
     turns: Cell<u64>,
     /// What is hidden against the hand-off's law.
     hidden: RefCell<Option<String>>,
@@ -107,6 +113,7 @@ impl Pool {
             dispatchers: (0..processors)
                 .map(|index| RefCell::new(Dispatcher::with_occasions(policy.local(index), OCCASIONS)))
                 .collect(),
+            owners: Owners::new(processors, script.spare.is_some()),
             switches: (0..processors).map(|_| Cell::new(0)).collect(),
             pushing: (0..processors).map(|_| Cell::new(None)).collect(),
             at: (0..processors).map(|_| Cell::new(None)).collect(),
@@ -135,6 +142,10 @@ impl Pool {
             let pool = pool.clone();
             start(format!("processor {index}"), move || pool.process(index));
         }
+        if let Some(spare) = pool.script.spare {
+            let pool = pool.clone();
+            start("spare", move || pool.spare(spare));
+        }
         if !pool.script.outside.is_empty() {
             let pool = pool.clone();
             start("outside", move || pool.outside());
@@ -144,7 +155,10 @@ impl Pool {
 
     /// What coroutine `core` is called.
     pub fn name(&self, core: usize) -> String {
-        self.who((core < self.dispatchers.len()).then_some(core))
+        match (self.script.spare, core == self.dispatchers.len()) {
+            (Some(_), true) => "the spare".to_string(),
+            _ => self.who((core < self.dispatchers.len()).then_some(core)),
+        }
     }
 
     fn who(&self, who: Who) -> String {
@@ -199,6 +213,9 @@ impl Pool {
         }
         if self.idle.hungry() {
             return Some("all processors have ended, and some count as searching or asleep".to_string());
+        }
+        if self.owners.kept() {
+            return Some("a processor was set free, and nobody can have it".to_string());
         }
         let passages = self.passages.borrow();
         if self.scenario.name == "order" {
@@ -389,11 +406,15 @@ impl Pool {
             self.script.begin.iter().for_each(|&(thread, cause)| self.push(me, thread, cause));
         }
         self.go_on(me, || self.over());
+        while !self.over() && !self.stopped[me].get() && self.owners.regain(me, || self.over()) {
+            self.tell(Some(me), || "comes back to its processor".to_string());
+            self.go_on(me, || self.over());
+        }
     }
 
     /// Runs what it finds until it is over, or stops.
     fn go_on(&self, me: usize, over: impl Fn() -> bool) {
-        while !over() && !self.stopped[me].get() {
+        while !over() && !self.stopped[me].get() && self.owners.carries(me) {
             let mut next = self.select(me, "takes", Dispatcher::at_hand).or_else(|| self.rest(me, &over));
             while let Some(thread) = next {
                 next = self.run(me, thread);
@@ -445,7 +466,9 @@ impl Pool {
                 continue;
             }
             self.change(thread, |state| state.done += 1);
-            self.act(me, act);
+            if !self.act(me, thread, act) {
+                return None;
+            }
         }
         let next = if self.stopped[me].get() {
             None
@@ -473,6 +496,7 @@ impl Pool {
         }
         if self.over() {
             (0..self.dispatchers.len()).for_each(|index| self.idle.tell(Notify::Processor(index)));
+            self.owners.ring();
         }
         if next.is_some() {
             self.housekeeping(me);
@@ -495,54 +519,6 @@ impl Pool {
         }
         self.at[me].set(None);
     }
-
-    fn act(&self, me: usize, act: Act) {
-        match act {
-            Act::Work => work(1),
-            Act::Spawn(other) => self.push(me, other, Cause::Spawned),
-            Act::Wake(other) => self.push(me, other, Cause::Woken),
-            Act::YieldUntil(_) => {}
-            Act::Publish => {
-                self.tell(Some(me), || "publishes".to_string());
-                let mut dispatcher = self.dispatchers[me].borrow_mut();
-                let notify = dispatcher.expose();
-                self.exposed[me].set(true);
-                let local = dispatcher.local();
-                if local.hides() && (local.hidden() > 0 || local.hides_unstarted()) {
-                    self.hides(me, "what it was to expose");
-                }
-                drop(dispatcher);
-                self.tokens.out().into_iter().for_each(|thread| self.change(thread, |state| state.published = true));
-                self.notify(Some(me), notify);
-            }
-            Act::Hold => {
-                if self.dispatchers[me].borrow().local().holds_private() {
-                    return;
-                }
-                self.tell(Some(me), || "is busy until the others have ended".to_string());
-                self.holding.set(Some(me));
-                if self.directed {
-                    // What was passed on may come round to it again, and wait for this processor alone: then the runtime has a spare go on
-                    // with the processor.
-                    self.tell(Some(me), || "is taken over by a spare".to_string());
-                    self.go_on(me, || self.left.get() == 1);
-                }
-                while self.left.get() > 1 {
-                    Controlled::wait(&self.held, 0, None);
-                }
-            }
-            Act::Stop => {
-                self.tell(Some(me), || "stops, and gives back what it holds".to_string());
-                self.stopped[me].set(true);
-                let mut given = Vec::new();
-                self.dispatchers[me].borrow_mut().drain(&mut |ready| given.push(ready));
-                for ready in given {
-                    let thread = self.tokens.take(ready);
-                    self.submit(Some(me), thread);
-                }
-            }
-        }
-    }
 }
 
 impl dispatch::Pool<Controlled> for Pool {
@@ -551,7 +527,7 @@ impl dispatch::Pool<Controlled> for Pool {
     }
 
     fn tell(&self, whom: Notify) {
-        let me = current().filter(|&core| core < self.dispatchers.len());
+        let me = self.owners.mine();
         if let Some(me) = me {
             if let Some((thread, begin)) = self.pushing[me].take() {
                 self.pushed(thread, begin);

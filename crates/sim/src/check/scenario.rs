@@ -22,8 +22,20 @@ pub(super) enum Act {
     Publish,
     /// Keeps its processor until all others have ended, if that holds nothing that only it can run.
     Hold,
+    /// Is blocked outside the runtime until all others have ended; elsewhere than on its first processor it does
+    /// nothing.
+    Block,
     /// Ends, and stops its processor.
     Stop,
+}
+
+/// What a spare does with a processor that it has taken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Spare {
+    /// It exposes what the processor hides, and sets it free.
+    Borrows,
+    /// It goes on with it.
+    Carries,
 }
 
 /// Who does what.
@@ -37,6 +49,8 @@ pub(super) struct Script {
     pub begin: Vec<(usize, Cause)>,
     /// Submitted by somebody outside.
     pub outside: Vec<usize>,
+    /// Takes processor 0.
+    pub spare: Option<Spare>,
 }
 
 /// What runs can show.
@@ -53,6 +67,9 @@ pub(super) enum Reach {
     Kept,
     Shared,
     Rescued,
+    TakenOver,
+    Lost,
+    Refused,
 }
 
 impl Reach {
@@ -72,6 +89,9 @@ impl Reach {
             Reach::Overtook => "a thread overtook one of a lower priority",
             Reach::Kept => "a woken thread was kept although another processor was idle",
             Reach::Shared => "a processor whose thread left shared what it hid",
+            Reach::TakenOver => "a spare went on with a processor",
+            Reach::Lost => "a thread came back to a processor that was lost, and waited in the queues",
+            Reach::Refused => "a spare left a processor to its owner, which was inside the runtime",
             Reach::Rescued => "a busy processor took over what one offered that stood still",
         }
     }
@@ -107,7 +127,7 @@ pub struct Scenario {
 }
 
 /// All of them.
-pub const SCENARIOS: [Scenario; 14] = [
+pub const SCENARIOS: [Scenario; 16] = [
     Scenario {
         name: "spawn",
         about: "a thread makes all others, and their processors find them",
@@ -179,6 +199,18 @@ pub const SCENARIOS: [Scenario; 14] = [
         about: "a processor publishes threads and stands still, and the other one runs threads that yield until these have run",
         needs: Needs::Hides,
         listed: &[Reach::Rescued],
+    },
+    Scenario {
+        name: "borrow",
+        about: "a processor hides threads and its thread computes, while a spare exposes what it hides",
+        needs: Needs::Hides,
+        listed: &[Reach::Published, Reach::Lost, Reach::Refused],
+    },
+    Scenario {
+        name: "takeover",
+        about: "a processor's thread blocks and a spare goes on with the processor, until that thread comes back",
+        needs: Needs::Hides,
+        listed: &[Reach::TakenOver, Reach::Lost, Reach::Refused],
     },
     Scenario {
         name: "order",
@@ -288,20 +320,28 @@ impl Scenario {
                 script.outside = (0..threads).collect();
             }
             "handoff" => {
-                // It yields to each but the last, so that it is known how soon threads leave; before that one, all is exposed, and nothing known.
+                // It yields, so that it is known how soon threads leave; then all is exposed, and nothing known.
                 (1..threads).for_each(|thread| script.acts[thread].push(Act::Work));
-                let one = |next| [Act::Wake(next), if next + 1 < last { Act::YieldUntil(next) } else { Act::Publish }];
-                script.acts[0] = (1..last).flat_map(one).chain([Act::Wake(last)]).collect();
+                let one = |next| [Act::Wake(next), Act::YieldUntil(next)];
+                let then = (2..last).flat_map(one).chain([Act::Wake(last)]);
+                script.acts[0] = one(1).into_iter().chain([Act::Publish]).chain(then).collect();
                 script.begin = vec![(0, Cause::Woken)];
             }
-            "share" => {
+            "share" | "borrow" | "takeover" => {
                 let works = [Act::Work; 2];
                 script.acts[1] = works.to_vec();
-                // Who selects it is busy until the others have run the rest.
-                script.acts[2] = vec![Act::Hold];
                 let spawns = (2..threads).map(Act::Spawn);
                 script.acts[0] = [Act::Wake(1)].into_iter().chain(works).chain(spawns).chain(works).collect();
                 script.begin = vec![(0, Cause::Woken)];
+                match self.name {
+                    // The first of them to be selected is busy until the others have run the rest.
+                    "share" => (2..threads).for_each(|thread| script.acts[thread] = vec![Act::Hold]),
+                    "borrow" => script.spare = Some(Spare::Borrows),
+                    _ => script.spare = Some(Spare::Carries),
+                }
+                if script.spare.is_some() {
+                    script.acts[0].push(Act::Block);
+                }
             }
             "rescue" => {
                 script.acts[0] = spawn_all().chain([Act::Publish, Act::Hold]).collect();

@@ -5,11 +5,12 @@ use super::{MOST_PROCESSORS, MOST_THREADS};
 use std::fmt;
 use std::str::FromStr;
 
-/// Of what version tokens are. What a token says depends on the scenarios and on who goes on by default: where these change, this does.
+/// Of what version tokens are. What a token says depends on the scenarios and on who goes on by default: where these
+/// change, this does.
 const VERSION: u32 = 1;
 
-/// A run: the scenario, its size, the seed of its random numbers, and where it differs from the run in which each processor
-/// goes on as long as it can.
+/// A run: the scenario, its size, the seed of its random numbers, and where it differs from the run in which each
+/// processor goes on as long as it can.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Token {
     /// The scenario.

@@ -1,0 +1,120 @@
+//! What a thread does, step by step of its script, and what the spare does with a processor that it takes.
+
+use super::Pool;
+use crate::check::scenario::{Act, Reach, Spare};
+use crate::execution::work;
+use crate::machine::Controlled;
+use raddle_machine::Machine;
+use raddle_scheduler::takeover::Take;
+use raddle_scheduler::{Cause, Local};
+
+/// How often the spare tries to take a processor whose thread is not blocked.
+const EARLY_TAKES: u32 = 2;
+
+impl Pool {
+    /// False if the processor was lost meanwhile.
+    pub(super) fn act(&self, me: usize, thread: usize, act: Act) -> bool {
+        match act {
+            Act::Work => return self.compute(me, thread, || work(1)),
+            Act::Spawn(other) => self.push(me, other, Cause::Spawned),
+            Act::Wake(other) => self.push(me, other, Cause::Woken),
+            Act::YieldUntil(_) => {}
+            Act::Publish => self.publish(me),
+            Act::Hold => {
+                if self.holding.get().is_some() || self.dispatchers[me].borrow().local().holds_private() {
+                    return true;
+                }
+                self.tell(Some(me), || "is busy until the others have ended".to_string());
+                self.holding.set(Some(me));
+                if self.directed {
+                    // What was passed on may come round to it again, and wait for this processor alone: then the
+                    // runtime has a spare go on with the processor.
+                    self.tell(Some(me), || "is taken over by a spare".to_string());
+                    self.go_on(me, || self.left.get() == 1);
+                }
+                self.until_alone();
+            }
+            // If it does so elsewhere, nobody takes its processor.
+            Act::Block if me > 0 || !self.owners.is_first(me) => {}
+            Act::Block => {
+                self.tell(Some(me), || "is blocked until the others have ended".to_string());
+                self.holding.set(Some(me));
+                return self.compute(me, thread, || self.until_alone());
+            }
+            Act::Stop => {
+                self.tell(Some(me), || "stops, and gives back what it holds".to_string());
+                self.stopped[me].set(true);
+                let mut given = Vec::new();
+                self.dispatchers[me].borrow_mut().drain(&mut |ready| given.push(ready));
+                for ready in given {
+                    let thread = self.tokens.take(ready);
+                    self.submit(Some(me), thread);
+                }
+            }
+        }
+        true
+    }
+
+    fn until_alone(&self) {
+        while self.left.get() > 1 {
+            Controlled::wait(&self.held, 0, None);
+        }
+    }
+
+    /// All that processor `me` hides becomes takeable.
+    fn publish(&self, me: usize) {
+        self.tell(Some(me), || "publishes".to_string());
+        let mut dispatcher = self.dispatchers[me].borrow_mut();
+        let notify = dispatcher.expose();
+        self.exposed[me].set(true);
+        let local = dispatcher.local();
+        if local.hides() && (local.hidden() > 0 || local.hides_unstarted()) {
+            self.hides(me, "what it was to expose");
+        }
+        drop(dispatcher);
+        self.tokens.out().into_iter().for_each(|thread| self.change(thread, |state| state.published = true));
+        self.notify(Some(me), notify);
+    }
+
+    /// The spare takes processor 0 now and then, and once more when its thread is blocked: for a moment, or to go on
+    /// with it.
+    pub(super) fn spare(&self, spare: Spare) {
+        let mut early = EARLY_TAKES;
+        while !self.over() {
+            let blocked = self.holding.get().is_some();
+            if blocked || early > 0 {
+                early -= u32::from(!blocked);
+                match self.owners.take(0) {
+                    Take::Inside => self.reach(Reach::Refused),
+                    Take::Lost => {}
+                    Take::Taken if spare == Spare::Borrows => {
+                        self.publish(0);
+                        self.owners.release(0);
+                        if blocked {
+                            return;
+                        }
+                    }
+                    Take::Taken => {
+                        self.tell(Some(0), || "is carried by the spare".to_string());
+                        self.reach(Reach::TakenOver);
+                        return self.go_on(0, || self.over());
+                    }
+                }
+            }
+            Controlled::spin_hint();
+        }
+    }
+
+    /// The caller's thread computes. False if the processor is not its own any more: then the thread waits in the
+    /// queues.
+    fn compute(&self, me: usize, thread: usize, compute: impl FnOnce()) -> bool {
+        if self.owners.outside(me, compute) {
+            return true;
+        }
+        self.tell(None, || format!("thread {thread} has lost processor {me}"));
+        self.reach(Reach::Lost);
+        self.busy.set(self.busy.get() - 1);
+        self.submit(None, thread);
+        false
+    }
+}
