@@ -1,16 +1,17 @@
-//! A growing last-in first-out ring of one owner and many thieves: a private part for the owner, a stealable part in front.
+//! A growing last-in first-out ring of one owner and many thieves: a private part for the owner, a stealable part in
+//! front.
 //!
-//! Source: the deque of D. Chase and Y. Lev, "Dynamic Circular Work-Stealing Deque", 2005. Differs from the paper: steals
-//! take half of what is there, and then its owner-side fence is not enough; instead the owner keeps a private part and
-//! reclaims half of the stealable part by one compare-exchange that changes a tag. Model-checked before it was written:
-//! the project's design notes call it protocol 4.
+//! Source: the deque of D. Chase and Y. Lev, "Dynamic Circular Work-Stealing Deque", 2005. Differs from the paper:
+//! steals take half of what is there, and then its owner-side fence is not enough; instead the owner keeps a private
+//! part and reclaims half of the stealable part by one compare-exchange that changes a tag. Model-checked before it was
+//! written: the project's design notes call it protocol 4.
 //!
-//! Roles: the [`Owner`] pushes and pops at the young end, publishes, reclaims, grows; *thieves* have a `&`[`LifoRing`] and
-//! take from the old end.
+//! Roles: the [`Owner`] pushes and pops at the young end, publishes, reclaims, grows; *thieves* have a `&`[`LifoRing`]
+//! and take from the old end.
 //!
-//! Words: `head` = tag (high 32 bits) and h (low 32 bits), changed by compare-exchange; `split` (s), stored by the owner
-//! only; `bottom` (b), known to the owner only. Indices count modulo 2^32, a difference is below 2^26. `[h, s)` is
-//! stealable, `[s, b)` private.
+//! Words: `head` = tag (high 32 bits) and h (low 32 bits), changed by compare-exchange; `split` (s), stored by the
+//! owner only; `bottom` (b), known to the owner only. Indices count modulo 2^32, a difference is below 2^26.
+//! `[h, s)` is stealable, `[s, b)` private.
 //!
 //! | transition | actor |
 //! |---|---|
@@ -21,23 +22,23 @@
 //!
 //! Invariants:
 //! - I1. Each item is taken once. A thief loads `head`, then `split`. If its exchange succeeds, no reclaim completed in
-//!   between, so every `split` it can have seen is at most the present one, or one that a reclaim in progress has lowered:
-//!   `[h, h+n)` is stealable. A thief that loads `head` after a reclaim sees its lowered `split` (lifo-head).
-//! - I2. A slot below s is not written by the owner: it must reclaim first, which changes the tag, and then every thief that
-//!   read the slot before fails. Except that index i + capacity is written to the slot of i, when the owner has seen a
-//!   `head` beyond i: by events, thief reads slot (a), exchanges `head` (b); owner loads `head` (c), writes (d). If b
-//!   succeeds, c reads b or a later exchange, so a happens before d and cannot read it.
+//!   between, so every `split` it can have seen is at most the present one, or one that a reclaim in progress has
+//!   lowered: `[h, h+n)` is stealable. A thief that loads `head` after a reclaim sees its lowered `split` (lifo-head).
+//! - I2. A slot below s is not written by the owner: it must reclaim first, which changes the tag, and then every thief
+//!   that read the slot before fails. Except that index i + capacity is written to the slot of i, when the owner has
+//!   seen a `head` beyond i: by events, thief reads slot (a), exchanges `head` (b); owner loads `head` (c), writes (d).
+//!   If b succeeds, c reads b or a later exchange, so a happens before d and cannot read it.
 //! - I3. An array that a thief loads after `split` holds all of `[h, s)`, as in `fifo_ring`.
-//! - I4. The tag repeats after 2^32 reclaims: a thief would have to be stopped between its load and its exchange for so many
-//!   (over ten minutes of nothing but reclaims) and meet the same h. With tags of 4 bits the model did fail.
+//! - I4. The tag repeats after 2^32 reclaims: a thief would have to be stopped between its load and its exchange for so
+//!   many (over ten minutes of nothing but reclaims) and meet the same h. With tags of 4 bits the model did fail.
 //!
-//! Progress: push, pop from the private part and publish are wait-free; reclaim, steal and `pop_oldest` lock-free: whoever
-//! fails, another took something. A frozen owner strands its private part.
+//! Progress: push, pop from the private part and publish are wait-free; reclaim, steal and `pop_oldest` lock-free:
+//! whoever fails, another took something. A frozen owner strands its private part.
 //!
 //! Memory: as in `ring_buffer`; the ring shrinks when seven eighths are empty at a reclaim.
 //!
-//! Edges: `lifo-split` and `lifo-lower` stores → thief's load (slots, items, array); `lifo-head` reclaim → thief's load (the lowered split);
-//! `lifo-head` thief's exchange → owner's loads (slot reads are over).
+//! Edges: `lifo-split` and `lifo-lower` stores → thief's load (slots, items, array); `lifo-head` reclaim → thief's load
+//! (the lowered split); `lifo-head` thief's exchange → owner's loads (slot reads are over).
 //!
 //! # Example
 //! ```
@@ -100,7 +101,8 @@ pub struct LifoRing<M: Machine> {
 }
 
 impl<M: Machine> LifoRing<M> {
-    /// A ring of `capacity` slots (rounded up to a power of two, at least 2), which is also the size it shrinks back to.
+    /// A ring of `capacity` slots (rounded up to a power of two, at least 2), which is also the size it shrinks back
+    /// to.
     pub fn new(capacity: u64) -> Result<(Arc<Self>, Owner<M>), Full> {
         let least = capacity.max(2).checked_next_power_of_two().ok_or(Full)?;
         let (array, writer) = Shared::new(least)?;
@@ -137,11 +139,12 @@ impl<M: Machine> LifoRing<M> {
 
     /// Which `head` a thief would change now, and how many it would take. `head` first, then `split` (I1).
     fn plan(&self, max: u64) -> Option<(Head, u32)> {
-        // Ordering[lifo-head]: Acquire. Pairs with the reclaim's exchange. Makes visible: the split lowered before it (I1).
+        // Ordering[lifo-head]: Acquire. Pairs with the reclaim's exchange. Makes visible: the split lowered before it
+        // (I1).
         let head = Head::of(self.head.load(Ordering::Acquire));
-        // Ordering[lifo-split]: Acquire. Pairs with the owner's store. Makes visible: the slots below it, the items they name, and
-        // an array that has those slots. Not weakened: the fence in `enter` would do as well, but ThreadSanitizer does not
-        // understand fences.
+        // Ordering[lifo-split]: Acquire. Pairs with the owner's store. Makes visible: the slots below it, the items
+        // they name, and an array that has those slots. Not weakened: the fence in `enter` would do as well, but
+        // ThreadSanitizer does not understand fences.
         let split = self.split.load(Ordering::Acquire);
         let n = u64::from(distance(head.index, split)).div_ceil(2).min(max).min(MAX_CAPACITY) as u32;
         (n > 0).then_some((head, n))
@@ -153,8 +156,8 @@ impl<M: Machine> LifoRing<M> {
         for k in 0..n {
             place(k, view.read(u64::from(head.index.wrapping_add(k))));
         }
-        // Ordering[lifo-steal]: Release. Pairs with the owner's loads of lifo-steal. Makes visible: that the slots have been
-        // read (I2). What the items name was acquired with the split.
+        // Ordering[lifo-steal]: Release. Pairs with the owner's loads of lifo-steal. Makes visible: that the slots have
+        // been read (I2). What the items name was acquired with the split.
         // Not weakened: it keeps a load from returning a store that comes later, which loom (and x86) never does.
         self.head.compare_exchange(head.word(), head.taken(n).word(), Ordering::Release, Ordering::Relaxed).is_ok()
     }
@@ -205,15 +208,22 @@ impl<M: Machine> Owner<M> {
     /// Removes the youngest item. From the private part: no atomic operation.
     #[inline]
     pub fn pop(&mut self) -> Option<usize> {
-        if self.bottom == self.split && !self.reclaim() {
+        self.pop_telling(|| ())
+    }
+
+    /// As [`Owner::pop`]; calls `uncovered` if it hid for a moment what thieves can take now and before: one that looked
+    /// just then has seen nothing, and may sleep.
+    #[inline]
+    pub fn pop_telling(&mut self, mut uncovered: impl FnMut()) -> Option<usize> {
+        if self.bottom == self.split && !self.reclaim(&mut uncovered) {
             return None;
         }
         self.bottom = self.bottom.wrapping_sub(1);
         Some(self.writer.read(u64::from(self.bottom)))
     }
 
-    /// Makes all but the `keep` youngest items stealable. No locked instruction, no fence: the caller then looks whether
-    /// someone sleeps that should be woken.
+    /// Makes all but the `keep` youngest items stealable. No locked instruction, no fence: the caller then looks
+    /// whether someone sleeps that should be woken.
     pub fn publish(&mut self, keep: u64) {
         if self.private_len() > keep {
             self.set_split(self.bottom.wrapping_sub(keep as u32));
@@ -228,8 +238,9 @@ impl<M: Machine> Owner<M> {
 
     /// Takes the younger half of the stealable part back, when the private part is empty. False if there is nothing.
     #[cold]
-    fn reclaim(&mut self) -> bool {
+    fn reclaim(&mut self, uncovered: &mut dyn FnMut()) -> bool {
         debug_assert_eq!(self.bottom, self.split);
+        let mut undone = false;
         let mut head = self.head();
         loop {
             let there = distance(head.index, self.bottom);
@@ -239,10 +250,11 @@ impl<M: Machine> Owner<M> {
             }
             let split = head.index.wrapping_add(there / 2);
             // Ordering[lifo-lower]: Release. Pairs with the thief's load. Makes visible: slots and items, to a
-            // thief that loaded `head` before this attempt and wins against it. (A relaxed store would not do: a release
-            // sequence has no plain stores since C++20. Store-buffer models cannot show it.)
+            // thief that loaded `head` before this attempt and wins against it. (A relaxed store would not do: a
+            // release sequence has no plain stores since C++20. Store-buffer models cannot show it.)
             self.ring.split.store(split, Ordering::Release);
-            // Ordering[lifo-head]: Release. Pairs with the thief's load of lifo-head. Makes visible: the lowered split (I1).
+            // Ordering[lifo-head]: Release. Pairs with the thief's load of lifo-head. Makes visible: the lowered split
+            // (I1).
             let done = self.ring.head.compare_exchange(
                 head.word(),
                 head.reclaimed().word(),
@@ -251,16 +263,21 @@ impl<M: Machine> Owner<M> {
             );
             if done.is_ok() {
                 self.split = split;
+                if undone {
+                    uncovered();
+                }
                 return true;
             }
             // Undoes the lowering: a thief was faster.
             self.set_split(self.bottom);
+            undone = true;
             head = self.head();
         }
     }
 
     fn head(&self) -> Head {
-        // Ordering[lifo-steal]: Acquire. Pairs with the thief's exchange. Makes visible: thieves below it have read their slots.
+        // Ordering[lifo-steal]: Acquire. Pairs with the thief's exchange. Makes visible: thieves below it have read
+        // their slots.
         // Not weakened: as the thief's exchange.
         Head::of(self.ring.head.load(Ordering::Acquire))
     }

@@ -226,7 +226,12 @@ impl<M: Machine> LocalPart<M> {
             oldest = true;
         }
         self.in_a_row = 0;
-        let thread = if oldest { self.rings.pop_oldest() } else { self.rings.pop() };
+        let thread = if oldest {
+            self.rings.pop_oldest()
+        } else {
+            let others = &self.shared.others;
+            self.rings.pop(&mut || others.wake(Notify::Anyone))
+        };
         thread.or_else(|| self.common.pop())
     }
 
@@ -335,7 +340,7 @@ impl<M: Machine> Local<M> for LocalPart<M> {
 
     fn drain(&mut self, out: &mut dyn FnMut(Ready<M>)) {
         self.slot.take().into_iter().chain(self.behind.drain(..)).for_each(&mut *out);
-        while let Some(thread) = self.rings.pop() {
+        while let Some(thread) = self.rings.pop(&mut || ()) {
             out(thread);
         }
         self.common.drain(out);

@@ -277,6 +277,13 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         self.take_slow()
     }
 
+    /// The newest of those that have not started, or of all.
+    #[inline(always)]
+    fn pop_newest(&mut self) -> Option<Ready<M>> {
+        let Self { lifo, shared, .. } = self;
+        lifo.pop_telling(|| shared.others.wake(Notify::Anyone))
+    }
+
     #[inline(never)]
     fn take_slow(&mut self) -> Option<Ready<M>> {
         if self.budget == 0 {
@@ -292,7 +299,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         } else {
             self.budget -= 1;
         }
-        if NEWEST && let Some(thread) = self.lifo.pop() {
+        if NEWEST && let Some(thread) = self.pop_newest() {
             return Some(thread);
         }
         if let Some(thread) = self.near.pop() {
@@ -310,7 +317,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         }
         // Nothing waits in `fifo`: `near` may take pushes again.
         self.direct = !NEWEST;
-        if !NEWEST && let Some(thread) = self.lifo.pop() {
+        if !NEWEST && let Some(thread) = self.pop_newest() {
             return Some(thread);
         }
         if self.shared.inbox.is_empty() { None } else { self.take_last() }
@@ -320,7 +327,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
     #[inline(never)]
     fn take_in_turn(&mut self) -> Option<Ready<M>> {
         if !self.turn.is_multiple_of(ELDERS / ROUND) {
-            return if NEWEST { self.fifo.pop() } else { self.lifo.pop() };
+            return if NEWEST { self.fifo.pop() } else { self.pop_newest() };
         }
         self.empty_inbox();
         self.lifo.pop_oldest()

@@ -240,6 +240,12 @@ impl<M: Machine> Lifo<M> {
         self.0.pop().map(token)
     }
 
+    /// The youngest; calls `uncovered` if others may have missed what they can take.
+    #[inline]
+    pub fn pop_telling(&mut self, uncovered: impl FnMut()) -> Option<Ready<M>> {
+        self.0.pop_telling(uncovered).map(token)
+    }
+
     /// The oldest, for fairness.
     pub fn pop_oldest(&mut self) -> Option<Ready<M>> {
         self.0.pop_oldest().map(token)

@@ -57,11 +57,11 @@ impl<M: Machine> Ring<M> {
         }
     }
 
-    fn pop(&mut self, oldest: bool) -> Option<Ready<M>> {
+    fn pop(&mut self, oldest: bool, uncovered: &mut dyn FnMut()) -> Option<Ready<M>> {
         match self {
             Ring::Fifo(ring) => ring.pop(),
             Ring::Lifo(ring) => {
-                let thread = if oldest { ring.pop_oldest() } else { ring.pop() };
+                let thread = if oldest { ring.pop_oldest() } else { ring.pop_telling(uncovered) };
                 // A pop reclaims half.
                 ring.publish(0);
                 thread
@@ -145,10 +145,10 @@ impl<M: Machine> Rings<M> {
     }
 
     /// The next in order.
-    pub fn pop(&mut self) -> Option<Ready<M>> {
+    pub fn pop(&mut self, uncovered: &mut dyn FnMut()) -> Option<Ready<M>> {
         loop {
             let from = if self.order == Order::Fifo { self.first } else { self.last };
-            if let Some(thread) = self.rings[from].pop(false) {
+            if let Some(thread) = self.rings[from].pop(false, uncovered) {
                 return Some(thread);
             }
             if self.first == self.last {
@@ -164,8 +164,8 @@ impl<M: Machine> Rings<M> {
     /// The oldest, whatever the order.
     pub fn pop_oldest(&mut self) -> Option<Ready<M>> {
         match self.order {
-            Order::Fifo => self.pop(),
-            Order::Lifo => self.rings.iter_mut().find_map(|ring| ring.pop(true)),
+            Order::Fifo => self.pop(&mut || ()),
+            Order::Lifo => self.rings.iter_mut().find_map(|ring| ring.pop(true, &mut || ())),
         }
     }
 
