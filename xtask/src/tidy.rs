@@ -3,8 +3,11 @@
 //! Each rule is one function from the tree to its violations, with a unit test that shows it catching one. Links in
 //! documentation are left to rustdoc, undocumented `unsafe` blocks are looked for by clippy as well.
 
+mod callers;
+mod circles;
 mod layers;
 mod manifests;
+mod margin;
 mod orderings;
 mod references;
 mod unsafety;
@@ -45,7 +48,7 @@ impl Violation {
 
 type Rule = (&'static str, fn(&Tree) -> Vec<Violation>);
 
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 16] = [
     ("queues and scheduler reach the world through machine only", layers::world_through_machine),
     ("system calls live in one os module", layers::system_calls_in_os),
     ("safe rooms forbid unsafe code", layers::safe_rooms),
@@ -58,6 +61,9 @@ const RULES: [Rule; 13] = [
     ("git ignores no source", references::ignored_sources),
     ("every room is on the map", references::rooms),
     ("nothing unfinished, nothing private", words::forbidden),
+    ("comments keep the margin", margin::comments),
+    ("rooms of a crate use each other one way", circles::between_rooms),
+    ("somebody calls each function", callers::unused_functions),
     ("dependencies point one way", manifests::directions),
 ];
 

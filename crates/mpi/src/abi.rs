@@ -1,7 +1,8 @@
 //! What differs between implementations of MPI, and their functions by name.
 //!
-//! Handles and counts pass through as machine words: what a caller left in the upper half of a register or a stack slot arrives as it came. Only requests and
-//! statuses are looked into: how large they are, where an error stands, and how a status that nobody wants is written.
+//! Handles and counts pass through as machine words: what a caller left in the upper half of a register or a stack slot
+//! arrives as it came. Only requests and statuses are looked into: how large they are, where an error stands, and how a
+//! status that nobody wants is written.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -101,7 +102,8 @@ fn look_up(name: &CStr) -> *mut c_void {
     search.1
 }
 
-/// The implementation's own function of that name: `pmpi!(Test: fn(Word, Word, Word))` answers with the function pointer `PMPI_Test`. Looked up once.
+/// The implementation's own function of that name: `pmpi!(Test: fn(Word, Word, Word))` answers with the function
+/// pointer `PMPI_Test`. Looked up once.
 macro_rules! pmpi {
     ($name:ident: fn($($argument:ty),*)) => {{
         static FOUND: std::sync::atomic::AtomicPtr<std::ffi::c_void> =

@@ -1,6 +1,7 @@
 //! Calls in which all ranks take part, and files.
 //!
-//! What has no non-blocking form stays as it is: windows (fence, flush, lock), `MPI_Comm_dup` and its like, `MPI_Finalize`.
+//! What has no non-blocking form stays as it is: windows (fence, flush, lock), `MPI_Comm_dup` and its like,
+//! `MPI_Finalize`.
 
 use crate::messages::{blocking, blocking_with_status};
 

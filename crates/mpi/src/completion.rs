@@ -2,10 +2,10 @@
 
 use crate::abi::{self, StatusBytes, UNDEFINED, Word, abi, pmpi, wanted, word};
 use crate::engine::{Single, Wait, wait};
-use crate::messages::until;
 use std::ffi::c_int;
 
-/// Waits for all of these, null and inactive ones included. The first error, and the place of the request with an error that was found at once.
+/// Waits for all of these, null and inactive ones included. The first error, and the place of the request with an error
+/// that was found at once.
 pub(crate) fn finish_all(singles: &[Single]) -> (c_int, Vec<c_int>) {
     let test = pmpi!(Test: fn(Word, Word, Word));
     let mut codes = vec![abi::SUCCESS; singles.len()];
@@ -23,6 +23,16 @@ pub(crate) fn finish_all(singles: &[Single]) -> (c_int, Vec<c_int>) {
     let found = codes.iter().copied().find(|code| *code != abi::SUCCESS);
     let waited = if rest.is_empty() { abi::SUCCESS } else { wait(Wait::All(&rest)) };
     (found.unwrap_or(waited), codes)
+}
+
+/// Waits until `ask`, told where a flag lies, sets the flag or fails.
+pub(crate) fn until(ask: impl Fn(Word) -> c_int) -> c_int {
+    let mut question = || {
+        let mut flag: c_int = 0;
+        let code = ask(word(&raw mut flag));
+        (flag != 0 || code != abi::SUCCESS).then_some(code)
+    };
+    question().unwrap_or_else(|| wait(Wait::Until(&mut question)))
 }
 
 /// # Safety

@@ -1,17 +1,20 @@
 //! Waiting: one of those who wait tests for all, the others sleep.
 //!
-//! Source: our own. Roles: the *leader*, a thread that waits itself and tests everybody's requests; the *followers*, who sleep; the *newcomer*, who becomes
-//! either. A leader whose own wait has ended makes a follower the leader.
+//! Source: our own. Roles: the *leader*, a thread that waits itself and tests everybody's requests; the *followers*,
+//! who sleep; the *newcomer*, who becomes either. A leader whose own wait has ended makes a follower the leader.
 //!
-//! A wait is a set of single requests, handed to the leader, or a question that only the implementation can answer (has one of these
-//! ended? is there a message?), which the leader asks. Requests lie in one array, and one call tests all of it.
+//! A wait is a set of single requests, handed to the leader, or a question that only the implementation can answer (has
+//! one of these ended? is there a message?), which the leader asks. Requests lie in one array, and one call tests all
+//! of it.
 //!
-//! The leader yields between its rounds, so that other threads of its processor run. After [`ROUNDS`] of them in which nothing ended it sleeps: a quarter of
-//! the time for which nothing has ended, at most [`LONGEST`], or a hundred rounds where these take long. So what comes late is noticed late
-//! by a quarter, and a rank whose threads all wait costs at most a hundredth of a core.
+//! The leader yields between its rounds, so that other threads of its processor run. After [`ROUNDS`] of them in which
+//! nothing ended it sleeps: a quarter of the time for which nothing has ended, at most [`LONGEST`], or a hundred rounds
+//! where these take long. So what comes late is noticed late by a quarter, and a rank whose threads all wait costs at
+//! most a hundredth of a core.
 //!
 //! Invariants:
-//! - I1: there is a leader while anybody waits: whoever gives the lead up takes a follower out of the list under the lock, or says that there is none.
+//! - I1: there is a leader while anybody waits: whoever gives the lead up takes a follower out of the list under the
+//!   lock, or says that there is none.
 //! - I2: a follower's frame is not left before its state says [`ENDED`], which is the last that the leader does to it.
 
 use crate::abi::{self, RequestBytes, StatusBytes, UNDEFINED, Word, abi, pmpi, word};
@@ -63,7 +66,8 @@ struct Waiter {
 #[derive(Clone, Copy, PartialEq)]
 struct Listed(*mut Waiter);
 
-// SAFETY: a waiter's frame lasts until it was told that its wait has ended (I2), and one thread at a time has it: its own until it is listed, then who leads.
+// SAFETY: a waiter's frame lasts until it was told that its wait has ended (I2), and one thread at a time has it: its
+// own until it is listed, then who leads.
 unsafe impl Send for Listed {}
 
 /// What the leader has: all requests in one array for the implementation, and whose each is.
@@ -234,7 +238,8 @@ impl Led {
         self.statuses.resize(count * abi().status, 0);
         let mut finished: c_int = 0;
         let test = pmpi!(Testsome: fn(Word, Word, Word, Word, Word));
-        // SAFETY: an array of `count` requests, which stay alive until they are removed here, and room for as many answers.
+        // SAFETY: an array of `count` requests, which stay alive until they are removed here, and room for as many
+        // answers.
         let code = unsafe {
             test(
                 count,
@@ -283,7 +288,8 @@ impl Led {
     fn tell(&mut self, index: usize, status: *const u8, error: c_int, me: Listed) {
         let (listed, nth) = self.owners[index];
         let size = abi().request;
-        // SAFETY: listed: frame, slice, and what the caller of MPI passed last. The handle is as the test left it: null, or inactive.
+        // SAFETY: listed: frame, slice, and what the caller of MPI passed last. The handle is as the test left it:
+        // null, or inactive.
         unsafe {
             let waiter = &mut *listed.0;
             let single = &(&*waiter.singles)[nth];

@@ -1,7 +1,7 @@
 //! Messages from one rank to another.
 
 use crate::abi::{self, RequestBytes, Word, abi, pmpi, wanted, word};
-use crate::engine::{Single, Wait, finish, wait};
+use crate::engine::{Single, finish};
 use std::ffi::c_int;
 
 /// A word, whatever the argument.
@@ -12,7 +12,8 @@ macro_rules! word_for {
 }
 pub(crate) use word_for;
 
-/// `blocking!(MPI_Send: Isend(buffer, count, …));` makes an entry point of a call that begins `PMPI_Isend` of the same arguments and waits for its end.
+/// `blocking!(MPI_Send: Isend(buffer, count, …));` makes an entry point of a call that begins `PMPI_Isend` of the same
+/// arguments and waits for its end.
 macro_rules! blocking {
     ($($mpi:ident: $begin:ident($($argument:ident),*);)*) => {$(
         /// # Safety
@@ -61,7 +62,8 @@ blocking! {
     MPI_Rsend_c: Irsend_c(buffer, count, datatype, rank, tag, comm);
 }
 
-/// Receives from whoever it is. From nobody at once: MPICH 4.0 leaves the status of a non-blocking receive from nobody empty.
+/// Receives from whoever it is. From nobody at once: MPICH 4.0 leaves the status of a non-blocking receive from nobody
+/// empty.
 macro_rules! receiving {
     ($($mpi:ident: $at_once:ident, $begin:ident;)*) => {$(
         /// # Safety
@@ -111,7 +113,7 @@ blocking_with_status! {
 #[allow(non_snake_case)]
 pub unsafe extern "C" fn MPI_Probe(rank: Word, tag: Word, comm: Word, status: Word) -> c_int {
     let probe = pmpi!(Iprobe: fn(Word, Word, Word, Word, Word));
-    until(|flag| {
+    crate::completion::until(|flag| {
         // SAFETY: the caller's arguments, and a place for the flag.
         unsafe { probe(rank, tag, comm, flag, status) }
     })
@@ -123,20 +125,10 @@ pub unsafe extern "C" fn MPI_Probe(rank: Word, tag: Word, comm: Word, status: Wo
 #[allow(non_snake_case)]
 pub unsafe extern "C" fn MPI_Mprobe(rank: Word, tag: Word, comm: Word, message: Word, status: Word) -> c_int {
     let probe = pmpi!(Improbe: fn(Word, Word, Word, Word, Word, Word));
-    until(|flag| {
+    crate::completion::until(|flag| {
         // SAFETY: the caller's arguments, and a place for the flag.
         unsafe { probe(rank, tag, comm, flag, message, status) }
     })
-}
-
-/// Waits until `ask`, told where a flag lies, sets the flag or fails.
-pub(crate) fn until(ask: impl Fn(Word) -> c_int) -> c_int {
-    let mut question = || {
-        let mut flag: c_int = 0;
-        let code = ask(word(&raw mut flag));
-        (flag != 0 || code != abi::SUCCESS).then_some(code)
-    };
-    question().unwrap_or_else(|| wait(Wait::Until(&mut question)))
 }
 
 /// # Safety
@@ -206,7 +198,8 @@ pub unsafe extern "C" fn MPI_Sendrecv_replace(
     let (mut size, mut filled): (c_int, c_int) = (0, 0);
     let pack_size = pmpi!(Pack_size: fn(Word, Word, Word, Word));
     let pack = pmpi!(Pack: fn(Word, Word, Word, Word, Word, Word, Word));
-    // SAFETY: the caller's arguments, and places for the answers; the copy is as large as MPI says, and lives until both ended.
+    // SAFETY: the caller's arguments, and places for the answers; the copy is as large as MPI says, and lives until
+    // both ended.
     unsafe {
         let code = pack_size(count, datatype, comm, word(&raw mut size));
         if code != abi::SUCCESS {

@@ -1,19 +1,22 @@
-//! Programs of MPI's, natively and with this library: MPICH's and Open MPI's, on kernel threads and under `raddle run`'s library.
+//! Programs of MPI's, natively and with this library: MPICH's and Open MPI's, on kernel threads and under
+//! `raddle run`'s library.
 //!
-//! Where an MPI is not installed its tests are skipped, and say so; `.ci/run` installs both (Debian packages mpich, libmpich-dev, openmpi-bin,
-//! libopenmpi-dev).
+//! Where an MPI is not installed its tests are skipped, and say so; `.ci/run` installs both (Debian packages mpich,
+//! libmpich-dev, openmpi-bin, libopenmpi-dev).
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Both libraries, built here: cargo builds for a package's tests only what they could link. This one, and the drop-in's.
+/// Both libraries, built here: cargo builds for a package's tests only what they could link. This one, and the
+/// drop-in's.
 fn libraries() -> &'static (PathBuf, PathBuf) {
     static BUILT: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
     BUILT.get_or_init(|| {
         let program = std::env::current_exe().unwrap();
-        // In a folder of its own: built alone it has other features, and cargo would put it over what the workspace's other parts are linked with.
+        // In a folder of its own: built alone it has other features, and cargo would put it over what the workspace's
+        // other parts are linked with.
         let target = program.ancestors().nth(3).expect("a test program lies in target/PROFILE/deps").join("alone");
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--quiet", "-p", "raddle-mpi", "-p", "raddle-drop-in", "--manifest-path"]);

@@ -20,7 +20,6 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use crate::policies::apart::TURN;
 use std::fmt;
 use std::str::FromStr;
 
@@ -29,6 +28,8 @@ mod syntax;
 
 pub use syntax::nearest;
 
+/// One of so many selections begins with threads that have not started.
+pub const TURN: u32 = 64;
 /// The most levels that `priority(n, P)` may have.
 pub const MAX_PRIORITIES: u8 = 64;
 /// The most victims that `neighbours(k)` may name.

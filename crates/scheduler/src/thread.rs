@@ -304,11 +304,6 @@ impl<M: Machine> Thread<M> {
         self.wait.load(Ordering::Relaxed) & PHASE != IDLE
     }
 
-    /// True when the thread is parked, off its stack and not yet woken (racy; for dumps).
-    pub fn is_parked(&self) -> bool {
-        self.wait.load(Ordering::Relaxed) & PHASE == PARKED
-    }
-
     /// True when this record stands for a kernel thread.
     pub fn is_kernel_thread(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & KERNEL_THREAD != 0

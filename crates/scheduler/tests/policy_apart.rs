@@ -3,7 +3,7 @@
 mod policy_common;
 
 use policy_common::{Threads, holds, make};
-use raddle_scheduler::policies::apart::TURN;
+use raddle_scheduler::expression::TURN;
 use raddle_scheduler::{Cause, Local, Policy};
 
 fn take(threads: Threads, local: &mut dyn Local<raddle_machine::Real>) -> Option<usize> {

@@ -94,13 +94,6 @@ impl Access {
         use Op::{Add, And, CompareExchange, Or, Sub, Swap};
         matches!(self.op, Swap | CompareExchange | Add | Sub | Or | And)
     }
-
-    /// True if the two, by different coroutines, may not be exchanged: the same location, and one of them writes.
-    ///
-    /// Steps without a location (fences, computing) can be exchanged with everything: executions are sequentially consistent.
-    pub fn conflicts(&self, other: &Access) -> bool {
-        self.location != NOWHERE && self.location == other.location && (self.writes() || other.writes())
-    }
 }
 
 /// A step that was made.
@@ -186,7 +179,8 @@ pub struct World {
 }
 
 impl World {
-    /// The cache line of a location, where lines are kept ([`crate::Options::lines`]); otherwise each location has its own.
+    /// The cache line of a location, where lines are kept ([`crate::Options::lines`]); otherwise each location has its
+    /// own.
     pub fn line(&self, location: u32) -> usize {
         self.lines.of(location)
     }
@@ -216,7 +210,8 @@ impl World {
         (0..self.cores.len()).filter(|&core| self.cores[core].status == Status::Ready)
     }
 
-    /// Who can make a step that is worth it: those who are ready and do not spin, or all who are ready if all of them spin.
+    /// Who can make a step that is worth it: those who are ready and do not spin, or all who are ready if all of them
+    /// spin.
     pub fn useful(&self) -> impl Iterator<Item = usize> {
         let all_spin = self.ready().all(|core| self.cores[core].spins);
         self.ready().filter(move |&core| all_spin || !self.cores[core].spins)

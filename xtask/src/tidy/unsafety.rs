@@ -37,7 +37,8 @@ fn is_argued(file: &Source, line: usize) -> bool {
         if blank || ends_statement {
             return false;
         }
-        // A block, an arm or an argument list may open on the line before; its own comment stands inside it or above it.
+        // A block, an arm or an argument list may open on the line before; its own comment stands inside it or above
+        // it.
         if text.ends_with('{') && !text.contains("=>") && !text.ends_with("= {") && !text.ends_with("({") {
             return false;
         }

@@ -15,7 +15,8 @@ const UNFINISHED: [&str; 6] = [
     concat!("#[ig", "nore"),
 ];
 
-/// No mark of unfinished work, no path of this machine, and none of the words that `git config tidy.forbid` adds locally.
+/// No mark of unfinished work, no path of this machine, and none of the words that `git config tidy.forbid` adds
+/// locally.
 pub fn forbidden(tree: &Tree) -> Vec<Violation> {
     let mut words: Vec<String> = UNFINISHED.map(String::from).to_vec();
     words.extend(places(&shell::root()));

@@ -4,9 +4,8 @@ use super::syntax::{self, Argument, Node, Value};
 use super::{
     Batch, Expression, ExpressionError, Growth, LocalQueues, MAX_AGING, MAX_BATCH, MAX_CAPACITY, MAX_CLUSTER,
     MAX_NEIGHBOURS, MAX_PRIORITIES, MAX_QUEUES, MAX_ROUNDS, MAX_SHARDS, MAX_TURN, Mix, Order, Overflow, Requests,
-    Stealing, Victims,
+    Stealing, TURN, Victims,
 };
-use crate::policies::apart::TURN;
 
 /// Reads an expression.
 pub(super) fn read(source: &str) -> Result<Expression, ExpressionError> {

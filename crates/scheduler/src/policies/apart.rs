@@ -27,12 +27,10 @@
 #![forbid(unsafe_code)]
 
 use super::AnyPolicy;
+use crate::expression::TURN;
 use crate::policy::{Cause, Local, Notify, Policy};
 use crate::ready::Ready;
 use raddle_machine::Machine;
-
-/// One of so many selections begins with threads that have not started.
-pub const TURN: u32 = 64;
 
 /// The policy.
 pub struct Apart<M: Machine> {
