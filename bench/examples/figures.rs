@@ -1,7 +1,7 @@
 //! Draws the figures of README and docs/performance.md from `bench/results`.
 //!
-//! `cargo run -p raddle-bench --example figures` writes them; with `--check` it writes nothing, and fails where what is written differs. Whoever measures
-//! anew names the folders below.
+//! `cargo run -p raddle-bench --example figures` writes them; with `--check` it writes nothing, and fails where what is
+//! written differs. Whoever measures anew names the folders below.
 #![forbid(unsafe_code)]
 
 use raddle_bench::catalogue;

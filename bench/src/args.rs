@@ -15,7 +15,8 @@ use std::fmt;
 pub struct Args(Vec<(String, String)>);
 
 impl Args {
-    /// Reads `key=value` items. A value such as `10k` or `1M` becomes its plain number, so that equal arguments look equal.
+    /// Reads `key=value` items. A value such as `10k` or `1M` becomes its plain number, so that equal arguments look
+    /// equal.
     pub fn parse<'a>(items: impl IntoIterator<Item = &'a str>) -> Result<Args, String> {
         let mut args = Args::default();
         for item in items {

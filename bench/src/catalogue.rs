@@ -54,7 +54,8 @@ impl Case {
 
     /// After how many seconds a process of so many repetitions is given up.
     pub fn limit_seconds(&self, repetitions: u32) -> u64 {
-        // Untested guess: a start may take long on a loaded machine, and a slow runtime be four times slower than foreseen.
+        // Untested guess: a start may take long on a loaded machine, and a slow runtime be four times slower than
+        // foreseen.
         30 + (4.0 * (self.workload.slow)(&self.args) * f64::from(repetitions)) as u64
     }
 }
@@ -98,7 +99,8 @@ pub fn similar(name: &str, names: &[&str]) -> String {
     close.map_or_else(String::new, |(_, other)| format!("do you mean `{other}`? "))
 }
 
-/// The cases of a workload: its own, or one for each item of `chosen`: a value of its first key, or `key=value` pairs joined by `:`.
+/// The cases of a workload: its own, or one for each item of `chosen`: a value of its first key, or `key=value` pairs
+/// joined by `:`.
 pub fn cases(workload: &'static Workload, chosen: &[String], processors: usize) -> Result<Vec<Case>, String> {
     let items: Vec<&str> = match chosen {
         [] => workload.cases.to_vec(),

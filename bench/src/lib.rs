@@ -1,8 +1,10 @@
-//! The benchmarks: workloads, the programs that run them on one runtime each, and the harness that compares the runtimes.
+//! The benchmarks: workloads, the programs that run them on one runtime each, and the harness that compares the
+//! runtimes.
 //!
-//! A *program* (`raddle-bench-raddle`, `raddle-bench-std`, and the peers' under `bench/peers`) runs one workload in a fresh
-//! process and prints one line of JSON ([`program`]). Workloads for runtimes that look like std are written once, in [`bodies`].
-//! The *harness* ([`harness`]) starts the programs in interleaved rounds, checks that their checksums agree and reports ([`report`]).
+//! A *program* (`raddle-bench-raddle`, `raddle-bench-std`, and the peers' under `bench/peers`) runs one workload in a
+//! fresh process and prints one line of JSON ([`program`]). Workloads for runtimes that look like std are written once,
+//! in [`bodies`]. The *harness* ([`harness`]) starts the programs in interleaved rounds, checks that their checksums
+//! agree and reports ([`report`]).
 #![forbid(unsafe_code)]
 
 pub mod args;

@@ -1,10 +1,12 @@
 //! What every program that runs workloads has in common: its command line, its repetitions and its one line of output.
 //!
-//! `PROGRAM WORKLOAD key=value... --processors N [--policy EXPR] [--repeat R] [--delays] [--undisturbed BEST]` runs the workload R times in this process
-//! (2 unless told: the first warms up, the last counts) and prints one JSON object. With `--undisturbed` ([`quiet::Best`]) it goes on, at most [`PATIENCE`] times more,
-//! until it has seen [`ENOUGH`] repetitions during which its kernel threads did not wait for a core, and before and after which the cores were quiet
-//! ([`crate::quiet`]). On one processor the quickest of them counts, since what else took time was not the program's own; on more the one a quarter from there,
-//! since who finds what differs, too. The exit status is 0 unless the run failed.
+//! `PROGRAM WORKLOAD key=value... --processors N [--policy EXPR] [--repeat R] [--delays] [--undisturbed BEST]` runs the
+//! workload R times in this process (2 unless told: the first warms up, the last counts) and prints one JSON object.
+//! With `--undisturbed` ([`quiet::Best`]) it goes on, at most [`PATIENCE`] times more, until it has seen [`ENOUGH`]
+//! repetitions during which its kernel threads did not wait for a core, and before and after which the cores were quiet
+//! ([`crate::quiet`]). On one processor the quickest of them counts, since what else took time was not the program's
+//! own; on more the one a quarter from there, since who finds what differs, too. The exit status is 0 unless the run
+//! failed.
 
 use crate::args::Args;
 use crate::memory::Memory;
@@ -98,7 +100,8 @@ impl Request {
             // Right before the one that counts: while the kernel threads slept, the caches have cooled.
             body()?;
             let outcome = body()?;
-            // One that still waits has waited all the time, for all that is known; so has one whose core did a neighbour's work, too.
+            // One that still waits has waited all the time, for all that is known; so has one whose core did a
+            // neighbour's work, too.
             let time = outcome.time.as_nanos() as u64;
             let waited = if waits::settle() { waits::waited().saturating_sub(before) } else { time.max(1) };
             // The look's kernel threads wait, too: after that.
@@ -183,7 +186,8 @@ pub fn use_cores(processors: usize) -> Result<(), String> {
     rustix::thread::sched_setaffinity(None, &chosen).map_err(refused)
 }
 
-/// The `main` of a program: reads the request, lets `run` serve it and prints the line. `settings` says how the runtime was set up.
+/// The `main` of a program: reads the request, lets `run` serve it and prints the line. `settings` says how the runtime
+/// was set up.
 pub fn main(run: impl FnOnce(&Request) -> Result<(Outcome, String), String>) -> ExitCode {
     main_of(std::env::args().skip(1), run)
 }

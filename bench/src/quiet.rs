@@ -1,15 +1,17 @@
 //! Whether the cores are this machine's alone at this moment.
 //!
-//! On a machine that is a part of another one, a neighbour may compute on the other half of a core, which no counter here tells: what keeps
-//! the core's units busy then takes up to twice as long, what waits for one result after the other hardly longer. So one and the same program takes
-//! 160 or 270 ns for a thread, for a hundredth of a second or for minutes. (Seen on two virtual cores of an AMD EPYC, 2026-11-23: a loop of additions in
-//! registers, each five milliseconds: as fast as it gets in 16 to 33 of 100 looks, 1.2 to 1.9 times as long in nearly all others.)
+//! On a machine that is a part of another one, a neighbour may compute on the other half of a core, which no counter
+//! here tells: what keeps the core's units busy then takes up to twice as long, what waits for one result after the
+//! other hardly longer. So one and the same program takes 160 or 270 ns for a thread, for a hundredth of a second or
+//! for minutes. (Seen on two virtual cores of an AMD EPYC, 2026-11-23: a loop of additions in registers, each five
+//! milliseconds: as fast as it gets in 16 to 33 of 100 looks, 1.2 to 1.9 times as long in nearly all others.)
 //!
-//! Where the two cores lie changes likewise, for some hundredths of a second or for minutes: on one core of the host (a word goes there and back in 65 ns,
-//! but computing takes 1.8 times as long), near each other (80 to 120 ns), or far (400 to 500 ns). (The same machine, the same day.)
+//! Where the two cores lie changes likewise, for some hundredths of a second or for minutes: on one core of the host (a
+//! word goes there and back in 65 ns, but computing takes 1.8 times as long), near each other (80 to 120 ns), or far
+//! (400 to 500 ns). (The same machine, the same day.)
 //!
-//! A *look* is a short computation on two kernel threads at once, and some round trips of a word between them. It is quiet if both take about as
-//! long as at best, and near if the round trips do.
+//! A *look* is a short computation on two kernel threads at once, and some round trips of a word between them. It is
+//! quiet if both take about as long as at best, and near if the round trips do.
 //!
 //! ```
 //! use raddle_bench::quiet::Best;
@@ -38,7 +40,8 @@ const FARTHER: f64 = 2.5;
 const LATE: Duration = Duration::from_millis(5);
 /// Between two looks while it is not quiet.
 const PAUSE: Duration = Duration::from_micros(500);
-/// How long the best is looked for where nobody told it; and how often again while the cores are farther than [`FAR`], as they may be for minutes.
+/// How long the best is looked for where nobody told it; and how often again while the cores are farther than [`FAR`],
+/// as they may be for minutes.
 const SEARCH: Duration = Duration::from_secs(2);
 const SEARCHES: u32 = 20;
 /// Nanoseconds of a round trip between cores that are hardly near: 60 to 120 were, on what was seen.
@@ -107,8 +110,8 @@ impl Best {
         self.0.round_trip
     }
 
-    /// The quickest computation, and a quick round trip of the looks that were quiet: two halves of one core are nearer, and not quiet. (Not the
-    /// quickest: there are looks during which the cores change.)
+    /// The quickest computation, and a quick round trip of the looks that were quiet: two halves of one core are
+    /// nearer, and not quiet. (Not the quickest: there are looks during which the cores change.)
     fn among(looks: &[Look]) -> Self {
         const QUICK: usize = 30;
         let computing = looks.iter().map(|look| look.computing).min().unwrap_or(u64::MAX);
@@ -119,7 +122,8 @@ impl Best {
         Self(Look { computing, round_trip: round_trips.get(round_trips.len() / QUICK).copied().unwrap_or(u64::MAX) })
     }
 
-    /// The one that another process told, or the best of two seconds (more, where the two cores are far from each other).
+    /// The one that another process told, or the best of two seconds (more, where the two cores are far from each
+    /// other).
     pub fn here() -> Self {
         static HERE: OnceLock<Best> = OnceLock::new();
         let told = || std::env::var(VARIABLE).ok()?.parse().ok();
@@ -157,7 +161,8 @@ fn wait(within: Duration, is: impl Fn() -> bool) -> bool {
     true
 }
 
-/// What the host has taken of this machine's cores since it started ("steal"), and all time of them. Nothing where the kernel does not tell.
+/// What the host has taken of this machine's cores since it started ("steal"), and all time of them. Nothing where the
+/// kernel does not tell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Taken(Option<[u64; 2]>);
 
@@ -188,16 +193,16 @@ impl Taken {
     }
 }
 
-/// Runs something for which this core alone counts; says whether the core was quiet and the process had it for itself. Waits for a
-/// moment until it is quiet.
+/// Runs something for which this core alone counts; says whether the core was quiet and the process had it for itself.
+/// Waits for a moment until it is quiet.
 pub fn watched_here(run: &mut dyn FnMut()) -> bool {
     let best = Best::here();
     let is = || best.has_quiet(computing());
     wait(Duration::from_millis(20), is) & waits::watched(run) & is()
 }
 
-/// As [`watched_here`], for what takes two cores, which have to be near each other, too. `run` must not leave anything that computes. It runs on one
-/// core; its other side goes to another one by [`elsewhere`].
+/// As [`watched_here`], for what takes two cores, which have to be near each other, too. `run` must not leave anything
+/// that computes. It runs on one core; its other side goes to another one by [`elsewhere`].
 pub fn watched_both(run: &mut dyn FnMut()) -> bool {
     let best = Best::here();
     let before = best.comes(2, Duration::from_millis(100));
@@ -232,7 +237,8 @@ impl Cores {
         CORES.get_or_init(cores).as_ref()
     }
 
-    /// Runs something on the one core: the kernel is free to put two kernel threads onto one, where each would seem to have it for itself.
+    /// Runs something on the one core: the kernel is free to put two kernel threads onto one, where each would seem to
+    /// have it for itself.
     fn here<R>(&self, run: impl FnOnce() -> R) -> Option<R> {
         sched_setaffinity(None, &self.here).ok()?;
         let result = run();
@@ -250,8 +256,8 @@ pub fn elsewhere() {
     }
 }
 
-/// A computation on two cores at once, and what goes to and fro between them. Without two cores, or another kernel thread, nothing is known: not
-/// quiet, unless the search for the best has found out nothing either; then all counts.
+/// A computation on two cores at once, and what goes to and fro between them. Without two cores, or another kernel
+/// thread, nothing is known: not quiet, unless the search for the best has found out nothing either; then all counts.
 fn look() -> Look {
     let Some(cores) = Cores::get() else { return UNKNOWN };
     cores.here(|| look_at(&cores.there)).unwrap_or(UNKNOWN)
@@ -261,7 +267,8 @@ fn look_at(there: &CpuSet) -> Look {
     let begin = Instant::now();
     let word = AtomicU32::new(0);
     let late = AtomicBool::new(false);
-    // Waits for its turns, of which each leads to the next number; both sides have had theirs at the end, unless it is late.
+    // Waits for its turns, of which each leads to the next number; both sides have had theirs at the end, unless it is
+    // late.
     let turns = |numbers: std::ops::Range<u32>, side: u32| {
         for number in numbers.filter(|number| number % 2 == side) {
             let mut looks = 0u32;

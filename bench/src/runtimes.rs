@@ -197,9 +197,11 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Programs beside the running one; with `build`, built first from the sources when these are where they were compiled.
+    /// Programs beside the running one; with `build`, built first from the sources when these are where they were
+    /// compiled.
     ///
-    /// Programs are always built for release: in a target folder, the one of a debug build looks into the folder `release` beside its own.
+    /// Programs are always built for release: in a target folder, the one of a debug build looks into the folder
+    /// `release` beside its own.
     pub fn beside(executable: &Path, build: bool) -> Programs {
         let folder = executable.parent().unwrap_or(Path::new("."));
         let sources = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -223,8 +225,8 @@ impl Programs {
         Programs { folder: folder.into(), sources: None }
     }
 
-    /// Builds a runtime's program, when there are sources to build from, and gives its path, or why it is missing. `progress` is
-    /// told before a build starts.
+    /// Builds a runtime's program, when there are sources to build from, and gives its path, or why it is missing.
+    /// `progress` is told before a build starts.
     pub fn prepare(&self, runtime: &Runtime, progress: &mut dyn FnMut(&str)) -> Result<PathBuf, String> {
         if let Some(sources) = &self.sources {
             match runtime.source {

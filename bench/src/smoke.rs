@@ -88,8 +88,8 @@ pub fn check(program: &Path, words: &[&str]) -> Result<Vec<String>, String> {
     Ok(refused)
 }
 
-/// True, and said on standard error, if something that the calling test needs is not installed: a program in PATH, or a file, and the Debian
-/// package that has it. Where nothing may be skipped (`cargo xtask ci`), it is a failure instead.
+/// True, and said on standard error, if something that the calling test needs is not installed: a program in PATH, or a
+/// file, and the Debian package that has it. Where nothing may be skipped (`cargo xtask ci`), it is a failure instead.
 #[track_caller]
 pub fn lacks(needs: &[(&str, &str)]) -> bool {
     let there = |what: &str| {

@@ -1,16 +1,17 @@
 //! How long this process's kernel threads have waited for a core that ran others, as Linux counts it (`schedstat`).
 //!
-//! On a machine with other work, and at the start of a process, whose kernel threads the kernel may have put onto one core, what was asked of two
-//! processors is measured on less. This tells such a run from others.
+//! On a machine with other work, and at the start of a process, whose kernel threads the kernel may have put onto one
+//! core, what was asked of two processors is measured on less. This tells such a run from others.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Of a run during which its kernel threads waited longer than this share of its time, it is said that it was disturbed.
+/// Of a run during which its kernel threads waited longer than this share of its time, it is said that it was
+/// disturbed.
 pub const DISTURBED: f64 = 0.05;
 
-/// Nanoseconds since the process began, of all its kernel threads that have not ended; 0 where the kernel does not count them. It counts a wait when
-/// that is over.
+/// Nanoseconds since the process began, of all its kernel threads that have not ended; 0 where the kernel does not
+/// count them. It counts a wait when that is over.
 ///
 /// ```
 /// use raddle_bench::waits;
@@ -31,7 +32,8 @@ pub fn undisturbed(waited: u64, time: u64) -> bool {
     waited as f64 <= time as f64 * DISTURBED
 }
 
-/// Runs something, and says whether this process had its cores for itself meanwhile. For what ends when all that it has to do is done.
+/// Runs something, and says whether this process had its cores for itself meanwhile. For what ends when all that it has
+/// to do is done.
 ///
 /// ```
 /// let mut ran = 0;
@@ -45,8 +47,8 @@ pub fn watched(run: &mut dyn FnMut()) -> bool {
     undisturbed(waited().saturating_sub(before), time.as_nanos() as u64)
 }
 
-/// Waits, but not for long, until all other kernel threads sleep, as they do when nothing is to be done: one that is still ready then waits for a
-/// core, and [`waited`] does not know of it. False if one is.
+/// Waits, but not for long, until all other kernel threads sleep, as they do when nothing is to be done: one that is
+/// still ready then waits for a core, and [`waited`] does not know of it. False if one is.
 pub fn settle() -> bool {
     const LOOKS: u32 = 100;
     const PAUSE: Duration = Duration::from_micros(100);

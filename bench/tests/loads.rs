@@ -1,5 +1,5 @@
-//! The load generator against the servers of this package, at a size of milliseconds: whether the answers are right and the figures
-//! there, not how fast anybody is.
+//! The load generator against the servers of this package, at a size of milliseconds: whether the answers are right and
+//! the figures there, not how fast anybody is.
 #![forbid(unsafe_code)]
 
 use raddle_bench::child::{self, Report};

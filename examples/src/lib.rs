@@ -1,4 +1,5 @@
-//! The samples of README and docs: each is compiled and run as a documentation test of this package, which names the library as its users do.
+//! The samples of README and docs: each is compiled and run as a documentation test of this package, which names the
+//! library as its users do.
 //!
 //! The examples are the programs in `src/bin`, the one in C in `c`, the one in C++ beside it, and `ring.py`.
 #![forbid(unsafe_code)]

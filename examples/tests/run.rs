@@ -74,8 +74,8 @@ fn in_python() {
     assert_eq!(output(command), "token is back after 100000 hops\n");
 }
 
-/// True, and said on standard error, if something that the calling test needs is not installed: a program in PATH, or a file, and the Debian
-/// package that has it. Where nothing may be skipped (`cargo xtask ci`), it is a failure instead.
+/// True, and said on standard error, if something that the calling test needs is not installed: a program in PATH, or a
+/// file, and the Debian package that has it. Where nothing may be skipped (`cargo xtask ci`), it is a failure instead.
 #[track_caller]
 fn lacks(needs: &[(&str, &str)]) -> bool {
     let there = |what: &str| {

@@ -1,7 +1,8 @@
 //! `cargo xtask aarch64`: the tests of `crates/context` for the other architecture, cross-built and run by an emulator.
 //!
-//! The emulator runs user programs only: system calls are this machine's, memory is as strongly ordered as this machine's. So it
-//! shows that the switch and the layout of thread-local storage are right there, not that orderings are.
+//! The emulator runs user programs only: system calls are this machine's, memory is as strongly ordered as this
+//! machine's. So it shows that the switch and the layout of thread-local storage are right there, not that orderings
+//! are.
 
 use crate::shell::{self, Failure, Outcome, cargo};
 use std::process::Command;

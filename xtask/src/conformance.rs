@@ -1,10 +1,11 @@
 //! `cargo xtask conformance`: test suites of others, natively and under `raddle run`.
 //!
-//! `--suite FOLDER` is the Open POSIX Test Suite, part of the Linux Test Project (testcases/open_posix_testsuite there); `--glibc FOLDER` the
-//! thread tests in the C library's own source. Neither is ours to keep: they are fetched by whoever runs this. Each test is a program that says
-//! by its exit status how it went; here it runs twice, as it is and taken over. A test that ends differently is run again, both ways: what then
-//! agrees once is noted as unsteady. The tables in docs/conformance.md keep the reasons that were written into them; a difference that is new
-//! stands there without one until somebody has looked.
+//! `--suite FOLDER` is the Open POSIX Test Suite, part of the Linux Test Project (testcases/open_posix_testsuite
+//! there); `--glibc FOLDER` the thread tests in the C library's own source. Neither is ours to keep: they are fetched
+//! by whoever runs this. Each test is a program that says by its exit status how it went; here it runs twice, as it is
+//! and taken over. A test that ends differently is run again, both ways: what then agrees once is noted as unsteady.
+//! The tables in docs/conformance.md keep the reasons that were written into them; a difference that is new stands
+//! there without one until somebody has looked.
 
 mod glibc;
 mod table;
@@ -135,8 +136,8 @@ pub fn run(args: &[String]) -> Outcome {
         }
         ran
     };
-    // Tests of one interface one after the other: some share names that the whole system knows (sem_init/3-2 and 3-3 one memory object:
-    // natively 3 of 200 runs beside each other hung).
+    // Tests of one interface one after the other: some share names that the whole system knows (sem_init/3-2 and 3-3
+    // one memory object: natively 3 of 200 runs beside each other hung).
     let beside = |a: &Test, b: &Test| options.suite == Suite::OpenPosix && interface(&a.name) == interface(&b.name);
     let groups: Vec<_> = programs.chunk_by(beside).collect();
     let ran = in_parallel(&groups, options.jobs, |group| group.iter().map(one).collect::<Vec<_>>()).concat();

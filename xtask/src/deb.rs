@@ -1,4 +1,5 @@
-//! `cargo xtask deb`: a Debian package with the command, the library, its headers, the pkg-config file, manual pages and completions.
+//! `cargo xtask deb`: a Debian package with the command, the library, its headers, the pkg-config file, manual pages
+//! and completions.
 
 use crate::install;
 use crate::shell::{self, Outcome, cargo};

@@ -1,10 +1,11 @@
 //! `cargo xtask glibc`: the same programs under the C libraries of other Debian releases.
 //!
-//! Each release is a tree made by debootstrap, entered with its own view of `/proc`. Programs are built on this machine. For
-//! a tree whose C library is older than this machine's they are linked against the tree's, since a program does not start
-//! under an older library than it was linked against; otherwise they are what a user would carry over.
+//! Each release is a tree made by debootstrap, entered with its own view of `/proc`. Programs are built on this
+//! machine. For a tree whose C library is older than this machine's they are linked against the tree's, since a program
+//! does not start under an older library than it was linked against; otherwise they are what a user would carry over.
 //!
-//! Before glibc 2.34 there are no lightweight threads: there the programs must say so in one line and work on kernel threads.
+//! Before glibc 2.34 there are no lightweight threads: there the programs must say so in one line and work on kernel
+//! threads.
 
 use crate::shell::{self, Failure, Outcome, cargo};
 use std::fmt::Write as _;
@@ -204,7 +205,8 @@ fn build(programs: &[Program], against: Option<(&str, &Path)>) -> Outcome<Vec<Pa
         }
         if let Some((release, tree)) = against {
             mend_links(tree).map_err(|error| Failure::failed(format!("{}: {error}", tree.display())))?;
-            // Naming the target keeps the flags away from build scripts, which run here. The start files have to fit the library.
+            // Naming the target keeps the flags away from build scripts, which run here. The start files have to fit
+            // the library.
             let (arch, root) = (std::env::consts::ARCH, tree.display());
             build.args(["--target", &format!("{arch}-unknown-linux-gnu")]);
             build.arg("--target-dir").arg(shell::root().join("target").join(format!("glibc-{release}")));

@@ -37,7 +37,8 @@ pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| shell::root().join("target"), PathBuf::from)
 }
 
-/// What linking a program with the library takes: its link, its headers, and the pkg-config file for `prefix` and `library`.
+/// What linking a program with the library takes: its link, its headers, and the pkg-config file for `prefix` and
+/// `library`.
 pub fn development_files(libraries: &Path, headers: &Path, prefix: &str, library: &str) -> Outcome {
     let room = shell::root().join("crates/posix");
     let link = libraries.join("libraddle.so");

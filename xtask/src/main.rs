@@ -1,7 +1,7 @@
 //! All automation of the project: `cargo xtask COMMAND`.
 //!
-//! One file per command. Architecture invariant: this crate depends on no other, so that it builds in seconds on a machine
-//! that has nothing but a Rust toolchain, and a broken room never keeps the tools from starting.
+//! One file per command. Architecture invariant: this crate depends on no other, so that it builds in seconds on a
+//! machine that has nothing but a Rust toolchain, and a broken room never keeps the tools from starting.
 #![forbid(unsafe_code)]
 
 mod aarch64;

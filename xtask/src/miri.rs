@@ -15,8 +15,8 @@ pub fn run(args: &[String]) -> Outcome {
         )));
     }
     for (package, _) in CRATES {
-        // Isolation is off for the generated tests, which look for their file of past failures; records of kernel threads are
-        // leaked, since a stale waker may read them for ever.
+        // Isolation is off for the generated tests, which look for their file of past failures; records of kernel
+        // threads are leaked, since a stale waker may read them for ever.
         let mut test = Command::new("cargo");
         test.args(["+nightly", "miri", "test", "-p", package, "--"]).args(args).current_dir(shell::root());
         shell::run(

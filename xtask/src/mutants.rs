@@ -1,9 +1,9 @@
 //! `cargo xtask mutants`: does `raddle check` find faults that were put into our own policies and queues?
 //!
-//! Each fault is an expression in place of another ([`FAULTS`]). All of them go into one copy of the checkout, each behind a
-//! switch that the environment sets, so that one build has them all. There `raddle check` (built alone, as the example of
-//! `crates/sim`) must fail within a minute, and the command that it prints must fail in the same way; with all switches off
-//! the same checks pass.
+//! Each fault is an expression in place of another ([`FAULTS`]). All of them go into one copy of the checkout, each
+//! behind a switch that the environment sets, so that one build has them all. There `raddle check` (built alone, as the
+//! example of `crates/sim`) must fail within a minute, and the command that it prints must fail in the same way; with
+//! all switches off the same checks pass.
 
 mod faults;
 

@@ -1,10 +1,11 @@
 //! `cargo xtask size`: how much code each room holds, and Linux's scheduler beside it, counted by the same rule.
 //!
-//! A line counts when something stands on it that is neither blank nor comment (documentation comments are comments), and when
-//! it is not compiled in tests only; files of tests and examples do not count at all. Lines of ours may be longer than
-//! Linux's, so characters that are no blanks are counted as well, on the same lines.
+//! A line counts when something stands on it that is neither blank nor comment (documentation comments are comments),
+//! and when it is not compiled in tests only; files of tests and examples do not count at all. Lines of ours may be
+//! longer than Linux's, so characters that are no blanks are counted as well, on the same lines.
 //!
-//! [`PARTS`] says which parts of a room are told apart, and which of them do what the folder kernel/sched does for Linux.
+//! [`PARTS`] says which parts of a room are told apart, and which of them do what the folder kernel/sched does for
+//! Linux.
 
 mod linux;
 
@@ -19,8 +20,8 @@ const USAGE: &str = "usage: cargo xtask size [--linux FOLDER]";
 /// What stands before parts that count beside kernel/sched.
 const MARK: &str = "*";
 
-/// A part of a room: its name, what its files' paths below the folder `src` start with, and whether kernel/sched does for Linux what
-/// it does for us.
+/// A part of a room: its name, what its files' paths below the folder `src` start with, and whether kernel/sched does
+/// for Linux what it does for us.
 struct Part {
     room: &'static str,
     name: &'static str,
@@ -32,10 +33,11 @@ const fn part(room: &'static str, name: &'static str, files: &'static [&'static 
     Part { room, name, files, beside }
 }
 
-/// The parts of the rooms of which a scheduler consists; the first that fits has a file. What none has is the rest. Each policy is a part besides.
+/// The parts of the rooms of which a scheduler consists; the first that fits has a file. What none has is the rest.
+/// Each policy is a part besides.
 ///
-/// Outside of kernel/sched, and therefore unmarked, Linux has its atomic operations, lists and trees (as our door to the
-/// world), mutexes and futexes, the making of threads, timers, the switch itself, and stacks.
+/// Outside of kernel/sched, and therefore unmarked, Linux has its atomic operations, lists and trees (as our door to
+/// the world), mutexes and futexes, the making of threads, timers, the switch itself, and stacks.
 const PARTS: &[Part] = &[
     part("crates/machine", "a model checker's machine", &["loom_machine"], false),
     part("crates/queues", "the lock-free paper's unbounded queue", &["unbounded"], true),

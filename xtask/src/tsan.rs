@@ -1,16 +1,18 @@
 //! `cargo xtask tsan`: data races in queues, scheduler and runtime, as ThreadSanitizer sees them.
 //!
-//! Queues and scheduler: the standard library is not instrumented (that needs its sources). It is linked dynamically, and accesses made inside of
-//! it are ignored, because its synchronisation cannot be seen either; what our packages and their tests do is seen, through
-//! the standard library's generics too. The list of suppressions is empty and stays so. ThreadSanitizer does not understand
-//! fences: what stands on one is left to the interleaving tests.
+//! Queues and scheduler: the standard library is not instrumented (that needs its sources). It is linked dynamically,
+//! and accesses made inside of it are ignored, because its synchronisation cannot be seen either; what our packages and
+//! their tests do is seen, through the standard library's generics too. The list of suppressions is empty and stays so.
+//! ThreadSanitizer does not understand fences: what stands on one is left to the interleaving tests.
 //!
-//! A false report that remains: the end of `std::thread::scope` waits inside the standard library, so what a scoped thread
-//! read looks concurrent with what its spawner writes afterwards. Tests join their scoped threads by handle, which is seen.
+//! A false report that remains: the end of `std::thread::scope` waits inside the standard library, so what a scoped
+//! thread read looks concurrent with what its spawner writes afterwards. Tests join their scoped threads by handle,
+//! which is seen.
 //!
-//! The runtime (`crates/raddle`) is built with `--cfg raddle_tsan`, which tells the sanitizer of each switch (the file `tsan.rs` of
-//! `crates/context`), and with a nightly toolchain that builds the standard library, instrumented, from its sources: there is
-//! nothing that is ignored then. A test of its own sees to it that a race between lightweight threads is reported.
+//! The runtime (`crates/raddle`) is built with `--cfg raddle_tsan`, which tells the sanitizer of each switch (the file
+//! `tsan.rs` of `crates/context`), and with a nightly toolchain that builds the standard library, instrumented, from
+//! its sources: there is nothing that is ignored then. A test of its own sees to it that a race between lightweight
+//! threads is reported.
 
 use crate::model::CRATES;
 use crate::shell::{self, Failure, Outcome, cargo, root};
@@ -23,8 +25,8 @@ const FLAGS: &str = "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer -C
 
 const RUNTIME_FLAGS: &str = "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg raddle_tsan";
 
-/// The tests of the runtime that are run. Not those whose subject is not to be had here: stack overflows and signals, which the
-/// sanitizer handles itself, its own limit of some 8,000 threads, forks, code that is read as instructions.
+/// The tests of the runtime that are run. Not those whose subject is not to be had here: stack overflows and signals,
+/// which the sanitizer handles itself, its own limit of some 8,000 threads, forks, code that is read as instructions.
 const RUNTIME_TESTS: [&str; 11] = [
     "sanitizer",
     "threads",

@@ -1,12 +1,12 @@
 //! `cargo xtask model --weaken`: does a test notice when a memory ordering is too weak?
 //!
-//! For each comment `// Ordering[tag]: …` the strong orderings of the statement below it become `Relaxed`, one at a time (a
-//! fence goes altogether), in a copy of the checkout; then the interleaving tests of that package must fail. The copy is built once,
-//! with all mutants in it: each asks the machine whether its number is the one in [`CHOICE`] ([`armed`]). A mutant
-//! whose tests run out of time is not counted as killed. A comment that says `Not weakened:` argues
-//! why no model can notice. Its mutants are run all the same, against the tests named after what was changed where there are
-//! any: one that is killed refutes the comment, and is an error. What an argued survivor rests on is the argument alone, so
-//! the last line counts these apart.
+//! For each comment `// Ordering[tag]: …` the strong orderings of the statement below it become `Relaxed`, one at a
+//! time (a fence goes altogether), in a copy of the checkout; then the interleaving tests of that package must fail.
+//! The copy is built once, with all mutants in it: each asks the machine whether its number is the one in [`CHOICE`]
+//! ([`armed`]). A mutant whose tests run out of time is not counted as killed. A comment that says `Not weakened:`
+//! argues why no model can notice. Its mutants are run all the same, against the tests named after what was changed
+//! where there are any: one that is killed refutes the comment, and is an error. What an argued survivor rests on is
+//! the argument alone, so the last line counts these apart.
 
 use crate::model::{self, Weaken};
 use crate::shell::{self, Failure, Outcome};
@@ -187,8 +187,8 @@ fn mutants(file: &Source) -> Vec<Mutant> {
     found
 }
 
-/// The statement below the comment on `line`: from the end of the comment to the first `;` or the next tag. Also whether
-/// the comment argues that nothing can notice.
+/// The statement below the comment on `line`: from the end of the comment to the first `;` or the next tag. Also
+/// whether the comment argues that nothing can notice.
 fn statement_below(file: &Source, line: usize) -> (usize, usize, bool) {
     let code: Vec<&str> = file.code.lines().collect();
     let comments: Vec<&str> = file.comments.lines().collect();
@@ -284,9 +284,9 @@ impl Copy {
         std::fs::write(self.root.join(path), text).map_err(|error| self.error(path, &error))
     }
 
-    /// With no mutant chosen the tests must build and pass, otherwise every mutant would look killed. Answers with the programs, each
-    /// with its test's name, and the time that a mutant's tests get: as asked for, or by what they took now, with room for
-    /// a busy machine.
+    /// With no mutant chosen the tests must build and pass, otherwise every mutant would look killed. Answers with the
+    /// programs, each with its test's name, and the time that a mutant's tests get: as asked for, or by what they took
+    /// now, with room for a busy machine.
     fn baseline(
         &self,
         package: &str,
@@ -321,9 +321,9 @@ impl Copy {
         ))
     }
 
-    /// Runs the interleaving tests with a mutant chosen: first those named after what was changed, which kill most mutants, then
-    /// the others, unless the comment argues that none can notice: the distant tests of those would take most of the
-    /// campaign's time, or that was asked for. The time for the tests is that for running them all.
+    /// Runs the interleaving tests with a mutant chosen: first those named after what was changed, which kill most
+    /// mutants, then the others, unless the comment argues that none can notice: the distant tests of those would take
+    /// most of the campaign's time, or that was asked for. The time for the tests is that for running them all.
     fn test(
         &self,
         folder: &str,
@@ -410,7 +410,8 @@ fn run_test(program: &Path, folder: &Path, number: usize, deadline: Instant) -> 
     judge(Command::new(program).env(CHOICE, number.to_string()).current_dir(folder), deadline)
 }
 
-/// Runs a test program until it ends or says that a test of it failed: the others would take most of a killed mutant's time.
+/// Runs a test program until it ends or says that a test of it failed: the others would take most of a killed mutant's
+/// time.
 fn judge(command: &mut Command, deadline: Instant) -> Outcome<Verdict> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let name = command.get_program().to_os_string();

@@ -1,8 +1,9 @@
 //! What the two services have in common: their command line, and what they answer.
 //!
-//! `PROGRAM --redis ADDRESS --postgres PARAMETERS --upstream ADDRESS --pool N --processors N [--threads-for workers|requests]`: prints `port N` when it listens there, then serves
-//! until it is ended. For `GET /item/ID` it counts the view and asks for the stock in Redis, asks PostgreSQL for the name and the
-//! price, asks another service for the rate, and answers what it has learnt.
+//! `PROGRAM --redis ADDRESS --postgres PARAMETERS --upstream ADDRESS --pool N --processors N`, and perhaps
+//! `--threads-for workers|requests`: prints `port N` when it listens there, then serves
+//! until it is ended. For `GET /item/ID` it counts the view and asks for the stock in Redis, asks PostgreSQL for the
+//! name and the price, asks another service for the rate, and answers what it has learnt.
 #![forbid(unsafe_code)]
 
 /// Where the others are, and how many connections to each of them are kept.
@@ -18,7 +19,8 @@ pub struct Settings {
     pub pool: usize,
     /// How many kernel threads the asynchronous service works with.
     pub processors: usize,
-    /// Whether the blocking service starts a thread for each request; else for each of the connections to the others, and these take the requests in turn.
+    /// Whether the blocking service starts a thread for each request; else for each of the connections to the others,
+    /// and these take the requests in turn.
     pub threads_for_requests: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Fork-join: a thread per node (`by=spawn`), a fork per node (`by=join`), or a scope per node with a piece of work per child
-//! (`by=scope`).
+//! Fork-join: a thread per node (`by=spawn`), a fork per node (`by=join`), or a scope per node with a piece of work per
+//! child (`by=scope`).
 
 use super::Api;
 use crate::program::Outcome;

@@ -181,8 +181,8 @@ struct Bell<A: Api> {
     awake_at: AtomicU64,
 }
 
-/// The waker never gives its processor up between ringing and the answer, so the sleeper has to wake up on another one. Between
-/// two rings it spins for `gap_us`, in which the other processor runs out of work and goes idle.
+/// The waker never gives its processor up between ringing and the answer, so the sleeper has to wake up on another one.
+/// Between two rings it spins for `gap_us`, in which the other processor runs out of work and goes idle.
 pub(super) fn wake_remote<A: Api>(n: u64, gap_us: u64) -> Outcome {
     let start = Instant::now();
     let bell = Arc::new(Bell::<A> {

@@ -1,4 +1,5 @@
-//! `mixer`: conferences whose legs speak G.711. [`Hall`] holds what all runtimes in Rust share; how threads wait is the runtime's own.
+//! `mixer`: conferences whose legs speak G.711. [`Hall`] holds what all runtimes in Rust share; how threads wait is the
+//! runtime's own.
 
 use super::Api;
 use super::packet::with_percentiles;
@@ -125,8 +126,8 @@ impl Hall {
         if leg.is_multiple_of(2) { Law::Mu } else { Law::A }
     }
 
-    /// When a frame comes: nothing where each comes when the one before has been written. Conferences begin spread over a frame's
-    /// time, ten frames after the start, so that the making of their threads is no latency.
+    /// When a frame comes: nothing where each comes when the one before has been written. Conferences begin spread over
+    /// a frame's time, ten frames after the start, so that the making of their threads is no latency.
     pub fn due(&self, start: Instant, conference: usize, tick: usize) -> Option<Instant> {
         let phase = self.pace * conference as u32 / self.conferences as u32;
         (!self.pace.is_zero()).then(|| start + self.pace * (tick as u32 + LEAD) + phase)
@@ -203,12 +204,14 @@ impl Hall {
     }
 }
 
-/// Runs that a number of conferences has to keep its frames in time. Near the limit a run has nearly all in time or a third of them late, and
-/// one pause of the machine decides which: with one run for each number, seven searches of one program ended between 250 and 4,000.
+/// Runs that a number of conferences has to keep its frames in time. Near the limit a run has nearly all in time or a
+/// third of them late, and one pause of the machine decides which: with one run for each number, seven searches of one
+/// program ended between 250 and 4,000.
 const RUNS: u32 = 3;
 
-/// Looks for the largest number of conferences that keeps p99 under 20 ms: halves or doubles until it has one that does and one that
-/// does not, then halves the interval between them. A number is too large when so many runs in a row were late: `RUNS`.
+/// Looks for the largest number of conferences that keeps p99 under 20 ms: halves or doubles until it has one that does
+/// and one that does not, then halves the interval between them. A number is too large when so many runs in a row were
+/// late: `RUNS`.
 #[derive(Debug)]
 pub struct Search {
     first: usize,

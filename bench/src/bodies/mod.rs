@@ -1,7 +1,7 @@
 //! The workloads for runtimes that look like std, written once.
 //!
-//! A runtime implements [`Api`]; the bodies are generic over it and compile to direct calls, so that no runtime pays for the
-//! sharing. [`run`] picks the body of a request. It must be called inside a thread of that runtime.
+//! A runtime implements [`Api`]; the bodies are generic over it and compile to direct calls, so that no runtime pays
+//! for the sharing. [`run`] picks the body of a request. It must be called inside a thread of that runtime.
 
 mod forkjoin;
 mod micro;
@@ -68,7 +68,8 @@ pub trait Api: Sized + Send + Sync + 'static {
     fn join<T: Send + 'static>(handle: Self::Handle<T>) -> T;
     /// Runs both closures, possibly at the same time.
     fn fork<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B);
-    /// Runs `each` on every item, possibly at the same time, as the pieces of one scope. Kernel threads if not said otherwise.
+    /// Runs `each` on every item, possibly at the same time, as the pieces of one scope. Kernel threads if not said
+    /// otherwise.
     fn scope<T: Send>(items: impl Iterator<Item = T>, each: impl Fn(T) + Send + Sync) {
         let each = &each;
         std::thread::scope(|scope| items.for_each(|item| _ = scope.spawn(move || each(item))));

@@ -1,8 +1,10 @@
-//! `options`: the price of an American put in a binomial lattice, in blocks whose threads await the promises of their predecessors.
+//! `options`: the price of an American put in a binomial lattice, in blocks whose threads await the promises of their
+//! predecessors.
 //!
-//! Level l of the lattice has the nodes 0 to l; the value of a node follows from those of the nodes with its number and the next
-//! one at the level below. A block is `block` levels times `block` nodes; it takes the row below it (with one value more) from one
-//! predecessor and the left edge of the block to its right from the other, and gives its uppermost row and its own left edge.
+//! Level l of the lattice has the nodes 0 to l; the value of a node follows from those of the nodes with its number and
+//! the next one at the level below. A block is `block` levels times `block` nodes; it takes the row below it (with one
+//! value more) from one predecessor and the left edge of the block to its right from the other, and gives its uppermost
+//! row and its own left edge.
 
 use super::Api;
 use crate::args::Args;
@@ -128,7 +130,8 @@ impl Lattice {
         rows[0][0]
     }
 
-    /// The time of as many sequential programs as there are processors, each on a kernel thread of its own, side by side.
+    /// The time of as many sequential programs as there are processors, each on a kernel thread of its own, side by
+    /// side.
     fn side_by_side(&self, processors: usize) -> Duration {
         let start = Instant::now();
         std::thread::scope(|scope| {
@@ -137,9 +140,10 @@ impl Lattice {
         start.elapsed()
     }
 
-    /// Holds the price against the sequential program's, and says how much faster it was found than by the better of the two
-    /// sequential ways. The ceiling is how much faster than one by one the processors run sequential programs that have nothing to do with each
-    /// other: where cores share what computes, it is less than their number, and no runtime can do better by much.
+    /// Holds the price against the sequential program's, and says how much faster it was found than by the better of
+    /// the two sequential ways. The ceiling is how much faster than one by one the processors run sequential programs
+    /// that have nothing to do with each other: where cores share what computes, it is less than their number, and no
+    /// runtime can do better by much.
     pub fn outcome(&self, price: f64, time: Duration, processors: usize) -> Result<Outcome, String> {
         let timed = |way: &dyn Fn() -> f64| {
             let start = Instant::now();

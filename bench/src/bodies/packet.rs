@@ -1,7 +1,8 @@
 //! The packet workloads of the schedulers report: who spawns copies packets and starts a thread for each.
 //!
-//! What a thread does with its packet is in [`Traffic`], which every program in Rust shares; how threads are started and waited for is the
-//! runtime's own. A thread notes its latency and its sum in a word of its own, four bytes, so that ten million need 40 MB and no lock.
+//! What a thread does with its packet is in [`Traffic`], which every program in Rust shares; how threads are started
+//! and waited for is the runtime's own. A thread notes its latency and its sum in a word of its own, four bytes, so
+//! that ten million need 40 MB and no lock.
 
 use super::Api;
 use crate::args::Args;
@@ -168,8 +169,8 @@ impl Traffic {
         if self.kind == Kind::Copy { Vec::new() } else { self.packets[(number % PACKETS) as usize].clone() }
     }
 
-    /// A spawner has started so many: once in a while, how many are in flight is looked at. False if it is to stop, because nothing
-    /// bounds them and they would not fit into memory.
+    /// A spawner has started so many: once in a while, how many are in flight is looked at. False if it is to stop,
+    /// because nothing bounds them and they would not fit into memory.
     #[inline]
     #[must_use]
     pub fn started(&self, spawner: u64, count: u64) -> bool {

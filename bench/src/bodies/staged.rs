@@ -1,9 +1,10 @@
-//! `staged`: requests that come whether or not anybody has time for them, and what becomes of them in one pool and in stages.
+//! `staged`: requests that come whether or not anybody has time for them, and what becomes of them in one pool and in
+//! stages.
 //!
-//! A request comes every `gap` ns and computes `first` ns, then `second` ns, each time in a thread of its own. `by=pool` starts the threads in
-//! one pool, however many there are already; `by=bounded` has one stage with `places` for both parts, `by=stages` two that have half of
-//! them each. These refuse a request that finds no place, and a refused one is nobody's any more. The latencies are those of
-//! the accepted ones, from when they were due.
+//! A request comes every `gap` ns and computes `first` ns, then `second` ns, each time in a thread of its own.
+//! `by=pool` starts the threads in one pool, however many there are already; `by=bounded` has one stage with `places`
+//! for both parts, `by=stages` two that have half of them each. These refuse a request that finds no place, and a
+//! refused one is nobody's any more. The latencies are those of the accepted ones, from when they were due.
 
 use super::Api;
 use super::packet::with_percentiles;
@@ -15,7 +16,8 @@ use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long the generator sleeps when nothing is due: longer than most requests of a run that bears its load take to come.
+/// How long the generator sleeps when nothing is due: longer than most requests of a run that bears its load take to
+/// come.
 const TICK: Duration = Duration::from_micros(200);
 /// What a request that was refused has for its latency.
 const REFUSED: u16 = u16::MAX;

@@ -1,5 +1,5 @@
-//! What the service under load asks: a Redis server, a PostgreSQL server and another web service, started for the run on ports of their
-//! own, in a folder that goes with them.
+//! What the service under load asks: a Redis server, a PostgreSQL server and another web service, started for the run
+//! on ports of their own, in a folder that goes with them.
 
 use super::server::{PATIENCE, free_port, leash};
 use super::upstream::Upstream;

@@ -70,7 +70,8 @@ const fn absent(load: &'static str, name: &'static str, about: &'static str) -> 
     server
 }
 
-/// All servers, for each load ours first. The first word names a program of this suite, or one of the system's by its path.
+/// All servers, for each load ours first. The first word names a program of this suite, or one of the system's by its
+/// path.
 pub static SERVERS: &[Server] = &[
     ours(
         "echo",

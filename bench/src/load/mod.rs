@@ -1,7 +1,8 @@
 //! The load on a server: many connections, one request outstanding on each, from one kernel thread with an epoll loop.
 //!
-//! The generator is the same for all servers and runs on the same machine: it takes its share of the cores away from them, the
-//! same work for each request. Latencies are from before the request is written until the whole answer was read.
+//! The generator is the same for all servers and runs on the same machine: it takes its share of the cores away from
+//! them, the same work for each request. Latencies are from before the request is written until the whole answer was
+//! read.
 
 pub mod backends;
 pub mod catalogue;
@@ -142,7 +143,8 @@ impl Plan {
         Ok(outcome(&seen, time, before, after))
     }
 
-    /// One after the other, each used once: so the server's queue of new connections never runs over, which would cost seconds.
+    /// One after the other, each used once: so the server's queue of new connections never runs over, which would cost
+    /// seconds.
     fn connect_all(&self, protocol: &impl Protocol, address: SocketAddr) -> Result<Vec<Connection>, String> {
         let mut all = Vec::with_capacity(self.connections as usize);
         for index in 0..self.connections {

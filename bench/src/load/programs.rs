@@ -9,8 +9,9 @@ const IN_C: [(&str, &str); 2] =
     [("raddle-bench-echo-threads", "echo_threads.c"), ("raddle-bench-echo-epoll", "echo_epoll.c")];
 
 impl Programs {
-    /// Builds the load generator and all that the server of `runtime` needs, when there are sources to build from. Gives the generator and
-    /// the words after its own, or why something is missing. `progress` is told before a build starts.
+    /// Builds the load generator and all that the server of `runtime` needs, when there are sources to build from.
+    /// Gives the generator and the words after its own, or why something is missing. `progress` is told before a build
+    /// starts.
     pub fn prepare_load(
         &self,
         runtime: &Runtime,

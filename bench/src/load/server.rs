@@ -39,7 +39,8 @@ pub struct Usage {
 }
 
 impl Server {
-    /// Starts `words`, with `settings` in its environment. A server whose command line holds [`PORT`] listens there; another one prints `port N` first.
+    /// Starts `words`, with `settings` in its environment. A server whose command line holds [`PORT`] listens there;
+    /// another one prints `port N` first.
     pub fn start(words: &[String], settings: &[(&str, String)]) -> Result<Server, String> {
         let named = words.iter().any(|word| word.contains(PORT));
         let port = if named { free_port()? } else { 0 };

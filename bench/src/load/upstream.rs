@@ -1,4 +1,5 @@
-//! The other web service that the service under load asks: HTTP with kept connections, answered at once from one kernel thread.
+//! The other web service that the service under load asks: HTTP with kept connections, answered at once from one kernel
+//! thread.
 
 use super::backends::rate;
 use rustix::event::epoll;

@@ -110,8 +110,8 @@ fn further(text: &mut String, rows: &[Row], width: usize) {
 /// A title, a key, and how the figure is shown.
 type Column = (&'static str, &'static str, fn(f64) -> String);
 
-/// The further figures that some of the rows have. What a runtime counts is shown only where the workload has latencies, or where
-/// policies are compared: elsewhere it would be noise.
+/// The further figures that some of the rows have. What a runtime counts is shown only where the workload has
+/// latencies, or where policies are compared: elsewhere it would be noise.
 pub(super) fn columns(rows: &[Row]) -> Vec<&'static Column> {
     let latencies = rows.iter().any(|row| figure(row, "p50_ns").is_some());
     let compared = rows.iter().filter(|row| row.policy.is_some()).count() > 1;

@@ -37,7 +37,9 @@ A peer that is not installed is named and is no error.";
 #[derive(Args, Clone)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
-    /// Workloads to run; all when none is named (`--list` shows them). `quick` alone: a few, in 20 seconds. `blocked` alone: how long a processor rests when its thread blocks in the kernel unseen. `report` alone: what the schedulers report claims of its figures
+    /// Workloads to run; all when none is named (`--list` shows them). `quick` alone: a few, in 20 seconds. `blocked`
+    /// alone: how long a processor rests when its thread blocks in the kernel unseen. `report` alone: what the
+    /// schedulers report claims of its figures
     #[arg(value_name = "WORKLOAD")]
     workloads: Vec<String>,
     /// Arguments to run the workloads with: values of the first argument, or KEY=VALUE pairs joined by `:`
@@ -340,7 +342,8 @@ fn command_line() -> String {
     std::iter::once("raddle".to_string()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// The progress on the standard error: one line that is rewritten on a terminal, a new line at most every five seconds elsewhere.
+/// The progress on the standard error: one line that is rewritten on a terminal, a new line at most every five seconds
+/// elsewhere.
 struct Meter {
     terminal: bool,
     last: Option<Instant>,

@@ -52,7 +52,8 @@ pub struct Options {
     /// Up to how many preemptions to explore systematically
     #[arg(long, default_value_t = 2, value_name = "K", conflicts_with = "runs")]
     preemptions: u32,
-    /// How long to take in all; 30 unless `--runs` or `--exhaustive` is given. Each scenario has its part, and 100 seeds however late it is
+    /// How long to take in all; 30 unless `--runs` or `--exhaustive` is given. Each scenario has its part, and 100
+    /// seeds however late it is
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..))]
     seconds: Option<u32>,
     /// Make one run again, as a failing check printed it

@@ -15,7 +15,8 @@ use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Lightweight threads: run programs on them, measure them, check their schedulers, and see what this machine offers them.
+/// Lightweight threads: run programs on them, measure them, check their schedulers, and see what this machine offers
+/// them.
 #[derive(Parser)]
 #[command(name = "raddle", version, arg_required_else_help = true)]
 struct Command {

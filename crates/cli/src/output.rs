@@ -15,7 +15,8 @@ pub enum Output {
 }
 
 impl Output {
-    /// Finds out whether the file can be written, before work that would be lost otherwise. What it holds stays until [`Output::write`].
+    /// Finds out whether the file can be written, before work that would be lost otherwise. What it holds stays until
+    /// [`Output::write`].
     pub fn claim(path: Option<&Path>) -> Result<Self, String> {
         let Some(path) = path.filter(|path| *path != Path::new("/dev/stdout")) else { return Ok(Self::Standard) };
         let claimed = Self::of(path);

@@ -40,7 +40,8 @@ pub struct Options {
     /// A policy expression; once for each policy to compare
     #[arg(long, value_name = "EXPR", default_value = "steal")]
     policy: Vec<String>,
-    /// Numbers of cores: 16, or 1,2,4, or 1..128 for the powers of two between and both ends, or 10..120:10 for steps of ten
+    /// Numbers of cores: 16, or 1,2,4, or 1..128 for the powers of two between and both ends, or 10..120:10 for steps
+    /// of ten
     #[arg(long, value_name = "N", default_value = "1..16")]
     cores: String,
     /// A workload, with arguments if wanted: packet:n=50k:work=500; once for each (`--list` shows them)
@@ -61,7 +62,8 @@ pub struct Options {
     /// Write the results to FILE instead of the standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Measure what this machine costs, and write the file of costs that --machine reads. Takes about a minute; keep the machine quiet
+    /// Measure what this machine costs, and write the file of costs that --machine reads. Takes about a minute; keep
+    /// the machine quiet
     #[arg(long, conflicts_with_all = ["policy", "cores", "workload", "machine", "format", "list"])]
     calibrate: bool,
     /// List the workloads with their arguments, and the machines
@@ -73,7 +75,8 @@ pub struct Options {
 enum What {
     /// A paper's figures: its claims beside what comes out here
     Report(report::Options),
-    /// Hold the model against this machine: predicted and measured time of four programs on one and two processors. Keep it quiet
+    /// Hold the model against this machine: predicted and measured time of four programs on one and two processors.
+    /// Keep it quiet
     Predict(predict::Options),
 }
 

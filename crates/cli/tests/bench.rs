@@ -8,8 +8,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Held while a program is written and while a process is started: a process that is just being made has a copy of all open
-/// files, and a program that anyone has open for writing cannot be run.
+/// Held while a program is written and while a process is started: a process that is just being made has a copy of all
+/// open files, and a program that anyone has open for writing cannot be run.
 static FILES: Mutex<()> = Mutex::new(());
 
 fn output(mut command: Command) -> std::io::Result<Output> {

@@ -1,4 +1,5 @@
-//! `raddle cc`, `raddle c++`, `raddle cargo` as a user meets them. Where no LLVM 22 is installed, what needs it is skipped, and said to be.
+//! `raddle cc`, `raddle c++`, `raddle cargo` as a user meets them. Where no LLVM 22 is installed, what needs it is
+//! skipped, and said to be.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -25,7 +26,8 @@ static void *counts(void *unused) {
 int main(void) { pthread_t id; pthread_create(&id, 0, counts, 0); pthread_join(id, 0); }
 "#;
 
-/// The program is its own runtime: it counts how often checks ask, in std's code for this program and in what std has compiled already.
+/// The program is its own runtime: it counts how often checks ask, in std's code for this program and in what std has
+/// compiled already.
 const ASKS: &str = r#"
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 static ASKED: AtomicU64 = AtomicU64::new(0);

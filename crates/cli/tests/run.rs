@@ -116,7 +116,8 @@ fn children_are_taken_over_when_asked_for() {
     assert!(text(&output.stderr).contains("100  threads created"), "{output:?}");
 }
 
-/// A script that ends with `exec`, programs that replace themselves, settings and all; what is started as a child stays native.
+/// A script that ends with `exec`, programs that replace themselves, settings and all; what is started as a child stays
+/// native.
 #[test]
 fn what_a_program_becomes_goes_on_under_raddle() {
     if raddle_bench::smoke::lacks(&[("/usr/bin/python3", "python3"), ("/bin/bash", "bash")]) {
@@ -343,11 +344,13 @@ fn scripts_are_run_by_their_interpreters() {
     assert!(text(&output.stderr).contains("100  threads created"), "{output:?}");
 }
 
-/// malloc's larger cache is asked for where the loader looks; the program, and what it starts, sees what the user had given.
+/// malloc's larger cache is asked for where the loader looks; the program, and what it starts, sees what the user had
+/// given.
 #[test]
 fn the_request_for_a_larger_cache_is_seen_by_the_loader_only() {
     let folder = Folder::new();
-    // How many blocks of a size malloc keeps for the thread (the last freed comes first), and what is in the environment.
+    // How many blocks of a size malloc keeps for the thread (the last freed comes first), and what is in the
+    // environment.
     let source = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -466,7 +469,8 @@ fn the_programs_options_are_its_own() {
     assert_eq!(run(&[], Path::new("--procesors"), &[]).status.code(), Some(127));
 }
 
-/// The runtime's own kernel threads close descriptors of the same numbers, in tables of their own: whoever waits for the program's is not disturbed.
+/// The runtime's own kernel threads close descriptors of the same numbers, in tables of their own: whoever waits for
+/// the program's is not disturbed.
 #[test]
 fn a_thread_reads_the_standard_input_while_the_runtime_looks_at_proc() {
     let folder = Folder::new();

@@ -1,4 +1,5 @@
-//! A web service of blocking crates that know nothing of raddle, under `raddle run`, against real Redis and PostgreSQL servers.
+//! A web service of blocking crates that know nothing of raddle, under `raddle run`, against real Redis and PostgreSQL
+//! servers.
 #![forbid(unsafe_code)]
 
 use raddle_bench::load;

@@ -1,5 +1,6 @@
-//! Prints what a switch between contexts with their own TLS costs (malloc's words moved), for several numbers of contexts
-//! in a ring, and what renewing a block costs. Run it with `--release`; figures are for looking at, not for tests.
+//! Prints what a switch between contexts with their own TLS costs (malloc's words moved), for several numbers of
+//! contexts in a ring, and what renewing a block costs. Run it with `--release`; figures are for looking at, not for
+//! tests.
 
 use raddle_context::stack::{Arena, Slot};
 use raddle_context::switch::{Context, current_fs, fs_method, switch};

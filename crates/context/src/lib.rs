@@ -1,9 +1,9 @@
 //! Stacks, guard pages, thread-local storage blocks and the switch between contexts.
 //!
-//! A *context* is what a processor needs to go on with a lightweight thread: its stack pointer and its thread pointer (FS
-//! base on x86-64, TPIDR_EL0 on aarch64). Because the thread pointer is switched with the stack, each lightweight thread has
-//! its own `errno`, `thread_local!`s, `std::thread::current()` and C `__thread` variables, and keeps them on whichever kernel
-//! thread it runs.
+//! A *context* is what a processor needs to go on with a lightweight thread: its stack pointer and its thread pointer
+//! (FS base on x86-64, TPIDR_EL0 on aarch64). Because the thread pointer is switched with the stack, each lightweight
+//! thread has its own `errno`, `thread_local!`s, `std::thread::current()` and C `__thread` variables, and keeps them on
+//! whichever kernel thread it runs.
 //!
 //! * [`switch`]: the symmetric switch; one file per architecture.
 //! * [`stack`]: arenas of stack slots: reservation, guards, colouring, recycling.

@@ -1,11 +1,13 @@
 //! A stack overflow reported with the thread's name.
 //!
-//! A stack that overflows touches its guard, which is SIGSEGV. The handler runs on the kernel thread's alternate stack, asks
-//! the runtime for the name of the thread that owns the slot, writes one line to standard error and aborts, as std does; in C programs
-//! ([`end_as_in_c`]) the fault then has its default effect. Any other fault
-//! goes to the handler that was there before (std's, which knows the guards of kernel threads), or has the default effect.
+//! A stack that overflows touches its guard, which is SIGSEGV. The handler runs on the kernel thread's alternate stack,
+//! asks the runtime for the name of the thread that owns the slot, writes one line to standard error and aborts, as std
+//! does; in C programs ([`end_as_in_c`]) the fault then has its default effect. Any other fault
+//! goes to the handler that was there before (std's, which knows the guards of kernel threads), or has the default
+//! effect.
 //!
-//! A kernel thread that carries lightweight threads needs an alternate stack ([`activation_altstack`]) and must not block
+//! A kernel thread that carries lightweight threads needs an alternate stack ([`activation_altstack`]) and must not
+//! block
 //! SIGSEGV or SIGBUS: an overflow would kill the process silently.
 //!
 //! # Example
@@ -88,8 +90,9 @@ impl Drop for AlternateStack {
         if self.memory.is_null() {
             return;
         }
-        // SAFETY: takes this kernel thread's own alternate stack out of use (the value is neither Send nor Sync, so it is still on the
-        // kernel thread that made it; while a handler runs on the stack, the kernel refuses), then unmaps what was mapped for it.
+        // SAFETY: takes this kernel thread's own alternate stack out of use (the value is neither Send nor Sync, so it
+        // is still on the kernel thread that made it; while a handler runs on the stack, the kernel refuses), then
+        // unmaps what was mapped for it.
         unsafe {
             let mut present: libc::stack_t = core::mem::zeroed();
             let off = libc::stack_t { ss_sp: core::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: ALTSTACK };
@@ -219,8 +222,8 @@ pub type Take = unsafe extern "C-unwind" fn(c_int, *mut c_void, *mut c_void) -> 
 /// Who is offered each fault first, as a word; 0: nobody.
 static OFFERED: AtomicUsize = AtomicUsize::new(0);
 
-/// From now on `take` is offered each fault first, overflows too; where it answers true, or does not return, nothing is reported. It is called in
-/// a signal handler: async-signal-safe.
+/// From now on `take` is offered each fault first, overflows too; where it answers true, or does not return, nothing is
+/// reported. It is called in a signal handler: async-signal-safe.
 pub fn offer_first(take: Take) {
     // Ordering: Relaxed: the word is all there is.
     OFFERED.store(take as usize, Ordering::Relaxed);
@@ -243,8 +246,8 @@ unsafe fn is_taken(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_vo
 /// The program is not one of Rust's, where an overflow aborts.
 static AS_IN_C: AtomicBool = AtomicBool::new(false);
 
-/// From now on an overflow is reported with the remedies of C, and, unless the program had a handler before, ends the program as the fault
-/// that it is.
+/// From now on an overflow is reported with the remedies of C, and, unless the program had a handler before, ends the
+/// program as the fault that it is.
 pub fn end_as_in_c() {
     AS_IN_C.store(true, Ordering::Relaxed);
 }

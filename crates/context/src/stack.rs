@@ -1,26 +1,30 @@
 //! Arenas of stack slots.
 //!
-//! One arena holds the slots of one size. Its address space is reserved at once and costs nothing until it is touched; pages
-//! that were touched stay with the slot, and idle slots are reused hottest first. A slot, lowest address first:
+//! One arena holds the slots of one size. Its address space is reserved at once and costs nothing until it is touched;
+//! pages that were touched stay with the slot, and idle slots are reused hottest first. A slot, lowest address first:
 //!
 //! ```text
-//! guard page(s) | stack, growing down from Slot::top | TLS block, thread pointer inside | header | table | colour | reach
+//! guard page(s) | stack, growing down from Slot::top | TLS block, thread pointer | header | table | colour | reach
 //! ```
 //!
 //! *Colour*: a few cache lines left free, different from slot to slot, so that the stack tops and thread control
 //! blocks of many threads do not all fall into the same sets of the caches. The colours are so few that the
-//! block and the first part of the stack stay within the slot's last two pages before the reach, which is all that a parked thread touches.
+//! block and the first part of the stack stay within the slot's last two pages before the reach, which is all that a
+//! parked thread touches.
 //!
-//! *Table*: the block's table of modules (dtv). It may grow through what the colour leaves free into the *reach*, pages that are
-//! never touched unless very many libraries are loaded. The reach is in addition to the slot's size.
+//! *Table*: the block's table of modules (dtv). It may grow through what the colour leaves free into the *reach*, pages
+//! that are never touched unless very many libraries are loaded. The reach is in addition to the slot's size.
 //!
 //! *Guards* are installed when a slot is first used, and stay.
 //!
-//! *Core dumps* hold the slots that were ever used, or up to twice as many, not the rest of the reservation, at which the kernel would look for minutes.
+//! *Core dumps* hold the slots that were ever used, or up to twice as many, not the rest of the reservation, at which
+//! the kernel would look for minutes.
 //!
-//! Where address space is limited, slots are mapped *one by one* instead, each when a right to one more is asked for, at places that follow each other.
+//! Where address space is limited, slots are mapped *one by one* instead, each when a right to one more is asked for,
+//! at places that follow each other.
 //!
-//! Source: the free list is R. K. Treiber, "Systems Programming: Coping with Parallelism" (1986), with a tag against ABA.
+//! Source: the free list is R. K. Treiber, "Systems Programming: Coping with Parallelism" (1986), with a tag against
+//! ABA.
 //! Differs from the paper: the nodes are slot indices in a side table, so that a reader never touches a foreign stack.
 //!
 //! Roles: takers, givers, and one or more trimmers ([`Arena::shrink`]).
@@ -37,9 +41,9 @@
 //! I1. taken ≤ reserved ≤ limit: who holds a reservation finds a slot. A trimmer reserves before it takes.
 //! I2. Each index is in exactly one place: a list, a token [`Slot`], or not yet handed out (≥ `fresh`).
 //!
-//! Progress: `reserve`, `take` and `give` are lock-free; `shrink` gives up where it would have to wait, and holds the loader's
-//! lock while it takes blocks out of the list of threads. Reclamation: the side table and the slots are never unmapped while the process lives, so a late reader of
-//! `next` reads a stale index and fails its CAS on the tag.
+//! Progress: `reserve`, `take` and `give` are lock-free; `shrink` gives up where it would have to wait, and holds the
+//! loader's lock while it takes blocks out of the list of threads. Reclamation: the side table and the slots are never
+//! unmapped while the process lives, so a late reader of `next` reads a stale index and fails its CAS on the tag.
 //!
 //! | edge | from | to |
 //! |---|---|---|
@@ -74,7 +78,8 @@ pub use slot::Slot;
 
 /// Pages at the end of a slot that a parked thread keeps: at least so many, more when TLS is large.
 const HOT_PAGES: usize = 2;
-/// Bytes of stack that must fit below the block within the hot pages. Untested guess; a parked thread of this runtime uses about one KiB.
+/// Bytes of stack that must fit below the block within the hot pages. Untested guess; a parked thread of this runtime
+/// uses about one KiB.
 const HOT_STACK: usize = 1536;
 /// The most colours used: a page has 64 lines.
 const MAX_COLOURS: usize = 64;
@@ -164,8 +169,9 @@ unsafe impl Sync for Arena {}
 /// All arenas, newest first, for [`find`].
 static NEWEST: AtomicPtr<Arena> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Makes a slot's stack executable, if a library that was loaded since the arena was made asks for that: the C library does it with the stacks that it
-/// knows. For the handler of a fault of code that lies there. False if nobody asks, or it cannot be done.
+/// Makes a slot's stack executable, if a library that was loaded since the arena was made asks for that: the C library
+/// does it with the stacks that it knows. For the handler of a fault of code that lies there. False if nobody asks, or
+/// it cannot be done.
 pub(crate) fn make_executable(place: &Place) -> bool {
     !place.in_guard && size::executable_stacks_wanted() && size::allow_execution(place.base + place.guard, place.length)
 }
@@ -194,8 +200,8 @@ impl Arena {
         Self::build(slot_size, max_slots, false)
     }
 
-    /// As [`Arena::new`], for processes whose address space is limited: as many slots as fit into it, at most, and each is mapped when a right to
-    /// one more is asked for.
+    /// As [`Arena::new`], for processes whose address space is limited: as many slots as fit into it, at most, and each
+    /// is mapped when a right to one more is asked for.
     ///
     /// # Errors
     /// As for [`Arena::new`].
@@ -316,13 +322,14 @@ impl Arena {
             return (0..most).take_while(|_| self.reserve().is_ok()).count();
         }
         let room = |reserved: usize| most.min(self.limit.saturating_sub(reserved));
-        // Ordering: Relaxed, a counter only, as in `reserve`; never beyond the limit, where others would be refused meanwhile.
+        // Ordering: Relaxed, a counter only, as in `reserve`; never beyond the limit, where others would be refused
+        // meanwhile.
         let counted = self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(n + room(n)));
         counted.map_or(0, room)
     }
 
-    /// For each slot beyond the most that were reserved before: where guards are scarce, one of the process's budget; where slots are mapped one by
-    /// one, a slot.
+    /// For each slot beyond the most that were reserved before: where guards are scarce, one of the process's budget;
+    /// where slots are mapped one by one, a slot.
     #[cold]
     fn reserve_more(&self, reserved: usize) -> Result<(), StackError> {
         // Ordering: Relaxed, counters only: what a taker sees of a slot comes through the free lists.
@@ -390,9 +397,9 @@ impl Arena {
         }
     }
 
-    /// Takes a slot under a reservation, hottest first. Its TLS block is prepared or renewed: nothing is to be done before a
-    /// context runs on it. Only a slot that goes from one thread to the next without `give` and `take` is for the caller to
-    /// renew ([`tls::Tls::renew`]).
+    /// Takes a slot under a reservation, hottest first. Its TLS block is prepared or renewed: nothing is to be done
+    /// before a context runs on it. Only a slot that goes from one thread to the next without `give` and `take` is for
+    /// the caller to renew ([`tls::Tls::renew`]).
     pub fn take(&'static self) -> Slot {
         loop {
             if let Some(index) = self.hot.pop(self.entries()) {
@@ -422,14 +429,16 @@ impl Arena {
         }
     }
 
-    /// Takes idle slots that keep their pages, under as many reservations, at most so many: at once, where `take` is an exchange with all
-    /// others for each. Unlike there, the caller renews their blocks ([`tls::Tls::renew`]) before a context runs on them.
+    /// Takes idle slots that keep their pages, under as many reservations, at most so many: at once, where `take` is an
+    /// exchange with all others for each. Unlike there, the caller renews their blocks ([`tls::Tls::renew`]) before a
+    /// context runs on them.
     pub fn take_some(&'static self, most: usize, mut each: impl FnMut(Slot)) {
         // I2: popped, so ours; each was used, so its header is whole.
         self.hot.pop_some(most, self.entries(), |index| each(Slot::of(self.header_of(index))));
     }
 
-    /// Brings the slot that is taken next closer, which has often left the caches where slots are taken one after the other.
+    /// Brings the slot that is taken next closer, which has often left the caches where slots are taken one after the
+    /// other.
     #[inline]
     fn fetch_next(&self) {
         if let Some(index) = self.hot.first() {
@@ -437,8 +446,8 @@ impl Arena {
         }
     }
 
-    /// Brings a slot closer that will be taken soon. Nothing is read of it: addresses follow from its number, and whoever takes it
-    /// meanwhile is not disturbed.
+    /// Brings a slot closer that will be taken soon. Nothing is read of it: addresses follow from its number, and
+    /// whoever takes it meanwhile is not disturbed.
     #[inline]
     pub fn fetch(&self, index: u32) {
         let Ok(tls) = tls::init() else { return };
@@ -469,8 +478,8 @@ impl Arena {
         slot.index()
     }
 
-    /// Gives the memory of idle slots back to the system, but for `keep` of them. Returns how many were emptied: none where
-    /// somebody keeps the loader's lock, so it is to be called again.
+    /// Gives the memory of idle slots back to the system, but for `keep` of them. Returns how many were emptied: none
+    /// where somebody keeps the loader's lock, so it is to be called again.
     pub fn shrink(&'static self, keep: usize) -> usize {
         let mut emptied = 0;
         loop {
@@ -497,7 +506,8 @@ impl Arena {
                 self.unreserve();
                 break;
             };
-            // SAFETY: popped, so ours (I2): the former thread is gone; the state below makes the next taker prepare anew.
+            // SAFETY: popped, so ours (I2): the former thread is gone; the state below makes the next taker prepare
+            // anew.
             unsafe { back.take(Slot::of(self.header_of(index)).fs()) };
             ours.push(index, self.entries());
             count += 1;
@@ -568,7 +578,8 @@ impl Arena {
         let header = self.header_of(index);
         let Ok(tls) = tls::init() else { unreachable!("Arena::new has checked") };
         let block_top = header.as_ptr().cast::<u8>();
-        // SAFETY: the slot is ours (I2), its memory zero, the end of the block aligned as the colours are, and the table behind the header.
+        // SAFETY: the slot is ours (I2), its memory zero, the end of the block aligned as the colours are, and the
+        // table behind the header.
         unsafe {
             let table = block_top.add(HEADER);
             let fs = tls.prepare(block_top, table, base + self.stride - table.addr());

@@ -1,12 +1,12 @@
 //! The switch from one context to another.
 //!
-//! One file per architecture, each with the same functions: `init_frame`, `visit_frame`, `frame`, `switch`, `switch_away`, `current_fs` and
-//! `detect`. The contract is here, the registers are there.
+//! One file per architecture, each with the same functions: `init_frame`, `visit_frame`, `frame`, `switch`,
+//! `switch_away`, `current_fs` and `detect`. The contract is here, the registers are there.
 //!
-//! A suspended context is two words. Everything else it needs lies on its own stack, at [`Context::sp`]: the address to go on
-//! at, the registers that the compiler does not let inline assembly clobber, and the control bits of the floating-point
-//! units, which the calling convention lets a callee keep but not change. All other registers are declared clobbered, so that
-//! the compiler saves those that are live and no others.
+//! A suspended context is two words. Everything else it needs lies on its own stack, at [`Context::sp`]: the address to
+//! go on at, the registers that the compiler does not let inline assembly clobber, and the control bits of the
+//! floating-point units, which the calling convention lets a callee keep but not change. All other registers are
+//! declared clobbered, so that the compiler saves those that are live and no others.
 //!
 //! # Example
 //! ```
@@ -35,8 +35,8 @@ compile_error!("raddle-context has a switch for x86-64 and aarch64 only");
 ///
 /// A context is resumed at most once for each time it was suspended or prepared.
 ///
-/// Its words may be read at any time, by who fetches ahead what a thread will need and does not know whether it runs by now.
-/// So they are atomics, which the switch writes like any other word.
+/// Its words may be read at any time, by who fetches ahead what a thread will need and does not know whether it runs by
+/// now. So they are atomics, which the switch writes like any other word.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Context {
@@ -55,14 +55,15 @@ impl Context {
         Context { sp: AtomicPtr::new(core::ptr::null_mut()), fs: AtomicUsize::new(0) }
     }
 
-    /// Makes the first switch to this context call `entry` with that switch's `arg`, on the stack that ends at `top`, with
-    /// the thread pointer `fs`. The floating-point units start in their default modes.
+    /// Makes the first switch to this context call `entry` with that switch's `arg`, on the stack that ends at `top`,
+    /// with the thread pointer `fs`. The floating-point units start in their default modes.
     ///
     /// # Safety
-    /// * `top` is 16-byte aligned and ends a writable stack that nobody else uses until the context is abandoned, and that
-    ///   is neither given back nor trimmed while the context is live.
-    /// * `fs` is the thread pointer of the calling kernel thread, or one that [`Tls::prepare`](crate::tls::Tls::prepare) or
-    ///   [`Slot::fs`](crate::stack::Slot::fs) returned and no other live context uses.
+    /// * `top` is 16-byte aligned and ends a writable stack that nobody else uses until the context is abandoned, and
+    ///   that is neither given back nor trimmed while the context is live.
+    /// * `fs` is the thread pointer of the calling kernel thread, or one that
+    ///   [`Tls::prepare`](crate::tls::Tls::prepare) or [`Slot::fs`](crate::stack::Slot::fs) returned and no other
+    ///   live context uses.
     /// * `entry` never returns and lets no panic out.
     pub unsafe fn prepare(&self, top: *mut u8, fs: usize, entry: unsafe extern "C" fn(usize) -> !) {
         debug_assert!(top.addr().is_multiple_of(16), "a stack top is 16-byte aligned");
@@ -88,9 +89,9 @@ impl Context {
         self.sp.load(Ordering::Relaxed)
     }
 
-    /// A context that runs `visitor` on the stack and under the thread pointer of this suspended one, above all its frames,
-    /// so that a stack walk in the visitor shows where this context is suspended. The visitor ends with [`switch_away`];
-    /// after that this context is as it was.
+    /// A context that runs `visitor` on the stack and under the thread pointer of this suspended one, above all its
+    /// frames, so that a stack walk in the visitor shows where this context is suspended. The visitor ends with
+    /// [`switch_away`]; after that this context is as it was.
     ///
     /// # Safety
     /// * This context is suspended or prepared, and nobody resumes it until the visitor has left.
@@ -139,9 +140,9 @@ pub struct Frame {
     pub fp: usize,
 }
 
-/// Saves the caller's context in `save` and continues `load`. `arg` arrives as the return value of the switch that suspended
-/// `load`, or as the argument of its entry function. Returns when another switch continues `save`, with that switch's `arg`,
-/// perhaps on another kernel thread.
+/// Saves the caller's context in `save` and continues `load`. `arg` arrives as the return value of the switch that
+/// suspended `load`, or as the argument of its entry function. Returns when another switch continues `save`, with that
+/// switch's `arg`, perhaps on another kernel thread.
 ///
 /// # Safety
 /// * `save` is writable, and nobody resumes it before this switch has left the caller's stack (a finalizer's work).
@@ -171,7 +172,8 @@ pub unsafe fn switch_away(load: *const Context, arg: usize) -> ! {
     }
 }
 
-/// Puts the floating-point units into their default modes: what a thread starts with that takes over a stack without a switch.
+/// Puts the floating-point units into their default modes: what a thread starts with that takes over a stack without a
+/// switch.
 #[inline(always)]
 pub fn reset_modes() {
     arch::reset_modes();
@@ -188,14 +190,14 @@ pub fn fs_method() -> &'static str {
     arch::fs_method()
 }
 
-/// Chooses how the thread pointer is set. Called by [`tls::init`](crate::tls::init); until then the slow, universal way is
-/// used. With `force_slow`, that way stays (tests, and kernels that report what they do not do).
+/// Chooses how the thread pointer is set. Called by [`tls::init`](crate::tls::init); until then the slow, universal way
+/// is used. With `force_slow`, that way stays (tests, and kernels that report what they do not do).
 pub fn detect(force_slow: bool) {
     arch::detect(force_slow);
 }
 
-/// Shadow stacks let a `ret` go only where a `call` came from, which a switch breaks. Turns them off for the calling kernel
-/// thread and those it will start; a clear reason when that is not possible.
+/// Shadow stacks let a `ret` go only where a `call` came from, which a switch breaks. Turns them off for the calling
+/// kernel thread and those it will start; a clear reason when that is not possible.
 ///
 /// # Errors
 /// When the kernel has shadow stacks enabled for this process and locked.

@@ -1,25 +1,25 @@
 //! Blocks of thread-local storage: the C library's view of a thread, built for lightweight threads.
 //!
 //! A block is what glibc allocates at the end of a kernel thread's stack: the initialised TLS variables of all modules
-//! loaded at start, room for some loaded later, and its own `struct pthread` (the TCB). The thread pointer points into it.
-//! Blocks are built in memory of the caller's, table of modules (dtv) included, as the loader built a first one for us: its functions are
-//! found by name; where a field of `struct pthread` lies is read at run time from
+//! loaded at start, room for some loaded later, and its own `struct pthread` (the TCB). The thread pointer points into
+//! it. Blocks are built in memory of the caller's, table of modules (dtv) included, as the loader built a first one for
+//! us: its functions are found by name; where a field of `struct pthread` lies is read at run time from
 //! the descriptors that glibc exports for debuggers, and checked by use ([`init`]).
 //!
-//! Life of a block: [`Tls::prepare`] once, on zeroed memory; [`Tls::begin`] on the thread as the first thing it does; the thread
-//! runs; [`Tls::run_destructors`] on it as the last; [`Tls::renew`] before the next thread uses it. `prepare` and `renew` neither
-//! lock nor allocate, so they may be called where nothing may block; `begin` and `run_destructors` ask the loader when libraries
-//! were loaded meanwhile, and free what the thread had of them.
+//! Life of a block: [`Tls::prepare`] once, on zeroed memory; [`Tls::begin`] on the thread as the first thing it does;
+//! the thread runs; [`Tls::run_destructors`] on it as the last; [`Tls::renew`] before the next thread uses it.
+//! `prepare` and `renew` neither lock nor allocate, so they may be called where nothing may block; `begin` and
+//! `run_destructors` ask the loader when libraries were loaded meanwhile, and free what the thread had of them.
 //!
-//! The table has room for [`TABLE_ENTRIES`] modules, in memory that is touched as it is used: the loader would grow a shorter one
-//! with its own allocator, whose memory it is not.
+//! The table has room for [`TABLE_ENTRIES`] modules, in memory that is touched as it is used: the loader would grow a
+//! shorter one with its own allocator, whose memory it is not.
 //!
-//! Two words of a block belong to no thread: the pointers to malloc's cache and arena ([`MallocWords`]). They follow the
-//! kernel thread: whoever switches moves them ([`move_malloc_words`]), so that a parked thread holds no cache.
+//! Two words of a block belong to no thread: the pointers to malloc's cache and arena ([`MallocWords`]). They follow
+//! the kernel thread: whoever switches moves them ([`move_malloc_words`]), so that a parked thread holds no cache.
 //!
-//! A library that is loaded at run time with *static* TLS (rare: it is refused beyond a small surplus) is initialised by the loader
-//! in all blocks that are prepared, whose threads live or not: they are in its list of threads ([`Tls::reaches_live_threads`]
-//! says whether they are).
+//! A library that is loaded at run time with *static* TLS (rare: it is refused beyond a small surplus) is initialised
+//! by the loader in all blocks that are prepared, whose threads live or not: they are in its list of threads
+//! ([`Tls::reaches_live_threads`] says whether they are).
 //!
 //! Known limits. `strerror` and the
 //! resolver keep small buffers per block, not per thread.
@@ -47,12 +47,12 @@ use raddle_machine::{Machine, Real};
 use std::sync::OnceLock;
 use threads::{Sweep, Threads};
 
-/// Libraries with thread-local storage that a process may have loaded at once, where the caller of [`Tls::prepare`] gives
-/// [`Tls::table_reach`] bytes. Linux programs with more than a few dozen are not known to us.
+/// Libraries with thread-local storage that a process may have loaded at once, where the caller of [`Tls::prepare`]
+/// gives [`Tls::table_reach`] bytes. Linux programs with more than a few dozen are not known to us.
 pub const TABLE_ENTRIES: usize = 1024;
 
-/// Why lightweight threads with their own thread-local storage cannot be had here. Displays as one line that names the cause
-/// and what is used instead.
+/// Why lightweight threads with their own thread-local storage cannot be had here. Displays as one line that names the
+/// cause and what is used instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsupported {
     /// What did not match.
@@ -96,8 +96,8 @@ pub struct Tls {
     threads: Result<Threads, Unsupported>,
 }
 
-/// Cache lines below the thread pointer that [`Tls::approach`] fetches. Read off a call of `read` under the drop-in library, whose variables begin
-/// 304 bytes below.
+/// Cache lines below the thread pointer that [`Tls::approach`] fetches. Read off a call of `read` under the drop-in
+/// library, whose variables begin 304 bytes below.
 const APPROACHED: usize = 6;
 
 static TLS: OnceLock<Result<Tls, Unsupported>> = OnceLock::new();
@@ -135,15 +135,16 @@ pub fn init() -> Result<&'static Tls, Unsupported> {
 /// Moves libc's malloc words from one thread pointer's block to another's: the cache stays with the kernel thread.
 ///
 /// # Safety
-/// Both are thread pointers of live blocks (a kernel thread's own, or prepared ones); the block at `to_fs` is not in use by
-/// another kernel thread, and the caller is not interrupted by code that allocates before it switches to `to_fs`.
+/// Both are thread pointers of live blocks (a kernel thread's own, or prepared ones); the block at `to_fs` is not in
+/// use by another kernel thread, and the caller is not interrupted by code that allocates before it switches to
+/// `to_fs`.
 #[inline(always)]
 pub unsafe fn move_malloc_words(from_fs: usize, to_fs: usize) {
     // Ordering: Relaxed: set once before any block exists.
     if MOVE.load(Ordering::Relaxed) {
         let (a, b) = (WORDS[0].load(Ordering::Relaxed), WORDS[1].load(Ordering::Relaxed));
-        // SAFETY: the offsets were found inside libc's part of every block. Volatile, since malloc reads them behind the
-        // compiler's back.
+        // SAFETY: the offsets were found inside libc's part of every block. Volatile, since malloc reads them behind
+        // the compiler's back.
         unsafe {
             let from = from_fs as *const u8;
             let to = to_fs as *mut u8;
@@ -187,13 +188,13 @@ impl Tls {
         (TABLE_ENTRIES * size_of::<DtvEntry>()).max(self.table_size())
     }
 
-    /// Builds a block in the [`Tls::block_size`] bytes below `area_top`, with a table of modules of `table_bytes` bytes at
-    /// `table`, and returns its thread pointer. Neither locks nor allocates.
+    /// Builds a block in the [`Tls::block_size`] bytes below `area_top`, with a table of modules of `table_bytes` bytes
+    /// at `table`, and returns its thread pointer. Neither locks nor allocates.
     ///
     /// # Safety
     /// `area_top` is a multiple of [`Tls::align`], `table` of 16, `table_bytes` at least [`Tls::table_size`]; the bytes
-    /// below the one and behind the other are writable, zero, used by nobody else, and stay mapped as long as the process lives.
-    /// They may be zeroed for another block once `TakeBack` has had this one and is dropped.
+    /// below the one and behind the other are writable, zero, used by nobody else, and stay mapped as long as the
+    /// process lives. They may be zeroed for another block once `TakeBack` has had this one and is dropped.
     pub unsafe fn prepare(&self, area_top: *mut u8, table: *mut u8, table_bytes: usize) -> usize {
         // SAFETY: the block and the table are the caller's, zeroed and large enough, and stay.
         unsafe {
@@ -205,7 +206,8 @@ impl Tls {
         }
     }
 
-    /// Whether libraries with static TLS that are loaded at run time are initialised in threads that live then: `Err` says why not.
+    /// Whether libraries with static TLS that are loaded at run time are initialised in threads that live then: `Err`
+    /// says why not.
     ///
     /// # Errors
     /// What is not as expected in this C library.
@@ -221,11 +223,12 @@ impl Tls {
         };
         Some(TakeBack { tls: self, sweep })
     }
-    /// What a thread does first, on itself, where it may block: if libraries were loaded since its block was written, it takes
-    /// what they have in static TLS. True if it did: then TLS variables of such libraries are as new.
+    /// What a thread does first, on itself, where it may block: if libraries were loaded since its block was written,
+    /// it takes what they have in static TLS. True if it did: then TLS variables of such libraries are as new.
     ///
     /// # Safety
-    /// `fs` is the caller's own thread pointer, of a block that came from [`Tls::prepare`]; the thread has run no code of its program yet.
+    /// `fs` is the caller's own thread pointer, of a block that came from [`Tls::prepare`]; the thread has run no code
+    /// of its program yet.
     #[inline]
     pub unsafe fn begin(&self, fs: usize) -> bool {
         // SAFETY: the caller's own block.
@@ -238,13 +241,13 @@ impl Tls {
         }
     }
 
-    /// Makes a used block equal to a fresh one: TLS variables as in the modules' images, no thread-specific data, no memory
-    /// for libraries loaded at run time. libc's own part is kept (its caches survive) but for what a program can see. Does
-    /// not ask the loader: the thread that uses the block next does, by [`Tls::begin`].
+    /// Makes a used block equal to a fresh one: TLS variables as in the modules' images, no thread-specific data, no
+    /// memory for libraries loaded at run time. libc's own part is kept (its caches survive) but for what a program can
+    /// see. Does not ask the loader: the thread that uses the block next does, by [`Tls::begin`].
     ///
     /// # Safety
-    /// `fs` came from [`Tls::prepare`] and the thread that used it has run [`Tls::run_destructors`] (or has never run). If
-    /// it is the caller's own block, the caller uses no TLS variable of its own afterwards.
+    /// `fs` came from [`Tls::prepare`] and the thread that used it has run [`Tls::run_destructors`] (or has never run).
+    /// If it is the caller's own block, the caller uses no TLS variable of its own afterwards.
     pub unsafe fn renew(&self, fs: usize) {
         let block = fs as *mut u8;
         // SAFETY: all offsets were found inside the block, which the caller owns.
@@ -256,7 +259,8 @@ impl Tls {
         }
     }
 
-    /// Brings closer what [`Tls::renew`] and a thread's first steps touch of the block below `area_top`, which may be somebody else's.
+    /// Brings closer what [`Tls::renew`] and a thread's first steps touch of the block below `area_top`, which may be
+    /// somebody else's.
     #[inline]
     pub(crate) fn fetch(&self, area_top: *mut u8) {
         let fs = area_top.addr() - self.layout.fs_below_top();
@@ -269,8 +273,9 @@ impl Tls {
         }
     }
 
-    /// Brings closer what a thread touches first that was suspended for long, beside its stack: variables of libraries near its thread pointer,
-    /// malloc's words, and its table of modules. Nothing is read; `fs` may have gone to another thread meanwhile.
+    /// Brings closer what a thread touches first that was suspended for long, beside its stack: variables of libraries
+    /// near its thread pointer, malloc's words, and its table of modules. Nothing is read; `fs` may have gone to
+    /// another thread meanwhile.
     #[inline]
     pub fn approach(&self, fs: usize) {
         (0..APPROACHED).for_each(|line| Real::prefetch(fs.wrapping_sub(64 * line)));
@@ -306,8 +311,8 @@ impl Tls {
     }
 
     /// What a thread does last, on itself: destructors of C++ and Rust thread-local variables, then those of POSIX
-    /// thread-specific data (up to four rounds), then robust mutexes that it holds are marked, then what libc would carry into the next thread; what libraries loaded at
-    /// run time had for it is freed.
+    /// thread-specific data (up to four rounds), then robust mutexes that it holds are marked, then what libc would
+    /// carry into the next thread; what libraries loaded at run time had for it is freed.
     ///
     /// # Safety
     /// Runs on the thread whose block is current, once; no TLS variable with a destructor is used afterwards.

@@ -1,16 +1,17 @@
 //! Contexts as ThreadSanitizer sees them: under `--cfg raddle_tsan` only, which `cargo xtask tsan` sets.
 //!
-//! The sanitizer's runtime finds what it knows of the running thread through a word in thread-local storage. A context has
-//! storage of its own, so it has such a word of its own: it names a *fiber*, the sanitizer's word for a context, made when
-//! the context is prepared. A switch tells the sanitizer which fiber comes next. It notes that in the word of the block that
-//! is left, which must go on to name the fiber of that block: so the word is put back between the announcement and the
-//! switch, by instructions that are not instrumented.
+//! The sanitizer's runtime finds what it knows of the running thread through a word in thread-local storage. A context
+//! has storage of its own, so it has such a word of its own: it names a *fiber*, the sanitizer's word for a context,
+//! made when the context is prepared. A switch tells the sanitizer which fiber comes next. It notes that in the word of
+//! the block that is left, which must go on to name the fiber of that block: so the word is put back between the
+//! announcement and the switch, by instructions that are not instrumented.
 //!
-//! What the sanitizer is told is that one kernel thread did first the one, then the other: that is so. It is not told that
-//! fences and `membarrier` order anything; where nothing else does, it reports a race.
+//! What the sanitizer is told is that one kernel thread did first the one, then the other: that is so. It is not told
+//! that fences and `membarrier` order anything; where nothing else does, it reports a race.
 //!
-//! Differs from production: a slot's fiber is made anew for each prepared context, but one thread that takes over the stack of
-//! another without a switch keeps its fiber, which hides nothing (they ran one after the other on one kernel thread).
+//! Differs from production: a slot's fiber is made anew for each prepared context, but one thread that takes over the
+//! stack of another without a switch keeps its fiber, which hides nothing (they ran one after the other on one kernel
+//! thread).
 
 use core::arch::asm;
 use core::ffi::{c_uint, c_void};

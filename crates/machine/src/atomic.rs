@@ -56,7 +56,8 @@ pub enum Arithmetic {
 /// Operations on an atomic word, with the meanings and orderings of `std::sync::atomic`.
 ///
 /// # Safety
-/// Unsafe code follows pointers and indices that it stored in one: each operation is atomic, answers with a word that was stored, and orders as asked.
+/// Unsafe code follows pointers and indices that it stored in one: each operation is atomic, answers with a word that
+/// was stored, and orders as asked.
 pub unsafe trait Atomic<T: Word>: Send + Sync {
     /// A cell that holds `value`.
     fn new(value: T) -> Self;

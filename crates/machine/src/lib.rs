@@ -1,8 +1,8 @@
 //! The door to the world: atomics, fences, time, randomness and waiting.
 //!
 //! `queues` and `scheduler` are written once against [`Machine`] and run on several of them: [`Real`] (the operating
-//! system), `Loom` (feature `loom`: every interleaving and weak ordering, in tests) and, later, a controlled one under a
-//! model checker or virtual time. Architecture invariant: nothing in this crate knows what a thread or a queue is.
+//! system), `Loom` (feature `loom`: every interleaving and weak ordering, in tests) and, later, a controlled one under
+//! a model checker or virtual time. Architecture invariant: nothing in this crate knows what a thread or a queue is.
 //!
 //! # Example
 //! ```
@@ -35,12 +35,12 @@ pub use std::thread::panicking;
 
 /// A world in which lock-free code runs.
 ///
-/// Implementations are zero-sized tags; all functions are associated, so that the production build of generic code is the
-/// same machine code as one written against `std::sync::atomic`.
+/// Implementations are zero-sized tags; all functions are associated, so that the production build of generic code is
+/// the same machine code as one written against `std::sync::atomic`.
 ///
 /// # Safety
-/// Unsafe code reads shared memory on the word of these functions: fences and the operations of [`Machine::Atomic`] order as they say, and
-/// [`Machine::heavy_fence`] returns only when it has done what it promises.
+/// Unsafe code reads shared memory on the word of these functions: fences and the operations of [`Machine::Atomic`]
+/// order as they say, and [`Machine::heavy_fence`] returns only when it has done what it promises.
 pub unsafe trait Machine: Copy + Send + Sync + Sized + 'static {
     /// An atomic word.
     type Atomic<T: Word>: Atomic<T>;
@@ -48,16 +48,17 @@ pub unsafe trait Machine: Copy + Send + Sync + Sized + 'static {
     /// A fence of the given ordering (as `std::sync::atomic::fence`).
     fn fence(order: Ordering);
 
-    /// The cheap side of an asymmetric fence: orders the caller's earlier stores before its later loads, provided that the
-    /// other side runs [`Machine::heavy_fence`]. On [`Real`] it only stops the compiler.
+    /// The cheap side of an asymmetric fence: orders the caller's earlier stores before its later loads, provided that
+    /// the other side runs [`Machine::heavy_fence`]. On [`Real`] it only stops the compiler.
     fn light_fence();
 
-    /// The dear side: on return, every other kernel thread of the process has passed a full barrier since the call began
-    /// (`membarrier`, 2 to 4 µs on [`Real`]). Models treat both sides as sequentially consistent fences.
+    /// The dear side: on return, every other kernel thread of the process has passed a full barrier since the call
+    /// began (`membarrier`, 2 to 4 µs on [`Real`]). Models treat both sides as sequentially consistent fences.
     fn heavy_fence();
 
-    /// Between two sequentially consistent accesses of one thread, the first of them a read-modify-write: nothing, on a machine that keeps the
-    /// total order of such accesses. A model that takes them for acquire and release alone needs a fence instead.
+    /// Between two sequentially consistent accesses of one thread, the first of them a read-modify-write: nothing, on a
+    /// machine that keeps the total order of such accesses. A model that takes them for acquire and release alone needs
+    /// a fence instead.
     #[inline(always)]
     fn model_fence(order: Ordering) {
         let _ = order;
@@ -78,8 +79,8 @@ pub unsafe trait Machine: Copy + Send + Sync + Sized + 'static {
         let _ = address;
     }
 
-    /// Blocks the calling kernel thread while `*word == expected`, until a [`Machine::wake`], the absolute time `deadline`
-    /// ([`Machine::now`]'s clock), a signal or for no reason at all: callers look again.
+    /// Blocks the calling kernel thread while `*word == expected`, until a [`Machine::wake`], the absolute time
+    /// `deadline` ([`Machine::now`]'s clock), a signal or for no reason at all: callers look again.
     fn wait(word: &Self::Atomic<u32>, expected: u32, deadline: Option<u64>);
 
     /// Wakes at most `count` waiters of `word`.

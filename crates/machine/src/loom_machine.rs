@@ -6,7 +6,8 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
 
 std::thread_local! {
-    /// Who waits at which word. Loom runs all threads of an execution on one kernel thread, so this is the kernel's own list.
+    /// Who waits at which word. Loom runs all threads of an execution on one kernel thread, so this is the kernel's own
+    /// list.
     static WAITING: RefCell<Vec<(usize, loom::thread::Thread)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -27,8 +28,9 @@ impl<T: Word> LoomAtomic<T> {
     where
         T: Integer,
     {
-        // Loom's own operations, which are one step: its `fetch_update` is a load and an exchange, and loom forgets an earlier
-        // load by another thread that might have come after the exchange, so not every interleaving would be tried.
+        // Loom's own operations, which are one step: its `fetch_update` is a load and an exchange, and loom forgets an
+        // earlier load by another thread that might have come after the exchange, so not every interleaving would be
+        // tried.
         let operand = value.to_bits();
         let bits = match kind {
             Arithmetic::Add => self.0.fetch_add(operand, order),
@@ -114,13 +116,14 @@ unsafe impl Machine for Loom {
         loom::thread::yield_now()
     }
     fn wait(word: &LoomAtomic<u32>, expected: u32, _deadline: Option<u64>) {
-        // As the kernel does it: compare with the latest value, which only a read-modify-write sees, and go to sleep, in one
-        // step. Relaxed: callers must not rely on more.
+        // As the kernel does it: compare with the latest value, which only a read-modify-write sees, and go to sleep,
+        // in one step. Relaxed: callers must not rely on more.
         if word.0.fetch_or(0, Ordering::Relaxed) != expected.to_bits() {
             return;
         }
-        // A thread's first wait returns for no reason, as waits may: callers look again. Later ones last until a wake-up, so a
-        // lost one is a dead-lock, which loom reports. (Being woken orders memory in loom; returning for no reason does not.)
+        // A thread's first wait returns for no reason, as waits may: callers look again. Later ones last until a
+        // wake-up, so a lost one is a dead-lock, which loom reports. (Being woken orders memory in loom; returning for
+        // no reason does not.)
         if !DISTURBED.with(|disturbed| disturbed.replace(true)) {
             return loom::thread::yield_now();
         }

@@ -21,8 +21,8 @@ pub unsafe fn system_call(number: usize, arguments: [usize; 6]) -> isize {
     let [a, b, c, d, e, f] = arguments;
     let result: isize;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the kernel's calling convention: number and result in rax, arguments in these registers, rcx and r11 lost; the
-    // rest is the caller's promise.
+    // SAFETY: the kernel's calling convention: number and result in rax, arguments in these registers, rcx and r11
+    // lost; the rest is the caller's promise.
     unsafe {
         core::arch::asm!(
             "syscall",
@@ -33,7 +33,8 @@ pub unsafe fn system_call(number: usize, arguments: [usize; 6]) -> isize {
         );
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: the kernel's calling convention: number in x8, arguments and result in x0 to x5; the rest is the caller's promise.
+    // SAFETY: the kernel's calling convention: number in x8, arguments and result in x0 to x5; the rest is the caller's
+    // promise.
     unsafe {
         core::arch::asm!(
             "svc 0",

@@ -143,7 +143,8 @@ impl Real {
     }
 }
 
-// SAFETY: the fences are `std`'s, and the kernel's `membarrier`; where that is missing, `heavy_fence_available` says so.
+// SAFETY: the fences are `std`'s, and the kernel's `membarrier`; where that is missing, `heavy_fence_available` says
+// so.
 unsafe impl Machine for Real {
     type Atomic<T: Word> = RealAtomic<T>;
 
@@ -224,8 +225,8 @@ unsafe impl Machine for Real {
             tv_nsec: (t % 1_000_000_000) as libc::c_long,
         });
         let time_ptr = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: the futex word is a live, aligned u32; the time-out is null or a live timespec (absolute and monotonic
-        // with FUTEX_WAIT_BITSET); no other memory is touched.
+        // SAFETY: the futex word is a live, aligned u32; the time-out is null or a live timespec (absolute and
+        // monotonic with FUTEX_WAIT_BITSET); no other memory is touched.
         unsafe {
             let operation = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
             let any = libc::FUTEX_BITSET_MATCH_ANY as u32 as usize;

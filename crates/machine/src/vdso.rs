@@ -1,9 +1,10 @@
 //! The time, from the code that the kernel lends each process.
 //!
-//! The C library's function is not asked: another library may have taken its place, and tell the program another time, or how fast it is to pass.
+//! The C library's function is not asked: another library may have taken its place, and tell the program another time,
+//! or how fast it is to pass.
 //!
-//! The code is found as a loader finds a symbol, by the headers of the image in memory: symbols, their names, and a table of hashes that says
-//! how many there are.
+//! The code is found as a loader finds a symbol, by the headers of the image in memory: symbols, their names, and a
+//! table of hashes that says how many there are.
 
 use crate::raw::system_call;
 use core::ffi::{CStr, c_int};

@@ -1,12 +1,13 @@
 //! The drop-in library's file, put into the command.
 //!
-//! The command's package depends on the package of the library, which makes nothing that Rust could link; so cargo has built the
-//! library's file before it compiles the command, with the same profile, in a folder that it names to the compiler. Nothing is
-//! built twice, and no build script starts another cargo.
+//! The command's package depends on the package of the library, which makes nothing that Rust could link; so cargo has
+//! built the library's file before it compiles the command, with the same profile, in a folder that it names to the
+//! compiler. Nothing is built twice, and no build script starts another cargo.
 
 use std::path::{Path, PathBuf};
 
-/// `Some((BYTES, "HASH"))`, or `None` where no such file was built: `cargo check` builds none. `package` is the folder of the command's package.
+/// `Some((BYTES, "HASH"))`, or `None` where no such file was built: `cargo check` builds none. `package` is the folder
+/// of the command's package.
 pub(crate) fn expression(package: &Path, arguments: impl Iterator<Item = String>, name: &str) -> String {
     let lies_beside = package.join("../drop-in/Cargo.toml").exists();
     let library = newest(folders(arguments).iter().flat_map(|folder| libraries(folder, name, !lies_beside)));
@@ -40,8 +41,8 @@ fn folders(arguments: impl Iterator<Item = String>) -> Vec<PathBuf> {
     folders
 }
 
-/// Files `libNAME.so`; of a package from a registry cargo puts a hash between, of one whose sources lie beside the command's it does not. Both may be in
-/// one folder: `cargo package` builds the former there.
+/// Files `libNAME.so`; of a package from a registry cargo puts a hash between, of one whose sources lie beside the
+/// command's it does not. Both may be in one folder: `cargo package` builds the former there.
 fn libraries(folder: &Path, library: &str, has_hash: bool) -> Vec<PathBuf> {
     let is_library = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();

@@ -1,18 +1,21 @@
 //! The attribute `raddle::main`.
 //!
-//! What it makes of `fn main() -> T { BODY }` is a `main` that runs `BODY` in a thread of the standard library and waits for it. The crate
-//! that exports the attribute links the entry points of `raddle-posix`, so that thread is lightweight, as are all that it creates.
-//! Nothing of ours is named in the expansion: it works under whatever name a program knows the crate.
+//! What it makes of `fn main() -> T { BODY }` is a `main` that runs `BODY` in a thread of the standard library and
+//! waits for it. The crate that exports the attribute links the entry points of `raddle-posix`, so that thread is
+//! lightweight, as are all that it creates. Nothing of ours is named in the expansion: it works under whatever name a
+//! program knows the crate.
 #![forbid(unsafe_code)]
 
 mod embed;
 
 use proc_macro::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 
-/// Runs the body of `main` as a lightweight thread; the program's other threads, locks and sockets are lightweight in any case.
+/// Runs the body of `main` as a lightweight thread; the program's other threads, locks and sockets are lightweight in
+/// any case.
 ///
-/// The function may return whatever `main` may. A panic in it ends the program as it does natively. Processors and policy are chosen in the
-/// environment (`RADDLE_PROCESSORS`, `RADDLE_POLICY`); the attribute takes no arguments. Examples: the page of `raddle-std`.
+/// The function may return whatever `main` may. A panic in it ends the program as it does natively. Processors and
+/// policy are chosen in the environment (`RADDLE_PROCESSORS`, `RADDLE_POLICY`); the attribute takes no arguments.
+/// Examples: the page of `raddle-std`.
 #[proc_macro_attribute]
 pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let tokens: Vec<TokenTree> = item.clone().into_iter().collect();
@@ -35,7 +38,8 @@ pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
     head.chain([block]).collect()
 }
 
-/// The file of the drop-in library, as `Option<(&'static [u8], &'static str)>`: its bytes and a hash. For the command `raddle` only.
+/// The file of the drop-in library, as `Option<(&'static [u8], &'static str)>`: its bytes and a hash. For the command
+/// `raddle` only.
 #[doc(hidden)]
 #[proc_macro]
 pub fn drop_in_library(_: TokenStream) -> TokenStream {

@@ -1,7 +1,8 @@
 //! The queues side by side, without a scheduler: what an operation costs, alone and against another kernel thread.
 //!
-//! `cargo run --release -p raddle-queues --example compare [ROUNDS]`. Forms are interleaved, round by round; printed are the middle of the
-//! rounds and their spread. Two kernel threads are on two cores only when the machine has two to spare.
+//! `cargo run --release -p raddle-queues --example compare [ROUNDS]`. Forms are interleaved, round by round; printed
+//! are the middle of the rounds and their spread. Two kernel threads are on two cores only when the machine has two to
+//! spare.
 
 use raddle_machine::Real;
 use raddle_queues::fifo_ring::FifoRing;
@@ -19,7 +20,8 @@ const OPERATIONS: usize = 400_000;
 /// Numbers in a queue for all: more than kernel threads, so that it is seldom empty.
 const INSIDE: usize = 64;
 
-/// Nanoseconds for each of `OPERATIONS` calls of the closure of each kernel thread, which takes one out and puts one in.
+/// Nanoseconds for each of `OPERATIONS` calls of the closure of each kernel thread, which takes one out and puts one
+/// in.
 fn timed<'a>(kernel_threads: usize, make: impl Fn(usize) -> Box<dyn FnMut() + 'a> + Sync) -> f64 {
     let start = Barrier::new(kernel_threads);
     std::thread::scope(|scope| {
@@ -99,7 +101,8 @@ fn locked(kernel_threads: usize) -> f64 {
     })
 }
 
-/// An owner that puts bursts in and takes them out, alone or with a thief that takes half of what it sees: nanoseconds for each number.
+/// An owner that puts bursts in and takes them out, alone or with a thief that takes half of what it sees: nanoseconds
+/// for each number.
 fn owner(thief: bool, owner: impl FnOnce(), steal: impl Fn() + Sync) -> f64 {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {

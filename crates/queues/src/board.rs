@@ -1,8 +1,9 @@
 //! A board of numbers: anyone pins one, anyone takes one off; a number is there once or not at all.
 //!
-//! Source: the queue of tickets of the MSc report *Effective parallelism with OCaml schedulers*, sections 4.4.1 and 7.1.1 (a busy
-//! processor publishes its number, one that looks for work takes it). Differs: a set of bits, not a queue: a number that is
-//! there already need not be there twice, and then no memory is needed and a look at an empty board is a plain load.
+//! Source: the queue of tickets of the MSc report *Effective parallelism with OCaml schedulers*, sections 4.4.1 and
+//! 7.1.1 (a busy processor publishes its number, one that looks for work takes it). Differs: a set of bits, not a
+//! queue: a number that is there already need not be there twice, and then no memory is needed and a look at an empty
+//! board is a plain load.
 //!
 //! Roles: *pinners* and *takers*, anyone. Words: `words[i]`, bit b: number 64 i + b is on the board.
 //!
@@ -13,8 +14,8 @@
 //!
 //! Invariant I1: who turns a bit from 1 to 0 is the only one that takes that pin.
 //!
-//! Progress: pin is wait-free; take is lock-free (whoever fails, another pinned or took). A frozen taker strands nothing but the
-//! number it holds. Memory: a bit a number, for ever.
+//! Progress: pin is wait-free; take is lock-free (whoever fails, another pinned or took). A frozen taker strands
+//! nothing but the number it holds. Memory: a bit a number, for ever.
 //!
 //! Edges: `board` pin → take (what the pinner did before).
 //!
@@ -44,7 +45,8 @@ impl<M: Machine> Board<M> {
     /// Pins a number. False if it was there already.
     pub fn pin(&self, number: usize) -> bool {
         let (word, bit) = (&self.words[number / 64].0, 1 << (number % 64));
-        // Relaxed: a hint that saves the exchange; who took the number in between saw what the earlier pin made visible.
+        // Relaxed: a hint that saves the exchange; who took the number in between saw what the earlier pin made
+        // visible.
         if word.load(Ordering::Relaxed) & bit != 0 {
             return false;
         }
@@ -66,7 +68,8 @@ impl<M: Machine> Board<M> {
                 // The first at or after `from`, if this is its word.
                 let turn = if index == from / 64 { (from % 64) as u32 } else { 0 };
                 let bit = (bits.rotate_right(turn).trailing_zeros() + turn) % 64;
-                // Ordering[board]: Acquire. Pairs with the exchange in `pin`. Makes visible: what the pinner did before.
+                // Ordering[board]: Acquire. Pairs with the exchange in `pin`. Makes visible: what the pinner did
+                // before.
                 if word.fetch_and(!(1 << bit), Ordering::Acquire) & 1 << bit != 0 {
                     return Some(index * 64 + bit as usize);
                 }

@@ -1,21 +1,22 @@
-//! A growing first-in first-out ring of one owner and many thieves, whose owner pays a locked instruction once per batch.
+//! A growing first-in first-out ring of one owner and many thieves, whose owner pays a locked instruction once per
+//! batch.
 //!
-//! Source: the order of the run queues of F. Negele, F. Friedrich, S. Oh and B. Egger, "On the Design and Implementation of an
-//! Efficient Lock-Free Scheduler", section 4.4 (round robin), with steals of half a queue as in the
-//! work-stealing literature (D. Chase and Y. Lev, 2005, for the growing array). Differs: the owner claims its own items in
-//! batches, as a thief of itself, and takes them from the ring in place, with no atomic operation at all.
+//! Source: the order of the run queues of F. Negele, F. Friedrich, S. Oh and B. Egger, "On the Design and
+//! Implementation of an Efficient Lock-Free Scheduler", section 4.4 (round robin), with steals of half a queue as in
+//! the work-stealing literature (D. Chase and Y. Lev, 2005, for the growing array). Differs: the owner claims its own
+//! items in batches, as a thief of itself, and takes them from the ring in place, with no atomic operation at all.
 //!
 //! Roles: the [`Owner`] pushes, pops, grows and shrinks; *thieves* have a `&`[`FifoRing`] and take up to half.
 //!
-//! Words: `head` (64 bits) moves by compare-exchange, by anyone; `tail` (64 bits) is stored by the owner only. The owner
-//! alone knows `next` and `end`: its private batch. Indices are never reused: index i names one item for ever.
+//! Words: `head` (64 bits) moves by compare-exchange, by anyone; `tail` (64 bits) is stored by the owner only. The
+//! owner alone knows `next` and `end`: its private batch. Indices are never reused: index i names one item for ever.
 //!
 //! ```text
 //!    next          end = head at claim     head            tail
 //!     | private batch |   taken by thieves   |  stealable    |        slot of index i: i mod capacity
 //! ```
-//! The batch may reach beyond `tail` (a *window*): then `head > tail`, thieves see an empty ring, and the next pushes are
-//! private at once.
+//! The batch may reach beyond `tail` (a *window*): then `head > tail`, thieves see an empty ring, and the next pushes
+//! are private at once.
 //!
 //! | transition | actor |
 //! |---|---|
@@ -25,20 +26,25 @@
 //! | next → next+1: index consumed | owner |
 //!
 //! Invariants:
-//! - I1. An index is *free* if it is at least `head` and below `tail`. Who moves `head` past an index, from a state in which it is free, owns it.
-//!   `unclaim` frees only indices that the owner holds and has not consumed, and only when no thief moved `head` since; so
-//!   an index that a thief took or the owner consumed is never free again, and `head` never returns below it.
-//! - I2. The slot of index i is overwritten (by index i + capacity) only when i is consumed by the owner or taken by a thief
-//!   whose compare-exchange the owner has seen: `limit - capacity` never exceeds the first index of which neither holds.
-//! - I3. A thief whose compare-exchange from h succeeds returns the right items. They are free at that moment (I1), so their
-//!   slots hold them still in each array that ever was current since the `tail` that the thief saw (I2, and the copy in
-//!   `replace` takes all from the first unconsumed index on); the thief loads the array after that `tail`. That `head` may
-//!   have gone away from h and come back does no harm: what h stands for is the same. No tag is needed.
-//!   By events: thief reads slot (a), then exchanges `head` (b); owner reads a `head` beyond the index (c), overwrites (d).
-//!   Forbidden: a reads from d and b succeeds. If b succeeds, c reads from b or a later exchange, so (fifo-head) a happens before d.
+//! - I1. An index is *free* if it is at least `head` and below `tail`. Who moves `head` past an index, from a state in
+//!   which it is free, owns it. `unclaim` frees only indices that the owner holds and has not consumed, and only when
+//!   no thief moved `head` since; so an index that a thief took or the owner consumed is never free again, and `head`
+//!   never returns below it.
+//! - I2. The slot of index i is overwritten (by index i + capacity) only when i is consumed by the owner or taken by a
+//!   thief whose compare-exchange the owner has seen: `limit - capacity` never exceeds the first index of which neither
+//!   holds.
+//! - I3. A thief whose compare-exchange from h succeeds returns the right items. They are free at that moment (I1), so
+//!   their slots hold them still in each array that ever was current since the `tail` that the thief saw (I2, and the
+//!   copy in `replace` takes all from the first unconsumed index on); the thief loads the array after that `tail`. That
+//!   `head` may have gone away from h and come back does no harm: what h stands for is the same. No tag is needed.
+//!   By events: thief reads slot (a), then exchanges `head` (b); owner reads a `head` beyond the index (c), overwrites
+//!   (d).
+//!   Forbidden: a reads from d and b succeeds. If b succeeds, c reads from b or a later exchange, so (fifo-head) a
+//!   happens before d.
 //!
-//! Progress: push and pop are wait-free but for a lost race, in which a thief won something (lock-free), and growth, which
-//! copies; a steal is one attempt. A frozen owner strands at most its batch and its window (`batch`), no thief strands anything.
+//! Progress: push and pop are wait-free but for a lost race, in which a thief won something (lock-free), and growth,
+//! which copies; a steal is one attempt. A frozen owner strands at most its batch and its window (`batch`), no thief
+//! strands anything.
 //!
 //! Memory: as in `ring_buffer`; the ring halves itself when seven eighths are empty, so a burst's memory goes back.
 //!
@@ -62,8 +68,8 @@ use crate::ring_buffer::{Full, Shared, Writer};
 use raddle_machine::{Atomic, Machine, Ordering};
 use std::sync::Arc;
 
-/// The most that an owner claims from itself at once, unless told otherwise. An untested guess: a locked instruction of some
-/// 6 ns then weighs 0.1 ns a pop; more would only be withheld from thieves.
+/// The most that an owner claims from itself at once, unless told otherwise. An untested guess: a locked instruction of
+/// some 6 ns then weighs 0.1 ns a pop; more would only be withheld from thieves.
 pub const DEFAULT_BATCH: u64 = 64;
 
 /// What became of an attempt to steal.
@@ -90,7 +96,8 @@ pub struct FifoRing<M: Machine> {
 }
 
 impl<M: Machine> FifoRing<M> {
-    /// A ring of `capacity` slots (rounded up to a power of two, at least 2), which is also the size it shrinks back to.
+    /// A ring of `capacity` slots (rounded up to a power of two, at least 2), which is also the size it shrinks back
+    /// to.
     pub fn new(capacity: u64) -> Result<(Arc<Self>, Owner<M>), Full> {
         let least = capacity.max(2).checked_next_power_of_two().ok_or(Full)?;
         let (array, writer) = Shared::new(least)?;
@@ -139,9 +146,9 @@ impl<M: Machine> FifoRing<M> {
     fn plan(&self, max: u64) -> Option<(u64, u64)> {
         // Relaxed: validated by the compare-exchange in `take`.
         let head = self.head.load(Ordering::Relaxed);
-        // Ordering[fifo-tail]: Acquire. Pairs with the owner's store. Makes visible: the slots below it, the items they name, and
-        // an array that has those slots. Not weakened: the fence in `enter` would do as well, but ThreadSanitizer does not
-        // understand fences.
+        // Ordering[fifo-tail]: Acquire. Pairs with the owner's store. Makes visible: the slots below it, the items they
+        // name, and an array that has those slots. Not weakened: the fence in `enter` would do as well, but
+        // ThreadSanitizer does not understand fences.
         let tail = self.tail.load(Ordering::Acquire);
         let n = tail.saturating_sub(head).div_ceil(2).min(max);
         (n > 0).then_some((head, n))
@@ -153,8 +160,8 @@ impl<M: Machine> FifoRing<M> {
         for k in 0..n {
             place(k, view.read(head + k));
         }
-        // Ordering[fifo-head]: Release. Pairs with the owner's loads of fifo-head. Makes visible: that the slots have been
-        // read (I3). What the items name was acquired with the tail.
+        // Ordering[fifo-head]: Release. Pairs with the owner's loads of fifo-head. Makes visible: that the slots have
+        // been read (I3). What the items name was acquired with the tail.
         // Not weakened: it keeps a load from returning a store that comes later, which loom (and x86) never does.
         self.head.compare_exchange(head, head + n, Ordering::Release, Ordering::Relaxed).is_ok()
     }
@@ -236,7 +243,8 @@ impl<M: Machine> Owner<M> {
             // The window is open and used up: nothing can be stealable before `end`.
             return false;
         }
-        // Ordering[fifo-head]: Acquire. Pairs with the thief's exchange. Makes visible: thieves below it have read their slots.
+        // Ordering[fifo-head]: Acquire. Pairs with the thief's exchange. Makes visible: thieves below it have read
+        // their slots.
         // Not weakened: as the thief's exchange.
         let mut head = self.ring.head.load(Ordering::Acquire);
         loop {
@@ -247,8 +255,9 @@ impl<M: Machine> Owner<M> {
                 return false;
             }
             let n = free.div_ceil(2).min(self.batch).max(self.window);
-            // Ordering[fifo-head]: Acquire on failure, as the load above. Relaxed on success: the value is the one that the
-            // load acquired, and thieves need nothing from the owner's claim. Not weakened: as the thief's exchange.
+            // Ordering[fifo-head]: Acquire on failure, as the load above. Relaxed on success: the value is the one that
+            // the load acquired, and thieves need nothing from the owner's claim. Not weakened: as the thief's
+            // exchange.
             match self.ring.head.compare_exchange(head, head + n, Ordering::Relaxed, Ordering::Acquire) {
                 Ok(_) => {
                     self.next = head;
@@ -260,8 +269,8 @@ impl<M: Machine> Owner<M> {
         }
     }
 
-    /// Makes the rest of the private batch stealable again. False if thieves have taken what came after it: then the batch
-    /// stays private, and [`Owner::pop`] returns it.
+    /// Makes the rest of the private batch stealable again. False if thieves have taken what came after it: then the
+    /// batch stays private, and [`Owner::pop`] returns it.
     pub fn unclaim(&mut self) -> bool {
         if self.next == self.end {
             return true;
@@ -274,8 +283,8 @@ impl<M: Machine> Owner<M> {
         back
     }
 
-    /// Makes the whole private batch stealable: by [`Owner::unclaim`], or else by appending it anew (it loses its place).
-    /// On `Full` the rest stays private; nothing is lost.
+    /// Makes the whole private batch stealable: by [`Owner::unclaim`], or else by appending it anew (it loses its
+    /// place). On `Full` the rest stays private; nothing is lost.
     pub fn publish_all(&mut self) -> Result<(), Full> {
         if self.unclaim() {
             return Ok(());
@@ -312,9 +321,9 @@ impl<M: Machine> Owner<M> {
         self.batch = batch.max(1);
     }
 
-    /// Lets a claim take up to `window` indices even where fewer are there, so that the pushes to come are private at once
-    /// (two threads that yield to each other then exchange no locked instruction). 0 withholds nothing from thieves.
-    /// At most half the ring's least capacity.
+    /// Lets a claim take up to `window` indices even where fewer are there, so that the pushes to come are private at
+    /// once (two threads that yield to each other then exchange no locked instruction). 0 withholds nothing from
+    /// thieves. At most half the ring's least capacity.
     pub fn set_window(&mut self, window: u64) {
         self.window = window.min(self.least / 2);
     }
@@ -344,7 +353,8 @@ impl<M: Machine> Owner<M> {
         if self.next != self.end {
             return self.next;
         }
-        // Ordering[fifo-head]: Acquire. Pairs with the thief's exchange. Makes visible: thieves below it have read their slots.
+        // Ordering[fifo-head]: Acquire. Pairs with the thief's exchange. Makes visible: thieves below it have read
+        // their slots.
         // Not weakened: as the thief's exchange.
         self.ring.head.load(Ordering::Acquire)
     }

@@ -1,7 +1,7 @@
 //! An inbox: anyone puts items in, the receiver takes all of them at once, in the order in which they came.
 //!
-//! Source: the push of R. K. Treiber, "Systems Programming: Coping with Parallelism", 1986. Differs: nothing is ever popped
-//! singly, all is taken by one swap and reversed; so nodes may be reused at will and no tag is needed.
+//! Source: the push of R. K. Treiber, "Systems Programming: Coping with Parallelism", 1986. Differs: nothing is ever
+//! popped singly, all is taken by one swap and reversed; so nodes may be reused at will and no tag is needed.
 //!
 //! Roles: *senders* push; the *receiver* takes. (Several receivers are safe too: each gets a part.)
 //!
@@ -12,12 +12,12 @@
 //! | owned by its sender | in the inbox: `top` is exchanged for it | sender |
 //! | in the inbox | owned by the receiver, with all others there | receiver |
 //!
-//! Invariants: I1. `next` of an item in the inbox does not change: only its sender wrote it, before the exchange. I2. A sender
-//! whose exchange from t succeeds has t below it, whatever happened to t in between: t itself is not looked at, and if it is
-//! on top again, it is in the inbox again.
+//! Invariants: I1. `next` of an item in the inbox does not change: only its sender wrote it, before the exchange. I2. A
+//! sender whose exchange from t succeeds has t below it, whatever happened to t in between: t itself is not looked at,
+//! and if it is on top again, it is in the inbox again.
 //!
-//! Progress: push is lock-free (a loser lost to another push or a take), take is wait-free but for the walk. A frozen sender
-//! strands its own item only; a frozen receiver strands what it took. Memory: none of its own.
+//! Progress: push is lock-free (a loser lost to another push or a take), take is wait-free but for the walk. A frozen
+//! sender strands its own item only; a frozen receiver strands what it took. Memory: none of its own.
 //!
 //! Edges: `inbox` exchange → swap (the items and their links).
 //!
@@ -78,8 +78,8 @@ impl<M: Machine> Inbox<M> {
     /// Puts an item in. True if the inbox was empty: then nobody else will tell the receiver.
     ///
     /// # Safety
-    /// The link stays valid, and in no other inbox, until a [`Inbox::take_all`] has handed it out; its item may be used by
-    /// whichever kernel thread takes.
+    /// The link stays valid, and in no other inbox, until a [`Inbox::take_all`] has handed it out; its item may be used
+    /// by whichever kernel thread takes.
     pub unsafe fn push(&self, item: NonNull<Link<M>>) -> bool {
         // SAFETY: valid and the caller's own, by the contract.
         let link = unsafe { item.as_ref() };
@@ -108,7 +108,8 @@ impl<M: Machine> Inbox<M> {
         if self.is_empty() {
             return Batch { first: null_mut() };
         }
-        // Ordering[inbox]: Acquire. Pairs with the senders' exchanges, all of them: exchanges continue each other's release.
+        // Ordering[inbox]: Acquire. Pairs with the senders' exchanges, all of them: exchanges continue each other's
+        // release.
         // Makes visible: the items and their links.
         let mut young = self.top.swap(null_mut(), Ordering::Acquire);
         let mut first: *mut Link<M> = null_mut();

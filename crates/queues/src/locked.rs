@@ -1,7 +1,7 @@
 //! A value behind a lock, for the policies that are there to be measured against the lock-free ones.
 //!
-//! Source: the mutex of three states of U. Drepper, "Futexes Are Tricky", 2011, section 5. Differs: the value is inside, and is
-//! reached through a closure, so that nobody keeps the lock while a thread is switched.
+//! Source: the mutex of three states of U. Drepper, "Futexes Are Tricky", 2011, section 5. Differs: the value is
+//! inside, and is reached through a closure, so that nobody keeps the lock while a thread is switched.
 //!
 //! Roles: anyone locks. A kernel thread that finds the lock held sleeps in the kernel; nobody spins.
 //!
@@ -13,11 +13,12 @@
 //! | any → 2 | who found it held; it has the lock if this was 0 |
 //! | 1, 2 → 0 | the holder; from 2 it wakes one sleeper |
 //!
-//! Invariants: I1. One kernel thread at a time is inside: who exchanges 0 for another state has the lock. I2. Who sleeps has left
-//! a 2 behind, and each holder that was preceded by a sleeper locks with 2, so that the last sleeper is woken, too.
+//! Invariants: I1. One kernel thread at a time is inside: who exchanges 0 for another state has the lock. I2. Who
+//! sleeps has left a 2 behind, and each holder that was preceded by a sleeper locks with 2, so that the last sleeper is
+//! woken, too.
 //!
-//! Progress: **blocking**: who freezes inside keeps everybody out until it thaws. Each policy that is made of this says so
-//! under what it strands. Memory: none of its own.
+//! Progress: **blocking**: who freezes inside keeps everybody out until it thaws. Each policy that is made of this says
+//! so under what it strands. Memory: none of its own.
 //!
 //! Edges: `locked` exchange to 0 → exchange from 0 (the value).
 //!

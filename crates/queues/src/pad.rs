@@ -2,7 +2,8 @@
 
 use std::ops::Deref;
 
-/// A value alone on its pair of cache lines (128 bytes: x86 prefetches lines in pairs, some aarch64 lines are that long).
+/// A value alone on its pair of cache lines (128 bytes: x86 prefetches lines in pairs, some aarch64 lines are that
+/// long).
 ///
 /// # Example
 /// ```

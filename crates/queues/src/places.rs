@@ -1,8 +1,9 @@
-//! A bag of places: anyone puts an item into a free one, for an owner; anyone takes it out, whom the owner's key tells which.
+//! A bag of places: anyone puts an item into a free one, for an owner; anyone takes it out, whom the owner's key tells
+//! which.
 //!
-//! Source: this project, for signals on their way to threads: few at a time, from handlers that interrupted anything, so nobody may wait for
-//! anybody, and nothing be allocated. Whoever looks for an owner's items looks at all places that were ever in use; callers keep a count for the owners that
-//! have none.
+//! Source: this project, for signals on their way to threads: few at a time, from handlers that interrupted anything,
+//! so nobody may wait for anybody, and nothing be allocated. Whoever looks for an owner's items looks at all places
+//! that were ever in use; callers keep a count for the owners that have none.
 //!
 //! Roles: *putters* and *takers*, anyone. Words of a place:
 //!
@@ -19,17 +20,20 @@
 //! | busy | free, one more emptied | the taker that made it busy |
 //!
 //! Invariants:
-//! - I1: who turns a place from full to busy is the only one that takes that item: the state has not had that value since it was put (until the
-//!   count of a place wraps, after 2^30 items).
-//! - I2: a [`Seen`] tells of one item, not of parts of two. The state was the same before and after its words were read; each store of a word
-//!   makes visible that the place was busy by then, so that who reads a later item's word finds the state changed.
+//! - I1: who turns a place from full to busy is the only one that takes that item: the state has not had that value
+//!   since it was put (until the count of a place wraps, after 2^30 items).
+//! - I2: a [`Seen`] tells of one item, not of parts of two. The state was the same before and after its words were
+//!   read; each store of a word makes visible that the place was busy by then, so that who reads a later item's word
+//!   finds the state changed.
 //!
-//! Progress: put is lock-free, and gives up when all places are in use; take is wait-free. One that is frozen in the middle keeps its place from others.
+//! Progress: put is lock-free, and gives up when all places are in use; take is wait-free. One that is frozen in the
+//! middle keeps its place from others.
 //! Memory: a cache line or more a place, for ever.
 //!
-//! Edges: `places.item` put → seen, take. (What a putter did before it put is not meant to be seen by who takes, but for the words.) `places.full` is a Dekker
-//! edge with words of the caller's: a putter puts (P) and then looks whether the owner is still there (L); the owner says that it ends (E) and then looks for
-//! items (S). Forbidden: L misses E, and S misses P. A fence lies behind P and one before S.
+//! Edges: `places.item` put → seen, take. (What a putter did before it put is not meant to be seen by who takes, but
+//! for the words.) `places.full` is a Dekker edge with words of the caller's: a putter puts (P) and then looks whether
+//! the owner is still there (L); the owner says that it ends (E) and then looks for items (S). Forbidden: L misses E,
+//! and S misses P. A fence lies behind P and one before S.
 //!
 //! # Example
 //! ```
@@ -116,12 +120,14 @@ impl<M: Machine, const PLACES: usize, const WORDS: usize> Places<M, PLACES, WORD
         for (index, place) in self.places.iter().enumerate() {
             // Relaxed: validated by the exchange.
             let state = place.state.load(Ordering::Relaxed);
-            // Ordering[places.free]: Acquire. Pairs with the last store in `take`. Makes visible: that the words of the item before were read.
+            // Ordering[places.free]: Acquire. Pairs with the last store in `take`. Makes visible: that the words of the
+            // item before were read.
             // Not weakened: no load reads in the model what is stored after it in time.
             if state & PHASE != FREE || !Self::exchange(place, state, BUSY, Ordering::Acquire) {
                 continue;
             }
-            // Ordering[places.item]: Release, each. Pairs with the loads in `seen`. Makes visible: that the place is busy.
+            // Ordering[places.item]: Release, each. Pairs with the loads in `seen`. Makes visible: that the place is
+            // busy.
             place.owner.store(owner, Ordering::Release);
             place.key.store(key, Ordering::Release);
             // Relaxed: only the numbers matter.
@@ -131,7 +137,8 @@ impl<M: Machine, const PLACES: usize, const WORDS: usize> Places<M, PLACES, WORD
             self.note(index + 1);
             // Ordering[places.item]: Release. Pairs with the load of the state in `seen`. Makes visible: the item.
             place.state.store(state & !PHASE | FULL, Ordering::Release);
-            // Ordering[places.full]: SeqCst. Pairs with the fence in `seen`. Makes visible: what the caller looks at afterwards is not looked at before.
+            // Ordering[places.full]: SeqCst. Pairs with the fence in `seen`. Makes visible: what the caller looks at
+            // afterwards is not looked at before.
             M::fence(Ordering::SeqCst);
             return true;
         }
@@ -157,15 +164,16 @@ impl<M: Machine, const PLACES: usize, const WORDS: usize> Places<M, PLACES, WORD
 
     /// The owner's items.
     pub fn seen(&self, owner: usize) -> impl Iterator<Item = Seen> {
-        // Ordering[places.full]: SeqCst. Pairs with the fence in `put`. Makes visible: what was put before that one; and what the caller has said before is
-        // seen by whoever puts later.
+        // Ordering[places.full]: SeqCst. Pairs with the fence in `put`. Makes visible: what was put before that one;
+        // and what the caller has said before is seen by whoever puts later.
         M::fence(Ordering::SeqCst);
         // Relaxed: behind the fence.
         let used = self.used.load(Ordering::Relaxed);
         self.places[..used].iter().enumerate().filter_map(move |(index, place)| {
             // Ordering[places.item]: Acquire. Pairs with the last store in `put`. Makes visible: the item.
             let state = place.state.load(Ordering::Acquire);
-            // Ordering[places.item]: Acquire, each. Pairs with the stores in `put`. Makes visible: that the place was busy, if these are a later item's.
+            // Ordering[places.item]: Acquire, each. Pairs with the stores in `put`. Makes visible: that the place was
+            // busy, if these are a later item's.
             if state & PHASE != FULL || place.owner.load(Ordering::Acquire) != owner {
                 return None;
             }

@@ -1,11 +1,12 @@
 //! A power-of-two array of word-sized slots that its one writer can replace while readers look at it.
 //!
-//! Source: the growing array of D. Chase and Y. Lev, "Dynamic Circular Work-Stealing Deque", 2005, section 3. Differs from
-//! the paper: slots are relaxed atomics, arrays shrink too, and a count of readers tells when a replaced one can be freed.
+//! Source: the growing array of D. Chase and Y. Lev, "Dynamic Circular Work-Stealing Deque", 2005, section 3. Differs
+//! from the paper: slots are relaxed atomics, arrays shrink too, and a count of readers tells when a replaced one can
+//! be freed.
 //!
-//! Roles: the *writer* (one, the ring's owner) writes slots and replaces the array; *readers* (thieves) enter, read slots,
-//! leave. Words: `current`, the array in use, written by the writer only; `readers`, the number of readers inside;
-//! `retired`, a chain of replaced arrays that only the writer touches.
+//! Roles: the *writer* (one, the ring's owner) writes slots and replaces the array; *readers* (thieves) enter, read
+//! slots, leave. Words: `current`, the array in use, written by the writer only; `readers`, the number of readers
+//! inside; `retired`, a chain of replaced arrays that only the writer touches.
 //!
 //! | array | state changes to | by |
 //! |---|---|---|
@@ -14,23 +15,25 @@
 //! | retired | freed: `readers` was seen at 0 after the fence | writer |
 //!
 //! Invariants:
-//! - I1. A retired array's slots do not change, so a reader that still looks at it sees what was valid when it was replaced.
-//! - I2. An array is freed only when no reader can reach it. The writer stores `current` (W), fences (F1), loads `readers`
-//!   (R) as 0. A reader adds to `readers` (A), fences (F2), loads `current` (L). Forbidden: L returns the retired array and
-//!   the reader is still inside at R. If F1 precedes F2 in the order of fences, L returns what W stored or newer. Else F2
-//!   precedes F1, so R sees A or something later in `readers`; a 0 there means that the reader's subtraction came before,
-//!   and as all changes of `readers` are read-modify-writes, R synchronises with that subtraction: the reader has left.
-//! - I3. The writer shrinks only while nothing is retired. So a reader that is frozen inside costs at most the arrays of one
-//!   growth: in sum, less than twice the largest.
+//! - I1. A retired array's slots do not change, so a reader that still looks at it sees what was valid when it was
+//!   replaced.
+//! - I2. An array is freed only when no reader can reach it. The writer stores `current` (W), fences (F1), loads
+//!   `readers` (R) as 0. A reader adds to `readers` (A), fences (F2), loads `current` (L). Forbidden: L returns the
+//!   retired array and the reader is still inside at R. If F1 precedes F2 in the order of fences, L returns what W
+//!   stored or newer. Else F2 precedes F1, so R sees A or something later in `readers`; a 0 there means that the
+//!   reader's subtraction came before, and as all changes of `readers` are read-modify-writes, R synchronises with that
+//!   subtraction: the reader has left.
+//! - I3. The writer shrinks only while nothing is retired. So a reader that is frozen inside costs at most the arrays
+//!   of one growth: in sum, less than twice the largest.
 //!
-//! Progress: all operations are wait-free (the copy is as long as the contents). Memory: as I2; what is left is freed when
-//! the ring is dropped.
+//! Progress: all operations are wait-free (the copy is as long as the contents). Memory: as I2; what is left is freed
+//! when the ring is dropped.
 //!
-//! Under the interleaving tests freed arrays are kept as corpses until the ring is dropped, so that a reader that comes too
-//! late is caught.
+//! Under the interleaving tests freed arrays are kept as corpses until the ring is dropped, so that a reader that comes
+//! too late is caught.
 //!
-//! Edges: `ring-current` store → load (the copied slots, the array's length); `ring-leave` subtraction → `ring-free` load
-//! (a reader's last look precedes the free); fences `ring-fence-writer` and `ring-fence-reader` as in I2.
+//! Edges: `ring-current` store → load (the copied slots, the array's length); `ring-leave` subtraction → `ring-free`
+//! load (a reader's last look precedes the free); fences `ring-fence-writer` and `ring-fence-reader` as in I2.
 
 use crate::pad::Padded;
 use raddle_machine::{Atomic, Machine, Ordering};
@@ -136,7 +139,8 @@ impl<M: Machine> Shared<M> {
         self.readers.fetch_add(1, Ordering::Relaxed);
         // Ordering[ring-fence-reader]: SeqCst. Pairs with ring-fence-writer, proof in I2.
         M::fence(Ordering::SeqCst);
-        // Ordering[ring-current]: Acquire. Pairs with the store of ring-current. Makes visible: the array and its copied slots.
+        // Ordering[ring-current]: Acquire. Pairs with the store of ring-current. Makes visible: the array and its
+        // copied slots.
         let array = self.current.load(Ordering::Acquire);
         View { shared: self, array }
     }
@@ -167,7 +171,8 @@ impl<M: Machine> Drop for Shared<M> {
             // SAFETY: retired and freed once, kept until now; nobody is left.
             unsafe { Array::<M>::free(std::ptr::with_exposed_provenance_mut(corpse)) }
         }
-        // Relaxed: alone by `&mut`. SAFETY: the current array came from `allocate`; no reader or writer outlives the ring.
+        // Relaxed: alone by `&mut`. SAFETY: the current array came from `allocate`; no reader or writer outlives the
+        // ring.
         unsafe { Array::free(self.current.load(Ordering::Relaxed)) }
     }
 }
@@ -190,8 +195,8 @@ impl<M: Machine> View<'_, M> {
     pub(crate) fn read(&self, index: u64) -> usize {
         #[cfg(feature = "loom")]
         assert!(!self.shared.corpses.lock().unwrap().contains(&self.array.addr()), "a freed array is read");
-        // SAFETY: the array is live while we are inside (I2); the masked index is within its slots. Relaxed: validated by
-        // the ring's compare-exchange.
+        // SAFETY: the array is live while we are inside (I2); the masked index is within its slots. Relaxed: validated
+        // by the ring's compare-exchange.
         unsafe {
             let slots = (&raw const (*self.array).slots).cast::<Slot<M>>();
             (*slots.add((index & (*self.array).mask) as usize)).load(Ordering::Relaxed)
@@ -245,10 +250,12 @@ impl<M: Machine> Writer<M> {
         self.slot(index).store(item, Ordering::Relaxed)
     }
 
-    /// Moves to an array of `capacity` slots that holds the items of `from..to` (indices wrap). On `Full` nothing changed.
+    /// Moves to an array of `capacity` slots that holds the items of `from..to` (indices wrap). On `Full` nothing
+    /// changed.
     ///
     /// # Safety
-    /// `shared` is this writer's own; no index of `from..to` is written later than the copy without the ring's protocol.
+    /// `shared` is this writer's own; no index of `from..to` is written later than the copy without the ring's
+    /// protocol.
     pub(crate) unsafe fn replace(&mut self, shared: &Shared<M>, from: u64, to: u64, capacity: u64) -> Result<(), Full> {
         let old = self.array;
         let new = Array::<M>::allocate(capacity).ok_or(Full)?.as_ptr();
@@ -261,7 +268,8 @@ impl<M: Machine> Writer<M> {
             index = index.wrapping_add(1);
         }
         *self = next;
-        // Ordering[ring-current]: Release. Pairs with the load of ring-current. Makes visible: the copied slots, the mask.
+        // Ordering[ring-current]: Release. Pairs with the load of ring-current. Makes visible: the copied slots, the
+        // mask.
         shared.current.store(new, Ordering::Release);
         // SAFETY: `old` is live; `next` is the writer's field, readers look at the mask and the slots only.
         // Relaxed: single writer.

@@ -1,14 +1,14 @@
 //! A type-stable slab: objects of one type that are created in chunks, recycled without locks, and never unmapped.
 //!
-//! Source: the magazines of J. Bonwick and J. Adams, "Magazines and Vmem", 2001, section 3, over the stack of R. K. Treiber,
-//! "Systems Programming: Coping with Parallelism", 1986. Differs from the papers: magazines are linked through the objects,
-//! and the depot is one stack of such chains, its head tagged against reuse.
+//! Source: the magazines of J. Bonwick and J. Adams, "Magazines and Vmem", 2001, section 3, over the stack of R. K.
+//! Treiber, "Systems Programming: Coping with Parallelism", 1986. Differs from the papers: magazines are linked through
+//! the objects, and the depot is one stack of such chains, its head tagged against reuse.
 //!
 //! Roles: a [`Cache`] (one user at a time) allocates and frees; anyone who has the [`Slab`] looks up and iterates.
 //!
 //! Words: `depot` = tag (high 32 bits) and 1 + index of the first object of the first chain (low 32 bits, 0: empty);
-//! `created`, how many objects exist; `chunks[i]`, a chunk's address or null, set once; per object `link` (the next in its
-//! chain) and `chain` (length of the chain it leads, and the first object of the next chain in the depot).
+//! `created`, how many objects exist; `chunks[i]`, a chunk's address or null, set once; per object `link` (the next in
+//! its chain) and `chain` (length of the chain it leads, and the first object of the next chain in the depot).
 //!
 //! | object | state changes to | by |
 //! |---|---|---|
@@ -19,21 +19,21 @@
 //! | in the depot | in a cache: a whole chain, by one exchange | a cache |
 //!
 //! Invariants:
-//! - I1. An object's address and type never change while the slab lives, so a late reader of a freed object reads an object
-//!   of that type, initialised. (Users put an epoch or a state word into it.)
-//! - I2. A chain is in the depot once. A cache that pops loads the head, reads the first object's `chain`, exchanges the head:
-//!   if that succeeds, no chain was pushed in between, as a push changes the tag; so the object stayed first and its `chain`
-//!   is what was read. Tags repeat after 2^32 pushes within one load and exchange.
+//! - I1. An object's address and type never change while the slab lives, so a late reader of a freed object reads an
+//!   object of that type, initialised. (Users put an epoch or a state word into it.)
+//! - I2. A chain is in the depot once. A cache that pops loads the head, reads the first object's `chain`, exchanges
+//!   the head: if that succeeds, no chain was pushed in between, as a push changes the tag; so the object stayed first
+//!   and its `chain` is what was read. Tags repeat after 2^32 pushes within one load and exchange.
 //! - I3. `iterate` visits an object only after its group's bit, which is set after initialisation.
 //!
-//! Progress: allocate and free without the depot are wait-free, with it lock-free; the system's allocator is called once per
-//! chunk. Nothing is lost to a frozen user but its cache. Allocation failure is an `Err`, and changes nothing.
+//! Progress: allocate and free without the depot are wait-free, with it lock-free; the system's allocator is called
+//! once per chunk. Nothing is lost to a frozen user but its cache. Allocation failure is an `Err`, and changes nothing.
 //!
-//! Memory: given back when the slab is dropped, at the highest number of objects ever in use at once, rounded up to groups.
-//! Chunks are touched group by group, so an unused rest costs address space only.
+//! Memory: given back when the slab is dropped, at the highest number of objects ever in use at once, rounded up to
+//! groups. Chunks are touched group by group, so an unused rest costs address space only.
 //!
-//! Edges: `slab-push` → `slab-pop` (links of the chain, and what the last user wrote into the objects); `slab-chunk` store →
-//! loads (flags of the chunk); `slab-ready` → iteration (the initialised objects).
+//! Edges: `slab-push` → `slab-pop` (links of the chain, and what the last user wrote into the objects); `slab-chunk`
+//! store → loads (flags of the chunk); `slab-ready` → iteration (the initialised objects).
 //!
 //! # Example
 //! ```
@@ -86,7 +86,8 @@ const FAN_OUT: usize = 256;
 
 #[repr(C)]
 struct Object<T: 'static, M: Machine> {
-    /// To an `Object<T, M>`; erased, since a type that contains an atomic pointer to itself overwhelms the trait solver.
+    /// To an `Object<T, M>`; erased, since a type that contains an atomic pointer to itself overwhelms the trait
+    /// solver.
     link: M::Atomic<*mut ()>,
     chain: M::Atomic<u64>,
     index: u32,
@@ -111,7 +112,8 @@ pub struct Slab<T: 'static, M: Machine, const GROUP: usize = 64, const CHUNK: us
     init: fn(u32) -> T,
 }
 
-// SAFETY: objects are shared by reference (`T: Sync`) and dropped by whoever drops the slab (`T: Send`); all else is atomic.
+// SAFETY: objects are shared by reference (`T: Sync`) and dropped by whoever drops the slab (`T: Send`); all else is
+// atomic.
 unsafe impl<T: Send + Sync + 'static, M: Machine, const G: usize, const C: usize> Send for Slab<T, M, G, C> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync + 'static, M: Machine, const G: usize, const C: usize> Sync for Slab<T, M, G, C> {}
@@ -152,7 +154,8 @@ impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usiz
     pub fn get(&self, index: u32) -> Option<&T> {
         let (leaf, chunk, within) = Self::place(index);
         let leaf = self.leaf(leaf)?;
-        // Ordering[slab-ready]: Acquire. Pairs with the setting of the group's bit. Makes visible: the initialised objects.
+        // Ordering[slab-ready]: Acquire. Pairs with the setting of the group's bit. Makes visible: the initialised
+        // objects.
         let ready = leaf.ready[chunk].load(Ordering::Acquire);
         if ready >> (within / GROUP) & 1 == 0 {
             return None;
@@ -174,7 +177,8 @@ impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usiz
     /// # Safety
     /// The object came from a cache of this slab; it may be in use or free.
     pub unsafe fn index_of(&self, object: NonNull<T>) -> u32 {
-        // SAFETY: by the contract it lies in an object of ours, which lives as long as the slab; its index never changes.
+        // SAFETY: by the contract it lies in an object of ours, which lives as long as the slab; its index never
+        // changes.
         let index = unsafe { (*Self::object_of(object)).index };
         debug_assert!(index < self.created());
         index
@@ -226,7 +230,8 @@ impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usiz
             Some(leaf) => leaf,
             None => self.add_leaf(leaf)?,
         };
-        // Ordering[slab-chunk]: Acquire. Pairs with the exchange of slab-chunk. Makes visible: that the memory was allocated.
+        // Ordering[slab-chunk]: Acquire. Pairs with the exchange of slab-chunk. Makes visible: that the memory was
+        // allocated.
         // Not weakened: loom does not follow raw memory; Miri does.
         let objects = leaf.chunks[chunk].load(Ordering::Acquire);
         if !objects.is_null() {
@@ -298,7 +303,8 @@ impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usiz
         };
         for k in 0..GROUP {
             let value = (self.init)(base + k as u32);
-            // SAFETY: the group's objects lie within the chunk and are ours alone by the exchange; each is written once.
+            // SAFETY: the group's objects lie within the chunk and are ours alone by the exchange; each is written
+            // once.
             unsafe {
                 let object = objects.add(within + k);
                 let link = if k + 1 < GROUP { object.add(1) } else { null_mut() };
@@ -307,7 +313,8 @@ impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usiz
             }
         }
         debug_assert!(within / GROUP < Self::GROUPS);
-        // Ordering[slab-ready]: Release. Pairs with the loads of slab-ready. Makes visible: the initialised objects (I3).
+        // Ordering[slab-ready]: Release. Pairs with the loads of slab-ready. Makes visible: the initialised objects
+        // (I3).
         leaf.ready[chunk].fetch_or(1 << (within / GROUP), Ordering::Release);
         // SAFETY: within the chunk.
         Ok(unsafe { objects.add(within) })
@@ -324,7 +331,8 @@ impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usiz
             first.chain.store(u64::from(count) << 32 | depot & u64::from(u32::MAX), Ordering::Relaxed);
             let tag = (depot >> 32).wrapping_add(1) << 32;
             let new = tag | u64::from(first.index + 1);
-            // Ordering[slab-push]: Release. Pairs with slab-pop. Makes visible: the chain's links, the objects' last state.
+            // Ordering[slab-push]: Release. Pairs with slab-pop. Makes visible: the chain's links, the objects' last
+            // state.
             match self.depot.compare_exchange_weak(depot, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => depot = now,
@@ -342,8 +350,8 @@ impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usiz
             // Relaxed: validated by the exchange (I2). SAFETY: type-stable memory (I1).
             let chain = unsafe { (*first).chain.load(Ordering::Relaxed) };
             let new = depot & !u64::from(u32::MAX) | chain & u64::from(u32::MAX);
-            // Ordering[slab-pop]: Acquire on failure, as the load above. Relaxed on success: the value was acquired with it,
-            // as the tag tells the pushes apart.
+            // Ordering[slab-pop]: Acquire on failure, as the load above. Relaxed on success: the value was acquired
+            // with it, as the tag tells the pushes apart.
             match self.depot.compare_exchange_weak(depot, new, Ordering::Relaxed, Ordering::Acquire) {
                 Ok(_) => return Some((first, (chain >> 32) as u32)),
                 Err(now) => depot = now,
@@ -400,8 +408,8 @@ impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usiz
         &self.slab
     }
 
-    /// An object, initialised, in the state in which its last user left it. Others may look at it by [`Slab::get`] at any time,
-    /// so make no `&mut` of it: what changes in it is atomic. No locked instruction but one per group.
+    /// An object, initialised, in the state in which its last user left it. Others may look at it by [`Slab::get`] at
+    /// any time, so make no `&mut` of it: what changes in it is atomic. No locked instruction but one per group.
     #[inline]
     pub fn allocate(&mut self) -> Result<NonNull<T>, NoObject> {
         if self.first.is_null() {
@@ -417,8 +425,8 @@ impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usiz
     /// Returns an object.
     ///
     /// # Safety
-    /// It came from [`Cache::allocate`] of a cache of this slab, and this is its only return since. Its user uses it no more, except by
-    /// shared reference, and then knows that it may have another user.
+    /// It came from [`Cache::allocate`] of a cache of this slab, and this is its only return since. Its user uses it no
+    /// more, except by shared reference, and then knows that it may have another user.
     #[inline]
     pub unsafe fn free(&mut self, object: NonNull<T>) {
         if self.count == GROUP as u32 {

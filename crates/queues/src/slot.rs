@@ -11,8 +11,8 @@
 //!
 //! Invariant I1: there is one box; who swapped it out has it alone.
 //!
-//! Progress: wait-free, both. A frozen borrower keeps the value, so everybody else does without. Memory: the box, freed with
-//! the slot, or with the borrower that never gave it back.
+//! Progress: wait-free, both. A frozen borrower keeps the value, so everybody else does without. Memory: the box, freed
+//! with the slot, or with the borrower that never gave it back.
 //!
 //! Edges: `slot` put → borrow (the value).
 //!

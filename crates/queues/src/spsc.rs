@@ -1,14 +1,14 @@
 //! An unbounded queue of one producer and one consumer in which no operation is a read-modify-write.
 //!
-//! Source: the Waiver Queue of K. Oguma and Y. Nakayama, "Lesser Bear", section 3 (one writer and one reader per ring need no
-//! lock); blocks linked as in the unbounded queues of M. Aldinucci et al., "An Efficient Unbounded Lock-Free Queue for
-//! Multi-Core Systems", 2012. Differs: one spare block goes back to the producer through a word that both write, in turn;
-//! what else a burst took is freed by the consumer as it goes.
+//! Source: the Waiver Queue of K. Oguma and Y. Nakayama, "Lesser Bear", section 3 (one writer and one reader per ring
+//! need no lock); blocks linked as in the unbounded queues of M. Aldinucci et al., "An Efficient Unbounded Lock-Free
+//! Queue for Multi-Core Systems", 2012. Differs: one spare block goes back to the producer through a word that both
+//! write, in turn; what else a burst took is freed by the consumer as it goes.
 //!
 //! Roles: [`Producer`] pushes, [`Consumer`] pops, one of each; anyone may look at [`Spsc::len`].
 //!
-//! Words: `tail` (items ever pushed), stored by the producer; `head` (items ever popped), stored by the consumer; `spare`,
-//! null or a block. Items lie in blocks of 63 slots; a block's `next` leads to the following block.
+//! Words: `tail` (items ever pushed), stored by the producer; `head` (items ever popped), stored by the consumer;
+//! `spare`, null or a block. Items lie in blocks of 63 slots; a block's `next` leads to the following block.
 //!
 //! | `spare` | changes to | by |
 //! |---|---|---|
@@ -16,18 +16,18 @@
 //! | a block | null; the producer has it | producer |
 //!
 //! Invariants:
-//! - I1. Slots and links of items below `tail` do not change until the consumer has left the block: the producer writes only
-//!   at and beyond `tail`.
-//! - I2. A block that the consumer has left is reachable by nobody: the producer is in a later one, as an item beyond it has
-//!   been pushed. So it is the consumer's, to hand on or to free.
-//! - I3. Who finds `spare` in a state in which it may write it knows that the other will not: null is left by the consumer
-//!   only, a block is removed by the producer only.
+//! - I1. Slots and links of items below `tail` do not change until the consumer has left the block: the producer writes
+//!   only at and beyond `tail`.
+//! - I2. A block that the consumer has left is reachable by nobody: the producer is in a later one, as an item beyond
+//!   it has been pushed. So it is the consumer's, to hand on or to free.
+//! - I3. Who finds `spare` in a state in which it may write it knows that the other will not: null is left by the
+//!   consumer only, a block is removed by the producer only.
 //!
-//! Progress: all operations are wait-free (the allocator is called for a block when no spare is there). A frozen producer
-//! strands nothing, a frozen consumer all that is here.
+//! Progress: all operations are wait-free (the allocator is called for a block when no spare is there). A frozen
+//! producer strands nothing, a frozen consumer all that is here.
 //!
-//! Edges: `spsc-tail` store → load (slots, links, items); `spsc-spare` store → load (the consumer's looks at the block are over);
-//! `spsc-head` for nobody's safety: a count.
+//! Edges: `spsc-tail` store → load (slots, links, items); `spsc-spare` store → load (the consumer's looks at the block
+//! are over); `spsc-head` for nobody's safety: a count.
 //!
 //! # Example
 //! ```
@@ -195,7 +195,8 @@ impl<M: Machine> Producer<M> {
 
     #[cold]
     fn extend(&mut self) -> Result<(), Full> {
-        // Ordering[spsc-spare]: Acquire. Pairs with the consumer's store. Makes visible: that its looks at the block are over.
+        // Ordering[spsc-spare]: Acquire. Pairs with the consumer's store. Makes visible: that its looks at the block
+        // are over.
         // Not weakened: it keeps stores from overtaking the consumer's loads, and loom never delays a load.
         let spare = self.shared.spare.load(Ordering::Acquire);
         let block = if spare.is_null() {

@@ -1,16 +1,21 @@
-//! A bounded first-in first-out queue of small numbers in which every operation is one fetch-and-add and one compare-and-exchange.
+//! A bounded first-in first-out queue of small numbers in which every operation is one fetch-and-add and one
+//! compare-and-exchange.
 //!
-//! Source: the queue of the MSc report *Effective parallelism with OCaml schedulers*, section 5.1, for many producers and consumers: a
-//! fetch-and-add draws a ticket, which names a slot, and a compare-and-exchange there hands the number over. Differs from it:
-//! - slots carry rounds, after R. Nikolaev, "A Scalable, Portable, and Memory-Efficient Lock-Free FIFO Queue", 2019, section 4:
-//!   a dequeuer that comes before its enqueuer makes their ticket void and goes on, where the report's waits or takes its ticket back;
-//! - an enqueuer whose tickets keep turning out void gives up ([`TRIES`]), which in Nikolaev's queue the dequeuers do by counting;
-//! - a dequeuer takes what it finds under its ticket, of an earlier round too: tickets are interchangeable, numbers are not lost.
+//! Source: the queue of the MSc report *Effective parallelism with OCaml schedulers*, section 5.1, for many producers
+//! and consumers: a fetch-and-add draws a ticket, which names a slot, and a compare-and-exchange there hands the number
+//! over. Differs from it:
+//! - slots carry rounds, after R. Nikolaev, "A Scalable, Portable, and Memory-Efficient Lock-Free FIFO Queue", 2019,
+//!   section 4: a dequeuer that comes before its enqueuer makes their ticket void and goes on, where the report's waits
+//!   or takes its ticket back;
+//! - an enqueuer whose tickets keep turning out void gives up ([`TRIES`]), which in Nikolaev's queue the dequeuers do
+//!   by counting;
+//! - a dequeuer takes what it finds under its ticket, of an earlier round too: tickets are interchangeable, numbers are
+//!   not lost.
 //!
 //! Roles: anyone enqueues and dequeues.
 //!
-//! Words: `tail`, `head`, the next ticket to enqueue and to dequeue with; per slot `round:32 | number+1:32`. Ticket t is of round
-//! t div N, and its slot is t mod N (neighbours in different cache lines).
+//! Words: `tail`, `head`, the next ticket to enqueue and to dequeue with; per slot `round:32 | number+1:32`. Ticket t
+//! is of round t div N, and its slot is t mod N (neighbours in different cache lines).
 //!
 //! | slot, seen with a ticket of round r | changes to | by |
 //! |---|---|---|
@@ -20,24 +25,27 @@
 //! | `(≤ r, n+1)`, and any of a later round | unchanged: the ticket is void | enqueuer |
 //! | any of a later round | unchanged: the ticket is void | dequeuer |
 //!
-//! An enqueuer that finds dequeuers ahead, since several came for one number, moves `tail` on to `head`: what it enqueues is not for
-//! one of them that stands still.
+//! An enqueuer that finds dequeuers ahead, since several came for one number, moves `tail` on to `head`: what it
+//! enqueues is not for one of them that stands still.
 //!
 //! Invariants:
-//! - I1. Rounds of a slot never decrease, and a dequeuer leaves the slot with a round above its own. So who enqueues with a ticket
-//!   whose dequeuer has been there fails: no number is put where only tickets that are used up lead.
-//! - I2. Hence while nobody is inside, all numbers are under tickets from `head` on, below `tail`: `dequeue` finds each of them.
-//! - I3. `dequeue` returns `None` only when it has loaded a `tail` not above a `head`. Whatever the order of these loads: a number with
-//!   whose enqueuer the caller has synchronised has its ticket below that `tail`, hence below that `head`; so it is taken, or under
-//!   the ticket of a dequeuer that is still inside.
+//! - I1. Rounds of a slot never decrease, and a dequeuer leaves the slot with a round above its own. So who enqueues
+//!   with a ticket whose dequeuer has been there fails: no number is put where only tickets that are used up lead.
+//! - I2. Hence while nobody is inside, all numbers are under tickets from `head` on, below `tail`: `dequeue` finds each
+//!   of them.
+//! - I3. `dequeue` returns `None` only when it has loaded a `tail` not above a `head`. Whatever the order of these
+//!   loads: a number with whose enqueuer the caller has synchronised has its ticket below that `tail`, hence below that
+//!   `head`; so it is taken, or under the ticket of a dequeuer that is still inside.
 //!
-//! Progress: `enqueue` is wait-free: it draws at most [`TRIES`] tickets, and as a slot's word only grows, an exchange under a ticket fails
-//! at most twice for each earlier ticket of the slot that somebody stands with or is still to draw. `dequeue` is lock-free: while no
-//! operation ends, enqueuers move `tail` by at most `TRIES` each, and the dequeuer whose ticket is not below it sees that and leaves. A
-//! dequeuer frozen with a ticket keeps at most the number under it from the others, until a dequeuer of a later round comes by: if there
-//! is too little traffic for that, as long as it is frozen. That number is one whose enqueuer came before it froze, or was under way.
-//! Rounds wrap: who stood for 2³¹ rounds between its ticket and its look at the slot would take the slot's for earlier ones (of a queue
-//! with one slot in less than a minute at full speed, with the 4096 of `overflow=tickets` in two days).
+//! Progress: `enqueue` is wait-free: it draws at most [`TRIES`] tickets, and as a slot's word only grows, an exchange
+//! under a ticket fails at most twice for each earlier ticket of the slot that somebody stands with or is still to
+//! draw. `dequeue` is lock-free: while no operation ends, enqueuers move `tail` by at most `TRIES` each, and the
+//! dequeuer whose ticket is not below it sees that and leaves. A dequeuer frozen with a ticket keeps at most the number
+//! under it from the others, until a dequeuer of a later round comes by: if there is too little traffic for that, as
+//! long as it is frozen. That number is one whose enqueuer came before it froze, or was under way.
+//! Rounds wrap: who stood for 2³¹ rounds between its ticket and its look at the slot would take the slot's for earlier
+//! ones (of a queue with one slot in less than a minute at full speed, with the 4096 of `overflow=tickets` in two
+//! days).
 //!
 //! Memory: a word a slot, allocated at the beginning.
 //!
@@ -111,8 +119,8 @@ impl<M: Machine> Tickets<M> {
         (&self.slots[slot as usize], (ticket >> self.shift) as u32)
     }
 
-    /// Appends a number. It fails when there is no room, or after [`TRIES`] tickets that others have made void. For `u32::MAX` there is never
-    /// room.
+    /// Appends a number. It fails when there is no room, or after [`TRIES`] tickets that others have made void. For
+    /// `u32::MAX` there is never room.
     #[inline]
     pub fn enqueue(&self, number: u32) -> Result<(), Full> {
         let content = number.checked_add(1).ok_or(Full)?;
@@ -123,7 +131,8 @@ impl<M: Machine> Tickets<M> {
             if ahead >= self.slots.len() as i64 {
                 return Err(Full);
             }
-            // Relaxed: only passes over tickets that dequeuers have drawn. If it fails, another enqueuer has moved it: look again.
+            // Relaxed: only passes over tickets that dequeuers have drawn. If it fails, another enqueuer has moved it:
+            // look again.
             if ahead < 0 && self.tail.compare_exchange(tail, head, Ordering::Relaxed, Ordering::Relaxed).is_err() {
                 continue;
             }
@@ -132,7 +141,8 @@ impl<M: Machine> Tickets<M> {
             let new = Slot::new(round, content);
             let mut seen = Slot(slot.load(Ordering::Relaxed));
             while seen.content() == 0 && !seen.is_beyond(round) {
-                // Ordering[ticket-slot]: Release. Pairs with the load in `dequeue`. Makes visible: what the number names.
+                // Ordering[ticket-slot]: Release. Pairs with the load in `dequeue`. Makes visible: what the number
+                // names.
                 match slot.compare_exchange(seen.0, new.0, Ordering::Release, Ordering::Relaxed) {
                     Ok(_) => return Ok(()),
                     Err(now) => seen = Slot(now),
@@ -148,11 +158,13 @@ impl<M: Machine> Tickets<M> {
         while !self.is_empty() {
             // Relaxed: draws a ticket; the slot tells what it is worth.
             let (slot, round) = self.place(self.head.fetch_add(1, Ordering::Relaxed));
-            // Ordering[ticket-slot]: Acquire. Pairs with the exchange in `enqueue`. Makes visible: what the number names.
+            // Ordering[ticket-slot]: Acquire. Pairs with the exchange in `enqueue`. Makes visible: what the number
+            // names.
             let mut seen = Slot(slot.load(Ordering::Acquire));
             while !seen.is_beyond(round) {
                 let new = Slot::new(round.wrapping_add(1), 0);
-                // Ordering[ticket-slot]: Acquire on failure, as the load. Relaxed on success: the content was acquired with the load.
+                // Ordering[ticket-slot]: Acquire on failure, as the load. Relaxed on success: the content was acquired
+                // with the load.
                 match slot.compare_exchange(seen.0, new.0, Ordering::Relaxed, Ordering::Acquire) {
                     Ok(_) if seen.content() == 0 => break,
                     Ok(_) => return Some(seen.content() - 1),
@@ -173,11 +185,12 @@ impl<M: Machine> Tickets<M> {
     /// `head`, then `tail` (racy).
     #[inline(always)]
     fn look(&self) -> (u64, u64) {
-        // Relaxed: only compared (I3). Who must know of numbers that are just coming fences before, as policies' users do.
+        // Relaxed: only compared (I3). Who must know of numbers that are just coming fences before, as policies' users
+        // do.
         #[cfg(not(feature = "loom"))]
         let look = |word: &M::Atomic<u64>| word.load(Ordering::Relaxed);
-        // Loom remembers one access of a word: it would not try what happens when a ticket is drawn between another's look at the word
-        // and its own. Of an addition it does. That old values do no harm is I3, and Miri tries it.
+        // Loom remembers one access of a word: it would not try what happens when a ticket is drawn between another's
+        // look at the word and its own. Of an addition it does. That old values do no harm is I3, and Miri tries it.
         #[cfg(feature = "loom")]
         let look = |word: &M::Atomic<u64>| word.fetch_add(0, Ordering::Relaxed);
         let head = look(&self.head);
@@ -251,7 +264,8 @@ mod tests {
     #[test]
     fn a_dequeuer_that_stands_ahead_keeps_nothing_that_comes_later() {
         let queue = Tickets::<Real>::new(4).unwrap();
-        // Ten dequeuers, more than an enqueuer has tries, have drawn tickets for which there is nothing, and go no further.
+        // Ten dequeuers, more than an enqueuer has tries, have drawn tickets for which there is nothing, and go no
+        // further.
         queue.head.fetch_add(10, Ordering::Relaxed);
         for i in 0..10 {
             queue.enqueue(i).unwrap();

@@ -1,22 +1,24 @@
 //! The unbounded lock-free queue whose nodes are reused under hazard pointers that belong to activations, not threads.
 //!
 //! Source: F. Negele, F. Friedrich, S. Oh and B. Egger, "On the Design and Implementation of an Efficient Lock-Free
-//! Scheduler", section 4, figures 4 to 6; after M. M. Michael, "Hazard Pointers", 2004, and M. M. Michael and M. L. Scott,
-//! "Simple, Fast, and Practical Non-Blocking and Blocking Concurrent Queue Algorithms", 1996.
+//! Scheduler", section 4, figures 4 to 6; after M. M. Michael, "Hazard Pointers", 2004, and M. M. Michael and M. L.
+//! Scott, "Simple, Fast, and Practical Non-Blocking and Blocking Concurrent Queue Algorithms", 1996.
 //! Differs from the paper:
-//! - Figure 6, lines 18 and 19 change places: the tail is moved before the hazard pointer is given up. As printed, the old
-//!   tail can be dequeued, reused and become the tail again in between; then line 19 moves the tail to a node that has left.
-//! - Figure 6, line 30 compares `head` with the queue's head, not `next` with the head's next, which stays the same after
-//!   both nodes have left: as printed, `next` can have been deallocated when its item is read.
+//! - Figure 6, lines 18 and 19 change places: the tail is moved before the hazard pointer is given up. As printed, the
+//!   old tail can be dequeued, reused and become the tail again in between; then line 19 moves the tail to a node that
+//!   has left.
+//! - Figure 6, line 30 compares `head` with the queue's head, not `next` with the head's next, which stays the same
+//!   after both nodes have left: as printed, `next` can have been deallocated when its item is read.
 //! - In line 40, `first` is the old head. Line 35 is done only when the tail is the head.
-//! - The 2N pooled nodes are made at the beginning, and an item's node with the item; so `enqueue` never allocates, never fails.
+//! - The 2N pooled nodes are made at the beginning, and an item's node with the item; so `enqueue` never allocates,
+//!   never fails.
 //!
-//! Roles: activations, each with a [`Seat`], of which there are N; a seat is used by one kernel thread at a time. Each may
-//! enqueue and dequeue at every queue of its domain.
+//! Roles: activations, each with a [`Seat`], of which there are N; a seat is used by one kernel thread at a time. Each
+//! may enqueue and dequeue at every queue of its domain.
 //!
-//! Words: per queue `head` (a node whose item has left) and `tail` (the last node, or one before it); per node `next` and
-//! `item`; per seat `hazards[2]`, written by the seat only, and `pool[2]`, exchanged by anyone; per item `node`, touched by
-//! the item's owner only.
+//! Words: per queue `head` (a node whose item has left) and `tail` (the last node, or one before it); per node `next`
+//! and `item`; per seat `hazards[2]`, written by the seat only, and `pool[2]`, exchanged by anyone; per item `node`,
+//! touched by the item's owner only.
 //!
 //! | node | state changes to | by |
 //! |---|---|---|
@@ -26,29 +28,33 @@
 //! | pooled | with an item | enqueuer, releaser |
 //!
 //! Invariants:
-//! - I1. A node that a seat protects *and has validated* is not reused. The reader stores the hazard (H), fences (F1), loads the
-//!   queue's word as still leading to the node (V). The reuser learnt that the node has left (L: its own or its item's previous
-//!   owner's exchange of `head`, which comes after the tail has left it), fences (F2), loads the hazard (S). Forbidden: V sees
-//!   the node in place and S does not see H. If F1 precedes F2, S sees H or what the same seat stored later. Else F2 precedes
-//!   F1, so V sees what L knew, or something later: the node is not there, unless it was reused in between, which needs an S.
-//! - I2. `head` and `tail` never return to a node that someone protects (I1), so an exchange that succeeds under protection
-//!   finds the queue as the last load left it: no tag is needed.
-//! - I3. The tail is never behind the head: who moves the head from a node first sees, or sees to it, that the tail has left it.
-//!   (Since an enqueuer protects the old tail until it has moved the tail, I1 would hold without this; with it the proof is local.)
-//! - I4. Pools and the node that `acquire` holds are pairwise different, and 2N + 1 of them face at most 2N hazards: while the
-//!   hazards stand still, each exchange puts one hazardous node where it is found no more, so 2N exchanges suffice.
-//! - I5. Nodes: one for each item that is alive, one sentinel for each queue, 2N in the pools. Nothing else is ever allocated.
+//! - I1. A node that a seat protects *and has validated* is not reused. The reader stores the hazard (H), fences (F1),
+//!   loads the queue's word as still leading to the node (V). The reuser learnt that the node has left (L: its own or
+//!   its item's previous owner's exchange of `head`, which comes after the tail has left it), fences (F2), loads the
+//!   hazard (S). Forbidden: V sees the node in place and S does not see H. If F1 precedes F2, S sees H or what the same
+//!   seat stored later. Else F2 precedes F1, so V sees what L knew, or something later: the node is not there, unless
+//!   it was reused in between, which needs an S.
+//! - I2. `head` and `tail` never return to a node that someone protects (I1), so an exchange that succeeds under
+//!   protection finds the queue as the last load left it: no tag is needed.
+//! - I3. The tail is never behind the head: who moves the head from a node first sees, or sees to it, that the tail has
+//!   left it. (Since an enqueuer protects the old tail until it has moved the tail, I1 would hold without this; with it
+//!   the proof is local.)
+//! - I4. Pools and the node that `acquire` holds are pairwise different, and 2N + 1 of them face at most 2N hazards:
+//!   while the hazards stand still, each exchange puts one hazardous node where it is found no more, so 2N exchanges
+//!   suffice.
+//! - I5. Nodes: one for each item that is alive, one sentinel for each queue, 2N in the pools. Nothing else is ever
+//!   allocated.
 //!
-//! Progress: acquire and release are wait-free as in the paper (I4; a hazard stored meanwhile for a node that has left is
-//! transient, one for each other seat); enqueue and dequeue are lock-free. A seat frozen anywhere protects two nodes, for
-//! which the pool has two others: it delays nobody and costs nothing.
+//! Progress: acquire and release are wait-free as in the paper (I4; a hazard stored meanwhile for a node that has left
+//! is transient, one for each other seat); enqueue and dequeue are lock-free. A seat frozen anywhere protects two
+//! nodes, for which the pool has two others: it delays nobody and costs nothing.
 //!
-//! Memory: a node is freed with its item ([`Seat::release`]), its queue or its domain; when freed it is in no hazard (I1).
-//! Under the interleaving tests released nodes are kept as corpses, so that a late reader is caught.
+//! Memory: a node is freed with its item ([`Seat::release`]), its queue or its domain; when freed it is in no hazard
+//! (I1). Under the interleaving tests released nodes are kept as corpses, so that a late reader is caught.
 //!
-//! Edges: `unb-link` exchange → load (the node's item and what it names); `unb-tail`, `unb-head` exchange → validating load
-//! (the node itself, its reset `next`); `unb-clear` store → `unb-scan` load (the seat's looks are over); `unb-pool` exchanges
-//! (the node changes hands); fences `unb-protect` and `unb-scan` as in I1.
+//! Edges: `unb-link` exchange → load (the node's item and what it names); `unb-tail`, `unb-head` exchange → validating
+//! load (the node itself, its reset `next`); `unb-clear` store → `unb-scan` load (the seat's looks are over);
+//! `unb-pool` exchanges (the node changes hands); fences `unb-protect` and `unb-scan` as in I1.
 //!
 //! # Example
 //! ```
@@ -173,7 +179,8 @@ impl<M: Machine> Hazards<M> {
 
     /// The seat of this index, unless somebody has it or there is none.
     pub fn seat(self: &Arc<Self>, index: usize) -> Option<Seat<M>> {
-        // Ordering[unb-seat]: Acquire. Pairs with the store in the drop of a seat. Makes visible: the predecessor's stores.
+        // Ordering[unb-seat]: Acquire. Pairs with the store in the drop of a seat. Makes visible: the predecessor's
+        // stores.
         // Not weakened: what it orders is the hazards' history only, and both left them null.
         let old = self.records.get(index)?.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
         old.is_ok().then(|| Seat { index, domain: self.clone() })
@@ -212,7 +219,8 @@ impl<M: Machine> Seat<M> {
 
     /// Stores a hazard; the caller then validates.
     fn protect(&self, which: usize, node: Pointer<M>) {
-        // Ordering[unb-clear]: Release. Pairs with unb-scan. Makes visible: that the looks at the node protected before are over.
+        // Ordering[unb-clear]: Release. Pairs with unb-scan. Makes visible: that the looks at the node protected before
+        // are over.
         // Not weakened: it keeps earlier loads from being delayed beyond it, and loom never delays a load.
         self.domain.records[self.index].hazards[which].store(node, Ordering::Release);
         // Ordering[unb-protect]: SeqCst. Pairs with the fence of unb-scan, proof in I1.
@@ -236,8 +244,10 @@ impl<M: Machine> Seat<M> {
                     // Ordering[unb-scan]: Acquire. Pairs with unb-clear. Makes visible: that the seat's looks are over.
                     // Not weakened: as unb-clear.
                     if hazard.load(Ordering::Acquire) == node {
-                        // Ordering[unb-pool]: AcqRel. Pairs with itself. Makes visible: that the node has left its queue.
-                        // Not weakened: the fences before and after do as much, but ThreadSanitizer does not understand them.
+                        // Ordering[unb-pool]: AcqRel. Pairs with itself. Makes visible: that the node has left its
+                        // queue.
+                        // Not weakened: the fences before and after do as much, but ThreadSanitizer does not understand
+                        // them.
                         node = pool.swap(node, Ordering::AcqRel);
                         exchanged = true;
                     }
@@ -328,21 +338,25 @@ impl<M: Machine> Unbounded<M> {
             // Relaxed: validated below.
             let tail = self.tail.load(Ordering::Relaxed);
             seat.protect(0, tail);
-            // Ordering[unb-tail]: Acquire. Pairs with the exchanges of the tail. Makes visible: the node's reset `next`.
-            // Not weakened: the fence in `protect` has acquired it, unless the node came round between the loads: no test reaches that.
+            // Ordering[unb-tail]: Acquire. Pairs with the exchanges of the tail. Makes visible: the node's reset
+            // `next`.
+            // Not weakened: the fence in `protect` has acquired it, unless the node came round between the loads: no
+            // test reaches that.
             if self.tail.load(Ordering::Acquire) != tail {
                 continue;
             }
             // SAFETY: protected and validated (I1).
             let last = unsafe { &(*tail).next };
-            // Ordering[unb-link]: Acquire. Pairs with the exchange of unb-link. Makes visible: the node that we help to the tail.
+            // Ordering[unb-link]: Acquire. Pairs with the exchange of unb-link. Makes visible: the node that we help to
+            // the tail.
             // Not weakened: only a third activation can rely on it, and no test has three.
             let next = last.load(Ordering::Acquire);
             if !next.is_null() {
                 self.advance(tail, next.cast());
                 continue;
             }
-            // Ordering[unb-link]: Release. Pairs with the loads of unb-link. Makes visible: the node, its item, what it names.
+            // Ordering[unb-link]: Release. Pairs with the loads of unb-link. Makes visible: the node, its item, what it
+            // names.
             // Not weakened: a fence in `protect` comes before, but ThreadSanitizer does not understand fences.
             if last.compare_exchange(null_mut(), node.cast(), Ordering::Release, Ordering::Relaxed).is_ok() {
                 break tail;
@@ -373,7 +387,8 @@ impl<M: Machine> Unbounded<M> {
             if self.head.load(Ordering::Acquire) != head {
                 continue;
             }
-            // Ordering[unb-link]: Acquire. Pairs with the exchange of unb-link. Makes visible: the node, its item, what it names.
+            // Ordering[unb-link]: Acquire. Pairs with the exchange of unb-link. Makes visible: the node, its item, what
+            // it names.
             // Not weakened: the fence in `protect` follows, but ThreadSanitizer does not understand fences.
             // SAFETY: protected and validated (I1).
             let next = unsafe { (*head).next.load(Ordering::Acquire) }.cast::<Node<M>>();
@@ -383,7 +398,8 @@ impl<M: Machine> Unbounded<M> {
                 return None;
             }
             seat.protect(1, next);
-            // Relaxed: `head` is protected, so if it is in place it has been all the time, and `next` is still its successor.
+            // Relaxed: `head` is protected, so if it is in place it has been all the time, and `next` is still its
+            // successor.
             if self.head.load(Ordering::Relaxed) != head {
                 continue;
             }
@@ -395,7 +411,8 @@ impl<M: Machine> Unbounded<M> {
             assert!(!self.domain.corpses.lock().unwrap().contains(&next.addr()), "a released node is read");
             // SAFETY: protected and validated (I1). Relaxed: acquired with `next`.
             let item = unsafe { (*next).item.load(Ordering::Relaxed) };
-            // Ordering[unb-head]: Release. Pairs with the validating load. Makes visible: the new head's `next` as acquired.
+            // Ordering[unb-head]: Release. Pairs with the validating load. Makes visible: the new head's `next` as
+            // acquired.
             // Not weakened: as the release of unb-link.
             if self.head.compare_exchange(head, next, Ordering::Release, Ordering::Relaxed).is_ok() {
                 break (head, item);

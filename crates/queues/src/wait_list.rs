@@ -1,17 +1,18 @@
-//! A lock-free first-in-first-out list of waiting threads, from which time-outs and cancellations leave without touching it.
+//! A lock-free first-in-first-out list of waiting threads, from which time-outs and cancellations leave without
+//! touching it.
 //!
-//! Source: the linked list is the two-pointer queue with counted links of M. Michael and M. Scott (*Simple, Fast, and Practical
-//! Non-Blocking and Blocking Concurrent Queue Algorithms*, 1996). Differs from it: a dequeuer first marks the link that it is
-//! about to follow (as T. Harris, *A Pragmatic Implementation of Non-Blocking Linked-Lists*, 2001, does for deletions), so that
-//! a single sweeper can unlink nodes in the middle; nodes and list heads are type-stable, so no hazard pointers are needed.
+//! Source: the two-pointer queue with counted links of M. Michael and M. Scott (*Simple, Fast, and Practical Non-Blocking
+//! and Blocking Concurrent Queue Algorithms*, 1996). Differs: a dequeuer first marks the link that it will follow (as
+//! T. Harris, *A Pragmatic Implementation of Non-Blocking Linked-Lists*, 2001, for deletions), so that one sweeper can
+//! unlink nodes in the middle; nodes and list heads are type-stable, so no hazard pointers are needed.
 //!
-//! Roles: *waiters* push `(thread, epoch)` and may abandon their node; *wakers* pop; one *sweeper* at a time, a waiter that
-//! found too many abandoned nodes, unlinks them. Nobody waits for the sweeper.
+//! Roles: *waiters* push `(thread, epoch)` and may abandon their node; *wakers* pop; one *sweeper* at a time, a waiter
+//! that found too many abandoned nodes, unlinks them. Nobody waits for the sweeper.
 //!
-//! The list that lives in a user's object is one word, the index of its [head record](Queue) in the [`NodePool`]; 0 until the
-//! first wait. A waker reads that word before the store that may end the object's life, and from then on touches only the
-//! pool: popping from a head record that has meanwhile become another object's is a spurious wake-up there, which every
-//! waiter bears (it looks at its condition again).
+//! The list that lives in a user's object is one word, the index of its [head record](Queue) in the [`NodePool`]; 0
+//! until the first wait. A waker reads that word before the store that may end the object's life, and from then on
+//! touches only the pool: popping from a head record that has meanwhile become another object's is a spurious wake-up
+//! there, which every waiter bears (it looks at its condition again).
 //!
 //! | node | owner | leaves by |
 //! |---|---|---|
@@ -22,21 +23,20 @@
 //! | sentinel | list | `give`, or as a spare, by whoever pops its successor |
 //!
 //! Links are `tag:31 | mark:1 | index:32` ([`Link`]); tags grow with every write. Invariants:
-//! - I1: `tail` is never behind `head`, and names a node of the list: a dequeuer and a sweeper move it on before they remove
-//!   the node that it names.
-//! - I2: a node whose link is marked is the sentinel or no longer in the list; its link never changes while marked, so no
-//!   node is unlinked behind a leaving one.
+//! - I1: `tail` is never behind `head`, and names a node of the list: a dequeuer and a sweeper move it on before they
+//!   remove the node that it names.
+//! - I2: a node whose link is marked is the sentinel or no longer in the list; its link never changes while marked, so
+//!   no node is unlinked behind a leaving one.
 //! - I3: the last node is never unlinked, so appending needs only its null link.
-//! - I4: a node is given back once: by the winner of the exchange on `head` ([`Queue::pop_with_spare`]: by who gets it from there), or by the
-//!   sweeper's exchange on the link before it.
-//! - I5: a link read from a node is a link of *this* list if the word that led to the node is unchanged afterwards: nodes
-//!   leave the list before they are given back, and links are written with release.
+//! - I4: a node is given back once: by the winner of the exchange on `head` ([`Queue::pop_with_spare`]: by who gets it
+//!   from there), or by the sweeper's exchange on the link before it.
+//! - I5: a link read from a node is a link of *this* list if the word that led to the node is unchanged afterwards:
+//!   nodes leave the list before they are given back, and links are written with release.
 //!
-//! Progress: push and pop are lock-free; sweep is bounded by the length of the list, and skipped when another one is at work. A
-//! kernel thread frozen in `sweep` costs memory (no further sweep of this list), no thread; frozen in `push` it holds its own
-//! node, in `pop` at most one waiter.
-//!
-//! Abandoned nodes number at most `max(MIN_ABANDONED, nodes that the last sweep kept)` plus those of waiters now leaving.
+//! Progress: push and pop are lock-free; sweep is bounded by the length of the list, and skipped when another one is at
+//! work. A kernel thread frozen in `sweep` costs memory (no further sweep of this list), no thread; frozen in `push` it
+//! holds its own node, in `pop` at most one waiter.
+//! Abandoned nodes: at most `max(MIN_ABANDONED, nodes that the last sweep kept)` and those of waiters now leaving.
 //!
 //! | edge | release side | acquire side |
 //! |---|---|---|
@@ -62,11 +62,13 @@ pub mod pool;
 use pool::{Link, Pool, Record};
 use raddle_machine::{Atomic, Machine, Ordering, Real, RealAtomic};
 
-/// Sweeps below this many abandoned nodes are not worth their walk (an untested guess); interleaving tests sweep at once.
+/// Sweeps below this many abandoned nodes are not worth their walk (an untested guess); interleaving tests sweep at
+/// once.
 const MIN_ABANDONED: u32 = if cfg!(feature = "loom") { 1 } else { 32 };
 
-/// A node that is in no list and not in the pool: kept by a thread for its next wait, so that a wait and its wake-up need not go to
-/// the pool, whose top is one word for all processors. (As the scheduler's paper reuses the nodes of its queue, section 4.3.)
+/// A node that is in no list and not in the pool: kept by a thread for its next wait, so that a wait and its wake-up
+/// need not go to the pool, whose top is one word for all processors. (As the scheduler's paper reuses the nodes of its
+/// queue, section 4.3.)
 #[derive(Debug)]
 #[must_use = "a node that is dropped is lost to the pool"]
 pub struct Spare(u32);
@@ -209,7 +211,8 @@ impl<M: Machine> WaitList<M> {
     /// The list's queue, as a waker may keep it beyond the life of the object.
     #[inline(always)]
     pub fn queue(&self) -> Queue {
-        // Ordering[list.head]: SeqCst. Pairs with `install`. Makes visible: the head record's content. SeqCst for `is_empty`.
+        // Ordering[list.head]: SeqCst. Pairs with `install`. Makes visible: the head record's content. SeqCst for
+        // `is_empty`.
         Queue(self.head.load(Ordering::SeqCst))
     }
 
@@ -252,8 +255,8 @@ impl<M: Machine> WaitList<M> {
         let head = pool.heads.get(index);
         head.abandoned.store(0, Ordering::Relaxed);
         head.threshold.store(0, Ordering::Relaxed);
-        // A stale waker of the record's former life may look at any time: the ends get a new tag, and `tail` comes first, so
-        // that whoever sees the new `head` sees a `tail` that is not behind it (I1).
+        // A stale waker of the record's former life may look at any time: the ends get a new tag, and `tail` comes
+        // first, so that whoever sees the new `head` sees a `tail` that is not behind it (I1).
         let tail = Link::from_word(head.tail.load(Ordering::Relaxed)).successor(sentinel);
         // Ordering[list.tail]: Release. Pairs with `append` and `pop`. Makes visible: the sentinel's null link.
         head.tail.store(tail.word(), Ordering::Release);
@@ -274,7 +277,8 @@ impl<M: Machine> WaitList<M> {
 /// Gives an owned node a null link.
 fn make_last<M: Machine>(node: &Node<M>) {
     let old = Link::from_word(node.next.load(Ordering::Relaxed));
-    // Ordering[pool.link]: Release. Pairs with stale readers of the link (I5). Makes visible: that the node left its list.
+    // Ordering[pool.link]: Release. Pairs with stale readers of the link (I5). Makes visible: that the node left its
+    // list.
     node.next.store(old.successor(0).word(), Ordering::Release);
 }
 
@@ -291,10 +295,11 @@ impl Queue {
 
     /// True when no node is queued, live or not (racy).
     ///
-    /// A waker whose store that makes the condition true is a SeqCst read-modify-write needs no fence before it asks, or pops.
-    /// Events: E that store, L any load here or in [`WaitList::queue`]; P what a waiter writes into the list, F its fence, K its
-    /// look. Forbidden: K misses E and L misses P. If K misses E, F precedes E in the total order of SeqCst operations; E
-    /// precedes L; so F precedes L, and P, which happened before F, is seen by L.
+    /// A waker whose store that makes the condition true is a SeqCst read-modify-write needs no fence before it asks,
+    /// or pops.
+    /// Events: E that store, L any load here or in [`WaitList::queue`]; P what a waiter writes into the list, F its
+    /// fence, K its look. Forbidden: K misses E and L misses P. If K misses E, F precedes E in the total order of
+    /// SeqCst operations; E precedes L; so F precedes L, and P, which happened before F, is seen by L.
     #[inline]
     pub fn is_empty<M: Machine>(self, pool: &NodePool<M>) -> bool {
         self.0 == 0 || self.first(pool).is_none()
@@ -312,17 +317,17 @@ impl Queue {
     fn first<M: Machine>(self, pool: &NodePool<M>) -> Option<(Link, Link, Link)> {
         let ends = pool.heads.get(self.0);
         loop {
-            // Ordering[list.swing]: SeqCst. Pairs with the exchange on `head`. Makes visible: a `tail` not behind it (I1). SeqCst
-            // for `is_empty`.
+            // Ordering[list.swing]: SeqCst. Pairs with the exchange on `head`. Makes visible: a `tail` not behind it
+            // (I1). SeqCst for `is_empty`.
             let head = Link::from_word(ends.head.load(Ordering::SeqCst));
             if head.index() == 0 {
                 return None;
             }
-            // Ordering[list.tail]: Acquire. Pairs with whoever moved `tail`. Orders this read before the look at `head` below:
-            // read later, `tail` could name the same node in its next life.
+            // Ordering[list.tail]: Acquire. Pairs with whoever moved `tail`. Orders this read before the look at `head`
+            // below: read later, `tail` could name the same node in its next life.
             let tail = Link::from_word(ends.tail.load(Ordering::Acquire));
-            // Ordering[list.link]: SeqCst. Pairs with `append`. Makes visible: the successor's thread and epoch; and, through
-            // pool.link, that `head` moved when the node was recycled. SeqCst for `is_empty`.
+            // Ordering[list.link]: SeqCst. Pairs with `append`. Makes visible: the successor's thread and epoch; and,
+            // through pool.link, that `head` moved when the node was recycled. SeqCst for `is_empty`.
             let next = Link::from_word(pool.nodes.get(head.index()).next.load(Ordering::SeqCst));
             if ends.head.load(Ordering::Relaxed) == head.word() {
                 return (next.index() != 0).then_some((head, tail, next));
@@ -330,20 +335,23 @@ impl Queue {
         }
     }
 
-    /// Brings closer what a pop will read, for callers that are about to pop from many lists: `step` 0 to 2 one after the other, each for all
-    /// lists, since each needs what the one before has brought. Step 3 answers with the thread that will be popped, perhaps.
+    /// Brings closer what a pop will read, for callers that are about to pop from many lists: `step` 0 to 2 one after
+    /// the other, each for all lists, since each needs what the one before has brought. Step 3 answers with the thread
+    /// that will be popped, perhaps.
     #[inline]
     pub fn approach<M: Machine>(self, pool: &NodePool<M>, step: u32) -> Option<usize> {
         if self.0 == 0 {
             return None;
         }
-        // The answers are hints: an index names a record that is readable for ever once it was made, whatever list it is in by now.
+        // The answers are hints: an index names a record that is readable for ever once it was made, whatever list it
+        // is in by now.
         let ends = pool.heads.get(self.0);
         if step == 0 {
             M::prefetch(std::ptr::from_ref(ends).addr());
             return None;
         }
-        // Ordering[list.swing]: Acquire. Pairs with `install` and the exchange on `head`. Makes visible: that the node was made.
+        // Ordering[list.swing]: Acquire. Pairs with `install` and the exchange on `head`. Makes visible: that the node
+        // was made.
         // Not weakened: in a model a cell is there for all as soon as it is made.
         let first = Link::from_word(ends.head.load(Ordering::Acquire)).index();
         if first == 0 {
@@ -388,9 +396,9 @@ impl Queue {
                 self.advance(pool, tail, next.index());
             }
             if !next.is_marked() {
-                // Ordering[list.link]: AcqRel. Pairs with `unlink`, whose exchange on the same word now fails. Makes visible:
-                // nothing new. The word names what `first` has acquired, and this exchange carries the appender's
-                // release on.
+                // Ordering[list.link]: AcqRel. Pairs with `unlink`, whose exchange on the same word now fails. Makes
+                // visible: nothing new. The word names what `first` has acquired, and this exchange carries the
+                // appender's release on.
                 // Not weakened: for that reason nothing can notice.
                 let marking = pool.nodes.get(head.index()).next.compare_exchange(
                     next.word(),
@@ -404,7 +412,8 @@ impl Queue {
                 next = next.marked();
             }
             let node = pool.nodes.get(next.index());
-            // Validated by the exchange below: while `head` stands still, the node is in the list and its words are fixed.
+            // Validated by the exchange below: while `head` stands still, the node is in the list and its words are
+            // fixed.
             let wait = (node.thread.load(Ordering::Relaxed), node.epoch.load(Ordering::Relaxed));
             let new = head.successor(next.index());
             // Ordering[list.swing]: AcqRel. Pairs with `first`. Makes visible: that `tail` is not behind.
@@ -444,8 +453,8 @@ impl Queue {
             // Ordering[list.tail]: Acquire. Pairs with whoever moved `tail`. Makes visible: the last node's link.
             let tail = Link::from_word(ends.tail.load(Ordering::Acquire));
             let last = pool.nodes.get(tail.index());
-            // Ordering[list.link]: Acquire. Pairs with another `append`. Makes visible: the next node's link; and, through
-            // pool.link, that `tail` moved when the node was recycled.
+            // Ordering[list.link]: Acquire. Pairs with another `append`. Makes visible: the next node's link; and,
+            // through pool.link, that `tail` moved when the node was recycled.
             let next = Link::from_word(last.next.load(Ordering::Acquire));
             if ends.tail.load(Ordering::Relaxed) != tail.word() {
                 continue;
@@ -479,8 +488,8 @@ impl Queue {
     /// Unlinks abandoned nodes in place, unless somebody else is at it.
     fn sweep<M: Machine>(self, pool: &NodePool<M>, is_live: impl Fn(usize, u64) -> bool) {
         let ends = pool.heads.get(self.0);
-        // Ordering[list.sweeping]: Acquire. Pairs with the end of the last sweep. Makes visible: its unlinking, so that an exchange
-        // here on the link of a node which that sweep took out comes after its giving back, and fails.
+        // Ordering[list.sweeping]: Acquire. Pairs with the end of the last sweep. Makes visible: its unlinking, so that
+        // an exchange here on the link of a node which that sweep took out comes after its giving back, and fails.
         // Not weakened: in a model exchanges come in the order in which they run.
         if ends.sweeping.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return;
@@ -506,9 +515,10 @@ impl Queue {
             let (thread, epoch) = (node.thread.load(Ordering::Relaxed), node.epoch.load(Ordering::Relaxed));
             // Ordering[list.tail]: Acquire. Pairs with `append`. Orders this read before the next look.
             let tail = Link::from_word(ends.tail.load(Ordering::Acquire));
-            // If the link is as it was, the node was in this list all the while, right behind `before` (I5). Relaxed: the same word
-            // was acquired when it was followed; `next` and `tail` were acquired just now, so if they are of a later life, what ended
-            // this one is seen here. Of `thread` and `epoch` that is not known: then the exchange below fails.
+            // If the link is as it was, the node was in this list all the while, right behind `before` (I5). Relaxed:
+            // the same word was acquired when it was followed; `next` and `tail` were acquired just now, so if they are
+            // of a later life, what ended this one is seen here. Of `thread` and `epoch` that is not known: then the
+            // exchange below fails.
             if before.next.load(Ordering::Relaxed) != to_node.word() || next.index() == 0 {
                 break;
             }
@@ -534,7 +544,8 @@ impl Queue {
         kept
     }
 
-    /// Ends the list: nodes, sentinel and head record return to the pool. No waiter is in a call on it; stale wakers may be.
+    /// Ends the list: nodes, sentinel and head record return to the pool. No waiter is in a call on it; stale wakers
+    /// may be.
     fn free<M: Machine>(self, pool: &NodePool<M>) {
         let ends = pool.heads.get(self.0);
         loop {
@@ -542,11 +553,11 @@ impl Queue {
             // Relaxed: the exchange acquires.
             let head = Link::from_word(ends.head.load(Ordering::Relaxed));
             let none = head.successor(0);
-            // Ordering[list.swing]: AcqRel. Pairs with a stale waker's `first`, which finds no list: it comes before the sentinel is
-            // given back, whose link then becomes somebody else's. And with a stale waker's `pop`: its reads of the node that is the
-            // sentinel now come before that node's next life.
-            // Not weakened: a stale waker that sees that life sees this too, by the links; and in a model no load returns a store
-            // that comes later.
+            // Ordering[list.swing]: AcqRel. Pairs with a stale waker's `first`, which finds no list: it comes before
+            // the sentinel is given back, whose link then becomes somebody else's. And with a stale waker's `pop`: its
+            // reads of the node that is the sentinel now come before that node's next life.
+            // Not weakened: a stale waker that sees that life sees this too, by the links; and in a model no load
+            // returns a store that comes later.
             if ends.head.compare_exchange(head.word(), none.word(), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 pool.nodes.give(head.index());
                 pool.heads.give(self.0);
@@ -618,7 +629,8 @@ mod tests {
     }
 
     fn nodes_made(pool: &NodePool<Real>) -> u32 {
-        // A pool hands out every node that is free before it makes another one: its size is what can be taken plus what is held.
+        // A pool hands out every node that is free before it makes another one: its size is what can be taken plus what
+        // is held.
         pool.nodes.made()
     }
 

@@ -104,8 +104,8 @@ fn two_dequeuers_take_different_items() {
 
 #[test]
 fn a_late_enqueuer_meets_reused_nodes() {
-    // While one enqueues, the other takes items out and puts them back in, so that nodes come round again. With lines 18 and
-    // 19 as printed in the paper, an item is lost here.
+    // While one enqueues, the other takes items out and puts them back in, so that nodes come round again. With lines
+    // 18 and 19 as printed in the paper, an item is lost here.
     let expected = ["([0, 0, 0], [1])", "([0, 0, 1], [1])", "([0, 1, 1], [1])", "([1, 1, 1], [1])"];
     explore(Some(3), &expected, || {
         let world = World::new(2, 1);

@@ -66,8 +66,8 @@ fn a_pop_meets_a_push() {
     explore(Some(3), &["(None, [1])", "(Some(1), [])"], || {
         let list = shared(&[3]);
         assert_eq!(pop(&list), Some(3));
-        // Loom remembers only the last access of a word, so it does not see that the pop's load could come after the push's
-        // exchange, which follows a load of its own. Two touches of one more word show it.
+        // Loom remembers only the last access of a word, so it does not see that the pop's load could come after the
+        // push's exchange, which follows a load of its own. Two touches of one more word show it.
         let order = Arc::new(<Loom as Machine>::Atomic::<u32>::new(0));
         let other = spawn(&list, {
             let order = order.clone();
@@ -189,8 +189,8 @@ fn a_stale_waker_finds_nothing_or_the_next_life() {
 
 #[test]
 fn a_stale_waker_does_not_move_the_tail_of_the_next_life() {
-    // The next life's sentinel is the node that the waker has seen at the head of the former one, where another followed it;
-    // that one is in another list by now.
+    // The next life's sentinel is the node that the waker has seen at the head of the former one, where another
+    // followed it; that one is in another list by now.
     let expected = ["(None, [5], [9])", "(Some(1), [5], [9])", "(Some(3), [5], [9])", "(Some(5), [], [9])"];
     explore(Some(2), &expected, || {
         let pool = Arc::new(NodePool::<Loom>::default());
@@ -215,8 +215,9 @@ fn a_stale_waker_does_not_move_the_tail_of_the_next_life() {
 
 #[test]
 fn a_waker_does_not_leave_behind_a_tail_that_it_has_not_seen() {
-    // The second waker passes the node that the first one's move of `head` and `tail` led to, while the waiter behind it has not moved
-    // `tail` on. If it took an older `tail` for the present one, that would go on naming a node which is in another list by now.
+    // The second waker passes the node that the first one's move of `head` and `tail` led to, while the waiter behind
+    // it has not moved `tail` on. If it took an older `tail` for the present one, that would go on naming a node which
+    // is in another list by now.
     let expected = [
         "(None, Some(1), [3, 5], [9])",
         "(None, Some(1), [5, 3], [9])",
@@ -247,8 +248,8 @@ fn a_waker_does_not_leave_behind_a_tail_that_it_has_not_seen() {
 
 #[test]
 fn a_slow_sweeper_does_not_move_the_tail_of_what_the_list_has_become() {
-    // While the sweeper looks at the first node, that one and the next leave; the first comes back as the last, the next is in another
-    // list by now. A sweeper that took this `tail` for the one of its walk would move it there.
+    // While the sweeper looks at the first node, that one and the next leave; the first comes back as the last, the
+    // next is in another list by now. A sweeper that took this `tail` for the one of its walk would move it there.
     explore(Some(2), &["(Some(1), Some(3), [5, 7], [9])"], || {
         let list = shared(&[2, 1, 3]);
         let other = WaitList::<Loom>::default();

@@ -18,8 +18,8 @@ const THIEVES: usize = 3;
 
 type Word<T> = <Real as Machine>::Atomic<T>;
 
-/// What items name, and how many have come out. The contents are plain memory: a checker for data races sees whether the
-/// queue orders the writing before the reading.
+/// What items name, and how many have come out. The contents are plain memory: a checker for data races sees whether
+/// the queue orders the writing before the reading.
 struct Tally {
     contents: Vec<UnsafeCell<usize>>,
     total: Word<usize>,

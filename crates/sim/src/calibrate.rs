@@ -1,18 +1,25 @@
 //! The costs of a machine, measured: what `raddle sim --calibrate` does.
 //!
-//! A *probe* is a short program that is generic over the machine. It runs on the host, where it is timed, and on the simulated machine,
-//! where the cost that it depends on most is changed until it takes as long there. So what a cost stands for is the same on both
-//! sides, and what surrounds an access (address arithmetic, branches) is in `step`, by the probes of a queue, a channel and a mutex. Kernel calls, `memory` and spin hints are timed
-//! directly. What needs threads of the library ([`OfThreads`]) is timed by who calls, since this crate does not know the library.
+//! A *probe* is a short program that is generic over the machine. It runs on the host, where it is timed, and on the
+//! simulated machine, where the cost that it depends on most is changed until it takes as long there. So what a cost
+//! stands for is the same on both sides, and what surrounds an access (address arithmetic, branches) is in `step`, by
+//! the probes of a queue, a channel and a mutex. Kernel calls, `memory` and spin hints are timed directly. What needs
+//! threads of the library ([`OfThreads`]) is timed by who calls, since this crate does not know the library.
 //!
 //! The workloads that the model is held against are no probes: nothing here is fitted to them.
 //!
 //! # Example
 //! ```
 //! use raddle_sim::calibrate::{Measured, OfThreads, fit};
-//! let threads = OfThreads { yielding: 30.0, spawning: 90.0, starting: 150.0, pairing: 130.0, joining: 170.0, beside: 180.0, passing: 40.0, locking: 14.0 };
-//! let measured = Measured { queue: 12.0, exchange: 6.0, stores: 10.0, plain: 3.0, behind: 11.0, round_trip: 250.0, line: 15.0, memory: 95.0, fence: 9.0, heavy_fence: 2500.0,
-//!     heavy_fence_alone: 400.0, interruption: 900.0, spin: 40.0, sleep: 300.0, wake: 1500.0, wake_latency: 4000.0, threads, disturbed: 0.0 };
+//! let threads = OfThreads {
+//!     yielding: 30.0, spawning: 90.0, starting: 150.0, pairing: 130.0, joining: 170.0, beside: 180.0, passing: 40.0,
+//!     locking: 14.0,
+//! };
+//! let measured = Measured {
+//!     queue: 12.0, exchange: 6.0, stores: 10.0, plain: 3.0, behind: 11.0, round_trip: 250.0, line: 15.0, memory: 95.0,
+//!     fence: 9.0, heavy_fence: 2500.0, heavy_fence_alone: 400.0, interruption: 900.0, spin: 40.0, sleep: 300.0,
+//!     wake: 1500.0, wake_latency: 4000.0, threads, disturbed: 0.0,
+//! };
 //! let costs = fit(&measured).unwrap();
 //! assert!(costs.levels[0].transfer > 20.0 && costs.switch < 30.0 && costs.spawn < 90.0);
 //! ```
@@ -160,8 +167,9 @@ const PLACES: [Place; 25] = [
 /// Threads that are made at once where their making is timed: so few that the caches hold them.
 pub const AT_ONCE: u64 = 100;
 
-/// How often a probe on one core is timed; which one counts, [`quickest`] says. A round takes some hundred microseconds, as long as a program that is predicted: of
-/// shorter ones some run while what shares the core on the host pauses, a fifth quicker, as no program does from end to end.
+/// How often a probe on one core is timed; which one counts, [`quickest`] says. A round takes some hundred
+/// microseconds, as long as a program that is predicted: of shorter ones some run while what shares the core on the
+/// host pauses, a fifth quicker, as no program does from end to end.
 pub const ROUNDS: usize = 41;
 
 /// Runs something, and says whether this process had its cores for itself meanwhile.
@@ -227,9 +235,11 @@ pub fn fit(measured: &Measured) -> Result<Costs, String> {
     let Measured { exchange, plain, behind, .. } = *measured;
     let overlap = (exchange + plain - behind) / exchange.min(plain).max(0.01);
     costs.behind = exchange * overlap.clamp(0.0, 1.0);
-    // One figure for what surrounds an access, by three probes, none of which it meets: the mean of their ratios is 1. (On an AMD EPYC the queue then takes 5.0 ns for
-    // 6.2, a lock and unlock 4.8 for 5.3, the channel 20 for 16. Such that the middle one is met, the figure was 0.35 to 0.83 in five calibrations one after the other,
-    // since a queue of 5 to 7 ns and a channel of 14 to 17 change places, and tokenring on one processor came out 6 % too quick to 22 % too slow.)
+    // One figure for what surrounds an access, by three probes, none of which it meets: the mean of their ratios is 1.
+    // (On an AMD EPYC the queue then takes 5.0 ns for 6.2, a lock and unlock 4.8 for 5.3, the channel 20 for 16. Such
+    // that the middle one is met, the figure was 0.35 to 0.83 in five calibrations one after the other, since a queue
+    // of 5 to 7 ns and a channel of 14 to 17 change places, and tokenring on one processor came out 6 % too quick to 22
+    // % too slow.)
     costs.step = solve(0.0, 20.0, 3.0, |step| {
         let exchange = (measured.exchange - step - costs.hit).max(0.0);
         let costs = Costs { step, exchange, ..costs.clone() };
@@ -242,13 +252,15 @@ pub fn fit(measured: &Measured) -> Result<Costs, String> {
     [costs.heavy_fence_alone, costs.interruption] = [measured.heavy_fence_alone, measured.interruption];
     costs.spin = (measured.spin - costs.step).max(0.0);
     [costs.sleep, costs.wake, costs.wake_latency] = [measured.sleep, measured.wake, measured.wake_latency];
-    // What two processors lose to each other by computing, and by all that such programs share unseen, over and above the words they share.
+    // What two processors lose to each other by computing, and by all that such programs share unseen, over and above
+    // the words they share.
     costs.together = (measured.threads.beside / measured.threads.joining).max(1.0);
     let base = costs.clone();
     let fence = |fence: f64| alone(&Costs { fence, ..base.clone() }, fences::<Controlled>);
     costs.fence = solve(0.0, 100.0, measured.fence, fence)?;
     let base = costs.clone();
-    // Of some spin hints, longer and shorter ones: with one length the round trip goes in steps of it, and may be met at none.
+    // Of some spin hints, longer and shorter ones: with one length the round trip goes in steps of it, and may be met
+    // at none.
     let transfer = |transfer: f64| {
         let levels = vec![Level { cores: usize::MAX, transfer }];
         let of = |part: f64| two(&Costs { levels: levels.clone(), spin: base.spin * part, ..base.clone() });
@@ -265,7 +277,8 @@ pub fn fit(measured: &Measured) -> Result<Costs, String> {
     let spawning = |spawn: f64| spawns(&Costs { spawn, ..base.clone() });
     costs.spawn = solve(0.0, 2_000.0, measured.threads.spawning, spawning)?;
     let base = costs.clone();
-    // Again one figure for several: what a beginning takes differs by what is at hand, and by how soon what was written is read again.
+    // Again one figure for several: what a beginning takes differs by what is at hand, and by how soon what was written
+    // is read again.
     let OfThreads { starting, pairing, joining, .. } = measured.threads;
     costs.start = solve(0.0, 2_000.0, 3.0, |start| {
         let costs = Costs { start, ..base.clone() };
@@ -378,7 +391,8 @@ fn until<M: Machine>(word: &M::Atomic<u32>, value: u32) {
         if looks.is_multiple_of(4096) {
             std::thread::yield_now();
         }
-        // Without it what the two take differs by several times from one moment to the next (115 to 1,700 ns there and back on two virtual cores of an AMD EPYC, 2026-11-23).
+        // Without it what the two take differs by several times from one moment to the next (115 to 1,700 ns there and
+        // back on two virtual cores of an AMD EPYC, 2026-11-23).
         M::spin_hint();
     }
 }

@@ -1,7 +1,9 @@
-//! The schedulers report's figures 7.1 to 7.7 on the simulated machine: what it claims, what comes out here, and whether that holds.
+//! The schedulers report's figures 7.1 to 7.7 on the simulated machine: what it claims, what comes out here, and
+//! whether that holds.
 //!
-//! Source: the report's section 7.1.1 (packets from one spawner, local queues of 128 where a full one makes the spawner try again, 2 x EPYC
-//! 7702). A verdict follows from the simulated figures by the rule that the claim is given here, written before they were seen.
+//! Source: the report's section 7.1.1 (packets from one spawner, local queues of 128 where a full one makes the spawner
+//! try again, 2 x EPYC 7702). A verdict follows from the simulated figures by the rule that the claim is given here,
+//! written before they were seen.
 //!
 //! # Example
 //! ```

@@ -1,12 +1,12 @@
 //! Vector clocks: what each coroutine knows of what the others have done.
 //!
 //! Executions here are sequentially consistent, so a load never sees an old value. What a weak ordering would allow on
-//! hardware is found another way: the happens-before relation of the C++ memory model is kept beside the values, and whoever
-//! uses plain data asks whether its writing *happens before* the use ([`crate::Published`]).
+//! hardware is found another way: the happens-before relation of the C++ memory model is kept beside the values, and
+//! whoever uses plain data asks whether its writing *happens before* the use ([`crate::Published`]).
 //!
-//! Per coroutine: its clock; what relaxed loads saw, which an acquire fence adds; and its clock at the last release fence,
-//! which relaxed stores publish. Per location: what was released into it; a read-modify-write continues what was there, a plain
-//! store does not. SeqCst is acquire and release; a wake-up orders nothing.
+//! Per coroutine: its clock; what relaxed loads saw, which an acquire fence adds; and its clock at the last release
+//! fence, which relaxed stores publish. Per location: what was released into it; a read-modify-write continues what was
+//! there, a plain store does not. SeqCst is acquire and release; a wake-up orders nothing.
 //!
 //! # Example
 //! A flag that is raised with too weak an ordering is found although the values are right.

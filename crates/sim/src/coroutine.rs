@@ -1,6 +1,7 @@
 //! Stacks and switches: the only place here that leaves one stack for another.
 //!
-//! All coroutines of a run share the kernel thread of the run and its thread-local storage: the thread pointer does not change.
+//! All coroutines of a run share the kernel thread of the run and its thread-local storage: the thread pointer does not
+//! change.
 
 use raddle_context::stack::{Arena, Slot};
 use raddle_context::switch::{Context, current_fs, switch, switch_away};
@@ -11,7 +12,8 @@ use std::sync::OnceLock;
 const STACK: usize = 256 << 10;
 /// The most stacks of all runs of the process that are in use, or were abandoned.
 const MOST: usize = 1 << 16;
-/// Where the address space does not suffice for so many, half as many are tried, and so on down to these: for each core one, and its thread's.
+/// Where the address space does not suffice for so many, half as many are tried, and so on down to these: for each core
+/// one, and its thread's.
 const LEAST: usize = 1 << 9;
 
 fn arena() -> Result<&'static Arena, String> {
@@ -59,8 +61,8 @@ impl Coroutine {
         arena.reserve().map_err(|why| why.to_string())?;
         let slot = arena.take();
         let context = Self::context();
-        // SAFETY: the slot was taken just now and is kept until the coroutine has ended; the thread pointer is that of the
-        // kernel thread, which all coroutines of its runs use; `Entry` is what is asked for.
+        // SAFETY: the slot was taken just now and is kept until the coroutine has ended; the thread pointer is that of
+        // the kernel thread, which all coroutines of its runs use; `Entry` is what is asked for.
         unsafe { context.as_ref().prepare(slot.top(), current_fs(), entry) };
         Ok(Self { context, slot: Some(slot) })
     }
@@ -113,11 +115,12 @@ pub(crate) struct Handle(NonNull<Context>);
 /// Goes on with `to`; returns when somebody goes on with `from`.
 ///
 /// # Safety
-/// * `from` is the coroutine that the caller is on, `to` another one that is suspended or has not begun, on the same kernel
-///   thread, and both are neither released nor resumed by anybody else meanwhile.
+/// * `from` is the coroutine that the caller is on, `to` another one that is suspended or has not begun, on the same
+///   kernel thread, and both are neither released nor resumed by anybody else meanwhile.
 /// * No borrow of what `to` uses is held.
 pub(crate) unsafe fn go(from: Handle, to: Handle) {
-    // SAFETY: `from` is writable through its atomics and resumed only after this switch, on one kernel thread; `to` is suspended.
+    // SAFETY: `from` is writable through its atomics and resumed only after this switch, on one kernel thread; `to` is
+    // suspended.
     unsafe { switch(from.0.as_ptr(), to.0.as_ptr(), 0) };
 }
 

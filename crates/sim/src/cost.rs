@@ -1,8 +1,9 @@
 //! What things cost on a simulated machine.
 //!
-//! A machine is a set of equal cores in nested clusters. Each word lies on a cache line; a line is somewhere: with the core that
-//! wrote it last, shared by those that read it since, or in memory. Costs are nanoseconds, fractions allowed; they may be read from a JSON
-//! file with the keys of [`Costs`], of which those that are absent have the values of `base` (a preset's name).
+//! A machine is a set of equal cores in nested clusters. Each word lies on a cache line; a line is somewhere: with the
+//! core that wrote it last, shared by those that read it since, or in memory. Costs are nanoseconds, fractions allowed;
+//! they may be read from a JSON file with the keys of [`Costs`], of which those that are absent have the values of
+//! `base` (a preset's name).
 //!
 //! # Example
 //! ```
@@ -44,9 +45,11 @@ pub struct Costs {
     pub hit: f64,
     /// In addition, a read-modify-write.
     pub exchange: f64,
-    /// Without caches: how much of a read-modify-write's store its core does not wait for, 1 for all of it. The module is busy all the same.
+    /// Without caches: how much of a read-modify-write's store its core does not wait for, 1 for all of it. The module
+    /// is busy all the same.
     pub posted: f64,
-    /// How much of what follows a read-modify-write passes while that is still under way: nothing where it is a barrier for all that follows.
+    /// How much of what follows a read-modify-write passes while that is still under way: nothing where it is a barrier
+    /// for all that follows.
     pub behind: f64,
     /// From a store until it is in the cache, for which the core's next read-modify-write or fence waits.
     pub commit: f64,
@@ -76,7 +79,8 @@ pub struct Costs {
     pub switch: f64,
     /// Making a thread, and ending it.
     pub spawn: f64,
-    /// Making a thread ready that waits, beyond the accesses to its queue: nothing in a library, a system call where the kernel schedules.
+    /// Making a thread ready that waits, beyond the accesses to its queue: nothing in a library, a system call where
+    /// the kernel schedules.
     pub ready: f64,
     /// In addition, one that begins on a stack of its own, not where another one has just ended.
     pub start: f64,
@@ -84,7 +88,8 @@ pub struct Costs {
     pub overlap: f64,
     /// In which the memory of the whole machine delivers a line, however many cores ask for one; 0: without a limit.
     pub stream: f64,
-    /// How many times as long what a core does by itself takes while another core is awake, too: processors that share a core, or its power.
+    /// How many times as long what a core does by itself takes while another core is awake, too: processors that share
+    /// a core, or its power.
     pub together: f64,
 }
 
@@ -140,7 +145,8 @@ impl Costs {
                 memory: 110.0,
                 ..host
             },
-            // Four Opteron 6380 at 2.5 GHz of the lock-free scheduler's paper (section 6): two dies of eight cores in each.
+            // Four Opteron 6380 at 2.5 GHz of the lock-free scheduler's paper (section 6): two dies of eight cores in
+            // each.
             "opteron" => Self {
                 source: "4 x AMD Opteron 6380 (Negele et al., section 6), modules of 2, dies of 8, sockets of 16: \
                          transfers are guesses after that family's L2, L3 and HyperTransport; memory of 100 GB/s, as its maker said \
@@ -168,7 +174,8 @@ impl Costs {
                 memory: 1_000.0,
                 ..host.slower(60.0)
             },
-            // 16 MC88100 at 16 MHz: 10, 19 and 23 cycles for a local, an on-station and a cross-ring access; a swap is two.
+            // 16 MC88100 at 16 MHz: 10, 19 and 23 cycles for a local, an on-station and a cross-ring access; a swap is
+            // two.
             "hector" => Self {
                 source: "Hector, 16 cores at 16 MHz in stations of 4, uncached: 10, 19 and 23 cycles (Unrau et al., \
                          section 4); a read-modify-write is two accesses, the core goes on after the first (section 4.1.1); the \

@@ -28,8 +28,8 @@ use std::any::Any;
 /// What a driver decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// This coroutine makes the step that it is about to make. One that sleeps wakes up for no reason, or because its time has
-    /// come.
+    /// This coroutine makes the step that it is about to make. One that sleeps wakes up for no reason, or because its
+    /// time has come.
     Go(usize),
     /// The run ends here; what the coroutines hold is leaked. (Where many runs are cut short, let them run on instead.)
     Stop,
@@ -56,7 +56,8 @@ pub trait Driver: Any {
         world.time()
     }
 
-    /// Called when nobody is ready and somebody sleeps. By default the earliest deadline passes; without one the run is over.
+    /// Called when nobody is ready and somebody sleeps. By default the earliest deadline passes; without one the run is
+    /// over.
     fn all_asleep(&mut self, world: &World) -> Option<usize> {
         earliest(world)
     }
@@ -96,8 +97,8 @@ impl Random {
     }
 }
 
-/// Chooses by chance, each coroutine that can do something useful being as likely; one choice in `disturb` wakes a sleeper for no
-/// reason (0: never).
+/// Chooses by chance, each coroutine that can do something useful being as likely; one choice in `disturb` wakes a
+/// sleeper for no reason (0: never).
 #[derive(Clone, Debug)]
 pub struct ByChance {
     random: Random,

@@ -1,7 +1,7 @@
 //! One run: coroutines on one kernel thread, and whose turn it is.
 //!
-//! A coroutine that is about to make a step says so, asks the driver who goes on, and switches there; it makes its step when it
-//! is chosen. So a suspended coroutine always stands before a step that the driver can see.
+//! A coroutine that is about to make a step says so, asks the driver who goes on, and switches there; it makes its step
+//! when it is chosen. So a suspended coroutine always stands before a step that the driver can see.
 //!
 //! Invariants:
 //! - I1: between two switches only the coroutine `world.current` runs (none: the setup, or the end of the run).
@@ -61,10 +61,11 @@ fn with<R>(f: impl FnOnce(&mut Execution) -> R) -> Option<R> {
     EXECUTION.with_borrow_mut(|execution| execution.as_deref_mut().map(f))
 }
 
-/// Runs `setup`, which makes what is to be tested and [`start`]s coroutines, and then the coroutines until the run is over.
+/// Runs `setup`, which makes what is to be tested and [`start`]s coroutines, and then the coroutines until the run is
+/// over.
 ///
-/// What the setup does is no step, and happens before everything else. What it returns is kept for after the run: drop nothing
-/// of what is tested in a coroutine, unless its end is part of the test.
+/// What the setup does is no step, and happens before everything else. What it returns is kept for after the run: drop
+/// nothing of what is tested in a coroutine, unless its end is part of the test.
 ///
 /// # Panics
 /// If the setup panics, or within another run.
@@ -80,8 +81,8 @@ pub fn run<D: Driver, T>(options: &Options, driver: D, setup: impl FnOnce() -> T
     if value.is_ok() {
         let to = with(Execution::choose).unwrap_or(here.handle());
         if to != here.handle() {
-            // SAFETY: `here` is where we are; a coroutine that can be chosen is suspended or has not begun, and stays until the
-            // end of the run; the execution is not borrowed (I2). It comes back when the run is over.
+            // SAFETY: `here` is where we are; a coroutine that can be chosen is suspended or has not begun, and stays
+            // until the end of the run; the execution is not borrowed (I2). It comes back when the run is over.
             unsafe { coroutine::go(here.handle(), to) };
         }
     }
@@ -104,8 +105,8 @@ pub fn run<D: Driver, T>(options: &Options, driver: D, setup: impl FnOnce() -> T
 
 /// Starts a coroutine: a simulated core, or a thread of a test. Returns its number, counted from 0.
 ///
-/// It shares its kernel thread with the others, and its thread-local storage: it must not hold anything of that kernel thread
-/// (a `std` lock, the borrow of a `RefCell` that others use, a scoped thread-local value) across a step.
+/// It shares its kernel thread with the others, and its thread-local storage: it must not hold anything of that kernel
+/// thread (a `std` lock, the borrow of a `RefCell` that others use, a scoped thread-local value) across a step.
 ///
 /// # Panics
 /// Outside of a run, or when there is no memory for its stack.
@@ -142,7 +143,8 @@ pub(crate) fn stamp() -> Clock {
     with(|execution| execution.stamp()).unwrap_or_default()
 }
 
-/// True if `stamp` happens before what the caller does now. (True outside of coroutines, and where clocks are not kept.)
+/// True if `stamp` happens before what the caller does now. (True outside of coroutines, and where clocks are not
+/// kept.)
 pub(crate) fn is_after(stamp: &Clock) -> bool {
     with(|execution| execution.knows(stamp)).unwrap_or(true)
 }
@@ -192,13 +194,13 @@ pub(crate) struct Values {
     pub failed: Option<Ordering>,
 }
 
-/// Says what the caller is about to do and waits for its turn. None where nobody takes turns: outside of coroutines, and in
-/// one that panics. Otherwise the access with its location; [`done`] or [`sleep`] must follow at once.
+/// Says what the caller is about to do and waits for its turn. None where nobody takes turns: outside of coroutines,
+/// and in one that panics. Otherwise the access with its location; [`done`] or [`sleep`] must follow at once.
 pub(crate) fn turn(access: Access, place: Option<&AtomicU64>) -> Option<Access> {
     let (access, switch) = with(|execution| execution.turn(access, place)).flatten()?;
     if let Some((from, to)) = switch {
-        // SAFETY: `from` is the current coroutine, which calls (I1); `to` is another one that can go on, or where the run
-        // began; all stay until the run is over, and the execution is not borrowed (I2).
+        // SAFETY: `from` is the current coroutine, which calls (I1); `to` is another one that can go on, or where the
+        // run began; all stay until the run is over, and the execution is not borrowed (I2).
         unsafe { coroutine::go(from, to) };
     }
     Some(access)
@@ -494,8 +496,8 @@ impl Execution {
     fn release_stacks(&mut self) {
         for ((coroutine, body), core) in self.coroutines.drain(..).zip(&self.bodies).zip(&self.world.cores) {
             if core.status == Status::Ended || body.is_some() {
-                // SAFETY: it has ended, or never began; the run is over, so nobody resumes it. (Others are dropped, which loses
-                // their stacks to the arena: I3.)
+                // SAFETY: it has ended, or never began; the run is over, so nobody resumes it. (Others are dropped,
+                // which loses their stacks to the arena: I3.)
                 unsafe { coroutine.release() };
             }
         }

@@ -1,10 +1,10 @@
 //! Hurricane's experiments on simulated processors: its locks under contention, and its page faults in clusters.
 //!
-//! Source: Unrau et al., *Experiences with Locking in a NUMA Multiprocessor Operating System Kernel*, section 4. Here a coroutine is a processor,
-//! as in their kernel, and the locks are those of [`raddle_scheduler::lock`], unchanged.
+//! Source: Unrau et al., *Experiences with Locking in a NUMA Multiprocessor Operating System Kernel*, section 4. Here a
+//! coroutine is a processor, as in their kernel, and the locks are those of [`raddle_scheduler::lock`], unchanged.
 //!
-//! Two numbers of the paper are used to fit two of ours ([`LOOP`], and the preset's `step`): 3.65 µs for a pair of a spin lock, 5.40 µs for one of MCS. All
-//! others are what comes out.
+//! Two numbers of the paper are used to fit two of ours ([`LOOP`], and the preset's `step`): 3.65 µs for a pair of a
+//! spin lock, 5.40 µs for one of MCS. All others are what comes out.
 //!
 //! # Example
 //! ```

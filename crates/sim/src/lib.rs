@@ -1,23 +1,24 @@
 //! The controlled machine: policies, queues and protocols on simulated cores, under a driver that decides each step.
 //!
-//! What is generic over [`raddle_machine::Machine`] runs here unchanged. A [`run`] makes some coroutines, all on one kernel
-//! thread; each atomic operation, fence, wait, wake-up and spin hint of theirs is a step, and before each the [`Driver`] is asked
-//! who goes on. Executions are sequentially consistent; the happens-before relation of the memory model is kept beside them
-//! ([`clock`]), so that a hand-over with too weak an ordering is found by whoever watches what is handed over ([`Published`],
-//! [`Tokens`]).
+//! What is generic over [`raddle_machine::Machine`] runs here unchanged. A [`run`] makes some coroutines, all on one
+//! kernel thread; each atomic operation, fence, wait, wake-up and spin hint of theirs is a step, and before each the
+//! [`Driver`] is asked who goes on. Executions are sequentially consistent; the happens-before relation of the memory
+//! model is kept beside them ([`clock`]), so that a hand-over with too weak an ordering is found by whoever watches
+//! what is handed over ([`Published`], [`Tokens`]).
 //!
-//! The same seed and driver make the same run, step by step: atomic words are known by the order of their creation, never by
-//! address. (A bug by which a freed address returns may differ from run to run.)
+//! The same seed and driver make the same run, step by step: atomic words are known by the order of their creation,
+//! never by address. (A bug by which a freed address returns may differ from run to run.)
 //!
-//! Reading order: [`world`] (what a driver sees), [`driver`], `machine`, `execution` (whose turn it is), `coroutine`, [`clock`],
-//! `published`, `tokens`; then what stands on them: [`check`].
+//! Reading order: [`world`] (what a driver sees), [`driver`], `machine`, `execution` (whose turn it is), `coroutine`,
+//! [`clock`], `published`, `tokens`; then what stands on them: [`check`].
 //!
-//! On it stands the simulated machine: [`cost`] (what a machine is), [`virtual_time`] (the driver with clocks, caches and
-//! clusters), [`threads`] (lightweight threads with the real policies, idle protocol and primitives), [`workloads`], [`simulate`] and [`report`]; [`calibrate`]
-//! measures what this machine costs, [`claims`] and [`papers`] hold the model against the papers; [`hurricane`] has processors instead of threads.
+//! On it stands the simulated machine: [`cost`] (what a machine is), [`virtual_time`] (the driver with clocks, caches
+//! and clusters), [`threads`] (lightweight threads with the real policies, idle protocol and primitives),
+//! [`workloads`], [`simulate`] and [`report`]; [`calibrate`] measures what this machine costs, [`claims`] and
+//! [`papers`] hold the model against the papers; [`hurricane`] has processors instead of threads.
 //!
-//! Architecture invariant: production code never names this crate. `unsafe` is where stacks are switched (`coroutine`, `execution`,
-//! [`threads`]) and where tokens are made (`tokens`, [`threads`]).
+//! Architecture invariant: production code never names this crate. `unsafe` is where stacks are switched (`coroutine`,
+//! `execution`, [`threads`]) and where tokens are made (`tokens`, [`threads`]).
 //!
 //! # Example
 //! ```

@@ -1,12 +1,13 @@
 //! Which words share a cache line.
 //!
-//! Words are known by number, in the order of creation; the elements of an array and the fields of a record are created one after the
-//! other. So two words of neighbouring numbers whose addresses are neighbours, too, lie in one allocation (between two there is something
-//! of the allocator's), and eight such words in a row share a line. So nothing depends on where memory was allocated.
-//! An array whose words are used out of order may get more lines than it has.
+//! Words are known by number, in the order of creation; the elements of an array and the fields of a record are created
+//! one after the other. So two words of neighbouring numbers whose addresses are neighbours, too, lie in one allocation
+//! (between two there is something of the allocator's), and eight such words in a row share a line. So nothing depends
+//! on where memory was allocated. An array whose words are used out of order may get more lines than it has.
 //!
-//! When all words of a line that were used are dropped, the line is what the core that dropped the last one uses next: as with an allocator that
-//! keeps what a core frees for that core. So who allocates and frees all the time finds its lines in its cache.
+//! When all words of a line that were used are dropped, the line is what the core that dropped the last one uses next:
+//! as with an allocator that keeps what a core frees for that core. So who allocates and frees all the time finds its
+//! lines in its cache.
 
 use std::collections::HashMap;
 

@@ -12,8 +12,8 @@ pub struct Controlled;
 
 /// An atomic word of [`Controlled`].
 ///
-/// The value lies in an atomic of `std`, since nothing keeps safe code from using it on several kernel threads; no order of
-/// memory is asked of it.
+/// The value lies in an atomic of `std`, since nothing keeps safe code from using it on several kernel threads; no
+/// order of memory is asked of it.
 pub struct ControlledAtomic<T: Word> {
     value: T::Std,
     /// Run and location ([`execution::turn`]).

@@ -1,10 +1,11 @@
-//! Three more papers on simulated machines: the lock-free scheduler's figures 7 to 10 and table 1, Lesser Bear's tables 2 and 3 and figures 7 to 9, and
-//! Hurricane's figures 5 and 7 ([`crate::hurricane`]).
+//! Three more papers on simulated machines: the lock-free scheduler's figures 7 to 10 and table 1, Lesser Bear's tables
+//! 2 and 3 and figures 7 to 9, and Hurricane's figures 5 and 7 ([`crate::hurricane`]).
 //!
-//! Sources: F. Negele, F. Friedrich, S. Oh and B. Egger, *On the Design and Implementation of an Efficient Lock-Free Scheduler*, section 6 (64
-//! cores, one ready queue for all: our `fifo`); H. Oguma and Y. Nakayama, *A Scheduling Mechanism for Lock-free Operation of a Lightweight
-//! Process Library for SMP Computers*, section 4 (8 cores, the rotator, whose predecessor is our `waiver`). As in [`crate::claims`], each
-//! verdict follows from a rule, and figures are drawn again. What the model does not hold is named as left out.
+//! Sources: F. Negele, F. Friedrich, S. Oh and B. Egger, *On the Design and Implementation of an Efficient Lock-Free
+//! Scheduler*, section 6 (64 cores, one ready queue for all: our `fifo`); H. Oguma and Y. Nakayama, *A Scheduling
+//! Mechanism for Lock-free Operation of a Lightweight Process Library for SMP Computers*, section 4 (8 cores, the
+//! rotator, whose predecessor is our `waiver`). As in [`crate::claims`], each verdict follows from a rule, and figures
+//! are drawn again. What the model does not hold is named as left out.
 //!
 //! # Example
 //! ```
@@ -188,7 +189,8 @@ fn list(values: &[f64]) -> String {
 /// Whether a claim held, and what was seen.
 pub type Verdict = (&'static Claim, bool, String);
 
-/// Simulates all that a paper's claims need. `progress` is told the number of each claim, how many there are, and its figure.
+/// Simulates all that a paper's claims need. `progress` is told the number of each claim, how many there are, and its
+/// figure.
 ///
 /// # Errors
 /// The first run that failed, by name.

@@ -4,9 +4,9 @@ use crate::clock::Clock;
 use crate::execution::{current, is_after, name_of, stamp};
 use std::cell::RefCell;
 
-/// A value that must not be raced for: whoever reads it must come after its last writing, and whoever writes it after its last
-/// writing and all readings since, in the happens-before relation; otherwise the coroutine panics. So a queue that hands it over
-/// with too weak an ordering is found, although every execution here is sequentially consistent.
+/// A value that must not be raced for: whoever reads it must come after its last writing, and whoever writes it after
+/// its last writing and all readings since, in the happens-before relation; otherwise the coroutine panics. So a queue
+/// that hands it over with too weak an ordering is found, although every execution here is sequentially consistent.
 #[derive(Debug)]
 pub struct Published<T>(RefCell<Inner<T>>);
 

@@ -82,7 +82,8 @@ fn cells(figures: &Figures) -> [String; 11] {
     ]
 }
 
-/// One block for each policy and workload, a line for each number of cores. The percentiles are of the time from a thread's spawn to its end.
+/// One block for each policy and workload, a line for each number of cores. The percentiles are of the time from a
+/// thread's spawn to its end.
 pub fn table(rows: &[Row]) -> String {
     let mut text = String::new();
     let mut title = String::new();

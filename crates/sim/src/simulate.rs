@@ -91,8 +91,8 @@ impl Figures {
         self.utilisation.iter().sum::<f64>() / self.utilisation.len().max(1) as f64
     }
 
-    /// Cycles that awake cores stalled for each instruction, of which they execute one a cycle otherwise: for each nanosecond in which they did
-    /// ([`Counts::executed`]) those in which they did not.
+    /// Cycles that awake cores stalled for each instruction, of which they execute one a cycle otherwise: for each
+    /// nanosecond in which they did ([`Counts::executed`]) those in which they did not.
     pub fn stalls(&self) -> f64 {
         self.counts.stalled as f64 / self.counts.executed.max(1) as f64
     }

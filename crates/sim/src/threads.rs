@@ -1,11 +1,12 @@
-//! Lightweight threads on simulated cores: the scheduler's loop, with the policy, the idle protocol and the synchronisation
-//! primitives that production runs, and stacks of their own.
+//! Lightweight threads on simulated cores: the scheduler's loop, with the policy, the idle protocol and the
+//! synchronisation primitives that production runs, and stacks of their own.
 //!
-//! Differs from the runtime in `crates/raddle`: a thread that leaves goes to its core's loop, which selects the next one and finishes the one that
-//! left, in that order, but is charged for one switch; there is no monitor, no timers and no input or output.
+//! Differs from the runtime in `crates/raddle`: a thread that leaves goes to its core's loop, which selects the next
+//! one and finishes the one that left, in that order, but is charged for one switch; there is no monitor, no timers and
+//! no input or output.
 //!
-//! Invariants: I1. A thread's state is touched by the core that holds its token or runs it. I2. A core's dispatcher is borrowed only by what
-//! runs on that core. I3. Records are freed when all threads have ended and the run is over.
+//! Invariants: I1. A thread's state is touched by the core that holds its token or runs it. I2. A core's dispatcher is
+//! borrowed only by what runs on that core. I3. Records are freed when all threads have ended and the run is over.
 //!
 //! # Example
 //! ```
@@ -118,7 +119,8 @@ thread_local! {
     static POOL: RefCell<Option<Rc<Pool>>> = const { RefCell::new(None) };
 }
 
-/// Makes the cores of a run, of which the first begins with `first`, under the policy that `make` makes. Call it in the setup.
+/// Makes the cores of a run, of which the first begins with `first`, under the policy that `make` makes. Call it in the
+/// setup.
 ///
 /// # Errors
 /// What `make` says against so many cores.
@@ -251,7 +253,8 @@ fn spawn_as(body: Body, join: u64) -> Record {
     record
 }
 
-/// Writes plain data that lies beside a word which the calling thread has just written. What it reads there is read by the same instruction.
+/// Writes plain data that lies beside a word which the calling thread has just written. What it reads there is read by
+/// the same instruction.
 pub fn touch() {
     here().cores[me()].plain.store(0, Ordering::Relaxed);
 }
@@ -264,8 +267,8 @@ pub fn compute(nanoseconds: u64) {
     work(nanoseconds);
 }
 
-/// Computes for so many nanoseconds while so many bytes come from memory, which serves one request after the other. What it takes longer than the
-/// computation is a stall, not work.
+/// Computes for so many nanoseconds while so many bytes come from memory, which serves one request after the other.
+/// What it takes longer than the computation is a stall, not work.
 pub fn compute_on(nanoseconds: u64, bytes: u64) {
     const LINE: u64 = 64;
     let pool = here();
@@ -281,8 +284,8 @@ pub fn compute_on(nanoseconds: u64, bytes: u64) {
     }
 }
 
-/// Reads or writes so many bytes that core `from` used last: their lines come over several at a time. Charged as a whole, and not among
-/// the transfers that the machine counts.
+/// Reads or writes so many bytes that core `from` used last: their lines come over several at a time. Charged as a
+/// whole, and not among the transfers that the machine counts.
 pub fn fetch(bytes: u64, from: usize) {
     const LINE: u64 = 64;
     let me = me();
@@ -386,8 +389,8 @@ impl Pool {
         core.idle.set(false);
         core.running.set(Some(record));
         let (after, next) = loop {
-            // SAFETY: the core's loop is where we are, and the thread is suspended or has not begun; nothing of either is borrowed. It
-            // comes back when the thread leaves.
+            // SAFETY: the core's loop is where we are, and the thread is suspended or has not begun; nothing of either
+            // is borrowed. It comes back when the thread leaves.
             unsafe { coroutine::go(core.home.handle(), handle) };
             let after = full.state.borrow().after;
             if !matches!(after, After::Yield) {
@@ -414,9 +417,10 @@ impl Pool {
         next
     }
 
-    /// What passes until a thread's first instruction on this core: the switch; a stack of its own where none is at hand; and what it left
-    /// with another core, one fetch after the other, since each leads to the next: of one that has run its stack and storage, and the
-    /// frames that they lead to; of one that starts its closure. (What the model knows of its record is charged where it is used.)
+    /// What passes until a thread's first instruction on this core: the switch; a stack of its own where none is at
+    /// hand; and what it left with another core, one fetch after the other, since each leads to the next: of one that
+    /// has run its stack and storage, and the frames that they lead to; of one that starts its closure. (What the model
+    /// knows of its record is charged where it is used.)
     fn arrive(&self, me: usize, full: &Full) {
         let state = full.state.borrow();
         let starts = state.coroutine.is_none();

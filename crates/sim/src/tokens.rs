@@ -12,8 +12,8 @@ thread_local! {
     static SPARE: RefCell<Vec<NonNull<[Thread<Controlled>]>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The records of `count` threads, and where the token of each is. One at a time exists of each: that is what it checks, besides
-/// the order between pushing one and taking it.
+/// The records of `count` threads, and where the token of each is. One at a time exists of each: that is what it
+/// checks, besides the order between pushing one and taking it.
 #[derive(Debug)]
 pub struct Tokens {
     records: NonNull<[Thread<Controlled>]>,
@@ -23,7 +23,8 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Threads 0 to `count`, all of priority 0, none of them ready. Make it in the setup, and keep it until the run is over.
+    /// Threads 0 to `count`, all of priority 0, none of them ready. Make it in the setup, and keep it until the run is
+    /// over.
     pub fn new(count: usize) -> Self {
         // SAFETY: no runtime is involved; records are never freed, only written anew when nobody refers to them.
         let records: Vec<_> = (0..count).map(|_| unsafe { Thread::new(0, 0) }).collect();

@@ -1,12 +1,14 @@
 //! Virtual time: the driver that lets the core with the earliest clock go on, and charges each step to its clock.
 //!
-//! Each line is owned by the core that wrote it last, or shared by those that read it since. An access to a line that the core
-//! does not hold fetches it: from its owner, from the nearest sharer, or from memory. A line serves one such transfer at a time (readers of a line
-//! that nobody changes overlap), so contended read-modify-writes queue. A plain store does not make its core wait: the line is
-//! busy, and the core waits for it, and until it is in the cache, at its next read-modify-write or fence. What follows a read-modify-write may pass
-//! while that is still under way (`behind`), as far as it needs neither another one nor a line from elsewhere. Caches never overflow. Without caches each access goes to the module
-//! of the core that used the line first, and queues there. What a core does by itself takes longer while another one is awake, where the machine says so
-//! (`together`): work, and access to lines at hand; not what it waits for, nor the kernel.
+//! Each line is owned by the core that wrote it last, or shared by those that read it since. An access to a line that
+//! the core does not hold fetches it: from its owner, from the nearest sharer, or from memory. A line serves one such
+//! transfer at a time (readers of a line that nobody changes overlap), so contended read-modify-writes queue. A plain
+//! store does not make its core wait: the line is busy, and the core waits for it, and until it is in the cache, at its
+//! next read-modify-write or fence. What follows a read-modify-write may pass while that is still under way (`behind`),
+//! as far as it needs neither another one nor a line from elsewhere. Caches never overflow. Without caches each access
+//! goes to the module of the core that used the line first, and queues there. What a core does by itself takes longer
+//! while another one is awake, where the machine says so (`together`): work, and access to lines at hand; not what it
+//! waits for, nor the kernel.
 //!
 //! A heavy fence interrupts the cores that run.
 //!
@@ -70,8 +72,8 @@ pub struct Counts {
     pub transfers: [u64; 4],
     /// Lines fetched from memory.
     pub cold: u64,
-    /// Nanoseconds in which awake cores executed nothing: waiting for lines and for data without a location, in locked instructions, fences and spin
-    /// hints.
+    /// Nanoseconds in which awake cores executed nothing: waiting for lines and for data without a location, in locked
+    /// instructions, fences and spin hints.
     pub stalled: u64,
     /// Nanoseconds in which they executed instructions.
     pub executed: u64,
@@ -193,7 +195,8 @@ impl VirtualTime {
         time(if beside { nanoseconds * self.costs.together } else { nanoseconds })
     }
 
-    /// A step at a word: how long the core waits, and what it changes about the line. True if it waits for a line from elsewhere.
+    /// A step at a word: how long the core waits, and what it changes about the line. True if it waits for a line from
+    /// elsewhere.
     fn access(&mut self, core: usize, line: usize, writes: bool, exchanges: bool) -> bool {
         while self.lines.len() <= line {
             self.lines.push(Line { owner: NOBODY, sharers: [0; 4], free_at: ZERO, home: NOBODY });
@@ -297,7 +300,8 @@ impl VirtualTime {
     }
 }
 
-/// The nearest sharer's distance from `core`; for a writer that of the farthest, who must give the line up. None if only `core` has it.
+/// The nearest sharer's distance from `core`; for a writer that of the farthest, who must give the line up. None if
+/// only `core` has it.
 fn nearest(costs: &Costs, core: usize, sharers: &[u64; 4], writes: bool) -> Option<usize> {
     let of_word = |word: usize| {
         let mut bits = sharers[word];

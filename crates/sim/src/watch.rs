@@ -1,5 +1,5 @@
-//! A kernel thread that watches a long simulation: it shows that it goes on, and ends the process when a simulated program, or a policy,
-//! loops without a step: nothing else could stop it.
+//! A kernel thread that watches a long simulation: it shows that it goes on, and ends the process when a simulated
+//! program, or a policy, loops without a step: nothing else could stop it.
 //!
 //! # Example
 //! ```
@@ -43,9 +43,9 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches from now on. `show` is told four times a second what is simulated and how far it has come; after `patience` without a
-    /// step the process ends with status 1 and says what was simulated. What follows a step is stopped with the process (a stopped process
-    /// does not lose its patience).
+    /// Watches from now on. `show` is told four times a second what is simulated and how far it has come; after
+    /// `patience` without a step the process ends with status 1 and says what was simulated. What follows a step is
+    /// stopped with the process (a stopped process does not lose its patience).
     pub fn start(patience: Duration, show: impl Fn(&str, u64) + Send + 'static) -> Self {
         let shared = Arc::<(Mutex<State>, Condvar)>::default();
         let theirs = shared.clone();

@@ -42,8 +42,8 @@ fn our_policies_pass() {
     }
 }
 
-/// Runs that showed: who stole within a selection told nobody of the rest (seed 637), and the check had a thread wait for ever that a ring had brought back
-/// to the processor that is busy (seed 708).
+/// Runs that showed: who stole within a selection told nobody of the rest (seed 637), and the check had a thread wait
+/// for ever that a ring had brought back to the processor that is busy (seed 708).
 #[test]
 fn what_a_stranger_found_stays_mended() {
     for (policy, scenario, processors, threads, seeds) in

@@ -1,5 +1,5 @@
-//! Every policy on the controlled machine, with idle and wake-up: nothing lost, nothing twice, nobody asleep beside work, and
-//! each token's push happens before its run.
+//! Every policy on the controlled machine, with idle and wake-up: nothing lost, nothing twice, nobody asleep beside
+//! work, and each token's push happens before its run.
 
 use raddle_machine::{Atomic, Machine, Ordering};
 use raddle_scheduler::idle::Idle;

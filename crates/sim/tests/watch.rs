@@ -1,4 +1,5 @@
-//! The watch over a check: short runs are seen by it, and a policy that loops without a step is stopped and its run named.
+//! The watch over a check: short runs are seen by it, and a policy that loops without a step is stopped and its run
+//! named.
 
 use raddle_scheduler::policies::{self, Others};
 use raddle_scheduler::{Cause, Local, Notify, Policy, Ready};

@@ -1,7 +1,9 @@
-//! An echo server of the standard library's blocking sockets, a thread for each connection, and clients that talk to it.
+//! An echo server of the standard library's blocking sockets, a thread for each connection, and clients that talk to
+//! it.
 //!
-//! `cargo run --example echo [CLIENTS]`: prints how many messages came back, and how many kernel threads there were. The dependency is
-//! `raddle = { package = "raddle-std", … }`; an example cannot rename its own package, hence the first line.
+//! `cargo run --example echo [CLIENTS]`: prints how many messages came back, and how many kernel threads there were.
+//! The dependency is `raddle = { package = "raddle-std", … }`; an example cannot rename its own package, hence the
+//! first line.
 use raddle_std as raddle;
 
 use std::io::{Read, Write};

@@ -1,5 +1,5 @@
-//! Raddle for Rust programs whose own `std::thread`, locks, channels and sockets are to be lightweight: all of the library `raddle`,
-//! the entry points that take the C library's place, and the attribute [`main`].
+//! Raddle for Rust programs whose own `std::thread`, locks, channels and sockets are to be lightweight: all of the
+//! library `raddle`, the entry points that take the C library's place, and the attribute [`main`].
 //!
 //! ```toml
 //! [dependencies]
@@ -10,16 +10,17 @@
 //! # use raddle_std as raddle;
 //! #[raddle::main]
 //! fn main() {
-//!     // Lightweight threads, each a few kilobytes: the standard library creates them with `pthread_create`, which is ours here.
+//!     // Lightweight threads, each a few kilobytes: the standard library makes them with `pthread_create`, ours here.
 //!     let threads: Vec<_> = (0..1000).map(|i| std::thread::spawn(move || i)).collect();
 //!     let sum: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
 //!     assert_eq!(sum, 499_500);
 //! }
 //! ```
 //!
-//! The whole program is taken over, libraries in C that it links included, from the first thread that it creates on; without the attribute
-//! too, but for the first thread, which then stays a kernel thread. `RADDLE_PROCESSORS` and `RADDLE_POLICY` in the environment
-//! choose the processors and the policy, `RADDLE_KERNEL_THREADS=1` turns everything off.
+//! The whole program is taken over, libraries in C that it links included, from the first thread that it creates on;
+//! without the attribute too, but for the first thread, which then stays a kernel thread. `RADDLE_PROCESSORS` and
+//! `RADDLE_POLICY` in the environment choose the processors and the policy, `RADDLE_KERNEL_THREADS=1` turns everything
+//! off.
 //!
 //! The attribute is for a plain `main` that may return what `main` may:
 //!
@@ -59,7 +60,8 @@
 //! fn main() {}
 //! ```
 //!
-//! Why a package of its own: `raddle` alone takes nothing over; a program that only wants [`spawn`] keeps its std as it is.
+//! Why a package of its own: `raddle` alone takes nothing over; a program that only wants [`spawn`] keeps its std as it
+//! is.
 #![forbid(unsafe_code)]
 
 pub use raddle::*;

@@ -1,5 +1,5 @@
-//! The attribute in a package of somebody else's, whose dependency uses std's threads, as programs are shipped: optimised across all
-//! packages, for size, without unwinding.
+//! The attribute in a package of somebody else's, whose dependency uses std's threads, as programs are shipped:
+//! optimised across all packages, for size, without unwinding.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -26,7 +26,8 @@ fn main() -> Result<(), raddle::BuildError> {
     let pool = raddle::Builder::new().processors(2).build()?;
     let mut numbers: Vec<u64> = (0..100_000u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40).collect();
     pool.run(|| {
-        // rayon may run another piece of work, which wants this lock, on top of the thread that holds it. Here that one waits.
+        // rayon may run another piece of work, which wants this lock, on top of the thread that holds it. Here that one
+        // waits.
         let mut calls = CALLS.lock().unwrap();
         sort(&mut numbers);
         *calls += 1;

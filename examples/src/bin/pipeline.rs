@@ -1,4 +1,5 @@
-//! A pipeline: each thread does one step and hands on through a bounded channel, so a slow step slows the ones before it down.
+//! A pipeline: each thread does one step and hands on through a bounded channel, so a slow step slows the ones before
+//! it down.
 #![forbid(unsafe_code)]
 
 use raddle::sync::channel;

@@ -1,4 +1,5 @@
-//! Priorities: a pool's policy is an expression, and a thread of a higher priority runs before all that wait in a lower one.
+//! Priorities: a pool's policy is an expression, and a thread of a higher priority runs before all that wait in a lower
+//! one.
 #![forbid(unsafe_code)]
 
 use raddle::sync::Mutex;

@@ -1,4 +1,5 @@
-//! An echo server with a thread for each connection, and as many clients. std's own sockets and threads; one line makes them lightweight.
+//! An echo server with a thread for each connection, and as many clients. std's own sockets and threads; one line makes
+//! them lightweight.
 #![forbid(unsafe_code)]
 
 use std::io::{self, BufRead, BufReader, Write};

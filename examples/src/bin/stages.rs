@@ -1,4 +1,5 @@
-//! Stages: pools joined by bounded queues. A stage that is full says so, and processors move to where the work waits longest.
+//! Stages: pools joined by bounded queues. A stage that is full says so, and processors move to where the work waits
+//! longest.
 #![forbid(unsafe_code)]
 
 use raddle::stage::{Refused, Stages};

@@ -1,8 +1,8 @@
 //! The service of blocking crates as they are: nothing async, and nothing of raddle.
 //!
-//! A thread for each connection, which is tiny_http's, and workers that take the requests from its queue, as its documentation shows. Each worker has its own
-//! connection to each of the others, so that none of them ever waits for another's. With `--threads-for requests` a thread for each request instead, which borrows
-//! what a worker would have.
+//! A thread for each connection, which is tiny_http's, and workers that take the requests from its queue, as its
+//! documentation shows. Each worker has its own connection to each of the others, so that none of them ever waits for
+//! another's. With `--threads-for requests` a thread for each request instead, which borrows what a worker would have.
 #![forbid(unsafe_code)]
 
 use raddle_bench_service::{QUERY, Settings, answer, item};

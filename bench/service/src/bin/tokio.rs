@@ -32,7 +32,8 @@ impl<T> Pool<T> {
     }
 }
 
-/// A connection that is lent. It goes back, and then its permit, also where the request is given up, since its client has gone.
+/// A connection that is lent. It goes back, and then its permit, also where the request is given up, since its client
+/// has gone.
 struct Lent<'a, T> {
     pool: &'a Pool<T>,
     connection: Option<T>,

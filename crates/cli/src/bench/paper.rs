@@ -1,7 +1,8 @@
-//! `raddle bench report`: what the schedulers report claims of figures 7.1 to 7.7, measured here, as far as this machine has the cores.
+//! `raddle bench report`: what the schedulers report claims of figures 7.1 to 7.7, measured here, as far as this
+//! machine has the cores.
 //!
-//! `raddle sim report` has the same claims on simulated machines of the report's size. A verdict follows from the middle of the rounds by the rule that
-//! the claim is given here.
+//! `raddle sim report` has the same claims on simulated machines of the report's size. A verdict follows from the
+//! middle of the rounds by the rule that the claim is given here.
 
 use super::{Format, Meter, Options, contestants};
 use crate::output::Output;

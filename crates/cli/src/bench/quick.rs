@@ -1,6 +1,7 @@
 //! `raddle bench quick`: in about 20 seconds, this runtime beside std's kernel threads, a row as soon as it is known.
 //!
-//! Nothing is built for it: this command holds both programs. A run that is ended early (Ctrl-C) has shown the rows that it had.
+//! Nothing is built for it: this command holds both programs. A run that is ended early (Ctrl-C) has shown the rows
+//! that it had.
 
 use super::{Format, Meter, Options, own_program};
 use crate::output::{Output, print};
@@ -18,7 +19,8 @@ const TIME: Duration = Duration::from_secs(20);
 /// At most so many fresh processes of each runtime for a row.
 const ROUNDS: u32 = 5;
 
-/// Workloads with arguments at which kernel threads need about a third of a second, so that each row has a few rounds; one where both are level.
+/// Workloads with arguments at which kernel threads need about a third of a second, so that each row has a few rounds;
+/// one where both are level.
 const CASES: [(&str, &str); 8] = [
     ("create", "N=5k"),
     ("yield", "T=64:total=200k"),

@@ -1,6 +1,7 @@
 //! `raddle cargo`: link-time optimisation by the linker, which loads the pass, and a standard library that has checks.
 //!
-//! A target is named, even if it is this machine's own: so build scripts and procedural macros, which run here, are built apart and get no checks.
+//! A target is named, even if it is this machine's own: so build scripts and procedural macros, which run here, are
+//! built apart and get no checks.
 
 use super::llvm::{self, Llvm};
 use super::sysroot;

@@ -1,4 +1,5 @@
-//! `raddle cc`, `raddle c++`, `raddle cargo`: compilers that put quantum checks in, so that a thread that only computes gives way to others.
+//! `raddle cc`, `raddle c++`, `raddle cargo`: compilers that put quantum checks in, so that a thread that only computes
+//! gives way to others.
 
 mod cargo;
 pub mod llvm;

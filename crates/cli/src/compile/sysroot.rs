@@ -1,4 +1,5 @@
-//! The standard library with quantum checks: a copy of rustc's sysroot in which each object is made anew from the bitcode that it carries.
+//! The standard library with quantum checks: a copy of rustc's sysroot in which each object is made anew from the
+//! bitcode that it carries.
 //!
 //! Made once for each rustc and pass, and kept beside what cargo builds.
 

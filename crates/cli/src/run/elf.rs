@@ -44,8 +44,8 @@ pub fn check(path: &Path) -> Result<(), String> {
     loader(interpreter.as_deref())
 }
 
-/// The sanitizer that a program was built with, if it keeps an account of each thread's stack and storage: it takes the functions that the library takes, and
-/// knows kernel threads only.
+/// The sanitizer that a program was built with, if it keeps an account of each thread's stack and storage: it takes the
+/// functions that the library takes, and knows kernel threads only.
 pub fn sanitizer(path: &Path) -> Option<&'static str> {
     // By what the program calls, or, linked statically, offers to other libraries; or by the library that is needed.
     const SANITIZERS: [([&str; 2], &str); 5] = [

@@ -38,13 +38,16 @@ pub struct Options {
     /// Run its threads on at most N processors; default: as many as the cores that it may use
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=raddle::pool::MAX_PROCESSORS as i64))]
     processors: Option<u16>,
-    /// Keep all processors where other processes use the cores, too; otherwise some rest while a program that waits for descriptors a lot does about as much on fewer
+    /// Keep all processors where other processes use the cores, too; otherwise some rest while a program that waits for
+    /// descriptors a lot does about as much on fewer
     #[arg(long)]
     all_processors: bool,
-    /// What becomes of threads that call `epoll_wait` again and again; by default a kernel thread each, but gathered where others use the cores, too, and the program does about as much so
+    /// What becomes of threads that call `epoll_wait` again and again; by default a kernel thread each, but gathered
+    /// where others use the cores, too, and the program does about as much so
     #[arg(long, value_name = "HOW")]
     event_loops: Option<EventLoops>,
-    /// Let each thread send at once; otherwise, under a policy without priorities, threads that are ready together send together, so that whoever gets it is woken once
+    /// Let each thread send at once; otherwise, under a policy without priorities, threads that are ready together send
+    /// together, so that whoever gets it is woken once
     #[arg(long)]
     direct_sends: bool,
     /// The policy that decides which thread runs next, such as `fifo` or `steal(lifo)`
@@ -56,7 +59,8 @@ pub struct Options {
     /// Print counters on standard error when the program ends
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     stats: Option<Stats>,
-    /// Write what the runtime does, each second, in Prometheus's format, into FILE (`{pid}` in its name is the process's number); without FILE, where `raddle top` looks
+    /// Write what the runtime does, each second, in Prometheus's format, into FILE (`{pid}` in its name is the
+    /// process's number); without FILE, where `raddle top` looks
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     metrics: Option<String>,
     /// Run `main` on a lightweight thread, too: for programs whose first thread hands work to others all the time
@@ -65,7 +69,8 @@ pub struct Options {
     /// Take over the programs that it starts, too
     #[arg(long)]
     children: bool,
-    /// Run it natively and under raddle, in turns, so often each (3 times if no number is given), and show what each took; standard input is empty
+    /// Run it natively and under raddle, in turns, so often each (3 times if no number is given), and show what each
+    /// took; standard input is empty
     #[arg(long, value_name = "ROUNDS", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     compare: Option<u16>,
     /// Make no remarks
@@ -132,7 +137,8 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     Ok(ExitCode::from(126))
 }
 
-/// A policy is tried out before the program starts: the library in the program could only complain and go on without it.
+/// A policy is tried out before the program starts: the library in the program could only complain and go on without
+/// it.
 fn check_policy(options: &Options) -> Result<(), String> {
     let Some(policy) = &options.policy else { return Ok(()) };
     let mut builder = raddle::Builder::new().policy(policy.parse().map_err(|error| format!("--policy: {error}"))?);

@@ -151,8 +151,8 @@ fn script_line(path: &Path) -> Result<Option<Vec<u8>>, Refusal> {
     Ok(Some(line.to_vec()))
 }
 
-/// The script's interpreter with its arguments, as the kernel would start it; `env` is gone through here, because the library
-/// would take itself out of the environment in `env` already.
+/// The script's interpreter with its arguments, as the kernel would start it; `env` is gone through here, because the
+/// library would take itself out of the environment in `env` already.
 fn interpreted(script: Program, line: &[u8]) -> Result<Program, Refusal> {
     let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
     let interpreter = PathBuf::from(OsString::from_vec(line[..end].to_vec()));

@@ -1,21 +1,25 @@
 //! glibc's malloc with a larger cache.
 //!
-//! malloc keeps freed blocks for the thread that freed them, seven of each size, which glibc chose for caches that every thread has. Lightweight threads share the cache of
-//! the kernel thread that they run on, so there are as many as processors, and thousands of threads take turns with each: seven are soon
-//! used up, and what does not fit goes through the arena under its lock. The only way to ask for more is a tunable, which the loader reads from the environment
-//! before anything of the program runs. The library takes it out again, so that neither the program nor its children see it (with `--children` they do).
+//! malloc keeps freed blocks for the thread that freed them, seven of each size, which glibc chose for caches that
+//! every thread has. Lightweight threads share the cache of the kernel thread that they run on, so there are as many as
+//! processors, and thousands of threads take turns with each: seven are soon used up, and what does not fit goes
+//! through the arena under its lock. The only way to ask for more is a tunable, which the loader reads from the
+//! environment before anything of the program runs. The library takes it out again, so that neither the program nor its
+//! children see it (with `--children` they do).
 
 use std::ffi::{OsStr, OsString};
 use std::process::Command;
 
 const TUNABLES: &str = "GLIBC_TUNABLES";
-/// What was put in, the user's own part before ours: while [`TUNABLES`] is the same, the library in the program takes our part out again.
+/// What was put in, the user's own part before ours: while [`TUNABLES`] is the same, the library in the program takes
+/// our part out again.
 const PUT_IN: &str = "RADDLE_TUNABLES";
 const NAME: &str = "glibc.malloc.tcache_count";
 /// Blocks of a size, at most 1,032 bytes each: with all 64 sizes full 6.5 MB for each processor.
 ///
-/// The web service of blocking crates with 9,500 connections, switched to and fro every 0.4 s within one process (two virtual cores of an AMD EPYC,
-/// 2026-11-25): 200 against 7 1.061 ± 0.022 times the traffic in 0.933 ± 0.015 of the processor time (45 pairs); against 32 1.020 ± 0.023; 2,000 against 200 0.957 ± 0.024 (28 pairs each).
+/// The web service of blocking crates with 9,500 connections, switched to and fro every 0.4 s within one process (two
+/// virtual cores of an AMD EPYC, 2026-11-25): 200 against 7 1.061 ± 0.022 times the traffic in 0.933 ± 0.015 of the
+/// processor time (45 pairs); against 32 1.020 ± 0.023; 2,000 against 200 0.957 ± 0.024 (28 pairs each).
 const COUNT: u32 = 200;
 
 /// Asks for it, unless the user has asked for a size of their own.

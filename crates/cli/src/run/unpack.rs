@@ -1,8 +1,9 @@
 //! The library in this command becomes a file that the loader can open.
 //!
-//! The file lies in the user's cache and is used again. Nobody else may have written it: folder and file belong to the user (or to
-//! root), others cannot write to them, and its bytes are compared each time. Where no such folder is to be had (a file system that is
-//! read-only or forbids execution), the file is in memory, and its descriptor goes to the program.
+//! The file lies in the user's cache and is used again. Nobody else may have written it: folder and file belong to the
+//! user (or to root), others cannot write to them, and its bytes are compared each time. Where no such folder is to be
+//! had (a file system that is read-only or forbids execution), the file is in memory, and its descriptor goes to the
+//! program.
 
 use super::library::fit_for_preload;
 use rustix::fs::{MemfdFlags, OFlags, SealFlags, StatVfsMountFlags};

@@ -107,7 +107,8 @@ fn one_processor() -> Result<raddle::Pool, String> {
     pool.map_err(|why| format!("no pool for the calibration: {why}"))
 }
 
-/// As [`joining`], while another processor does the same in a pool of its own: the mean of the two. For [`quiet::watched_both`].
+/// As [`joining`], while another processor does the same in a pool of its own: the mean of the two. For
+/// [`quiet::watched_both`].
 fn joining_beside(other: &raddle::Pool) -> Option<f64> {
     const PART: u64 = 20;
     let (made, over) = (AtomicU64::new(0), AtomicBool::new(false));

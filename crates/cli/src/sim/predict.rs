@@ -1,4 +1,5 @@
-//! `raddle sim predict`: what the simulated machine says of programs on one and two processors, beside what they do here.
+//! `raddle sim predict`: what the simulated machine says of programs on one and two processors, beside what they do
+//! here.
 
 mod packets;
 
@@ -23,9 +24,10 @@ const NEAR: f64 = 0.2;
 
 type Case = (&'static str, &'static str, &'static str, &'static str);
 
-/// The workload, its arguments in `raddle bench` and in the simulation, and the policy. Packets are those of the schedulers report, whose
-/// spawner is held back by a full queue; otherwise what is measured on one processor is memory that is used for the first time. All are so
-/// short that some processes run them without being interrupted, on a machine that is not quite idle.
+/// The workload, its arguments in `raddle bench` and in the simulation, and the policy. Packets are those of the
+/// schedulers report, whose spawner is held back by a full queue; otherwise what is measured on one processor is memory
+/// that is used for the first time. All are so short that some processes run them without being interrupted, on a
+/// machine that is not quite idle.
 const CASES: [Case; 4] = [
     ("packet", "N=2k", "n=2k", "local(overflow=retry)"),
     ("fib", "n=17", "n=17", "steal"),
@@ -39,7 +41,10 @@ pub struct Options {
     /// A JSON file of costs that `raddle sim --calibrate` wrote here; without it the machine is measured first
     #[arg(long, value_name = "FILE")]
     machine: Option<PathBuf>,
-    /// How many fresh processes of each program count, of which the mean of the middle half is taken; one that was disturbed to the end is replaced, up to four times as many run. Of a process the quickest of several undisturbed repetitions does; on two processors the one a quarter from there (the quickest may be one in which one of them ran all)
+    /// How many fresh processes of each program count, of which the mean of the middle half is taken; one that was
+    /// disturbed to the end is replaced, up to four times as many run. Of a process the quickest of several undisturbed
+    /// repetitions does; on two processors the one a quarter from there (the quickest may be one in which one of them
+    /// ran all)
     #[arg(long, default_value_t = 12, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Take the benchmark's program from FOLDER, instead of building it
@@ -51,7 +56,8 @@ pub struct Options {
     /// Measure the probes of the calibration, and nothing else: what each of several processes does
     #[arg(long, hide = true)]
     probes: bool,
-    /// Measure what `packet` does beside its scheduling, and nothing else: what each of several processes of this command does
+    /// Measure what `packet` does beside its scheduling, and nothing else: what each of several processes of this
+    /// command does
     #[arg(long, hide = true)]
     own_code: bool,
 }
@@ -71,11 +77,13 @@ struct Row {
     disturbed: u32,
 }
 
-/// So many parts the measuring has, each of which measures all: what was slow or quick for a while was so for both sides.
+/// So many parts the measuring has, each of which measures all: what was slow or quick for a while was so for both
+/// sides.
 const PARTS: u32 = 5;
 /// Processes of the calibration in each part. With two, `together` was 1.05 to 1.11 in three runs one after the other.
 const PROBES: u32 = 5;
-/// So many processes are tried for each that is to count: those that were disturbed to the end do not, and another one takes their place.
+/// So many processes are tried for each that is to count: those that were disturbed to the end do not, and another one
+/// takes their place.
 const TRIES: u32 = 4;
 
 /// What processes have seen that were not disturbed to the end.

@@ -19,8 +19,9 @@ const TOLD_EVERY: Duration = Duration::from_secs(5);
 /// What to run, and how to show it.
 #[derive(Args)]
 pub struct Options {
-    /// Which paper: the schedulers report's figures 7.1 to 7.7, the lock-free scheduler's figures 7 to 10 and table 1, Lesser Bear's tables 2
-    /// and 3 and figures 7 to 9, or Hurricane's figures 5 and 7. These have machines and sizes of their own: the options below but the last two are for the first one
+    /// Which paper: the schedulers report's figures 7.1 to 7.7, the lock-free scheduler's figures 7 to 10 and table 1,
+    /// Lesser Bear's tables 2 and 3 and figures 7 to 9, or Hurricane's figures 5 and 7. These have machines and sizes
+    /// of their own: the options below but the last two are for the first one
     #[arg(long, value_name = "NAME", default_value = "schedulers", value_parser = names())]
     paper: String,
     /// Packets of most runs; the paper has 50,000 [default: 50k]

@@ -1,5 +1,5 @@
-//! Guard pages: lightweight ones (Linux 6.13 and later), which split no mapping and may be millions, or `mprotect`, which
-//! takes two mappings of the process's limit for each.
+//! Guard pages: lightweight ones (Linux 6.13 and later), which split no mapping and may be millions, or `mprotect`,
+//! which takes two mappings of the process's limit for each.
 
 use super::StackError;
 use core::sync::atomic::{AtomicI64, AtomicU8, Ordering};

@@ -56,7 +56,8 @@ impl List {
             // Ordering: Relaxed: validated by the CAS; readers before it hold another tag.
             entries[first as usize].next.store(head as u32, Ordering::Relaxed);
             let new = tag_after(head) | u64::from(top + 1);
-            // Ordering[slots]: Release. Pairs with Acquire in `pop_some`. Makes visible: the slots' contents, states and `next`.
+            // Ordering[slots]: Release. Pairs with Acquire in `pop_some`. Makes visible: the slots' contents, states
+            // and `next`.
             match self.head.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
@@ -72,13 +73,15 @@ impl List {
 
     /// Pops at most so many at once, from the top, and shows `each` of them.
     pub fn pop_some(&self, most: usize, entries: &[Entry], mut each: impl FnMut(u32)) {
-        // Ordering[slots]: Acquire. Pairs with Release in `push_all`. Makes visible: the slots' contents, states and `next`, of all
-        // that are in the list, since each change of `head` is an exchange and goes on with what was released before.
+        // Ordering[slots]: Acquire. Pairs with Release in `push_all`. Makes visible: the slots' contents, states and
+        // `next`, of all that are in the list, since each change of `head` is an exchange and goes on with what was
+        // released before.
         let mut head = self.head.load(Ordering::Acquire);
         loop {
             let (mut next, mut count) = (head as u32, 0);
             while next != 0 && count < most {
-                // Ordering: Relaxed: validated by the CAS, whose tag differs once an entry has left its place. A stale one is in bounds.
+                // Ordering: Relaxed: validated by the CAS, whose tag differs once an entry has left its place. A stale
+                // one is in bounds.
                 next = entries[next as usize - 1].next.load(Ordering::Relaxed);
                 count += 1;
             }

@@ -139,8 +139,8 @@ pub fn map_table(bytes: usize) -> Result<*mut u8, StackError> {
     Ok(table)
 }
 
-/// Where slots may lie that are mapped one by one: an address that nothing is mapped near, for `bytes` bytes. The kernel maps from both ends of the address
-/// space towards the middle.
+/// Where slots may lie that are mapped one by one: an address that nothing is mapped near, for `bytes` bytes. The
+/// kernel maps from both ends of the address space towards the middle.
 pub fn far_away(bytes: usize) -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0x2000_0000_0000);
     // Ordering: Relaxed, a counter only. A gap between two.
@@ -181,7 +181,8 @@ pub fn address_space() -> usize {
     limit(libc::RLIMIT_AS).min(limit(libc::RLIMIT_DATA))
 }
 
-/// Whether the program, or a library that is loaded now, asks for executable stacks: code on them that calls nested functions of GCC's.
+/// Whether the program, or a library that is loaded now, asks for executable stacks: code on them that calls nested
+/// functions of GCC's.
 pub fn executable_stacks_wanted() -> bool {
     unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
         // SAFETY: the loader's description of a library, whose headers stay while it is loaded; the caller's answer.

@@ -14,7 +14,8 @@ pub(super) struct Header {
 
 /// The right to a slot, taken from its arena. Not `Clone`; one word.
 ///
-/// Dropping it loses the slot to the arena for good: give it back with [`Arena::give`], or keep it as a word with [`Slot::into_raw`].
+/// Dropping it loses the slot to the arena for good: give it back with [`Arena::give`], or keep it as a word with
+/// [`Slot::into_raw`].
 #[derive(Debug)]
 #[must_use = "a dropped slot is lost to its arena"]
 pub struct Slot(core::ptr::NonNull<Header>);

@@ -12,9 +12,10 @@
 //!
 //! A context that has not started goes on at [`start`].
 //!
-//! The compiler reserves x19 and x29 and does not accept them as clobbers, so they are saved by hand. x18 belongs to the
-//! platform and is not touched. Going on by `br` keeps the return predictor out of it; the target of a `br` through x16 or
-//! x17 may be a call landing pad or not be one at all, as long as the page is not guarded (BTI), which Rust does not turn on.
+//! The compiler reserves x19 and x29 and does not accept them as clobbers, so they are saved by hand. x18 belongs to
+//! the platform and is not touched. Going on by `br` keeps the return predictor out of it; the target of a `br` through
+//! x16 or x17 may be a call landing pad or not be one at all, as long as the page is not guarded (BTI), which Rust does
+//! not turn on.
 
 use super::{Context, Frame, Saved};
 use core::arch::{asm, naked_asm};

@@ -13,8 +13,8 @@
 //! A context that has not started goes on at [`start`] with rbx holding its entry function.
 //!
 //! Why the end is `pop rcx; jmp rcx`: the processor predicts a `ret` by the last `call`, which was on another stack, so
-//! that each switch would be a misprediction. Why rbx and rbp are saved by hand: the compiler reserves them and does not
-//! accept them as clobbers.
+//! that each switch would be a misprediction. Why rbx and rbp are saved by hand: the compiler reserves them and does
+//! not accept them as clobbers.
 
 use super::{Context, Frame, Saved};
 use core::arch::{asm, naked_asm};
@@ -23,7 +23,8 @@ use core::sync::atomic::{AtomicU8, Ordering};
 /// The initial mxcsr (all exceptions masked, round to nearest) in the low half, the x87 control word in the high half.
 const DEFAULT_MODES: u64 = 0x1f80 | 0x037f << 32;
 
-/// A context starts behind a one-byte `nop`: unwinders look one byte before where a frame goes on, and must find [`start`].
+/// A context starts behind a one-byte `nop`: unwinders look one byte before where a frame goes on, and must find
+/// [`start`].
 const NOP: u64 = 1;
 
 /// Not zero while the thread pointer must be set by a system call.
@@ -62,8 +63,8 @@ pub unsafe fn frame(sp: *mut u8) -> Frame {
 
 /// Where a context starts: rbx holds the entry function, rax the switch's argument, rsp is 16-byte aligned.
 ///
-/// Undefined rip tells unwinders and debuggers that this is the outermost frame; rbp = 0 says the same to those that follow
-/// frame pointers.
+/// Undefined rip tells unwinders and debuggers that this is the outermost frame; rbp = 0 says the same to those that
+/// follow frame pointers.
 ///
 /// # Safety
 /// Reached by a switch only.
@@ -141,9 +142,9 @@ unsafe extern "C" fn set_fs_slowly() {
     )
 }
 
-/// The half of a switch that continues the context at rsi. In: rsi = load, rdx = argument, rcx = current thread pointer,
-/// r9 = address of a copy of the current floating-point modes. The modes are reloaded only when they, or mxcsr's flags of
-/// exceptions, differ: loading them costs more than comparing.
+/// The half of a switch that continues the context at rsi. In: rsi = load, rdx = argument, rcx = current thread
+/// pointer, r9 = address of a copy of the current floating-point modes. The modes are reloaded only when they, or
+/// mxcsr's flags of exceptions, differ: loading them costs more than comparing.
 macro_rules! resume {
     () => {
         "
@@ -286,7 +287,8 @@ pub fn disable_shadow_stack() -> Result<(), &'static str> {
     disable_now()
 }
 
-/// A function that is never returned from with shadow stacks on: after the call they are off, so its `ret` is an ordinary one.
+/// A function that is never returned from with shadow stacks on: after the call they are off, so its `ret` is an
+/// ordinary one.
 #[inline(never)]
 fn disable_now() -> Result<(), &'static str> {
     // SAFETY: turns a protection off for this kernel thread.

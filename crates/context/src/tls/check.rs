@@ -40,8 +40,8 @@ const STACK: usize = 256 << 10;
 
 fn probe(tls: &Tls) -> Result<MallocWords, Unsupported> {
     let mut key = 0;
-    // SAFETY: a fresh mapping that only the throw-away context uses, unmapped after it is gone; the context stays on this
-    // kernel thread.
+    // SAFETY: a fresh mapping that only the throw-away context uses, unmapped after it is gone; the context stays on
+    // this kernel thread.
     unsafe {
         let base = libc::mmap(
             core::ptr::null_mut(),
@@ -62,8 +62,8 @@ fn probe(tls: &Tls) -> Result<MallocWords, Unsupported> {
         let table = base.cast::<u8>().add(STACK - table_size);
         let top = table;
         let fs = super::build(&tls.layout, &tls.image, top, table, table_size);
-        // The first thread may be made by the constructor of a library that is being loaded, by a kernel thread that has the loader's recursive
-        // lock. The trial of destructors takes it, too.
+        // The first thread may be made by the constructor of a library that is being loaded, by a kernel thread that
+        // has the loader's recursive lock. The trial of destructors takes it, too.
         tls.layout.share_identity(fs as *mut u8, switch::current_fs() as *const u8);
         let mut probe = Probe {
             tls,

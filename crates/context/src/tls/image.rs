@@ -1,11 +1,12 @@
 //! The flattened image of all modules' TLS, as a fresh thread has it.
 //!
-//! The loader initialises a block module by module, under its lock, and allocates the block's table of modules (dtv). We let it do
-//! so once, on a scratch block, and from then on copy the result, table included, into memory of our own: making a block
-//! neither locks nor allocates. A new image is made only where a thread may block: when one begins or ends ([`Image::catch_up`]).
-//! libc's own part lies inside that range and is treated apart: it holds pointers into caches that
-//! must survive (or leak), and some words that libc's thread start function sets up. Those are captured from a real kernel thread
-//! at its first instruction, and words that point into its own block are moved to the new one.
+//! The loader initialises a block module by module, under its lock, and allocates the block's table of modules (dtv).
+//! We let it do so once, on a scratch block, and from then on copy the result, table included, into memory of our own:
+//! making a block neither locks nor allocates. A new image is made only where a thread may block: when one begins or
+//! ends ([`Image::catch_up`]). libc's own part lies inside that range and is treated apart: it holds pointers into
+//! caches that must survive (or leak), and some words that libc's thread start function sets up. Those are captured
+//! from a real kernel thread at its first instruction, and words that point into its own block are moved to the new
+//! one.
 //!
 //! Libraries loaded later can only add static TLS by taking a module number; the loader's table entry for the next free
 //! number, and those of modules that came after start, are watched: a few loads for each thread that begins.
@@ -30,7 +31,8 @@ struct Snapshot {
     watch: Vec<(usize, usize)>,
     /// Module numbers (index) with static TLS.
     statics: Vec<bool>,
-    /// Where the static TLS of modules lies that came after start: its first byte, relative to the thread pointer, and its length.
+    /// Where the static TLS of modules lies that came after start: its first byte, relative to the thread pointer, and
+    /// its length.
     later: Vec<(isize, usize)>,
     /// The state of the loader's tables that `table` is for.
     generation: usize,
@@ -251,7 +253,8 @@ impl Image {
         (TABLE_HEAD + self.modules + TABLE_SPARE) * size_of::<DtvEntry>()
     }
 
-    /// Writes all that comes from the snapshot into a new block: the modules' images but for libc's, and the table of modules.
+    /// Writes all that comes from the snapshot into a new block: the modules' images but for libc's, and the table of
+    /// modules.
     ///
     /// # Safety
     /// As for [`Image::write`]; `table` are `bytes` bytes that the caller owns, for as long as the block is used.
@@ -264,8 +267,8 @@ impl Image {
                 snapshot.table.len()
             ));
         }
-        // SAFETY: the caller owns both; the entries written were counted. The loader compares the length before it uses an
-        // entry, and neither grows nor frees a table that is long enough.
+        // SAFETY: the caller owns both; the entries written were counted. The loader compares the length before it uses
+        // an entry, and neither grows nor frees a table that is long enough.
         unsafe {
             entries.write(DtvEntry { value: core::ptr::from_ref(snapshot).expose_provenance(), to_free: 0 });
             entries.add(1).write(DtvEntry { value: capacity, to_free: 0 });
@@ -305,8 +308,8 @@ impl Image {
         unsafe { Self::origin(layout, block).read() != core::ptr::from_ref(snapshot).addr() || snapshot.is_stale() }
     }
 
-    /// Makes the image fit the libraries loaded now, and gives the block what those have in static TLS that came after the
-    /// start. Asks the loader, so it may block and allocate.
+    /// Makes the image fit the libraries loaded now, and gives the block what those have in static TLS that came after
+    /// the start. Asks the loader, so it may block and allocate.
     ///
     /// # Safety
     /// As for [`Image::is_behind`]; the thread of the block has used no variable of those libraries.
@@ -325,8 +328,8 @@ impl Image {
         }
     }
 
-    /// Looks whether libraries with TLS were loaded or unloaded since the snapshot, and takes a new one then: asks the loader,
-    /// so it may block and allocate.
+    /// Looks whether libraries with TLS were loaded or unloaded since the snapshot, and takes a new one then: asks the
+    /// loader, so it may block and allocate.
     #[inline]
     pub fn refresh_if_stale(&self, layout: &Layout) {
         while self.snapshot().is_stale() {
@@ -398,8 +401,8 @@ impl Snapshot {
     /// What the loader writes into a fresh block between two offsets, and into its table of modules.
     fn take_bytes(&mut self, layout: &Layout, low: isize, high: isize) -> Result<(), Unsupported> {
         let size = layout.block_size() + layout.align;
-        // SAFETY: calloc of a positive size; the block's table is given back to the loader before it is freed. The loader keeps
-        // a table's length in front of it, and its generation in its number 0.
+        // SAFETY: calloc of a positive size; the block's table is given back to the loader before it is freed. The
+        // loader keeps a table's length in front of it, and its generation in its number 0.
         unsafe {
             let memory = libc::calloc(1, size).cast::<u8>();
             if memory.is_null() {
@@ -474,7 +477,8 @@ pub type Create = unsafe extern "C" fn(
 /// `pthread_join`.
 pub type Join = unsafe extern "C" fn(libc::pthread_t, *mut *mut c_void) -> c_int;
 
-/// Attributes for a kernel thread that does next to nothing. The C library keeps its stack: not one as large as the program's are by default.
+/// Attributes for a kernel thread that does next to nothing. The C library keeps its stack: not one as large as the
+/// program's are by default.
 ///
 /// The largest of these sizes has room for much thread-local storage; 0 is the default.
 fn small_stack(try_no: usize) -> libc::pthread_attr_t {

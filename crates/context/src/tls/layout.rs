@@ -1,7 +1,8 @@
 //! Where things are in glibc's `struct pthread` and what the loader exports to build one.
 //!
-//! Offsets come from the `_thread_db_*` descriptors (three words: size in bits, number of elements, offset in bytes), from
-//! public symbols (`__rseq_offset`) and from system calls (where the robust list head is), never from a table of versions.
+//! Offsets come from the `_thread_db_*` descriptors (three words: size in bits, number of elements, offset in bytes),
+//! from public symbols (`__rseq_offset`) and from system calls (where the robust list head is), never from a table of
+//! versions.
 
 use super::Unsupported;
 use crate::switch;
@@ -259,7 +260,8 @@ impl Layout {
         }
     }
 
-    /// Gives a block the kernel thread id of another one: the C library's locks then take a context on it for the other one's kernel thread.
+    /// Gives a block the kernel thread id of another one: the C library's locks then take a context on it for the other
+    /// one's kernel thread.
     ///
     /// # Safety
     /// `fs` is in a block that the caller owns, and `of` the thread pointer of a live one.
@@ -281,8 +283,8 @@ impl Layout {
                 // RSEQ_CPU_ID_REGISTRATION_FAILED: sched_getcpu asks the kernel instead.
                 fs.offset(rseq + 4).cast::<i32>().write(-2);
             }
-            // A list of one, unless it is put into libc's: a child of fork takes this block out and puts it into its own. So not at
-            // each renewal.
+            // A list of one, unless it is put into libc's: a child of fork takes this block out and puts it into its
+            // own. So not at each renewal.
             let list = fs.offset(self.list).cast::<usize>();
             list.write(list.addr());
             list.add(1).write(list.addr());
@@ -326,7 +328,8 @@ impl Layout {
     }
 
     /// # Safety
-    /// `fs` is in a block that the caller owns; `dtv` points to the entry of number 0, behind that which holds the length.
+    /// `fs` is in a block that the caller owns; `dtv` points to the entry of number 0, behind that which holds the
+    /// length.
     pub unsafe fn set_dtv(&self, fs: *mut u8, dtv: *mut DtvEntry) {
         // SAFETY: where the loader would store it.
         unsafe { fs.offset(self.dtv).cast::<*mut DtvEntry>().write(dtv) }
@@ -378,8 +381,8 @@ impl Layout {
     }
 }
 
-/// Where the caller's robust list head is relative to its thread pointer, and the two words that follow the list. `guess` is
-/// where glibc has had it so far, for systems that do not tell (emulators).
+/// Where the caller's robust list head is relative to its thread pointer, and the two words that follow the list.
+/// `guess` is where glibc has had it so far, for systems that do not tell (emulators).
 fn robust_head(guess: isize) -> Result<(isize, [usize; 2]), Unsupported> {
     let own = switch::current_fs();
     let mut head: *mut usize = core::ptr::null_mut();

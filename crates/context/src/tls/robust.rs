@@ -1,11 +1,12 @@
-//! Robust mutexes that a thread holds at its end: each is marked, and one of those who wait for it is woken, as the kernel does for kernel
-//! threads.
+//! Robust mutexes that a thread holds at its end: each is marked, and one of those who wait for it is woken, as the
+//! kernel does for kernel threads.
 //!
-//! The C library keeps them in a list in `struct pthread`: a head, the distance from an entry to its lock word, and the entry that a lock
-//! or unlock was about to add or take out. Ours are as long as the thread lives; the kernel knows the list of the kernel
-//! thread only. So when a whole process dies, mutexes of its lightweight threads are not marked.
+//! The C library keeps them in a list in `struct pthread`: a head, the distance from an entry to its lock word, and the
+//! entry that a lock or unlock was about to add or take out. Ours are as long as the thread lives; the kernel knows the
+//! list of the kernel thread only. So when a whole process dies, mutexes of its lightweight threads are not marked.
 //!
-//! Mutexes that are robust and inherit priorities are left: the kernel names their owners itself, and knows no lightweight thread.
+//! Mutexes that are robust and inherit priorities are left: the kernel names their owners itself, and knows no
+//! lightweight thread.
 
 use super::layout::Layout;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -35,8 +36,9 @@ impl Layout {
     #[cold]
     #[inline(never)]
     unsafe fn mark_robust(&self, fs: *mut u8, head: *mut usize) {
-        // SAFETY: the list is the C library's: each entry is the address of the next one, in a mutex that the thread holds; the entry
-        // that was on its way is such a one, or was until a moment ago. The next entry is read before a mutex is given up.
+        // SAFETY: the list is the C library's: each entry is the address of the next one, in a mutex that the thread
+        // holds; the entry that was on its way is such a one, or was until a moment ago. The next entry is read before
+        // a mutex is given up.
         unsafe {
             let owner = fs.offset(self.tid).cast::<u32>().read();
             let (distance, pending) = (head.add(1).read(), head.add(2).read());
@@ -62,7 +64,8 @@ impl Layout {
 }
 
 /// # Safety
-/// `entry` is an entry of a robust list, its lowest bit set for a mutex that inherits priorities; `distance` leads to its lock word.
+/// `entry` is an entry of a robust list, its lowest bit set for a mutex that inherits priorities; `distance` leads to
+/// its lock word.
 unsafe fn mark(entry: usize, distance: usize, owner: u32) {
     if entry & 1 != 0 {
         return;
@@ -72,7 +75,8 @@ unsafe fn mark(entry: usize, distance: usize, owner: u32) {
     let word = unsafe { AtomicU32::from_ptr(core::ptr::with_exposed_provenance_mut(address)) };
     let mut value = word.load(Ordering::Relaxed);
     while value & OWNER == owner & OWNER {
-        // Release: what the thread did under the mutex comes before its next holder. From here on the mutex may be gone.
+        // Release: what the thread did under the mutex comes before its next holder. From here on the mutex may be
+        // gone.
         let died = value & WAITERS | OWNER_DIED;
         match word.compare_exchange_weak(value, died, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => {

@@ -1,30 +1,31 @@
 //! The loader's list of threads, with the blocks of lightweight threads in it.
 //!
-//! A library with static TLS that is loaded at run time is initialised by the loader in each thread of a list of its own, under a
-//! lock of its own. Blocks that are in that list are served like any kernel thread's, whether their thread runs, waits or
-//! has yet to start; also debuggers find them there.
+//! A library with static TLS that is loaded at run time is initialised by the loader in each thread of a list of its
+//! own, under a lock of its own. Blocks that are in that list are served like any kernel thread's, whether their thread
+//! runs, waits or has yet to start; also debuggers find them there.
 //!
-//! Nothing that must not block may take that lock. So two blocks that nobody runs on, *first* and *last*, are linked in under
-//! the lock once, at start, one right behind the other. The loader puts new threads in front of all others, and takes out
-//! its own only, so what lies between the two is ours for ever: it reads there and never writes. New blocks are pushed behind
-//! *first*, by one compare-exchange; the loader walks forward only, so there is no second link to keep.
+//! Nothing that must not block may take that lock. So two blocks that nobody runs on, *first* and *last*, are linked in
+//! under the lock once, at start, one right behind the other. The loader puts new threads in front of all others, and
+//! takes out its own only, so what lies between the two is ours for ever: it reads there and never writes. New blocks
+//! are pushed behind *first*, by one compare-exchange; the loader walks forward only, so there is no second link to
+//! keep.
 //!
 //! Roles: pushers; the loader, a reader, inside its lock; a sweeper, inside the same lock, which it only tries to take.
 //!
-//! Words of a node: `next`, which the loader follows; `prev`, which it uses for its own nodes only: here it points to the node
-//! itself, or is 0 once the node is to be swept ([`Sweep::doom`]).
+//! Words of a node: `next`, which the loader follows; `prev`, which it uses for its own nodes only: here it points to
+//! the node itself, or is 0 once the node is to be swept ([`Sweep::doom`]).
 //!
 //! I1. Between `first` and `last` there are nodes of blocks in memory that stays mapped.
 //! I2. Only the holder of the lock writes the `next` of a node in the list, but for that of *first*, which changes by
 //!     compare-exchange.
 //! I3. Memory of a node goes back to the system only after a sweep that began after it was doomed.
 //!
-//! Progress: `push` is lock-free, `Sweep` gives up where the lock is held. The child of a fork gets new lists from the C
-//! library, with itself alone in them: what hangs behind *first* there is read by nobody.
+//! Progress: `push` is lock-free, `Sweep` gives up where the lock is held. The child of a fork gets new lists from the
+//! C library, with itself alone in them: what hangs behind *first* there is read by nobody.
 //!
-//! Where the lock lies is known by its distance from the list; that it is there is proved by use ([`Threads::find`]): a kernel
-//! thread that creates another must wait as long as we hold it. If it is not there, nothing is linked, and such libraries read
-//! zeros in threads that live when they are loaded.
+//! Where the lock lies is known by its distance from the list; that it is there is proved by use ([`Threads::find`]): a
+//! kernel thread that creates another must wait as long as we hold it. If it is not there, nothing is linked, and such
+//! libraries read zeros in threads that live when they are loaded.
 //!
 //! | edge | from | to |
 //! |---|---|---|
@@ -37,8 +38,8 @@ use crate::switch;
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-/// From the list of threads on stacks that are not libc's to the lock: the list itself, the list of unused stacks, the size
-/// of those and a word for fork.
+/// From the list of threads on stacks that are not libc's to the lock: the list itself, the list of unused stacks, the
+/// size of those and a word for fork.
 const LOCK_BEHIND_LIST: usize = 16 + 16 + 8 + 8;
 
 /// A node of a list, as libc has it.
@@ -96,7 +97,8 @@ impl Threads {
                 first.next.store(threads.last, Ordering::Relaxed);
                 first.prev.store(user, Ordering::Relaxed);
                 node(old).prev.store(threads.last, Ordering::Relaxed);
-                // Ordering[threads]: Release, for debuggers and a child of fork, which take no lock. Pairs with no load here.
+                // Ordering[threads]: Release, for debuggers and a child of fork, which take no lock. Pairs with no load
+                // here.
                 head.next.store(threads.first, Ordering::Release);
                 true
             } else {
@@ -120,8 +122,9 @@ impl Threads {
             let mut next = first.next.load(Ordering::Relaxed);
             loop {
                 own_node.next.store(next, Ordering::Relaxed);
-                // Ordering[threads]: SeqCst. Pairs with the load in `Sweep::drop`. Makes visible: the node. SeqCst, since the thread
-                // that starts here then looks whether a library was loaded: either it sees that, or the loader sees the node.
+                // Ordering[threads]: SeqCst. Pairs with the load in `Sweep::drop`. Makes visible: the node. SeqCst,
+                // since the thread that starts here then looks whether a library was loaded: either it sees that, or
+                // the loader sees the node.
                 match first.next.compare_exchange_weak(next, own, Ordering::SeqCst, Ordering::Relaxed) {
                     Ok(_) => return,
                     Err(now) => next = now,
@@ -158,7 +161,8 @@ impl Threads {
         }
     }
 
-    /// Shows that the lock is where we think: while we hold it, a kernel thread that creates another one comes to wait for it.
+    /// Shows that the lock is where we think: while we hold it, a kernel thread that creates another one comes to wait
+    /// for it.
     fn prove(&self, libc_so: &Libc) -> Result<(), Unsupported> {
         struct Request {
             create: super::image::Create,
@@ -217,7 +221,8 @@ impl Threads {
     }
 
     fn try_lock(&self) -> Option<Held<'_>> {
-        // Ordering[loader]: Acquire. Pairs with the Release of whoever held it: the loader, or `Held::drop`. Makes visible: the lists.
+        // Ordering[loader]: Acquire. Pairs with the Release of whoever held it: the loader, or `Held::drop`. Makes
+        // visible: the lists.
         let taken = self.lock_word().compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed);
         if taken.is_err() {
             // SAFETY: nothing to pass.
@@ -301,7 +306,8 @@ impl Drop for Sweep<'_> {
                 if before != threads.first {
                     node(before).next.store(next, Ordering::Relaxed);
                 } else {
-                    // Relaxed: the node behind was visible to us. When somebody pushed meanwhile, it is `here` no longer, and we look again.
+                    // Relaxed: the node behind was visible to us. When somebody pushed meanwhile, it is `here` no
+                    // longer, and we look again.
                     let _ = first.next.compare_exchange(here, next, Ordering::Relaxed, Ordering::Relaxed);
                 }
             }

@@ -1,23 +1,27 @@
 //! A lock-free, type-stable pool of small records that are named by 32-bit indices.
 //!
-//! Source: the free list is R. K. Treiber's stack (*Systems Programming: Coping with Parallelism*, IBM RJ 5118, 1986) with
-//! counted links. Differs from it: links are indices, so index and counter fit one word and no double-width exchange is needed.
+//! Source: the free list is R. K. Treiber's stack (*Systems Programming: Coping with Parallelism*, IBM RJ 5118, 1986)
+//! with counted links. Differs from it: links are indices, so index and counter fit one word and no double-width
+//! exchange is needed.
 //!
 //! Roles: any kernel thread takes and gives records; the *owner* of a record is whoever took it last.
 //!
-//! The top word, and the link word of a free record, are `tag:31 | mark:1 | index:32` (see [`Link`]); index 0 names nothing.
+//! The top word, and the link word of a free record, are `tag:31 | mark:1 | index:32` (see [`Link`]); index 0 names
+//! nothing.
 //!
 //! Invariants:
-//! - I1: the memory of a record is only ever a record of this type until the pool is dropped, so reading one through a stale
-//!   index yields a stale value, never a fault.
-//! - I2: every write of a link word, and every change of the top word, adds to its tag; an exchange that compares a stale
-//!   word fails, unless the tag wraps (2³¹ writes of one word while a kernel thread stands between its load and its exchange).
+//! - I1: the memory of a record is only ever a record of this type until the pool is dropped, so reading one through a
+//!   stale index yields a stale value, never a fault.
+//! - I2: every write of a link word, and every change of the top word, adds to its tag; an exchange that compares a
+//!   stale word fails, unless the tag wraps (2³¹ writes of one word while a kernel thread stands between its load and
+//!   its exchange).
 //! - I3: an index leaves [`Pool::take`] once until it is given back.
 //!
-//! Progress: lock-free (a failed exchange means that another one succeeded). A thread frozen inside `take` or `give` keeps at
-//! most one record and stops nobody.
+//! Progress: lock-free (a failed exchange means that another one succeeded). A thread frozen inside `take` or `give`
+//! keeps at most one record and stops nobody.
 //!
-//! Reclamation: chunks are freed when the pool is dropped; a pool's size is the largest number of records in use at a time.
+//! Reclamation: chunks are freed when the pool is dropped; a pool's size is the largest number of records in use at a
+//! time.
 //!
 //! | edge | release side | acquire side |
 //! |---|---|---|
@@ -76,8 +80,9 @@ impl Link {
 /// A record of a [`Pool`]: words only, so that a stale reader reads stale values.
 ///
 /// # Safety
-/// All fields are atomics (or are accessed only by the owner of the record), [`Record::fresh`] needs no drop, and a record that is all zeroes may be
-/// read: that is what an index shows that this pool has not given out (but under a model checker, whose words are more than their bits).
+/// All fields are atomics (or are accessed only by the owner of the record), [`Record::fresh`] needs no drop, and a
+/// record that is all zeroes may be read: that is what an index shows that this pool has not given out (but under a
+/// model checker, whose words are more than their bits).
 pub unsafe trait Record<M: Machine> {
     /// A record that was never used.
     fn fresh() -> Self;
@@ -133,13 +138,13 @@ impl<M: Machine, T: Record<M>> Pool<M, T> {
     pub fn get(&self, index: u32) -> &T {
         let (chunk, offset) = place(index);
         // Ordering[pool.chunk]: Acquire. Pairs with the exchange in `ensure`. Makes visible: the chunk's allocation.
-        // Not weakened: whoever has an index has it by an edge that carries the chunk too; where two make the chunk, loom does not follow
-        // raw memory; Miri does.
+        // Not weakened: whoever has an index has it by an edge that carries the chunk too; where two make the chunk,
+        // loom does not follow raw memory; Miri does.
         let base = self.chunks[chunk].load(Ordering::Acquire);
         assert!(base != 0, "an index that was never taken");
         let base = std::ptr::with_exposed_provenance::<T>(base);
-        // SAFETY: `place` lies within its chunk, whose records were initialised by `take` or are zeroes, which may be read; chunks live as long as the
-        // pool (I1).
+        // SAFETY: `place` lies within its chunk, whose records were initialised by `take` or are zeroes, which may be
+        // read; chunks live as long as the pool (I1).
         unsafe { &*base.add(offset) }
     }
 
@@ -155,8 +160,8 @@ impl<M: Machine, T: Record<M>> Pool<M, T> {
             let new = top.successor(next.index());
             match self.free.compare_exchange_weak(top.0, new.0, Ordering::Acquire, Ordering::Acquire) {
                 Ok(_) => {
-                    // Who takes one often takes the next one soon, whose link may have left the caches. Its place, if it is in the same chunk;
-                    // otherwise, or if there is none, any address will do.
+                    // Who takes one often takes the next one soon, whose link may have left the caches. Its place, if
+                    // it is in the same chunk; otherwise, or if there is none, any address will do.
                     let ahead = (next.index() as isize - top.index() as isize) * size_of::<T>() as isize;
                     M::prefetch(std::ptr::from_ref(record).addr().wrapping_add_signed(ahead));
                     return Some(top.index());
@@ -179,8 +184,8 @@ impl<M: Machine, T: Record<M>> Pool<M, T> {
             return None;
         }
         let base = self.ensure(index)?;
-        // SAFETY: `index` was handed out to this call alone (counter), so nobody else knows the record; the place lies inside
-        // the chunk, which `ensure` allocated for this many records.
+        // SAFETY: `index` was handed out to this call alone (counter), so nobody else knows the record; the place lies
+        // inside the chunk, which `ensure` allocated for this many records.
         unsafe { base.add(place(index).1).write(T::fresh()) };
         Some(index)
     }
@@ -192,8 +197,8 @@ impl<M: Machine, T: Record<M>> Pool<M, T> {
         let mut top = Link(self.free.load(Ordering::Relaxed));
         loop {
             let old = Link(link.load(Ordering::Relaxed));
-            // Ordering[pool.link]: Release. Pairs with the acquire loads of link words by stale readers. Makes visible: that
-            // the record has left its list.
+            // Ordering[pool.link]: Release. Pairs with the acquire loads of link words by stale readers. Makes visible:
+            // that the record has left its list.
             link.store(old.successor(top.index()).0, Ordering::Release);
             // Ordering[pool.give]: Release. Pairs with `take`. Makes visible: the free record's link.
             match self.free.compare_exchange_weak(top.0, top.successor(index).0, Ordering::Release, Ordering::Relaxed) {
@@ -251,8 +256,8 @@ impl<M: Machine, T: Record<M>> Drop for Pool<M, T> {
         for (chunk, base) in self.chunks.iter().enumerate() {
             let base = base.load(Ordering::Relaxed);
             if let (1.., Some(layout)) = (base, layout::<T>(chunk)) {
-                // SAFETY: allocated by `ensure` with this layout; `&mut self` says that nobody reads it any more; records
-                // need no drop (condition of `Record`).
+                // SAFETY: allocated by `ensure` with this layout; `&mut self` says that nobody reads it any more;
+                // records need no drop (condition of `Record`).
                 unsafe { std::alloc::dealloc(std::ptr::with_exposed_provenance_mut(base), layout) };
             }
         }

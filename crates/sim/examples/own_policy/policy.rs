@@ -1,5 +1,6 @@
-//! `polite`: each processor has a queue of its own, oldest first; one that has nothing takes one thread, never more, from the next
-//! processor that has some. An example of a policy of one's own: docs/write-your-own-policy.md goes through it.
+//! `polite`: each processor has a queue of its own, oldest first; one that has nothing takes one thread, never more,
+//! from the next processor that has some. An example of a policy of one's own: docs/write-your-own-policy.md goes
+//! through it.
 #![forbid(unsafe_code)]
 
 use raddle_machine::Machine;

@@ -9,7 +9,8 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 
-/// The quickest of some rounds ([`quickest`]), in nanoseconds for each of `count`: on one core all else that takes time is somebody else's.
+/// The quickest of some rounds ([`quickest`]), in nanoseconds for each of `count`: on one core all else that takes time
+/// is somebody else's.
 pub(super) fn each(watched: Watched, count: u64, probe: impl Fn(u64)) -> f64 {
     probe(count);
     quickest((0..ROUNDS).map(|_| round(watched, || once(count, &probe))).collect())
@@ -33,8 +34,8 @@ pub(super) fn undisturbed<V>(rounds: Vec<(bool, V)>) -> Vec<V> {
     rounds.into_iter().filter(|(undisturbed, _)| *undisturbed || !any).map(|(_, value)| value).collect()
 }
 
-/// Of the rounds that were not disturbed, see `undisturbed`, the one an eighth from the quickest: as quick as the quickest of eight is, of which a program
-/// that is predicted has no more. 0 of none.
+/// Of the rounds that were not disturbed, see `undisturbed`, the one an eighth from the quickest: as quick as the
+/// quickest of eight is, of which a program that is predicted has no more. 0 of none.
 pub fn quickest(rounds: Vec<(bool, f64)>) -> f64 {
     quickest_by(rounds, |time| *time)
 }
@@ -47,8 +48,8 @@ pub fn quickest_by<V: Default>(rounds: Vec<(bool, V)>, time: impl Fn(&V) -> f64)
     rounds.into_iter().nth(eighth).unwrap_or_default()
 }
 
-/// Runs one program here and another one on a kernel thread of its own, which calls `elsewhere` first. Both sleep until they meet there: where the other one
-/// begins, this one is, and it would wait for the core.
+/// Runs one program here and another one on a kernel thread of its own, which calls `elsewhere` first. Both sleep until
+/// they meet there: where the other one begins, this one is, and it would wait for the core.
 pub(super) fn beside<R>(elsewhere: fn(), other: impl FnOnce() + Send, here: impl FnOnce() -> R) -> Result<R, String> {
     let both = Barrier::new(2);
     std::thread::scope(|scope| {
@@ -72,8 +73,8 @@ pub fn disturbed() -> u32 {
     DISTURBED.load(Ordering::Relaxed)
 }
 
-/// A probe with two sides: what it gave in its first undisturbed tries; in all, if there were too few within some seconds, which [`disturbed`] counts. A try
-/// without a value (the other side did not run) is none.
+/// A probe with two sides: what it gave in its first undisturbed tries; in all, if there were too few within some
+/// seconds, which [`disturbed`] counts. A try without a value (the other side did not run) is none.
 ///
 /// # Errors
 /// None had one; or what the probe says.
@@ -219,21 +220,22 @@ pub(super) fn waking(watch: Watch) -> Result<(f64, f64), String> {
     Ok((call, (quick(latencies) - call).max(0.0)))
 }
 
-/// The middle one: neither what was disturbed nor what had luck (a wake-up of a processor that has hardly slept, a partner that runs on the
-/// same one).
+/// The middle one: neither what was disturbed nor what had luck (a wake-up of a processor that has hardly slept, a
+/// partner that runs on the same one).
 pub fn middle(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values[values.len() / 2]
 }
 
-/// The one a quarter from the quickest, of what takes two cores: neighbours slow it down, but it has its luck, too. 0 of nothing.
+/// The one a quarter from the quickest, of what takes two cores: neighbours slow it down, but it has its luck, too. 0
+/// of nothing.
 pub fn quick(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 4).copied().unwrap_or(0.0)
 }
 
-/// The mean of the middle half: what is disturbed and what has luck does not count, and of two kinds (cores that lie near each other on the host at
-/// one time and not at another) both do. 0 of nothing.
+/// The mean of the middle half: what is disturbed and what has luck does not count, and of two kinds (cores that lie
+/// near each other on the host at one time and not at another) both do. 0 of nothing.
 pub fn middle_half(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let quarter = values.len() / 4;
@@ -261,8 +263,8 @@ fn busy(over: &AtomicBool, thousands: &AtomicU64) {
     }
 }
 
-/// Runs `here` beside one that computes. `here` is given how to time a probe: what the other one has computed for each nanosecond, and the nanoseconds
-/// of each of `count`; nothing if the other one did not run.
+/// Runs `here` beside one that computes. `here` is given how to time a probe: what the other one has computed for each
+/// nanosecond, and the nanoseconds of each of `count`; nothing if the other one did not run.
 fn beside_busy<R>(watch: Watch, here: impl FnOnce(Timed) -> R) -> Result<R, String> {
     let over = AtomicBool::new(false);
     let thousands = AtomicU64::new(0);

@@ -6,7 +6,8 @@ use super::{Measured, alone, exchanges, fences, queue, stores, two};
 use crate::cost::Costs;
 use crate::machine::Controlled;
 
-/// Of these three share one figure, the step, and the others another one, a thread's beginning: some are dearer here, some cheaper.
+/// Of these three share one figure, the step, and the others another one, a thread's beginning: some are dearer here,
+/// some cheaper.
 pub(super) const OF_SEVERAL: [&str; 6] =
     ["push and pop", "send and receive", "lock and unlock", "spawn, yield", "spawn in pairs", "spawn and join"];
 
@@ -16,8 +17,8 @@ const FAR: f64 = 1.5;
 /// What each probe took on the host, and takes on the simulated machine: name, measured, simulated.
 pub type Probe = (&'static str, f64, f64);
 
-/// The probes that costs are fitted by. Where the two times differ, the cost that stands for the probe would have to be negative: the model
-/// charges more for what surrounds it.
+/// The probes that costs are fitted by. Where the two times differ, the cost that stands for the probe would have to be
+/// negative: the model charges more for what surrounds it.
 ///
 /// # Errors
 /// As for [`super::fit`].

@@ -1,5 +1,5 @@
-//! The probes that need threads, as workloads of the simulated machine; who calls runs the same with the library's threads
-//! ([`super::OfThreads`]).
+//! The probes that need threads, as workloads of the simulated machine; who calls runs the same with the library's
+//! threads ([`super::OfThreads`]).
 
 use super::AT_ONCE;
 use crate::cost::Costs;
@@ -83,7 +83,8 @@ fn at_once(times: u64, threads: u64, body: fn()) {
     }
 }
 
-/// A workload on one simulated core: nanoseconds an operation. What is measured is one of many rounds, whose lines lie in the caches.
+/// A workload on one simulated core: nanoseconds an operation. What is measured is one of many rounds, whose lines lie
+/// in the caches.
 pub(super) fn run_alone(costs: &Costs, workload: &'static Workload, arguments: &str) -> Result<f64, String> {
     let plan = Plan {
         policy: Default::default(),

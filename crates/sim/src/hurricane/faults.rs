@@ -1,12 +1,14 @@
 //! Page faults of processors in clusters: figure 7.
 //!
-//! What the paper tells: a fault takes 160 µs of which locks are 40, a null remote call 27 µs, a look-up with replication 88 µs; two loads. What it does
-//! not tell, and is chosen here: eleven pairs of lock and unlock (40 µs of 3.65), of which four at the table of page descriptors, with four accesses
-//! to it each, two for the others; what is left is computing, evenly between them. None of that is fitted to figure 7.
+//! What the paper tells: a fault takes 160 µs of which locks are 40, a null remote call 27 µs, a look-up with
+//! replication 88 µs; two loads. What it does not tell, and is chosen here: eleven pairs of lock and unlock (40 µs of
+//! 3.65), of which four at the table of page descriptors, with four accesses to it each, two for the others; what is
+//! left is computing, evenly between them. None of that is fitted to figure 7.
 //!
-//! A cluster has its own tables, each behind a coarse lock whose memory lies with one of its processors. A page descriptor is reserved during a
-//! fault on it. One that is not in the cluster gets a place-holder, and is asked for by a call to the i-th processor of its home cluster, which
-//! fails if the descriptor is reserved there (the optimistic protocol). A processor that is called serves one call at a time, and loses that time itself.
+//! A cluster has its own tables, each behind a coarse lock whose memory lies with one of its processors. A page
+//! descriptor is reserved during a fault on it. One that is not in the cluster gets a place-holder, and is asked for by
+//! a call to the i-th processor of its home cluster, which fails if the descriptor is reserved there (the optimistic
+//! protocol). A processor that is called serves one call at a time, and loses that time itself.
 
 use super::{Body, LOOP, processors};
 use crate::cost::Costs;
@@ -25,7 +27,8 @@ fn words(count: usize) -> Vec<Word> {
     (0..count).map(|_| Padded(Atomic::new(0))).collect()
 }
 
-/// The tables of a cluster, in the order in which a fault visits them; `PAGE` is reserved at the first visit and given up at the last.
+/// The tables of a cluster, in the order in which a fault visits them; `PAGE` is reserved at the first visit and given
+/// up at the last.
 const VISITS: [usize; 11] = [REGION, PROCESS, PAGE, FRAME, PAGE, MAPPING, MAPPING, PAGE, FRAME, PAGE, REGION];
 const REGION: usize = 0;
 const PROCESS: usize = 1;

@@ -71,7 +71,8 @@ impl Default for Contention {
 /// What came out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Seen {
-    /// Nanoseconds from the request to the end of the release, with the loop round it: processors times time, by the number of turns.
+    /// Nanoseconds from the request to the end of the release, with the loop round it: processors times time, by the
+    /// number of turns.
     pub mean: f64,
     /// The share of requests that waited more than 2 ms.
     pub starved: f64,
@@ -166,8 +167,8 @@ pub fn contend(costs: &Costs, asked: &Contention) -> Result<Seen, String> {
     }
 }
 
-/// How remote requests fare that only try, while local processors queue: the share of tries that succeed, and nanoseconds until
-/// a request is served, of the tries and of work that is left to the holder.
+/// How remote requests fare that only try, while local processors queue: the share of tries that succeed, and
+/// nanoseconds until a request is served, of the tries and of work that is left to the holder.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Remote {
     /// Of a hundred tries.

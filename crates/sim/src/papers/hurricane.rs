@@ -1,6 +1,8 @@
-//! Hurricane's figures 5 and 7 and what its section 4.1 says in its text: claims, and when they hold here. A rule is written before its run is seen.
+//! Hurricane's figures 5 and 7 and what its section 4.1 says in its text: claims, and when they hold here. A rule is
+//! written before its run is seen.
 //!
-//! Two figures of the paper, 3.65 and 5.40 µs, are what the preset `hector` is fitted to ([`crate::hurricane`]); they are no claims.
+//! Two figures of the paper, 3.65 and 5.40 µs, are what the preset `hector` is fitted to ([`crate::hurricane`]); they
+//! are no claims.
 
 use super::{Claim, Drawing, Judged, Machine, Series, Size};
 use crate::cost::Costs;
@@ -52,7 +54,8 @@ fn ratio(machine: &Machine, processes: usize, shared: bool, size: Size) -> Resul
     Ok(of(false)? / of(true)?)
 }
 
-/// The ablation of what spinning does to a machine: the paper's has buses and a ring, which the model lacks; here modules are busy twice as long instead.
+/// The ablation of what spinning does to a machine: the paper's has buses and a ring, which the model lacks; here
+/// modules are busy twice as long instead.
 fn busier(machine: &Machine) -> Result<Costs, String> {
     let costs = machine.costs()?;
     Ok(Costs { hit: 2.0 * costs.hit, ..costs })

@@ -1,8 +1,10 @@
-//! Lesser Bear's tables 2 and 3 and figures 7 to 9: claims, and when they hold here. A rule is written before its run is seen.
+//! Lesser Bear's tables 2 and 3 and figures 7 to 9: claims, and when they hold here. A rule is written before its run
+//! is seen.
 //!
-//! Threads of a kernel are simulated threads of one queue (`fifo`) whose making, switches and wake-ups cost what a kernel asks for them ([`Kernel`]). Their
-//! sort makes its threads once, which wait at a barrier of a mutex and a condition variable (section 4.3); ours makes them for each part and joins
-//! them (section 4.1). Time slices, priorities and the lock of a kernel's queue are not modelled.
+//! Threads of a kernel are simulated threads of one queue (`fifo`) whose making, switches and wake-ups cost what a
+//! kernel asks for them ([`Kernel`]). Their sort makes its threads once, which wait at a barrier of a mutex and a
+//! condition variable (section 4.3); ours makes them for each part and joins them (section 4.1). Time slices,
+//! priorities and the lock of a kernel's queue are not modelled.
 
 use super::{Claim, Drawing, Judged, Machine, Series, Size, less};
 use crate::cost::Costs;
@@ -17,8 +19,9 @@ struct Kernel {
     spawn: f64,
 }
 
-/// After L. McVoy and C. Staelin, *lmbench* (1996), of a Sun SC1000 under Solaris: a switch between two processes 107 µs, and 278 µs for a pipe's round trip,
-/// which is two switches and 32 µs for each side's calls. A thread's making, as its switch and wake-up together, is a guess.
+/// After L. McVoy and C. Staelin, *lmbench* (1996), of a Sun SC1000 under Solaris: a switch between two processes 107
+/// µs, and 278 µs for a pipe's round trip, which is two switches and 32 µs for each side's calls. A thread's making, as
+/// its switch and wake-up together, is a guess.
 const SOLARIS: Kernel = Kernel {
     machine: Machine { preset: "supersparc", cores: 8, policy: "rotator" },
     key: 500,
@@ -26,8 +29,8 @@ const SOLARIS: Kernel = Kernel {
     ready: 32_000.0,
     spawn: 139_000.0,
 };
-/// After the same, of Linux on a Pentium Pro at 200 MHz: a switch 6 µs, a signal, by which these threads wake each other, 14 µs; 2.5 times
-/// quicker at 500 MHz. A thread's making is a guess.
+/// After the same, of Linux on a Pentium Pro at 200 MHz: a switch 6 µs, a signal, by which these threads wake each
+/// other, 14 µs; 2.5 times quicker at 500 MHz. A thread's making is a guess.
 const LINUX: Kernel = Kernel {
     machine: Machine { preset: "xeon500", cores: 4, policy: "rotator" },
     key: 40,
@@ -89,8 +92,8 @@ impl Kernel {
     }
 }
 
-/// "Whenever it is interrupted by an interval timer" (section 3.2) a processor takes the next thread. How often is not told: as the clock of
-/// such systems ticked, an estimate.
+/// "Whenever it is interrupted by an interval timer" (section 3.2) a processor takes the next thread. How often is not
+/// told: as the clock of such systems ticked, an estimate.
 const TICK: u64 = 10_000_000;
 /// To see what hangs on that.
 const SHORT: u64 = 1_000_000;
@@ -107,7 +110,8 @@ fn parts(bits: u64, key: u64, size: Size) -> String {
     format!("bits={bits}:keys={keys}:t={threads}:key={key}:cell={}", key / 5)
 }
 
-/// The same with the making of the keys, which takes 1 µs each where counting takes 0.5 (table 3: four seconds for 2^22).
+/// The same with the making of the keys, which takes 1 µs each where counting takes 0.5 (table 3: four seconds for
+/// 2^22).
 fn sort(bits: u64, key: u64, size: Size) -> String {
     format!("{}:make={}", parts(bits, key, size), 2 * key)
 }
@@ -125,7 +129,8 @@ fn falls(saved: impl Fn(u64) -> Result<f64, String>) -> Judged {
     Ok((small > large.max(0.0), format!("{} at 2^1, {} at 2^8", less(small), less(large))))
 }
 
-/// `raddle sim --cores 8 --workload packet:n=256:copy=0:body=10M:bytes=0` with both policies, on `{"base": "supersparc", "exchange": 20000}`.
+/// `raddle sim --cores 8 --workload packet:n=256:copy=0:body=10M:bytes=0` with both policies, on
+/// `{"base": "supersparc", "exchange": 20000}`.
 const SEMAPHORES: &str = "the paper's queues are locked by system calls (semop), ours by one read-modify-write: with read-modify-writes of \
                           20 µs it is 32.1 ms to 35.1 ms";
 /// The same with `radix:bits=1:keys=4194304:t=256:slice=S`, where S is 0, 10M, 4M and 1M.
@@ -133,8 +138,10 @@ const ONE_WAY: &str = "under the rotator threads come from one neighbour only, s
                        the paper does not tell, decides: without ticks and without the making of keys the sort takes 4.0 % more, with one each 10 ms \
                        1.6 %, each 4 ms 0.6 % less, each ms 0.8 % less; with that and read-modify-writes of 20 µs, as system calls for locks, \
                        1.8 % less. The rest is not explained";
-/// `raddle sim --cores 8 --policy rotator --machine supersparc --workload radix:bits=1:keys=4194304:t=256:key=100:cell=20:slice=1M`, and by `fifo` with
-/// `barrier=1` instead of the slice on `{"base": "supersparc", "switch": 107000, "ready": 32000, "spawn": 139000}`.
+/// `raddle sim --cores 8 --policy rotator --machine supersparc` with the workload
+/// `radix:bits=1:keys=4194304:t=256:key=100:cell=20:slice=1M`,
+/// and by `fifo` with `barrier=1` instead of the slice on
+/// `{"base": "supersparc", "switch": 107000, "ready": 32000, "spawn": 139000}`.
 const CHEAP: &str = "beside the sort 64 barriers are little: all their switches and wake-ups, one for each of 256 threads, would come to 2.3 s of the \
                      SuperSPARCs' 30 if they came one after the other, and to 0.13 s of the Xeons' 4.4; here processors make them side by side. \
                      So a thread cost those systems several times what lmbench says of a process, or a key takes less than our 20 cycles: with 4 \

@@ -1,10 +1,12 @@
-//! The lock-free scheduler's figures 7 to 10 and table 1: claims, and when they hold here. A rule is written before its run is seen.
+//! The lock-free scheduler's figures 7 to 10 and table 1: claims, and when they hold here. A rule is written before its
+//! run is seen.
 
 use super::{Claim, Drawing, Machine, Series, Size, bounds, list};
 use crate::cost::Costs;
 use crate::workloads::{Workload, programs};
 
-/// A switch between threads in a kernel, nanoseconds: an estimate, after what a thread of the library costs that yields to the kernel.
+/// A switch between threads in a kernel, nanoseconds: an estimate, after what a thread of the library costs that yields
+/// to the kernel.
 const KERNEL_SWITCH: f64 = 1_000.0;
 /// Linux's token ring: 15,672 ms for 1,000 threads and 1,000 rounds (table 1).
 const LINUX_HOP: f64 = 15_672.0;
@@ -28,7 +30,8 @@ fn milliseconds(machine: &Machine, workload: &str, arguments: &str) -> Result<f6
     Ok(machine.run(workload, arguments)?.elapsed as f64 / 1e6)
 }
 
-/// Figure 10 (b) has the times of one thread, 14.7 and 12.5 s, and no size. The size is our choice: 1,000, as in `raddle bench matrix`.
+/// Figure 10 (b) has the times of one thread, 14.7 and 12.5 s, and no size. The size is our choice: 1,000, as in
+/// `raddle bench matrix`.
 const ROWS: u64 = 1_000;
 /// A second one, to see what hangs on it.
 const MORE_ROWS: u64 = 1_500;
@@ -38,8 +41,9 @@ pub(super) const TIMES: &str = "the times of one thread themselves, 14.7 s and 1
      neither, so both are put in for the size we choose, not found; that it comes of how memory was initialised: the model has no pages and no \
      kinds of memory, so nothing in it is initialised; Windows";
 
-/// `raddle sim --machine opteron --cores 64 --policy fifo --workload matrix:n=1000:t=64:check=2200` and without `check`, with 1,400 rows
-/// (`multiply=4555:check=802`) and 1,500 (`multiply=3704:check=652`), and on `{"base": "opteron", "stream": 5.12}`.
+/// `raddle sim --machine opteron --cores 64 --policy fifo --workload matrix:n=1000:t=64:check=2200` and without
+/// `check`, with 1,400 rows (`multiply=4555:check=802`) and 1,500 (`multiply=3704:check=652`), and on
+/// `{"base": "opteron", "stream": 5.12}`.
 const BANDWIDTH: &str = "64 cores ask for 41 GB/s of the second factor, and four such processors' memory has 100 (its maker's word): with 1,400 rows, \
                          where they ask for 112, the difference is 5 % with 64 threads, and the speed-up of the kernel's threads 55; with 1,500 \
                          it is 0.5 %, and the speed-up 45, which figure 10 (a) would not call near to linear. Of 1,000 rows that all lie with one of \
@@ -50,7 +54,8 @@ fn of_a_kernel(machine: &Machine) -> Result<Costs, String> {
     Ok(Costs { switch: KERNEL_SWITCH, ready: KERNEL_SWITCH, spawn: 10.0 * KERNEL_SWITCH, ..machine.costs()? })
 }
 
-/// The matrices' multiplication, milliseconds: with a check of a quantum by the library's threads, or without, by the library's or the kernel's.
+/// The matrices' multiplication, milliseconds: with a check of a quantum by the library's threads, or without, by the
+/// library's or the kernel's.
 struct Matrix<'a> {
     machine: &'a Machine,
     size: Size,

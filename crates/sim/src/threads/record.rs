@@ -1,4 +1,5 @@
-//! A simulated thread's record: what a descriptor is in `crates/raddle`, with the same word that says whether somebody waits for its end.
+//! A simulated thread's record: what a descriptor is in `crates/raddle`, with the same word that says whether somebody
+//! waits for its end.
 //!
 //! | join word | set by | meaning |
 //! |---|---|---|
@@ -22,8 +23,8 @@ pub(super) const DETACHED: u64 = 2;
 pub(super) const EXITED: u64 = 3;
 const KIND_BITS: u32 = 2;
 
-/// Records that a core keeps for the threads it makes next are given to the others, and taken from them, by so many at once, as the slab of
-/// descriptors does.
+/// Records that a core keeps for the threads it makes next are given to the others, and taken from them, by so many at
+/// once, as the slab of descriptors does.
 const BATCH: usize = 64;
 
 pub(super) struct State {
@@ -70,7 +71,8 @@ impl Full {
 
     /// The thread has ended: what the join word said, and who is to be made ready.
     pub fn exited(&self) -> (u64, Option<Record>) {
-        // AcqRel, as in `crates/raddle`. With this step a joiner may free the record: nothing of it is used after the next line.
+        // AcqRel, as in `crates/raddle`. With this step a joiner may free the record: nothing of it is used after the
+        // next line.
         let before = self.join.swap(EXITED, Ordering::AcqRel);
         let Some(joiner) = self.joiner.take().filter(|_| before & ((1 << KIND_BITS) - 1) == WAITING) else {
             return (before, None);

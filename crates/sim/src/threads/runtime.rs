@@ -57,7 +57,8 @@ fn leave(after: After) {
     unsafe { coroutine::go(from, to) };
 }
 
-// SAFETY: a core runs one thread at a time, whose record `current` is; it suspends by its own coroutine, and is made ready by its claimant.
+// SAFETY: a core runs one thread at a time, whose record `current` is; it suspends by its own coroutine, and is made
+// ready by its claimant.
 unsafe impl Runtime for Simulated {
     type Machine = Controlled;
 

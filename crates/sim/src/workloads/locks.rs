@@ -1,5 +1,5 @@
-//! One lock that spins, taken by a thread on each core, for ever so often: what `raddle sim --machine epyc --cores 128` has of Hurricane's section 4.1.
-//! (Its own figures, on processors without threads, are [`crate::hurricane`]'s.)
+//! One lock that spins, taken by a thread on each core, for ever so often: what `raddle sim --machine epyc --cores 128`
+//! has of Hurricane's section 4.1. (Its own figures, on processors without threads, are [`crate::hurricane`]'s.)
 
 use super::Arguments;
 use crate::machine::Controlled;

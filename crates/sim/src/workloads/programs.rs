@@ -1,7 +1,8 @@
-//! Programs of the lock-free scheduler's table 1, as `raddle bench` has them; the token ring is beside the others in [`super`].
+//! Programs of the lock-free scheduler's table 1, as `raddle bench` has them; the token ring is beside the others in
+//! [`super`].
 //!
-//! Each checks in the end that nothing was lost or doubled on the way. What a program computes by itself takes a time that is a parameter; what it
-//! does with others is what the primitives' own accesses cost.
+//! Each checks in the end that nothing was lost or doubled on the way. What a program computes by itself takes a time
+//! that is a parameter; what it does with others is what the primitives' own accesses cost.
 
 use super::Arguments;
 use crate::threads::{Simulated, Spawned, compute, compute_on, spawn_joined, touch};
@@ -143,8 +144,8 @@ pub(super) fn mandelbrot(arguments: &Arguments) {
     threads.into_iter().for_each(Spawned::join);
 }
 
-/// For a row of the result the second factor is read as a whole, column by column. Eight columns share their lines, which a core keeps meanwhile; from one
-/// row to the next the factor stays only where it is smaller than the cache.
+/// For a row of the result the second factor is read as a whole, column by column. Eight columns share their lines,
+/// which a core keeps meanwhile; from one row to the next the factor stays only where it is smaller than the cache.
 pub(super) fn matrix(arguments: &Arguments) {
     let [size, threads, cache] = ["n", "t", "cache"].map(|name| arguments.of(name));
     let row = size * size * (arguments.of("multiply") + arguments.of("check")) / 1_000;

@@ -1,8 +1,10 @@
-//! Lesser Bear's radix sort, without its keys: one makes them, then in each pass threads count, one sums up, threads move. Between two parts all of them have to have
-//! come to the same point: by making threads for each part and joining them, or by threads that are made once and wait at a barrier.
+//! Lesser Bear's radix sort, without its keys: one makes them, then in each pass threads count, one sums up, threads
+//! move. Between two parts all of them have to have come to the same point: by making threads for each part and joining
+//! them, or by threads that are made once and wait at a barrier.
 //!
-//! Source: H. Oguma and Y. Nakayama, *Lesser Bear*, sections 4.1 (creation and termination as the barrier) and 4.3 (one of a mutex and a condition
-//! variable, as in the textbooks of pthreads: who comes last does the serial part, and wakes all others).
+//! Source: H. Oguma and Y. Nakayama, *Lesser Bear*, sections 4.1 (creation and termination as the barrier) and 4.3 (one
+//! of a mutex and a condition variable, as in the textbooks of pthreads: who comes last does the serial part, and wakes
+//! all others).
 
 use super::Arguments;
 use crate::threads::{Simulated, Spawned, compute, spawn_joined, touch};

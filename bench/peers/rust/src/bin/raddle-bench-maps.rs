@@ -1,12 +1,14 @@
-//! Concurrent hash maps side by side: our `ReserveMap`, dashmap, papaya, scc and a mutex around std's map, on two kernel threads.
+//! Concurrent hash maps side by side: our `ReserveMap`, dashmap, papaya, scc and a mutex around std's map, on two
+//! kernel threads.
 //!
 //! ```text
 //! cargo run --release -p raddle-bench-peers --bin raddle-bench-maps [ROUNDS]
 //! ```
 //!
-//! Rows of throughput are nanoseconds of processor time for an operation, the middle of the rounds, in which the maps take turns. The row `held` is
-//! what the reservation is for: one thread keeps an element for 100 µs (it sleeps, as one that waits for I/O does) again and again, the other one reads
-//! and writes other elements; the p99 of its operations is shown. Maps that have no way to keep one element have a mutex in each, too (`+ mutex`).
+//! Rows of throughput are nanoseconds of processor time for an operation, the middle of the rounds, in which the maps
+//! take turns. The row `held` is what the reservation is for: one thread keeps an element for 100 µs (it sleeps, as one
+//! that waits for I/O does) again and again, the other one reads and writes other elements; the p99 of its operations
+//! is shown. Maps that have no way to keep one element have a mutex in each, too (`+ mutex`).
 #![forbid(unsafe_code)]
 
 use dashmap::DashMap;

@@ -1,4 +1,5 @@
-//! The workloads as async tasks on tokio's multi-threaded scheduler; `serve N` is the echo server for the load generator.
+//! The workloads as async tasks on tokio's multi-threaded scheduler; `serve N` is the echo server for the load
+//! generator.
 #![forbid(unsafe_code)]
 
 use raddle_bench::program;

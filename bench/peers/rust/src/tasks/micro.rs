@@ -1,5 +1,5 @@
-//! The micro-benchmarks as tasks. Locks held across an await are tokio's; those of `lock_local` and `lock_global` are too, since
-//! a task that blocked its worker would be no task.
+//! The micro-benchmarks as tasks. Locks held across an await are tokio's; those of `lock_local` and `lock_global` are
+//! too, since a task that blocked its worker would be no task.
 
 use super::{all, joined};
 use raddle_bench::bodies::shared::share;
@@ -174,8 +174,8 @@ pub async fn lock_global(tasks: u64, total: u64, block: bool) -> Result<Outcome,
     Ok(Outcome::new(total, start.elapsed(), sum))
 }
 
-/// The waker is on the blocking pool: a task that a worker wakes lies in that worker's own slot, which no other worker takes
-/// from, so a waker that keeps its worker would wait for ever.
+/// The waker is on the blocking pool: a task that a worker wakes lies in that worker's own slot, which no other worker
+/// takes from, so a waker that keeps its worker would wait for ever.
 pub async fn wake_remote(n: u64, gap_us: u64) -> Outcome {
     struct Bell {
         ring: Notify,

@@ -34,7 +34,8 @@ async fn all<T>(handles: Vec<JoinHandle<T>>) -> Vec<T> {
 /// use raddle_bench::program::Request;
 /// let request = Request::parse(["create", "N=3", "--processors", "1"].map(String::from)).unwrap();
 /// let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-/// let outcome = runtime.block_on(async { tokio::spawn(async move { raddle_bench_peers::tasks::run(&request).await }).await });
+/// let run = async move { raddle_bench_peers::tasks::run(&request).await };
+/// let outcome = runtime.block_on(async { tokio::spawn(run).await });
 /// assert_eq!(outcome.unwrap().unwrap().checksum, 3);
 /// ```
 pub async fn run(request: &Request) -> Result<Outcome, String> {

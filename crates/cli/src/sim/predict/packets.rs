@@ -9,11 +9,12 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// As many packets are under way as the spawner's queue holds, and as many are copied in a row as run before it comes to its turn again: so
-/// their buffers come from where they do in the program.
+/// As many packets are under way as the spawner's queue holds, and as many are copied in a row as run before it comes
+/// to its turn again: so their buffers come from where they do in the program.
 const UNDER_WAY: usize = 128;
 const PART: usize = 16;
-/// Parts in a round: as many packets as the program has. Allocators have good and bad parts, so the time is that of a round.
+/// Parts in a round: as many packets as the program has. Allocators have good and bad parts, so the time is that of a
+/// round.
 const PARTS: usize = 125;
 /// The other processor takes half a queue at once.
 const STOLEN: usize = UNDER_WAY / 2;
@@ -43,8 +44,8 @@ fn handle(packets: impl Iterator<Item = Packet>) -> Duration {
     begin.elapsed()
 }
 
-/// What a packet costs its spawner and its thread, beside being spawned and scheduled, in nanoseconds: where both are on one processor, and where
-/// they are on two (its bytes move, and its memory is freed where it was not allocated).
+/// What a packet costs its spawner and its thread, beside being spawned and scheduled, in nanoseconds: where both are
+/// on one processor, and where they are on two (its bytes move, and its memory is freed where it was not allocated).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packets {
     near: (f64, f64),
@@ -141,8 +142,8 @@ fn near(traffic: &'static Traffic) -> Vec<Round> {
     (0..WARM_UP + ROUNDS).map(watched).skip(WARM_UP).collect()
 }
 
-/// Copied by one kernel thread and looked through by another, both at the same time, since both allocate or free: who has nothing to do
-/// waits for the other one without sleeping, and does not count it.
+/// Copied by one kernel thread and looked through by another, both at the same time, since both allocate or free: who
+/// has nothing to do waits for the other one without sleeping, and does not count it.
 fn far(traffic: &'static Traffic) -> Result<Vec<(f64, f64)>, String> {
     let (send, parts) = mpsc::channel::<Vec<Packet>>();
     let (answer, answers) = mpsc::channel();
