@@ -1,9 +1,10 @@
-//! How long a processor rests when the thread that it runs blocks in the kernel where nothing tells the runtime: `raddle bench blocked`.
+//! How long a processor rests when the thread that it runs blocks in the kernel where nothing tells the runtime:
+//! `raddle bench blocked`.
 //!
-//! One processor, two threads. One reads from an empty pipe by a system call that nothing marks; the other is ready, and sees how long ago that was when it gets to
-//! run. Beside it, in the same process and in turns, what the kernel needs for the same with two kernel threads on one core
-//! ([`native_switch`]). Further: what the runtime's kernel threads cost while a thread computes that never blocks, and how often they
-//! wake up while nothing runs at all.
+//! One processor, two threads. One reads from an empty pipe by a system call that nothing marks; the other is ready,
+//! and sees how long ago that was when it gets to run. Beside it, in the same process and in turns, what the kernel
+//! needs for the same with two kernel threads on one core ([`native_switch`]). Further: what the runtime's kernel
+//! threads cost while a thread computes that never blocks, and how often they wake up while nothing runs at all.
 
 use crate::load::latency::Latencies;
 use crate::native_switch;

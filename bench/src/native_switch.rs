@@ -1,4 +1,5 @@
-//! What the kernel needs to switch from a kernel thread that blocks to another one on the same core: the yardstick of this machine.
+//! What the kernel needs to switch from a kernel thread that blocks to another one on the same core: the yardstick of
+//! this machine.
 
 use crate::load::latency::Latencies;
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
@@ -6,7 +7,8 @@ use std::io::{Error, Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Two kernel threads on one core, `n` times: one reads from an empty pipe, and the other, which can run, sees how long ago that was.
+/// Two kernel threads on one core, `n` times: one reads from an empty pipe, and the other, which can run, sees how long
+/// ago that was.
 ///
 /// # Errors
 /// The kernel's: no pipe, no kernel thread, or no core of one's own choice.

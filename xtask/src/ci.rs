@@ -45,8 +45,9 @@ pub fn run() -> Outcome {
     result
 }
 
-/// Tests of the runtime that are run once more in the mode in which a thread that was suspended goes on on another processor. Those whose subject
-/// is something else are left out: forks, memory, the code itself, which processors there are.
+/// Tests of the runtime that are run once more in the mode in which a thread that was suspended goes on on another
+/// processor. Those whose subject is something else are left out: forks, memory, the code itself, which processors
+/// there are.
 const ELSEWHERE: [&str; 19] = [
     "blocking",
     "cancel_scopes",

@@ -65,6 +65,9 @@ pub struct Ran {
     pub drop_in: Vec<Verdict>,
 }
 
+/// What was built, and what could not be, with the reason.
+pub type Built = (Vec<Test>, Vec<(String, String)>);
+
 /// A program that was built, and what it is to be started with.
 #[derive(Clone, Debug)]
 pub struct Test {
@@ -154,7 +157,7 @@ pub fn run(args: &[String]) -> Outcome {
 }
 
 /// Builds the tests of the Open POSIX Test Suite; beside them, what cannot be built, and why.
-fn open_posix(options: &Options, interfaces: &Path, out: &Path) -> Outcome<(Vec<Test>, Vec<(String, String)>)> {
+fn open_posix(options: &Options, interfaces: &Path, out: &Path) -> Outcome<Built> {
     let all = PARTS.map(String::from);
     let sources = sources(interfaces, if options.only.is_empty() { &all } else { &options.only })?;
     let built = in_parallel(&sources, options.jobs, |(name, source)| build(&options.folder, name, source, out));

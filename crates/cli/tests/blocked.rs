@@ -1,4 +1,5 @@
-//! `raddle bench blocked` in a container without privileges: what is measured, and what is said where the idle class is refused.
+//! `raddle bench blocked` in a container without privileges: what is measured, and what is said where the idle class is
+//! refused.
 #![forbid(unsafe_code)]
 
 use serde_json::Value;

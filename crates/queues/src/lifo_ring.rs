@@ -211,8 +211,8 @@ impl<M: Machine> Owner<M> {
         self.pop_telling(|| ())
     }
 
-    /// As [`Owner::pop`]; calls `uncovered` if it hid for a moment what thieves can take now and before: one that looked
-    /// just then has seen nothing, and may sleep.
+    /// As [`Owner::pop`]; calls `uncovered` if it hid for a moment what thieves can take now and before: one that
+    /// looked just then has seen nothing, and may sleep.
     #[inline]
     pub fn pop_telling(&mut self, mut uncovered: impl FnMut()) -> Option<usize> {
         if self.bottom == self.split && !self.reclaim(&mut uncovered) {

@@ -1,10 +1,10 @@
 //! A lock-free first-in-first-out list of waiting threads, from which time-outs and cancellations leave without
 //! touching it.
 //!
-//! Source: the two-pointer queue with counted links of M. Michael and M. Scott (*Simple, Fast, and Practical Non-Blocking
-//! and Blocking Concurrent Queue Algorithms*, 1996). Differs: a dequeuer first marks the link that it will follow (as
-//! T. Harris, *A Pragmatic Implementation of Non-Blocking Linked-Lists*, 2001, for deletions), so that one sweeper can
-//! unlink nodes in the middle; nodes and list heads are type-stable, so no hazard pointers are needed.
+//! Source: the two-pointer queue with counted links of M. Michael and M. Scott (*Simple, Fast, and Practical
+//! Non-Blocking and Blocking Concurrent Queue Algorithms*, 1996). Differs: a dequeuer first marks the link that it will
+//! follow (as T. Harris, *A Pragmatic Implementation of Non-Blocking Linked-Lists*, 2001, for deletions), so that one
+//! sweeper can unlink nodes in the middle; nodes and list heads are type-stable, so no hazard pointers are needed.
 //!
 //! Roles: *waiters* push `(thread, epoch)` and may abandon their node; *wakers* pop; one *sweeper* at a time, a waiter
 //! that found too many abandoned nodes, unlinks them. Nobody waits for the sweeper.

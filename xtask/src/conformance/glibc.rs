@@ -1,8 +1,8 @@
 //! The C library's own thread tests, built outside its tree against the C library that is installed.
 //!
-//! FOLDER is what `glibc-2.36.tar.xz` of Debian's package `glibc-source` unpacks to. Its makefiles are not run: the support library is
-//! compiled from `support/`, and each test by itself, with the flags and arguments that the makefiles name for it. What a test loads
-//! (`tst-…mod.c`) becomes a library beside it.
+//! FOLDER is what `glibc-2.36.tar.xz` of Debian's package `glibc-source` unpacks to. Its makefiles are not run: the
+//! support library is compiled from `support/`, and each test by itself, with the flags and arguments that the
+//! makefiles name for it. What a test loads (`tst-…mod.c`) becomes a library beside it.
 
 use super::{Test, in_parallel, sets_the_clock};
 use crate::shell::{Failure, Outcome};
@@ -30,7 +30,8 @@ const HEADERS: [&str; 14] = [
     "sysdeps/generic",
     "nptl",
 ];
-/// What the C library's build defines beside, as far as the tests' headers want it. A test ends itself after 20 s, or what it says, times the factor.
+/// What the C library's build defines beside, as far as the tests' headers want it. A test ends itself after 20 s, or
+/// what it says, times the factor.
 const PRELUDE: &str = "\
 #include <limits.h>
 #define IS_IN(library) 0
@@ -76,7 +77,7 @@ pub fn is_a_tree(folder: &Path) -> bool {
 }
 
 /// Builds the tests whose names begin with one of `only` (with none, all); beside them, what cannot be built, and why.
-pub fn build(tree: &Path, only: &[String], out: &Path, jobs: usize) -> Outcome<(Vec<Test>, Vec<(String, String)>)> {
+pub fn build(tree: &Path, only: &[String], out: &Path, jobs: usize) -> Outcome<super::Built> {
     let write = |path: PathBuf, text: &str| {
         std::fs::write(&path, text).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
     };
@@ -128,7 +129,8 @@ impl Compiler<'_> {
         command
     }
 
-    /// The object files of the support library; what needs more than the system has is left out, and tests that need it are not built.
+    /// The object files of the support library; what needs more than the system has is left out, and tests that need it
+    /// are not built.
     fn support(&self, jobs: usize) -> Outcome<PathBuf> {
         let sources = in_folder(&self.tree.join("support"))?;
         let is_a_program = |stem: &str| {

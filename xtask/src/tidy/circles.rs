@@ -53,6 +53,8 @@ const CIRCLES: [(&str, &[&str]); 5] = [
             "tasks",
             "thread",
             "time",
+            "wander",
+            "ways",
             "witness",
         ],
     ),

@@ -1,5 +1,6 @@
-//! `raddle bench blocked`: how soon another thread runs when one has blocked in the kernel where nothing tells the runtime, by each way in which
-//! the runtime hears of it, in multiples of what the kernel needs to switch between kernel threads on one core.
+//! `raddle bench blocked`: how soon another thread runs when one has blocked in the kernel where nothing tells the
+//! runtime, by each way in which the runtime hears of it, in multiples of what the kernel needs to switch between
+//! kernel threads on one core.
 
 use super::{Format, Meter, Options, PROGRAM};
 use crate::output::Output;
@@ -10,7 +11,8 @@ use std::process::{Command, ExitCode};
 
 /// The name by which the command line asks for it.
 pub const NAME: &str = "blocked";
-/// The ways, as `RADDLE_EVENTS` names them, with how often a thread blocks in a round: the monitor takes milliseconds each time.
+/// The ways, as `RADDLE_EVENTS` names them, with how often a thread blocks in a round: the monitor takes milliseconds
+/// each time.
 const WAYS: [(&str, u64); 2] = [("standby", 2000), ("monitor", 100)];
 
 /// Runs it. A way that is refused here is measured all the same: it is the next one then.
