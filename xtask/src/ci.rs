@@ -24,6 +24,8 @@ pub fn run() -> Outcome {
     sections.section("on other processors", || {
         let mut tests = cargo(&["test", "--no-fail-fast", "-p", "raddle"]);
         tests.args(ELSEWHERE.iter().flat_map(|name| ["--test", name]));
+        run_watched(tests.env("RUST_BACKTRACE", "0").env("RADDLE_MIGRATE", "always"), |line| tally.count(line))?;
+        let mut tests = cargo(&["test", "--no-fail-fast", "-p", "raddle-posix", "--test", "sync", "--test", "threads"]);
         run_watched(tests.env("RUST_BACKTRACE", "0").env("RADDLE_MIGRATE", "always"), |line| tally.count(line))
     });
     sections.section("interleavings", || model::run_all(|line| tally.count(line)));

@@ -10,11 +10,13 @@ use crate::activation::Activation;
 use crate::info::DumpOptions;
 use crate::os::{TaskState, task_state};
 use crate::pool;
+use raddle_machine::Real;
+use raddle_scheduler::counted::Sleepers;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Kernel threads that wait in [`crate::foreign::suspend`] without a deadline, and were not woken.
-pub(crate) static FOREIGN_WAITERS: AtomicU64 = AtomicU64::new(0);
+pub(crate) static FOREIGN_WAITERS: Sleepers<Real> = Sleepers::constant();
 /// Lightweight threads that wait until a signal handler has run: another process may send one.
 pub(crate) static SIGNAL_WAITERS: AtomicU64 = AtomicU64::new(0);
 /// Spawns and exits at the last report: another is due only after a thread has begun or ended.
@@ -33,7 +35,7 @@ pub(crate) fn report() {
     if stats.spawned == stats.exited || REPORTED_AT.each_ref().map(|a| a.load(Ordering::Relaxed)) == now {
         return;
     }
-    let mut ours = FOREIGN_WAITERS.load(Ordering::SeqCst) + 1 + u64::from(crate::os::looks::is_there());
+    let mut ours = FOREIGN_WAITERS.count() + 1 + u64::from(crate::os::looks::is_there());
     for pool in pool::pools() {
         // Nor was any called since the monitor looked: one that has work, and is kept by the kernel from coming up, still says that it sleeps.
         let asleep = pool.all_asleep() && pool.nobody_called();

@@ -3,11 +3,10 @@
 
 use crate::deadlock::FOREIGN_WAITERS;
 use crate::descriptor::Descriptor;
-use raddle_machine::{Atomic, Machine, Real};
+use raddle_machine::{Machine, Real};
 use raddle_scheduler::{Claim, Epoch, Thread, Wake};
 use std::cell::Cell;
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
 
 /// Gives the record back when the kernel thread ends.
 fn give_back() {
@@ -65,19 +64,9 @@ pub(crate) fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake {
         return me.outcome();
     }
     // What the token is while nobody has woken it.
-    let mut asleep = 0;
-    if deadline.is_none() {
-        FOREIGN_WAITERS.fetch_add(1, Ordering::SeqCst);
-        // Acquire: as below. Whoever wakes it from here on takes it out of the count.
-        match me.token.compare_exchange(0, COUNTED, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => asleep = COUNTED,
-            Err(_) => drop(FOREIGN_WAITERS.fetch_sub(1, Ordering::SeqCst)),
-        }
-    }
+    let asleep = if deadline.is_none() { FOREIGN_WAITERS.sleeps(&me.token) } else { 0 };
     loop {
-        // Acquire: pairs with the waker's release of the token.
-        if me.token.load(Ordering::Acquire) == WOKEN {
-            me.token.store(0, Ordering::Relaxed);
+        if FOREIGN_WAITERS.was_woken(&me.token) {
             return me.outcome();
         }
         // Asked once: who asks again for how to wait may find the time come meanwhile, and waits for ever.
@@ -90,17 +79,7 @@ pub(crate) fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake {
     }
 }
 
-/// The token of who was woken.
-const WOKEN: u32 = 1;
-/// The token of who sleeps without a deadline, and is counted in [`FOREIGN_WAITERS`] until it is woken, not until it has come up: between the two
-/// it may be about to wake others.
-const COUNTED: u32 = 2;
-
 /// The claimant's push: wakes the kernel thread.
 pub(crate) fn wake(thread: &'static Thread<Real>) {
-    // AcqRel: releases what was done before; Acquire for the count, which was raised before the token said so.
-    if thread.token.swap(WOKEN, Ordering::AcqRel) == COUNTED {
-        FOREIGN_WAITERS.fetch_sub(1, Ordering::SeqCst);
-    }
-    Real::wake(&thread.token, 1);
+    FOREIGN_WAITERS.wake(&thread.token);
 }

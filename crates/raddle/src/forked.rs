@@ -20,7 +20,7 @@ pub unsafe fn forked() {
     crate::monitor::forget();
     crate::standby::forget();
     crate::os::looks::forget();
-    crate::deadlock::FOREIGN_WAITERS.store(0, Ordering::Relaxed);
+    crate::deadlock::FOREIGN_WAITERS.forget();
     for (_, descriptor) in crate::pool::descriptors().iterate() {
         // A record of a kernel thread may be the caller's own: it is not waiting, and goes on to be its record.
         descriptor.thread.disarm();

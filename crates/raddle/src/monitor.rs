@@ -22,9 +22,10 @@ use crate::requests::Requests;
 use crate::standby::Standbys;
 use crate::ways::{Way, wanted};
 use crate::witness::Inside;
-use raddle_machine::{Atomic, Machine, Real, RealAtomic};
+use raddle_machine::{Machine, Real};
 use raddle_scheduler::Notify;
 use raddle_scheduler::takeover::Take;
+use raddle_scheduler::watchman::Watchman;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -46,8 +47,7 @@ const SMOOTH: u32 = 16;
 /// Periods without anything busy until the monitor sleeps.
 const REST_AFTER: u32 = 16;
 
-static ASLEEP: AtomicBool = AtomicBool::new(false);
-static BELL: RealAtomic<u32> = RealAtomic::<u32>::constant(0);
+static WATCHMAN: Watchman<Real> = Watchman::constant();
 /// Processors taken from blocked activations, and for a moment from computing ones, since the process began.
 pub(crate) static TAKEOVERS: AtomicU64 = AtomicU64::new(0);
 pub(crate) static PUBLICATIONS: AtomicU64 = AtomicU64::new(0);
@@ -57,12 +57,7 @@ pub(crate) static SLICES: AtomicU64 = AtomicU64::new(0);
 /// Tells a sleeping monitor that a processor became busy, or was woken: it may be frozen before it gets to say so itself, and
 /// would count as a searcher, which keeps all others asleep.
 pub(crate) fn hint() {
-    // Pairs with the heavy fence of the monitor on its way to sleep: either it sees what was done before, or is seen asleep.
-    Real::light_fence();
-    if ASLEEP.load(Ordering::Relaxed) {
-        BELL.fetch_add(1, Ordering::Release);
-        Real::wake(&BELL, 1);
-    }
+    WATCHMAN.hint();
 }
 
 static STARTED: AtomicBool = AtomicBool::new(false);
@@ -70,7 +65,7 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 /// In the child of a fork: there is no monitor.
 pub(crate) fn forget() {
     STARTED.store(false, Ordering::Relaxed);
-    ASLEEP.store(false, Ordering::Relaxed);
+    WATCHMAN.forget();
 }
 
 /// Starts the monitor with the first pool.
@@ -150,30 +145,30 @@ fn main() {
             crate::os::sleep(PERIOD * u64::from(step));
             continue;
         }
-        // Announce, then look once more: a processor that woke before it saw the announcement is busy now.
-        let bell = BELL.load(Ordering::Acquire);
-        ASLEEP.store(true, Ordering::Relaxed);
-        Real::heavy_fence();
-        // What those who sleep may oversleep, should they be frozen: their deadlines, and events.
-        let (overslept, events) = (Follower::next_visit(), crate::io::next_visit(Real::now()));
-        let loops = follower.next_look();
-        if pool::pools().all(Shared::all_asleep) {
+        let (mut loops, mut events) = (None, None);
+        // A processor that woke before it could see that the monitor sleeps is busy now.
+        let rung = WATCHMAN.sleep(|| {
+            // What those who sleep may oversleep, should they be frozen: their deadlines, and events.
+            let overslept = Follower::next_visit();
+            events = crate::io::next_visit(Real::now());
+            loops = follower.next_look();
+            if !pool::pools().all(Shared::all_asleep) {
+                return None;
+            }
             pool::shrink_stacks();
             let timer = follower.next_deadline();
             if timer.is_none() {
                 crate::deadlock::report();
             }
             let again = (!Real::heavy_fence_available()).then(|| Real::now() + 10 * PERIOD);
-            let until = [timer, again, loops, overslept, events].into_iter().flatten().min();
-            Real::wait(&BELL, bell, until);
-        }
-        ASLEEP.store(false, Ordering::Relaxed);
+            Some([timer, again, loops, overslept, events].into_iter().flatten().min())
+        });
         let now = Real::now();
         if events.is_some_and(|at| now >= at) {
             crate::io::visit();
         }
         // For the sake of loops, or of one that may be frozen, one look will do.
-        let short = [loops, events].into_iter().flatten().any(|at| now >= at) && BELL.load(Ordering::Relaxed) == bell;
+        let short = [loops, events].into_iter().flatten().any(|at| now >= at) && !rung;
         (quiet, step) = (if short { REST_AFTER - 1 } else { 0 }, 1);
     }
 }

@@ -5,10 +5,11 @@
 //!
 //! Reading order: [`thread`] (the wait word), [`runtime`] (what a primitive asks of whoever runs threads), [`ready`] (the
 //! token), [`policy`], [`tokens`] and [`policies`], [`handoff`], [`dispatch`] (the loop round the policy), [`idle`], [`takeover`], [`sync`], [`lock`],
-//! [`readiness`], [`lives`], [`batch`], [`doorbell`], [`members`], [`countdown`], [`parker`], [`discard`], [`standby`].
+//! [`readiness`], [`lives`], [`batch`], [`doorbell`], [`members`], [`countdown`], [`parker`], [`watchman`], [`counted`], [`discard`], [`standby`].
 
 pub mod batch;
 pub mod countdown;
+pub mod counted;
 pub mod discard;
 pub mod dispatch;
 pub mod doorbell;
@@ -29,6 +30,7 @@ pub mod sync;
 pub mod takeover;
 pub mod thread;
 pub mod tokens;
+pub mod watchman;
 
 pub use policy::{Cause, Local, Notify, Policy};
 pub use ready::{Ready, Upcoming};
