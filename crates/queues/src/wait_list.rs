@@ -302,20 +302,20 @@ impl Queue {
     /// SeqCst operations; E precedes L; so F precedes L, and P, which happened before F, is seen by L.
     #[inline]
     pub fn is_empty<M: Machine>(self, pool: &NodePool<M>) -> bool {
-        self.0 == 0 || self.first(pool).is_none()
+        self.0 == 0 || Self::first(pool.heads.get(self.0), pool).is_none()
     }
 
     /// True when more than one node is queued, live or not. Racy, and a guess: false as well while `tail` lags.
     #[inline]
     pub fn holds_several<M: Machine>(self, pool: &NodePool<M>) -> bool {
         self.0 != 0
-            && self.first(pool).is_some_and(|(head, tail, next)| ![head.index(), next.index()].contains(&tail.index()))
+            && Self::first(pool.heads.get(self.0), pool)
+                .is_some_and(|(head, _, tail, next)| ![head.index(), next.index()].contains(&tail.index()))
     }
 
-    /// A consistent view of a list that is not empty: `head`, `tail` and the link of the node that `head` names.
-    #[inline]
-    fn first<M: Machine>(self, pool: &NodePool<M>) -> Option<(Link, Link, Link)> {
-        let ends = pool.heads.get(self.0);
+    /// A consistent view of a list that is not empty: `head` and the node that it names, `tail`, and the node's link.
+    #[inline(always)]
+    fn first<'a, M: Machine>(ends: &Head<M>, pool: &'a NodePool<M>) -> Option<(Link, &'a Node<M>, Link, Link)> {
         loop {
             // Ordering[list.swing]: SeqCst. Pairs with the exchange on `head`. Makes visible: a `tail` not behind it
             // (I1). SeqCst for `is_empty`.
@@ -326,11 +326,12 @@ impl Queue {
             // Ordering[list.tail]: Acquire. Pairs with whoever moved `tail`. Orders this read before the look at `head`
             // below: read later, `tail` could name the same node in its next life.
             let tail = Link::from_word(ends.tail.load(Ordering::Acquire));
+            let node = pool.nodes.get(head.index());
             // Ordering[list.link]: SeqCst. Pairs with `append`. Makes visible: the successor's thread and epoch; and,
             // through pool.link, that `head` moved when the node was recycled. SeqCst for `is_empty`.
-            let next = Link::from_word(pool.nodes.get(head.index()).next.load(Ordering::SeqCst));
+            let next = Link::from_word(node.next.load(Ordering::SeqCst));
             if ends.head.load(Ordering::Relaxed) == head.word() {
-                return (next.index() != 0).then_some((head, tail, next));
+                return if next.index() != 0 { Some((head, node, tail, next)) } else { None };
             }
         }
     }
@@ -391,21 +392,17 @@ impl Queue {
         }
         let ends = pool.heads.get(self.0);
         loop {
-            let (head, tail, mut next) = self.first(pool)?;
+            let (head, first, tail, mut next) = Self::first(ends, pool)?;
             if tail.index() == head.index() {
-                self.advance(pool, tail, next.index());
+                Self::advance(ends, tail, next.index());
             }
             if !next.is_marked() {
                 // Ordering[list.link]: AcqRel. Pairs with `unlink`, whose exchange on the same word now fails. Makes
                 // visible: nothing new. The word names what `first` has acquired, and this exchange carries the
                 // appender's release on.
                 // Not weakened: for that reason nothing can notice.
-                let marking = pool.nodes.get(head.index()).next.compare_exchange(
-                    next.word(),
-                    next.marked().word(),
-                    Ordering::AcqRel,
-                    Ordering::Relaxed,
-                );
+                let marking =
+                    first.next.compare_exchange(next.word(), next.marked().word(), Ordering::AcqRel, Ordering::Relaxed);
                 if marking.is_err() {
                     continue;
                 }
@@ -447,6 +444,7 @@ impl Queue {
         }
     }
 
+    #[inline(always)]
     fn append<M: Machine>(self, pool: &NodePool<M>, index: u32) {
         let ends = pool.heads.get(self.0);
         loop {
@@ -460,7 +458,7 @@ impl Queue {
                 continue;
             }
             if next.index() != 0 {
-                self.advance(pool, tail, next.index());
+                Self::advance(ends, tail, next.index());
                 continue;
             }
             // Ordering[list.link]: Release. Pairs with `first`. Makes visible: the node's thread, epoch and null link.
@@ -471,18 +469,18 @@ impl Queue {
                 Ordering::Relaxed,
             );
             if linking.is_ok() {
-                self.advance(pool, tail, index);
+                Self::advance(ends, tail, index);
                 return;
             }
         }
     }
 
     /// Moves `tail` on from the node that it names; whoever comes first does it.
-    fn advance<M: Machine>(self, pool: &NodePool<M>, tail: Link, index: u32) {
-        let tail_word = &pool.heads.get(self.0).tail;
+    #[inline(always)]
+    fn advance<M: Machine>(ends: &Head<M>, tail: Link, index: u32) {
         // Ordering[list.tail]: AcqRel. Pairs with `append` and `pop`. Makes visible: the link that was followed.
         let _ =
-            tail_word.compare_exchange(tail.word(), tail.successor(index).word(), Ordering::AcqRel, Ordering::Relaxed);
+            ends.tail.compare_exchange(tail.word(), tail.successor(index).word(), Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// Unlinks abandoned nodes in place, unless somebody else is at it.
@@ -505,8 +503,7 @@ impl Queue {
     fn unlink_abandoned<M: Machine>(self, pool: &NodePool<M>, is_live: impl Fn(usize, u64) -> bool) -> u32 {
         let ends = pool.heads.get(self.0);
         let mut kept = 0;
-        let Some((head, _, mut to_node)) = self.first(pool) else { return 0 };
-        let mut before = pool.nodes.get(head.index());
+        let Some((_, mut before, _, mut to_node)) = Self::first(ends, pool) else { return 0 };
         // `before` was in the list when `to_node` was read from it.
         while to_node.index() != 0 && !to_node.is_marked() {
             let node = pool.nodes.get(to_node.index());
@@ -528,7 +525,7 @@ impl Queue {
                 continue;
             }
             if tail.index() == to_node.index() {
-                self.advance(pool, tail, next.index());
+                Self::advance(ends, tail, next.index());
             }
             let new = to_node.successor(next.index());
             // Ordering[list.link]: AcqRel. Pairs with `first`. Makes visible: the node behind the unlinked one.

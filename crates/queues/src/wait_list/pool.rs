@@ -243,8 +243,8 @@ impl<M: Machine, T: Record<M>> Pool<M, T> {
 #[inline(always)]
 fn place(index: u32) -> (usize, usize) {
     const SHIFT: u32 = FIRST.ilog2();
-    let chunk = (index | FIRST).ilog2() - SHIFT;
-    (chunk as usize, (index & ((FIRST << chunk) - 1)) as usize)
+    let power = (index | FIRST).ilog2();
+    ((power - SHIFT) as usize, (index & !(1 << power)) as usize)
 }
 
 fn layout<T>(chunk: usize) -> Option<Layout> {
