@@ -1,7 +1,7 @@
 //! The entry points of pthread and libc, over raddle: programs that nobody changed, on lightweight threads.
 //!
 //! Loaded with `LD_PRELOAD` (which `raddle run` does), or linked into a Rust program, the functions here take the place of the C
-//! library's. Each is a thin translation; nothing is decided here. The rule for each: if the caller is a lightweight thread
+//! library's. The rule for each: if the caller is a lightweight thread
 //! outside the runtime ([`raddle::drop_in::is_lightweight`]), the call is translated; otherwise it goes on to the C library's
 //! own function (`next!`) or straight to the kernel.
 //!
@@ -17,7 +17,7 @@ compile_error!(
     "raddle takes the place of functions of the C library, which must be linked dynamically: build without `-C target-feature=+crt-static`"
 );
 
-#[allow(dead_code)] // as below
+#[allow(dead_code)] // each build uses what its features need
 #[macro_use]
 mod os;
 mod c_interface;

@@ -12,9 +12,11 @@
 //! A thread here is a thread: it has its own thread-local storage and keeps it on whichever kernel thread it runs, so
 //! `thread_local!`, `errno`, [`std::thread::current`], `Rc` on the stack and C libraries are right by construction.
 //!
-//! Reading order, following one thread: [`thread`] (spawn), `processor` (what a processor owns), `switching` (select, switch,
-//! finalize), `host` (park and wake), `activation` (the kernel thread and its idle loop), `monitor` (what happens when a
-//! kernel thread blocks).
+//! Reading order, by rooms: *carry*, what runs threads ([`thread`] for spawn, `processor`, `witness`, `switching` for
+//! select, switch and finalize, `activation` for the kernel thread and its idle loop); *threads*, what they do (`host` for
+//! park and wake, `park`, `scope`, `forkjoin`, [`sync`]); *services* (`time`, [`io`], [`stage`], [`signal`]); *govern*, what
+//! watches and adapts (`monitor`, `standby`, `follow`, `crowd`, `requests`); *guest*, what a host needs ([`drop_in`],
+//! `foreign`, `fallback`, `forked`, `dedicated`). The walk through one thread's life is in ARCHITECTURE.md.
 
 mod activation;
 mod activations;
