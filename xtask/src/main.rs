@@ -15,6 +15,7 @@ mod install;
 mod miri;
 mod model;
 mod mutants;
+mod programs;
 mod setup;
 mod shell;
 mod size;
@@ -44,6 +45,8 @@ usage: cargo xtask COMMAND [ARGUMENTS]
                        programs under the C libraries of other Debian releases, in trees made by debootstrap (needs root)
   conformance --suite FOLDER | --glibc FOLDER [--only PREFIX] [--jobs N] [--raddle PROGRAM] [--no-table]
                        the Open POSIX Test Suite, or glibc's own thread tests, natively and under `raddle run`; writes docs/conformance.md
+  programs [--only NAME] [--skip NAME] [--raddle PROGRAM] [--packages] [--no-table]
+                       programs of Debian natively and under `raddle run`, outputs compared; writes docs/programs.md
   install --prefix FOLDER
                        the command, the library, its header and its pkg-config file
   deb                  the same as a Debian package, in the target folder
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         "aarch64" => aarch64::run(rest),
         "glibc" => glibc::run(rest),
         "conformance" => conformance::run(rest),
+        "programs" => programs::run(rest),
         "install" => install::run(rest),
         "deb" => deb::run(rest),
         "size" => size::run(rest),

@@ -7,7 +7,7 @@ use std::process::Command;
 type Need = (&'static str, &'static str, &'static str);
 
 /// What `ci` needs.
-const CI: [Need; 20] = [
+const CI: [Need; 24] = [
     ("gcc", "cc", "linking"),
     ("g++", "c++", "the drop-in library's C++ test programs"),
     ("pkgconf", "pkg-config", "the test of the C interface"),
@@ -19,6 +19,10 @@ const CI: [Need; 20] = [
     ("openssl", "openssl", "as above"),
     ("pigz", "pigz", "as above"),
     ("xz-utils", "xz", "as above"),
+    ("zstd", "zstd", "as above"),
+    ("perl", "perl", "as above"),
+    ("ripgrep", "rg", "as above"),
+    ("ruby", "/usr/bin/ruby", "as above"),
     ("python3", "/usr/bin/python3", "as above"),
     ("gdb", "gdb", "the test of lightweight threads in the debugger"),
     ("libtbb-dev", "", "the tests of `raddle run` with libraries that make threads; so the following"),

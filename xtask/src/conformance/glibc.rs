@@ -4,7 +4,7 @@
 //! support library is compiled from `support/`, and each test by itself, with the flags and arguments that the
 //! makefiles name for it. What a test loads (`tst-…mod.c`) becomes a library beside it.
 
-use super::{Test, in_parallel, sets_the_clock};
+use super::{Built, Test, in_parallel, sets_the_clock};
 use crate::shell::{Failure, Outcome};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ pub fn is_a_tree(folder: &Path) -> bool {
 }
 
 /// Builds the tests whose names begin with one of `only` (with none, all); beside them, what cannot be built, and why.
-pub fn build(tree: &Path, only: &[String], out: &Path, jobs: usize) -> Outcome<super::Built> {
+pub fn build(tree: &Path, only: &[String], out: &Path, jobs: usize) -> Outcome<Built> {
     let write = |path: PathBuf, text: &str| {
         std::fs::write(&path, text).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
     };

@@ -15,8 +15,34 @@ use super::signals::{self, Set, bit};
 use super::{actions, masks};
 use crate::os::{c, system_call};
 use crate::thread::record::Record;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
+
+/// Any thread's number stands for its process here.
+///
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn kill(process: c::pid_t, signal: c_int) -> c_int {
+    // SAFETY: the caller's arguments.
+    unsafe { next!(kill: fn(c::pid_t, c_int) -> c_int)(process_of(process), signal) }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sigqueue(process: c::pid_t, signal: c_int, value: *mut c_void) -> c_int {
+    // SAFETY: the caller's arguments; the union that the C library takes is passed as a word.
+    unsafe { next!(sigqueue: fn(c::pid_t, c_int, *mut c_void) -> c_int)(process_of(process), signal, value) }
+}
+
+/// This process where the number is that of a lightweight thread, which the kernel does not know.
+pub(crate) fn process_of(number: c::pid_t) -> c::pid_t {
+    match u32::try_from(number).ok().and_then(Record::of_number) {
+        Some(_) => std::process::id() as c::pid_t,
+        None => number,
+    }
+}
 
 /// A signal for the process has met a kernel thread of the runtime, which does not run `main`, and `main` is lightweight and lets it in: `main` gets
 /// it, as the kernel prefers a process's first thread. True then. Called in the signal's handler.

@@ -75,6 +75,10 @@ pub unsafe extern "C-unwind" fn syscall(
             c::SYS_gettid => crate::thread::gettid() as isize,
             // What it answered may come back here.
             c::SYS_tgkill => crate::process::signals::send_to_number(a as c::pid_t, b as c::pid_t, c as c_int),
+            c::SYS_kill | c::SYS_rt_sigqueueinfo => {
+                let process = crate::process::process_directed::process_of(a as c::pid_t);
+                system_call(number, [process as usize, b, c, d, e, f])
+            }
             c::SYS_tkill => crate::process::signals::send_to_number(c::getpid(), a as c::pid_t, b as c_int),
             SYS_FUTEX_WAITV => {
                 futex::always_ask_the_kernel();

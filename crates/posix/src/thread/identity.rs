@@ -69,6 +69,9 @@ macro_rules! ours_or_next {
 /// As the C library says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_getattr_np(id: c::pthread_t, attributes: *mut c::pthread_attr_t) -> c_int {
+    unsafe extern "C" {
+        fn pthread_attr_setaffinity_np(of: *mut c::pthread_attr_t, size: usize, set: *const c::cpu_set_t) -> c_int;
+    }
     let next = next!(pthread_getattr_np: fn(c::pthread_t, *mut c::pthread_attr_t) -> c_int);
     let (low, end, guard, detached, schedule, explicit) = if Record::is_ours(id) {
         // SAFETY: an id of ours.
@@ -113,7 +116,19 @@ pub unsafe extern "C" fn pthread_getattr_np(id: c::pthread_t, attributes: *mut c
             c::pthread_attr_setinheritsched(attributes, c::PTHREAD_EXPLICIT_SCHED);
         }
         let state = if detached { c::PTHREAD_CREATE_DETACHED } else { c::PTHREAD_CREATE_JOINABLE };
-        c::pthread_attr_setdetachstate(attributes, state)
+        c::pthread_attr_setdetachstate(attributes, state);
+        // As the C library does: where it runs, and how urgently.
+        let mut processors = std::mem::zeroed::<c::cpu_set_t>();
+        let size = size_of::<c::cpu_set_t>();
+        if pthread_getaffinity_np(id, size, &mut processors) == 0 {
+            pthread_attr_setaffinity_np(attributes, size, &processors);
+        }
+        let (mut class, mut parameters) = (0, std::mem::zeroed::<c::sched_param>());
+        if pthread_getschedparam(id, &mut class, &mut parameters) == 0 {
+            c::pthread_attr_setschedpolicy(attributes, class);
+            c::pthread_attr_setschedparam(attributes, &parameters);
+        }
+        0
     }
 }
 

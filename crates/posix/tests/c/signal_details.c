@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -122,6 +123,19 @@ static void *own(void *nothing) {
     return nothing;
 }
 
+// Any thread's number names its process here.
+static void *sends_by_number(void *argument) {
+    pid_t number = gettid();
+    int refused = kill(number, 0);
+    for (int i = 0; i < 100; i++) {
+        refused |= kill(number, SIGRTMIN + 1);
+        refused |= sigqueue(number, SIGRTMIN + 1, (union sigval){.sival_int = i});
+        refused |= syscall(SYS_kill, number, SIGRTMIN + 1);
+    }
+    printf("refused: %d\n", refused);
+    return argument;
+}
+
 int main(void) {
     pthread_t first, second;
     sigemptyset(&set);
@@ -146,6 +160,12 @@ int main(void) {
     }
     settle(600);
     report("real-time signals to the process", 1);
+
+    pthread_t by_number;
+    pthread_create(&by_number, NULL, sends_by_number, NULL);
+    pthread_join(by_number, NULL);
+    settle(300);
+    report("to the process by a thread's number", 1);
 
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1, .sigev_value.sival_int = 42};
     struct itimerspec often = {{0, 2000000}, {0, 2000000}}, never = {0};

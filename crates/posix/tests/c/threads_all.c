@@ -72,7 +72,12 @@ static void *stack_in(void *argument) {
     if (pthread_getattr_np(pthread_self(), &attributes) != 0) return NULL;
     pthread_attr_getstack(&attributes, &low, &size);
     pthread_attr_getdetachstate(&attributes, &state);
+    // Where it runs is told, too.
+    cpu_set_t told, own;
+    pthread_attr_getaffinity_np(&attributes, sizeof told, &told);
+    pthread_getaffinity_np(pthread_self(), sizeof own, &own);
     pthread_attr_destroy(&attributes);
+    if (!CPU_EQUAL(&told, &own)) return NULL;
     int inside = &here >= (char *)low && &here < (char *)low + size && state == PTHREAD_CREATE_JOINABLE;
     return (void *)(long)(inside && size >= *(size_t *)argument - 32768);
 }
