@@ -14,6 +14,7 @@ mod glibc;
 mod install;
 mod miri;
 mod model;
+mod mpi;
 mod mutants;
 mod programs;
 mod setup;
@@ -37,6 +38,8 @@ usage: cargo xtask COMMAND [ARGUMENTS]
                        relaxes each tagged memory ordering in turn; a test must fail for each
   mutants [--only PART] [--target FOLDER] [--list]
                        faults in our policies and queues, each in a copy: `raddle check` must find it and show it again
+  mpi pingpong|stencil|waiting|latency [--mpi NAME] [--threads T,..] [--runs N] [--native-seconds S] [--real-time]
+                       programs of MPI's natively and with ours, in turns, two ranks; fails where one of ours does not end
   bench [ARGUMENTS]    the release build of `raddle bench ARGUMENTS`
   freeze [--count N] [--millis N] [--policy P] [--seed N]
                        stops a kernel thread of the runtime N times under each policy: the others must go on
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         "ci" => shell::no_arguments(rest).and_then(|()| ci::run()),
         "tidy" => shell::no_arguments(rest).and_then(|()| tidy::run()),
         "model" => model::run(rest),
+        "mpi" => mpi::run(rest),
         "mutants" => mutants::run(rest),
         "bench" => bench::run(rest),
         "freeze" => freeze::run(rest),

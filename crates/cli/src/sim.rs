@@ -3,6 +3,7 @@
 mod calibrate;
 mod predict;
 mod report;
+mod shards;
 
 use crate::output::{Output, print};
 use clap::{Args, Subcommand, ValueEnum};
@@ -25,11 +26,14 @@ Examples:
   raddle sim predict --machine mine.json
   raddle sim report --format html --out report.html
   raddle sim report --paper lock-free
+  raddle sim --seed 1..16 --cores 1..8 --shard 0/4 --out part-0.jsonl       a fourth of a campaign
+  mpirun -n 4 raddle sim --seed 1..16 --cores 1..8 --shard rank --out 'part-{shard}.jsonl'
+  raddle sim --seed 1..16 --cores 1..8 --merge part-*.jsonl
   raddle sim --list
 
 The same command line gives the same output, byte for byte.
 
-Exit status: 0; 1 when a simulated program failed, or nothing came of one for 20 s (it, or the policy, loops without a step); 2 when the command line is wrong.";
+Exit status: 0; 1 when a simulated program failed, parts are missing, or nothing came of one for 20 s (it, or the policy, loops without a step); 2 when the command line is wrong.";
 
 /// Run a policy on simulated cores, in virtual time
 #[derive(Args)]
@@ -50,16 +54,25 @@ pub struct Options {
     /// A preset (`--list` shows them), or a JSON file of costs
     #[arg(long, value_name = "NAME|FILE", default_value = "epyc")]
     machine: String,
-    /// What all that is random follows from
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    seed: u64,
+    /// What all that is random follows from: 7, or 1,2,3, or 1..64 for all from 1 to 64
+    #[arg(long, value_name = "S", default_value = "1")]
+    seed: String,
     /// After so many steps a simulated program is said to loop
     #[arg(long, value_name = "N", default_value_t = 20_000_000_000)]
     steps: u64,
     /// How to show the results; JSON is one object a line
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
-    /// Write the results to FILE instead of the standard output
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// Run part I of N (from 0), a line each for --merge; `rank`: as MPI, Slurm or a Job in Kubernetes numbers it
+    #[arg(long, value_name = "I/N|rank", conflicts_with_all = ["merge", "only", "calibrate", "list"])]
+    shard: Option<shards::Shard>,
+    /// Run the simulations of these numbers alone, which --merge has named, and tell each on a line
+    #[arg(long, value_name = "N,..", value_delimiter = ',', conflicts_with_all = ["merge", "calibrate", "list"])]
+    only: Vec<usize>,
+    /// Put together what parts have told, as one process prints it with --format json; for the same options
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["calibrate", "list"])]
+    merge: Vec<PathBuf>,
+    /// Write the results to FILE instead of the standard output; `{shard}` in its name is the part's number
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Measure what this machine costs, and write the file of costs that --machine reads. Takes about a minute; keep
@@ -101,17 +114,87 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         return print(&list()).map(|()| ExitCode::SUCCESS);
     }
     let plans = plans(options)?;
+    if options.shard.is_some() || !options.only.is_empty() || !options.merge.is_empty() {
+        return in_parts(options, plans);
+    }
     let output = Output::claim(options.out.as_deref())?;
+    let mut all_rows: Vec<Row> = Vec::new();
+    let all = (0..plans.len()).collect();
+    each(plans, all, |_, row| all_rows.push(row));
+    let text = match options.format.unwrap_or(Format::Table) {
+        Format::Table => rows::table(&all_rows),
+        Format::Json => rows::json_lines(&all_rows),
+        Format::Html => rows::html(&all_rows, &command_line()),
+    };
+    output.write(&text)?;
+    Ok(failures(all_rows.iter().filter_map(|(_, result)| result.as_ref().err())))
+}
+
+fn failures<'a>(failed: impl Iterator<Item = &'a String>) -> ExitCode {
+    failed.fold(ExitCode::SUCCESS, |_, why| {
+        eprintln!("raddle: {why}");
+        ExitCode::FAILURE
+    })
+}
+
+/// A part of the simulations, or what parts have told put together.
+fn in_parts(options: &Options, plans: Vec<Plan>) -> Result<ExitCode, String> {
+    if options.format.is_some_and(|format| format != Format::Json) {
+        return Err("--shard, --only and --merge have JSON alone".into());
+    }
+    let campaign = shards::Campaign::of(&plans);
+    let path = options.out.as_ref().map(|path| options.shard.map_or_else(|| path.clone(), |shard| shard.named(path)));
+    if !options.merge.is_empty() {
+        let (text, remarks) = match campaign.merge(&options.merge) {
+            Ok(merged) => merged,
+            Err(why) => {
+                eprintln!("raddle: {why}");
+                return Ok(ExitCode::FAILURE);
+            }
+        };
+        remarks.iter().for_each(|remark| eprintln!("raddle: note: {remark}"));
+        return Output::claim(path.as_deref())?.write(&text).map(|()| ExitCode::SUCCESS);
+    }
+    campaign.check(&options.only)?;
+    let chosen: Vec<usize> = match options.shard {
+        Some(shard) => (0..plans.len()).filter(|&number| shard.has(number)).collect(),
+        None => options.only.clone(),
+    };
+    let output = Output::claim(path.as_deref())?;
+    let (mut text, mut failed, mut printed) = (String::new(), Vec::new(), Ok(()));
+    each(plans, chosen, |number, row| {
+        failed.extend(row.1.as_ref().err().cloned());
+        let line = campaign.line(number, row);
+        // A part that is ended early leaves what it has done.
+        match output {
+            Output::Standard => printed = print(&line),
+            _ => {
+                text += &line;
+                output.keep(|| text.clone());
+            }
+        }
+    });
+    printed?;
+    if !matches!(output, Output::Standard) {
+        output.write(&text)?;
+    }
+    Ok(failures(failed.iter()))
+}
+
+/// Simulates those of these numbers, and shows where it is if anybody looks.
+fn each(plans: Vec<Plan>, chosen: Vec<usize>, mut done: impl FnMut(usize, Row)) {
     let show = std::io::stderr().is_terminal();
-    let all = plans.len();
+    let all = chosen.len();
     let watch = Watch::start(PATIENCE, move |what, steps| {
         if show {
             eprint!("\r\x1b[K{what}, {} million steps", steps / 1_000_000);
             let _ = std::io::stderr().flush();
         }
     });
-    let mut all_rows: Vec<Row> = Vec::new();
-    for (index, plan) in plans.into_iter().enumerate() {
+    let mut plans: Vec<Option<Plan>> = plans.into_iter().map(Some).collect();
+    for (index, number) in chosen.into_iter().enumerate() {
+        // One that is named twice is done.
+        let Some(plan) = plans[number].take() else { continue };
         watch.now(format!(
             "[{} of {all}] {} under `{}` on {} cores",
             index + 1,
@@ -120,23 +203,12 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
             plan.cores
         ));
         let result = simulate(&plan);
-        all_rows.push((plan, result));
+        done(number, (plan, result));
     }
     watch.end();
     if show {
         eprint!("\r\x1b[K");
     }
-    let text = match options.format {
-        Format::Table => rows::table(&all_rows),
-        Format::Json => rows::json_lines(&all_rows),
-        Format::Html => rows::html(&all_rows, &command_line()),
-    };
-    output.write(&text)?;
-    let failed = all_rows.iter().filter_map(|(_, result)| result.as_ref().err());
-    Ok(failed.fold(ExitCode::SUCCESS, |_, why| {
-        eprintln!("raddle: {why}");
-        ExitCode::FAILURE
-    }))
 }
 
 fn command_line() -> String {
@@ -150,9 +222,10 @@ fn quoted(word: String) -> String {
     if !word.is_empty() && word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
-/// One plan for each workload, policy and number of cores.
+/// One plan for each workload, policy, number of cores and seed.
 fn plans(options: &Options) -> Result<Vec<Plan>, String> {
     let cores = cores(&options.cores)?;
+    let seeds = seeds(&options.seed)?;
     let costs = machine(&options.machine)?;
     let policies = options.policy.iter().map(|text| text.parse().map_err(|why| format!("{why}")));
     let policies: Vec<raddle_sim::simulate::Expression> = policies.collect::<Result<_, String>>()?;
@@ -161,15 +234,15 @@ fn plans(options: &Options) -> Result<Vec<Plan>, String> {
         let (workload, arguments) = workload(text)?;
         for policy in &policies {
             for &cores in &cores {
-                plans.push(Plan {
+                plans.extend(seeds.iter().map(|&seed| Plan {
                     policy: policy.clone(),
                     cores,
                     workload,
                     arguments: arguments.clone(),
                     costs: costs.clone(),
-                    seed: options.seed,
+                    seed,
                     steps: options.steps,
-                });
+                }));
             }
         }
     }
@@ -235,6 +308,22 @@ fn cores(text: &str) -> Result<Vec<usize>, String> {
     Ok(all)
 }
 
+/// The seeds that a text names.
+fn seeds(text: &str) -> Result<Vec<u64>, String> {
+    const MOST: u64 = 100_000;
+    let one = |text: &str| text.trim().parse::<u64>().map_err(|_| format!("--seed: `{text}` is no seed"));
+    let mut all = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once("..").unwrap_or((part, part));
+        let (first, last) = (one(first)?, one(last)?);
+        if first > last || last - first >= MOST {
+            return Err(format!("--seed: `{part}`: upwards, at most {MOST}"));
+        }
+        all.extend(first..=last);
+    }
+    Ok(all)
+}
+
 fn list() -> String {
     let mut text = String::from("workloads\n");
     for workload in &WORKLOADS {
@@ -265,6 +354,15 @@ mod tests {
     fn a_file_of_costs_ends() {
         let why = machine("/dev/zero").unwrap_err();
         assert!(why.contains("/dev/zero") && why.contains("longer than a file of costs"), "{why}");
+    }
+
+    #[test]
+    fn seeds_are_read() {
+        assert_eq!(seeds("18446744073709551615").unwrap(), [u64::MAX]);
+        assert_eq!(seeds("1..3,9").unwrap(), [1, 2, 3, 9]);
+        for wrong in ["", "-1", "3..1", "1..", "0..18446744073709551615"] {
+            assert!(seeds(wrong).unwrap_err().contains("--seed"), "{wrong}");
+        }
     }
 
     #[test]

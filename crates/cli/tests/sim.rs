@@ -166,3 +166,64 @@ fn a_report_has_the_claims_beside_ours_in_every_format() {
     let output = sim(&["report", "--machine", "vax"]);
     assert_eq!(output.status.code(), Some(2));
 }
+
+#[test]
+fn a_campaign_in_parts_gives_the_bytes_of_one_process() {
+    let folder = std::env::temp_dir().join(format!("raddle-sim-parts-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let named = |name: &str| folder.join(name).to_str().unwrap().to_string();
+    let campaign = [&SMALL[..], &["--seed", "1..3"]].concat();
+    let with = |more: &[&str]| sim(&[&campaign[..], more].concat());
+    let whole = with(&["--format", "json"]);
+    assert_eq!(text(&whole.stdout).lines().count(), 9);
+
+    // By ranks, and by numbers; lines in any order.
+    for rank in ["0", "1"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_raddle"));
+        command.arg("sim").args(&campaign).args(["--shard", "rank", "--out", &named("part-{shard}")]);
+        assert!(command.env("PMI_RANK", rank).env("PMI_SIZE", "2").status().unwrap().success());
+    }
+    for part in 0..4 {
+        let output = with(&["--shard", &format!("{part}/4")]);
+        let backwards: Vec<String> = text(&output.stdout).lines().rev().map(str::to_string).collect();
+        std::fs::write(named(&format!("fourth-{part}")), backwards.join("\n") + "\n").unwrap();
+    }
+    for files in [
+        &["part-1", "part-0"][..],
+        &["fourth-3", "fourth-0", "fourth-2", "fourth-1"],
+        &["part-0", "fourth-1", "fourth-3", "part-0"],
+    ] {
+        let files: Vec<String> = files.iter().map(|file| named(file)).collect();
+        let merged = with(&[&["--merge"][..], &files.iter().map(String::as_str).collect::<Vec<_>>()].concat());
+        assert!(merged.status.success() && merged.stdout == whole.stdout, "{files:?}: {}", text(&merged.stderr));
+    }
+
+    // A part that was ended while it wrote its second line: what is missing is named, and run alone.
+    let part = std::fs::read_to_string(named("part-1")).unwrap();
+    let torn: usize = part.lines().take(2).map(|line| line.len() + 1).sum::<usize>() - 20;
+    std::fs::write(named("torn"), &part[..torn]).unwrap();
+    let merged = with(&["--merge", &named("part-0"), &named("torn")]);
+    let told = text(&merged.stderr);
+    assert_eq!((merged.status.code(), merged.stdout.len()), (Some(1), 0));
+    assert!(told.contains("3 of 9 simulations are missing") && told.contains("--only 3,5,7"), "{told}");
+    assert!(told.contains("body_far=0 under `steal(fifo)` on 2 cores, seed 1"), "{told}");
+    std::fs::write(named("rest"), with(&["--only", "3,5,7"]).stdout).unwrap();
+    let merged = with(&["--merge", &named("part-0"), &named("torn"), &named("rest")]);
+    assert!(merged.stdout == whole.stdout && text(&merged.stderr).contains("torn, line 2"), "{}", text(&merged.stderr));
+
+    // Not of this campaign, or not what came out before.
+    let other = sim(&[&SMALL[..], &["--seed", "1..4", "--merge", &named("part-0")]].concat());
+    assert!(text(&other.stderr).contains("of another campaign"), "{}", text(&other.stderr));
+    std::fs::write(named("wrong"), part.replacen("\"ops\":", "\"ops\":1", 1)).unwrap();
+    let merged = with(&["--merge", &named("part-1"), &named("wrong")]);
+    assert!(text(&merged.stderr).contains("has come out otherwise"), "{}", text(&merged.stderr));
+    for (wrong, why) in [
+        (&["--shard", "4/4"][..], "from 0/N"),
+        (&["--only", "9"], "from 0 to 8"),
+        (&["--shard", "0/2", "--format", "html"], "JSON alone"),
+    ] {
+        let output = with(wrong);
+        assert!(output.status.code() == Some(2) && text(&output.stderr).contains(why), "{}", text(&output.stderr));
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}

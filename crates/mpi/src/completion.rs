@@ -1,23 +1,27 @@
 //! Waiting for requests that the program has begun itself.
 
-use crate::abi::{self, StatusBytes, UNDEFINED, Word, abi, pmpi, wanted, word};
-use crate::engine::{Single, Wait, wait};
+use crate::abi::{self, UNDEFINED, Word, abi, pmpi, wanted, word};
+use crate::engine::{Single, Wait, ended, soon, wait};
 use std::ffi::c_int;
 
-/// Waits for all of these, null and inactive ones included. The first error, and the place of the request with an error
-/// that was found at once.
+/// Waits for all of these, null and inactive ones included. The first error, and what each was answered at once.
 pub(crate) fn finish_all(singles: &[Single]) -> (c_int, Vec<c_int>) {
-    let test = pmpi!(Test: fn(Word, Word, Word));
     let mut codes = vec![abi::SUCCESS; singles.len()];
+    // One after the other: each test makes progress for all.
+    let mut first = 0;
+    let done = soon(&mut || {
+        while let Some(single) = singles.get(first) {
+            codes[first] = ended(single)?;
+            first += 1;
+        }
+        Some(abi::SUCCESS)
+    });
     let mut rest = Vec::new();
-    for (single, code) in singles.iter().zip(&mut codes) {
-        let mut flag: c_int = 0;
-        let mut unwanted: StatusBytes = [0; 4];
-        let told = single.status.map_or_else(|| word(unwanted.as_mut_ptr()), |place| word(place));
-        // SAFETY: a request of the program's, and places for the answers.
-        *code = unsafe { test(word(single.request), word(&raw mut flag), told) };
-        if flag == 0 && *code == abi::SUCCESS {
-            rest.push(Single { request: single.request, status: single.status });
+    for (single, code) in singles.iter().zip(&mut codes).skip(first).filter(|_| done.is_none()) {
+        // What is null or inactive does not come to the leader.
+        match ended(single) {
+            Some(found) => *code = found,
+            None => rest.push(Single { request: single.request, status: single.status }),
         }
     }
     let found = codes.iter().copied().find(|code| *code != abi::SUCCESS);
@@ -32,7 +36,7 @@ pub(crate) fn until(ask: impl Fn(Word) -> c_int) -> c_int {
         let code = ask(word(&raw mut flag));
         (flag != 0 || code != abi::SUCCESS).then_some(code)
     };
-    question().unwrap_or_else(|| wait(Wait::Until(&mut question)))
+    soon(&mut question).unwrap_or_else(|| wait(Wait::Until(&mut question)))
 }
 
 /// # Safety
@@ -98,5 +102,5 @@ pub unsafe extern "C" fn MPI_Waitsome(
         let (code, some) = unsafe { (test(count, requests, word(finished), indices, statuses), *finished) };
         (some == UNDEFINED || some > 0 || code != abi::SUCCESS).then_some(code)
     };
-    question().unwrap_or_else(|| wait(Wait::Until(&mut question)))
+    soon(&mut question).unwrap_or_else(|| wait(Wait::Until(&mut question)))
 }

@@ -3,14 +3,17 @@
 //! Source: our own. Roles: the *leader*, a thread that waits itself and tests everybody's requests; the *followers*,
 //! who sleep; the *newcomer*, who becomes either. A leader whose own wait has ended makes a follower the leader.
 //!
-//! A wait is a set of single requests, handed to the leader, or a question that only the implementation can answer (has
-//! one of these ended? is there a message?), which the leader asks. Requests lie in one array, and one call tests all
-//! of it.
+//! Who waits alone asks some times itself before it becomes the leader ([`soon`]): between two ranks of one thread
+//! each that is all there is.
+//!
+//! A wait is a set of single requests, handed to the leader, or a question that only the implementation can answer
+//! (has one of these ended? is there a message?), which the leader asks. Requests lie in one array, and one call tests
+//! all of it.
 //!
 //! The leader yields between its rounds, so that other threads of its processor run. After [`ROUNDS`] of them in which
-//! nothing ended it sleeps: a quarter of the time for which nothing has ended, at most [`LONGEST`], or a hundred rounds
-//! where these take long. So what comes late is noticed late by a quarter, and a rank whose threads all wait costs at
-//! most a hundredth of a core.
+//! nothing ended it sleeps: a quarter of the time for which nothing has ended, at most [`LONGEST`], or a hundred
+//! rounds where these take long. So what comes late is noticed late by a quarter, and a rank whose threads all wait
+//! costs at most a hundredth of a core.
 //!
 //! Invariants:
 //! - I1: there is a leader while anybody waits: whoever gives the lead up takes a follower out of the list under the
@@ -20,7 +23,7 @@
 use crate::abi::{self, RequestBytes, StatusBytes, UNDEFINED, Word, abi, pmpi, word};
 use std::ffi::c_int;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -28,6 +31,14 @@ use std::time::{Duration, Instant};
 const ROUNDS: u32 = 400;
 /// The longest sleep where a round is short.
 const LONGEST: Duration = Duration::from_millis(4);
+
+/// Questions of the only thread that waits before it makes itself the leader. Untested guess: some 20 µs.
+const QUESTIONS: u32 = 200;
+/// After so many of them others may run.
+const YIELD_EACH: u32 = 16;
+
+/// Threads in [`wait`]. Only a hint.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
 
 const WAITS: u32 = 0;
 const LEADS: u32 = 1;
@@ -60,6 +71,8 @@ struct Waiter {
     result: c_int,
     question: Option<*mut Question>,
     singles: *const [Single],
+    /// Where it stands among the followers; under the lock.
+    place: usize,
 }
 
 /// A waiter in other hands than its own thread's.
@@ -79,6 +92,8 @@ struct Led {
     /// Room for what a test answers.
     indices: Vec<c_int>,
     statuses: Vec<u8>,
+    /// Whose wait has ended in this round; they are told of it together.
+    ended: Vec<Listed>,
 }
 
 struct Shared {
@@ -89,6 +104,25 @@ struct Shared {
     newcomers: Vec<Listed>,
     /// Who may lead next.
     followers: Vec<Listed>,
+}
+
+impl Shared {
+    fn follow(&mut self, listed: Listed) {
+        // SAFETY: listed, and the place is the lock's, which is held.
+        unsafe { (*listed.0).place = self.followers.len() };
+        self.followers.push(listed);
+    }
+
+    fn unfollow(&mut self, listed: Listed) {
+        // SAFETY: as above, of both: the last one goes where this one stood.
+        unsafe {
+            let place = (*listed.0).place;
+            self.followers.swap_remove(place);
+            if let Some(moved) = self.followers.get(place) {
+                (*moved.0).place = place;
+            }
+        }
+    }
 }
 
 static SHARED: Mutex<Option<Shared>> = Mutex::new(None);
@@ -105,6 +139,14 @@ fn with<T>(f: impl FnOnce(&mut Shared) -> T) -> T {
 
 /// Blocks until what is waited for has ended. The answer is its error code.
 pub fn wait(wait: Wait) -> c_int {
+    // Relaxed: a counter.
+    WAITING.fetch_add(1, Ordering::Relaxed);
+    let code = wait_among(wait);
+    WAITING.fetch_sub(1, Ordering::Relaxed);
+    code
+}
+
+fn wait_among(wait: Wait) -> c_int {
     let (singles, question) = match wait {
         Wait::All(singles) => (singles, None),
         Wait::Until(question) => {
@@ -122,13 +164,14 @@ pub fn wait(wait: Wait) -> c_int {
         result: abi::SUCCESS,
         question,
         singles,
+        place: 0,
     };
     let me = Listed(&raw mut waiter);
     let led = with(|shared| {
         shared.newcomers.push(me);
         let led = shared.led.take();
         if led.is_none() {
-            shared.followers.push(me);
+            shared.follow(me);
         }
         led
     });
@@ -229,9 +272,21 @@ impl Led {
 
     /// One look at everything. True if something has ended.
     fn round(&mut self, me: Listed) -> bool {
-        let mut ended = self.ask(me);
+        let asked = self.ask();
+        let tested = self.test();
+        let mut ended = std::mem::take(&mut self.ended);
+        if ended.iter().any(|listed| *listed != me) {
+            with(|shared| ended.iter().filter(|listed| **listed != me).for_each(|listed| shared.unfollow(*listed)));
+        }
+        ended.drain(..).for_each(|listed| tell_end(listed, me));
+        self.ended = ended;
+        asked || tested
+    }
+
+    /// Tests all requests with one call.
+    fn test(&mut self) -> bool {
         if self.owners.is_empty() {
-            return ended;
+            return false;
         }
         let count = self.owners.len();
         self.indices.resize(count, 0);
@@ -251,41 +306,41 @@ impl Led {
         };
         if code != abi::SUCCESS && code != abi().err_in_status {
             // Nothing is known of any of them: all are told.
-            return self.fail(code, me) || ended;
+            return self.fail(code);
         }
         if finished == UNDEFINED || finished <= 0 {
-            return ended;
+            return false;
         }
-        ended = true;
         let mut done: Vec<usize> = self.indices[..finished as usize].iter().map(|index| *index as usize).collect();
         for (nth, &index) in done.iter().enumerate() {
             let status = self.statuses[nth * abi().status..].as_ptr();
             // SAFETY: a status that the test has filled.
             let error = if code == abi().err_in_status { unsafe { abi::error_in(status) } } else { abi::SUCCESS };
-            self.tell(index, status, error, me);
+            self.tell(index, status, error);
         }
         done.sort_unstable();
         done.into_iter().rev().for_each(|index| self.remove(index));
-        ended
+        true
     }
 
     /// Asks what only the implementation can answer.
-    fn ask(&mut self, me: Listed) -> bool {
-        let mut ended = false;
+    fn ask(&mut self) -> bool {
+        let ended = &mut self.ended;
         self.questions.retain(|&listed| {
             // SAFETY: listed: its frame lasts, and the question in it is the leader's to ask.
             let answer = unsafe { (*listed.0).question.and_then(|question| (*question)()) };
             if let Some(code) = answer {
-                ended = true;
-                end(listed, code, me);
+                // SAFETY: as above; the result is the leader's.
+                unsafe { (*listed.0).result = code };
+                ended.push(listed);
             }
             answer.is_none()
         });
-        ended
+        !ended.is_empty()
     }
 
     /// Request `index` has ended.
-    fn tell(&mut self, index: usize, status: *const u8, error: c_int, me: Listed) {
+    fn tell(&mut self, index: usize, status: *const u8, error: c_int) {
         let (listed, nth) = self.owners[index];
         let size = abi().request;
         // SAFETY: listed: frame, slice, and what the caller of MPI passed last. The handle is as the test left it:
@@ -302,8 +357,7 @@ impl Led {
             }
             waiter.left -= 1;
             if waiter.left == 0 {
-                let result = waiter.result;
-                end(listed, result, me);
+                self.ended.push(listed);
             }
         }
     }
@@ -316,45 +370,61 @@ impl Led {
     }
 
     /// The test itself has failed: everybody who waits for a request is told so.
-    fn fail(&mut self, code: c_int, me: Listed) -> bool {
+    fn fail(&mut self, code: c_int) -> bool {
         let mut owners: Vec<Listed> = self.owners.drain(..).map(|(listed, _)| listed).collect();
         self.requests.clear();
         owners.sort_unstable_by_key(|listed| listed.0.addr());
         owners.dedup();
-        owners.into_iter().for_each(|listed| end(listed, code, me));
+        for listed in owners {
+            // SAFETY: listed, and the result is the leader's.
+            unsafe { (*listed.0).result = code };
+            self.ended.push(listed);
+        }
         true
     }
 }
 
-/// The wait of `listed` has ended.
-fn end(listed: Listed, code: c_int, me: Listed) {
-    if listed != me {
-        // It can no longer be made the leader.
-        with(|shared| shared.followers.retain(|other| *other != listed));
-    }
+/// The wait of `listed` has ended. It is no follower any more, so it cannot be made the leader.
+fn tell_end(listed: Listed, me: Listed) {
     // SAFETY: listed, so its frame lasts until the state below is stored (I2).
     unsafe {
-        (*listed.0).result = code;
-        let thread = (*listed.0).thread.clone();
+        let thread = (listed != me).then(|| (*listed.0).thread.clone());
         // Point of no return: its frame may be gone after this. Release: result and statuses.
         (*listed.0).state.store(ENDED, Ordering::Release);
-        if listed != me {
+        if let Some(thread) = thread {
             thread.unpark();
         }
     }
 }
 
-/// Waits for one request that was begun just now, in `request`.
-pub fn finish(request: &mut RequestBytes, status: Option<*mut u8>) -> c_int {
-    let place: *mut u8 = request.as_mut_ptr().cast();
+/// Tests one: its error, or success, if it has ended.
+pub(crate) fn ended(single: &Single) -> Option<c_int> {
     let mut flag: c_int = 0;
     let mut unwanted: StatusBytes = [0; 4];
-    let told = status.map_or_else(|| word(unwanted.as_mut_ptr()), |place| word(place));
+    let told = single.status.map_or_else(|| word(unwanted.as_mut_ptr()), |place| word(place));
     let test = pmpi!(Test: fn(Word, Word, Word));
-    // SAFETY: a request, a flag and a status.
-    let code = unsafe { test(word(place), word(&raw mut flag), told) };
-    if flag != 0 || code != abi::SUCCESS {
-        return code;
+    // SAFETY: a request of the program's, and places for the answers.
+    let code = unsafe { test(word(single.request), word(&raw mut flag), told) };
+    (flag != 0 || code != abi::SUCCESS).then_some(code)
+}
+
+/// Waits for one request that was begun just now, in `request`.
+pub fn finish(request: &mut RequestBytes, status: Option<*mut u8>) -> c_int {
+    let single = Single { request: request.as_mut_ptr().cast(), status };
+    soon(&mut || ended(&single)).unwrap_or_else(|| wait(Wait::All(&[single])))
+}
+
+/// Asks at once, and, where no other thread waits, some times more: what comes soon is answered as fast as natively.
+pub fn soon(question: &mut dyn FnMut() -> Option<c_int>) -> Option<c_int> {
+    for nth in 1..=QUESTIONS {
+        let answer = question();
+        // Relaxed: a hint.
+        if answer.is_some() || WAITING.load(Ordering::Relaxed) != 0 {
+            return answer;
+        }
+        if nth % YIELD_EACH == 0 {
+            thread::yield_now();
+        }
     }
-    wait(Wait::All(&[Single { request: place, status }]))
+    None
 }

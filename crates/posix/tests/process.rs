@@ -217,6 +217,14 @@ fn a_thread_with_a_kernel_thread_of_its_own_is_a_thread_like_any_other() {
 }
 
 #[test]
+fn a_first_thread_that_takes_its_placing_back_creates_lightweight_threads() {
+    let program = common::compile("placing_back.c", &[]);
+    let ended = common::drop_in(&program, &["100"], &[]).well();
+    let wanted = "at first: 0\nwith them as told: 1\nwith one of them as told: 1\nwithout: 0\nby its name: 0\n";
+    assert_eq!(ended, wanted);
+}
+
+#[test]
 fn system_vs_calls_are_ended_by_handlers_only() {
     let out = same_as_native("system_v.c", &["1", "2"]);
     assert!(out.contains("Success") && out.contains("Interrupted"), "{out}");

@@ -1,19 +1,21 @@
 //! Dedicated threads: lightweight threads that have come to be kernel threads, for the rest of their lives.
 //!
-//! What Linux ties to a kernel thread (rights, namespaces, filters, priorities, affinity) belongs to one thread only. A thread that is about to ask for any
-//! of it keeps the kernel thread that it runs on ([`begin`]): its processor goes on with another one, nobody else ever runs on its own, and that one ends with
-//! it. The thread keeps its stack, its storage and its descriptor, which becomes the record of a kernel thread ([`crate::foreign`]): it waits and wakes as
+//! What Linux ties to a kernel thread (rights, namespaces, filters, priorities, affinity) belongs to one thread only.
+//! A thread that is about to ask for any of it keeps the kernel thread that it runs on ([`begin`]): its processor goes
+//! on with another one, nobody else ever runs on its own, and that one ends with it. The thread keeps its stack, its
+//! storage and its descriptor, which becomes the record of a kernel thread ([`crate::foreign`]): it waits and wakes as
 //! those do, and all who ask [`current`] take it for one.
 //!
-//! What it leads to for the others: a kernel thread of the runtime is made by none that has rights of its own ([`is_marked`]), since it would
-//! inherit them, and whoever it carried would have them.
+//! What it leads to for the others: a kernel thread of the runtime is made by none that has rights of its own
+//! ([`is_marked`]), since it would inherit them, and whoever it carried would have them.
 //!
-//! Invariant: an activation that was given to a thread ([`Activation::dedicated`]) never carries another one. Its processor is released before anything is
-//! asked for; [`crate::switching`] refuses to take the thread off it but at its end; it is no spare afterwards, and its record serves again only for
-//! a new kernel thread.
+//! Invariant: an activation that was given to a thread ([`Activation::dedicated`]) never carries another one. Its
+//! processor is released before anything is asked for; [`crate::switching`] refuses to take the thread off it but at
+//! its end; it is no spare afterwards, and its record serves again only for a new kernel thread.
 
 use crate::activation::Activation;
 use crate::descriptor::Descriptor;
+use crate::os::placing::{Placing, placing};
 use crate::switching::{activation_of, current, show};
 use crate::witness::Inside;
 use std::cell::Cell;
@@ -21,22 +23,49 @@ use std::sync::atomic::Ordering;
 
 thread_local! {
     /// What is made from here would inherit what the calling thread has asked for.
-    static MARKED: Cell<bool> = const { Cell::new(false) };
+    static MARKED: Cell<Marked> = const { Cell::new(Marked::No) };
 }
 
-/// The calling kernel thread, or dedicated thread, asks the kernel for what it alone is to have: the runtime makes no kernel thread from it.
+#[derive(Clone, Copy)]
+enum Marked {
+    No,
+    /// It has asked for another placing only; before, it had this.
+    Placing(&'static Placing),
+    Yes,
+}
+
+/// The calling kernel thread, or dedicated thread, asks the kernel for what it alone is to have: the runtime makes no
+/// kernel thread from it.
 pub fn mark() {
-    MARKED.set(true);
+    MARKED.set(Marked::Yes);
 }
 
-/// Whether it has.
+/// As [`mark`], before it asks for processors or a memory policy. Libraries try these out when they are loaded and
+/// then take back what they had (libnuma, psm2): that ends it.
+pub fn mark_placing() {
+    if matches!(MARKED.get(), Marked::No) {
+        // Kept for ever, once a thread: few threads do this.
+        MARKED.set(placing().map_or(Marked::Yes, |before| Marked::Placing(Box::leak(Box::new(before)))));
+    }
+}
+
+/// Whether it has something that it alone has.
 pub fn is_marked() -> bool {
-    MARKED.get()
+    match MARKED.get() {
+        Marked::No => false,
+        Marked::Yes => true,
+        Marked::Placing(before) => placing().is_none_or(|is| is != *before),
+    }
+}
+
+/// Whether it has asked for something that cannot be taken back.
+pub fn is_marked_for_good() -> bool {
+    matches!(MARKED.get(), Marked::Yes)
 }
 
 /// In the child of a fork there is nobody but the caller: whatever it has, all are to have.
 pub(crate) fn forget() {
-    MARKED.set(false);
+    MARKED.set(Marked::No);
 }
 
 /// Whether [`begin`] may start a kernel thread to go on with the processor. A signal handler's may not.
@@ -48,8 +77,9 @@ pub enum Spare {
     Waiting,
 }
 
-/// Gives the calling lightweight thread the kernel thread that it runs on, whose kernel id is the answer, with all signals blocked that can wait. `None` where
-/// no kernel thread can be had that would go on with its processor, or the caller is no lightweight thread outside the runtime.
+/// Gives the calling lightweight thread the kernel thread that it runs on, whose kernel id is the answer, with all
+/// signals blocked that can wait. `None` where no kernel thread can be had that would go on with its processor, or the
+/// caller is no lightweight thread outside the runtime.
 ///
 /// In a signal handler only if that has interrupted code of the program's: the runtime's may have looked who it is.
 pub fn begin(spare: Spare) -> Option<u32> {
@@ -76,7 +106,8 @@ pub fn begin(spare: Spare) -> Option<u32> {
     }
 }
 
-/// The thread `me`, the caller, has `activation` from now on, which gives the processor that it owns, if any, to another one.
+/// The thread `me`, the caller, has `activation` from now on, which gives the processor that it owns, if any, to
+/// another one.
 fn take(
     me: &'static Descriptor,
     activation: &'static Activation,
@@ -108,7 +139,8 @@ fn take(
     task
 }
 
-/// Has a kernel thread wait in the calling thread's pool for whoever begins next in a signal handler. False if none can be had.
+/// Has a kernel thread wait in the calling thread's pool for whoever begins next in a signal handler. False if none
+/// can be had.
 pub fn provide_spare(of: &crate::Pool) -> bool {
     let pool = of.shared();
     pool.spare().map(|spare| pool.dismiss(spare)).is_some()

@@ -16,7 +16,9 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 pub use crate::clocks::{count as count_time, time_since_switch};
-pub use crate::dedicated::{Spare, begin as dedicate, is_marked, mark, provide_spare};
+pub use crate::dedicated::{
+    Spare, begin as dedicate, is_marked, is_marked_for_good, mark, mark_placing, provide_spare,
+};
 pub use crate::event_loops::{
     Gathered, gather, go_apart, is_apart, note_events, note_events_apart, note_turns, take_turns, times_gathered,
     wait_apart, went_apart,

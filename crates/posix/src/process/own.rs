@@ -1,6 +1,8 @@
-//! What the kernel ties to a kernel thread: a thread that asks for any of it becomes [dedicated] before the call takes effect.
+//! What the kernel ties to a kernel thread: a thread that asks for any of it becomes [dedicated] before the call takes
+//! effect.
 //!
-//! Two doors lead here: the C library's functions, and its `syscall` ([`prepare`]). A system call instruction in the program's own code is seen by nobody.
+//! Two doors lead here: the C library's functions, and its `syscall` ([`prepare`]). A system call instruction in the
+//! program's own code is seen by nobody.
 //!
 //! | the call | what it changes |
 //! |---|---|
@@ -9,8 +11,10 @@
 //! | `unshare`, `setns`, `close_range` with CLOSE_RANGE_UNSHARE | namespaces, folder, umask, descriptors |
 //! | `seccomp` without TSYNC, `landlock_restrict_self` | filters |
 //! | `keyctl` and its like, of keyrings that are a thread's | keyrings |
-//! | `sched_setscheduler` and kin, `setpriority`, `nice`, `ioprio_set`, `sched_setaffinity`, `set_mempolicy` | scheduling, memory |
-//! | `ptrace`, `perf_event_open` of itself, io_uring's single issuer, `set_robust_list`, `set_tid_address` | what knows its kernel thread |
+//! | `sched_setscheduler` and kin, `setpriority`, `nice`, `ioprio_set`, `sched_setaffinity`, `set_mempolicy` |
+//! scheduling, memory |
+//! | `ptrace`, `perf_event_open` of itself, io_uring's single issuer, `set_robust_list`, `set_tid_address` | what
+//! knows its kernel thread |
 //! | `pkey_alloc`, `pkey_set`, `arch_prctl`, `ioperm`, `iopl`, `personality` | registers and modes |
 //!
 //! Calls that name a thread by its number ([`translate`]) name the kernel's, once the thread has one of its own.
@@ -19,7 +23,7 @@
 
 use super::sandbox;
 use crate::os::{answer, c, set_errno, system_call};
-use crate::thread::dedicated::{begin, names_number, task_of};
+use crate::thread::dedicated::{begin, begin_placing, names_number, task_of};
 use crate::thread::record::Record;
 use std::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 
@@ -60,7 +64,8 @@ fn translate_to_ask(number: usize) -> usize {
     crate::thread::number_to_ask(number as c_int).map_or(number, |task| task as usize)
 }
 
-/// Before a system call that the program makes by number: its thread becomes dedicated where it has to, and numbers of threads are translated.
+/// Before a system call that the program makes by number: its thread becomes dedicated where it has to, and numbers of
+/// threads are translated.
 ///
 /// # Errors
 /// What the call is to answer instead: 0 where it would change nothing, or an error number.
@@ -82,7 +87,6 @@ pub(crate) unsafe fn prepare(number: c_long, arguments: &mut [usize; 6]) -> Resu
         | c::SYS_capset
         | c::SYS_unshare
         | c::SYS_setns
-        | c::SYS_set_mempolicy
         | c::SYS_set_tid_address
         | c::SYS_set_robust_list
         | c::SYS_landlock_restrict_self
@@ -110,6 +114,8 @@ pub(crate) unsafe fn prepare(number: c_long, arguments: &mut [usize; 6]) -> Resu
             translate(a).map(|number| arguments[0] = number)
         }
         c::SYS_sched_setaffinity if crate::thread::is_all_processors(a, b, c) => Err(0),
+        c::SYS_set_mempolicy => begin_placing(),
+        c::SYS_sched_setaffinity if a as c_int == 0 => begin_placing(),
         c::SYS_sched_setaffinity => translate(a).map(|number| arguments[0] = number),
         c::SYS_sched_getscheduler
         | c::SYS_sched_getparam
@@ -197,7 +203,8 @@ fn as_carried(number: usize) -> Option<usize> {
     }
 }
 
-/// True if a lightweight thread is to have the scheduling class (the present one if none is named) and the priority that it has.
+/// True if a lightweight thread is to have the scheduling class (the present one if none is named) and the priority
+/// that it has.
 fn is_same_class(number: usize, class: Option<usize>, parameters: usize) -> bool {
     let mut wanted = [0; size_of::<c_int>()];
     let Some(task) = as_carried(number).filter(|_| read(parameters, &mut wanted)) else { return false };
@@ -212,7 +219,8 @@ fn is_same_class(number: usize, class: Option<usize>, parameters: usize) -> bool
     known && present == c_int::from_ne_bytes(wanted)
 }
 
-/// True if a lightweight thread is to have the attributes that it has: GLib gives each thread of a pool those of the pool's creator.
+/// True if a lightweight thread is to have the attributes that it has: GLib gives each thread of a pool those of the
+/// pool's creator.
 fn is_same_scheduling(number: usize, attributes: usize) -> bool {
     const MOST: usize = 128;
     let (mut size, mut wanted, mut present) = ([0; 4], [0; MOST], [0; MOST]);
@@ -234,7 +242,8 @@ fn is_same_priority(number: usize, priority: usize) -> bool {
             == 20 - priority as c_int as isize
 }
 
-/// Makes a system call for the program: its result, or a negated error number. (Its frame is not the caller's: threads are parked below that one.)
+/// Makes a system call for the program: its result, or a negated error number. (Its frame is not the caller's: threads
+/// are parked below that one.)
 ///
 /// # Safety
 /// The program's arguments.
@@ -300,7 +309,8 @@ unsafe fn create_timer(mut arguments: [usize; 6]) -> isize {
     }
 }
 
-/// A timer by the clock of a thread makes that dedicated, and so does one that signals a thread by number; both are translated. The answer is the clock.
+/// A timer by the clock of a thread makes that dedicated, and so does one that signals a thread by number; both are
+/// translated. The answer is the clock.
 fn prepare_timer(clock: c::clockid_t, event: &mut c::sigevent) -> Result<c::clockid_t, c_int> {
     let clock = crate::thread::clocks::kernels_clock(clock)?;
     if event.sigev_notify == c::SIGEV_THREAD_ID {

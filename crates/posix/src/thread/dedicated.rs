@@ -2,17 +2,21 @@
 //!
 //! | who asks | becomes |
 //! |---|---|
-//! | a lightweight thread | the kernel thread that it runs on, which is its own from then on ([`raddle::drop_in::dedicate`]): it keeps its `pthread_t`, stack and storage |
+//! | a lightweight thread | the kernel thread that it runs on, which is its own from then on
+//! ([`raddle::drop_in::dedicate`]): it keeps its `pthread_t`, stack and storage |
 //! | a kernel thread of the program's (the first one, for one) | what it is, marked |
-//! | whoever is created by one of these | a thread of the C library's, made from its creator: it inherits what natively it would |
+//! | whoever is created by one of these | a thread of the C library's, made from its creator: it inherits what
+//! natively it would |
 //!
-//! To this library a dedicated thread is a kernel thread with a [`Record`]: the kernel has its mask and its signals, it waits in the kernel, and `gettid`
-//! answers the kernel's number. What was left for it before goes to the kernel with it.
+//! To this library a dedicated thread is a kernel thread with a [`Record`]: the kernel has its mask and its signals,
+//! it waits in the kernel, and `gettid` answers the kernel's number. What was left for it before goes to the kernel
+//! with it.
 //!
 //! Nothing is noted before the runtime has kernel threads: what the program does until then, all of them inherit.
 //!
-//! A thread may be named by another one, by the number that `gettid` answered or by its `pthread_t`, in a call that the kernel makes for kernel threads only. Then it is asked to become one
-//! ([`task_of`]), and does with the end of its wait, before its code begins, or in the handler of a signal of ours that has met code of the program's.
+//! A thread may be named by another one, by the number that `gettid` answered or by its `pthread_t`, in a call that
+//! the kernel makes for kernel threads only. Then it is asked to become one ([`task_of`]), and does with the end of
+//! its wait, before its code begins, or in the handler of a signal of ours that has met code of the program's.
 
 use super::exit;
 use super::record::{Record, Start};
@@ -23,8 +27,8 @@ use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// How long whoever names another thread waits until that is a kernel thread, in nanoseconds: an untested guess. One that is inside the C library all
-/// the time cannot be.
+/// How long whoever names another thread waits until that is a kernel thread, in nanoseconds: an untested guess. One
+/// that is inside the C library all the time cannot be.
 const PATIENCE: u64 = 2_000_000_000;
 /// Between two requests of it, in nanoseconds.
 const AGAIN: u64 = 1_000_000;
@@ -65,12 +69,27 @@ pub(crate) fn is_here() -> bool {
     Record::current().is_some_and(|me| task(me).is_some())
 }
 
-/// The calling thread is about to ask for what the kernel ties to a kernel thread: nobody else runs on its own from now on.
+/// The calling thread is about to ask for what the kernel ties to a kernel thread: nobody else runs on its own from
+/// now on.
 ///
 /// # Errors
-/// EAGAIN: no kernel thread can be had that would go on in its place, or the caller is a handler that has interrupted a lightweight thread.
+/// EAGAIN: no kernel thread can be had that would go on in its place, or the caller is a handler that has interrupted
+/// a lightweight thread.
 pub(crate) fn begin() -> Result<(), c_int> {
-    if raddle::drop_in::is_marked() || !RUNS.load(Ordering::Relaxed) || crate::process::vfork::is_child() {
+    begin_and(raddle::drop_in::mark)
+}
+
+/// As [`begin`], for processors or a memory policy, which a kernel thread of the program's may give back
+/// ([`raddle::drop_in::mark_placing`]).
+///
+/// # Errors
+/// As for [`begin`].
+pub(crate) fn begin_placing() -> Result<(), c_int> {
+    begin_and(raddle::drop_in::mark_placing)
+}
+
+fn begin_and(mark: fn()) -> Result<(), c_int> {
+    if raddle::drop_in::is_marked_for_good() || !RUNS.load(Ordering::Relaxed) || crate::process::vfork::is_child() {
         return Ok(());
     }
     if raddle::drop_in::is_lightweight() {
@@ -79,7 +98,7 @@ pub(crate) fn begin() -> Result<(), c_int> {
     if raddle::drop_in::is_kernel_thread_of_runtime() || watch::is_handler_here() {
         return Err(c::EAGAIN);
     }
-    raddle::drop_in::mark();
+    mark();
     Ok(())
 }
 
@@ -88,12 +107,21 @@ static FIRST_NAMED: AtomicBool = AtomicBool::new(false);
 
 /// A call that changes what a thread's kernel thread has names this one, which may be the C library's.
 pub(super) fn names_kernel_thread(id: c::pthread_t) {
+    names_and(id, raddle::drop_in::mark);
+}
+
+/// As [`names_kernel_thread`], for processors.
+pub(super) fn names_for_placing(id: c::pthread_t) {
+    names_and(id, raddle::drop_in::mark_placing);
+}
+
+fn names_and(id: c::pthread_t, mark: fn()) {
     if Record::is_ours(id) || !RUNS.load(Ordering::Relaxed) {
         return;
     }
     // SAFETY: takes nothing.
     if Record::current().is_none() && unsafe { next!(pthread_self: fn() -> c::pthread_t)() } == id {
-        raddle::drop_in::mark();
+        mark();
     } else if exit::first_thread(id).is_some() {
         FIRST_NAMED.store(true, Ordering::Relaxed);
     }
@@ -106,7 +134,8 @@ pub(crate) fn names_number(number: c_int) {
     }
 }
 
-/// The calling lightweight thread becomes a kernel thread, with all signals blocked that can wait. The answer is the mask that it is to have.
+/// The calling lightweight thread becomes a kernel thread, with all signals blocked that can wait. The answer is the
+/// mask that it is to have.
 fn dedicate(spare: Spare) -> Option<signals::Set> {
     let task = raddle::drop_in::dedicate(spare)?;
     COUNT.fetch_add(1, Ordering::Relaxed);
@@ -148,7 +177,8 @@ pub(crate) unsafe fn look_in_handler(context: *mut c_void) {
         return;
     }
     if let Some(mask) = dedicate(Spare::Waiting) {
-        // SAFETY: the saved mask, which the kernel takes back when the handler returns; the kernel's set is the first word.
+        // SAFETY: the saved mask, which the kernel takes back when the handler returns; the kernel's set is the first
+        // word.
         unsafe { (&raw mut (*context.cast::<c::ucontext_t>()).uc_sigmask).cast::<signals::Set>().write(mask) };
     }
 }
@@ -189,7 +219,8 @@ struct Beginning {
     mask: signals::Set,
 }
 
-/// As `pthread_create`: a thread of the C library's, which inherits what the kernel ties to the caller's kernel thread, and counts as a dedicated one.
+/// As `pthread_create`: a thread of the C library's, which inherits what the kernel ties to the caller's kernel
+/// thread, and counts as a dedicated one.
 ///
 /// # Safety
 /// As POSIX says.

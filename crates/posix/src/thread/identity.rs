@@ -222,7 +222,7 @@ pub(crate) fn number_to_ask(number: c_int) -> Option<u32> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_setaffinity_np(id: c::pthread_t, size: usize, set: *const c::cpu_set_t) -> c_int {
     type Function = unsafe extern "C" fn(c::pthread_t, usize, *const c::cpu_set_t) -> c_int;
-    dedicated::names_kernel_thread(id);
+    dedicated::names_for_placing(id);
     ours_or_next!(id, pthread_setaffinity_np: Function, (id, size, set), |record| {
         if dedicated::task(&record).is_none() && !is_less_than_allowed(size, set.expose_provenance()) {
             return 0;

@@ -4,6 +4,7 @@ mod cores;
 pub(crate) mod events;
 pub(crate) mod looks;
 mod on_core;
+pub(crate) mod placing;
 mod probe;
 pub(crate) mod published;
 #[cfg_attr(not(feature = "io-uring"), path = "no_ring.rs")]

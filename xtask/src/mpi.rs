@@ -1,0 +1,288 @@
+//! `cargo xtask mpi`: programs of MPI's natively and with `libraddle_mpi.so`, in turns, MPICH and Open MPI.
+//!
+//! Two ranks, each bound to a core of its own where there are two. Natively many threads of a rank may take so long
+//! that a run is ended; that is counted, too.
+
+use crate::shell::{self, Failure, Outcome, cargo};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const USAGE: &str =
+    "usage: cargo xtask mpi pingpong|stencil|waiting|latency [--mpi mpich|openmpi] [--threads T,..] [--runs N]
+                       [--native-seconds S] [--real-time]";
+
+/// How `mpirun` is started: its ending and options.
+const MPIS: [(&str, &[&str]); 2] = [
+    ("mpich", &[]),
+    (
+        "openmpi",
+        &[
+            "--allow-run-as-root",
+            "--oversubscribe",
+            "--bind-to",
+            "none",
+            "--mca",
+            "btl_vader_single_copy_mechanism",
+            "none",
+        ],
+    ),
+];
+
+/// Binds a rank to a core, and preloads for the program alone.
+const RANK: &str = r#"
+rank=${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-0}}
+exec taskset -c "$((rank % $(nproc)))" env LD_PRELOAD="$1" "${@:2}""#;
+
+/// One run with ours that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Options {
+    what: String,
+    mpis: Vec<(&'static str, &'static [&'static str])>,
+    threads: Option<Vec<u32>>,
+    runs: usize,
+    native: Duration,
+    real_time: bool,
+}
+
+/// A program, and its arguments for so many threads.
+struct Subject {
+    source: &'static str,
+    threads: &'static [u32],
+    arguments: fn(u32) -> Vec<String>,
+}
+
+const PINGPONG: Subject = Subject {
+    source: "pingpong.c",
+    threads: &[1, 16, 64, 256, 1000],
+    arguments: |threads| vec![threads.to_string(), (100_000 / threads).to_string()],
+};
+
+/// A tile a core, and sixteen.
+const STENCIL: Subject = Subject {
+    source: "stencil.c",
+    threads: &[1, 16],
+    arguments: |tiles| vec![tiles.to_string(), "512".into(), "256".into(), "2000".into()],
+};
+
+/// All threads wait for ten seconds.
+const WAITING: Subject = Subject {
+    source: "pingpong.c",
+    threads: &[1000],
+    arguments: |threads| vec![threads.to_string(), "5".into(), "10".into()],
+};
+
+const LATENCY: Subject = Subject {
+    source: "latency.c",
+    threads: &[1, 2, 16, 64],
+    arguments: |threads| vec![threads.to_string(), "2000".into()],
+};
+
+/// The command.
+pub fn run(args: &[String]) -> Outcome {
+    let options = parse(args)?;
+    let subject = match options.what.as_str() {
+        "pingpong" => PINGPONG,
+        "stencil" => STENCIL,
+        "waiting" => WAITING,
+        "latency" => LATENCY,
+        other => return Err(Failure::usage(format!("`{other}` is nothing to measure; {USAGE}"))),
+    };
+    shell::run(&mut cargo(&["build", "--release", "-p", "raddle-drop-in", "-p", "raddle-mpi"]))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| shell::root().join("target"), PathBuf::from);
+    let release = target.join("release");
+    let ours = ["libraddle_drop_in.so", "libraddle_mpi.so"].map(|file| release.join(file).display().to_string());
+    let ours = ours.join(":");
+    let mut hangs = 0;
+    for mpi in &options.mpis {
+        let program = compile(mpi.0, subject.source, &target)?;
+        for &threads in options.threads.as_deref().unwrap_or(subject.threads) {
+            hangs += compare(&options, mpi, &program, threads, &(subject.arguments)(threads), &ours)?;
+        }
+    }
+    if hangs == 0 { Ok(()) } else { Err(Failure::failed(format!("{hangs} runs with ours did not end or failed"))) }
+}
+
+fn parse(args: &[String]) -> Outcome<Options> {
+    let Some((what, mut rest)) = args.split_first() else { return Err(Failure::usage(USAGE)) };
+    let mut options = Options {
+        what: what.clone(),
+        mpis: MPIS.to_vec(),
+        threads: None,
+        runs: 5,
+        native: Duration::from_secs(10),
+        real_time: false,
+    };
+    while let Some((option, after)) = rest.split_first() {
+        if option == "--real-time" {
+            (options.real_time, rest) = (true, after);
+            continue;
+        }
+        let Some((value, after)) = after.split_first() else { return Err(Failure::usage(USAGE)) };
+        let number = || value.parse::<u32>().map_err(|_| Failure::usage(format!("{option} {value}: not a number")));
+        match option.as_str() {
+            "--mpi" => options.mpis.retain(|(name, _)| name == value),
+            "--runs" => options.runs = number()?.max(1) as usize,
+            "--native-seconds" => options.native = Duration::from_secs(number()?.into()),
+            "--threads" => {
+                let threads: Result<Vec<u32>, _> = value.split(',').map(str::parse).collect();
+                options.threads = Some(threads.map_err(|_| Failure::usage(format!("--threads {value}: not numbers")))?);
+            }
+            _ => return Err(Failure::usage(USAGE)),
+        }
+        rest = after;
+    }
+    if options.mpis.is_empty() {
+        return Err(Failure::usage("--mpi: mpich or openmpi"));
+    }
+    Ok(options)
+}
+
+fn compile(mpi: &str, source: &str, target: &Path) -> Outcome<PathBuf> {
+    let program = target.join(format!("mpi-{mpi}-{source}.out"));
+    let mut compiler = Command::new(format!("mpicc.{mpi}"));
+    compiler.args(["-O2", "-pthread", "-o"]).arg(&program).arg(shell::root().join("crates/mpi/tests/c").join(source));
+    shell::run(&mut compiler)?;
+    Ok(program)
+}
+
+/// What a run has told: its result, and figures from lines such as `T=16: 1.25 us a round`.
+#[derive(Debug)]
+struct Told {
+    result: String,
+    wall: f64,
+    /// The largest of the ranks'.
+    processor: f64,
+}
+
+/// One size natively and with ours, in turns; prints a line. The answer is how many runs with ours went wrong.
+fn compare(
+    options: &Options,
+    mpi: &(&str, &[&str]),
+    program: &Path,
+    threads: u32,
+    arguments: &[String],
+    ours: &str,
+) -> Outcome<usize> {
+    let mut told: [Vec<Told>; 2] = [Vec::new(), Vec::new()];
+    let mut failed = [0, 0];
+    for _ in 0..options.runs {
+        for (way, preload) in ["", ours].into_iter().enumerate() {
+            let patience = if way == 0 { options.native } else { PATIENCE };
+            // Natively all of them may be ended: two tell enough.
+            if way == 0 && (patience.is_zero() || failed[0] == 2 && told[0].is_empty()) {
+                continue;
+            }
+            match one(options, mpi, program, arguments, preload, patience)? {
+                Some(run) => told[way].push(run),
+                None => failed[way] += 1,
+            }
+        }
+    }
+    let results: Vec<&str> = told.iter().flatten().map(|run| run.result.as_str()).collect();
+    let same = results.windows(2).all(|pair| pair[0] == pair[1]);
+    let [native, with] = [0, 1].map(|way| summary(&told[way], failed[way]));
+    let times = match (median(&told[0], |run| run.wall), median(&told[1], |run| run.wall)) {
+        (Some(native), Some(with)) => format!("; natively {:.2} times as long", native / with),
+        _ => String::new(),
+    };
+    println!(
+        "{} T={threads}: natively {native}; with ours {with}{times}{}",
+        mpi.0,
+        if same { "" } else { "; RESULTS DIFFER" }
+    );
+    Ok(failed[1] + usize::from(!same))
+}
+
+fn median(told: &[Told], of: fn(&Told) -> f64) -> Option<f64> {
+    let mut values: Vec<f64> = told.iter().map(of).collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+fn summary(told: &[Told], failed: usize) -> String {
+    let ended = if failed == 0 { String::new() } else { format!(", {failed} did not end") };
+    match (median(told, |run| run.wall), median(told, |run| run.processor)) {
+        (Some(wall), Some(processor)) => {
+            let least = told.iter().map(|run| run.wall).fold(f64::MAX, f64::min);
+            let unit = if wall.is_finite() && wall > 0.0 {
+                format!("{wall:.2} us (least {least:.2}), ")
+            } else {
+                String::new()
+            };
+            format!("{unit}processor time {processor:.2} ({} runs{ended})", told.len())
+        }
+        _ => format!("no run{ended}"),
+    }
+}
+
+/// One run. `None` if it did not end in time, or failed.
+fn one(
+    options: &Options,
+    (name, flags): &(&str, &[&str]),
+    program: &Path,
+    arguments: &[String],
+    preload: &str,
+    patience: Duration,
+) -> Outcome<Option<Told>> {
+    let mpirun = format!("mpirun.{name}");
+    let mut command = if options.real_time {
+        let mut command = Command::new("chrt");
+        command.args(["-r", "1", &mpirun]);
+        command
+    } else {
+        Command::new(&mpirun)
+    };
+    command.args(*flags).args(["-n", "2", "bash", "-c", RANK, "rank", preload]).arg(program).args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| Failure::usage(format!("{mpirun}: {error}")))?;
+    let limit = Instant::now() + patience;
+    while child.try_wait().is_ok_and(|status| status.is_none()) {
+        if Instant::now() > limit {
+            // It ends its ranks when it is asked to.
+            let _ = Command::new("kill").arg(child.id().to_string()).status();
+            let _ = child.wait();
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().map_err(|error| Failure::failed(error.to_string()))?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        println!("{}", text.trim());
+        return Ok(None);
+    }
+    Ok(Some(Told {
+        result: String::from_utf8_lossy(&output.stdout).trim().to_string(),
+        wall: figure(&text, " us a").unwrap_or(0.0),
+        processor: figure(&text, " us of processor").or_else(|| figure(&text, " s of processor")).unwrap_or(0.0),
+    }))
+}
+
+/// The largest number right before `unit`.
+fn figure(text: &str, unit: &str) -> Option<f64> {
+    let numbers = text.lines().filter_map(|line| line.split_once(unit)?.0.rsplit(' ').next()?.parse().ok());
+    numbers.max_by(f64::total_cmp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_stand_before_their_unit() {
+        let text = "T=16: 1.25 us a round\nrank 0: 0.50 us of processor time a round\nrank 1: 0.75 us of processor time a round";
+        assert_eq!(figure(text, " us a"), Some(1.25));
+        assert_eq!(figure(text, " us of processor"), Some(0.75));
+        assert_eq!(figure(text, " s of processor"), None);
+    }
+
+    #[test]
+    fn a_wrong_option_is_refused() {
+        for wrong in [&["pingpong", "--mpi", "lam"][..], &["pingpong", "--runs", "x"], &["pingpong", "--runs"], &[]] {
+            let args: Vec<String> = wrong.iter().map(|word| word.to_string()).collect();
+            assert!(parse(&args).is_err(), "{wrong:?}");
+        }
+    }
+}
