@@ -518,7 +518,7 @@ impl Drop for Pool {
             pause = (pause * 2).min(std::time::Duration::from_millis(10));
         }
         self.shared.stopping.store(true, Ordering::Release);
-        Real::heavy_fence();
+        // A processor that falls asleep without having seen that is called by the next turn.
         while self.shared.kernel_threads() != 0 {
             while self.shared.idle.kick() {}
             while let Some(spare) = self.shared.spares.iter().find_map(|slot| {

@@ -72,6 +72,7 @@ impl<M: Machine> Sleepers<M> {
         // Not weakened: a counter; the token orders it before its waker's.
         self.count.fetch_add(1, Ordering::SeqCst);
         // Ordering[counted.token]: Release. Pairs with `wake`. Makes visible: that it is counted.
+        // Not weakened: the model makes exchanges in the order in which they are executed, so that its waker never takes out who is not in yet.
         match token.compare_exchange(0, COUNTED, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => COUNTED,
             Err(_) => {
