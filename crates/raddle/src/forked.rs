@@ -7,7 +7,6 @@
 //! what other kernel threads held of them at that instant is lost to the child.
 
 use crate::descriptor::{Descriptor, FREE};
-use std::sync::atomic::Ordering;
 
 /// Makes the runtime of a child process usable. Call it first in the child of a fork, from its only thread.
 ///
