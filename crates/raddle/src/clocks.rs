@@ -82,7 +82,15 @@ pub(crate) fn forget(activation: &'static Activation) {
 /// `raw` came from [`crate::JoinHandle::into_raw`], and the handle was neither joined nor dropped yet.
 pub unsafe fn time_since_switch(raw: *const ()) -> Option<u64> {
     // SAFETY: the address of a descriptor, which are type-stable.
-    let target: &'static Descriptor = unsafe { &*raw.cast() };
+    since_switch(unsafe { &*raw.cast() })
+}
+
+/// As [`time_since_switch`], of the calling lightweight thread; `None`: it is none, or a dedicated one.
+pub fn own_time_since_switch() -> Option<u64> {
+    since_switch(current()?)
+}
+
+fn since_switch(target: &'static Descriptor) -> Option<u64> {
     // SAFETY: null or an activation, which are never freed.
     let activation = unsafe { target.activation.load(Ordering::Acquire).as_ref() }?;
     let task = match activation.tid.load(Ordering::Relaxed) {

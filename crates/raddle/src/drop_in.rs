@@ -15,7 +15,7 @@ use raddle_scheduler::{Claim, Wake};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-pub use crate::clocks::{count as count_time, time_since_switch};
+pub use crate::clocks::{count as count_time, own_time_since_switch, time_since_switch};
 pub use crate::dedicated::{
     Spare, begin as dedicate, is_marked, is_marked_for_good, mark, mark_placing, provide_spare,
 };

@@ -34,8 +34,11 @@ fn time_of(record: &Record) -> u64 {
     let mut sum = 0;
     for _ in 0..LOOKS {
         let noted = record.time.load(Ordering::Acquire);
-        // SAFETY: null until its creator has stored it; the record is held, so the handle is neither joined nor dropped meanwhile.
-        let since = if raw.is_null() { None } else { unsafe { raddle::drop_in::time_since_switch(raw) } };
+        // Null: its creator has not stored it yet. A thread that looks at its own clock needs none, unless it is dedicated.
+        let own = if record.is_current() { raddle::drop_in::own_time_since_switch() } else { None };
+        // SAFETY: the record is held, so the handle is neither joined nor dropped meanwhile.
+        let told = || unsafe { raddle::drop_in::time_since_switch(raw) };
+        let since = own.or_else(|| if raw.is_null() { None } else { told() });
         sum = noted.wrapping_add(since.unwrap_or(0));
         if record.time.load(Ordering::Acquire) == noted {
             break;
@@ -128,6 +131,8 @@ pub unsafe extern "C" fn pthread_getcpuclockid(id: c::pthread_t, clock: *mut c::
     }
     // SAFETY: an id of ours.
     let Some(record) = (unsafe { Record::hold(id) }) else { return c::ESRCH };
+    // Counted from here on: the first look at the clock may come after the work that it is to measure.
+    time_of(&record);
     // SAFETY: the caller's place for it.
     unsafe { *clock = clock_of(&record) };
     0

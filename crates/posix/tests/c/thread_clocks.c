@@ -90,8 +90,22 @@ static void *computed_before(void *argument) {
     compute(0.001);
     return argument;
 }
+// Who has asked for the number of its clock, and then computes, finds that in it.
+static void *computes_before_it_looks(void *argument) {
+    clockid_t own;
+    pthread_getcpuclockid(pthread_self(), &own);
+    double end = of(CLOCK_PROCESS_CPUTIME_ID) + 0.01;
+    while (of(CLOCK_PROCESS_CPUTIME_ID) < end)
+        for (int i = 0; i < 1000; i++) sink++;
+    // Others of the process have had a part of that at most: the first thread, which waits.
+    expect(of(own) > 0.002, "what was computed between the number of a clock and the first look at it");
+    return argument;
+}
+
 static void before_the_first_question(void) {
     pthread_t t[2];
+    pthread_create(&t[0], NULL, computes_before_it_looks, NULL);
+    pthread_join(t[0], NULL);
     clockid_t clock;
     for (int i = 0; i < 2; i++) pthread_create(&t[i], NULL, computed_before, NULL);
     while (begun < 2) usleep(100);
