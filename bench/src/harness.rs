@@ -206,9 +206,10 @@ fn settings(known: &mut Vec<(String, String)>, present: &[&Contestant], tallies:
 fn rows(case: &Case, present: &[&Contestant], tallies: &[Tally], expected: Option<u64>) -> Vec<Row> {
     let first = tallies.iter().flat_map(|tally| &tally.reports).next();
     let expected = expected.or(first.map(|report| report.checksum));
-    let base = tallies.first().and_then(|tally| Some(per_op(tally)?.median));
+    let base = tallies.first().and_then(|tally| Some(Spread::of(&times(tally))?.median));
     let row = |(contestant, tally): (&&Contestant, &Tally)| {
-        let spread = per_op(tally);
+        let each = times(tally);
+        let spread = Spread::of(&each);
         let wrong = tally.reports.iter().find(|report| Some(report.checksum) != expected);
         let disagreement = wrong.map(|report| {
             let right = expected.map_or_else(String::new, |sum| sum.to_string());
@@ -223,6 +224,7 @@ fn rows(case: &Case, present: &[&Contestant], tallies: &[Tally], expected: Optio
             rounds: tally.reports.len(),
             ops: tally.reports.first().map(|report| report.ops),
             spread,
+            each,
             rss_kib: median_rss(tally),
             checksum: wrong.or(tally.reports.first()).map(|report| report.checksum),
             ratio: spread.zip(base).filter(|(_, base)| *base > 0.0).map(|(spread, base)| spread.median / base),
@@ -235,9 +237,9 @@ fn rows(case: &Case, present: &[&Contestant], tallies: &[Tally], expected: Optio
     present.iter().zip(tallies).map(row).collect()
 }
 
-fn per_op(tally: &Tally) -> Option<Spread> {
-    let times: Vec<_> = tally.reports.iter().map(|r| r.ns as f64 / r.ops.max(1) as f64).collect();
-    Spread::of(&times)
+/// Nanoseconds for one operation, by each round.
+fn times(tally: &Tally) -> Vec<f64> {
+    tally.reports.iter().map(|r| r.ns as f64 / r.ops.max(1) as f64).collect()
 }
 
 /// Further figures: of numbers the median over the rounds, of all else the last one.

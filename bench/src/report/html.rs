@@ -1,6 +1,7 @@
 //! A page that needs nothing but itself: a bar chart with whiskers and a table for each case.
 
 use super::Row;
+use super::circumstances::circumstances;
 use super::table::{columns, figure, heading, nanoseconds, same_case};
 use crate::harness::Results;
 use std::fmt::Write as _;
@@ -13,6 +14,8 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .15rem .8rem; text-align: right; border-bottom: 1px solid #8884; }
 th:first-child, td:first-child, td.error { text-align: left; }
 td.error { color: #b03030; }
+table.where td { text-align: left; border: 0; }
+circle.round { fill: currentColor; opacity: .55; }
 svg { width: 100%; height: auto; margin: .5rem 0; }
 svg text { font: 13px system-ui, sans-serif; fill: currentColor; }
 rect.bar { fill: var(--bar); } rect.first { fill: var(--first); }
@@ -29,7 +32,14 @@ pub fn html(results: &Results, command: &str) -> String {
         "<p>Made by <code>{}</code>. Bars are medians of the rounds, boxes the quartiles, whiskers",
         escape(command)
     );
-    page.push_str("minimum and maximum. Shorter is better; the ratio is to the first runtime named.</p>\n");
+    page.push_str(
+        "minimum and maximum, dots the rounds. Shorter is better; the ratio is to the first runtime named.</p>\n",
+    );
+    page.push_str("<table class=\"where\">\n");
+    for (name, value) in circumstances() {
+        let _ = writeln!(page, "<tr><td>{name}</td><td>{}</td></tr>", escape(&value));
+    }
+    page.push_str("</table>\n");
     let mut rows = results.rows.as_slice();
     while let Some(first) = rows.first() {
         let count = rows.iter().take_while(|row| same_case(row, first)).count();
@@ -47,7 +57,6 @@ pub fn html(results: &Results, command: &str) -> String {
     page
 }
 
-const LEFT: f64 = 190.0;
 const WIDTH: f64 = 560.0;
 const ROW: f64 = 26.0;
 
@@ -57,26 +66,29 @@ fn chart(page: &mut String, rows: &[Row]) {
     if largest <= 0.0 {
         return;
     }
-    let at = |ns: f64| LEFT + WIDTH * ns / largest;
-    let height = ROW * shown.len() as f64 + 24.0;
+    // As wide as the longest label: policies may be long.
+    let longest = shown.iter().map(|(row, _)| row.label().chars().count()).max().unwrap_or(0);
+    let left = (7.2 * longest as f64 + 16.0).max(190.0);
+    let at = |ns: f64| left + WIDTH * ns / largest;
+    let height = ROW * shown.len() as f64 + 44.0;
     let _ =
-        writeln!(page, "<svg viewBox=\"0 0 {} {height}\" role=\"img\" aria-label=\"medians\">", LEFT + WIDTH + 90.0);
+        writeln!(page, "<svg viewBox=\"0 0 {} {height}\" role=\"img\" aria-label=\"medians\">", left + WIDTH + 90.0);
     for (i, (row, spread)) in shown.iter().enumerate() {
         let top = ROW * i as f64 + 4.0;
         let middle = top + ROW / 2.0 - 2.0;
         let class = if std::ptr::eq(*row, &rows[0]) { "bar first" } else { "bar" };
-        let width = (at(spread.median) - LEFT).max(1.0);
+        let width = (at(spread.median) - left).max(1.0);
         let bar = ROW - 10.0;
         let _ = writeln!(
             page,
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            LEFT - 8.0,
+            left - 8.0,
             middle + 5.0,
             escape(&row.label())
         );
         let _ = writeln!(
             page,
-            "<rect class=\"{class}\" x=\"{LEFT}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"{bar}\"/>",
+            "<rect class=\"{class}\" x=\"{left:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"{bar}\"/>",
             top + 3.0
         );
         let (q1, q3) = (at(spread.q1), at(spread.q3));
@@ -87,6 +99,9 @@ fn chart(page: &mut String, rows: &[Row]) {
             (q3 - q1).max(0.5)
         );
         whisker(page, at(spread.min), at(spread.max), middle);
+        for ns in &row.each {
+            let _ = writeln!(page, "<circle class=\"round\" cx=\"{:.1}\" cy=\"{middle:.1}\" r=\"3\"/>", at(*ns));
+        }
         let _ = writeln!(
             page,
             "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
@@ -95,8 +110,26 @@ fn chart(page: &mut String, rows: &[Row]) {
             nanoseconds(spread.median)
         );
     }
-    let bottom = height - 18.0;
-    let _ = writeln!(page, "<line class=\"axis\" x1=\"{LEFT}\" y1=\"0\" x2=\"{LEFT}\" y2=\"{bottom}\"/>\n</svg>");
+    let bottom = height - 38.0;
+    for tick in ticks(largest) {
+        let x = at(tick);
+        let _ = writeln!(
+            page,
+            "<line class=\"axis\" x1=\"{x:.1}\" y1=\"0\" x2=\"{x:.1}\" y2=\"{:.1}\"/><text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+            bottom + 5.0,
+            bottom + 20.0,
+            nanoseconds(tick)
+        );
+    }
+    let _ = writeln!(page, "<line class=\"axis\" x1=\"{left:.1}\" y1=\"0\" x2=\"{left:.1}\" y2=\"{bottom}\"/>\n</svg>");
+}
+
+/// Round numbers up to `largest`, by steps of 1, 2 or 5 times a power of ten.
+fn ticks(largest: f64) -> Vec<f64> {
+    let power = 10f64.powf((largest / 5.0).log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power).into_iter().find(|step| largest / step <= 6.0);
+    let step = step.unwrap_or(10.0 * power);
+    (0..).map(|number| f64::from(number) * step).take_while(|tick| *tick <= largest).collect()
 }
 
 fn whisker(page: &mut String, low: f64, high: f64, y: f64) {
@@ -198,7 +231,18 @@ mod tests {
     fn each_runtime_with_figures_has_a_bar_and_each_failure_its_reason() {
         let page = html(&results(), "");
         assert_eq!(page.matches("<rect class=\"bar").count(), 2);
+        assert_eq!(page.matches("<circle class=\"round\"").count(), 6);
+        assert!(page.contains("<td>date</td>") && page.contains("<td>kernel</td>"));
         assert!(page.contains("timed out after 30 s"));
+    }
+
+    #[test]
+    fn ticks_are_round() {
+        assert_eq!(ticks(36.0), [0.0, 10.0, 20.0, 30.0]);
+        for largest in [0.004, 1.0, 59.0, 8.1e9] {
+            let ticks = ticks(largest);
+            assert!((3..=7).contains(&ticks.len()) && ticks[0] == 0.0, "{largest}: {ticks:?}");
+        }
     }
 
     #[test]

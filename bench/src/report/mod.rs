@@ -1,5 +1,6 @@
 //! Rows, and the three ways to show them.
 
+mod circumstances;
 mod html;
 mod table;
 
@@ -29,6 +30,8 @@ pub struct Row {
     pub ops: Option<u64>,
     /// Nanoseconds for one operation.
     pub spread: Option<Spread>,
+    /// The same of each round.
+    pub each: Vec<f64>,
     /// The median over the rounds of the largest resident set.
     pub rss_kib: Option<u64>,
     /// The checksum; a wrong one when there was one.
@@ -70,6 +73,7 @@ impl Row {
             "ns_max": part(|s| s.max),
             "ns_q1": part(|s| s.q1),
             "ns_q3": part(|s| s.q3),
+            "ns_rounds": self.each,
             "rss_kib": self.rss_kib,
             "checksum": self.checksum,
             "ratio": self.ratio,
@@ -99,6 +103,7 @@ pub(crate) mod samples {
             rounds: 5,
             ops: Some(1000),
             spread: Spread::of(&[median * 0.9, median, median * 1.2]),
+            each: vec![median * 0.9, median, median * 1.2],
             rss_kib: Some(2048),
             checksum: Some(1000),
             ratio: Some(1.0),
@@ -114,6 +119,7 @@ pub(crate) mod samples {
         let error = Some("timed out after 30 s".to_string());
         Row {
             spread: None,
+            each: Vec::new(),
             ops: None,
             rss_kib: None,
             checksum: None,
@@ -129,7 +135,7 @@ pub(crate) mod samples {
 mod tests {
     use super::*;
 
-    const KEYS: [&str; 16] = [
+    const KEYS: [&str; 17] = [
         "workload",
         "args",
         "runtime",
@@ -142,6 +148,7 @@ mod tests {
         "ns_max",
         "ns_q1",
         "ns_q3",
+        "ns_rounds",
         "rss_kib",
         "checksum",
         "ratio",

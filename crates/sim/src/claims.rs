@@ -404,7 +404,7 @@ pub fn html(scale: &Scale, runs: Runs, verdicts: &[Verdict], command: &str) -> S
     let page = report::html(&runs.rows(), command);
     page.replacen(
         "<h1>Simulated</h1>",
-        &format!("<h1>Claims</h1>\n<pre>{}</pre>\n<h1>Simulated</h1>", report::escape(&claims)),
+        &format!("<h1>Claims</h1>\n<pre>{}</pre>\n<h1>Simulated</h1>", crate::plot::escape(&claims)),
         1,
     )
 }

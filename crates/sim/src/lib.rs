@@ -56,6 +56,7 @@ pub mod hurricane;
 mod lines;
 mod machine;
 pub mod papers;
+pub mod plot;
 mod published;
 pub mod report;
 pub mod simulate;

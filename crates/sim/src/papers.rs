@@ -23,7 +23,7 @@ mod lesser_bear;
 mod lock_free;
 
 use crate::cost::Costs;
-use crate::report::{Series, escape, plot};
+use crate::plot::{Series, Unit, escape, plot};
 use crate::simulate::{Figures, Plan, simulate};
 use crate::workloads::Workload;
 use serde_json::json;
@@ -199,13 +199,27 @@ pub fn verdicts(
     size: Size,
     progress: &mut dyn FnMut(usize, usize, &str),
 ) -> Result<Vec<Verdict>, String> {
-    let all = paper.claims.len();
-    let judge = |(number, claim): (usize, &'static Claim)| {
-        progress(number + 1, all, claim.figure);
+    verdicts_kept(paper, size, progress, &mut |_| ())
+}
+
+/// As [`verdicts`]; `keep` is given what there is after each claim.
+///
+/// # Errors
+/// As [`verdicts`].
+pub fn verdicts_kept(
+    paper: &'static Paper,
+    size: Size,
+    progress: &mut dyn FnMut(usize, usize, &str),
+    keep: &mut dyn FnMut(&[Verdict]),
+) -> Result<Vec<Verdict>, String> {
+    let mut all = Vec::new();
+    for (number, claim) in paper.claims.iter().enumerate() {
+        progress(number + 1, paper.claims.len(), claim.figure);
         let (held, seen) = (claim.judge)(&paper.machine, size)?;
-        Ok::<Verdict, String>((claim, held, seen))
-    };
-    paper.claims.iter().enumerate().map(judge).collect()
+        all.push((claim, held, seen));
+        keep(&all);
+    }
+    Ok(all)
 }
 
 /// A figure, and the lines of its plot.
@@ -295,7 +309,7 @@ pub fn html(paper: &Paper, verdicts: &[Verdict], drawn: &[Drawn], command: &str)
     }
     let one = |(drawing, series): &Drawn| {
         let Drawing { figure, title, across, .. } = drawing;
-        plot(&format!("Figure {figure}: {title}, over {across}"), series)
+        plot(&format!("Figure {figure}: {title}"), across, (title, Unit::Number), series)
     };
     let plots: String = drawn.iter().map(one).collect();
     let machine = format!("{} cores of {} (simulated), {}", machine.cores, machine.preset, machine.policy);

@@ -24,6 +24,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+use crate::plot::{Series, Unit, escape, plot};
 use crate::simulate::{Figures, Plan};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -162,73 +163,6 @@ fn json_of((plan, result): &Row) -> serde_json::Value {
     object
 }
 
-pub(crate) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-const COLOURS: [&str; 8] = ["#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#17becf", "#7f7f7f"];
-
-/// A line of a plot: its name and its points.
-pub type Series = (String, Vec<(f64, f64)>);
-
-/// One plot, over the number of cores or whatever else, from 0 upwards.
-pub(crate) fn plot(title: &str, series: &[Series]) -> String {
-    let (width, height, margin) = (640.0, 320.0, 60.0);
-    let points = || series.iter().flat_map(|(_, points)| points);
-    let right = points().map(|point| point.0).fold(1.0, f64::max);
-    let top = points().map(|point| point.1).fold(f64::MIN_POSITIVE, f64::max);
-    let x = |cores: f64| margin + cores / right * (width - 2.0 * margin);
-    let y = |value: f64| height - margin / 2.0 - value / top * (height - margin);
-    let mut svg = format!(
-        "<h2>{}</h2>\n<svg viewBox=\"0 0 {} {height}\" width=\"{}\" role=\"img\" aria-label=\"{}\">\n",
-        escape(title),
-        width + 260.0,
-        width + 260.0,
-        escape(title)
-    );
-    for part in 0..=4 {
-        let value = top * f64::from(part) / 4.0;
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{margin}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#ddd\"/><text x=\"{:.1}\" y=\"{:.1}\" \
-             text-anchor=\"end\">{}</text>",
-            width - margin,
-            margin - 6.0,
-            y(value) + 4.0,
-            count(value as u64),
-            y = y(value),
-        );
-        let cores = right * f64::from(part) / 4.0;
-        let _ = writeln!(
-            svg,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{cores:.0}</text>",
-            x(cores),
-            height - 8.0
-        );
-    }
-    for (index, (name, points)) in series.iter().enumerate() {
-        let colour = COLOURS[index % COLOURS.len()];
-        let path: Vec<String> = points.iter().map(|point| format!("{:.1},{:.1}", x(point.0), y(point.1))).collect();
-        let _ = writeln!(
-            svg,
-            "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" points=\"{}\"/>",
-            path.join(" ")
-        );
-        for point in points {
-            let _ =
-                writeln!(svg, "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\" fill=\"{colour}\"/>", x(point.0), y(point.1));
-        }
-        let _ = writeln!(
-            svg,
-            "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"{colour}\">{}</text>",
-            width - margin + 10.0,
-            24.0 + 18.0 * index as f64,
-            escape(name)
-        );
-    }
-    svg + "</svg>\n"
-}
-
 /// A page of its own: plots over the number of cores, and the table.
 pub fn html(rows: &[Row], command: &str) -> String {
     let mut names: Vec<String> = Vec::new();
@@ -245,12 +179,14 @@ pub fn html(rows: &[Row], command: &str) -> String {
         };
         names.iter().map(|name| (name.clone(), points(name))).collect()
     };
+    let over =
+        |title: &str, upwards: (&str, Unit), value: fn(&Figures) -> f64| plot(title, "cores", upwards, &series(value));
     let plots: String = [
-        plot("Operations a second, over cores", &series(Figures::throughput)),
-        plot("99th percentile from spawn to end, ns", &series(|figures| figures.lives[1] as f64)),
-        plot("Steals tried", &series(|figures| figures.steals.0 as f64)),
-        plot("Stalls per instruction (7.3)", &series(Figures::stalls)),
-        plot("Cores busy, %", &series(|figures| figures.mean_utilisation() * 100.0)),
+        over("Operations a second", ("operations a second", Unit::Number), Figures::throughput),
+        over("99th percentile from spawn to end", ("time", Unit::Nanoseconds), |figures| figures.lives[1] as f64),
+        over("Steals tried", ("steals", Unit::Number), |figures| figures.steals.0 as f64),
+        over("Stalls per instruction (7.3)", ("stalls per instruction", Unit::Number), Figures::stalls),
+        over("Cores busy", ("%", Unit::Number), |figures| figures.mean_utilisation() * 100.0),
     ]
     .concat();
     format!(

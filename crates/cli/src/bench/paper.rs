@@ -249,6 +249,7 @@ mod tests {
             rounds: 1,
             ops: None,
             spread: Some(spread),
+            each: Vec::new(),
             rss_kib: None,
             checksum: None,
             ratio: None,

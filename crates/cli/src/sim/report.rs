@@ -79,7 +79,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     };
     let text = match paper {
         None => schedulers(options, &mut progress)?,
-        Some(paper) => other(paper, options.format, &mut progress)?,
+        Some(paper) => other(paper, options.format, &output, &mut progress)?,
     };
     watch.end();
     if show {
@@ -127,13 +127,17 @@ fn schedulers(options: &Options, progress: &mut dyn FnMut(usize, usize, &str)) -
 fn other(
     paper: &'static Paper,
     format: Format,
+    output: &Output,
     progress: &mut dyn FnMut(usize, usize, &str),
 ) -> Result<String, String> {
-    let verdicts = papers::verdicts(paper, Size::Full, progress)?;
+    let text = |verdicts: &[papers::Verdict], drawn: &[papers::Drawn]| match format {
+        Format::Table => papers::table(paper, verdicts, drawn),
+        Format::Json => papers::json_lines(paper, verdicts, drawn),
+        Format::Html => papers::html(paper, verdicts, drawn, &command_line()),
+    };
+    // A run that is ended early leaves what it has in the file, if there is one.
+    let mut keep = |verdicts: &[papers::Verdict]| output.keep(|| text(verdicts, &[]));
+    let verdicts = papers::verdicts_kept(paper, Size::Full, progress, &mut keep)?;
     let drawn = papers::draw(paper, Size::Full, progress)?;
-    Ok(match format {
-        Format::Table => papers::table(paper, &verdicts, &drawn),
-        Format::Json => papers::json_lines(paper, &verdicts, &drawn),
-        Format::Html => papers::html(paper, &verdicts, &drawn, &command_line()),
-    })
+    Ok(text(&verdicts, &drawn))
 }
