@@ -50,6 +50,12 @@ fn handlers_run_on_the_stack_that_their_thread_gave_and_attributes_are_told() {
 }
 
 #[test]
+fn handlers_see_the_mask_that_they_run_with_those_of_faults_too() {
+    let out = same_as_native("fault_masks.c", &["1", "2"]);
+    assert!(out.lines().count() == 39 && !out.contains("inside 1"), "{out}");
+}
+
+#[test]
 fn a_thread_becomes_a_daemon() {
     let program = common::compile("daemon.c", &[]);
     let report = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("daemon-{}", std::process::id()));
@@ -116,7 +122,7 @@ fn signals_are_answered_while_the_first_thread_lets_them_in_for_moments() {
 #[test]
 fn signals_count_merge_and_tell_as_natively_and_handlers_run_one_at_a_time() {
     let out = same_as_native("signal_details.c", &["1", "2", "4"]);
-    assert!(out.contains("600, wrong 0") && !out.contains("wrong 1") && out.lines().count() == 14, "{out}");
+    assert!(out.contains("600, wrong 0") && !out.contains("wrong 1") && out.lines().count() == 16, "{out}");
 }
 
 #[test]

@@ -226,6 +226,11 @@ pub fn on_fault(take: Take) {
     raddle_context::overflow::offer_first(take);
 }
 
+/// Whether an address lies in the guard of a thread's stack: a fault there is an overflow.
+pub fn is_in_guard(address: usize) -> bool {
+    raddle_context::stack::find(address).is_some_and(|place| place.in_guard)
+}
+
 /// Whether a handler, as `sigaction` has it, is the one that reports overflows.
 pub fn is_overflow_report(handler: usize) -> bool {
     raddle_context::overflow::is_report(handler)

@@ -55,15 +55,16 @@ pub(super) fn is_fault(signal: c_int) -> bool {
 unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mut c_void) {
     let action = &ACTIONS[signal as usize];
     if vfork::is_child() {
-        type Handler = unsafe extern "C-unwind" fn(c_int, *mut c_void, *mut c_void);
         let handler = action.handler.load(Ordering::Relaxed);
         if handler > c::SIG_IGN {
-            // SAFETY: the program's handler, which takes the signal and perhaps the rest; the kernel's arguments.
-            unsafe { std::mem::transmute::<usize, Handler>(handler)(signal, info, context) };
+            // SAFETY: the program's handler and the kernel's arguments.
+            unsafe { as_handler(handler)(signal, info, context) };
         }
         return;
     }
-    let mask = action.mask.load(Ordering::Relaxed);
+    // The kernel does not know what a lightweight thread blocks, and tells the handler's mask.
+    let me = Record::current().filter(|_| raddle::drop_in::is_kernel_thread_of_runtime());
+    let mask = action.mask.load(Ordering::Relaxed) | me.map_or(0, |me| me.mask.load(Ordering::Relaxed));
     let raised = signals::take_raised(signal);
     let on_stack = action.flags.load(Ordering::Relaxed) & c::SA_ONSTACK != 0;
     // SAFETY: the kernel's argument.
@@ -172,7 +173,8 @@ pub(super) fn handled(signal: c_int) -> Option<bool> {
 
 /// The program's handler for a fault that is to run on an alternate stack; 0: there is none.
 pub(super) fn fault_handler(signal: c_int) -> usize {
-    ACTIONS[signal as usize].handler.load(Ordering::Relaxed)
+    let action = &ACTIONS[signal as usize];
+    if action.flags.load(Ordering::Relaxed) & c::SA_ONSTACK == 0 { 0 } else { action.handler.load(Ordering::Relaxed) }
 }
 
 /// The program's handler that is to run on an alternate stack now; 0: there is none.
@@ -183,29 +185,104 @@ pub(super) fn on_stack_handler(signal: c_int) -> usize {
     }
 }
 
-/// `sigaction` of a fault: a handler that asks for an alternate stack gets its thread's ([`alternate`]).
+/// Whether the program's handler for a fault is behind [`fault_entry`].
+pub(super) fn blocks_in_fault(signal: c_int) -> bool {
+    let action = &ACTIONS[signal as usize];
+    action.handler.load(Ordering::Relaxed) != 0 && action.mask.load(Ordering::Relaxed) & DEFERRABLE != 0
+}
+
+/// As if the kernel had met the program's handler, which is behind one of ours.
+///
+/// # Safety
+/// A handler's arguments.
+pub(super) unsafe fn take_fault(signal: c_int, info: *mut c_void, context: *mut c_void) {
+    let entry = if blocks_in_fault(signal) { fault_entry } else { alternate::entry };
+    // SAFETY: passed on to the caller.
+    unsafe { entry(signal, info, context) };
+}
+
+/// What the kernel calls in place of a fault's handler that blocks signals while it runs: for a lightweight thread it is one behind [`entry`], whose
+/// questions about its mask the kernel answers, but that a fault comes at once, wherever it is.
+unsafe extern "C-unwind" fn fault_entry(signal: c_int, info: *mut c_void, context: *mut c_void) {
+    let action = &ACTIONS[signal as usize];
+    let (handler, flags) = (action.handler.load(Ordering::Relaxed), action.flags.load(Ordering::Relaxed));
+    let on_stack = flags & c::SA_ONSTACK != 0;
+    let called = if on_stack { alternate::entry as *const () as usize } else { handler };
+    if handler <= c::SIG_IGN {
+        return;
+    }
+    if !raddle::drop_in::is_lightweight() {
+        // Of a kernel thread, whose mask is the kernel's, or in the runtime, which the handler will not return to.
+        // SAFETY: the program's handler, or ours, and the kernel's arguments.
+        return unsafe { as_handler(called)(signal, info, context) };
+    }
+    signals::block_movable();
+    let own = Record::current().map_or(0, |me| me.mask.load(Ordering::Relaxed));
+    let mask = action.mask.load(Ordering::Relaxed) | own;
+    let handled = if flags & c::SA_NODEFER != 0 { mask } else { mask | bit(signal) };
+    // SAFETY: the kernel's argument.
+    let top = if on_stack { unsafe { alternate::top(context) } } else { std::ptr::null_mut() };
+    let mut ended = None;
+    let run = || {
+        let frame = jumps::Frame::begin(if top.is_null() { context } else { top.cast() });
+        let handling = masks::handling(handled);
+        watch::count_handler(Record::current(), flags & c::SA_RESTART != 0);
+        // SAFETY: the kernel's argument.
+        unsafe { raddle::signal::block_only(signal, context, mask, signals::kicks()) };
+        // SAFETY: as above.
+        ended = unsafe { ending::call(called, signal, info, context, true, !on_stack) };
+        handling.end();
+        frame.end();
+        // SAFETY: the kernel's argument.
+        unsafe { masks::settle(context, 0) };
+        signals::deliver_after();
+    };
+    // SAFETY: all that can wait is blocked; a jump out of the handler is noticed by the hooks of `longjmp`.
+    unsafe { raddle::signal::dispatch(signal, info, context, run) };
+    if let Some(ended) = ended {
+        // SAFETY: the kernel's argument; the handler is over.
+        unsafe { ending::go_on(ended, context, handled) };
+    }
+}
+
+/// The signals that an action blocks.
+fn mask_of(action: &c::sigaction) -> Set {
+    // SAFETY: the set's first word is the kernel's.
+    unsafe { (&raw const action.sa_mask).cast::<Set>().read() }
+}
+
+type Handler = unsafe extern "C-unwind" fn(c_int, *mut c_void, *mut c_void);
+
+/// A handler's address as what it is.
+fn as_handler(handler: usize) -> Handler {
+    // SAFETY: a handler of the program's, which takes the signal and perhaps the rest, or ours.
+    unsafe { std::mem::transmute::<usize, Handler>(handler) }
+}
+
+/// `sigaction` of a fault: a handler that asks for an alternate stack gets its thread's ([`alternate`]), one that blocks signals is behind [`fault_entry`].
 ///
 /// # Safety
 /// As POSIX says; the signal is a fault.
 unsafe fn set_fault(signal: c_int, new: *const c::sigaction, old: *mut c::sigaction) -> c_int {
     let action = &ACTIONS[signal as usize];
-    let ours = alternate::entry as *const () as usize;
+    let entries = [alternate::entry as *const () as usize, fault_entry as *const () as usize];
     // SAFETY: null or the caller's action; `old` may be the same place.
     let wanted = unsafe { new.as_ref() }.copied().filter(|_| !vfork::is_child());
     let asks = |wanted: &c::sigaction| {
         let of_the_programs =
             wanted.sa_sigaction > c::SIG_IGN && !raddle::drop_in::is_overflow_report(wanted.sa_sigaction);
-        of_the_programs && wanted.sa_flags & c::SA_ONSTACK != 0
+        of_the_programs && (wanted.sa_flags & c::SA_ONSTACK != 0 || mask_of(wanted) & DEFERRABLE != 0)
     };
     let on_stack = wanted.filter(asks);
     let replaced = on_stack.map(|mut wanted| {
-        wanted.sa_sigaction = ours;
+        wanted.sa_sigaction = entries[usize::from(mask_of(&wanted) & DEFERRABLE != 0)];
         wanted.sa_flags |= c::SA_SIGINFO;
         wanted
     });
     let former = (action.handler.load(Ordering::Relaxed), action.flags.load(Ordering::Relaxed));
     // Before the kernel has ours: a fault may come at once.
-    if let Some(wanted) = on_stack.filter(|wanted| wanted.sa_sigaction != ours) {
+    if let Some(wanted) = on_stack.filter(|wanted| !entries.contains(&wanted.sa_sigaction)) {
+        action.mask.store(mask_of(&wanted), Ordering::Relaxed);
         action.flags.store(wanted.sa_flags, Ordering::Relaxed);
         action.handler.store(wanted.sa_sigaction, Ordering::Relaxed);
     }
@@ -217,7 +294,7 @@ unsafe fn set_fault(signal: c_int, new: *const c::sigaction, old: *mut c::sigact
     if result == 0 && !old.is_null() {
         // The runtime's report stands before the program's handler, which it offers each fault first.
         let behind_report = former.0 != 0 && raddle::drop_in::is_overflow_report(before.sa_sigaction);
-        if before.sa_sigaction == ours || behind_report {
+        if entries.contains(&before.sa_sigaction) || behind_report {
             before.sa_sigaction = former.0;
             before.sa_flags = former.1;
         }

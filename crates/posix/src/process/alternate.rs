@@ -114,15 +114,19 @@ fn own() -> Option<Alternate> {
     OWN.get().filter(|own| !own.disabled)
 }
 
-/// A fault that the runtime has met first, an overflow perhaps: the program's handler takes it, if it has one, and the thread a stack for it.
+/// A fault that the runtime has met first, an overflow perhaps: the program's handler takes it, if it has one that is behind ours, and the thread
+/// a stack for it.
 ///
 /// # Safety
 /// A handler's arguments.
 pub(crate) unsafe extern "C-unwind" fn take_fault(signal: c_int, info: *mut c_void, context: *mut c_void) -> bool {
-    let takes = actions::fault_handler(signal) != 0 && own().is_some();
+    let has_stack = actions::fault_handler(signal) != 0 && own().is_some();
+    // SAFETY: the kernel's description of the fault.
+    let address = || unsafe { (*info.cast::<c::siginfo_t>()).si_addr() }.addr();
+    let takes = has_stack || actions::blocks_in_fault(signal) && !raddle::drop_in::is_in_guard(address());
     if takes {
         // SAFETY: passed on to the caller.
-        unsafe { entry(signal, info, context) };
+        unsafe { actions::take_fault(signal, info, context) };
     }
     takes
 }
