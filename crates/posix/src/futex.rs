@@ -68,9 +68,25 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<u64>, cance
     wait_as(word.as_ptr().addr(), word, expected, deadline, cancellable)
 }
 
+/// As [`wait`], for the word of a mutex.
+pub(crate) fn wait_for_mutex(word: &AtomicU32, expected: u32, deadline: Option<u64>, cancellable: bool) -> Woken {
+    wait_by(For::AMutex, word.as_ptr().addr(), word, expected, deadline, cancellable)
+}
+
+/// What a wait is for, as dumps say it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum For {
+    AWord,
+    AMutex,
+}
+
 /// As [`wait`], but under `name` instead of the word's address: lightweight threads that share a word can be woken apart, kernel threads
 /// are counted apart. A name is an address at which nobody waits otherwise.
 pub(crate) fn wait_as(name: usize, word: &AtomicU32, expected: u32, deadline: Option<u64>, cancellable: bool) -> Woken {
+    wait_by(For::AWord, name, word, expected, deadline, cancellable)
+}
+
+fn wait_by(what: For, name: usize, word: &AtomicU32, expected: u32, deadline: Option<u64>, cancellable: bool) -> Woken {
     let address = word.as_ptr().addr();
     // One who is apart waits for a mutex in the kernel: he would have to wait for a processor after it, and go apart anew. (Not for one after the other.)
     let lightweight = raddle::drop_in::is_lightweight();
@@ -89,7 +105,10 @@ pub(crate) fn wait_as(name: usize, word: &AtomicU32, expected: u32, deadline: Op
         let pass_on = Undo::new(|| {
             wake_as(name, address, 1);
         });
-        let waited = raddle::drop_in::wait_at(name, deadline, cancellable, changed);
+        let waited = match what {
+            For::AWord => raddle::drop_in::wait_at(name, deadline, cancellable, changed),
+            For::AMutex => raddle::drop_in::wait_for_mutex_at(name, deadline, cancellable, changed),
+        };
         pass_on.forget();
         return match waited {
             Ok(()) if watch.ended() => Woken::Interrupted,

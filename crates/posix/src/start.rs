@@ -33,6 +33,8 @@ pub(crate) struct Settings {
     pub stats: Option<String>,
     /// Where what the runtime does is written, again and again.
     pub metrics: Option<String>,
+    /// The signal at which all threads are dumped.
+    pub dump_on: Option<c_int>,
     /// Where to print them: a copy of standard error, which the program may close before it ends.
     pub output: c_int,
     pub children: bool,
@@ -61,6 +63,7 @@ pub(crate) fn settings() -> &'static Settings {
         pool: raddle::drop_in::Settings::read(|name| variable(&CString::new(name).ok()?)),
         stats: variable(c"RADDLE_STATS"),
         metrics: variable(c"RADDLE_METRICS").filter(|path| !path.is_empty()),
+        dump_on: variable(c"RADDLE_DUMP_ON").and_then(|signal| signal.parse().ok()),
         output: if variable(c"RADDLE_STATS").is_some() { copy_of_errors() } else { 2 },
         children: variable(CHILDREN).is_some_and(|value| value == "1"),
         main: variable(MAIN).is_some_and(|value| value == "1"),
@@ -68,6 +71,25 @@ pub(crate) fn settings() -> &'static Settings {
         first: variable(FIRST).and_then(|value| value.parse().ok()),
         pid: std::process::id(),
     })
+}
+
+/// Has a signal dump all threads. For the kernel only: the program sees no handler of its own change, and may take the signal for itself.
+fn dump_on(signal: c_int) {
+    // SAFETY: zeroes are an action; the handler only stores, and makes a futex call.
+    let result = unsafe {
+        let mut action: c::sigaction = std::mem::zeroed();
+        action.sa_sigaction = raddle::drop_in::dump_handler() as *const () as usize;
+        action.sa_flags = c::SA_RESTART | c::SA_ONSTACK;
+        next!(sigaction: fn(c_int, *const c::sigaction, *mut c::sigaction) -> c_int)(
+            signal,
+            &action,
+            std::ptr::null_mut(),
+        )
+    };
+    if result != 0 {
+        let line = format!("raddle: RADDLE_DUMP_ON: signal {signal} cannot be caught\n");
+        crate::os::say(&CString::new(line).unwrap_or_default());
+    }
 }
 
 /// What the variable says, in microseconds.
@@ -128,7 +150,8 @@ extern "C" fn at_exit() {
 }
 
 /// What `raddle run` sets beside the library.
-const NAMES: [&CStr; 13] = [
+const NAMES: [&CStr; 14] = [
+    c"RADDLE_DUMP_ON",
     c"RADDLE_METRICS",
     c"RADDLE_PROCESSORS",
     c"RADDLE_POLICY",
@@ -255,6 +278,9 @@ pub(crate) fn lightweight() -> bool {
             crate::os::say(&CString::new(line).unwrap_or_default());
             false
         });
+        if started && let Some(signal) = settings.dump_on {
+            dump_on(signal);
+        }
         if started && let Some(path) = &settings.metrics {
             crate::stats::publish(path);
         }

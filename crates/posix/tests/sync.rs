@@ -134,3 +134,91 @@ fn who_leaves_a_queue_or_an_initialiser_passes_on() {
     let lines: String = (0..3).map(|kind| format!("ceiling {kind}: {as_it_should}\n")).collect();
     assert_eq!(ceilings, lines);
 }
+
+/// Runs `circle.c` until its standard error has this line, then ends it; all lines so far.
+fn circle_until(argument: &str, line: &str, environment: &[(&str, &str)], then: impl FnOnce(u32)) -> Vec<String> {
+    use std::io::{BufRead, BufReader};
+    let program = common::compile("circle.c", &[]);
+    let mut child = std::process::Command::new(&program)
+        .arg(argument)
+        .env("LD_PRELOAD", common::library())
+        .envs(environment.iter().copied())
+        .stdin(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (lines, told) = std::sync::mpsc::channel();
+    let err = BufReader::new(child.stderr.take().unwrap());
+    let reader = std::thread::spawn(move || err.lines().map_while(Result::ok).all(|line| lines.send(line).is_ok()));
+    let (mut seen, mut then) = (Vec::new(), Some(then));
+    loop {
+        match told.recv_timeout(common::PATIENCE) {
+            Ok(next) => seen.push(next),
+            Err(why) => {
+                let _ = child.kill();
+                panic!("no `{line}` ({why}): {seen:?}");
+            }
+        }
+        if seen.last().is_some_and(|last: &String| last.contains("and so on in a circle"))
+            && let Some(then) = then.take()
+        {
+            then(child.id());
+        }
+        if seen.iter().any(|seen| seen.contains(line)) {
+            break;
+        }
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop(told);
+    reader.join().unwrap();
+    std::fs::remove_file(program).unwrap();
+    seen
+}
+
+/// Three of the program's threads wait for each other, and others go on, or wait in the kernel for what comes from outside.
+#[test]
+fn threads_that_wait_for_each_other_in_a_circle_are_reported_while_others_go_on() {
+    for argument in ["on", "reads"] {
+        for processors in ["1", "2"] {
+            let environment = [("RADDLE_PROCESSORS", processors)];
+            let seen = circle_until(argument, "and so on in a circle", &environment, |_| ());
+            assert!(seen[0].starts_with("raddle: dead-lock among 3 threads"), "{seen:?}");
+            for me in 0..3 {
+                let (waiter, holder) =
+                    (format!("\"philosopher {me}\" waits"), format!("\"philosopher {}\"", (me + 1) % 3));
+                let drawn = |line: &String| {
+                    line.contains(&waiter)
+                        && line.contains("circle.c")
+                        && line.contains("held by")
+                        && line.ends_with(&holder)
+                };
+                assert_eq!(seen.iter().filter(|line| drawn(line)).count(), 1, "{seen:?}");
+            }
+        }
+    }
+}
+
+/// A circle in which one waits for a time only is none.
+#[test]
+fn a_circle_that_a_time_out_can_end_is_not_called_a_dead_lock() {
+    let program = common::compile("circle.c", &[]);
+    let ended = common::drop_in(&program, &["timed"], &[]);
+    assert!(!ended.err.contains("dead-lock"), "{ended:?}");
+    ended.well();
+}
+
+/// A dump by signal names what each waits for, draws the circle, and shows the program's functions.
+#[test]
+fn a_signal_has_all_threads_dumped() {
+    let quit = libc::SIGQUIT.to_string();
+    let send = |pid: u32| {
+        // SAFETY: a child of this process, which is waited for later.
+        assert_eq!(unsafe { libc::kill(pid as i32, libc::SIGQUIT) }, 0);
+    };
+    let seen = circle_until("on", "these wait for each other", &[("RADDLE_DUMP_ON", &quit)], send);
+    let waits = |line: &&String| line.contains("\"philosopher") && line.contains("waits for a pthread mutex (0x");
+    assert_eq!(seen.iter().filter(waits).count(), 3, "{seen:?}");
+    assert!(seen.iter().any(|line| line.contains(": in_turn")), "{seen:?}");
+    assert!(!seen.iter().any(|line| line.contains(": raddle")), "{seen:?}");
+}

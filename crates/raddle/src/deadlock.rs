@@ -28,6 +28,12 @@ fn waits_for_us(activation: &Activation) -> bool {
         && task_state(activation.tid.load(Ordering::Relaxed)) == TaskState::Blocked
 }
 
+/// A dead-lock of all threads was reported, and since then none has begun or ended.
+pub(crate) fn is_reported() -> bool {
+    let stats = crate::info::stats();
+    REPORTED_AT.each_ref().map(|a| a.load(Ordering::Relaxed)) == [stats.spawned, stats.exited]
+}
+
 /// Reports a dead-lock, if there is one.
 pub(crate) fn report() {
     let stats = crate::info::stats();

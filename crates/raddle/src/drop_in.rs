@@ -256,6 +256,34 @@ pub fn wait_at(
     TABLE.wait(address, deadline, cancellable, ready)
 }
 
+/// The handler that has the monitor dump all threads.
+pub fn dump_handler() -> extern "C" fn(i32) {
+    crate::dump::wanted
+}
+
+/// Where the holder's thread pointer lies behind the word of a mutex that [`wait_for_mutex_at`] names: written by the holder when it has locked it, and
+/// good while the word is not 0.
+pub const HOLDER_AT: usize = 24;
+
+/// As [`wait_at`], for the word of a mutex.
+///
+/// # Errors
+/// As for [`wait_at`].
+pub fn wait_for_mutex_at(
+    address: usize,
+    deadline: Option<u64>,
+    cancellable: bool,
+    ready: impl FnOnce() -> bool,
+) -> Result<(), WaitError> {
+    let kind = match deadline {
+        None => crate::dump::PTHREAD_MUTEX,
+        Some(_) => "a pthread mutex, until a point in time",
+    };
+    crate::dump::circles::begins_to_wait();
+    crate::dump::note_wait(kind, address, None);
+    TABLE.wait(address, deadline, cancellable, ready)
+}
+
 /// Runs `f`, in which the caller waits until a signal handler has run: then it is not dead-locked, whatever the others wait for.
 pub fn wait_for_signal<T>(f: impl FnOnce() -> T) -> T {
     /// The handler may end the thread.

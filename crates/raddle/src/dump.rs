@@ -5,6 +5,8 @@
 //! the thread is made ready, for what it takes as a wake-up for no reason, which every wait here allows. So a dump needs no lock
 //! and stops nobody, and what it prints of each thread was true at its visit.
 
+pub(crate) mod circles;
+
 use crate::descriptor::Descriptor;
 use crate::switching::current;
 use raddle_context::switch::{Context, current_fs, switch, switch_away};
@@ -41,6 +43,34 @@ impl Note {
         }
         // SAFETY: the address and length of a `&'static str` ([`note_wait`]).
         unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(self.kind, self.length)) }
+    }
+}
+
+/// What a note calls a mutex of ours, and one of the C interface, that is waited for without a deadline.
+pub(crate) const MUTEX: &str = "a mutex";
+pub(crate) const PTHREAD_MUTEX: &str = "a pthread mutex";
+
+/// What a parked thread's note says of its wait, read from outside.
+pub(crate) struct Waits {
+    pub kind: &'static str,
+    pub object: usize,
+}
+
+impl Waits {
+    /// The note under a thread pointer, if it is of a mutex. Whatever lies there is read: the thread may have ended.
+    pub fn of(pointer: usize) -> Option<Waits> {
+        let mut note = [0; size_of::<Note>()];
+        if !crate::os::peek(pointer.wrapping_add(note_offset()), &mut note) {
+            return None;
+        }
+        let [address, length, object, _] =
+            Note::FIELDS.map(|at| usize::from_ne_bytes(note[at..at + 8].try_into().unwrap_or_default()));
+        [MUTEX, PTHREAD_MUTEX].into_iter().find_map(|kind| {
+            let mut text = [0; 32];
+            let text = &mut text[..kind.len()];
+            let same = length == kind.len() && crate::os::peek(address, text) && text == kind.as_bytes();
+            same.then_some(Waits { kind, object })
+        })
     }
 }
 
@@ -122,6 +152,8 @@ pub fn dump(out: &mut dyn io::Write, options: DumpOptions) -> io::Result<()> {
         };
         writeln!(out, "pool {}: {}, {count} processors, {sleeping} asleep{retired}", pool.index, pool.describe())?;
     }
+    // Before the threads are visited, after which they come back to their waits.
+    let circles = crate::dump::circles::drawn();
     let (mut listed, mut walked, mut omitted) = (0, 0, 0u64);
     for (index, descriptor) in crate::pool::descriptors().iterate() {
         // SAFETY: objects of the slab live for ever.
@@ -139,6 +171,9 @@ pub fn dump(out: &mut dyn io::Write, options: DumpOptions) -> io::Result<()> {
     }
     if omitted > 0 {
         writeln!(out, "and {omitted} more")?;
+    }
+    for circle in circles {
+        write!(out, "raddle: these wait for each other:\n{circle}")?;
     }
     out.flush()
 }
@@ -205,12 +240,34 @@ impl Visit {
         }
         let _ = write!(text, "; it is the one at {:#x}", std::ptr::from_ref(target).addr());
         match &self.stack {
-            Some(stack) => _ = write!(text, "\n{stack}"),
+            Some(stack) => _ = write!(text, "\n{}", own_frames(&stack.to_string())),
             None if walk => text.push_str("; its stack has no room to be walked"),
             None => {}
         }
         text
     }
+}
+
+/// The frames of a stack that are the program's own, and the names by which it called the runtime. All, if none is.
+fn own_frames(stack: &str) -> String {
+    let starts_a_frame =
+        |line: &str| line.trim_start().split_once(": ").is_some_and(|(number, _)| number.parse::<u32>().is_ok());
+    let is_ours = |line: &str| {
+        let name = line.trim_start().split_once(": ").map_or(line, |(_, name)| name);
+        let name = name.trim_start_matches('<');
+        ["raddle", "std::", "core::", "alloc::", "__rust", "rust_"].iter().any(|ours| name.starts_with(ours))
+    };
+    let (mut own, mut keeps) = (String::new(), false);
+    for line in stack.lines() {
+        if starts_a_frame(line) {
+            keeps = !is_ours(line);
+        }
+        if keeps {
+            own.push_str(line);
+            own.push('\n');
+        }
+    }
+    if own.is_empty() { stack.into() } else { own.trim_end().into() }
 }
 
 /// Bytes between a suspended thread's frames and the end of its stack.
@@ -278,7 +335,7 @@ pub fn dump_on_signal(signal: i32) -> io::Result<()> {
 }
 
 /// The handler: a store, and a futex call that is safe in handlers.
-extern "C" fn wanted(_: i32) {
+pub(crate) extern "C" fn wanted(_: i32) {
     WANTED.store(true, Ordering::Release);
     crate::monitor::hint();
 }
@@ -287,5 +344,19 @@ extern "C" fn wanted(_: i32) {
 pub(crate) fn dump_if_wanted() {
     if WANTED.load(Ordering::Relaxed) && WANTED.swap(false, Ordering::Acquire) {
         let _ = dump(&mut io::stderr(), DumpOptions::default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::own_frames;
+
+    #[test]
+    fn the_programs_own_frames_are_shown() {
+        let stack = "   0: <std::backtrace::Backtrace>::create\n             at x.rs:1\n   1: raddle::dump::visitor\n   2: serve\n             at serve.c:7\n   \
+                     3: <raddle_posix::X>::run\n   4: main";
+        assert_eq!(own_frames(stack), "   2: serve\n             at serve.c:7\n   4: main");
+        let none = "   0: std::a\n   1: raddle::b";
+        assert_eq!(own_frames(none), none);
     }
 }

@@ -18,6 +18,7 @@ pub unsafe fn forked() {
     crate::activations::forget();
     crate::monitor::forget();
     crate::standby::forget();
+    crate::dump::circles::forget();
     crate::os::looks::forget();
     crate::deadlock::FOREIGN_WAITERS.forget();
     for (_, descriptor) in crate::pool::descriptors().iterate() {

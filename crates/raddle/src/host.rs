@@ -116,6 +116,9 @@ unsafe impl Runtime for Host {
 
     #[inline]
     fn note_wait(kind: &'static str, object: usize, holder: Option<&'static Thread<Real>>) {
+        if holder.is_some() {
+            crate::dump::circles::begins_to_wait();
+        }
         crate::dump::note_wait(kind, object, holder);
     }
 

@@ -111,6 +111,7 @@ fn main() {
     let mut follower = Follower::default();
     let mut requests = Requests::default();
     let mut standbys = Standbys::default();
+    let mut circles = crate::dump::circles::Watch::default();
     let (mut quiet, mut calm, mut step) = (0, 0, 1);
     // Looks at nothing but switching processors since `taken` was counted.
     let (mut smooth, mut taken) = (0u32, 0);
@@ -129,6 +130,7 @@ fn main() {
         }
         follower.fire();
         standbys.look();
+        let circle_due = circles.look(now, crate::deadlock::is_reported);
         let asked = requests.look();
         crate::io::tick();
         busy |= asked;
@@ -161,14 +163,14 @@ fn main() {
                 crate::deadlock::report();
             }
             let again = (!Real::heavy_fence_available()).then(|| Real::now() + 10 * PERIOD);
-            Some([timer, again, loops, overslept, events].into_iter().flatten().min())
+            Some([timer, again, loops, overslept, events, circle_due].into_iter().flatten().min())
         });
         let now = Real::now();
         if events.is_some_and(|at| now >= at) {
             crate::io::visit();
         }
         // For the sake of loops, or of one that may be frozen, one look will do.
-        let short = [loops, events].into_iter().flatten().any(|at| now >= at) && !rung;
+        let short = [loops, events, circle_due].into_iter().flatten().any(|at| now >= at) && !rung;
         (quiet, step) = (if short { REST_AFTER - 1 } else { 0 }, 1);
     }
 }

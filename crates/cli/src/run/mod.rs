@@ -59,6 +59,10 @@ pub struct Options {
     /// Print counters on standard error when the program ends
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     stats: Option<Stats>,
+    /// Write all threads to standard error when the process gets SIGNAL (QUIT, HUP, USR1, USR2, WINCH or a number):
+    /// what each waits for, who holds that, and where it is
+    #[arg(long, value_name = "SIGNAL", value_parser = signal)]
+    dump_on: Option<i32>,
     /// Write what the runtime does, each second, in Prometheus's format, into FILE (`{pid}` in its name is the
     /// process's number); without FILE, where `raddle top` looks
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
@@ -96,6 +100,14 @@ enum EventLoops {
 enum Stats {
     Text,
     Json,
+}
+
+/// A signal that may be caught, and that no fault brings.
+fn signal(text: &str) -> Result<i32, String> {
+    const KNOWN: [(&str, i32); 5] = [("HUP", 1), ("QUIT", 3), ("USR1", 10), ("USR2", 12), ("WINCH", 28)];
+    let name = text.strip_prefix("SIG").unwrap_or(text);
+    let number = KNOWN.iter().find(|(known, number)| *known == name || number.to_string() == name).map(|known| known.1);
+    number.ok_or_else(|| format!("it is one of {}, or its number", KNOWN.map(|known| known.0).join(", ")))
 }
 
 /// Runs the subcommand: returns only when the program could not be started.
@@ -168,6 +180,7 @@ fn command(program: &Program, options: &Options, library: &str, metrics: Option<
     command
         .env_remove("RADDLE_STATS")
         .env_remove("RADDLE_METRICS")
+        .env_remove("RADDLE_DUMP_ON")
         .env_remove("RADDLE_CHILDREN")
         .env_remove("RADDLE_MAIN")
         .env_remove("RADDLE_QUIET");
@@ -188,6 +201,9 @@ fn command(program: &Program, options: &Options, library: &str, metrics: Option<
     }
     if options.direct_sends {
         command.env("RADDLE_DIRECT_SENDS", "1");
+    }
+    if let Some(signal) = options.dump_on {
+        command.env("RADDLE_DUMP_ON", signal.to_string());
     }
     if let Some(file) = metrics {
         command.env("RADDLE_METRICS", file);
@@ -224,4 +240,15 @@ fn hint(found: &Found) -> Option<String> {
             "`{file}` starts another program, which runs without raddle: write `{file} ... raddle run -- PROGRAM`, or give --children"
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_have_names_and_numbers() {
+        assert_eq!(["QUIT", "SIGQUIT", "3", "USR1"].map(signal), [Ok(3), Ok(3), Ok(3), Ok(10)]);
+        assert!(signal("KILL").unwrap_err().contains("QUIT") && signal("9").is_err());
+    }
 }

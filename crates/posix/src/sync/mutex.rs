@@ -40,12 +40,14 @@ pub(super) struct Mutex {
     users: AtomicU32,
     kind: AtomicU32,
     _spins: u32,
-    /// The holder's thread pointer, for the kinds that ask; written by the holder.
+    /// The holder's thread pointer, written by the holder: for the kinds that ask, and for dumps.
     owner: AtomicU64,
     /// Of a priority-protected one, in the other half of the C library's links.
     ceiling: AtomicU32,
 }
 const _: () = assert!(size_of::<Mutex>() <= size_of::<c::pthread_mutex_t>());
+const _: () = assert!(std::mem::offset_of!(Mutex, word) == 0);
+const _: () = assert!(std::mem::offset_of!(Mutex, owner) == raddle::drop_in::HOLDER_AT);
 
 /// Kinds, without the bits that say something about lock elision.
 const KIND: u32 = 0xff;
@@ -110,6 +112,12 @@ impl Mutex {
         if self.try_acquire() { Ok(()) } else { self.contend(until, ends) }
     }
 
+    /// For dumps: the calling thread holds it, which is simple. Nobody takes the name away: it says something only while the word is not 0.
+    #[inline(always)]
+    fn name_holder(&self) {
+        self.owner.store(thread_pointer(), Ordering::Relaxed);
+    }
+
     #[cold]
     #[inline(never)]
     fn contend(&self, until: Until, ends: bool) -> Result<(), c_int> {
@@ -143,7 +151,7 @@ impl Mutex {
                 return Ok(());
             }
             // One whose cancellation is asynchronous leaves as one who timed out: the word says that somebody waits, and no wake-up was consumed.
-            match futex::wait(&self.word, WAITED_FOR, deadline, ends && cancel::is_asynchronous()) {
+            match futex::wait_for_mutex(&self.word, WAITED_FOR, deadline, ends && cancel::is_asynchronous()) {
                 Woken::TimedOut => return Err(c::ETIMEDOUT),
                 Woken::Cancelled => cancel::asynchronous_point(|| {}),
                 _ => woken = true,
@@ -165,7 +173,9 @@ impl Mutex {
     fn lock_kind(&self, kind: u32, until: Until, ends: bool) -> Result<(), c_int> {
         self.admits()?;
         if kind == NORMAL || kind == ADAPTIVE {
-            return self.acquire(until, ends);
+            self.acquire(until, ends)?;
+            self.name_holder();
+            return Ok(());
         }
         let me = thread_pointer();
         // Only the thread itself writes its own name here, so the comparison needs no order.
@@ -203,6 +213,8 @@ impl Mutex {
         }
         if kind == RECURSIVE || kind == ERRORCHECK {
             self.own(me);
+        } else {
+            self.name_holder();
         }
         Ok(())
     }
@@ -360,8 +372,22 @@ pub unsafe extern "C-unwind" fn pthread_mutex_lock(mutex: Raw) -> c_int {
     // SAFETY: the caller's mutex.
     let this = unsafe { Mutex::of(mutex) };
     if this.is_simple() && this.try_acquire() {
+        this.name_holder();
         return 0;
     }
+    // SAFETY: the caller's mutex.
+    unsafe { lock_otherwise(mutex) }
+}
+
+/// A mutex that is held, or of another kind. Apart, so that the other way saves no registers.
+///
+/// # Safety
+/// As for `pthread_mutex_lock`.
+#[cold]
+#[inline(never)]
+unsafe extern "C-unwind" fn lock_otherwise(mutex: Raw) -> c_int {
+    // SAFETY: the caller's mutex.
+    let this = unsafe { Mutex::of(mutex) };
     match this.kind() {
         Some(kind) => code(this.lock_kind(kind, Until::NEVER, true)),
         // SAFETY: the caller's argument.
@@ -392,6 +418,18 @@ pub unsafe extern "C" fn pthread_mutex_unlock(mutex: Raw) -> c_int {
         this.release();
         return 0;
     }
+    // SAFETY: the caller's mutex.
+    unsafe { unlock_otherwise(mutex) }
+}
+
+/// A mutex of another kind: as [`lock_otherwise`].
+///
+/// # Safety
+/// As for `pthread_mutex_unlock`.
+#[inline(never)]
+unsafe extern "C" fn unlock_otherwise(mutex: Raw) -> c_int {
+    // SAFETY: the caller's mutex.
+    let this = unsafe { Mutex::of(mutex) };
     match this.kind() {
         Some(kind) => code(this.unlock_kind(kind)),
         // SAFETY: the caller's argument.

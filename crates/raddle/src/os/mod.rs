@@ -171,6 +171,54 @@ pub(crate) fn say_once(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
+/// One message on the standard error.
+pub(crate) fn say(text: &str) {
+    // A closed standard error must not end anybody.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Reads the process's own memory at an address that may be gone. False if it is, or if a filter forbids the call.
+pub(crate) fn peek(address: usize, bytes: &mut [u8]) -> bool {
+    let here = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    let there = libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: bytes.len() };
+    // SAFETY: takes nothing, cannot fail.
+    let own = unsafe { raddle_machine::raw::system_call(libc::SYS_getpid as usize, [0; 6]) };
+    let places = [&raw const here, &raw const there].map(|place| place.expose_provenance());
+    let arguments = [own as usize, places[0], 1, places[1], 1, 0];
+    // SAFETY: the kernel writes to the bytes; what lies at the other address it reads itself, and says when it cannot.
+    let read = unsafe { raddle_machine::raw::system_call(libc::SYS_process_vm_readv as usize, arguments) };
+    usize::try_from(read) == Ok(bytes.len())
+}
+
+/// An address, and where it lies in a file that is mapped there, for people. (The loader, which knows names, has a lock.)
+pub(crate) fn name_of(address: usize) -> String {
+    let place = std::fs::read_to_string("/proc/self/maps").ok().and_then(|maps| place_in(&maps, address));
+    place.map_or_else(|| format!("{address:#x}"), |place| format!("{address:#x} ({place})"))
+}
+
+/// The file's name and the distance from where its first part is mapped: as debuggers count in a program that is placed anywhere.
+fn place_in(maps: &str, address: usize) -> Option<String> {
+    let mut first: Option<(usize, &str)> = None;
+    for line in maps.lines() {
+        let mut fields = line.split_whitespace();
+        let (start, end) = fields.next()?.split_once('-')?;
+        let (start, end) = (usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?);
+        let file = fields.nth(4);
+        // What is zero at the start lies behind the file's last part, without its name.
+        match (file, first) {
+            (Some(file), Some((_, before))) if file == before => {}
+            (Some(file), _) if file.starts_with('/') => first = Some((start, file)),
+            (Some(_), _) => first = None,
+            (None, _) => {}
+        }
+        if (start..end).contains(&address) {
+            let (base, file) = first?;
+            return Some(format!("{}+{:#x}", file.rsplit('/').next()?, address - base));
+        }
+    }
+    None
+}
+
 /// Says why, and ends the process.
 #[cold]
 pub(crate) fn end(why: &str) -> ! {

@@ -63,7 +63,13 @@ const SPINS: u32 = 4;
 /// Pauses between two looks: a look takes the cache line from the holder.
 const PAUSES: u32 = 30;
 
+/// The address of the record of the thread that holds the mutex with this word, if one does and not only may come to.
+pub fn holder_in(word: u64) -> Option<usize> {
+    (word & OWNER != 0 && word & GRANTING == 0).then_some((word & OWNER) as usize)
+}
+
 /// The mutex without its data: what [`Mutex`], [`super::Condvar`] and the monitor share.
+#[repr(C)]
 pub(crate) struct RawMutex<R: Runtime> {
     state: <R::Machine as Machine>::Atomic<u64>,
     waiters: Waiters<R>,
@@ -181,7 +187,9 @@ impl<R: Runtime> RawMutex<R> {
                 word = self.state.load(Ordering::Relaxed);
                 continue;
             }
-            R::note_wait("a mutex", std::ptr::from_ref(self).addr(), Some(self.holder(word)));
+            let kind = if patience.deadline.is_none() { "a mutex" } else { "a mutex, until a point in time" };
+            // The address of the word: it is the first field.
+            R::note_wait(kind, std::ptr::from_ref(self).addr(), Some(self.holder(word)));
             match self.waiters.wait(patience, || self.look()) {
                 // The previous holder wrote our address into the word before it granted.
                 Ok(Wake::Granted) => return Ok(self.accept_grant()),
