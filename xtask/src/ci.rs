@@ -21,13 +21,6 @@ pub fn run() -> Outcome {
         let mut corpus = cargo(&["test", "--profile", "optimised", "-p", "raddle", "--test", "safe"]);
         run_watched(corpus.env("RUST_BACKTRACE", "0"), |line| tally.count(line))
     });
-    sections.section("on other processors", || {
-        let mut tests = cargo(&["test", "--no-fail-fast", "-p", "raddle"]);
-        tests.args(ELSEWHERE.iter().flat_map(|name| ["--test", name]));
-        run_watched(tests.env("RUST_BACKTRACE", "0").env("RADDLE_MIGRATE", "always"), |line| tally.count(line))?;
-        let mut tests = cargo(&["test", "--no-fail-fast", "-p", "raddle-posix", "--test", "sync", "--test", "threads"]);
-        run_watched(tests.env("RUST_BACKTRACE", "0").env("RADDLE_MIGRATE", "always"), |line| tally.count(line))
-    });
     sections.section("interleavings", || model::run_all(|line| tally.count(line)));
     let mut checks = String::new();
     sections.section("the compiler pass", || {
@@ -46,31 +39,6 @@ pub fn run() -> Outcome {
     println!("{}; {}", tally.line(), if result.is_ok() { "ci passed" } else { "ci FAILED" });
     result
 }
-
-/// Tests of the runtime that are run once more in the mode in which a thread that was suspended goes on on another
-/// processor. Those whose subject is something else are left out: forks, memory, the code itself, which processors
-/// there are.
-const ELSEWHERE: [&str; 19] = [
-    "blocking",
-    "cancel_scopes",
-    "cancelled",
-    "delays",
-    "foreign_code",
-    "handing_over",
-    "io",
-    "joins",
-    "moving",
-    "own_policy",
-    "policies",
-    "priorities",
-    "review_liveness",
-    "review_resources",
-    "review_soundness",
-    "safe",
-    "signals_deferred",
-    "stages",
-    "threads",
-];
 
 fn clippy() -> Outcome {
     shell::run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;

@@ -9,6 +9,7 @@ mod bench;
 mod ci;
 mod conformance;
 mod deb;
+mod elsewhere;
 mod freeze;
 mod glibc;
 mod install;
@@ -38,6 +39,7 @@ usage: cargo xtask COMMAND [ARGUMENTS]
                        relaxes each tagged memory ordering in turn; a test must fail for each
   mutants [--only PART] [--target FOLDER] [--list]
                        faults in our policies and queues, each in a copy: `raddle check` must find it and show it again
+  elsewhere            tests of the runtime in which each thread that was suspended goes on on another processor
   mpi pingpong|stencil|waiting|latency [--mpi NAME] [--threads T,..] [--runs N] [--native-seconds S] [--real-time]
                        programs of MPI's natively and with ours, in turns, two ranks; fails where one of ours does not end
   bench [ARGUMENTS]    the release build of `raddle bench ARGUMENTS`
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         "tidy" => shell::no_arguments(rest).and_then(|()| tidy::run()),
         "model" => model::run(rest),
         "mpi" => mpi::run(rest),
+        "elsewhere" => shell::no_arguments(rest).and_then(|()| elsewhere::run()),
         "mutants" => mutants::run(rest),
         "bench" => bench::run(rest),
         "freeze" => freeze::run(rest),
