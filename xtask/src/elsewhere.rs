@@ -1,7 +1,7 @@
 //! `cargo xtask elsewhere`: tests of the runtime and the drop-in in the mode in which each thread that was suspended
 //! goes on on another processor.
 //!
-//! A campaign, not a part of `ci`: see docs/known-faults.md.
+//! A campaign, not a part of `ci`: it takes minutes.
 
 use crate::shell::{self, Outcome, cargo};
 

@@ -56,13 +56,15 @@ impl Wanderer {
     }
 
     fn select(&mut self, mut f: impl FnMut(&mut dyn Local<Real>) -> Option<Ready<Real>>) -> Option<Ready<Real>> {
-        for _ in 0..TURNED_AWAY {
+        for turned_away in 0.. {
             let ready = f(&mut *self.local)?;
             let thread = Descriptor::from_thread(ready.thread());
             let pool = pool::pool(thread.pool());
             // Relaxed: written by who runs the thread, and handed on with its token.
             let place = &thread.thread.place;
-            if place.load(Ordering::Relaxed) != self.place() || self.stays(pool) {
+            // Who finds nothing goes to sleep: not beside threads of its own, which nobody else would take.
+            let last = turned_away + 1 == TURNED_AWAY && self.local.has_own();
+            if place.load(Ordering::Relaxed) != self.place() || last || self.stays(pool) {
                 place.store(self.place(), Ordering::Relaxed);
                 return Some(ready);
             }
@@ -70,6 +72,9 @@ impl Wanderer {
             // This one counts as searching, which keeps the others asleep.
             pool.idle.kick();
             Real::yield_kernel_thread();
+            if turned_away + 1 == TURNED_AWAY {
+                break;
+            }
         }
         None
     }
