@@ -71,7 +71,8 @@ class Layout:
             shown = gdb.execute("with language c -- output/x (unsigned long) &raddle_debug_layout", to_string=True)
         except gdb.error:
             raise gdb.GdbError("The program has no Raddle library of this version (no symbol raddle_debug_layout).")
-        self.address = int(shown, 16)
+        # In a program of Rust's the debugger may add a warning about the language.
+        self.address = int(re.match("0x[0-9a-f]+", shown).group(), 16)
         head = read(self.address, 24)
         magic, version, length = struct.unpack("<8sQQ", head)
         if magic != MAGIC or version != VERSION or length != 24 + 8 * len(FIELDS):
