@@ -50,7 +50,11 @@ fn clippy() -> Outcome {
 
 /// Each public package holds what it needs: it is packed, unpacked elsewhere and built from there.
 fn packages() -> Outcome {
-    shell::run(&mut cargo(&[
+    // Cargo keeps the unpacked sources of a package for ever, by the path of the folder that it was packed in: at a
+    // path that was used before, the packages would be compiled against former ones of the same version.
+    let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+    let folder = shell::root().join(format!("target/packages-{time}"));
+    let mut package = cargo(&[
         "package",
         "--workspace",
         "--exclude",
@@ -61,7 +65,11 @@ fn packages() -> Outcome {
         "raddle-bench-peers",
         "--quiet",
         "--allow-dirty",
-    ]))
+        "--target-dir",
+    ]);
+    let done = shell::run(package.arg(&folder));
+    let _ = std::fs::remove_dir_all(&folder);
+    done
 }
 
 fn rustdoc() -> Outcome {
