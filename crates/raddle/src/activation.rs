@@ -321,7 +321,8 @@ impl Activation {
                     }
                     // One that a thread had to itself may have rights that nobody else is to have.
                     if self.dedicated.load(Ordering::Relaxed) || !processor.pool.became_spare(self) {
-                        // A signal that was put off while its thread changed over comes now: the kernel would forget it with this kernel thread.
+                        // A signal that was put off while its thread changed over comes now: the kernel would forget
+                        // it with this kernel thread.
                         self.shelter();
                         return;
                     }

@@ -201,8 +201,8 @@ pub(super) unsafe fn take_fault(signal: c_int, info: *mut c_void, context: *mut 
     unsafe { entry(signal, info, context) };
 }
 
-/// What the kernel calls in place of a fault's handler that blocks signals while it runs: for a lightweight thread it is one behind [`entry`], whose
-/// questions about its mask the kernel answers, but that a fault comes at once, wherever it is.
+/// What the kernel calls in place of a fault's handler that blocks signals while it runs. On a lightweight thread that
+/// is a handler as those behind [`entry`], whose mask the kernel tells, but a fault comes at once, wherever it is.
 unsafe extern "C-unwind" fn fault_entry(signal: c_int, info: *mut c_void, context: *mut c_void) {
     let action = &ACTIONS[signal as usize];
     let (handler, flags) = (action.handler.load(Ordering::Relaxed), action.flags.load(Ordering::Relaxed));
@@ -259,7 +259,8 @@ fn as_handler(handler: usize) -> Handler {
     unsafe { std::mem::transmute::<usize, Handler>(handler) }
 }
 
-/// `sigaction` of a fault: a handler that asks for an alternate stack gets its thread's ([`alternate`]), one that blocks signals is behind [`fault_entry`].
+/// `sigaction` of a fault: a handler that asks for an alternate stack gets its thread's ([`alternate`]), one that blocks
+/// signals is behind [`fault_entry`].
 ///
 /// # Safety
 /// As POSIX says; the signal is a fault.
@@ -291,6 +292,11 @@ unsafe fn set_fault(signal: c_int, new: *const c::sigaction, old: *mut c::sigact
     let place = replaced.as_ref().map_or(new, std::ptr::from_ref);
     // SAFETY: the caller's action, or ours, which fits its flags.
     let result = unsafe { native()(signal, place, &mut before) };
+    // Another action, of which nothing is behind ours, has taken its place.
+    let other = |wanted: c::sigaction| !asks(&wanted) && !raddle::drop_in::is_overflow_report(wanted.sa_sigaction);
+    if result == 0 && wanted.is_some_and(other) {
+        action.handler.store(0, Ordering::Relaxed);
+    }
     if result == 0 && !old.is_null() {
         // The runtime's report stands before the program's handler, which it offers each fault first.
         let behind_report = former.0 != 0 && raddle::drop_in::is_overflow_report(before.sa_sigaction);

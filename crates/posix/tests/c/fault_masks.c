@@ -62,7 +62,14 @@ static void *thread(void *unused) {
     return unused;
 }
 
+// Has taken the place of one that blocks signals.
+static void plain(int signal) {
+    (void)signal;
+    printf("plain: %d\n", blocked(SIGUSR1));
+}
+
 static void *beside(void *unused) {
+    raise(SIGBUS);
     printf("another: %d %d %d\n", blocked(SIGUSR1), blocked(SIGUSR2), blocked(SIGHUP));
     return unused;
 }
@@ -80,6 +87,8 @@ int main(void) {
     sigaddset(&action.sa_mask, SIGUSR2);
     sigaction(SIGSEGV, &action, NULL);
     sigaction(SIGTRAP, &action, NULL);
+    sigaction(SIGBUS, &action, NULL);
+    signal(SIGBUS, plain);
     sigaction(SIGTRAP, NULL, &back);
     printf("read back: %d %d %d %d\n", back.sa_sigaction == fault, !!(back.sa_flags & SA_SIGINFO), sigismember(&back.sa_mask, SIGUSR1), sigismember(&back.sa_mask, SIGHUP));
     for (int i = 0; i < 2; i++) {
