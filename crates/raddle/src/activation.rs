@@ -4,16 +4,16 @@
 //! nothing else to run, or when its activation has lost the processor.
 
 use crate::descriptor::Descriptor;
-use crate::processor::{Dispatcher, Foreign, Processor, bump};
+
+use crate::processor::Processor;
+use crate::switching::duties::Idle;
 use crate::switching::{After, finalize, finalize_lost, resume};
 use crate::witness::{Inside, Lent};
 use raddle_context::switch::Context;
 use raddle_machine::{Machine, Real};
-use raddle_scheduler::dispatch::{Resting, rest};
-use raddle_scheduler::idle::Woken;
-use raddle_scheduler::policies::AnyLocal;
+use raddle_scheduler::Ready;
+use raddle_scheduler::dispatch::rest;
 use raddle_scheduler::takeover::Mark;
-use raddle_scheduler::{Local, Ready};
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
@@ -203,12 +203,12 @@ impl Activation {
     }
 
     /// From here to [`Activation::unshelter`] the kernel thread touches nothing that is its own: signals need not wait.
-    fn shelter(&self) {
+    pub fn shelter(&self) {
         self.sheltered.store(true, Ordering::Relaxed);
         self.open();
     }
 
-    fn unshelter(&self) {
+    pub fn unshelter(&self) {
         self.sheltered.store(false, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
     }
@@ -368,76 +368,10 @@ impl Activation {
         Some(inside)
     }
 
-    /// Nothing at hand: searches, then sleeps. Inside the mark all the time: an idle processor holds nothing that another
-    /// activation could want, so nobody needs to take it.
+    /// Nothing at hand: searches, then sleeps, see [`crate::switching::duties`].
     fn idle(&'static self, inside: Lent<'_>) -> Option<Ready<Real>> {
         let processor = inside.processor;
         processor.running.store(LOWEST, Ordering::Relaxed);
         rest(&processor.pool.idle, processor.index, &mut Idle(inside))
-    }
-}
-
-/// A processor that has nothing to run.
-struct Idle<'a>(Lent<'a>);
-
-impl Resting<Real> for Idle<'_> {
-    type Local = AnyLocal<Real, Foreign>;
-
-    /// Untested guess; each round looks at every victim once.
-    const ROUNDS: u32 = 4;
-
-    fn dispatcher(&mut self) -> &mut Dispatcher {
-        &mut self.0.owned().dispatcher
-    }
-
-    fn local(&self) -> &Self::Local {
-        self.0.look().dispatcher.local()
-    }
-
-    fn over(&self) -> bool {
-        self.0.processor.pool.is_stopping() || !self.0.processor.is_active()
-    }
-
-    fn duties(&mut self) {
-        crate::time::fire_due(self.0.lend());
-    }
-
-    fn events(&mut self) -> bool {
-        crate::io::look(self.0.lend(), false)
-    }
-
-    fn up(&mut self) {
-        self.0.processor.counters.note_steals(self.local().steals());
-    }
-
-    fn sleep(&mut self) -> Woken {
-        let (activation, processor) = (self.0.activation, self.0.processor);
-        let (pool, me) = (processor.pool, processor.index);
-        bump(&processor.counters.sleeps);
-        processor.counters.note_steals(self.local().steals());
-        let mut deadline = self.0.owned().timers.next_deadline();
-        processor.deadline.store(deadline.unwrap_or(u64::MAX), Ordering::Relaxed);
-        if !Real::heavy_fence_available() {
-            // The last look is not enough then: look again soon.
-            deadline = Some(deadline.unwrap_or(u64::MAX).min(Real::now() + 1_000_000));
-        }
-        let owned = self.0.owned();
-        processor.bedside.leave(&mut owned.timers, &mut owned.bed);
-        let mut watch = crate::io::Watch::take(activation, &mut deadline);
-        activation.shelter();
-        let look = || self.last_look();
-        let woken = match &mut watch {
-            Some(watch) => pool.idle.sleep_elsewhere(me, deadline, pool.is_directed(), look, |at| watch.block(at)),
-            None => pool.idle.sleep(me, deadline, pool.is_directed(), look),
-        };
-        activation.unshelter();
-        let owned = self.0.owned();
-        processor.bedside.take_back(&mut owned.timers, &mut owned.bed);
-        crate::standby::arm(activation);
-        pool.monitor_hint();
-        if let Some(watch) = watch {
-            watch.give_up(self.0.lend());
-        }
-        woken
     }
 }

@@ -9,8 +9,8 @@ use crate::descriptor::Descriptor;
 use crate::switching::current;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// A switch in so many does what is done now and then. A power of two.
-const HOUSEKEEPING: u64 = 64;
+/// Switches in a round of duties ([`crate::switching::duties`]). A power of two.
+pub(crate) const HOUSEKEEPING: u64 = 64;
 
 /// [`Activation::since`] before the first switch of which time is counted.
 const UNKNOWN: u64 = 0;
@@ -28,8 +28,8 @@ pub(crate) fn is_time_for(switches: u64) -> bool {
     switches & MASK.load(Ordering::Relaxed) == 0
 }
 
-/// On such a switch of `activation`: true if the rest is due that is done now and then.
-pub(crate) fn look(activation: &'static Activation, switches: u64) -> bool {
+/// On such a switch of `activation`: true if a round ends with it.
+pub(crate) fn ends_round(activation: &'static Activation, switches: u64) -> bool {
     account(activation);
     switches.is_multiple_of(HOUSEKEEPING)
 }

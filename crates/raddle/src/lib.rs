@@ -13,7 +13,7 @@
 //! `thread_local!`, `errno`, [`std::thread::current`], `Rc` on the stack and C libraries are right by construction.
 //!
 //! Reading order, by rooms: *carry*, what runs threads ([`thread`] for spawn, `processor`, `witness`, `switching` for
-//! select, switch and finalize, `activation` for the kernel thread and its idle loop); *threads*, what they do (`host` for
+//! select, switch and finalize, `switching::duties` for what a processor does besides, `activation` for the kernel thread); *threads*, what they do (`host` for
 //! park and wake, `park`, `scope`, `forkjoin`, [`sync`]); *services* (`time`, [`io`], [`stage`], [`signal`]); *govern*, what
 //! watches and adapts (`monitor`, `standby`, `follow`, `crowd`, `requests`); *guest*, what a host needs ([`drop_in`],
 //! `foreign`, `fallback`, `forked`, `dedicated`). The walk through one thread's life is in ARCHITECTURE.md.

@@ -8,6 +8,8 @@
 //! The right to all this is an [`Inside`], which a switch consumes and the resumed side makes anew; it asserts the preconditions of
 //! every switch in debug builds ([`crate::witness`]).
 
+pub(crate) mod duties;
+
 use crate::activation::Activation;
 use crate::descriptor::{Descriptor, EXITED, FREE, Join, unpack_join, wake_joiner};
 use crate::processor::{bump, bump_release};
@@ -189,17 +191,14 @@ fn yield_inside(mut inside: Inside, me: &'static Descriptor) -> bool {
             true
         }
         None => {
-            crate::time::fire_due(inside.lend());
-            if inside.owned().dispatcher.nobody_else() {
-                rescue(inside.lend());
-            }
+            duties::alone(inside.lend());
             if inside.processor().pool.wanders.load(Ordering::Relaxed) {
                 leave_to_idle(inside, me, After::YIELD);
                 return true;
             }
             inside.leave();
             // A half that waits on this thread's stack is ready work too.
-            crate::forkjoin::offer_to_yield() && yield_now(me)
+            duties::alone_outside() && yield_now(me)
         }
     }
 }
@@ -214,7 +213,7 @@ pub(crate) fn preempted(me: &'static Descriptor) {
 /// Leaves the processor until `me`'s wait `epoch` is claimed.
 #[inline(always)]
 pub(crate) fn park(me: &'static Descriptor, epoch: Epoch, deadline: Option<u64>) {
-    crate::forkjoin::about_to_block();
+    duties::before_block();
     let mut inside = enter(me);
     if let Some(time) = deadline {
         inside.owned().timers.add(time, &me.thread, epoch);
@@ -227,7 +226,7 @@ pub(crate) fn park(me: &'static Descriptor, epoch: Epoch, deadline: Option<u64>)
 
 /// Leaves the processor, and the pool, for `pool`, which counts `me` by now.
 pub(crate) fn move_to(me: &'static Descriptor, pool: &'static crate::pool::Shared) {
-    crate::forkjoin::about_to_block();
+    duties::before_block();
     let mut inside = enter(me);
     me.set_tag(crate::pool::tag(pool, crate::pool::class_of(me)));
     match select(inside.lend()) {
@@ -241,34 +240,6 @@ pub(crate) fn move_to(me: &'static Descriptor, pool: &'static crate::pool::Share
 fn select(mut inside: Lent<'_>) -> Option<Ready<Real>> {
     let pool = inside.processor.pool;
     inside.owned().dispatcher.select(pool)
-}
-
-/// What a processor does once in a while, after a look at clocks that is due more often where anybody asks for them: timers, events, and a sample of how long the thread that `yields` will wait.
-#[cold]
-#[inline(never)]
-fn housekeeping(mut inside: Lent<'_>, yields: Option<&'static Descriptor>, switches: u64) {
-    if !crate::clocks::look(inside.activation, switches) {
-        return;
-    }
-    if let Some(thread) = yields {
-        crate::delays::follow(inside.processor, thread);
-    }
-    crate::time::fire_due(inside.lend());
-    crate::io::look(inside.lend(), true);
-    if inside.owned().dispatcher.round() {
-        rescue(inside);
-    }
-}
-
-/// Looks whether another processor stands still, and takes of what that one offers.
-#[cold]
-#[inline(never)]
-fn rescue(mut inside: Lent<'_>) {
-    let processor = inside.processor;
-    let dispatcher = &mut inside.owned().dispatcher;
-    if dispatcher.rescue(processor.pool, processor.index) {
-        processor.counters.note_steals(dispatcher.steals());
-    }
 }
 
 /// Suspends `me`, which runs here, and continues `next`. Returns when `me` is resumed, outside the mark.
@@ -318,7 +289,7 @@ fn installed(mut inside: Lent<'_>, next: &'static Descriptor, yields: Option<&'s
     processor.running.store(next.thread.priority_now(), Ordering::Relaxed);
     let switches = bump(&processor.counters.switches);
     if crate::clocks::is_time_for(switches) {
-        housekeeping(inside.lend(), yields, switches);
+        duties::each_round(inside.lend(), yields, switches);
     }
     // Where many wait, their descriptors and stacks have left the caches: fetch them ahead.
     let queue = inside.look().dispatcher.local();
