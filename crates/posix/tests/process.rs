@@ -56,6 +56,12 @@ fn handlers_see_the_mask_that_they_run_with_those_of_faults_too() {
 }
 
 #[test]
+fn handlers_run_in_threads_of_the_program() {
+    let out = same_with("signal_owner.c", &["3000"], &["1", "2", "4"]);
+    assert_eq!(out, "handled: 3000, by nobody: 0\n");
+}
+
+#[test]
 fn a_thread_becomes_a_daemon() {
     let program = common::compile("daemon.c", &[]);
     let report = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("daemon-{}", std::process::id()));

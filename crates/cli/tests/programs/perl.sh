@@ -1,5 +1,6 @@
 # package: perl
 # needs: /usr/bin/perl
+# ci
 # what: threads, shared variables, queues
 cat >p.pl <<'P'
 use strict; use threads; use threads::shared; use Thread::Queue;

@@ -1,6 +1,5 @@
 # package: stunnel4
 # needs: /usr/bin/stunnel4
-# ci
 # what: TLS before a native server
 openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=x -keyout k.pem -out c.pem 2>/dev/null
 mkdir -p www; text 500 >www/a.txt

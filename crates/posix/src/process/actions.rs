@@ -81,8 +81,8 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
         }
         let blocked = match me {
             Some(me) => (me.mask.load(Ordering::Relaxed) | masks::waits_with()) & bit(signal) != 0,
-            // If idle, perhaps before it has heard that all threads block the signal.
-            None => masks::first_blocks(signal),
+            // It runs none of the program's threads: a handler would find nobody's values, which interpreters do not expect.
+            None => true,
         };
         // Another one has it from the kernel, which knows its mask.
         if blocked && raddle::drop_in::is_kernel_thread_of_runtime() {

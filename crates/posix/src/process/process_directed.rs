@@ -65,7 +65,7 @@ pub(super) fn goes_to_main(me: Option<&Record>, info: &Info) -> bool {
     goes
 }
 
-/// A signal has met a kernel thread of the runtime that is not to take it: `me` blocks it, or nobody runs there and all block it. The answer
+/// A signal has met a kernel thread of the runtime that is not to take it: `me` blocks it, or nobody runs there. The answer
 /// is what the kernel thread is to block from now on. Called in the signal's handler.
 pub(super) fn not_here(me: Option<&Record>, info: &Info) -> Set {
     if let Some(me) = me.filter(|_| info.code == c::SI_TKILL)
