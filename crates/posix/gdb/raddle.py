@@ -1,6 +1,6 @@
 """Lightweight threads in gdb, of a process or a core dump: `info raddle-threads`, `raddle bt`, `raddle thread`, `raddle apply all bt`.
 
-The library says in one table, `raddle_debug_layout`, where everything is (crates/raddle/src/debug_layout.rs). A parked thread
+The library says in one table, `raddle_debug_layout`, where everything is (crates/raddle/src/carry/debug_layout.rs). A parked thread
 is shown by an unwinder, which takes the registers that the thread left on its stack for the caller of the innermost frame of
 a kernel thread; so nothing is written into the process, and a core dump is as good.
 """

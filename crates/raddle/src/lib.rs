@@ -12,66 +12,34 @@
 //! A thread here is a thread: it has its own thread-local storage and keeps it on whichever kernel thread it runs, so
 //! `thread_local!`, `errno`, [`std::thread::current`], `Rc` on the stack and C libraries are right by construction.
 //!
-//! Reading order, by rooms: *carry*, what runs threads ([`thread`] for spawn, `processor`, `witness`, `switching` for
-//! select, switch and finalize, `switching::duties` for what a processor does besides, `activation` for the kernel thread); *threads*, what they do (`host` for
-//! park and wake, `park`, `scope`, `forkjoin`, [`sync`]); *services* (`time`, [`io`], [`stage`], [`signal`]); *govern*, what
-//! watches and adapts (`monitor`, `standby`, `follow`, `crowd`, `requests`); *guest*, what a host needs ([`drop_in`],
-//! `foreign`, `fallback`, `forked`, `dedicated`). The walk through one thread's life is in ARCHITECTURE.md.
+//! Reading order, by rooms: *carry*, what runs threads (`switching` for select, switch and finalize, `witness`, `processor`, `duties` for what a
+//! processor does besides, `activation` for the kernel thread, `pool`); *govern*, what watches and adapts (`monitor`, `standby`, `follow`,
+//! `crowd`) and tells of it ([`info`]); *threads*, what they do ([`thread`] for spawn and join, `host` for park and wake, `park`, `scope`,
+//! `forkjoin`), with [`sync`] and [`future`]; *services* ([`io`], [`stage`]); *guest*, what a host such as the drop-in library needs. System calls are in
+//! *os*. The walk through one thread's life is in ARCHITECTURE.md.
 
-mod activation;
-mod activations;
-mod clocks;
-mod crowd;
-mod deadlock;
-mod debug_layout;
-mod dedicated;
-mod delays;
-mod descriptor;
-#[doc(hidden)]
-pub mod drop_in;
-mod dump;
-mod event_loops;
-mod fallback;
-mod follow;
-mod foreign;
-mod forked;
-mod forkjoin;
+mod carry;
 pub mod future;
-mod giving_way;
-mod guard;
-mod handoff;
-mod host;
-pub mod info;
-pub mod io;
-mod kept;
+mod govern;
+#[doc(hidden)]
+pub mod guest;
 pub mod lock;
-mod members;
-mod metrics;
-mod monitor;
 mod os;
-pub mod park;
 pub mod policy;
-pub mod pool;
-mod processor;
 mod refused;
-mod requests;
-mod scope;
-pub mod signal;
-pub mod stage;
-mod standby;
-mod switching;
+mod services;
 pub mod sync;
-mod tasks;
-pub mod thread;
-pub mod time;
-mod wander;
-mod ways;
-mod witness;
+mod threads;
 
-pub use forkjoin::join;
-pub use host::Host;
-pub use park::{block_on, current, park, park_timeout};
-pub use pool::{BuildError, Builder, MoveError, Pool, blocking, move_to};
-pub use scope::{Scope, ScopedJoinHandle, scope};
-pub use thread::{JoinHandle, SpawnError, check, current_name, spawn, yield_now};
-pub use time::sleep;
+pub use carry::pool::{self, BuildError, Builder, MoveError, Pool, blocking, move_to};
+pub use carry::signal;
+pub use govern::info;
+#[doc(hidden)]
+pub use guest as drop_in;
+pub use services::{io, stage};
+pub use threads::forkjoin::join;
+pub use threads::host::Host;
+pub use threads::park::{self, block_on, current, park, park_timeout};
+pub use threads::scope::{Scope, ScopedJoinHandle, scope};
+pub use threads::thread::{self, JoinHandle, SpawnError, check, current_name, spawn, yield_now};
+pub use threads::time::{self, sleep};

@@ -1,7 +1,7 @@
 //! Who has entered a group and not left it, so that one who cancels the group finds them all: a flag, and slots for handles.
 //!
 //! Source: our own. The members of a scope are threads, and their handles the addresses of their descriptors
-//! (`crates/raddle/src/members.rs`); this file knows neither.
+//! (`crates/raddle/src/threads/members.rs`); this file knows neither.
 //!
 //! Roles: *members* enter and leave, any number, each for itself; *cancellers* cancel, any number, of which the first one does it.
 //!

@@ -84,7 +84,7 @@ const OWN_STACK: usize = 256 * 1024;
 /// # Errors
 /// When the system gives none.
 pub(crate) fn spawn<F: FnOnce() + Send + 'static>(name: impl AsRef<str>, main: F) -> std::io::Result<()> {
-    if crate::dedicated::is_marked() {
+    if crate::carry::dedicated::is_marked() {
         // It would inherit what its creator alone is to have.
         return Err(std::io::Error::other(
             "asked for by a thread that has rights, or other things of the kernel's, of its own",
@@ -102,7 +102,7 @@ pub(crate) fn spawn<F: FnOnce() + Send + 'static>(name: impl AsRef<str>, main: F
     let mut size = OWN_STACK;
     while result == libc::EINVAL && size <= 64 * OWN_STACK {
         // SAFETY: initialised attributes, destroyed once; the box is the new kernel thread's, which nobody joins.
-        result = crate::drop_in::native(|| unsafe {
+        result = crate::guest::native(|| unsafe {
             let mut attributes = std::mem::zeroed();
             libc::pthread_attr_init(&mut attributes);
             libc::pthread_attr_setstacksize(&mut attributes, size);
@@ -257,7 +257,7 @@ pub(crate) fn install_overflow_report() {
     static DONE: std::sync::Once = std::sync::Once::new();
     DONE.call_once(|| {
         let name_of = |_: usize, out: &mut dyn std::fmt::Write| {
-            let name = crate::switching::current().and_then(|me| me.name());
+            let name = crate::carry::switching::current().and_then(|me| me.name());
             let _ = out.write_str(name.unwrap_or("<unnamed>"));
         };
         if let Err(error) = raddle_context::overflow::install(name_of) {

@@ -51,7 +51,7 @@ pub(crate) fn install(
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What [`crate::requests`] interrupts with.
+/// What [`crate::threads::requests`] interrupts with.
 pub(crate) const URGENT: c_int = libc::SIGURG;
 
 /// True if `entry` handles `signal`, now if it had no handler before; false if the program has another.

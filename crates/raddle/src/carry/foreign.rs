@@ -1,0 +1,85 @@
+//! Kernel threads that are no activations: they wait on a futex of their own, with the same records and the same protocol, so
+//! that every primitive works between them and lightweight threads.
+
+use crate::carry::descriptor::Descriptor;
+use crate::govern::deadlock::FOREIGN_WAITERS;
+use raddle_machine::{Machine, Real};
+use raddle_scheduler::{Claim, Epoch, Thread, Wake};
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+/// Gives the record back when the kernel thread ends.
+fn give_back() {
+    if let Some(record) = RECORD.take() {
+        let mut cache = crate::carry::pool::descriptors().cache();
+        // SAFETY: allocated below from the same slab; the kernel thread waits for nothing any more, and stale claims fail
+        // by their epoch.
+        unsafe { cache.free(NonNull::from(record)) };
+    }
+}
+
+thread_local! {
+    /// Without a destructor: readable as long as the kernel thread runs.
+    static RECORD: Cell<Option<&'static Descriptor>> = const { Cell::new(None) };
+}
+
+/// The calling kernel thread's record: the same for its whole life, but for destructors of thread-specific data that run after it was given back, which
+/// have another one.
+#[inline]
+pub(crate) fn current() -> &'static Thread<Real> {
+    RECORD.get().unwrap_or_else(first).record()
+}
+
+/// The calling thread waits from now on as a kernel thread does, with its own descriptor for a record.
+pub(crate) fn become_record(me: &'static Descriptor) {
+    RECORD.set(Some(me));
+}
+
+#[cold]
+#[inline(never)]
+fn first() -> &'static Descriptor {
+    let record = allocate();
+    RECORD.set(Some(record));
+    // Without a key it is kept.
+    crate::os::at_end_of_kernel_thread(give_back);
+    record
+}
+
+fn allocate() -> &'static Descriptor {
+    let mut cache = crate::carry::pool::descriptors().cache();
+    let record = cache.allocate().unwrap_or_else(|_| {
+        panic!("raddle: no memory for the record of a kernel thread; free memory or raise the process's limit")
+    });
+    // SAFETY: the slab's objects are type-stable and live for ever (the slab is a static).
+    let record: &'static Descriptor = unsafe { record.as_ref() };
+    record.thread.recycle(0);
+    record.thread.set_kernel_thread();
+    record
+}
+
+/// Blocks the calling kernel thread until its wait `epoch` is claimed or the deadline has passed.
+pub(crate) fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake {
+    let me = current();
+    if me.finish_park(epoch).is_err() {
+        return me.outcome();
+    }
+    // What the token is while nobody has woken it.
+    let asleep = if deadline.is_none() { FOREIGN_WAITERS.sleeps(&me.token) } else { 0 };
+    loop {
+        if FOREIGN_WAITERS.was_woken(&me.token) {
+            return me.outcome();
+        }
+        // Asked once: who asks again for how to wait may find the time come meanwhile, and waits for ever.
+        let late = deadline.is_some_and(|time| Real::now() >= time);
+        if late && me.claim(epoch, Wake::TimedOut) == Claim::WonParked {
+            return me.outcome();
+        }
+        // When the claim was lost, its winner's token is on its way: wait for it without a deadline.
+        Real::wait(&me.token, asleep, deadline.filter(|_| !late));
+    }
+}
+
+/// The claimant's push: wakes the kernel thread.
+pub(crate) fn wake(thread: &'static Thread<Real>) {
+    FOREIGN_WAITERS.wake(&thread.token);
+}

@@ -1,0 +1,323 @@
+//! Building a pool, and why it cannot be built.
+
+use super::*;
+use crate::carry::kept::Kept;
+use crate::guest::event_loops::{Loops, Wish};
+use raddle_scheduler::policies::{AnyLocal, Others};
+use std::fmt;
+
+/// Why a pool could not be built. Each names its cause and a remedy.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Zero, or more than [`MAX_PROCESSORS`].
+    Processors(usize),
+    /// The policy cannot be made so.
+    Policy(String),
+    /// No address space for stacks.
+    Stacks(String),
+    /// The kernel refused a thread.
+    KernelThread(String),
+    /// More activations than a process may have.
+    Activations,
+    /// More pools than a process may have.
+    Pools,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::Processors(n) => {
+                write!(
+                    f,
+                    "{n} processors asked for: give at least 1 and at most {MAX_PROCESSORS}, or none for one per allotted core"
+                )
+            }
+            BuildError::Policy(error) => write!(f, "the policy cannot be made: {error}"),
+            BuildError::Stacks(error) => {
+                write!(
+                    f,
+                    "no address space for stacks: {error}; raise `ulimit -v`, or set vm.overcommit_memory to 0 or 1"
+                )
+            }
+            BuildError::KernelThread(error) => {
+                write!(
+                    f,
+                    "the kernel refused a thread for a processor: {error}; ask for fewer processors or raise `ulimit -u`"
+                )
+            }
+            BuildError::Activations => write!(f, "all {MAX_ACTIVATIONS} kernel threads are in use: end a pool first"),
+            BuildError::Pools => write!(f, "all {MAX_POOLS} pools are in use: end one first"),
+        }
+    }
+}
+
+/// As it is displayed: an error that `main` returns shows its lines, and the column of a wrong policy.
+impl fmt::Debug for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+/// What makes a policy that no expression names, for at most so many processors.
+type Maker = dyn Fn(usize, Arc<dyn Others>) -> Box<dyn Policy<Real>> + Send + Sync;
+
+/// Makes a [`Pool`].
+#[derive(Clone, Default)]
+pub struct Builder {
+    processors: Option<usize>,
+    policy: Expression,
+    /// What is wrong with the expression's text.
+    wrong: Option<String>,
+    /// Instead of the expression.
+    own: Option<Arc<Maker>>,
+    prefix: Option<String>,
+    /// How many processors it may come to have, where stages move them.
+    room: Option<usize>,
+    /// None of them rests for others' sake.
+    all: bool,
+    event_loops: Wish,
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { processors, policy, wrong: _, own, prefix, room, all, event_loops } = self;
+        let policy: &dyn fmt::Debug = if own.is_some() { &"a policy of the program's own" } else { policy };
+        let mut shown = f.debug_struct("Builder");
+        shown.field("processors", processors).field("policy", policy);
+        shown.field("prefix", prefix).field("room", room).field("all", all).field("event_loops", event_loops).finish()
+    }
+}
+
+impl Builder {
+    /// One processor per core that the process is allotted (affinity and the control group's quota), the default policy. While
+    /// it runs, the pool follows changes of both within about a tenth of a second: its kernel threads' affinity and the quota
+    /// say how many processors take part. Some of these may rest, see [`Builder::at_most`]. (Under `rotator`, whose ring must stay closed, the
+    /// number stays as it was.)
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// So many processors, whatever happens.
+    pub fn processors(mut self, count: usize) -> Self {
+        (self.processors, self.all) = (Some(count), true);
+        self
+    }
+
+    /// At most so many processors: while others use the same cores, and the pool, which waits for descriptors a lot, was seen to do about as much on fewer,
+    /// some rest. It looks ten times a second, and tries now and then; [`crate::govern::info::Stats`] counts the changes. For a server whose clients, or
+    /// whatever it asks, run on the same machine. (Not under `rotator`.)
+    pub fn at_most(mut self, count: usize) -> Self {
+        (self.processors, self.all) = (Some(count), false);
+        self
+    }
+
+    /// As many as there are now, or as are allotted.
+    pub(crate) fn all_of_them(self) -> Self {
+        Self { all: true, ..self }
+    }
+
+    /// What becomes of threads of the drop-in library that are event loops.
+    pub(crate) fn event_loops(self, event_loops: Wish) -> Self {
+        Self { event_loops, ..self }
+    }
+
+    /// This policy.
+    pub fn policy(mut self, policy: Expression) -> Self {
+        (self.policy, self.wrong) = (policy, None);
+        self.own = None;
+        self
+    }
+
+    /// The policy that this text names, such as `steal(lifo)`. If it is wrong, [`Builder::build`] says where.
+    ///
+    /// ```
+    /// let pool = raddle::Builder::new().with_policy("steal(lifo)").build().unwrap();
+    /// assert_eq!(pool.run(|| 6 * 7), 42);
+    /// let wrong = raddle::Builder::new().with_policy("steal(life)").build().unwrap_err();
+    /// assert!(format!("{wrong:?}").contains("column 7"));
+    /// ```
+    pub fn with_policy(self, text: &str) -> Self {
+        match text.parse() {
+            Ok(policy) => self.policy(policy),
+            Err(error) => Self { wrong: Some(error.to_string()), ..self },
+        }
+    }
+
+    /// A policy of the program's own, which `make` makes for at most so many processors; what it is given besides answers who sleeps.
+    /// It may be called more than once. How to write, check and simulate one: `docs/write-your-own-policy.md`.
+    pub fn own_policy(
+        mut self,
+        make: impl Fn(usize, Arc<dyn Others>) -> Box<dyn Policy<Real>> + Send + Sync + 'static,
+    ) -> Self {
+        self.own = Some(Arc::new(make));
+        self
+    }
+
+    fn make_policy(&self, room: usize, idle: &Arc<Idle<Real>>) -> Result<AnyPolicy<Real>, BuildError> {
+        if let Some(wrong) = &self.wrong {
+            return Err(BuildError::Policy(wrong.clone()));
+        }
+        match &self.own {
+            Some(make) => Ok(AnyPolicy::Other(make(room, idle.clone()))),
+            None => {
+                policies::build(&self.policy, room, idle.clone()).map_err(|error| BuildError::Policy(error.to_string()))
+            }
+        }
+    }
+
+    /// The names of the kernel threads begin so (as shown by `ps -L` and debuggers). A NUL, of which the kernel's names know none,
+    /// is shown as `?`.
+    pub fn kernel_thread_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = Some(prefix.into());
+        self
+    }
+
+    /// As [`Builder::build`], for a pool that may come to have `room` processors; `None` if its policy is a ring, which cannot.
+    pub(crate) fn build_with_room(self, room: usize) -> Result<Option<Pool>, BuildError> {
+        match self.make_policy(1, &Arc::new(Idle::<Real>::new(1)))?.ring() && room > 1 {
+            true => Ok(None),
+            false => Builder { room: Some(room), ..self }.build().map(Some),
+        }
+    }
+
+    /// Starts the pool's processors.
+    ///
+    /// Where the C library is not as the self-check wants it, this says so once on standard error, and threads are kernel
+    /// threads from then on.
+    ///
+    /// # Errors
+    /// [`BuildError`]: nothing was started then.
+    pub fn build(self) -> Result<Pool, BuildError> {
+        let count = self.processors.unwrap_or_else(os::default_processors);
+        if count == 0 || count > MAX_PROCESSORS {
+            return Err(BuildError::Processors(count));
+        }
+        let wanders = crate::carry::wander::is_wanted().map_err(BuildError::Policy)?;
+        raddle_scheduler::ready::set_drop_hook(rescue);
+        match lightweight() {
+            Ok(tls) => TLS.get_or_init(|| tls),
+            Err(error) => {
+                os::say_once(&format!("raddle: {error}"));
+                return kernel_pool().map(|shared| Pool { shared });
+            }
+        };
+        if !Real::heavy_fence_available() {
+            os::say_once(
+                "raddle: membarrier is forbidden here: idle processors look for work every millisecond instead, and a thread \
+                 that blocks in the kernel keeps its processor",
+            );
+        }
+        crate::os::install_overflow_report();
+        arena(default_class())?;
+        // A closed ring cannot lose a member.
+        let ring = self.make_policy(1, &Arc::new(Idle::<Real>::new(1)))?.ring();
+        let follows = self.processors.is_none() && !ring;
+        let may_have_fewer = !self.all && !ring;
+        let room = if follows { count.max(os::online()) } else { self.room.unwrap_or(count) };
+        let room = room.clamp(count, MAX_PROCESSORS);
+        let idle = Arc::new(Idle::with_alarm(room, crate::carry::events::watch::alarm));
+        // What a policy of the program's own does from here to the registration may panic: nothing is lost then.
+        let policy = self.make_policy(room, &idle)?;
+        let name: Arc<str> = policy.describe().into();
+        let foreign = |local| Foreign::new(local, name.clone());
+        let wanders = wanders && room > 1 && self.own.is_none() && !ring;
+        let part = |index| match wanders {
+            true => AnyLocal::Other(foreign(Box::new(crate::carry::wander::Wanderer::new(policy.local(index), index)))),
+            false => policy.part(index, foreign),
+        };
+        let mut parts: Vec<_> = (0..room).map(part).collect();
+        let prefix = self.prefix.clone().unwrap_or_else(|| "raddle-".into());
+        let shared: &'static Shared = register(idle, policy, name, prefix, follows, may_have_fewer, self.event_loops)?;
+        shared.wanders.store(wanders, Ordering::Relaxed);
+        let make = |(index, mut part): (usize, AnyLocal<Real, Foreign>)| {
+            if let AnyLocal::Other(foreign) = &mut part {
+                foreign.belong_to(shared.index);
+            }
+            let owned = Owned {
+                dispatcher: Dispatcher::new(part),
+                descriptors: descriptors().cache(),
+                kept: Kept::new(),
+                timers: Default::default(),
+                bed: None,
+                looked: 0,
+            };
+            let processor = Processor::new(index, shared, 0, owned);
+            if index >= count {
+                processor.set_standing(Standing::Retired);
+            }
+            processor
+        };
+        let processors = shared.processors.get_or_init(|| parts.drain(..).enumerate().map(make).collect());
+        let pool = Pool { shared };
+        for processor in &processors[..count] {
+            // On an error `pool` is dropped, which stops those that started.
+            shared.start_activation(Some(processor))?;
+        }
+        shared.open.store(true, Ordering::Release);
+        crate::govern::monitor::start();
+        Ok(pool)
+    }
+}
+
+fn register(
+    idle: Arc<Idle<Real>>,
+    policy: AnyPolicy<Real>,
+    name: Arc<str>,
+    prefix: String,
+    follows: bool,
+    may_have_fewer: bool,
+    event_loops: Wish,
+) -> Result<&'static Shared, BuildError> {
+    let (priorities, directed) = (policy.priorities(), policy.ring());
+    let shared = Box::leak(Box::new(Shared {
+        index: 0,
+        idle,
+        policy,
+        name,
+        processors: OnceLock::new(),
+        priorities,
+        directed,
+        follows,
+        may_have_fewer,
+        wanders: AtomicBool::new(false),
+        loops: Loops::new(event_loops),
+        wanted: AtomicUsize::new(0),
+        stopping: AtomicBool::new(false),
+        open: AtomicBool::new(false),
+        refused_until: AtomicU64::new(0),
+        outside_spawned: AtomicU64::new(0),
+        ended_alone: AtomicU64::new(0),
+        moved_in: AtomicU64::new(0),
+        spares: [const { AtomicPtr::new(std::ptr::null_mut()) }; 64],
+        kernel_threads: AtomicU32::new(0),
+        prefix,
+        mask: crate::os::signals::mask(),
+    }));
+    for (index, slot) in POOLS.iter().enumerate() {
+        shared.index = index as u32;
+        let free = std::ptr::null_mut();
+        if slot.compare_exchange(free, shared, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            return Ok(shared);
+        }
+    }
+    Err(BuildError::Pools)
+}
+
+/// Whether lightweight threads can be had; the environment variable `RADDLE_KERNEL_THREADS=1` says no.
+fn lightweight() -> Result<&'static Tls, Unsupported> {
+    if std::env::var_os("RADDLE_KERNEL_THREADS").is_some_and(|value| value == "1") {
+        return Err(Unsupported { reason: "RADDLE_KERNEL_THREADS=1".into() });
+    }
+    tls::init()
+}
+
+/// A pool whose threads are kernel threads: it has no processor.
+fn kernel_pool() -> Result<&'static Shared, BuildError> {
+    let idle = Arc::new(Idle::<Real>::new(1));
+    let policy = policies::build(&Expression::default(), 1, idle.clone()).expect("the default policy");
+    let name = policy.describe().into();
+    register(idle, policy, name, String::new(), false, false, Wish::Either)
+}

@@ -1,0 +1,73 @@
+//! The diagnosis of a dead-lock: nothing can run, and nothing is awaited that could change that.
+//!
+//! The monitor asks when all processors of all pools sleep. It is a dead-lock only if every kernel thread of the process is
+//! known to wait for lightweight threads without a deadline: sleeping activations without timers, spares, the monitor itself
+//! and the kernel thread that looks for it, kernel threads inside a wait of ours, and activations whose thread is apart and waits
+//! for a word in memory. Any other kernel thread could still wake somebody, so nothing is said then. The report is a diagnosis on standard error, once per dead-lock; the program goes on waiting, since a signal handler or another
+//! process (through shared memory) is still conceivable.
+
+use crate::carry::activation::Activation;
+use crate::carry::pool;
+use crate::govern::info::DumpOptions;
+use crate::os::{TaskState, task_state};
+use raddle_machine::Real;
+use raddle_scheduler::counted::Sleepers;
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Kernel threads that wait in [`crate::carry::foreign::suspend`] without a deadline, and were not woken.
+pub(crate) static FOREIGN_WAITERS: Sleepers<Real> = Sleepers::constant();
+/// Lightweight threads that wait until a signal handler has run: another process may send one.
+pub(crate) static SIGNAL_WAITERS: AtomicU64 = AtomicU64::new(0);
+/// Spawns and exits at the last report: another is due only after a thread has begun or ended.
+static REPORTED_AT: [AtomicU64; 2] = [const { AtomicU64::new(u64::MAX) }; 2];
+
+/// Its thread is apart and sleeps until another one changes a word. (One that was woken and has not come up yet does not sleep.)
+fn waits_for_us(activation: &Activation) -> bool {
+    activation.waits_for.load(Ordering::SeqCst) != 0
+        && task_state(activation.tid.load(Ordering::Relaxed)) == TaskState::Blocked
+}
+
+/// A dead-lock of all threads was reported, and since then none has begun or ended.
+pub(crate) fn is_reported() -> bool {
+    let stats = crate::govern::info::stats();
+    REPORTED_AT.each_ref().map(|a| a.load(Ordering::Relaxed)) == [stats.spawned, stats.exited]
+}
+
+/// Reports a dead-lock, if there is one.
+pub(crate) fn report() {
+    let stats = crate::govern::info::stats();
+    let now = [stats.spawned, stats.exited];
+    if stats.spawned == stats.exited || REPORTED_AT.each_ref().map(|a| a.load(Ordering::Relaxed)) == now {
+        return;
+    }
+    let mut ours = FOREIGN_WAITERS.count() + 1 + u64::from(crate::os::looks::is_there());
+    for pool in pool::pools() {
+        // Nor was any called since the monitor looked: one that has work, and is kept by the kernel from coming up, still says that it sleeps.
+        let asleep = pool.all_asleep() && pool.nobody_called();
+        let timers = pool.processors().iter().any(|p| p.deadline.load(Ordering::Relaxed) != u64::MAX);
+        if !asleep || timers {
+            return;
+        }
+        ours += u64::from(pool.kernel_threads());
+    }
+    if crate::carry::events::table::is_any_awaited() || SIGNAL_WAITERS.load(Ordering::SeqCst) != 0 {
+        return;
+    }
+    // A spare that carries a thread is in the kernel with it.
+    if crate::carry::activations::all().any(|a| !a.current.load(Ordering::Relaxed).is_null() && !waits_for_us(a)) {
+        return;
+    }
+    if crate::os::kernel_threads() != Some(ours) || crate::govern::info::stats().switches != stats.switches {
+        return;
+    }
+    REPORTED_AT.iter().zip(now).for_each(|(a, n)| a.store(n, Ordering::Relaxed));
+    let mut out = std::io::stderr().lock();
+    let _ = writeln!(
+        out,
+        "raddle: dead-lock: {} threads wait, nothing can run, and no kernel thread, timer or descriptor is awaited that \
+         could wake one. Who waits for what:",
+        stats.spawned - stats.exited
+    );
+    let _ = crate::govern::info::dump(&mut out, DumpOptions { threads: 50, backtraces: 10 });
+}

@@ -1,0 +1,211 @@
+//! A pool follows what its process is allotted: when affinity or the control group's quota shrink, processors retire; when they
+//! grow, processors come back, or come first.
+//!
+//! Where others use the same cores and it does about as much on fewer, it has fewer than it is allotted ([`crate::govern::crowd`]).
+//!
+//! Between stages ([`crate::services::stage`]) processors move in the same way: one pool is wanted to have one less, the other one more.
+//!
+//! All of it is the monitor's work; the others only look at a processor's [`Standing`] where they are slow already.
+//!
+//! | standing | set by | meaning |
+//! |---|---|---|
+//! | `Active` | the pool's start, the monitor | takes part |
+//! | `Retiring` | the monitor | sleeping or idle, its activation gives it up and becomes a spare; running a thread, it is taken from its activation, as one that is blocked would be: the thread goes on, finds out at its next entry into the runtime, and continues elsewhere |
+//! | `Retired` | the monitor, inside the mark of the owner, which it is for the moment | emptied: ready threads went to the shared queue, stacks and descriptors to the process, deadlines to the monitor |
+//!
+//! Nobody puts anything into a processor that nobody owns, and who adopts a free one looks at its standing afterwards. So nothing is in a
+//! retired one, and nothing is lost on the way.
+//!
+//! The number is that of the cores on which the kernel threads that carry the pool's processors may run, or the quota, rounded
+//! up, if that is less. It is looked at every [`EVERY`] nanoseconds while anything runs, and first thing when something runs
+//! again. Bound: a tenth of a second until it is noticed; then, for a processor that computes or sleeps, a few periods of the monitor; for one
+//! that switches all the time, as many as it takes to find it outside its mark once. Deadlines that the monitor inherited
+//! fire at its looks: up to four periods late, while something runs.
+
+use crate::carry::activation::{Activation, LOWEST};
+use crate::carry::pool::Shared;
+use crate::carry::processor::{Processor, Standing};
+use crate::carry::witness::Inside;
+use crate::govern::crowd::Crowd;
+use crate::govern::monitor::hand_over;
+use crate::threads::time::Timers;
+use raddle_machine::{Machine, Real};
+use raddle_scheduler::takeover::Take;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Nanoseconds between two looks at affinity and quota.
+const EVERY: u64 = 100_000_000;
+/// Nanoseconds after its earliest deadline at which a processor that sleeps is taken for frozen: longer than a loaded kernel mostly lets it wait
+/// for a core. An untested guess.
+const OVERSLEPT: u64 = 20_000_000;
+
+/// Processors that retired, and that came back, since the process began.
+pub(crate) static RETIRED: AtomicU64 = AtomicU64::new(0);
+pub(crate) static RETURNED: AtomicU64 = AtomicU64::new(0);
+/// Times the monitor inherited the deadlines of one that slept.
+pub(crate) static ATTENDED: AtomicU64 = AtomicU64::new(0);
+
+/// The monitor's part: what it knows, and the deadlines of processors that retired.
+#[derive(Default)]
+pub(crate) struct Follower {
+    inherited: Timers,
+    /// By the pool's address.
+    pools: HashMap<usize, Known>,
+}
+
+/// What it knows of a pool.
+#[derive(Default)]
+struct Known {
+    /// How many processors it was allotted last; 0 until that was looked at.
+    allotted: usize,
+    /// When to look at that again.
+    look_at_cores: u64,
+    crowd: Crowd,
+}
+
+impl Follower {
+    /// One look at one pool. True while there is something to settle.
+    pub fn look(&mut self, pool: &'static Shared, me: &'static Activation) -> bool {
+        let wanted = pool.wanted();
+        if !pool.follows && !pool.may_have_fewer && wanted == 0 || !pool.is_open() || pool.is_stopping() {
+            return false;
+        }
+        let now = Real::now();
+        if wanted > 0 {
+            adjust(pool, wanted.min(pool.processors().len()));
+        } else {
+            let known = self.pools.entry(std::ptr::from_ref(pool).addr()).or_default();
+            known.look(pool, now);
+            if known.allotted > 0 {
+                let all = known.allotted.clamp(1, pool.processors().len());
+                let some = if pool.may_have_fewer { known.crowd.look(pool, all, now) } else { all };
+                adjust(pool, some);
+                pool.loops.look(some < all);
+            }
+        }
+        let mut unsettled = false;
+        for processor in pool.processors() {
+            if processor.standing() == Standing::Retiring {
+                unsettled |= !self.retire(pool, processor, me);
+            }
+        }
+        unsettled
+    }
+
+    /// Inherits the deadlines of processors that should have been awake for a while: they are frozen, or the kernel runs others.
+    pub fn attend(&mut self, pool: &'static Shared, now: u64) {
+        for processor in pool.processors() {
+            if processor.bedside.due().is_some_and(|due| due.saturating_add(OVERSLEPT) <= now)
+                && let Some(mut timers) = processor.bedside.take()
+            {
+                ATTENDED.fetch_add(1, Ordering::Relaxed);
+                self.inherited.inherit(&mut timers);
+            }
+        }
+    }
+
+    /// When [`Follower::attend`] would find something, if all go on sleeping.
+    pub fn next_visit() -> Option<u64> {
+        let due = |pool: &'static Shared| pool.processors().iter().filter_map(|p| p.bedside.due()).min();
+        crate::carry::pool::pools().filter_map(due).min().map(|due| due.saturating_add(OVERSLEPT))
+    }
+
+    /// Fires the deadlines of processors that retired, or overslept.
+    pub fn fire(&mut self) {
+        self.inherited.fire_outside();
+    }
+
+    /// When to look again though all processors sleep, if at all.
+    pub fn next_look(&self) -> Option<u64> {
+        let crowded = |pool: &'static Shared| {
+            let known = self.pools.get(&std::ptr::from_ref(pool).addr())?;
+            let may =
+                pool.may_have_fewer && known.allotted > 1 && crate::guest::event_loops::apart_of(pool).next().is_some();
+            may.then(|| known.crowd.next_look(Real::now()))
+        };
+        crate::carry::pool::pools().filter_map(crowded).min()
+    }
+
+    /// The earliest of them.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.inherited.next_deadline()
+    }
+
+    /// Takes the processor and empties it. False if that has to be tried again.
+    fn retire(&mut self, pool: &'static Shared, processor: &'static Processor, me: &'static Activation) -> bool {
+        if pool.idle.is_sleeping(processor.index) {
+            pool.idle.wake(processor.index);
+            return false;
+        }
+        let Some(mut inside) = seize(processor, me) else { return false };
+        let mut ready = Vec::new();
+        let owned = inside.owned();
+        owned.dispatcher.drain(&mut |thread| ready.push(thread));
+        self.inherited.inherit(&mut owned.timers);
+        owned.give_back();
+        processor.running.store(LOWEST, Ordering::Relaxed);
+        processor.deadline.store(u64::MAX, Ordering::Relaxed);
+        processor.set_standing(Standing::Retired);
+        inside.release();
+        RETIRED.fetch_add(1, Ordering::Relaxed);
+        ready.into_iter().for_each(crate::carry::pool::submit);
+        true
+    }
+}
+
+impl Known {
+    /// Looks at what the pool is allotted, if it is time.
+    fn look(&mut self, pool: &'static Shared, now: u64) {
+        if !pool.follows {
+            self.allotted = pool.processors().len();
+        } else if now >= self.look_at_cores {
+            self.look_at_cores = now + EVERY;
+            let carriers = pool.processors().iter().filter_map(|p| crate::carry::activations::find(p.owner.owner()));
+            let tasks = carriers.map(|carrier| carrier.tid.load(Ordering::Relaxed)).filter(|&task| task != 0);
+            self.allotted = crate::os::allotted(tasks).unwrap_or(self.allotted);
+        }
+    }
+}
+
+/// The monitor becomes the owner, inside its mark, if nobody uses the processor at this instant.
+fn seize(processor: &'static Processor, me: &'static Activation) -> Option<Inside> {
+    let owner = processor.owner.owner();
+    if owner == 0 {
+        return Inside::adopt(me, processor);
+    }
+    // Without the heavy fence its owner might enter unseen: it retires when it is idle.
+    let activation = crate::carry::activations::find(owner).filter(|_| Real::heavy_fence_available())?;
+    match processor.owner.take(me.id, owner, &activation.mark) {
+        Take::Taken => Inside::enter_at(me, processor),
+        _ => None,
+    }
+}
+
+/// Names who retires, the last ones first, and brings others back, the first ones first.
+fn adjust(pool: &'static Shared, wanted: usize) {
+    let mut active = pool.active();
+    for processor in pool.processors().iter().rev() {
+        if active > wanted && processor.is_active() {
+            processor.set_standing(Standing::Retiring);
+            active -= 1;
+        }
+    }
+    for processor in pool.processors() {
+        if active >= wanted {
+            break;
+        }
+        if processor.is_active() {
+            continue;
+        }
+        // Without a kernel thread for it, it stays as it is until the next look.
+        let Some(spare) = pool.spare() else { break };
+        if processor.standing() == Standing::Retired {
+            RETURNED.fetch_add(1, Ordering::Relaxed);
+        }
+        processor.set_standing(Standing::Active);
+        // One whose retirement had only begun still has its activation, which keeps it.
+        hand_over(pool, processor, spare);
+        active += 1;
+    }
+}

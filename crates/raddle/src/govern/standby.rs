@@ -1,0 +1,198 @@
+//! A standby on each core where threads block in the kernel without our knowing: the kernel itself tells of a block, in microseconds.
+//!
+//! Source: T. E. Anderson et al., "Scheduler Activations: Effective Kernel Support for the User-Level Management of Parallelism" (1991),
+//! section 3.1: when an activation blocks, the kernel runs a fresh one on its processor. Differs from the paper: the kernel is not changed. A
+//! kernel thread of the idle class, which stands ready on a core, is run there as soon as nothing else of the core can run. If that is
+//! because an activation has blocked outside its mark, the standby takes its processor over for a spare.
+//!
+//! A standby touches nothing that another kernel thread might wait for: no lock, no allocator, no owner-only state. It may be kept from
+//! its core for a second at a time while others compute. For the same reason it exists only where it serves: from the monitor's first sight of an
+//! unseen block (`serve`) until [`REST_NS`] after the last one that it has caught.
+//!
+//! The monitor begins and ends standbys and arms them at its looks; so does a processor that begins to run threads after a sleep. The word
+//! between them is [`raddle_scheduler::standby`].
+//!
+//! That an activation which ran on this core last is off it says that it has blocked, or that it moves to another core, or that the
+//! standby runs by its own share of the core (0.3 % beside one that computes). In the last two cases the processor of one that computes is taken:
+//! it finds out at its next entry, as after a slice ([`crate::govern::monitor`]).
+//!
+//! Progress: [`arm`] is wait-free; a standby that is frozen delays nobody, since the monitor sees the same a little later.
+
+use crate::carry::activation::Activation;
+use crate::carry::pool::{self, Shared};
+use raddle_machine::{Machine, Real};
+use raddle_scheduler::standby::Begin;
+use raddle_scheduler::takeover::Take;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+
+/// Nanoseconds without a catch until standbys end. An untested guess; none exists in a program that never blocks unseen.
+const REST_NS: u64 = 10_000_000_000;
+/// Cores that may have a standby: one with a higher number has none.
+const MAX_CORES: usize = 1024;
+
+struct Standby {
+    core: u32,
+    word: raddle_scheduler::standby::Standby<Real>,
+}
+
+/// By core; null where there never was one. Never freed: others may be about to arm it.
+static STANDBYS: [AtomicPtr<Standby>; MAX_CORES] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_CORES];
+/// Some exist, or did until a moment ago.
+static SERVING: AtomicBool = AtomicBool::new(false);
+/// The kernel refused one: the monitor alone is left.
+static REFUSED: AtomicBool = AtomicBool::new(false);
+/// Processors taken over by standbys, since the process began; and when, last.
+pub(crate) static CATCHES: AtomicU64 = AtomicU64::new(0);
+static LAST_CATCH: AtomicU64 = AtomicU64::new(0);
+/// Catches that failed for want of a listed spare.
+static SHORT: AtomicU64 = AtomicU64::new(0);
+
+/// Why there are none, where the kernel has refused one.
+pub(crate) fn is_refused() -> bool {
+    REFUSED.load(Ordering::Relaxed)
+}
+
+/// Arms the standby of the core on which `activation` runs, if that has one. Called where a processor begins to run threads after a sleep.
+#[inline]
+pub(crate) fn arm(activation: &Activation) {
+    if SERVING.load(Ordering::Relaxed) {
+        arm_on(activation);
+    }
+}
+
+#[cold]
+fn arm_on(activation: &Activation) {
+    if let Some(standby) = activation.core().and_then(find) {
+        standby.word.arm();
+    }
+}
+
+fn find(core: u32) -> Option<&'static Standby> {
+    // SAFETY: null, or a standby, which are never freed.
+    unsafe { STANDBYS.get(core as usize)?.load(Ordering::Acquire).as_ref() }
+}
+
+/// The monitor's part.
+#[derive(Default)]
+pub(crate) struct Standbys {
+    short: u64,
+    /// How many spares a pool has listed, at least, while standbys serve.
+    stock: usize,
+}
+
+/// So many spares are kept listed at first, and at most: as many as a pool lists.
+const STOCK: (usize, usize) = (2, 64);
+
+impl Standbys {
+    /// The monitor has seen `activation` blocked where no standby told of it: from now on one serves on its core.
+    pub fn serve(&mut self, activation: &Activation) {
+        let Some(core) = activation.core().filter(|core| (*core as usize) < MAX_CORES) else { return };
+        if is_refused() || crate::govern::ways::wanted() != crate::govern::ways::Way::Standby {
+            return;
+        }
+        let standby = find(core).unwrap_or_else(|| {
+            let made = Box::leak(Box::new(Standby { core, word: Default::default() }));
+            STANDBYS[core as usize].store(made, Ordering::Release);
+            made
+        });
+        let begin = standby.word.begin();
+        if begin == Begin::Serves {
+            return;
+        }
+        self.stock = self.stock.max(STOCK.0);
+        LAST_CATCH.store(Real::now(), Ordering::Relaxed);
+        SERVING.store(true, Ordering::Relaxed);
+        if begin == Begin::Start
+            && let Err(error) = crate::os::spawn(format!("raddle-stand{core}"), move || main(standby))
+        {
+            refuse(standby, &error);
+        }
+    }
+
+    /// One look of the monitor while something runs: standbys are armed on the cores where the pools' processors run, and spares are there for them.
+    pub fn look(&mut self) {
+        if !SERVING.load(Ordering::Relaxed) {
+            return;
+        }
+        if Real::now().saturating_sub(LAST_CATCH.load(Ordering::Relaxed)) > REST_NS {
+            return self.end();
+        }
+        let short = SHORT.load(Ordering::Relaxed);
+        if std::mem::replace(&mut self.short, short) != short {
+            self.stock = (self.stock * 2).min(STOCK.1);
+        }
+        for pool in pool::pools().filter(|pool| pool.is_open() && !pool.is_stopping()) {
+            let mut runs = false;
+            for owner in running_owners(pool) {
+                arm_on(owner);
+                runs = true;
+            }
+            if runs {
+                pool.stock(self.stock);
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        SERVING.store(false, Ordering::Relaxed);
+        (0..MAX_CORES as u32).filter_map(find).for_each(|standby| standby.word.end());
+        self.stock = 0;
+    }
+}
+
+/// In the child of a fork: there are none.
+pub(crate) fn forget() {
+    SERVING.store(false, Ordering::Relaxed);
+    STANDBYS.iter().for_each(|slot| slot.store(std::ptr::null_mut(), Ordering::Relaxed));
+}
+
+fn refuse(standby: &'static Standby, error: &std::io::Error) {
+    REFUSED.store(true, Ordering::Relaxed);
+    standby.word.was_refused();
+    crate::os::say_once(&format!(
+        "raddle: no standby of the idle class ({error}): that a thread blocks where nothing tells us is noticed after milliseconds"
+    ));
+}
+
+/// The owners of a pool's processors that do not sleep, outside their marks and with a thread to run.
+fn running_owners(pool: &'static Shared) -> impl Iterator<Item = &'static Activation> {
+    let awake = pool.processors().iter().filter(|p| p.is_active() && !pool.idle.is_sleeping(p.index));
+    awake.filter_map(|p| crate::carry::activations::find(p.owner.owner()))
+}
+
+fn main(standby: &'static Standby) {
+    if let Err(error) = crate::os::stand_by_on(standby.core) {
+        return refuse(standby, &error);
+    }
+    standby.word.serve(|| catch(standby.core));
+}
+
+/// Takes over the processors whose activations have blocked on this core. True if there was one.
+fn catch(core: u32) -> bool {
+    let mut caught = false;
+    for pool in pool::pools().filter(|pool| pool.is_open() && !pool.is_stopping()) {
+        for processor in pool.processors() {
+            if !processor.is_active() || pool.idle.is_sleeping(processor.index) {
+                continue;
+            }
+            let Some(owner) = crate::carry::activations::find(processor.owner.owner()) else { continue };
+            let off_here = owner.core() == Some(core) && owner.runs_a_thread() && !owner.mark.is_inside();
+            if !off_here {
+                continue;
+            }
+            let Some(spare) = pool.waiting_spare() else {
+                SHORT.fetch_add(1, Ordering::Relaxed);
+                continue;
+            };
+            if spare.id != owner.id && processor.owner.take(spare.id, owner.id, &owner.mark) == Take::Taken {
+                CATCHES.fetch_add(1, Ordering::Relaxed);
+                LAST_CATCH.store(Real::now(), Ordering::Relaxed);
+                spare.order(processor);
+                caught = true;
+            } else {
+                pool.dismiss(spare);
+            }
+        }
+    }
+    caught
+}

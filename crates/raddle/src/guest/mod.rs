@@ -1,0 +1,504 @@
+//! What the drop-in library (`raddle-posix`) needs beyond the interface for everybody: who calls, waits on foreign memory, and
+//! kernel threads that stay what they are.
+
+pub(crate) mod event_loops;
+pub(crate) mod forked;
+
+use crate::Host;
+use crate::carry::activation::Activation;
+use crate::carry::descriptor::Descriptor;
+use crate::carry::processor::Processor;
+use crate::carry::switching::{activation_of, current, enter};
+use raddle_context::stack::Slot;
+use raddle_machine::{Machine, Real};
+use raddle_scheduler::runtime::{Waited, wait_until};
+use raddle_scheduler::sync::WaitError;
+use raddle_scheduler::sync::address::{AddressTable, Waker};
+use raddle_scheduler::{Claim, Wake};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+pub use crate::carry::clocks::{count as count_time, own_time_since_switch, time_since_switch};
+pub use crate::carry::dedicated::{
+    Spare, begin as dedicate, is_marked, is_marked_for_good, mark, mark_placing, provide_spare,
+};
+pub use crate::guest::event_loops::{
+    Gathered, gather, go_apart, is_apart, note_events, note_events_apart, note_turns, take_turns, times_gathered,
+    wait_apart, went_apart,
+};
+pub use crate::guest::forked::forked;
+pub use raddle_queues::{places, slab};
+
+/// Which signals are on their way to a thread that runs, of so many kinds.
+pub type Doorbell<const KINDS: usize> = raddle_scheduler::doorbell::Doorbell<Real, KINDS>;
+
+/// Lists for all addresses together: 1 MiB of zero pages, touched as needed.
+const LISTS: usize = 1 << 18;
+
+static TABLE: AddressTable<Host, LISTS> = AddressTable::new();
+
+thread_local! {
+    /// The calling kernel thread is starting a kernel thread for the runtime itself.
+    static NATIVE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// True where a call may be taken over: the caller is a lightweight thread, and outside the runtime. False on kernel threads,
+/// in the runtime itself, and in a signal handler that interrupted it: there a call goes on to the C library. False also while the caller is
+/// about to wait already: an allocator that the runtime asks for a node to wait in may have locks of its own.
+#[inline]
+pub fn is_lightweight() -> bool {
+    current().is_some_and(|me| is_outside(me) && !me.thread.is_in_wait())
+}
+
+/// The calling thread, which is `me`, is outside the mark of the runtime.
+#[inline]
+pub(crate) fn is_outside(me: &'static Descriptor) -> bool {
+    let activation = me.activation.load(Ordering::Relaxed);
+    // Null for an instant at a thread's end: its stack is the runtime's then.
+    !activation.is_null() && !activation_of(me).mark.is_inside()
+}
+
+/// True where even a wake-up must not be asked for: in the runtime itself, and in a signal handler that interrupted it.
+#[inline]
+pub fn is_inside() -> bool {
+    current().is_some() && !is_lightweight()
+}
+
+/// The time as [`doze_until`] takes it.
+#[inline]
+pub fn now() -> u64 {
+    Real::now()
+}
+
+/// Blocks the calling lightweight thread until a point in time (nanoseconds of CLOCK_MONOTONIC), with `cancellable` at most until its
+/// cancellation, or for no reason. True if the time has come.
+///
+/// # Errors
+/// The thread was cancelled.
+pub fn doze_until(deadline: u64, cancellable: bool) -> Result<bool, WaitError> {
+    if Real::now() < deadline {
+        crate::govern::dump::note_wait("a point in time", 0, None);
+        // SAFETY: published nowhere: the deadline and a cancellation end it.
+        let waited = unsafe { wait_until::<Host>(Some(deadline), cancellable, |_, _| {}, || false) };
+        if waited == Waited::Woken(Wake::Cancelled) {
+            return Err(WaitError::Cancelled);
+        }
+    }
+    Ok(Real::now() >= deadline)
+}
+
+/// Runs `f`, which is about to block in the kernel for long: if other threads wait for the calling thread's processor, a spare activation
+/// takes it over at once, as the monitor would have it do later. It costs a wake-up of a kernel thread on both ends.
+pub fn blocking<T>(f: impl FnOnce() -> T) -> T {
+    give_processor_away(false);
+    f()
+}
+
+/// A spare activation takes the calling lightweight thread's processor over, if others wait for it, or `always`. Nothing happens where
+/// another activation has it already, or no kernel thread can be had.
+pub(crate) fn give_processor_away(always: bool) {
+    let Some(me) = current().filter(|_| is_lightweight() && !is_apart()) else { return };
+    let activation = activation_of(me);
+    if activation.processor().owner.owner() != activation.id {
+        return;
+    }
+    let mut inside = enter(me);
+    let processor = inside.processor();
+    let has_work = inside.owned().dispatcher.has_work();
+    inside.leave();
+    // Outside the mark: it may have to start a kernel thread.
+    if (always || has_work)
+        && let Some(spare) = processor.pool.spare()
+    {
+        hand_over(me, processor, spare, false);
+    }
+}
+
+/// The thread `me`, which is the caller and outside the mark, gives `processor` to `spare`; whether it is `apart` from then on. False if it runs
+/// elsewhere meanwhile.
+pub(crate) fn hand_over(
+    me: &'static Descriptor,
+    processor: &'static Processor,
+    spare: &'static Activation,
+    apart: bool,
+) -> bool {
+    let inside = enter(me);
+    let activation = inside.activation();
+    let still = std::ptr::eq(inside.processor(), processor);
+    if still {
+        activation.apart.store(apart, Ordering::Relaxed);
+        inside.release();
+        // Signals that were put off meanwhile run now.
+        activation.open();
+        crate::govern::monitor::hand_over(processor.pool, processor, spare);
+    } else {
+        // The thread has moved meanwhile.
+        inside.leave();
+        processor.pool.dismiss(spare);
+    }
+    still
+}
+
+/// Runs `f`, which starts a kernel thread for the runtime: `pthread_create` must not be taken over meanwhile.
+pub(crate) fn native<T>(f: impl FnOnce() -> T) -> T {
+    struct Native(bool);
+    impl Drop for Native {
+        fn drop(&mut self) {
+            NATIVE.set(self.0);
+        }
+    }
+    let _native = Native(NATIVE.replace(true));
+    f()
+}
+
+/// A lightweight thread that counts as a kernel thread for a while: see [`hide`].
+#[must_use]
+pub struct Hidden(*const Descriptor);
+
+/// Makes the calling thread count as a kernel thread: it never switches until [`Hidden::end`], and what it wakes goes the way that kernel
+/// threads take.
+pub fn hide() -> Hidden {
+    Hidden(crate::carry::switching::show(std::ptr::null()))
+}
+
+impl Hidden {
+    /// The thread is what it was. Not to be called in the child of a fork.
+    pub fn end(self) {
+        crate::carry::switching::show(self.0);
+    }
+}
+
+/// True while the runtime starts a kernel thread for itself.
+pub fn is_native() -> bool {
+    NATIVE.get()
+}
+
+/// What the environment says of the default pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// `RADDLE_PROCESSORS`: at most so many.
+    pub processors: Option<String>,
+    /// `RADDLE_POLICY`.
+    pub policy: Option<String>,
+    /// `RADDLE_ALL_PROCESSORS=1`: none rests where others use the cores, too ([`crate::Builder::at_most`]).
+    pub all_processors: bool,
+    /// `RADDLE_EVENT_LOOPS`: `apart` or `gathered`, if it is not to be found out which is better.
+    pub event_loops: Option<String>,
+    /// `RADDLE_DIRECT_SENDS=1`: each thread sends by itself at once.
+    pub direct_sends: bool,
+}
+
+impl Settings {
+    /// With what tells a variable of the environment.
+    pub fn read(variable: impl Fn(&'static str) -> Option<String>) -> Self {
+        Self {
+            processors: variable("RADDLE_PROCESSORS"),
+            policy: variable("RADDLE_POLICY"),
+            all_processors: variable("RADDLE_ALL_PROCESSORS").is_some_and(|value| value == "1"),
+            event_loops: variable("RADDLE_EVENT_LOOPS"),
+            direct_sends: variable("RADDLE_DIRECT_SENDS").is_some_and(|value| value == "1"),
+        }
+    }
+}
+
+/// Builds the default pool, unless it is there, with these settings. False where threads are kernel threads, which was said on standard error then.
+///
+/// # Errors
+/// Why it cannot be built; the same at every later call.
+pub fn start(settings: &Settings) -> Result<bool, &'static str> {
+    raddle_context::overflow::end_as_in_c();
+    if settings.direct_sends {
+        crate::services::io::switch_off();
+    }
+    crate::carry::pool::start_default(settings).map(|pool| pool.processors() > 0)
+}
+
+/// Writes what `text` tells into the file again and again, by a kernel thread with descriptors of its own.
+///
+/// # Errors
+/// The file cannot be written, or there is no kernel thread.
+pub fn publish(path: std::path::PathBuf, period: std::time::Duration, text: fn() -> String) -> std::io::Result<()> {
+    crate::os::published::publish(path, period.as_nanos() as u64, text)
+}
+
+/// What may take a fault: see [`on_fault`].
+pub use raddle_context::overflow::Take;
+
+/// `take` is offered each fault of lightweight threads first, overflows of their stacks too. Called in a signal handler.
+pub fn on_fault(take: Take) {
+    raddle_context::overflow::offer_first(take);
+}
+
+/// Whether an address lies in the guard of a thread's stack: a fault there is an overflow.
+pub fn is_in_guard(address: usize) -> bool {
+    raddle_context::stack::find(address).is_some_and(|place| place.in_guard)
+}
+
+/// Whether a handler, as `sigaction` has it, is the one that reports overflows.
+pub fn is_overflow_report(handler: usize) -> bool {
+    raddle_context::overflow::is_report(handler)
+}
+
+/// How many stacks were ever used at once, the idle ones that are kept included.
+pub fn stacks_used() -> u64 {
+    crate::carry::pool::arenas().map(|arena| arena.stats().touched as u64).sum()
+}
+
+/// Blocks the calling lightweight thread until a wake-up at `address`, the deadline (nanoseconds of CLOCK_MONOTONIC), with
+/// `cancellable` its cancellation, or for no reason; at once if `ready` answers true after the wait was published.
+///
+/// # Errors
+/// The deadline has passed, or the thread was cancelled.
+pub fn wait_at(
+    address: usize,
+    deadline: Option<u64>,
+    cancellable: bool,
+    ready: impl FnOnce() -> bool,
+) -> Result<(), WaitError> {
+    crate::govern::dump::note_wait("a word in memory", address, None);
+    TABLE.wait(address, deadline, cancellable, ready)
+}
+
+/// The handler that has the monitor dump all threads.
+pub fn dump_handler() -> extern "C" fn(i32) {
+    crate::govern::dump::wanted
+}
+
+/// Where the holder's thread pointer lies behind the word of a mutex that [`wait_for_mutex_at`] names: written by the holder when it has locked it, and
+/// good while the word is not 0.
+pub const HOLDER_AT: usize = 24;
+
+/// As [`wait_at`], for the word of a mutex.
+///
+/// # Errors
+/// As for [`wait_at`].
+pub fn wait_for_mutex_at(
+    address: usize,
+    deadline: Option<u64>,
+    cancellable: bool,
+    ready: impl FnOnce() -> bool,
+) -> Result<(), WaitError> {
+    let kind = match deadline {
+        None => crate::govern::dump::PTHREAD_MUTEX,
+        Some(_) => "a pthread mutex, until a point in time",
+    };
+    crate::govern::dump::circles::begins_to_wait();
+    crate::govern::dump::note_wait(kind, address, None);
+    TABLE.wait(address, deadline, cancellable, ready)
+}
+
+/// Runs `f`, in which the caller waits until a signal handler has run: then it is not dead-locked, whatever the others wait for.
+pub fn wait_for_signal<T>(f: impl FnOnce() -> T) -> T {
+    /// The handler may end the thread.
+    struct Counted;
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            crate::govern::deadlock::SIGNAL_WAITERS.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+    crate::govern::deadlock::SIGNAL_WAITERS.fetch_add(1, Ordering::SeqCst);
+    let _counted = Counted;
+    f()
+}
+
+/// Blocks the calling lightweight thread until it is interrupted ([`interrupt`]), or for no reason; at once if `ready` answers true. No memory is
+/// taken for it.
+pub fn wait_for_interruption(ready: impl FnOnce() -> bool) {
+    crate::govern::dump::note_wait("a signal", 0, None);
+    // SAFETY: published nowhere: an interruption ends it, which looks for the thread itself.
+    unsafe { wait_until::<Host>(None, false, |_, _| {}, ready) };
+}
+
+/// What wakes those who wait at `address`, for use after the condition was made true: see [`Waker::wake`].
+#[inline]
+pub fn waker_at(address: usize) -> Waker<'static, Host> {
+    TABLE.waker(address)
+}
+
+/// True when nobody waits at `address` (racy; see [`AddressTable::is_empty`]).
+#[inline]
+pub fn nobody_waits_at(address: usize) -> bool {
+    TABLE.is_empty(address)
+}
+
+/// As [`crate::yield_now`]; the calling thread then looks whether it was interrupted. True if another thread ran.
+pub fn yield_now() -> bool {
+    let another_ran = current().is_some_and(crate::carry::switching::yield_now);
+    poll_interruption();
+    another_ran
+}
+
+/// Before a lightweight thread waits: yields if that is cheap and another thread of its processor may run, which may be the one that
+/// it would wait for. True if another one ran.
+#[inline]
+pub fn yield_before_wait() -> bool {
+    // Nobody runs on the kernel thread of one who is apart.
+    if is_apart() {
+        return false;
+    }
+    let another_ran = <Host as raddle_scheduler::Runtime>::yield_before_wait();
+    poll_interruption();
+    another_ran
+}
+
+/// Whether the calling thread's cancellation was requested.
+pub fn is_cancelled() -> bool {
+    current().is_some_and(|me| me.thread.is_cancelled())
+}
+
+/// Opens (`true`) or closes a region in which cancellation does not end the calling thread's waits. Regions nest.
+pub fn mask_cancellation(open: bool) {
+    crate::threads::scope::mask_cancellation(open);
+}
+
+/// What a thread runs when it was interrupted ([`interrupt`]); null for nothing.
+static ON_INTERRUPTION: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Names the function that an interrupted thread runs, on its own stack and outside the runtime: between a wait that ended and
+/// whoever waited, or when it asks ([`poll_interruption`]).
+pub fn on_interruption(run: fn(may_end: bool)) {
+    ON_INTERRUPTION.store(run as *mut (), Ordering::Release);
+}
+
+/// The calling thread looks whether it was interrupted, and runs what was named then.
+#[inline]
+pub fn poll_interruption() {
+    if let Some(me) = current()
+        && me.thread.is_interrupted()
+    {
+        interrupted(me, true);
+    }
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn interrupted(me: &'static Descriptor, may_end: bool) {
+    let run = ON_INTERRUPTION.load(Ordering::Acquire);
+    if !me.thread.take_interruption() {
+        return;
+    }
+    crate::threads::members::look(me);
+    if !run.is_null() {
+        // SAFETY: stored by `on_interruption` from a function of this type.
+        unsafe { std::mem::transmute::<*mut (), fn(bool)>(run)(may_end) };
+    }
+}
+
+/// What each kernel thread of the runtime runs first; null for nothing.
+static ON_KERNEL_THREAD: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Names a function that each kernel thread which is to carry threads runs first, from now on: it begins with all signals blocked that can
+/// wait, and the function sets its mask.
+pub fn on_kernel_thread(run: fn()) {
+    ON_KERNEL_THREAD.store(run as *mut (), Ordering::Release);
+}
+
+/// On a kernel thread that is about to carry threads. False if nobody has named a function.
+pub(crate) fn kernel_thread_begins() -> bool {
+    let run = ON_KERNEL_THREAD.load(Ordering::Acquire);
+    if !run.is_null() {
+        // SAFETY: stored by `on_kernel_thread` from a function of this type.
+        unsafe { std::mem::transmute::<*mut (), fn()>(run)() };
+    }
+    !run.is_null()
+}
+
+/// Shows the kernel threads that carry threads now, or did a moment ago: their kernel ids, and a word each for what they have heard.
+pub fn kernel_threads(mut visit: impl FnMut(u32, &'static AtomicU64)) {
+    for activation in crate::carry::activations::all() {
+        match activation.tid.load(Ordering::SeqCst) {
+            0 => {}
+            task => visit(task, &activation.heard),
+        }
+    }
+}
+
+/// The word of the kernel thread that runs this, if it carries threads, whatever runs on it. For signal handlers too.
+pub fn heard_by_this() -> Option<&'static AtomicU64> {
+    let task = crate::os::gettid();
+    crate::carry::activations::all().find(|activation| activation.is_task(task)).map(|activation| &activation.heard)
+}
+
+/// True on a kernel thread that carries threads, whatever runs on it. For signal handlers too.
+pub fn is_kernel_thread_of_runtime() -> bool {
+    heard_by_this().is_some()
+}
+
+/// What an interruption met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Met {
+    /// It waits, or waited, and is on its way; or has not started, or ended: nothing more is to be done.
+    OffProcessor,
+    /// It runs on the kernel thread of this id, or ran there a moment ago.
+    Running(u32),
+}
+
+/// Ends the wait that the thread of a [`crate::JoinHandle`] in raw form is in, as if for no reason, and has it run what
+/// [`on_interruption`] named.
+///
+/// # Safety
+/// `raw` came from [`crate::JoinHandle::into_raw`], and the handle was neither joined nor dropped yet.
+pub unsafe fn interrupt(raw: *const ()) -> Met {
+    // SAFETY: the address of a descriptor, which are type-stable; the handle keeps it from being reused.
+    let target: &'static Descriptor = unsafe { &*raw.cast() };
+    if target.thread.interrupt() == Claim::WonParked {
+        // SAFETY: the claim was won just now, of a thread off its stack.
+        unsafe { <Host as raddle_scheduler::Runtime>::make_ready(&target.thread) };
+        // It looks when it goes on, and sees the flag by that wake-up. A signal to its kernel thread would only end what its handlers wait for.
+        return Met::OffProcessor;
+    }
+    // Events: F the flag is set, L the look below; I `installed` names the activation, S the resumed thread's look at the flag. Forbidden:
+    // S misses F and L misses I. The resumed thread has no fence between its two, so this side has the heavy one.
+    Real::heavy_fence();
+    let activation = target.activation.load(Ordering::Relaxed);
+    // SAFETY: null or an activation, which are never freed.
+    match unsafe { activation.as_ref() } {
+        Some(activation) => Met::Running(activation.tid.load(Ordering::Relaxed)),
+        None => Met::OffProcessor,
+    }
+}
+
+/// The lowest usable address of the calling lightweight thread's stack, and its end.
+pub fn own_stack() -> Option<(usize, usize)> {
+    let raw = current()?.slot.get();
+    if raw == 0 {
+        return None;
+    }
+    // SAFETY: the running thread's own slot; the token made here is forgotten, so the slot is not given back.
+    let slot = std::mem::ManuallyDrop::new(unsafe { Slot::from_raw(raw) });
+    Some((slot.limit().addr(), slot.top().addr()))
+}
+
+/// Names the calling lightweight thread, for dumps and overflow reports.
+pub fn set_own_name(name: &str) {
+    if let Some(me) = current() {
+        let info = me.info.get();
+        // SAFETY: descriptor rule 2: the thread runs, so it holds itself; the box was made by `Box::into_raw`.
+        match unsafe { info.as_mut() } {
+            Some(info) => *info = crate::carry::descriptor::Info::new(name.to_owned()),
+            None => {
+                let info = crate::carry::descriptor::Info::new(name.to_owned());
+                me.info.set(Box::into_raw(Box::new(info)));
+            }
+        }
+    }
+}
+
+/// The calling thread's destructors of thread-local variables and thread-specific data, now instead of at its end. It works
+/// on a lightweight thread, and on what a fork made of one.
+///
+/// # Safety
+/// No variable with a destructor is used by the thread's code afterwards.
+pub unsafe fn run_destructors() {
+    // SAFETY: as promised by the caller.
+    unsafe { crate::carry::pool::tls().run_destructors() };
+}
+
+/// The thread pointer that belongs to the calling kernel thread itself when it is an activation, whatever thread runs on it.
+/// Works in signal handlers, also in the middle of a switch.
+pub fn own_thread_pointer() -> Option<usize> {
+    let tid = crate::os::gettid();
+    let is_mine = |a: &&'static Activation| a.is_task(tid) || a.task.load(Ordering::Relaxed) == tid;
+    let mine = crate::carry::activations::all().find(is_mine)?;
+    Some(mine.fs.get())
+}

@@ -1,0 +1,305 @@
+//! Sends that several threads of a processor make at about the same time are carried out in one system call.
+//!
+//! Each send on the same machine wakes somebody (a client, a database), who takes the core from the sender, finds one message, answers it, and sleeps again. Sends
+//! that reach the kernel together wake each receiver once for all that is there, and the sender is interrupted once, since the kernel lets nobody else in before the call
+//! returns. So a thread that sends while others of its processor are ready *leads*: it lets these run first, who add their sends to the processor's
+//! batch and wait; when its turn comes again it has the kernel carry them all out through a ring ([`crate::os::ring`]), and wakes them.
+//! (Figures: decision 0021.)
+//!
+//! What it costs: a send waits for one round of the ready threads. So this is done only where rounds are short (the processor looked for events twice within
+//! [`BRISK`]), under a policy without priorities, where no processor of the pool is idle, and for little data ([`MOST`]): to copy more takes longer than a wake-up, and
+//! data that has to come from a disk would hold up all others. Everywhere else the caller sends by itself, as without this.
+//!
+//! A leader may hold a lock that others spin for, or that they need before they send; or a thread may begin to compute. So a round that took long
+//! is followed by many times its length without ([`REST`]), and a batch in which the leader stayed alone by sends without, twice as many each time.
+//!
+//! The protocol is [`raddle_scheduler::batch`]. From before a thread adds its send until that is carried out, the thread is in a wait: signals and interruptions are
+//! put off, so no handler can leave by a jump and take the data's memory with it.
+//!
+//! Progress: the leader stays ready, so it can be stolen as any other; a thread that is frozen while it leads delays the sends of its batch, not of others.
+
+use crate::Host;
+use crate::carry::descriptor::Descriptor;
+use crate::carry::events::table;
+use crate::carry::processor::Processor;
+use crate::carry::switching::{activation_of, current, enter, park, yield_now};
+use crate::os::ring::{NOTHING, ROOM, Refused, Ring, Send, UNASKED};
+use raddle_machine::{Machine, Real};
+use raddle_queues::pad::Padded;
+use raddle_scheduler::batch::{Outcome, Place};
+use raddle_scheduler::runtime::wake;
+use raddle_scheduler::{Claim, Epoch, Thread, Wake};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Nanoseconds between two looks for events, 64 switches apart at most, up to which rounds count as short. Untested guess.
+const BRISK: u64 = 1_000_000;
+/// Threads that a look found, up to which it is worth while. Many at once mean that whoever gets what is sent has a queue as well.
+const FEW: u32 = 16;
+/// Nanoseconds of a round that count as long: some thread computed, or spun for what the leader holds.
+const LONG: u64 = 5_000_000;
+/// So many times its length nobody leads after such a round: what it costs is a hundredth at most.
+const REST: u64 = 100;
+/// Sends without a batch after leaders that stayed alone, at most.
+const MOST_SKIPPED: u32 = 1023;
+/// Nanoseconds until a ring is asked for again, where there was no memory or no descriptor.
+const AGAIN: u64 = 1_000_000_000;
+/// Bytes of a send.
+const MOST: usize = 8192;
+
+/// A send, and who waits for it.
+struct Post {
+    send: Send,
+    /// The descriptor's life: if it has ended when the turn comes, the number may stand for something else.
+    life: u32,
+    thread: &'static Thread<Real>,
+    epoch: Epoch,
+    /// On the stack of `thread`, which stays there until it is set.
+    outcome: *const Outcome<Real>,
+}
+
+struct Batch {
+    posts: Vec<Post>,
+    ring: Option<Ring>,
+}
+
+/// A processor's part.
+#[derive(Default)]
+pub(crate) struct Sends {
+    place: Place<Real>,
+    /// Somebody has made the batch, or is about to.
+    made: AtomicBool,
+    /// It is worth while: rounds are short, and events few. Written by the owner.
+    apt: AtomicBool,
+    /// Not before that time.
+    rests: AtomicU64,
+    /// So many sends are made without before the next leader, and so many were last time. (Two who write them at once miscount.)
+    skip: AtomicU32,
+    skipped: AtomicU32,
+}
+
+/// Sends are never put together: the user wants it so, or the kernel has no rings.
+static OFF: AtomicBool = AtomicBool::new(false);
+/// The kernel has refused a ring.
+static REFUSED: AtomicBool = AtomicBool::new(false);
+/// Sends that were carried out together, and calls that did it. Counters only.
+static TOGETHER: Padded<[AtomicU64; 2]> = Padded([AtomicU64::new(0), AtomicU64::new(0)]);
+
+/// From now on every thread sends by itself.
+#[doc(hidden)]
+pub fn switch_off() {
+    OFF.store(true, Ordering::Relaxed);
+}
+
+/// Sends that were carried out together, calls that did it, and whether the kernel has refused to.
+#[doc(hidden)]
+pub fn sent_together() -> (u64, u64, bool) {
+    let [sends, calls] = TOGETHER.each_ref().map(|counter| counter.load(Ordering::Relaxed));
+    (sends, calls, REFUSED.load(Ordering::Relaxed))
+}
+
+impl Sends {
+    /// The processor looked for events at `before`, and now, when it found so many threads that waited for them: called by its owner.
+    #[inline]
+    pub fn looked(&self, before: u64, now: u64, found: u32) {
+        let apt = now.saturating_sub(before) < BRISK && found <= FEW && now >= self.rests.load(Ordering::Relaxed);
+        self.apt.store(apt, Ordering::Relaxed);
+    }
+
+    /// True for one who may lead now.
+    #[inline]
+    fn may_lead(&self) -> bool {
+        let skip = self.skip.load(Ordering::Relaxed);
+        if skip > 0 {
+            self.skip.store(skip - 1, Ordering::Relaxed);
+        }
+        skip == 0
+    }
+
+    /// A leader has come back, with so many sends, since `began`.
+    fn led(&self, began: u64, count: usize) {
+        let now = Real::now();
+        let took = now.saturating_sub(began);
+        if took > LONG {
+            self.rest(now + REST * took);
+        }
+        let skip = if count > 1 { 0 } else { (2 * self.skipped.load(Ordering::Relaxed) + 1).min(MOST_SKIPPED) };
+        self.skipped.store(skip, Ordering::Relaxed);
+        self.skip.store(skip, Ordering::Relaxed);
+    }
+
+    fn rest(&self, until: u64) {
+        self.rests.store(until, Ordering::Relaxed);
+        self.apt.store(false, Ordering::Relaxed);
+    }
+
+    /// The batch; `None` while another thread has it, and where there can be none.
+    fn take(&self) -> Option<Box<Batch>> {
+        if let Some(word) = self.place.take() {
+            // SAFETY: `put` has made the word of a box, and the place gives it out once.
+            return Some(unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut(word)) });
+        }
+        if self.made.load(Ordering::Relaxed) || self.made.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        match self.ring() {
+            Some(ring) => Some(Box::new(Batch { posts: Vec::with_capacity(ROOM), ring: Some(ring) })),
+            None => {
+                self.made.store(false, Ordering::Relaxed);
+                None
+            }
+        }
+    }
+
+    /// A new ring. Where there is none, nobody tries again, or nobody soon.
+    fn ring(&self) -> Option<Ring> {
+        match Ring::new() {
+            Ok(ring) => return Some(ring),
+            Err(Refused::Always) => {
+                REFUSED.store(true, Ordering::Relaxed);
+                switch_off();
+            }
+            Err(Refused::Now) => self.rest(Real::now() + AGAIN),
+        }
+        None
+    }
+
+    fn put(&self, batch: Box<Batch>) {
+        self.place.put(Box::into_raw(batch).expose_provenance());
+    }
+
+    /// The pool has stopped: nobody is sending there.
+    pub fn give_back(&self) {
+        if let Some(word) = self.place.take() {
+            // SAFETY: as in `take`.
+            let batch: Box<Batch> = unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut(word)) };
+            if !batch.posts.is_empty() {
+                // Its leader, who has gone elsewhere, comes back for it.
+                return self.put(batch);
+            }
+            if let Some(ring) = batch.ring {
+                ring.close();
+            }
+            self.made.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+/// `send(descriptor, data, size, flags)`, where `flags` say MSG_DONTWAIT, together with those of other threads: what it would return, or a negated error number. SIGPIPE
+/// is not raised. `None` where the caller has to send by itself, nothing having been done.
+///
+/// # Safety
+/// So many bytes can be read at `data`, or it is for the kernel to find out that they cannot; nobody changes them meanwhile.
+#[doc(hidden)]
+#[inline]
+pub unsafe fn send_together(descriptor: i32, data: *const u8, size: usize, flags: i32) -> Option<isize> {
+    let me = current()?;
+    let activation = activation_of(me);
+    let processor = activation.processor();
+    let sends = &processor.sends;
+    let may = sends.apt.load(Ordering::Relaxed)
+        && size <= MOST
+        && !processor.pool.idle.hungry()
+        && !activation.apart.load(Ordering::Relaxed)
+        && !OFF.load(Ordering::Relaxed)
+        && !me.thread.is_in_wait()
+        && sends.may_lead();
+    if !may || !others_are_ready(me) {
+        return None;
+    }
+    let send = Send { descriptor, data, size: size as u32, flags };
+    let epoch = me.thread.arm();
+    let answer = post(processor, me, epoch, send);
+    // The wait is over, whether anybody has ended it or not.
+    let (Claim::Lost | Claim::WonArming | Claim::WonParked) = me.thread.claim(epoch, Wake::Itself);
+    let _: Wake = me.thread.outcome();
+    activation_of(me).open();
+    crate::guest::poll_interruption();
+    answer
+}
+
+/// Whether other threads wait for the caller's processor, under a policy without an order among them.
+fn others_are_ready(me: &'static Descriptor) -> bool {
+    let mut inside = enter(me);
+    let ready = inside.processor().pool.lets_go() && inside.owned().dispatcher.has_own();
+    inside.leave();
+    ready
+}
+
+/// Inside the wait `epoch`: adds the send to the processor's batch and sees to it that it is carried out.
+fn post(processor: &'static Processor, me: &'static Descriptor, epoch: Epoch, send: Send) -> Option<isize> {
+    let sends = &processor.sends;
+    let mut batch = sends.take()?;
+    if batch.posts.len() >= ROOM {
+        sends.put(batch);
+        return None;
+    }
+    let outcome = Outcome::default();
+    let leads = batch.posts.is_empty();
+    let life = table::life(send.descriptor);
+    batch.posts.push(Post { send, life, thread: me.record(), epoch, outcome: &raw const outcome });
+    sends.put(batch);
+    crate::govern::dump::note_wait("a send, with others", send.descriptor as usize, None);
+    if leads {
+        let began = Real::now();
+        yield_now(me);
+        let mut batch = loop {
+            // Who adds to it has it for an instant.
+            match sends.take() {
+                Some(batch) => break batch,
+                None => _ = yield_now(me),
+            }
+        };
+        sends.led(began, batch.posts.len());
+        carry_out(sends, &mut batch, me);
+        sends.put(batch);
+    } else {
+        park(me, epoch, None);
+        // Whoever interrupts a thread ends its wait, and the leader is on its way.
+        while outcome.get().is_none() {
+            yield_now(me);
+        }
+    }
+    outcome.get().filter(|answer| *answer != UNASKED)
+}
+
+/// Has the kernel do it, and tells those who wait. What it was not asked its sender does alone.
+fn carry_out(sends: &Sends, batch: &mut Batch, me: &'static Descriptor) {
+    if let Some(ring) = batch.ring.take_if(|ring| ring.is_doubtful()) {
+        ring.abandon();
+    }
+    if batch.ring.is_none() && !OFF.load(Ordering::Relaxed) {
+        batch.ring = sends.ring();
+    }
+    let count = batch.posts.len();
+    let mut list = [NOTHING; ROOM];
+    let mut answers = [UNASKED; ROOM];
+    for (place, post) in list.iter_mut().zip(&batch.posts) {
+        // Of another life the number may stand for something else.
+        if table::life(post.send.descriptor) == post.life {
+            *place = post.send;
+        }
+    }
+    if count > 1
+        && !OFF.load(Ordering::Relaxed)
+        && let Some(ring) = &mut batch.ring
+    {
+        // SAFETY: who posted the data waits for the outcome, and promised the rest.
+        let well = unsafe { ring.send_all(&list[..count], &mut answers[..count]) };
+        if !well && let Some(ring) = batch.ring.take() {
+            // The program has closed it, for one.
+            ring.abandon();
+        }
+        TOGETHER[0].fetch_add(count as u64, Ordering::Relaxed);
+        TOGETHER[1].fetch_add(1, Ordering::Relaxed);
+    }
+    for (index, post) in batch.posts.drain(..).enumerate() {
+        let Post { thread, epoch, outcome, .. } = post;
+        let answer = if list[index].descriptor == NOTHING.descriptor { UNASKED } else { answers[index] };
+        // SAFETY: it stays until it is set, which is the last that is done to it here.
+        unsafe { (*outcome).set(answer) };
+        if !std::ptr::eq(thread, me.record()) {
+            // False if somebody has interrupted it: then it looks by itself.
+            let _: bool = wake::<Host>(thread, epoch, Wake::Signalled);
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! What threads are served with: waits for descriptors, and stages.
+
+pub mod io;
+pub mod stage;

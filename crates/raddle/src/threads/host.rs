@@ -1,0 +1,155 @@
+//! Raddle as the [`Runtime`] that the synchronisation primitives of `raddle-scheduler` run on.
+
+use crate::carry::descriptor::Descriptor;
+use crate::carry::switching::{current, enter_unless_apart, park, yield_in_silence, yield_now};
+use crate::carry::witness::Lent;
+use raddle_machine::Real;
+use raddle_queues::wait_list::NodePool;
+use raddle_scheduler::{Epoch, Ready, Runtime, Thread, Wake};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+/// The runtime on the real machine: lightweight threads where the caller is one, kernel threads otherwise.
+///
+/// Who calls it answers for the park protocol, so safe code cannot make a thread ready that is not (it would run twice):
+/// ```compile_fail,E0133
+/// use raddle_scheduler::Runtime;
+/// raddle::Host::make_ready(raddle::Host::current());
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Host;
+
+// SAFETY: `current` is the running thread's descriptor, or the kernel thread's record; both ways of waiting end by the claim; one static pool of nodes.
+unsafe impl Runtime for Host {
+    type Machine = Real;
+
+    #[inline(always)]
+    unsafe fn current() -> &'static Thread<Real> {
+        match current() {
+            Some(me) => me.record(),
+            None => crate::carry::foreign::current(),
+        }
+    }
+
+    #[inline]
+    unsafe fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake {
+        match current() {
+            Some(me) => {
+                // After the fence of `wait_until`: whoever interrupts sees the wait, or is seen here.
+                if me.thread.is_interrupted() {
+                    // Whether this claim wins or another did: the wait is over, and its outcome stands.
+                    let _ = me.thread.claim(epoch, Wake::Itself);
+                } else {
+                    park(me, epoch, deadline);
+                }
+                let outcome = me.thread.outcome();
+                crate::carry::switching::activation_of(me).open();
+                if me.thread.is_interrupted() {
+                    crate::guest::interrupted(me, true);
+                }
+                outcome
+            }
+            None => crate::carry::foreign::suspend(epoch, deadline),
+        }
+    }
+
+    #[inline]
+    unsafe fn make_ready(thread: &'static Thread<Real>) {
+        match current() {
+            // Inside the runtime: an allocator that it called has released a lock of its own, on which a thread waits.
+            Some(me) if !crate::guest::is_outside(me) => ready_outside(thread),
+            Some(me) => match enter_unless_apart(me) {
+                Some(mut inside) => {
+                    ready_inside(inside.lend(), thread);
+                    inside.leave();
+                }
+                // Who is apart makes others ready as a kernel thread does.
+                None => ready_outside(thread),
+            },
+            None => ready_outside(thread),
+        }
+    }
+
+    #[inline]
+    fn wait_over() {
+        if let Some(me) = current() {
+            crate::carry::switching::activation_of(me).open();
+        }
+    }
+
+    #[inline]
+    fn yield_now() {
+        match current() {
+            Some(me) => {
+                yield_now(me);
+            }
+            None => std::thread::yield_now(),
+        }
+    }
+
+    #[inline]
+    fn yield_before_wait() -> bool {
+        current().is_some_and(yield_in_silence)
+    }
+
+    #[inline]
+    fn is_running(thread: &'static Thread<Real>) -> bool {
+        thread.is_kernel_thread() || !Descriptor::of(thread).activation.load(Ordering::Relaxed).is_null()
+    }
+
+    #[inline]
+    fn runs_soon(thread: &'static Thread<Real>) -> bool {
+        // A thread of another pool waits for that pool's processors, one of a lower priority for all higher ones, and a kernel
+        // thread for the kernel.
+        current().is_some_and(|me| {
+            !thread.is_kernel_thread()
+                && Descriptor::of(thread).pool() == me.pool()
+                && thread.priority_now() <= me.thread.priority_now()
+        })
+    }
+
+    #[inline(always)]
+    fn nodes() -> &'static NodePool<Real> {
+        static NODES: NodePool<Real> = NodePool::constant();
+        &NODES
+    }
+
+    #[inline]
+    fn note_wait(kind: &'static str, object: usize, holder: Option<&'static Thread<Real>>) {
+        if holder.is_some() {
+            crate::govern::dump::circles::begins_to_wait();
+        }
+        crate::govern::dump::note_wait(kind, object, holder);
+    }
+
+    #[inline]
+    fn cancel_masked() -> bool {
+        crate::threads::scope::cancel_masked()
+    }
+}
+
+/// Makes a thread ready whose claim the caller won, from inside the mark.
+#[inline]
+pub(crate) fn ready_inside(inside: Lent<'_>, thread: &'static Thread<Real>) {
+    if thread.is_kernel_thread() {
+        crate::carry::foreign::wake(thread);
+        return;
+    }
+    // SAFETY: the caller won the claim of a parked thread: it alone may push it, once.
+    let ready = unsafe { Ready::new(NonNull::from(thread)) };
+    if Descriptor::of(thread).pool() == inside.processor.pool.index {
+        crate::carry::handoff::woken(inside, ready);
+    } else {
+        crate::carry::pool::submit(ready);
+    }
+}
+
+/// Makes a thread ready from a kernel thread that owns no processor.
+pub(crate) fn ready_outside(thread: &'static Thread<Real>) {
+    if thread.is_kernel_thread() {
+        crate::carry::foreign::wake(thread);
+    } else {
+        // SAFETY: the caller won the claim of a parked thread: it alone may push it, once.
+        crate::carry::pool::submit(unsafe { Ready::new(NonNull::from(thread)) });
+    }
+}

@@ -1,0 +1,13 @@
+//! What threads do: spawn, join, park, sleep, yield, scopes and halves.
+
+pub(crate) mod fallback;
+pub(crate) mod forkjoin;
+pub(crate) mod giving_way;
+pub(crate) mod host;
+pub(crate) mod members;
+pub mod park;
+pub(crate) mod requests;
+pub(crate) mod scope;
+pub(crate) mod tasks;
+pub mod thread;
+pub mod time;

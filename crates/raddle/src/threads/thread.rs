@@ -1,0 +1,674 @@
+//! Spawning, joining, yielding, parking.
+//!
+//! # Example
+//! ```
+//! let pool = raddle::Builder::new().processors(1).build().unwrap();
+//! pool.run(|| {
+//!     let answer = raddle::thread::Builder::new().name("worker").spawn(|| 6 * 7).unwrap();
+//!     raddle::yield_now();
+//!     assert_eq!(answer.join().unwrap(), 42);
+//! });
+//! ```
+
+use crate::carry::descriptor::FREE;
+use crate::carry::descriptor::{
+    DETACHED, Descriptor, Info, Join, PAYLOAD_WORDS, Payload, RUNNING, STORED, pack_waiting, unpack_join, wake_joiner,
+};
+pub use crate::threads::giving_way::{check, yield_now, yield_softly};
+// std's paths: `use raddle::thread` stands in the place of `use std::thread`.
+use crate::carry::pool::{self, Pool, Shared};
+use crate::carry::processor::{Owned, bump};
+use crate::carry::switching::{current as running, enter};
+use crate::threads::members::Member;
+pub use crate::threads::park::{Thread, current, park, park_timeout};
+pub use crate::threads::scope::{Scope, ScopedJoinHandle, scope};
+pub use crate::threads::time::sleep;
+use raddle_context::stack::StackSize;
+use raddle_scheduler::discard::discard;
+use raddle_scheduler::runtime::{Waited, wait_until};
+use raddle_scheduler::sync::WaitError;
+use raddle_scheduler::{Cause, Ready, Runtime, Wake};
+use std::any::Any;
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+pub use std::thread::{AccessError, LocalKey, ThreadId, available_parallelism, panicking};
+
+/// What a thread ended with: its result, or the payload of its panic.
+pub type Result<T> = std::result::Result<T, Box<dyn Any + Send + 'static>>;
+
+/// Why a thread could not be spawned. Nothing was started, and the closure was dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// No memory for a descriptor.
+    Memory,
+    /// No stack slot is left for one more live thread, or no address space for that stack size.
+    Stack(String),
+    /// A stack size that cannot be had.
+    StackSize(String),
+    /// A priority that the pool's policy does not tell apart: 0 to the given number.
+    Priority(u8),
+    /// The kernel refused a thread (where threads are kernel threads).
+    KernelThread(String),
+}
+
+impl fmt::Display for SpawnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SpawnError::Memory => {
+                write!(f, "no memory for another thread: end some, or raise the process's memory limit")
+            }
+            SpawnError::Stack(error) => write!(f, "no stack for another thread: {error}"),
+            SpawnError::StackSize(error) => write!(f, "{error}"),
+            SpawnError::Priority(max) => {
+                write!(
+                    f,
+                    "this pool's policy tells priorities 0 to {max} apart; use `priority(n, ...)` as policy for more"
+                )
+            }
+            SpawnError::KernelThread(error) => write!(f, "the kernel refused a thread: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for SpawnError {}
+
+/// A thread's properties.
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    name: Option<String>,
+    stack_size: Option<usize>,
+    priority: Option<u8>,
+}
+
+/// What happens on the thread after its result is stored: nothing, or the scope's count.
+pub(crate) trait Hook: Send {
+    /// On the thread, before anything else. `member` stays where it is until [`Hook::finished`] has returned.
+    #[inline(always)]
+    fn begun(&self, _member: &Member) {}
+    /// The result is stored (and dropped, if nobody wants it; `unjoined_panic` then says that it was a panic).
+    fn finished(self, unjoined_panic: bool);
+}
+
+impl Hook for () {
+    fn finished(self, _: bool) {}
+}
+
+impl Builder {
+    /// An unnamed thread with the default stack.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Names the thread, for dumps and overflow reports. (std's panic messages know no lightweight names and say `<unnamed>`.)
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// The size of its stack in bytes; rounded up to a power of two. Address space, committed when touched.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = Some(bytes);
+        self
+    }
+
+    /// Its priority, 0 the highest: where the pool's policy tells priorities apart.
+    pub fn priority(mut self, priority: u8) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// The class of its stack, if that can be had and its arena is there.
+    #[inline(always)]
+    fn class_at_hand(&self) -> Option<u32> {
+        let Some(bytes) = self.stack_size else { return Some(pool::default_class()) };
+        let class = StackSize::new(bytes).ok()?.slot_size().trailing_zeros();
+        pool::has_arena(class).then_some(class)
+    }
+
+    /// Spawns into the caller's pool, or into the default pool from a kernel thread.
+    ///
+    /// # Errors
+    /// [`SpawnError`]; what has started never fails later for want of a stack.
+    pub fn spawn<T: Send + 'static>(
+        self,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> std::result::Result<JoinHandle<T>, SpawnError> {
+        // SAFETY: closure and result are 'static.
+        unsafe { self.spawn_unchecked(None, f, ()) }
+    }
+
+    /// Spawns into `pool`.
+    ///
+    /// # Errors
+    /// As for [`Builder::spawn`].
+    pub fn spawn_into<T: Send + 'static>(
+        self,
+        pool: &Pool,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> std::result::Result<JoinHandle<T>, SpawnError> {
+        // SAFETY: closure and result are 'static.
+        unsafe { self.spawn_unchecked(Some(pool.shared()), f, ()) }
+    }
+
+    /// Spawns into the caller's pool, in a scope, as [`Scope::spawn`] does.
+    ///
+    /// # Errors
+    /// As for [`Builder::spawn`].
+    pub fn spawn_scoped<'scope, T: Send + 'scope>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        f: impl FnOnce() -> T + Send + 'scope,
+    ) -> std::result::Result<ScopedJoinHandle<'scope, T>, SpawnError> {
+        self.spawn_scoped_in(None, scope, f)
+    }
+
+    pub(crate) fn spawn_in_scope<'scope, T: Send + 'scope>(
+        self,
+        pool: &'static Shared,
+        scope: &'scope Scope<'scope, '_>,
+        f: impl FnOnce() -> T + Send + 'scope,
+    ) -> std::result::Result<ScopedJoinHandle<'scope, T>, SpawnError> {
+        self.spawn_scoped_in(Some(pool), scope, f)
+    }
+
+    pub(crate) fn spawn_scoped_in<'scope, T: Send + 'scope>(
+        self,
+        pool: Option<&'static Shared>,
+        scope: &'scope Scope<'scope, '_>,
+        f: impl FnOnce() -> T + Send + 'scope,
+    ) -> std::result::Result<ScopedJoinHandle<'scope, T>, SpawnError> {
+        let (hook, expected) = scope.hook();
+        // SAFETY: the scope's end waits until the hook has run, which is after the closure and an unwanted result are gone.
+        let handle = unsafe { self.spawn_unchecked(pool, f, hook) }?;
+        // Without a thread, be it by an error or by a panic, the scope expects none.
+        std::mem::forget(expected);
+        Ok(ScopedJoinHandle::new(handle, scope))
+    }
+
+    /// # Safety
+    /// The caller sees to it that everything that `F` and `T` borrow outlives the thread's use of it.
+    #[inline]
+    pub(crate) unsafe fn spawn_unchecked<F, T, H>(
+        self,
+        pool: Option<&'static Shared>,
+        f: F,
+        hook: H,
+    ) -> std::result::Result<JoinHandle<T>, SpawnError>
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+        H: Hook,
+    {
+        let payload = pack((f, hook));
+        // SAFETY: `run` of the same types unpacks what was packed.
+        let spawned = unsafe { spawn_packed(self, pool, run::<F, T, H>, &payload) };
+        match spawned {
+            Ok(descriptor) => Ok(JoinHandle { descriptor, result: PhantomData }),
+            Err(error) => {
+                // SAFETY: nobody took it.
+                let (f, hook) = unsafe { unpack::<(F, H)>(&raw const payload) };
+                std::mem::forget(hook);
+                // The caller still has to hear of the error.
+                discard(f);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Makes a descriptor around a packed closure and pushes it.
+///
+/// # Safety
+/// `run` unpacks what `payload` holds, once; the payload is taken over only on success.
+#[inline(always)]
+pub(crate) unsafe fn spawn_packed(
+    builder: Builder,
+    pool: Option<&'static Shared>,
+    run: unsafe fn(*const Descriptor),
+    payload: &Payload,
+) -> std::result::Result<&'static Descriptor, SpawnError> {
+    let plain = builder.name.is_none() && builder.priority.is_none();
+    if let Some(me) = running()
+        && plain
+        && let Some(class) = builder.class_at_hand()
+    {
+        let mut inside = enter(me);
+        let processor = inside.processor();
+        let home = processor.pool;
+        if pool.is_none_or(|pool| pool.index == home.index) {
+            let owned = inside.owned();
+            if let Err(error) = owned.kept.of(class).have_right(class) {
+                inside.leave();
+                return Err(error);
+            }
+            let Ok(descriptor) = owned.descriptors.allocate() else {
+                inside.leave();
+                return Err(SpawnError::Memory);
+            };
+            owned.kept.of(class).take_right();
+            // SAFETY: fresh from the slab, which lives for ever.
+            let descriptor: &'static Descriptor = unsafe { &*descriptor.as_ptr() };
+            fill(descriptor, pool::tag(home, class), me.thread.priority_now(), run, payload);
+            if bump(&processor.counters.spawned).is_multiple_of(crate::carry::delays::EVERY) {
+                crate::carry::delays::follow(processor, descriptor);
+            }
+            // SAFETY: the descriptor's creator makes it ready, once.
+            let ready = unsafe { Ready::new(NonNull::from(&descriptor.thread)) };
+            let dispatcher = &mut inside.owned().dispatcher;
+            dispatcher.push(home, ready, Cause::Spawned);
+            let crowded = dispatcher.crowded();
+            if crowded {
+                bump(&processor.counters.spawn_retries);
+            }
+            inside.leave();
+            if crowded {
+                crate::carry::switching::yield_now(me);
+            }
+            return Ok(descriptor);
+        }
+        inside.leave();
+    }
+    // SAFETY: as promised by the caller.
+    unsafe { spawn_elsewhere(builder, pool, run, payload) }
+}
+
+/// The general case: from a kernel thread, into another pool, with properties.
+///
+/// # Safety
+/// As for [`spawn_packed`].
+#[cold]
+#[inline(never)]
+unsafe fn spawn_elsewhere(
+    builder: Builder,
+    pool: Option<&'static Shared>,
+    run: unsafe fn(*const Descriptor),
+    payload: &Payload,
+) -> std::result::Result<&'static Descriptor, SpawnError> {
+    let here = running().map_or_else(crate::carry::signal::home, |me| Some(pool::pool(me.pool())));
+    let pool = pool.or(here).unwrap_or_else(|| pool::default_pool().shared());
+    let lightweight = !pool.processors().is_empty();
+    let class = match builder.stack_size {
+        None => pool::default_class(),
+        Some(bytes) => match StackSize::new(bytes) {
+            Ok(size) => size.slot_size().trailing_zeros(),
+            Err(error) => return Err(SpawnError::StackSize(error.to_string())),
+        },
+    };
+    let inherited =
+        running().filter(|_| here.is_some_and(|h| h.index == pool.index)).map_or(0, |me| me.thread.priority_now());
+    let priority = builder.priority.unwrap_or(inherited);
+    if priority >= pool.priorities {
+        return Err(SpawnError::Priority(pool.priorities - 1));
+    }
+    let mut cache = pool::descriptors().cache();
+    if lightweight {
+        let arena = pool::arena(class).map_err(|e| SpawnError::Stack(e.to_string()))?;
+        arena.reserve().map_err(|e| SpawnError::Stack(e.to_string()))?;
+    }
+    let Ok(descriptor) = cache.allocate() else {
+        if lightweight && let Ok(arena) = pool::arena(class) {
+            arena.unreserve();
+        }
+        return Err(SpawnError::Memory);
+    };
+    // SAFETY: fresh from the slab, which lives for ever.
+    let descriptor: &'static Descriptor = unsafe { descriptor.as_ref() };
+    fill(descriptor, pool::tag(pool, class), priority, run, payload);
+    if let Some(name) = &builder.name {
+        descriptor.info.set(Box::into_raw(Box::new(Info::new(name.clone()))));
+    }
+    if !lightweight {
+        let name = builder.name.as_deref();
+        return crate::threads::fallback::start(pool, name, builder.stack_size, descriptor).map(|()| descriptor);
+    }
+    pool.outside_spawned.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: the descriptor's creator makes it ready, once.
+    pool::submit(unsafe { Ready::new(NonNull::from(&descriptor.thread)) });
+    Ok(descriptor)
+}
+
+/// A descriptor of the default class, with its right to a stack, for [`spawn_prepared`].
+pub(crate) fn prepare() -> Option<&'static Descriptor> {
+    let arena = pool::arena(pool::default_class()).ok()?;
+    arena.reserve().ok()?;
+    let Ok(descriptor) = pool::descriptors().cache().allocate() else {
+        arena.unreserve();
+        return None;
+    };
+    // SAFETY: fresh from the slab, which lives for ever.
+    Some(unsafe { descriptor.as_ref() })
+}
+
+/// Spawns into `pool` without allocating: what may be called in a signal handler.
+///
+/// # Safety
+/// `descriptor` came from [`prepare`] and is used once. What `f` borrows outlives the thread.
+pub(crate) unsafe fn spawn_prepared<F: FnOnce() + Send>(
+    descriptor: &'static Descriptor,
+    pool: &'static Shared,
+    priority: u8,
+    f: F,
+) -> JoinHandle<()> {
+    const { assert!(fits::<(F, ())>(), "a box would have to be allocated") };
+    let payload = pack((f, ()));
+    fill(descriptor, pool::tag(pool, pool::default_class()), priority, run::<F, (), ()>, &payload);
+    pool.outside_spawned.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: the descriptor's creator makes it ready, once.
+    pool::submit(unsafe { Ready::new(NonNull::from(&descriptor.thread)) });
+    JoinHandle { descriptor, result: PhantomData }
+}
+
+#[inline(always)]
+fn fill(descriptor: &Descriptor, tag: u32, priority: u8, run: unsafe fn(*const Descriptor), payload: &Payload) {
+    descriptor.thread.recycle(priority);
+    descriptor.set_tag(tag);
+    descriptor.run.set(run);
+    descriptor.join.store(RUNNING, Ordering::Relaxed);
+    // SAFETY: the caller holds the thread (descriptor rule 2).
+    unsafe { *descriptor.payload.get() = *payload };
+}
+
+/// An ended thread's right to a stack goes back: to the processor, or to the arena when that has plenty.
+#[inline]
+pub(crate) fn give_right(owned: &mut Owned, ended: &Descriptor) {
+    let class = pool::class_of(ended);
+    owned.kept.of(class).give_right(class);
+}
+
+/// Puts a value into the words of a payload, or a box around it.
+#[inline(always)]
+fn pack<V>(value: V) -> Payload {
+    let mut payload: Payload = [MaybeUninit::uninit(); PAYLOAD_WORDS];
+    let place = payload.as_mut_ptr();
+    // SAFETY: the value fits in size and alignment, or its box does.
+    unsafe {
+        if fits::<V>() {
+            place.cast::<V>().write(value);
+        } else {
+            place.cast::<*mut V>().write(Box::into_raw(Box::new(value)));
+        }
+    }
+    payload
+}
+
+const fn fits<V>() -> bool {
+    size_of::<V>() <= size_of::<Payload>() && align_of::<V>() <= align_of::<Payload>()
+}
+
+/// Takes the value out again.
+///
+/// # Safety
+/// `place` holds what [`pack`] made of a `V`, and it is taken once.
+#[inline(always)]
+unsafe fn unpack<V>(place: *const Payload) -> V {
+    // SAFETY: as promised.
+    unsafe { if fits::<V>() { place.cast::<V>().read() } else { *Box::from_raw(place.cast::<*mut V>().read()) } }
+}
+
+/// Runs the closure on its thread and leaves the result in the descriptor.
+unsafe fn run<F, T, H>(descriptor: *const Descriptor)
+where
+    F: FnOnce() -> T,
+    H: Hook,
+{
+    // SAFETY: the running thread's descriptor; the payload was packed by `spawn_unchecked` of the same types.
+    let (descriptor, (f, hook)) = unsafe { (&*descriptor, unpack::<(F, H)>((*descriptor).payload.get())) };
+    let member = Member::new();
+    hook.begun(&member);
+    let result: Result<T> = catch_unwind(AssertUnwindSafe(f));
+    let panicked = result.is_err();
+    let drops = panicked || needs_drop::<T>() || !fits::<Result<T>>();
+    let packed = pack(result);
+    // SAFETY: the payload's former value was taken out above; the thread holds it.
+    unsafe { *descriptor.payload.get() = packed };
+    let mut unjoined = false;
+    if drops {
+        // AcqRel: the handle's drop either sees STORED, and drops the result, or is seen here.
+        let before = descriptor.join.fetch_or(STORED, Ordering::AcqRel);
+        if unpack_join(before) == Join::Detached {
+            unjoined = panicked;
+            // SAFETY: the handle is gone: the result is ours.
+            discard(unsafe { unpack::<Result<T>>(descriptor.payload.get()) });
+        }
+    }
+    hook.finished(unjoined);
+}
+
+/// Frees the descriptor of a thread that has ended or was never started.
+pub(crate) fn free(descriptor: &'static Descriptor) {
+    descriptor.set_tag(FREE);
+    match running() {
+        Some(me) => {
+            let mut inside = enter(me);
+            // SAFETY: the thread has ended and its handle is gone: nobody uses the descriptor. All caches are of one slab.
+            unsafe { inside.owned().descriptors.free(NonNull::from(descriptor)) };
+            inside.leave();
+        }
+        // SAFETY: as above.
+        None => unsafe { pool::descriptors().cache().free(NonNull::from(descriptor)) },
+    }
+}
+
+/// The right to wait for a thread and take its result. Dropping it lets the thread run on.
+pub struct JoinHandle<T> {
+    descriptor: &'static Descriptor,
+    result: PhantomData<fn() -> T>,
+}
+
+// SAFETY: a handle only moves the result between threads.
+unsafe impl<T: Send> Send for JoinHandle<T> {}
+// SAFETY: `&JoinHandle` gives access to nothing of `T`.
+unsafe impl<T: Send> Sync for JoinHandle<T> {}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("finished", &self.is_finished()).finish()
+    }
+}
+
+impl<T> JoinHandle<T> {
+    /// Blocks until the thread has ended, its thread-local destructors included, and takes its result.
+    ///
+    /// # Errors
+    /// The payload of the thread's panic.
+    ///
+    /// # Panics
+    /// When a thread joins itself: it would wait for ever.
+    #[inline]
+    pub fn join(self) -> Result<T> {
+        let descriptor = ManuallyDrop::new(self).descriptor;
+        if unpack_join(descriptor.join.load(Ordering::Acquire)) != Join::Exited {
+            await_exit(descriptor);
+        }
+        // SAFETY: the thread has ended and left its result, which the unique handle takes once.
+        let result = unsafe { unpack::<Result<T>>(descriptor.payload.get()) };
+        free(descriptor);
+        result
+    }
+
+    /// As [`JoinHandle::join`], for at most so long.
+    ///
+    /// # Errors
+    /// The thread has not ended yet; the handle comes back.
+    ///
+    /// # Panics
+    /// When a thread joins itself.
+    pub fn join_timeout(self, timeout: std::time::Duration) -> std::result::Result<Result<T>, Self> {
+        if running().is_some_and(|me| std::ptr::eq(me, self.descriptor)) {
+            panic!("raddle: a thread joins itself: it would wait for ever");
+        }
+        match wait_for_exit(self.descriptor, Some(crate::threads::time::deadline_after(timeout)), false) {
+            Ok(()) => Ok(self.join()),
+            Err(_) => Err(self),
+        }
+    }
+
+    /// True once the thread has ended.
+    pub fn is_finished(&self) -> bool {
+        unpack_join(self.descriptor.join.load(Ordering::Acquire)) == Join::Exited
+    }
+
+    /// The handle as a word, for tables that are not Rust's: [`JoinHandle::from_raw`] makes it a handle again.
+    #[doc(hidden)]
+    pub fn into_raw(self) -> *const () {
+        std::ptr::from_ref(ManuallyDrop::new(self).descriptor).cast()
+    }
+
+    /// The handle behind a word.
+    ///
+    /// # Safety
+    /// `raw` came from [`JoinHandle::into_raw`] of the same type, and is used once.
+    #[doc(hidden)]
+    pub unsafe fn from_raw(raw: *const ()) -> Self {
+        // SAFETY: the address of a descriptor, which are type-stable.
+        Self { descriptor: unsafe { &*raw.cast() }, result: PhantomData }
+    }
+
+    /// Blocks until the thread has ended, its destructors included, or the deadline (nanoseconds of CLOCK_MONOTONIC) has passed or,
+    /// with `cancellable`, the caller's cancellation was requested. Several may wait at once.
+    ///
+    /// # Errors
+    /// The deadline has passed, or the caller was cancelled.
+    #[doc(hidden)]
+    pub fn wait(
+        &self,
+        deadline: Option<u64>,
+        cancellable: bool,
+    ) -> std::result::Result<(), raddle_scheduler::sync::WaitError> {
+        wait_for_exit(self.descriptor, deadline, cancellable)
+    }
+
+    /// Asks the thread to end: all its cancellable waits return "cancelled" from now on, and those of the threads in scopes that it has
+    /// open ([`Scope::cancel`]).
+    pub fn cancel(&self) {
+        // The handle keeps the descriptor from being reused.
+        raddle_scheduler::runtime::cancel::<crate::Host>(self.descriptor.record());
+    }
+}
+
+impl<T> JoinHandle<T> {
+    /// Lets the thread run on without a handle. True when it has already left a panic that nobody took.
+    pub(crate) fn detach_noting_panic(self) -> bool {
+        ManuallyDrop::new(self).detach()
+    }
+
+    fn detach(&mut self) -> bool {
+        let descriptor = self.descriptor;
+        let mut taken = None;
+        let mut word = descriptor.join.load(Ordering::Acquire);
+        loop {
+            let exited = unpack_join(word) == Join::Exited;
+            if taken.is_none() && (exited || word & STORED != 0) {
+                // SAFETY: the thread has left its result and touches it no more; the unique handle takes it once.
+                taken = Some(unsafe { unpack::<Result<T>>(descriptor.payload.get()) });
+            }
+            if exited {
+                free(descriptor);
+                break;
+            }
+            match descriptor.join.compare_exchange(word, DETACHED | word & STORED, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => break,
+                Err(now) => word = now,
+            }
+        }
+        let panicked = matches!(taken, Some(Err(_)));
+        if panicked {
+            discard(taken);
+        }
+        panicked
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        self.detach();
+    }
+}
+
+/// Blocks until the thread has ended. Not cancellable: its result must not be lost.
+#[cold]
+#[inline(never)]
+fn await_exit(descriptor: &'static Descriptor) {
+    if running().is_some_and(|me| std::ptr::eq(me, descriptor)) {
+        panic!("raddle: a thread joins itself: it would wait for ever");
+    }
+    while wait_for_exit(descriptor, None, false).is_err() {}
+}
+
+/// Blocks until the thread has ended, or gives up. A joiner that gives up leaves the name of a wait that is over in the join word,
+/// which the exit then does not find.
+///
+/// The word has room for one. Who takes the place of another joiner wakes that one when its own wait is over, for whatever reason; it then
+/// looks again. So each that waits is named by the word, or known to one that is awake or waits in turn.
+fn wait_for_exit(
+    descriptor: &'static Descriptor,
+    deadline: Option<u64>,
+    cancellable: bool,
+) -> std::result::Result<(), WaitError> {
+    let exited = || unpack_join(descriptor.join.load(Ordering::Acquire)) == Join::Exited;
+    while !exited() {
+        crate::govern::dump::note_wait(
+            "the end of a thread",
+            std::ptr::from_ref(descriptor).addr(),
+            Some(descriptor.record()),
+        );
+        let replaced = Cell::new(Join::Running);
+        let publish = |me, epoch| {
+            let waiting = pack_waiting(me, epoch);
+            let mut word = descriptor.join.load(Ordering::Relaxed);
+            while unpack_join(word) != Join::Exited {
+                let new = waiting | word & STORED;
+                // Release: the armed wait word is visible to the exit that reads this one.
+                match descriptor.join.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
+                    Ok(_) => {
+                        replaced.set(unpack_join(word));
+                        break;
+                    }
+                    Err(now) => word = now,
+                }
+            }
+        };
+        // SAFETY: the exit claims the wait that it finds in the join word, or another joiner does below.
+        let waited = unsafe { wait_until::<crate::Host>(deadline, cancellable, publish, exited) };
+        if let Join::Waiting(joiner, epoch) = replaced.get() {
+            // SAFETY: called once, with the claim won.
+            wake_joiner(joiner, epoch, |thread| unsafe { crate::Host::make_ready(thread) });
+        }
+        match waited {
+            Waited::Woken(Wake::TimedOut) if !exited() => return Err(WaitError::TimedOut),
+            Waited::Woken(Wake::Cancelled) if !exited() => return Err(WaitError::Cancelled),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Spawns a thread into the caller's pool, or into the default pool from a kernel thread.
+///
+/// # Panics
+/// When no thread can be had; [`Builder::spawn`] returns the error instead.
+#[inline]
+pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    Builder::new().spawn(f).unwrap_or_else(|error| panic!("raddle: {error}"))
+}
+
+/// True once the calling thread was asked to end, itself or with its scope: for loops that wait for nothing, whose waits would tell.
+pub fn is_cancelled() -> bool {
+    crate::guest::poll_interruption();
+    crate::guest::is_cancelled()
+}
+
+/// The calling thread's name, if it has one.
+pub fn current_name() -> Option<String> {
+    match running() {
+        Some(me) => me.name().map(str::to_owned),
+        None => std::thread::current().name().map(str::to_owned),
+    }
+}
