@@ -73,6 +73,10 @@ fn done(result: isize) -> isize {
         crate::thread::cancel::point();
         return os::answer(EINTR);
     }
+    if result == EINTR {
+        // A handler that ended the wait may have ended the thread, too.
+        crate::thread::cancel::ending_point();
+    }
     os::answer(result)
 }
 

@@ -27,7 +27,7 @@ fn sleep_until(end: u64, left: *mut c::timespec) -> c_int {
     match slept {
         Pause::OVER => return 0,
         CANCELLED => crate::thread::cancel::point(),
-        _ => {}
+        _ => crate::thread::cancel::ending_point(),
     }
     if !left.is_null() {
         let rest = end.saturating_sub(crate::os::now(c::CLOCK_MONOTONIC));

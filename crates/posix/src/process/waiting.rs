@@ -104,7 +104,10 @@ unsafe fn wait_or_end(set: Set, info: *mut c::siginfo_t, time: *const c::timespe
     loop {
         // SAFETY: as promised.
         match unsafe { wait(me, set, info, deadline) } {
-            Ok(result) => return Some(result),
+            Ok(result) => {
+                cancel::ending_point();
+                return Some(result);
+            }
             Err(()) => cancel::point(),
         }
     }
@@ -210,6 +213,7 @@ pub unsafe extern "C-unwind" fn pause() -> c_int {
     while wait_for_handler(me, watch).is_err() {
         cancel::point();
     }
+    cancel::ending_point();
     set_errno(c::EINTR);
     -1
 }
@@ -287,6 +291,7 @@ pub unsafe extern "C-unwind" fn sigsuspend(set: *const c::sigset_t) -> c_int {
     me.mask.store(mask, Ordering::SeqCst);
     masks::changed(wanted, mask);
     signals::deliver();
+    cancel::ending_point();
     set_errno(c::EINTR);
     -1
 }

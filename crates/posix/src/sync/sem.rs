@@ -90,6 +90,7 @@ impl Semaphore {
             };
             self.data.fetch_sub(WAITER, Ordering::Relaxed);
             if error != 0 {
+                cancel::ending_point();
                 return Err(error);
             }
             cancel::point();
