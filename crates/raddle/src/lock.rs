@@ -17,11 +17,15 @@
 //! assert_eq!(line.into_inner().len(), 3);
 //! ```
 
+mod topology;
+
+pub use topology::{Grouping, Topology};
+
 use crate::Host;
 use raddle_machine::Real;
 use raddle_scheduler::lock as generic;
 
-pub use generic::{Algorithm, Busy};
+pub use generic::{Algorithm, Busy, Change, ClusterStats, Clusters, InUse, Protocol, Seat, Ways};
 
 /// A value behind a lock of the given algorithm: [`raddle_scheduler::lock::Lock`].
 pub type Lock<T, A> = generic::Lock<T, A, Real>;
@@ -48,6 +52,27 @@ pub type ReserveMap<K, V, S = std::collections::hash_map::RandomState> =
 pub type Reserved<'a, V> = generic::Reserved<'a, V, generic::Parking<Host>>;
 /// The right to read an element of a [`ReserveMap`].
 pub type Shared<'a, V> = generic::Shared<'a, V, generic::Parking<Host>>;
+
+/// A concurrent hash map with a table in each cluster of processors, which replicates what is read in several:
+/// [`raddle_scheduler::lock::Clustered`]. `C` says who belongs together: by default those that share the last cache, or as
+/// `RADDLE_CLUSTERS` says ([`Topology::machine`]).
+///
+/// ```
+/// use raddle::lock::{Clustered, Topology};
+/// let routes: Clustered<String, u32> = Clustered::over(Topology::machine());
+/// routes.insert("home".into(), 7);
+/// // From the caller's cluster: asked for once, wherever the element is at home.
+/// assert_eq!(routes.get(&"home".into()), Some(7));
+/// // When this returns, nobody reads what was there before, in any cluster.
+/// routes.update(&"home".into(), |hops| *hops += 1).unwrap();
+/// assert_eq!((routes.get(&"home".into()), routes.len()), (Some(8), 1));
+/// ```
+pub type Clustered<K, V, C = std::sync::Arc<Topology>, S = std::collections::hash_map::RandomState> =
+    generic::Clustered<K, V, Barging, generic::Parking<Host>, C, S>;
+/// The right to read an element of a [`Clustered`].
+pub type Replica<'a, V> = generic::Replica<'a, V, generic::Parking<Host>>;
+/// Keeps an element of a [`Clustered`] from being removed as unused.
+pub type Hold = generic::Hold<Real>;
 
 /// First come, first served, for threads: who waits parks.
 pub type Fair = generic::Parked<Host>;

@@ -29,6 +29,12 @@ pub(crate) fn gettid() -> u32 {
     unsafe { raddle_machine::raw::system_call(libc::SYS_gettid as usize, [0; 6]) as u32 }
 }
 
+/// The number of the core on which the caller runs, or ran a moment ago; 0 if the system does not tell.
+pub(crate) fn core() -> usize {
+    // SAFETY: asks for a number.
+    usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
+}
+
 /// The calling kernel thread sleeps so many nanoseconds, or until a signal: whatever has taken the place of the C library's function.
 pub(crate) fn sleep(nanoseconds: u64) {
     let time = [nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000];

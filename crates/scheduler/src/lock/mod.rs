@@ -37,6 +37,7 @@
 //! ```
 
 mod barging;
+mod clusters;
 mod cna;
 mod deferred;
 mod hemlock;
@@ -48,6 +49,7 @@ mod spin;
 mod try_mcs;
 
 pub use barging::Barging;
+pub use clusters::{Change, ClusterStats, Clustered, Clusters, Hold, InUse, Protocol, Replica, Seat, Ways};
 pub use cna::Cna;
 pub use deferred::{Deferred, Masked, Own};
 pub use hemlock::Hemlock;

@@ -14,6 +14,7 @@
 //! | n → n + 1, neither EXCLUSIVE nor WAITERS | reserver |
 //! | not 0 → with WAITERS | waiter, under the lock |
 //! | with EXCLUSIVE → 0 | holder; it wakes if WAITERS was set |
+//! | with EXCLUSIVE → 1 | holder that goes on as a reader; it wakes if WAITERS was set |
 //! | n → n - 1; WAITERS alone → 0 | holder; the last one wakes |
 //!
 //! Invariants: I1. A word that is 0 is changed under the lock alone. I2. A waiter sleeps only while its mark is set, and who takes the mark away wakes all
@@ -174,10 +175,10 @@ impl<M: Machine> Reservation<M> {
         false
     }
 
-    /// Says that the caller waits. False if there is nothing to wait for any more. Under the coarse lock only.
-    fn mark(&self) -> bool {
+    /// Says that the caller waits. False if none of `for_what` is there to wait for any more. Under the coarse lock only.
+    fn mark(&self, for_what: u32) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
-        while word != 0 {
+        while word & for_what != 0 {
             match self.word.compare_exchange_weak(word, word | WAITERS, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => word = now,
@@ -188,12 +189,30 @@ impl<M: Machine> Reservation<M> {
 
     /// What a reserver does that found it reserved, in two parts: this under the lock, and then [`Reservation::wait`] without it.
     pub fn prepare<W: Waits<Machine = M>>(&self) -> bool {
-        if W::MARKS { self.mark() } else { self.word.load(Ordering::Relaxed) != 0 }
+        self.prepare_for::<W>(u32::MAX)
+    }
+
+    /// As [`Reservation::prepare`], for who wants to read: other readers are nothing to wait for.
+    pub fn prepare_shared<W: Waits<Machine = M>>(&self) -> bool {
+        self.prepare_for::<W>(WAITERS | EXCLUSIVE)
+    }
+
+    fn prepare_for<W: Waits<Machine = M>>(&self, for_what: u32) -> bool {
+        if W::MARKS { self.mark(for_what) } else { self.word.load(Ordering::Relaxed) & for_what != 0 }
     }
 
     /// Waits for the end of the reservations that there are. Then the caller locks and searches again.
     pub fn wait<W: Waits<Machine = M>>(&self, waits: &W) {
-        let over = if W::MARKS { WAITERS } else { u32::MAX };
+        self.wait_for(waits, u32::MAX);
+    }
+
+    /// As [`Reservation::wait`], after [`Reservation::prepare_shared`].
+    pub fn wait_shared<W: Waits<Machine = M>>(&self, waits: &W) {
+        self.wait_for(waits, EXCLUSIVE);
+    }
+
+    fn wait_for<W: Waits<Machine = M>>(&self, waits: &W, unmarked: u32) {
+        let over = if W::MARKS { WAITERS } else { unmarked };
         waits.wait(self.address(), || self.word.load(Ordering::Relaxed) & over == 0);
     }
 
@@ -215,6 +234,15 @@ impl<M: Machine> Reservation<M> {
             // Ordering[reserve.end]: Release. Pairs with `try_exclusive` and `try_shared`. Makes visible: the element.
             // Not weakened: loom does not end where waiters spin; the swap above is the same edge, and a test's.
             self.word.store(0, Ordering::Release);
+        }
+    }
+
+    /// Makes an exclusive reservation a shared one, without the lock: others may read, too.
+    #[inline]
+    pub fn downgrade<W: Waits<Machine = M>>(&self, waits: &W) {
+        // Ordering[reserve.end]: Release. Pairs with `try_shared` and `try_exclusive`. Makes visible: the element.
+        if self.word.swap(1, Ordering::Release) & WAITERS != 0 {
+            waits.wake(self.address());
         }
     }
 

@@ -144,7 +144,7 @@ where
             match looked {
                 Looked::Ours => return Ok(Some(self.held(element, kind))),
                 Looked::Over => {}
-                Looked::Reserved if patient => self.wait(&element),
+                Looked::Reserved if patient => self.wait(&element, kind),
                 Looked::Reserved => return Err(Busy),
             }
         }
@@ -157,8 +157,14 @@ where
         };
         match ours {
             true => Looked::Ours,
-            false if !patient || element.reservation.prepare::<W>() => Looked::Reserved,
-            false => Looked::Over,
+            false if !patient => Looked::Reserved,
+            false => {
+                let waits = match kind {
+                    Kind::Exclusive => element.reservation.prepare::<W>(),
+                    Kind::Shared => element.reservation.prepare_shared::<W>(),
+                };
+                if waits { Looked::Reserved } else { Looked::Over }
+            }
         }
     }
 
@@ -171,12 +177,15 @@ where
 
     /// # Panics
     /// If the caller holds it itself.
-    fn wait(&self, element: &Element<V, World<W>>) {
+    fn wait(&self, element: &Element<V, World<W>>, kind: Kind) {
         let me = W::me();
         if me != 0 && element.holder.load(Ordering::Relaxed) == me {
             panic!("a thread reserves an element that it holds already: it would wait for itself for ever");
         }
-        element.reservation.wait(&self.waits);
+        match kind {
+            Kind::Exclusive => element.reservation.wait(&self.waits),
+            Kind::Shared => element.reservation.wait_shared(&self.waits),
+        }
     }
 
     /// The element for the caller alone, as long as it likes; waits while others have it. None if there is no such key (any more).
@@ -274,7 +283,7 @@ where
     }
 
     /// The element, reserved: found, or placed now with the value that there is. Whether it was placed.
-    fn find_or_place(&self, key: K, value: &mut Option<V>) -> (Reserved<'_, V, W>, bool) {
+    pub(in crate::lock) fn find_or_place(&self, key: K, value: &mut Option<V>) -> (Reserved<'_, V, W>, bool) {
         let part = self.part(&key);
         let mut key = Some(key);
         loop {
@@ -291,7 +300,7 @@ where
             match looked {
                 Looked::Ours => return (Reserved(self.held(element, Kind::Exclusive)), placed),
                 Looked::Over => {}
-                Looked::Reserved => self.wait(&element),
+                Looked::Reserved => self.wait(&element, Kind::Exclusive),
             }
         }
     }
@@ -304,15 +313,45 @@ where
 
     /// Takes an element out that the caller has. None if `element` is not the one of that key: then nothing is changed.
     pub fn remove_reserved(&self, key: &K, element: Reserved<'_, V, W>) -> Option<V> {
+        self.remove_entry(key, element).and_then(|(_, value)| value)
+    }
+
+    /// As [`ReserveMap::remove_reserved`]; what is to be dropped is the caller's.
+    pub(in crate::lock) fn remove_entry(&self, key: &K, element: Reserved<'_, V, W>) -> Option<(K, Option<V>)> {
         let removed = self.part(key).with(|table| {
             let ours = table.get(key).is_some_and(|found| Arc::ptr_eq(found, &element.0.element));
             ours.then(|| table.remove_entry(key)).flatten()
         });
-        // The key is dropped here, outside of the lock (I3).
-        removed.and_then(|_| {
+        removed.map(|(key, _)| {
             // SAFETY: the reservation is exclusive (I1); those who wait for it will search again, and not find it.
-            unsafe { (*element.0.element.value.get()).take() }
+            (key, unsafe { (*element.0.element.value.get()).take() })
         })
+    }
+
+    /// Puts a value there if there is none, and waits for nobody.
+    ///
+    /// # Errors
+    /// What was given, if there is an element of that key, whoever has it.
+    pub fn insert_new(&self, key: K, value: V) -> Result<(), (K, V)> {
+        let (reservation, holder) = (Reservation::new(), Atomic::new(0));
+        let element = Arc::new(Element { reservation, holder, value: UnsafeCell::new(Some(value)) });
+        let mut given = Some((key, element));
+        self.part(given.as_ref().map_or_else(|| unreachable!("it was put in above"), |(key, _)| key)).with(|table| {
+            if let Some((key, element)) = given.take_if(|(key, _)| !table.contains_key(key)) {
+                table.insert(key, element);
+            }
+        });
+        let Some((key, element)) = given else { return Ok(()) };
+        let value = Arc::into_inner(element).and_then(|element| element.value.into_inner());
+        Err((key, value.unwrap_or_else(|| unreachable!("nobody has seen the element"))))
+    }
+
+    /// The keys that there are, one part after the other.
+    pub fn keys(&self) -> Vec<K>
+    where
+        K: Clone,
+    {
+        self.parts.iter().flat_map(|part| part.lock.0.with(|table| table.keys().cloned().collect::<Vec<K>>())).collect()
     }
 
     /// How many elements there are, place-holders included.
@@ -392,6 +431,16 @@ impl<V, W: Waits> Drop for Held<'_, V, W> {
 /// The right to use an element alone; dropping it ends the reservation.
 #[must_use = "dropping it ends the reservation at once"]
 pub struct Reserved<'a, V, W: Waits>(Held<'a, V, W>);
+
+impl<'a, V, W: Waits> Reserved<'a, V, W> {
+    /// Goes on as a reader, together with others.
+    pub fn downgrade(mut self) -> Shared<'a, V, W> {
+        self.0.element.holder.store(0, Ordering::Relaxed);
+        self.0.kind = Kind::Shared;
+        self.0.element.reservation.downgrade(self.0.waits);
+        Shared(self.0)
+    }
+}
 
 impl<V, W: Waits> Deref for Reserved<'_, V, W> {
     type Target = V;

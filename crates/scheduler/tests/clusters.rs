@@ -1,0 +1,364 @@
+//! The map with replicas in clusters, on kernel threads that are told where they are.
+
+use raddle_scheduler::lock::{
+    Barging, Change, Clustered, Clusters, InUse, Parking, Protocol, ReserveMap, Reserved, Seat, Ways,
+};
+use raddle_scheduler::sync::kernel_threads::KernelThreads;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// So many clusters of two.
+struct Pairs(usize);
+
+thread_local!(static PROCESSOR: Cell<usize> = const { Cell::new(0) });
+
+impl Clusters for Pairs {
+    fn count(&self) -> usize {
+        self.0
+    }
+    fn members(&self, _: usize) -> usize {
+        2
+    }
+    fn here(&self) -> Seat {
+        Seat { cluster: PROCESSOR.get() / 2, member: PROCESSOR.get() % 2 }
+    }
+}
+
+/// Goes on in that cluster.
+fn go(cluster: usize) {
+    PROCESSOR.set(2 * cluster);
+}
+
+type Map<K, V> = Clustered<K, V, Barging<KernelThreads>, Parking<KernelThreads>, Pairs>;
+
+fn map<V: Clone>() -> Map<u32, V> {
+    Map::over(Pairs(3))
+}
+
+fn ways(protocol: Protocol, change: Change) -> Ways {
+    Ways { protocol, change, ..Ways::default() }
+}
+
+const ALL: [(Protocol, Change); 4] = [
+    (Protocol::Optimistic, Change::Invalidate),
+    (Protocol::Optimistic, Change::Broadcast),
+    (Protocol::Pessimistic, Change::Invalidate),
+    (Protocol::Pessimistic, Change::Broadcast),
+];
+
+const EACH: u32 = if cfg!(miri) { 20 } else { 1_000 };
+
+#[test]
+fn it_is_a_map_from_each_cluster() {
+    let map = map::<u32>();
+    assert!(map.is_empty() && map.get(&1).is_none() && map.update(&1, |_| ()).is_none());
+    for cluster in 0..3 {
+        go(cluster);
+        for key in 0..20 {
+            let before = (cluster > 0).then(|| key + cluster as u32 - 1);
+            assert_eq!(map.insert(key, key + cluster as u32), before);
+        }
+    }
+    for cluster in 0..3 {
+        go(cluster);
+        assert!((0..20).all(|key| map.get(&key) == Some(key + 2) && map.get_from_home(&key) == Some(key + 2)));
+        assert!(!map.contains(&20) && map.remove(&20).is_none() && !map.invalidate(&20) && !map.migrate(&20, 0));
+        assert!(map.hold(&20).is_none() && map.home(&20).is_none());
+    }
+    let (mut keys, mut sum) = (0, 0);
+    map.for_each(|key, value| (keys, sum) = (keys + key, sum + value));
+    assert_eq!((map.len(), keys, sum), (20, 190, 230));
+    go(1);
+    assert!((0..20).all(|key| map.remove(&key) == Some(key + 2) && map.remove(&key).is_none()));
+    assert!(map.is_empty() && (0..20).all(|key| map.get(&key).is_none()));
+}
+
+#[test]
+fn what_is_read_everywhere_is_asked_for_once_in_each_cluster() {
+    let map = map::<u32>();
+    map.insert(7, 1);
+    for _ in 0..3 {
+        for processor in 0..6 {
+            PROCESSOR.set(processor);
+            assert_eq!(map.get(&7), Some(1));
+        }
+    }
+    assert_eq!(map.stats().replicated, 2);
+}
+
+#[test]
+fn a_change_reaches_all_clusters_in_all_ways() {
+    for (protocol, change) in ALL {
+        let map = map::<u32>();
+        map.insert(7, 0);
+        let home = map.home(&7).unwrap();
+        for writer in 0..3 {
+            for cluster in 0..3 {
+                go(cluster);
+                assert_eq!(map.get(&7), Some(writer as u32));
+            }
+            go(writer);
+            let before = map.stats();
+            assert_eq!(map.update_by(ways(protocol, change), &7, |value| *value += 1), Some(()));
+            let after = map.stats();
+            // The writer's own instance does not count with the optimist, who gives it the new value.
+            let others = if protocol == Protocol::Optimistic && writer != home { 1 } else { 2 };
+            let (invalidated, renewed) = (after.invalidated - before.invalidated, after.renewed - before.renewed);
+            let expected = if change == Change::Broadcast { (0, others) } else { (others, 0) };
+            assert_eq!((invalidated, renewed), expected, "{protocol:?}, {change:?}, from {writer}, home {home}");
+        }
+        let asked = map.stats().replicated;
+        (0..3).for_each(|cluster| {
+            go(cluster);
+            assert_eq!(map.get(&7), Some(3));
+        });
+        if change == Change::Broadcast {
+            assert_eq!(map.stats().replicated, asked, "all have been renewed");
+        } else {
+            assert!(map.stats().replicated > asked);
+        }
+    }
+}
+
+#[test]
+fn an_element_moves_and_is_found() {
+    let map = map::<String>();
+    map.insert(3, "a".into());
+    let anchor = map.home(&3).unwrap();
+    for to in [1, 2, 0, 0, 2, 1, anchor] {
+        go((to + 1) % 3);
+        assert!(map.migrate(&3, to));
+        assert_eq!(map.home(&3), Some(to));
+        for cluster in 0..3 {
+            go(cluster);
+            assert_eq!(map.get(&3).as_deref(), Some("a"));
+            map.update(&3, |value| *value = format!("{cluster}")).unwrap();
+            assert_eq!(map.get(&3), Some(cluster.to_string()));
+            map.update_by(ways(Protocol::Pessimistic, Change::Broadcast), &3, |value| *value = "a".into()).unwrap();
+        }
+        assert_eq!((map.home(&3), map.len()), (Some(to), 1));
+    }
+    go(anchor);
+    assert!(map.migrate(&3, (anchor + 1) % 3));
+    go((anchor + 2) % 3);
+    assert_eq!((map.remove(&3).as_deref(), map.get(&3), map.len()), (Some("a"), None, 0));
+    assert!(catch_unwind(AssertUnwindSafe(|| map.migrate(&3, 3))).is_err());
+}
+
+#[test]
+fn what_one_cluster_writes_in_turn_moves_there() {
+    for protocol in [Protocol::Optimistic, Protocol::Pessimistic] {
+        let map = map::<u32>().with_ways(Ways { protocol, moves_after: Some(3), ..Ways::default() });
+        map.insert(1, 0);
+        let home = map.home(&1).unwrap();
+        let (writer, reader) = ((home + 1) % 3, (home + 2) % 3);
+        // As long as another one reads in between, it stays.
+        for _ in 0..5 {
+            go(reader);
+            assert!(map.get(&1).is_some());
+            go(writer);
+            map.update(&1, |value| *value += 1).unwrap();
+            assert_eq!(map.home(&1), Some(home));
+        }
+        (0..2).for_each(|_| map.update(&1, |value| *value += 1).unwrap());
+        assert_eq!((map.home(&1), map.stats().moved), (Some(writer), 1));
+        go(reader);
+        assert_eq!(map.get(&1), Some(7));
+    }
+}
+
+#[test]
+fn what_is_held_anywhere_is_not_removed_as_unused() {
+    let map = map::<u32>();
+    map.insert(1, 5);
+    let mut holds: Vec<_> = (0..3)
+        .map(|cluster| {
+            go(cluster);
+            map.hold(&1).unwrap()
+        })
+        .collect();
+    while let Some(hold) = holds.pop() {
+        // Neither a change nor a move loses a count.
+        map.update(&1, |value| *value += 1).unwrap();
+        map.migrate(&1, holds.len());
+        assert!(map.invalidate(&1));
+        assert_eq!(map.remove_unused(&1), Err(InUse));
+        drop(hold);
+    }
+    assert_eq!((map.remove_unused(&1), map.remove_unused(&1)), (Ok(Some(8)), Ok(None)));
+    // One that was removed all the same is held for nothing.
+    map.insert(1, 5);
+    let hold = map.hold(&1);
+    assert_eq!((map.remove(&1), map.insert(1, 6)), (Some(5), None));
+    assert_eq!(map.remove_unused(&1), Ok(Some(6)));
+    drop(hold);
+    assert!(InUse.to_string().contains("held"));
+}
+
+#[test]
+fn replicas_that_nobody_holds_are_given_back() {
+    let map = map::<u32>();
+    (0..30).for_each(|key| _ = map.insert(key, key));
+    go(2);
+    let sum: u32 = (0..30).map(|key| map.get(&key).unwrap()).sum();
+    let (held, replicas) = (map.hold(&0), map.stats().replicated as usize);
+    let own = usize::from(map.home(&0) == Some(2));
+    assert_eq!((sum, map.give_back()), (435, replicas - 1 + own));
+    drop(held);
+    assert_eq!(map.give_back(), 1 - own);
+    // The homes' notes are behind the times; changes and removals do not mind.
+    go(0);
+    assert!((0..30).all(|key| map.update(&key, |value| *value += 1).is_some()));
+    assert!((0..30).all(|key| map.remove(&key) == Some(key + 1)));
+}
+
+#[test]
+fn readers_keep_writers_of_all_clusters_out() {
+    let map = &map::<u32>();
+    map.insert(1, 0);
+    let seen = &AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        go(0);
+        let replica = map.read(&1).unwrap();
+        let writers: Vec<_> = (0..3)
+            .map(|cluster| {
+                scope.spawn(move || {
+                    go(cluster);
+                    map.update(&1, |value| {
+                        *value += 1;
+                        seen.fetch_add(1, Ordering::Relaxed);
+                    })
+                })
+            })
+            .collect();
+        // Others are not in the way: the keeper itself, of another element.
+        map.insert(2, 0);
+        map.update(&2, |value| *value += 1).unwrap();
+        assert_eq!((*replica, seen.load(Ordering::Relaxed)), (0, 0));
+        drop(replica);
+        writers.into_iter().for_each(|writer| writer.join().unwrap().unwrap());
+    });
+    assert_eq!((map.get(&1), seen.load(Ordering::Relaxed)), (Some(3), 3));
+}
+
+#[test]
+fn a_panic_in_a_change_leaves_no_replica_of_what_was() {
+    for (protocol, change) in ALL {
+        for writer in 0..3 {
+            let map = map::<u32>();
+            map.insert(1, 0);
+            let read = |cluster| {
+                go(cluster);
+                map.get(&1)
+            };
+            assert!((0..3).all(|cluster| read(cluster) == Some(0)));
+            go(writer);
+            let update = AssertUnwindSafe(|| {
+                map.update_by(ways(protocol, change), &1, |value| {
+                    *value = 1;
+                    panic!("half way");
+                })
+            });
+            assert!(catch_unwind(update).is_err());
+            assert!((0..3).all(|cluster| read(cluster) == Some(1)), "{protocol:?}, {change:?}");
+            assert_eq!(map.remove(&1), Some(1));
+            assert!((0..3).all(|cluster| read(cluster).is_none()));
+        }
+    }
+}
+
+#[test]
+fn who_changes_what_it_changes_already_is_told() {
+    let map = map::<u32>();
+    map.insert(1, 0);
+    for cluster in 0..3 {
+        go(cluster);
+        let twice = AssertUnwindSafe(|| map.update(&1, |_| map.update(&1, |_| ())));
+        let panic = catch_unwind(twice).unwrap_err();
+        assert!(panic.downcast_ref::<&str>().unwrap().contains("holds already"));
+    }
+    assert_eq!(map.get(&1), Some(0));
+}
+
+/// A value whose copy panics when it is told to.
+struct Fragile(u32);
+
+thread_local!(static BREAK: Cell<bool> = const { Cell::new(false) });
+
+impl Clone for Fragile {
+    fn clone(&self) -> Self {
+        assert!(!BREAK.get(), "copied");
+        Self(self.0)
+    }
+}
+
+#[test]
+fn a_panic_while_a_value_is_copied_leaves_the_map_whole() {
+    let map = map::<Fragile>();
+    map.insert(1, Fragile(4));
+    let away = (map.home(&1).unwrap() + 1) % 3;
+    go(away);
+    BREAK.set(true);
+    assert!(catch_unwind(AssertUnwindSafe(|| map.read(&1).is_some())).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| map.migrate(&1, away))).is_err());
+    BREAK.set(false);
+    assert!(map.read(&1).is_some_and(|value| value.0 == 4));
+    assert!(map.remove(&1).is_some_and(|value| value.0 == 4));
+    assert!(map.read(&1).is_none());
+}
+
+#[test]
+fn kernel_threads_of_all_clusters_count_in_few_elements() {
+    let map = &map::<u32>().with_ways(Ways { moves_after: Some(4), ..Ways::default() });
+    (0..3).for_each(|key| _ = map.insert(key, 0));
+    let sum = &AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for processor in 0..6 {
+            scope.spawn(move || {
+                PROCESSOR.set(processor);
+                for turn in 0..EACH {
+                    let key = (turn + processor as u32) % 3;
+                    let (protocol, change) = ALL[(turn / 3) as usize % 4];
+                    match (turn + processor as u32) % 7 {
+                        0 | 1 => {
+                            if map.update_by(ways(protocol, change), &key, |value| *value += 1).is_some() {
+                                sum.fetch_add(1, Ordering::Relaxed);
+                            }
+                        }
+                        2 => _ = map.migrate(&key, turn as usize % 3),
+                        3 => _ = map.hold(&key),
+                        4 => _ = map.give_back(),
+                        // Taken out and put in again: no count is lost.
+                        5 if turn % 5 == 0 => {
+                            if let Some(value) = map.remove(&key) {
+                                let lost = map.insert(key, value);
+                                sum.fetch_sub(lost.unwrap_or(0), Ordering::Relaxed);
+                            }
+                        }
+                        _ => {
+                            let before = map.get(&key);
+                            assert!(before.is_none_or(|before| before <= 6 * EACH));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let mut all = 0;
+    map.for_each(|_, value| all += value);
+    assert_eq!(all, sum.load(Ordering::Relaxed));
+    assert!(map.len() <= 3);
+}
+
+#[test]
+fn a_reservation_goes_on_as_a_reader() {
+    let map = ReserveMap::<u32, u32, Barging<KernelThreads>, Parking<KernelThreads>>::new();
+    assert!(map.insert_new(1, 1).is_ok());
+    assert_eq!(map.insert_new(1, 2), Err((1, 2)));
+    let reading = map.reserve(&1).map(Reserved::downgrade).unwrap();
+    assert!(map.try_reserve(&1).is_err());
+    assert_eq!((map.get(&1), *reading, map.keys()), (Some(1), 1, vec![1]));
+    drop(reading);
+    assert!(map.try_reserve(&1).is_ok());
+}
