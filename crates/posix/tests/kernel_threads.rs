@@ -11,6 +11,7 @@ fn options(source: &str) -> Vec<&'static str> {
         "lib_tbb.cc" => vec!["-std=c++17", "-ltbb"],
         "lib_uv.c" => vec!["-luv"],
         "faults.c" | "alternate.c" => vec!["-Wno-infinite-recursion"],
+        "fault_leaves.cc" => vec!["-std=c++20", "-fnon-call-exceptions"],
         name if name.ends_with(".cc") => vec!["-std=c++20"],
         _ => vec!["-Wno-unused-result", "-lm", "-lrt", "-ldl"],
     }

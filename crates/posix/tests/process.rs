@@ -62,6 +62,26 @@ fn handlers_run_in_threads_of_the_program() {
 }
 
 #[test]
+fn handlers_of_faults_wait_and_everybody_goes_on() {
+    let out = same_as_native("fault_waits.c", &["1", "2", "3"]);
+    assert!(out.matches("handled 96").count() == 3 && out.matches("ends by signal 11").count() == 2, "{out}");
+}
+
+#[test]
+fn handlers_of_faults_are_left_by_exceptions_jumps_and_ends() {
+    if common::lacks(&[("c++", "g++")]) {
+        return;
+    }
+    let program = common::compile("fault_leaves.cc", &["-std=c++20", "-fnon-call-exceptions"]);
+    let expected = "caught: 48\njumped: 48\nended: 6\n".repeat(2);
+    assert_eq!(common::native(&program, &[]).out, expected);
+    for processors in ["1", "3"] {
+        let ours = common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]);
+        assert_eq!(ours.well(), expected);
+    }
+}
+
+#[test]
 fn a_thread_becomes_a_daemon() {
     let program = common::compile("daemon.c", &[]);
     let report = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("daemon-{}", std::process::id()));

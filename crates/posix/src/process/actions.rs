@@ -2,7 +2,7 @@
 //!
 //! Each handler of the program is installed behind [`entry`], which has raddle put the signal off while the runtime is inside itself
 //! ([`raddle::signal::dispatch`]), and which heeds the mask of the lightweight thread that the signal met: a signal for the process
-//! goes to the first thread instead, one for the thread waits with it. Faults are the program's own from the start: they cannot wait.
+//! goes to the first thread instead, one for the thread waits with it. Faults cannot wait: their handlers are behind [`fault_entry`].
 //!
 //! The table is read by handlers, so it is made of atomics, one signal's fields apart: a handler that arrives while another thread changes
 //! the action may see the old flags with the new function, and nothing worse.
@@ -33,6 +33,9 @@ static ACTIONS: [Action; 65] = [const {
     }
 }; 65];
 
+/// The kernel tells this flag, which the C library has added, to programs that ask for an action.
+const RESTORER: c_int = if cfg!(target_arch = "x86_64") { 0x0400_0000 } else { 0 };
+
 const FAULTS: [c_int; 6] = [c::SIGSEGV, c::SIGBUS, c::SIGFPE, c::SIGILL, c::SIGTRAP, c::SIGSYS];
 
 /// All signals that may wait.
@@ -46,7 +49,7 @@ pub(super) const DEFERRABLE: Set = {
     set
 };
 
-/// Whether the program's handler for the signal is not behind [`entry`].
+/// Whether the signal is a fault, whose handler is not behind [`entry`].
 pub(super) fn is_fault(signal: c_int) -> bool {
     FAULTS.contains(&signal)
 }
@@ -125,7 +128,9 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
         let again = action.flags.load(Ordering::Relaxed) & c::SA_NODEFER != 0;
         let frame = jumps::Frame::begin(if top.is_null() { context } else { top.cast() });
         let handling = masks::handling(if again { mask } else { mask | bit(signal) });
+        let leaving = masks::Leaving;
         let more = heed();
+        std::mem::forget(leaving);
         handling.end();
         frame.end();
         // SAFETY: the kernel's argument.
@@ -185,24 +190,29 @@ pub(super) fn on_stack_handler(signal: c_int) -> usize {
     }
 }
 
-/// Whether the program's handler for a fault is behind [`fault_entry`].
-pub(super) fn blocks_in_fault(signal: c_int) -> bool {
-    let action = &ACTIONS[signal as usize];
-    action.handler.load(Ordering::Relaxed) != 0 && action.mask.load(Ordering::Relaxed) & DEFERRABLE != 0
+/// Whether the program has a handler for a fault, behind [`fault_entry`].
+pub(super) fn is_fault_handled(signal: c_int) -> bool {
+    ACTIONS[signal as usize].handler.load(Ordering::Relaxed) != 0
 }
 
-/// As if the kernel had met the program's handler, which is behind one of ours.
+/// As if the kernel had met the program's handler.
 ///
 /// # Safety
 /// A handler's arguments.
 pub(super) unsafe fn take_fault(signal: c_int, info: *mut c_void, context: *mut c_void) {
-    let entry = if blocks_in_fault(signal) { fault_entry } else { alternate::entry };
+    let action = &ACTIONS[signal as usize];
+    if action.flags.load(Ordering::Relaxed) & c::SA_RESETHAND != 0 {
+        // The kernel does so where ours stands in the handler's place, and not behind the runtime's report.
+        let default = c::SIG_DFL;
+        // SAFETY: the default action takes no memory.
+        unsafe { install_raw(signal, default, 0, 0) };
+    }
     // SAFETY: passed on to the caller.
-    unsafe { entry(signal, info, context) };
+    unsafe { fault_entry(signal, info, context) };
 }
 
-/// What the kernel calls in place of a fault's handler that blocks signals while it runs. On a lightweight thread that
-/// is a handler as those behind [`entry`], whose mask the kernel tells, but a fault comes at once, wherever it is.
+/// What the kernel calls in place of the program's handler for a fault. On a lightweight thread that is a handler as those behind [`entry`], whose
+/// mask the kernel tells and whose waits are the kernel thread's, which has the frame and blocks the fault; but a fault comes at once, wherever it is.
 unsafe extern "C-unwind" fn fault_entry(signal: c_int, info: *mut c_void, context: *mut c_void) {
     let action = &ACTIONS[signal as usize];
     let (handler, flags) = (action.handler.load(Ordering::Relaxed), action.flags.load(Ordering::Relaxed));
@@ -226,11 +236,13 @@ unsafe extern "C-unwind" fn fault_entry(signal: c_int, info: *mut c_void, contex
     let run = || {
         let frame = jumps::Frame::begin(if top.is_null() { context } else { top.cast() });
         let handling = masks::handling(handled);
+        let leaving = masks::Leaving;
         watch::count_handler(Record::current(), flags & c::SA_RESTART != 0);
         // SAFETY: the kernel's argument.
         unsafe { raddle::signal::block_only(signal, context, mask, signals::kicks()) };
         // SAFETY: as above.
         ended = unsafe { ending::call(called, signal, info, context, true, !on_stack) };
+        std::mem::forget(leaving);
         handling.end();
         frame.end();
         // SAFETY: the kernel's argument.
@@ -259,30 +271,28 @@ fn as_handler(handler: usize) -> Handler {
     unsafe { std::mem::transmute::<usize, Handler>(handler) }
 }
 
-/// `sigaction` of a fault: a handler that asks for an alternate stack gets its thread's ([`alternate`]), one that blocks
-/// signals is behind [`fault_entry`].
+/// `sigaction` of a fault: the program's handler is behind [`fault_entry`], and gets its thread's alternate stack ([`alternate`]) if it asks for one.
 ///
 /// # Safety
 /// As POSIX says; the signal is a fault.
 unsafe fn set_fault(signal: c_int, new: *const c::sigaction, old: *mut c::sigaction) -> c_int {
     let action = &ACTIONS[signal as usize];
-    let entries = [alternate::entry as *const () as usize, fault_entry as *const () as usize];
+    let entry = fault_entry as *const () as usize;
     // SAFETY: null or the caller's action; `old` may be the same place.
     let wanted = unsafe { new.as_ref() }.copied().filter(|_| !vfork::is_child());
-    let asks = |wanted: &c::sigaction| {
-        let of_the_programs =
-            wanted.sa_sigaction > c::SIG_IGN && !raddle::drop_in::is_overflow_report(wanted.sa_sigaction);
-        of_the_programs && (wanted.sa_flags & c::SA_ONSTACK != 0 || mask_of(wanted) & DEFERRABLE != 0)
+    let is_handler = |wanted: &c::sigaction| {
+        wanted.sa_sigaction > c::SIG_IGN && !raddle::drop_in::is_overflow_report(wanted.sa_sigaction)
     };
-    let on_stack = wanted.filter(asks);
-    let replaced = on_stack.map(|mut wanted| {
-        wanted.sa_sigaction = entries[usize::from(mask_of(&wanted) & DEFERRABLE != 0)];
+    let handled = wanted.filter(is_handler);
+    let replaced = handled.map(|mut wanted| {
+        wanted.sa_sigaction = entry;
         wanted.sa_flags |= c::SA_SIGINFO;
         wanted
     });
     let former = (action.handler.load(Ordering::Relaxed), action.flags.load(Ordering::Relaxed));
+    let former_mask = action.mask.load(Ordering::Relaxed);
     // Before the kernel has ours: a fault may come at once.
-    if let Some(wanted) = on_stack.filter(|wanted| !entries.contains(&wanted.sa_sigaction)) {
+    if let Some(wanted) = handled.filter(|wanted| wanted.sa_sigaction != entry) {
         action.mask.store(mask_of(&wanted), Ordering::Relaxed);
         action.flags.store(wanted.sa_flags, Ordering::Relaxed);
         action.handler.store(wanted.sa_sigaction, Ordering::Relaxed);
@@ -293,16 +303,19 @@ unsafe fn set_fault(signal: c_int, new: *const c::sigaction, old: *mut c::sigact
     // SAFETY: the caller's action, or ours, which fits its flags.
     let result = unsafe { native()(signal, place, &mut before) };
     // Another action, of which nothing is behind ours, has taken its place.
-    let other = |wanted: c::sigaction| !asks(&wanted) && !raddle::drop_in::is_overflow_report(wanted.sa_sigaction);
+    let other =
+        |wanted: c::sigaction| !is_handler(&wanted) && !raddle::drop_in::is_overflow_report(wanted.sa_sigaction);
     if result == 0 && wanted.is_some_and(other) {
         action.handler.store(0, Ordering::Relaxed);
     }
     if result == 0 && !old.is_null() {
         // The runtime's report stands before the program's handler, which it offers each fault first.
         let behind_report = former.0 != 0 && raddle::drop_in::is_overflow_report(before.sa_sigaction);
-        if entries.contains(&before.sa_sigaction) || behind_report {
+        if before.sa_sigaction == entry || behind_report {
             before.sa_sigaction = former.0;
-            before.sa_flags = former.1;
+            before.sa_flags = before.sa_flags & RESTORER | former.1;
+            // SAFETY: the set's first word is the kernel's.
+            unsafe { (&raw mut before.sa_mask).cast::<Set>().write(former_mask) };
         }
         // SAFETY: the caller's place for it.
         unsafe { *old = before };

@@ -1,7 +1,7 @@
 //! Alternate stacks of lightweight threads: a handler that asks for one (SA_ONSTACK) runs on the one that its thread has set.
 //!
-//! The kernel knows one alternate stack of each kernel thread, which is the runtime's. So a fault's handler that asks for an alternate stack
-//! is installed behind [`entry`], and that of another signal is called by way of it. That begins on the kernel thread's and calls the handler on the thread's own, if it has set one. The
+//! The kernel knows one alternate stack of each kernel thread, which is the runtime's. So a handler that asks for an alternate stack
+//! is called by way of [`entry`]. That begins on the kernel thread's and calls the handler on the thread's own, if it has set one. The
 //! kernel takes its own to be free as soon as the stack pointer is elsewhere, so the kernel thread has none meanwhile. A jump out of the handler leaves both.
 //!
 //! A thread that has set none is answered with the kernel thread's: Rust's standard library gives each thread one where it finds none. Its handlers run
@@ -123,7 +123,7 @@ pub(crate) unsafe extern "C-unwind" fn take_fault(signal: c_int, info: *mut c_vo
     let has_stack = actions::fault_handler(signal) != 0 && own().is_some();
     // SAFETY: the kernel's description of the fault.
     let address = || unsafe { (*info.cast::<c::siginfo_t>()).si_addr() }.addr();
-    let takes = has_stack || actions::blocks_in_fault(signal) && !raddle::drop_in::is_in_guard(address());
+    let takes = has_stack || actions::is_fault_handled(signal) && !raddle::drop_in::is_in_guard(address());
     if takes {
         // SAFETY: passed on to the caller.
         unsafe { actions::take_fault(signal, info, context) };
@@ -131,7 +131,7 @@ pub(crate) unsafe extern "C-unwind" fn take_fault(signal: c_int, info: *mut c_vo
     takes
 }
 
-/// What the kernel calls in place of a fault's handler that asks for an alternate stack.
+/// What is called in place of a handler that asks for an alternate stack.
 pub(super) unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mut c_void) {
     let handler = actions::on_stack_handler(signal);
     if handler == 0 {

@@ -11,8 +11,7 @@
 //!
 //! A handler restores, when it returns, the mask that it interrupted, which may be from before a change that the kernel thread has heard of
 //! inside the handler. So each handler behind ours ends by bringing that mask up to date ([`settle`]), a jump out of one does it with the mask that
-//! the jump restores ([`settle_jump`]), and all do it with our signals blocked: a change that comes meanwhile is heard after the return. A
-//! handler for a fault is the program's own and does not: a change that is heard inside one is forgotten when it returns.
+//! the jump restores ([`settle_jump`]), and all do it with our signals blocked: a change that comes meanwhile is heard after the return.
 //!
 //! Events, for one signal: M a thread stores its mask, D it decides and writes the set. Forbidden at the end: a set that differs from what
 //! the masks say. All are SeqCst, M precedes D, and who has written the set decides again: the last one to write has seen every M
@@ -442,18 +441,31 @@ pub(super) unsafe fn settle_jump(saved: *mut c_void) {
         }
         signals::deliver_after();
     } else if !restores && handled != 0 {
-        match me {
-            Some(me) if ours => {
-                let before = me.mask.fetch_or(handled & signals::movable(), Ordering::SeqCst);
-                changed(before, me.mask.load(Ordering::SeqCst));
-                begin();
-                signals::deliver_after();
-            }
-            _ if crate::thread::exit::is_first() => {
-                first_changed(FIRST.load(Ordering::SeqCst), signals::own_mask());
-            }
-            _ => {}
+        goes_on_blocking(handled);
+    }
+}
+
+/// The calling thread has left its handlers without a mask to restore: it goes on to block what they blocked.
+fn goes_on_blocking(handled: Set) {
+    match Record::current() {
+        Some(me) if raddle::drop_in::is_kernel_thread_of_runtime() => {
+            let before = me.mask.fetch_or(handled & signals::movable(), Ordering::SeqCst);
+            changed(before, me.mask.load(Ordering::SeqCst));
+            begin();
+            signals::deliver_after();
         }
+        _ if crate::thread::exit::is_first() => first_changed(FIRST.load(Ordering::SeqCst), signals::own_mask()),
+        _ => {}
+    }
+}
+
+/// While a handler runs: an exception that is thrown in it and passes by here leaves it, and all handlers below.
+pub(super) struct Leaving;
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        raddle::signal::left_by_a_jump();
+        goes_on_blocking(handlers_are_left());
     }
 }
 

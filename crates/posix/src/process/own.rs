@@ -122,6 +122,8 @@ pub(crate) unsafe fn prepare(number: c_long, arguments: &mut [usize; 6]) -> Resu
         | c::SYS_sched_getattr
         | c::SYS_sched_getaffinity
         | c::SYS_sched_rr_get_interval
+        | c::SYS_getpgid
+        | c::SYS_getsid
         | c::SYS_get_robust_list => {
             arguments[0] = translate_to_ask(a);
             Ok(())
@@ -396,6 +398,8 @@ calls! {
     sched_setparam: SYS_sched_setparam(id: c_int, parameters: *const c::sched_param) -> c_int;
     sched_getparam: SYS_sched_getparam(id: c_int, parameters: *mut c::sched_param) -> c_int;
     sched_rr_get_interval: SYS_sched_rr_get_interval(id: c_int, time: *mut c::timespec) -> c_int;
+    getpgid: SYS_getpgid(id: c_int) -> c_int;
+    getsid: SYS_getsid(id: c_int) -> c_int;
     sched_setaffinity: SYS_sched_setaffinity(id: c_int, size: c_ulong, set: *const c::cpu_set_t) -> c_int;
     setpriority: SYS_setpriority(which: c_uint, id: c_uint, priority: c_int) -> c_int;
     pkey_alloc: SYS_pkey_alloc(flags: c_uint, rights: c_uint) -> c_int;
