@@ -5,7 +5,8 @@
 //!
 //! Reading order: [`thread`] (the wait word), [`runtime`] (what a primitive asks of whoever runs threads), [`ready`] (the
 //! token), [`policy`], [`tokens`] and [`policies`], [`handoff`], [`dispatch`] (the loop round the policy), [`idle`], [`takeover`], [`sync`], [`lock`],
-//! [`readiness`], [`lives`], [`batch`], [`doorbell`], [`members`], [`countdown`], [`parker`], [`watchman`], [`counted`], [`discard`], [`standby`].
+//! [`readiness`], [`lives`], [`batch`], [`doorbell`], [`members`], [`countdown`], [`parker`], [`watchman`], [`counted`], [`discard`], [`standby`],
+//! [`standing`].
 
 pub mod batch;
 pub mod countdown;
@@ -26,6 +27,7 @@ pub mod readiness;
 pub mod ready;
 pub mod runtime;
 pub mod standby;
+pub mod standing;
 pub mod sync;
 pub mod takeover;
 pub mod thread;

@@ -310,14 +310,9 @@ impl Activation {
                     let processor: &'static Processor = unsafe { &*std::ptr::with_exposed_provenance(address) };
                     self.unshelter();
                     self.set_processor(processor);
-                    // The monitor may have borrowed it since the order, and left it free.
-                    if let Some(inside) = Inside::enter(self).or_else(|| Inside::adopt(self, processor)) {
-                        // It may have been retired since the order.
-                        if processor.is_active() {
-                            self.serve(inside);
-                        } else {
-                            inside.release();
-                        }
+                    // The monitor may have borrowed it since the order, and left it free; or it has retired.
+                    if let Some(inside) = Inside::begin(self) {
+                        self.serve(inside);
                     }
                     // One that a thread had to itself may have rights that nobody else is to have.
                     if self.dedicated.load(Ordering::Relaxed) || !processor.pool.became_spare(self) {
@@ -337,7 +332,7 @@ impl Activation {
             let processor = inside.processor();
             let next = inside.owned().dispatcher.at_hand().or_else(|| self.idle(inside.lend()));
             let Some(next) = next else {
-                if processor.pool.is_stopping() || !processor.is_active() {
+                if processor.pool.is_stopping() || !processor.seat.is_active() {
                     return inside.release();
                 }
                 continue;

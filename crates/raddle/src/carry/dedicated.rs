@@ -87,7 +87,7 @@ pub fn begin(spare: Spare) -> Option<u32> {
     loop {
         let activation = activation_of(me);
         let processor = activation.processor();
-        let successor = if processor.owner.owner() != activation.id {
+        let successor = if processor.seat.owner.owner() != activation.id {
             None
         } else if spare == Spare::Any {
             Some(processor.pool.spare()?)

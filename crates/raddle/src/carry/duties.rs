@@ -105,7 +105,7 @@ impl Resting<Real> for Idle<'_> {
     }
 
     fn over(&self) -> bool {
-        self.0.processor.pool.is_stopping() || !self.0.processor.is_active()
+        self.0.processor.pool.is_stopping() || !self.0.processor.seat.is_active()
     }
 
     fn duties(&mut self) {

@@ -17,7 +17,7 @@ use crate::carry::activation::Activation;
 use crate::carry::activations::MAX_ACTIVATIONS;
 use crate::carry::descriptor::Descriptor;
 use crate::carry::kept::STACKS_KEPT;
-use crate::carry::processor::{Dispatcher, Foreign, Owned, Processor, Standing};
+use crate::carry::processor::{Dispatcher, Foreign, Owned, Processor};
 use crate::carry::witness::Inside;
 use crate::guest::Settings;
 use crate::os;
@@ -28,6 +28,7 @@ use raddle_queues::slab::Slab;
 use raddle_scheduler::expression::Expression;
 use raddle_scheduler::idle::Idle;
 use raddle_scheduler::policies::{self, AnyPolicy};
+use raddle_scheduler::standing::Standing;
 use raddle_scheduler::{Notify, Policy, Ready};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -121,18 +122,18 @@ impl Shared {
 
     /// How many of its processors take part.
     pub fn active(&self) -> usize {
-        self.processors().iter().filter(|p| p.is_active()).count()
+        self.processors().iter().filter(|p| p.seat.is_active()).count()
     }
 
     /// True while every processor that has not retired sleeps (racy).
     pub fn all_asleep(&self) -> bool {
-        let there = self.processors().iter().filter(|p| p.standing() != Standing::Retired).count();
+        let there = self.processors().iter().filter(|p| p.seat.standing() != Standing::Retired).count();
         self.idle.sleeping() == there
     }
 
     /// True while each of its processors sleeps and has not been called since (racy).
     pub fn nobody_called(&self) -> bool {
-        self.processors().iter().all(|p| p.standing() == Standing::Retired || self.idle.is_sleeping(p.index))
+        self.processors().iter().all(|p| p.seat.standing() == Standing::Retired || self.idle.is_sleeping(p.index))
     }
 
     pub fn is_open(&self) -> bool {
@@ -271,7 +272,7 @@ impl Shared {
         let activation = crate::carry::activations::claim(processor).ok_or(BuildError::Activations)?;
         if let Some(processor) = processor {
             // Nobody else knows the processor yet, or it is free.
-            if processor.owner.adopt(activation.id, &activation.mark) {
+            if processor.seat.owner.adopt(activation.id, &activation.mark) {
                 activation.mark.leave();
             }
         }
@@ -289,7 +290,7 @@ impl Shared {
             Err(error) => {
                 self.kernel_threads.fetch_sub(1, Ordering::Relaxed);
                 if let Some(processor) = processor {
-                    processor.owner.release(activation.id, &activation.mark);
+                    processor.seat.owner.release(activation.id, &activation.mark);
                 }
                 activation.give_back();
                 Err(BuildError::KernelThread(error.to_string()))

@@ -11,7 +11,7 @@ use crate::threads::time::Timers;
 use raddle_machine::Real;
 use raddle_queues::slab::Cache;
 use raddle_scheduler::policies::AnyLocal;
-use raddle_scheduler::takeover::Ownership;
+use raddle_scheduler::standing::Seat;
 use raddle_scheduler::{Cause, Local, Notify, Ready, Upcoming};
 use std::cell::UnsafeCell;
 use std::sync::Arc;
@@ -189,21 +189,10 @@ impl Owned {
     }
 }
 
-/// Whether a processor takes part in its pool; changed by the monitor only, see [`crate::govern::follow`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Standing {
-    /// It takes part.
-    Active,
-    /// Its activation is to give it up, or the monitor takes it.
-    Retiring,
-    /// It holds nothing and nobody owns it.
-    Retired,
-}
-
 #[repr(align(128))]
 pub(crate) struct Processor {
-    pub owner: Ownership<Real>,
+    /// Who owns it, and whether it takes part in its pool, which the monitor changes ([`crate::govern::follow`]).
+    pub seat: Seat<Real>,
     pub index: usize,
     pub pool: &'static Shared,
     /// Asks the running thread to offer its processor at its next check.
@@ -215,7 +204,6 @@ pub(crate) struct Processor {
     pub deadline: AtomicU64,
     /// Its deadlines while it sleeps.
     pub bedside: crate::threads::time::Bedside,
-    standing: AtomicU8,
     pub delays: crate::carry::delays::Delays,
     pub sends: crate::services::io::Sends,
     owned: UnsafeCell<Owned>,
@@ -230,7 +218,7 @@ unsafe impl Send for Processor {}
 impl Processor {
     pub fn new(index: usize, pool: &'static Shared, owner: u32, owned: Owned) -> Self {
         Self {
-            owner: Ownership::new(owner),
+            seat: Seat::new(owner),
             index,
             pool,
             preempt: AtomicBool::new(false),
@@ -238,31 +226,10 @@ impl Processor {
             counters: Counters::default(),
             deadline: AtomicU64::new(u64::MAX),
             bedside: Default::default(),
-            standing: AtomicU8::new(Standing::Active as u8),
             delays: Default::default(),
             sends: Default::default(),
             owned: UnsafeCell::new(owned),
         }
-    }
-
-    /// Whether it takes part in its pool.
-    pub fn standing(&self) -> Standing {
-        // Acquire: who finds it active again sees what the monitor did before.
-        match self.standing.load(Ordering::Acquire) {
-            0 => Standing::Active,
-            1 => Standing::Retiring,
-            _ => Standing::Retired,
-        }
-    }
-
-    /// True while it takes part in its pool.
-    pub fn is_active(&self) -> bool {
-        self.standing() == Standing::Active
-    }
-
-    /// Called by the monitor, and before the pool runs.
-    pub fn set_standing(&self, standing: Standing) {
-        self.standing.store(standing as u8, Ordering::Release);
     }
 
     /// Where the owner-only state lies. [`crate::carry::witness`] lends it.

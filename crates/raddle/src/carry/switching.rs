@@ -114,15 +114,8 @@ fn migrate(me: &'static Descriptor, activation: &'static Activation) {
     }
     // Here every way back ends.
     activation.apart.store(false, Ordering::Relaxed);
-    let processor = activation.processor();
-    if processor.is_active()
-        && let Some(inside) = Inside::adopt(activation, processor)
-    {
-        // It may have been retired between the look and the adoption: then the monitor is through with it.
-        if processor.is_active() {
-            return inside.leave();
-        }
-        inside.release();
+    if let Some(inside) = Inside::come_back(activation) {
+        return inside.leave();
     }
     crate::carry::clocks::account(activation);
     activation.previous.set(me);

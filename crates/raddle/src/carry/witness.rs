@@ -18,6 +18,7 @@ use crate::carry::processor::{Owned, Processor};
 use crate::carry::switching::After;
 use raddle_context::switch::{Context, current_fs, switch, switch_away};
 use raddle_context::tls;
+use raddle_machine::Real;
 use std::marker::PhantomData;
 
 /// The calling kernel thread is inside the mark of `activation`, which owns `processor`.
@@ -43,19 +44,42 @@ impl Inside {
     pub fn enter(activation: &'static Activation) -> Option<Self> {
         debug_assert!(!activation.mark.is_inside(), "the runtime was entered from inside itself");
         let processor = activation.processor();
-        processor.owner.enter(activation.id, &activation.mark).then(|| Self::new(activation, processor))
+        processor.seat.owner.enter(activation.id, &activation.mark).then(|| Self::new(activation, processor))
     }
 
     /// As [`Inside::enter`], for a processor that `activation`, the caller's, does not name yet.
     pub fn enter_at(activation: &'static Activation, processor: &'static Processor) -> Option<Self> {
         debug_assert!(!activation.mark.is_inside(), "the runtime was entered from inside itself");
-        processor.owner.enter(activation.id, &activation.mark).then(|| Self::new(activation, processor))
+        processor.seat.owner.enter(activation.id, &activation.mark).then(|| Self::new(activation, processor))
     }
 
     /// `activation`, the caller's, becomes the owner of a free processor, and enters.
     pub fn adopt(activation: &'static Activation, processor: &'static Processor) -> Option<Self> {
         debug_assert!(!activation.mark.is_inside(), "the runtime was entered from inside itself");
-        processor.owner.adopt(activation.id, &activation.mark).then(|| Self::new(activation, processor))
+        processor.seat.owner.adopt(activation.id, &activation.mark).then(|| Self::new(activation, processor))
+    }
+
+    /// `activation`, the caller's, takes back the processor that it carried last, if that is free and takes part in its pool.
+    pub fn come_back(activation: &'static Activation) -> Option<Self> {
+        debug_assert!(!activation.mark.is_inside(), "the runtime was entered from inside itself");
+        let processor = activation.processor();
+        processor.seat.adopt(activation.id, &activation.mark).then(|| Self::new(activation, processor))
+    }
+
+    /// `activation`, the caller's, begins to serve the processor that it was ordered to carry, if that is its own still, or free, and takes part in
+    /// its pool.
+    pub fn begin(activation: &'static Activation) -> Option<Self> {
+        debug_assert!(!activation.mark.is_inside(), "the runtime was entered from inside itself");
+        let processor = activation.processor();
+        processor.seat.begin(activation.id, &activation.mark).then(|| Self::new(activation, processor))
+    }
+
+    /// The monitor becomes the owner if nobody uses the processor at this instant.
+    pub fn seize(me: &'static Activation, processor: &'static Processor) -> Option<Self> {
+        debug_assert!(!me.mark.is_inside(), "the runtime was entered from inside itself");
+        // Without the heavy fence its owner might enter unseen: it retires when it is idle.
+        let find = |owner| Some(&crate::carry::activations::find(owner).filter(|_| Real::heavy_fence_available())?.mark);
+        processor.seat.seize(me.id, &me.mark, find).then(|| Self::new(me, processor))
     }
 
     /// What a context that was resumed finds: the `Inside` that [`Inside::switch_to`] consumed.
@@ -77,7 +101,7 @@ impl Inside {
     #[inline(always)]
     fn check(&self) {
         debug_assert!(self.activation.mark.is_inside(), "outside the mark");
-        debug_assert_eq!(self.processor.owner.owner(), self.activation.id, "the processor is another's");
+        debug_assert_eq!(self.processor.seat.owner.owner(), self.activation.id, "the processor is another's");
     }
 
     #[inline(always)]
@@ -113,7 +137,14 @@ impl Inside {
     /// Gives the processor up: it is free, and the caller outside.
     pub fn release(self) {
         self.check();
-        self.processor.owner.release(self.activation.id, &self.activation.mark);
+        self.processor.seat.owner.release(self.activation.id, &self.activation.mark);
+        std::mem::forget(self);
+    }
+
+    /// The processor, which the monitor has emptied, retires: it is free, and the caller outside.
+    pub fn retire(self) {
+        self.check();
+        self.processor.seat.retire(self.activation.id, &self.activation.mark);
         std::mem::forget(self);
     }
 

@@ -24,13 +24,13 @@
 
 use crate::carry::activation::{Activation, LOWEST};
 use crate::carry::pool::Shared;
-use crate::carry::processor::{Processor, Standing};
+use crate::carry::processor::Processor;
 use crate::carry::witness::Inside;
 use crate::govern::crowd::Crowd;
 use crate::govern::monitor::hand_over;
 use crate::threads::time::Timers;
 use raddle_machine::{Machine, Real};
-use raddle_scheduler::takeover::Take;
+use raddle_scheduler::standing::Standing;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -86,7 +86,7 @@ impl Follower {
         }
         let mut unsettled = false;
         for processor in pool.processors() {
-            if processor.standing() == Standing::Retiring {
+            if processor.seat.standing() == Standing::Retiring {
                 unsettled |= !self.retire(pool, processor, me);
             }
         }
@@ -138,7 +138,7 @@ impl Follower {
             pool.idle.wake(processor.index);
             return false;
         }
-        let Some(mut inside) = seize(processor, me) else { return false };
+        let Some(mut inside) = Inside::seize(me, processor) else { return false };
         let mut ready = Vec::new();
         let owned = inside.owned();
         owned.dispatcher.drain(&mut |thread| ready.push(thread));
@@ -146,8 +146,7 @@ impl Follower {
         owned.give_back();
         processor.running.store(LOWEST, Ordering::Relaxed);
         processor.deadline.store(u64::MAX, Ordering::Relaxed);
-        processor.set_standing(Standing::Retired);
-        inside.release();
+        inside.retire();
         RETIRED.fetch_add(1, Ordering::Relaxed);
         ready.into_iter().for_each(crate::carry::pool::submit);
         true
@@ -161,24 +160,10 @@ impl Known {
             self.allotted = pool.processors().len();
         } else if now >= self.look_at_cores {
             self.look_at_cores = now + EVERY;
-            let carriers = pool.processors().iter().filter_map(|p| crate::carry::activations::find(p.owner.owner()));
+            let carriers = pool.processors().iter().filter_map(|p| crate::carry::activations::find(p.seat.owner.owner()));
             let tasks = carriers.map(|carrier| carrier.tid.load(Ordering::Relaxed)).filter(|&task| task != 0);
             self.allotted = crate::os::allotted(tasks).unwrap_or(self.allotted);
         }
-    }
-}
-
-/// The monitor becomes the owner, inside its mark, if nobody uses the processor at this instant.
-fn seize(processor: &'static Processor, me: &'static Activation) -> Option<Inside> {
-    let owner = processor.owner.owner();
-    if owner == 0 {
-        return Inside::adopt(me, processor);
-    }
-    // Without the heavy fence its owner might enter unseen: it retires when it is idle.
-    let activation = crate::carry::activations::find(owner).filter(|_| Real::heavy_fence_available())?;
-    match processor.owner.take(me.id, owner, &activation.mark) {
-        Take::Taken => Inside::enter_at(me, processor),
-        _ => None,
     }
 }
 
@@ -186,8 +171,8 @@ fn seize(processor: &'static Processor, me: &'static Activation) -> Option<Insid
 fn adjust(pool: &'static Shared, wanted: usize) {
     let mut active = pool.active();
     for processor in pool.processors().iter().rev() {
-        if active > wanted && processor.is_active() {
-            processor.set_standing(Standing::Retiring);
+        if active > wanted && processor.seat.is_active() {
+            processor.seat.begin_retirement();
             active -= 1;
         }
     }
@@ -195,15 +180,14 @@ fn adjust(pool: &'static Shared, wanted: usize) {
         if active >= wanted {
             break;
         }
-        if processor.is_active() {
+        if processor.seat.is_active() {
             continue;
         }
         // Without a kernel thread for it, it stays as it is until the next look.
         let Some(spare) = pool.spare() else { break };
-        if processor.standing() == Standing::Retired {
+        if processor.seat.activate() {
             RETURNED.fetch_add(1, Ordering::Relaxed);
         }
-        processor.set_standing(Standing::Active);
         // One whose retirement had only begun still has its activation, which keeps it.
         hand_over(pool, processor, spare);
         active += 1;

@@ -208,7 +208,7 @@ fn look(
     let mut stuck_searching = true;
     let mut frozen_searcher = false;
     for processor in pool.processors() {
-        if !processor.is_active() {
+        if !processor.seat.is_active() {
             continue;
         }
         if pool.idle.is_sleeping(processor.index) {
@@ -242,7 +242,7 @@ fn look(
 
 /// The kernel thread that carries the processor.
 fn owner_of(processor: &Processor) -> Option<u32> {
-    Some(crate::carry::activations::find(processor.owner.owner())?.tid.load(Ordering::Relaxed))
+    Some(crate::carry::activations::find(processor.seat.owner.owner())?.tid.load(Ordering::Relaxed))
 }
 
 /// A processor that has not switched for some periods, the last look being so many ago. True if it computes.
@@ -258,7 +258,7 @@ fn still(
         // Taking a processor would not be safe: its owner might enter unseen.
         return false;
     }
-    let owner = processor.owner.owner();
+    let owner = processor.seat.owner.owner();
     if owner == 0 {
         // Its activation computes on without it; once other processors have had their chance, a spare carries it.
         if seen.still >= 4 * PATIENCE
@@ -281,7 +281,7 @@ fn still(
         }
         TaskState::Running if slice_is_due(seen) => {
             let spare = |has_work| if has_work { pool.spare() } else { None };
-            if borrow(pool, processor, activation, me, spare) && processor.owner.owner() != 0 {
+            if borrow(pool, processor, activation, me, spare) && processor.seat.owner.owner() != 0 {
                 SLICES.fetch_add(1, Ordering::Relaxed);
                 seen.beside.push(activation);
             }
@@ -315,7 +315,7 @@ fn slice_is_due(seen: &mut Seen) -> bool {
 
 /// True while that activation runs a thread without owning the processor it carried.
 fn computes_beside(a: &'static Activation) -> bool {
-    !a.current.load(Ordering::Relaxed).is_null() && a.processor_if_any().is_some_and(|p| p.owner.owner() != a.id)
+    !a.current.load(Ordering::Relaxed).is_null() && a.processor_if_any().is_some_and(|p| p.seat.owner.owner() != a.id)
 }
 
 /// The owner is blocked in the kernel: a spare goes on with its processor.
@@ -341,7 +341,7 @@ fn take_over(
         pool.dismiss(spare);
         return;
     }
-    if processor.owner.take(spare.id, owner.id, &owner.mark) == Take::Taken {
+    if processor.seat.owner.take(spare.id, owner.id, &owner.mark) == Take::Taken {
         TAKEOVERS.fetch_add(1, Ordering::Relaxed);
         spare.order(processor);
     } else {
@@ -359,7 +359,7 @@ fn borrow(
     me: &'static Activation,
     successor: impl FnOnce(bool) -> Option<&'static Activation>,
 ) -> bool {
-    if processor.owner.take(me.id, owner.id, &owner.mark) != Take::Taken {
+    if processor.seat.owner.take(me.id, owner.id, &owner.mark) != Take::Taken {
         return false;
     }
     let Some(mut inside) = Inside::enter_at(me, processor) else { return false };
@@ -381,7 +381,7 @@ fn borrow(
 
 /// A spare adopts a free processor, unless its activation was faster.
 pub(crate) fn hand_over(pool: &'static Shared, processor: &'static Processor, spare: &'static Activation) {
-    if processor.owner.adopt(spare.id, &spare.mark) {
+    if processor.seat.owner.adopt(spare.id, &spare.mark) {
         // In the spare's name: its kernel thread waits for the order, and enters then.
         spare.mark.leave();
         spare.order(processor);

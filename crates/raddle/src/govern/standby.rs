@@ -156,8 +156,8 @@ fn refuse(standby: &'static Standby, error: &std::io::Error) {
 
 /// The owners of a pool's processors that do not sleep, outside their marks and with a thread to run.
 fn running_owners(pool: &'static Shared) -> impl Iterator<Item = &'static Activation> {
-    let awake = pool.processors().iter().filter(|p| p.is_active() && !pool.idle.is_sleeping(p.index));
-    awake.filter_map(|p| crate::carry::activations::find(p.owner.owner()))
+    let awake = pool.processors().iter().filter(|p| p.seat.is_active() && !pool.idle.is_sleeping(p.index));
+    awake.filter_map(|p| crate::carry::activations::find(p.seat.owner.owner()))
 }
 
 fn main(standby: &'static Standby) {
@@ -172,10 +172,10 @@ fn catch(core: u32) -> bool {
     let mut caught = false;
     for pool in pool::pools().filter(|pool| pool.is_open() && !pool.is_stopping()) {
         for processor in pool.processors() {
-            if !processor.is_active() || pool.idle.is_sleeping(processor.index) {
+            if !processor.seat.is_active() || pool.idle.is_sleeping(processor.index) {
                 continue;
             }
-            let Some(owner) = crate::carry::activations::find(processor.owner.owner()) else { continue };
+            let Some(owner) = crate::carry::activations::find(processor.seat.owner.owner()) else { continue };
             let off_here = owner.core() == Some(core) && owner.runs_a_thread() && !owner.mark.is_inside();
             if !off_here {
                 continue;
@@ -184,7 +184,7 @@ fn catch(core: u32) -> bool {
                 SHORT.fetch_add(1, Ordering::Relaxed);
                 continue;
             };
-            if spare.id != owner.id && processor.owner.take(spare.id, owner.id, &owner.mark) == Take::Taken {
+            if spare.id != owner.id && processor.seat.owner.take(spare.id, owner.id, &owner.mark) == Take::Taken {
                 CATCHES.fetch_add(1, Ordering::Relaxed);
                 LAST_CATCH.store(Real::now(), Ordering::Relaxed);
                 spare.order(processor);

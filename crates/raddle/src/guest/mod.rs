@@ -99,7 +99,7 @@ pub fn blocking<T>(f: impl FnOnce() -> T) -> T {
 pub(crate) fn give_processor_away(always: bool) {
     let Some(me) = current().filter(|_| is_lightweight() && !is_apart()) else { return };
     let activation = activation_of(me);
-    if activation.processor().owner.owner() != activation.id {
+    if activation.processor().seat.owner.owner() != activation.id {
         return;
     }
     let mut inside = enter(me);

@@ -246,7 +246,7 @@ impl Builder {
             };
             let processor = Processor::new(index, shared, 0, owned);
             if index >= count {
-                processor.set_standing(Standing::Retired);
+                processor.seat.begin_retired();
             }
             processor
         };

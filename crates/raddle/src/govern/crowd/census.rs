@@ -52,7 +52,7 @@ pub(super) struct Census {
 const NEARLY_ALL: f64 = 0.75;
 
 fn active(pool: &'static Shared) -> impl Iterator<Item = &'static Processor> {
-    pool.processors().iter().filter(|processor| processor.is_active())
+    pool.processors().iter().filter(|processor| processor.seat.is_active())
 }
 
 impl Census {
@@ -84,7 +84,7 @@ impl Census {
         let nobody = Task { number: 0, on_core: 0, waiting: Some(0), is_loop: false };
         let mut tasks = Vec::new();
         for processor in active(pool) {
-            let carrier = crate::carry::activations::find(processor.owner.owner());
+            let carrier = crate::carry::activations::find(processor.seat.owner.owner());
             tasks.push(carrier.map_or(nobody, |carrier| Task::of(carrier, &mut ask, false)));
         }
         tasks.extend(loops.iter().map(|it| Task::of(it, &mut ask, true)));
