@@ -6,7 +6,7 @@
 //! Reading order: [`thread`] (the wait word), [`runtime`] (what a primitive asks of whoever runs threads), [`ready`] (the
 //! token), [`policy`], [`tokens`] and [`policies`], [`handoff`], [`dispatch`] (the loop round the policy), [`idle`], [`takeover`], [`sync`], [`lock`],
 //! [`readiness`], [`lives`], [`batch`], [`doorbell`], [`members`], [`countdown`], [`parker`], [`watchman`], [`counted`], [`discard`], [`standby`],
-//! [`standing`].
+//! [`standing`], [`whereabouts`], [`keeper`].
 
 pub mod batch;
 pub mod countdown;
@@ -17,6 +17,7 @@ pub mod doorbell;
 pub mod expression;
 pub mod handoff;
 pub mod idle;
+pub mod keeper;
 pub mod lives;
 pub mod lock;
 pub mod members;
@@ -33,6 +34,7 @@ pub mod takeover;
 pub mod thread;
 pub mod tokens;
 pub mod watchman;
+pub mod whereabouts;
 
 pub use policy::{Cause, Local, Notify, Policy};
 pub use ready::{Ready, Upcoming};

@@ -10,6 +10,7 @@ use loom_runtime::explore;
 use raddle_machine::{Atomic, Loom, Machine, Ordering};
 use raddle_scheduler::Thread;
 use raddle_scheduler::doorbell::Doorbell;
+use raddle_scheduler::whereabouts::Whereabouts;
 
 type Word = <Loom as Machine>::Atomic<u32>;
 
@@ -19,9 +20,14 @@ struct World {
     /// What was left and not taken.
     left: Word,
     /// The kernel thread that it runs on: 0 or 1.
-    installed: Word,
+    at: Whereabouts<Loom, u64>,
     /// Signals that wait for the kernel threads.
     signals: [Mutex<u32>; 2],
+}
+
+/// A kernel thread's address, which is never read.
+fn carrier(number: usize) -> *mut u64 {
+    std::ptr::without_provenance_mut((number + 1) * size_of::<u64>())
 }
 
 impl World {
@@ -29,7 +35,9 @@ impl World {
         // SAFETY: nobody asks for a descriptor.
         let thread = unsafe { Thread::new(0, 0) };
         let signals = [Mutex::new(0), Mutex::new(0)];
-        Arc::new(World { thread, bell: Doorbell::default(), left: Word::new(0), installed: Word::new(0), signals })
+        let at = Whereabouts::nowhere();
+        at.install(carrier(0));
+        Arc::new(World { thread, bell: Doorbell::default(), left: Word::new(0), at, signals })
     }
 
     /// Leaves something, and has the thread look. True if that took a signal.
@@ -38,8 +46,7 @@ impl World {
         let mut signalled = false;
         let request = || {
             let _ = self.thread.interrupt();
-            Loom::heavy_fence();
-            Some(self.installed.load(Ordering::Relaxed) as usize)
+            Some(self.at.meet().addr() / size_of::<u64>() - 1)
         };
         self.bell.ring(0, request, |kernel_thread: usize| {
             *self.signals[kernel_thread].lock().unwrap() += 1;
@@ -67,8 +74,8 @@ impl World {
 
     /// It leaves its kernel thread, where signals find another thread from now on, for the other one.
     fn moves(&self) {
-        self.installed.store(1, Ordering::Relaxed);
-        Loom::light_fence();
+        self.at.install(carrier(1));
+        Whereabouts::<Loom, u64>::resumed();
         if self.thread.take_interruption() {
             self.look();
         }

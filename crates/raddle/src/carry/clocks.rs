@@ -92,7 +92,7 @@ pub fn own_time_since_switch() -> Option<u64> {
 
 fn since_switch(target: &'static Descriptor) -> Option<u64> {
     // SAFETY: null or an activation, which are never freed.
-    let activation = unsafe { target.activation.load(Ordering::Acquire).as_ref() }?;
+    let activation = unsafe { target.activation.get().as_ref() }?;
     let task = match activation.tid.load(Ordering::Relaxed) {
         0 => activation.task.load(Ordering::Relaxed),
         task => task,

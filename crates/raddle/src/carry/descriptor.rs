@@ -25,10 +25,11 @@
 use crate::carry::activation::Activation;
 use raddle_context::switch::Context;
 use raddle_machine::{Atomic, Ordering, Real};
+use raddle_scheduler::whereabouts::Whereabouts;
 use raddle_scheduler::{Claim, Epoch, Thread, Wake};
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicPtr, AtomicU64};
+use std::sync::atomic::AtomicU64;
 
 pub(crate) const RUNNING: u64 = 0;
 pub(crate) const WAITING: u64 = 1;
@@ -71,7 +72,7 @@ impl Info {
 pub(crate) struct Descriptor {
     pub thread: Thread<Real>,
     pub context: UnsafeCell<Context>,
-    pub activation: AtomicPtr<Activation>,
+    pub activation: Whereabouts<Real, Activation>,
     /// The stack slot in raw form; 0 while the thread has not started. The top 16 bits are those of [`crate::carry::delays`] while it waits.
     pub slot: Cell<usize>,
     pub join: AtomicU64,
@@ -99,7 +100,7 @@ impl Default for Descriptor {
         Self {
             thread,
             context: UnsafeCell::new(Context::empty()),
-            activation: AtomicPtr::new(std::ptr::null_mut()),
+            activation: Whereabouts::nowhere(),
             slot: Cell::new(0),
             join: AtomicU64::new(DETACHED),
             run: Cell::new(nothing),
@@ -127,6 +128,13 @@ impl Descriptor {
     /// The record, for the protocols.
     pub fn record(&'static self) -> &'static Thread<Real> {
         &self.thread
+    }
+
+    /// The thread, which is the calling one, goes on: true if it was interrupted meanwhile. If not, whoever interrupts it from now on finds it here.
+    #[inline(always)]
+    pub fn goes_on_interrupted(&self) -> bool {
+        Whereabouts::<Real, Activation>::resumed();
+        self.thread.is_interrupted()
     }
 
     /// Its pool's index and its stack class.

@@ -219,7 +219,7 @@ fn here() -> Option<&'static Activation> {
         // SAFETY: null or a descriptor, which are type-stable.
         unsafe { INTERRUPTED.get().as_ref() }
     });
-    let by_thread = thread.map_or(std::ptr::null_mut(), |thread| thread.activation.load(Ordering::Relaxed));
+    let by_thread = thread.map_or(std::ptr::null_mut(), |thread| thread.activation.get());
     // SAFETY: both are null or activations, which are never freed.
     let candidates = unsafe { [by_thread.as_ref(), MINE.get().as_ref()] };
     let found = candidates.into_iter().flatten().find(is_here);

@@ -97,7 +97,7 @@ pub(crate) fn enter_unless_apart(me: &'static Descriptor) -> Option<Inside> {
 /// The activation that runs `me`.
 #[inline(always)]
 pub(crate) fn activation_of(me: &'static Descriptor) -> &'static Activation {
-    let activation = me.activation.load(Ordering::Relaxed);
+    let activation = me.activation.get();
     debug_assert!(!activation.is_null(), "a running thread has an activation");
     // SAFETY: `me` is the running thread, whose activation was set when it was resumed; activations are never freed.
     unsafe { &*activation }
@@ -128,7 +128,7 @@ fn migrate(me: &'static Descriptor, activation: &'static Activation) {
         resumed(&*(by as *const Activation));
     }
     // Whoever interrupted it meanwhile found it on no kernel thread, and it may compute for ever from here. (A wait that is about to begin ends.)
-    if me.thread.is_interrupted() && !me.thread.is_in_wait() {
+    if me.goes_on_interrupted() && !me.thread.is_in_wait() {
         // It is in the middle of something.
         crate::guest::interrupted(me, false);
     }
@@ -273,9 +273,9 @@ pub(crate) unsafe fn resume(mut inside: Inside, next: Ready<Real>) {
 #[inline(always)]
 fn installed(mut inside: Lent<'_>, next: &'static Descriptor, yields: Option<&'static Descriptor>) {
     let (activation, processor) = (inside.activation, inside.processor);
-    debug_assert!(next.activation.load(Ordering::Relaxed).is_null(), "the successor is on its stack");
+    debug_assert!(next.activation.get().is_null(), "the successor is on its stack");
     let pointer = std::ptr::from_ref(activation).cast_mut();
-    next.activation.store(pointer, Ordering::Relaxed);
+    next.activation.install(pointer);
     activation.current.store(std::ptr::from_ref(next).cast_mut(), Ordering::Relaxed);
     processor.running.store(next.thread.priority_now(), Ordering::Relaxed);
     let switches = bump(&processor.counters.switches);
@@ -372,13 +372,13 @@ pub(crate) fn finalize(mut inside: Lent<'_>) {
     let previous: &'static Descriptor = unsafe { &*activation.previous.get() };
     let thread = NonNull::from(&previous.thread);
     if after == After::YIELD {
-        previous.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
+        previous.activation.leave();
         // SAFETY: the thread was suspended off its stack just now and nobody else has its token.
         let ready = unsafe { Ready::new(thread) };
         let pool = inside.processor.pool;
         inside.owned().dispatcher.yielded(pool, ready);
     } else if after.0 & 7 == After::PARK {
-        previous.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
+        previous.activation.leave();
         if previous.thread.finish_park(Epoch::from_bits(after.0 >> 3)).is_err() {
             // SAFETY: claimed while arming: the claimant left the push to this finalizer (thread I2).
             crate::carry::handoff::woken(inside, unsafe { Ready::new(thread) });
@@ -388,7 +388,7 @@ pub(crate) fn finalize(mut inside: Lent<'_>) {
         unsafe { exited(inside, previous) };
     } else {
         debug_assert!(after == After::MOVE, "no thread is resumed by an activation that has lost its processor");
-        previous.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
+        previous.activation.leave();
         // The other pool has counted it already, so that neither is taken for empty meanwhile.
         bump_release(&inside.processor.counters.moved);
         // SAFETY: as for a yield.
@@ -408,7 +408,7 @@ pub(crate) fn finalize_lost(activation: &'static Activation) {
         unsafe { exited_alone(activation, previous) };
         return;
     }
-    previous.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
+    previous.activation.leave();
     // SAFETY: the thread was suspended off its stack just now and nobody else has its token.
     crate::carry::pool::submit(unsafe { Ready::new(NonNull::from(&previous.thread)) });
 }
@@ -468,7 +468,7 @@ unsafe fn leave_result(
     ended: &'static Descriptor,
     ready: impl FnOnce(&'static raddle_scheduler::Thread<Real>),
 ) -> bool {
-    ended.activation.store(std::ptr::null_mut(), Ordering::Relaxed);
+    ended.activation.leave();
     let info = ended.info.replace(std::ptr::null_mut());
     if !info.is_null() {
         // SAFETY: made by `Box::into_raw` at the spawn; the thread has ended, so nobody reads it any more.

@@ -78,7 +78,8 @@ impl Inside {
     pub fn seize(me: &'static Activation, processor: &'static Processor) -> Option<Self> {
         debug_assert!(!me.mark.is_inside(), "the runtime was entered from inside itself");
         // Without the heavy fence its owner might enter unseen: it retires when it is idle.
-        let find = |owner| Some(&crate::carry::activations::find(owner).filter(|_| Real::heavy_fence_available())?.mark);
+        let find =
+            |owner| Some(&crate::carry::activations::find(owner).filter(|_| Real::heavy_fence_available())?.mark);
         processor.seat.seize(me.id, &me.mark, find).then(|| Self::new(me, processor))
     }
 

@@ -181,7 +181,7 @@ pub fn dump(out: &mut dyn io::Write, options: DumpOptions) -> io::Result<()> {
 /// One thread, in a line or with its stack.
 fn describe(descriptor: &'static Descriptor, walk: bool, walked: &mut usize) -> String {
     // SAFETY: null, or an activation, which are never freed.
-    if let Some(activation) = unsafe { descriptor.activation.load(Ordering::Acquire).as_ref() } {
+    if let Some(activation) = unsafe { descriptor.activation.get().as_ref() } {
         return match activation.waits_for.load(Ordering::Relaxed) {
             0 => "running".into(),
             word => format!("is apart and waits for a word in memory ({word:#x}) in the kernel"),

@@ -160,7 +160,8 @@ impl Known {
             self.allotted = pool.processors().len();
         } else if now >= self.look_at_cores {
             self.look_at_cores = now + EVERY;
-            let carriers = pool.processors().iter().filter_map(|p| crate::carry::activations::find(p.seat.owner.owner()));
+            let carriers =
+                pool.processors().iter().filter_map(|p| crate::carry::activations::find(p.seat.owner.owner()));
             let tasks = carriers.map(|carrier| carrier.tid.load(Ordering::Relaxed)).filter(|&task| task != 0);
             self.allotted = crate::os::allotted(tasks).unwrap_or(self.allotted);
         }

@@ -2,7 +2,6 @@
 
 use crate::carry::descriptor::Descriptor;
 use std::fmt::Write as _;
-use std::sync::atomic::Ordering;
 
 /// Threads beyond this are not looked at one by one.
 const MOST_LOOKED_AT: u64 = 100_000;
@@ -22,7 +21,7 @@ fn states() -> States {
         if !descriptor.is_in_use() || descriptor.thread.is_kernel_thread() {
             continue;
         }
-        let state = match (descriptor.activation.load(Ordering::Relaxed).is_null(), descriptor.thread.current_wait()) {
+        let state = match (descriptor.activation.get().is_null(), descriptor.thread.current_wait()) {
             (false, _) => &mut states.running,
             (true, Some(_)) => &mut states.waiting,
             (true, None) => &mut states.ready,

@@ -53,7 +53,7 @@ pub fn is_lightweight() -> bool {
 /// The calling thread, which is `me`, is outside the mark of the runtime.
 #[inline]
 pub(crate) fn is_outside(me: &'static Descriptor) -> bool {
-    let activation = me.activation.load(Ordering::Relaxed);
+    let activation = me.activation.get();
     // Null for an instant at a thread's end: its stack is the runtime's then.
     !activation.is_null() && !activation_of(me).mark.is_inside()
 }
@@ -364,7 +364,7 @@ pub fn on_interruption(run: fn(may_end: bool)) {
 #[inline]
 pub fn poll_interruption() {
     if let Some(me) = current()
-        && me.thread.is_interrupted()
+        && me.goes_on_interrupted()
     {
         interrupted(me, true);
     }
@@ -447,10 +447,8 @@ pub unsafe fn interrupt(raw: *const ()) -> Met {
         // It looks when it goes on, and sees the flag by that wake-up. A signal to its kernel thread would only end what its handlers wait for.
         return Met::OffProcessor;
     }
-    // Events: F the flag is set, L the look below; I `installed` names the activation, S the resumed thread's look at the flag. Forbidden:
-    // S misses F and L misses I. The resumed thread has no fence between its two, so this side has the heavy one.
-    Real::heavy_fence();
-    let activation = target.activation.load(Ordering::Relaxed);
+    // It sees the flag, or is found where it runs.
+    let activation = target.activation.meet();
     // SAFETY: null or an activation, which are never freed.
     match unsafe { activation.as_ref() } {
         Some(activation) => Met::Running(activation.tid.load(Ordering::Relaxed)),

@@ -7,7 +7,6 @@ use raddle_machine::Real;
 use raddle_queues::wait_list::NodePool;
 use raddle_scheduler::{Epoch, Ready, Runtime, Thread, Wake};
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
 
 /// The runtime on the real machine: lightweight threads where the caller is one, kernel threads otherwise.
 ///
@@ -44,7 +43,7 @@ unsafe impl Runtime for Host {
                 }
                 let outcome = me.thread.outcome();
                 crate::carry::switching::activation_of(me).open();
-                if me.thread.is_interrupted() {
+                if me.goes_on_interrupted() {
                     crate::guest::interrupted(me, true);
                 }
                 outcome
@@ -94,7 +93,7 @@ unsafe impl Runtime for Host {
 
     #[inline]
     fn is_running(thread: &'static Thread<Real>) -> bool {
-        thread.is_kernel_thread() || !Descriptor::of(thread).activation.load(Ordering::Relaxed).is_null()
+        thread.is_kernel_thread() || !Descriptor::of(thread).activation.get().is_null()
     }
 
     #[inline]

@@ -71,17 +71,23 @@ impl Sets {
         self.all().iter().rev().fold(0, |word, descriptor| word << FIELD | (descriptor + 1) as u64)
     }
 
-    /// New sets, in the place of `old`; what somebody else has put there meanwhile if they were faster.
-    #[cold]
-    fn make(old: Option<Self>) -> Result<Self, Failure> {
+    /// Sets that nobody knows.
+    pub fn open() -> Result<Self, Failure> {
         let sets = Self { readers: poller(), writers: poller(), alarm: always_readable() };
         let usable = sets.all().iter().all(|descriptor| (0..(1 << FIELD) - 1).contains(descriptor))
             && watch(sets.readers, true, sets.writers, READABLE, WRITERS) == 0
             && watch(sets.readers, true, sets.alarm, ONCE, ALARM) == 0;
-        if !usable {
-            sets.close();
-            return Err(Failure::Unsupported);
+        if usable {
+            return Ok(sets);
         }
+        sets.close();
+        Err(Failure::Unsupported)
+    }
+
+    /// New sets, in the place of `old`; what somebody else has put there meanwhile if they were faster.
+    #[cold]
+    fn make(old: Option<Self>) -> Result<Self, Failure> {
+        let sets = Self::open()?;
         let before = old.map_or(0, Self::word);
         if let Err(theirs) = SETS.compare_exchange(before, sets.word(), Ordering::AcqRel, Ordering::Acquire) {
             sets.close();
@@ -93,7 +99,7 @@ impl Sets {
         Ok(sets)
     }
 
-    fn close(self) {
+    pub fn close(self) {
         self.all().into_iter().filter(|descriptor| *descriptor >= 0).for_each(close);
     }
 

@@ -21,11 +21,12 @@ use crate::carry::activation::Activation;
 use crate::carry::witness::Lent;
 use raddle_machine::{Machine, Real};
 use raddle_queues::pad::Padded;
+use raddle_scheduler::keeper::Keeper;
 use raddle_scheduler::{Runtime, Thread};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Some processor keeps the watch. (This and what follows is written at each look: away from what every wait reads.)
-static KEPT: Padded<AtomicBool> = Padded(AtomicBool::new(false));
+static KEEPER: Padded<Keeper<Real>> = Padded(Keeper::constant());
 /// How often anybody has looked. Counter only.
 static LOOKS: Padded<AtomicU64> = Padded(AtomicU64::new(0));
 /// When a processor last looked while it had work, or found some: the time's high bits, and the activation's id below.
@@ -62,8 +63,7 @@ impl Watch {
             *until = Some(until.unwrap_or(u64::MAX).min(now + NEAR));
             return None;
         }
-        // SeqCst: with the load in `pass_alarm`. Relaxed would do for the exclusion, which only saves effort.
-        (!KEPT.load(Ordering::Relaxed) && !KEPT.swap(true, Ordering::SeqCst)).then(|| Watch(Batch::new()))
+        KEEPER.keep().then(|| Watch(Batch::new()))
     }
 
     /// Waits until there are events, the deadline, the alarm, or for no reason. True if there are events.
@@ -82,21 +82,12 @@ impl Watch {
 
     /// Gives the watch up, and what was fetched to the caller's processor.
     pub fn give_up(mut self, mut inside: Lent<'_>) {
-        KEPT.store(false, Ordering::SeqCst);
+        KEEPER.give_up();
         if let Some(sets) = Sets::current()
             && !self.0.is_empty()
         {
             self.0.deliver(sets, &mut |thread| crate::threads::host::ready_inside(inside.lend(), thread));
         }
-    }
-}
-
-/// The alarm was fetched: if somebody keeps the watch, it is not for the caller.
-fn pass_alarm(sets: Sets, batch: &Batch) {
-    // Events: K the watch is kept, R the alarm is raised for its keeper, F it is fetched here, L this load. R follows K, F follows R in the
-    // kernel, L follows F: if the load misses K, the keeper has given it up since, and is awake.
-    if batch.alarm && KEPT.load(Ordering::SeqCst) {
-        sets.raise_alarm();
     }
 }
 
@@ -132,7 +123,9 @@ fn look_into(sets: Sets, ready: &mut dyn FnMut(&'static Thread<Real>)) {
     let mut batch = Batch::new();
     batch.fetch(sets, 0);
     LOOKS.fetch_add(1, Ordering::Relaxed);
-    pass_alarm(sets, &batch);
+    if batch.alarm {
+        KEEPER.pass_on(|| sets.raise_alarm());
+    }
     if !batch.is_empty() {
         batch.deliver(sets, ready);
     }
@@ -162,7 +155,7 @@ pub(crate) fn tick() {
         return;
     }
     let still = periods.fetch_add(1, Ordering::Relaxed) + 1;
-    if !KEPT.load(Ordering::Relaxed) || still.is_multiple_of(DISTRUST) {
+    if !KEEPER.is_kept() || still.is_multiple_of(DISTRUST) {
         // SAFETY: the claim of each was won by the delivery, which shows it once.
         look_into(sets, &mut |thread| unsafe { crate::Host::make_ready(thread) });
         looks.store(LOOKS.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -171,7 +164,7 @@ pub(crate) fn tick() {
 
 /// When the monitor is to look though all sleep: never, if there is nothing to watch.
 pub(crate) fn next_visit(now: u64) -> Option<u64> {
-    Sets::current().filter(|_| KEPT.load(Ordering::Relaxed)).map(|_| now + VISIT)
+    Sets::current().filter(|_| KEEPER.is_kept()).map(|_| now + VISIT)
 }
 
 /// That look.
@@ -192,5 +185,28 @@ pub(crate) fn alarm() {
 
 /// In the child of a fork.
 pub(crate) fn forget() {
-    KEPT.store(false, Ordering::Relaxed);
+    KEEPER.give_up();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_that_comes_by_the_alarm_passes_it_on_while_somebody_keeps_the_watch() {
+        let sets = Sets::open().unwrap_or_else(|_| panic!("no event sets"));
+        let alarm_is_left = || {
+            sets.raise_alarm();
+            look_into(sets, &mut |_| panic!("nobody waits"));
+            let mut batch = Batch::new();
+            assert!(batch.fetch(sets, 0) && batch.is_empty());
+            batch.alarm
+        };
+        // No other test of this program waits for descriptors.
+        assert!(!alarm_is_left() && KEEPER.keep());
+        assert!(alarm_is_left());
+        KEEPER.give_up();
+        assert!(!alarm_is_left());
+        sets.close();
+    }
 }
