@@ -46,10 +46,15 @@ impl Abi {
 const MPICH: Abi = Abi { request: 4, status: 20, error: 16, ignore: 1, err_in_status: 17, proc_null: -1 };
 const OPEN_MPI: Abi = Abi { request: 8, status: 24, error: 8, ignore: 0, err_in_status: 18, proc_null: -2 };
 
-/// The implementation, known by a symbol that only Open MPI has.
+/// The implementation.
 pub fn abi() -> &'static Abi {
+    if is_open_mpi() { &OPEN_MPI } else { &MPICH }
+}
+
+/// It is known by a symbol that only it has.
+pub fn is_open_mpi() -> bool {
     static FOUND: OnceLock<bool> = OnceLock::new();
-    if *FOUND.get_or_init(|| !look_up(c"ompi_mpi_comm_world").is_null()) { &OPEN_MPI } else { &MPICH }
+    *FOUND.get_or_init(|| !look_up(c"ompi_mpi_comm_world").is_null())
 }
 
 /// The address of a function of the implementation.
@@ -69,11 +74,11 @@ pub fn function(name: &CStr) -> *mut c_void {
 
 fn look_up(name: &CStr) -> *mut c_void {
     // SAFETY: a C string.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     if !found.is_null() {
         return found;
     }
-    // Loaded by a module for itself alone, as Python's do.
+    // Loaded by a module for itself alone, as Python's do, or named before this library.
     struct Search<'a>(&'a CStr, *mut c_void);
     unsafe extern "C" fn visit(object: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
         // SAFETY: what `dl_iterate_phdr` shows, and what it was given to hand on.
@@ -105,14 +110,22 @@ fn look_up(name: &CStr) -> *mut c_void {
 /// The implementation's own function of that name: `pmpi!(Test: fn(Word, Word, Word))` answers with the function
 /// pointer `PMPI_Test`. Looked up once.
 macro_rules! pmpi {
-    ($name:ident: fn($($argument:ty),*)) => {{
+    ($name:ident: fn($($argument:ty),*)) => {
+        $crate::abi::real!(concat!("PMPI_", stringify!($name), "\0"), fn($($argument),*))
+    };
+}
+pub(crate) use pmpi;
+
+/// As [`pmpi`], for the whole name, with a null at its end.
+macro_rules! real {
+    ($name:expr, fn($($argument:ty),*)) => {{
         static FOUND: std::sync::atomic::AtomicPtr<std::ffi::c_void> =
             std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
         // Relaxed: whoever looks it up finds the same.
         let mut found = FOUND.load(std::sync::atomic::Ordering::Relaxed);
         if found.is_null() {
-            let name = concat!("PMPI_", stringify!($name), "\0");
-            found = $crate::abi::function(std::ffi::CStr::from_bytes_with_nul(name.as_bytes()).expect("ends with a null"));
+            let name = std::ffi::CStr::from_bytes_with_nul($name.as_bytes());
+            found = $crate::abi::function(name.expect("ends with a null"));
             FOUND.store(found, std::sync::atomic::Ordering::Relaxed);
         }
         #[allow(unused_unsafe)]
@@ -120,7 +133,7 @@ macro_rules! pmpi {
         unsafe { std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($argument),*) -> std::ffi::c_int>(found) }
     }};
 }
-pub(crate) use pmpi;
+pub(crate) use real;
 
 /// The error in a status.
 ///

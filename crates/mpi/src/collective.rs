@@ -3,7 +3,7 @@
 //! What has no non-blocking form stays as it is: windows (fence, flush, lock), `MPI_Comm_dup` and its like,
 //! `MPI_Finalize`.
 
-use crate::messages::{blocking, blocking_with_status};
+use crate::entries::{blocking, blocking_with_status};
 
 blocking! {
     MPI_Barrier: Ibarrier(comm);

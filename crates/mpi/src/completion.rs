@@ -1,7 +1,8 @@
 //! Waiting for requests that the program has begun itself.
 
 use crate::abi::{self, UNDEFINED, Word, abi, pmpi, wanted, word};
-use crate::engine::{Single, Wait, ended, soon, wait};
+use crate::engine::{self, Single, Wait, ended, soon, wait};
+use crate::entries::profiled;
 use std::ffi::c_int;
 
 /// Waits for all of these, null and inactive ones included. The first error, and what each was answered at once.
@@ -51,8 +52,9 @@ pub unsafe extern "C" fn MPI_Wait(request: Word, status: Word) -> c_int {
 /// As MPI says.
 #[unsafe(no_mangle)]
 #[allow(non_snake_case)]
-pub unsafe extern "C" fn MPI_Waitall(count: c_int, requests: Word, statuses: Word) -> c_int {
-    let count = usize::try_from(count).unwrap_or(0);
+pub unsafe extern "C" fn MPI_Waitall(count: Word, requests: Word, statuses: Word) -> c_int {
+    // The upper half of an argument may hold anything.
+    let count = usize::try_from(count as u32 as c_int).unwrap_or(0);
     let singles: Vec<Single> = (0..count)
         .map(|nth| Single {
             request: std::ptr::with_exposed_provenance_mut(requests + nth * abi().request),
@@ -92,15 +94,43 @@ pub unsafe extern "C" fn MPI_Waitany(count: Word, requests: Word, index: Word, s
 pub unsafe extern "C" fn MPI_Waitsome(
     count: Word,
     requests: Word,
-    finished: *mut c_int,
+    finished: Word,
     indices: Word,
     statuses: Word,
 ) -> c_int {
+    let some = std::ptr::with_exposed_provenance_mut::<c_int>(finished);
     let test = pmpi!(Testsome: fn(Word, Word, Word, Word, Word));
     let mut question = || {
         // SAFETY: the caller's arguments.
-        let (code, some) = unsafe { (test(count, requests, word(finished), indices, statuses), *finished) };
+        let (code, some) = unsafe { (test(count, requests, finished, indices, statuses), *some) };
         (some == UNDEFINED || some > 0 || code != abi::SUCCESS).then_some(code)
     };
     soon(&mut question).unwrap_or_else(|| wait(Wait::Until(&mut question)))
+}
+
+/// Threads that wait meanwhile are an error of the program's, as natively. It is said here, and nobody tests for
+/// them any more.
+///
+/// # Safety
+/// As MPI says.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn MPI_Finalize() -> c_int {
+    let waiting = engine::stop();
+    if waiting != 0 {
+        eprintln!(
+            "raddle: MPI_Finalize while {waiting} of the rank's threads wait in MPI's calls: \
+             these never end now; let them end first"
+        );
+    }
+    // SAFETY: the caller's promise.
+    unsafe { pmpi!(Finalize: fn())() }
+}
+
+profiled! {
+    MPI_Wait(request, status);
+    MPI_Waitall(count, requests, statuses);
+    MPI_Waitany(count, requests, index, status);
+    MPI_Waitsome(count, requests, finished, indices, statuses);
+    MPI_Finalize();
 }

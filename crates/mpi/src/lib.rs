@@ -11,10 +11,11 @@
 //! MPI's do ([`abi`]). All ranks of a program must use it or none: collective calls that block do not match those that
 //! do not.
 //!
-//! Reading order: [`abi`], [`engine`], [`messages`], [`completion`], [`collective`].
+//! Reading order: [`abi`], [`engine`], [`entries`], [`messages`], [`completion`], [`collective`].
 
 mod abi;
 mod collective;
 mod completion;
 mod engine;
+mod entries;
 mod messages;

@@ -2,56 +2,8 @@
 
 use crate::abi::{self, RequestBytes, Word, abi, pmpi, wanted, word};
 use crate::engine::{Single, finish};
+use crate::entries::{blocking, blocking_with_status, profiled};
 use std::ffi::c_int;
-
-/// A word, whatever the argument.
-macro_rules! word_for {
-    ($argument:ident) => {
-        $crate::abi::Word
-    };
-}
-pub(crate) use word_for;
-
-/// `blocking!(MPI_Send: Isend(buffer, count, …));` makes an entry point of a call that begins `PMPI_Isend` of the same
-/// arguments and waits for its end.
-macro_rules! blocking {
-    ($($mpi:ident: $begin:ident($($argument:ident),*);)*) => {$(
-        /// # Safety
-        /// As MPI says.
-        #[unsafe(no_mangle)]
-        #[allow(non_snake_case, clippy::too_many_arguments)]
-        pub unsafe extern "C" fn $mpi($($argument: $crate::abi::Word),*) -> std::ffi::c_int {
-            let mut request: $crate::abi::RequestBytes = [0];
-            let begin = $crate::abi::pmpi!($begin: fn($($crate::messages::word_for!($argument),)* $crate::abi::Word));
-            // SAFETY: the caller's arguments, and a place for the request.
-            match unsafe { begin($($argument,)* $crate::abi::word(request.as_mut_ptr())) } {
-                $crate::abi::SUCCESS => $crate::engine::finish(&mut request, None),
-                error => error,
-            }
-        }
-    )*};
-}
-pub(crate) use blocking;
-
-/// As [`blocking`], for calls whose last argument is a place for a status.
-macro_rules! blocking_with_status {
-    ($($mpi:ident: $begin:ident($($argument:ident),*);)*) => {$(
-        /// # Safety
-        /// As MPI says.
-        #[unsafe(no_mangle)]
-        #[allow(non_snake_case, clippy::too_many_arguments)]
-        pub unsafe extern "C" fn $mpi($($argument: $crate::abi::Word,)* status: $crate::abi::Word) -> std::ffi::c_int {
-            let mut request: $crate::abi::RequestBytes = [0];
-            let begin = $crate::abi::pmpi!($begin: fn($($crate::messages::word_for!($argument),)* $crate::abi::Word));
-            // SAFETY: the caller's arguments, and a place for the request.
-            match unsafe { begin($($argument,)* $crate::abi::word(request.as_mut_ptr())) } {
-                $crate::abi::SUCCESS => $crate::engine::finish(&mut request, $crate::abi::wanted(status)),
-                error => error,
-            }
-        }
-    )*};
-}
-pub(crate) use blocking_with_status;
 
 blocking! {
     MPI_Send: Isend(buffer, count, datatype, rank, tag, comm);
@@ -100,6 +52,15 @@ macro_rules! receiving {
 receiving! {
     MPI_Recv: Recv, Irecv;
     MPI_Recv_c: Recv_c, Irecv_c;
+}
+
+profiled! {
+    MPI_Recv(buffer, count, datatype, rank, tag, comm, status);
+    MPI_Recv_c(buffer, count, datatype, rank, tag, comm, status);
+    MPI_Probe(rank, tag, comm, status);
+    MPI_Mprobe(rank, tag, comm, message, status);
+    MPI_Sendrecv(sb, sc, st, to, send_tag, rb, rc, rt, from, receive_tag, comm, status);
+    MPI_Sendrecv_replace(buffer, count, datatype, to, send_tag, from, receive_tag, comm, status);
 }
 
 blocking_with_status! {

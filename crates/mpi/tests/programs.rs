@@ -5,7 +5,7 @@
 //! libmpich-dev, openmpi-bin, libopenmpi-dev).
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -58,7 +58,8 @@ impl Mpi {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(source);
         let unique = format!("{source}-{}-{}-{:?}", self.name, std::process::id(), std::thread::current().id());
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(unique.replace(['(', ')'], ""));
-        let mut compiler = Command::new(format!("mpicc.{}", self.name));
+        let language = if source.ends_with(".f90") { "mpif90" } else { "mpicc" };
+        let mut compiler = Command::new(format!("{language}.{}", self.name));
         let output = compiler.args(["-O1", "-g", "-Wall", "-pthread", "-o"]).arg(&program).arg(path).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         program
@@ -67,25 +68,43 @@ impl Mpi {
     /// Starts so many ranks of it with these preloaded, and answers with what they printed.
     #[track_caller]
     fn run(&self, ranks: u32, preload: &str, program: &Path, arguments: &[&str]) -> String {
-        let mut command = Command::new(format!("mpirun.{}", self.name));
-        command.args(self.options).args(["-n", &ranks.to_string()]);
-        command.args(["env", &format!("LD_PRELOAD={preload}"), "RADDLE_PROCESSORS=1"]).arg(program).args(arguments);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
-        let limit = Instant::now() + Duration::from_secs(120);
-        while child.try_wait().unwrap().is_none() {
-            if Instant::now() > limit {
-                child.kill().unwrap();
-                panic!("it has not ended in two minutes: {command:?}");
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stdout));
+        let output = self.end(ranks, preload, &[], program, arguments);
+        assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stdout));
         let text = String::from_utf8(output.stdout).unwrap();
         let mut lines: Vec<&str> = text.lines().collect();
         // Ranks print one after the other, but what starts them may mix their lines.
         lines.sort_unstable();
         lines.join("\n")
+    }
+
+    /// The same to its end, whatever that is; `settings` are variables of the ranks, `NAME=value`.
+    #[track_caller]
+    fn end(&self, ranks: u32, preload: &str, settings: &[&str], program: &Path, arguments: &[&str]) -> Output {
+        let mut command = Command::new(format!("mpirun.{}", self.name));
+        command.args(self.options).args(["-n", &ranks.to_string(), "env"]).args(settings);
+        command.args([&format!("LD_PRELOAD={preload}"), "RADDLE_PROCESSORS=1"]).arg(program).args(arguments);
+        // Into files: nobody reads while it runs.
+        let files = ["out", "err"].map(|end| PathBuf::from(format!("{}-{end}", program.display())));
+        let [out, err] = files.each_ref().map(|path| std::fs::File::create(path).unwrap());
+        let mut child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn().unwrap();
+        let limit = Instant::now() + Duration::from_secs(120);
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            if Instant::now() > limit {
+                // It ends its ranks when it is asked to.
+                let _ = Command::new("kill").arg(child.id().to_string()).status();
+                panic!("it has not ended in two minutes: {command:?}");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        let [stdout, stderr] = files.map(|path| {
+            let text = std::fs::read(&path).unwrap();
+            std::fs::remove_file(path).unwrap();
+            text
+        });
+        Output { status, stdout, stderr }
     }
 }
 
@@ -125,6 +144,49 @@ fn hundreds_of_threads_of_two_ranks_send_to_and_fro() {
                 assert_eq!(mpi.run(2, &way, &program, &[threads, rounds]), sum.to_string());
             }
         }
+        std::fs::remove_file(program).unwrap();
+    }
+}
+
+#[test]
+fn calls_of_fortran_are_taken_over() {
+    for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
+        let program = mpi.compile("fortran.f90");
+        let native = mpi.run(2, "", &program, &[]);
+        assert!(native.contains("rank 1 sum 3 from 0 all -1 -1"), "{native}");
+        for way in ways() {
+            assert_eq!(mpi.run(2, &way, &program, &[]), native, "{}: {way}", mpi.name);
+        }
+        // The loader says which library has the functions that Fortran's are made of.
+        let told = mpi.end(1, &ways()[0], &["LD_DEBUG=bindings", "LD_BIND_NOW=1"], &program, &[]);
+        let told = String::from_utf8_lossy(&told.stderr).into_owned();
+        for call in ["MPI_Send", "MPI_Recv", "MPI_Wait", "MPI_Allreduce"] {
+            let taken = |line: &str| {
+                line.contains("fh.so") | line.contains("fort.so")
+                    && line.contains("to /")
+                    && line.contains("libraddle_mpi.so")
+                    && line.contains(&format!("{call}'"))
+            };
+            assert!(told.lines().any(taken), "{}: {call} is not taken over", mpi.name);
+        }
+        std::fs::remove_file(program).unwrap();
+    }
+}
+
+#[test]
+fn a_rank_that_ends_ends_the_others_though_threads_wait() {
+    for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
+        let program = mpi.compile("endings.c");
+        // Where a rank only leaves (`exit`), the status is that of one or the other of them.
+        let way = &ways()[1];
+        for end in ["kill", "abort"] {
+            let native = mpi.end(2, "", &[], &program, &[end]);
+            assert!(!native.status.success());
+            assert_eq!(mpi.end(2, way, &[], &program, &[end]).status, native.status, "{}: {end}", mpi.name);
+        }
+        let told = mpi.end(2, way, &[], &program, &["finalize"]);
+        let told = String::from_utf8_lossy(&told.stderr);
+        assert!(told.contains("MPI_Finalize while 20 of the rank's threads wait"), "{}: {told}", mpi.name);
         std::fs::remove_file(program).unwrap();
     }
 }
