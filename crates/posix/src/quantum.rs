@@ -6,6 +6,7 @@
 
 use crate::os::c;
 use crate::process::masks;
+use crate::process::preempt::Preempt;
 use raddle::drop_in::now;
 use std::cell::Cell;
 
@@ -30,8 +31,12 @@ thread_local! {
 /// The word of the calling thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn raddle_quantum_used(word: *mut i64) {
-    let may = raddle::drop_in::is_lightweight() && HELD.get() == 0 && !masks::is_in_handler();
-    let quantum = crate::start::settings().quantum_ns;
+    let settings = crate::start::settings();
+    let may = settings.preempt != Preempt::Never
+        && raddle::drop_in::is_lightweight()
+        && HELD.get() == 0
+        && !masks::is_in_handler();
+    let quantum = settings.quantum_ns;
     let look = if may { LOOK_INSTRUCTIONS.min(quantum as i64 / 4).max(1) } else { SELDOM_INSTRUCTIONS };
     // In a section the next look comes after it.
     let look = if HELD.get() > 0 { LOOK_INSTRUCTIONS } else { look };
@@ -55,7 +60,19 @@ pub unsafe extern "C" fn raddle_quantum_used(word: *mut i64) {
     crate::os::set_errno(errno);
 }
 
-/// A section begins in which the thread does not give way at a quantum check; sections nest.
+/// Runs `f`, in which the calling thread gives way; its quantum begins after that.
+pub(crate) fn begin_anew<T>(f: impl FnOnce() -> T) -> T {
+    let result = f();
+    BEGUN.set(now());
+    result
+}
+
+/// The calling thread is in a section in which it does not give way.
+pub(crate) fn is_held() -> bool {
+    HELD.get() > 0
+}
+
+/// A section begins in which the thread gives way neither at a quantum check nor to the timer; sections nest.
 #[unsafe(no_mangle)]
 pub extern "C" fn raddle_hold() {
     HELD.set(HELD.get() + 1);

@@ -7,6 +7,7 @@
 
 use crate::os::c;
 use crate::process::exec;
+use crate::process::preempt::{self, Preempt};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::sync::OnceLock;
 
@@ -18,6 +19,8 @@ const MAIN: &CStr = c"RADDLE_MAIN";
 const QUIET: &CStr = c"RADDLE_QUIET";
 /// Microseconds that a thread with quantum checks runs before it gives way to others of its priority.
 const QUANTUM: &CStr = c"RADDLE_QUANTUM";
+/// `never`, `yields` or `timer`: when threads give way that do not wait.
+const PREEMPT: &CStr = c"RADDLE_PREEMPT";
 /// The process that `raddle run` became.
 const FIRST: &CStr = c"RADDLE_RUN";
 const PRELOAD: &CStr = c"LD_PRELOAD";
@@ -42,6 +45,7 @@ pub(crate) struct Settings {
     pub main: bool,
     /// Of threads with quantum checks.
     pub quantum_ns: u64,
+    pub preempt: Preempt,
     /// The process that `raddle run` became; none where the library came in otherwise.
     pub first: Option<u32>,
     /// The process that read this: a fork of it is another.
@@ -68,6 +72,7 @@ pub(crate) fn settings() -> &'static Settings {
         children: variable(CHILDREN).is_some_and(|value| value == "1"),
         main: variable(MAIN).is_some_and(|value| value == "1"),
         quantum_ns: quantum(variable(QUANTUM)) * 1000,
+        preempt: Preempt::read(variable(PREEMPT).as_deref()),
         first: variable(FIRST).and_then(|value| value.parse().ok()),
         pid: std::process::id(),
     })
@@ -150,7 +155,7 @@ extern "C" fn at_exit() {
 }
 
 /// What `raddle run` sets beside the library.
-const NAMES: [&CStr; 14] = [
+const NAMES: [&CStr; 15] = [
     c"RADDLE_DUMP_ON",
     c"RADDLE_METRICS",
     c"RADDLE_PROCESSORS",
@@ -164,6 +169,7 @@ const NAMES: [&CStr; 14] = [
     MAIN,
     FIRST,
     QUANTUM,
+    PREEMPT,
     TUNABLES_PUT_IN,
 ];
 
@@ -280,6 +286,9 @@ pub(crate) fn lightweight() -> bool {
         });
         if started && let Some(signal) = settings.dump_on {
             dump_on(signal);
+        }
+        if started && settings.preempt == Preempt::Timer {
+            preempt::begin(settings.quantum_ns);
         }
         if started && let Some(path) = &settings.metrics {
             crate::stats::publish(path);

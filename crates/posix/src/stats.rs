@@ -24,6 +24,8 @@ pub(crate) fn report(settings: &Settings) {
         ("processors taken from threads that blocked in the kernel", "takeovers", stats.takeovers),
         ("of them by standbys, microseconds after the block", "takeovers_by_standby", stats.takeovers_by_standby),
         ("processors gone on with beside threads that computed", "slices", stats.slices),
+        ("times a thread gave way to the timer", "preemptions", raddle::drop_in::preemption::counts().0),
+        ("times one was where it could not", "preemptions_put_off", raddle::drop_in::preemption::counts().1),
         ("threads with a kernel thread of their own", "dedicated", crate::thread::dedicated::count()),
         ("times an event loop went apart with a kernel thread", "went_apart", raddle::drop_in::went_apart()),
         ("times event loops were gathered on the processors", "gathered", raddle::drop_in::times_gathered()),

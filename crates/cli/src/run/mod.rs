@@ -50,6 +50,10 @@ pub struct Options {
     /// together, so that whoever gets it is woken once
     #[arg(long)]
     direct_sends: bool,
+    /// When threads give way that do not wait. The timer also finds code without quantum checks; it costs a signal in
+    /// each quantum (RADDLE_QUANTUM, in microseconds) while others wait
+    #[arg(long, value_name = "WHEN")]
+    preempt: Option<Preempt>,
     /// The policy that decides which thread runs next, such as `fifo` or `steal(lifo)`
     #[arg(long, value_name = "EXPR")]
     policy: Option<String>,
@@ -94,6 +98,16 @@ enum EventLoops {
     Apart,
     /// Always on the processors, in turns
     Gathered,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Preempt {
+    /// Where they wait only
+    Never,
+    /// At quantum checks, which a compiler has put in (the default)
+    Yields,
+    /// There, and where a timer finds them
+    Timer,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -189,6 +203,14 @@ fn command(program: &Program, options: &Options, library: &str, metrics: Option<
     }
     if let Some(policy) = &options.policy {
         command.env("RADDLE_POLICY", policy);
+    }
+    if let Some(when) = options.preempt {
+        let name = match when {
+            Preempt::Never => "never",
+            Preempt::Yields => "yields",
+            Preempt::Timer => "timer",
+        };
+        command.env("RADDLE_PREEMPT", name);
     }
     if let Some(format) = options.stats {
         command.env("RADDLE_STATS", if format == Stats::Json { "json" } else { "text" });

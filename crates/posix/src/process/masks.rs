@@ -333,6 +333,25 @@ pub(super) fn as_thread(wanted: Set, wait: impl FnOnce()) -> bool {
     waited.is_some()
 }
 
+/// In the handler of a tick, on the interrupted thread's own stack, with all blocked that can wait and no handler of the program's running: runs
+/// `give_way`, from which the thread may return on another kernel thread. If that says so, the thread is told of a signal of ours after the handler.
+///
+/// # Safety
+/// `context` is what the kernel passed to the handler, which returns after this.
+pub(super) unsafe fn give_way(context: *mut c_void, give_way: impl FnOnce() -> bool) {
+    let moved = MOVED.replace(true);
+    // Others run here meanwhile.
+    begin();
+    let looks = give_way();
+    // SAFETY: passed on.
+    unsafe { settle(context, 0) };
+    MOVED.set(moved);
+    if looks {
+        // SAFETY: takes nothing.
+        signals::kick(unsafe { system_call(c::SYS_gettid, [0; 6]) } as u32, true);
+    }
+}
+
 /// The calling kernel thread's alternate stack, as the kernel tells it.
 fn alternate_stack() -> c::stack_t {
     // SAFETY: zeroes are a description, which the kernel writes to.

@@ -10,7 +10,7 @@
 //! block it, the first one preferred; if the lightweight thread that runs there blocks it, it is sent on ([`process_directed`]).
 
 use super::info::Info;
-use super::{actions, ending, fork, kernel_waits, masks, process_directed, rights, watch};
+use super::{actions, ending, fork, kernel_waits, masks, preempt, process_directed, rights, watch};
 use crate::os::{answer, c, set_errno, system_call};
 use crate::thread::record::Record;
 use crate::thread::{cancel, dedicated};
@@ -122,6 +122,12 @@ pub(crate) fn kicks_here() -> u32 {
 }
 
 unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *mut c_void) {
+    // SAFETY: the kernel's arguments.
+    if unsafe { preempt::is_tick(info) } {
+        // SAFETY: as above; all that can wait is blocked, and the frame lies on the interrupted stack.
+        unsafe { preempt::ticked(context) };
+        return;
+    }
     count_kick();
     let mut ran = false;
     // SAFETY: the kernel's argument.

@@ -62,6 +62,8 @@ pub(crate) struct Activation {
     /// What its kernel thread's clock said when the thread that it runs came to it ([`crate::carry::clocks`]), or one of two marks. Written by its
     /// own kernel thread, and over the mark of what is not known by whoever asks.
     pub since: AtomicU64,
+    /// Asks the thread that runs on it to give way.
+    pub ticker: crate::os::ticker::Ticker,
     /// Whether a kernel thread has this record.
     in_use: AtomicBool,
     /// True while its kernel thread touches nothing that is its own, whatever the mark says: it sleeps, or waits for an order.
@@ -104,6 +106,7 @@ impl Activation {
             found: AtomicU64::new(0),
             turns: AtomicU64::new(0),
             since: AtomicU64::new(0),
+            ticker: crate::os::ticker::Ticker::new(),
             in_use: AtomicBool::new(true),
             sheltered: AtomicBool::new(true),
             deferred: AtomicBool::new(false),
@@ -144,6 +147,7 @@ impl Activation {
     /// Its kernel thread has ended, or was refused: the record may serve another.
     pub fn give_back(&self) {
         debug_assert!(!self.mark.is_inside() && !self.deferred.load(Ordering::Relaxed));
+        self.ticker.rest(None);
         self.tid.store(0, Ordering::Relaxed);
         self.since.store(0, Ordering::Relaxed);
         self.task.store(0, Ordering::Relaxed);

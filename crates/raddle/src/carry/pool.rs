@@ -104,6 +104,8 @@ pub(crate) struct Shared {
     refused_until: AtomicU64,
     /// Threads spawned into this pool by nobody's processor.
     pub outside_spawned: AtomicU64,
+    /// Threads that were made ready from outside; wraps. Counter only.
+    pub submitted: AtomicU64,
     /// Threads that were dedicated, or kernel threads from the beginning, and have ended.
     pub ended_alone: AtomicU64,
     /// Threads that came from another pool.
@@ -161,6 +163,7 @@ impl Shared {
 
     /// Gives the policy a thread from outside.
     fn submit(&self, ready: Ready<Real>) -> Notify {
+        self.submitted.fetch_add(1, Ordering::Relaxed);
         match &self.policy {
             AnyPolicy::Steal(steal) => steal.submit(ready),
             AnyPolicy::Other(other) => crate::carry::guard::policy(&self.name, || other.submit(ready)),
@@ -198,6 +201,9 @@ impl Shared {
             && running(&processor) > priority
         {
             processor.preempt.store(true, Ordering::Relaxed);
+            if let Some(owner) = crate::carry::activations::find(processor.seat.owner.owner()) {
+                owner.ticker.ring();
+            }
         }
     }
 

@@ -232,6 +232,13 @@ impl Processor {
         }
     }
 
+    /// How much has happened to it: as long as that stays the same, and nobody waits for it, nobody comes to wait (racy).
+    pub fn traffic(&self) -> u64 {
+        let counters = &self.counters;
+        let own = [&counters.switches, &counters.spawned, &counters.woken].map(|count| count.load(Ordering::Relaxed));
+        own.iter().sum::<u64>() + self.pool.submitted.load(Ordering::Relaxed)
+    }
+
     /// Where the owner-only state lies. [`crate::carry::witness`] lends it.
     #[inline(always)]
     pub fn owned(&self) -> *mut Owned {

@@ -20,7 +20,7 @@ use crate::carry::witness::Inside;
 use crate::govern::follow::Follower;
 use crate::govern::standby::Standbys;
 use crate::govern::ways::{Way, wanted};
-use crate::os::{TaskState, task_state, time_on_core};
+use crate::os::{TaskState, task_state, ticker, time_on_core};
 use crate::threads::requests::Requests;
 use raddle_machine::{Machine, Real};
 use raddle_scheduler::Notify;
@@ -270,6 +270,9 @@ fn still(
     }
     let Some(activation) = crate::carry::activations::find(owner) else { return false };
     let state = state(activation, seen, periods);
+    if state == TaskState::Running && ticker::quantum_ns().is_some() {
+        have_it_tick(activation, processor);
+    }
     match state {
         TaskState::Blocked if wanted() == Way::Nobody => {}
         TaskState::Blocked => {
@@ -289,6 +292,21 @@ fn still(
         TaskState::Running | TaskState::Unknown => {}
     }
     state == TaskState::Running
+}
+
+/// The thread that computes there is asked to give way once a quantum, while others wait.
+fn have_it_tick(activation: &'static Activation, processor: &'static Processor) {
+    let task = activation.tid.load(Ordering::Relaxed);
+    if task == 0 {
+        return;
+    }
+    if activation.ticker.prepare(task) {
+        activation.ticker.arm(processor.traffic());
+    } else {
+        crate::os::say_once(
+            "raddle: the kernel refuses a timer (`ulimit -i`): threads that compute give way at quantum checks alone",
+        );
+    }
 }
 
 /// What its kernel thread does. `/proc` is asked only about one that was on a core for less than a quarter of the time since the last

@@ -3,6 +3,7 @@
 
 pub(crate) mod event_loops;
 pub(crate) mod forked;
+pub mod preemption;
 
 use crate::Host;
 use crate::carry::activation::Activation;

@@ -11,6 +11,7 @@ pub(crate) mod published;
 pub(crate) mod ring;
 pub(crate) mod signals;
 mod task;
+pub(crate) mod ticker;
 
 pub(crate) use cores::{allotted, default_processors, online};
 pub(crate) use looks::{kernel_threads, task_state, time_waiting, waited};

@@ -289,6 +289,7 @@ fn register(
         open: AtomicBool::new(false),
         refused_until: AtomicU64::new(0),
         outside_spawned: AtomicU64::new(0),
+        submitted: AtomicU64::new(0),
         ended_alone: AtomicU64::new(0),
         moved_in: AtomicU64::new(0),
         spares: [const { AtomicPtr::new(std::ptr::null_mut()) }; 64],

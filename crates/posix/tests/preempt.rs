@@ -1,0 +1,72 @@
+//! `--preempt=timer`: threads that compute without quantum checks give way where a timer finds them, and lose nothing.
+
+mod common;
+
+use std::path::Path;
+use std::time::Duration;
+
+fn counter(ended: &common::Ended, key: &str) -> u64 {
+    let (_, rest) = ended.err.split_once(&format!("\"{key}\":")).unwrap_or_else(|| panic!("no {key}: {ended:?}"));
+    rest[..rest.find([',', '}']).unwrap()].parse().unwrap()
+}
+
+/// Runs a program of threads that compute and check what they have computed. The answer is how often they gave way to the timer.
+#[track_caller]
+fn gave_way(program: &Path, arguments: &[&str], settings: &[(&str, &str)], patience: Duration) -> u64 {
+    let mut command = std::process::Command::new(program);
+    command.args(arguments).env("LD_PRELOAD", common::library()).env("RADDLE_STATS", "json");
+    command.envs(settings.iter().copied());
+    let ended = common::run_for(command, patience);
+    assert!(ended.status.success() && ended.out == "nothing was lost\n", "{ended:?}");
+    counter(&ended, "preemptions")
+}
+
+fn programs() -> Vec<std::path::PathBuf> {
+    let mut programs = vec![common::compile("preempt.c", &["-lm"])];
+    if !common::lacks(&[("c++", "g++")]) {
+        programs.push(common::compile("preempt_exceptions.cc", &["-std=c++20"]));
+    }
+    programs
+}
+
+#[test]
+fn threads_that_compute_give_way_to_the_timer_and_lose_nothing() {
+    for program in programs() {
+        for processors in ["1", "2"] {
+            let settings = [("RADDLE_PREEMPT", "timer"), ("RADDLE_PROCESSORS", processors), ("RADDLE_QUANTUM", "200")];
+            let times = gave_way(&program, &["20", "9"], &settings, common::PATIENCE);
+            // With more processors others may go on with what waits.
+            assert!(times > 0 || processors != "1", "{program:?}: nobody gave way");
+        }
+        let main_too = [("RADDLE_PREEMPT", "timer"), ("RADDLE_MAIN", "1"), ("RADDLE_QUANTUM", "200")];
+        gave_way(&program, &["5", "3"], &main_too, common::PATIENCE);
+    }
+}
+
+#[test]
+fn no_timer_asks_a_program_that_did_not_ask_for_it() {
+    let program = common::compile("preempt.c", &["-lm"]);
+    for settings in [&[][..], &[("RADDLE_PREEMPT", "yields")], &[("RADDLE_PREEMPT", "never")]] {
+        assert_eq!(gave_way(&program, &["3", "3"], settings, common::PATIENCE), 0);
+    }
+    let wrong = common::drop_in(&program, &["1", "1"], &[("RADDLE_PREEMPT", "often")]);
+    assert!(wrong.err.contains("RADDLE_PREEMPT is `often`, not never, yields or timer: yields is taken"), "{wrong:?}");
+    assert_eq!(wrong.well(), "nothing was lost\n");
+}
+
+/// `cargo xtask preempt` asks for many: then the programs run until there were so many in each.
+#[test]
+fn as_often_as_asked() {
+    let Ok(wanted) = std::env::var("RADDLE_PREEMPTIONS") else { return };
+    let wanted: u64 = wanted.parse().expect("a number");
+    for program in programs() {
+        let (mut times, mut round) = (0, 0);
+        while times < wanted {
+            let processors = if round % 2 == 0 { "1" } else { "2" };
+            let settings = [("RADDLE_PREEMPT", "timer"), ("RADDLE_PROCESSORS", processors), ("RADDLE_QUANTUM", "20")];
+            times += gave_way(&program, &["2000", "16"], &settings, Duration::from_secs(1200));
+            round += 1;
+            println!("{}: {times} times in {round} runs", program.file_name().unwrap().display());
+        }
+    }
+}

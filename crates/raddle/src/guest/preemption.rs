@@ -1,0 +1,119 @@
+//! What a tick of the timer asks of the thread that it interrupts: for the drop-in library, whose signal it is.
+//!
+//! Where others wait, the thread gives way, in the handler, if the library says that it may there. The handler's frame lies on the thread's own
+//! stack, with all registers in it, so the thread can go on on another kernel thread, and returns from the handler there. Which places are
+//! such that a thread may leave them, only the library knows: `raddle-posix`'s `process::preempt` (docs/decisions/0039).
+//!
+//! Bound: a thread that computes runs for two quanta at most while others wait for its processor, once the timer goes; that takes the monitor two looks.
+
+use crate::carry::activation::Activation;
+use crate::carry::descriptor::Descriptor;
+use crate::carry::processor::Processor;
+use crate::carry::switching::{self, activation_of, current};
+use crate::carry::witness::Inside;
+use crate::os::ticker;
+use raddle_machine::{Machine, Real};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Times a thread gave way in the handler, and times it was where it could not.
+static GAVE_WAY: AtomicU64 = AtomicU64::new(0);
+static PUT_OFF: AtomicU64 = AtomicU64::new(0);
+
+/// From now on threads that compute get `signal` once in a quantum, while others wait for their processor.
+pub fn begin(signal: i32, quantum_ns: u64) {
+    ticker::begin(signal, quantum_ns);
+}
+
+/// True if a signal that carries this is a tick.
+pub fn is_tick(value: usize) -> bool {
+    ticker::is_tick(value)
+}
+
+/// How often threads gave way in the handler, and how often one was at a place where it could not.
+pub fn counts() -> (u64, u64) {
+    (GAVE_WAY.load(Ordering::Relaxed), PUT_OFF.load(Ordering::Relaxed))
+}
+
+/// In the handler of a tick: true if the interrupted thread is to give way now, by [`give_way`]. `may` says whether it can, `blocked` whether its
+/// kernel thread is blocked in a system call.
+pub fn is_due(may: impl FnOnce() -> bool, blocked: impl FnOnce() -> bool) -> bool {
+    let Some(me) = current() else {
+        // A processor that sleeps, or a handler that interrupted nobody.
+        if let Some(activation) = own_activation() {
+            activation.ticker.rest(None);
+        }
+        return false;
+    };
+    if !super::is_outside(me) || me.thread.is_in_wait() {
+        // It is about to switch, or in the middle of it.
+        return false;
+    }
+    let activation = activation_of(me);
+    let processor = activation.processor();
+    let alone = activation.apart.load(Ordering::Relaxed) || activation.dedicated.load(Ordering::Relaxed);
+    if activation.after.get().is_without_processor()
+        || alone
+        || processor.seat.owner.owner() != activation.id
+        || blocked()
+    {
+        activation.ticker.rest(None);
+        return false;
+    }
+    let switches = processor.counters.switches.load(Ordering::Relaxed);
+    let urgent = processor.preempt.load(Ordering::Relaxed);
+    if !activation.ticker.has_run_for_long(switches) && !urgent {
+        activation.ticker.was_idle(None, None, 0);
+        return false;
+    }
+    if !others_wait(activation, processor) {
+        return false;
+    }
+    if may() {
+        return true;
+    }
+    PUT_OFF.fetch_add(1, Ordering::Relaxed);
+    activation.ticker.again();
+    false
+}
+
+/// Whether anybody waits for the processor, after its deadlines and events were looked at.
+fn others_wait(activation: &'static Activation, processor: &'static Processor) -> bool {
+    let Some(mut inside) = Inside::enter(activation) else { return false };
+    crate::threads::time::fire_due(inside.lend());
+    crate::carry::events::watch::look_in_turn(inside.lend());
+    let waits = inside.owned().dispatcher.has_work();
+    let deadline = inside.owned().timers.next_deadline();
+    inside.leave();
+    if waits {
+        activation.ticker.was_of_use();
+    } else {
+        activation.ticker.was_idle(Some(processor.traffic()), deadline, Real::now());
+    }
+    waits
+}
+
+/// The calling thread, which the handler has interrupted, gives way to others. It may return on another kernel thread. True if it was interrupted by
+/// others meanwhile, and has to look why.
+pub fn give_way() -> bool {
+    let Some(me) = current() else { return false };
+    let me: &'static Descriptor = me;
+    activation_of(me).processor().preempt.store(false, Ordering::Relaxed);
+    if switching::yield_now(me) {
+        GAVE_WAY.fetch_add(1, Ordering::Relaxed);
+    }
+    me.thread.is_interrupted()
+}
+
+/// The stack of the calling thread, from its lowest address to the end of its slot, if `address` lies on it.
+pub fn own_stack(address: usize) -> Option<std::ops::Range<usize>> {
+    let place = raddle_context::stack::find(address).filter(|place| !place.in_guard)?;
+    let slot = place.base..place.base + place.slot_size;
+    // Its thread pointer lies in its slot, above the stack.
+    let pointer = raddle_context::switch::current_fs();
+    slot.contains(&pointer).then(|| place.limit..pointer.min(place.limit + place.stack_size))
+}
+
+fn own_activation() -> Option<&'static Activation> {
+    let task = crate::os::gettid();
+    crate::carry::activations::all().find(|activation| activation.is_task(task))
+}
