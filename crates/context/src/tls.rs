@@ -33,6 +33,7 @@
 mod check;
 mod image;
 mod layout;
+mod numbers;
 mod robust;
 mod tables;
 mod threads;
@@ -40,9 +41,10 @@ mod threads;
 use crate::switch;
 use core::ffi::c_void;
 use core::fmt;
-use core::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 use image::Image;
 use layout::{DTV_UNALLOCATED, DtvEntry, KeyData, Layout};
+pub use numbers::forked;
 use raddle_machine::{Machine, Real};
 use std::sync::OnceLock;
 use threads::{Sweep, Threads};
@@ -109,16 +111,13 @@ static WORDS: [AtomicIsize; 2] = [AtomicIsize::new(0), AtomicIsize::new(0)];
 /// Cache lines of the modules' images that are fetched ahead: of a larger image the end goes without.
 const FETCHED_IMAGE: usize = 8;
 
-/// Thread ids above every kernel's (pid_max is at most 2^22) and below the bit that glibc's mutexes use for themselves.
-const FIRST_TID: u32 = (1 << 22) + 1;
-static NEXT_TID: AtomicU32 = AtomicU32::new(FIRST_TID);
-
 /// Looks at the C library once, checks what this crate relies on by using it, and keeps the result.
 ///
 /// # Errors
 /// [`Unsupported`] names the first thing that is not as expected: another C library, another layout, shadow stacks.
 pub fn init() -> Result<&'static Tls, Unsupported> {
     TLS.get_or_init(|| {
+        numbers::begin();
         let tls = check::find()?;
         if tls.malloc.count > 0 {
             // Ordering: Relaxed: contexts with blocks exist only after `init` has returned, by way of the OnceLock.
@@ -256,6 +255,9 @@ impl Tls {
             self.image.reset_libc_part(block);
             self.reset_dtv(block);
             self.layout.reset_pthread(block);
+            if numbers::are_suspect() {
+                self.renumber(block);
+            }
         }
     }
 
@@ -382,9 +384,7 @@ unsafe fn build(layout: &Layout, image: &Image, area_top: *mut u8, table: *mut u
     // SAFETY: the block and the table are the caller's, zeroed and large enough.
     unsafe {
         layout.write_header(fs);
-        // Ordering: Relaxed, a counter only.
-        let tid = NEXT_TID.fetch_add(1, Ordering::Relaxed);
-        layout.write_identity(fs, tid);
+        layout.write_identity(fs, numbers::next());
         image.write_libc_part(fs);
         image.build(layout, fs, table, table_bytes);
     }

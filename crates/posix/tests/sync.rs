@@ -118,6 +118,20 @@ fn robust_mutexes_of_ended_threads_are_reported() {
     }
 }
 
+/// The C library knows holders by numbers, which two processes must not both give out; the kernel knows those of robust mutexes.
+#[test]
+fn locks_that_processes_share_have_one_holder_whose_death_is_told() {
+    let program = common::compile("shared_locks.c", &[]);
+    let native = common::native(&program, &[]).well();
+    assert!(
+        native.starts_with("done 720, together 0, failed 0\n") && native.matches("told EOWNERDEAD").count() == 4,
+        "{native}"
+    );
+    for processors in ["1", "3"] {
+        assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), native);
+    }
+}
+
 #[test]
 fn who_leaves_a_queue_or_an_initialiser_passes_on() {
     let program = common::compile("sync_leaves.c", &[]);

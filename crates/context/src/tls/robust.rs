@@ -2,8 +2,9 @@
 //! kernel does for kernel threads.
 //!
 //! The C library keeps them in a list in `struct pthread`: a head, the distance from an entry to its lock word, and the
-//! entry that a lock or unlock was about to add or take out. Ours are as long as the thread lives; the kernel knows the
-//! list of the kernel thread only. So when a whole process dies, mutexes of its lightweight threads are not marked.
+//! entry that a lock or unlock was about to add or take out. The kernel knows the list of the kernel thread only,
+//! unless it was told of a thread's ([`super::Tls::known_to_kernel`]): so when a whole process dies, mutexes of its
+//! other lightweight threads are not marked.
 //!
 //! Mutexes that are robust and inherit priorities are left: the kernel names their owners itself, and knows no
 //! lightweight thread.
@@ -11,6 +12,8 @@
 use super::layout::Layout;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+/// Bytes of the head.
+pub(super) const HEAD: usize = 24;
 const OWNER: u32 = 0x3fff_ffff;
 const OWNER_DIED: u32 = 0x4000_0000;
 const WAITERS: u32 = 0x8000_0000;

@@ -16,14 +16,15 @@
 //! has the 2. A time-out ends a wait only if it consumed no wake-up.
 //!
 //! The owner of recursive and error-checking mutexes is known by its thread pointer, in the word that the C library uses for its list of
-//! robust mutexes; robust ones go to the C library, and process-shared ones. Priority-inheriting mutexes are handled as those without a
+//! robust mutexes; robust ones go to the C library, and process-shared ones. A lightweight thread that locks one whose holder the kernel has to know
+//! becomes dedicated. Priority-inheriting mutexes are handled as those without a
 //! protocol, and initialised so if they are the C library's: lightweight threads have no kernel priority to inherit, nor a number that the kernel could
 //! know the holder by. Private priority-protected ones keep their ceiling, and raise nobody.
 
 use super::{Until, code};
 use crate::futex::{self, Woken};
 use crate::os::{c, thread_pointer};
-use crate::thread::cancel;
+use crate::thread::{cancel, dedicated};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -59,6 +60,8 @@ const ADAPTIVE: u32 = 3;
 const FOREIGN: u32 = 16 | 128;
 const INHERIT: u32 = 32;
 const PROTECT: u32 = 64;
+/// Mutexes of the C library's whose holder the kernel has to know: robust ones, and those that inherit priorities.
+const KERNELS: u32 = 16 | INHERIT;
 /// Where the C library keeps a ceiling in the word.
 const CEILING: u32 = 19;
 
@@ -83,6 +86,13 @@ impl Mutex {
     fn kind(&self) -> Option<u32> {
         let kind = self.kind.load(Ordering::Relaxed) & KIND;
         (kind & FOREIGN == 0).then_some(kind & !(INHERIT | PROTECT))
+    }
+
+    /// Before the C library locks the mutex, which is its own, for the caller.
+    fn let_the_kernel_know(&self) {
+        if self.kind.load(Ordering::Relaxed) & KERNELS != 0 {
+            dedicated::known_to_kernel();
+        }
     }
 
     /// Whether the caller's priority lets it lock the mutex.
@@ -390,8 +400,11 @@ unsafe extern "C-unwind" fn lock_otherwise(mutex: Raw) -> c_int {
     let this = unsafe { Mutex::of(mutex) };
     match this.kind() {
         Some(kind) => code(this.lock_kind(kind, Until::NEVER, true)),
-        // SAFETY: the caller's argument.
-        None => unsafe { next!(pthread_mutex_lock: fn(Raw) -> c_int)(mutex) },
+        None => {
+            this.let_the_kernel_know();
+            // SAFETY: the caller's argument.
+            unsafe { next!(pthread_mutex_lock: fn(Raw) -> c_int)(mutex) }
+        }
     }
 }
 
@@ -403,8 +416,11 @@ pub unsafe extern "C" fn pthread_mutex_trylock(mutex: Raw) -> c_int {
     let this = unsafe { Mutex::of(mutex) };
     match this.kind() {
         Some(kind) => code(this.try_lock_kind(kind)),
-        // SAFETY: the caller's argument.
-        None => unsafe { next!(pthread_mutex_trylock: fn(Raw) -> c_int)(mutex) },
+        None => {
+            this.let_the_kernel_know();
+            // SAFETY: the caller's argument.
+            unsafe { next!(pthread_mutex_trylock: fn(Raw) -> c_int)(mutex) }
+        }
     }
 }
 
@@ -449,8 +465,11 @@ pub unsafe extern "C-unwind" fn pthread_mutex_timedlock(mutex: Raw, time: *const
             let until = unsafe { Until::new(c::CLOCK_REALTIME, time) };
             code(until.and_then(|until| this.lock_kind(kind, until, true)))
         }
-        // SAFETY: the caller's arguments.
-        None => unsafe { next!(pthread_mutex_timedlock: fn(Raw, *const c::timespec) -> c_int)(mutex, time) },
+        None => {
+            this.let_the_kernel_know();
+            // SAFETY: the caller's arguments.
+            unsafe { next!(pthread_mutex_timedlock: fn(Raw, *const c::timespec) -> c_int)(mutex, time) }
+        }
     }
 }
 
@@ -471,6 +490,7 @@ pub unsafe extern "C-unwind" fn pthread_mutex_clocklock(
             code(until.and_then(|until| this.lock_kind(kind, until, true)))
         }
         None => {
+            this.let_the_kernel_know();
             // SAFETY: the caller's arguments.
             unsafe {
                 next!(pthread_mutex_clocklock: fn(Raw, c::clockid_t, *const c::timespec) -> c_int)(mutex, clock, time)

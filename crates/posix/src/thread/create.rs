@@ -128,9 +128,12 @@ impl Wanted {
     /// Whether the C library would create such a thread.
     ///
     /// # Errors
-    /// EINVAL: more stack and guard than there are addresses. EAGAIN: more than there is room for.
+    /// EINVAL: more stack and guard than there are addresses, or a priority where the class has none. EAGAIN: more than there is room for.
     fn check(&self) -> Result<(), c_int> {
         const PAGE: usize = 4096;
+        if self.explicit && self.schedule >> 32 == c::SCHED_OTHER as u64 && self.schedule as u32 != 0 {
+            return Err(c::EINVAL);
+        }
         if self.given != 0 {
             return Ok(());
         }

@@ -23,6 +23,7 @@ use super::record::{Record, Start};
 use crate::os::{c, now, system_call};
 use crate::process::{masks, signals, watch};
 use raddle::drop_in::Spare;
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -100,6 +101,26 @@ fn begin_and(mark: fn()) -> Result<(), c_int> {
     }
     mark();
     Ok(())
+}
+
+thread_local! {
+    /// The kernel knows the calling thread as a holder of locks.
+    static IS_KNOWN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The calling thread is about to lock what the kernel gives to others if its holder dies: on a kernel thread of its own, by whose number it holds such
+/// locks from now on. Whoever it creates inherits nothing by this. Where no kernel thread can be had, the locks are the C library's alone.
+pub(crate) fn known_to_kernel() {
+    let Some(me) = Record::current().filter(|_| !IS_KNOWN.get()) else { return };
+    if raddle::drop_in::is_lightweight() {
+        let Some(mask) = dedicate(Spare::Any) else { return };
+        raddle::drop_in::unmark();
+        signals::set_kernel_mask(mask);
+    }
+    if let Some(task) = task(me) {
+        // SAFETY: the calling thread's, which keeps it until both end.
+        IS_KNOWN.set(unsafe { raddle::drop_in::known_to_kernel(task) });
+    }
 }
 
 /// The program's first thread was named by another one in a call that changes what its threads inherit.

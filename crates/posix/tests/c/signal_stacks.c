@@ -159,6 +159,13 @@ static void create(const char *what, size_t size, size_t guard, int explicit) {
     pthread_attr_setguardsize(&attributes, guard);
     if (explicit)
         pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
+    if (explicit == 2) {
+        // A priority of one class, and another class that has none.
+        struct sched_param priority = {.sched_priority = 1};
+        pthread_attr_setschedpolicy(&attributes, SCHED_FIFO);
+        pthread_attr_setschedparam(&attributes, &priority);
+        pthread_attr_setschedpolicy(&attributes, SCHED_OTHER);
+    }
     pthread_t id;
     int error = pthread_create(&id, &attributes, tells, (void *)what);
     if (error)
@@ -196,5 +203,6 @@ int main(void) {
     printf("the default: %zu\n", size);
     pthread_create(&id, NULL, tells, "by default");
     pthread_join(id, NULL);
+    create("a priority without a class", 0, 4096, 2);
     return 0;
 }

@@ -49,6 +49,11 @@ pub fn mark_placing() {
     }
 }
 
+/// What the calling thread, which has just begun, alone has is none that others would inherit.
+pub fn unmark() {
+    MARKED.set(Marked::No);
+}
+
 /// Whether it has something that it alone has.
 pub fn is_marked() -> bool {
     match MARKED.get() {

@@ -28,6 +28,7 @@ pub unsafe fn forked() {
             Descriptor::set_tag(descriptor, FREE);
         }
     }
+    raddle_context::tls::forked();
     crate::carry::signal::forget();
     crate::carry::dedicated::forget();
     crate::services::io::forked();

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 pub use crate::carry::clocks::{count as count_time, own_time_since_switch, time_since_switch};
 pub use crate::carry::dedicated::{
-    Spare, begin as dedicate, is_marked, is_marked_for_good, mark, mark_placing, provide_spare,
+    Spare, begin as dedicate, is_marked, is_marked_for_good, mark, mark_placing, provide_spare, unmark,
 };
 pub use crate::guest::event_loops::{
     Gathered, gather, go_apart, is_apart, note_events, note_events_apart, note_turns, take_turns, times_gathered,
@@ -491,6 +491,16 @@ pub fn set_own_name(name: &str) {
 pub unsafe fn run_destructors() {
     // SAFETY: as promised by the caller.
     unsafe { crate::carry::pool::tls().run_destructors() };
+}
+
+/// The calling thread, which has the kernel thread of that number for itself, holds the C library's locks by it from now on, and the kernel knows its
+/// robust mutexes. False if the kernel refuses.
+///
+/// # Safety
+/// As said; before the kernel thread goes on without it, the kernel has forgotten the list.
+pub unsafe fn known_to_kernel(number: u32) -> bool {
+    // SAFETY: as promised by the caller, whose block is ours.
+    unsafe { crate::carry::pool::tls().known_to_kernel(number) }
 }
 
 /// The thread pointer that belongs to the calling kernel thread itself when it is an activation, whatever thread runs on it.
