@@ -8,9 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+mod suite;
+
 const USAGE: &str =
     "usage: cargo xtask mpi pingpong|stencil|waiting|latency [--mpi mpich|openmpi] [--threads T,..] [--runs N]
-                       [--native-seconds S] [--real-time]";
+                       [--native-seconds S] [--real-time]
+       cargo xtask mpi suite FOLDER [--seconds S] [TEST ..]";
 
 /// How `mpirun` is started: its ending and options.
 const MPIS: [(&str, &[&str]); 2] = [
@@ -81,6 +84,9 @@ const LATENCY: Subject = Subject {
 
 /// The command.
 pub fn run(args: &[String]) -> Outcome {
+    if args.first().is_some_and(|what| what == "suite") {
+        return suite::run(&args[1..]);
+    }
     let options = parse(args)?;
     let subject = match options.what.as_str() {
         "pingpong" => PINGPONG,
