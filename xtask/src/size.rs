@@ -66,7 +66,7 @@ const PARTS: &[Part] = &[
         &["carry/processor", "carry/activation", "govern/monitor", "carry/witness", "carry/guard"],
         true,
     ),
-    part("crates/raddle", "whom to wake", &["carry/handoff"], true),
+    part("crates/raddle", "whom to wake", &["carry/ready"], true),
     part("crates/raddle", "pools", &["carry/pool", "govern/follow"], true),
     part("crates/raddle", "delays and counters", &["carry/delays", "govern/info"], true),
     part("crates/raddle", "sync, and waiting in the kernel", &["sync", "threads/host", "carry/foreign"], false),

@@ -9,8 +9,8 @@ const CIRCLES: [(&str, &[&str]); 5] = [
     ("bench", &["bodies", "catalogue", "harness", "load", "report", "runtimes"]),
     ("xtask", &["model", "weaken"]),
     ("crates/context", &["overflow", "stack", "switch", "tls", "tsan"]),
+    ("crates/sim", &["driver", "execution", "lines", "machine", "world"]),
     ("crates/posix", &["c_interface", "futex", "io", "process", "quantum", "start", "stats", "sync", "thread"]),
-    ("crates/raddle", &["carry", "govern", "guest", "os", "services", "threads"]),
 ];
 
 /// What each room of a crate uses of its other rooms, and where it first does.
@@ -32,9 +32,12 @@ fn of_crate(tree: &Tree, name: &str) -> Vec<Violation> {
         .filter_map(|file| Some((room(file.path.strip_prefix(&prefix)?), file)))
         .filter(|(room, _)| !["lib", "main", "bin"].contains(room))
         .collect();
+    let root = format!("{prefix}lib.rs");
+    let names = tree.files.iter().find(|file| file.path == root).map_or_else(BTreeMap::new, exported);
     let mut uses: Uses = files.iter().map(|(room, _)| (*room, BTreeMap::new())).collect();
     for (room, file) in &files {
-        for (used, line) in imports(file) {
+        for (name, line) in imports(file) {
+            let used = names.get(name).copied().unwrap_or(name);
             if let Some((used, _)) = files.iter().find(|(known, _)| *known == used && known != room) {
                 uses.entry(room).or_default().entry(used).or_insert((&file.path, line));
             }
@@ -57,6 +60,25 @@ fn of_crate(tree: &Tree, name: &str) -> Vec<Violation> {
         }
     }
     found
+}
+
+/// What the crate's root re-exports, with the room that each name is of: `crate::Name` is a use of that.
+fn exported(root: &Source) -> BTreeMap<&str, &str> {
+    let mut found = BTreeMap::new();
+    for statement in root.code.split("pub use ").skip(1) {
+        let path = statement.split(';').next().unwrap_or(statement);
+        let Some((room, _)) = path.split_once("::") else { continue };
+        let (way, names) = path.split_once('{').unwrap_or_else(|| path.rsplit_once("::").unwrap_or((path, path)));
+        let module = way.trim_end_matches("::").rsplit("::").next().unwrap_or(way);
+        for name in names.split(',').map(word_in).filter(|name| !name.is_empty()) {
+            found.insert(if name == "self" { module } else { name }, room);
+        }
+    }
+    found
+}
+
+fn word_in(text: &str) -> &str {
+    word(text.trim_start())
 }
 
 /// The room of a file, by its path below `src`.
@@ -128,6 +150,16 @@ mod tests {
         let found = between_rooms(&Tree::of(&[a, b, c]));
         assert_eq!(found.len(), 3, "{found:?}");
         assert_eq!(found[1].path, "crates/queues/src/b/inner.rs");
+    }
+
+    #[test]
+    fn a_name_that_the_root_exports_is_of_its_room() {
+        let root = ("crates/queues/src/lib.rs", "pub use b::inner::{self, Thing};\npub use b::Other;\n");
+        let b = ("crates/queues/src/b/inner.rs", "use crate::a;\n");
+        for used in ["crate::Thing", "crate::inner::f", "crate::Other"] {
+            let a = format!("fn f() {{ {used} }}\n");
+            assert_eq!(between_rooms(&Tree::of(&[root, ("crates/queues/src/a.rs", &a), b])).len(), 2, "{used}");
+        }
     }
 
     #[test]

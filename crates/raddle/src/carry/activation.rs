@@ -297,7 +297,7 @@ impl Activation {
         // SeqCst: who changes what the hook reads sees this kernel thread, or the hook sees the change.
         self.tid.store(crate::os::gettid(), Ordering::SeqCst);
         crate::carry::signal::this_is(self);
-        if !crate::guest::kernel_thread_begins() {
+        if !crate::carry::above::kernel_thread_begins() {
             crate::os::signals::unblock(mask);
         }
         let _alternate_stack = raddle_context::overflow::activation_altstack().inspect_err(|error| {

@@ -5,7 +5,7 @@
 
 use crate::carry::activation::Activation;
 use crate::carry::descriptor::{Descriptor, EXITED, FREE, Info};
-use crate::govern::dump::Note;
+use crate::carry::note::Note;
 use raddle_context::switch::{Context, SAVED};
 use raddle_machine::Real;
 use raddle_queues::slab::Slab;
@@ -83,6 +83,6 @@ pub(crate) fn publish(slab: &Descriptors) {
     let table = &raddle_debug_layout;
     // Relaxed: read by debuggers only, while the process stands still; the directory's address comes last.
     table.created.store(created, Ordering::Relaxed);
-    table.note.store(crate::govern::dump::note_offset(), Ordering::Relaxed);
+    table.note.store(crate::carry::note::note_offset(), Ordering::Relaxed);
     table.leaves.store(leaves, Ordering::Relaxed);
 }

@@ -9,11 +9,13 @@
 //! | rescue what a stalled processor offers ([`raddle_scheduler::dispatch::Occasions`]) | in one of 16 | in one of 1,024 | | by its search |
 //! | make pending halves threads ([`crate::threads::forkjoin`]) | | the oldest | all | |
 //! | keep the watch for events ([`crate::carry::events::watch::Watch`]) | | | | while it sleeps, one of the process |
-//! | leave the timers to the monitor ([`crate::threads::time::Bedside`]) | | | | while it sleeps |
+//! | leave the timers to the monitor ([`crate::carry::timers::Bedside`]) | | | | while it sleeps |
 //! | arm the core's standby ([`crate::govern::standby`]), wake the monitor ([`crate::govern::monitor`]) | | | | after sleep |
 //!
-//! A round is [`crate::carry::clocks::HOUSEKEEPING`] switches. What the monitor does for a processor that does not come to its duties is in [`crate::govern::monitor`].
+//! A round is [`crate::carry::clocks::HOUSEKEEPING`] switches. What the monitor does for a processor that does not come
+//! to its duties is in [`crate::govern::monitor`].
 
+use crate::carry::above;
 use crate::carry::descriptor::Descriptor;
 use crate::carry::processor::{Dispatcher, Foreign, bump};
 use crate::carry::witness::Lent;
@@ -24,8 +26,8 @@ use raddle_scheduler::idle::Woken;
 use raddle_scheduler::policies::AnyLocal;
 use std::sync::atomic::Ordering;
 
-/// The processor has switched for the `switches`th time, in favour of another thread than the one that `yields`. Called at the end of each round, and at each
-/// switch where processor time is counted.
+/// The processor has switched for the `switches`th time, in favour of another thread than the one that `yields`. Called
+/// at the end of each round, and at each switch where processor time is counted.
 #[cold]
 #[inline(never)]
 pub(crate) fn each_round(mut inside: Lent<'_>, yields: Option<&'static Descriptor>, switches: u64) {
@@ -35,7 +37,7 @@ pub(crate) fn each_round(mut inside: Lent<'_>, yields: Option<&'static Descripto
     if let Some(thread) = yields {
         crate::carry::delays::follow(inside.processor, thread);
     }
-    crate::threads::time::fire_due(inside.lend());
+    crate::carry::timers::fire_due(inside.lend());
     crate::carry::events::watch::look(inside.lend(), true);
     if inside.owned().dispatcher.round() {
         rescue(inside);
@@ -45,7 +47,7 @@ pub(crate) fn each_round(mut inside: Lent<'_>, yields: Option<&'static Descripto
 /// A thread has offered the processor, and there is no other one.
 #[inline(always)]
 pub(crate) fn alone(mut inside: Lent<'_>) {
-    crate::threads::time::fire_due(inside.lend());
+    crate::carry::timers::fire_due(inside.lend());
     if inside.owned().dispatcher.nobody_else() {
         rescue(inside);
     }
@@ -54,13 +56,15 @@ pub(crate) fn alone(mut inside: Lent<'_>) {
 /// As [`alone`], outside the mark: true if that made a thread ready.
 #[inline(always)]
 pub(crate) fn alone_outside() -> bool {
-    crate::threads::forkjoin::offer_to_yield()
+    above::halves_wait() && above::promote_oldest()
 }
 
 /// The running thread is about to wait. Outside the mark.
 #[inline(always)]
 pub(crate) fn before_block() {
-    crate::threads::forkjoin::about_to_block();
+    if above::halves_wait() {
+        while above::promote_oldest() {}
+    }
 }
 
 /// Takes of what another processor offers, if that one stands still.
@@ -74,7 +78,8 @@ fn rescue(mut inside: Lent<'_>) {
     }
 }
 
-/// A processor that has nothing to run. It stays inside its mark: it holds nothing that another activation could want, so nobody needs to take it.
+/// A processor that has nothing to run. It stays inside its mark: it holds nothing that another activation could want,
+/// so nobody needs to take it.
 pub(crate) struct Idle<'a>(pub Lent<'a>);
 
 impl Idle<'_> {
@@ -109,7 +114,7 @@ impl Resting<Real> for Idle<'_> {
     }
 
     fn duties(&mut self) {
-        crate::threads::time::fire_due(self.0.lend());
+        crate::carry::timers::fire_due(self.0.lend());
     }
 
     fn events(&mut self) -> bool {
@@ -138,7 +143,7 @@ impl Resting<Real> for Idle<'_> {
         activation.unshelter();
         let owned = self.0.owned();
         processor.bedside.take_back(&mut owned.timers, &mut owned.bed);
-        crate::govern::standby::arm(activation);
+        crate::carry::arming::arm(activation);
         pool.monitor_hint();
         if let Some(watch) = watch {
             watch.give_up(self.0.lend());

@@ -1,19 +1,22 @@
-//! Kernel threads that are no activations: they wait on a futex of their own, with the same records and the same protocol, so
-//! that every primitive works between them and lightweight threads.
+//! Kernel threads that are no activations: they wait on a futex of their own, with the same records and the same
+//! protocol, so that every primitive works between them and lightweight threads.
 
 use crate::carry::descriptor::Descriptor;
-use crate::govern::deadlock::FOREIGN_WAITERS;
 use raddle_machine::{Machine, Real};
+use raddle_scheduler::counted::Sleepers;
 use raddle_scheduler::{Claim, Epoch, Thread, Wake};
 use std::cell::Cell;
 use std::ptr::NonNull;
+
+/// Kernel threads that wait in [`suspend`] without a deadline, and were not woken.
+pub(crate) static FOREIGN_WAITERS: Sleepers<Real> = Sleepers::constant();
 
 /// Gives the record back when the kernel thread ends.
 fn give_back() {
     if let Some(record) = RECORD.take() {
         let mut cache = crate::carry::pool::descriptors().cache();
-        // SAFETY: allocated below from the same slab; the kernel thread waits for nothing any more, and stale claims fail
-        // by their epoch.
+        // SAFETY: allocated below from the same slab; the kernel thread waits for nothing any more, and stale claims
+        // fail by their epoch.
         unsafe { cache.free(NonNull::from(record)) };
     }
 }
@@ -23,8 +26,8 @@ thread_local! {
     static RECORD: Cell<Option<&'static Descriptor>> = const { Cell::new(None) };
 }
 
-/// The calling kernel thread's record: the same for its whole life, but for destructors of thread-specific data that run after it was given back, which
-/// have another one.
+/// The calling kernel thread's record: the same for its whole life, but for destructors of thread-specific data that
+/// run after it was given back, which have another one.
 #[inline]
 pub(crate) fn current() -> &'static Thread<Real> {
     RECORD.get().unwrap_or_else(first).record()

@@ -7,8 +7,8 @@
 //! Invariant: `stacks.len() <= rights`: each stack that is kept is covered by a right, so that the arena never has more slots
 //! out than rights.
 
+use crate::carry::errors::SpawnError;
 use crate::carry::pool;
-use crate::threads::thread::SpawnError;
 use raddle_context::stack::{Arena, Slot, StackSize};
 
 /// Stacks of a class that a processor keeps hot for the threads it starts next; the rest goes back to the arena.

@@ -1,21 +1,29 @@
 //! What runs threads: kernel threads that carry processors, the switch, and what a processor does besides.
 
+pub(crate) mod above;
 pub(crate) mod activation;
 pub(crate) mod activations;
+pub(crate) mod arming;
+pub(crate) mod caller;
 pub(crate) mod clocks;
 pub(crate) mod debug_layout;
 pub(crate) mod dedicated;
 pub(crate) mod delays;
 pub(crate) mod descriptor;
 pub(crate) mod duties;
+pub(crate) mod errors;
 pub(crate) mod events;
 pub(crate) mod foreign;
 pub(crate) mod guard;
-pub(crate) mod handoff;
 pub(crate) mod kept;
-pub mod pool;
+pub(crate) mod loops;
+pub(crate) mod note;
+pub(crate) mod pool;
 pub(crate) mod processor;
+pub(crate) mod ready;
+pub(crate) mod sends;
 pub mod signal;
 pub(crate) mod switching;
+pub(crate) mod timers;
 pub(crate) mod wander;
 pub(crate) mod witness;

@@ -1,44 +1,23 @@
-//! Pools: a set of processors under one policy.
-//!
-//! # Example
-//! ```
-//! let pool = raddle::Builder::new().processors(2).policy("steal(lifo)".parse().unwrap()).build().unwrap();
-//! let data = vec![1, 2, 3, 4];
-//! let sum: i32 = pool.run(|| {
-//!     raddle::scope(|s| {
-//!         let left = s.spawn(|| data[..2].iter().sum::<i32>());
-//!         data[2..].iter().sum::<i32>() + left.join().unwrap()
-//!     })
-//! });
-//! assert_eq!(sum, 10);
-//! ```
+//! What the processors of a pool share, and what all pools do: descriptors, stacks, threads from outside.
 
 use crate::carry::activation::Activation;
-use crate::carry::activations::MAX_ACTIVATIONS;
 use crate::carry::descriptor::Descriptor;
+use crate::carry::errors::BuildError;
 use crate::carry::kept::STACKS_KEPT;
-use crate::carry::processor::{Dispatcher, Foreign, Owned, Processor};
-use crate::carry::witness::Inside;
-use crate::guest::Settings;
+use crate::carry::loops::{Loops, Wish};
+use crate::carry::processor::Processor;
 use crate::os;
 use raddle_context::stack::Arena;
-use raddle_context::tls::{self, Tls, Unsupported};
+use raddle_context::tls::Tls;
 use raddle_machine::{Machine, Real};
 use raddle_queues::slab::Slab;
-use raddle_scheduler::expression::Expression;
 use raddle_scheduler::idle::Idle;
-use raddle_scheduler::policies::{self, AnyPolicy};
+use raddle_scheduler::policies::AnyPolicy;
 use raddle_scheduler::standing::Standing;
+use raddle_scheduler::watchman::Watchman;
 use raddle_scheduler::{Notify, Policy, Ready};
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-
-mod builder;
-mod moving;
-
-pub use builder::{BuildError, Builder};
-pub use moving::{MoveError, blocking, move_to};
 
 /// Pools that a process may have at once.
 pub(crate) const MAX_POOLS: usize = 256;
@@ -57,12 +36,7 @@ const CLASS_SPACE: usize = if cfg!(raddle_tsan) { 1 << 32 } else { 1 << 42 };
 static POOLS: [AtomicPtr<Shared>; MAX_POOLS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_POOLS];
 static ARENAS: [OnceLock<&'static Arena>; 64] = [const { OnceLock::new() }; 64];
 static DESCRIPTORS: OnceLock<Arc<Slab<Descriptor, Real>>> = OnceLock::new();
-static TLS: OnceLock<&'static Tls> = OnceLock::new();
-/// Null until it is needed, and again in the child of a fork.
-static DEFAULT_POOL: AtomicPtr<Result<Pool, String>> = AtomicPtr::new(std::ptr::null_mut());
-/// As the first who needed the default pool wanted it.
-static DEFAULTS: OnceLock<Settings> = OnceLock::new();
-
+pub(crate) static TLS: OnceLock<&'static Tls> = OnceLock::new();
 /// All descriptors of the process.
 pub(crate) fn descriptors() -> &'static Arc<Slab<Descriptor, Real>> {
     DESCRIPTORS.get_or_init(|| {
@@ -92,10 +66,10 @@ pub(crate) struct Shared {
     pub follows: bool,
     /// Whether some of them may rest while others use the cores ([`crate::govern::crowd`]).
     pub may_have_fewer: bool,
-    /// Whether a thread that was suspended goes on on another processor ([`crate::carry::wander`]). Set before the pool runs.
-    pub wanders: AtomicBool,
+    /// Whether a thread that was suspended goes on on another processor ([`crate::carry::wander`]).
+    pub wanders: bool,
     /// Whether its event loops share its processors for now.
-    pub loops: crate::guest::event_loops::Loops,
+    pub loops: crate::carry::loops::Loops,
     /// How many processors it is to have, if stages move them ([`crate::services::stage`]); 0 otherwise.
     wanted: AtomicUsize,
     stopping: AtomicBool,
@@ -136,6 +110,33 @@ impl Shared {
     /// True while each of its processors sleeps and has not been called since (racy).
     pub fn nobody_called(&self) -> bool {
         self.processors().iter().all(|p| p.seat.standing() == Standing::Retired || self.idle.is_sleeping(p.index))
+    }
+
+    /// Its processors, made by the first who calls.
+    pub fn with_processors(&self, make: impl FnOnce() -> Box<[Processor]>) -> &[Processor] {
+        self.processors.get_or_init(make)
+    }
+
+    /// All its processors have their activations.
+    pub fn set_open(&self) {
+        self.open.store(true, Ordering::Release);
+    }
+
+    /// It has no threads any more: its kernel threads end. Who falls asleep without having seen that is called by the next turn.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        while self.kernel_threads() != 0 {
+            while self.idle.kick() {}
+            while let Some(spare) = self.waiting_spare() {
+                spare.stop();
+            }
+            std::thread::sleep(std::time::Duration::from_micros(100));
+        }
+    }
+
+    /// Nobody knows it any more.
+    pub fn unregister(&self) {
+        POOLS[self.index as usize].store(std::ptr::null_mut(), Ordering::Release);
     }
 
     pub fn is_open(&self) -> bool {
@@ -259,7 +260,7 @@ impl Shared {
             return None;
         }
         // An allocator of the program's may be asked for memory meanwhile: a handler that interrupts it is not in the program's own code.
-        let started = crate::guest::native(|| self.start_activation(None));
+        let started = crate::os::marks::native(|| self.start_activation(None));
         if started.is_err() {
             self.refused_until.store(now + REFUSAL, Ordering::Relaxed);
         }
@@ -271,7 +272,7 @@ impl Shared {
         self.kernel_threads.load(Ordering::Relaxed)
     }
 
-    fn start_activation(
+    pub fn start_activation(
         &'static self,
         processor: Option<&'static Processor>,
     ) -> Result<&'static Activation, BuildError> {
@@ -317,8 +318,27 @@ impl Shared {
 
     /// The monitor sleeps while all processors do; whoever stops sleeping tells it.
     pub fn monitor_hint(&self) {
-        crate::govern::monitor::hint();
+        hint();
     }
+
+    /// A spare adopts a free processor, unless its activation was faster.
+    pub fn hand_over(&self, processor: &'static Processor, spare: &'static Activation) {
+        if processor.seat.owner.adopt(spare.id, &spare.mark) {
+            // In the spare's name: its kernel thread waits for the order, and enters then.
+            spare.mark.leave();
+            spare.order(processor);
+        } else {
+            self.dismiss(spare);
+        }
+    }
+}
+
+pub(crate) static WATCHMAN: Watchman<Real> = Watchman::constant();
+
+/// Tells a sleeping monitor that a processor became busy, or was woken: it may be frozen before it gets to say so itself, and
+/// would count as a searcher, which keeps all others asleep.
+pub(crate) fn hint() {
+    WATCHMAN.hint();
 }
 
 impl raddle_scheduler::dispatch::Pool<Real> for Shared {
@@ -376,7 +396,7 @@ pub(crate) fn submit(ready: Ready<Real>) {
 }
 
 /// A policy dropped a token: the thread is not lost, it goes through the shared queue; unless the policy drops it there, too.
-fn rescue(word: usize) {
+pub(crate) fn rescue(word: usize) {
     thread_local! {
         static RESCUES: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
     }
@@ -443,118 +463,6 @@ pub(crate) fn arena(class: u32) -> Result<&'static Arena, BuildError> {
     }
 }
 
-/// A set of processors under one policy. Dropping it waits until its threads have ended, then ends its kernel threads.
-pub struct Pool {
-    shared: &'static Shared,
-}
-
-impl fmt::Debug for Pool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool").field("processors", &self.processors()).field("policy", &self.shared.describe()).finish()
-    }
-}
-
-impl Pool {
-    pub(crate) fn shared(&self) -> &'static Shared {
-        self.shared
-    }
-
-    /// How many processors it has now (0 where threads are kernel threads).
-    pub fn processors(&self) -> usize {
-        self.shared.active()
-    }
-
-    /// The expression of its policy.
-    pub fn policy(&self) -> String {
-        self.shared.describe().to_owned()
-    }
-
-    /// Runs `f` as a thread of this pool and blocks the caller until it has ended. A panic of `f` goes on in the caller.
-    pub fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
-        let spawned = crate::threads::scope::scope(|scope| {
-            let handle = crate::threads::thread::Builder::new().spawn_in_scope(self.shared, scope, f);
-            handle.unwrap_or_else(|error| panic!("raddle: {error}")).join()
-        });
-        spawned.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    }
-
-    /// Spawns a thread into this pool.
-    ///
-    /// # Panics
-    /// When no thread can be had; [`crate::threads::thread::Builder::spawn_into`] returns the error instead.
-    pub fn spawn<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> crate::JoinHandle<T> {
-        crate::threads::thread::Builder::new().spawn_into(self, f).unwrap_or_else(|error| panic!("raddle: {error}"))
-    }
-
-    /// The largest number that is a priority under its policy: the least urgent one.
-    pub fn lowest_priority(&self) -> u8 {
-        self.shared.priorities - 1
-    }
-
-    /// True if the calling thread is one of this pool's.
-    pub fn is_current(&self) -> bool {
-        crate::carry::switching::current().is_some_and(|me| me.pool() == self.shared.index)
-            || crate::threads::fallback::is_of(self.shared)
-    }
-
-    /// Threads of this pool that have not ended.
-    pub fn live_threads(&self) -> u64 {
-        let sum = |pick: fn(&Processor) -> &AtomicU64| -> u64 {
-            self.shared.processors().iter().map(|p| pick(p).load(Ordering::Acquire)).fold(0, u64::wrapping_add)
-        };
-        // Ends and leaves first: each was preceded by its spawn, which the later reads see (Release at the end, Acquire here).
-        let exited = sum(|p| &p.counters.exited).wrapping_add(sum(|p| &p.counters.moved));
-        let exited = exited.wrapping_add(self.shared.ended_alone.load(Ordering::Acquire));
-        let outside = self.shared.outside_spawned.load(Ordering::Acquire);
-        let came = outside.wrapping_add(self.shared.moved_in.load(Ordering::Acquire));
-        sum(|p| &p.counters.spawned).wrapping_add(came).wrapping_sub(exited)
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        if self.is_current() {
-            // It would wait for its own end.
-            os::say_once("raddle: a pool was dropped by one of its own threads: it stays until the process ends");
-            return;
-        }
-        // Rare and not urgent: polling spares every exit a shared counter.
-        let mut pause = std::time::Duration::from_micros(50);
-        while self.live_threads() != 0 {
-            crate::sleep(pause);
-            pause = (pause * 2).min(std::time::Duration::from_millis(10));
-        }
-        self.shared.stopping.store(true, Ordering::Release);
-        // A processor that falls asleep without having seen that is called by the next turn.
-        while self.shared.kernel_threads() != 0 {
-            while self.shared.idle.kick() {}
-            while let Some(spare) = self.shared.spares.iter().find_map(|slot| {
-                // SAFETY: activations are never freed.
-                unsafe { slot.swap(std::ptr::null_mut(), Ordering::AcqRel).as_ref() }
-            }) {
-                spare.stop();
-            }
-            std::thread::sleep(std::time::Duration::from_micros(100));
-        }
-        // Nobody but the monitor can still have a processor, and that for an instant.
-        if let Some(me) = crate::carry::activations::claim(None) {
-            for processor in self.shared.processors() {
-                let mut inside = loop {
-                    match Inside::adopt(me, processor) {
-                        Some(inside) => break inside,
-                        None => std::thread::yield_now(),
-                    }
-                };
-                inside.owned().give_back();
-                processor.sends.give_back();
-                inside.release();
-            }
-            me.give_back();
-        }
-        POOLS[self.shared.index as usize].store(std::ptr::null_mut(), Ordering::Release);
-    }
-}
-
 /// The arenas that were made.
 pub(crate) fn arenas() -> impl Iterator<Item = &'static Arena> {
     ARENAS.iter().filter_map(|arena| arena.get().copied())
@@ -567,73 +475,62 @@ pub(crate) fn shrink_stacks() {
     }
 }
 
-/// The pool that [`crate::spawn`] uses from kernel threads: made on first use, with the processors that the process is
-/// allotted, or as the environment says ([`crate::guest::Settings`]).
-///
-/// # Panics
-/// When it cannot be built: the message names cause and remedy.
-#[inline]
-pub fn default_pool() -> &'static Pool {
-    // SAFETY: null, or never freed once it is stored.
-    match unsafe { DEFAULT_POOL.load(Ordering::Acquire).as_ref() } {
-        Some(Ok(pool)) => pool,
-        _ => first_default_pool(),
-    }
-}
-
-/// The environment is read once: a program may change it while threads are created.
-#[cold]
-#[inline(never)]
-fn first_default_pool() -> &'static Pool {
-    let set = |name| std::env::var(name).ok();
-    start_default(&Settings::read(set)).unwrap_or_else(|error| panic!("raddle: {error}"))
-}
-
-/// The default pool, built as the first caller's settings say unless it is there already, or its building has failed before.
-///
-/// Two that come at once both build one, and the later one's ends again: so nobody waits for anybody, nor for one whom a fork left
-/// behind.
-pub(crate) fn start_default(settings: &Settings) -> Result<&'static Pool, &'static str> {
-    let mut there = DEFAULT_POOL.load(Ordering::Acquire);
-    if there.is_null() {
-        let made = Box::into_raw(Box::new(build_default(DEFAULTS.get_or_init(|| settings.clone()))));
-        let null = std::ptr::null_mut();
-        there = match DEFAULT_POOL.compare_exchange(null, made, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => made,
-            Err(first) => {
-                // SAFETY: made above and shown to nobody.
-                drop(unsafe { Box::from_raw(made) });
-                first
-            }
-        };
-    }
-    // SAFETY: not null, and never freed once it is stored.
-    unsafe { &*there }.as_ref().map_err(String::as_str)
-}
-
-fn build_default(settings: &Settings) -> Result<Pool, String> {
-    let mut builder = Builder::new();
-    if let Some(text) = &settings.processors {
-        let count = text.parse().map_err(|_| format!("RADDLE_PROCESSORS={text}: give a number of processors"))?;
-        builder = builder.at_most(count);
-    }
-    if settings.all_processors {
-        builder = builder.all_of_them();
-    }
-    if let Some(text) = &settings.event_loops {
-        let wish = text.parse().map_err(|()| format!("RADDLE_EVENT_LOOPS={text}: give `apart` or `gathered`"))?;
-        builder = builder.event_loops(wish);
-    }
-    if let Some(text) = &settings.policy {
-        builder = builder.policy(text.parse().map_err(|error| format!("RADDLE_POLICY: {error}"))?);
-    }
-    builder.build().map_err(|error| error.to_string())
-}
-
 /// In the child of a fork, where no kernel thread but the caller exists: no pool and no activation is left. Their memory stays.
 pub(crate) fn forget() {
     for slot in &POOLS {
         slot.store(std::ptr::null_mut(), Ordering::Relaxed);
     }
-    DEFAULT_POOL.store(std::ptr::null_mut(), Ordering::Relaxed);
+}
+
+/// What whoever builds a pool decides.
+pub(crate) struct Plan {
+    pub idle: Arc<Idle<Real>>,
+    pub policy: AnyPolicy<Real>,
+    pub name: Arc<str>,
+    pub prefix: String,
+    pub follows: bool,
+    pub may_have_fewer: bool,
+    pub wanders: bool,
+    pub event_loops: Wish,
+}
+
+impl Plan {
+    /// The pool, known to all, without processors yet.
+    pub fn register(self) -> Result<&'static Shared, BuildError> {
+        let Plan { idle, policy, name, prefix, follows, may_have_fewer, wanders, event_loops } = self;
+        let (priorities, directed) = (policy.priorities(), policy.ring());
+        let shared = Box::leak(Box::new(Shared {
+            index: 0,
+            idle,
+            policy,
+            name,
+            processors: OnceLock::new(),
+            priorities,
+            directed,
+            follows,
+            may_have_fewer,
+            wanders,
+            loops: Loops::new(event_loops),
+            wanted: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+            open: AtomicBool::new(false),
+            refused_until: AtomicU64::new(0),
+            outside_spawned: AtomicU64::new(0),
+            submitted: AtomicU64::new(0),
+            ended_alone: AtomicU64::new(0),
+            moved_in: AtomicU64::new(0),
+            spares: [const { AtomicPtr::new(std::ptr::null_mut()) }; 64],
+            kernel_threads: AtomicU32::new(0),
+            prefix,
+            mask: crate::os::signals::mask(),
+        }));
+        for (index, slot) in POOLS.iter().enumerate() {
+            shared.index = index as u32;
+            let free = std::ptr::null_mut();
+            if slot.compare_exchange(free, shared, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return Ok(shared);
+            }
+        }
+        Err(BuildError::Pools)
+    }
 }

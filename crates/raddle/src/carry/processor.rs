@@ -7,7 +7,7 @@
 
 use crate::carry::descriptor::Descriptor;
 use crate::carry::pool::Shared;
-use crate::threads::time::Timers;
+use crate::carry::timers::Timers;
 use raddle_machine::Real;
 use raddle_queues::slab::Cache;
 use raddle_scheduler::policies::AnyLocal;
@@ -203,9 +203,9 @@ pub(crate) struct Processor {
     /// While it sleeps: when it wakes by itself (`u64::MAX`: never).
     pub deadline: AtomicU64,
     /// Its deadlines while it sleeps.
-    pub bedside: crate::threads::time::Bedside,
+    pub bedside: crate::carry::timers::Bedside,
     pub delays: crate::carry::delays::Delays,
-    pub sends: crate::services::io::Sends,
+    pub sends: crate::carry::sends::Sends,
     owned: UnsafeCell<Owned>,
 }
 

@@ -130,7 +130,7 @@ fn migrate(me: &'static Descriptor, activation: &'static Activation) {
     // Whoever interrupted it meanwhile found it on no kernel thread, and it may compute for ever from here. (A wait that is about to begin ends.)
     if me.goes_on_interrupted() && !me.thread.is_in_wait() {
         // It is in the middle of something.
-        crate::guest::interrupted(me, false);
+        crate::carry::above::interrupted(me, false);
     }
 }
 
@@ -183,7 +183,7 @@ fn yield_inside(mut inside: Inside, me: &'static Descriptor) -> bool {
         }
         None => {
             crate::carry::duties::alone(inside.lend());
-            if inside.processor().pool.wanders.load(Ordering::Relaxed) {
+            if inside.processor().pool.wanders {
                 leave_to_idle(inside, me, After::YIELD);
                 return true;
             }
@@ -381,7 +381,7 @@ pub(crate) fn finalize(mut inside: Lent<'_>) {
         previous.activation.leave();
         if previous.thread.finish_park(Epoch::from_bits(after.0 >> 3)).is_err() {
             // SAFETY: claimed while arming: the claimant left the push to this finalizer (thread I2).
-            crate::carry::handoff::woken(inside, unsafe { Ready::new(thread) });
+            crate::carry::ready::woken(inside, unsafe { Ready::new(thread) });
         }
     } else if after == After::EXIT {
         // SAFETY: `previous` is off its stack for ever.
@@ -425,10 +425,10 @@ unsafe fn exited(mut inside: Lent<'_>, ended: &'static Descriptor) {
         let slot = unsafe { Slot::from_raw(raw) };
         inside.owned().kept.of(crate::carry::pool::class_of(ended)).keep_stack(slot);
     }
-    crate::threads::thread::give_right(inside.owned(), ended);
+    inside.owned().kept.of(crate::carry::pool::class_of(ended)).give_right(crate::carry::pool::class_of(ended));
     bump_release(&processor.counters.exited);
     // SAFETY: the thread has ended.
-    let detached = unsafe { leave_result(ended, |thread| crate::threads::host::ready_inside(inside.lend(), thread)) };
+    let detached = unsafe { leave_result(ended, |thread| crate::carry::ready::ready_inside(inside.lend(), thread)) };
     if detached {
         // SAFETY: nobody joins a detached thread, so the descriptor, which is of the slab that all caches are of, is ours.
         unsafe { inside.owned().descriptors.free(NonNull::from(ended)) };
@@ -452,7 +452,7 @@ unsafe fn exited_alone(activation: &'static Activation, ended: &'static Descript
     // Release: as the counters of processors.
     activation.processor().pool.ended_alone.fetch_add(1, Ordering::Release);
     // SAFETY: the thread has ended.
-    let detached = unsafe { leave_result(ended, crate::threads::host::ready_outside) };
+    let detached = unsafe { leave_result(ended, crate::carry::ready::ready_outside) };
     if detached {
         // SAFETY: nobody joins a detached thread, so the descriptor is ours.
         unsafe { crate::carry::pool::descriptors().cache().free(NonNull::from(ended)) };

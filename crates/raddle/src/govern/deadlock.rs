@@ -7,16 +7,13 @@
 //! process (through shared memory) is still conceivable.
 
 use crate::carry::activation::Activation;
+use crate::carry::foreign::FOREIGN_WAITERS;
 use crate::carry::pool;
 use crate::govern::info::DumpOptions;
 use crate::os::{TaskState, task_state};
-use raddle_machine::Real;
-use raddle_scheduler::counted::Sleepers;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Kernel threads that wait in [`crate::carry::foreign::suspend`] without a deadline, and were not woken.
-pub(crate) static FOREIGN_WAITERS: Sleepers<Real> = Sleepers::constant();
 /// Lightweight threads that wait until a signal handler has run: another process may send one.
 pub(crate) static SIGNAL_WAITERS: AtomicU64 = AtomicU64::new(0);
 /// Spawns and exits at the last report: another is due only after a thread has begun or ended.

@@ -8,89 +8,16 @@
 pub(crate) mod circles;
 
 use crate::carry::descriptor::Descriptor;
+use crate::carry::note::{NOTE, Note};
 use crate::carry::switching::current;
 use raddle_context::switch::{Context, current_fs, switch, switch_away};
 use raddle_context::tls;
-use raddle_machine::Real;
-use raddle_scheduler::{Claim, Runtime, Thread, Wake};
+use raddle_scheduler::{Claim, Wake};
 use std::backtrace::Backtrace;
 use std::cell::Cell;
 use std::fmt::Write as _;
 use std::io;
-use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// What a thread waits for.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(crate) struct Note {
-    /// The text that says what, in two words that a debugger can read.
-    kind: *const u8,
-    length: usize,
-    object: usize,
-    holder: usize,
-}
-
-impl Note {
-    const NOTHING: Note = Note { kind: std::ptr::null(), length: 0, object: 0, holder: 0 };
-    /// Where a debugger finds the kind's address and length, the object and the holder.
-    pub const FIELDS: [usize; 4] =
-        [offset_of!(Note, kind), offset_of!(Note, length), offset_of!(Note, object), offset_of!(Note, holder)];
-
-    fn kind(&self) -> &'static str {
-        if self.kind.is_null() {
-            return "";
-        }
-        // SAFETY: the address and length of a `&'static str` ([`note_wait`]).
-        unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(self.kind, self.length)) }
-    }
-}
-
-/// What a note calls a mutex of ours, and one of the C interface, that is waited for without a deadline.
-pub(crate) const MUTEX: &str = "a mutex";
-pub(crate) const PTHREAD_MUTEX: &str = "a pthread mutex";
-
-/// What a parked thread's note says of its wait, read from outside.
-pub(crate) struct Waits {
-    pub kind: &'static str,
-    pub object: usize,
-}
-
-impl Waits {
-    /// The note under a thread pointer, if it is of a mutex. Whatever lies there is read: the thread may have ended.
-    pub fn of(pointer: usize) -> Option<Waits> {
-        let mut note = [0; size_of::<Note>()];
-        if !crate::os::peek(pointer.wrapping_add(note_offset()), &mut note) {
-            return None;
-        }
-        let [address, length, object, _] =
-            Note::FIELDS.map(|at| usize::from_ne_bytes(note[at..at + 8].try_into().unwrap_or_default()));
-        [MUTEX, PTHREAD_MUTEX].into_iter().find_map(|kind| {
-            let mut text = [0; 32];
-            let text = &mut text[..kind.len()];
-            let same = length == kind.len() && crate::os::peek(address, text) && text == kind.as_bytes();
-            same.then_some(Waits { kind, object })
-        })
-    }
-}
-
-/// From the calling thread's pointer to its note; the same for all threads, if the library was loaded with the program. A
-/// debugger's script believes no note that is not text.
-pub(crate) fn note_offset() -> usize {
-    NOTE.try_with(|note| note.as_ptr().addr()).map_or(0, |note| note.wrapping_sub(current_fs()))
-}
-
-thread_local! {
-    static NOTE: Cell<Note> = const { Cell::new(Note::NOTHING) };
-}
-
-/// Notes, for dumps, what the calling thread is about to wait for.
-#[inline]
-pub(crate) fn note_wait(kind: &'static str, object: usize, holder: Option<&'static Thread<Real>>) {
-    let holder = holder.map_or(0, |h| std::ptr::from_ref(h).addr());
-    // A thread whose storage is being destroyed may still wait; it goes without a note.
-    let _ = NOTE.try_with(|note| note.set(Note { kind: kind.as_ptr(), length: kind.len(), object, holder }));
-}
 
 /// How much to print.
 #[derive(Clone, Copy, Debug)]
@@ -200,7 +127,7 @@ fn describe(descriptor: &'static Descriptor, walk: bool, walked: &mut usize) -> 
     let text = visited.describe(descriptor, walk);
     // The claim was ours: the thread goes on from a wake-up for no reason.
     // SAFETY: the claim was won above.
-    unsafe { crate::Host::make_ready(descriptor.record()) };
+    unsafe { crate::carry::ready::make_ready(descriptor.record()) };
     text
 }
 
@@ -337,7 +264,7 @@ pub fn dump_on_signal(signal: i32) -> io::Result<()> {
 /// The handler: a store, and a futex call that is safe in handlers.
 pub(crate) extern "C" fn wanted(_: i32) {
     WANTED.store(true, Ordering::Release);
-    crate::govern::monitor::hint();
+    crate::carry::pool::hint();
 }
 
 /// The monitor's part.

@@ -25,10 +25,9 @@
 use crate::carry::activation::{Activation, LOWEST};
 use crate::carry::pool::Shared;
 use crate::carry::processor::Processor;
+use crate::carry::timers::Timers;
 use crate::carry::witness::Inside;
 use crate::govern::crowd::Crowd;
-use crate::govern::monitor::hand_over;
-use crate::threads::time::Timers;
 use raddle_machine::{Machine, Real};
 use raddle_scheduler::standing::Standing;
 use std::collections::HashMap;
@@ -120,8 +119,7 @@ impl Follower {
     pub fn next_look(&self) -> Option<u64> {
         let crowded = |pool: &'static Shared| {
             let known = self.pools.get(&std::ptr::from_ref(pool).addr())?;
-            let may =
-                pool.may_have_fewer && known.allotted > 1 && crate::guest::event_loops::apart_of(pool).next().is_some();
+            let may = pool.may_have_fewer && known.allotted > 1 && crate::carry::loops::apart_of(pool).next().is_some();
             may.then(|| known.crowd.next_look(Real::now()))
         };
         crate::carry::pool::pools().filter_map(crowded).min()
@@ -190,7 +188,7 @@ fn adjust(pool: &'static Shared, wanted: usize) {
             RETURNED.fetch_add(1, Ordering::Relaxed);
         }
         // One whose retirement had only begun still has its activation, which keeps it.
-        hand_over(pool, processor, spare);
+        pool.hand_over(processor, spare);
         active += 1;
     }
 }

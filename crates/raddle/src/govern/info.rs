@@ -63,8 +63,8 @@ pub fn stats() -> Stats {
         takeovers_by_standby: crate::govern::standby::CATCHES.load(Ordering::Relaxed),
         publications: crate::govern::monitor::PUBLICATIONS.load(Ordering::Relaxed),
         slices: crate::govern::monitor::SLICES.load(Ordering::Relaxed),
-        halves_asked: crate::threads::requests::ASKED.load(Ordering::Relaxed),
-        halves_given: crate::threads::requests::GIVEN.load(Ordering::Relaxed),
+        halves_asked: crate::govern::monitor::HALVES_ASKED.load(Ordering::Relaxed),
+        halves_given: crate::govern::monitor::HALVES_GIVEN.load(Ordering::Relaxed),
         processors_retired: crate::govern::follow::RETIRED.load(Ordering::Relaxed),
         processors_returned: crate::govern::follow::RETURNED.load(Ordering::Relaxed),
         ..Stats::default()

@@ -14,19 +14,18 @@
 //! computes, a look at `/proc` ([`crate::os::looks`]) for each that seems not to.
 
 use crate::carry::activation::{Activation, LOWEST};
-use crate::carry::pool::{self, Shared};
+use crate::carry::pool::{self, Shared, WATCHMAN, hint};
 use crate::carry::processor::Processor;
 use crate::carry::witness::Inside;
 use crate::govern::follow::Follower;
 use crate::govern::standby::Standbys;
 use crate::govern::ways::{Way, wanted};
 use crate::os::{TaskState, task_state, ticker, time_on_core};
-use crate::threads::requests::Requests;
 use raddle_machine::{Machine, Real};
 use raddle_scheduler::Notify;
 use raddle_scheduler::takeover::Take;
-use raddle_scheduler::watchman::Watchman;
 use std::collections::HashMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Nanoseconds between two looks.
@@ -47,18 +46,27 @@ const SMOOTH: u32 = 16;
 /// Periods without anything busy until the monitor sleeps.
 const REST_AFTER: u32 = 16;
 
-static WATCHMAN: Watchman<Real> = Watchman::constant();
 /// Processors taken from blocked activations, and for a moment from computing ones, since the process began.
 pub(crate) static TAKEOVERS: AtomicU64 = AtomicU64::new(0);
 pub(crate) static PUBLICATIONS: AtomicU64 = AtomicU64::new(0);
 /// Times a spare went on with a processor beside a computing activation.
 pub(crate) static SLICES: AtomicU64 = AtomicU64::new(0);
 
-/// Tells a sleeping monitor that a processor became busy, or was woken: it may be frozen before it gets to say so itself, and
-/// would count as a searcher, which keeps all others asleep.
-pub(crate) fn hint() {
-    WATCHMAN.hint();
+/// Requests made to computing threads for halves of theirs, and halves given, since the process began.
+pub(crate) static HALVES_ASKED: AtomicU64 = AtomicU64::new(0);
+pub(crate) static HALVES_GIVEN: AtomicU64 = AtomicU64::new(0);
+
+/// A look that goes on with what it remembers: true if the monitor is to stay awake.
+pub(crate) type Look = Box<dyn FnMut() -> bool>;
+
+/// What the rooms above have the monitor do at each look, from their first use on.
+pub(crate) struct Besides {
+    /// Stages: at this time.
+    pub stages: OnceLock<fn(u64)>,
+    /// Requests for halves, with what it remembers of them: true while a thread computes beside a sleeping processor.
+    pub requests: OnceLock<fn() -> Look>,
 }
+pub(crate) static BESIDES: Besides = Besides { stages: OnceLock::new(), requests: OnceLock::new() };
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 
@@ -109,7 +117,7 @@ fn main() {
     };
     let mut seen: HashMap<usize, Seen> = HashMap::new();
     let mut follower = Follower::default();
-    let mut requests = Requests::default();
+    let mut requests: Option<Look> = None;
     let mut standbys = Standbys::default();
     let mut circles = crate::govern::dump::circles::Watch::default();
     let (mut quiet, mut calm, mut step) = (0, 0, 1);
@@ -119,7 +127,10 @@ fn main() {
         crate::govern::dump::dump_if_wanted();
         let (mut busy, mut computing, mut lively) = (false, true, true);
         let now = Real::now();
-        crate::services::stage::look(now);
+        if let Some(stages) = BESIDES.stages.get() {
+            stages(now);
+        }
+        requests = requests.or_else(|| BESIDES.requests.get().map(|begin| begin()));
         for pool in pool::pools() {
             let found = look(pool, me, &mut seen, &mut standbys, step);
             follower.attend(pool, now);
@@ -131,7 +142,7 @@ fn main() {
         follower.fire();
         standbys.look();
         let circle_due = circles.look(now, crate::govern::deadlock::is_reported);
-        let asked = requests.look();
+        let asked = requests.as_mut().is_some_and(|look| look());
         crate::carry::events::watch::tick();
         busy |= asked;
         quiet = if busy { 0 } else { quiet + step };
@@ -264,7 +275,7 @@ fn still(
         if seen.still >= 4 * PATIENCE
             && let Some(spare) = pool.spare()
         {
-            hand_over(pool, processor, spare);
+            pool.hand_over(processor, spare);
         }
         return false;
     }
@@ -382,28 +393,17 @@ fn borrow(
     }
     let Some(mut inside) = Inside::enter_at(me, processor) else { return false };
     me.set_processor(processor);
-    crate::threads::time::fire_due(inside.lend());
+    crate::carry::timers::fire_due(inside.lend());
     let dispatcher = &mut inside.owned().dispatcher;
     let (notify, has_work) = (dispatcher.expose(), dispatcher.has_work());
     let spare = successor(has_work);
     inside.release();
     PUBLICATIONS.fetch_add(1, Ordering::Relaxed);
     if let Some(spare) = spare {
-        hand_over(pool, processor, spare);
+        pool.hand_over(processor, spare);
     }
     if notify != Notify::Nobody {
         pool.idle.kick();
     }
     true
-}
-
-/// A spare adopts a free processor, unless its activation was faster.
-pub(crate) fn hand_over(pool: &'static Shared, processor: &'static Processor, spare: &'static Activation) {
-    if processor.seat.owner.adopt(spare.id, &spare.mark) {
-        // In the spare's name: its kernel thread waits for the order, and enters then.
-        spare.mark.leave();
-        spare.order(processor);
-    } else {
-        pool.dismiss(spare);
-    }
 }

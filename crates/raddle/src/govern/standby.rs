@@ -16,29 +16,18 @@
 //! standby runs by its own share of the core (0.3 % beside one that computes). In the last two cases the processor of one that computes is taken:
 //! it finds out at its next entry, as after a slice ([`crate::govern::monitor`]).
 //!
-//! Progress: [`arm`] is wait-free; a standby that is frozen delays nobody, since the monitor sees the same a little later.
+//! Progress: [`crate::carry::arming::arm`] is wait-free; a standby that is frozen delays nobody, since the monitor sees the same a little later.
 
 use crate::carry::activation::Activation;
+use crate::carry::arming::{MAX_CORES, SERVING, STANDBYS, Standby, arm_on, find};
 use crate::carry::pool::{self, Shared};
 use raddle_machine::{Machine, Real};
 use raddle_scheduler::standby::Begin;
 use raddle_scheduler::takeover::Take;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Nanoseconds without a catch until standbys end. An untested guess; none exists in a program that never blocks unseen.
 const REST_NS: u64 = 10_000_000_000;
-/// Cores that may have a standby: one with a higher number has none.
-const MAX_CORES: usize = 1024;
-
-struct Standby {
-    core: u32,
-    word: raddle_scheduler::standby::Standby<Real>,
-}
-
-/// By core; null where there never was one. Never freed: others may be about to arm it.
-static STANDBYS: [AtomicPtr<Standby>; MAX_CORES] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_CORES];
-/// Some exist, or did until a moment ago.
-static SERVING: AtomicBool = AtomicBool::new(false);
 /// The kernel refused one: the monitor alone is left.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 /// Processors taken over by standbys, since the process began; and when, last.
@@ -50,26 +39,6 @@ static SHORT: AtomicU64 = AtomicU64::new(0);
 /// Why there are none, where the kernel has refused one.
 pub(crate) fn is_refused() -> bool {
     REFUSED.load(Ordering::Relaxed)
-}
-
-/// Arms the standby of the core on which `activation` runs, if that has one. Called where a processor begins to run threads after a sleep.
-#[inline]
-pub(crate) fn arm(activation: &Activation) {
-    if SERVING.load(Ordering::Relaxed) {
-        arm_on(activation);
-    }
-}
-
-#[cold]
-fn arm_on(activation: &Activation) {
-    if let Some(standby) = activation.core().and_then(find) {
-        standby.word.arm();
-    }
-}
-
-fn find(core: u32) -> Option<&'static Standby> {
-    // SAFETY: null, or a standby, which are never freed.
-    unsafe { STANDBYS.get(core as usize)?.load(Ordering::Acquire).as_ref() }
 }
 
 /// The monitor's part.

@@ -14,13 +14,14 @@ use crate::carry::descriptor::{Descriptor, FREE};
 /// Only in the child of a fork, before anything else of this library is used there; not from inside the runtime.
 pub unsafe fn forked() {
     crate::carry::pool::forget();
+    crate::threads::pool::forget();
     crate::services::stage::forget();
     crate::carry::activations::forget();
     crate::govern::monitor::forget();
     crate::govern::standby::forget();
     crate::govern::dump::circles::forget();
     crate::os::looks::forget();
-    crate::govern::deadlock::FOREIGN_WAITERS.forget();
+    crate::carry::foreign::FOREIGN_WAITERS.forget();
     for (_, descriptor) in crate::carry::pool::descriptors().iterate() {
         // A record of a kernel thread may be the caller's own: it is not waiting, and goes on to be its record.
         descriptor.thread.disarm();
@@ -30,7 +31,7 @@ pub unsafe fn forked() {
     }
     raddle_context::tls::forked();
     crate::carry::signal::forget();
-    crate::carry::dedicated::forget();
+    crate::os::marks::forget();
     crate::services::io::forked();
     let _ = crate::carry::switching::show(std::ptr::null());
 }

@@ -8,26 +8,27 @@ pub mod preemption;
 use crate::Host;
 use crate::carry::activation::Activation;
 use crate::carry::descriptor::Descriptor;
-use crate::carry::processor::Processor;
-use crate::carry::switching::{activation_of, current, enter};
+use crate::carry::switching::current;
 use raddle_context::stack::Slot;
 use raddle_machine::{Machine, Real};
 use raddle_scheduler::runtime::{Waited, wait_until};
 use raddle_scheduler::sync::WaitError;
 use raddle_scheduler::sync::address::{AddressTable, Waker};
 use raddle_scheduler::{Claim, Wake};
-use std::cell::Cell;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+pub use crate::carry::above::{on_interruption, on_kernel_thread, poll_interruption};
+pub use crate::carry::caller::{is_apart, is_lightweight};
 pub use crate::carry::clocks::{count as count_time, own_time_since_switch, time_since_switch};
-pub use crate::carry::dedicated::{
-    Spare, begin as dedicate, is_marked, is_marked_for_good, mark, mark_placing, provide_spare, unmark,
-};
+pub use crate::carry::dedicated::{Spare, begin as dedicate};
+pub use crate::carry::loops::times_gathered;
+pub use crate::carry::note::HOLDER_AT;
 pub use crate::guest::event_loops::{
-    Gathered, gather, go_apart, is_apart, note_events, note_events_apart, note_turns, take_turns, times_gathered,
-    wait_apart, went_apart,
+    Gathered, gather, go_apart, note_events, note_events_apart, note_turns, take_turns, wait_apart, went_apart,
 };
 pub use crate::guest::forked::forked;
+pub use crate::os::marks::{is_marked, is_marked_for_good, is_native, mark, mark_placing, unmark};
+pub use crate::threads::pool::Settings;
 pub use raddle_queues::{places, slab};
 
 /// Which signals are on their way to a thread that runs, of so many kinds.
@@ -38,31 +39,17 @@ const LISTS: usize = 1 << 18;
 
 static TABLE: AddressTable<Host, LISTS> = AddressTable::new();
 
-thread_local! {
-    /// The calling kernel thread is starting a kernel thread for the runtime itself.
-    static NATIVE: Cell<bool> = const { Cell::new(false) };
-}
-
-/// True where a call may be taken over: the caller is a lightweight thread, and outside the runtime. False on kernel threads,
-/// in the runtime itself, and in a signal handler that interrupted it: there a call goes on to the C library. False also while the caller is
-/// about to wait already: an allocator that the runtime asks for a node to wait in may have locks of its own.
-#[inline]
-pub fn is_lightweight() -> bool {
-    current().is_some_and(|me| is_outside(me) && !me.thread.is_in_wait())
-}
-
-/// The calling thread, which is `me`, is outside the mark of the runtime.
-#[inline]
-pub(crate) fn is_outside(me: &'static Descriptor) -> bool {
-    let activation = me.activation.get();
-    // Null for an instant at a thread's end: its stack is the runtime's then.
-    !activation.is_null() && !activation_of(me).mark.is_inside()
-}
-
 /// True where even a wake-up must not be asked for: in the runtime itself, and in a signal handler that interrupted it.
 #[inline]
 pub fn is_inside() -> bool {
     current().is_some() && !is_lightweight()
+}
+
+/// Has a kernel thread wait in the calling thread's pool for whoever begins next in a signal handler. False if none
+/// can be had.
+pub fn provide_spare(of: &crate::threads::pool::Pool) -> bool {
+    let pool = of.shared();
+    pool.spare().map(|spare| pool.dismiss(spare)).is_some()
 }
 
 /// The time as [`doze_until`] takes it.
@@ -78,7 +65,7 @@ pub fn now() -> u64 {
 /// The thread was cancelled.
 pub fn doze_until(deadline: u64, cancellable: bool) -> Result<bool, WaitError> {
     if Real::now() < deadline {
-        crate::govern::dump::note_wait("a point in time", 0, None);
+        crate::carry::note::note_wait("a point in time", 0, None);
         // SAFETY: published nowhere: the deadline and a cancellation end it.
         let waited = unsafe { wait_until::<Host>(Some(deadline), cancellable, |_, _| {}, || false) };
         if waited == Waited::Woken(Wake::Cancelled) {
@@ -91,64 +78,7 @@ pub fn doze_until(deadline: u64, cancellable: bool) -> Result<bool, WaitError> {
 /// Runs `f`, which is about to block in the kernel for long: if other threads wait for the calling thread's processor, a spare activation
 /// takes it over at once, as the monitor would have it do later. It costs a wake-up of a kernel thread on both ends.
 pub fn blocking<T>(f: impl FnOnce() -> T) -> T {
-    give_processor_away(false);
-    f()
-}
-
-/// A spare activation takes the calling lightweight thread's processor over, if others wait for it, or `always`. Nothing happens where
-/// another activation has it already, or no kernel thread can be had.
-pub(crate) fn give_processor_away(always: bool) {
-    let Some(me) = current().filter(|_| is_lightweight() && !is_apart()) else { return };
-    let activation = activation_of(me);
-    if activation.processor().seat.owner.owner() != activation.id {
-        return;
-    }
-    let mut inside = enter(me);
-    let processor = inside.processor();
-    let has_work = inside.owned().dispatcher.has_work();
-    inside.leave();
-    // Outside the mark: it may have to start a kernel thread.
-    if (always || has_work)
-        && let Some(spare) = processor.pool.spare()
-    {
-        hand_over(me, processor, spare, false);
-    }
-}
-
-/// The thread `me`, which is the caller and outside the mark, gives `processor` to `spare`; whether it is `apart` from then on. False if it runs
-/// elsewhere meanwhile.
-pub(crate) fn hand_over(
-    me: &'static Descriptor,
-    processor: &'static Processor,
-    spare: &'static Activation,
-    apart: bool,
-) -> bool {
-    let inside = enter(me);
-    let activation = inside.activation();
-    let still = std::ptr::eq(inside.processor(), processor);
-    if still {
-        activation.apart.store(apart, Ordering::Relaxed);
-        inside.release();
-        // Signals that were put off meanwhile run now.
-        activation.open();
-        crate::govern::monitor::hand_over(processor.pool, processor, spare);
-    } else {
-        // The thread has moved meanwhile.
-        inside.leave();
-        processor.pool.dismiss(spare);
-    }
-    still
-}
-
-/// Runs `f`, which starts a kernel thread for the runtime: `pthread_create` must not be taken over meanwhile.
-pub(crate) fn native<T>(f: impl FnOnce() -> T) -> T {
-    struct Native(bool);
-    impl Drop for Native {
-        fn drop(&mut self) {
-            NATIVE.set(self.0);
-        }
-    }
-    let _native = Native(NATIVE.replace(true));
+    crate::carry::caller::give_processor_away(false);
     f()
 }
 
@@ -169,39 +99,6 @@ impl Hidden {
     }
 }
 
-/// True while the runtime starts a kernel thread for itself.
-pub fn is_native() -> bool {
-    NATIVE.get()
-}
-
-/// What the environment says of the default pool.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// `RADDLE_PROCESSORS`: at most so many.
-    pub processors: Option<String>,
-    /// `RADDLE_POLICY`.
-    pub policy: Option<String>,
-    /// `RADDLE_ALL_PROCESSORS=1`: none rests where others use the cores, too ([`crate::Builder::at_most`]).
-    pub all_processors: bool,
-    /// `RADDLE_EVENT_LOOPS`: `apart` or `gathered`, if it is not to be found out which is better.
-    pub event_loops: Option<String>,
-    /// `RADDLE_DIRECT_SENDS=1`: each thread sends by itself at once.
-    pub direct_sends: bool,
-}
-
-impl Settings {
-    /// With what tells a variable of the environment.
-    pub fn read(variable: impl Fn(&'static str) -> Option<String>) -> Self {
-        Self {
-            processors: variable("RADDLE_PROCESSORS"),
-            policy: variable("RADDLE_POLICY"),
-            all_processors: variable("RADDLE_ALL_PROCESSORS").is_some_and(|value| value == "1"),
-            event_loops: variable("RADDLE_EVENT_LOOPS"),
-            direct_sends: variable("RADDLE_DIRECT_SENDS").is_some_and(|value| value == "1"),
-        }
-    }
-}
-
 /// Builds the default pool, unless it is there, with these settings. False where threads are kernel threads, which was said on standard error then.
 ///
 /// # Errors
@@ -209,9 +106,9 @@ impl Settings {
 pub fn start(settings: &Settings) -> Result<bool, &'static str> {
     raddle_context::overflow::end_as_in_c();
     if settings.direct_sends {
-        crate::services::io::switch_off();
+        crate::carry::sends::switch_off();
     }
-    crate::carry::pool::start_default(settings).map(|pool| pool.processors() > 0)
+    crate::threads::pool::start_default(settings).map(|pool| pool.processors() > 0)
 }
 
 /// Writes what `text` tells into the file again and again, by a kernel thread with descriptors of its own.
@@ -256,7 +153,7 @@ pub fn wait_at(
     cancellable: bool,
     ready: impl FnOnce() -> bool,
 ) -> Result<(), WaitError> {
-    crate::govern::dump::note_wait("a word in memory", address, None);
+    crate::carry::note::note_wait("a word in memory", address, None);
     TABLE.wait(address, deadline, cancellable, ready)
 }
 
@@ -264,10 +161,6 @@ pub fn wait_at(
 pub fn dump_handler() -> extern "C" fn(i32) {
     crate::govern::dump::wanted
 }
-
-/// Where the holder's thread pointer lies behind the word of a mutex that [`wait_for_mutex_at`] names: written by the holder when it has locked it, and
-/// good while the word is not 0.
-pub const HOLDER_AT: usize = 24;
 
 /// As [`wait_at`], for the word of a mutex.
 ///
@@ -280,11 +173,11 @@ pub fn wait_for_mutex_at(
     ready: impl FnOnce() -> bool,
 ) -> Result<(), WaitError> {
     let kind = match deadline {
-        None => crate::govern::dump::PTHREAD_MUTEX,
+        None => crate::carry::note::PTHREAD_MUTEX,
         Some(_) => "a pthread mutex, until a point in time",
     };
-    crate::govern::dump::circles::begins_to_wait();
-    crate::govern::dump::note_wait(kind, address, None);
+    crate::carry::note::begins_to_wait();
+    crate::carry::note::note_wait(kind, address, None);
     TABLE.wait(address, deadline, cancellable, ready)
 }
 
@@ -305,7 +198,7 @@ pub fn wait_for_signal<T>(f: impl FnOnce() -> T) -> T {
 /// Blocks the calling lightweight thread until it is interrupted ([`interrupt`]), or for no reason; at once if `ready` answers true. No memory is
 /// taken for it.
 pub fn wait_for_interruption(ready: impl FnOnce() -> bool) {
-    crate::govern::dump::note_wait("a signal", 0, None);
+    crate::carry::note::note_wait("a signal", 0, None);
     // SAFETY: published nowhere: an interruption ends it, which looks for the thread itself.
     unsafe { wait_until::<Host>(None, false, |_, _| {}, ready) };
 }
@@ -350,58 +243,6 @@ pub fn is_cancelled() -> bool {
 /// Opens (`true`) or closes a region in which cancellation does not end the calling thread's waits. Regions nest.
 pub fn mask_cancellation(open: bool) {
     crate::threads::scope::mask_cancellation(open);
-}
-
-/// What a thread runs when it was interrupted ([`interrupt`]); null for nothing.
-static ON_INTERRUPTION: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
-
-/// Names the function that an interrupted thread runs, on its own stack and outside the runtime: between a wait that ended and
-/// whoever waited, or when it asks ([`poll_interruption`]).
-pub fn on_interruption(run: fn(may_end: bool)) {
-    ON_INTERRUPTION.store(run as *mut (), Ordering::Release);
-}
-
-/// The calling thread looks whether it was interrupted, and runs what was named then.
-#[inline]
-pub fn poll_interruption() {
-    if let Some(me) = current()
-        && me.goes_on_interrupted()
-    {
-        interrupted(me, true);
-    }
-}
-
-#[cold]
-#[inline(never)]
-pub(crate) fn interrupted(me: &'static Descriptor, may_end: bool) {
-    let run = ON_INTERRUPTION.load(Ordering::Acquire);
-    if !me.thread.take_interruption() {
-        return;
-    }
-    crate::threads::members::look(me);
-    if !run.is_null() {
-        // SAFETY: stored by `on_interruption` from a function of this type.
-        unsafe { std::mem::transmute::<*mut (), fn(bool)>(run)(may_end) };
-    }
-}
-
-/// What each kernel thread of the runtime runs first; null for nothing.
-static ON_KERNEL_THREAD: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
-
-/// Names a function that each kernel thread which is to carry threads runs first, from now on: it begins with all signals blocked that can
-/// wait, and the function sets its mask.
-pub fn on_kernel_thread(run: fn()) {
-    ON_KERNEL_THREAD.store(run as *mut (), Ordering::Release);
-}
-
-/// On a kernel thread that is about to carry threads. False if nobody has named a function.
-pub(crate) fn kernel_thread_begins() -> bool {
-    let run = ON_KERNEL_THREAD.load(Ordering::Acquire);
-    if !run.is_null() {
-        // SAFETY: stored by `on_kernel_thread` from a function of this type.
-        unsafe { std::mem::transmute::<*mut (), fn()>(run)() };
-    }
-    !run.is_null()
 }
 
 /// Shows the kernel threads that carry threads now, or did a moment ago: their kernel ids, and a word each for what they have heard.

@@ -44,7 +44,7 @@ pub fn is_due(may: impl FnOnce() -> bool, blocked: impl FnOnce() -> bool) -> boo
         }
         return false;
     };
-    if !super::is_outside(me) || me.thread.is_in_wait() {
+    if !crate::carry::caller::is_outside(me) || me.thread.is_in_wait() {
         // It is about to switch, or in the middle of it.
         return false;
     }
@@ -79,7 +79,7 @@ pub fn is_due(may: impl FnOnce() -> bool, blocked: impl FnOnce() -> bool) -> boo
 /// Whether anybody waits for the processor, after its deadlines and events were looked at.
 fn others_wait(activation: &'static Activation, processor: &'static Processor) -> bool {
     let Some(mut inside) = Inside::enter(activation) else { return false };
-    crate::threads::time::fire_due(inside.lend());
+    crate::carry::timers::fire_due(inside.lend());
     crate::carry::events::watch::look_in_turn(inside.lend());
     let waits = inside.owned().dispatcher.has_work();
     let deadline = inside.owned().timers.next_deadline();

@@ -3,6 +3,7 @@
 mod cores;
 pub(crate) mod events;
 pub(crate) mod looks;
+pub(crate) mod marks;
 mod on_core;
 pub(crate) mod placing;
 mod probe;
@@ -91,7 +92,7 @@ const OWN_STACK: usize = 256 * 1024;
 /// # Errors
 /// When the system gives none.
 pub(crate) fn spawn<F: FnOnce() + Send + 'static>(name: impl AsRef<str>, main: F) -> std::io::Result<()> {
-    if crate::carry::dedicated::is_marked() {
+    if marks::is_marked() {
         // It would inherit what its creator alone is to have.
         return Err(std::io::Error::other(
             "asked for by a thread that has rights, or other things of the kernel's, of its own",
@@ -109,7 +110,7 @@ pub(crate) fn spawn<F: FnOnce() + Send + 'static>(name: impl AsRef<str>, main: F
     let mut size = OWN_STACK;
     while result == libc::EINVAL && size <= 64 * OWN_STACK {
         // SAFETY: initialised attributes, destroyed once; the box is the new kernel thread's, which nobody joins.
-        result = crate::guest::native(|| unsafe {
+        result = marks::native(|| unsafe {
             let mut attributes = std::mem::zeroed();
             libc::pthread_attr_init(&mut attributes);
             libc::pthread_attr_setstacksize(&mut attributes, size);
@@ -257,18 +258,4 @@ pub(crate) fn on_signal(signal: i32, handler: extern "C" fn(i32)) -> std::io::Re
         libc::sigaction(signal, &action, std::ptr::null_mut())
     };
     if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-}
-
-/// Installs the report of stack overflows, with the names of threads.
-pub(crate) fn install_overflow_report() {
-    static DONE: std::sync::Once = std::sync::Once::new();
-    DONE.call_once(|| {
-        let name_of = |_: usize, out: &mut dyn std::fmt::Write| {
-            let name = crate::carry::switching::current().and_then(|me| me.name());
-            let _ = out.write_str(name.unwrap_or("<unnamed>"));
-        };
-        if let Err(error) = raddle_context::overflow::install(name_of) {
-            say_once(&format!("raddle: stack overflows will not be reported by name: {error}"));
-        }
-    });
 }

@@ -135,7 +135,7 @@ pub(crate) fn probe_standby() -> Result<(), String> {
             Some(core) => stand_by_on(core).map_err(|error| format!("SCHED_IDLE is refused: {error}")),
         }
     };
-    let kernel_thread = crate::guest::native(|| std::thread::Builder::new().name("raddle-probe".into()).spawn(probe));
+    let kernel_thread = super::marks::native(|| std::thread::Builder::new().name("raddle-probe".into()).spawn(probe));
     let joined = kernel_thread.map_err(|error| format!("no kernel thread: {error}"))?.join();
     joined.unwrap_or_else(|_| Err("the probe panicked".into()))
 }

@@ -43,8 +43,9 @@ mod builder;
 
 pub use builder::{BuildError, Builder, MAX_CAPACITY};
 
-use crate::carry::pool::{Pool, Shared};
+use crate::carry::pool::Shared;
 use crate::sync::{Semaphore, WaitError};
+use crate::threads::pool::Pool;
 use crate::threads::thread::{JoinHandle, SpawnError};
 use balance::Balance;
 use std::fmt;
@@ -325,6 +326,8 @@ impl Group {
     fn list(&'static self) -> bool {
         let this = std::ptr::from_ref(self).cast_mut();
         let free = std::ptr::null_mut();
+        // Set already by an earlier group, or now.
+        let _ = crate::govern::monitor::BESIDES.stages.set(look);
         // Release: the group as it was made.
         GROUPS.iter().any(|slot| slot.compare_exchange(free, this, Ordering::Release, Ordering::Relaxed).is_ok())
     }
@@ -341,7 +344,7 @@ impl Group {
 }
 
 /// The monitor's look at all groups.
-pub(crate) fn look(now: u64) {
+fn look(now: u64) {
     for slot in &GROUPS {
         // Acquire: the group as it was made. SAFETY: null, or a group, which are never freed.
         if let Some(group) = unsafe { slot.load(Ordering::Acquire).as_ref() } {

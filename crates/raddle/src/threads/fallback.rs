@@ -26,7 +26,7 @@ impl Drop for End {
     fn drop(&mut self) {
         let Some(Ours { descriptor, pool }) = self.0.take() else { return };
         match unpack_join(descriptor.join.swap(EXITED, Ordering::AcqRel)) {
-            Join::Waiting(joiner, epoch) => wake_joiner(joiner, epoch, crate::threads::host::ready_outside),
+            Join::Waiting(joiner, epoch) => wake_joiner(joiner, epoch, crate::carry::ready::ready_outside),
             Join::Detached => free(descriptor),
             Join::Running | Join::Exited => {}
         }
@@ -72,7 +72,7 @@ pub(crate) fn start(
         }
     };
     pool.kernel_thread_begins();
-    let spawned = crate::guest::native(|| thread.spawn(main));
+    let spawned = crate::os::marks::native(|| thread.spawn(main));
     spawned.map(|handle| _ = handle.into_pthread_t()).map_err(|error| {
         pool.kernel_thread_ended();
         free(descriptor);

@@ -1,14 +1,16 @@
 //! `join(a, b)`: run two closures, perhaps at the same time.
 //!
 //! The unstolen half is a plain call. A half that waits is a record on its thread's stack, linked from the thread's own
-//! thread-local storage: it belongs to the thread, under every policy, and stays with it when it blocks or moves. Only when some
-//! processor is hungry at a join, the thread is about to block or yields in vain, or the monitor asks for it (see [`crate::threads::requests`],
-//! which states the bound), does a half become a thread of its own (the oldest half first, which is the largest piece of work in
-//! a divide-and-conquer tree). So a join that nobody needs costs a few plain stores, and
-//! no policy has to know about it.
+//! thread-local storage: it belongs to the thread, under every policy, and stays with it when it blocks or moves. Only
+//! when some processor is hungry at a join, the thread is about to block or yields in vain, or the monitor asks for it
+//! (see [`crate::threads::requests`], which states the bound), does a half become a thread of its own (the oldest half
+//! first, which is the largest piece of work in a divide-and-conquer tree). So a join that nobody needs costs a few
+//! plain stores, and no policy has to know about it.
 //!
-//! The idea of splitting on demand is lazy task creation (Mohr, Kranz, Halstead, 1991) with the demand read from the idle word.
+//! The idea of splitting on demand is lazy task creation (Mohr, Kranz, Halstead, 1991) with the demand read from the
+//! idle word.
 
+use crate::carry::above::NEWEST_HALF;
 use crate::carry::activation::Activation;
 use crate::carry::descriptor::Descriptor;
 use crate::carry::switching::current;
@@ -26,8 +28,8 @@ pub(crate) struct Header {
     older: *const Header,
     execute: unsafe fn(*const Header),
     promoted: Cell<Option<JoinHandle<()>>>,
-    /// Whether the half is a thread of its own: a plain flag, since only the thread itself promotes (a request of the monitor
-    /// interrupts it, see [`crate::threads::requests`]).
+    /// Whether the half is a thread of its own: a plain flag, since only the thread itself promotes (a request of the
+    /// monitor interrupts it, see [`crate::threads::requests`]).
     is_promoted: Cell<bool>,
 }
 
@@ -68,8 +70,8 @@ impl Header {
         discard(handle.join());
     }
 
-    /// From here on it is to be a thread, and nobody else makes it one: whatever runs on this thread until it is one, such as a yield
-    /// for want of room, finds it taken.
+    /// From here on it is to be a thread, and nobody else makes it one: whatever runs on this thread until it is one,
+    /// such as a yield for want of room, finds it taken.
     fn claim(&self, task: bool) {
         debug_assert!(!self.is_promoted.get(), "a record becomes a thread once");
         self.is_promoted.set(true);
@@ -89,7 +91,7 @@ impl Header {
     /// Takes the half out of the list. True if it was made a thread before that: nobody does so afterwards.
     #[inline(always)]
     fn leave(&self) -> bool {
-        NEWEST.set(self.older);
+        NEWEST_HALF.set(self.older.cast());
         compiler_fence(Ordering::SeqCst);
         self.is_promoted.get()
     }
@@ -103,10 +105,14 @@ struct Half<B, R> {
 }
 
 thread_local! {
-    /// The newest waiting half of the calling thread.
-    static NEWEST: Cell<*const Header> = const { Cell::new(std::ptr::null()) };
     /// The thread itself is promoting: a request that interrupts waits for the next time.
     static PROMOTING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The newest waiting half of the calling thread, or null.
+#[inline(always)]
+fn newest() -> *const Header {
+    NEWEST_HALF.get().cast()
 }
 
 /// Runs `a` and `b`, perhaps at the same time, and returns both results. From a kernel thread, in the default pool.
@@ -135,7 +141,7 @@ where
     RB: Send,
 {
     let Some(me) = current() else {
-        let pool = crate::carry::pool::default_pool();
+        let pool = crate::threads::pool::default_pool();
         if pool.processors() == 0 {
             // Threads are kernel threads here: a half is not worth one.
             return (a(), b());
@@ -143,7 +149,7 @@ where
         return pool.run(|| join(a, b));
     };
     let half = Half {
-        header: Header::new(NEWEST.get(), execute::<B, RB>),
+        header: Header::new(newest(), execute::<B, RB>),
         work: Cell::new(Some(b)),
         result: UnsafeCell::new(None),
     };
@@ -172,7 +178,8 @@ impl<B, R> Half<B, R> {
     }
 }
 
-/// A half in the list. When `a` panics, it is dropped if nobody took it, and waited for otherwise, since it borrows from this frame.
+/// A half in the list. When `a` panics, it is dropped if nobody took it, and waited for otherwise, since it borrows
+/// from this frame.
 struct Linked<'a, B, R>(&'a Half<B, R>);
 
 impl<'a, B, R> Linked<'a, B, R> {
@@ -181,7 +188,7 @@ impl<'a, B, R> Linked<'a, B, R> {
         let linked = Self(half);
         // A request that interrupts finds a half whole or not at all: so too in `Header::leave`.
         compiler_fence(Ordering::SeqCst);
-        NEWEST.set(&raw const half.header);
+        NEWEST_HALF.set((&raw const half.header).cast());
         linked
     }
 
@@ -205,8 +212,8 @@ impl<B, R> Drop for Linked<'_, B, R> {
 }
 
 unsafe fn execute<B: FnOnce() -> R, R>(header: *const Header) {
-    // SAFETY: the header is the first field of the half it was made for, which lives until its thread was joined; nobody else
-    // touches `work` and `result` meanwhile.
+    // SAFETY: the header is the first field of the half it was made for, which lives until its thread was joined;
+    // nobody else touches `work` and `result` meanwhile.
     let half = unsafe { &*header.cast::<Half<B, R>>() };
     let work = half.work.take().expect("a half runs once");
     let result = catch_unwind(AssertUnwindSafe(work));
@@ -222,8 +229,8 @@ unsafe impl Send for Work {}
 impl Work {
     fn run(self) {
         let member = Member::new();
-        // SAFETY: who made the record waits for the thread before the record goes, or the scope, which the thread has left by then; and it
-        // became a thread once.
+        // SAFETY: who made the record waits for the thread before the record goes, or the scope, which the thread has
+        // left by then; and it became a thread once.
         unsafe {
             if let Some(scope) = self.1.as_ref() {
                 scope.enter(&member);
@@ -248,8 +255,8 @@ pub(crate) fn offer() {
     }
 }
 
-/// Somebody is hungry, and the caller goes on to compute: what this processor has already is theirs, and otherwise the `most` oldest that wait
-/// become threads.
+/// Somebody is hungry, and the caller goes on to compute: what this processor has already is theirs, and otherwise the
+/// `most` oldest that wait become threads.
 pub(crate) fn offer_some(most: usize) {
     let Some(me) = current() else { return };
     let mut inside = crate::carry::switching::enter(me);
@@ -268,26 +275,6 @@ pub(crate) fn offer_some(most: usize) {
     }
 }
 
-/// The thread is about to block: its halves must not wait for it.
-#[inline(always)]
-pub(crate) fn about_to_block() {
-    if waiting() {
-        while promote_oldest() {}
-    }
-}
-
-/// The thread yields and nothing else is ready: its oldest half becomes a thread, so that a yield loop that waits for it ends.
-#[inline(always)]
-pub(crate) fn offer_to_yield() -> bool {
-    waiting() && promote_oldest()
-}
-
-/// False if neither half nor task of the calling thread waits.
-#[inline(always)]
-fn waiting() -> bool {
-    !NEWEST.get().is_null() || tasks::wait()
-}
-
 /// Keeps a request that interrupts from what `f` changes. `f` neither yields nor calls code of the program.
 #[inline(always)]
 pub(crate) fn undisturbed<T>(f: impl FnOnce() -> T) -> T {
@@ -299,7 +286,8 @@ pub(crate) fn undisturbed<T>(f: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The oldest half that waits, or task of a scope ([`crate::threads::tasks`]) with that. A frame that lies higher on the stack is older.
+/// The oldest half that waits, or task of a scope ([`crate::threads::tasks`]) with that. A frame that lies higher on
+/// the stack is older.
 fn oldest() -> Option<(&'static Header, *const Data)> {
     let half = oldest_half();
     if tasks::wait()
@@ -314,9 +302,9 @@ fn oldest() -> Option<(&'static Header, *const Data)> {
 /// The oldest half that waits.
 fn oldest_half() -> Option<&'static Header> {
     let mut oldest = None;
-    let mut at = NEWEST.get();
-    // SAFETY: the list consists of frames of this thread's stack that are alive, and stay so while the caller, which is called from
-    // above them, goes on.
+    let mut at = newest();
+    // SAFETY: the list consists of frames of this thread's stack that are alive, and stay so while the caller, which is
+    // called from above them, goes on.
     while let Some(header) = unsafe { at.as_ref() } {
         if header.is_promoted.get() {
             break;
@@ -327,9 +315,10 @@ fn oldest_half() -> Option<&'static Header> {
     oldest
 }
 
-/// The calling thread was cancelled: so are its halves that are threads. Those that become threads later are when it comes to wait for them.
+/// The calling thread was cancelled: so are its halves that are threads. Those that become threads later are when it
+/// comes to wait for them.
 pub(crate) fn cancel_promoted() {
-    let mut at = NEWEST.get();
+    let mut at = newest();
     // SAFETY: as in `oldest_half`.
     while let Some(header) = unsafe { at.as_ref() } {
         if let Some(handle) = header.promoted.take() {
@@ -345,7 +334,7 @@ pub(crate) fn cancel_promoted() {
 /// The spawn may yield, where the policy is crowded, and the yield may come here again. So the record is claimed first.
 #[cold]
 #[inline(never)]
-fn promote_oldest() -> bool {
+pub(crate) fn promote_oldest() -> bool {
     if PROMOTING.get() {
         // It was called by the spawn below: one at a time, or the stack would hold one spawn for each record.
         return false;
@@ -356,7 +345,8 @@ fn promote_oldest() -> bool {
         let task = !scope.is_null();
         header.claim(task);
         let work = Work(header, scope);
-        // SAFETY: the frame or scope that the work points into waits for the thread (`finish`); claimed just now, so it runs once.
+        // SAFETY: the frame or scope that the work points into waits for the thread (`finish`); claimed just now, so it
+        // runs once.
         match unsafe { crate::threads::thread::Builder::new().spawn_unchecked(None, move || work.run(), ()) } {
             Ok(handle) => header.promoted.set(Some(handle)),
             Err(_) => header.unclaim(task),
@@ -368,8 +358,8 @@ fn promote_oldest() -> bool {
     promoted
 }
 
-/// The monitor's request, in a handler that has interrupted the thread: gives its oldest waiting half, if it has one. Allocates
-/// nothing.
+/// The monitor's request, in a handler that has interrupted the thread: gives its oldest waiting half, if it has one.
+/// Allocates nothing.
 pub(crate) fn give(activation: &'static Activation, me: &'static Descriptor) {
     if PROMOTING.get() {
         return;
@@ -380,10 +370,10 @@ pub(crate) fn give(activation: &'static Activation, me: &'static Descriptor) {
         header.claim(!scope.is_null());
         let work = Work(header, scope);
         let (pool, priority) = (crate::carry::pool::pool(me.pool()), me.thread.priority_now());
-        // SAFETY: prepared by the monitor, and the request is answered once; the frame or scope that the work points into waits for the
-        // thread.
+        // SAFETY: prepared by the monitor, and the request is answered once; the frame or scope that the work points
+        // into waits for the thread.
         let handle = unsafe { crate::threads::thread::spawn_prepared(descriptor, pool, priority, move || work.run()) };
         header.promoted.set(Some(handle));
-        crate::threads::requests::GIVEN.fetch_add(1, Ordering::Relaxed);
+        crate::govern::monitor::HALVES_GIVEN.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -1,12 +1,10 @@
 //! Raddle as the [`Runtime`] that the synchronisation primitives of `raddle-scheduler` run on.
 
 use crate::carry::descriptor::Descriptor;
-use crate::carry::switching::{current, enter_unless_apart, park, yield_in_silence, yield_now};
-use crate::carry::witness::Lent;
+use crate::carry::switching::{current, park, yield_in_silence, yield_now};
 use raddle_machine::Real;
 use raddle_queues::wait_list::NodePool;
-use raddle_scheduler::{Epoch, Ready, Runtime, Thread, Wake};
-use std::ptr::NonNull;
+use raddle_scheduler::{Epoch, Runtime, Thread, Wake};
 
 /// The runtime on the real machine: lightweight threads where the caller is one, kernel threads otherwise.
 ///
@@ -44,7 +42,7 @@ unsafe impl Runtime for Host {
                 let outcome = me.thread.outcome();
                 crate::carry::switching::activation_of(me).open();
                 if me.goes_on_interrupted() {
-                    crate::guest::interrupted(me, true);
+                    crate::carry::above::interrupted(me, true);
                 }
                 outcome
             }
@@ -54,19 +52,8 @@ unsafe impl Runtime for Host {
 
     #[inline]
     unsafe fn make_ready(thread: &'static Thread<Real>) {
-        match current() {
-            // Inside the runtime: an allocator that it called has released a lock of its own, on which a thread waits.
-            Some(me) if !crate::guest::is_outside(me) => ready_outside(thread),
-            Some(me) => match enter_unless_apart(me) {
-                Some(mut inside) => {
-                    ready_inside(inside.lend(), thread);
-                    inside.leave();
-                }
-                // Who is apart makes others ready as a kernel thread does.
-                None => ready_outside(thread),
-            },
-            None => ready_outside(thread),
-        }
+        // SAFETY: passed on to the caller.
+        unsafe { crate::carry::ready::make_ready(thread) }
     }
 
     #[inline]
@@ -109,46 +96,19 @@ unsafe impl Runtime for Host {
 
     #[inline(always)]
     fn nodes() -> &'static NodePool<Real> {
-        static NODES: NodePool<Real> = NodePool::constant();
-        &NODES
+        &crate::carry::events::table::NODES
     }
 
     #[inline]
     fn note_wait(kind: &'static str, object: usize, holder: Option<&'static Thread<Real>>) {
         if holder.is_some() {
-            crate::govern::dump::circles::begins_to_wait();
+            crate::carry::note::begins_to_wait();
         }
-        crate::govern::dump::note_wait(kind, object, holder);
+        crate::carry::note::note_wait(kind, object, holder);
     }
 
     #[inline]
     fn cancel_masked() -> bool {
         crate::threads::scope::cancel_masked()
-    }
-}
-
-/// Makes a thread ready whose claim the caller won, from inside the mark.
-#[inline]
-pub(crate) fn ready_inside(inside: Lent<'_>, thread: &'static Thread<Real>) {
-    if thread.is_kernel_thread() {
-        crate::carry::foreign::wake(thread);
-        return;
-    }
-    // SAFETY: the caller won the claim of a parked thread: it alone may push it, once.
-    let ready = unsafe { Ready::new(NonNull::from(thread)) };
-    if Descriptor::of(thread).pool() == inside.processor.pool.index {
-        crate::carry::handoff::woken(inside, ready);
-    } else {
-        crate::carry::pool::submit(ready);
-    }
-}
-
-/// Makes a thread ready from a kernel thread that owns no processor.
-pub(crate) fn ready_outside(thread: &'static Thread<Real>) {
-    if thread.is_kernel_thread() {
-        crate::carry::foreign::wake(thread);
-    } else {
-        // SAFETY: the caller won the claim of a parked thread: it alone may push it, once.
-        crate::carry::pool::submit(unsafe { Ready::new(NonNull::from(thread)) });
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod giving_way;
 pub(crate) mod host;
 pub(crate) mod members;
 pub mod park;
+pub mod pool;
 pub(crate) mod requests;
 pub(crate) mod scope;
 pub(crate) mod tasks;

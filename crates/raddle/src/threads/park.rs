@@ -61,7 +61,7 @@ pub fn park() {
 /// As [`park`], for at most `timeout`.
 pub fn park_timeout(timeout: Duration) {
     // SAFETY: the calling thread's own.
-    unsafe { current().0.park(Some(crate::threads::time::deadline_after(timeout))) };
+    unsafe { current().0.park(Some(crate::carry::timers::deadline_after(timeout))) };
 }
 
 impl Parker {

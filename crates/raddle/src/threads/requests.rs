@@ -1,24 +1,26 @@
 //! The monitor asks a thread that computes for a waiting half of its [`join`](crate::join).
 //!
-//! Halves lie on their thread's stack, and only the thread itself makes one a thread of its own: at a join, when it blocks, when it
-//! yields. While it computes without doing any of these, other processors may become idle. Then the monitor leaves a
-//! descriptor with the thread's activation, so that nothing has to be allocated, and interrupts its kernel thread with [`SIGNAL`];
-//! the handler, which runs as [`crate::carry::signal`] says, puts the oldest waiting half into the descriptor and submits it.
+//! Halves lie on their thread's stack, and only the thread itself makes one a thread of its own: at a join, when it
+//! blocks, when it yields. While it computes without doing any of these, other processors may become idle. Then the
+//! monitor leaves a descriptor with the thread's activation, so that nothing has to be allocated, and interrupts its
+//! kernel thread with [`SIGNAL`]; the handler, which runs as [`crate::carry::signal`] says, puts the oldest waiting
+//! half into the descriptor and submits it.
 //!
-//! Bound: while a processor of its pool sleeps, a thread that computes is asked after [`PATIENCE`] looks of the monitor (eight of its periods at most), again
-//! in each period after one in which it gave a half, and otherwise every [`AGAIN`] periods. So the first half is offered within
-//! 16 ms of the other processor's going to sleep, and all halves, one a period.
+//! Bound: while a processor of its pool sleeps, a thread that computes is asked after [`PATIENCE`] looks of the monitor
+//! (eight of its periods at most), again in each period after one in which it gave a half, and otherwise every
+//! [`AGAIN`] periods. So the first half is offered within 16 ms of the other processor's going to sleep, and all
+//! halves, one a period.
 //!
-//! Cost: nothing in a process that never called `join`. Otherwise an interrupt of a few microseconds and a look at `/proc` every 8 ms
-//! for each thread that computes beside a sleeping processor. System calls that the kernel does not restart may see the interrupt;
-//! only kernel threads that the kernel says are running are sent it. A program that handles [`SIGNAL`] itself keeps it, and the bound is
-//! void: halves are offered by the thread alone then.
+//! Cost: nothing in a process that never called `join`. Otherwise an interrupt of a few microseconds and a look at
+//! `/proc` every 8 ms for each thread that computes beside a sleeping processor. System calls that the kernel does not
+//! restart may see the interrupt; only kernel threads that the kernel says are running are sent it. A program that
+//! handles [`SIGNAL`] itself keeps it, and the bound is void: halves are offered by the thread alone then.
 
 use crate::carry::activation::Activation;
 use crate::os::{TaskState, signals, task_state};
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// SIGURG: ignored unless a program wants it, and hardly any does.
 const SIGNAL: c_int = signals::URGENT;
@@ -29,16 +31,18 @@ const AGAIN: u32 = 8;
 
 /// Whether anybody ever joined.
 static USED: AtomicBool = AtomicBool::new(false);
-/// Requests made, and halves given, since the process began.
-pub(crate) static ASKED: AtomicU64 = AtomicU64::new(0);
-pub(crate) static GIVEN: AtomicU64 = AtomicU64::new(0);
-
 /// Somebody joins.
 #[inline(always)]
 pub(crate) fn note_use() {
     if !USED.load(Ordering::Relaxed) {
         USED.store(true, Ordering::Relaxed);
     }
+}
+
+/// What the monitor does for it, from its begin on: true while a thread computes beside a sleeping processor.
+pub(crate) fn looks() -> crate::govern::monitor::Look {
+    let mut requests = Requests::default();
+    Box::new(move || USED.load(Ordering::Relaxed) && requests.look())
 }
 
 /// What the monitor remembers of an activation.
@@ -53,16 +57,13 @@ struct Seen {
 
 /// The monitor's part.
 #[derive(Default)]
-pub(crate) struct Requests {
+struct Requests {
     seen: HashMap<u32, Seen>,
 }
 
 impl Requests {
     /// One look at all activations. True while one computes beside a sleeping processor.
-    pub fn look(&mut self) -> bool {
-        if !USED.load(Ordering::Relaxed) {
-            return false;
-        }
+    fn look(&mut self) -> bool {
         let mut busy = false;
         for activation in crate::carry::activations::all() {
             let thread = activation.current.load(Ordering::Relaxed).addr();
@@ -93,14 +94,14 @@ fn ask(activation: &'static Activation) -> bool {
     {
         return false;
     }
-    ASKED.fetch_add(1, Ordering::Relaxed);
+    crate::govern::monitor::HALVES_ASKED.fetch_add(1, Ordering::Relaxed);
     signals::send(activation.tid.load(Ordering::Relaxed), SIGNAL)
 }
 
 /// The handler.
 unsafe extern "C" fn asked(signal: c_int, info: *mut c_void, context: *mut c_void) {
-    // SAFETY: installed by `signals::own` with all signals that can wait blocked; the arguments are the kernel's. What it runs is
-    // lock-free, allocates nothing and does not leave by a jump.
+    // SAFETY: installed by `signals::own` with all signals that can wait blocked; the arguments are the kernel's. What
+    // it runs is lock-free, allocates nothing and does not leave by a jump.
     unsafe {
         crate::carry::signal::dispatch(signal, info, context, || {
             crate::carry::signal::interrupted(crate::threads::forkjoin::give)

@@ -9,6 +9,7 @@
 //! owner's kernel thread, and stays away while the owner changes a list ([`undisturbed`]). What a task borrows and its record stay until
 //! the owner has run it, or joined its thread.
 
+use crate::carry::above::TASKS;
 use crate::carry::descriptor::Descriptor;
 use crate::carry::switching::current;
 use crate::threads::forkjoin::{Header, undisturbed};
@@ -26,8 +27,6 @@ const ROOM: usize = 96;
 thread_local! {
     /// The newest open scope of the calling thread. Where the list ends is null, or the thread's own place in a scope, with a mark.
     static SCOPES: Cell<*const Tasks> = const { Cell::new(std::ptr::null()) };
-    /// How many tasks of the calling thread wait, in all its scopes.
-    static WAITING: Cell<usize> = const { Cell::new(0) };
 }
 
 /// The lowest bit of the end of the list, where that is a [`Member`].
@@ -65,7 +64,7 @@ pub(crate) fn set_member(member: *const Member) {
 /// True if a task of the calling thread waits.
 #[inline(always)]
 pub(crate) fn wait() -> bool {
-    WAITING.get() != 0
+    TASKS.get() != 0
 }
 
 /// A task in its scope's list. `header.older` leads to older tasks.
@@ -180,7 +179,7 @@ impl Tasks {
                 self.oldest.set(task);
             }
             self.newest.set(task);
-            WAITING.set(WAITING.get() + 1);
+            TASKS.set(TASKS.get() + 1);
         });
         Ok(())
     }
@@ -203,7 +202,7 @@ impl Tasks {
             self.newest.set(older);
             let promoted = task.header.is_promoted();
             if !promoted {
-                WAITING.set(WAITING.get() - 1);
+                TASKS.set(TASKS.get() - 1);
             }
             Some((place, promoted))
         })
@@ -239,7 +238,7 @@ impl Tasks {
     #[cold]
     #[inline(never)]
     fn feed(&self) {
-        let half = WAITING.get().div_ceil(2);
+        let half = TASKS.get().div_ceil(2);
         self.gift.set((2 * self.gift.get()).clamp(1, half));
         crate::threads::forkjoin::offer_some(self.gift.get());
     }
@@ -285,12 +284,12 @@ pub(crate) fn cancel_open_scopes() {
 
 /// One of the calling thread's tasks became a thread.
 pub(crate) fn note_promoted() {
-    WAITING.set(WAITING.get() - 1);
+    TASKS.set(TASKS.get() - 1);
 }
 
 /// The reverse: no thread could be had.
 pub(crate) fn note_unpromoted() {
-    WAITING.set(WAITING.get() + 1);
+    TASKS.set(TASKS.get() + 1);
 }
 
 /// # Safety

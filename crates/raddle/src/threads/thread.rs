@@ -16,11 +16,13 @@ use crate::carry::descriptor::{
 };
 pub use crate::threads::giving_way::{check, yield_now, yield_softly};
 // std's paths: `use raddle::thread` stands in the place of `use std::thread`.
-use crate::carry::pool::{self, Pool, Shared};
-use crate::carry::processor::{Owned, bump};
+pub use crate::carry::errors::SpawnError;
+use crate::carry::pool::{self, Shared};
+use crate::carry::processor::bump;
 use crate::carry::switching::{current as running, enter};
 use crate::threads::members::Member;
 pub use crate::threads::park::{Thread, current, park, park_timeout};
+use crate::threads::pool::Pool;
 pub use crate::threads::scope::{Scope, ScopedJoinHandle, scope};
 pub use crate::threads::time::sleep;
 use raddle_context::stack::StackSize;
@@ -40,43 +42,6 @@ pub use std::thread::{AccessError, LocalKey, ThreadId, available_parallelism, pa
 
 /// What a thread ended with: its result, or the payload of its panic.
 pub type Result<T> = std::result::Result<T, Box<dyn Any + Send + 'static>>;
-
-/// Why a thread could not be spawned. Nothing was started, and the closure was dropped.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SpawnError {
-    /// No memory for a descriptor.
-    Memory,
-    /// No stack slot is left for one more live thread, or no address space for that stack size.
-    Stack(String),
-    /// A stack size that cannot be had.
-    StackSize(String),
-    /// A priority that the pool's policy does not tell apart: 0 to the given number.
-    Priority(u8),
-    /// The kernel refused a thread (where threads are kernel threads).
-    KernelThread(String),
-}
-
-impl fmt::Display for SpawnError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SpawnError::Memory => {
-                write!(f, "no memory for another thread: end some, or raise the process's memory limit")
-            }
-            SpawnError::Stack(error) => write!(f, "no stack for another thread: {error}"),
-            SpawnError::StackSize(error) => write!(f, "{error}"),
-            SpawnError::Priority(max) => {
-                write!(
-                    f,
-                    "this pool's policy tells priorities 0 to {max} apart; use `priority(n, ...)` as policy for more"
-                )
-            }
-            SpawnError::KernelThread(error) => write!(f, "the kernel refused a thread: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for SpawnError {}
 
 /// A thread's properties.
 #[derive(Clone, Debug, Default)]
@@ -291,7 +256,7 @@ unsafe fn spawn_elsewhere(
     payload: &Payload,
 ) -> std::result::Result<&'static Descriptor, SpawnError> {
     let here = running().map_or_else(crate::carry::signal::home, |me| Some(pool::pool(me.pool())));
-    let pool = pool.or(here).unwrap_or_else(|| pool::default_pool().shared());
+    let pool = pool.or(here).unwrap_or_else(|| crate::threads::pool::default_pool().shared());
     let lightweight = !pool.processors().is_empty();
     let class = match builder.stack_size {
         None => pool::default_class(),
@@ -372,13 +337,6 @@ fn fill(descriptor: &Descriptor, tag: u32, priority: u8, run: unsafe fn(*const D
     descriptor.join.store(RUNNING, Ordering::Relaxed);
     // SAFETY: the caller holds the thread (descriptor rule 2).
     unsafe { *descriptor.payload.get() = *payload };
-}
-
-/// An ended thread's right to a stack goes back: to the processor, or to the arena when that has plenty.
-#[inline]
-pub(crate) fn give_right(owned: &mut Owned, ended: &Descriptor) {
-    let class = pool::class_of(ended);
-    owned.kept.of(class).give_right(class);
 }
 
 /// Puts a value into the words of a payload, or a box around it.
@@ -503,7 +461,7 @@ impl<T> JoinHandle<T> {
         if running().is_some_and(|me| std::ptr::eq(me, self.descriptor)) {
             panic!("raddle: a thread joins itself: it would wait for ever");
         }
-        match wait_for_exit(self.descriptor, Some(crate::threads::time::deadline_after(timeout)), false) {
+        match wait_for_exit(self.descriptor, Some(crate::carry::timers::deadline_after(timeout)), false) {
             Ok(()) => Ok(self.join()),
             Err(_) => Err(self),
         }
@@ -614,7 +572,7 @@ fn wait_for_exit(
 ) -> std::result::Result<(), WaitError> {
     let exited = || unpack_join(descriptor.join.load(Ordering::Acquire)) == Join::Exited;
     while !exited() {
-        crate::govern::dump::note_wait(
+        crate::carry::note::note_wait(
             "the end of a thread",
             std::ptr::from_ref(descriptor).addr(),
             Some(descriptor.record()),
@@ -661,8 +619,8 @@ pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinH
 
 /// True once the calling thread was asked to end, itself or with its scope: for loops that wait for nothing, whose waits would tell.
 pub fn is_cancelled() -> bool {
-    crate::guest::poll_interruption();
-    crate::guest::is_cancelled()
+    crate::carry::above::poll_interruption();
+    running().is_some_and(|me| me.thread.is_cancelled())
 }
 
 /// The calling thread's name, if it has one.

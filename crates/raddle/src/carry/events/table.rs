@@ -13,12 +13,11 @@
 //! [`audit`] arms for those who have waited for a second or two, so that they are late rather than lost.
 
 use super::{Glance, Interest};
-use crate::Host;
 use raddle_machine::{Machine, Real};
-use raddle_queues::wait_list::{Spare, WaitList};
+use raddle_queues::wait_list::{NodePool, Spare, WaitList};
 use raddle_scheduler::lives::{Lives, Registration};
 use raddle_scheduler::readiness::Readiness;
-use raddle_scheduler::{Claim, Epoch, Runtime, Thread, Wake};
+use raddle_scheduler::{Claim, Epoch, Thread, Wake};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Descriptor numbers that can be waited for: the kernel's default bound.
@@ -122,6 +121,9 @@ const _: () = {
     }
 };
 
+/// The nodes of all lists of waiters.
+pub(crate) static NODES: NodePool<Real> = NodePool::constant();
+
 /// Where the entries are; null until the first number is looked up. They are no variable of the library's, since a conservative collector looks through
 /// all of those at each collection.
 static TABLE: AtomicPtr<Entry> = AtomicPtr::new(std::ptr::null_mut());
@@ -198,7 +200,7 @@ pub(crate) fn publish(descriptor: i32, interest: Interest, thread: &'static Thre
     let Some(direction) = direction(descriptor, interest) else { return false };
     note_number(descriptor);
     let mut spare = take_spare(direction);
-    let pushed = direction.waiters.push_with_spare(Host::nodes(), word, epoch.to_bits(), &mut spare);
+    let pushed = direction.waiters.push_with_spare(&NODES, word, epoch.to_bits(), &mut spare);
     if let Some(left) = spare {
         keep_spare(direction, left);
     }
@@ -219,14 +221,14 @@ fn keep_spare(direction: &Direction, spare: Spare) {
     let before = direction.spare.swap(spare.into_index(), Ordering::AcqRel);
     // SAFETY: as in `take_spare`.
     if let Some(before) = unsafe { Spare::from_index(before) } {
-        before.give(Host::nodes());
+        before.give(&NODES);
     }
 }
 
 /// A wait that was published here has ended otherwise.
 pub(crate) fn abandon(descriptor: i32, interest: Interest) {
     if let Some(list) = list(descriptor, interest) {
-        list.abandon(Host::nodes(), |thread, epoch| {
+        list.abandon(&NODES, |thread, epoch| {
             // SAFETY: a sweeper shows words of its own list only.
             unsafe { thread_of(thread) }.current_wait() == Some(Epoch::from_bits(epoch))
         });
@@ -235,7 +237,7 @@ pub(crate) fn abandon(descriptor: i32, interest: Interest) {
 
 /// True while somebody may be waiting.
 pub(crate) fn is_awaited(descriptor: i32, interest: Interest) -> bool {
-    list(descriptor, interest).is_some_and(|list| !list.queue().is_empty(Host::nodes()))
+    list(descriptor, interest).is_some_and(|list| !list.queue().is_empty(&NODES))
 }
 
 /// Brings closer what the delivery of these events will touch: `step` from 0 to [`STEPS`], each for all.
@@ -244,7 +246,7 @@ pub(crate) fn approach(descriptor: i32, step: u32) {
     if step == 0 {
         return Real::prefetch(std::ptr::from_ref(entry).addr());
     }
-    let Some(word) = entry.readers.waiters.queue().approach(Host::nodes(), step.min(4) - 1) else { return };
+    let Some(word) = entry.readers.waiters.queue().approach(&NODES, step.min(4) - 1) else { return };
     // SAFETY: a word out of a list of the table.
     crate::carry::switching::approach(unsafe { thread_of(word) }, step == STEPS);
 }
@@ -277,7 +279,7 @@ pub(crate) fn happened(descriptor: i32, interest: Interest, ended: bool, ready: 
 pub(crate) fn wake_one(descriptor: i32, interest: Interest, ready: &mut dyn FnMut(&'static Thread<Real>)) -> bool {
     let Some(direction) = direction(descriptor, interest) else { return false };
     let queue = direction.waiters.queue();
-    while let Some((thread, epoch, spare)) = queue.pop_with_spare(Host::nodes()) {
+    while let Some((thread, epoch, spare)) = queue.pop_with_spare(&NODES) {
         keep_spare(direction, spare);
         // SAFETY: popped from a list of the table.
         let thread = unsafe { thread_of(thread) };
@@ -296,7 +298,7 @@ pub(crate) fn wake_one(descriptor: i32, interest: Interest, ready: &mut dyn FnMu
 /// Wakes all that wait for a direction.
 pub(crate) fn wake_all(descriptor: i32, interest: Interest) {
     // SAFETY: the claim of each was won by `wake_one`, which shows it once.
-    while wake_one(descriptor, interest, &mut |thread| unsafe { Host::make_ready(thread) }) {}
+    while wake_one(descriptor, interest, &mut |thread| unsafe { crate::carry::ready::make_ready(thread) }) {}
 }
 
 /// Wakes all that wait for either direction.
@@ -313,7 +315,7 @@ fn used() -> &'static [Entry] {
 
 /// True while somebody may be waiting for some descriptor.
 pub(crate) fn is_any_awaited() -> bool {
-    let waits = |direction: &Direction| !direction.waiters.queue().is_empty(Host::nodes());
+    let waits = |direction: &Direction| !direction.waiters.queue().is_empty(&NODES);
     used().iter().any(|entry| waits(&entry.readers) || waits(&entry.writers))
 }
 
@@ -346,7 +348,7 @@ pub(crate) fn wake_everybody() {
 pub(crate) fn forget() {
     for entry in used() {
         for direction in [&entry.readers, &entry.writers] {
-            while direction.waiters.queue().pop(Host::nodes()).is_some() {}
+            while direction.waiters.queue().pop(&NODES).is_some() {}
             // The poller of the parent was told, not the child's.
             direction.registered.forget();
         }

@@ -21,8 +21,8 @@ use crate::carry::activation::Activation;
 use crate::carry::witness::Lent;
 use raddle_machine::{Machine, Real};
 use raddle_queues::pad::Padded;
+use raddle_scheduler::Thread;
 use raddle_scheduler::keeper::Keeper;
-use raddle_scheduler::{Runtime, Thread};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Some processor keeps the watch. (This and what follows is written at each look: away from what every wait reads.)
@@ -86,7 +86,7 @@ impl Watch {
         if let Some(sets) = Sets::current()
             && !self.0.is_empty()
         {
-            self.0.deliver(sets, &mut |thread| crate::threads::host::ready_inside(inside.lend(), thread));
+            self.0.deliver(sets, &mut |thread| crate::carry::ready::ready_inside(inside.lend(), thread));
         }
     }
 }
@@ -98,7 +98,7 @@ pub(crate) fn look(mut inside: Lent<'_>, works: bool) -> bool {
     if let Some(sets) = Sets::current() {
         look_into(sets, &mut |thread| {
             found += 1;
-            crate::threads::host::ready_inside(inside.lend(), thread);
+            crate::carry::ready::ready_inside(inside.lend(), thread);
         });
         if found > 0 || works {
             let now = Real::now();
@@ -157,7 +157,7 @@ pub(crate) fn tick() {
     let still = periods.fetch_add(1, Ordering::Relaxed) + 1;
     if !KEEPER.is_kept() || still.is_multiple_of(DISTRUST) {
         // SAFETY: the claim of each was won by the delivery, which shows it once.
-        look_into(sets, &mut |thread| unsafe { crate::Host::make_ready(thread) });
+        look_into(sets, &mut |thread| unsafe { crate::carry::ready::make_ready(thread) });
         looks.store(LOOKS.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }
@@ -172,7 +172,7 @@ pub(crate) fn visit() {
     audit(Real::now());
     if let Some(sets) = Sets::current() {
         // SAFETY: as in `tick`.
-        look_into(sets, &mut |thread| unsafe { crate::Host::make_ready(thread) });
+        look_into(sets, &mut |thread| unsafe { crate::carry::ready::make_ready(thread) });
     }
 }
 

@@ -78,7 +78,7 @@ impl Census {
 
     /// Ends the window, and begins the next one. Nothing if other kernel threads carry the processors, or other loops are apart, now.
     pub fn end(&mut self, pool: &'static Shared, now: u64) -> Option<Window> {
-        let loops: Vec<_> = crate::guest::event_loops::apart_of(pool).collect();
+        let loops: Vec<_> = crate::carry::loops::apart_of(pool).collect();
         let mut ask = !loops.is_empty();
         // A processor that nobody carries at the moment is a number that comes up nowhere else.
         let nobody = Task { number: 0, on_core: 0, waiting: Some(0), is_loop: false };

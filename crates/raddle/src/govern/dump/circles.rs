@@ -12,15 +12,12 @@
 //! of threads that are apart, with a deadline, and for other things than mutexes. The holder of a pthread mutex is written by who locks it,
 //! after it is locked; one that is kept from its core between the two for more than a second would be taken for the one before it.
 
-use super::{MUTEX, PTHREAD_MUTEX, Waits};
 use crate::carry::descriptor::Descriptor;
+use crate::carry::note::{MUTEX, PTHREAD_MUTEX, WAITED, Waits};
 use raddle_scheduler::Epoch;
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// A thread has begun to wait for a mutex since the last walk began.
-static WAITED: AtomicBool = AtomicBool::new(false);
+use std::sync::atomic::Ordering;
 
 /// Threads walked over at a look of the monitor's.
 const SLICE: usize = 512;
@@ -32,14 +29,6 @@ const PERIOD: u64 = 500_000_000;
 const MOST: usize = 4096;
 /// Circles that are remembered as reported.
 const REPORTED: usize = 64;
-
-/// The calling thread is about to wait for a mutex.
-#[inline]
-pub(crate) fn begins_to_wait() {
-    if !WAITED.load(Ordering::Relaxed) {
-        WAITED.store(true, Ordering::Relaxed);
-    }
-}
 
 /// Who holds a mutex, as its memory says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,7 +63,7 @@ impl Waiter {
             MUTEX => raddle_scheduler::sync::mutex::holder_in(word(mutex)?).map(Holder::Record)?,
             PTHREAD_MUTEX => {
                 // The lock's word, and where the drop-in library keeps the holder.
-                let (held, holder) = (word(mutex)? as u32, word(mutex.checked_add(crate::guest::HOLDER_AT)?)?);
+                let (held, holder) = (word(mutex)? as u32, word(mutex.checked_add(crate::carry::note::HOLDER_AT)?)?);
                 (held != 0 && holder != 0).then_some(Holder::Pointer(holder as usize))?
             }
             _ => return None,

@@ -42,9 +42,10 @@ pub use crate::carry::events::Interest;
 pub use crate::carry::events::table::Notes;
 #[doc(hidden)]
 pub use crate::carry::events::{Failure, Glance};
-pub(crate) use sends::Sends;
 #[doc(hidden)]
-pub use sends::{send_together, sent_together, switch_off};
+pub use crate::carry::sends::switch_off;
+#[doc(hidden)]
+pub use sends::{send_together, sent_together};
 
 use crate::Host;
 use crate::carry::events::{reactor, table, watch};
@@ -67,7 +68,7 @@ use std::time::Duration;
 /// open, or was closed through [`closing`] meanwhile.
 pub fn wait(descriptor: BorrowedFd<'_>, interest: Interest, timeout: Option<Duration>) -> io::Result<()> {
     let descriptor = descriptor.as_raw_fd();
-    let deadline = timeout.map(crate::threads::time::deadline_after);
+    let deadline = timeout.map(crate::carry::timers::deadline_after);
     if current().is_none() {
         return wait_here(descriptor, interest, deadline);
     }
@@ -238,7 +239,7 @@ pub fn wait_for(each: &Each<'_>, deadline: Option<u64>, cancellable: bool) -> Re
     let publish = |thread: &'static Thread<Real>, epoch: Epoch| {
         each(&mut |descriptor, interest| {
             count.set(count.get() + 1);
-            crate::govern::dump::note_wait("a descriptor", descriptor as usize, None);
+            crate::carry::note::note_wait("a descriptor", descriptor as usize, None);
             if !table::publish(descriptor, interest, thread, epoch) {
                 failure.set(Some(Failure::Unsupported));
             }
@@ -292,7 +293,7 @@ pub fn wait_since(
 ) -> Result<(), Failure> {
     let failure = Cell::new(None);
     let publish = |thread: &'static Thread<Real>, epoch: Epoch| {
-        crate::govern::dump::note_wait("a descriptor", descriptor as usize, None);
+        crate::carry::note::note_wait("a descriptor", descriptor as usize, None);
         if !table::publish(descriptor, interest, thread, epoch) {
             failure.set(Some(Failure::Unsupported));
         }

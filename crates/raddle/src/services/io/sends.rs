@@ -7,11 +7,11 @@
 //! (Figures: decision 0021.)
 //!
 //! What it costs: a send waits for one round of the ready threads. So this is done only where rounds are short (the processor looked for events twice within
-//! [`BRISK`]), under a policy without priorities, where no processor of the pool is idle, and for little data ([`MOST`]): to copy more takes longer than a wake-up, and
+//! `BRISK`), under a policy without priorities, where no processor of the pool is idle, and for little data (`MOST`): to copy more takes longer than a wake-up, and
 //! data that has to come from a disk would hold up all others. Everywhere else the caller sends by itself, as without this.
 //!
 //! A leader may hold a lock that others spin for, or that they need before they send; or a thread may begin to compute. So a round that took long
-//! is followed by many times its length without ([`REST`]), and a batch in which the leader stayed alone by sends without, twice as many each time.
+//! is followed by many times its length without (`REST`), and a batch in which the leader stayed alone by sends without, twice as many each time.
 //!
 //! The protocol is [`raddle_scheduler::batch`]. From before a thread adds its send until that is carried out, the thread is in a wait: signals and interruptions are
 //! put off, so no handler can leave by a jump and take the data's memory with it.
@@ -22,166 +22,27 @@ use crate::Host;
 use crate::carry::descriptor::Descriptor;
 use crate::carry::events::table;
 use crate::carry::processor::Processor;
+use crate::carry::sends::{Batch, OFF, Post, REFUSED, Sends};
 use crate::carry::switching::{activation_of, current, enter, park, yield_now};
-use crate::os::ring::{NOTHING, ROOM, Refused, Ring, Send, UNASKED};
+use crate::os::ring::{NOTHING, ROOM, Send, UNASKED};
 use raddle_machine::{Machine, Real};
 use raddle_queues::pad::Padded;
-use raddle_scheduler::batch::{Outcome, Place};
+use raddle_scheduler::batch::Outcome;
 use raddle_scheduler::runtime::wake;
-use raddle_scheduler::{Claim, Epoch, Thread, Wake};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use raddle_scheduler::{Claim, Epoch, Wake};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Nanoseconds between two looks for events, 64 switches apart at most, up to which rounds count as short. Untested guess.
-const BRISK: u64 = 1_000_000;
-/// Threads that a look found, up to which it is worth while. Many at once mean that whoever gets what is sent has a queue as well.
-const FEW: u32 = 16;
-/// Nanoseconds of a round that count as long: some thread computed, or spun for what the leader holds.
-const LONG: u64 = 5_000_000;
-/// So many times its length nobody leads after such a round: what it costs is a hundredth at most.
-const REST: u64 = 100;
-/// Sends without a batch after leaders that stayed alone, at most.
-const MOST_SKIPPED: u32 = 1023;
-/// Nanoseconds until a ring is asked for again, where there was no memory or no descriptor.
-const AGAIN: u64 = 1_000_000_000;
 /// Bytes of a send.
 const MOST: usize = 8192;
 
-/// A send, and who waits for it.
-struct Post {
-    send: Send,
-    /// The descriptor's life: if it has ended when the turn comes, the number may stand for something else.
-    life: u32,
-    thread: &'static Thread<Real>,
-    epoch: Epoch,
-    /// On the stack of `thread`, which stays there until it is set.
-    outcome: *const Outcome<Real>,
-}
-
-struct Batch {
-    posts: Vec<Post>,
-    ring: Option<Ring>,
-}
-
-/// A processor's part.
-#[derive(Default)]
-pub(crate) struct Sends {
-    place: Place<Real>,
-    /// Somebody has made the batch, or is about to.
-    made: AtomicBool,
-    /// It is worth while: rounds are short, and events few. Written by the owner.
-    apt: AtomicBool,
-    /// Not before that time.
-    rests: AtomicU64,
-    /// So many sends are made without before the next leader, and so many were last time. (Two who write them at once miscount.)
-    skip: AtomicU32,
-    skipped: AtomicU32,
-}
-
-/// Sends are never put together: the user wants it so, or the kernel has no rings.
-static OFF: AtomicBool = AtomicBool::new(false);
-/// The kernel has refused a ring.
-static REFUSED: AtomicBool = AtomicBool::new(false);
 /// Sends that were carried out together, and calls that did it. Counters only.
 static TOGETHER: Padded<[AtomicU64; 2]> = Padded([AtomicU64::new(0), AtomicU64::new(0)]);
-
-/// From now on every thread sends by itself.
-#[doc(hidden)]
-pub fn switch_off() {
-    OFF.store(true, Ordering::Relaxed);
-}
 
 /// Sends that were carried out together, calls that did it, and whether the kernel has refused to.
 #[doc(hidden)]
 pub fn sent_together() -> (u64, u64, bool) {
     let [sends, calls] = TOGETHER.each_ref().map(|counter| counter.load(Ordering::Relaxed));
     (sends, calls, REFUSED.load(Ordering::Relaxed))
-}
-
-impl Sends {
-    /// The processor looked for events at `before`, and now, when it found so many threads that waited for them: called by its owner.
-    #[inline]
-    pub fn looked(&self, before: u64, now: u64, found: u32) {
-        let apt = now.saturating_sub(before) < BRISK && found <= FEW && now >= self.rests.load(Ordering::Relaxed);
-        self.apt.store(apt, Ordering::Relaxed);
-    }
-
-    /// True for one who may lead now.
-    #[inline]
-    fn may_lead(&self) -> bool {
-        let skip = self.skip.load(Ordering::Relaxed);
-        if skip > 0 {
-            self.skip.store(skip - 1, Ordering::Relaxed);
-        }
-        skip == 0
-    }
-
-    /// A leader has come back, with so many sends, since `began`.
-    fn led(&self, began: u64, count: usize) {
-        let now = Real::now();
-        let took = now.saturating_sub(began);
-        if took > LONG {
-            self.rest(now + REST * took);
-        }
-        let skip = if count > 1 { 0 } else { (2 * self.skipped.load(Ordering::Relaxed) + 1).min(MOST_SKIPPED) };
-        self.skipped.store(skip, Ordering::Relaxed);
-        self.skip.store(skip, Ordering::Relaxed);
-    }
-
-    fn rest(&self, until: u64) {
-        self.rests.store(until, Ordering::Relaxed);
-        self.apt.store(false, Ordering::Relaxed);
-    }
-
-    /// The batch; `None` while another thread has it, and where there can be none.
-    fn take(&self) -> Option<Box<Batch>> {
-        if let Some(word) = self.place.take() {
-            // SAFETY: `put` has made the word of a box, and the place gives it out once.
-            return Some(unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut(word)) });
-        }
-        if self.made.load(Ordering::Relaxed) || self.made.swap(true, Ordering::Relaxed) {
-            return None;
-        }
-        match self.ring() {
-            Some(ring) => Some(Box::new(Batch { posts: Vec::with_capacity(ROOM), ring: Some(ring) })),
-            None => {
-                self.made.store(false, Ordering::Relaxed);
-                None
-            }
-        }
-    }
-
-    /// A new ring. Where there is none, nobody tries again, or nobody soon.
-    fn ring(&self) -> Option<Ring> {
-        match Ring::new() {
-            Ok(ring) => return Some(ring),
-            Err(Refused::Always) => {
-                REFUSED.store(true, Ordering::Relaxed);
-                switch_off();
-            }
-            Err(Refused::Now) => self.rest(Real::now() + AGAIN),
-        }
-        None
-    }
-
-    fn put(&self, batch: Box<Batch>) {
-        self.place.put(Box::into_raw(batch).expose_provenance());
-    }
-
-    /// The pool has stopped: nobody is sending there.
-    pub fn give_back(&self) {
-        if let Some(word) = self.place.take() {
-            // SAFETY: as in `take`.
-            let batch: Box<Batch> = unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut(word)) };
-            if !batch.posts.is_empty() {
-                // Its leader, who has gone elsewhere, comes back for it.
-                return self.put(batch);
-            }
-            if let Some(ring) = batch.ring {
-                ring.close();
-            }
-            self.made.store(false, Ordering::Relaxed);
-        }
-    }
 }
 
 /// `send(descriptor, data, size, flags)`, where `flags` say MSG_DONTWAIT, together with those of other threads: what it would return, or a negated error number. SIGPIPE
@@ -213,7 +74,7 @@ pub unsafe fn send_together(descriptor: i32, data: *const u8, size: usize, flags
     let (Claim::Lost | Claim::WonArming | Claim::WonParked) = me.thread.claim(epoch, Wake::Itself);
     let _: Wake = me.thread.outcome();
     activation_of(me).open();
-    crate::guest::poll_interruption();
+    crate::carry::above::poll_interruption();
     answer
 }
 
@@ -238,7 +99,7 @@ fn post(processor: &'static Processor, me: &'static Descriptor, epoch: Epoch, se
     let life = table::life(send.descriptor);
     batch.posts.push(Post { send, life, thread: me.record(), epoch, outcome: &raw const outcome });
     sends.put(batch);
-    crate::govern::dump::note_wait("a send, with others", send.descriptor as usize, None);
+    crate::carry::note::note_wait("a send, with others", send.descriptor as usize, None);
     if leads {
         let began = Real::now();
         yield_now(me);

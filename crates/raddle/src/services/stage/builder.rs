@@ -1,7 +1,7 @@
 //! Building stages, and why they cannot be built.
 
 use super::{Balance, Gate, Group, Semaphore, Stages};
-use crate::carry::pool::{self, Pool};
+use crate::threads::pool::{self, Pool};
 use raddle_scheduler::expression::Expression;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64};

@@ -1,65 +1,18 @@
 //! Building a pool, and why it cannot be built.
 
 use super::*;
+use crate::carry::above::{ABOVE, Above};
 use crate::carry::kept::Kept;
-use crate::guest::event_loops::{Loops, Wish};
-use raddle_scheduler::policies::{AnyLocal, Others};
-use std::fmt;
-
-/// Why a pool could not be built. Each names its cause and a remedy.
-#[derive(Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// Zero, or more than [`MAX_PROCESSORS`].
-    Processors(usize),
-    /// The policy cannot be made so.
-    Policy(String),
-    /// No address space for stacks.
-    Stacks(String),
-    /// The kernel refused a thread.
-    KernelThread(String),
-    /// More activations than a process may have.
-    Activations,
-    /// More pools than a process may have.
-    Pools,
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BuildError::Processors(n) => {
-                write!(
-                    f,
-                    "{n} processors asked for: give at least 1 and at most {MAX_PROCESSORS}, or none for one per allotted core"
-                )
-            }
-            BuildError::Policy(error) => write!(f, "the policy cannot be made: {error}"),
-            BuildError::Stacks(error) => {
-                write!(
-                    f,
-                    "no address space for stacks: {error}; raise `ulimit -v`, or set vm.overcommit_memory to 0 or 1"
-                )
-            }
-            BuildError::KernelThread(error) => {
-                write!(
-                    f,
-                    "the kernel refused a thread for a processor: {error}; ask for fewer processors or raise `ulimit -u`"
-                )
-            }
-            BuildError::Activations => write!(f, "all {MAX_ACTIVATIONS} kernel threads are in use: end a pool first"),
-            BuildError::Pools => write!(f, "all {MAX_POOLS} pools are in use: end one first"),
-        }
-    }
-}
-
-/// As it is displayed: an error that `main` returns shows its lines, and the column of a wrong policy.
-impl fmt::Debug for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl std::error::Error for BuildError {}
+use crate::carry::loops::Wish;
+use crate::carry::pool::{Plan, TLS, arena, default_class, descriptors, rescue};
+use crate::carry::processor::{Dispatcher, Foreign, Owned};
+use raddle_context::tls::{self, Tls, Unsupported};
+use raddle_machine::Real;
+use raddle_scheduler::Policy;
+use raddle_scheduler::expression::Expression;
+use raddle_scheduler::idle::Idle;
+use raddle_scheduler::policies::{self, AnyLocal, AnyPolicy, Others};
+use std::sync::Arc;
 
 /// What makes a policy that no expression names, for at most so many processors.
 type Maker = dyn Fn(usize, Arc<dyn Others>) -> Box<dyn Policy<Real>> + Send + Sync;
@@ -197,6 +150,11 @@ impl Builder {
         }
         let wanders = crate::carry::wander::is_wanted().map_err(BuildError::Policy)?;
         raddle_scheduler::ready::set_drop_hook(rescue);
+        ABOVE.get_or_init(|| Above {
+            see_to_scopes: crate::threads::members::look,
+            promote_oldest: crate::threads::forkjoin::promote_oldest,
+        });
+        crate::govern::monitor::BESIDES.requests.get_or_init(|| crate::threads::requests::looks);
         match lightweight() {
             Ok(tls) => TLS.get_or_init(|| tls),
             Err(error) => {
@@ -210,7 +168,7 @@ impl Builder {
                  that blocks in the kernel keeps its processor",
             );
         }
-        crate::os::install_overflow_report();
+        install_overflow_report();
         arena(default_class())?;
         // A closed ring cannot lose a member.
         let ring = self.make_policy(1, &Arc::new(Idle::<Real>::new(1)))?.ring();
@@ -230,8 +188,8 @@ impl Builder {
         };
         let mut parts: Vec<_> = (0..room).map(part).collect();
         let prefix = self.prefix.clone().unwrap_or_else(|| "raddle-".into());
-        let shared: &'static Shared = register(idle, policy, name, prefix, follows, may_have_fewer, self.event_loops)?;
-        shared.wanders.store(wanders, Ordering::Relaxed);
+        let plan = Plan { idle, policy, name, prefix, follows, may_have_fewer, wanders, event_loops: self.event_loops };
+        let shared = plan.register()?;
         let make = |(index, mut part): (usize, AnyLocal<Real, Foreign>)| {
             if let AnyLocal::Other(foreign) = &mut part {
                 foreign.belong_to(shared.index);
@@ -250,61 +208,30 @@ impl Builder {
             }
             processor
         };
-        let processors = shared.processors.get_or_init(|| parts.drain(..).enumerate().map(make).collect());
+        let processors = shared.with_processors(|| parts.drain(..).enumerate().map(make).collect());
         let pool = Pool { shared };
         for processor in &processors[..count] {
             // On an error `pool` is dropped, which stops those that started.
             shared.start_activation(Some(processor))?;
         }
-        shared.open.store(true, Ordering::Release);
+        shared.set_open();
         crate::govern::monitor::start();
         Ok(pool)
     }
 }
 
-fn register(
-    idle: Arc<Idle<Real>>,
-    policy: AnyPolicy<Real>,
-    name: Arc<str>,
-    prefix: String,
-    follows: bool,
-    may_have_fewer: bool,
-    event_loops: Wish,
-) -> Result<&'static Shared, BuildError> {
-    let (priorities, directed) = (policy.priorities(), policy.ring());
-    let shared = Box::leak(Box::new(Shared {
-        index: 0,
-        idle,
-        policy,
-        name,
-        processors: OnceLock::new(),
-        priorities,
-        directed,
-        follows,
-        may_have_fewer,
-        wanders: AtomicBool::new(false),
-        loops: Loops::new(event_loops),
-        wanted: AtomicUsize::new(0),
-        stopping: AtomicBool::new(false),
-        open: AtomicBool::new(false),
-        refused_until: AtomicU64::new(0),
-        outside_spawned: AtomicU64::new(0),
-        submitted: AtomicU64::new(0),
-        ended_alone: AtomicU64::new(0),
-        moved_in: AtomicU64::new(0),
-        spares: [const { AtomicPtr::new(std::ptr::null_mut()) }; 64],
-        kernel_threads: AtomicU32::new(0),
-        prefix,
-        mask: crate::os::signals::mask(),
-    }));
-    for (index, slot) in POOLS.iter().enumerate() {
-        shared.index = index as u32;
-        let free = std::ptr::null_mut();
-        if slot.compare_exchange(free, shared, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            return Ok(shared);
+/// Installs the report of stack overflows, with the names of threads.
+fn install_overflow_report() {
+    static DONE: std::sync::Once = std::sync::Once::new();
+    DONE.call_once(|| {
+        let name_of = |_: usize, out: &mut dyn std::fmt::Write| {
+            let name = crate::carry::switching::current().and_then(|me| me.name());
+            let _ = out.write_str(name.unwrap_or("<unnamed>"));
+        };
+        if let Err(error) = raddle_context::overflow::install(name_of) {
+            os::say_once(&format!("raddle: stack overflows will not be reported by name: {error}"));
         }
-    }
-    Err(BuildError::Pools)
+    });
 }
 
 /// Whether lightweight threads can be had; the environment variable `RADDLE_KERNEL_THREADS=1` says no.
@@ -320,5 +247,16 @@ fn kernel_pool() -> Result<&'static Shared, BuildError> {
     let idle = Arc::new(Idle::<Real>::new(1));
     let policy = policies::build(&Expression::default(), 1, idle.clone()).expect("the default policy");
     let name = policy.describe().into();
-    register(idle, policy, name, String::new(), false, false, Wish::Either)
+    let event_loops = Wish::Either;
+    Plan {
+        idle,
+        policy,
+        name,
+        prefix: String::new(),
+        follows: false,
+        may_have_fewer: false,
+        wanders: false,
+        event_loops,
+    }
+    .register()
 }

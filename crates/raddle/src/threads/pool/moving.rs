@@ -85,9 +85,9 @@ pub fn move_to(pool: &Pool) -> Result<(), MoveError> {
 /// assert_eq!(sum, 499_500);
 /// ```
 pub fn blocking<T>(f: impl FnOnce() -> T) -> T {
-    crate::guest::give_processor_away(true);
+    crate::carry::caller::give_processor_away(true);
     let result = f();
-    if let Some(me) = switching::current().filter(|_| crate::guest::is_lightweight()) {
+    if let Some(me) = switching::current().filter(|_| crate::carry::caller::is_lightweight()) {
         switching::enter(me).leave();
     }
     result

@@ -1,0 +1,79 @@
+//! A thread that was woken: how it becomes ready, from wherever its waker is.
+
+use crate::carry::caller::is_outside;
+use crate::carry::descriptor::Descriptor;
+use crate::carry::processor::bump;
+use crate::carry::switching::{current, enter_unless_apart};
+use crate::carry::witness::Lent;
+use raddle_machine::{Machine, Real};
+use raddle_scheduler::{Ready, Thread};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+/// The thread runs next, and the waker still has something to do before: its stack and storage come closer meanwhile.
+#[inline(always)]
+fn fetch(ready: &Ready<Real>) {
+    let descriptor = Descriptor::from_thread(ready.thread());
+    // SAFETY: the token is in hand, so nobody runs the thread or writes its context.
+    let context = unsafe { &*descriptor.context.get() };
+    let sp = context.sp().addr();
+    for line in 0..4 {
+        Real::prefetch(sp + 64 * line);
+    }
+    Real::prefetch(context.fs());
+    Real::prefetch(context.fs() - 128);
+}
+
+/// Queues a thread that this processor's running thread, or its idle context, woke.
+#[inline]
+pub(crate) fn woken(mut inside: Lent<'_>, ready: Ready<Real>) {
+    let (activation, processor) = (inside.activation, inside.processor);
+    if bump(&processor.counters.woken).is_multiple_of(crate::carry::delays::EVERY) {
+        crate::carry::delays::follow(processor, Descriptor::from_thread(ready.thread()));
+    }
+    let alone = activation.current.load(Ordering::Relaxed).is_null();
+    inside.owned().dispatcher.woken(processor.pool, ready, alone, fetch);
+}
+
+/// Makes a thread ready whose claim the caller won, from inside the mark.
+#[inline]
+pub(crate) fn ready_inside(inside: Lent<'_>, thread: &'static Thread<Real>) {
+    if thread.is_kernel_thread() {
+        crate::carry::foreign::wake(thread);
+        return;
+    }
+    // SAFETY: the caller won the claim of a parked thread: it alone may push it, once.
+    let ready = unsafe { Ready::new(NonNull::from(thread)) };
+    if Descriptor::of(thread).pool() == inside.processor.pool.index {
+        woken(inside, ready);
+    } else {
+        crate::carry::pool::submit(ready);
+    }
+}
+
+/// Makes a thread ready from a kernel thread that owns no processor.
+pub(crate) fn ready_outside(thread: &'static Thread<Real>) {
+    if thread.is_kernel_thread() {
+        crate::carry::foreign::wake(thread);
+    } else {
+        // SAFETY: the caller won the claim of a parked thread: it alone may push it, once.
+        crate::carry::pool::submit(unsafe { Ready::new(NonNull::from(thread)) });
+    }
+}
+
+/// Makes a thread ready whose claim the caller won, wherever the caller is.
+///
+/// # Safety
+/// The claim was of a parked thread, and nobody else makes it ready.
+#[inline]
+pub(crate) unsafe fn make_ready(thread: &'static Thread<Real>) {
+    // Inside the runtime: an allocator that it called has released a lock of its own, on which a thread waits. Who is
+    // apart makes others ready as a kernel thread does.
+    match current().filter(|me| is_outside(me)).and_then(enter_unless_apart) {
+        Some(mut inside) => {
+            ready_inside(inside.lend(), thread);
+            inside.leave();
+        }
+        None => ready_outside(thread),
+    }
+}
