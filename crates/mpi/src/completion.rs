@@ -61,8 +61,16 @@ pub unsafe extern "C" fn MPI_Waitall(count: Word, requests: Word, statuses: Word
             status: wanted(statuses).map(|first| first.wrapping_add(nth * abi().status)),
         })
         .collect();
+    // Should one fail, the others' statuses say that they have not.
+    let places = || singles.iter().filter_map(|single| single.status);
+    // SAFETY: the caller's statuses.
+    let before: Vec<c_int> = places().map(|status| unsafe { abi::error_in(status) }).collect();
+    // SAFETY: as above.
+    places().for_each(|status| unsafe { abi::set_error(status, abi::SUCCESS) });
     let (code, codes) = finish_all(&singles);
     if code == abi::SUCCESS {
+        // SAFETY: as above.
+        places().zip(before).for_each(|(status, error)| unsafe { abi::set_error(status, error) });
         return code;
     }
     // Which one it was stands in the statuses; those that were waited for have theirs already.

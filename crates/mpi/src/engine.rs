@@ -362,7 +362,10 @@ impl Led {
             let single = &(&*waiter.singles)[nth];
             std::ptr::copy_nonoverlapping(self.requests[index * size..].as_ptr(), single.request, size);
             if let Some(place) = single.status {
+                // Calls that end one request leave its place for an error alone.
+                let before = if error == abi::SUCCESS { abi::error_in(place) } else { error };
                 std::ptr::copy_nonoverlapping(status, place, abi().status);
+                abi::set_error(place, before);
             }
             if waiter.result == abi::SUCCESS {
                 waiter.result = error;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int rank, ranks, threads;
 static char said[64][1200];
@@ -34,9 +35,29 @@ static void *work(void *argument) {
     SAY(" replace %d %d;", z[0], z[2]);
     MPI_Sendrecv(&x, 1, MPI_INT, MPI_PROC_NULL, 1, &y, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &status);
     SAY(" null %d;", status.MPI_SOURCE == MPI_PROC_NULL);
-    // probes
+    // a status keeps what stood in its place for an error, also where the message comes late
     MPI_Request request, many[4];
     MPI_Message message;
+    MPI_Status late[3];
+    for (int i = 0; i < 3; i++) {
+        late[i].MPI_ERROR = 70 + i;
+        if (rank == 0) {
+            usleep(10000);
+            MPI_Send(&x, 1, MPI_INT, to, 250 + t, MPI_COMM_WORLD);
+        }
+        if (i == 0) MPI_Recv(&y, 1, MPI_INT, from, 250 + t, MPI_COMM_WORLD, &late[i]);
+        if (i == 1) {
+            MPI_Mprobe(from, 250 + t, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+            MPI_Mrecv(&y, 1, MPI_INT, &message, &late[i]);
+        }
+        if (i == 2) {
+            MPI_Irecv(&y, 1, MPI_INT, from, 250 + t, MPI_COMM_WORLD, &request);
+            MPI_Wait(&request, &late[i]);
+        }
+        if (rank != 0) MPI_Send(&x, 1, MPI_INT, to, 250 + t, MPI_COMM_WORLD);
+    }
+    SAY(" kept %d %d %d;", late[0].MPI_ERROR, late[1].MPI_ERROR, late[2].MPI_ERROR);
+    // probes
     MPI_Isend(z, 3, MPI_INT, to, 300 + t, MPI_COMM_WORLD, &request);
     MPI_Probe(from, 300 + t, MPI_COMM_WORLD, &status);
     MPI_Get_count(&status, MPI_INT, &count);
