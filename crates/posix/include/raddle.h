@@ -53,6 +53,9 @@ void raddle_check(void);
  * higher priority at once, to others when the quantum (RADDLE_QUANTUM, in microseconds; 1000 if it is not set) is over. */
 void raddle_quantum_used(int64_t *word);
 
+/* Sets the calling thread's own quantum, in microseconds; 0: as for all threads of its priority. 0, or EINVAL for more than a second. */
+int raddle_set_quantum(unsigned microseconds);
+
 /* Between the two the calling thread does not give way at quantum checks, for instance while it holds a spin lock of its own. Sections nest. */
 void raddle_hold(void);
 void raddle_release(void);

@@ -8,6 +8,7 @@
 use crate::os::c;
 use crate::process::exec;
 use crate::process::preempt::{self, Preempt};
+use crate::quantum::Quanta;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::sync::OnceLock;
 
@@ -44,7 +45,7 @@ pub(crate) struct Settings {
     /// `main` runs on a lightweight thread.
     pub main: bool,
     /// Of threads with quantum checks.
-    pub quantum_ns: u64,
+    pub quantum: Quanta,
     pub preempt: Preempt,
     /// The process that `raddle run` became; none where the library came in otherwise.
     pub first: Option<u32>,
@@ -71,7 +72,7 @@ pub(crate) fn settings() -> &'static Settings {
         output: if variable(c"RADDLE_STATS").is_some() { copy_of_errors() } else { 2 },
         children: variable(CHILDREN).is_some_and(|value| value == "1"),
         main: variable(MAIN).is_some_and(|value| value == "1"),
-        quantum_ns: quantum(variable(QUANTUM)) * 1000,
+        quantum: quantum(variable(QUANTUM)),
         preempt: Preempt::read(variable(PREEMPT).as_deref()),
         first: variable(FIRST).and_then(|value| value.parse().ok()),
         pid: std::process::id(),
@@ -98,20 +99,17 @@ fn dump_on(signal: c_int) {
 }
 
 /// What the variable says, in microseconds.
-fn quantum(text: Option<String>) -> u64 {
-    let Some(text) = text else { return crate::quantum::QUANTUM_MICROSECONDS };
-    match text.parse() {
-        Ok(quantum) if quantum <= crate::quantum::LONGEST_MICROSECONDS => quantum,
-        _ => {
-            let line = format!(
-                "raddle: RADDLE_QUANTUM is `{text}`, not a number of microseconds up to {}: {} is taken\n",
-                crate::quantum::LONGEST_MICROSECONDS,
-                crate::quantum::QUANTUM_MICROSECONDS
-            );
-            crate::os::say(&CString::new(line).unwrap_or_default());
+fn quantum(text: Option<String>) -> Quanta {
+    let text = text.unwrap_or_else(|| crate::quantum::QUANTUM_MICROSECONDS.to_string());
+    Quanta::read(&text).unwrap_or_else(|| {
+        let line = format!(
+            "raddle: RADDLE_QUANTUM is `{text}`, not a number of microseconds up to {}, nor one for each priority: {} is taken\n",
+            crate::quantum::LONGEST_MICROSECONDS,
             crate::quantum::QUANTUM_MICROSECONDS
-        }
-    }
+        );
+        crate::os::say(&CString::new(line).unwrap_or_default());
+        quantum(None)
+    })
 }
 
 /// A descriptor for standard error that the program does not know of, far from those that it counts on.
@@ -278,6 +276,9 @@ pub(crate) fn lightweight() -> bool {
         if settings.stats.is_some() || settings.metrics.is_some() {
             raddle::info::sample_delays(true);
         }
+        if settings.stats.is_some() {
+            crate::quantum::gaps::measure();
+        }
         raddle::drop_in::on_fault(crate::process::take_fault);
         let started = raddle::drop_in::start(&settings.pool).unwrap_or_else(|error| {
             let line = format!("raddle: {error}\nraddle: the threads of this program are kernel threads\n");
@@ -288,7 +289,7 @@ pub(crate) fn lightweight() -> bool {
             dump_on(signal);
         }
         if started && settings.preempt == Preempt::Timer {
-            preempt::begin(settings.quantum_ns);
+            preempt::begin(settings.quantum.shortest());
         }
         if started && let Some(path) = &settings.metrics {
             crate::stats::publish(path);

@@ -53,11 +53,23 @@ pub(crate) fn report(settings: &Settings) {
             ("the longest of them", "delay_max_ns", delay.max),
         ]);
     }
+    let gaps = crate::quantum::gaps::told();
+    if let Some(gaps) = &gaps {
+        rows.extend([
+            ("gaps between looks at quantum checks", "gaps", gaps.count),
+            ("half of them at most", "gap_p50_ns", gaps.p50_ns),
+            ("99 in 100 of them at most", "gap_p99_ns", gaps.p99_ns),
+            ("the longest of them", "gap_max_ns", gaps.max_ns),
+        ]);
+    }
     let mut text = String::new();
     if settings.stats.as_deref() == Some("json") {
         let _ = write!(text, "{{\"program\":\"{}\",\"pid\":{}", escaped(&program), settings.pid);
         for (_, key, value) in rows {
             let _ = write!(text, ",\"{key}\":{value}");
+        }
+        if let Some(gaps) = &gaps {
+            let _ = write!(text, ",\"gap_function\":\"{}\"", escaped(&gaps.function));
         }
         text += "}\n";
     } else {
@@ -65,6 +77,9 @@ pub(crate) fn report(settings: &Settings) {
         for (label, key, value) in rows {
             let value = if key.ends_with("_ns") { duration(value) } else { value.to_string() };
             let _ = writeln!(text, "{value:>16}  {label}");
+        }
+        if let Some(gaps) = &gaps {
+            let _ = writeln!(text, "{:>16}  the function whose check ended it: {}", "", gaps.function);
         }
     }
     let bytes = text.as_bytes();

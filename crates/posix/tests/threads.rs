@@ -35,6 +35,9 @@ fn quantum_checks_let_others_run() {
         assert_eq!(out, "errno kept, the checks asked as often as it takes\n");
     }
     assert_eq!(common::native(&program, &[]).well(), "no runtime\n");
+    let settings = [("RADDLE_PROCESSORS", "1"), ("RADDLE_QUANTUM", "1000,5000"), ("RADDLE_STATS", "json")];
+    let measured = common::drop_in(&program, &["gap"], &settings);
+    assert!(measured.err.contains("\"gaps\":1,") && measured.err.contains("\"gap_function\":\"slow\""), "{measured:?}");
     let wrong = common::drop_in(&program, &[], &[("RADDLE_QUANTUM", "soon")]);
     assert!(wrong.err.contains("RADDLE_QUANTUM is `soon`"), "{wrong:?}");
 }

@@ -1,5 +1,6 @@
 //! The C library and the kernel behind the entry points. The only room of this crate that names `libc`.
 
+pub(crate) mod frames;
 pub(crate) mod modes;
 
 use std::ffi::{c_char, c_int, c_void};

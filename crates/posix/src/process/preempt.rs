@@ -69,16 +69,24 @@ pub(crate) fn begin(quantum_ns: u64) {
     if BEGUN.swap(true, Ordering::AcqRel) {
         return;
     }
-    find_code();
+    if find_code() {
+        crate::os::say(
+            c"raddle: RADDLE_PREEMPT=timer: the library is part of the program, so threads give way at quantum checks alone\n",
+        );
+        return;
+    }
     signals::install_kicks();
     raddle::drop_in::preemption::begin(signals::restarting_kick(), quantum_ns);
 }
 
-fn find_code() {
+/// Finds the ranges once, since handlers may not ask the loader. True if this library's code is the program's own.
+fn find_code() -> bool {
+    /// How many ranges are known, and whether this library is the program.
+    type Found = (usize, bool);
     unsafe extern "C" fn visit(info: *mut c::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
         // SAFETY: the loader's description of an object; the counter of the caller.
         unsafe {
-            let (info, count) = (&*info, &mut *data.cast::<usize>());
+            let (info, (count, linked)) = (&*info, &mut *data.cast::<Found>());
             let name = if info.dlpi_name.is_null() { c"" } else { CStr::from_ptr(info.dlpi_name) };
             let name = name.to_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default();
             let kind = CLOSED_OBJECTS.iter().position(|start| name.starts_with(start));
@@ -89,7 +97,10 @@ fn find_code() {
                 let low = (info.dlpi_addr + header.p_vaddr) as usize;
                 let high = low + header.p_memsz as usize;
                 let inside = |address: usize| (low..high).contains(&address);
-                let ours = inside(begin as *const () as usize) || lent != 0 && inside(lent);
+                let library = inside(begin as *const () as usize);
+                // The loader tells of the program first, and without a name.
+                *linked |= library && name.is_empty();
+                let ours = library || lent != 0 && inside(lent);
                 if let Some(range) = CLOSED.get(*count).filter(|_| kind.is_some() || ours) {
                     range[0].store(low, Ordering::Relaxed);
                     range[1].store(high, Ordering::Relaxed);
@@ -100,9 +111,10 @@ fn find_code() {
         }
         0
     }
-    let mut count = 0usize;
+    let mut found: Found = (0, false);
     // SAFETY: the callback does not unwind.
-    unsafe { c::dl_iterate_phdr(Some(visit), (&raw mut count).cast()) };
+    unsafe { c::dl_iterate_phdr(Some(visit), (&raw mut found).cast()) };
+    found.1
 }
 
 /// The ranges that are known.
@@ -137,7 +149,9 @@ pub(super) unsafe fn ticked(context: *mut c_void) {
     // SAFETY: the saved context, as promised.
     let interrupted = unsafe { &*context.cast::<c::ucontext_t>() };
     let blocked = || super::rights::is_c_library_code(interrupted) && super::rights::is_waiting_call(interrupted);
-    if raddle::drop_in::preemption::is_due(|| may_give_way(interrupted), blocked) {
+    let period = crate::start::settings().quantum.shortest();
+    let is_over = || crate::quantum::is_over_by_ticks(period);
+    if raddle::drop_in::preemption::is_due(is_over, || may_give_way(interrupted), blocked) {
         // SAFETY: as promised.
         unsafe { masks::give_way(context, || crate::quantum::begin_anew(raddle::drop_in::preemption::give_way)) };
     }
@@ -189,18 +203,6 @@ fn is_called_back(at: usize, stack_pointer: usize, end: usize) -> bool {
     found && is_called_back_by_frames(at)
 }
 
-/// What an unwinder tells.
-#[repr(C)]
-struct UnwindContext {
-    _opaque: [u8; 0],
-}
-
-unsafe extern "C" {
-    fn _Unwind_Backtrace(each: extern "C" fn(*mut UnwindContext, *mut c_void) -> c_int, argument: *mut c_void)
-    -> c_int;
-    fn _Unwind_GetIP(context: *mut UnwindContext) -> usize;
-}
-
 /// What was seen of the frames.
 struct Walk {
     /// The interrupted instruction.
@@ -229,14 +231,7 @@ impl Walk {
 }
 
 fn is_called_back_by_frames(at: usize) -> bool {
-    extern "C" fn each(context: *mut UnwindContext, walk: *mut c_void) -> c_int {
-        // SAFETY: the unwinder's argument, and the walk below.
-        let (walk, at) = unsafe { (&mut *walk.cast::<Walk>(), _Unwind_GetIP(context)) };
-        // Any other answer than 0 ends the walk.
-        c_int::from(at == 0 || walk.frame(at).is_break())
-    }
     let mut walk = Walk { at, reached: false, frames: 0, called_back: false, whole: false };
-    // SAFETY: the callback fits, and does not unwind; the walk outlives the call.
-    unsafe { _Unwind_Backtrace(each, (&raw mut walk).cast()) };
+    crate::os::frames::walk(|place| walk.frame(place));
     walk.called_back || !walk.whole
 }

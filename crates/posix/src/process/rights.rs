@@ -153,6 +153,12 @@ pub(crate) fn is_program_code(context: &c::ucontext_t) -> bool {
     !is_in(&CODE, context)
 }
 
+/// True for an address in this library's code.
+pub(crate) fn is_of_this_library(address: usize) -> bool {
+    let [low, high] = &CODE[0];
+    (low.load(Ordering::Relaxed)..high.load(Ordering::Relaxed)).contains(&address)
+}
+
 /// True when the interrupted instruction is the C library's.
 pub(crate) fn is_c_library_code(context: &c::ucontext_t) -> bool {
     is_in(&CODE[1..2], context)

@@ -11,10 +11,11 @@
 extern void raddle_quantum_used(int64_t *) __attribute__((weak));
 extern void raddle_hold(void) __attribute__((weak));
 extern void raddle_release(void) __attribute__((weak));
+extern int raddle_set_quantum(unsigned) __attribute__((weak));
 
 static __thread int64_t word;
 static __thread long asked;
-static void check(long weight) {
+static __attribute__((noinline)) void check(long weight) {
     word -= weight;
     if (word < 0) {
         asked++;
@@ -57,6 +58,15 @@ static void *computes(void *unused) {
     word = 0;
     check(1);
     assert(word < 100);
+    /* A quantum of its own. */
+    assert(raddle_set_quantum(2000000) == EINVAL && raddle_set_quantum(1000000) == 0);
+    word = 0;
+    check(1);
+    assert(word > 1000);
+    assert(raddle_set_quantum(0) == 0);
+    word = 0;
+    check(1);
+    assert(word < 100);
     long before = asked;
     while (atomic_load(&turns) < TURNS) {
         sum += sum * 3 + 1;
@@ -67,12 +77,28 @@ static void *computes(void *unused) {
     return 0;
 }
 
-int main(void) {
+/* One gap between two looks: it ends in this function. */
+static __attribute__((noinline)) void slow(void) {
+    for (volatile int i = 0; i < 100000; i++)
+        ;
+    word = 0;
+    check(1);
+    asked++;
+}
+
+static void *has_a_gap(void *unused) {
+    check(1);
+    slow();
+    return unused;
+}
+
+int main(int count, char **arguments) {
+    (void)arguments;
     if (!raddle_quantum_used) {
         puts("no runtime");
         return 0;
     }
     pthread_t id;
-    assert(pthread_create(&id, 0, computes, 0) == 0);
+    assert(pthread_create(&id, 0, count > 1 ? has_a_gap : computes, 0) == 0);
     pthread_join(id, 0);
 }

@@ -34,9 +34,9 @@ pub fn counts() -> (u64, u64) {
     (GAVE_WAY.load(Ordering::Relaxed), PUT_OFF.load(Ordering::Relaxed))
 }
 
-/// In the handler of a tick: true if the interrupted thread is to give way now, by [`give_way`]. `may` says whether it can, `blocked` whether its
-/// kernel thread is blocked in a system call.
-pub fn is_due(may: impl FnOnce() -> bool, blocked: impl FnOnce() -> bool) -> bool {
+/// In the handler of a tick: true if the interrupted thread is to give way now, by [`give_way`]. `over` says whether its own quantum is over, `may` whether
+/// it can, `blocked` whether its kernel thread is blocked in a system call.
+pub fn is_due(over: impl FnOnce() -> bool, may: impl FnOnce() -> bool, blocked: impl FnOnce() -> bool) -> bool {
     let Some(me) = current() else {
         // A processor that sleeps, or a handler that interrupted nobody.
         if let Some(activation) = own_activation() {
@@ -65,7 +65,7 @@ pub fn is_due(may: impl FnOnce() -> bool, blocked: impl FnOnce() -> bool) -> boo
         activation.ticker.was_idle(None, None, 0);
         return false;
     }
-    if !others_wait(activation, processor) {
+    if !others_wait(activation, processor) || !over() && !urgent {
         return false;
     }
     if may() {
@@ -102,6 +102,20 @@ pub fn give_way() -> bool {
         GAVE_WAY.fetch_add(1, Ordering::Relaxed);
     }
     me.thread.is_interrupted()
+}
+
+/// Names the calling thread's turn on a processor: the same as long as it runs on, but for 1 in ever so many.
+pub fn turn() -> (usize, u64) {
+    current().map_or((0, 0), |me| {
+        let activation = activation_of(me);
+        let switches = activation.processor().counters.switches.load(Ordering::Relaxed);
+        (std::ptr::from_ref(activation).addr(), switches)
+    })
+}
+
+/// The priority of the calling thread, 0 the most urgent.
+pub fn priority() -> usize {
+    current().map_or(0, |me| usize::from(me.thread.priority_now()))
 }
 
 /// The stack of the calling thread, from its lowest address to the end of its slot, if `address` lies on it.

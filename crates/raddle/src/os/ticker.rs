@@ -26,6 +26,8 @@ static TICK: u8 = 0;
 
 /// A shorter quantum is taken for this: a signal takes about 12 us of a core.
 const SHORTEST_NS: u64 = 20_000;
+/// Nanoseconds until a thread is asked again, at least, that was where it could not give way.
+const AGAIN_NS: u64 = 100_000;
 /// Ticks at which nobody waited until the timer rests.
 const CALM_TICKS: u32 = 8;
 
@@ -127,7 +129,7 @@ impl Ticker {
     pub fn again(&self) {
         let quantum = QUANTUM_NS.load(Ordering::Relaxed);
         self.calm.store(0, Ordering::Relaxed);
-        self.set((quantum / 8).max(SHORTEST_NS), quantum);
+        self.set((quantum / 8).max(AGAIN_NS), quantum);
     }
 
     /// In the handler: somebody waited.
