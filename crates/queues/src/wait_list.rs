@@ -14,6 +14,11 @@
 //! touches only the pool: popping from a head record that has meanwhile become another object's is a spurious wake-up
 //! there, which every waiter bears (it looks at its condition again).
 //!
+//! Most waits are alone in their list. Such a one needs no node: a word of the head record, its *seat*, says who waits
+//! ([`WaitList::sit`], [`Queue::unseat`], [`WaitList::rise`]; 0: nobody). What the word means is the callers' business.
+//! Who sits goes before all who queue, and nobody sits down while somebody queues; so the order is kept, but for waits
+//! that begin at the same time.
+//!
 //! | node | owner | leaves by |
 //! |---|---|---|
 //! | pooled | pool | `take` (waiter) |
@@ -44,6 +49,7 @@
 //! | `list.link` | `append`, `mark`, `unlink` | whoever follows the link |
 //! | `list.swing` | `pop` moves `head` | `pop` |
 //! | `list.tail` | whoever moves `tail` | `append`, `pop` |
+//! | `list.seat` | [`WaitList::sit`] | [`Queue::unseat`] |
 //! | `list.sweeping` | end of `sweep` | begin of the next one |
 //!
 //! # Example
@@ -121,6 +127,7 @@ unsafe impl<M: Machine> Record<M> for Node<M> {
 pub struct Head<M: Machine> {
     head: M::Atomic<u64>,
     tail: M::Atomic<u64>,
+    seat: M::Atomic<u64>,
     link: M::Atomic<u64>,
     abandoned: M::Atomic<u32>,
     threshold: M::Atomic<u32>,
@@ -133,6 +140,7 @@ unsafe impl<M: Machine> Record<M> for Head<M> {
         Self {
             head: M::Atomic::new(0),
             tail: M::Atomic::new(0),
+            seat: M::Atomic::new(0),
             link: M::Atomic::new(0),
             abandoned: M::Atomic::new(0),
             threshold: M::Atomic::new(0),
@@ -206,6 +214,31 @@ impl<M: Machine> WaitList<M> {
         make_last(node);
         queue.append(pool, index);
         true
+    }
+
+    /// Publishes a wait without a node, with release ordering: `word`, not 0, until [`Queue::unseat`] or
+    /// [`WaitList::rise`] takes it out. False when somebody waits already, or when there is no memory for the list:
+    /// then [`WaitList::push`].
+    #[inline(always)]
+    #[must_use = "a wait that was not published will not be woken"]
+    pub fn sit(&self, pool: &NodePool<M>, word: u64) -> bool {
+        let Some(queue) = self.queue_or_new(pool) else { return false };
+        let ends = pool.heads.get(queue.0);
+        // Only for the order: who queues at the same time is no earlier.
+        let head = Link::from_word(ends.head.load(Ordering::Relaxed)).index();
+        let tail = Link::from_word(ends.tail.load(Ordering::Relaxed)).index();
+        // Ordering[list.seat]: Release. Pairs with `unseat`. Makes visible: the wait that the word names.
+        head == tail && ends.seat.compare_exchange(0, word, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// Takes a wait back that was published by [`WaitList::sit`], unless a waker has taken it out.
+    #[inline]
+    pub fn rise(&self, pool: &NodePool<M>, word: u64) {
+        let queue = self.queue();
+        if queue.0 != 0 {
+            // Relaxed: the word is the caller's own, and nothing follows from it.
+            let _ = pool.heads.get(queue.0).seat.compare_exchange(word, 0, Ordering::Relaxed, Ordering::Relaxed);
+        }
     }
 
     /// The list's queue, as a waker may keep it beyond the life of the object.
@@ -293,7 +326,30 @@ impl Queue {
         self.0 == 0
     }
 
-    /// True when no node is queued, live or not (racy).
+    /// Takes the word of who waits without a node.
+    ///
+    /// As [`Queue::is_empty`] it needs no fence before it where the condition was made true by a SeqCst
+    /// read-modify-write.
+    #[inline(always)]
+    pub fn unseat<M: Machine>(self, pool: &NodePool<M>) -> Option<u64> {
+        if self.0 == 0 {
+            return None;
+        }
+        let seat = &pool.heads.get(self.0).seat;
+        // Ordering[list.seat]: SeqCst. Pairs with the waiter's fence between publishing and looking, as in `is_empty`.
+        // Not weakened: as a model takes it, a light fence comes before it.
+        if seat.load(Ordering::SeqCst) == 0 {
+            return None;
+        }
+        // Ordering[list.seat]: AcqRel. Pairs with `sit` and `free`. Makes visible: the wait that the word names; that
+        // this comes before the record's next life.
+        match seat.swap(0, Ordering::AcqRel) {
+            0 => None,
+            word => Some(word),
+        }
+    }
+
+    /// True when no wait is published, live or not (racy).
     ///
     /// A waker whose store that makes the condition true is a SeqCst read-modify-write needs no fence before it asks,
     /// or pops.
@@ -302,15 +358,25 @@ impl Queue {
     /// SeqCst operations; E precedes L; so F precedes L, and P, which happened before F, is seen by L.
     #[inline]
     pub fn is_empty<M: Machine>(self, pool: &NodePool<M>) -> bool {
-        self.0 == 0 || Self::first(pool.heads.get(self.0), pool).is_none()
+        if self.0 == 0 {
+            return true;
+        }
+        let ends = pool.heads.get(self.0);
+        // Ordering[list.seat]: SeqCst. As in `unseat`.
+        // Not weakened: as there.
+        ends.seat.load(Ordering::SeqCst) == 0 && Self::first(ends, pool).is_none()
     }
 
-    /// True when more than one node is queued, live or not. Racy, and a guess: false as well while `tail` lags.
+    /// True when more than one wait is published, live or not. Racy, and a guess: false as well while `tail` lags.
     #[inline]
     pub fn holds_several<M: Machine>(self, pool: &NodePool<M>) -> bool {
-        self.0 != 0
-            && Self::first(pool.heads.get(self.0), pool)
-                .is_some_and(|(head, _, tail, next)| ![head.index(), next.index()].contains(&tail.index()))
+        if self.0 == 0 {
+            return false;
+        }
+        let ends = pool.heads.get(self.0);
+        let seated = ends.seat.load(Ordering::Relaxed) != 0;
+        Self::first(ends, pool)
+            .is_some_and(|(head, _, tail, next)| seated || ![head.index(), next.index()].contains(&tail.index()))
     }
 
     /// A consistent view of a list that is not empty: `head` and the node that it names, `tail`, and the node's link.
@@ -547,6 +613,9 @@ impl Queue {
         let ends = pool.heads.get(self.0);
         loop {
             while self.pop(pool).is_some() {}
+            // An exchange: a stale waker's comes before it, and so before the record's next life.
+            // Ordering[list.seat]: Acquire. Pairs with `unseat`. Makes visible: the waker's exchange.
+            ends.seat.swap(0, Ordering::Acquire);
             // Relaxed: the exchange acquires.
             let head = Link::from_word(ends.head.load(Ordering::Relaxed));
             let none = head.successor(0);
@@ -565,133 +634,4 @@ impl Queue {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
-
-    const ROUNDS: u64 = if cfg!(miri) { 30 } else { 1000 };
-
-    #[test]
-    fn keeps_order_and_reuses_nodes() {
-        let pool = NodePool::<Real>::default();
-        let mut list = WaitList::<Real>::new();
-        for round in 1..ROUNDS {
-            for thread in 1..=3 {
-                assert!(list.push(&pool, thread * 8, round));
-            }
-            for thread in 1..=3 {
-                assert_eq!(list.queue().pop(&pool), Some((thread * 8, round)));
-            }
-            assert_eq!(list.queue().pop(&pool), None);
-        }
-        // One sentinel and three nodes, however long it runs.
-        assert!(nodes_made(&pool) <= 4, "{}", nodes_made(&pool));
-        list.release(&pool);
-        assert!(list.queue().is_none());
-    }
-
-    #[test]
-    fn several_are_told_from_one() {
-        let pool = NodePool::<Real>::default();
-        let mut list = WaitList::<Real>::new();
-        for expected in [false, false, true, true] {
-            assert_eq!(list.queue().holds_several(&pool), expected);
-            assert!(list.push(&pool, 8, 1));
-        }
-        for expected in [true, true, true, false, false] {
-            assert_eq!(list.queue().holds_several(&pool), expected);
-            list.queue().pop(&pool);
-        }
-        list.release(&pool);
-    }
-
-    #[test]
-    fn a_spare_goes_from_pop_to_push() {
-        let pool = NodePool::<Real>::default();
-        let mut list = WaitList::<Real>::new();
-        let mut spare = None;
-        for round in 1..ROUNDS {
-            assert!(list.push_with_spare(&pool, 8, round, &mut spare) && spare.is_none());
-            let (thread, epoch, left) = list.queue().pop_with_spare(&pool).unwrap();
-            assert_eq!((thread, epoch), (8, round));
-            // SAFETY: the index of this spare, once.
-            spare = unsafe { Spare::from_index(left.into_index()) };
-        }
-        assert_eq!(nodes_made(&pool), 2);
-        spare.unwrap().give(&pool);
-        list.release(&pool);
-        assert!(list.push(&pool, 8, 1) && list.push(&pool, 8, 2));
-        assert_eq!(nodes_made(&pool), 3);
-        list.release(&pool);
-    }
-
-    fn nodes_made(pool: &NodePool<Real>) -> u32 {
-        // A pool hands out every node that is free before it makes another one: its size is what can be taken plus what
-        // is held.
-        pool.nodes.made()
-    }
-
-    #[test]
-    fn sweeps_abandoned_nodes_in_place() {
-        let pool = NodePool::<Real>::default();
-        let mut list = WaitList::<Real>::new();
-        // Every tenth waiter is live; the others time out at once.
-        const WAITS: u64 = if cfg!(miri) { 200 } else { 10_000 };
-        let is_live = |_, epoch: u64| epoch.is_multiple_of(10);
-        for epoch in 0..WAITS {
-            assert!(list.push(&pool, 8, epoch));
-            if !is_live(8, epoch) {
-                list.abandon(&pool, is_live);
-            }
-        }
-        let nodes = nodes_made(&pool);
-        assert!(u64::from(nodes) < WAITS * 3 / 10, "{nodes} nodes for {} live waiters", WAITS / 10);
-        let mut live = Vec::new();
-        list.queue().pop_all(&pool, |_, epoch| live.extend(is_live(8, epoch).then_some(epoch)));
-        assert_eq!(live, (0..WAITS).step_by(10).collect::<Vec<_>>());
-        list.release(&pool);
-    }
-
-    #[test]
-    fn every_live_wait_is_popped_once_under_races() {
-        const EACH: usize = if cfg!(miri) { 30 } else { 20_000 };
-        const PUSHERS: usize = 2;
-        let pool = NodePool::<Real>::default();
-        let list = WaitList::<Real>::new();
-        let popped: Vec<AtomicU64> = (0..EACH * PUSHERS).map(|_| AtomicU64::new(0)).collect();
-        let (done, left) = (AtomicUsize::new(0), AtomicBool::new(true));
-        let is_live = |_, epoch: u64| !epoch.is_multiple_of(3);
-        std::thread::scope(|scope| {
-            for pusher in 0..PUSHERS {
-                let (pool, list, done, is_live) = (&pool, &list, &done, &is_live);
-                scope.spawn(move || {
-                    for i in 0..EACH {
-                        let epoch = (i * PUSHERS + pusher) as u64;
-                        assert!(list.push(pool, 8, epoch));
-                        if !is_live(8, epoch) {
-                            list.abandon(pool, is_live);
-                        }
-                    }
-                    done.fetch_add(1, SeqCst);
-                });
-            }
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    while left.load(SeqCst) {
-                        let over = done.load(SeqCst) == PUSHERS;
-                        match list.queue().pop(&pool) {
-                            Some((_, epoch)) => drop(popped[epoch as usize].fetch_add(1, SeqCst)),
-                            None if over => left.store(false, SeqCst),
-                            None => std::thread::yield_now(),
-                        }
-                    }
-                });
-            }
-        });
-        for (epoch, count) in popped.iter().enumerate() {
-            let count = count.load(SeqCst);
-            assert!(count <= 1, "{epoch} popped {count} times");
-            assert!(count == 1 || epoch % 3 == 0, "{epoch} lost");
-        }
-    }
-}
+mod tests;

@@ -279,3 +279,102 @@ fn what_stands_behind_an_unlinked_node_is_seen_by_a_waker() {
         (popped, rest(&list))
     });
 }
+
+#[test]
+fn who_waits_alone_is_found_with_what_it_wrote_before() {
+    explore(Some(3), &["None", "Some(7)"], || {
+        let list = shared(&[]);
+        let written = Arc::new(<Loom as Machine>::Atomic::<u32>::new(0));
+        // As in `a_pop_meets_a_push`: two touches of one more word, so that the taker comes after the exchange, too.
+        let order = Arc::new(<Loom as Machine>::Atomic::<u32>::new(0));
+        let other = spawn(&list, {
+            let (written, order) = (written.clone(), order.clone());
+            move |list| {
+                written.store(7, Ordering::Relaxed);
+                assert!(list.1.sit(&list.0, 8));
+                order.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        order.fetch_add(1, Ordering::Relaxed);
+        let found = list.1.queue().unseat(&list.0).map(|word| {
+            assert_eq!(word, 8);
+            written.load(Ordering::Relaxed)
+        });
+        other.join().unwrap();
+        found
+    });
+}
+
+#[test]
+fn who_sits_down_and_looks_misses_no_waker() {
+    // Forbidden: (false, None), the waiter sees no condition and the waker nobody.
+    let expected = ["(false, Some(8))", "(true, None)", "(true, Some(8))"];
+    explore(Some(3), &expected, || {
+        let list = shared(&[]);
+        // The record is there: its making is `two_first_waiters_share_one_list`'s matter.
+        assert!(list.1.sit(&list.0, 16) && list.1.queue().unseat(&list.0) == Some(16));
+        let condition = Arc::new(<Loom as Machine>::Atomic::<u32>::new(0));
+        let waiter = spawn(&list, {
+            let condition = condition.clone();
+            move |list| {
+                assert!(list.1.sit(&list.0, 8));
+                Loom::fence(Ordering::SeqCst);
+                condition.load(Ordering::Relaxed) == 1
+            }
+        });
+        condition.fetch_add(1, Ordering::SeqCst);
+        Loom::light_fence();
+        let woken = list.1.queue().unseat(&list.0);
+        (waiter.join().unwrap(), woken)
+    });
+}
+
+#[test]
+fn who_gets_up_and_a_waker_do_not_both_have_the_word() {
+    let expected = ["(None, Some(16), None)", "(Some(8), Some(16), None)", "(Some(16), None, None)"];
+    explore(Some(3), &expected, || {
+        let list = shared(&[]);
+        assert!(list.1.sit(&list.0, 8));
+        let waker = spawn(&list, |list| list.1.queue().unseat(&list.0));
+        list.1.rise(&list.0, 8);
+        // The next wait: there is room in any case, since the former one is out.
+        assert!(list.1.sit(&list.0, 16));
+        let mine = list.1.queue().unseat(&list.0);
+        (waker.join().unwrap(), mine, list.1.queue().unseat(&list.0))
+    });
+}
+
+#[test]
+fn two_that_come_at_once_are_both_there() {
+    explore(Some(3), &["(Some(8), [3])", "(Some(16), [1])"], || {
+        let list = shared(&[]);
+        let come = |list: &Shared, word, epoch| {
+            if !list.1.sit(&list.0, word) {
+                push(list, epoch);
+            }
+        };
+        let other = spawn(&list, move |list| come(list, 8, 1));
+        come(&list, 16, 3);
+        other.join().unwrap();
+        assert!(!list.1.queue().is_empty(&list.0) && list.1.queue().holds_several(&list.0));
+        (list.1.queue().unseat(&list.0), rest(&list))
+    });
+}
+
+#[test]
+fn a_stale_waker_takes_one_who_sits_in_the_next_life_or_nobody() {
+    explore(Some(3), &["(None, Some(16))", "(Some(8), Some(16))", "(Some(16), None)"], || {
+        let pool = Arc::new(NodePool::<Loom>::default());
+        let mut list = WaitList::<Loom>::default();
+        assert!(list.sit(&pool, 8));
+        let queue = list.queue();
+        let waker = thread::spawn({
+            let pool = pool.clone();
+            move || queue.unseat(&pool)
+        });
+        list.release(&pool);
+        assert!(list.sit(&pool, 16));
+        let popped = waker.join().unwrap();
+        (popped, list.queue().unseat(&pool))
+    });
+}

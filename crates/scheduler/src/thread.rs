@@ -61,6 +61,9 @@ const FIRED: u64 = 3;
 const WAKE_SHIFT: u32 = 4;
 const EPOCH_SHIFT: u32 = 8;
 
+/// Bits of an epoch that [`Thread::claim_short`] compares.
+pub const SHORT_EPOCH: u32 = 20;
+
 /// Flag: cancellation was requested; every cancellable wait returns [`Wake::Cancelled`].
 pub const CANCELLED: u8 = 1;
 /// Flag: something was left for the thread outside what it waits for (a signal); a wait in progress ends for no reason.
@@ -76,6 +79,11 @@ impl Epoch {
     /// The number, for lists that store it in a word (56 bits).
     pub fn to_bits(self) -> u64 {
         self.0
+    }
+    /// Its lowest [`SHORT_EPOCH`] bits.
+    #[inline(always)]
+    pub fn short(self) -> u64 {
+        self.0 & ((1 << SHORT_EPOCH) - 1)
     }
     /// Inverse of [`Epoch::to_bits`].
     pub fn from_bits(bits: u64) -> Self {
@@ -202,9 +210,23 @@ impl<M: Machine> Thread<M> {
 
     /// Tries to be the one that ends the wait `epoch`.
     pub fn claim(&self, epoch: Epoch, reason: Wake) -> Claim {
+        self.claim_seen(self.wait.load(Ordering::Relaxed), epoch, reason)
+    }
+
+    /// As [`Thread::claim`], of a wait of which the caller knows the lowest [`SHORT_EPOCH`] bits: for words that have
+    /// no room for more. Whoever put them there takes them out when the wait is over, so only a caller that stands
+    /// still between that word and this call for a multiple of a million waits of the thread wakes a wrong one.
+    #[inline(always)]
+    pub fn claim_short(&self, bits: u64, reason: Wake) -> Claim {
+        let seen = self.wait.load(Ordering::Relaxed);
+        let epoch = Epoch(seen >> EPOCH_SHIFT);
+        if epoch.short() == bits { self.claim_seen(seen, epoch, reason) } else { Claim::Lost }
+    }
+
+    #[inline(always)]
+    fn claim_seen(&self, mut expected: u64, epoch: Epoch, reason: Wake) -> Claim {
         let base = epoch.0 << EPOCH_SHIFT;
         let fired = base | (reason as u64) << WAKE_SHIFT | FIRED;
-        let mut expected = self.wait.load(Ordering::Relaxed);
         loop {
             let won = match expected {
                 word if word == base | PARKED => Claim::WonParked,

@@ -6,7 +6,7 @@
 
 use super::{Patience, WaitError};
 use crate::runtime::{Runtime, Waited, Word, wait_until};
-use crate::thread::{Claim, Epoch, Thread, Wake};
+use crate::thread::{Claim, Epoch, SHORT_EPOCH, Thread, Wake};
 use raddle_machine::{Atomic, Ordering, Real, RealAtomic};
 use raddle_queues::wait_list::{self, Spare};
 use std::cell::Cell;
@@ -48,7 +48,38 @@ unsafe fn from_word<R: Runtime>(word: usize) -> &'static Thread<R::Machine> {
     unsafe { &*std::ptr::with_exposed_provenance(word) }
 }
 
+/// Bits of a record's address in the word of who waits alone; a record is aligned to eight bytes.
+const ADDRESS_BITS: u32 = 64 - SHORT_EPOCH;
+
+/// The word of who waits alone, by which [`wake_seated`] finds it; 0 for a record at an address that does not fit.
+#[inline(always)]
+fn to_seat<R: Runtime>(thread: &'static Thread<R::Machine>, epoch: Epoch) -> u64 {
+    const { assert!(align_of::<Thread<Real>>() >= 8) };
+    let address = to_word::<R>(thread) as u64 >> 3;
+    if address >> ADDRESS_BITS == 0 { address | epoch.short() << ADDRESS_BITS } else { 0 }
+}
+
+/// How a wait was published.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Published {
+    /// There was no memory for it.
+    Not,
+    /// Alone, by this word.
+    Seated(u64),
+    Queued,
+}
+
 impl<R: Runtime> Waiters<R> {
+    /// Publishes a wait, without a node if nobody else waits.
+    #[inline(always)]
+    fn publish_first(&self, thread: &'static Thread<R::Machine>, epoch: Epoch) -> Published {
+        let seat = to_seat::<R>(thread, epoch);
+        if seat != 0 && self.list.sit(R::nodes(), seat) {
+            return Published::Seated(seat);
+        }
+        if self.publish(thread, epoch) { Published::Queued } else { Published::Not }
+    }
+
     /// Publishes a wait. False when there is no memory for it: the thread must not sleep.
     pub(crate) fn publish(&self, thread: &'static Thread<R::Machine>, epoch: Epoch) -> bool {
         let mut spare = thread.take_spare();
@@ -100,21 +131,25 @@ impl<R: Runtime> Waiters<R> {
     ///
     /// `Ok` says only that it is worth trying again; [`Wake::Granted`] is reported as such.
     pub(crate) fn wait(&self, patience: Patience, ready: impl FnOnce() -> bool) -> Result<Wake, WaitError> {
-        let published = Cell::new(false);
-        let publish = |thread, epoch| published.set(self.publish(thread, epoch));
-        let look = || !published.get() || ready();
+        let published = Cell::new(Published::Not);
+        let publish = |thread, epoch| published.set(self.publish_first(thread, epoch));
+        let look = || published.get() == Published::Not || ready();
         // SAFETY: the list is private to the primitive, whose wakers claim the epochs that they pop.
         let waited = unsafe { wait_until::<R>(patience.deadline, patience.cancellable, publish, look) };
         let popped = matches!(waited, Waited::Woken(Wake::Signalled | Wake::Granted));
-        if published.get() && !popped {
-            self.abandon();
+        if !popped {
+            match published.get() {
+                Published::Not => {}
+                Published::Seated(seat) => self.list.rise(R::nodes(), seat),
+                Published::Queued => self.abandon(),
+            }
         }
         match waited {
             Waited::Woken(Wake::TimedOut) => Err(WaitError::TimedOut),
             Waited::Woken(Wake::Cancelled) => Err(WaitError::Cancelled),
             Waited::Woken(wake) => Ok(wake),
             Waited::Retry => {
-                if !published.get() {
+                if published.get() == Published::Not {
                     // No memory for a node: wait by asking again, at the price of the processor's time.
                     R::yield_now();
                 }
@@ -130,6 +165,23 @@ impl<R: Runtime> Drop for Waiters<R> {
         // Most objects never had a waiter.
         if !self.list.queue().is_none() {
             self.list.release(R::nodes());
+        }
+    }
+}
+
+/// Wakes the wait that a word of [`to_seat`] names.
+#[inline(always)]
+fn wake_seated<R: Runtime>(seat: u64, reason: Wake, prepare: impl FnOnce(&'static Thread<R::Machine>)) -> bool {
+    // SAFETY: only `to_seat` makes the words of seats, of addresses of this many bits.
+    let thread = unsafe { from_word::<R>(((seat & ((1 << ADDRESS_BITS) - 1)) << 3) as usize) };
+    prepare(thread);
+    match thread.claim_short(seat >> ADDRESS_BITS, reason) {
+        Claim::Lost => false,
+        Claim::WonArming => true,
+        Claim::WonParked => {
+            // SAFETY: the claim was won just now, of a thread off its stack.
+            unsafe { R::make_ready(thread) };
+            true
         }
     }
 }
@@ -181,6 +233,16 @@ impl<R: Runtime> Queue<R> {
 
     /// Pops until a claim succeeds. True when a thread was woken.
     pub fn wake_one(self) -> bool {
+        if let Some(seat) = self.queue.unseat(R::nodes())
+            && wake_seated::<R>(seat, Wake::Signalled, |_| ())
+        {
+            return true;
+        }
+        self.wake_queued()
+    }
+
+    #[inline(never)]
+    fn wake_queued(self) -> bool {
         // Not by way of the closure below: what a wake-up calls is inlined here once.
         while let Some((word, bits, spare)) = self.queue.pop_with_spare(R::nodes()) {
             // SAFETY: only `Waiters::publish` puts words into lists.
@@ -203,6 +265,11 @@ impl<R: Runtime> Queue<R> {
     }
 
     fn wake_one_with(self, reason: Wake, mut prepare: impl FnMut(&'static Thread<R::Machine>)) -> bool {
+        if let Some(seat) = self.queue.unseat(R::nodes())
+            && wake_seated::<R>(seat, reason, &mut prepare)
+        {
+            return true;
+        }
         while let Some((word, bits, spare)) = self.queue.pop_with_spare(R::nodes()) {
             // SAFETY: only `Waiters::publish` puts words into lists.
             let thread = unsafe { from_word::<R>(word) };
@@ -225,6 +292,9 @@ impl<R: Runtime> Queue<R> {
 
     /// Wakes everybody who waits now.
     pub fn wake_all(self) {
+        if let Some(seat) = self.queue.unseat(R::nodes()) {
+            wake_seated::<R>(seat, Wake::Signalled, |_| ());
+        }
         self.queue.pop_all_with_spares(R::nodes(), |word, bits, spare| {
             // SAFETY: only `Waiters::publish` puts words into lists.
             let thread = unsafe { from_word::<R>(word) };
