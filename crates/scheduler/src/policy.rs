@@ -112,6 +112,15 @@ pub trait Local<M: Machine>: Send {
         false
     }
 
+    /// Takes the thread that was asked to offer its processor because of [`Local::crowded`], to return it when there is
+    /// room. An error, with the thread, where that makes no difference: then it counts as one that yields.
+    ///
+    /// # Errors
+    /// The policy does not hold it back.
+    fn step_back(&mut self, thread: Ready<M>) -> Result<(), Ready<M>> {
+        Err(thread)
+    }
+
     /// Takes a thread of processor `victim`, which stands still, although there are threads here, and perhaps more of them into this
     /// processor's queue: a processor that never runs dry never searches, and would leave to `victim` what anybody may take. `None`
     /// by default, which is right for a policy whose threads all processors come across by selecting.
@@ -170,6 +179,9 @@ impl<M: Machine, L: Local<M> + ?Sized> Local<M> for Box<L> {
     }
     fn crowded(&self) -> bool {
         (**self).crowded()
+    }
+    fn step_back(&mut self, thread: Ready<M>) -> Result<(), Ready<M>> {
+        (**self).step_back(thread)
     }
     fn relieve(&mut self, victim: usize) -> Option<Ready<M>> {
         (**self).relieve(victim)

@@ -5,7 +5,7 @@ mod policy_common;
 use policy_common::{Threads, holds, make};
 use raddle_machine::Real;
 use raddle_scheduler::expression::{Expression, Stealing};
-use raddle_scheduler::policies::steal::{ELDERS, ROUND, Steal, StealLocal};
+use raddle_scheduler::policies::steal::{CROWD, ELDERS, PATIENCE_NS, ROUND, Steal, StealLocal};
 use raddle_scheduler::policies::{AnyPolicy, Busy};
 use raddle_scheduler::{Cause, Local, Notify, Policy};
 use std::sync::Arc;
@@ -259,4 +259,99 @@ fn the_default_is_known_by_its_type() {
     assert!(matches!(policy, AnyPolicy::Steal(_)));
     assert!(policy.strands().contains("taken over"));
     assert_eq!((policy.priorities(), policy.ring()), (1, false));
+}
+
+/// Spawns threads `from..` until the spawner is to step back; the number after the last one.
+fn spawn_until_crowded(threads: &Threads, local: &mut StealLocal<Real>, from: usize) -> usize {
+    (from..)
+        .find(|&number| {
+            let _ = local.push_with(threads.ready(number), Cause::Spawned, false);
+            local.crowded()
+        })
+        .unwrap()
+        + 1
+}
+
+#[test]
+fn who_has_spawned_many_goes_on_when_they_have_started() {
+    const MANY: usize = CROWD as usize;
+    let threads = Threads::new(3 * MANY);
+    let mut local = parts("steal", 1).remove(0);
+    let spawner = 3 * MANY - 1;
+    for round in 0..2 {
+        let next = spawn_until_crowded(&threads, &mut local, round * MANY);
+        assert_eq!(next, (round + 1) * MANY);
+        assert!(local.step_back(threads.ready(spawner)).is_ok() && local.holds_private() && local.has_own());
+        let mut started: Vec<_> = (0..MANY).map(|_| threads.number(local.take().unwrap())).collect();
+        assert!(!local.crowded());
+        started.sort_unstable();
+        assert_eq!(started, (round * MANY..next).collect::<Vec<_>>());
+        assert_eq!(threads.number(local.take().unwrap()), spawner);
+    }
+    assert!(local.take().is_none() && !local.has_own());
+}
+
+#[test]
+fn who_steps_back_waits_for_its_own_threads_and_not_for_older_ones() {
+    const MANY: usize = CROWD as usize;
+    let threads = Threads::new(3 * MANY + 2);
+    let (outer, inner) = (3 * MANY, 3 * MANY + 1);
+    let mut local = parts("steal", 1).remove(0);
+    let next = spawn_until_crowded(&threads, &mut local, 0);
+    assert!(local.step_back(threads.ready(outer)).is_ok());
+    // The newest starts, and spawns as many.
+    let first = threads.number(local.take().unwrap());
+    assert_eq!(first, next - 1);
+    spawn_until_crowded(&threads, &mut local, next);
+    assert!(local.step_back(threads.ready(inner)).is_ok());
+    let order = order(threads, &mut local);
+    let place = |number| order.iter().position(|&other| other == number).unwrap();
+    let before = |from: usize, to: usize, spawner| (from..to).filter(|&n| n != first && place(n) < spawner).count();
+    // Some of the older ones start by their turn, as ever.
+    let in_turn = MANY / ELDERS as usize + 1;
+    assert!(before(next, 2 * MANY, place(inner)) + in_turn >= MANY);
+    assert!(before(0, next, place(inner)) <= in_turn, "depth first");
+    assert_eq!(before(0, next, place(outer)), MANY - 1);
+}
+
+#[test]
+fn who_steps_back_does_not_wait_for_threads_that_others_have_taken() {
+    const MANY: usize = CROWD as usize;
+    let threads = Threads::new(MANY + 1);
+    let mut locals = parts("steal", 2);
+    let mut thief = locals.pop().unwrap();
+    let mut local = locals.pop().unwrap();
+    spawn_until_crowded(&threads, &mut local, 0);
+    assert!(local.step_back(threads.ready(MANY)).is_ok());
+    let _ = local.publish();
+    // It is not for thieves while threads wait that have not started.
+    let mut taken = 0;
+    while let Some(ready) = thief.search_all() {
+        assert_ne!(threads.number(ready), MANY);
+        taken += 1;
+    }
+    assert_eq!(taken, MANY);
+    assert_eq!(threads.number(local.take().unwrap()), MANY);
+    // And here it is: the processor computes, and nothing else is here.
+    let refused = local.step_back(threads.ready(MANY)).expect_err("none waits");
+    assert_eq!(threads.number(refused), MANY);
+    spawn_until_crowded(&threads, &mut local, 0);
+    assert!(local.step_back(threads.ready(MANY)).is_ok());
+    let mut all = Vec::new();
+    local.drain(&mut |ready| all.push(threads.number(ready)));
+    assert_eq!((all.len(), local.has_own()), (MANY + 1, false));
+}
+
+#[test]
+fn who_steps_back_is_not_held_up_for_longer_than_its_patience() {
+    const MANY: usize = CROWD as usize;
+    let threads = Threads::new(MANY + 1);
+    let mut local = parts("steal", 1).remove(0);
+    spawn_until_crowded(&threads, &mut local, 0);
+    assert!(local.step_back(threads.ready(MANY)).is_ok());
+    std::thread::sleep(std::time::Duration::from_nanos(PATIENCE_NS));
+    // Its turn comes beside the threads that start.
+    let order = order(threads, &mut local);
+    let place = order.iter().position(|&number| number == MANY).unwrap();
+    assert!(place < ROUND as usize, "{place}");
 }

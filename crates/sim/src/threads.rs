@@ -42,7 +42,7 @@ use raddle_queues::wait_list::NodePool;
 use raddle_scheduler::dispatch::{self, Dispatcher, Resting, rest};
 use raddle_scheduler::idle::{Idle, Woken};
 use raddle_scheduler::policies::{AnyLocal, AnyPolicy, Others};
-use raddle_scheduler::{Cause, Epoch, Notify, Policy, Ready, Runtime, Thread};
+use raddle_scheduler::{Cause, Epoch, Notify, Policy, Ready, Thread};
 use record::{DETACHED, Free, Full, RUNNING, Record, State};
 use runtime::stack;
 use std::cell::{Cell, RefCell, RefMut};
@@ -60,6 +60,7 @@ type Body = Box<dyn FnOnce()>;
 #[derive(Clone, Copy)]
 enum After {
     Yield,
+    StepBack,
     Park(Epoch),
     Exit,
 }
@@ -248,7 +249,7 @@ fn spawn_as(body: Body, join: u64) -> Record {
     let crowded = pool.cores[me].dispatcher.borrow().crowded();
     if crowded {
         pool.tally.borrow_mut().retries += 1;
-        Simulated::yield_now();
+        runtime::leave(After::StepBack);
     }
     record
 }
@@ -393,7 +394,7 @@ impl Pool {
             // is borrowed. It comes back when the thread leaves.
             unsafe { coroutine::go(core.home.handle(), handle) };
             let after = full.state.borrow().after;
-            if !matches!(after, After::Yield) {
+            if !matches!(after, After::Yield | After::StepBack) {
                 break (after, core.dispatcher.borrow_mut().select(self));
             }
             let next = core.dispatcher.borrow_mut().offer(full.thread.priority_now());
@@ -407,6 +408,12 @@ impl Pool {
         full.state.borrow_mut().last = me;
         match after {
             After::Yield => self.push(me, record, Cause::Yielded),
+            After::StepBack => {
+                full.state.borrow_mut().ready_at = now();
+                // SAFETY: the thread was suspended just now: once per call.
+                let ready = unsafe { Ready::new(record.cast::<Thread<Controlled>>()) };
+                core.dispatcher.borrow_mut().stepped_back(self, ready);
+            }
             After::Park(epoch) => {
                 if full.thread.finish_park(epoch).is_err() {
                     self.push(me, record, Cause::Woken);

@@ -39,6 +39,9 @@ impl After {
     /// It leaves its pool for the one that its descriptor names by now.
     const MOVE: Self = After(5);
 
+    /// It offered its processor until threads have started that it spawned.
+    const STEP_BACK: Self = After(7);
+
     /// It ended on a kernel thread of its own ([`crate::carry::dedicated`]), which ends with it.
     const END: Self = After(6);
 
@@ -192,6 +195,21 @@ fn yield_inside(mut inside: Inside, me: &'static Descriptor) -> bool {
             crate::carry::duties::alone_outside() && yield_now(me)
         }
     }
+}
+
+/// Offers the processor to the threads that `me` has spawned, since there are many.
+#[cold]
+#[inline(never)]
+pub(crate) fn step_back(me: &'static Descriptor) {
+    // One that waits already is on its way to leave anyway.
+    if !me.thread.is_in_wait() {
+        let mut inside = enter(me);
+        if let Some(next) = inside.owned().dispatcher.offer(me.thread.priority_now()) {
+            return leave_to(inside, me, next, After::STEP_BACK);
+        }
+        inside.leave();
+    }
+    yield_now(me);
 }
 
 /// A thread of a higher priority waits for this processor.
@@ -386,6 +404,11 @@ pub(crate) fn finalize(mut inside: Lent<'_>) {
     } else if after == After::EXIT {
         // SAFETY: `previous` is off its stack for ever.
         unsafe { exited(inside, previous) };
+    } else if after == After::STEP_BACK {
+        previous.activation.leave();
+        let pool = inside.processor.pool;
+        // SAFETY: as for a yield.
+        inside.owned().dispatcher.stepped_back(pool, unsafe { Ready::new(thread) });
     } else {
         debug_assert!(after == After::MOVE, "no thread is resumed by an activation that has lost its processor");
         previous.activation.leave();

@@ -137,6 +137,9 @@ impl Local<Real> for Wanderer {
     fn crowded(&self) -> bool {
         self.local.crowded()
     }
+    fn step_back(&mut self, thread: Ready<Real>) -> Result<(), Ready<Real>> {
+        self.local.step_back(thread)
+    }
     fn relieve(&mut self, victim: usize) -> Option<Ready<Real>> {
         self.local.relieve(victim)
     }

@@ -233,7 +233,7 @@ pub(crate) unsafe fn spawn_packed(
             }
             inside.leave();
             if crowded {
-                crate::carry::switching::yield_now(me);
+                crate::carry::switching::step_back(me);
             }
             return Ok(descriptor);
         }

@@ -113,7 +113,8 @@ impl<M: Machine, L: Local<M>> Dispatcher<M, L> {
         self.local.has_work()
     }
 
-    /// True while a thread that goes on making others ready should offer its processor first.
+    /// True while a thread that goes on making others ready should offer its processor first
+    /// ([`Dispatcher::stepped_back`]).
     #[inline(always)]
     pub fn crowded(&self) -> bool {
         self.local.crowded()
@@ -166,6 +167,14 @@ impl<M: Machine, L: Local<M>> Dispatcher<M, L> {
     pub fn yielded(&mut self, pool: &impl Pool<M>, thread: Ready<M>) {
         let tell = pool.idle().hungry() && !(self.local.hides() && self.handoff.keeps(self.local.hidden()));
         self.push_told(pool, thread, Cause::Yielded, tell);
+    }
+
+    /// A thread that has offered its processor because of [`Dispatcher::crowded`] is off it.
+    #[cold]
+    pub fn stepped_back(&mut self, pool: &impl Pool<M>, thread: Ready<M>) {
+        if let Err(thread) = self.local.step_back(thread) {
+            self.yielded(pool, thread);
+        }
     }
 
     /// The next thread where the running one leaves without coming back to the queue. When others are hungry, what is

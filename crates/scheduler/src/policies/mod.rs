@@ -242,6 +242,12 @@ impl<M: Machine, O: Local<M>> Local<M> for AnyLocal<M, O> {
             AnyLocal::Other(local) => local.crowded(),
         }
     }
+    fn step_back(&mut self, thread: Ready<M>) -> Result<(), Ready<M>> {
+        match self {
+            AnyLocal::Steal(local) => local.step_back(thread),
+            AnyLocal::Other(local) => local.step_back(thread),
+        }
+    }
     fn relieve(&mut self, victim: usize) -> Option<Ready<M>> {
         match self {
             AnyLocal::Steal(local) => local.relieve(victim),

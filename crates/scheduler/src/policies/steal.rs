@@ -18,6 +18,12 @@
 //! processor run; and a thread that has not started starts although newer ones keep coming. (When somebody becomes hungry, what is near goes behind what is in `fifo`:
 //! once, and by a batch at most.)
 //!
+//! Back-pressure: a thread that has spawned [`CROWD`] others here of which none has started steps back when it is asked
+//! to ([`Local::crowded`], [`Local::step_back`]): it goes on when those have started, or were taken by others, and no
+//! later than after a time ([`PATIENCE_NS`]), longer with a longer queue, so that a queue that grows faster than it
+//! empties does not grow for ever. Who steps back is behind its own threads and not behind older ones, so a tree is
+//! walked in depth as before.
+//!
 //! What is private: `near`, the batch that the `fifo`'s owner claimed or hid ([`WINDOW`]), and the newest 32 to 64 of `lifo`. A
 //! push that is told so publishes all of it (the runtime says so when a processor is idle and worth its wake-up; [`Local::push`]
 //! when somebody is hungry, sleeping or searching); a processor that only selects is made to by [`StealLocal::share`].
@@ -64,6 +70,23 @@ const KEEP: u64 = 32;
 const CAPACITY: u64 = 256;
 /// Threads that come near at once when `near` has run dry. An untested guess.
 const BATCH: u32 = 64;
+
+/// Threads that one spawns in a row before it is to step back: more than a node of a tree has branches, few enough for
+/// what they bring to be in the caches. With 128 the packets of the bench workload take some 300 KB.
+pub const CROWD: u32 = 128;
+/// Threads that step back at a time; one more yields instead.
+const BACK: usize = 16;
+/// Who has stepped back waits at most so long while [`CROWD`] threads wait here that have not started, twice as long
+/// while twice as many do. Go's time slice.
+pub const PATIENCE_NS: u64 = 10_000_000;
+
+/// A thread that has stepped back.
+struct Back<M: Machine> {
+    thread: Ready<M>,
+    /// It goes on when at most so many wait that have not started.
+    level: u64,
+    since: u64,
+}
 
 struct Part<M: Machine> {
     fifo: FifoView<M>,
@@ -117,8 +140,10 @@ impl<M: Machine, const NEWEST: bool> Steal<M, NEWEST> {
             turn: 0,
             windowed: false,
             spawned_apart: self.0.options.order == Order::Lifo,
+            spawned: 0,
             fifo,
             lifo,
+            back: Vec::with_capacity(BACK),
             shared: self.0.clone(),
             index,
             random: M::random() | 1,
@@ -149,8 +174,8 @@ impl<M: Machine, const NEWEST: bool> Policy<M> for Steal<M, NEWEST> {
     }
 
     fn strands(&self) -> &'static str {
-        "a frozen processor strands its running thread, at most 320 threads that it has at hand or claimed and its \
-         newest 64 that have not started, until it is taken over"
+        "a frozen processor strands its running thread, at most 320 threads that it has at hand or claimed, its \
+         newest 64 that have not started, and at most 16 that step back behind those that they spawned, until it is taken over"
     }
 }
 
@@ -164,8 +189,12 @@ pub struct StealLocal<M: Machine, const NEWEST: bool = false> {
     turn: u32,
     windowed: bool,
     spawned_apart: bool,
+    /// Threads that were spawned since one started that had not.
+    spawned: u32,
     fifo: Fifo<M>,
     lifo: Lifo<M>,
+    /// Who has stepped back, the last of them last.
+    back: Vec<Back<M>>,
     shared: Arc<Shared<M>>,
     index: usize,
     random: u64,
@@ -205,6 +234,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
     #[inline]
     fn push_lifo(&mut self, thread: Ready<M>, hungry: bool) -> Notify {
         self.budget = self.budget.min(ROUND);
+        self.spawned += 1;
         if let Err(thread) = self.lifo.push(thread) {
             return self.overflow(thread);
         }
@@ -262,7 +292,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
 
     /// True if nothing is here at all.
     fn is_bare(&self) -> bool {
-        self.near.is_empty() && self.fifo.is_empty() && self.lifo.is_empty()
+        self.near.is_empty() && self.fifo.is_empty() && self.lifo.is_empty() && self.back.is_empty()
     }
 
     /// The next thread from what is at hand.
@@ -280,6 +310,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
     /// The newest of those that have not started, or of all.
     #[inline(always)]
     fn pop_newest(&mut self) -> Option<Ready<M>> {
+        self.spawned = 0;
         let Self { lifo, shared, .. } = self;
         lifo.pop_telling(|| shared.others.wake(Notify::Anyone))
     }
@@ -317,8 +348,19 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         }
         // Nothing waits in `fifo`: `near` may take pushes again.
         self.direct = !NEWEST;
-        if !NEWEST && let Some(thread) = self.pop_newest() {
-            return Some(thread);
+        if !NEWEST {
+            if !self.is_awaited()
+                && let Some(back) = self.back.pop()
+            {
+                return Some(back.thread);
+            }
+            if let Some(thread) = self.pop_newest() {
+                return Some(thread);
+            }
+            // Others have taken what was there.
+            if let Some(back) = self.back.pop() {
+                return Some(back.thread);
+            }
         }
         if self.shared.inbox.is_empty() { None } else { self.take_last() }
     }
@@ -326,11 +368,53 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
     /// The selections that prefer what usually comes second.
     #[inline(never)]
     fn take_in_turn(&mut self) -> Option<Ready<M>> {
+        if !self.back.is_empty()
+            && let Some(thread) = self.come_back()
+        {
+            return Some(thread);
+        }
         if !self.turn.is_multiple_of(ELDERS / ROUND) {
             return if NEWEST { self.fifo.pop() } else { self.pop_newest() };
         }
         self.empty_inbox();
+        self.spawned = 0;
         self.lifo.pop_oldest()
+    }
+
+    /// True while threads have to start before the last one that has stepped back may go on.
+    #[inline(always)]
+    fn is_awaited(&self) -> bool {
+        self.back.last().is_none_or(|back| self.lifo.len() > back.level)
+    }
+
+    /// Beside threads that have run: the last one that has stepped back if it may go on, or the first one if it has
+    /// waited for long enough.
+    #[cold]
+    #[inline(never)]
+    fn come_back(&mut self) -> Option<Ready<M>> {
+        if !self.is_awaited() {
+            return self.back.pop().map(|back| back.thread);
+        }
+        self.is_overdue(self.lifo.len()).then(|| self.back.remove(0).thread)
+    }
+
+    /// True if who has stepped back first has waited for long enough.
+    fn is_overdue(&self, unstarted: u64) -> bool {
+        let patience = PATIENCE_NS.saturating_mul((unstarted / u64::from(CROWD)).max(1));
+        self.back.first().is_some_and(|back| M::now().saturating_sub(back.since) >= patience)
+    }
+
+    /// Who has stepped back and should not wait any longer where nothing here starts goes to where others find it.
+    #[cold]
+    #[inline(never)]
+    fn share_back(&mut self) {
+        if self.lifo.is_empty() || self.is_overdue(0) {
+            while let Some(back) = self.back.pop() {
+                if let Err(thread) = self.fifo.push(back.thread) {
+                    self.shared.inbox.push(thread);
+                }
+            }
+        }
     }
 
     /// Nothing in the queues: what came from outside.
@@ -369,6 +453,9 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
     pub fn share(&mut self) -> Notify {
         self.set_window(false);
         self.share_near();
+        if !self.back.is_empty() {
+            self.share_back();
+        }
         self.fifo.publish();
         self.lifo.publish(0);
         if self.fifo.is_empty() && self.lifo.is_empty() { Notify::Nobody } else { Notify::Anyone }
@@ -376,7 +463,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
 
     /// How many threads are here (racy).
     pub fn len(&self) -> u64 {
-        self.fifo.len() + self.lifo.len() + u64::from(self.near.len())
+        self.fifo.len() + self.lifo.len() + u64::from(self.near.len()) + self.back.len() as u64
     }
 
     /// True if no thread is here (racy).
@@ -405,7 +492,7 @@ impl<M: Machine, const NEWEST: bool> Local<M> for StealLocal<M, NEWEST> {
     /// Near, and in the window.
     #[inline(always)]
     fn hidden(&self) -> u64 {
-        u64::from(self.near.len()) + self.fifo.private_len()
+        u64::from(self.near.len()) + self.fifo.private_len() + self.back.len() as u64
     }
 
     #[inline(always)]
@@ -442,7 +529,23 @@ impl<M: Machine, const NEWEST: bool> Local<M> for StealLocal<M, NEWEST> {
     }
 
     fn holds_private(&self) -> bool {
-        !self.near.is_empty() || self.fifo.private_len() + self.lifo.private_len() > 0
+        !self.near.is_empty() || !self.back.is_empty() || self.fifo.private_len() + self.lifo.private_len() > 0
+    }
+
+    #[inline(always)]
+    fn crowded(&self) -> bool {
+        !NEWEST && self.spawned >= CROWD
+    }
+
+    fn step_back(&mut self, thread: Ready<M>) -> Result<(), Ready<M>> {
+        self.spawned = 0;
+        // Thieves may have taken them meanwhile.
+        let unstarted = self.lifo.len();
+        if self.back.len() == BACK || unstarted < u64::from(CROWD) / 2 {
+            return Err(thread);
+        }
+        self.back.push(Back { thread, level: unstarted.saturating_sub(u64::from(CROWD)), since: M::now() });
+        Ok(())
     }
 
     fn publish(&mut self) -> Notify {
@@ -453,6 +556,7 @@ impl<M: Machine, const NEWEST: bool> Local<M> for StealLocal<M, NEWEST> {
         while let Some(thread) = self.near.pop().or_else(|| self.fifo.pop()).or_else(|| self.lifo.pop()) {
             out(thread);
         }
+        self.back.drain(..).for_each(|back| out(back.thread));
         self.shared.inbox.take_all(out);
     }
 

@@ -41,7 +41,7 @@ unsafe extern "C" fn entry(_: usize) -> ! {
 }
 
 /// Leaves the core to its loop; returns when the thread runs again, perhaps on another core.
-fn leave(after: After) {
+pub(super) fn leave(after: After) {
     let pool = here();
     let core = &pool.cores[me()];
     let record = core.running.get().unwrap_or_else(|| panic!("not in a thread of the simulation"));
