@@ -15,6 +15,7 @@ pub mod discard;
 pub mod dispatch;
 pub mod doorbell;
 pub mod expression;
+pub mod govern;
 pub mod handoff;
 pub mod idle;
 pub mod keeper;

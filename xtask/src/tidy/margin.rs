@@ -7,7 +7,7 @@ const COLUMNS: usize = 120;
 
 /// Lines below these folders that are longer, from before the rule: they may become fewer.
 const LEFT: [(&str, usize); 4] =
-    [("crates/scheduler/", 700), ("crates/raddle/", 680), ("crates/posix/", 470), ("crates/drop-in/", 20)];
+    [("crates/scheduler/", 700), ("crates/raddle/", 560), ("crates/posix/", 470), ("crates/drop-in/", 20)];
 
 /// No line of Rust that holds a comment is longer than [`COLUMNS`], but for rows of tables.
 pub fn comments(tree: &Tree) -> Vec<Violation> {

@@ -4,28 +4,29 @@
 use crate::os::ring::{ROOM, Refused, Ring, Send};
 use raddle_machine::{Machine, Real};
 use raddle_scheduler::batch::{Outcome, Place};
+use raddle_scheduler::govern::backoff::Backoff;
 use raddle_scheduler::{Epoch, Thread};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Nanoseconds between two looks for events, 64 switches apart at most, up to which rounds count as short. Untested
 /// guess.
-const BRISK: u64 = 1_000_000;
+const BRISK_NS: u64 = 1_000_000;
 
 /// Threads that a look found, up to which it is worth while. Many at once mean that whoever gets what is sent has a
 /// queue as well.
-const FEW: u32 = 16;
+const FEW_THREADS: u32 = 16;
 
 /// Nanoseconds of a round that count as long: some thread computed, or spun for what the leader holds.
-const LONG: u64 = 5_000_000;
+const LONG_NS: u64 = 5_000_000;
 
 /// So many times its length nobody leads after such a round: what it costs is a hundredth at most.
-const REST: u64 = 100;
+const REST_RATIO: u64 = 100;
 
 /// Sends without a batch after leaders that stayed alone, at most.
-const MOST_SKIPPED: u32 = 1023;
+const MOST_SKIPPED_SENDS: u32 = 1024;
 
 /// Nanoseconds until a ring is asked for again, where there was no memory or no descriptor.
-const AGAIN: u64 = 1_000_000_000;
+const AGAIN_NS: u64 = 1_000_000_000;
 
 /// A send, and who waits for it.
 pub(crate) struct Post {
@@ -53,10 +54,8 @@ pub(crate) struct Sends {
     pub apt: AtomicBool,
     /// Not before that time.
     rests: AtomicU64,
-    /// So many sends are made without before the next leader, and so many were last time. (Two who write them at once
-    /// miscount.)
-    skip: AtomicU32,
-    skipped: AtomicU32,
+    /// A [`Backoff`] of leaders, after some that stayed alone, in a word. (Two who write it at once miscount.)
+    pause: AtomicU64,
 }
 
 /// Sends are never put together: the user wants it so, or the kernel has no rings.
@@ -70,30 +69,37 @@ impl Sends {
     /// by its owner.
     #[inline]
     pub fn looked(&self, before: u64, now: u64, found: u32) {
-        let apt = now.saturating_sub(before) < BRISK && found <= FEW && now >= self.rests.load(Ordering::Relaxed);
+        let apt =
+            now.saturating_sub(before) < BRISK_NS && found <= FEW_THREADS && now >= self.rests.load(Ordering::Relaxed);
         self.apt.store(apt, Ordering::Relaxed);
     }
 
     /// True for one who may lead now.
     #[inline]
     pub fn may_lead(&self) -> bool {
-        let skip = self.skip.load(Ordering::Relaxed);
-        if skip > 0 {
-            self.skip.store(skip - 1, Ordering::Relaxed);
+        let mut pause = Backoff::from_bits(self.pause.load(Ordering::Relaxed));
+        let may = pause.is_over();
+        if !may {
+            pause.pass();
+            self.pause.store(pause.to_bits(), Ordering::Relaxed);
         }
-        skip == 0
+        may
     }
 
     /// A leader has come back, with so many sends, since `began`.
     pub fn led(&self, began: u64, count: usize) {
         let now = Real::now();
         let took = now.saturating_sub(began);
-        if took > LONG {
-            self.rest(now + REST * took);
+        if took > LONG_NS {
+            self.rest(now + REST_RATIO * took);
         }
-        let skip = if count > 1 { 0 } else { (2 * self.skipped.load(Ordering::Relaxed) + 1).min(MOST_SKIPPED) };
-        self.skipped.store(skip, Ordering::Relaxed);
-        self.skip.store(skip, Ordering::Relaxed);
+        let mut pause = Backoff::from_bits(self.pause.load(Ordering::Relaxed));
+        if count > 1 {
+            pause = Backoff::from_bits(0);
+        } else {
+            pause.pause(MOST_SKIPPED_SENDS);
+        }
+        self.pause.store(pause.to_bits(), Ordering::Relaxed);
     }
 
     pub fn rest(&self, until: u64) {
@@ -127,7 +133,7 @@ impl Sends {
                 REFUSED.store(true, Ordering::Relaxed);
                 switch_off();
             }
-            Err(Refused::Now) => self.rest(Real::now() + AGAIN),
+            Err(Refused::Now) => self.rest(Real::now() + AGAIN_NS),
         }
         None
     }

@@ -1,86 +1,16 @@
-//! Which stage gives a processor to which.
-//!
-//! At each look a stage's *delay* is estimated as the number of threads that have not begun, divided by how many have begun since the last
-//! look (Little's law): in looks, how long the last one will wait. A stage that is held up by a full one behind it has threads that have
-//! begun and wait: they count for nothing here, so it asks for no processor, which would not help it.
-//!
-//! The stage with the longest delay gains one from the stage with the shortest that has more than one, if its delay is over
-//! [`WORTH`], and over [`FACTOR`] times the other's, in [`LOOKS`] looks in a row with the same two; then nothing moves for [`REST`] looks.
-//! So the number of processors stays what it is, none is left without, and what one move has done is seen before the next.
-//! All four numbers are untested guesses.
+//! The looks at a group's stages, and what [`raddle_scheduler::govern::balance`] makes of them.
 
 use super::Group;
+use raddle_scheduler::govern::balance::{Course, Found};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Nanoseconds between two looks.
-const EVERY: u64 = 5_000_000;
-/// A delay that is worth a move, in looks.
-const WORTH: f64 = 0.2;
-/// How much longer than the other's the delay has to be.
-const FACTOR: f64 = 2.0;
-/// Looks in a row that must find so.
-const LOOKS: u32 = 3;
-/// Looks after a move in which none follows.
-const REST: u32 = 10;
-
-/// What a look finds of one stage.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Found {
-    /// Threads that have not begun.
-    waiting: u64,
-    /// Threads that have begun since the last look.
-    begun: u64,
-    processors: usize,
-}
-
-impl Found {
-    /// How many looks the last thread will wait for its beginning, if all goes on as it did.
-    fn delay(&self) -> f64 {
-        self.waiting as f64 / self.begun.max(1) as f64
-    }
-}
-
-/// From which to which a processor should move.
-fn wish(found: &[Found]) -> Option<(usize, usize)> {
-    let by_delay = |a: &usize, b: &usize| found[*a].delay().total_cmp(&found[*b].delay());
-    let to = (0..found.len()).max_by(by_delay)?;
-    let from = (0..found.len()).filter(|&at| at != to && found[at].processors > 1).min_by(by_delay)?;
-    let delay = found[to].delay();
-    // With as few waiting as it has processors, one more would find nothing to do.
-    let worth = delay >= WORTH && found[to].waiting > found[to].processors as u64;
-    (worth && delay > FACTOR * found[from].delay()).then_some((from, to))
-}
-
-/// What a group's looks have found so far, without times: so it can be tested.
-#[derive(Clone, Copy, Debug, Default)]
-struct Course {
-    last: Option<(usize, usize)>,
-    in_a_row: u32,
-    rest: u32,
-}
-
-impl Course {
-    /// One look; from which to which a processor moves now.
-    fn step(&mut self, found: &[Found]) -> Option<(usize, usize)> {
-        if self.rest > 0 {
-            self.rest -= 1;
-            return None;
-        }
-        let wish = wish(found);
-        self.in_a_row = if wish.is_some() && wish == self.last { self.in_a_row + 1 } else { 1 };
-        self.last = wish;
-        if wish.is_some() && self.in_a_row >= LOOKS {
-            *self = Course { rest: REST, ..Course::default() };
-            return wish;
-        }
-        None
-    }
-}
+/// Between two looks.
+const EVERY_NS: u64 = 5_000_000;
 
 /// What the monitor keeps of a group. Written by the monitor only, but for `moves`' readers: counters, no order.
 pub(super) struct Balance {
     next: AtomicU64,
-    /// A [`Course`] in a word: `rest:8 | in_a_row:8 | from:16 | to:16`, `to` and `from` counted from 1.
+    /// A [`Course`] in a word.
     course: AtomicU64,
     /// What had begun in each stage at the last look.
     begun: Box<[AtomicU64]>,
@@ -98,17 +28,6 @@ impl Balance {
     }
 }
 
-fn pack(course: Course) -> u64 {
-    let (from, to) = course.last.map_or((0, 0), |(from, to)| (from as u64 + 1, to as u64 + 1));
-    u64::from(course.rest) << 40 | u64::from(course.in_a_row.min(255)) << 32 | from << 16 | to
-}
-
-fn unpack(word: u64) -> Course {
-    let stage = |shift: u32| (word >> shift & 0xffff) as usize;
-    let last = (stage(0) > 0).then(|| (stage(16) - 1, stage(0) - 1));
-    Course { last, in_a_row: (word >> 32 & 0xff) as u32, rest: (word >> 40) as u32 }
-}
-
 impl Group {
     /// The monitor's look, which names how many processors each stage is to have; [`crate::govern::follow`] sees to it.
     pub(super) fn look(&self, now: u64) {
@@ -116,7 +35,7 @@ impl Group {
         if now < balance.next.load(Ordering::Relaxed) {
             return;
         }
-        balance.next.store(now + EVERY, Ordering::Relaxed);
+        balance.next.store(now + EVERY_NS, Ordering::Relaxed);
         let look = |(gate, last): (&&super::Gate, &AtomicU64)| {
             let (waiting, begun) = (gate.waiting(), gate.begun.load(Ordering::Relaxed));
             let since = begun.wrapping_sub(last.load(Ordering::Relaxed));
@@ -124,65 +43,12 @@ impl Group {
             Found { waiting, begun: since, processors: gate.pool.wanted() }
         };
         let found: Vec<Found> = self.gates.iter().zip(&balance.begun).map(look).collect();
-        let mut course = unpack(balance.course.load(Ordering::Relaxed));
+        let mut course = Course::unpack(balance.course.load(Ordering::Relaxed));
         if let Some((from, to)) = course.step(&found) {
             self.gates[from].pool.want(found[from].processors - 1);
             self.gates[to].pool.want(found[to].processors + 1);
             balance.moves.store(balance.moves() + 1, Ordering::Relaxed);
         }
-        balance.course.store(pack(course), Ordering::Relaxed);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn found(waiting: u64, begun: u64, processors: usize) -> Found {
-        Found { waiting, begun, processors }
-    }
-
-    #[test]
-    fn who_waits_longest_gains_and_who_waits_least_loses() {
-        assert_eq!(wish(&[found(100, 10, 1), found(0, 50, 2), found(5, 50, 3)]), Some((1, 0)));
-        // The last processor stays.
-        assert_eq!(wish(&[found(100, 10, 1), found(0, 50, 1)]), None);
-        assert_eq!(wish(&[found(100, 10, 4)]), None);
-        assert_eq!(wish(&[]), None);
-        // A long queue that moves quickly is no reason, nor is one that is not much longer than the other's.
-        assert_eq!(wish(&[found(100, 1000, 1), found(0, 50, 2)]), None);
-        assert_eq!(wish(&[found(100, 10, 1), found(60, 10, 2)]), None);
-        // Nothing begins: the processors are busy with long ones.
-        assert_eq!(wish(&[found(3, 0, 2), found(0, 0, 2)]), Some((1, 0)));
-        assert_eq!(wish(&[found(2, 0, 2), found(0, 0, 2)]), None);
-    }
-
-    #[test]
-    fn a_move_needs_several_looks_and_is_followed_by_a_rest() {
-        let (busy, idle) = (found(100, 10, 1), found(0, 50, 2));
-        let mut course = Course::default();
-        let mut step = |found: &[Found]| {
-            // Kept in a word between looks.
-            let mut now = unpack(pack(course));
-            let moved = now.step(found);
-            course = now;
-            moved
-        };
-        assert_eq!((step(&[busy, idle]), step(&[busy, idle])), (None, None));
-        // One look that finds otherwise, and it begins again.
-        assert_eq!(step(&[idle, idle]), None);
-        assert_eq!((step(&[busy, idle]), step(&[busy, idle])), (None, None));
-        assert_eq!(step(&[busy, idle]), Some((1, 0)));
-        for _ in 0..REST + LOOKS - 1 {
-            assert_eq!(step(&[busy, idle]), None);
-        }
-        assert_eq!(step(&[busy, idle]), Some((1, 0)));
-    }
-
-    #[test]
-    fn load_that_sways_faster_than_the_looks_moves_nothing() {
-        let (a, b) = ([found(100, 10, 2), found(0, 50, 2)], [found(0, 50, 2), found(100, 10, 2)]);
-        let mut course = Course::default();
-        assert!((0..100).all(|look| course.step(if look % 2 == 0 { &a } else { &b }).is_none()));
+        balance.course.store(course.pack(), Ordering::Relaxed);
     }
 }

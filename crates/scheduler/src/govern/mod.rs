@@ -1,0 +1,8 @@
+//! The governor: what was observed in, orders out. Pure functions and states without atomics or clocks, so that each is
+//! tested by itself; who takes the census and carries orders out is `crates/raddle/src/govern` and
+//! `crates/raddle/src/services/stage`.
+#![forbid(unsafe_code)]
+
+pub mod backoff;
+pub mod balance;
+pub mod crowd;
