@@ -5,14 +5,19 @@ mod policy_common;
 use policy_common::{Threads, holds, make};
 use raddle_machine::Real;
 use raddle_scheduler::expression::{Expression, Stealing};
-use raddle_scheduler::policies::steal::{CROWD, ELDERS, PATIENCE_NS, ROUND, Steal, StealLocal};
+use raddle_scheduler::policies::steal::{CROWD, ELDERS, ROUND, Steal, StealLocal};
 use raddle_scheduler::policies::{AnyPolicy, Busy};
 use raddle_scheduler::{Cause, Local, Notify, Policy};
 use std::sync::Arc;
 
+/// Who steps back has time without end: a slow machine makes no difference.
 fn parts(options: &str, processors: usize) -> Vec<StealLocal<Real>> {
+    patient(options, processors, u64::MAX)
+}
+
+fn patient(options: &str, processors: usize, patience_ns: u64) -> Vec<StealLocal<Real>> {
     let Ok(Expression::Steal(options)) = options.parse() else { panic!("not a steal: {options}") };
-    let policy = Steal::new(options, processors, Arc::new(Busy)).unwrap();
+    let policy = Steal::with_patience(options, processors, Arc::new(Busy), patience_ns).unwrap();
     (0..processors).map(|i| policy.local_part(i)).collect()
 }
 
@@ -346,10 +351,9 @@ fn who_steps_back_does_not_wait_for_threads_that_others_have_taken() {
 fn who_steps_back_is_not_held_up_for_longer_than_its_patience() {
     const MANY: usize = CROWD as usize;
     let threads = Threads::new(MANY + 1);
-    let mut local = parts("steal", 1).remove(0);
+    let mut local = patient("steal", 1, 0).remove(0);
     spawn_until_crowded(&threads, &mut local, 0);
     assert!(local.step_back(threads.ready(MANY)).is_ok());
-    std::thread::sleep(std::time::Duration::from_nanos(PATIENCE_NS));
     // Its turn comes beside the threads that start.
     let order = order(threads, &mut local);
     let place = order.iter().position(|&number| number == MANY).unwrap();

@@ -103,6 +103,8 @@ struct Shared<M: Machine> {
     parts: Box<[OnceLock<Part<M>>]>,
     inbox: Inbox<M>,
     options: Stealing,
+    /// [`PATIENCE_NS`].
+    patience_ns: u64,
     others: Arc<dyn Others>,
 }
 
@@ -121,10 +123,20 @@ type Ends<M> = (Fifo<M>, Lifo<M>);
 impl<M: Machine, const NEWEST: bool> Steal<M, NEWEST> {
     /// For at most `processors` processors. `others` answers for [`Local::push`]; the methods of [`StealLocal`] are told.
     pub fn new(options: Stealing, processors: usize, others: Arc<dyn Others>) -> Result<Self, Full> {
+        Self::with_patience(options, processors, others, PATIENCE_NS)
+    }
+
+    /// As [`Steal::new`], with another time for who steps back than [`PATIENCE_NS`].
+    pub fn with_patience(
+        options: Stealing,
+        processors: usize,
+        others: Arc<dyn Others>,
+        patience_ns: u64,
+    ) -> Result<Self, Full> {
         let parts = (0..processors).map(|_| OnceLock::new()).collect();
         let ends = (0..processors).map(|_| Ok(Some((Fifo::new(CAPACITY)?, Lifo::new(CAPACITY)?))));
         let ends = Mutex::new(ends.collect::<Result<_, Full>>()?);
-        Ok(Self(Arc::new(Shared { parts, inbox: Inbox::default(), options, others }), ends))
+        Ok(Self(Arc::new(Shared { parts, inbox: Inbox::default(), options, patience_ns, others }), ends))
     }
 
     /// [`Policy::local`] without a box, to be called statically.
@@ -400,7 +412,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
 
     /// True if who has stepped back first has waited for long enough.
     fn is_overdue(&self, unstarted: u64) -> bool {
-        let patience = PATIENCE_NS.saturating_mul((unstarted / u64::from(CROWD)).max(1));
+        let patience = self.shared.patience_ns.saturating_mul((unstarted / u64::from(CROWD)).max(1));
         self.back.first().is_some_and(|back| M::now().saturating_sub(back.since) >= patience)
     }
 

@@ -118,7 +118,7 @@ pub(super) enum Met {
     Absent,
 }
 
-/// Somebody still holds the element ([`Clustered::hold`]).
+/// Somebody still holds the element ([`super::Clustered::hold`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InUse;
 
