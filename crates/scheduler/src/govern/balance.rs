@@ -6,8 +6,8 @@
 //! which would not help it.
 //!
 //! The stage with the longest delay gains one from the stage with the shortest that has more than one, if its delay is
-//! over [`WORTH_LOOKS`], and over [`LONGER_RATIO`] times the other's, in [`LOOKS_IN_A_ROW`] looks in a row with the
-//! same two; then nothing moves for [`REST_LOOKS`] looks. So the number of processors stays what it is, none is left
+//! over `WORTH_LOOKS`, and over `LONGER_RATIO` times the other's, in `LOOKS_IN_A_ROW` looks in a row with the
+//! same two; then nothing moves for `REST_LOOKS` looks. So the number of processors stays what it is, none is left
 //! without, and what one move has done is seen before the next. All four numbers are untested guesses.
 
 /// A delay that is worth a move, in looks.

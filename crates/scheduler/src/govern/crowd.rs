@@ -9,8 +9,8 @@
 //!
 //! | state | until |
 //! |---|---|
-//! | all | it is *crowded*, by the mean of the last [`STEADY_WINDOWS`] windows: for a fifth of the time in which its processors were not asleep they were not on a core, much of what it does is input and output, and it got so little of the cores that fewer could use all of it, or all but [`SPARED_CORES`]; then there is a trial of those |
-//! | trial | fewer and all have had [`TRIAL_PAIRS`] windows each, in turns, or twice as many where that leaves a doubt ([`DOUBT_RATIO`]). If it did hardly less with fewer than with all ([`ENOUGH_RATIO`]), it goes on with fewer, otherwise with all. It ends before that where fewer collapse |
+//! | all | it is *crowded*, by the mean of the last `STEADY_WINDOWS` windows: for a fifth of the time in which its processors were not asleep they were not on a core, much of what it does is input and output, and it got so little of the cores that fewer could use all of it, or all but `SPARED_CORES`; then there is a trial of those |
+//! | trial | fewer and all have had `TRIAL_PAIRS` windows each, in turns, or twice as many where that leaves a doubt (`DOUBT_RATIO`). If it did hardly less with fewer than with all (`ENOUGH_RATIO`), it goes on with fewer, otherwise with all. It ends before that where fewer collapse |
 //! | fewer | they sleep in two windows in a row, so there is room: all come back; or some time has passed: a trial. While the answer stays the same, each trial is twice as far off as the last one |
 //!
 //! *In turns*, since what everybody gets done changes by a quarter from one second to the next on a machine that is
@@ -47,7 +47,7 @@ const ENOUGH_RATIO: f64 = 0.92;
 /// If it did less than enough, but more than this, a trial goes on until it has had twice as many windows: a host that
 /// is shared with others makes errors of a tenth.
 const DOUBT_RATIO: f64 = 0.8;
-/// A trial in which fewer do less than so much ends after [`EARLY_PAIRS`] pairs.
+/// A trial in which fewer do less than so much ends after `EARLY_PAIRS` pairs.
 const COLLAPSE_RATIO: f64 = 0.75;
 const EARLY_PAIRS: u32 = 2;
 /// Cores' time that fewer processors may spare. (A web service of workers, one core's time of two, spent 75 µs a
@@ -160,7 +160,7 @@ impl Trial {
 #[derive(Debug)]
 pub struct Choice {
     state: State,
-    /// Windows with all, and the last [`STEADY_WINDOWS`] of them.
+    /// Windows with all, and the last `STEADY_WINDOWS` of them.
     windows: u32,
     recent: [Window; STEADY_WINDOWS as usize],
     /// The last window had room.
