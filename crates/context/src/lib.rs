@@ -50,6 +50,7 @@ compile_error!("raddle-context supports 64-bit Linux with glibc: build for a tar
 #[cfg(all(raddle_tsan, not(target_arch = "x86_64")))]
 compile_error!("the runtime under ThreadSanitizer is written for x86-64");
 
+pub mod interlude;
 pub mod overflow;
 pub mod stack;
 pub mod switch;

@@ -157,6 +157,19 @@ impl<M: Machine> Ownership<M> {
         mark.leave();
     }
 
+    /// The owner, inside its mark, passes the processor on to `to`, which is outside its own and owns it from now on. The former owner is outside.
+    pub fn pass(&self, me: ActivationId, to: ActivationId, mark: &Mark<M>) {
+        let mut owner = self.0.load(Ordering::Relaxed);
+        while (owner >> 32) as u32 == me {
+            // Ordering[takeover.owner]: AcqRel. Pairs with the load in `enter`. Makes visible: the owner-only state.
+            match self.0.compare_exchange(owner, pack(to, 0), Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(now) => owner = now,
+            }
+        }
+        mark.leave();
+    }
+
     /// Tries to take the processor from `victim`, whose mark is `mark`. On [`Take::Taken`], `me` owns it and must enter.
     pub fn take(&self, me: ActivationId, victim: ActivationId, mark: &Mark<M>) -> Take {
         debug_assert!(me != 0 && me != victim);
@@ -214,5 +227,9 @@ mod tests {
         assert!(!processor.enter(2, &b));
         assert!(processor.adopt(1, &a) && a.is_inside());
         assert_eq!(processor.owner(), 1);
+        // Passed on, it is the other one's, which is outside.
+        processor.pass(1, 2, &a);
+        assert!(!a.is_inside() && !b.is_inside() && processor.owner() == 2);
+        assert!(!processor.enter(1, &a) && processor.enter(2, &b));
     }
 }

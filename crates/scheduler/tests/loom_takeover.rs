@@ -205,3 +205,27 @@ fn an_adopter_and_a_taker() {
         },
     );
 }
+
+#[test]
+fn a_processor_that_is_passed_on_while_it_is_being_taken() {
+    explore(Some(3), &["Inside", "Lost", "Taken"], |seen| {
+        let model = Model::new(1);
+        let taker = {
+            let model = model.clone();
+            loom::thread::spawn(move || model.take_and_operate(2, 1))
+        };
+        let mut passed = false;
+        if model.owner.enter(1, model.mark(1)) {
+            model.touch();
+            model.owner.pass(1, 3, model.mark(1));
+            passed = true;
+            // The next owner sees what the former one did; nobody takes it from that one here.
+            assert!(model.operate(3));
+        }
+        let take = taker.join().unwrap();
+        seen.lock().unwrap().insert(format!("{take:?}"));
+        assert_eq!(passed, take != Take::Taken);
+        assert_eq!(model.owner.owner(), if passed { 3 } else { 2 });
+        assert!(!model.operate(1));
+    });
+}

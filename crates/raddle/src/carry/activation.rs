@@ -44,6 +44,7 @@ pub(crate) struct Activation {
     /// Its kernel thread belongs to the thread that it runs, for the rest of that one's life, and ends with it. Written by its own kernel thread.
     pub dedicated: AtomicBool,
     on_core: crate::os::CoreWord,
+    pub turn: crate::carry::turns::Turn,
     /// For the drop-in library: what its kernel thread has heard of last.
     pub heard: AtomicU64,
     /// For [`crate::threads::requests`]: a prepared descriptor for a half that the running thread gives; null if none was asked for, or
@@ -99,6 +100,7 @@ impl Activation {
             task: AtomicU32::new(0),
             dedicated: AtomicBool::new(false),
             on_core: crate::os::CoreWord::new(),
+            turn: crate::carry::turns::Turn::new(),
             heard: AtomicU64::new(0),
             requested: AtomicPtr::new(std::ptr::null_mut()),
             apart: AtomicBool::new(false),
@@ -119,6 +121,16 @@ impl Activation {
     /// The core on which its kernel thread runs, or ran last, if that is known.
     pub fn core(&self) -> Option<u32> {
         self.on_core.core()
+    }
+
+    /// When its kernel thread comes back from the kernel to the instruction at `place`, it is to go on at `entry`. False if that cannot be had.
+    pub fn trap(&'static self, place: usize, entry: usize) -> bool {
+        self.on_core.trap(place, entry)
+    }
+
+    /// It is to go on where it comes back to.
+    pub fn untrap(&self) {
+        self.on_core.untrap();
     }
 
     /// True while it runs a thread (racy).
@@ -334,6 +346,13 @@ impl Activation {
     fn serve(&'static self, mut inside: Inside) {
         loop {
             let processor = inside.processor();
+            if let Some(held) = inside.owned().held.take() {
+                match crate::carry::turns::give(inside, held) {
+                    Some(still) => inside = still,
+                    None => return,
+                }
+                continue;
+            }
             let next = inside.owned().dispatcher.at_hand().or_else(|| self.idle(inside.lend()));
             let Some(next) = next else {
                 if processor.pool.is_stopping() || !processor.seat.is_active() {
@@ -341,6 +360,10 @@ impl Activation {
                 }
                 continue;
             };
+            if crate::carry::turns::is_held(Descriptor::from_thread(next.thread())) {
+                inside.owned().held = Some(Descriptor::from_thread(next.into_thread()));
+                continue;
+            }
             // SAFETY: on the idle context.
             match unsafe { self.run(inside, next) } {
                 Some(still) => inside = still,

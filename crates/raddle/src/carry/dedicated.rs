@@ -37,6 +37,9 @@ pub fn begin(spare: Spare) -> Option<u32> {
     let me = current().filter(|_| crate::carry::caller::is_lightweight())?;
     loop {
         let activation = activation_of(me);
+        if activation.turn.is_open() {
+            crate::carry::turns::settle(activation, me);
+        }
         let processor = activation.processor();
         let successor = if processor.seat.owner.owner() != activation.id {
             None

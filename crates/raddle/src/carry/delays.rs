@@ -82,6 +82,31 @@ pub(crate) fn is_marked(thread: &Descriptor) -> bool {
     thread.slot.get() & MARKED != 0
 }
 
+/// No processor has this index: the mark of a thread that waits for its turn ([`crate::carry::turns`]).
+const HELD: usize = MARKED | 0x7fff << PROCESSOR;
+
+/// A running thread is about to be pushed although it stays on its stack.
+pub(crate) fn hold(thread: &Descriptor) {
+    thread.slot.set(HELD | address(thread.slot.get()));
+}
+
+/// It has a processor again, or goes on without.
+pub(crate) fn let_go(thread: &Descriptor) {
+    thread.slot.set(address(thread.slot.get()));
+}
+
+/// Whether the mark is that of [`hold`].
+#[inline(always)]
+pub(crate) fn is_held(thread: &Descriptor) -> bool {
+    thread.slot.get() & !ADDRESS == HELD
+}
+
+/// The stack slot of a word that may have a mark.
+#[inline(always)]
+pub(crate) fn address(word: usize) -> usize {
+    word & ADDRESS
+}
+
 /// A followed thread was selected by `here`: the mark goes, the wait is noted. Inside the mark of the owner, which holds the thread.
 #[cold]
 #[inline(never)]

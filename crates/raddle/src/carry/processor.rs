@@ -172,6 +172,8 @@ pub(crate) fn bump_release(counter: &AtomicU64) {
 /// What only the owner touches.
 pub(crate) struct Owned {
     pub dispatcher: Dispatcher,
+    /// A thread that was selected, and waits on another activation for this processor ([`crate::carry::turns`]).
+    pub held: Option<&'static Descriptor>,
     /// The box for [`Processor::bedside`].
     pub bed: Option<Box<Timers>>,
     pub descriptors: Cache<Descriptor, Real>,

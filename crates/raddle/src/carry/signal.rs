@@ -212,7 +212,7 @@ pub(crate) fn forget() {
 
 /// The activation whose kernel thread calls: right at any instruction of a switch, which thread's storage is installed or not. What the
 /// storage says is checked, since a thread's descriptor may have a new owner while the kernel thread is still on its stack.
-fn here() -> Option<&'static Activation> {
+pub(crate) fn here() -> Option<&'static Activation> {
     let task = crate::os::gettid();
     let is_here = |activation: &&'static Activation| activation.is_task(task);
     let thread = switching::current().or_else(|| {

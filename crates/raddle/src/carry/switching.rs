@@ -117,6 +117,9 @@ fn migrate(me: &'static Descriptor, activation: &'static Activation) {
     }
     // Here every way back ends.
     activation.apart.store(false, Ordering::Relaxed);
+    if crate::carry::turns::settle(activation, me) {
+        return;
+    }
     if let Some(inside) = Inside::come_back(activation) {
         return inside.leave();
     }
@@ -256,6 +259,10 @@ fn select(mut inside: Lent<'_>) -> Option<Ready<Real>> {
 fn leave_to(mut inside: Inside, me: &'static Descriptor, next: Ready<Real>, after: After) {
     let next = Descriptor::from_thread(next.into_thread());
     if is_unusual(next) {
+        if crate::carry::turns::is_held(next) {
+            inside.owned().held = Some(next);
+            return leave_to_idle(inside, me, after);
+        }
         attend(inside.lend(), next);
     }
     let yields = (after == After::YIELD).then_some(me);
@@ -442,7 +449,7 @@ pub(crate) fn finalize_lost(activation: &'static Activation) {
 /// Nobody runs on the stack any more.
 unsafe fn exited(mut inside: Lent<'_>, ended: &'static Descriptor) {
     let processor = inside.processor;
-    let raw = ended.slot.replace(0);
+    let raw = crate::delays::address(ended.slot.replace(0));
     if raw != 0 {
         // SAFETY: the word came from `into_raw` when the thread started and is given back once.
         let slot = unsafe { Slot::from_raw(raw) };
@@ -466,7 +473,7 @@ unsafe fn exited(mut inside: Lent<'_>, ended: &'static Descriptor) {
 #[inline(never)]
 unsafe fn exited_alone(activation: &'static Activation, ended: &'static Descriptor) {
     let arena = crate::carry::pool::arena_of(ended);
-    let raw = ended.slot.replace(0);
+    let raw = crate::carry::delays::address(ended.slot.replace(0));
     if raw != 0 {
         // SAFETY: the word came from `into_raw` when the thread started and is given back once.
         arena.give(unsafe { Slot::from_raw(raw) });
@@ -571,6 +578,11 @@ unsafe fn last(me: &'static Descriptor) -> &'static Descriptor {
     };
     let next = Descriptor::from_thread(next.into_thread());
     if crate::carry::delays::is_marked(next) {
+        if crate::carry::turns::is_held(next) {
+            inside.owned().held = Some(next);
+            // SAFETY: as above.
+            unsafe { inside.end_in_favour_of(me, Successor::Idle) }
+        }
         crate::carry::delays::arrived(inside.processor(), next);
     }
     if next.slot.get() != 0 || crate::carry::pool::class_of(next) != crate::carry::pool::class_of(me) {
@@ -582,7 +594,7 @@ unsafe fn last(me: &'static Descriptor) -> &'static Descriptor {
         unsafe { inside.end_in_favour_of(me, Successor::Thread(next)) }
     }
     // The stack goes on with the next thread, without a switch.
-    next.slot.set(me.slot.replace(0));
+    next.slot.set(crate::delays::address(me.slot.replace(0)));
     installed(inside.lend(), next, None);
     // SAFETY: `me` has handed its stack on.
     unsafe { exited(inside.lend(), me) };

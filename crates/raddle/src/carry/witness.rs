@@ -149,6 +149,13 @@ impl Inside {
         std::mem::forget(self);
     }
 
+    /// Passes the processor on to `to`, which is outside its mark and waits for it.
+    pub fn pass(self, to: &'static Activation) {
+        self.check();
+        self.processor.seat.owner.pass(self.activation.id, to.id, &self.activation.mark);
+        std::mem::forget(self);
+    }
+
     /// The finalizer that whoever is resumed next runs, for `previous`.
     #[inline(always)]
     fn hand_over(self, previous: Option<&'static Descriptor>, after: After) -> &'static Activation {

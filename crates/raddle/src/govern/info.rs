@@ -39,6 +39,12 @@ pub struct Stats {
     pub takeovers: u64,
     /// Those of them that a standby of the idle class took, microseconds after the block.
     pub takeovers_by_standby: u64,
+    /// Blocked activations whose return the kernel was asked to tell of.
+    pub returns_watched: u64,
+    /// Threads that came back from such a block, waited until a processor had their turn, and went on with that.
+    pub returns_in_turn: u64,
+    /// Threads that came back from such a block and went on beside the processors, since none had their turn within two milliseconds.
+    pub returns_beside: u64,
     /// Processors whose private threads were published because their activation computed on while others were idle.
     pub publications: u64,
     /// Times a spare activation went on with a processor beside one that computed.
@@ -67,6 +73,9 @@ pub fn stats() -> Stats {
         halves_given: crate::govern::monitor::HALVES_GIVEN.load(Ordering::Relaxed),
         processors_retired: crate::govern::follow::RETIRED.load(Ordering::Relaxed),
         processors_returned: crate::govern::follow::RETURNED.load(Ordering::Relaxed),
+        returns_watched: crate::carry::turns::WATCHED.load(Ordering::Relaxed),
+        returns_in_turn: crate::carry::turns::IN_TURN.load(Ordering::Relaxed),
+        returns_beside: crate::carry::turns::BESIDE_OTHERS.load(Ordering::Relaxed),
         ..Stats::default()
     };
     for pool in pool::pools() {

@@ -16,6 +16,7 @@
 use crate::carry::activation::{Activation, LOWEST};
 use crate::carry::pool::{self, Shared, WATCHMAN, hint};
 use crate::carry::processor::Processor;
+use crate::carry::turns::Returns;
 use crate::carry::witness::Inside;
 use crate::govern::follow::Follower;
 use crate::govern::standby::Standbys;
@@ -119,6 +120,7 @@ fn main() {
     let mut follower = Follower::default();
     let mut requests: Option<Look> = None;
     let mut standbys = Standbys::default();
+    let mut returns = Returns::default();
     let mut circles = crate::govern::dump::circles::Watch::default();
     let (mut quiet, mut calm, mut step) = (0, 0, 1);
     // Looks at nothing but switching processors since `taken` was counted.
@@ -141,6 +143,9 @@ fn main() {
         }
         follower.fire();
         standbys.look();
+        if taken != 0 {
+            returns.look();
+        }
         let circle_due = circles.look(now, crate::govern::deadlock::is_reported);
         let asked = requests.as_mut().is_some_and(|look| look());
         crate::carry::events::watch::tick();

@@ -13,6 +13,7 @@ use crate::carry::descriptor::{Descriptor, FREE};
 /// # Safety
 /// Only in the child of a fork, before anything else of this library is used there; not from inside the runtime.
 pub unsafe fn forked() {
+    crate::carry::turns::forget();
     crate::carry::pool::forget();
     crate::threads::pool::forget();
     crate::services::stage::forget();

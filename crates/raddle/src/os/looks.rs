@@ -19,7 +19,7 @@ use super::task::{self, TaskState};
 use raddle_machine::raw::system_call;
 use raddle_machine::{Atomic, Machine, Real, RealAtomic};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 /// Nanoseconds that an answer is waited for.
 const PATIENCE: u64 = 10_000_000;
@@ -30,12 +30,13 @@ const FROZEN: u64 = 1_000_000_000;
 const PHASE: u32 = 3 << 30;
 const ASKED: u32 = 1 << 30;
 const ANSWERED: u32 = 2 << 30;
-/// The two bits below: what is asked. Below them the number that is asked about, or the answer.
-const STATE: u32 = 1 << 28;
-const KERNEL_THREADS: u32 = 2 << 28;
-const QUOTA: u32 = 3 << 28;
+/// The three bits below: what is asked. Below them the number that is asked about, or the answer.
+const STATE: u32 = 1 << 27;
+const KERNEL_THREADS: u32 = 2 << 27;
+const QUOTA: u32 = 3 << 27;
+const PLACE: u32 = 4 << 27;
 const WAITING: u32 = 0;
-const KIND: u32 = 3 << 28;
+const KIND: u32 = 7 << 27;
 const NUMBER: u32 = STATE - 1;
 
 type Word = RealAtomic<u32>;
@@ -59,6 +60,8 @@ static EXISTS: AtomicBool = AtomicBool::new(false);
 static ASKING: AtomicBool = AtomicBool::new(false);
 /// When the last question was put, or the kernel thread started. Changes hands with [`ASKING`].
 static ASKED_AT: AtomicU64 = AtomicU64::new(0);
+/// The answer to [`PLACE`], which has no room in the word. Written by the looking kernel thread before it answers, read by who asked.
+static PLACE_FOUND: AtomicUsize = AtomicUsize::new(0);
 
 /// Starts the kernel thread, if there is none.
 pub(crate) fn start() {
@@ -101,6 +104,12 @@ pub(crate) fn task_state(tid: u32) -> TaskState {
     }
 }
 
+/// The instruction to which kernel thread `tid` of this process comes back when it is no longer blocked in the kernel. `None` if it is not blocked, the
+/// answer takes long, or nobody can look without taking a number of the program's.
+pub(crate) fn place_in_kernel(tid: u32) -> Option<usize> {
+    matches!(ask(PLACE | tid & NUMBER), Reply::Is(1)).then(|| PLACE_FOUND.load(Ordering::Relaxed))
+}
+
 /// How many kernel threads the process has. It waits for the answer as long as there may be one: nobody asks twice.
 pub(crate) fn kernel_threads() -> Option<u64> {
     loop {
@@ -131,7 +140,7 @@ pub(crate) fn time_waiting(tid: u32) -> Option<u64> {
     }
 }
 
-/// How long it waited between two answers of [`time_waiting`] less than four minutes apart, in nanoseconds.
+/// How long it waited between two answers of [`time_waiting`] less than two minutes apart, in nanoseconds.
 pub(crate) fn waited(before: u64, after: u64) -> u64 {
     (after + 1000 * WRAP - before) % (1000 * WRAP)
 }
@@ -171,7 +180,8 @@ fn put(word: &Word, question: u32, asked_at: &AtomicU64) -> Reply {
         Real::wake(word, 1);
     }
     loop {
-        let seen = word.load(Ordering::Relaxed);
+        // Acquire: an answer beside the word.
+        let seen = word.load(Ordering::Acquire);
         if seen & PHASE == ANSWERED {
             return if own { Reply::Is(seen & NUMBER) } else { Reply::Late };
         }
@@ -193,10 +203,16 @@ fn serve(word: &Word) -> ! {
         let number = match seen & KIND {
             STATE => task::task_state(seen & NUMBER) as u32,
             WAITING => task::waiting(seen & NUMBER).map_or(NUMBER, |time| (time % WRAP) as u32),
+            PLACE => {
+                let place = task::place(seen & NUMBER).filter(|_| task::sections_are_safe());
+                PLACE_FOUND.store(place.unwrap_or(0), Ordering::Relaxed);
+                u32::from(place.is_some())
+            }
             KERNEL_THREADS => task::kernel_threads().map_or(NUMBER, |count| count.min(u64::from(NUMBER)) as u32),
             _ => super::cores::quota_now().map_or(NUMBER, |cores| cores.min(NUMBER as usize) as u32),
         };
-        word.store(ANSWERED | number & NUMBER, Ordering::Relaxed);
+        // Release: an answer beside the word.
+        word.store(ANSWERED | number & NUMBER, Ordering::Release);
         Real::wake(word, 1);
     }
 }

@@ -6,33 +6,82 @@
 
 use raddle_machine::raw::system_call;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// The kernel's `struct rseq` in its first form, which every kernel accepts, and whether it is registered.
 #[repr(C, align(32))]
 pub(crate) struct CoreWord {
-    /// `cpu_id_start`, `cpu_id`, and six words that stay zero.
-    area: [AtomicU32; 8],
+    start: AtomicU32,
+    /// Where the thread runs, or ran last.
+    core: AtomicU32,
+    /// The address of a [`Section`], or zero, which the kernel writes when the thread was off its core and is elsewhere.
+    section: AtomicU64,
+    /// Flags and words of newer kernels.
+    rest: [AtomicU32; 4],
+    trap: Section,
     registered: AtomicBool,
 }
 
+/// The kernel's `struct rseq_cs`: who was off its core in the range goes on at `handler`.
+#[repr(C, align(32))]
+struct Section {
+    version_and_flags: u64,
+    start: AtomicU64,
+    length: u64,
+    handler: AtomicU64,
+}
+
 const LENGTH: usize = 32;
-/// The word that the kernel keeps: where the thread runs, or ran last.
-const CORE: usize = 1;
 /// What the C libraries register with, which the kernel compares.
-const SIGNATURE: usize = if cfg!(target_arch = "aarch64") { 0xd428_bc00 } else { 0x5305_3053 };
+const SIGNATURE: usize = raddle_context::interlude::SIGNATURE as usize;
 const UNREGISTER: usize = 1;
 
 impl CoreWord {
     /// Not registered.
     pub const fn new() -> Self {
-        Self { area: [const { AtomicU32::new(0) }; 8], registered: AtomicBool::new(false) }
+        Self {
+            start: AtomicU32::new(0),
+            core: AtomicU32::new(0),
+            section: AtomicU64::new(0),
+            rest: [const { AtomicU32::new(0) }; 4],
+            trap: Section {
+                version_and_flags: 0,
+                start: AtomicU64::new(0),
+                // The instruction itself.
+                length: 1,
+                handler: AtomicU64::new(0),
+            },
+            registered: AtomicBool::new(false),
+        }
     }
 
     /// The core on which its kernel thread runs, or ran last. `None` while it is not registered.
     pub fn core(&self) -> Option<u32> {
         // Acquire: a registration that is seen has come after the one before it was given up.
-        self.registered.load(Ordering::Acquire).then(|| self.area[CORE].load(Ordering::Relaxed))
+        self.registered.load(Ordering::Acquire).then(|| self.core.load(Ordering::Relaxed))
+    }
+
+    fn area(&self) -> usize {
+        std::ptr::from_ref(self).expose_provenance()
+    }
+
+    /// When the kernel thread comes back to the instruction at `place` after it was off its core, it goes on at `handler`, once. False while the
+    /// area is not registered. By one caller at a time, and not while another place may be in force.
+    pub fn trap(&'static self, place: usize, handler: usize) -> bool {
+        if !self.registered.load(Ordering::Acquire) {
+            return false;
+        }
+        self.trap.handler.store(handler as u64, Ordering::Relaxed);
+        self.trap.start.store(place as u64, Ordering::Relaxed);
+        let section = std::ptr::from_ref(&self.trap).expose_provenance() as u64;
+        // Release: the section is whole when the kernel reads it.
+        self.section.store(section, Ordering::Release);
+        true
+    }
+
+    /// No place is in force any more. By its own kernel thread.
+    pub fn untrap(&self) {
+        self.section.store(0, Ordering::Relaxed);
     }
 
     /// Has the kernel keep the word for the calling kernel thread, whose thread pointer is the C library's. False where there are no restartable
@@ -47,7 +96,8 @@ impl CoreWord {
             unsafe { AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(area + 4)) }
                 .store((-2i32) as u32, Ordering::Relaxed);
         }
-        let registered = rseq(self.area.as_ptr().expose_provenance(), 0).is_ok();
+        self.untrap();
+        let registered = rseq(self.area(), 0).is_ok();
         self.registered.store(registered, Ordering::Release);
         registered
     }
@@ -56,7 +106,7 @@ impl CoreWord {
     pub fn unregister(&'static self) {
         if self.registered.swap(false, Ordering::AcqRel) {
             // A failure leaves a registration that ends with the kernel thread.
-            let _ = rseq(self.area.as_ptr().expose_provenance(), UNREGISTER);
+            let _ = rseq(self.area(), UNREGISTER);
         }
     }
 }

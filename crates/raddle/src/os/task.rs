@@ -53,6 +53,29 @@ pub(super) fn waiting(tid: u32) -> Option<u64> {
     Some(text.split_whitespace().nth(1)?.parse::<u64>().ok()? / 1000)
 }
 
+/// The instruction to which kernel thread `tid` of this process comes back when it is no longer blocked; opens a file.
+pub(super) fn place(tid: u32) -> Option<usize> {
+    let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/syscall")).ok()?;
+    parse_place(&text)
+}
+
+/// `running`, or numbers of which the last one is where it goes on.
+fn parse_place(text: &str) -> Option<usize> {
+    let last = text.split_whitespace().next_back()?;
+    usize::from_str_radix(last.strip_prefix("0x")?, 16).ok().filter(|place| *place != 0)
+}
+
+/// Whether the kernel lets system calls end inside a restartable sequence. One built to find faults in such sequences ends the process instead;
+/// opens files.
+pub(super) fn sections_are_safe() -> bool {
+    static SAFE: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *SAFE.get_or_init(|| {
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let built = std::fs::read_to_string(format!("/boot/config-{}", release.trim()));
+        !built.is_ok_and(|built| built.lines().any(|line| line == "CONFIG_DEBUG_RSEQ=y"))
+    })
+}
+
 /// How many kernel threads the process has; opens a directory.
 pub(super) fn kernel_threads() -> Option<u64> {
     Some(std::fs::read_dir("/proc/self/task").ok()?.count() as u64)
@@ -99,6 +122,19 @@ pub(super) mod tests {
         let before = waiting(me).unwrap();
         assert!(waiting(me).unwrap() >= before);
         assert_eq!(waiting(1), None);
+    }
+
+    #[test]
+    fn where_a_kernel_thread_comes_back_to_is_known_while_it_is_blocked() {
+        assert_eq!(parse_place("202 0x7f 0x0 0x7ffe 0x7f12\n"), Some(0x7f12));
+        assert_eq!((parse_place("running\n"), parse_place("-1 0x0 0x0"), parse_place("")), (None, None, None));
+        beside_one_that_waits(|other| {
+            let place = place(other).expect("it waits");
+            // SAFETY: an instruction of this program or of the C library, which can be read; before it is the call.
+            let call = unsafe { ((place - 2) as *const [u8; 2]).read() };
+            assert!(call == [0x0f, 0x05] || !cfg!(target_arch = "x86_64"), "{call:x?}");
+        });
+        assert_eq!(place(crate::os::gettid()), None, "it runs");
     }
 
     /// Shows `look` a kernel thread that is blocked until it returns.

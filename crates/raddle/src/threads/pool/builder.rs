@@ -199,6 +199,7 @@ impl Builder {
                 descriptors: descriptors().cache(),
                 kept: Kept::new(),
                 timers: Default::default(),
+                held: None,
                 bed: None,
                 looked: 0,
             };

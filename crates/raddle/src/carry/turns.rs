@@ -1,0 +1,328 @@
+//! A thread that comes back from a block of which nothing had told waits for its turn: no more activations run than
+//! there are processors.
+//!
+//! Source: T. E. Anderson et al., "Scheduler Activations: Effective Kernel Support for the User-Level Management of
+//! Parallelism" (1991), section 3.1 and figure 1: when a blocked activation can go on, the user level hears of it,
+//! and its thread goes to the ready list. Differs from the paper: nobody is preempted for the notice. The kernel
+//! thread that comes back brings it itself, before the first instruction of the program's, and the thread keeps its
+//! kernel thread: whichever processor selects it is passed on to that.
+//!
+//! How it is known: a processor was taken from an activation that blocked ([`crate::govern::standby`], [`crate::govern::monitor`]).
+//! The monitor asks at its next looks at which instruction that one is in the kernel, and has the kernel continue
+//! it elsewhere when it comes back to that instruction: in the area for restartable sequences
+//! ([`crate::os::CoreWord::trap`]), by [`raddle_context::interlude`]. So it costs nothing where nothing blocks,
+//! ends no system call early, and asks for no right.
+//!
+//! | turn | set by | next |
+//! |---|---|---|
+//! | `NONE` | the activation | `QUEUED`, its thread's token pushed |
+//! | `QUEUED` | the activation, which waits | `GIVING` by who selects the token; `BESIDE` by itself, after [`PATIENCE_NS`] |
+//! | `GIVING` | a processor's owner | `GIVEN`, the processor passed on |
+//! | `GIVEN` | the former owner | `NONE` by the activation |
+//! | `BESIDE` | the activation, which runs without a processor, its token still out | `MISSED` by who selects the token; `QUEUED` at its next entry |
+//! | `MISSED` | a processor's owner: the token is gone | `NONE` by the activation |
+//!
+//! Invariant: one token for the thread is out in `QUEUED`, `GIVING` and `BESIDE`, none otherwise; in these the
+//! activation submits no other.
+//!
+//! Bound: it waits for [`PATIENCE_NS`] at most while it has a processor to wait for: then it runs beside the
+//! others, as the kernel shares the cores, until it enters the runtime. So nobody waits for ever for one who has a
+//! lock of the C library's. One that was back before the monitor could ask (a block of less than one to four
+//! milliseconds) runs beside the others until it enters, too.
+
+use crate::carry::activation::Activation;
+use crate::carry::delays;
+use crate::carry::descriptor::Descriptor;
+use crate::carry::processor::Processor;
+use crate::carry::switching::current;
+use crate::carry::witness::Inside;
+use raddle_context::interlude;
+use raddle_machine::{Atomic, Machine, Real, RealAtomic};
+use raddle_scheduler::Ready;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// Nanoseconds that a thread waits for its turn before it goes on beside the others: two looks of the monitor.
+const PATIENCE_NS: u64 = 2_000_000;
+/// Questions in a look of the monitor, at most: each takes two kernel threads some ten microseconds.
+const QUESTIONS: u32 = 2;
+/// Looks until one of which the answer was that it runs is asked about again.
+const AGAIN: u32 = 16;
+
+/// Threads that have waited for their turn and got it, and that have gone on without one, since the process began.
+pub(crate) static IN_TURN: AtomicU64 = AtomicU64::new(0);
+pub(crate) static BESIDE_OTHERS: AtomicU64 = AtomicU64::new(0);
+/// Blocked activations whose return the kernel was asked to tell of.
+pub(crate) static WATCHED: AtomicU64 = AtomicU64::new(0);
+
+const NONE: u32 = 0;
+const QUEUED: u32 = 1;
+const GIVING: u32 = 2;
+const GIVEN: u32 = 3;
+const BESIDE: u32 = 4;
+const MISSED: u32 = 5;
+
+/// Who may write [`Turn::place`]: the monitor (`FREE` to `SETTING` to `SET`); nobody in `SET`; the activation ends
+/// the others.
+const FREE: u32 = 0;
+const SETTING: u32 = 1;
+const SET: u32 = 2;
+const BACK: u32 = 3;
+
+/// An activation's part.
+pub(crate) struct Turn {
+    turn: RealAtomic<u32>,
+    /// The processor that it was given, in `GIVEN`.
+    given: AtomicPtr<Processor>,
+    trap: AtomicU32,
+    /// The instruction to which it comes back.
+    place: AtomicUsize,
+    /// The look in which it was asked about last. Used by the monitor.
+    asked: AtomicU32,
+}
+
+impl Turn {
+    pub const fn new() -> Self {
+        Self {
+            turn: RealAtomic::<u32>::constant(NONE),
+            given: AtomicPtr::new(std::ptr::null_mut()),
+            trap: AtomicU32::new(FREE),
+            place: AtomicUsize::new(0),
+            asked: AtomicU32::new(0),
+        }
+    }
+
+    /// A token of its thread may be out, or has brought it a processor: before the thread goes its own ways, see
+    /// [`settle`].
+    pub fn is_open(&self) -> bool {
+        self.turn.load(Ordering::Relaxed) != NONE
+    }
+
+    /// It is about to have a processor that it has waited for: whatever it seems, it is not blocked.
+    pub fn comes(&self) -> bool {
+        matches!(self.turn.load(Ordering::Relaxed), GIVING | GIVEN)
+    }
+
+    fn change(&self, from: u32, to: u32) -> bool {
+        // AcqRel: what `given` and the thread's token have to say.
+        self.turn.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+/// The monitor's part.
+#[derive(Default)]
+pub(crate) struct Returns {
+    looks: u32,
+}
+
+impl Returns {
+    /// One look: the kernel is asked to tell of the return of those whose processors were taken.
+    pub fn look(&mut self) {
+        let Some(entry) = entry() else { return };
+        self.looks = self.looks.wrapping_add(1);
+        let mut left = QUESTIONS;
+        for activation in crate::carry::activations::all() {
+            let turn = &activation.turn;
+            if left == 0 || !runs_without(activation) || turn.trap.load(Ordering::Relaxed) != FREE {
+                continue;
+            }
+            let asked = turn.asked.load(Ordering::Relaxed);
+            if asked != 0 && self.looks.wrapping_sub(asked) < AGAIN {
+                continue;
+            }
+            left -= 1;
+            turn.asked.store(self.looks.max(1), Ordering::Relaxed);
+            // Acquire: its activation is through with the last one.
+            if let Some(place) = crate::os::place_in_kernel(activation.tid.load(Ordering::Relaxed))
+                && turn.trap.compare_exchange(FREE, SETTING, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            {
+                turn.place.store(place, Ordering::Relaxed);
+                let is_set = activation.trap(place, entry);
+                // Release: the place. A failure: it has come back already.
+                let next = if is_set { SET } else { FREE };
+                let _ = turn.trap.compare_exchange(SETTING, next, Ordering::Release, Ordering::Relaxed);
+                WATCHED.fetch_add(u64::from(is_set), Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// Whether it runs a thread of those that any kernel thread may run, and lost its processor meanwhile.
+fn runs_without(activation: &Activation) -> bool {
+    let alone = activation.apart.load(Ordering::Relaxed) || activation.dedicated.load(Ordering::Relaxed);
+    activation.runs_a_thread()
+        && !alone
+        && activation.tid.load(Ordering::Relaxed) != 0
+        && activation.processor_if_any().is_some_and(|processor| processor.seat.owner.owner() != activation.id)
+}
+
+/// Where the kernel is to continue those that come back; `None` where that cannot be had.
+fn entry() -> Option<usize> {
+    static ENTRY: OnceLock<Option<usize>> = OnceLock::new();
+    *ENTRY.get_or_init(|| interlude::prepare(place, came_back))
+}
+
+/// The activation of the calling kernel thread, which the kernel has continued elsewhere.
+fn caller() -> &'static Activation {
+    let task = crate::os::gettid();
+    let alone = || crate::carry::activations::all().find(|activation| activation.task.load(Ordering::Relaxed) == task);
+    // In the child of a fork that does not know of it yet, the kernel thread has another number.
+    let forked = || current().map(crate::carry::switching::activation_of);
+    let found = crate::carry::signal::here().or_else(alone).or_else(forked);
+    found.unwrap_or_else(|| crate::os::end("a kernel thread came back that is no activation's"))
+}
+
+unsafe extern "C" fn place() -> usize {
+    let turn = &caller().turn;
+    // Acquire: the place. Until `came_back` is over no other one is set.
+    if turn.trap.swap(BACK, Ordering::Acquire) == BACK {
+        crate::os::end("a kernel thread came back twice");
+    }
+    turn.place.load(Ordering::Relaxed)
+}
+
+unsafe extern "C" fn came_back() {
+    let activation = caller();
+    // In the child of a fork there is nobody to wait for.
+    if let Some(me) = current()
+        && activation.is_task(crate::os::gettid())
+        && may_wait(activation, me)
+    {
+        wait_for_turn(activation, me);
+    }
+    // Release: the monitor may set the next one.
+    activation.turn.trap.store(FREE, Ordering::Release);
+}
+
+/// True on a thread that is outside the runtime, without a processor, and not in the middle of something.
+fn may_wait(activation: &'static Activation, me: &'static Descriptor) -> bool {
+    runs_without(activation)
+        && !activation.is_closed()
+        && !activation.mark.is_inside()
+        && !me.thread.is_in_wait()
+        && std::ptr::eq(me.activation.load(Ordering::Relaxed), activation)
+        && !activation.processor().pool.is_stopping()
+}
+
+fn wait_for_turn(activation: &'static Activation, me: &'static Descriptor) {
+    let turn = &activation.turn;
+    // A handler that leaves by a jump must not leave half of it.
+    let mask = crate::os::signals::block_all();
+    match turn.turn.load(Ordering::Relaxed) {
+        NONE | MISSED => {
+            turn.turn.store(QUEUED, Ordering::Relaxed);
+            delays::hold(me);
+            // SAFETY: the thread runs here and holds itself; no other token of it is out, and who selects this one
+            // passes a processor on to this activation instead of resuming it.
+            crate::carry::pool::submit(unsafe { Ready::new(NonNull::from(&me.thread)) });
+        }
+        BESIDE if turn.change(BESIDE, QUEUED) => {}
+        _ => {}
+    }
+    crate::os::signals::unblock(mask);
+    let deadline = Real::now() + PATIENCE_NS;
+    loop {
+        match turn.turn.load(Ordering::Acquire) {
+            QUEUED if Real::now() >= deadline => {
+                if turn.change(QUEUED, BESIDE) {
+                    BESIDE_OTHERS.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
+            }
+            QUEUED => Real::wait(&turn.turn, QUEUED, Some(deadline)),
+            GIVING => Real::wait(&turn.turn, GIVING, None),
+            GIVEN => {
+                IN_TURN.fetch_add(1, Ordering::Relaxed);
+                return take(activation, me);
+            }
+            // A handler has taken it meanwhile.
+            _ => return,
+        }
+    }
+}
+
+/// The processor that it was given is its own.
+fn take(activation: &'static Activation, me: &'static Descriptor) {
+    // SAFETY: stored before `GIVEN`; processors are never freed.
+    if let Some(processor) = unsafe { activation.turn.given.load(Ordering::Acquire).as_ref() } {
+        activation.set_processor(processor);
+    }
+    delays::let_go(me);
+    activation.turn.turn.store(NONE, Ordering::Relaxed);
+}
+
+/// An activation that has lost its processor enters the runtime on behalf of `me`. True if it has to try again: its
+/// thread's token was out, and it has got what that brought.
+#[cold]
+pub(crate) fn settle(activation: &'static Activation, me: &'static Descriptor) -> bool {
+    let turn = &activation.turn;
+    if turn.trap.load(Ordering::Acquire) == SET {
+        activation.untrap();
+        turn.trap.store(FREE, Ordering::Release);
+    }
+    turn.asked.store(0, Ordering::Relaxed);
+    if turn.turn.load(Ordering::Relaxed) == NONE {
+        return false;
+    }
+    loop {
+        match turn.turn.load(Ordering::Acquire) {
+            // It was away in the kernel in the wait below, and has taken what it was given when it came back.
+            NONE => return true,
+            MISSED => {
+                delays::let_go(me);
+                turn.turn.store(NONE, Ordering::Relaxed);
+                return false;
+            }
+            GIVEN => {
+                take(activation, me);
+                return true;
+            }
+            BESIDE => {
+                turn.change(BESIDE, QUEUED);
+            }
+            waits => Real::wait(&turn.turn, waits, None),
+        }
+    }
+}
+
+/// True for a selected thread that is on its stack still, and waits for its turn or did.
+#[inline(always)]
+pub(crate) fn is_held(next: &Descriptor) -> bool {
+    delays::is_held(next) && !next.activation.load(Ordering::Relaxed).is_null()
+}
+
+/// On the idle context: passes the processor on to the activation on which `next`, which was selected, waits for
+/// it. If it waits no more, the processor stays here.
+pub(crate) fn give(inside: Inside, next: &'static Descriptor) -> Option<Inside> {
+    // SAFETY: not null, as looked at by `is_held`, since only its own activation runs it; activations are never
+    // freed.
+    let to: &'static Activation = unsafe { &*next.activation.load(Ordering::Relaxed) };
+    let turn = &to.turn;
+    // It changes between the two, and leaves them only by this token: each time once in its patience.
+    while !turn.change(QUEUED, GIVING) {
+        if turn.change(BESIDE, MISSED) {
+            return Some(inside);
+        }
+    }
+    let processor = inside.processor();
+    processor.running.store(next.thread.priority_now(), Ordering::Relaxed);
+    crate::carry::processor::bump(&processor.counters.switches);
+    turn.given.store(std::ptr::from_ref(processor).cast_mut(), Ordering::Relaxed);
+    inside.pass(to);
+    // Release: `given`.
+    turn.turn.store(GIVEN, Ordering::Release);
+    Real::wake(&turn.turn, 1);
+    None
+}
+
+/// In the child of a fork, on the thread that forked: it comes back nowhere.
+pub(crate) fn forget() {
+    if let Some(me) = current() {
+        let activation = crate::carry::switching::activation_of(me);
+        activation.untrap();
+        delays::let_go(me);
+        activation.turn.turn.store(NONE, Ordering::Relaxed);
+        activation.turn.trap.store(FREE, Ordering::Relaxed);
+    }
+}
