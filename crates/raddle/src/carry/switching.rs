@@ -449,7 +449,7 @@ pub(crate) fn finalize_lost(activation: &'static Activation) {
 /// Nobody runs on the stack any more.
 unsafe fn exited(mut inside: Lent<'_>, ended: &'static Descriptor) {
     let processor = inside.processor;
-    let raw = crate::delays::address(ended.slot.replace(0));
+    let raw = crate::carry::delays::address(ended.slot.replace(0));
     if raw != 0 {
         // SAFETY: the word came from `into_raw` when the thread started and is given back once.
         let slot = unsafe { Slot::from_raw(raw) };
@@ -594,7 +594,7 @@ unsafe fn last(me: &'static Descriptor) -> &'static Descriptor {
         unsafe { inside.end_in_favour_of(me, Successor::Thread(next)) }
     }
     // The stack goes on with the next thread, without a switch.
-    next.slot.set(crate::delays::address(me.slot.replace(0)));
+    next.slot.set(crate::carry::delays::address(me.slot.replace(0)));
     installed(inside.lend(), next, None);
     // SAFETY: `me` has handed its stack on.
     unsafe { exited(inside.lend(), me) };

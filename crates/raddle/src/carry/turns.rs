@@ -25,6 +25,9 @@
 //! Invariant: one token for the thread is out in `QUEUED`, `GIVING` and `BESIDE`, none otherwise; in these the
 //! activation submits no other.
 //!
+//! Not under the drop-in library: a handler that comes to a thread at its return, or while it waits for its turn, would find it at an instruction of the
+//! runtime's, and may end it there.
+//!
 //! Bound: it waits for [`PATIENCE_NS`] at most while it has a processor to wait for: then it runs beside the
 //! others, as the kernel shares the cores, until it enters the runtime. So nobody waits for ever for one who has a
 //! lock of the C library's. One that was back before the monitor could ask (a block of less than one to four
@@ -119,6 +122,9 @@ pub(crate) struct Returns {
 impl Returns {
     /// One look: the kernel is asked to tell of the return of those whose processors were taken.
     pub fn look(&mut self) {
+        if crate::carry::above::has_handlers() {
+            return;
+        }
         let Some(entry) = entry() else { return };
         self.looks = self.looks.wrapping_add(1);
         let mut left = QUESTIONS;
@@ -201,7 +207,7 @@ fn may_wait(activation: &'static Activation, me: &'static Descriptor) -> bool {
         && !activation.is_closed()
         && !activation.mark.is_inside()
         && !me.thread.is_in_wait()
-        && std::ptr::eq(me.activation.load(Ordering::Relaxed), activation)
+        && std::ptr::eq(me.activation.get(), activation)
         && !activation.processor().pool.is_stopping()
 }
 
@@ -289,7 +295,7 @@ pub(crate) fn settle(activation: &'static Activation, me: &'static Descriptor) -
 /// True for a selected thread that is on its stack still, and waits for its turn or did.
 #[inline(always)]
 pub(crate) fn is_held(next: &Descriptor) -> bool {
-    delays::is_held(next) && !next.activation.load(Ordering::Relaxed).is_null()
+    delays::is_held(next) && !next.activation.get().is_null()
 }
 
 /// On the idle context: passes the processor on to the activation on which `next`, which was selected, waits for
@@ -297,7 +303,7 @@ pub(crate) fn is_held(next: &Descriptor) -> bool {
 pub(crate) fn give(inside: Inside, next: &'static Descriptor) -> Option<Inside> {
     // SAFETY: not null, as looked at by `is_held`, since only its own activation runs it; activations are never
     // freed.
-    let to: &'static Activation = unsafe { &*next.activation.load(Ordering::Relaxed) };
+    let to: &'static Activation = unsafe { &*next.activation.get() };
     let turn = &to.turn;
     // It changes between the two, and leaves them only by this token: each time once in its patience.
     while !turn.change(QUEUED, GIVING) {

@@ -145,7 +145,8 @@ fn catch(core: u32) -> bool {
                 continue;
             }
             let Some(owner) = crate::carry::activations::find(processor.seat.owner.owner()) else { continue };
-            let off_here = owner.core() == Some(core) && owner.runs_a_thread() && !owner.mark.is_inside() && !owner.turn.comes();
+            let off_here =
+                owner.core() == Some(core) && owner.runs_a_thread() && !owner.mark.is_inside() && !owner.turn.comes();
             if !off_here {
                 continue;
             }

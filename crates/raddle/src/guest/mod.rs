@@ -300,7 +300,7 @@ pub unsafe fn interrupt(raw: *const ()) -> Met {
 
 /// The lowest usable address of the calling lightweight thread's stack, and its end.
 pub fn own_stack() -> Option<(usize, usize)> {
-    let raw = crate::delays::address(current()?.slot.get());
+    let raw = crate::carry::delays::address(current()?.slot.get());
     if raw == 0 {
         return None;
     }
