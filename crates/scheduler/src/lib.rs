@@ -6,7 +6,7 @@
 //! Reading order: [`thread`] (the wait word), [`runtime`] (what a primitive asks of whoever runs threads), [`ready`] (the
 //! token), [`policy`], [`tokens`] and [`policies`], [`handoff`], [`dispatch`] (the loop round the policy), [`idle`], [`takeover`], [`sync`], [`lock`],
 //! [`readiness`], [`lives`], [`batch`], [`doorbell`], [`members`], [`countdown`], [`parker`], [`watchman`], [`counted`], [`discard`], [`standby`],
-//! [`standing`], [`whereabouts`], [`keeper`].
+//! [`standing`], [`whereabouts`], [`keeper`], [`join`].
 
 pub mod batch;
 pub mod countdown;
@@ -18,6 +18,7 @@ pub mod expression;
 pub mod govern;
 pub mod handoff;
 pub mod idle;
+pub mod join;
 pub mod keeper;
 pub mod lives;
 pub mod lock;

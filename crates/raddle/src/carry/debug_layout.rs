@@ -4,12 +4,13 @@
 //! else. Its fields are words of eight bytes, in this order; a change of their order or meaning is a new [`VERSION`].
 
 use crate::carry::activation::Activation;
-use crate::carry::descriptor::{Descriptor, EXITED, FREE, Info};
+use crate::carry::descriptor::{Descriptor, FREE, Info};
 use crate::carry::note::Note;
 use raddle_context::switch::{Context, SAVED};
 use raddle_machine::Real;
 use raddle_queues::slab::Slab;
 use raddle_scheduler::Thread;
+use raddle_scheduler::join::EXITED;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

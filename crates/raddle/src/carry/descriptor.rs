@@ -6,41 +6,16 @@
 //!    holds its `Ready` token, then the thread itself while it runs; after `EXITED` the join handle (or, if detached, the
 //!    finalizer of its exit).
 //! 3. `activation`: written by the activation that runs the thread; null when it is off a processor; read by anybody (racy).
-//! 4. `join`: the protocol below.
-//!
-//! The join word is `value << 3 | stored << 2 | kind`; `STORED` says that the result is in `payload` and that the thread touches
-//! it no more (only set for results that need dropping):
-//!
-//! | kind | set by | meaning |
-//! |---|---|---|
-//! | `RUNNING` | spawn, a joiner that gives up | the handle exists and nobody waits |
-//! | `WAITING` | joiner | `value` is the joiner's record (address / 128) and the low 21 bits of its wait's epoch |
-//! | `DETACHED` | the handle's drop | nobody will join: the exit frees the descriptor |
-//! | `EXITED` | exit | the result is in `payload`; the handle frees the descriptor |
-//!
-//! The exit never reads the descriptor after it set `EXITED` (point of no return): the joiner's record and epoch come out of
-//! the exchanged word. 21 bits of epoch: a stale exit would need the joiner to have finished exactly a multiple of 2 million
-//! further waits between two instructions of the exit to wake a wrong one.
+//! 4. `join`: atomic, see [`raddle_scheduler::join`].
 
 use crate::carry::activation::Activation;
 use raddle_context::switch::Context;
 use raddle_machine::{Atomic, Ordering, Real};
+use raddle_scheduler::Thread;
+use raddle_scheduler::join::JoinWord;
 use raddle_scheduler::whereabouts::Whereabouts;
-use raddle_scheduler::{Claim, Epoch, Thread, Wake};
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
-use std::sync::atomic::AtomicU64;
-
-pub(crate) const RUNNING: u64 = 0;
-pub(crate) const WAITING: u64 = 1;
-pub(crate) const DETACHED: u64 = 2;
-pub(crate) const EXITED: u64 = 3;
-/// The result is stored.
-pub(crate) const STORED: u64 = 4;
-const KIND: u64 = 3;
-const VALUE: u32 = 3;
-const EPOCH_BITS: u32 = 21;
-const EPOCH_MASK: u64 = (1 << EPOCH_BITS) - 1;
 
 /// The tag of a descriptor that belongs to no thread.
 pub(crate) const FREE: u32 = u32::MAX;
@@ -75,7 +50,7 @@ pub(crate) struct Descriptor {
     pub activation: Whereabouts<Real, Activation>,
     /// The stack slot in raw form; 0 while the thread has not started. The top 16 bits are those of [`crate::carry::delays`] while it waits.
     pub slot: Cell<usize>,
-    pub join: AtomicU64,
+    pub join: JoinWord<Real>,
     /// Runs the closure in `payload` and leaves the result there.
     pub run: Cell<unsafe fn(*const Descriptor)>,
     pub info: Cell<*mut Info>,
@@ -102,7 +77,7 @@ impl Default for Descriptor {
             context: UnsafeCell::new(Context::empty()),
             activation: Whereabouts::nowhere(),
             slot: Cell::new(0),
-            join: AtomicU64::new(DETACHED),
+            join: JoinWord::unused(),
             run: Cell::new(nothing),
             info: Cell::new(std::ptr::null_mut()),
             payload: UnsafeCell::new([MaybeUninit::uninit(); PAYLOAD_WORDS]),
@@ -155,7 +130,7 @@ impl Descriptor {
 
     /// True from spawn to the end (racy).
     pub fn is_in_use(&self) -> bool {
-        self.tag() != FREE && unpack_join(self.join.load(Ordering::Acquire)) != Join::Exited
+        self.tag() != FREE && !self.join.has_ended()
     }
 
     /// The name, if it has one. Only for who holds the thread (rule 2).
@@ -163,58 +138,5 @@ impl Descriptor {
         let info = self.info.get();
         // SAFETY: rule 2: the caller holds the thread, so nobody frees `info`.
         (!info.is_null()).then(|| unsafe { (*info).name.as_str() })
-    }
-}
-
-/// What the join word says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Join {
-    Running,
-    Waiting(usize, u64),
-    Detached,
-    Exited,
-}
-
-pub(crate) fn unpack_join(word: u64) -> Join {
-    match word & KIND {
-        RUNNING => Join::Running,
-        WAITING => Join::Waiting(((word >> (VALUE + EPOCH_BITS)) << 7) as usize, (word >> VALUE) & EPOCH_MASK),
-        DETACHED => Join::Detached,
-        _ => Join::Exited,
-    }
-}
-
-/// The word of a joiner that waits.
-pub(crate) fn pack_waiting(joiner: &'static Thread<Real>, epoch: Epoch) -> u64 {
-    let address = std::ptr::from_ref(joiner).expose_provenance() as u64;
-    debug_assert!(address & 127 == 0 && address >> 47 == 0);
-    (address >> 7) << (VALUE + EPOCH_BITS) | (epoch.to_bits() & EPOCH_MASK) << VALUE | WAITING
-}
-
-/// Wakes the joiner that a join word named, if it still waits there.
-pub(crate) fn wake_joiner(address: usize, epoch_bits: u64, ready: impl FnOnce(&'static Thread<Real>)) {
-    // SAFETY: the address of a type-stable record, exposed by `pack_waiting`.
-    let joiner: &'static Thread<Real> = unsafe { &*std::ptr::with_exposed_provenance(address) };
-    if let Some(epoch) = joiner.current_wait()
-        && epoch.to_bits() & EPOCH_MASK == epoch_bits
-        && joiner.claim(epoch, Wake::Signalled) == Claim::WonParked
-    {
-        ready(joiner);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_join_word_carries_the_joiner_and_its_epoch() {
-        let joiner: &'static Descriptor = Box::leak(Box::default());
-        let epoch = joiner.thread.arm();
-        let word = pack_waiting(joiner.record(), epoch);
-        let expected = Join::Waiting(std::ptr::from_ref(&joiner.thread) as usize, epoch.to_bits());
-        assert_eq!(unpack_join(word), expected);
-        assert_eq!(unpack_join(RUNNING), Join::Running);
-        assert_eq!(unpack_join(EXITED), Join::Exited);
     }
 }

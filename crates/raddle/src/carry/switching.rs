@@ -9,13 +9,14 @@
 //! every switch in debug builds ([`crate::carry::witness`]).
 
 use crate::carry::activation::Activation;
-use crate::carry::descriptor::{Descriptor, EXITED, FREE, Join, unpack_join, wake_joiner};
+use crate::carry::descriptor::{Descriptor, FREE};
 use crate::carry::processor::{bump, bump_release};
 use crate::carry::witness::{Inside, Lent, Successor};
 use raddle_context::stack::Slot;
 use raddle_context::switch::{current_fs, switch};
 use raddle_context::tls;
 use raddle_machine::{Machine, Real};
+use raddle_scheduler::join::Ended;
 use raddle_scheduler::{Epoch, Local, Ready};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -504,16 +505,12 @@ unsafe fn leave_result(
         // SAFETY: made by `Box::into_raw` at the spawn; the thread has ended, so nobody reads it any more.
         drop(unsafe { Box::from_raw(info) });
     }
-    // Point of no return: with the exchange a joiner may free the descriptor.
-    match unpack_join(ended.join.swap(EXITED, Ordering::AcqRel)) {
-        Join::Running | Join::Exited => {}
-        Join::Waiting(joiner, epoch) => wake_joiner(joiner, epoch, ready),
-        Join::Detached => {
-            ended.set_tag(FREE);
-            return true;
-        }
+    // Point of no return: a joiner may free the descriptor.
+    let detached = ended.join.end(ready) == Ended::Detached;
+    if detached {
+        ended.set_tag(FREE);
     }
-    false
+    detached
 }
 
 /// Where a thread's stack begins: runs threads one after the other, as long as the next one to run has not started either

@@ -1,11 +1,11 @@
 //! Where lightweight threads cannot be had, each thread is a kernel thread, with the same handle.
 
-use crate::carry::descriptor::{Descriptor, EXITED, Join, unpack_join, wake_joiner};
+use crate::carry::descriptor::Descriptor;
 use crate::carry::pool::Shared;
 use crate::threads::thread::{SpawnError, free};
+use raddle_scheduler::join::Ended;
 use std::cell::Cell;
 use std::os::unix::thread::JoinHandleExt as _;
-use std::sync::atomic::Ordering;
 
 /// A kernel thread that is one of ours.
 #[derive(Clone, Copy)]
@@ -25,10 +25,8 @@ thread_local! {
 impl Drop for End {
     fn drop(&mut self) {
         let Some(Ours { descriptor, pool }) = self.0.take() else { return };
-        match unpack_join(descriptor.join.swap(EXITED, Ordering::AcqRel)) {
-            Join::Waiting(joiner, epoch) => wake_joiner(joiner, epoch, crate::carry::ready::ready_outside),
-            Join::Detached => free(descriptor),
-            Join::Running | Join::Exited => {}
+        if descriptor.join.end(crate::carry::ready::ready_outside) == Ended::Detached {
+            free(descriptor);
         }
         pool.kernel_thread_ended();
     }

@@ -10,10 +10,7 @@
 //! });
 //! ```
 
-use crate::carry::descriptor::FREE;
-use crate::carry::descriptor::{
-    DETACHED, Descriptor, Info, Join, PAYLOAD_WORDS, Payload, RUNNING, STORED, pack_waiting, unpack_join, wake_joiner,
-};
+use crate::carry::descriptor::{Descriptor, FREE, Info, PAYLOAD_WORDS, Payload};
 pub use crate::threads::giving_way::{check, yield_now, yield_softly};
 // std's paths: `use raddle::thread` stands in the place of `use std::thread`.
 pub use crate::carry::errors::SpawnError;
@@ -27,11 +24,10 @@ pub use crate::threads::scope::{Scope, ScopedJoinHandle, scope};
 pub use crate::threads::time::sleep;
 use raddle_context::stack::StackSize;
 use raddle_scheduler::discard::discard;
-use raddle_scheduler::runtime::{Waited, wait_until};
+use raddle_scheduler::join::Dropped;
 use raddle_scheduler::sync::WaitError;
-use raddle_scheduler::{Cause, Ready, Runtime, Wake};
+use raddle_scheduler::{Cause, Ready};
 use std::any::Any;
-use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
@@ -334,7 +330,7 @@ fn fill(descriptor: &Descriptor, tag: u32, priority: u8, run: unsafe fn(*const D
     descriptor.thread.recycle(priority);
     descriptor.set_tag(tag);
     descriptor.run.set(run);
-    descriptor.join.store(RUNNING, Ordering::Relaxed);
+    descriptor.join.begin();
     // SAFETY: the caller holds the thread (descriptor rule 2).
     unsafe { *descriptor.payload.get() = *payload };
 }
@@ -386,14 +382,10 @@ where
     // SAFETY: the payload's former value was taken out above; the thread holds it.
     unsafe { *descriptor.payload.get() = packed };
     let mut unjoined = false;
-    if drops {
-        // AcqRel: the handle's drop either sees STORED, and drops the result, or is seen here.
-        let before = descriptor.join.fetch_or(STORED, Ordering::AcqRel);
-        if unpack_join(before) == Join::Detached {
-            unjoined = panicked;
-            // SAFETY: the handle is gone: the result is ours.
-            discard(unsafe { unpack::<Result<T>>(descriptor.payload.get()) });
-        }
+    if drops && descriptor.join.store() {
+        unjoined = panicked;
+        // SAFETY: the handle is gone: the result is ours.
+        discard(unsafe { unpack::<Result<T>>(descriptor.payload.get()) });
     }
     hook.finished(unjoined);
 }
@@ -441,7 +433,7 @@ impl<T> JoinHandle<T> {
     #[inline]
     pub fn join(self) -> Result<T> {
         let descriptor = ManuallyDrop::new(self).descriptor;
-        if unpack_join(descriptor.join.load(Ordering::Acquire)) != Join::Exited {
+        if !descriptor.join.has_ended() {
             await_exit(descriptor);
         }
         // SAFETY: the thread has ended and left its result, which the unique handle takes once.
@@ -469,7 +461,7 @@ impl<T> JoinHandle<T> {
 
     /// True once the thread has ended.
     pub fn is_finished(&self) -> bool {
-        unpack_join(self.descriptor.join.load(Ordering::Acquire)) == Join::Exited
+        self.descriptor.join.has_ended()
     }
 
     /// The handle as a word, for tables that are not Rust's: [`JoinHandle::from_raw`] makes it a handle again.
@@ -519,22 +511,10 @@ impl<T> JoinHandle<T> {
     fn detach(&mut self) -> bool {
         let descriptor = self.descriptor;
         let mut taken = None;
-        let mut word = descriptor.join.load(Ordering::Acquire);
-        loop {
-            let exited = unpack_join(word) == Join::Exited;
-            if taken.is_none() && (exited || word & STORED != 0) {
-                // SAFETY: the thread has left its result and touches it no more; the unique handle takes it once.
-                taken = Some(unsafe { unpack::<Result<T>>(descriptor.payload.get()) });
-            }
-            if exited {
-                free(descriptor);
-                break;
-            }
-            match descriptor.join.compare_exchange(word, DETACHED | word & STORED, Ordering::AcqRel, Ordering::Acquire)
-            {
-                Ok(_) => break,
-                Err(now) => word = now,
-            }
+        // SAFETY: the thread has left its result and touches it no more; the unique handle takes it once.
+        let take = || taken = Some(unsafe { unpack::<Result<T>>(descriptor.payload.get()) });
+        if descriptor.join.detach(take) == Dropped::Ended {
+            free(descriptor);
         }
         let panicked = matches!(taken, Some(Err(_)));
         if panicked {
@@ -560,52 +540,18 @@ fn await_exit(descriptor: &'static Descriptor) {
     while wait_for_exit(descriptor, None, false).is_err() {}
 }
 
-/// Blocks until the thread has ended, or gives up. A joiner that gives up leaves the name of a wait that is over in the join word,
-/// which the exit then does not find.
-///
-/// The word has room for one. Who takes the place of another joiner wakes that one when its own wait is over, for whatever reason; it then
-/// looks again. So each that waits is named by the word, or known to one that is awake or waits in turn.
+/// Blocks until the thread has ended, or gives up.
 fn wait_for_exit(
     descriptor: &'static Descriptor,
     deadline: Option<u64>,
     cancellable: bool,
 ) -> std::result::Result<(), WaitError> {
-    let exited = || unpack_join(descriptor.join.load(Ordering::Acquire)) == Join::Exited;
-    while !exited() {
-        crate::carry::note::note_wait(
-            "the end of a thread",
-            std::ptr::from_ref(descriptor).addr(),
-            Some(descriptor.record()),
-        );
-        let replaced = Cell::new(Join::Running);
-        let publish = |me, epoch| {
-            let waiting = pack_waiting(me, epoch);
-            let mut word = descriptor.join.load(Ordering::Relaxed);
-            while unpack_join(word) != Join::Exited {
-                let new = waiting | word & STORED;
-                // Release: the armed wait word is visible to the exit that reads this one.
-                match descriptor.join.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
-                    Ok(_) => {
-                        replaced.set(unpack_join(word));
-                        break;
-                    }
-                    Err(now) => word = now,
-                }
-            }
-        };
-        // SAFETY: the exit claims the wait that it finds in the join word, or another joiner does below.
-        let waited = unsafe { wait_until::<crate::Host>(deadline, cancellable, publish, exited) };
-        if let Join::Waiting(joiner, epoch) = replaced.get() {
-            // SAFETY: called once, with the claim won.
-            wake_joiner(joiner, epoch, |thread| unsafe { crate::Host::make_ready(thread) });
-        }
-        match waited {
-            Waited::Woken(Wake::TimedOut) if !exited() => return Err(WaitError::TimedOut),
-            Waited::Woken(Wake::Cancelled) if !exited() => return Err(WaitError::Cancelled),
-            _ => {}
-        }
-    }
-    Ok(())
+    let note = || {
+        let object = std::ptr::from_ref(descriptor).addr();
+        crate::carry::note::note_wait("the end of a thread", object, Some(descriptor.record()));
+    };
+    // SAFETY: the caller has the handle.
+    unsafe { descriptor.join.wait::<crate::Host>(deadline, cancellable, note) }
 }
 
 /// Spawns a thread into the caller's pool, or into the default pool from a kernel thread.

@@ -16,7 +16,7 @@ use std::time::Duration;
 pub struct Model;
 
 /// A thread's record, and loom's handle to wake it. Leaked, since records are readable for ever.
-#[repr(C)]
+#[repr(C, align(128))]
 struct Full {
     thread: Thread<Loom>,
     handle: thread::Thread,
