@@ -4,8 +4,7 @@
 //! not ask the kernel in vain, kernel threads are counted while they sleep, in buckets chosen by the address: a bucket of zero means that
 //! none sleeps there. A kernel thread that sleeps uncounted (in a call that only passes through) sets [`ALWAYS_ASK`] for good.
 //!
-//! Events: W the waker's store, F its fence, R its read of the bucket; A the sleeper's addition, K the kernel's look at the word.
-//! Forbidden: R misses A and K misses W. A is a SeqCst read-modify-write; if R misses it, F precedes it, so W is visible to K.
+//! Why none is missed: [`raddle_scheduler::words`].
 //!
 //! A lightweight thread inside the runtime, and a signal handler that interrupted it, count as kernel threads: the word is
 //! the same, so nothing is lost.
@@ -14,7 +13,9 @@ use crate::os::{c, now, system_call};
 use crate::process::kernel_waits;
 use crate::thread::record::Record;
 use crate::thread::undo::Undo;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use raddle_machine::{Real, RealAtomic};
+use raddle_scheduler::words::Bucket;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,10 +32,10 @@ pub(crate) enum Woken {
 
 /// A power of two; an untested guess: a few kernel threads sleep at a time.
 const BUCKETS: usize = 1024;
-static SLEEPERS: [AtomicU32; BUCKETS] = [const { AtomicU32::new(0) }; BUCKETS];
+static SLEEPERS: [Bucket<Real>; BUCKETS] = [const { Bucket::constant() }; BUCKETS];
 static ALWAYS_ASK: AtomicBool = AtomicBool::new(false);
 
-fn sleepers(address: usize) -> &'static AtomicU32 {
+fn sleepers(address: usize) -> &'static Bucket<Real> {
     &SLEEPERS[(address >> 2 ^ address >> 12) & (BUCKETS - 1)]
 }
 
@@ -45,21 +46,24 @@ pub(crate) fn always_ask_the_kernel() {
 
 /// True when kernel threads may sleep at `address`. Racy; after a SeqCst fence, false means that who comes later sees the word changed.
 fn kernel_threads_may_sleep_at(address: usize) -> bool {
-    sleepers(address).load(Ordering::Relaxed) != 0 || ALWAYS_ASK.load(Ordering::Relaxed)
+    sleepers(address).may_sleep() || ALWAYS_ASK.load(Ordering::Relaxed)
 }
 
 /// Counts the caller as asleep in the kernel at `address` while `call` runs.
 pub(crate) fn counted<T>(address: usize, call: impl FnOnce() -> T) -> T {
-    let sleepers = sleepers(address);
-    sleepers.fetch_add(1, Ordering::SeqCst);
-    let result = call();
-    sleepers.fetch_sub(1, Ordering::Relaxed);
-    result
+    sleepers(address).asleep(call)
 }
 
 /// True when somebody may sleep at `address`, or under that name: racy, for whoever was woken there and owes the others a wake-up.
 pub(crate) fn somebody_waits_at(address: usize) -> bool {
     !raddle::drop_in::nobody_waits_at(address) || kernel_threads_may_sleep_at(address)
+}
+
+/// A word of an object, as the futex calls take it.
+#[inline(always)]
+pub(crate) fn plain(word: &RealAtomic<u32>) -> &AtomicU32 {
+    // SAFETY: of a live word, which is an `AtomicU32`.
+    unsafe { AtomicU32::from_ptr(word.as_ptr()) }
 }
 
 /// Blocks the caller while `*word == expected`: until a wake-up, the deadline (nanoseconds of CLOCK_MONOTONIC), with `cancellable`
@@ -153,8 +157,8 @@ const TURN: u32 = 4;
 pub(crate) fn wake(address: usize, count: usize) -> usize {
     static TURNS: AtomicU32 = AtomicU32::new(0);
     let waker = raddle::drop_in::waker_at(address);
-    // Pairs with `counted` and with the table's waiters (`AddressTable::wait`).
-    fence(Ordering::SeqCst);
+    // Pairs also with the table's waiters (`AddressTable::wait`).
+    Bucket::<Real>::before_look();
     if !kernel_threads_may_sleep_at(address) {
         return waker.wake_after_fence(count);
     }
@@ -171,8 +175,7 @@ pub(crate) fn wake(address: usize, count: usize) -> usize {
 /// who came before.
 pub(crate) fn wake_each(address: usize, count: usize) {
     let waker = raddle::drop_in::waker_at(address);
-    // Pairs as in `wake`.
-    fence(Ordering::SeqCst);
+    Bucket::<Real>::before_look();
     waker.wake_after_fence(count);
     if kernel_threads_may_sleep_at(address) {
         wake_kernel_threads(address, count);
@@ -183,8 +186,7 @@ pub(crate) fn wake_each(address: usize, count: usize) {
 /// that name. Says how many.
 pub(crate) fn wake_as(name: usize, address: usize, count: usize) -> usize {
     let waker = raddle::drop_in::waker_at(name);
-    // Pairs as in `wake`.
-    fence(Ordering::SeqCst);
+    Bucket::<Real>::before_look();
     let woken = waker.wake_after_fence(count);
     woken + if kernel_threads_may_sleep_at(name) { wake_kernel_threads(address, usize::MAX) } else { 0 }
 }

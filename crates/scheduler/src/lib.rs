@@ -6,7 +6,7 @@
 //! Reading order: [`thread`] (the wait word), [`runtime`] (what a primitive asks of whoever runs threads), [`ready`] (the
 //! token), [`policy`], [`tokens`] and [`policies`], [`handoff`], [`dispatch`] (the loop round the policy), [`idle`], [`takeover`], [`sync`], [`lock`],
 //! [`readiness`], [`lives`], [`batch`], [`doorbell`], [`members`], [`countdown`], [`parker`], [`watchman`], [`counted`], [`discard`], [`standby`],
-//! [`standing`], [`whereabouts`], [`keeper`], [`join`].
+//! [`standing`], [`whereabouts`], [`keeper`], [`join`], [`words`].
 
 pub mod batch;
 pub mod countdown;
@@ -37,6 +37,7 @@ pub mod thread;
 pub mod tokens;
 pub mod watchman;
 pub mod whereabouts;
+pub mod words;
 
 pub use policy::{Cause, Local, Notify, Policy};
 pub use ready::{Ready, Upcoming};

@@ -1,21 +1,18 @@
 //! `pthread_cond_t`: a sequence number to sleep on.
 //!
-//! A waiter counts itself in and notes the number while it holds the mutex, gives the mutex up, and sleeps while the number is what it was.
-//! A signal raises the number and wakes one sleeper of each kind, lightweight and kernel: one of them may be a stranger to it, and
+//! How it waits, and why no signal is lost: [`raddle_scheduler::words::condition`]. A signal wakes one sleeper of each kind, lightweight and kernel: one of
+//! them may be a stranger to it, and
 //! wakes spuriously, but none that slept before the signal is passed over for one of the other kind that came later. Among the
-//! lightweight threads, as among the kernel's, the one that has waited longest is woken.
-//!
-//! No signal is lost: a waiter that has noted the number and does not sleep yet sees that it was raised; a wait that ends by its
+//! lightweight threads, as among the kernel's, the one that has waited longest is woken. A wait that ends by its
 //! time-out or a cancellation has consumed no wake-up.
-//!
-//! Lifetime: a waiter reads the number until it sleeps and counts itself out when it has woken; `destroy` waits until all have left.
-//! A signal's last access is the raise.
 
 use super::{Until, code, mutex};
 use crate::futex::{self, Woken};
 use crate::os::c;
 use crate::thread::cancel;
 use crate::thread::undo::Undo;
+use raddle_machine::Real;
+use raddle_scheduler::words::condition::Condition;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -24,18 +21,13 @@ type Mutex = *mut c::pthread_mutex_t;
 
 #[repr(C)]
 struct Cond {
-    sequence: AtomicU32,
-    /// Waiters that have not left yet, times two; the lowest bit: somebody waits to destroy.
-    waiters: AtomicU32,
+    words: Condition<Real>,
     _unused: [u32; 7],
     /// The C library's flags, set by its `init`.
     flags: AtomicU32,
 }
 const _: () = assert!(size_of::<Cond>() <= size_of::<c::pthread_cond_t>());
 const _: () = assert!(std::mem::offset_of!(Cond, flags) == 36);
-
-const DESTROYING: u32 = 1;
-const WAITER: u32 = 2;
 
 const PROCESS_SHARED: u32 = 1;
 const MONOTONIC: u32 = 2;
@@ -61,9 +53,7 @@ impl Cond {
     unsafe fn wait(&self, mutex: Mutex, until: Until) -> Result<(), c_int> {
         let deadline = until.deadline()?;
         cancel::point();
-        self.waiters.fetch_add(WAITER, Ordering::Relaxed);
-        // Whoever makes the condition true after us holds the mutex after us, and raises the number after that.
-        let before = self.sequence.load(Ordering::Relaxed);
+        let before = self.words.arrive();
         // SAFETY: the caller's promise.
         if let Err(error) = unsafe { mutex::unlock_to_wait(mutex) } {
             self.leave();
@@ -76,9 +66,9 @@ impl Cond {
             let _ = unsafe { mutex::relock(mutex) };
         });
         let woken = loop {
-            match futex::wait(&self.sequence, before, deadline, true) {
+            match futex::wait(futex::plain(self.words.sequence()), before, deadline, true) {
                 // Woken in somebody else's stead: not worth telling the program.
-                Woken::LookAgain | Woken::Interrupted if self.sequence.load(Ordering::Relaxed) == before => {}
+                Woken::LookAgain | Woken::Interrupted if !self.words.was_signalled(before) => {}
                 woken => break woken,
             }
         };
@@ -99,33 +89,20 @@ impl Cond {
 
     /// The last access of a waiter.
     fn leave(&self) {
-        let address = self.waiters.as_ptr().addr();
-        // Release: pairs with `destroy`'s acquire.
-        if self.waiters.fetch_sub(WAITER, Ordering::Release) == WAITER | DESTROYING {
+        self.words.leave(|address| {
             futex::wake(address, usize::MAX);
-        }
+        });
     }
 
     #[inline]
     fn wake(&self, count: usize) {
-        // A waiter that was there when the condition came true is counted: it did that holding the mutex.
-        if self.waiters.load(Ordering::Relaxed) < WAITER {
-            return;
-        }
-        let address = self.sequence.as_ptr().addr();
-        // Release: pairs with the look of the wait. From here on the object may be gone.
-        self.sequence.fetch_add(1, Ordering::Release);
-        futex::wake_each(address, count);
+        self.words.signal(|address| futex::wake_each(address, count));
     }
 
     fn destroy(&self) {
-        // Acquire: pairs with `leave`.
-        let mut waiters = self.waiters.fetch_or(DESTROYING, Ordering::Acquire) | DESTROYING;
-        while waiters >= WAITER {
-            futex::wait(&self.waiters, waiters, None, false);
-            waiters = self.waiters.load(Ordering::Acquire);
-        }
-        self.waiters.store(0, Ordering::Relaxed);
+        self.words.destroy(|word, expected| {
+            futex::wait(futex::plain(word), expected, None, false);
+        });
     }
 }
 

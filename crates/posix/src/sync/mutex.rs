@@ -1,19 +1,7 @@
 //! `pthread_mutex_t`: a futex word with the C library's kind beside it.
 //!
-//! | word | meaning | becomes |
-//! |---|---|---|
-//! | 0 | free | 1 by a locker; 2 by one that was woken and leaves others asleep |
-//! | 1 | held | 0 by its holder; 2 by a thread that is about to sleep |
-//! | 2 | held, others may sleep | 0 by its holder, who then wakes one |
-//!
-//! Locks barge: whoever comes takes a free mutex. Before a thread sleeps it looks again a few times, then yields once: the holder is
-//! often one switch away.
-//!
-//! Invariant: a thread that sleeps (it published itself and then saw 2) is covered by the 2 in the word of a holder, by an unlocker that
-//! has stored 0 and not yet woken anybody, or by a woken thread that has not yet taken the mutex or stored 2 again. Proof: the unlocker
-//! of a 2 wakes one; that one takes the mutex with 1 only if it sees nobody asleep, read before its exchange. A sleeper that
-//! it missed saw 2 after the unlocker's 0 (else the unlocker's fence makes its publication visible to the woken one), so a later holder
-//! has the 2. A time-out ends a wait only if it consumed no wake-up.
+//! The word and why none is left asleep: [`raddle_scheduler::words::mutex`]. Locks barge. Before a thread sleeps it looks again a few times, then yields
+//! once: the holder is often one switch away.
 //!
 //! The owner of recursive and error-checking mutexes is known by its thread pointer, in the word that the C library uses for its list of
 //! robust mutexes; robust ones go to the C library, and process-shared ones. A lightweight thread that locks one whose holder the kernel has to know
@@ -25,6 +13,8 @@ use super::{Until, code};
 use crate::futex::{self, Woken};
 use crate::os::{c, thread_pointer};
 use crate::thread::{cancel, dedicated};
+use raddle_machine::{Real, RealAtomic};
+use raddle_scheduler::words::mutex::{MutexWord, WAITED_FOR};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -33,7 +23,7 @@ type Raw = *mut c::pthread_mutex_t;
 /// The C library's layout.
 #[repr(C)]
 pub(super) struct Mutex {
-    word: AtomicU32,
+    word: MutexWord<Real>,
     /// How often a recursive mutex is held. Written by the holder.
     count: AtomicU32,
     _owner: u32,
@@ -64,10 +54,6 @@ const PROTECT: u32 = 64;
 const KERNELS: u32 = 16 | INHERIT;
 /// Where the C library keeps a ceiling in the word.
 const CEILING: u32 = 19;
-
-const FREE: u32 = 0;
-const HELD: u32 = 1;
-const WAITED_FOR: u32 = 2;
 
 /// Looks at a held mutex before yielding, and pauses between two (untested guesses, as those of raddle's own mutex).
 const LOOKS: u32 = 4;
@@ -112,14 +98,8 @@ impl Mutex {
     }
 
     #[inline(always)]
-    fn try_acquire(&self) -> bool {
-        // Acquire: pairs with the release of `release`.
-        self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
-    }
-
-    #[inline(always)]
     fn acquire(&self, until: Until, ends: bool) -> Result<(), c_int> {
-        if self.try_acquire() { Ok(()) } else { self.contend(until, ends) }
+        if self.word.try_acquire() { Ok(()) } else { self.contend(until, ends) }
     }
 
     /// For dumps: the calling thread holds it, which is simple. Nobody takes the name away: it says something only while the word is not 0.
@@ -132,50 +112,35 @@ impl Mutex {
     #[inline(never)]
     fn contend(&self, until: Until, ends: bool) -> Result<(), c_int> {
         for _ in 0..LOOKS {
-            match self.word.load(Ordering::Relaxed) {
-                FREE if self.try_acquire() => return Ok(()),
-                WAITED_FOR => break,
-                _ => (0..PAUSES).for_each(|_| std::hint::spin_loop()),
+            if self.word.is_waited_for() {
+                break;
             }
+            if !self.word.is_held() && self.word.try_acquire() {
+                return Ok(());
+            }
+            (0..PAUSES).for_each(|_| std::hint::spin_loop());
         }
-        if raddle::drop_in::is_lightweight() && raddle::drop_in::yield_before_wait() && self.try_acquire() {
+        if raddle::drop_in::is_lightweight() && raddle::drop_in::yield_before_wait() && self.word.try_acquire() {
             return Ok(());
         }
         let deadline = until.deadline()?;
-        let mut woken = false;
-        loop {
-            let word = self.word.load(Ordering::Relaxed);
-            let new = match word {
-                // Whether others sleep is read before the exchange (module).
-                FREE if woken && futex::somebody_waits_at(self.word.as_ptr().addr()) => WAITED_FOR,
-                FREE => HELD,
-                _ => WAITED_FOR,
-            };
-            // Acquire: pairs with the release of `release`.
-            if word != WAITED_FOR
-                && self.word.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed).is_err()
-            {
-                continue;
-            }
-            if word == FREE {
-                return Ok(());
-            }
+        let address = self.word.word().as_ptr().addr();
+        let sleep = |word: &RealAtomic<u32>| {
+            let ends = ends && cancel::is_asynchronous();
             // One whose cancellation is asynchronous leaves as one who timed out: the word says that somebody waits, and no wake-up was consumed.
-            match futex::wait_for_mutex(&self.word, WAITED_FOR, deadline, ends && cancel::is_asynchronous()) {
+            match futex::wait_for_mutex(futex::plain(word), WAITED_FOR, deadline, ends) {
                 Woken::TimedOut => return Err(c::ETIMEDOUT),
                 Woken::Cancelled => cancel::asynchronous_point(|| {}),
-                _ => woken = true,
+                _ => return Ok(true),
             }
-        }
+            Ok(false)
+        };
+        self.word.wait_for(|| futex::somebody_waits_at(address), sleep)
     }
 
     #[inline(always)]
     fn release(&self) {
-        let address = self.word.as_ptr().addr();
-        // Release: pairs with the acquire of whoever locks next. From here on the mutex may be gone.
-        if self.word.swap(FREE, Ordering::Release) == WAITED_FOR {
-            wake_one(address);
-        }
+        self.word.release(wake_one);
     }
 
     /// Locks a mutex of any kind but the C library's. With `ends`, an asynchronous cancellation ends the wait, and the thread: nothing with a
@@ -218,7 +183,7 @@ impl Mutex {
         if kind == RECURSIVE && self.owner.load(Ordering::Relaxed) == me {
             return self.again();
         }
-        if !self.try_acquire() {
+        if !self.word.try_acquire() {
             return Err(c::EBUSY);
         }
         if kind == RECURSIVE || kind == ERRORCHECK {
@@ -314,8 +279,9 @@ pub unsafe extern "C" fn pthread_mutex_init(mutex: Raw, attributes: *const c::pt
             this.kind.store(kind & !INHERIT, Ordering::Relaxed);
         }
         if kind & (FOREIGN | PROTECT) == PROTECT {
-            this.ceiling.store(this.word.load(Ordering::Relaxed) >> CEILING, Ordering::Relaxed);
-            this.word.store(FREE, Ordering::Relaxed);
+            let word = futex::plain(this.word.word());
+            // Free, once the ceiling is elsewhere.
+            this.ceiling.store(word.swap(0, Ordering::Relaxed) >> CEILING, Ordering::Relaxed);
         }
     }
     result
@@ -381,7 +347,7 @@ pub unsafe extern "C-unwind" fn pthread_mutex_setprioceiling(mutex: Raw, ceiling
 pub unsafe extern "C-unwind" fn pthread_mutex_lock(mutex: Raw) -> c_int {
     // SAFETY: the caller's mutex.
     let this = unsafe { Mutex::of(mutex) };
-    if this.is_simple() && this.try_acquire() {
+    if this.is_simple() && this.word.try_acquire() {
         this.name_holder();
         return 0;
     }
@@ -509,7 +475,7 @@ pub unsafe extern "C" fn pthread_mutex_destroy(mutex: Raw) -> c_int {
         // SAFETY: the caller's argument.
         return unsafe { next!(pthread_mutex_destroy: fn(Raw) -> c_int)(mutex) };
     }
-    if this.word.load(Ordering::Relaxed) != FREE || this.users.load(Ordering::Relaxed) != 0 {
+    if this.word.is_held() || this.users.load(Ordering::Relaxed) != 0 {
         return c::EBUSY;
     }
     // What the C library leaves: later calls answer EINVAL.

@@ -7,22 +7,20 @@ use crate::futex::{self, Woken};
 use crate::os::{c, set_errno};
 use crate::thread::cancel;
 use crate::thread::undo::Undo;
+use raddle_machine::Real;
+use raddle_scheduler::words::semaphore::{Overflows, SemaphoreWord, Slept};
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 type Raw = *mut c::sem_t;
 
 #[repr(C)]
 struct Semaphore {
     /// The value in the low half, the number of waiters in the high one.
-    data: AtomicU64,
+    word: SemaphoreWord<Real>,
     /// Not 0 when shared with other processes.
     shared: AtomicU32,
 }
-
-const WAITER: u64 = 1 << 32;
-const VALUE: u64 = WAITER - 1;
-const MOST: u64 = i32::MAX as u64;
 
 impl Semaphore {
     /// # Safety
@@ -37,85 +35,50 @@ impl Semaphore {
     }
 
     /// The half that waiters sleep on.
-    fn value(&self) -> &AtomicU32 {
+    fn value(word: &SemaphoreWord<Real>) -> &AtomicU32 {
         const { assert!(cfg!(target_endian = "little")) };
         // SAFETY: the first half of a live atomic word; the futex protocol reads it only.
-        unsafe { AtomicU32::from_ptr(self.data.as_ptr().cast()) }
-    }
-
-    /// Takes one if there is one, and `less` besides.
-    #[inline(always)]
-    fn take(&self, less: u64) -> bool {
-        let mut data = self.data.load(Ordering::Relaxed);
-        while data & VALUE != 0 {
-            // Acquire: pairs with the release of `post`.
-            match self.data.compare_exchange_weak(data, data - 1 - less, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return true,
-                Err(now) => data = now,
-            }
-        }
-        false
+        unsafe { AtomicU32::from_ptr(std::ptr::from_ref(word).cast_mut().cast()) }
     }
 
     #[inline(always)]
     fn wait(&self, until: Until) -> Result<(), c_int> {
         cancel::point();
-        if self.take(0) { Ok(()) } else { self.wait_slow(until) }
+        if self.word.take() { Ok(()) } else { self.wait_slow(until) }
     }
 
     #[cold]
     #[inline(never)]
     fn wait_slow(&self, until: Until) -> Result<(), c_int> {
-        if raddle::drop_in::is_lightweight() && raddle::drop_in::yield_before_wait() && self.take(0) {
+        if raddle::drop_in::is_lightweight() && raddle::drop_in::yield_before_wait() && self.word.take() {
             return Ok(());
         }
         let deadline = until.deadline()?;
-        self.data.fetch_add(WAITER, Ordering::Relaxed);
-        loop {
-            if self.take(WAITER) {
-                return Ok(());
-            }
-            let undo = Undo::new(|| {
-                self.data.fetch_sub(WAITER, Ordering::Relaxed);
-            });
-            let woken = futex::wait(self.value(), 0, deadline, true);
+        let waited = self.word.wait_for(|word| {
+            let undo = Undo::new(|| word.leave());
+            let woken = futex::wait(Self::value(word), 0, deadline, true);
             undo.forget();
-            let error = match woken {
-                Woken::LookAgain => continue,
-                // A wake-up may have come with the signal: what it stands for is taken.
-                Woken::Interrupted if self.take(WAITER) => return Ok(()),
-                Woken::Interrupted => c::EINTR,
-                Woken::TimedOut => c::ETIMEDOUT,
-                Woken::Cancelled => 0,
-            };
-            self.data.fetch_sub(WAITER, Ordering::Relaxed);
-            if error != 0 {
-                cancel::ending_point();
-                return Err(error);
+            match woken {
+                Woken::LookAgain => Slept::LookAgain,
+                Woken::Interrupted => Slept::Interrupted(c::EINTR),
+                Woken::TimedOut => Slept::Over(c::ETIMEDOUT),
+                Woken::Cancelled => {
+                    word.leave();
+                    cancel::point();
+                    word.arrive();
+                    Slept::LookAgain
+                }
             }
-            cancel::point();
-            self.data.fetch_add(WAITER, Ordering::Relaxed);
+        });
+        if waited.is_err() {
+            cancel::ending_point();
         }
+        waited
     }
 
     #[inline(always)]
     fn post(&self) -> Result<(), c_int> {
-        let address = self.data.as_ptr().addr();
-        let mut data = self.data.load(Ordering::Relaxed);
-        loop {
-            if data & VALUE == MOST {
-                return Err(c::EOVERFLOW);
-            }
-            // Release: pairs with `take`. From here on the semaphore may be gone.
-            match self.data.compare_exchange_weak(data, data + 1, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => break,
-                Err(now) => data = now,
-            }
-        }
-        if data >= WAITER {
-            wake_one(address);
-        }
-        Ok(())
+        self.word.post(wake_one).map_err(|Overflows| c::EOVERFLOW)
     }
 }
 
@@ -186,7 +149,7 @@ pub unsafe extern "C-unwind" fn sem_clockwait(semaphore: Raw, clock: c::clockid_
 pub unsafe extern "C" fn sem_trywait(semaphore: Raw) -> c_int {
     // SAFETY: the caller's object. A shared one has the same layout, and nobody is woken here.
     let this = unsafe { Semaphore::of(semaphore) };
-    answer(code_or(this.take(0), c::EAGAIN))
+    answer(code_or(this.word.take(), c::EAGAIN))
 }
 
 /// # Safety
