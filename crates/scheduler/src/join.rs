@@ -150,8 +150,8 @@ impl<M: Machine> JoinWord<M> {
             if ended {
                 return Dropped::Ended;
             }
-            // Ordering[join.word]: AcqRel. Pairs with `store` and `end`. Makes visible: there what the handle did, here, failed, the result.
-            match self.0.compare_exchange(word, DETACHED | word & STORED, Ordering::AcqRel, Ordering::Acquire) {
+            // Ordering[join.word]: Release. Pairs with `store` and `end`. Makes visible: there what the handle did. Failed, Acquire: here, the result.
+            match self.0.compare_exchange(word, DETACHED | word & STORED, Ordering::Release, Ordering::Acquire) {
                 Ok(_) => return Dropped::Running,
                 Err(now) => word = now,
             }

@@ -34,6 +34,8 @@ impl Record {
         }
         // SAFETY: the claim was won by the end.
         if self.word.end(|joiner| unsafe { Model::make_ready(joiner) }) == Ended::Detached {
+            // Whoever frees it comes after all that the handle did.
+            self.result.get();
             self.freed.add();
         }
     }
