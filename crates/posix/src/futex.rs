@@ -1,20 +1,21 @@
 //! Sleeping on a word of the program's memory, for whoever calls.
 //!
-//! Lightweight threads sleep in raddle's table, kernel threads in the kernel's, on the same address. A waker asks both. So that it need
-//! not ask the kernel in vain, kernel threads are counted while they sleep, in buckets chosen by the address: a bucket of zero means that
-//! none sleeps there. A kernel thread that sleeps uncounted (in a call that only passes through) sets [`ALWAYS_ASK`] for good.
+//! Lightweight threads sleep in raddle's table, kernel threads in the kernel's, on the same address. A waker asks both.
+//! So that it need not ask the kernel in vain, kernel threads are counted while they sleep, in buckets chosen by the
+//! address: a bucket of zero means that none sleeps there. A kernel thread that sleeps uncounted (in a call that only
+//! passes through) sets [`ALWAYS_ASK`] for good.
 //!
-//! Why none is missed: [`raddle_scheduler::words`].
+//! Why none is missed: [`raddle::drop_in::words`].
 //!
-//! A lightweight thread inside the runtime, and a signal handler that interrupted it, count as kernel threads: the word is
-//! the same, so nothing is lost.
+//! A lightweight thread inside the runtime, and a signal handler that interrupted it, count as kernel threads: the word
+//! is the same, so nothing is lost.
 
 use crate::os::{c, now, system_call};
 use crate::process::kernel_waits;
 use crate::thread::record::Record;
 use crate::thread::undo::Undo;
+use raddle::drop_in::words::Bucket;
 use raddle_machine::{Real, RealAtomic};
-use raddle_scheduler::words::Bucket;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// How a wait ended.
@@ -44,7 +45,8 @@ pub(crate) fn always_ask_the_kernel() {
     ALWAYS_ASK.store(true, Ordering::SeqCst);
 }
 
-/// True when kernel threads may sleep at `address`. Racy; after a SeqCst fence, false means that who comes later sees the word changed.
+/// True when kernel threads may sleep at `address`. Racy; after a SeqCst fence, false means that who comes later sees
+/// the word changed.
 fn kernel_threads_may_sleep_at(address: usize) -> bool {
     sleepers(address).may_sleep() || ALWAYS_ASK.load(Ordering::Relaxed)
 }
@@ -54,7 +56,8 @@ pub(crate) fn counted<T>(address: usize, call: impl FnOnce() -> T) -> T {
     sleepers(address).asleep(call)
 }
 
-/// True when somebody may sleep at `address`, or under that name: racy, for whoever was woken there and owes the others a wake-up.
+/// True when somebody may sleep at `address`, or under that name: racy, for whoever was woken there and owes the others
+/// a wake-up.
 pub(crate) fn somebody_waits_at(address: usize) -> bool {
     !raddle::drop_in::nobody_waits_at(address) || kernel_threads_may_sleep_at(address)
 }
@@ -66,8 +69,8 @@ pub(crate) fn plain(word: &RealAtomic<u32>) -> &AtomicU32 {
     unsafe { AtomicU32::from_ptr(word.as_ptr()) }
 }
 
-/// Blocks the caller while `*word == expected`: until a wake-up, the deadline (nanoseconds of CLOCK_MONOTONIC), with `cancellable`
-/// its cancellation, a signal or for no reason.
+/// Blocks the caller while `*word == expected`: until a wake-up, the deadline (nanoseconds of CLOCK_MONOTONIC), with
+/// `cancellable` its cancellation, a signal or for no reason.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<u64>, cancellable: bool) -> Woken {
     wait_as(word.as_ptr().addr(), word, expected, deadline, cancellable)
 }
@@ -84,15 +87,16 @@ enum For {
     AMutex,
 }
 
-/// As [`wait`], but under `name` instead of the word's address: lightweight threads that share a word can be woken apart, kernel threads
-/// are counted apart. A name is an address at which nobody waits otherwise.
+/// As [`wait`], but under `name` instead of the word's address: lightweight threads that share a word can be woken
+/// apart, kernel threads are counted apart. A name is an address at which nobody waits otherwise.
 pub(crate) fn wait_as(name: usize, word: &AtomicU32, expected: u32, deadline: Option<u64>, cancellable: bool) -> Woken {
     wait_by(For::AWord, name, word, expected, deadline, cancellable)
 }
 
 fn wait_by(what: For, name: usize, word: &AtomicU32, expected: u32, deadline: Option<u64>, cancellable: bool) -> Woken {
     let address = word.as_ptr().addr();
-    // One who is apart waits for a mutex in the kernel: he would have to wait for a processor after it, and go apart anew. (Not for one after the other.)
+    // One who is apart waits for a mutex in the kernel: he would have to wait for a processor after it, and go apart
+    // anew. (Not for one after the other.)
     let lightweight = raddle::drop_in::is_lightweight();
     let apart = lightweight && !cancellable && crate::io::Apart::stays_for_a_word();
     if lightweight && !apart {
@@ -149,11 +153,12 @@ fn wait_by(what: For, name: usize, word: &AtomicU32, expected: u32, deadline: Op
     }
 }
 
-/// Every so many wake-ups that find kernel threads asleep begin with the lightweight ones, so that neither kind waits for ever.
+/// Every so many wake-ups that find kernel threads asleep begin with the lightweight ones, so that neither kind waits
+/// for ever.
 const TURN: u32 = 4;
 
-/// Wakes at most `count` of those who sleep at `address`, of both kinds, and says how many. The caller has changed the word; it may be gone
-/// already: the address is only a name.
+/// Wakes at most `count` of those who sleep at `address`, of both kinds, and says how many. The caller has changed the
+/// word; it may be gone already: the address is only a name.
 pub(crate) fn wake(address: usize, count: usize) -> usize {
     static TURNS: AtomicU32 = AtomicU32::new(0);
     let waker = raddle::drop_in::waker_at(address);
@@ -171,8 +176,8 @@ pub(crate) fn wake(address: usize, count: usize) -> usize {
     }
 }
 
-/// As [`wake`], but `count` of each kind: for objects that allow spurious wake-ups and must not wake one who came later instead of one
-/// who came before.
+/// As [`wake`], but `count` of each kind: for objects that allow spurious wake-ups and must not wake one who came later
+/// instead of one who came before.
 pub(crate) fn wake_each(address: usize, count: usize) {
     let waker = raddle::drop_in::waker_at(address);
     Bucket::<Real>::before_look();
@@ -182,8 +187,8 @@ pub(crate) fn wake_each(address: usize, count: usize) {
     }
 }
 
-/// Wakes at most `count` lightweight threads that sleep under `name`, and all kernel threads that sleep at `address` if any sleeps under
-/// that name. Says how many.
+/// Wakes at most `count` lightweight threads that sleep under `name`, and all kernel threads that sleep at `address` if
+/// any sleeps under that name. Says how many.
 pub(crate) fn wake_as(name: usize, address: usize, count: usize) -> usize {
     let waker = raddle::drop_in::waker_at(name);
     Bucket::<Real>::before_look();

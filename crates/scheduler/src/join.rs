@@ -2,11 +2,11 @@
 //!
 //! Source: our own.
 //!
-//! Roles: the *thread*, which stores its result and ends, once each; the *handle*, of which there is one, and which waits (several threads may, through
-//! it, at once), takes the result, or is dropped.
+//! Roles: the *thread*, which stores its result and ends, once each; the *handle*, of which there is one, and which
+//! waits (several threads may, through it, at once), takes the result, or is dropped.
 //!
-//! The word is `value << 3 | stored << 2 | kind`; `STORED` says that the result is where the handle finds it and that the thread touches it no more
-//! (set for results that need dropping only):
+//! The word is `value << 3 | stored << 2 | kind`; `STORED` says that the result is where the handle finds it and that
+//! the thread touches it no more (set for results that need dropping only):
 //!
 //! | kind | set by | meaning |
 //! |---|---|---|
@@ -16,14 +16,14 @@
 //! | [`EXITED`] | the end | the result is there; the handle frees the record |
 //!
 //! Invariants:
-//! - I1: the result goes to one: the handle that finds `EXITED` (a join), or `STORED` or `EXITED` (a drop); or the thread, which finds `DETACHED` as it
-//!   stores. All exchange the same word.
-//! - I2: the record is freed once: by the handle that finds `EXITED`, or by the end that finds `DETACHED`. After its exchange the end never reads the
-//!   record again: the joiner and its epoch come out of the exchanged word.
-//! - I3: each that waits is named by the word, or known to one that is awake or waits in turn: who takes the place of another joiner wakes that one when
-//!   its own wait is over, for whatever reason; it then looks again.
-//! - I4: no other wait of a joiner is ended: the epoch is compared. (21 bits of it: a stale end would need the joiner to have finished exactly a multiple
-//!   of 2 million further waits between two instructions of the end.)
+//! - I1: the result goes to one: the handle that finds `EXITED` (a join), or `STORED` or `EXITED` (a drop); or the
+//!   thread, which finds `DETACHED` as it stores. All exchange the same word.
+//! - I2: the record is freed once: by the handle that finds `EXITED`, or by the end that finds `DETACHED`. After its
+//!   exchange the end never reads the record again: the joiner and its epoch come out of the exchanged word.
+//! - I3: each that waits is named by the word, or known to one that is awake or waits in turn: who takes the place of
+//!   another joiner wakes that one when its own wait is over, for whatever reason; it then looks again.
+//! - I4: no other wait of a joiner is ended: the epoch is compared. (21 bits of it: a stale end would need the joiner
+//!   to have finished exactly a multiple of 2 million further waits between two instructions of the end.)
 //!
 //! Progress: wait-free but for retries of exchanges; a joiner waits. Reclamation: I2; joiners' records are type-stable.
 //!
@@ -113,18 +113,20 @@ impl<M: Machine> JoinWord<M> {
         self.0.load(Ordering::Acquire) & KIND == EXITED
     }
 
-    /// The thread has stored a result that needs dropping. True if the handle is gone: the result is the thread's to drop.
+    /// The thread has stored a result that needs dropping. True if the handle is gone: the result is the thread's to
+    /// drop.
     #[inline]
     pub fn store(&self) -> bool {
-        // Ordering[join.word]: AcqRel. Pairs with `detach`, whichever comes first. Makes visible: there the result, here what the handle did before.
+        // Ordering[join.word]: AcqRel. Pairs with `detach`, whichever comes first. Makes visible: there the result,
+        // here what the handle did before.
         self.0.fetch_or(STORED, Ordering::AcqRel) & KIND == DETACHED
     }
 
     /// The thread is off its stack for ever, and has its result stored; `ready` makes a joiner ready that was claimed.
     #[inline(always)]
     pub fn end(&self, ready: impl FnOnce(&'static Thread<M>)) -> Ended {
-        // Ordering[join.word]: AcqRel. Pairs with `has_ended`, `detach` and the joiner's exchange. Makes visible: there all that the thread did, here the
-        // armed wait, or what the handle did.
+        // Ordering[join.word]: AcqRel. Pairs with `has_ended`, `detach` and the joiner's exchange. Makes visible: there
+        // all that the thread did, here the armed wait, or what the handle did.
         // Point of no return: with the exchange a joiner may free the record.
         let word = self.0.swap(EXITED, Ordering::AcqRel);
         match word & KIND {
@@ -135,7 +137,8 @@ impl<M: Machine> JoinWord<M> {
         Ended::Joined
     }
 
-    /// The handle is dropped. `take` is called once if the thread has left a result that needs dropping, and touches it no more.
+    /// The handle is dropped. `take` is called once if the thread has left a result that needs dropping, and touches it
+    /// no more.
     pub fn detach(&self, take: impl FnOnce()) -> Dropped {
         let mut take = Some(take);
         // Ordering[join.word]: Acquire. Pairs with `store` and `end`. Makes visible: the result.
@@ -150,7 +153,8 @@ impl<M: Machine> JoinWord<M> {
             if ended {
                 return Dropped::Ended;
             }
-            // Ordering[join.word]: Release. Pairs with `store` and `end`. Makes visible: there what the handle did. Failed, Acquire: here, the result.
+            // Ordering[join.word]: Release. Pairs with `store` and `end`. Makes visible: there what the handle did.
+            // Failed, Acquire: here, the result.
             match self.0.compare_exchange(word, DETACHED | word & STORED, Ordering::Release, Ordering::Acquire) {
                 Ok(_) => return Dropped::Running,
                 Err(now) => word = now,
@@ -158,8 +162,8 @@ impl<M: Machine> JoinWord<M> {
         }
     }
 
-    /// Blocks until the thread has ended, or gives up. A joiner that gives up leaves the name of a wait that is over in the word, which the end
-    /// then does not find. `note` is called before each wait.
+    /// Blocks until the thread has ended, or gives up. A joiner that gives up leaves the name of a wait that is over in
+    /// the word, which the end then does not find. `note` is called before each wait.
     ///
     /// # Errors
     /// The deadline has passed, or, with `cancellable`, the caller was cancelled.
@@ -199,8 +203,8 @@ impl<M: Machine> JoinWord<M> {
         // Relaxed: validated by the exchange.
         let mut word = self.0.load(Ordering::Relaxed);
         while word & KIND != EXITED {
-            // Ordering[join.word]: AcqRel. Pairs with `end`, and with the exchange of a joiner that comes later or came before. Makes visible: the
-            // armed waits.
+            // Ordering[join.word]: AcqRel. Pairs with `end`, and with the exchange of a joiner that comes later or came
+            // before. Makes visible: the armed waits.
             match self.0.compare_exchange_weak(word, waiting | word & STORED, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return word,
                 Err(now) => word = now,

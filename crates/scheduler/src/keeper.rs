@@ -2,15 +2,16 @@
 //!
 //! Source: our own.
 //!
-//! Roles: the *keeper*, one of those who sleep at a time: it sleeps until there are events, or the alarm; *bystanders*, who look for events without
-//! sleeping, and may come by the alarm then; *callers*, who raise it.
+//! Roles: the *keeper*, one of those who sleep at a time: it sleeps until there are events, or the alarm; *bystanders*,
+//! who look for events without sleeping, and may come by the alarm then; *callers*, who raise it.
 //!
-//! Invariant: an alarm that was raised for a keeper ends its sleep. Events: K the watch is kept, R the alarm is raised, F somebody fetches it, L that
-//! one's look at the word. If F is the keeper's, it is awake. Otherwise the alarm goes on its way again unless L misses K. R follows K, as the caller
-//! knows that the keeper sleeps; F follows R, in the kernel; so if L finds no keeper, that one has given the watch up since, and is awake.
+//! Invariant: an alarm that was raised for a keeper ends its sleep. Events: K the watch is kept, R the alarm is raised,
+//! F somebody fetches it, L that one's look at the word. If F is the keeper's, it is awake. Otherwise the alarm goes on
+//! its way again unless L misses K. R follows K, as the caller knows that the keeper sleeps; F follows R, in the
+//! kernel; so if L finds no keeper, that one has given the watch up since, and is awake.
 //!
-//! Progress: wait-free. A bystander that is frozen between F and its passing the alarm on holds the keeper up until somebody rings again
-//! ([`crate::idle::Idle::kick`]). Nothing is reclaimed.
+//! Progress: wait-free. A bystander that is frozen between F and its passing the alarm on holds the keeper up until
+//! somebody rings again ([`crate::idle::Idle::kick`]). Nothing is reclaimed.
 //!
 //! # Example
 //! ```

@@ -2,8 +2,8 @@
 //!
 //! Source: our own. It adds a word to [`crate::takeover`].
 //!
-//! Roles: the *follower*, one per process, which changes the word; *adopters*, activations that have lost the processor, or were ordered to
-//! carry it, and find it free.
+//! Roles: the *follower*, one per process, which changes the word; *adopters*, activations that have lost the
+//! processor, or were ordered to carry it, and find it free.
 //!
 //! | standing | set by | meaning |
 //! |---|---|---|
@@ -12,9 +12,10 @@
 //! | [`Standing::Retired`] | the follower, as its owner | emptied |
 //!
 //! Invariants:
-//! - I1: a retired processor is empty, and nobody owns it for longer than a look at its standing: who adopts it, looks afterwards. Events: R the
-//!   store of `Retiring`, O the follower's ownership and F its release; A the adoption, L that look. A and the follower exchange the same word. If F
-//!   is before A, L sees R or what came later, and the adopter gives up. If A is before O, the follower empties what the adopter has left.
+//! - I1: a retired processor is empty, and nobody owns it for longer than a look at its standing: who adopts it, looks
+//!   afterwards. Events: R the store of `Retiring`, O the follower's ownership and F its release; A the adoption, L
+//!   that look. A and the follower exchange the same word. If F is before A, L sees R or what came later, and the
+//!   adopter gives up. If A is before O, the follower empties what the adopter has left.
 //! - I2: who owns it while it is active keeps it until it is taken, or gives it up.
 //!
 //! Progress: wait-free, but for [`Ownership`]'s retries. Nothing is reclaimed.
@@ -105,13 +106,14 @@ impl<M: Machine> Seat<M> {
         self.standing.store(Standing::Retired as u8, Ordering::Relaxed);
     }
 
-    /// `me`, which carries no other, becomes the owner if the processor is free and takes part: then it is inside its mark.
+    /// `me`, which carries no other, becomes the owner if the processor is free and takes part: then it is inside its
+    /// mark.
     pub fn adopt(&self, me: ActivationId, mark: &Mark<M>) -> bool {
         self.is_active() && self.owner.adopt(me, mark) && self.stays(me, mark)
     }
 
-    /// `me` was ordered to carry the processor, which was its own then: it goes on as the owner, or becomes it again, if the processor takes part
-    /// still. Then it is inside its mark.
+    /// `me` was ordered to carry the processor, which was its own then: it goes on as the owner, or becomes it again,
+    /// if the processor takes part still. Then it is inside its mark.
     pub fn begin(&self, me: ActivationId, mark: &Mark<M>) -> bool {
         (self.owner.enter(me, mark) || self.owner.adopt(me, mark)) && self.stays(me, mark)
     }
@@ -125,7 +127,8 @@ impl<M: Machine> Seat<M> {
         stays
     }
 
-    /// The follower becomes the owner, inside its mark, if nobody uses the processor at this instant. `find` knows the marks of others.
+    /// The follower becomes the owner, inside its mark, if nobody uses the processor at this instant. `find` knows the
+    /// marks of others.
     pub fn seize<'a>(
         &self,
         me: ActivationId,

@@ -2,13 +2,14 @@
 //!
 //! Source: our own. A *carrier* is a kernel thread's record; this file does not look into it.
 //!
-//! Roles: the *carrier*, which installs threads, and takes their names off once they are off their stacks; the *thread*, which looks for what was left
-//! when it goes on; *askers*, any number.
+//! Roles: the *carrier*, which installs threads, and takes their names off once they are off their stacks; the
+//! *thread*, which looks for what was left when it goes on; *askers*, any number.
 //!
-//! Invariant: what was left is seen, or the asker learns on which carrier the thread runs, or ran a moment ago. Events: F something is left, L the
-//! asker's look ([`Whereabouts::meet`]); I the carrier's store ([`Whereabouts::install`]), S the thread's look after
-//! [`Whereabouts::resumed`]. Forbidden: S misses F and L misses I. Between F and L is a heavy fence, a full barrier on every kernel thread: either I is
-//! before it, and L sees I, or S is after it, and sees F. On the way of each switch there is no fence but the light one.
+//! Invariant: what was left is seen, or the asker learns on which carrier the thread runs, or ran a moment ago. Events:
+//! F something is left, L the asker's look ([`Whereabouts::meet`]); I the carrier's store ([`Whereabouts::install`]), S
+//! the thread's look after [`Whereabouts::resumed`]. Forbidden: S misses F and L misses I. Between F and L is a heavy
+//! fence, a full barrier on every kernel thread: either I is before it, and L sees I, or S is after it, and sees F. On
+//! the way of each switch there is no fence but the light one.
 //!
 //! Progress: wait-free. Carriers are never freed.
 //!
@@ -67,7 +68,8 @@ impl<M: Machine, T: 'static> Whereabouts<M, T> {
         M::light_fence();
     }
 
-    /// The caller has left something for the thread (event F): the carrier on which it may not have seen that; null if it will see it.
+    /// The caller has left something for the thread (event F): the carrier on which it may not have seen that; null if
+    /// it will see it.
     pub fn meet(&self) -> *mut T {
         // Ordering[whereabouts.look]: heavy fence. Pairs with the light fence in `resumed`.
         M::heavy_fence();

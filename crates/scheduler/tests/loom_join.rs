@@ -1,4 +1,5 @@
-//! The end of a thread in all interleavings: joiners see what it did and none is left asleep, its result goes to one, and its record is freed once.
+//! The end of a thread in all interleavings: joiners see what it did and none is left asleep, its result goes to one,
+//! and its record is freed once.
 #![cfg(feature = "loom")]
 
 mod loom_runtime;

@@ -1,5 +1,5 @@
-//! Retirement and return in all interleavings: a processor that has retired is empty and nobody's, whoever was about to take it back; and one that
-//! comes back has one owner at most. What only an owner may touch is a cell of loom's.
+//! Retirement and return in all interleavings: a processor that has retired is empty and nobody's, whoever was about to
+//! take it back; and one that comes back has one owner at most. What only an owner may touch is a cell of loom's.
 #![cfg(feature = "loom")]
 
 mod loom_runtime;
@@ -29,7 +29,8 @@ impl Processor {
         &self.marks[activation as usize]
     }
 
-    /// A thread of an activation that has lost the processor enters the runtime: it leaves something there, and computes on.
+    /// A thread of an activation that has lost the processor enters the runtime: it leaves something there, and
+    /// computes on.
     fn comes_back(&self, me: u32) -> bool {
         let back = self.seat.adopt(me, self.mark(me));
         if back {

@@ -1,5 +1,6 @@
-//! The words of the drop-in library's mutexes, condition variables and semaphores in all interleavings: nobody is left asleep, and what was done
-//! before is seen. What sleeps is the kernel's futex, as `crates/posix/src/futex.rs` calls it.
+//! The words of the drop-in library's mutexes, condition variables and semaphores in all interleavings: nobody is left
+//! asleep, and what was done before is seen. What sleeps is the kernel's futex, as `crates/posix/src/futex.rs` calls
+//! it.
 #![cfg(feature = "loom")]
 
 mod loom_runtime;
@@ -19,7 +20,8 @@ type Word = <Loom as Machine>::Atomic<u32>;
 #[derive(Debug, PartialEq, Clone, Copy)]
 struct TimedOut;
 
-/// Those who sleep, in the order in which they came. (Loom's threads run on one kernel thread, so that only loom's own operations are interrupted.)
+/// Those who sleep, in the order in which they came. (Loom's threads run on one kernel thread, so that only loom's own
+/// operations are interrupted.)
 #[derive(Default)]
 struct Kernel {
     bucket: Bucket<Loom>,
@@ -31,7 +33,8 @@ impl Kernel {
         self.asleep.lock().unwrap().iter().any(|(_, thread)| thread.id() == me.id())
     }
 
-    /// Sleeps under a name if `same`, which looks once, with a read-modify-write. With `impatient` not for long: then `Err` if nobody has woken it.
+    /// Sleeps under a name if `same`, which looks once, with a read-modify-write. With `impatient` not for long: then
+    /// `Err` if nobody has woken it.
     fn sleep(&self, name: usize, impatient: bool, same: impl FnOnce() -> bool) -> Result<(), TimedOut> {
         self.bucket.asleep(|| {
             if !same() {

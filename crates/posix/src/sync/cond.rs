@@ -1,18 +1,18 @@
 //! `pthread_cond_t`: a sequence number to sleep on.
 //!
-//! How it waits, and why no signal is lost: [`raddle_scheduler::words::condition`]. A signal wakes one sleeper of each kind, lightweight and kernel: one of
-//! them may be a stranger to it, and
-//! wakes spuriously, but none that slept before the signal is passed over for one of the other kind that came later. Among the
-//! lightweight threads, as among the kernel's, the one that has waited longest is woken. A wait that ends by its
-//! time-out or a cancellation has consumed no wake-up.
+//! How it waits, and why no signal is lost: [`raddle::drop_in::words::condition`]. A signal wakes one sleeper of each
+//! kind, lightweight and kernel: one of them may be a stranger to it, and wakes spuriously, but none that slept before
+//! the signal is passed over for one of the other kind that came later. Among the lightweight threads, as among the
+//! kernel's, the one that has waited longest is woken. A wait that ends by its time-out or a cancellation has consumed
+//! no wake-up.
 
 use super::{Until, code, mutex};
 use crate::futex::{self, Woken};
 use crate::os::c;
 use crate::thread::cancel;
 use crate::thread::undo::Undo;
+use raddle::drop_in::words::condition::Condition;
 use raddle_machine::Real;
-use raddle_scheduler::words::condition::Condition;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -1,7 +1,7 @@
 //! `pthread_mutex_t`: a futex word with the C library's kind beside it.
 //!
-//! The word and why none is left asleep: [`raddle_scheduler::words::mutex`]. Locks barge. Before a thread sleeps it looks again a few times, then yields
-//! once: the holder is often one switch away.
+//! The word and why none is left asleep: [`raddle::drop_in::words::mutex`]. Locks barge. Before a thread sleeps it
+//! looks again a few times, then yields once: the holder is often one switch away.
 //!
 //! The owner of recursive and error-checking mutexes is known by its thread pointer, in the word that the C library uses for its list of
 //! robust mutexes; robust ones go to the C library, and process-shared ones. A lightweight thread that locks one whose holder the kernel has to know
@@ -13,8 +13,8 @@ use super::{Until, code};
 use crate::futex::{self, Woken};
 use crate::os::{c, thread_pointer};
 use crate::thread::{cancel, dedicated};
+use raddle::drop_in::words::mutex::{MutexWord, WAITED_FOR};
 use raddle_machine::{Real, RealAtomic};
-use raddle_scheduler::words::mutex::{MutexWord, WAITED_FOR};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -102,7 +102,8 @@ impl Mutex {
         if self.word.try_acquire() { Ok(()) } else { self.contend(until, ends) }
     }
 
-    /// For dumps: the calling thread holds it, which is simple. Nobody takes the name away: it says something only while the word is not 0.
+    /// For dumps: the calling thread holds it, which is simple. Nobody takes the name away: it says something only
+    /// while the word is not 0.
     #[inline(always)]
     fn name_holder(&self) {
         self.owner.store(thread_pointer(), Ordering::Relaxed);
@@ -127,7 +128,8 @@ impl Mutex {
         let address = self.word.word().as_ptr().addr();
         let sleep = |word: &RealAtomic<u32>| {
             let ends = ends && cancel::is_asynchronous();
-            // One whose cancellation is asynchronous leaves as one who timed out: the word says that somebody waits, and no wake-up was consumed.
+            // One whose cancellation is asynchronous leaves as one who timed out: the word says that somebody waits,
+            // and no wake-up was consumed.
             match futex::wait_for_mutex(futex::plain(word), WAITED_FOR, deadline, ends) {
                 Woken::TimedOut => return Err(c::ETIMEDOUT),
                 Woken::Cancelled => cancel::asynchronous_point(|| {}),
@@ -143,8 +145,8 @@ impl Mutex {
         self.word.release(wake_one);
     }
 
-    /// Locks a mutex of any kind but the C library's. With `ends`, an asynchronous cancellation ends the wait, and the thread: nothing with a
-    /// destructor may be alive.
+    /// Locks a mutex of any kind but the C library's. With `ends`, an asynchronous cancellation ends the wait, and the
+    /// thread: nothing with a destructor may be alive.
     fn lock_kind(&self, kind: u32, until: Until, ends: bool) -> Result<(), c_int> {
         self.admits()?;
         if kind == NORMAL || kind == ADAPTIVE {

@@ -1,4 +1,5 @@
-//! `sem_t`: the C library's own layout, so that its `init`, `destroy` and `getvalue` serve; process-shared and named semaphores are its own.
+//! `sem_t`: the C library's own layout, so that its `init`, `destroy` and `getvalue` serve; process-shared and named
+//! semaphores are its own.
 //!
 //! `sem_post` may come from a signal handler: it raises the value and wakes one waiter, and takes no lock.
 
@@ -7,8 +8,8 @@ use crate::futex::{self, Woken};
 use crate::os::{c, set_errno};
 use crate::thread::cancel;
 use crate::thread::undo::Undo;
+use raddle::drop_in::words::semaphore::{Overflows, SemaphoreWord, Slept};
 use raddle_machine::Real;
-use raddle_scheduler::words::semaphore::{Overflows, SemaphoreWord, Slept};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 

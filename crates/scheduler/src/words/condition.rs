@@ -2,15 +2,18 @@
 //!
 //! Source: our own.
 //!
-//! A waiter counts itself in and notes the number while it holds the mutex, gives the mutex up, and sleeps while the number is what it was. A
-//! signal raises the number and wakes one.
+//! A waiter counts itself in and notes the number while it holds the mutex, gives the mutex up, and sleeps while the
+//! number is what it was. A signal raises the number and wakes one.
 //!
 //! Invariants:
-//! - I1: no signal is lost: a waiter that has noted the number and does not sleep yet sees that it was raised. Whoever makes the condition true
-//!   after a waiter noted the number holds the mutex after it, so it sees the waiter counted, and raises the number after that.
-//! - I2: who destroys goes on when all have left: a waiter's last access is [`Condition::leave`]; a signal's is the raise.
+//! - I1: no signal is lost: a waiter that has noted the number and does not sleep yet sees that it was raised. Whoever
+//!   makes the condition true after a waiter noted the number holds the mutex after it, so it sees the waiter counted,
+//!   and raises the number after that.
+//! - I2: who destroys goes on when all have left: a waiter's last access is [`Condition::leave`]; a signal's is the
+//!   raise.
 //!
-//! Progress: a signal is wait-free. (A number that comes again after 2^32 signals while one goes to sleep is taken for the old one.)
+//! Progress: a signal is wait-free. (A number that comes again after 2^32 signals while one goes to sleep is taken for
+//! the old one.)
 //!
 //! | edge | one side | the other |
 //! |---|---|---|
@@ -58,7 +61,8 @@ impl<M: Machine> Condition<M> {
     /// The caller, which holds the mutex, is about to wait while the number is as answered.
     #[inline]
     pub fn arrive(&self) -> u32 {
-        // Relaxed, both: whoever makes the condition true after us holds the mutex after us, and raises the number after that.
+        // Relaxed, both: whoever makes the condition true after us holds the mutex after us, and raises the number
+        // after that.
         self.waiters.fetch_add(WAITER, Ordering::Relaxed);
         self.sequence.load(Ordering::Relaxed)
     }
@@ -74,7 +78,8 @@ impl<M: Machine> Condition<M> {
     #[inline]
     pub fn leave(&self, wake: impl FnOnce(usize)) {
         let address = std::ptr::from_ref(&self.waiters).addr();
-        // Ordering[words.leave]: Release. Pairs with `destroy`. Makes visible: that the waiter is through with the object.
+        // Ordering[words.leave]: Release. Pairs with `destroy`. Makes visible: that the waiter is through with the
+        // object.
         // Point of no return: it may be gone.
         if self.waiters.fetch_sub(WAITER, Ordering::Release) == WAITER | DESTROYING {
             wake(address);
@@ -89,7 +94,8 @@ impl<M: Machine> Condition<M> {
             return;
         }
         let address = std::ptr::from_ref(&self.sequence).addr();
-        // Ordering[words.signal]: Release. Pairs with the look of whoever sleeps on the number. Makes visible: what was done before.
+        // Ordering[words.signal]: Release. Pairs with the look of whoever sleeps on the number. Makes visible: what was
+        // done before.
         // Not weakened: what makes the condition true goes by the mutex.
         // Point of no return: the object may be gone.
         self.sequence.fetch_add(1, Ordering::Release);

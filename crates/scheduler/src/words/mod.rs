@@ -1,14 +1,17 @@
-//! What the drop-in library keeps in a program's own memory: locks and what goes with them, each a word or two of a C object.
+//! What the drop-in library keeps in a program's own memory: locks and what goes with them, each a word or two of a C
+//! object.
 //!
-//! Source: our own; the objects' outer layout is the C library's (`crates/posix/src/sync`). This file and those below know neither layouts nor
-//! entry points, deadlines or cancellation: what sleeps and wakes is passed in.
+//! Source: our own; the objects' outer layout is the C library's (`crates/posix/src/sync`). This file and those below
+//! know neither layouts nor entry points, deadlines or cancellation: what sleeps and wakes is passed in.
 //!
-//! A *sleep* on a word is the kernel's futex, or the table of lightweight threads: it compares the word with what it is to be and falls asleep in one
-//! step, as far as a waker is concerned, which changes the word, fences and looks for sleepers ([`Bucket`]).
+//! A *sleep* on a word is the kernel's futex, or the table of lightweight threads: it compares the word with what it is
+//! to be and falls asleep in one step, as far as a waker is concerned, which changes the word, fences and looks for
+//! sleepers ([`Bucket`]).
 //!
-//! Invariant of a bucket: a waker finds a sleeper, or the sleeper finds the word changed. Events: W the waker's store, F its fence
-//! ([`Bucket::before_look`]), R its look; A the sleeper's addition, K its comparison. Forbidden: R misses A and K misses W. A is a sequentially
-//! consistent read-modify-write; if R misses it, F precedes it, so W is visible to K.
+//! Invariant of a bucket: a waker finds a sleeper, or the sleeper finds the word changed. Events: W the waker's store,
+//! F its fence ([`Bucket::before_look`]), R its look; A the sleeper's addition, K its comparison. Forbidden: R misses A
+//! and K misses W. A is a sequentially consistent read-modify-write; if R misses it, F precedes it, so W is visible to
+//! K.
 //!
 //! Progress: wait-free. Buckets are never freed.
 //!
@@ -64,7 +67,8 @@ impl<M: Machine> Bucket<M> {
         M::fence(Ordering::SeqCst);
     }
 
-    /// True if somebody may sleep there. Racy; after [`Bucket::before_look`], false means that who comes later sees the word changed.
+    /// True if somebody may sleep there. Racy; after [`Bucket::before_look`], false means that who comes later sees the
+    /// word changed.
     pub fn may_sleep(&self) -> bool {
         // Relaxed: event R, behind the fence.
         self.0.load(Ordering::Relaxed) != 0

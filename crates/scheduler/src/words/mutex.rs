@@ -1,7 +1,7 @@
 //! The word of a mutex.
 //!
-//! Source: the three states of Drepper, *Futexes Are Tricky* (2011), section 6. Differs from the paper: one that was woken takes the mutex as nobody's
-//! if it sees nobody else asleep, so that the last one does not wake in vain.
+//! Source: the three states of Drepper, *Futexes Are Tricky* (2011), section 6. Differs from the paper: one that was
+//! woken takes the mutex as nobody's if it sees nobody else asleep, so that the last one does not wake in vain.
 //!
 //! | word | meaning | becomes |
 //! |---|---|---|
@@ -9,11 +9,12 @@
 //! | 1 | held | 0 by its holder; 2 by a thread that is about to sleep |
 //! | 2 | held, others may sleep | 0 by its holder, who then wakes one |
 //!
-//! Invariant: a thread that sleeps (it published itself and then saw 2) is covered by the 2 in the word of a holder, by an unlocker that
-//! has stored 0 and not yet woken anybody, or by a woken thread that has not yet taken the mutex or stored 2 again. Proof: the unlocker
-//! of a 2 wakes one; that one takes the mutex with 1 only if it sees nobody asleep, read before its exchange. A sleeper that
-//! it missed saw 2 after the unlocker's 0 (else the unlocker's fence makes its publication visible to the woken one), so a later holder
-//! has the 2. A time-out ends a wait only if it consumed no wake-up.
+//! Invariant: a thread that sleeps (it published itself and then saw 2) is covered by the 2 in the word of a holder, by
+//! an unlocker that has stored 0 and not yet woken anybody, or by a woken thread that has not yet taken the mutex or
+//! stored 2 again. Proof: the unlocker of a 2 wakes one; that one takes the mutex with 1 only if it sees nobody asleep,
+//! read before its exchange. A sleeper that it missed saw 2 after the unlocker's 0 (else the unlocker's fence makes its
+//! publication visible to the woken one), so a later holder has the 2. A time-out ends a wait only if it consumed no
+//! wake-up.
 //!
 //! Progress: the lock barges; a waiter may starve. After the exchange in [`MutexWord::release`] the mutex may be gone.
 //!
@@ -74,8 +75,8 @@ impl<M: Machine> MutexWord<M> {
         self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes it, sleeping while it is held. `sleep` sleeps while the word is [`WAITED_FOR`], and says whether it may have consumed a wake-up, or why it
-    /// gives up, having consumed none; `others_sleep` says whether anybody seems to.
+    /// Takes it, sleeping while it is held. `sleep` sleeps while the word is [`WAITED_FOR`], and says whether it may
+    /// have consumed a wake-up, or why it gives up, having consumed none; `others_sleep` says whether anybody seems to.
     ///
     /// # Errors
     /// What `sleep` says.

@@ -2,12 +2,12 @@
 //!
 //! Source: our own; the layout is the C library's.
 //!
-//! Invariant: nobody sleeps while the value is not 0 and no wake-up is under way. Who is about to sleep is in the waiters' half before it compares the
-//! value's half with 0; a post changes the same word, so it finds the waiter counted, and wakes one, or the waiter finds the value. Of
-//! several posts each wakes one.
+//! Invariant: nobody sleeps while the value is not 0 and no wake-up is under way. Who is about to sleep is in the
+//! waiters' half before it compares the value's half with 0; a post changes the same word, so it finds the waiter
+//! counted, and wakes one, or the waiter finds the value. Of several posts each wakes one.
 //!
-//! Progress: taking is lock-free; a waiter may starve, since others barge. [`SemaphoreWord::post`] may come from a signal handler. After its exchange
-//! the semaphore may be gone.
+//! Progress: taking is lock-free; a waiter may starve, since others barge. [`SemaphoreWord::post`] may come from a
+//! signal handler. After its exchange the semaphore may be gone.
 //!
 //! | edge | one side | the other |
 //! |---|---|---|
@@ -90,7 +90,8 @@ impl<M: Machine> SemaphoreWord<M> {
         self.0.fetch_sub(WAITER, Ordering::Relaxed);
     }
 
-    /// Takes one, sleeping while there is none. `sleep` sleeps while the value's half is 0; the caller is counted in meanwhile.
+    /// Takes one, sleeping while there is none. `sleep` sleeps while the value's half is 0; the caller is counted in
+    /// meanwhile.
     ///
     /// # Errors
     /// What `sleep` says.
