@@ -48,12 +48,13 @@ impl Violation {
 
 type Rule = (&'static str, fn(&Tree) -> Vec<Violation>);
 
-const RULES: [Rule; 16] = [
+const RULES: [Rule; 17] = [
     ("queues and scheduler reach the world through machine only", layers::world_through_machine),
     ("system calls live in one os module", layers::system_calls_in_os),
     ("safe rooms forbid unsafe code", layers::safe_rooms),
     ("policies hold neither unsafe nor atomics", layers::pure_policies),
     ("unsafe code says why it is sound", unsafety::safety_comments),
+    ("reasons for unsafe code are no bare references", unsafety::bare_references),
     ("lock-free files tag their orderings", orderings::tagged),
     ("ordering tags come in pairs", orderings::paired),
     ("long files say why", references::long_files),
