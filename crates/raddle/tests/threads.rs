@@ -254,3 +254,16 @@ fn kernel_threads_may_spawn_and_join() {
     let sums: Vec<u64> = kernel.into_iter().map(|t| t.join().unwrap()).collect();
     assert_eq!(sums, [0, 4950, 9900, 14850]);
 }
+
+#[test]
+fn a_pool_ends_after_its_last_thread() {
+    let ended = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let pool = raddle::Builder::new().processors(1).build().unwrap();
+    let last = ended.clone();
+    drop(pool.spawn(move || {
+        raddle::sleep(std::time::Duration::from_millis(20));
+        last.store(true, std::sync::atomic::Ordering::SeqCst);
+    }));
+    drop(pool);
+    assert!(ended.load(std::sync::atomic::Ordering::SeqCst));
+}

@@ -428,6 +428,21 @@ mod tests {
     }
 
     #[test]
+    fn a_kick_wakes_past_a_searcher_that_is_frozen() {
+        let idle = std::sync::Arc::new(Idle::<Real>::new(2));
+        // The first one searches for ever.
+        (0..2).for_each(|processor| idle.begin_search(processor));
+        let other = idle.clone();
+        let sleeper = std::thread::spawn(move || other.sleep(1, None, false, || false));
+        while !idle.is_sleeping(1) {
+            std::thread::yield_now();
+        }
+        assert!(!idle.wake_one(true), "somebody searches");
+        assert!(idle.kick());
+        assert_eq!(sleeper.join().unwrap(), Woken::Called);
+    }
+
+    #[test]
     fn a_kick_completes_what_a_frozen_waker_left() {
         let idle = std::sync::Arc::new(Idle::<Real>::new(2));
         idle.begin_search(1);
