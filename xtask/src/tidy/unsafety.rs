@@ -35,9 +35,9 @@ const BARE: [&str; 8] = [
 const LEFT: [(&str, usize); 7] = [
     ("crates/context/", 12),
     ("crates/machine/", 1),
-    ("crates/posix/", 63),
+    ("crates/posix/", 70),
     ("crates/queues/", 14),
-    ("crates/raddle/", 21),
+    ("crates/raddle/", 25),
     ("crates/scheduler/", 27),
     ("crates/sim/", 3),
 ];
