@@ -139,12 +139,16 @@ fn arguments(workload: &'static Workload, item: &str) -> Result<Args, String> {
     Ok(args)
 }
 
+/// The locks that `locks` knows: the runtime's own mutex, and those of ours beside it.
+pub const LOCKS: &[&str] = &["mutex", "fair", "spin", "mcs", "h1", "h2", "hemlock", "cna", "reciprocating", "try"];
+
 /// What `by` may be.
 fn ways(workload: &Workload) -> &'static [&'static str] {
     match workload.name {
         "mixer" | "mixer-load" => &["promise", "yield"],
         "options" => &["spawn", "sequential"],
         "staged" => &["pool", "bounded", "stages"],
+        "locks" => LOCKS,
         _ => &["spawn", "join", "scope"],
     }
 }
@@ -295,6 +299,41 @@ static WORKLOADS: &[Workload] = &[
         also_on_one: false,
         expected: |a| product(a, &["total"]),
         slow: |a| nanos(a, &["total"], 2e4),
+    },
+    Workload {
+        name: "locks",
+        about: "T threads share so many locks: lock, hold ns, unlock, pause gap ns, or so many turns in a burst",
+        unit: Unit::Each("turn"),
+        defaults: &[
+            ("T", "64"),
+            ("total", "64k"),
+            ("locks", "1"),
+            ("hold", "0"),
+            ("gap", "0"),
+            ("burst", "1"),
+            ("by", "mutex"),
+        ],
+        cases: &[
+            // Of each its own; shared and seldom wanted, evenly and in bursts; wanted all the time; and nothing else.
+            "2:locks=1000",
+            "64:locks=1000",
+            "1000:locks=1000",
+            "2:gap=2000:hold=50",
+            "64:gap=2000:hold=50",
+            "1000:gap=2000:hold=50",
+            "2:gap=2000:hold=50:burst=32",
+            "64:gap=2000:hold=50:burst=32",
+            "1000:gap=2000:hold=50:burst=32",
+            "2:gap=50:hold=50",
+            "64:gap=50:hold=50",
+            "1000:gap=50:hold=50",
+            "2",
+            "64",
+            "1000",
+        ],
+        also_on_one: false,
+        expected: |a| product(a, &["total"]),
+        slow: |a| nanos(a, &["total"], 3e4) + nanos(a, &["total", "gap"], 1.0) + nanos(a, &["total", "hold"], 1.0),
     },
     Workload {
         name: "wake_remote",

@@ -16,6 +16,8 @@ pub struct Contestant {
     pub runtime: &'static Runtime,
     /// The policy expression, for runtimes that have policies.
     pub policy: Option<String>,
+    /// The lock, for `locks`, in place of the case's.
+    pub lock: Option<&'static str>,
     /// Its program, or why that is missing.
     pub program: Result<PathBuf, String>,
     /// Words at the beginning of the program's command line.
@@ -28,9 +30,14 @@ impl Contestant {
     /// As it is called in tables: the runtime and its policy.
     pub fn label(&self) -> String {
         match &self.policy {
-            Some(policy) => format!("{} {policy}", self.runtime.name),
-            None => self.runtime.name.to_string(),
+            Some(policy) => format!("{} {policy}", self.name()),
+            None => self.name(),
         }
+    }
+
+    /// The runtime, and the lock if there is one.
+    fn name(&self) -> String {
+        self.lock.map_or_else(|| self.runtime.name.to_string(), |lock| format!("{}-{lock}", self.runtime.name))
     }
 }
 
@@ -188,6 +195,7 @@ fn start(plan: &Plan, case: &Case, contestant: &Contestant) -> Result<Report, St
     if let Some(policy) = &contestant.policy {
         command.arg("--policy").arg(policy);
     }
+    command.args(contestant.lock.map(|lock| format!("by={lock}")));
     command.args(&contestant.words);
     child::run(command, Duration::from_secs(case.limit_seconds(plan.repeat)))
 }
@@ -218,7 +226,7 @@ fn rows(case: &Case, present: &[&Contestant], tallies: &[Tally], expected: Optio
         Row {
             workload: case.workload.name.to_string(),
             args: case.args.to_string(),
-            runtime: contestant.runtime.name.to_string(),
+            runtime: contestant.name(),
             policy: contestant.policy.clone(),
             processors: case.processors,
             rounds: tally.reports.len(),
@@ -305,7 +313,14 @@ mod tests {
 
     fn contestant(name: &str) -> Contestant {
         let runtime = runtimes::find(name).unwrap();
-        Contestant { runtime, policy: None, program: Ok("/absent".into()), first: Vec::new(), words: Vec::new() }
+        Contestant {
+            runtime,
+            policy: None,
+            lock: None,
+            program: Ok("/absent".into()),
+            first: Vec::new(),
+            words: Vec::new(),
+        }
     }
 
     fn report(ns: u64, checksum: u64) -> Report {

@@ -1,8 +1,9 @@
 //! The workloads on this project's lightweight threads, under any policy.
 
 use crate::bodies::shared::Requests;
-use crate::bodies::{self, Api};
+use crate::bodies::{self, Api, Counted, OwnMutex, Turns, contend};
 use crate::program::{self, Outcome};
+use raddle::lock::{self, Algorithm, Lock};
 use raddle::stage::Stages;
 use raddle::sync::channel::{self, Receiver, Sender};
 use raddle::sync::{Condvar, Mutex, MutexGuard, Once, Semaphore, oneshot};
@@ -160,6 +161,22 @@ impl Api for Raddle {
         Ok(requests.outcome(start.elapsed()).with("processors_moved", moves))
     }
 
+    fn locks(by: &str, turns: Turns) -> Result<Outcome, String> {
+        Ok(match by {
+            "mutex" => contend::<Self, OwnMutex<Self>>(turns),
+            "fair" => contend::<Self, Behind<lock::Fair>>(turns),
+            "spin" => contend::<Self, Behind<lock::Spin>>(turns),
+            "mcs" => contend::<Self, Behind<lock::Mcs>>(turns),
+            "h1" => contend::<Self, Behind<lock::H1Mcs>>(turns),
+            "h2" => contend::<Self, Behind<lock::H2Mcs>>(turns),
+            "hemlock" => contend::<Self, Behind<lock::Hemlock>>(turns),
+            "cna" => contend::<Self, Behind<lock::Cna>>(turns),
+            "reciprocating" => contend::<Self, Behind<lock::Reciprocating>>(turns),
+            "try" => contend::<Self, Behind<lock::TryMcs>>(turns),
+            other => return Err(format!("not offered: there is no lock `{other}`")),
+        })
+    }
+
     fn counters() -> Vec<(&'static str, u64)> {
         let stats = raddle::info::stats();
         vec![
@@ -167,6 +184,25 @@ impl Api for Raddle {
             ("steals_won", stats.steals_won),
             ("spawn_retries", stats.spawn_retries),
         ]
+    }
+}
+
+/// A number behind one of `raddle::lock`'s.
+struct Behind<A>(Lock<u64, A>);
+
+impl<A: Algorithm<raddle::lock::Machine> + 'static> Counted for Behind<A> {
+    fn new() -> Self {
+        Self(Lock::new(0))
+    }
+    #[inline(always)]
+    fn add(&self, inside: impl FnOnce()) {
+        self.0.with(|count| {
+            *count += 1;
+            inside();
+        });
+    }
+    fn count(&self) -> u64 {
+        self.0.with(|count| *count)
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-const SMALL: [(&str, &str); 41] = [
+const SMALL: [(&str, &str); 51] = [
     ("create", "100"),
     ("park", "50"),
     ("yield", "T=4:total=400"),
@@ -15,6 +15,17 @@ const SMALL: [(&str, &str); 41] = [
     ("lock_local", "T=4:total=400"),
     ("lock_global", "T=4:total=400"),
     ("lock_block", "T=4:total=400"),
+    ("locks", "T=4:total=400"),
+    ("locks", "T=4:total=400:by=fair"),
+    // Who spins waits for a kernel thread that may have no core: few turns.
+    ("locks", "T=2:total=20:by=spin:hold=50"),
+    ("locks", "T=2:total=20:by=mcs:gap=50"),
+    ("locks", "T=2:total=20:by=h1:burst=3:gap=50"),
+    ("locks", "T=2:total=20:by=h2:locks=2"),
+    ("locks", "T=2:total=20:by=hemlock"),
+    ("locks", "T=2:total=20:by=cna"),
+    ("locks", "T=2:total=20:by=reciprocating"),
+    ("locks", "T=2:total=20:by=try"),
     ("wake_remote", "n=20:gap_us=10"),
     ("city", "N=10:K=3:C=2"),
     ("eratosthenes", "100"),

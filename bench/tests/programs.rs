@@ -7,10 +7,13 @@ use std::process::Command;
 use std::time::Duration;
 
 #[test]
-fn std_is_right_in_all_but_stages() {
+fn std_is_right_in_all_but_stages_and_locks_of_ours() {
     let refused = smoke::check(Path::new(env!("CARGO_BIN_EXE_raddle-bench-std")), &[]);
     let refused = refused.unwrap();
-    assert!(refused.len() == 2 && refused.iter().all(|case| case.starts_with("staged")), "{refused:?}");
+    assert!(
+        refused.len() == 2 + 9 && refused.iter().all(|case| case.starts_with("staged") || case.starts_with("locks")),
+        "{refused:?}"
+    );
 }
 
 #[cfg(feature = "raddle")]
@@ -38,7 +41,7 @@ fn go_is_right_in_all_but_fork_join_calls_and_stages() {
     }
     for words in [&[][..], &["--handles"]] {
         let refused = smoke::check(&program, words).unwrap();
-        assert!(refused.len() == 6 + 3 && !refused.iter().any(|case| case.contains("by=spawn")), "{refused:?}");
+        assert!(refused.len() == 6 + 3 + 10 && !refused.iter().any(|case| case.contains("by=spawn")), "{refused:?}");
     }
 }
 

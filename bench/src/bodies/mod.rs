@@ -4,6 +4,7 @@
 //! for the sharing. [`run`] picks the body of a request. It must be called inside a thread of that runtime.
 
 mod forkjoin;
+mod locks;
 mod micro;
 mod mixer;
 mod monitor;
@@ -13,6 +14,7 @@ mod programs;
 mod radix;
 mod staged;
 
+pub use locks::{Counted, OwnMutex, Turns, contend};
 pub use monitor::{MonitorBuffer, MonitorSemaphore};
 
 /// The sequential parts of the workloads, for programs whose runtime does not look like std.
@@ -142,6 +144,14 @@ pub trait Api: Sized + Send + Sync + 'static {
         Err(format!("not offered: it has no stages, of which {stages} would be needed"))
     }
 
+    /// The turns of `locks`, with the lock of that name.
+    fn locks(by: &str, turns: Turns) -> Result<Outcome, String> {
+        match by {
+            "mutex" => Ok(contend::<Self, OwnMutex<Self>>(turns)),
+            other => Err(format!("not offered: this runtime has no lock `{other}`")),
+        }
+    }
+
     /// What the runtime has counted so far, where it counts: each repetition reports what was added.
     fn counters() -> Vec<(&'static str, u64)> {
         Vec::new()
@@ -160,6 +170,7 @@ pub fn run<A: Api>(request: &Request) -> Result<Outcome, String> {
         "pp_cond" => Ok(micro::pp_cond::<A>(number("n")?)),
         "lock_local" => micro::lock_local::<A>(number("T")?, number("total")?),
         "lock_global" => micro::lock_global::<A>(number("T")?, number("total")?, false),
+        "locks" => A::locks(request.args.text("by")?, Turns::new(&request.args)?),
         "lock_block" => micro::lock_global::<A>(number("T")?, number("total")?, true),
         "wake_remote" if request.processors < 2 => Err(request.not_offered("it needs a second processor")),
         "wake_remote" => Ok(micro::wake_remote::<A>(number("n")?, number("gap_us")?)),

@@ -2,9 +2,11 @@
 
 mod circumstances;
 mod html;
+mod locks;
 mod table;
 
 pub use html::html;
+pub use locks::decision;
 pub use table::{case_table, nanoseconds, notes, table};
 
 use crate::catalogue::Unit;

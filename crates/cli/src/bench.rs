@@ -27,6 +27,7 @@ Examples:
   raddle bench packet --args 10M --runtimes raddle,go --policy steal --policy 'local(fifo, overflow=retry)'
   raddle bench city news --format html --out report.html
   raddle bench echo --args 1k,10k                   servers under load, one of them under `raddle run`
+  raddle bench locks --runtimes raddle,std,parking_lot   each of our locks, and which one to take
   raddle bench blocked                              how long a processor rests when its thread blocks in the kernel unseen
   raddle bench report                               what the schedulers report claims, measured here
 
@@ -107,7 +108,11 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     let mut results = Results { rows: Vec::new(), missing: Vec::new(), settings: Vec::new(), failed: false };
     let shows = Shows { format: options.format, output: &output };
     let mut measure = |cases: Vec<Case>, chosen: &[&'static Runtime]| -> Result<(), String> {
-        let contestants = contestants(options, chosen, &mut meter)?;
+        let mut contestants = contestants(options, chosen, &mut meter)?;
+        if cases.iter().all(|case| case.workload.name == "locks") && !options.args.iter().any(|arg| arg.contains("by="))
+        {
+            contestants = each_lock(contestants);
+        }
         let plan = Plan { cases, contestants, rounds: options.rounds, repeat: options.repeat, until: None };
         meter.line(&foretold(&plan));
         let mut before = std::mem::take(&mut results.rows);
@@ -124,8 +129,11 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         meter.clear();
         Ok(())
     };
-    if !cases.is_empty() {
-        measure(cases, &chosen)?;
+    let (locks, cases): (Vec<_>, Vec<_>) = cases.into_iter().partition(|case| case.workload.name == "locks");
+    for cases in [cases, locks] {
+        if !cases.is_empty() {
+            measure(cases, &chosen)?;
+        }
     }
     for load in LOADS {
         let cases: Vec<_> = loads.iter().filter(|case| case.workload.name == load.name).cloned().collect();
@@ -134,7 +142,9 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         }
     }
     match (options.format, &output) {
-        (Format::Table, Output::Standard) => print(&report::notes(&results))?,
+        (Format::Table, Output::Standard) => {
+            print(&(report::decision(&results.rows).unwrap_or_default() + &report::notes(&results)))?;
+        }
         (Format::Json, Output::Standard) => {}
         _ => output.write(&text(options.format, &results))?,
     }
@@ -144,7 +154,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
 
 fn text(format: Format, results: &Results) -> String {
     match format {
-        Format::Table => report::table(results),
+        Format::Table => report::table(results) + &report::decision(&results.rows).unwrap_or_default(),
         Format::Json => report::json_lines(&results.rows),
         Format::Html => report::html(results, &command_line()),
     }
@@ -237,6 +247,17 @@ fn runtimes(options: &Options, cases: &[Case], loads: &[Case]) -> Result<Vec<&'s
     Ok(chosen)
 }
 
+/// Our runtime with each of its locks, as contestants of their own, so that they take turns.
+fn each_lock(contestants: Vec<Contestant>) -> Vec<Contestant> {
+    let with = |contestant: Contestant| -> Vec<Contestant> {
+        if contestant.runtime.name != "raddle" {
+            return vec![contestant];
+        }
+        catalogue::LOCKS.iter().map(|&lock| Contestant { lock: Some(lock), ..contestant.clone() }).collect()
+    };
+    contestants.into_iter().flat_map(with).collect()
+}
+
 fn contestants(options: &Options, chosen: &[&'static Runtime], meter: &mut Meter) -> Result<Vec<Contestant>, String> {
     let executable = std::env::current_exe().map_err(|e| format!("cannot tell where this program lies: {e}"))?;
     let programs = match &options.programs {
@@ -267,6 +288,7 @@ fn contestants(options: &Options, chosen: &[&'static Runtime], meter: &mut Meter
         let contestant = |policy| Contestant {
             runtime,
             policy,
+            lock: None,
             program: program.clone(),
             first: first.clone(),
             words: words.clone(),
@@ -286,7 +308,7 @@ fn own_program(runtime: &'static Runtime) -> Result<Contestant, String> {
     }
     let own = std::env::current_exe().map_err(|error| format!("cannot tell where this program lies: {error}"))?;
     let first = [PROGRAM, runtime.name].map(String::from).into();
-    Ok(Contestant { runtime, policy: None, program: Ok(own), first, words: Vec::new() })
+    Ok(Contestant { runtime, policy: None, lock: None, program: Ok(own), first, words: Vec::new() })
 }
 
 /// The program: `words` are a runtime's name and the command line of its program.

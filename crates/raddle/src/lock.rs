@@ -25,6 +25,9 @@ use crate::Host;
 use raddle_machine::Real;
 use raddle_scheduler::lock as generic;
 
+/// The machine that these locks are for.
+pub use raddle_machine::Real as Machine;
+
 pub use generic::{Algorithm, Busy, Change, ClusterStats, Clusters, InUse, Protocol, Seat, Ways};
 
 /// A value behind a lock of the given algorithm: [`raddle_scheduler::lock::Lock`].

@@ -10,7 +10,7 @@ fn refused(program: &str) -> Vec<String> {
 #[test]
 fn tokio_is_right_in_all_but_fork_join_calls_and_stages() {
     let refused = refused(env!("CARGO_BIN_EXE_raddle-bench-tokio"));
-    assert!(refused.len() == 6 + 3 && !refused.iter().any(|case| case.contains("by=spawn")), "{refused:?}");
+    assert!(refused.len() == 6 + 3 + 10 && !refused.iter().any(|case| case.contains("by=spawn")), "{refused:?}");
 }
 
 #[test]
@@ -23,10 +23,10 @@ fn rayon_is_right_in_what_does_not_block() {
 
 #[test]
 fn parking_lot_is_right_where_locks_decide() {
-    assert_eq!(smoke::cases().unwrap().len() - refused(env!("CARGO_BIN_EXE_raddle-bench-parking-lot")).len(), 8);
+    assert_eq!(smoke::cases().unwrap().len() - refused(env!("CARGO_BIN_EXE_raddle-bench-parking-lot")).len(), 9);
 }
 
 #[test]
-fn crossbeam_is_right_where_channels_decide() {
-    assert_eq!(smoke::cases().unwrap().len() - refused(env!("CARGO_BIN_EXE_raddle-bench-crossbeam")).len(), 4);
+fn crossbeam_is_right_where_channels_and_its_lock_decide() {
+    assert_eq!(smoke::cases().unwrap().len() - refused(env!("CARGO_BIN_EXE_raddle-bench-crossbeam")).len(), 5);
 }

@@ -221,6 +221,7 @@ fn measure(case: Case, processors: usize, program: &Path) -> Result<Option<f64>,
     let contestant = Contestant {
         runtime: runtimes::find("raddle")?,
         policy: Some(policy.into()),
+        lock: None,
         program: Ok(program.into()),
         first: Vec::new(),
         words: vec!["--undisturbed".into(), quiet::Best::here().to_string()],

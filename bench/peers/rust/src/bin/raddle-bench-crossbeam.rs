@@ -1,9 +1,10 @@
-//! The workloads that are about channels, on kernel threads with crossbeam's channels.
+//! The workloads that are about channels, on kernel threads with crossbeam's channels, and its one lock in `locks`.
 #![forbid(unsafe_code)]
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use raddle_bench::bodies::{self, Api, MonitorSemaphore};
-use raddle_bench::program;
+use crossbeam_utils::sync::ShardedLock;
+use raddle_bench::bodies::{self, Api, Counted, MonitorSemaphore, Turns};
+use raddle_bench::program::{self, Outcome};
 use std::sync::{Condvar, Mutex, MutexGuard};
 
 struct Crossbeam;
@@ -70,6 +71,13 @@ impl Api for Crossbeam {
         Self::recv(&buffer.1)
     }
 
+    fn locks(by: &str, turns: Turns) -> Result<Outcome, String> {
+        match by {
+            "mutex" => Ok(bodies::contend::<Self, Sharded>(turns)),
+            other => Err(format!("not offered: crossbeam has no lock `{other}`")),
+        }
+    }
+
     fn semaphore(permits: usize) -> Self::Semaphore {
         MonitorSemaphore::new(permits)
     }
@@ -81,8 +89,26 @@ impl Api for Crossbeam {
     }
 }
 
+/// Crossbeam's lock, for one who writes: it has no mutex.
+struct Sharded(ShardedLock<u64>);
+
+impl Counted for Sharded {
+    fn new() -> Self {
+        Self(ShardedLock::new(0))
+    }
+    #[inline(always)]
+    fn add(&self, inside: impl FnOnce()) {
+        let mut count = self.0.write().unwrap();
+        *count += 1;
+        inside();
+    }
+    fn count(&self) -> u64 {
+        *self.0.read().unwrap()
+    }
+}
+
 /// The workloads in which the channels decide; in the others it would be std under another name.
-const ABOUT_CHANNELS: [&str; 4] = ["pp_chan", "eratosthenes", "producer", "tokenring"];
+const ABOUT_CHANNELS: [&str; 5] = ["locks", "pp_chan", "eratosthenes", "producer", "tokenring"];
 
 fn main() -> std::process::ExitCode {
     program::main(|request| {

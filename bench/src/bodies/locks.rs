@@ -1,0 +1,135 @@
+//! `locks`: T threads take locks in turns, as often, as long and as regularly as one asks, with any lock that the
+//! runtime has.
+
+use super::{Api, share};
+use crate::args::Args;
+use crate::program::Outcome;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What threads do with locks.
+#[derive(Clone, Copy, Debug)]
+pub struct Turns {
+    threads: u64,
+    each: u64,
+    locks: u64,
+    hold: u64,
+    gap: u64,
+    burst: u64,
+}
+
+/// A wait in so many is timed.
+const TIMED: u64 = 16;
+
+impl Turns {
+    /// As the arguments say.
+    ///
+    /// # Errors
+    /// If T does not divide `total`, or there is no lock.
+    pub fn new(args: &Args) -> Result<Self, String> {
+        let number = |key| args.number(key);
+        let (threads, locks, burst) = (number("T")?, number("locks")?, number("burst")?);
+        let each = share(number("total")?, threads)?;
+        if locks == 0 || burst == 0 {
+            return Err("locks=0 or burst=0: at least one is needed".into());
+        }
+        Ok(Self { threads, each, locks, hold: number("hold")?, gap: number("gap")?, burst })
+    }
+}
+
+/// A number behind a lock.
+pub trait Counted: Send + Sync + 'static {
+    /// Zero.
+    fn new() -> Self;
+    /// Adds one under the lock, and calls `inside` there.
+    fn add(&self, inside: impl FnOnce());
+    /// How often that was.
+    fn count(&self) -> u64;
+}
+
+/// The runtime's own mutex.
+pub struct OwnMutex<A: Api>(A::Mutex<u64>);
+
+impl<A: Api> Counted for OwnMutex<A> {
+    fn new() -> Self {
+        Self(A::mutex(0))
+    }
+    #[inline(always)]
+    fn add(&self, inside: impl FnOnce()) {
+        let mut count = A::lock(&self.0);
+        *count += 1;
+        inside();
+    }
+    fn count(&self) -> u64 {
+        *A::lock(&self.0)
+    }
+}
+
+#[repr(align(128))]
+struct Padded<T>(T);
+
+/// About so many nanoseconds of computing.
+#[inline(always)]
+fn compute(nanoseconds: u64) {
+    let mut word = 1u64;
+    // A multiplication takes about a nanosecond, and each needs the one before.
+    (0..nanoseconds).for_each(|_| word = std::hint::black_box(word.wrapping_mul(0x9e37_79b9)));
+}
+
+struct Line<A: Api, L> {
+    locks: Vec<Padded<L>>,
+    inside: AtomicU64,
+    all_in: A::Gate,
+    go: A::Gate,
+}
+
+/// The time from when all threads are there until the last one has had its turns; a thread has the lock of its number,
+/// modulo. A burst is so many turns without a pause, after which comes a pause for each of them.
+pub fn contend<A: Api, L: Counted>(turns: Turns) -> Outcome {
+    let locks = (0..turns.locks.min(turns.threads)).map(|_| Padded(L::new())).collect();
+    let line = Arc::new(Line::<A, L> { locks, inside: AtomicU64::new(0), all_in: A::gate(), go: A::gate() });
+    let handles: Vec<_> = (0..turns.threads)
+        .map(|number| {
+            let line = line.clone();
+            A::spawn(move || {
+                let lock = &line.locks[number as usize % line.locks.len()].0;
+                let mut waits = Vec::with_capacity((turns.each / TIMED + 1) as usize);
+                if line.inside.fetch_add(1, Ordering::AcqRel) + 1 == turns.threads {
+                    A::open(&line.all_in);
+                }
+                A::pass(&line.go);
+                for turn in 0..turns.each {
+                    let asked = turn.is_multiple_of(TIMED).then(Instant::now);
+                    let mut waited = Duration::ZERO;
+                    lock.add(|| {
+                        waited = asked.map_or(waited, |asked| asked.elapsed());
+                        compute(turns.hold);
+                    });
+                    waits.extend(asked.map(|_| waited.as_nanos() as u64));
+                    if (turn + 1).is_multiple_of(turns.burst) {
+                        compute(turns.gap * turns.burst);
+                    }
+                }
+                (Instant::now(), waits)
+            })
+        })
+        .collect();
+    A::pass(&line.all_in);
+    let start = Instant::now();
+    A::open(&line.go);
+    let (mut end, mut waits) = (start, Vec::new());
+    for handle in handles {
+        let (ended, waited) = A::join(handle);
+        end = end.max(ended);
+        waits.extend(waited);
+    }
+    waits.sort_unstable();
+    let quantile = |share: f64| waits.get(((waits.len() as f64 * share) as usize).min(waits.len().max(1) - 1)).copied();
+    let sum = line.locks.iter().map(|lock| lock.0.count()).sum();
+    let outcome = Outcome::new(turns.threads * turns.each, end - start, sum);
+    outcome
+        .with("p50_ns", quantile(0.5).unwrap_or(0))
+        .with("p99_ns", quantile(0.99).unwrap_or(0))
+        .with("longest_ns", waits.last().copied().unwrap_or(0))
+}
