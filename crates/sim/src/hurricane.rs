@@ -17,6 +17,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod clusters;
 pub mod faults;
 pub mod locks;
 

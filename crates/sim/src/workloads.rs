@@ -40,7 +40,7 @@ pub struct Workload {
 }
 
 /// All of them.
-pub const WORKLOADS: [Workload; 15] = [
+pub const WORKLOADS: [Workload; 16] = [
     Workload {
         name: "packet",
         about: "spawners copy packets, and spawn a thread for each that looks through it",
@@ -122,6 +122,23 @@ pub const WORKLOADS: [Workload; 15] = [
         ],
         operations: |arguments| arguments.of("total"),
         main: |arguments| locks::locks(&arguments),
+    },
+    Workload {
+        name: "faults",
+        about: "a thread on each core faults on pages whose descriptors are replicated in clusters, or has other requests of that kind",
+        parameters: &[
+            ("t", 16, "threads; as many as cores, please"),
+            ("total", 320, "requests of all together, each thread as many"),
+            ("load", 1, locks::LOADS_ABOUT),
+            ("cluster", 4, "cores of a cluster"),
+            ("pages", 4, "pages, parents of programs, or threads in the registry"),
+            ("work", 80_000, "nanoseconds of computing for a request"),
+            ("call", 27_000, "nanoseconds of a null call to another cluster"),
+            ("protocol", 0, "0 optimistic, 1 pessimistic"),
+            ("change", 0, "what becomes of replicas: 0 they are dropped, 1 they are renewed"),
+        ],
+        operations: |arguments| arguments.of("total").div_ceil(arguments.of("t")) * arguments.of("t"),
+        main: |arguments| locks::faults(&arguments),
     },
     Workload {
         name: "radix",
@@ -266,11 +283,16 @@ impl Workload {
         }
         for (name, value) in &arguments.0 {
             let least =
-                if ["n", "k", "m", "c", "t", "total", "spawners", "bits", "keys"].contains(name) { 1 } else { 0 };
+                if ["n", "k", "m", "c", "t", "total", "spawners", "bits", "keys", "cluster", "pages"].contains(name) {
+                    1
+                } else {
+                    0
+                };
             let most = match *name {
                 "depth" => 24,
                 "bits" => 16,
-                "barrier" => 1,
+                "barrier" | "protocol" | "change" => 1,
+                "load" => 4,
                 "lock" => locks::LAST,
                 "n" if self.name == "matrix" => 10_000,
                 "n" if self.name == "fib" => 32,

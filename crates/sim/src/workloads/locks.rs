@@ -2,11 +2,13 @@
 //! has of Hurricane's section 4.1. (Its own figures, on processors without threads, are [`crate::hurricane`]'s.)
 
 use super::Arguments;
+use crate::hurricane::clusters::{Asked, LOADS, System};
 use crate::machine::Controlled;
 use crate::threads::{compute, spawn};
 use raddle_scheduler::lock::{
     Algorithm, Cna, H1Mcs, H2Mcs, Hemlock, Lock, Mcs, Place, Reciprocating, Spin, SwapH1Mcs, SwapH2Mcs, SwapMcs,
 };
+use raddle_scheduler::lock::{Change, Protocol, Ways};
 use std::rc::Rc;
 
 /// What the number of a lock means, in order.
@@ -55,5 +57,32 @@ pub(super) fn locks(arguments: &Arguments) {
         8 => turns(arguments, Hemlock::new(), any),
         9 => turns(arguments, Cna::new(), |thread| Place::in_cluster(thread / CLUSTER)),
         _ => turns(arguments, Reciprocating::new(), any),
+    }
+}
+
+/// What the number of a load means, in order.
+pub(super) const LOADS_ABOUT: &str = "0 faults on pages of one's own, 1 on the same pages, 2 copy-on-write faults, 3 ends of programs, \
+                                      4 look-ups in a registry, one in a hundred a change";
+
+/// The loads of [`crate::hurricane::clusters`], a thread for each processor.
+pub(super) fn faults(arguments: &Arguments) {
+    let [threads, total, cluster, load] = ["t", "total", "cluster", "load"].map(|name| arguments.of(name));
+    let [pages, work, call] = ["pages", "work", "call"].map(|name| arguments.of(name));
+    let protocol = if arguments.of("protocol") == 0 { Protocol::Optimistic } else { Protocol::Pessimistic };
+    let change = if arguments.of("change") == 0 { Change::Invalidate } else { Change::Broadcast };
+    let system = Rc::new(System::<SwapH2Mcs<Controlled>>::new(Asked {
+        load: LOADS[load as usize],
+        processors: threads as usize,
+        cluster: cluster as usize,
+        turns: total.div_ceil(threads),
+        pages,
+        work,
+        call,
+        ways: Ways { protocol, change, moves_after: None },
+    }));
+    system.fill();
+    for number in 0..threads as usize {
+        let system = system.clone();
+        spawn(move || system.process(number));
     }
 }
