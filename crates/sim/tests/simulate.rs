@@ -22,7 +22,7 @@ fn figures(workload: &str, arguments: &str, policy: &str, cores: usize) -> Figur
     simulate(&plan(workload, arguments, policy, cores)).unwrap()
 }
 
-const SMALL: [(&str, &str); 15] = [
+const SMALL: [(&str, &str); 16] = [
     ("packet", "n=2000"),
     ("tree", "depth=7"),
     ("fib", "n=10"),
@@ -31,6 +31,7 @@ const SMALL: [(&str, &str); 15] = [
     ("lock_global", "t=16:total=2000"),
     ("lock_local", "t=16:total=2000"),
     ("locks", "t=6:total=200:hold=50"),
+    ("faults", "t=6:total=60:cluster=2:work=500:call=100:load=2"),
     ("radix", "keys=3000:t=8:bits=8"),
     ("city", "n=20:k=5:c=3"),
     ("eratosthenes", "n=60"),
