@@ -87,6 +87,27 @@ struct raddle_stats {
 /* Fills as much of `stats` as `size` (sizeof *stats) holds. */
 void raddle_stats_get(struct raddle_stats *stats, size_t size);
 
+/* Locks beside pthread_mutex_t, for where several processors meet on one structure; docs/locks.md says which one to take. `algorithm` is "fair" (NULL; in the
+ * order of coming, who waits parks), or one that spins: "spin", "mcs", "h1", "h2", "hemlock", "cna", "reciprocating". Those that spin are for a hold of a few
+ * instructions, or for threads that own their cores. NULL if there is no such algorithm. */
+typedef struct raddle_lock raddle_lock;
+raddle_lock *raddle_lock_create(const char *algorithm);
+
+/* Nobody holds the lock or waits for it, and nobody will. */
+void raddle_lock_destroy(raddle_lock *lock);
+
+/* What a thread needs while it waits for a lock and holds it, on its stack for instance; nothing has to be set in it. It stays where it is from acquire to
+ * release, is used for one lock at a time, and release is called by the thread that acquired. */
+typedef struct raddle_place {
+    uint64_t opaque[32];
+} raddle_place;
+void raddle_lock_acquire(const raddle_lock *lock, raddle_place *place);
+void raddle_lock_release(const raddle_lock *lock, raddle_place *place);
+
+/* The cluster of cores on which the caller runs just now, from 0, and how many there are: cores that share the last cache, or as RADDLE_CLUSTERS says. */
+int raddle_cluster(void);
+int raddle_clusters(void);
+
 /* What went wrong in the calling thread's last call of this header that failed; "" if none did. Valid until the next. */
 const char *raddle_error(void);
 

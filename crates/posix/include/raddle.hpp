@@ -47,6 +47,32 @@ private:
     raddle_pool *pool_;
 };
 
+// A lock of raddle.h. Its guard unlocks at the end of the block, also when an exception passes.
+class lock {
+public:
+    explicit lock(const char *algorithm = "fair") : lock_(raddle_lock_create(algorithm)) {
+        if (!lock_) throw std::invalid_argument(raddle_error());
+    }
+    ~lock() { raddle_lock_destroy(lock_); }
+    lock(const lock &) = delete;
+    lock &operator=(const lock &) = delete;
+
+    class guard {
+    public:
+        explicit guard(lock &of) : lock_(of.lock_) { raddle_lock_acquire(lock_, &place_); }
+        ~guard() { raddle_lock_release(lock_, &place_); }
+        guard(const guard &) = delete;
+        guard &operator=(const guard &) = delete;
+
+    private:
+        raddle_lock *lock_;
+        raddle_place place_;
+    };
+
+private:
+    raddle_lock *lock_;
+};
+
 // A thread in a pool, with a priority. Unlike std::thread it is joined by its destructor, and an exception that its function throws
 // comes out of join().
 class thread {

@@ -46,7 +46,7 @@ pub(crate) fn lightweight() -> Option<bool> {
     PLACE.get().and_then(|place| unsafe { place.pool.as_ref() }).map(|pool| pool.processors() > 0)
 }
 
-fn set_error(text: &str) {
+pub(crate) fn set_error(text: &str) {
     ERROR.with_borrow_mut(|error| *error = CString::new(text.replace('\0', " ")).unwrap_or_default());
 }
 

@@ -21,6 +21,7 @@ compile_error!(
 #[macro_use]
 mod os;
 mod c_interface;
+mod c_locks;
 mod futex;
 mod io;
 mod process;

@@ -55,6 +55,22 @@ fn a_c_program_uses_pools_policies_priorities_and_counters() {
 }
 
 #[test]
+fn each_lock_keeps_threads_apart_in_c() {
+    if common::lacks(&[("pkg-config", "pkgconf")]) {
+        return;
+    }
+    let prefix = prefix();
+    let flags = flags(&prefix);
+    let program = common::compile("lock_kinds.c", &flags.iter().map(String::as_str).collect::<Vec<_>>());
+    let names = ["fair", "spin", "mcs", "h1", "h2", "hemlock", "cna", "reciprocating", "by default"];
+    let expected: String = names.iter().map(|name| format!("{name} 400\n")).collect();
+    assert_eq!(common::native(&program, &[]).well(), expected);
+    // One cluster for each core, whatever the machine is.
+    assert_eq!(common::drop_in(&program, &[], &[("RADDLE_CLUSTERS", "1")]).well(), expected);
+    std::fs::remove_dir_all(prefix).unwrap();
+}
+
+#[test]
 fn the_header_suits_c_plus_plus_and_strict_c() {
     if common::lacks(&[("pkg-config", "pkgconf"), ("c++", "g++")]) {
         return;
