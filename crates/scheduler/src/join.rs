@@ -44,7 +44,7 @@
 //! std::thread::scope(|s| {
 //!     // SAFETY: makes ready whom the end has claimed.
 //!     s.spawn(|| assert_eq!(word.end(|joiner| unsafe { KernelThreads::make_ready(joiner) }), Ended::Joined));
-//!     // SAFETY: the word outlives the wait.
+//!     // SAFETY: the word outlives the wait; this runtime's records are aligned so.
 //!     unsafe { word.wait::<KernelThreads>(None, false, || ()).unwrap() };
 //!     assert!(word.has_ended());
 //! });
@@ -169,7 +169,8 @@ impl<M: Machine> JoinWord<M> {
     /// The deadline has passed, or, with `cancellable`, the caller was cancelled.
     ///
     /// # Safety
-    /// The handle keeps the record from being freed meanwhile.
+    /// The handle keeps the record from being freed meanwhile. The runtime's records of threads lie at multiples of 128
+    /// bytes.
     pub unsafe fn wait<R: Runtime<Machine = M>>(
         &self,
         deadline: Option<u64>,

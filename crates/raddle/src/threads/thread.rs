@@ -550,7 +550,7 @@ fn wait_for_exit(
         let object = std::ptr::from_ref(descriptor).addr();
         crate::carry::note::note_wait("the end of a thread", object, Some(descriptor.record()));
     };
-    // SAFETY: the caller has the handle.
+    // SAFETY: the caller has the handle; descriptors are aligned to 128 bytes, and begin with their record.
     unsafe { descriptor.join.wait::<crate::Host>(deadline, cancellable, note) }
 }
 

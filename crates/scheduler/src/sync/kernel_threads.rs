@@ -18,11 +18,15 @@ pub struct KernelThreads;
 
 static NODES: NodePool<Real> = NodePool::constant();
 
+/// Aligned as runtimes' records are: a join word holds its address without the lowest bits.
+#[repr(align(128))]
+struct Record(Thread<Real>);
+
 thread_local! {
     // Leaked: a stale waker may read a record for ever.
     static CURRENT: &'static Thread<Real> = {
         // SAFETY: this runtime knows no descriptors; leaked, so type-stable.
-        Box::leak(Box::new(unsafe { Thread::new(0, KERNEL_THREAD) }))
+        &Box::leak(Box::new(Record(unsafe { Thread::new(0, KERNEL_THREAD) }))).0
     };
 }
 
