@@ -140,7 +140,9 @@ pub(super) mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 tell.send(crate::os::gettid()).unwrap();
-                while !over.load(std::sync::atomic::Ordering::Relaxed) {}
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
             });
             let other = told.recv().unwrap();
             // It may be on its way out of the call that has told its number.
