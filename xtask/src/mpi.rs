@@ -5,7 +5,7 @@
 
 use crate::shell::{self, Failure, Outcome, cargo};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 mod suite;
@@ -243,15 +243,8 @@ fn one(
     command.args(*flags).args(["-n", "2", "bash", "-c", RANK, "rank", preload]).arg(program).args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| Failure::usage(format!("{mpirun}: {error}")))?;
-    let limit = Instant::now() + patience;
-    while child.try_wait().is_ok_and(|status| status.is_none()) {
-        if Instant::now() > limit {
-            // It ends its ranks when it is asked to.
-            let _ = Command::new("kill").arg(child.id().to_string()).status();
-            let _ = child.wait();
-            return Ok(None);
-        }
-        std::thread::sleep(Duration::from_millis(5));
+    if !ends(&mut child, patience) {
+        return Ok(None);
     }
     let output = child.wait_with_output().map_err(|error| Failure::failed(error.to_string()))?;
     let text = String::from_utf8_lossy(&output.stderr);
@@ -264,6 +257,20 @@ fn one(
         wall: figure(&text, " us a").unwrap_or(0.0),
         processor: figure(&text, " us of processor").or_else(|| figure(&text, " s of processor")).unwrap_or(0.0),
     }))
+}
+
+/// True if an `mpirun` ends in time; it is asked to end otherwise, which ends its ranks.
+fn ends(child: &mut Child, patience: Duration) -> bool {
+    let limit = Instant::now() + patience;
+    while child.try_wait().is_ok_and(|status| status.is_none()) {
+        if Instant::now() > limit {
+            let _ = Command::new("kill").arg(child.id().to_string()).status();
+            let _ = child.wait();
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
 }
 
 /// The largest number right before `unit`.

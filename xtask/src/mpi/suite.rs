@@ -97,21 +97,11 @@ fn passes(test: &Test, folder: &Path, raddle: Option<&str>, patience: Duration) 
     command.stdin(Stdio::null()).stdout(file).stderr(Stdio::null());
     let began = Instant::now();
     let mut child = command.spawn().map_err(|error| Failure::usage(format!("mpirun.mpich: {error}")))?;
-    let status = loop {
-        if let Some(status) = child.try_wait().map_err(|error| Failure::failed(error.to_string()))? {
-            break Some(status);
-        }
-        if began.elapsed() > patience {
-            // It ends its ranks when it is asked to.
-            let _ = Command::new("kill").arg(child.id().to_string()).status();
-            let _ = child.wait();
-            break None;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    };
+    let ended = super::ends(&mut child, patience);
     let text = std::fs::read(&path).unwrap_or_default();
     let _ = std::fs::remove_file(path);
-    let good = status.is_some_and(|status| status.success()) && String::from_utf8_lossy(&text).contains("No Errors");
+    let well = ended && child.wait().is_ok_and(|status| status.success());
+    let good = well && String::from_utf8_lossy(&text).contains("No Errors");
     Ok(good.then(|| began.elapsed().as_secs_f64()))
 }
 

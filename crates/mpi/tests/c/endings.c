@@ -1,4 +1,5 @@
-// Twenty threads of each rank wait for messages that never come, and the rank 1, or each, ends otherwise: by kill -9, MPI_Abort or MPI_Finalize.
+// Twenty threads of each rank wait for messages that never come. Rank 1 ends by kill -9 or MPI_Abort, or each rank by
+// MPI_Finalize.
 #include <mpi.h>
 #include <pthread.h>
 #include <signal.h>

@@ -16,8 +16,8 @@ unsafe extern "C" {
     fn _Unwind_GetIP(frame: *mut Frame) -> usize;
 }
 
-/// Calls `visit` with the place in each frame, from the innermost one on, until it breaks or the frames end. In a handler the frames
-/// that it has interrupted come behind its own. No memory is taken.
+/// Calls `visit` with the place in each frame, from the innermost one on, until it breaks or the frames end. In a
+/// handler the interrupted frames come behind its own. No memory is taken.
 pub(crate) fn walk(mut visit: impl FnMut(usize) -> ControlFlow<()>) {
     extern "C" fn each(frame: *mut Frame, visit: *mut c_void) -> c_int {
         // SAFETY: the unwinder's argument, and the closure below.

@@ -2,7 +2,8 @@
 //!
 //! Each handler of the program is installed behind [`entry`], which has raddle put the signal off while the runtime is inside itself
 //! ([`raddle::signal::dispatch`]), and which heeds the mask of the lightweight thread that the signal met: a signal for the process
-//! goes to the first thread instead, one for the thread waits with it. Faults cannot wait: their handlers are behind [`fault_entry`].
+//! goes to the first thread instead, one for the thread waits with it. Faults cannot wait: their handlers are behind
+//! [`fault_entry`].
 //!
 //! The table is read by handlers, so it is made of atomics, one signal's fields apart: a handler that arrives while another thread changes
 //! the action may see the old flags with the new function, and nothing worse.
@@ -84,7 +85,7 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
         }
         let blocked = match me {
             Some(me) => (me.mask.load(Ordering::Relaxed) | masks::waits_with()) & bit(signal) != 0,
-            // It runs none of the program's threads: a handler would find nobody's values, which interpreters do not expect.
+            // It runs none of the program's threads: a handler would find nobody's values, and interpreters crash then.
             None => true,
         };
         // Another one has it from the kernel, which knows its mask.
@@ -211,8 +212,10 @@ pub(super) unsafe fn take_fault(signal: c_int, info: *mut c_void, context: *mut 
     unsafe { fault_entry(signal, info, context) };
 }
 
-/// What the kernel calls in place of the program's handler for a fault. On a lightweight thread that is a handler as those behind [`entry`], whose
-/// mask the kernel tells and whose waits are the kernel thread's, which has the frame and blocks the fault; but a fault comes at once, wherever it is.
+/// What the kernel calls in place of the program's handler for a fault.
+///
+/// On a lightweight thread the handler sees the thread's mask, as those behind [`entry`] do. Its waits are the kernel
+/// thread's, which has the kernel's frame and blocks the fault. A fault is never put off.
 unsafe extern "C-unwind" fn fault_entry(signal: c_int, info: *mut c_void, context: *mut c_void) {
     let action = &ACTIONS[signal as usize];
     let (handler, flags) = (action.handler.load(Ordering::Relaxed), action.flags.load(Ordering::Relaxed));
@@ -271,7 +274,8 @@ fn as_handler(handler: usize) -> Handler {
     unsafe { std::mem::transmute::<usize, Handler>(handler) }
 }
 
-/// `sigaction` of a fault: the program's handler is behind [`fault_entry`], and gets its thread's alternate stack ([`alternate`]) if it asks for one.
+/// `sigaction` of a fault: the program's handler is behind [`fault_entry`], and gets its thread's alternate stack
+/// ([`alternate`]) if it asks for one.
 ///
 /// # Safety
 /// As POSIX says; the signal is a fault.
