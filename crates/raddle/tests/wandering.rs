@@ -29,37 +29,42 @@ fn here() -> String {
     std::fs::read_link("/proc/thread-self").unwrap().to_str().unwrap().to_owned()
 }
 
-/// How often each of `threads` goes on elsewhere, of `turns` switches that `f` makes.
-fn moves(threads: usize, turns: u32, f: impl Fn() + Send + Sync) -> Vec<u32> {
+/// The switches that each of `threads` makes by `f` until it has gone on elsewhere 25 times. Not how often of so many:
+/// some stay, while the kernel keeps the other processor from its core.
+fn switches_until_moved(threads: usize, f: impl Fn() + Send + Sync) -> Vec<u32> {
+    const ENOUGH: u32 = 25;
     let pool = raddle::Builder::new().processors(2).build().unwrap();
     if pool.processors() == 0 {
-        return vec![turns; threads];
+        return vec![ENOUGH; threads];
     }
-    let moved: Vec<_> = (0..threads).map(|_| AtomicU32::new(0)).collect();
+    let made: Vec<_> = (0..threads).map(|_| AtomicU32::new(0)).collect();
     pool.run(|| {
         raddle::scope(|s| {
-            for moved in &moved {
+            for made in &made {
                 let f = &f;
                 s.spawn(move || {
-                    for _ in 0..turns {
+                    let mut moved = 0;
+                    while moved < ENOUGH && made.fetch_add(1, Ordering::Relaxed) < LIMIT {
                         let before = here();
                         f();
-                        moved.fetch_add(u32::from(here() != before), Ordering::Relaxed);
+                        moved += u32::from(here() != before);
                     }
                 });
             }
         });
     });
-    moved.into_iter().map(AtomicU32::into_inner).collect()
+    made.into_iter().map(AtomicU32::into_inner).collect()
 }
+
+/// Of so many switches a thread that nothing moves would make less than 25 elsewhere.
+const LIMIT: u32 = 20_000;
 
 #[test]
 fn whoever_yields_goes_on_elsewhere() {
     passes("whoever_yields_goes_on_elsewhere", || {
         for threads in [1, 2, 7] {
-            // Some stay, while the kernel keeps the other processor from its core.
-            let moved = moves(threads, 50, raddle::yield_now);
-            assert!(moved.iter().all(|&moved| moved >= 25), "{moved:?}");
+            let made = switches_until_moved(threads, raddle::yield_now);
+            assert!(made.iter().all(|&made| made < LIMIT), "{made:?}");
         }
     });
 }
@@ -68,8 +73,8 @@ fn whoever_yields_goes_on_elsewhere() {
 fn whoever_waits_goes_on_elsewhere() {
     passes("whoever_waits_goes_on_elsewhere", || {
         for threads in [1, 3] {
-            let moved = moves(threads, 20, || raddle::sleep(Duration::from_micros(50)));
-            assert!(moved.iter().all(|&moved| moved >= 10), "{moved:?}");
+            let made = switches_until_moved(threads, || raddle::sleep(Duration::from_micros(50)));
+            assert!(made.iter().all(|&made| made < LIMIT), "{made:?}");
         }
     });
 }
