@@ -1,4 +1,5 @@
-//! Names the library as it is installed: a program that is linked with it and one that has it preloaded get the same one.
+//! Names the library as it is installed: a program that is linked with it and one that has it preloaded get the same
+//! one.
 
 fn main() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libraddle.so.0");

@@ -3,9 +3,9 @@
 //! `raddle-posix` builds the same functions, for its tests and for Rust programs that link them, but a package that
 //! makes a Rust library and a C library at once gets no link-time optimisation. This one makes only the latter.
 //!
-//! And it has an allocator of its own: the C library's, by its inner names. A program may bring another `malloc` whose locks
-//! are pthread mutexes or futexes; a thread that waits for one is in the middle of that allocator, so the runtime must not ask it
-//! for the memory that the wait takes.
+//! And it has an allocator of its own: the C library's, by its inner names. A program may bring another `malloc` whose
+//! locks are pthread mutexes or futexes; a thread that waits for one is in the middle of that allocator, so the runtime
+//! must not ask it for the memory that the wait takes.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -40,7 +40,8 @@ impl Function {
         if !known.is_null() {
             return known;
         }
-        // SAFETY: C strings; the C library is loaded, whatever is looked up. What the loader allocates for it comes from the program's allocator.
+        // SAFETY: C strings; the C library is loaded, whatever is looked up. What the loader allocates for it comes
+        // from the program's allocator.
         let found = unsafe { dlsym(dlopen(c"libc.so.6".as_ptr(), RTLD_LAZY | RTLD_NOLOAD), self.1.as_ptr()) };
         if found.is_null() {
             std::process::abort();
@@ -62,8 +63,8 @@ struct OfTheCLibrary;
 #[global_allocator]
 static ALLOCATOR: OfTheCLibrary = OfTheCLibrary;
 
-// SAFETY: the C library's functions keep the contract of `malloc`, which is that of the trait; blocks of any alignment are freed by the same
-// function; alignments are powers of two.
+// SAFETY: the C library's functions keep the contract of `malloc`, which is that of the trait; blocks of any alignment
+// are freed by the same function; alignments are powers of two.
 unsafe impl GlobalAlloc for OfTheCLibrary {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the types are those of the functions; they take numbers.

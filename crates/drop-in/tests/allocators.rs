@@ -1,6 +1,8 @@
-//! Allocators that a program brings in the C library's place: it gives the same result as natively, on one, two and four processors.
+//! Allocators that a program brings in the C library's place: it gives the same result as natively, on one, two and
+//! four processors.
 //!
-//! `cargo xtask setup` installs them. Their locks are pthread mutexes (jemalloc) and futexes (tcmalloc), which this library takes over.
+//! `cargo xtask setup` installs them. Their locks are pthread mutexes (jemalloc) and futexes (tcmalloc), which this
+//! library takes over.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,7 +13,8 @@ fn library() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let program = std::env::current_exe().unwrap();
-        // In a folder of its own: built alone it has other features, and cargo would put it over what the workspace's other parts are linked with.
+        // In a folder of its own: built alone it has other features, and cargo would put it over what the workspace's
+        // other parts are linked with.
         let target = program.ancestors().nth(3).expect("a test program lies in target/PROFILE/deps").join("alone");
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--quiet", "-p", "raddle-drop-in", "--manifest-path"]);
@@ -70,8 +73,8 @@ fn tcmalloc() {
     with_allocator("libtcmalloc_minimal.so.4");
 }
 
-/// True, and said on standard error, if something that the calling test needs is not installed: a program in PATH, or a file, and the Debian
-/// package that has it. Where nothing may be skipped (`cargo xtask ci`), it is a failure instead.
+/// True, and said on standard error, if something that the calling test needs is not installed: a program in PATH, or a
+/// file, and the Debian package that has it. Where nothing may be skipped (`cargo xtask ci`), it is a failure instead.
 #[track_caller]
 fn lacks(needs: &[(&str, &str)]) -> bool {
     let there = |what: &str| {

@@ -1,7 +1,7 @@
 //! The C interface, `include/raddle.h`: pools, policies, priorities and counters for programs that use pthreads.
 //!
-//! A thread of this interface is a pthread: `raddle_thread_create` is `pthread_create` with a place to create it in ([`Place`]), which it leaves
-//! for the time of the call.
+//! A thread of this interface is a pthread: `raddle_thread_create` is `pthread_create` with a place to create it in
+//! ([`Place`]), which it leaves for the time of the call.
 
 use crate::os::c;
 use raddle::pool::Pool;
@@ -218,7 +218,8 @@ pub unsafe extern "C" fn raddle_stats_get(stats: *mut c_void, size: usize) {
         stacks: raddle::drop_in::stacks_used(),
     };
     let known = size.min(size_of::<Stats>());
-    // SAFETY: `known` bytes can be read there and, by the caller's promise, written here; what a newer header has more is zeroed.
+    // SAFETY: `known` bytes can be read there and, by the caller's promise, written here; what a newer header has more
+    // is zeroed.
     unsafe {
         std::ptr::copy_nonoverlapping((&raw const filled).cast::<u8>(), stats.cast(), known);
         std::ptr::write_bytes(stats.cast::<u8>().add(known), 0, size - known);

@@ -1,8 +1,9 @@
 //! Quantum checks that a compiler has put in (`yields/`): what happens when the count of instructions is used up.
 //!
-//! A program counts in a word of its own, one for each thread and module. Below zero it calls [`raddle_quantum_used`], which fills the word again and looks:
-//! a thread of a higher priority goes first at once; the others, when the quantum's time is over. The count says only when to look
-//! at the clock, so it need not be exact: what the compiler takes for too much is looked at more often.
+//! A program counts in a word of its own, one for each thread and module. Below zero it calls [`raddle_quantum_used`],
+//! which fills the word again and looks: a thread of a higher priority goes first at once; the others, when the
+//! quantum's time is over. The count says only when to look at the clock, so it need not be exact: what the compiler
+//! takes for too much is looked at more often.
 
 pub(crate) mod gaps;
 
@@ -74,7 +75,8 @@ pub unsafe extern "C" fn raddle_quantum_used(word: *mut i64) {
     crate::os::set_errno(errno);
 }
 
-/// What the environment says of quanta: one for all threads, or one for each priority, the most urgent first; those below have the last.
+/// What the environment says of quanta: one for all threads, or one for each priority, the most urgent first; those
+/// below have the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Quanta(Vec<u64>);
 
@@ -97,7 +99,8 @@ impl Quanta {
     }
 }
 
-/// Sets the calling thread's own quantum, in microseconds; 0: as for all threads of its priority. 0, or EINVAL for one that is too long.
+/// Sets the calling thread's own quantum, in microseconds; 0: as for all threads of its priority. 0, or EINVAL for one
+/// that is too long.
 #[unsafe(no_mangle)]
 pub extern "C" fn raddle_set_quantum(microseconds: std::ffi::c_uint) -> std::ffi::c_int {
     if u64::from(microseconds) > LONGEST_MICROSECONDS {
@@ -107,7 +110,8 @@ pub extern "C" fn raddle_set_quantum(microseconds: std::ffi::c_uint) -> std::ffi
     0
 }
 
-/// A tick of the timer, which comes each so many nanoseconds, has found the calling thread: true if its quantum is over.
+/// A tick of the timer, which comes each so many nanoseconds, has found the calling thread: true if its quantum is
+/// over.
 pub(crate) fn is_over_by_ticks(period_ns: u64) -> bool {
     TICKS.set(TICKS.get() + 1);
     u64::from(TICKS.get()) * period_ns >= of_caller()

@@ -1,9 +1,10 @@
 //! How the library comes up in a program that does not know of it.
 //!
-//! The constructor runs before the program's own: it reads the settings that `raddle run` left in the environment, and takes itself
-//! out of the environment, so that the programs which this one starts are native ([`CHILDREN`] keeps it in); the program that this process becomes by `exec` gets both back ([`exec`]). It starts nothing. The
-//! runtime begins with the first thread that the program makes ([`lightweight`]), or with `main` where that is to run on one, too; a program that never
-//! makes one otherwise pays for the constructor only.
+//! The constructor runs before the program's own: it reads the settings that `raddle run` left in the environment, and
+//! takes itself out of the environment, so that the programs which this one starts are native ([`CHILDREN`] keeps it
+//! in); the program that this process becomes by `exec` gets both back ([`exec`]). It starts nothing. The runtime
+//! begins with the first thread that the program makes ([`lightweight`]), or with `main` where that is to run on one,
+//! too; a program that never makes one otherwise pays for the constructor only.
 
 use crate::os::c;
 use crate::process::exec;
@@ -54,7 +55,8 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// They were meant for another process, which became a program that did not take them out (a static one), and made this one: a child, so native.
+    /// They were meant for another process, which became a program that did not take them out (a static one), and made
+    /// this one: a child, so native.
     fn is_of_another_process(&self) -> bool {
         !self.children && self.first.is_some_and(|first| first != self.pid)
     }
@@ -79,7 +81,8 @@ pub(crate) fn settings() -> &'static Settings {
     })
 }
 
-/// Has a signal dump all threads. For the kernel only: the program sees no handler of its own change, and may take the signal for itself.
+/// Has a signal dump all threads. For the kernel only: the program sees no handler of its own change, and may take the
+/// signal for itself.
 fn dump_on(signal: c_int) {
     // SAFETY: zeroes are an action; the handler only stores, and makes a futex call.
     let result = unsafe {
@@ -120,7 +123,8 @@ fn copy_of_errors() -> c_int {
 }
 
 fn variable(name: &CStr) -> Option<String> {
-    // SAFETY: a C string; the answer is one too, copied before anything can change it: at start no other thread is there.
+    // SAFETY: a C string; the answer is one too, copied before anything can change it: at start no other thread is
+    // there.
     unsafe {
         let value = c::getenv(name.as_ptr());
         (!value.is_null()).then(|| CStr::from_ptr(value).to_string_lossy().into_owned())
@@ -135,7 +139,8 @@ static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_c
 extern "C" fn constructor(_: c_int, _: *const *const c_char, _: *const *const c_char) {
     let settings = settings();
     if settings.stats.is_some() {
-        // SAFETY: the function takes nothing and does not unwind. Registered before the program's own: it runs after those.
+        // SAFETY: the function takes nothing and does not unwind. Registered before the program's own: it runs after
+        // those.
         unsafe { c::atexit(at_exit) };
     }
     if let Some(own) = own_path() {
@@ -223,7 +228,8 @@ fn same_file(path: &str, own: &str) -> bool {
 
 /// Where the loader found this library; none when it is part of the program.
 fn own_path() -> Option<String> {
-    // SAFETY: zeroes are a valid Dl_info; the address is this library's, and the answer a C string that lives as long as the library.
+    // SAFETY: zeroes are a valid Dl_info; the address is this library's, and the answer a C string that lives as long
+    // as the library.
     let name = unsafe {
         let mut found: c::Dl_info = std::mem::zeroed();
         if c::dladdr(constructor as *const std::ffi::c_void, &mut found) == 0 || found.dli_fname.is_null() {
@@ -231,7 +237,8 @@ fn own_path() -> Option<String> {
         }
         CStr::from_ptr(found.dli_fname).to_string_lossy().into_owned()
     };
-    // A file in memory, which `raddle run` makes where no folder is to be had, has no other path than that of its descriptor.
+    // A file in memory, which `raddle run` makes where no folder is to be had, has no other path than that of its
+    // descriptor.
     Some(std::fs::canonicalize(&name).map_or(name, |path| path.to_string_lossy().into_owned()))
 }
 
@@ -253,8 +260,8 @@ fn spare_address_space() {
 /// Bytes of address space from which on malloc's arenas do not count.
 const ROOMY: u64 = 1 << 36;
 
-/// Whether threads that the program creates are lightweight. The first call starts the runtime. Where it cannot be started, a
-/// line on standard error says why, and every call goes on to the C library from then on.
+/// Whether threads that the program creates are lightweight. The first call starts the runtime. Where it cannot be
+/// started, a line on standard error says why, and every call goes on to the C library from then on.
 pub(crate) fn lightweight() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     if let Some(placed) = crate::c_interface::lightweight() {

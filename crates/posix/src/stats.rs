@@ -4,7 +4,8 @@ use crate::os::{c, system_call};
 use crate::start::Settings;
 use std::fmt::Write as _;
 
-/// Prints them on standard error, as text or JSON. Says nothing in a fork of the process, nor in a child that made no thread.
+/// Prints them on standard error, as text or JSON. Says nothing in a fork of the process, nor in a child that made no
+/// thread.
 pub(crate) fn report(settings: &Settings) {
     let stats = raddle::info::stats();
     let first = settings.first.is_none_or(|first| first == settings.pid);
@@ -100,7 +101,8 @@ fn duration(nanoseconds: u64) -> String {
     format!("{value:.digits$} {name}")
 }
 
-/// Writes what the runtime does into a file, each second, as long as the process lives. `{pid}` in its name is the process's number.
+/// Writes what the runtime does into a file, each second, as long as the process lives. `{pid}` in its name is the
+/// process's number.
 pub(crate) fn publish(path: &str) {
     let path = path.replace("{pid}", &std::process::id().to_string());
     let text = || format!("# program {} {}\n{}", program(), std::process::id(), raddle::info::metrics());

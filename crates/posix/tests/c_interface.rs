@@ -48,7 +48,8 @@ fn a_c_program_uses_pools_policies_priorities_and_counters() {
     assert_eq!(out, "1000 threads, 1 processors, order 1 2, spawned 1003\n");
     // Preloaded beside: it is the same library, not a second one.
     assert_eq!(common::drop_in(&program, &[], &[]).well(), out);
-    // Where threads stay kernel threads the pool has no processors, and everything works. (Their order is the kernel's.)
+    // Where threads stay kernel threads the pool has no processors, and everything works. (Their order is the
+    // kernel's.)
     let fallback = common::drop_in(&program, &[], &[("RADDLE_KERNEL_THREADS", "1")]).well();
     assert!(fallback.starts_with("0 threads, 0 processors, order "), "{fallback}");
     std::fs::remove_dir_all(prefix).unwrap();

@@ -1,4 +1,5 @@
-//! gdb lists lightweight threads with names and backtraces, in a process and in its core dump, and leaves the process as it was.
+//! gdb lists lightweight threads with names and backtraces, in a process and in its core dump, and leaves the process
+//! as it was.
 
 mod common;
 

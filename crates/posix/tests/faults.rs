@@ -2,7 +2,8 @@
 
 mod common;
 
-/// The part of `faults.c` prints the same and ends with the same status as natively; what it printed, and what it said on standard error.
+/// The part of `faults.c` prints the same and ends with the same status as natively; what it printed, and what it said
+/// on standard error.
 #[track_caller]
 fn as_natively(part: &str) -> (String, String) {
     let program = common::compile("faults.c", &["-Wno-infinite-recursion"]);

@@ -63,7 +63,8 @@ fn counted(ended: &common::Ended, name: &str) -> u64 {
     count.split([',', '}']).next().unwrap().parse().unwrap()
 }
 
-/// Sends of threads that are ready together reach the kernel in one call; each answers, signals, blocks and ends as it would alone.
+/// Sends of threads that are ready together reach the kernel in one call; each answers, signals, blocks and ends as it
+/// would alone.
 #[test]
 fn sends_that_are_made_together_are_as_if_made_alone() {
     let program = common::compile("io_sends.c", &[]);
@@ -101,7 +102,8 @@ fn event_loops_go_apart_and_come_back() {
     for processors in ["1", "3"] {
         let ended = common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors), ("RADDLE_STATS", "json")]);
         let went = counted(&ended, "went_apart");
-        // Two at least of those who are asked, the one of the limits, the one that gets signals, and most of those who are cancelled.
+        // Two at least of those who are asked, the one of the limits, the one that gets signals, and most of those who
+        // are cancelled.
         assert!(went >= 10, "{went} went apart");
         assert_eq!(ended.well(), native, "{processors} processors");
     }
@@ -113,7 +115,8 @@ fn event_loops_go_apart_and_come_back() {
     }
 }
 
-/// Gathered on the processors from the start, and gathered and sent away again all the time: what they owe each other comes all the same.
+/// Gathered on the processors from the start, and gathered and sent away again all the time: what they owe each other
+/// comes all the same.
 #[test]
 fn event_loops_are_gathered_and_go_apart_again() {
     let program = common::compile("io_apart.c", &[]);
@@ -153,7 +156,8 @@ fn who_waits_in_other_ways_between_is_no_event_loop() {
     assert_eq!((counted(&ended, "went_apart"), ended.well()), (0, "800\n".into()));
 }
 
-/// A dead-lock is one also where a thread that is apart takes part in it, and waits in the kernel. (While another loop waits for events it is none.)
+/// A dead-lock is one also where a thread that is apart takes part in it, and waits in the kernel. (While another loop
+/// waits for events it is none.)
 #[test]
 fn a_dead_lock_with_an_event_loop_is_reported() {
     let program = common::compile("deadlock_apart.c", &[]);
@@ -195,8 +199,8 @@ fn closing_a_descriptor_wakes_those_who_wait_for_it() {
     }
 }
 
-/// Numbers that live again, other names, flags that others set, and readings that end short. (One of the waits is found by the audit only,
-/// after a second or two.)
+/// Numbers that live again, other names, flags that others set, and readings that end short. (One of the waits is found
+/// by the audit only, after a second or two.)
 #[test]
 fn what_is_remembered_of_descriptors_does_not_outlive_its_truth() {
     let program = common::compile("io_reuse.c", &[]);
@@ -206,8 +210,8 @@ fn what_is_remembered_of_descriptors_does_not_outlive_its_truth() {
     }
 }
 
-/// The runtime opens files to see what its kernel threads do; never with a number that the program could have. (The C library's allocator
-/// opens one for each arena until it has them all: here it has one.)
+/// The runtime opens files to see what its kernel threads do; never with a number that the program could have. (The C
+/// library's allocator opens one for each arena until it has them all: here it has one.)
 #[test]
 fn the_lowest_free_number_stays_free() {
     let program = common::compile("io_numbers.c", &[]);

@@ -1,4 +1,5 @@
-//! Where lightweight threads cannot be had, the library only passes through: every C program of these tests ends as without it.
+//! Where lightweight threads cannot be had, the library only passes through: every C program of these tests ends as
+//! without it.
 
 mod common;
 
@@ -17,9 +18,9 @@ fn options(source: &str) -> Vec<&'static str> {
     }
 }
 
-/// Not these: `interface.c` is linked with the library and has this test in c_interface.rs; `io_close.c` natively waits for ever, since nobody is woken
-/// there when a descriptor is closed; `sync_traffic.c` is long, and has such a test of its own; `quantum.c` asserts what checks do on lightweight
-/// threads. Those that end with `_mod.c` are libraries.
+/// Not these: `interface.c` is linked with the library and has this test in c_interface.rs; `io_close.c` natively waits
+/// for ever, since nobody is woken there when a descriptor is closed; `sync_traffic.c` is long, and has such a test of
+/// its own; `quantum.c` asserts what checks do on lightweight threads. Those that end with `_mod.c` are libraries.
 const OTHERS: [&str; 5] = ["interface.c", "lock_kinds.c", "io_close.c", "sync_traffic.c", "quantum.c"];
 
 fn sources() -> Vec<String> {

@@ -1,5 +1,5 @@
-//! Libraries that make threads of their own: programs that use them give the same results as natively. The verdicts are in
-//! docs/drop-in-verdicts.md.
+//! Libraries that make threads of their own: programs that use them give the same results as natively. The verdicts are
+//! in docs/drop-in-verdicts.md.
 //!
 //! `cargo xtask setup` installs them.
 

@@ -1,5 +1,5 @@
-//! The C library's own locks: the loader's, which it holds while constructors and destructors of libraries run, its streams', `fork`'s. Threads are made and
-//! waited for in there, and a thread that holds one is switched away.
+//! The C library's own locks: the loader's, which it holds while constructors and destructors of libraries run, its
+//! streams', `fork`'s. Threads are made and waited for in there, and a thread that holds one is switched away.
 
 mod common;
 
@@ -49,7 +49,8 @@ fn a_thread_that_holds_a_lock_of_the_c_library_may_be_switched_away() {
     same_as_native("locks");
 }
 
-/// Before `main`: a constructor of the program itself, of a library that it is linked with, of one that is preloaded behind ours or in front of it.
+/// Before `main`: a constructor of the program itself, of a library that it is linked with, of one that is preloaded
+/// behind ours or in front of it.
 #[test]
 fn constructors_before_main_may_make_threads() {
     let library = common::compile("loader_mod.c", &["-shared", "-fPIC"]);

@@ -10,7 +10,8 @@ fn counter(ended: &common::Ended, key: &str) -> u64 {
     rest[..rest.find([',', '}']).unwrap()].parse().unwrap()
 }
 
-/// Runs a program of threads that compute and check what they have computed. The answer is how often they gave way to the timer.
+/// Runs a program of threads that compute and check what they have computed. The answer is how often they gave way to
+/// the timer.
 #[track_caller]
 fn gave_way(program: &Path, arguments: &[&str], settings: &[(&str, &str)], patience: Duration) -> u64 {
     let mut command = std::process::Command::new(program);

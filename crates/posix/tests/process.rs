@@ -196,7 +196,8 @@ fn a_thread_whose_handler_jumps_out_of_what_it_does_is_whole_again() {
     }
 }
 
-/// With rights to everything, where the tests have them, and without; `main` on either kind of thread, and all on kernel threads.
+/// With rights to everything, where the tests have them, and without; `main` on either kind of thread, and all on
+/// kernel threads.
 #[test]
 fn what_the_kernel_ties_to_a_kernel_thread_belongs_to_one_thread_and_its_heirs() {
     let program = common::compile("own_things.c", &[]);

@@ -1,4 +1,5 @@
-//! Programs from Debian that know nothing of this library: each does its work with it preloaded, and its threads were lightweight.
+//! Programs from Debian that know nothing of this library: each does its work with it preloaded, and its threads were
+//! lightweight.
 //!
 //! `cargo xtask setup` installs them.
 

@@ -33,8 +33,8 @@ steps: 1, serial threads: 1
 spins: 1
 ";
 
-/// Nothing is lost between threads of both kinds, on one processor and on several. (Natively the writer among readers that overlap for
-/// ever would starve, so the program runs as a drop-in only.)
+/// Nothing is lost between threads of both kinds, on one processor and on several. (Natively the writer among readers
+/// that overlap for ever would starve, so the program runs as a drop-in only.)
 #[test]
 fn no_wake_up_is_lost() {
     let program = common::compile("sync_traffic.c", &[]);
@@ -71,7 +71,8 @@ fn the_cpp20_librarys_threads_and_locks_work_unchanged() {
     assert!(kernel_threads < 100, "{kernel_threads} kernel threads for a thousand: they were not taken over");
 }
 
-/// The acid test: std's threads, locks, channels, parking, scopes and sleeps, in a program that knows nothing of all this.
+/// The acid test: std's threads, locks, channels, parking, scopes and sleeps, in a program that knows nothing of all
+/// this.
 #[test]
 fn a_rust_std_program_runs_unchanged() {
     let program = common::compile_rust("std_threads.rs");
@@ -83,7 +84,8 @@ fn a_rust_std_program_runs_unchanged() {
     assert!(kernel_threads < 100, "{kernel_threads} kernel threads for two thousand: they were not taken over");
 }
 
-/// As many as `RADDLE_PARKED` says. (Natively such a program ends at 16,368 where a process may have 32,768 ids or 65,530 mappings, as by default.)
+/// As many as `RADDLE_PARKED` says. (Natively such a program ends at 16,368 where a process may have 32,768 ids or
+/// 65,530 mappings, as by default.)
 #[test]
 fn parked_threads_of_a_rust_std_program_take_ten_kilobytes_each() {
     let program = common::compile_rust("std_parked.rs");
@@ -118,7 +120,8 @@ fn robust_mutexes_of_ended_threads_are_reported() {
     }
 }
 
-/// The C library knows holders by numbers, which two processes must not both give out; the kernel knows those of robust mutexes.
+/// The C library knows holders by numbers, which two processes must not both give out; the kernel knows those of robust
+/// mutexes.
 #[test]
 fn locks_that_processes_share_have_one_holder_whose_death_is_told() {
     let program = common::compile("shared_locks.c", &[]);
@@ -190,7 +193,8 @@ fn circle_until(argument: &str, line: &str, environment: &[(&str, &str)], then: 
     seen
 }
 
-/// Three of the program's threads wait for each other, and others go on, or wait in the kernel for what comes from outside.
+/// Three of the program's threads wait for each other, and others go on, or wait in the kernel for what comes from
+/// outside.
 #[test]
 fn threads_that_wait_for_each_other_in_a_circle_are_reported_while_others_go_on() {
     for argument in ["on", "reads"] {

@@ -57,8 +57,8 @@ fn same_as_native(source: &str, options: &[&str]) -> String {
     ours.out
 }
 
-/// The kernel gives a signal for the process to another kernel thread where the first one has not taken the last one yet: how many those were
-/// does not count.
+/// The kernel gives a signal for the process to another kernel thread where the first one has not taken the last one
+/// yet: how many those were does not count.
 fn without_luck(out: &str) -> String {
     let line = |line: &str| {
         if line.ends_with(" of them elsewhere") { "0 of them elsewhere\n".into() } else { format!("{line}\n") }

@@ -1,7 +1,7 @@
 //! For async code: waits of this library as futures, for any executor.
 //!
-//! What would wait, waits on a lightweight thread, which wakes the task. A future that is dropped before it is done cancels that thread; no
-//! message is lost by it, since the thread only waits until one is there.
+//! What would wait, waits on a lightweight thread, which wakes the task. A future that is dropped before it is done
+//! cancels that thread; no message is lost by it, since the thread only waits until one is there.
 //!
 //! ```
 //! use raddle::future;
@@ -28,7 +28,8 @@
 //! assert_eq!(all, 197);
 //! ```
 //!
-//! A guard belongs to the thread that has it, so a task that may go to another thread cannot keep one across an `await`:
+//! A guard belongs to the thread that has it, so a task that may go to another thread cannot keep one across an
+//! `await`:
 //! ```compile_fail
 //! use raddle::{future, sync::Mutex};
 //! static LOCK: Mutex<u32> = Mutex::new(0);
@@ -95,7 +96,8 @@ impl Drop for Reached {
     }
 }
 
-/// Runs blocking code on a lightweight thread. If the future is dropped first, the thread is cancelled: its waits return that.
+/// Runs blocking code on a lightweight thread. If the future is dropped first, the thread is cancelled: its waits
+/// return that.
 ///
 /// A panic of the closure goes on in the task.
 ///

@@ -1,8 +1,9 @@
 //! Locks for where several processors meet on one structure: those of [`raddle_scheduler::lock`] on this machine.
 //!
-//! For threads, [`crate::sync::Mutex`] is the lock to begin with. [`Fair`] serves threads in the order of their coming, and parks those who wait. The others
-//! spin: they are for kernel threads that own their cores, or for a hold of a few instructions. Which one to choose, and what each promises, is told in
-//! [`raddle_scheduler::lock`]; `docs/locks.md` has the figures.
+//! For threads, [`crate::sync::Mutex`] is the lock to begin with. [`Fair`] serves threads in the order of their coming,
+//! and parks those who wait. The others spin: they are for kernel threads that own their cores, or for a hold of a few
+//! instructions. Which one to choose, and what each promises, is told in [`raddle_scheduler::lock`]; `docs/locks.md`
+//! has the figures.
 //!
 //! ```
 //! use raddle::lock::{Fair, Lock};
@@ -57,8 +58,8 @@ pub type Reserved<'a, V> = generic::Reserved<'a, V, generic::Parking<Host>>;
 pub type Shared<'a, V> = generic::Shared<'a, V, generic::Parking<Host>>;
 
 /// A concurrent hash map with a table in each cluster of processors, which replicates what is read in several:
-/// [`raddle_scheduler::lock::Clustered`]. `C` says who belongs together: by default those that share the last cache, or as
-/// `RADDLE_CLUSTERS` says ([`Topology::machine`]).
+/// [`raddle_scheduler::lock::Clustered`]. `C` says who belongs together: by default those that share the last cache, or
+/// as `RADDLE_CLUSTERS` says ([`Topology::machine`]).
 ///
 /// ```
 /// use raddle::lock::{Clustered, Topology};

@@ -9,8 +9,8 @@
 //! assert_eq!(wrong.column(), 13);
 //! ```
 //!
-//! A policy of your own implements [`Policy`] and [`Local`] over [`tokens`], and is given to [`crate::Builder::own_policy`]:
-//! `docs/write-your-own-policy.md`.
+//! A policy of your own implements [`Policy`] and [`Local`] over [`tokens`], and is given to
+//! [`crate::Builder::own_policy`]: `docs/write-your-own-policy.md`.
 
 pub use raddle_machine::{Machine, Real};
 pub use raddle_scheduler::expression::{Expression, ExpressionError};

@@ -1,5 +1,5 @@
-//! Misuse that does not compile; the rest is the corpus in `tests/safe`. Beside each stands what is meant, which does compile, so that
-//! none is refused for another reason.
+//! Misuse that does not compile; the rest is the corpus in `tests/safe`. Beside each stands what is meant, which does
+//! compile, so that none is refused for another reason.
 //!
 //! # Borrows end before what they borrow
 //!

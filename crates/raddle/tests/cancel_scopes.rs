@@ -1,5 +1,5 @@
-//! Cancellation goes from a scope, or from the thread that owns it, to all threads below, whatever these wait for. What is not reached waits
-//! for an hour, so that the test does not end.
+//! Cancellation goes from a scope, or from the thread that owns it, to all threads below, whatever these wait for. What
+//! is not reached waits for an hour, so that the test does not end.
 
 use raddle::sync::{Mutex, Semaphore, channel};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +14,8 @@ struct Counts {
     ended: AtomicU64,
 }
 
-/// A thread with `width` below it, each in a scope of its own thread's, `depth` times. The threads in between wait in all the ways in which
-/// a thread waits for others below it, which are masked; those at the ends wait as they like.
+/// A thread with `width` below it, each in a scope of its own thread's, `depth` times. The threads in between wait in
+/// all the ways in which a thread waits for others below it, which are masked; those at the ends wait as they like.
 fn tree(counts: &Counts, depth: u32, width: u64, way: u64) {
     struct Out<'a>(&'a Counts);
     impl Drop for Out<'_> {

@@ -1,5 +1,6 @@
-//! A wave of cancellations: threads that wait in every way that can be cancelled, all cancelled at once, end, and nothing of them is left.
-//! Once each is cancelled by its handle, once all by a scope, below which they are in scopes of scopes.
+//! A wave of cancellations: threads that wait in every way that can be cancelled, all cancelled at once, end, and
+//! nothing of them is left. Once each is cancelled by its handle, once all by a scope, below which they are in scopes
+//! of scopes.
 //!
 //! `RADDLE_CANCELLED=N` sets how many (4,000 unless told; a debug build cancels a million in half a minute).
 
@@ -76,7 +77,8 @@ impl Never {
             _ => {
                 let own = Mutex::new(());
                 let mut guard = own.lock().unwrap();
-                // Such a wait may end for no reason, as it does where a scope's cancellation is handed on: then it is entered again.
+                // Such a wait may end for no reason, as it does where a scope's cancellation is handed on: then it is
+                // entered again.
                 let mut waited = Ok(());
                 while waited.is_ok() {
                     (guard, waited) = self.condvar.wait_cancellable(guard, None).unwrap();
@@ -86,8 +88,8 @@ impl Never {
         }
     }
 
-    /// A thread of a tree with so many `levels` below it. Every other owner of a scope waits for what never comes, the others for the end of
-    /// their scopes.
+    /// A thread of a tree with so many `levels` below it. Every other owner of a scope waits for what never comes, the
+    /// others for the end of their scopes.
     fn grow(&self, levels: u32, fan: u64, way: u64) {
         let _out = self.enter();
         if levels == 0 {

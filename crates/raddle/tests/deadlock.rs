@@ -80,7 +80,8 @@ fn thaw_after_a_while() {
     extern "C" fn thaw(_: i32) {
         icebox::open();
     }
-    // SAFETY: the handler makes one raw system call and touches no memory but an atomic; a timer's setting of zeroes is one.
+    // SAFETY: the handler makes one raw system call and touches no memory but an atomic; a timer's setting of zeroes is
+    // one.
     unsafe {
         libc::signal(libc::SIGALRM, thaw as *const () as usize);
         let mut time: libc::itimerval = std::mem::zeroed();
@@ -128,7 +129,8 @@ fn main() {
     // While somebody sleeps, it is none.
     let text = run("sleeper", &["woke up"]);
     assert!(text.contains("woke up") && !text.contains("dead-lock"), "{text}");
-    // Nor while a kernel thread that was woken is kept from coming up: here for a while, in which the monitor falls asleep.
+    // Nor while a kernel thread that was woken is kept from coming up: here for a while, in which the monitor falls
+    // asleep.
     let text = run("a kernel thread woken", &["went on"]);
     assert!(text.contains("went on") && !text.contains("dead-lock"), "{text}");
     println!("test a_dead_lock_is_diagnosed ... ok");

@@ -1,13 +1,13 @@
 //! The switch paths of the default policy and of the rotator contain no locked instruction and no fence.
 //!
-//! Instead of a list of symbols, which inlining changes, this looks at the instructions that are in fact executed from one
-//! `yield_now` to the return of the same call: select, switch, finalize, the other threads' yields, indirect calls and the
-//! work done every so many switches included. The kernel thread steps itself (trap flag), and a handler notes each
-//! instruction's address; the instructions are then decoded as far as to tell what is forbidden.
+//! Instead of a list of symbols, which inlining changes, this looks at the instructions that are in fact executed from
+//! one `yield_now` to the return of the same call: select, switch, finalize, the other threads' yields, indirect calls
+//! and the work done every so many switches included. The kernel thread steps itself (trap flag), and a handler notes
+//! each instruction's address; the instructions are then decoded as far as to tell what is forbidden.
 //!
-//! The monitor is stopped meanwhile (it publishes what a slow processor holds, which costs its owner a locked instruction to
-//! take back). On one processor each switch is judged. On two, a processor that runs out of threads steals: there so many rounds of
-//! yields as on one must be free of what is forbidden, of at most ten times as many.
+//! The monitor is stopped meanwhile (it publishes what a slow processor holds, which costs its owner a locked
+//! instruction to take back). On one processor each switch is judged. On two, a processor that runs out of threads
+//! steals: there so many rounds of yields as on one must be free of what is forbidden, of at most ten times as many.
 #![cfg(target_arch = "x86_64")]
 
 #[path = "freeze/icebox.rs"]
@@ -71,8 +71,8 @@ fn install() {
     }
 }
 
-/// Runs `f` with the trap flag set. It is a flag of the kernel thread: a switch of stacks does not change it. `None` when the
-/// caller was moved to another kernel thread meanwhile.
+/// Runs `f` with the trap flag set. It is a flag of the kernel thread: a switch of stacks does not change it. `None`
+/// when the caller was moved to another kernel thread meanwhile.
 #[inline(never)]
 fn stepped(f: impl FnOnce()) -> Option<Vec<usize>> {
     let tid = raw_gettid();
@@ -126,8 +126,8 @@ fn kind(bytes: &[u8]) -> Kind {
 }
 
 fn kind_at(address: usize) -> Kind {
-    // SAFETY: an instruction was executed there; instructions have up to 15 bytes, but the mapping may end sooner only in the
-    // last page of a library, whose code never ends in its last 16 bytes (tables follow it).
+    // SAFETY: an instruction was executed there; instructions have up to 15 bytes, but the mapping may end sooner only
+    // in the last page of a library, whose code never ends in its last 16 bytes (tables follow it).
     kind(unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(address), 16) })
 }
 
@@ -237,8 +237,8 @@ fn switch_paths_execute_no_locked_instruction_and_no_fence() {
             "{policy}, {processors} processors, {threads} threads: {} instructions a switch, {} of {} windows tainted",
             seen.instructions_a_switch, seen.tainted, seen.windows
         );
-        // With a second processor it is a matter of luck: single steps keep this one slow, the other runs dry, and what is
-        // ready is shared with it, at the price of a locked instruction for each batch. Printed, not asserted.
+        // With a second processor it is a matter of luck: single steps keep this one slow, the other runs dry, and what
+        // is ready is shared with it, at the price of a locked instruction for each batch. Printed, not asserted.
         let allowed = if processors == 1 { 0 } else { seen.windows };
         let shown =
             || seen.forbidden.iter().map(|(kind, at)| format!("{kind:?}: {}", place_of(*at))).collect::<Vec<_>>();

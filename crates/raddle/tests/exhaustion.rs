@@ -222,7 +222,8 @@ fn forbid(call: libc::c_long, argument: Option<(u32, u32)>, error: libc::c_int) 
         }
     };
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: the program is well-formed and lives through the call; TSYNC installs it for all kernel threads of the process.
+    // SAFETY: the program is well-formed and lives through the call; TSYNC installs it for all kernel threads of the
+    // process.
     unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
         let flags = libc::SECCOMP_FILTER_FLAG_TSYNC;

@@ -1,6 +1,8 @@
-//! Where the C library is not as the self-check wants it, this is said once, in one clear line, and threads are kernel threads.
+//! Where the C library is not as the self-check wants it, this is said once, in one clear line, and threads are kernel
+//! threads.
 //!
-//! On such a system (`cargo xtask glibc` has one) the tests run as they are; elsewhere `RADDLE_KERNEL_THREADS=1` stands in for it.
+//! On such a system (`cargo xtask glibc` has one) the tests run as they are; elsewhere `RADDLE_KERNEL_THREADS=1` stands
+//! in for it.
 
 use raddle::sync::{Condvar, Mutex, channel};
 use std::process::{Command, Stdio};
@@ -68,8 +70,8 @@ extern "C" fn pthread_detach(thread: libc::pthread_t) -> i32 {
 static BY_THEMSELVES: AtomicU32 = AtomicU32::new(0);
 static BY_OTHERS: AtomicU32 = AtomicU32::new(0);
 
-/// The C library's function looks at the other thread's record after that may have ended and its memory be gone: one run in ten thousand of a
-/// program that spawns 700 threads on a busy core ended so, by SIGSEGV.
+/// The C library's function looks at the other thread's record after that may have ended and its memory be gone: one
+/// run in ten thousand of a program that spawns 700 threads on a busy core ended so, by SIGSEGV.
 #[test]
 fn no_kernel_thread_detaches_another() {
     in_child("no_kernel_thread_detaches_another", || {

@@ -1,5 +1,6 @@
-//! A scope that runs its tasks itself looks before each whether another processor is hungry. The monitor's requests, which do the same with some
-//! delay, are kept away: the program handles their signal itself. Alone in its process for that.
+//! A scope that runs its tasks itself looks before each whether another processor is hungry. The monitor's requests,
+//! which do the same with some delay, are kept away: the program handles their signal itself. Alone in its process for
+//! that.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,7 +1,7 @@
 //! A default pool follows what its process is allotted, and loses nothing on the way.
 //!
-//! Affinity and control groups belong to a whole process: each case runs in a child (this same program, told by an environment
-//! variable). Nothing here depends on time: a pool that does not follow makes a test wait for ever.
+//! Affinity and control groups belong to a whole process: each case runs in a child (this same program, told by an
+//! environment variable). Nothing here depends on time: a pool that does not follow makes a test wait for ever.
 
 use raddle::sync::{Mutex, channel};
 use std::path::{Path, PathBuf};

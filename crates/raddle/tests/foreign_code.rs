@@ -1,5 +1,6 @@
-//! Code of others that runs inside the runtime: a policy of the program's own, and the panic hook, which runs for a panic in it. It may call
-//! the library; and its panic ends the process, with the policy's name. (`docs/contexts.md` lists all places.)
+//! Code of others that runs inside the runtime: a policy of the program's own, and the panic hook, which runs for a
+//! panic in it. It may call the library; and its panic ends the process, with the policy's name. (`docs/contexts.md`
+//! lists all places.)
 #![forbid(unsafe_code)]
 
 use raddle::pool::Builder;
@@ -157,7 +158,8 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// Threads are spawned from inside and outside, wait, yield and are woken, and the processors sleep now and then, while the policy meddles.
+/// Threads are spawned from inside and outside, wait, yield and are woken, and the processors sleep now and then, while
+/// the policy meddles.
 fn busy_pool() {
     let pool = builder().build().unwrap();
     let first = pool.spawn(|| ());

@@ -1,5 +1,5 @@
-//! Tasks of a scope (`Scope::fork`): each runs once, before the scope ends; others get them when they want them. None of these tests
-//! depends on timing: without the remedy they do not end.
+//! Tasks of a scope (`Scope::fork`): each runs once, before the scope ends; others get them when they want them. None
+//! of these tests depends on timing: without the remedy they do not end.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

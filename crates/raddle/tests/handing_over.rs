@@ -1,4 +1,5 @@
-//! A call that is known to block hands the processor over itself. Alone in its process: it counts the monitor's take-overs.
+//! A call that is known to block hands the processor over itself. Alone in its process: it counts the monitor's
+//! take-overs.
 
 use std::io::{Read, Write};
 

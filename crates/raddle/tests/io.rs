@@ -165,7 +165,8 @@ fn numbers_that_are_reused_at_once() {
     });
 }
 
-/// The same under one of the highest numbers there may be: new descriptors, of the tests beside this one too, get the lowest.
+/// The same under one of the highest numbers there may be: new descriptors, of the tests beside this one too, get the
+/// lowest.
 fn far_up(fd: std::os::fd::OwnedFd) -> std::os::fd::OwnedFd {
     // SAFETY: the limits are written to a live place; the number that comes back is a new descriptor, nobody else's.
     unsafe {
@@ -188,7 +189,8 @@ fn closing_wakes_those_who_wait() {
             let waiting = Arc::new(AtomicUsize::new(0));
             let theirs = waiting.clone();
             let reader = raddle::spawn(move || {
-                // SAFETY: the number is open when the wait begins, or closed and never used again in this round: nobody else's is so high.
+                // SAFETY: the number is open when the wait begins, or closed and never used again in this round: nobody
+                // else's is so high.
                 let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };
                 theirs.store(1, Ordering::Release);
                 wait(borrowed, Interest::Read, None)

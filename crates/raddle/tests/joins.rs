@@ -1,5 +1,5 @@
-//! Halves of `join` reach processors that become idle while the first half computes. None of these tests depends on timing:
-//! without the remedy they do not end.
+//! Halves of `join` reach processors that become idle while the first half computes. None of these tests depends on
+//! timing: without the remedy they do not end.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

@@ -1,8 +1,10 @@
-//! Figure 4 of Hurricane's paper: the instructions of a lock/unlock pair that nobody waits for, by kind, in our assembly.
+//! Figure 4 of Hurricane's paper: the instructions of a lock/unlock pair that nobody waits for, by kind, in our
+//! assembly.
 //!
-//! Each function is executed step by step (trap flag), so that what counts is what runs; `objdump` tells what the instructions are. Atomic operations,
-//! accesses to memory and branches (returns included) must be as many as in the paper. Register instructions are not: the MC88100 branches on a
-//! register's value, for which x86-64 needs a `test` or `cmp` first, and it has a register that is always 0, where here one is set.
+//! Each function is executed step by step (trap flag), so that what counts is what runs; `objdump` tells what the
+//! instructions are. Atomic operations, accesses to memory and branches (returns included) must be as many as in the
+//! paper. Register instructions are not: the MC88100 branches on a register's value, for which x86-64 needs a `test` or
+//! `cmp` first, and it has a register that is always 0, where here one is set.
 #![cfg(target_arch = "x86_64")]
 
 use raddle::lock::Algorithm;

@@ -95,7 +95,8 @@ fn yield_loops_end_under_each() {
     }
 }
 
-/// On one processor a soft yield gives way like a hard one: of two threads that yield softly each sees the other run, and knows it.
+/// On one processor a soft yield gives way like a hard one: of two threads that yield softly each sees the other run,
+/// and knows it.
 #[test]
 fn a_soft_yield_gives_way_where_nobody_is_idle() {
     for policy in POLICIES {
@@ -125,7 +126,8 @@ fn a_soft_yield_gives_way_where_nobody_is_idle() {
     }
 }
 
-/// Beside threads that wait for each other, so that now and then a processor is idle; nobody is lost between the two ways to yield.
+/// Beside threads that wait for each other, so that now and then a processor is idle; nobody is lost between the two
+/// ways to yield.
 #[test]
 fn soft_yields_lose_nobody() {
     for policy in POLICIES {
@@ -150,9 +152,9 @@ fn soft_yields_lose_nobody() {
     }
 }
 
-/// With one processor the threads that are ready at once are counted, not timed: the spawner makes no more than the queue holds,
-/// and what is made between two of its turns; without that rule, all. Then one run of several must show it: a spawner that the machine stops
-/// for long is taken for blocked, and others run in its place.
+/// With one processor the threads that are ready at once are counted, not timed: the spawner makes no more than the
+/// queue holds, and what is made between two of its turns; without that rule, all. Then one run of several must show
+/// it: a spawner that the machine stops for long is taken for blocked, and others run in its place.
 #[test]
 fn a_full_queue_slows_its_spawner_down() {
     let most = |policy: &str| {

@@ -1,5 +1,5 @@
-//! What must end, ends. Each body runs in a process of its own that is killed when it does not, so that one dead-lock does not
-//! hide the others. The limit is no measurement: what fails here never ends.
+//! What must end, ends. Each body runs in a process of its own that is killed when it does not, so that one dead-lock
+//! does not hide the others. The limit is no measurement: what fails here never ends.
 
 use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
@@ -109,8 +109,8 @@ fn more_spinners_than_processors_do_not_keep_a_ready_thread_from_running() {
     });
 }
 
-/// Two threads that compute and yield must come to run at the same time once a second processor is idle. They begin on one
-/// processor, since a third thread keeps the other busy.
+/// Two threads that compute and yield must come to run at the same time once a second processor is idle. They begin on
+/// one processor, since a third thread keeps the other busy.
 #[test]
 fn two_threads_that_yield_do_not_stay_on_one_processor_while_the_other_idles() {
     two_that_yield("two_threads_that_yield_do_not_stay_on_one_processor_while_the_other_idles", 20_000);
@@ -195,7 +195,8 @@ fn join_works_without_lightweight_threads() {
     });
 }
 
-/// The last handle to a pool may be dropped by one of its threads: it must say something, or work, but not wait for itself.
+/// The last handle to a pool may be dropped by one of its threads: it must say something, or work, but not wait for
+/// itself.
 #[test]
 fn a_pool_dropped_by_its_own_thread_does_not_wait_for_itself() {
     in_child("a_pool_dropped_by_its_own_thread_does_not_wait_for_itself", &[], || {

@@ -1,4 +1,5 @@
-//! Everything at once, from several kernel threads, on pools that come and go: nothing is lost, run twice, or freed early.
+//! Everything at once, from several kernel threads, on pools that come and go: nothing is lost, run twice, or freed
+//! early.
 
 use std::cell::Cell;
 use std::sync::Arc;

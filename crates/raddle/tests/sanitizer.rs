@@ -1,4 +1,5 @@
-//! What ThreadSanitizer sees of lightweight threads: races, and that what the runtime orders is none. Empty in other builds.
+//! What ThreadSanitizer sees of lightweight threads: races, and that what the runtime orders is none. Empty in other
+//! builds.
 #![cfg(raddle_tsan)]
 
 use std::cell::UnsafeCell;

@@ -1,5 +1,5 @@
-//! Signals to a thread that is apart (alone with a kernel thread that carries no processor) and makes others ready all the time: it stays apart, and each
-//! signal is handled. Each is answered before the next one is sent.
+//! Signals to a thread that is apart (alone with a kernel thread that carries no processor) and makes others ready all
+//! the time: it stays apart, and each signal is handled. Each is answered before the next one is sent.
 
 use raddle::sync::Semaphore;
 use std::ffi::{c_int, c_void};

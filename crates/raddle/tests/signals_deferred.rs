@@ -1,7 +1,7 @@
 //! Handlers that call into the library from wherever they arrive: nothing is lost, doubled or corrupted.
 //!
-//! The signals are real-time ones, which the kernel queues, so that each one that was sent must have been handled exactly once,
-//! with what it said. `RADDLE_SIGNALS` sets how many are sent.
+//! The signals are real-time ones, which the kernel queues, so that each one that was sent must have been handled
+//! exactly once, with what it said. `RADDLE_SIGNALS` sets how many are sent.
 
 use raddle::sync::{Mutex, Semaphore, channel};
 use std::ffi::{c_int, c_void};
@@ -176,7 +176,8 @@ fn faults_and_unknown_signals_are_refused() {
     }
 }
 
-/// A handler interrupts a thread that computes: what it spawns goes into that thread's pool, and the thread is itself afterwards.
+/// A handler interrupts a thread that computes: what it spawns goes into that thread's pool, and the thread is itself
+/// afterwards.
 #[test]
 fn a_handler_spawns_into_the_pool_that_it_interrupted_and_the_thread_goes_on_as_itself() {
     static SPAWNED: AtomicU64 = AtomicU64::new(0);

@@ -1,7 +1,7 @@
 //! Signals, forks and ends of the process, from lightweight threads.
 //!
-//! What must not happen to the test program itself (overflow, exit, panic in a named thread) happens in a child process: this same
-//! program, told by an environment variable.
+//! What must not happen to the test program itself (overflow, exit, panic in a named thread) happens in a child
+//! process: this same program, told by an environment variable.
 
 use raddle::sync::{Mutex, channel};
 use std::io::{Read, Write};
@@ -116,7 +116,8 @@ fn signals_at_a_high_rate_disturb_nothing() {
                 while !stop.load(Ordering::Relaxed) {
                     for tid in activations() {
                         for _ in 0..8 {
-                            // SAFETY: takes three integers; a kernel thread that has ended is an error that nobody minds.
+                            // SAFETY: takes three integers; a kernel thread that has ended is an error that nobody
+                            // minds.
                             unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, libc::SIGUSR1) };
                         }
                     }
@@ -153,8 +154,8 @@ fn a_fork_in_a_thread_goes_on_in_the_child_and_leaves_the_parent_alone() {
                     raddle::spawn(move || {
                         OWN.set(i + 1);
                         raddle::yield_now();
-                        // SAFETY: the child calls what a child of a program with several kernel threads may: its own storage, the C
-                        // library's allocator (which glibc makes usable after a fork), `_exit`.
+                        // SAFETY: the child calls what a child of a program with several kernel threads may: its own
+                        // storage, the C library's allocator (which glibc makes usable after a fork), `_exit`.
                         let pid = unsafe { libc::fork() };
                         if pid == 0 {
                             let right = OWN.get() == i + 1 && vec![i; 1000].iter().sum::<u64>() == i * 1000;

@@ -1,5 +1,5 @@
-//! Stages: bounded places, back-pressure, processors that move with the load, shutting down. Nothing here depends on time: what does not
-//! happen makes a test wait for ever.
+//! Stages: bounded places, back-pressure, processors that move with the load, shutting down. Nothing here depends on
+//! time: what does not happen makes a test wait for ever.
 
 use raddle::stage::{BuildError, MAX_CAPACITY, Refused, Stage, Stages};
 use raddle::sync::Semaphore;

@@ -1,4 +1,5 @@
-//! The same source against std's paths and against ours: `use raddle::{sync, thread}` stands in the place of `use std::{sync, thread}`.
+//! The same source against std's paths and against ours: `use raddle::{sync, thread}` stands in the place of
+//! `use std::{sync, thread}`.
 
 mod of_std {
     use std::{sync, thread};

@@ -1,5 +1,6 @@
-//! The paper's figure 1: a thread blocks where nothing tells the runtime (T2), another one has its processor; it comes back (T3), waits in the
-//! ready queue, and goes on when that processor selects it (T4). At no time do more threads run than there are processors.
+//! The paper's figure 1: a thread blocks where nothing tells the runtime (T2), another one has its processor; it comes
+//! back (T3), waits in the ready queue, and goes on when that processor selects it (T4). At no time do more threads run
+//! than there are processors.
 
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -32,8 +33,8 @@ fn a_thread_back_from_an_unseen_block_waits_for_its_turn() {
     let pool = raddle::Builder::new().processors(1).build().unwrap();
     pool.run(|| {
         let mut rounds = 0;
-        // Where the kernel keeps the processor's kernel thread from its core, or takes one that computes for a blocked one, more run for a
-        // while, as the other counters say: such a round proves nothing.
+        // Where the kernel keeps the processor's kernel thread from its core, or takes one that computes for a blocked
+        // one, more run for a while, as the other counters say: such a round proves nothing.
         while rounds < 5 {
             let watched = raddle::info::stats().returns_watched;
             let (mut wait, mut wake) = std::io::pipe().unwrap();

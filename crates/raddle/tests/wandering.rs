@@ -1,4 +1,5 @@
-//! `RADDLE_MIGRATE=always`: a thread that was suspended goes on on another processor. The mode is the environment's, so each test is a child.
+//! `RADDLE_MIGRATE=always`: a thread that was suspended goes on on another processor. The mode is the environment's, so
+//! each test is a child.
 
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};

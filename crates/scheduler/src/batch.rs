@@ -1,19 +1,23 @@
 //! A batch that several threads fill and the first of them carries out.
 //!
-//! The batch lies in a *place*. Whoever wants something done takes it out ([`Place::take`]), adds to it, and puts it back ([`Place::put`]); in between it is
-//! theirs alone. Who finds it empty *leads*: lets others run, takes it again, does what has come together, and tells each who waits
-//! ([`Outcome::set`]). Who finds the place empty does without: nobody waits for a batch but its leader, who comes back for what was put in.
+//! The batch lies in a *place*. Whoever wants something done takes it out ([`Place::take`]), adds to it, and puts it
+//! back ([`Place::put`]); in between it is theirs alone. Who finds it empty *leads*: lets others run, takes it again,
+//! does what has come together, and tells each who waits ([`Outcome::set`]). Who finds the place empty does without:
+//! nobody waits for a batch but its leader, who comes back for what was put in.
 //!
 //! Source: this project.
 //!
-//! Roles: *senders*, any number. At most one leads: between its two turns the batch is never empty, so that nobody else begins one.
+//! Roles: *senders*, any number. At most one leads: between its two turns the batch is never empty, so that nobody else
+//! begins one.
 //!
-//! Invariant B1: what was put into a batch is carried out once. Proof: only who has taken the batch reads or changes it; only the leader empties it, and it does so
-//! having taken it; a place holds one batch at a time, since only who has taken it puts it back.
+//! Invariant B1: what was put into a batch is carried out once. Proof: only who has taken the batch reads or changes
+//! it; only the leader empties it, and it does so having taken it; a place holds one batch at a time, since only who
+//! has taken it puts it back.
 //!
-//! Progress: `take`, `put` and the words of an outcome are wait-free. A leader waits for a sender that has the batch in its hands, for the few instructions
-//! of an addition; a sender that waits for its outcome waits for the leader, which is ready to run. No memory is reclaimed here: an outcome must stay
-//! until it is [set](Outcome::get), and is not touched by the leader after that.
+//! Progress: `take`, `put` and the words of an outcome are wait-free. A leader waits for a sender that has the batch in
+//! its hands, for the few instructions of an addition; a sender that waits for its outcome waits for the leader, which
+//! is ready to run. No memory is reclaimed here: an outcome must stay until it is [set](Outcome::get), and is not
+//! touched by the leader after that.
 //!
 //! | edge | release side | acquire side |
 //! |---|---|---|
@@ -54,7 +58,8 @@ impl<M: Machine> Place<M> {
     /// The batch, which is the caller's alone from here on; `None` if it is elsewhere.
     #[inline]
     pub fn take(&self) -> Option<usize> {
-        // Ordering[batch.hand]: Acquire. Pairs with the exchange in `put`. Makes visible: what the batch's last owner did to it.
+        // Ordering[batch.hand]: Acquire. Pairs with the exchange in `put`. Makes visible: what the batch's last owner
+        // did to it.
         let word = self.word.swap(0, Ordering::Acquire);
         (word != 0).then_some(word)
     }
@@ -63,8 +68,9 @@ impl<M: Machine> Place<M> {
     #[inline]
     pub fn put(&self, batch: usize) {
         debug_assert_ne!(batch, 0);
-        // Ordering[batch.hand]: Release. Pairs with the exchange in `take`. Makes visible: the batch as its owner leaves it. (An exchange, since
-        // the model loses track of plain stores among exchanges; it costs a few nanoseconds where microseconds are saved.)
+        // Ordering[batch.hand]: Release. Pairs with the exchange in `take`. Makes visible: the batch as its owner
+        // leaves it. (An exchange, since the model loses track of plain stores among exchanges; it costs a few
+        // nanoseconds where microseconds are saved.)
         let before = self.word.swap(batch, Ordering::Release);
         debug_assert_eq!(before, 0, "a place holds one batch");
     }
@@ -87,7 +93,8 @@ impl<M: Machine> Outcome<M> {
     /// The result, once it was carried out.
     #[inline]
     pub fn get(&self) -> Option<isize> {
-        // Ordering[batch.outcome]: Acquire. Pairs with the store in `set`. Makes visible: that the leader is through with this.
+        // Ordering[batch.outcome]: Acquire. Pairs with the store in `set`. Makes visible: that the leader is through
+        // with this.
         let word = self.word.load(Ordering::Acquire);
         (word != 0).then_some((word as i64 >> 1) as isize)
     }

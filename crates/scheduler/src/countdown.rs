@@ -2,10 +2,11 @@
 //!
 //! Source: our own.
 //!
-//! Roles: the *owner*, who adds threads, or lets those add that are counted, and waits; the *threads*, each of which finishes once.
+//! Roles: the *owner*, who adds threads, or lets those add that are counted, and waits; the *threads*, each of which
+//! finishes once.
 //!
-//! The word is `mark:40 | count:24`: how many threads have not finished, and, once the owner has waited, the low bits of that wait's epoch
-//! plus one.
+//! The word is `mark:40 | count:24`: how many threads have not finished, and, once the owner has waited, the low bits
+//! of that wait's epoch plus one.
 //!
 //! | change | by |
 //! |---|---|
@@ -15,15 +16,15 @@
 //!
 //! Invariants:
 //! - I1: the owner goes on only when the count is 0, whatever ended its wait: it looks again.
-//! - I2: whose exchange brings the count to 0 finds the mark of the owner's wait, or the owner finds 0. Both exchange the same word, so one is
-//!   first.
-//! - I3: it wakes no other wait of the owner, which may have found 0 by itself and be somewhere else: it claims the epoch that it compared with
-//!   the mark. (A mark comes again after 2^40 waits.)
+//! - I2: whose exchange brings the count to 0 finds the mark of the owner's wait, or the owner finds 0. Both exchange
+//!   the same word, so one is first.
+//! - I3: it wakes no other wait of the owner, which may have found 0 by itself and be somewhere else: it claims the
+//!   epoch that it compared with the mark. (A mark comes again after 2^40 waits.)
 //!
 //! Progress: wait-free but for the owner, who waits, and for retries of its exchange.
 //!
-//! Reclamation: the word goes when the owner goes on. `finish` touches it once and no more; the owner's record, which it touches then, is
-//! type-stable.
+//! Reclamation: the word goes when the owner goes on. `finish` touches it once and no more; the owner's record, which
+//! it touches then, is type-stable.
 //!
 //! | edge | one side | the other |
 //! |---|---|---|
@@ -88,7 +89,8 @@ impl<R: Runtime> Countdown<R> {
         fits
     }
 
-    /// Of what was added no thread has come. Called where another one is counted, or by the owner, so that nobody waits for this.
+    /// Of what was added no thread has come. Called where another one is counted, or by the owner, so that nobody waits
+    /// for this.
     #[inline]
     pub fn take_back(&self) {
         // Relaxed: it did nothing.
@@ -108,8 +110,8 @@ impl<R: Runtime> Countdown<R> {
     /// Once for each that was added. `owner` is the record of the thread that waits.
     #[inline]
     pub unsafe fn finish(&self, owner: &'static Thread<R::Machine>) {
-        // Ordering[countdown.word]: AcqRel. Pairs with `is_over`, and with the owner's exchange. Makes visible: there all that the thread did,
-        // here the armed wait.
+        // Ordering[countdown.word]: AcqRel. Pairs with `is_over`, and with the owner's exchange. Makes visible: there
+        // all that the thread did, here the armed wait.
         // Point of no return: the word may be gone.
         let before = self.word.fetch_sub(1, Ordering::AcqRel);
         let mark = before >> COUNT_BITS;

@@ -11,8 +11,8 @@
 //! | [`COUNTED`] | the sleeper, from 0 | it sleeps, and is in the count until it is woken |
 //!
 //! Invariants:
-//! - I1: who was woken is in the count no more, even if it has not come up yet: it may be about to wake others. The waker's exchange finds
-//!   [`COUNTED`], and takes it out; or it comes first, and the sleeper takes itself out again.
+//! - I1: who was woken is in the count no more, even if it has not come up yet: it may be about to wake others. The
+//!   waker's exchange finds [`COUNTED`], and takes it out; or it comes first, and the sleeper takes itself out again.
 //! - I2: nobody is in the count twice, nor taken out twice: of the two exchanges of the token one is first.
 //!
 //! Progress: wait-free. Tokens are in type-stable records.
@@ -61,8 +61,9 @@ impl<M: Machine> Default for Sleepers<M> {
 impl<M: Machine> Sleepers<M> {
     /// How many sleep until they are woken.
     pub fn count(&self) -> u64 {
-        // Ordering[counted.count]: SeqCst. Pairs with the changes of the count: the diagnosis reads several words, one after the other.
-        // Not weakened: it is asked again after all else was looked at, and a wrong answer makes for a line on standard error.
+        // Ordering[counted.count]: SeqCst. Pairs with the changes of the count: the diagnosis reads several words, one
+        // after the other. Not weakened: it is asked again after all else was looked at, and a wrong answer makes for a
+        // line on standard error.
         self.count.load(Ordering::SeqCst)
     }
 
@@ -71,8 +72,9 @@ impl<M: Machine> Sleepers<M> {
         // Ordering[counted.count]: SeqCst. Pairs with `count`.
         // Not weakened: a counter; the token orders it before its waker's.
         self.count.fetch_add(1, Ordering::SeqCst);
-        // Ordering[counted.token]: Release. Pairs with `wake`. Makes visible: that it is counted.
-        // Not weakened: the model makes exchanges in the order in which they are executed, so that its waker never takes out who is not in yet.
+        // Ordering[counted.token]: Release. Pairs with `wake`. Makes visible: that it is counted. Not weakened: the
+        // model makes exchanges in the order in which they are executed, so that its waker never takes out who is not
+        // in yet.
         match token.compare_exchange(0, COUNTED, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => COUNTED,
             Err(_) => {
@@ -103,7 +105,8 @@ impl<M: Machine> Sleepers<M> {
 
     /// Wakes the sleeper with that token. Once for each wait that was claimed.
     pub fn wake(&self, token: &M::Atomic<u32>) {
-        // Ordering[counted.token]: AcqRel. Pairs with `was_woken` and `sleeps`. Makes visible: there what was done before, here that it is counted.
+        // Ordering[counted.token]: AcqRel. Pairs with `was_woken` and `sleeps`. Makes visible: there what was done
+        // before, here that it is counted.
         if token.swap(WOKEN, Ordering::AcqRel) == COUNTED {
             self.leave();
         }

@@ -1,7 +1,8 @@
 //! Dropping values of the program where an unwinding must not get out.
 //!
-//! The payload of a panic is a value like any other: its drop may panic, with a payload whose drop panics in turn. Whoever drops one while
-//! others rely on what comes next (a scope that waits for a count, a list that points into a frame) calls [`discard`].
+//! The payload of a panic is a value like any other: its drop may panic, with a payload whose drop panics in turn.
+//! Whoever drops one while others rely on what comes next (a scope that waits for a count, a list that points into a
+//! frame) calls [`discard`].
 //!
 //! # Example
 //! ```

@@ -1,24 +1,28 @@
-//! One signal for many requests: who has something done by a thread that runs leaves it there, and signals its kernel thread unless another
-//! signal is on its way.
+//! One signal for many requests: who has something done by a thread that runs leaves it there, and signals its kernel
+//! thread unless another signal is on its way.
 //!
 //! Source: this project.
 //!
-//! Roles: the *thread*, which moves between kernel threads; *askers*, any number, also in signal handlers. A kind is one sort of signal.
+//! Roles: the *thread*, which moves between kernel threads; *askers*, any number, also in signal handlers. A kind is
+//! one sort of signal.
 //!
-//! An asker leaves what it wants elsewhere, then calls [`Doorbell::ring`]: it reads how often the thread has answered, sets the thread's
-//! interruption flag and finds its kernel thread (`request`), signals that one, and only then notes that this answer was signalled for. The
-//! thread answers ([`Doorbell::answer`]) when such a signal has found it, and when it sees its flag where it goes on on another kernel thread;
-//! then it looks at what was left.
+//! An asker leaves what it wants elsewhere, then calls [`Doorbell::ring`]: it reads how often the thread has answered,
+//! sets the thread's interruption flag and finds its kernel thread (`request`), signals that one, and only then notes
+//! that this answer was signalled for. The thread answers ([`Doorbell::answer`]) when such a signal has found it, and
+//! when it sees its flag where it goes on on another kernel thread; then it looks at what was left.
 //!
-//! Invariants, with events P something was left, R the asker reads the count, F it sets the flag, K it signals, T it notes the count that it has
-//! read; C the thread counts an answer, D it looks at what was left:
-//! - D1: what was left is seen. Proof: an asker that does not signal read a count that was signalled for, so an answer is to come (D2), or
-//!   came after R unseen; forbidden is R misses C and D misses P, and a fence stands between P and R, another between C and D.
-//! - D2: a count that was noted is left behind. Proof: F comes before K. If the signal finds the thread, that is a C; if the thread has moved
-//!   meanwhile, it sees F where it goes on, which is one too. Either came after R, since it follows F; so the count is more than what was
-//!   read, or will be. (With R after F the thread could see the flag before R, and the signal then miss it: the count stayed noted for ever.)
-//! - D3: between two answers, askers that are between R and T at the same time signal, and nobody after the first of them has noted it. Who is
-//!   stopped there, by a handler that asks too, for one, holds up nobody: others signal for themselves.
+//! Invariants, with events P something was left, R the asker reads the count, F it sets the flag, K it signals, T it
+//! notes the count that it has read; C the thread counts an answer, D it looks at what was left:
+//! - D1: what was left is seen. Proof: an asker that does not signal read a count that was signalled for, so an answer
+//!   is to come (D2), or came after R unseen; forbidden is R misses C and D misses P, and a fence stands between P and
+//!   R, another between C and D.
+//! - D2: a count that was noted is left behind. Proof: F comes before K. If the signal finds the thread, that is a C;
+//!   if the thread has moved meanwhile, it sees F where it goes on, which is one too. Either came after R, since it
+//!   follows F; so the count is more than what was read, or will be. (With R after F the thread could see the flag
+//!   before R, and the signal then miss it: the count stayed noted for ever.)
+//! - D3: between two answers, askers that are between R and T at the same time signal, and nobody after the first of
+//!   them has noted it. Who is stopped there, by a handler that asks too, for one, holds up nobody: others signal for
+//!   themselves.
 //!
 //! Progress: wait-free but for what is passed in. No memory is reclaimed.
 //!
@@ -60,8 +64,8 @@ impl<M: Machine, const KINDS: usize> Default for Doorbell<M, KINDS> {
 }
 
 impl<M: Machine, const KINDS: usize> Doorbell<M, KINDS> {
-    /// Has the thread look at what the caller has left for it. `request` sets its flag and answers where it runs, or `None` if it will see the
-    /// flag by itself; `signal` answers whether the signal was sent.
+    /// Has the thread look at what the caller has left for it. `request` sets its flag and answers where it runs, or
+    /// `None` if it will see the flag by itself; `signal` answers whether the signal was sent.
     ///
     /// # Panics
     /// If there is no such `kind`.

@@ -1,24 +1,24 @@
 //! Whether to tell others of a ready thread while they are idle.
 //!
-//! Telling an idle processor costs microseconds on both sides and takes the thread to cold caches; not telling it leaves the
-//! thread waiting here while a core idles. So a processor weighs the two. It knows its *pace*: how long after such a decision
-//! the running thread leaves (yields, blocks or ends), a mean over samples. While others are idle it keeps a thread that was
-//! woken or that yields, in silence, as long as
+//! Telling an idle processor costs microseconds on both sides and takes the thread to cold caches; not telling it
+//! leaves the thread waiting here while a core idles. So a processor weighs the two. It knows its *pace*: how long
+//! after such a decision the running thread leaves (yields, blocks or ends), a mean over samples. While others are idle
+//! it keeps a thread that was woken or that yields, in silence, as long as
 //!
 //! ```text
 //! (threads that wait here + threads kept since none waited last) × pace < WAKE_UP
 //! ```
 //!
-//! The first term is how long the thread will wait: it is told of when that is more than a wake-up takes. The second one
-//! grows while there is always somebody waiting: then the other processor is worth its wake-up however short the
-//! turns are. A thread that passes a token, or holds a lock over a yield while all others wait for it, leaves nobody waiting again and
-//! again, and so stays on one processor.
+//! The first term is how long the thread will wait: it is told of when that is more than a wake-up takes. The second
+//! one grows while there is always somebody waiting: then the other processor is worth its wake-up however short the
+//! turns are. A thread that passes a token, or holds a lock over a yield while all others wait for it, leaves nobody
+//! waiting again and again, and so stays on one processor.
 //!
-//! Bound: the pace is a guess. When the running thread computes on against it, the monitor publishes what is kept, within its own
-//! bound, and the processor starts to tell again. A processor whose pace is unknown tells.
+//! Bound: the pace is a guess. When the running thread computes on against it, the monitor publishes what is kept,
+//! within its own bound, and the processor starts to tell again. A processor whose pace is unknown tells.
 //!
-//! Differs from Go and tokio, which wake a searcher for each thread but the last woken one (`runnext`, the LIFO slot), which they keep
-//! for any time.
+//! Differs from Go and tokio, which wake a searcher for each thread but the last woken one (`runnext`, the LIFO slot),
+//! which they keep for any time.
 //!
 //! # Example
 //! ```
@@ -34,8 +34,8 @@
 use raddle_machine::Machine;
 use std::marker::PhantomData;
 
-/// Nanoseconds: what waking an idle processor costs, the cold caches included. An estimate: the futex wake-up of a halted virtual core
-/// took 5,000 here. `lock_block` and `eratosthenes` do not tell 5,000, 10,000 and 20,000 apart.
+/// Nanoseconds: what waking an idle processor costs, the cold caches included. An estimate: the futex wake-up of a
+/// halted virtual core took 5,000 here. `lock_block` and `eratosthenes` do not tell 5,000, 10,000 and 20,000 apart.
 pub const WAKE_UP: u64 = 10_000;
 /// One decision in so many is timed, once the pace is known to be quick. A power of two.
 const SAMPLE: u32 = 32;

@@ -1,14 +1,15 @@
 //! Idle and wake-up: which processors search, which sleep, and who wakes whom.
 //!
 //! Source: PROTOCOLS 2 of the design (model-checked), after the idea of Go's and rayon's counters of searching workers.
-//! Differs: only the last searcher of a group pays the heavy fence; a monitor wakes despite the throttle, since a frozen
-//! searcher would otherwise suppress every wake-up.
+//! Differs: only the last searcher of a group pays the heavy fence; a monitor wakes despite the throttle, since a
+//! frozen searcher would otherwise suppress every wake-up.
 //!
-//! Roles: a *pusher* (any kernel thread that made work takeable), a *searcher* (a processor looking for work), a *sleeper*.
+//! Roles: a *pusher* (any kernel thread that made work takeable), a *searcher* (a processor looking for work),
+//! a *sleeper*.
 //!
-//! The sleeper's bit in the word says whether it may sleep; its bell only makes it look at the bit. So a bell may be rung twice,
-//! late or by anybody, and a waker that freezes after it took the bit and before it rang has said all that matters: whoever
-//! rings next ([`Idle::kick`]) completes the wake-up.
+//! The sleeper's bit in the word says whether it may sleep; its bell only makes it look at the bit. So a bell may be
+//! rung twice, late or by anybody, and a waker that freezes after it took the bit and before it rang has said all that
+//! matters: whoever rings next ([`Idle::kick`]) completes the wake-up.
 //!
 //! Word, one per group of [`GROUP`] processors: `searching:8 | unused:8 | sleeping set:48`.
 //!
@@ -22,18 +23,20 @@
 //!
 //! Invariants:
 //! - I1: a processor's bit is set only between its own `sleep` transition and the exchange that removes it.
-//! - I2: whoever removes a bit counts its processor as searching in the same step. The processor finds that out by itself
-//!   before it sleeps, and when its bell rings: it reads the bell, then the bit, and sleeps only while the bell is as read, and
-//!   who rings has seen the bit removed. (A bell that is rung 2^32 times between the two reads looks unrung.)
-//! - I3: at rest (no searcher in the group) there is never both takeable work and a sleeper: the pusher stores, passes a light
-//!   fence, loads the word; the last searcher changes the word, passes a heavy fence, looks at the queues. Proof, events
-//!   P (work stored), L (word loaded), S (word changed), Q (queues looked at): forbidden is L before S and Q before P. The
-//!   heavy fence between S and Q is a full barrier on every kernel thread, so either P is before it (Q sees P), or L is
-//!   after it (L sees S).
+//! - I2: whoever removes a bit counts its processor as searching in the same step. The processor finds that out by
+//!   itself before it sleeps, and when its bell rings: it reads the bell, then the bit, and sleeps only while the bell
+//!   is as read, and who rings has seen the bit removed. (A bell that is rung 2^32 times between the two reads looks
+//!   unrung.)
+//! - I3: at rest (no searcher in the group) there is never both takeable work and a sleeper: the pusher stores, passes
+//!   a light fence, loads the word; the last searcher changes the word, passes a heavy fence, looks at the queues.
+//!   Proof, events P (work stored), L (word loaded), S (word changed), Q (queues looked at): forbidden is L before S
+//!   and Q before P. The heavy fence between S and Q is a full barrier on every kernel thread, so either P is before it
+//!   (Q sees P), or L is after it (L sees S).
 //!
-//! Progress: every loop is a compare-and-swap retry; lock-free. A searcher that is frozen, and a processor that was called by a
-//! waker that is frozen, count as searching and delay wake-ups until the monitor's next [`Idle::kick`]. What a waker was
-//! itself about to announce when it froze waits for the next event if everybody slept, the monitor included.
+//! Progress: every loop is a compare-and-swap retry; lock-free. A searcher that is frozen, and a processor that was
+//! called by a waker that is frozen, count as searching and delay wake-ups until the monitor's next [`Idle::kick`].
+//! What a waker was itself about to announce when it froze waits for the next event if everybody slept, the monitor
+//! included.
 //!
 //! # Example
 //! ```
@@ -64,8 +67,8 @@ const SLEEPING: u64 = (1 << GROUP) - 1;
 #[repr(align(128))]
 struct Padded<T>(T);
 
-/// Why a processor stopped sleeping. It counts as searching after the first two, as busy after the others, which were not brought about by a
-/// pusher that relies on it: it need not wake anybody in its place.
+/// Why a processor stopped sleeping. It counts as searching after the first two, as busy after the others, which were
+/// not brought about by a pusher that relies on it: it need not wake anybody in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
     /// Somebody called it.
@@ -84,8 +87,8 @@ struct Sleeper<M: Machine> {
     bell: M::Atomic<u32>,
     /// 1 from before its bit is set until it has come up; written by the processor only.
     asleep: M::Atomic<u8>,
-    /// 1 while it sleeps on something else than its bell, which the pool's alarm reaches; written by the processor only, before it
-    /// sets its bit.
+    /// 1 while it sleeps on something else than its bell, which the pool's alarm reaches; written by the processor
+    /// only, before it sets its bit.
     elsewhere: M::Atomic<u8>,
 }
 
@@ -199,8 +202,8 @@ impl<M: Machine> Idle<M> {
         }
     }
 
-    /// The first half of [`Idle::wake_one`]: who it was that is called now, and sleeps until it is rung for. For tests of a
-    /// waker that freezes here.
+    /// The first half of [`Idle::wake_one`]: who it was that is called now, and sleeps until it is rung for. For tests
+    /// of a waker that freezes here.
     #[doc(hidden)]
     pub fn call_one(&self, throttled: bool) -> Option<usize> {
         for (index, group) in self.groups().enumerate() {
@@ -208,8 +211,8 @@ impl<M: Machine> Idle<M> {
             while word & SLEEPING != 0 && !(throttled && word >> SEARCHING_SHIFT != 0) {
                 let bit = word & word.wrapping_neg() & SLEEPING;
                 let new = (word & !bit) + SEARCHING_ONE;
-                // Ordering[idle.state]: AcqRel. Pairs with the exchanges of the word in `sleep` and `found`. Makes visible: the
-                // work pushed before, to the woken processor; and here, where that one sleeps (`ring`).
+                // Ordering[idle.state]: AcqRel. Pairs with the exchanges of the word in `sleep` and `found`. Makes
+                // visible: the work pushed before, to the woken processor; and here, where that one sleeps (`ring`).
                 match group.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
                     Ok(_) => return Some(index * GROUP + bit.trailing_zeros() as usize),
                     Err(now) => word = now,
@@ -240,13 +243,13 @@ impl<M: Machine> Idle<M> {
         false
     }
 
-    /// The monitor's remedy against whoever froze while it counts as searching, or before it rang: rings for all that were
-    /// called and have not come up, and wakes a sleeper although somebody seems to search. True if it woke one.
+    /// The monitor's remedy against whoever froze while it counts as searching, or before it rang: rings for all that
+    /// were called and have not come up, and wakes a sleeper although somebody seems to search. True if it woke one.
     pub fn kick(&self) -> bool {
         for (processor, sleeper) in self.sleepers.iter().enumerate() {
-            // Ordering[idle.state]: Acquire. Pairs with the exchange that took the bit. Makes visible: that its processor was
-            // asleep before.
-            // Not weakened: what sees too little is repeated at the next look (and the model's monitor looks after a join).
+            // Ordering[idle.state]: Acquire. Pairs with the exchange that took the bit. Makes visible: that its
+            // processor was asleep before. Not weakened: what sees too little is repeated at the next look (and the
+            // model's monitor looks after a join).
             let called = self.word(processor).load(Ordering::Acquire) & Self::bit(processor) == 0;
             // Relaxed: visible with the taken bit; a processor on its way up is rung for nothing.
             if called && sleeper.0.asleep.load(Ordering::Relaxed) != 0 {
@@ -261,8 +264,8 @@ impl<M: Machine> Idle<M> {
         let Sleeper { bell, elsewhere, .. } = &self.sleepers[processor].0;
         // Ordering[idle.bell]: Release. Pairs with the sleeper's load. Makes visible: that its bit is gone.
         bell.fetch_add(1, Ordering::Release);
-        // Relaxed: visible with the taken bit, since it is written before the bit is set. A later value says that the processor
-        // has come up meanwhile; then either way of ringing is for nothing.
+        // Relaxed: visible with the taken bit, since it is written before the bit is set. A later value says that the
+        // processor has come up meanwhile; then either way of ringing is for nothing.
         if elsewhere.load(Ordering::Relaxed) != 0 {
             (self.alarm)();
         } else {
@@ -287,9 +290,9 @@ impl<M: Machine> Idle<M> {
         }
     }
 
-    /// A searcher found nothing: sleeps until it is called, sees work itself, or the deadline passes. `look` says whether there
-    /// is anything it could take. With `directed`, pushes may concern this processor alone ([`Idle::wake`]), so it looks even
-    /// if it was not the last searcher.
+    /// A searcher found nothing: sleeps until it is called, sees work itself, or the deadline passes. `look` says
+    /// whether there is anything it could take. With `directed`, pushes may concern this processor alone
+    /// ([`Idle::wake`]), so it looks even if it was not the last searcher.
     pub fn sleep(&self, me: usize, deadline: Option<u64>, directed: bool, look: impl Fn() -> bool) -> Woken {
         let sleeper = &self.sleepers[me].0;
         // Relaxed: single writer; released by the exchange that sets the bit.
@@ -302,8 +305,8 @@ impl<M: Machine> Idle<M> {
         woken
     }
 
-    /// As [`Idle::sleep`], but sleeps in `block` (until the deadline, or the pool's alarm, or for no reason), which answers true
-    /// when it has brought something for this processor to do ([`Woken::Elsewhere`]).
+    /// As [`Idle::sleep`], but sleeps in `block` (until the deadline, or the pool's alarm, or for no reason), which
+    /// answers true when it has brought something for this processor to do ([`Woken::Elsewhere`]).
     pub fn sleep_elsewhere(
         &self,
         me: usize,
@@ -334,7 +337,8 @@ impl<M: Machine> Idle<M> {
         let bell = &self.sleepers[me].0.bell;
         // One read-modify-write for both changes: removing a searcher and adding a sleeper (the bit is clear: I1).
         let change = Self::bit(me).wrapping_sub(SEARCHING_ONE);
-        // Ordering[idle.state]: AcqRel. Pairs with the exchange that takes the bit. Makes visible: where this processor sleeps.
+        // Ordering[idle.state]: AcqRel. Pairs with the exchange that takes the bit. Makes visible: where this processor
+        // sleeps.
         let before = word.fetch_add(change, Ordering::AcqRel);
         if directed || before >> SEARCHING_SHIFT == 1 {
             // Ordering[idle.look]: heavy fence. Pairs with the light fence in `notify` (proof at I3).
@@ -346,7 +350,8 @@ impl<M: Machine> Idle<M> {
         loop {
             // Ordering[idle.bell]: Acquire. Pairs with the ring. Makes visible: that the bit is gone.
             let rung = bell.load(Ordering::Acquire);
-            // Ordering[idle.state]: Acquire. Pairs with the exchange that took the bit. Makes visible: the work of who took it.
+            // Ordering[idle.state]: Acquire. Pairs with the exchange that took the bit. Makes visible: the work of who
+            // took it.
             if word.load(Ordering::Acquire) & Self::bit(me) == 0 {
                 return Woken::Called;
             }

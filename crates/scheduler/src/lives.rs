@@ -1,14 +1,17 @@
-//! The lives of a number that is given out again and again, such as a descriptor's, and what was told of it to somebody else in which of them.
+//! The lives of a number that is given out again and again, such as a descriptor's, and what was told of it to somebody
+//! else in which of them.
 //!
-//! A poller (the kernel's) is told of a descriptor once, and knows of it until the program closes it; then the same number may stand for
-//! something else, of which the poller knows nothing. So a number has *lives*, counted by whoever sees one begin or end, and a
-//! [`Registration`] says in which of them the poller was told. It holds while the life is the same and its beginning was
-//! seen ([`Lives::born`]): of a number whose birth nobody saw nothing is known, and whoever waits for it tells the poller each time.
+//! A poller (the kernel's) is told of a descriptor once, and knows of it until the program closes it; then the same
+//! number may stand for something else, of which the poller knows nothing. So a number has *lives*, counted by whoever
+//! sees one begin or end, and a [`Registration`] says in which of them the poller was told. It holds while the life is
+//! the same and its beginning was seen ([`Lives::born`]): of a number whose birth nobody saw nothing is known, and
+//! whoever waits for it tells the poller each time.
 //!
-//! Source: this project. The kernel's own remedy, a file's address beside its number, is not to be had outside the kernel.
+//! Source: this project. The kernel's own remedy, a file's address beside its number, is not to be had outside the
+//! kernel.
 //!
-//! Roles: *users* tell the poller and note it, any number; *enders* begin a life where the program closes or makes a descriptor,
-//! or takes it from the poller, any number; then they wake who waits.
+//! Roles: *users* tell the poller and note it, any number; *enders* begin a life where the program closes or makes a
+//! descriptor, or takes it from the poller, any number; then they wake who waits.
 //!
 //! | word | written by | meaning |
 //! |---|---|---|
@@ -16,15 +19,16 @@
 //! | `born` | enders | the life whose beginning was seen; anything else: not known |
 //! | `noted` | users | one more than the life in which the poller was told |
 //!
-//! Invariant L1: while a registration holds, the poller knows of the number (unless it was closed behind our back and given out again behind
-//! our back). Proof: a user reads the life L, tells the poller (A), notes L.
-//! - *A close* (event C) comes after the beginning of a life, and the next birth begins one more. If A came before C, L is the life that
-//!   ends or the one between, which is nobody's birth. If A came after C and what it met is the new descriptor, the poller knows of that one.
-//! - *A removal* (event R) comes before the beginning of the life that is born by it. If A came before R, L is an earlier one; if after,
-//!   the poller knows.
+//! Invariant L1: while a registration holds, the poller knows of the number (unless it was closed behind our back and
+//! given out again behind our back). Proof: a user reads the life L, tells the poller (A), notes L.
+//! - *A close* (event C) comes after the beginning of a life, and the next birth begins one more. If A came before C, L
+//!   is the life that ends or the one between, which is nobody's birth. If A came after C and what it met is the new
+//!   descriptor, the poller knows of that one.
+//! - *A removal* (event R) comes before the beginning of the life that is born by it. If A came before R, L is an
+//!   earlier one; if after, the poller knows.
 //!
-//! Progress: wait-free. No memory is reclaimed. The counter wraps after 2^32 lives: a user that was stopped between its look and
-//! its note for exactly so many would note a wrong one.
+//! Progress: wait-free. No memory is reclaimed. The counter wraps after 2^32 lives: a user that was stopped between its
+//! look and its note for exactly so many would note a wrong one.
 //!
 //! | edge | release side | acquire side |
 //! |---|---|---|
@@ -90,13 +94,14 @@ impl<M: Machine> Lives<M> {
     /// The present life.
     #[inline]
     pub fn now(&self) -> u32 {
-        // Ordering[lives.begin]: Acquire. Pairs with the addition in `begin`. Makes visible: what was done before the life began; and
-        // what follows, the telling of the poller, is not done before.
-        // Not weakened: in the model the poller is a lock, which orders telling and removal by itself.
+        // Ordering[lives.begin]: Acquire. Pairs with the addition in `begin`. Makes visible: what was done before the
+        // life began; and what follows, the telling of the poller, is not done before. Not weakened: in the model the
+        // poller is a lock, which orders telling and removal by itself.
         self.life.load(Ordering::Acquire)
     }
 
-    /// Begins a life, and answers with it. `each` is told after each beginning: what was seen of the last life says nothing of this one.
+    /// Begins a life, and answers with it. `each` is told after each beginning: what was seen of the last life says
+    /// nothing of this one.
     #[inline]
     pub fn begin(&self, each: impl FnOnce()) -> u32 {
         // Ordering[lives.begin]: Release. Pairs with the load in `now`. Makes visible: what the caller did before.
@@ -109,7 +114,8 @@ impl<M: Machine> Lives<M> {
     /// The program's own call has just made what the number stands for.
     pub fn born(&self, each: impl FnOnce()) {
         let life = self.begin(each);
-        // Relaxed: another beginning meanwhile makes it a life that is not the present one; then the birth counts as not seen.
+        // Relaxed: another beginning meanwhile makes it a life that is not the present one; then the birth counts as
+        // not seen.
         self.born.store(life, Ordering::Relaxed);
     }
 
@@ -130,8 +136,8 @@ impl<M: Machine> Lives<M> {
         self.born.store(0, Ordering::Relaxed);
     }
 
-    /// Runs `remove`, after which the poller does not know the number, which stands for the same as before. Who relied on it is to be woken
-    /// afterwards.
+    /// Runs `remove`, after which the poller does not know the number, which stands for the same as before. Who relied
+    /// on it is to be woken afterwards.
     pub fn unregister(&self, each: impl FnOnce(), remove: impl FnOnce()) {
         let known = self.known();
         remove();
@@ -160,7 +166,8 @@ impl<M: Machine> Registration<M> {
     /// True if the poller need not be told (L1).
     #[inline]
     pub fn holds(&self, lives: &Lives<M>) -> bool {
-        // Relaxed: each of the three words is compared with the life; whichever is late makes it false, or belongs to the same life.
+        // Relaxed: each of the three words is compared with the life; whichever is late makes it false, or belongs to
+        // the same life.
         let life = lives.life.load(Ordering::Relaxed);
         life != 0
             && lives.born.load(Ordering::Relaxed) == life

@@ -1,9 +1,11 @@
-//! Who has entered a group and not left it, so that one who cancels the group finds them all: a flag, and slots for handles.
+//! Who has entered a group and not left it, so that one who cancels the group finds them all: a flag, and slots for
+//! handles.
 //!
 //! Source: our own. The members of a scope are threads, and their handles the addresses of their descriptors
 //! (`crates/raddle/src/threads/members.rs`); this file knows neither.
 //!
-//! Roles: *members* enter and leave, any number, each for itself; *cancellers* cancel, any number, of which the first one does it.
+//! Roles: *members* enter and leave, any number, each for itself; *cancellers* cancel, any number, of which the first
+//! one does it.
 //!
 //! | word | written by | meaning |
 //! |---|---|---|
@@ -17,16 +19,17 @@
 //! | taken | free | the same member, by a store |
 //!
 //! Invariants:
-//! - I1: a member that enters finds the group cancelled, or the canceller finds the member. Events: E the member takes its slot, L it looks at
-//!   `cancelled`; C the canceller raises `cancelled`, S it looks at the slot; all sequentially consistent. Forbidden: L misses C and S
-//!   misses E. In their total order E is before L and C before S; if S misses E it is before E, so C is before L.
-//! - I2: the same where the slot is in a chunk, and the canceller misses the chunk. Events, sequentially consistent too: A the exchange that
-//!   adds the chunk, F the member's load that finds it (or A itself), G the canceller's load. If G misses A it is before A, A before
-//!   F, F before L; and C is before G.
+//! - I1: a member that enters finds the group cancelled, or the canceller finds the member. Events: E the member takes
+//!   its slot, L it looks at `cancelled`; C the canceller raises `cancelled`, S it looks at the slot; all sequentially
+//!   consistent. Forbidden: L misses C and S misses E. In their total order E is before L and C before S; if S misses E
+//!   it is before E, so C is before L.
+//! - I2: the same where the slot is in a chunk, and the canceller misses the chunk. Events, sequentially consistent
+//!   too: A the exchange that adds the chunk, F the member's load that finds it (or A itself), G the canceller's load.
+//!   If G misses A it is before A, A before F, F before L; and C is before G.
 //! - I3: what a canceller finds may have left since. Who tells it must do no harm to a stranger with the same handle.
 //!
-//! Progress: entering is lock-free (a loser lost its slot, or its chunk, to another member), leaving wait-free. A canceller that is frozen delays
-//! those that it has not told yet, and nobody else tells them.
+//! Progress: entering is lock-free (a loser lost its slot, or its chunk, to another member), leaving wait-free. A
+//! canceller that is frozen delays those that it has not told yet, and nobody else tells them.
 //!
 //! Reclamation: chunks go with the group, which its owner keeps until all have left and no canceller is at work.
 //!
@@ -77,8 +80,8 @@ struct Chunk<M: Machine> {
     slots: Box<[M::Atomic<usize>]>,
 }
 
-// SAFETY: `older` leads to a chunk that is never changed but through its atomics, and stays as long as this one (they go
-// together).
+// SAFETY: `older` leads to a chunk that is never changed but through its atomics, and stays as long as this one (they
+// go together).
 unsafe impl<M: Machine> Send for Chunk<M> {}
 // SAFETY: as above.
 unsafe impl<M: Machine> Sync for Chunk<M> {}
@@ -105,8 +108,8 @@ impl<M: Machine> Place<M> {
     /// A place that [`Members::enter`] gave, of a group that is still there; given back once.
     #[inline(always)]
     pub unsafe fn leave(self) {
-        // SAFETY: by the caller's promise. Relaxed: single writer, while it is taken; a canceller that sees it late tells one who has
-        // left (I3). Who enters next does so by an exchange.
+        // SAFETY: by the caller's promise. Relaxed: single writer, while it is taken; a canceller that sees it late
+        // tells one who has left (I3). Who enters next does so by an exchange.
         unsafe { &*self.0 }.store(0, Ordering::Relaxed);
     }
 }
@@ -159,7 +162,8 @@ impl<M: Machine> Members<M> {
             let slots = (0..length).map(|_| M::Atomic::new(0)).collect();
             let made = Box::into_raw(Box::new(Chunk { older: newest, next: M::Atomic::new(0), slots }));
             // Event A.
-            // Ordering[members.chunk]: SeqCst. Pairs with the loads of `chunks`. Makes visible: the chunk (proof at I2).
+            // Ordering[members.chunk]: SeqCst. Pairs with the loads of `chunks`. Makes visible: the chunk (proof at
+            // I2).
             let added = self.chunks.compare_exchange(newest, made, Ordering::SeqCst, Ordering::Relaxed);
             if added.is_err() {
                 // SAFETY: made above and shown to nobody.
@@ -175,8 +179,8 @@ impl<M: Machine> Members<M> {
         self.cancelled.load(Ordering::Relaxed) != 0
     }
 
-    /// Cancels the group: `tell` is called with the handle of each member, of some who may have left since (I3), and of none that comes
-    /// from now on. Nothing, if it was cancelled before.
+    /// Cancels the group: `tell` is called with the handle of each member, of some who may have left since (I3), and of
+    /// none that comes from now on. Nothing, if it was cancelled before.
     pub fn cancel(&self, mut tell: impl FnMut(usize)) {
         // Event C.
         // Ordering[members.cancel]: SeqCst. Pairs with L, in `enter` (proof at I1).

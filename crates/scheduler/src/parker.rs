@@ -11,11 +11,12 @@
 //! | `(epoch + 1) << 1` | the owner, from 0 | it waits, or has waited, in that epoch |
 //!
 //! Invariants:
-//! - I1: a token is not lost: the owner's exchange from 0 fails where one is, and its look after that sees it; an unparker's exchange finds the
-//!   epoch, and claims it.
+//! - I1: a token is not lost: the owner's exchange from 0 fails where one is, and its look after that sees it; an
+//!   unparker's exchange finds the epoch, and claims it.
 //! - I2: an unparker that comes late claims an epoch that is over, which fails. So it ends no other wait of the owner.
 //!
-//! Progress: wait-free but for the owner, who waits. Nothing is reclaimed: records are type-stable, and who unparks holds the word.
+//! Progress: wait-free but for the owner, who waits. Nothing is reclaimed: records are type-stable, and who unparks
+//! holds the word.
 //!
 //! | edge | one side | the other |
 //! |---|---|---|
@@ -58,7 +59,8 @@ impl<R: Runtime> Parker<R> {
         Self { owner: unsafe { R::current() }, word: Word::<R, u64>::new(EMPTY) }
     }
 
-    /// Blocks until there is a token, and takes it. May return for no reason, when the owner is cancelled, for one, or at the deadline.
+    /// Blocks until there is a token, and takes it. May return for no reason, when the owner is cancelled, for one, or
+    /// at the deadline.
     ///
     /// # Safety
     /// Called by the owner.
@@ -69,8 +71,8 @@ impl<R: Runtime> Parker<R> {
         R::note_wait("a token from unpark", std::ptr::from_ref(self).addr(), None);
         let publish = |_: &'static Thread<R::Machine>, epoch: Epoch| {
             let waiting = (epoch.to_bits() + 1) << 1;
-            // Ordering[parker.word]: Release. Pairs with `unpark`. Makes visible: the armed wait. Failed, Relaxed: there is a token, which
-            // `ready` sees.
+            // Ordering[parker.word]: Release. Pairs with `unpark`. Makes visible: the armed wait. Failed, Relaxed:
+            // there is a token, which `ready` sees.
             let _ = self.word.compare_exchange(EMPTY, waiting, Ordering::Release, Ordering::Relaxed);
         };
         // Relaxed: who goes on takes it below.
@@ -89,8 +91,8 @@ impl<R: Runtime> Parker<R> {
 
     /// Leaves a token, and wakes the owner if it waits for one. Tokens do not add up.
     pub fn unpark(&self) {
-        // Ordering[parker.word]: AcqRel. Pairs with `take`, and with the exchange in `park`. Makes visible: there what the caller did, here the
-        // armed wait.
+        // Ordering[parker.word]: AcqRel. Pairs with `take`, and with the exchange in `park`. Makes visible: there what
+        // the caller did, here the armed wait.
         let before = self.word.swap(TOKEN, Ordering::AcqRel);
         if before > TOKEN {
             wake::<R>(self.owner, Epoch::from_bits((before >> 1) - 1), Wake::Signalled);

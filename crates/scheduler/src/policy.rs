@@ -1,9 +1,9 @@
 //! What decides which ready thread a processor runs next.
 //!
-//! A [`Policy`] makes one [`Local`] per processor. A `Local` is owner-only: exactly one activation uses it at a time, inside
-//! the takeover mark, so its methods take `&mut self` and need no atomics of their own; whatever others may take from it
-//! (thieves, neighbours) lies in queues that the `Local`s share. A policy holds neither `unsafe` nor atomics: it is made of
-//! queues and moves [`Ready`] tokens.
+//! A [`Policy`] makes one [`Local`] per processor. A `Local` is owner-only: exactly one activation uses it at a time,
+//! inside the takeover mark, so its methods take `&mut self` and need no atomics of their own; whatever others may take
+//! from it (thieves, neighbours) lies in queues that the `Local`s share. A policy holds neither `unsafe` nor atomics:
+//! it is made of queues and moves [`Ready`] tokens.
 //!
 //! # Example
 //! ```
@@ -50,21 +50,23 @@ pub enum Notify {
 
 /// One processor's part of a policy. Owner-only.
 pub trait Local<M: Machine>: Send {
-    /// Takes a thread that became ready. Must keep it until [`Local::next`] (of whomever the policy lets take it) returns it.
+    /// Takes a thread that became ready. Must keep it until [`Local::next`] (of whomever the policy lets take it)
+    /// returns it.
     fn push(&mut self, thread: Ready<M>, cause: Cause) -> Notify;
 
-    /// As [`Local::push`], told whether others are to find the thread: `tell` is false while none of them is idle, and while the thread is worth no
-    /// wake-up. What others are not to find, a policy may hide until [`Local::publish`], if [`Local::hides`] says so; by default it makes no
-    /// difference.
+    /// As [`Local::push`], told whether others are to find the thread: `tell` is false while none of them is idle, and
+    /// while the thread is worth no wake-up. What others are not to find, a policy may hide until [`Local::publish`],
+    /// if [`Local::hides`] says so; by default it makes no difference.
     #[inline]
     fn push_told(&mut self, thread: Ready<M>, cause: Cause, tell: bool) -> Notify {
         let _ = tell;
         self.push(thread, cause)
     }
 
-    /// True if [`Local::push_told`] keeps what others are not to find from them, and tells nobody: then the runtime weighs a thread's wait
-    /// here against a wake-up ([`crate::handoff`]). The same at every call, and false where the policy tells priorities apart: who is ready at a high
-    /// one must not wait for a running one of a low one beside an idle processor.
+    /// True if [`Local::push_told`] keeps what others are not to find from them, and tells nobody: then the runtime
+    /// weighs a thread's wait here against a wake-up ([`crate::handoff`]). The same at every call, and false where the
+    /// policy tells priorities apart: who is ready at a high one must not wait for a running one of a low one beside an
+    /// idle processor.
     fn hides(&self) -> bool {
         false
     }
@@ -91,14 +93,16 @@ pub trait Local<M: Machine>: Send {
         self.has_work()
     }
 
-    /// The next thread from what this processor has at hand, of priority `floor` or higher (numerically at most `floor`).
+    /// The next thread from what this processor has at hand, of priority `floor` or higher (numerically at most
+    /// `floor`).
     fn next(&mut self, floor: u8) -> Option<Ready<M>>;
 
     /// Looks further: steals, takes from shared queues. Called when [`Local::next`] found nothing and before sleeping.
     fn search(&mut self) -> Option<Ready<M>>;
 
-    /// True if [`Local::next`] or [`Local::search`] might find something (racy). Asked by the last searcher before it sleeps,
-    /// after a heavy fence: a thread pushed before that with [`Notify::Anyone`] (or for this processor) must be seen.
+    /// True if [`Local::next`] or [`Local::search`] might find something (racy). Asked by the last searcher before it
+    /// sleeps, after a heavy fence: a thread pushed before that with [`Notify::Anyone`] (or for this processor) must be
+    /// seen.
     fn has_work(&self) -> bool;
 
     /// True if this processor holds threads that nobody else can take (racy from outside; exact for the owner).
@@ -106,8 +110,8 @@ pub trait Local<M: Machine>: Send {
         false
     }
 
-    /// True while threads have been pushed here that the policy has no room for: a thread that goes on making others ready should offer
-    /// its processor first. (A push itself cannot be refused.)
+    /// True while threads have been pushed here that the policy has no room for: a thread that goes on making others
+    /// ready should offer its processor first. (A push itself cannot be refused.)
     fn crowded(&self) -> bool {
         false
     }
@@ -121,9 +125,10 @@ pub trait Local<M: Machine>: Send {
         Err(thread)
     }
 
-    /// Takes a thread of processor `victim`, which stands still, although there are threads here, and perhaps more of them into this
-    /// processor's queue: a processor that never runs dry never searches, and would leave to `victim` what anybody may take. `None`
-    /// by default, which is right for a policy whose threads all processors come across by selecting.
+    /// Takes a thread of processor `victim`, which stands still, although there are threads here, and perhaps more of
+    /// them into this processor's queue: a processor that never runs dry never searches, and would leave to `victim`
+    /// what anybody may take. `None` by default, which is right for a policy whose threads all processors come across
+    /// by selecting.
     fn relieve(&mut self, _victim: usize) -> Option<Ready<M>> {
         None
     }
@@ -202,25 +207,25 @@ pub trait Policy<M: Machine>: Send + Sync {
     /// Makes the part of processor `index`; called once per index, before the pool runs.
     fn local(&self, index: usize) -> Box<dyn Local<M>>;
 
-    /// Takes a thread from outside: the caller owns no processor of the pool (another kernel thread, a timer, a processor that
-    /// stops and gives back what [`Local::drain`] returned).
+    /// Takes a thread from outside: the caller owns no processor of the pool (another kernel thread, a timer, a
+    /// processor that stops and gives back what [`Local::drain`] returned).
     fn submit(&self, thread: Ready<M>) -> Notify;
 
     /// The expression that makes this policy.
     fn describe(&self) -> String;
 
-    /// True if there is something that every processor could take (racy): what [`Local::has_work`] answers to one that holds nothing,
-    /// under the same conditions.
+    /// True if there is something that every processor could take (racy): what [`Local::has_work`] answers to one that
+    /// holds nothing, under the same conditions.
     fn offers(&self) -> bool;
 
-    /// How many priorities it tells apart (1: none). A wake-up at a higher priority than what a processor runs asks that
-    /// processor to switch at its next check.
+    /// How many priorities it tells apart (1: none). A wake-up at a higher priority than what a processor runs asks
+    /// that processor to switch at its next check.
     fn priorities(&self) -> u8 {
         1
     }
 
-    /// True for policies whose processors are woken one by one through [`Notify::Processor`] (the rotator's ring) and which
-    /// must not pay a read-modify-write for it.
+    /// True for policies whose processors are woken one by one through [`Notify::Processor`] (the rotator's ring) and
+    /// which must not pay a read-modify-write for it.
     fn ring(&self) -> bool {
         false
     }

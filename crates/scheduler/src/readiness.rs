@@ -1,11 +1,13 @@
-//! Whether a descriptor may have something, as far as events tell: one word that counts them, one that says when it was last empty.
+//! Whether a descriptor may have something, as far as events tell: one word that counts them, one that says when it was
+//! last empty.
 //!
-//! The kernel reports *edges*: an event follows each change from nothing to something, and is fetched later by anybody. A thread looks
-//! at the count ([`Readiness::glance`]), tries, and when that found nothing waits only while the count is as it was. So a
-//! wait costs no system call, and after an attempt that took all there was the next one need not be made ([`Readiness::is_empty`]).
+//! The kernel reports *edges*: an event follows each change from nothing to something, and is fetched later by anybody.
+//! A thread looks at the count ([`Readiness::glance`]), tries, and when that found nothing waits only while the count
+//! is as it was. So a wait costs no system call, and after an attempt that took all there was the next one need not be
+//! made ([`Readiness::is_empty`]).
 //!
-//! Source: readiness as Go's and tokio's pollers keep it. Differs: a count in place of flags that are cleared, so that no clearing
-//! can meet an event; who waits, and how many, is a wait list's business.
+//! Source: readiness as Go's and tokio's pollers keep it. Differs: a count in place of flags that are cleared, so that
+//! no clearing can meet an event; who waits, and how many, is a wait list's business.
 //!
 //! Roles: *users* try and wait, any number; *fetchers* deliver events, any number.
 //!
@@ -15,16 +17,18 @@
 //! | `empty` | users | one more than the count at which an attempt began that left nothing; anything else: not known |
 //!
 //! Invariants:
-//! - I1: when `empty` is `events + 1`, then since a moment at which there was nothing no event was delivered: what came later is an edge that
-//!   is still to be delivered. (The attempt began after its glance; what was there by its end, it took; edges after it are counted after
-//!   it, and would have changed `events`.)
-//! - I2: a user that sleeps has been published, and has found the count unchanged since its last attempt began. Proof that no event is
-//!   missed, with W published, L the count loaded (user, fence between), C counted, P the pops (fetcher, fence between): forbidden is L
-//!   before C and P before W; the fences are totally ordered, so one of the later reads sees the other's write.
+//! - I1: when `empty` is `events + 1`, then since a moment at which there was nothing no event was delivered: what came
+//!   later is an edge that is still to be delivered. (The attempt began after its glance; what was there by its end, it
+//!   took; edges after it are counted after it, and would have changed `events`.)
+//! - I2: a user that sleeps has been published, and has found the count unchanged since its last attempt began. Proof
+//!   that no event is missed, with W published, L the count loaded (user, fence between), C counted, P the pops
+//!   (fetcher, fence between): forbidden is L before C and P before W; the fences are totally ordered, so one of the
+//!   later reads sees the other's write.
 //!
 //! Progress: wait-free. No memory is reclaimed.
 //!
-//! The counter wraps after 2^32 events: a user that was stopped between its glance and its sleep for exactly so many would miss them.
+//! The counter wraps after 2^32 events: a user that was stopped between its glance and its sleep for exactly so many
+//! would miss them.
 //!
 //! | edge | release side | acquire side |
 //! |---|---|---|
@@ -74,9 +78,9 @@ impl<M: Machine> Readiness<M> {
     /// To be taken before an attempt.
     #[inline]
     pub fn glance(&self) -> Glance {
-        // Ordering[ready.events]: Acquire. Pairs with the count in `happened`. Makes visible: what the counted events told of, to the
-        // attempt that follows, which does not begin before.
-        // Not weakened: in the model the kernel is a lock, which orders report and attempt by itself.
+        // Ordering[ready.events]: Acquire. Pairs with the count in `happened`. Makes visible: what the counted events
+        // told of, to the attempt that follows, which does not begin before. Not weakened: in the model the kernel is a
+        // lock, which orders report and attempt by itself.
         Glance(self.events.load(Ordering::Acquire))
     }
 

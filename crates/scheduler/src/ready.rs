@@ -1,7 +1,8 @@
 //! The token of a ready thread.
 //!
-//! A [`Ready`] is the right, and the duty, to run one thread once. It is neither `Clone` nor forgeable in safe code, so a
-//! policy cannot run a thread twice; dropping one is reported through the hook that the runtime set, which rescues the thread.
+//! A [`Ready`] is the right, and the duty, to run one thread once. It is neither `Clone` nor forgeable in safe code, so
+//! a policy cannot run a thread twice; dropping one is reported through the hook that the runtime set, which rescues
+//! the thread.
 //!
 //! # Example
 //! ```
@@ -26,16 +27,16 @@ use std::ptr::NonNull;
 #[must_use = "dropping a ready thread loses it: hand it to a queue or return it"]
 pub struct Ready<M: Machine>(NonNull<Thread<M>>);
 
-// SAFETY: the token is the unique right to run the thread; a `Thread` record is shared memory made of atomics (Sync), and its
-// stack and locals were released by the push that made the token (wait.park, or the queue's release store).
+// SAFETY: the token is the unique right to run the thread; a `Thread` record is shared memory made of atomics (Sync),
+// and its stack and locals were released by the push that made the token (wait.park, or the queue's release store).
 unsafe impl<M: Machine> Send for Ready<M> {}
 
 impl<M: Machine> Ready<M> {
     /// Makes the token of a thread that has just become ready.
     ///
     /// # Safety
-    /// The caller holds the right to make this thread ready, exactly once: it created the thread, suspended it off its stack,
-    /// or won its claim. The record is type-stable.
+    /// The caller holds the right to make this thread ready, exactly once: it created the thread, suspended it off its
+    /// stack, or won its claim. The record is type-stable.
     #[inline(always)]
     pub unsafe fn new(thread: NonNull<Thread<M>>) -> Self {
         Ready(thread)

@@ -1,7 +1,7 @@
 //! What a synchronisation primitive asks of whoever runs threads, and the one way to wait.
 //!
-//! A primitive is written once, against [`Runtime`]: it runs on lightweight threads, on kernel threads that no pool knows
-//! and, in tests, on whatever drives the interleavings.
+//! A primitive is written once, against [`Runtime`]: it runs on lightweight threads, on kernel threads that no pool
+//! knows and, in tests, on whatever drives the interleavings.
 //!
 //! # Example
 //! ```
@@ -32,22 +32,23 @@ pub type Word<R, T> = <<R as Runtime>::Machine as Machine>::Atomic<T>;
 /// Whoever runs threads.
 ///
 /// # Safety
-/// The primitives hand out `&mut` to what they protect on the word of these functions: `current` is the calling thread's record and nobody else's
-/// at the time, `suspend` returns only after the wait was claimed, and `nodes` is the same pool at every call.
+/// The primitives hand out `&mut` to what they protect on the word of these functions: `current` is the calling
+/// thread's record and nobody else's at the time, `suspend` returns only after the wait was claimed, and `nodes` is the
+/// same pool at every call.
 pub unsafe trait Runtime: Copy + Send + Sync + Sized + 'static {
     /// The world it runs in.
     type Machine: Machine;
 
-    /// The calling thread's record. Records are type-stable: the reference stays readable for ever, though after the thread
-    /// has ended it may stand for another one (epochs tell).
+    /// The calling thread's record. Records are type-stable: the reference stays readable for ever, though after the
+    /// thread has ended it may stand for another one (epochs tell).
     ///
     /// # Safety
-    /// Whoever has a record can wake, tag and queue its thread: the caller keeps it among those who follow the park protocol
-    /// ([`crate::thread`]), and hands it to nobody else.
+    /// Whoever has a record can wake, tag and queue its thread: the caller keeps it among those who follow the park
+    /// protocol ([`crate::thread`]), and hands it to nobody else.
     unsafe fn current() -> &'static Thread<Self::Machine>;
 
-    /// Leaves the processor until the wait `epoch` of `current()` is claimed, or until `deadline` ([`Machine::now`]'s clock),
-    /// at which the runtime itself claims it with [`Wake::TimedOut`]. Returns [`Thread::outcome`].
+    /// Leaves the processor until the wait `epoch` of `current()` is claimed, or until `deadline` ([`Machine::now`]'s
+    /// clock), at which the runtime itself claims it with [`Wake::TimedOut`]. Returns [`Thread::outcome`].
     ///
     /// # Safety
     /// `epoch` is the wait that the calling thread has just armed and published.
@@ -68,21 +69,21 @@ pub unsafe trait Runtime: Copy + Send + Sync + Sized + 'static {
     /// True while `thread` is on a processor (racy): a short spin may be worth it.
     fn is_running(thread: &'static Thread<Self::Machine>) -> bool;
 
-    /// Yields if that is cheap and another thread of this processor may run: before a thread waits, what it waits for may be one
-    /// switch away. False where a yield helps nobody or costs more than a wait.
+    /// Yields if that is cheap and another thread of this processor may run: before a thread waits, what it waits for
+    /// may be one switch away. False where a yield helps nobody or costs more than a wait.
     fn yield_before_wait() -> bool {
         false
     }
 
-    /// True if `thread`, which the caller is about to wake, will run where the caller runs, as soon as that one leaves, or
-    /// earlier elsewhere: others may rely on its coming. False where it may have to wait for something else.
+    /// True if `thread`, which the caller is about to wake, will run where the caller runs, as soon as that one leaves,
+    /// or earlier elsewhere: others may rely on its coming. False where it may have to wait for something else.
     fn runs_soon(thread: &'static Thread<Self::Machine>) -> bool {
         let _ = thread;
         true
     }
 
-    /// Notes, for dumps, what the calling thread is about to wait for, and who holds it, if somebody does. The address is
-    /// never dereferenced.
+    /// Notes, for dumps, what the calling thread is about to wait for, and who holds it, if somebody does. The address
+    /// is never dereferenced.
     fn note_wait(kind: &'static str, object: usize, holder: Option<&'static Thread<Self::Machine>>) {
         let _ = (kind, object, holder);
     }
@@ -98,8 +99,8 @@ pub unsafe trait Runtime: Copy + Send + Sync + Sized + 'static {
 
 /// Wakes the wait `epoch` of `thread`, if nobody else did. True when this call won.
 ///
-/// The waker must have made the condition true before, and touched the primitive's memory for the last time when that may
-/// end its life.
+/// The waker must have made the condition true before, and touched the primitive's memory for the last time when that
+/// may end its life.
 pub fn wake<R: Runtime>(thread: &'static Thread<R::Machine>, epoch: Epoch, reason: Wake) -> bool {
     match thread.claim(epoch, reason) {
         Claim::Lost => false,
@@ -125,15 +126,15 @@ pub fn cancel<R: Runtime>(thread: &'static Thread<R::Machine>) {
 pub enum Waited {
     /// The condition was found true after publishing, and nobody woke the thread: its node is now a tombstone.
     Retry,
-    /// Woken for this reason. With [`Wake::Signalled`] a wake-up was consumed: a caller that does not use it (because it
-    /// returns a time-out or a cancellation instead) passes it on.
+    /// Woken for this reason. With [`Wake::Signalled`] a wake-up was consumed: a caller that does not use it (because
+    /// it returns a time-out or a cancellation instead) passes it on.
     Woken(Wake),
 }
 
 /// The one way to wait (PROTOCOLS 1): arm, publish, fence, look again, leave.
 ///
-/// `publish` puts `(thread, epoch)` where wakers find it, with release ordering. `ready` looks at the condition. `cancellable`
-/// false masks cancellation (re-acquiring a mutex after a condition wait, scope joins).
+/// `publish` puts `(thread, epoch)` where wakers find it, with release ordering. `ready` looks at the condition.
+/// `cancellable` false masks cancellation (re-acquiring a mutex after a condition wait, scope joins).
 ///
 /// # Safety
 /// `publish` gives the record only to those who follow the park protocol: they claim `epoch`, and nothing else.
@@ -151,9 +152,9 @@ pub unsafe fn wait_until<R: Runtime>(
     }
     let epoch = thread.arm();
     publish(thread, epoch);
-    // Events: P publish, L look (thread); C condition made true, D dequeue (waker), each side with a SeqCst fence between its
-    // two. Forbidden: L does not see C and D does not see P. The fences are totally ordered; whichever comes first, the other
-    // side's later read sees the earlier write.
+    // Events: P publish, L look (thread); C condition made true, D dequeue (waker), each side with a SeqCst fence
+    // between its two. Forbidden: L does not see C and D does not see P. The fences are totally ordered; whichever
+    // comes first, the other side's later read sees the earlier write.
     // Ordering[wait.look]: SeqCst. Pairs with the waker's fence between C and D, and with wait.cancel.
     R::Machine::fence(Ordering::SeqCst);
     let reason = if ready() {

@@ -3,8 +3,8 @@
 //! Source: our own, after T. E. Anderson et al., "Scheduler Activations"
 //! (1991), section 3.1.
 //!
-//! Roles: the *standby*, a kernel thread that looks for something to do when it is armed and sleeps when it found nothing; *armers*, any
-//! number, who never wait; the *keeper*, one, who starts standbys and ends them.
+//! Roles: the *standby*, a kernel thread that looks for something to do when it is armed and sleeps when it found
+//! nothing; *armers*, any number, who never wait; the *keeper*, one, who starts standbys and ends them.
 //!
 //! | state | set by | left by |
 //! |---|---|---|
@@ -14,11 +14,13 @@
 //! | `ENDING` | the keeper ([`Standby::end`]) | the standby, or the keeper who wants it after all |
 //!
 //! Invariants:
-//! - I1: the standby sleeps only while the word says `ASLEEP`, and whoever changes that rings. So no arming and no end is slept through.
+//! - I1: the standby sleeps only while the word says `ASLEEP`, and whoever changes that rings. So no arming and no end
+//!   is slept through.
 //! - I2: only the standby makes the word `GONE`, as its last step. So there is one kernel thread at most.
 //!
-//! All accesses are Relaxed: the word carries no data. What a standby looks at is protected by itself ([`crate::takeover`]), and one that is armed
-//! while it looks may miss what the armer saw: it is armed again at the next occasion.
+//! All accesses are Relaxed: the word carries no data. What a standby looks at is protected by itself
+//! ([`crate::takeover`]), and one that is armed while it looks may miss what the armer saw: it is armed again at the
+//! next occasion.
 //!
 //! Progress: wait-free but for [`Standby::serve`], which waits. No memory is reclaimed.
 //!
@@ -107,7 +109,8 @@ impl<M: Machine> Standby<M> {
 
     /// For the keeper: it is to end.
     pub fn end(&self) {
-        // Between a failure and the next try it may have fallen asleep, or been armed once; it does not fall asleep again unlooked.
+        // Between a failure and the next try it may have fallen asleep, or been armed once; it does not fall asleep
+        // again unlooked.
         loop {
             if self.change(ARMED, ENDING) {
                 return;
@@ -123,7 +126,8 @@ impl<M: Machine> Standby<M> {
         }
     }
 
-    /// The life of the standby's kernel thread: calls `look` whenever it is armed, and again while that finds something.
+    /// The life of the standby's kernel thread: calls `look` whenever it is armed, and again while that finds
+    /// something.
     pub fn serve(&self, mut look: impl FnMut() -> bool) {
         loop {
             // Relaxed: the word carries no data.

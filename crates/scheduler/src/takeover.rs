@@ -1,11 +1,11 @@
-//! Takeover: at most one activation uses a processor's owner-only state, and a processor does not stay with an activation
-//! that is stuck in the kernel.
+//! Takeover: at most one activation uses a processor's owner-only state, and a processor does not stay with an
+//! activation that is stuck in the kernel.
 //!
-//! Source: PROTOCOLS 3 of the design (model-checked); the aim is that of scheduler activations (Anderson et al., section 3):
-//! a processor, not a kernel thread, is what a program owns. Differs from the model: a third kind of owner, *free*, which a
-//! taker leaves behind when it only wanted to publish what the processor held; adopting a free processor is one
-//! compare-and-swap from `(0, 0)` to `(me, 0)`, which the same argument covers: whoever wins it is the only owner, and the
-//! taker's exchange released all it did.
+//! Source: PROTOCOLS 3 of the design (model-checked); the aim is that of scheduler activations (Anderson et al.,
+//! section 3): a processor, not a kernel thread, is what a program owns. Differs from the model: a third kind of
+//! owner, *free*, which a taker leaves behind when it only wanted to publish what the processor held; adopting a free
+//! processor is one compare-and-swap from `(0, 0)` to `(me, 0)`, which the same argument covers: whoever wins it is the
+//! only owner, and the taker's exchange released all it did.
 //!
 //! Roles: *owner* (the activation that runs the processor), *taker* (another activation, or the monitor's delegate).
 //!
@@ -23,8 +23,9 @@
 //! - I1: only the activation named in `owner`, between a successful `enter` and `leave`, touches owner-only state.
 //! - I2: the next owner sees all stores of the previous one (`takeover.mark`, `takeover.owner`).
 //!
-//! Progress: `enter` and `leave` are wait-free when nobody takes; `enter` retries only when a taker's intent changed; `take`
-//! is bounded. A taker that freezes after setting its intent is replaced by the next taker, or by the owner's `enter`.
+//! Progress: `enter` and `leave` are wait-free when nobody takes; `enter` retries only when a taker's intent changed;
+//! `take` is bounded. A taker that freezes after setting its intent is replaced by the next taker, or by the owner's
+//! `enter`.
 //!
 //! # Example
 //! ```
@@ -97,16 +98,17 @@ impl<M: Machine> Ownership<M> {
         Ownership(M::Atomic::new(pack(activation, 0)))
     }
 
-    /// The owner's entry: true if the processor is still `me`'s, which is then inside its mark. False: lost (or free); the
-    /// mark is outside again and no owner-only state was touched.
+    /// The owner's entry: true if the processor is still `me`'s, which is then inside its mark. False: lost (or free);
+    /// the mark is outside again and no owner-only state was touched.
     #[inline(always)]
     pub fn enter(&self, me: ActivationId, mark: &Mark<M>) -> bool {
         mark.0.store(1, Ordering::Relaxed);
-        // Ordering[takeover.enter]: light fence. Pairs with the heavy fence in `take`. Forbidden: the owner does not see the
-        // intent and the taker does not see the mark.
+        // Ordering[takeover.enter]: light fence. Pairs with the heavy fence in `take`. Forbidden: the owner does not
+        // see the intent and the taker does not see the mark.
         M::light_fence();
-        // Ordering[takeover.owner]: Acquire. Pairs with the taker's exchanges. Makes visible: what a taker did that gave back.
-        // Not weakened: who stores `(me, 0)` is this activation, or a taker that retracts and touched nothing.
+        // Ordering[takeover.owner]: Acquire. Pairs with the taker's exchanges. Makes visible: what a taker did that
+        // gave back. Not weakened: who stores `(me, 0)` is this activation, or a taker that retracts and touched
+        // nothing.
         if self.0.load(Ordering::Acquire) == pack(me, 0) {
             return true;
         }
@@ -125,8 +127,8 @@ impl<M: Machine> Ownership<M> {
                 mark.leave();
                 return false;
             }
-            // Ordering[takeover.owner]: AcqRel. Pairs with the taker's exchanges: its intent is removed, it cannot complete.
-            // Not weakened: it removes an intent and carries no data; that goes by the marks.
+            // Ordering[takeover.owner]: AcqRel. Pairs with the taker's exchanges: its intent is removed, it cannot
+            // complete. Not weakened: it removes an intent and carries no data; that goes by the marks.
             if self.0.compare_exchange(owner, pack(me, 0), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return true;
             }
@@ -157,7 +159,8 @@ impl<M: Machine> Ownership<M> {
         mark.leave();
     }
 
-    /// The owner, inside its mark, passes the processor on to `to`, which is outside its own and owns it from now on. The former owner is outside.
+    /// The owner, inside its mark, passes the processor on to `to`, which is outside its own and owns it from now on.
+    /// The former owner is outside.
     pub fn pass(&self, me: ActivationId, to: ActivationId, mark: &Mark<M>) {
         let mut owner = self.0.load(Ordering::Relaxed);
         while (owner >> 32) as u32 == me {
@@ -170,7 +173,8 @@ impl<M: Machine> Ownership<M> {
         mark.leave();
     }
 
-    /// Tries to take the processor from `victim`, whose mark is `mark`. On [`Take::Taken`], `me` owns it and must enter.
+    /// Tries to take the processor from `victim`, whose mark is `mark`. On [`Take::Taken`], `me` owns it and must
+    /// enter.
     pub fn take(&self, me: ActivationId, victim: ActivationId, mark: &Mark<M>) -> Take {
         debug_assert!(me != 0 && me != victim);
         let owner = self.0.load(Ordering::Acquire);

@@ -1,15 +1,15 @@
 //! The part of a thread that schedulers and wakers see: its wait word, flags and priority.
 //!
-//! Source: the two-phase form of the lock-free scheduler's finalizers (Negele et al., *On the Design and Implementation of
-//! an Efficient Lock-Free Scheduler*, section 3.2). Differs from the paper: publishing happens before the switch, and the
-//! finalizer shrinks to one compare-and-swap; the paper's one-phase form lets a waker touch freed memory (it fails in the
-//! model once lifetimes are asserted).
+//! Source: the two-phase form of the lock-free scheduler's finalizers (Negele et al., *On the Design and Implementation
+//! of an Efficient Lock-Free Scheduler*, section 3.2). Differs from the paper: publishing happens before the switch,
+//! and the finalizer shrinks to one compare-and-swap; the paper's one-phase form lets a waker touch freed memory (it
+//! fails in the model once lifetimes are asserted).
 //!
-//! Roles: the *thread* itself (arms, disarms, reads the outcome), its *finalizer* (run by the next thread on that processor
-//! once this one is off its stack), and *claimants* (wakers, timers, cancellers: any number, anywhere).
+//! Roles: the *thread* itself (arms, disarms, reads the outcome), its *finalizer* (run by the next thread on that
+//! processor once this one is off its stack), and *claimants* (wakers, timers, cancellers: any number, anywhere).
 //!
-//! The wait word is `epoch:56 | wake:4 | phase:4`. The epoch is never reset, and thread records are type-stable (their memory
-//! is only ever a thread record), so a claim on an old epoch fails instead of waking the wrong wait.
+//! The wait word is `epoch:56 | wake:4 | phase:4`. The epoch is never reset, and thread records are type-stable (their
+//! memory is only ever a thread record), so a claim on an old epoch fails instead of waking the wrong wait.
 //!
 //! | phase | set by | from | meaning |
 //! |---|---|---|---|
@@ -22,8 +22,8 @@
 //! - I1: per epoch at most one claim wins.
 //! - I2: a thread is pushed at most once per epoch: by the claimant that saw `PARKED`, or by the finalizer whose
 //!   compare-and-swap failed (the claimant saw `ARMING`), never by both.
-//! - I3: a thread is not asleep while its condition holds: it publishes, fences, looks; the waker makes the condition true,
-//!   fences, looks for published waiters (see [`crate::runtime::wait_until`]).
+//! - I3: a thread is not asleep while its condition holds: it publishes, fences, looks; the waker makes the condition
+//!   true, fences, looks for published waiters (see [`crate::runtime::wait_until`]).
 //!
 //! Progress: every operation is wait-free (one compare-and-swap, no loop: a failed one means somebody else won).
 //!
@@ -134,9 +134,11 @@ pub struct Thread<M: Machine> {
     pub priority: M::Atomic<u8>,
     /// A byte of the runtime's own, which outlives the thread: where it ran last, where the runtime wants to know that.
     pub place: M::Atomic<u8>,
-    /// Where padding would be. With every byte in an atomic, a reference made from a word that may be stale reads nothing.
+    /// Where padding would be. With every byte in an atomic, a reference made from a word that may be stale reads
+    /// nothing.
     fill: M::Atomic<u8>,
-    /// The number of a wait node for the next wait; 0: none. Belongs to the thread, and to who holds the claim of a parked one.
+    /// The number of a wait node for the next wait; 0: none. Belongs to the thread, and to who holds the claim of a
+    /// parked one.
     spare: M::Atomic<u32>,
     /// A word of the runtime's own: which pool the thread belongs to.
     pub tag: M::Atomic<u32>,
@@ -149,7 +151,8 @@ impl<M: Machine> Thread<M> {
     pub const WAIT: usize = std::mem::offset_of!(Self, wait);
     /// Where the flags are, for debuggers.
     pub const FLAGS: usize = std::mem::offset_of!(Self, flags);
-    /// The mask of the phase in the word of the wait, a thread that is leaving its stack, one that is off it; the flag of a kernel thread.
+    /// The mask of the phase in the word of the wait, a thread that is leaving its stack, one that is off it; the flag
+    /// of a kernel thread.
     pub const MARKS: [usize; 4] = [PHASE as usize, ARMING as usize, PARKED as usize, KERNEL_THREAD as usize];
 
     /// A thread that waits for nothing, at the given priority, with [`KERNEL_THREAD`] or no flag.
@@ -181,12 +184,12 @@ impl<M: Machine> Thread<M> {
         unsafe { Spare::from_index(index) }
     }
 
-    /// Leaves a wait node for the thread's next wait, or hands it back if it has one. Called by whom [`Thread::claim`] answered
-    /// [`Claim::WonParked`], before the thread is made ready.
+    /// Leaves a wait node for the thread's next wait, or hands it back if it has one. Called by whom [`Thread::claim`]
+    /// answered [`Claim::WonParked`], before the thread is made ready.
     #[inline]
     pub(crate) fn leave_spare(&self, spare: Spare) -> Option<Spare> {
-        // A kernel thread notices the claim by itself, so it may be at its next wait already. (A model that does the same loses
-        // nodes, no more: a number is stored once and taken once.)
+        // A kernel thread notices the claim by itself, so it may be at its next wait already. (A model that does the
+        // same loses nodes, no more: a number is stored once and taken once.)
         if self.spare.load(Ordering::Relaxed) != 0 || self.is_kernel_thread() {
             return Some(spare);
         }
@@ -233,8 +236,9 @@ impl<M: Machine> Thread<M> {
                 word if word == base | ARMING => Claim::WonArming,
                 _ => return Claim::Lost,
             };
-            // Ordering[wait.fire]: AcqRel. Pairs with wait.park (the stack that the finalizer left is visible to whoever
-            // runs the thread next) and with the failing exchange in `finish_park`. Makes visible: what the waker did.
+            // Ordering[wait.fire]: AcqRel. Pairs with wait.park (the stack that the finalizer left is visible to
+            // whoever runs the thread next) and with the failing exchange in `finish_park`. Makes visible: what the
+            // waker did.
             match self.wait.compare_exchange(expected, fired, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return won,
                 // ARMING became PARKED in between, or the wait is over: at most one more round.
@@ -254,14 +258,15 @@ impl<M: Machine> Thread<M> {
         }
     }
 
-    /// The finalizer's step: the thread is off its stack. `Err` when it was claimed meanwhile: then the caller must push it.
+    /// The finalizer's step: the thread is off its stack. `Err` when it was claimed meanwhile: then the caller must
+    /// push it.
     ///
     /// # Errors
     /// [`Claimed`]: the thread was woken before it was off its stack.
     pub fn finish_park(&self, epoch: Epoch) -> Result<(), Claimed> {
         let base = epoch.0 << EPOCH_SHIFT;
-        // Ordering[wait.park]: AcqRel. Pairs with wait.fire. Makes visible: the saved context and the whole stack. Failed, Relaxed: what the
-        // claimant did is for the thread, which acquires it itself (`outcome`).
+        // Ordering[wait.park]: AcqRel. Pairs with wait.fire. Makes visible: the saved context and the whole stack.
+        // Failed, Relaxed: what the claimant did is for the thread, which acquires it itself (`outcome`).
         self.wait
             .compare_exchange(base | ARMING, base | PARKED, Ordering::AcqRel, Ordering::Relaxed)
             .map(drop)
@@ -290,7 +295,8 @@ impl<M: Machine> Thread<M> {
         word >> EPOCH_SHIFT == epoch.0 && word & PHASE == FIRED
     }
 
-    /// Sleeps on the token, as a kernel thread does whose wait `epoch` is parked, until that is over; at `deadline` it ends it itself.
+    /// Sleeps on the token, as a kernel thread does whose wait `epoch` is parked, until that is over; at `deadline` it
+    /// ends it itself.
     pub fn sleep_on_token(&self, epoch: Epoch, deadline: Option<u64>) {
         loop {
             // Ordering[token]: Acquire. Pairs with `ring_token`. Orders this read before the look at the wait word.
@@ -320,8 +326,8 @@ impl<M: Machine> Thread<M> {
         matches!(word & PHASE, ARMING | PARKED).then_some(Epoch(word >> EPOCH_SHIFT))
     }
 
-    /// True from [`Thread::arm`] until the wait is over. Of a running thread it says that it must not begin another wait: what it calls
-    /// meanwhile (an allocator, for a node to wait in) has to do without.
+    /// True from [`Thread::arm`] until the wait is over. Of a running thread it says that it must not begin another
+    /// wait: what it calls meanwhile (an allocator, for a node to wait in) has to do without.
     pub fn is_in_wait(&self) -> bool {
         self.wait.load(Ordering::Relaxed) & PHASE != IDLE
     }
@@ -348,8 +354,8 @@ impl<M: Machine> Thread<M> {
         self.flags.load(Ordering::Relaxed) & CANCELLED != 0
     }
 
-    /// Requests cancellation and claims the wait in progress. The caller must push the thread on [`Claim::WonParked`]. It is an
-    /// interruption too: the thread may have to hand it on, also where its waits are masked.
+    /// Requests cancellation and claims the wait in progress. The caller must push the thread on [`Claim::WonParked`].
+    /// It is an interruption too: the thread may have to hand it on, also where its waits are masked.
     pub fn cancel(&self) -> Claim {
         self.request(CANCELLED | INTERRUPTED, Wake::Cancelled)
     }
@@ -375,8 +381,8 @@ impl<M: Machine> Thread<M> {
     fn request(&self, flag: u8, reason: Wake) -> Claim {
         self.flags.fetch_or(flag, Ordering::AcqRel);
         // Either this sees the epoch that the thread armed, or the thread, which fences after arming, sees the flag:
-        // Ordering[wait.cancel]: SeqCst. Pairs with the fence in `wait_until`. Forbidden outcome: thread reads no flag and
-        // canceller reads no wait.
+        // Ordering[wait.cancel]: SeqCst. Pairs with the fence in `wait_until`. Forbidden outcome: thread reads no flag
+        // and canceller reads no wait.
         M::fence(Ordering::SeqCst);
         match self.current_wait() {
             Some(epoch) => self.claim(epoch, reason),

@@ -9,12 +9,13 @@
 //! | `asleep` | the watchman | 1: it looks a last time, or sleeps |
 //! | `bell` | callers that found it so | how often they rang |
 //!
-//! Invariant: nothing that was done is slept through. Events: P a caller's deed, L its look at `asleep`; S the watchman's store there, Q its
-//! last look. Forbidden: L misses S and Q misses P. Between S and Q is a heavy fence, a full barrier on every kernel thread: either P is before it,
-//! and Q sees P, or L is after it, and sees S; then the bell has changed, or the sleeper is woken.
+//! Invariant: nothing that was done is slept through. Events: P a caller's deed, L its look at `asleep`; S the
+//! watchman's store there, Q its last look. Forbidden: L misses S and Q misses P. Between S and Q is a heavy fence, a
+//! full barrier on every kernel thread: either P is before it, and Q sees P, or L is after it, and sees S; then the
+//! bell has changed, or the sleeper is woken.
 //!
-//! Progress: [`Watchman::hint`] is wait-free. A caller that is frozen between L and its ring leaves the watchman asleep until the next one, or the time
-//! that was set. Nothing is reclaimed.
+//! Progress: [`Watchman::hint`] is wait-free. A caller that is frozen between L and its ring leaves the watchman asleep
+//! until the next one, or the time that was set. Nothing is reclaimed.
 //!
 //! | edge | one side | the other |
 //! |---|---|---|
@@ -66,8 +67,8 @@ impl<M: Machine> Watchman<M> {
         }
     }
 
-    /// Sleeps, unless `look` finds something to watch (`None`), until a hint or the time that it says, if it says one. True if somebody has
-    /// rung since.
+    /// Sleeps, unless `look` finds something to watch (`None`), until a hint or the time that it says, if it says one.
+    /// True if somebody has rung since.
     pub fn sleep(&self, look: impl FnOnce() -> Option<Option<u64>>) -> bool {
         // Relaxed: an old value makes for one look more.
         let bell = self.bell.load(Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! All interleavings, within stated bounds, of waiting on an address, and of the mutex that the drop-in library builds on it
-//! (`crates/posix/src/sync/mutex.rs`), whose word is copied here.
+//! All interleavings, within stated bounds, of waiting on an address, and of the mutex that the drop-in library builds
+//! on it (`crates/posix/src/sync/mutex.rs`), whose word is copied here.
 #![cfg(feature = "loom")]
 
 mod loom_runtime;

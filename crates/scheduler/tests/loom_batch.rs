@@ -1,4 +1,5 @@
-//! All interleavings, within stated bounds, of threads that fill a batch, lead it, or do without, as `raddle::io` sends by it.
+//! All interleavings, within stated bounds, of threads that fill a batch, lead it, or do without, as `raddle::io` sends
+//! by it.
 #![cfg(feature = "loom")]
 
 mod loom_runtime;
@@ -51,8 +52,9 @@ impl World {
         self.carried[who].with_mut(|count| unsafe { *count += 1 });
     }
 
-    /// Puts something in, or does it without the batch; the leader tries to carry out what came together. (It may find the batch in
-    /// somebody's hands; what it would then wait for, and the others for it, is left to whoever joins all: loom does not end threads that spin.)
+    /// Puts something in, or does it without the batch; the leader tries to carry out what came together. (It may find
+    /// the batch in somebody's hands; what it would then wait for, and the others for it, is left to whoever joins all:
+    /// loom does not end threads that spin.)
     fn send(&self, me: usize) -> &'static str {
         if self.place.take().is_none() {
             self.carry_out(me);

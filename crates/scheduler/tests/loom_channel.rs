@@ -72,7 +72,8 @@ fn a_rendezvous_sees_the_receiver_go() {
 
 #[test]
 fn who_has_sent_finds_a_message_though_nodes_live_again() {
-    // Who sends with an old end of the list, or follows a link from a node's former life, would append to a node that is not in the list yet.
+    // Who sends with an old end of the list, or follows a link from a node's former life, would append to a node that
+    // is not in the list yet.
     explore(1, &["true"], || {
         let (sender, receiver) = channel::unbounded::<u32, Model>();
         let other = thread::spawn({
@@ -93,8 +94,8 @@ fn who_has_sent_finds_a_message_though_nodes_live_again() {
 
 #[test]
 fn who_receives_with_an_old_view_of_the_ends_moves_neither() {
-    // A node that is the last one again in its next life, and an old view in which it is the first: moving the end on by its former link would
-    // lead to a node that is not in the list.
+    // A node that is the last one again in its next life, and an old view in which it is the first: moving the end on
+    // by its former link would lead to a node that is not in the list.
     explore(1, &["4"], || {
         let (sender, receiver) = channel::unbounded::<u32, Model>();
         let other = thread::spawn({
@@ -133,8 +134,8 @@ fn two_receivers_share_what_was_sent() {
     });
 }
 
-// The gate of a channel counts only where two threads of a side wait. Three threads have too many interleavings: the first so many
-// are explored, with a yield, which is no preemption, where the others are to be asleep first.
+// The gate of a channel counts only where two threads of a side wait. Three threads have too many interleavings: the
+// first so many are explored, with a yield, which is no preemption, where the others are to be asleep first.
 const GATED: Option<usize> = Some(20_000);
 
 #[test]
@@ -172,8 +173,8 @@ fn a_woken_sender_wakes_the_next() {
 
 #[test]
 fn a_receiver_that_times_out_is_not_relied_upon() {
-    // The list holds two, of which one is gone when its turn comes (once it sleeps, the model's time is up at once): the other still gets
-    // what it waits for. Or the messages come before.
+    // The list holds two, of which one is gone when its turn comes (once it sleeps, the model's time is up at once):
+    // the other still gets what it waits for. Or the messages come before.
     let all = ["(None, Some(1))", "(Some(1), Some(2))", "(Some(2), Some(1))"];
     for asleep in [true, false] {
         explore_first(GATED, 1, &all, move || {

@@ -1,5 +1,5 @@
-//! The end of a scope in all interleavings: its owner goes on only when all threads have finished, is not left asleep then, and no other wait of
-//! its is ended.
+//! The end of a scope in all interleavings: its owner goes on only when all threads have finished, is not left asleep
+//! then, and no other wait of its is ended.
 #![cfg(feature = "loom")]
 
 mod loom_runtime;

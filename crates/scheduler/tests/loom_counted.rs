@@ -1,4 +1,5 @@
-//! Kernel threads that sleep and are woken, in all interleavings: they come up, and the count is of those that sleep and were not woken.
+//! Kernel threads that sleep and are woken, in all interleavings: they come up, and the count is of those that sleep
+//! and were not woken.
 #![cfg(feature = "loom")]
 
 mod loom_runtime;

@@ -1,5 +1,5 @@
-//! A running thread that moves between two kernel threads, and those who leave something with it, in all interleavings within stated bounds: nothing
-//! that was left is lost, and whoever comes after all that is not taken for one of many.
+//! A running thread that moves between two kernel threads, and those who leave something with it, in all interleavings
+//! within stated bounds: nothing that was left is lost, and whoever comes after all that is not taken for one of many.
 #![cfg(feature = "loom")]
 
 mod loom_runtime;

@@ -1,5 +1,6 @@
-//! Idle and wake-up in all interleavings: a pusher and two processors that search and sleep. There are as many threads to run
-//! as processors, and each processor ends when it has one; so a lost wake-up leaves one asleep for ever, which loom reports.
+//! Idle and wake-up in all interleavings: a pusher and two processors that search and sleep. There are as many threads
+//! to run as processors, and each processor ends when it has one; so a lost wake-up leaves one asleep for ever, which
+//! loom reports.
 #![cfg(feature = "loom")]
 
 use loom::sync::Arc;
@@ -117,8 +118,8 @@ fn a_sleeper_and_two_pushers() {
     assert_eq!(seen, ["Called", "Work", "searched"].map(String::from).into(), "reached outcomes");
 }
 
-/// A waker frozen between its two halves: it has taken a sleeper's bit and will not ring. Somebody else pushes what the other
-/// sleepers are to run, and the monitor looks once, at some time after.
+/// A waker frozen between its two halves: it has taken a sleeper's bit and will not ring. Somebody else pushes what the
+/// other sleepers are to run, and the monitor looks once, at some time after.
 fn explore_frozen(sleepers: usize, preemptions: usize) {
     let seen: &'static Mutex<BTreeSet<String>> = Box::leak(Box::default());
     let mut builder = loom::model::Builder::new();
@@ -164,8 +165,8 @@ fn a_frozen_waker_does_not_keep_the_others_asleep_after_the_monitors_look() {
     explore_frozen(2, 1);
 }
 
-/// A processor that sleeps on something else than its bell (a word here, in the reactor the kernel's wait for events), where an event and a
-/// call may come at the same time: neither is lost, and the event ends the sleep at most once.
+/// A processor that sleeps on something else than its bell (a word here, in the reactor the kernel's wait for events),
+/// where an event and a call may come at the same time: neither is lost, and the event ends the sleep at most once.
 #[test]
 fn who_sleeps_elsewhere_is_called_and_sees_what_comes_there() {
     const RUNG: u32 = 1;
@@ -217,14 +218,15 @@ fn who_sleeps_elsewhere_is_called_and_sees_what_comes_there() {
         seen.lock().unwrap().insert(history);
     });
     let seen = seen.lock().unwrap().clone();
-    // Called while it was about to leave with an event, it may not see the work at once, and looks again behind the heavy fence.
+    // Called while it was about to leave with an event, it may not see the work at once, and looks again behind the
+    // heavy fence.
     let expected = ["", "Called ", "Called Work ", "Elsewhere ", "Elsewhere Called ", "Elsewhere Work ", "Work "];
     let expected = expected.map(String::from).into();
     assert_eq!(seen, expected, "reached outcomes differ from the possible ones");
 }
 
-/// A processor whose deadline has passed is busy with it, not a searcher: a push that comes at that moment is not lost, although nobody is called
-/// in its place.
+/// A processor whose deadline has passed is busy with it, not a searcher: a push that comes at that moment is not lost,
+/// although nobody is called in its place.
 #[test]
 fn who_gets_up_by_himself_is_busy_and_sees_what_was_pushed() {
     let seen: &'static Mutex<BTreeSet<String>> = Box::leak(Box::default());
@@ -259,8 +261,8 @@ fn who_gets_up_by_himself_is_busy_and_sees_what_was_pushed() {
     assert_eq!(seen, expected, "reached outcomes differ from the possible ones");
 }
 
-/// The first of two sleepers sleeps elsewhere and was not the last to fall asleep, so it has not looked behind the fence: whoever calls it must
-/// know where it sleeps.
+/// The first of two sleepers sleeps elsewhere and was not the last to fall asleep, so it has not looked behind the
+/// fence: whoever calls it must know where it sleeps.
 fn who_sleeps_elsewhere_beside_another_is_rung_there(call: impl Fn(&Model) + Sync + Send + Copy + 'static) {
     let seen: &'static Mutex<BTreeSet<String>> = Box::leak(Box::default());
     let mut builder = loom::model::Builder::new();

@@ -1,5 +1,5 @@
-//! All interleavings, within stated bounds, of those who tell a poller of a descriptor with its closes and removals, as `raddle::io` does it.
-//! The poller is a lock around whether the descriptor is open and whether it is known.
+//! All interleavings, within stated bounds, of those who tell a poller of a descriptor with its closes and removals, as
+//! `raddle::io` does it. The poller is a lock around whether the descriptor is open and whether it is known.
 #![cfg(feature = "loom")]
 
 mod loom_runtime;
@@ -65,8 +65,8 @@ impl Number {
     }
 }
 
-/// Who tells is always the one beside: loom remembers one access of a word, and would not try a telling before a look by the other
-/// that is followed by its addition.
+/// Who tells is always the one beside: loom remembers one access of a word, and would not try a telling before a look
+/// by the other that is followed by its addition.
 fn beside(number: &Arc<Number>, act: impl FnOnce(&Number) + Send + 'static) -> thread::JoinHandle<()> {
     let number = number.clone();
     thread::spawn(move || act(&number))

@@ -1,4 +1,5 @@
-//! All interleavings, within stated bounds, of the locks that spin: exclusion, who comes first, and that all of them get in.
+//! All interleavings, within stated bounds, of the locks that spin: exclusion, who comes first, and that all of them
+//! get in.
 #![cfg(feature = "loom")]
 
 mod loom_runtime;

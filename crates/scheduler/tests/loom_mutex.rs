@@ -100,8 +100,9 @@ fn a_mutex_is_handed_over() {
 
 #[test]
 fn a_woken_thread_that_finds_the_mutex_free_still_wakes_the_others() {
-    // Two wait; the first is woken, but finds the mutex taken again, queues again, and then finds it free, with nobody to note
-    // that the second waits but itself. All interleavings take too long; one that loses the second is among these.
+    // Two wait; the first is woken, but finds the mutex taken again, queues again, and then finds it free, with nobody
+    // to note that the second waits but itself. All interleavings take too long; one that loses the second is among
+    // these.
     explore_first(Some(20_000), 1, &["()"], || {
         let mutex = Arc::new(Mutex::with_value(()));
         let held = mutex.lock().unwrap();
@@ -161,7 +162,8 @@ fn a_condvar_loses_no_notification() {
 
 #[test]
 fn a_notification_goes_to_one_that_still_waits() {
-    // One waits with a time-out: whether it ends by that or by the notification, the other one gets through by the second.
+    // One waits with a time-out: whether it ends by that or by the notification, the other one gets through by the
+    // second.
     explore(1, &["()"], || {
         let shared = Arc::new((Mutex::with_value(0), Condvar::default()));
         let waiters = [true, false].map(|timed| {

@@ -1,5 +1,6 @@
-//! Park and unpark (`thread`, `runtime::wait_until`) in all interleavings: each epoch has one winner, a thread is pushed
-//! at most once per epoch, never sleeps with its condition true, and whoever runs it sees its stack and its waker's data.
+//! Park and unpark (`thread`, `runtime::wait_until`) in all interleavings: each epoch has one winner, a thread is
+//! pushed at most once per epoch, never sleeps with its condition true, and whoever runs it sees its stack and its
+//! waker's data.
 #![cfg(feature = "loom")]
 
 use loom::cell::UnsafeCell;

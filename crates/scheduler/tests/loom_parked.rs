@@ -1,4 +1,5 @@
-//! All interleavings, within stated bounds, of the queue lock for threads: exclusion, order, and no wake-up that is lost.
+//! All interleavings, within stated bounds, of the queue lock for threads: exclusion, order, and no wake-up that is
+//! lost.
 #![cfg(feature = "loom")]
 
 mod loom_runtime;
@@ -49,7 +50,8 @@ fn threads_are_served_in_the_order_of_their_coming() {
 
 #[test]
 fn a_wake_up_for_nothing_costs_a_look() {
-    // A third party wakes the waiter, as time-outs of other waits may: it publishes itself again, and the grant finds it.
+    // A third party wakes the waiter, as time-outs of other waits may: it publishes itself again, and the grant finds
+    // it.
     explore(2, &["2"], || {
         let lock = Arc::new(Watch::new(Watched::new()));
         let guard = lock.lock(Place::new());

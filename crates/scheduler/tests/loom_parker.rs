@@ -1,4 +1,5 @@
-//! `park` and `unpark` in all interleavings: no token is lost, what was done before it is seen, and no other wait is ended.
+//! `park` and `unpark` in all interleavings: no token is lost, what was done before it is seen, and no other wait is
+//! ended.
 #![cfg(feature = "loom")]
 
 mod loom_runtime;

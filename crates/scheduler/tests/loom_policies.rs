@@ -1,6 +1,6 @@
-//! Policies with idle and wake-up in all interleavings: processors that select, search, sleep and end when all threads have
-//! run. A thread that nobody is told of leaves a processor asleep for ever, which loom reports; one that comes out twice runs
-//! twice. The ring is the rotator's protocol: nobody sleeps with input.
+//! Policies with idle and wake-up in all interleavings: processors that select, search, sleep and end when all threads
+//! have run. A thread that nobody is told of leaves a processor asleep for ever, which loom reports; one that comes out
+//! twice runs twice. The ring is the rotator's protocol: nobody sleeps with input.
 #![cfg(feature = "loom")]
 
 use loom::sync::Arc;
@@ -64,8 +64,8 @@ impl Pool {
     }
 }
 
-/// Processor 0 makes `count` threads ready and all processors run them, or with `computes` processor 0 runs one and never comes
-/// back. The outcomes are how many each of them ran.
+/// Processor 0 makes `count` threads ready and all processors run them, or with `computes` processor 0 runs one and
+/// never comes back. The outcomes are how many each of them ran.
 fn explore(
     expression: &'static str,
     preemptions: usize,

@@ -1,5 +1,5 @@
-//! All interleavings, within stated bounds, of threads that try, wait and are woken by edges, as `raddle::io` does it. The kernel
-//! is a lock around what there is and what it has yet to report.
+//! All interleavings, within stated bounds, of threads that try, wait and are woken by edges, as `raddle::io` does it.
+//! The kernel is a lock around what there is and what it has yet to report.
 #![cfg(feature = "loom")]
 
 mod loom_runtime;

@@ -1,4 +1,5 @@
-//! All interleavings, within stated bounds, of reservations: exclusion in an element, no wake-up that is lost, and no dead-lock.
+//! All interleavings, within stated bounds, of reservations: exclusion in an element, no wake-up that is lost, and no
+//! dead-lock.
 #![cfg(feature = "loom")]
 
 mod loom_runtime;

@@ -1,5 +1,5 @@
-//! A standby, who arms it and who ends it, in all interleavings within stated bounds: nothing is slept through, and there is one kernel thread at
-//! most.
+//! A standby, who arms it and who ends it, in all interleavings within stated bounds: nothing is slept through, and
+//! there is one kernel thread at most.
 #![cfg(feature = "loom")]
 
 mod loom_runtime;

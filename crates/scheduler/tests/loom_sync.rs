@@ -1,7 +1,8 @@
 //! All interleavings, within stated bounds, of semaphores and promises: on a runtime whose threads are loom's.
 //!
-//! A lost wake-up is a deadlock, which loom reports. A time-out may come at any moment after the thread has parked: it claims the
-//! wait itself, before or after its wakers. The other primitives are in `loom_mutex.rs`, `loom_locks.rs` and `loom_channel.rs`.
+//! A lost wake-up is a deadlock, which loom reports. A time-out may come at any moment after the thread has parked: it
+//! claims the wait itself, before or after its wakers. The other primitives are in `loom_mutex.rs`, `loom_locks.rs` and
+//! `loom_channel.rs`.
 #![cfg(feature = "loom")]
 
 mod loom_runtime;

@@ -1,5 +1,5 @@
-//! Takeover in all interleavings: one activation inside at a time, and the next owner sees all that the previous one did.
-//! What only an owner may touch is a cell of loom's, which fails the test at any unordered access.
+//! Takeover in all interleavings: one activation inside at a time, and the next owner sees all that the previous one
+//! did. What only an owner may touch is a cell of loom's, which fails the test at any unordered access.
 #![cfg(feature = "loom")]
 
 use loom::cell::UnsafeCell;

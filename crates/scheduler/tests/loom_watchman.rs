@@ -23,7 +23,8 @@ fn watches(callers: usize, preemptions: usize) {
                 })
             })
             .collect();
-        // Each deed is watched, though the watchman sleeps whenever it sees nothing new. (Its first wait returns for no reason.)
+        // Each deed is watched, though the watchman sleeps whenever it sees nothing new. (Its first wait returns for no
+        // reason.)
         for which in 0..callers.len() {
             while !done[which].load(Ordering::Relaxed) {
                 watchman.sleep(|| (!done[which].load(Ordering::Relaxed)).then_some(None));

@@ -97,7 +97,8 @@ fn what_a_visitor_leaves_runs_although_its_cluster_never_runs_dry() {
     }
 }
 
-/// With one thread a visit it would stay with that one for as long as it yields, and all others with the cluster that was first.
+/// With one thread a visit it would stay with that one for as long as it yields, and all others with the cluster that
+/// was first.
 #[test]
 fn a_visitor_does_not_leave_nearly_all_to_the_others() {
     for expression in ["clustered(1, steal)", "clustered(1, fifo)", "clustered(2, priority(2, steal))"] {

@@ -111,7 +111,8 @@ fn shards_are_used_in_turn() {
     for number in 0..33 {
         let _ = local.push(threads.ready(number), Cause::Spawned);
     }
-    // In turn into the shards and in turn out of them, perhaps from another one on: nobody is passed by more than three.
+    // In turn into the shards and in turn out of them, perhaps from another one on: nobody is passed by more than
+    // three.
     let came = order(threads, &mut *local);
     assert_eq!(came.len(), 33);
     for (place, &number) in came.iter().enumerate() {

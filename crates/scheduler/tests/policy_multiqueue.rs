@@ -54,8 +54,8 @@ fn nobody_is_passed_by_many() {
         since[number] = selection;
         let _ = local.push(threads.ready(number), Cause::Yielded);
     }
-    // In strict order each would wait 999 selections. With eight queues the header promises "some multiple of" 64 more; this
-    // takes that multiple for 8. One queue that nobody looked at would exceed it without bound.
+    // In strict order each would wait 999 selections. With eight queues the header promises "some multiple of" 64 more;
+    // this takes that multiple for 8. One queue that nobody looked at would exceed it without bound.
     assert!(worst < WAITING + 8 * 64, "somebody waited {worst} selections, random seed 7");
     locals.iter_mut().for_each(|local| threads.discard(&mut **local));
 }

@@ -103,8 +103,8 @@ fn stranded(threads: Threads, local: &mut dyn Local<Real>) -> usize {
 
 #[test]
 fn a_neighbour_that_does_not_take_is_not_buried() {
-    // It was frozen while it slept, or while it was awake. Many threads come and go beside it, so that what is stranded would
-    // make the capacity grow if that were a bound.
+    // It was frozen while it slept, or while it was awake. Many threads come and go beside it, so that what is stranded
+    // would make the capacity grow if that were a bound.
     for asleep in [0b10, 0] {
         let (policy, says) = make("rotator", 2);
         says.asleep.store(asleep, Ordering::Relaxed);
@@ -167,7 +167,8 @@ fn threads_from_outside_go_past_a_processor_that_does_not_take() {
     }
     let left = stranded(threads, &mut *frozen);
     assert_eq!(ran + left, 10 * ROUNDS);
-    // Of each ten the others hold five at most when the frozen one is as short, and what is passed to it is bounded too.
+    // Of each ten the others hold five at most when the frozen one is as short, and what is passed to it is bounded
+    // too.
     assert!(left <= 6 + BOUND as usize, "{left} are stranded");
 }
 

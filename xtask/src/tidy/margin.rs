@@ -5,23 +5,8 @@ use super::{Tree, Violation};
 /// Columns that a line with a comment may have.
 const COLUMNS: usize = 120;
 
-/// Lines below these folders that are longer, from before the rule: they may become fewer.
-const LEFT: [(&str, usize); 4] =
-    [("crates/scheduler/", 700), ("crates/raddle/", 560), ("crates/posix/", 470), ("crates/drop-in/", 20)];
-
 /// No line of Rust that holds a comment is longer than [`COLUMNS`], but for rows of tables.
 pub fn comments(tree: &Tree) -> Vec<Violation> {
-    let mut found = wide(tree);
-    for (folder, left) in LEFT {
-        let below: Vec<usize> = (0..found.len()).filter(|&index| found[index].path.starts_with(folder)).collect();
-        if below.len() <= left {
-            below.into_iter().rev().for_each(|index| drop(found.remove(index)));
-        }
-    }
-    found
-}
-
-fn wide(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     for file in tree.files.iter().filter(|file| file.is_rust()) {
         for (index, (line, comment)) in file.text.lines().zip(file.comments.lines()).enumerate() {
@@ -42,7 +27,7 @@ mod tests {
     #[test]
     fn a_comment_beyond_the_margin_is_caught() {
         let long = "x".repeat(COLUMNS - 3);
-        let count = |text: String| wide(&Tree::of(&[("bench/src/a.rs", &text)])).len();
+        let count = |text: String| comments(&Tree::of(&[("bench/src/a.rs", &text)])).len();
         assert_eq!(count(format!("// {long}\n")), 0);
         assert_eq!(count(format!("// {long}x\n")), 1);
         assert_eq!(count(format!("/// {long}\n")), 1);

@@ -1,23 +1,26 @@
-//! Event loops: threads that wait for many descriptors again and again, and keep a kernel thread to themselves while they do.
+//! Event loops: threads that wait for many descriptors again and again, and keep a kernel thread to themselves while
+//! they do.
 //!
-//! Such a thread shares its kernel thread among connections already. Waiting in the reactor costs it a look, a wait, a set of epoll
-//! within another, and a switch for each round, and it gains nothing by it. So after [`START`] such waits it goes *apart*
-//! ([`raddle::drop_in::go_apart`]): a spare kernel thread goes on with its processor, and from then on its waits are the kernel's. (The set is taken out
-//! of the reactor's, whose watch it would wake each time.) It comes back by itself
-//! as soon as it waits or yields in any other way (a lock it waits for in the kernel too), as a thread whose processor was
-//! taken while it was blocked does; so it does when it has waited for locks only for a while ([`WORDS`]). Who comes back after fewer than [`WORTH`] waits stays twice as long the next time. So a change costs
+//! Such a thread shares its kernel thread among connections already. Waiting in the reactor costs it a look, a wait, a
+//! set of epoll within another, and a switch for each round, and it gains nothing by it. So after [`START`] such waits
+//! it goes *apart* ([`raddle::drop_in::go_apart`]): a spare kernel thread goes on with its processor, and from then on
+//! its waits are the kernel's. (The set is taken out of the reactor's, whose watch it would wake each time.) It comes
+//! back by itself as soon as it waits or yields in any other way (a lock it waits for in the kernel too), as a thread
+//! whose processor was taken while it was blocked does; so it does when it has waited for locks only for a while
+//! ([`WORDS`]). Who comes back after fewer than [`WORTH`] waits stays twice as long the next time. So a change costs
 //! two wake-ups of a kernel thread, and pays for itself or becomes rare.
 //!
-//! While others use the cores, too, and the program is seen to do as much on fewer processors, such threads are *gathered* instead: they share those
-//! processors and look in turn ([`raddle::drop_in::Gathered`]).
+//! While others use the cores, too, and the program is seen to do as much on fewer processors, such threads
+//! are *gathered* instead: they share those processors and look in turn ([`raddle::drop_in::Gathered`]).
 //!
-//! Who waits in other ways, too (for one descriptor, or for another thread) between most of his waits for many descriptors is no event loop: a client whose
-//! library has a set of epoll's for a single connection, such as the postgres crate, and who works on requests. He stays among the others.
+//! Who waits in other ways, too (for one descriptor, or for another thread) between most of his waits for many
+//! descriptors is no event loop: a client whose library has a set of epoll's for a single connection, such as the
+//! postgres crate, and who works on requests. He stays among the others.
 //!
 //! About twice as many threads as processors may be apart at once, under the default policy only.
 //!
-//! A cancellation ends the wait by a signal of ours to the kernel thread, unless the thread sees it before. A signal that comes between
-//! its look and the call finds the thread about to make the call, which it then does not make.
+//! A cancellation ends the wait by a signal of ours to the kernel thread, unless the thread sees it before. A signal
+//! that comes between its look and the call finds the thread about to make the call, which it then does not make.
 
 use super::{CANCELLED, EINTR, Pause, at};
 use crate::os::{c, now};
@@ -26,16 +29,19 @@ use crate::thread::record::Record;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Waits in the reactor before a thread goes apart for the first time. Untested guess: who waits so often will wait more.
+/// Waits in the reactor before a thread goes apart for the first time. Untested guess: who waits so often will wait
+/// more.
 const START: u32 = 16;
-/// So many waits apart pay for going. Untested guess: a wait in the reactor costs a microsecond or two more, going and coming ten to thirty.
+/// So many waits apart pay for going. Untested guess: a wait in the reactor costs a microsecond or two more, going and
+/// coming ten to thirty.
 const WORTH: u32 = 32;
-/// So many waits for a word in a row, without one for descriptors, and the thread is no event loop any more. Untested guess: one that is seldom
-/// has to wait for two locks between two rounds.
+/// So many waits for a word in a row, without one for descriptors, and the thread is no event loop any more. Untested
+/// guess: one that is seldom has to wait for two locks between two rounds.
 const WORDS: u32 = 8;
 /// Waits in the reactor at most until the next try.
 const MOST: u32 = 1 << 16;
-/// So many more before a thread goes apart, for each wait in another way since the last one: a loop is who does nothing else two times of three. Untested guess.
+/// So many more before a thread goes apart, for each wait in another way since the last one: a loop is who does nothing
+/// else two times of three. Untested guess.
 const OTHERWISE: u32 = 2;
 
 /// A thread has waited for many descriptors. Until then nobody's other waits are of interest. Hint only.
@@ -107,7 +113,8 @@ impl Apart {
         self.chosen.load(Ordering::Relaxed) && raddle::drop_in::is_apart()
     }
 
-    /// The caller's record if its next wait, of so many milliseconds, is to be the kernel's. Before each wait for many descriptors.
+    /// The caller's record if its next wait, of so many milliseconds, is to be the kernel's. Before each wait for many
+    /// descriptors.
     #[inline]
     pub fn of_caller(milliseconds: c_int) -> Option<&'static Record> {
         let me = Record::current().filter(|_| !watch::is_handler_here())?;
@@ -123,7 +130,8 @@ impl Apart {
         (may && (me.apart.is() || milliseconds != 0 && me.apart.goes())).then_some(me)
     }
 
-    /// Loops are gathered for now: the thread comes back with this wait, if it was apart, and goes again with the first one after that.
+    /// Loops are gathered for now: the thread comes back with this wait, if it was apart, and goes again with the first
+    /// one after that.
     fn rests(&self) {
         if self.chosen.load(Ordering::Relaxed) {
             self.chosen.store(false, Ordering::Relaxed);

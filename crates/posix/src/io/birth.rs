@@ -1,4 +1,5 @@
-//! Where descriptors come from: calls that make them, told to the reactor, which then need not ask the kernel anew at each wait.
+//! Where descriptors come from: calls that make them, told to the reactor, which then need not ask the kernel anew at
+//! each wait.
 //!
 //! What comes otherwise (received in a message, opened, inherited) has no known birth and is asked about each time.
 

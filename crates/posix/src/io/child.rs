@@ -1,8 +1,7 @@
 //! Waiting for processes.
 //!
-//! A process with a known number is waited for through a descriptor that stands for it (a pidfd), in the reactor. "Any child" and
-//! the children of a group have none: there the kernel thread waits, and hands
-//! its processor over before.
+//! A process with a known number is waited for through a descriptor that stands for it (a pidfd), in the reactor. "Any
+//! child" and the children of a group have none: there the kernel thread waits, and hands its processor over before.
 
 use super::{CANCELLED, EINTR, Pause, at, done, ours};
 use crate::os::{c, system_call};

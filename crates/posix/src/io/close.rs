@@ -1,7 +1,7 @@
 //! The ends of descriptors, and their time limits.
 //!
-//! A thread that waits for a descriptor that another one closes wakes up with EBADF. (A kernel thread would wait on, for what the
-//! number no longer stands for.)
+//! A thread that waits for a descriptor that another one closes wakes up with EBADF. (A kernel thread would wait on,
+//! for what the number no longer stands for.)
 
 use super::{at, kind};
 use crate::os::{answer, c, system_call};

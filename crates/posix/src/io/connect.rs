@@ -2,12 +2,12 @@
 //!
 //! The kernel has no form of either that does not block by the call rather than by the descriptor.
 //!
-//! - `accept` looks with `poll` before. Between the look and the call another acceptor may take what was there, and the call would block:
-//!   so one thread at a time accepts from a socket, and who finds another at it waits for the next event. That is no lock: who has
-//!   met others a few times goes ahead, and blocks at worst.
-//! - `connect` asks the socket for a time limit of one tick of the kernel's clock for the moment (the option SO_SNDTIMEO, put back at
-//!   once; no flag is touched): the call then ends with EINPROGRESS, the reactor waits for the end of it, and SO_ERROR tells it. A
-//!   connection that is made at once (loopback, mostly) does not wait for the tick.
+//! - `accept` looks with `poll` before. Between the look and the call another acceptor may take what was there, and the
+//!   call would block: so one thread at a time accepts from a socket, and who finds another at it waits for the next
+//!   event. That is no lock: who has met others a few times goes ahead, and blocks at worst.
+//! - `connect` asks the socket for a time limit of one tick of the kernel's clock for the moment (the option
+//!   SO_SNDTIMEO, put back at once; no flag is touched): the call then ends with EINPROGRESS, the reactor waits for the
+//!   end of it, and SO_ERROR tells it. A connection that is made at once (loopback, mostly) does not wait for the tick.
 
 use super::birth::note;
 use super::{CANCELLED, EAGAIN, EINTR, Pause, Told, after, at, blocking, done, is_nonblocking, ours, stream};

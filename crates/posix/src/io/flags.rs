@@ -1,17 +1,18 @@
 //! Which descriptors are not to block, without asking each time.
 //!
-//! The kernel is asked when a call has found nothing (F_GETFL), and the answer is kept as long as it can be relied on: for descriptors whose
-//! birth was seen ([`raddle::io::known_life`]) and until anybody in this process changes the flags of a descriptor that may
-//! be another name of this one. A descriptor that was born with its file, and not duplicated since (as far as both are known births), has no such name: what is
-//! set through it is its own business, and known at once. (Its copies of unknown birth are asked about each time.) A fork ends what is known of all
-//! that are open. What a program started by `posix_spawn` does to the flags of a descriptor that it was given is not noticed, nor
-//! what is changed past the C library.
+//! The kernel is asked when a call has found nothing (F_GETFL), and the answer is kept as long as it can be relied on:
+//! for descriptors whose birth was seen ([`raddle::io::known_life`]) and until anybody in this process changes the
+//! flags of a descriptor that may be another name of this one. A descriptor that was born with its file, and not
+//! duplicated since (as far as both are known births), has no such name: what is set through it is its own business,
+//! and known at once. (Its copies of unknown birth are asked about each time.) A fork ends what is known of all that
+//! are open. What a program started by `posix_spawn` does to the flags of a descriptor that it was given is not
+//! noticed, nor what is changed past the C library.
 //!
-//! The word of a descriptor: `life:24 | changes:24 | version:14 | state:2`. It is valid in its life, and while nobody has changed flags of other
-//! names (`changes`). Who asks the kernel stores the answer only over the word that he found before; who changes flags counts the version up
-//! before the call, and stores what he has set only over that. So an answer from before a change, or from between two that met,
-//! never stays; where two changes meet, nothing is known. (A word that came back after 2^14 changes, 2^24 lives or changes of others
-//! during one call is not noticed.)
+//! The word of a descriptor: `life:24 | changes:24 | version:14 | state:2`. It is valid in its life, and while nobody
+//! has changed flags of other names (`changes`). Who asks the kernel stores the answer only over the word that he found
+//! before; who changes flags counts the version up before the call, and stores what he has set only over that. So an
+//! answer from before a change, or from between two that met, never stays; where two changes meet, nothing is known. (A
+//! word that came back after 2^14 changes, 2^24 lives or changes of others during one call is not noticed.)
 
 use super::kind;
 use crate::os::{self, c, system_call};
@@ -105,8 +106,8 @@ fn setting(descriptor: c_int, call: impl FnOnce() -> c_int, set: impl FnOnce() -
     let place = place(descriptor);
     let begun = place.map(|(valid, word)| begin(valid, word));
     let result = call();
-    // Events: S the flags are set, L the look for other names; M another name is noted (`kind::share`), G the flags are asked for under it.
-    // Forbidden: L misses M and G misses S. A fence stands between each two.
+    // Events: S the flags are set, L the look for other names; M another name is noted (`kind::share`), G the flags are
+    // asked for under it. Forbidden: L misses M and G misses S. A fence stands between each two.
     fence(Ordering::SeqCst);
     match (place, begun) {
         (Some((valid, word)), Some(begun)) if !kind::is_shared(descriptor) => {

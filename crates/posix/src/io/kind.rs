@@ -1,8 +1,8 @@
 //! What a descriptor is: which way of trying without blocking it knows.
 //!
-//! A table of guesses, by descriptor number, filled at the first use and emptied when the program closes the number. A guess may be
-//! out of date (numbers can be closed behind our back); then the attempt fails in a way that tells (ENOTSOCK, ESPIPE,
-//! EOPNOTSUPP) or blocks the kernel thread, which the monitor bears. It is never wrong data.
+//! A table of guesses, by descriptor number, filled at the first use and emptied when the program closes the number. A
+//! guess may be out of date (numbers can be closed behind our back); then the attempt fails in a way that tells
+//! (ENOTSOCK, ESPIPE, EOPNOTSUPP) or blocks the kernel thread, which the monitor bears. It is never wrong data.
 
 use crate::os::{c, system_call};
 use std::ffi::c_int;

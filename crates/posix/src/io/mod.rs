@@ -1,14 +1,18 @@
 //! Input and output, and time.
 //!
-//! The pattern of every call that may block: try without blocking, in a way that leaves the descriptor's flags alone (MSG_DONTWAIT,
-//! RWF_NOWAIT, or a look with `poll` before); when that finds nothing, ask whether the descriptor is one that does not block
-//! (O_NONBLOCK), and if it blocks, wait in the reactor and try again ([`blocking`]). So nothing need be known of a descriptor beforehand
-//! and none of its flags is changed. What is known of those that the program has made under our eyes ([`birth`]) saves the questions, and the
-//! attempt that would find nothing, because the last one took all there was. What cannot be waited for so (regular files, exotic devices) blocks in the kernel, and
+//! The pattern of every call that may block: try without blocking, in a way that leaves the descriptor's flags alone
+//! (MSG_DONTWAIT, RWF_NOWAIT, or a look with `poll` before); when that finds nothing, ask whether the descriptor is one
+//! that does not block (O_NONBLOCK), and if it blocks, wait in the reactor and try again ([`blocking`]). So nothing
+//! need be known of a descriptor beforehand and none of its flags is changed. What is known of those that the program
+//! has made under our eyes ([`birth`]) saves the questions, and the attempt that would find nothing, because the last
+//! one took all there was. What cannot be waited for so (regular files, exotic devices) blocks in the kernel, and
 //! raddle's monitor sees to it that the processor goes on.
 //!
-//! [`stream`]: read and write; [`socket`]: what takes a socket; [`connect`]: beginnings of connections; [`poll`]: waiting for many;
-//! [`apart`]: threads that do so all the time, and keep a kernel thread to themselves; [`birth`], [`close`]: the beginnings and ends of descriptors; [`flags`]: whether they block; [`sleep`]: time; [`child`]: waiting for processes.
+//! [`stream`]: read and write; [`socket`]: what takes a socket; [`connect`]: beginnings of connections; [`poll`]:
+//! waiting for many;
+//! [`apart`]: threads that do so all the time, and keep a kernel thread to themselves; [`birth`], [`close`]: the
+//! beginnings and ends of descriptors; [`flags`]: whether they block; [`sleep`]: time; [`child`]: waiting for
+//! processes.
 
 mod apart;
 mod birth;
@@ -32,8 +36,8 @@ use std::ffi::c_int;
 
 const EAGAIN: isize = -(c::EAGAIN as isize);
 
-/// So many events for nothing in a row, and the kernel thread waits instead: some condition is reported all the time (an error queue
-/// that nobody reads, for one) of which the call takes no notice.
+/// So many events for nothing in a row, and the kernel thread waits instead: some condition is reported all the time
+/// (an error queue that nobody reads, for one) of which the call takes no notice.
 const PATIENCE: u32 = 100;
 
 const EINTR: isize = -(c::EINTR as isize);
@@ -138,9 +142,9 @@ impl Told {
     }
 }
 
-/// Repeats `attempt`, which does not block and answers as the kernel does, until it answers otherwise than EAGAIN. `in_kernel` is the
-/// same as a call that may block: for descriptors whose flags ask for EAGAIN (the kernel then gives it), and for those that cannot
-/// be waited for.
+/// Repeats `attempt`, which does not block and answers as the kernel does, until it answers otherwise than EAGAIN.
+/// `in_kernel` is the same as a call that may block: for descriptors whose flags ask for EAGAIN (the kernel then gives
+/// it), and for those that cannot be waited for.
 #[inline]
 fn blocking(
     descriptor: c_int,

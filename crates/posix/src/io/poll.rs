@@ -1,9 +1,10 @@
 //! Waiting for many descriptors: `poll`, `select`, `epoll_wait`.
 //!
-//! A look without waiting comes first, by the kernel's own call, so all results and errors are the kernel's. When nothing is ready,
-//! the thread waits for all of them at once in the reactor, and looks again. What the reactor cannot express (urgent data, or
-//! the mere end of a connection) is put into an epoll set for the time of the call, and the thread waits for that set. A set of the
-//! program's own is waited for in the same way, unless the thread does nothing else all the time ([`super::apart`]).
+//! A look without waiting comes first, by the kernel's own call, so all results and errors are the kernel's. When
+//! nothing is ready, the thread waits for all of them at once in the reactor, and looks again. What the reactor cannot
+//! express (urgent data, or the mere end of a connection) is put into an epoll set for the time of the call, and the
+//! thread waits for that set. A set of the program's own is waited for in the same way, unless the thread does nothing
+//! else all the time ([`super::apart`]).
 //!
 //! The signal mask of a call is the thread's until it returns.
 

@@ -13,7 +13,8 @@ pub unsafe extern "C-unwind" fn sched_yield() -> c_int {
     0
 }
 
-/// Lets others run: a thread of the same processor, or, where none is ready, a kernel thread of the process that waits for the core.
+/// Lets others run: a thread of the same processor, or, where none is ready, a kernel thread of the process that waits
+/// for the core.
 pub(crate) fn give_way() {
     if !raddle::drop_in::is_lightweight() || !raddle::drop_in::yield_now() {
         // SAFETY: takes nothing, and does not fail.

@@ -38,7 +38,8 @@ pub(super) fn send_parts(descriptor: c_int, parts: &[c::iovec], flags: c_int) ->
     unsafe { system_call(c::SYS_sendmsg, [descriptor as usize, at(&raw const message), flags, 0, 0, 0]) }
 }
 
-/// Sends together with other threads, if that is worth while ([`raddle::io::send_together`]); `None` where nothing was done.
+/// Sends together with other threads, if that is worth while ([`raddle::io::send_together`]); `None` where nothing was
+/// done.
 #[inline]
 fn send_together(descriptor: c_int, part: &c::iovec, flags: c_int) -> Option<isize> {
     if flags & !(c::MSG_DONTWAIT | c::MSG_NOSIGNAL) != 0 || part.iov_len == 0 {

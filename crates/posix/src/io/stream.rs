@@ -240,8 +240,8 @@ fn write_now(descriptor: c_int, parts: &[c::iovec]) -> isize {
     }
 }
 
-/// Writes everything, as a call that blocks does: `attempt` (told whether it is a continuation) writes what there is room for. An error
-/// after a part was written is reported by the next call.
+/// Writes everything, as a call that blocks does: `attempt` (told whether it is a continuation) writes what there is
+/// room for. An error after a part was written is reported by the next call.
 pub(super) fn whole(
     descriptor: c_int,
     parts: &[c::iovec],

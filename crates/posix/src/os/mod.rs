@@ -39,14 +39,14 @@ pub(crate) mod c {
 
 /// The C library's own function of that name: the one that this library took the place of.
 ///
-/// `next!(sched_yield: fn() -> c_int)()`. Looked up once. Aborts with a line when the C library has none, which means that a program
-/// called what its own C library does not offer.
+/// `next!(sched_yield: fn() -> c_int)()`. Looked up once. Aborts with a line when the C library has none, which means
+/// that a program called what its own C library does not offer.
 macro_rules! next {
     ($name:ident: $($signature:tt)*) => { $crate::os::find!($name, None, $($signature)*) };
 }
 
-/// As [`next!`], for a function whose first version has another meaning: the version is named, and may be missing on architectures that
-/// never had the first one.
+/// As [`next!`], for a function whose first version has another meaning: the version is named, and may be missing on
+/// architectures that never had the first one.
 macro_rules! next_version {
     ($name:ident, $version:literal: $($signature:tt)*) => {
         $crate::os::find!($name, Some(concat!($version, "\0")), $($signature)*)
@@ -118,8 +118,8 @@ impl Next {
     }
 }
 
-/// Looks for all functions that [`next!`] names anywhere. Whoever looks one up later waits while the constructor of a library runs that is being loaded, and
-/// may itself be what that constructor waits for.
+/// Looks for all functions that [`next!`] names anywhere. Whoever looks one up later waits while the constructor of a
+/// library runs that is being loaded, and may itself be what that constructor waits for.
 pub(crate) fn find_all() {
     unsafe extern "C" {
         // The linker's names for both ends of a section.
@@ -140,7 +140,8 @@ pub(crate) fn find_all() {
     unsafe { libc::dlerror() };
 }
 
-/// The sanitizer that the program was built with, if it keeps an account of each thread's stack and storage: it knows kernel threads only.
+/// The sanitizer that the program was built with, if it keeps an account of each thread's stack and storage: it knows
+/// kernel threads only.
 pub(crate) fn sanitizer() -> Option<&'static str> {
     const SANITIZERS: [(&std::ffi::CStr, &str); 5] = [
         (c"__asan_init", "AddressSanitizer"),
@@ -214,8 +215,8 @@ pub(crate) fn answer(result: isize) -> isize {
     }
 }
 
-/// A point in time of CLOCK_MONOTONIC, in nanoseconds, for an absolute time of `clock`. A time of another clock is converted once:
-/// later changes of that clock are not followed. `Err(EINVAL)` for what is no time.
+/// A point in time of CLOCK_MONOTONIC, in nanoseconds, for an absolute time of `clock`. A time of another clock is
+/// converted once: later changes of that clock are not followed. `Err(EINVAL)` for what is no time.
 pub(crate) fn deadline(clock: libc::clockid_t, time: &libc::timespec) -> Result<u64, c_int> {
     let target = nanoseconds(time)?;
     if clock == libc::CLOCK_MONOTONIC && !TELLS_ANOTHER_TIME.load(Ordering::Relaxed) {
@@ -243,8 +244,8 @@ pub(crate) fn now(clock: libc::clockid_t) -> u64 {
     raddle_machine::vdso::nanoseconds(clock).unwrap_or(0)
 }
 
-/// Nanoseconds of a clock, as the program is told: a library behind ours may have taken the place of the C library's function. (One before ours has also
-/// taken the functions that wait, and hands on the time that we know.)
+/// Nanoseconds of a clock, as the program is told: a library behind ours may have taken the place of the C library's
+/// function. (One before ours has also taken the functions that wait, and hands on the time that we know.)
 fn told(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a timespec to write to; an unknown clock leaves zeros.

@@ -1,4 +1,5 @@
-//! The modes of the floating-point units: rounding, traps and what else a thread sets by `<fenv.h>`. A new thread has its creator's.
+//! The modes of the floating-point units: rounding, traps and what else a thread sets by `<fenv.h>`. A new thread has
+//! its creator's.
 
 /// The calling thread's, in a word.
 #[cfg(target_arch = "x86_64")]

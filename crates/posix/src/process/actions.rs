@@ -1,12 +1,12 @@
 //! What signals do: `sigaction` and its kin.
 //!
-//! Each handler of the program is installed behind [`entry`], which has raddle put the signal off while the runtime is inside itself
-//! ([`raddle::signal::dispatch`]), and which heeds the mask of the lightweight thread that the signal met: a signal for the process
-//! goes to the first thread instead, one for the thread waits with it. Faults cannot wait: their handlers are behind
-//! [`fault_entry`].
+//! Each handler of the program is installed behind [`entry`], which has raddle put the signal off while the runtime is
+//! inside itself ([`raddle::signal::dispatch`]), and which heeds the mask of the lightweight thread that the signal
+//! met: a signal for the process goes to the first thread instead, one for the thread waits with it. Faults cannot
+//! wait: their handlers are behind [`fault_entry`].
 //!
-//! The table is read by handlers, so it is made of atomics, one signal's fields apart: a handler that arrives while another thread changes
-//! the action may see the old flags with the new function, and nothing worse.
+//! The table is read by handlers, so it is made of atomics, one signal's fields apart: a handler that arrives while
+//! another thread changes the action may see the old flags with the new function, and nothing worse.
 
 use super::info::Info;
 use super::signals::{self, Set, bit};
@@ -96,9 +96,10 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
         masks::taken(signal);
         let flags = action.flags.load(Ordering::Relaxed);
         watch::count_handler(me, flags & c::SA_RESTART != 0);
-        // It is decided who takes the signal, and no change of the masks was heard meanwhile: one who waits until all have heard of his knows
-        // that none is on its way to him any more. The runtime's signals are let in, whatever the interrupted code is (one of their own handlers,
-        // often): whoever changes a mask waits for kernel threads to hear, and what the handler lets in ends what it waits for.
+        // It is decided who takes the signal, and no change of the masks was heard meanwhile: one who waits until all
+        // have heard of his knows that none is on its way to him any more. The runtime's signals are let in, whatever
+        // the interrupted code is (one of their own handlers, often): whoever changes a mask waits for kernel threads
+        // to hear, and what the handler lets in ends what it waits for.
         // SAFETY: the kernel's argument.
         unsafe { raddle::signal::block_only(signal, context, mask, signals::kicks()) };
         let handler = action.handler.load(Ordering::Relaxed);
@@ -138,8 +139,8 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
         unsafe { masks::settle(context, more) };
         signals::deliver_after();
     };
-    // SAFETY: installed below with SA_SIGINFO and all that can wait blocked; a jump out of the handler is noticed by the hooks of
-    // `longjmp`.
+    // SAFETY: installed below with SA_SIGINFO and all that can wait blocked; a jump out of the handler is noticed by
+    // the hooks of `longjmp`.
     unsafe { raddle::signal::dispatch(signal, info, context, run) };
     if let Some(ended) = ended {
         // SAFETY: the kernel's argument; the handler is over.
@@ -349,7 +350,8 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const c::sigaction, old:
         // SAFETY: asks only.
         None => unsafe { native()(signal, std::ptr::null(), &mut before) },
         Some(wanted) if wanted.sa_sigaction <= c::SIG_IGN || vfork::is_child() => {
-            // SAFETY: the caller's action, of the kernel's own kinds, or its handler in a process that shares nothing of this but memory.
+            // SAFETY: the caller's action, of the kernel's own kinds, or its handler in a process that shares nothing
+            // of this but memory.
             unsafe { native()(signal, &wanted, &mut before) }
         }
         Some(wanted) => {

@@ -1,11 +1,13 @@
-//! Alternate stacks of lightweight threads: a handler that asks for one (SA_ONSTACK) runs on the one that its thread has set.
+//! Alternate stacks of lightweight threads: a handler that asks for one (SA_ONSTACK) runs on the one that its thread
+//! has set.
 //!
-//! The kernel knows one alternate stack of each kernel thread, which is the runtime's. So a handler that asks for an alternate stack
-//! is called by way of [`entry`]. That begins on the kernel thread's and calls the handler on the thread's own, if it has set one. The
-//! kernel takes its own to be free as soon as the stack pointer is elsewhere, so the kernel thread has none meanwhile. A jump out of the handler leaves both.
+//! The kernel knows one alternate stack of each kernel thread, which is the runtime's. So a handler that asks for an
+//! alternate stack is called by way of [`entry`]. That begins on the kernel thread's and calls the handler on the
+//! thread's own, if it has set one. The kernel takes its own to be free as soon as the stack pointer is elsewhere, so
+//! the kernel thread has none meanwhile. A jump out of the handler leaves both.
 //!
-//! A thread that has set none is answered with the kernel thread's: Rust's standard library gives each thread one where it finds none. Its handlers run
-//! there.
+//! A thread that has set none is answered with the kernel thread's: Rust's standard library gives each thread one where
+//! it finds none. Its handlers run there.
 
 use super::{actions, signals, watch};
 use crate::os::{answer, c, set_errno, system_call};
@@ -114,8 +116,8 @@ fn own() -> Option<Alternate> {
     OWN.get().filter(|own| !own.disabled)
 }
 
-/// A fault that the runtime has met first, an overflow perhaps: the program's handler takes it, if it has one that is behind ours, and the thread
-/// a stack for it.
+/// A fault that the runtime has met first, an overflow perhaps: the program's handler takes it, if it has one that is
+/// behind ours, and the thread a stack for it.
 ///
 /// # Safety
 /// A handler's arguments.
@@ -151,7 +153,8 @@ pub(super) unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, c
     unsafe { call_on(top, begin_on_own as *const () as usize, signal, info, context) };
 }
 
-/// The first on a thread's own stack: the kernel takes its own for free from here on, where our frames still are, so it has none until [`restore`].
+/// The first on a thread's own stack: the kernel takes its own for free from here on, where our frames still are, so it
+/// has none until [`restore`].
 unsafe extern "C-unwind" fn begin_on_own(signal: c_int, info: *mut c_void, context: *mut c_void) {
     // SAFETY: zeroes are a description; the kernel reads one and writes another.
     unsafe {

@@ -1,10 +1,11 @@
 //! `pthread_exit` in a handler of the program.
 //!
-//! It unwinds to the frame from which we have called the handler ([`trampoline::call_handler`]), as a thread's own does to the thread's beginning. From
-//! there the end goes on through what the handler has interrupted, where an unwinder can pass: the program's code, a system call of the C library
-//! that waits, and our waits, whose destructors put things in order ([`crate::thread::undo`]). Elsewhere (in this library at any instruction, or in the C library, which may hold
-//! its locks there) the handler returns, and the thread ends a little later: with its next wait or cancellation point, or when a signal of ours
-//! finds it where it can; a timer sends those.
+//! It unwinds to the frame from which we have called the handler ([`trampoline::call_handler`]), as a thread's own does
+//! to the thread's beginning. From there the end goes on through what the handler has interrupted, where an unwinder
+//! can pass: the program's code, a system call of the C library that waits, and our waits, whose destructors put things
+//! in order ([`crate::thread::undo`]). Elsewhere (in this library at any instruction, or in the C library, which may
+//! hold its locks there) the handler returns, and the thread ends a little later: with its next wait or cancellation
+//! point, or when a signal of ours finds it where it can; a timer sends those.
 
 use super::signals;
 use super::{masks, rights};
@@ -15,7 +16,8 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
-/// Between two looks, in nanoseconds: an untested guess. After each so many looks it is twice as long, so that the thread gets on where a look takes longer.
+/// Between two looks, in nanoseconds: an untested guess. After each so many looks it is twice as long, so that the
+/// thread gets on where a look takes longer.
 const SOON: c::c_long = 50_000;
 /// The same while the thread may go on for long without having to end.
 const LATER: c::c_long = 1_000_000;
@@ -24,7 +26,8 @@ const LOOKS: u32 = 256;
 const DOUBLINGS: u32 = 8;
 
 thread_local! {
-    /// The calling kernel thread, which is none of ours, is to end, and with what: by cancellation, unless a handler has said otherwise.
+    /// The calling kernel thread, which is none of ours, is to end, and with what: by cancellation, unless a handler
+    /// has said otherwise.
     static TO_END: Cell<bool> = const { Cell::new(false) };
     static VALUE: Cell<*mut c_void> = const { Cell::new(cancel::CANCELED) };
     /// Handlers that run now by [`signals::deliver`] cannot end the thread there.
@@ -57,8 +60,8 @@ pub(super) struct Ended {
     cannot: bool,
 }
 
-/// Calls a handler. The answer says that it has ended by `pthread_exit`. `raised`: the thread has sent itself the signal; `may_wait`: the kernel has put what
-/// it interrupted on the thread's own stack.
+/// Calls a handler. The answer says that it has ended by `pthread_exit`. `raised`: the thread has sent itself the
+/// signal; `may_wait`: the kernel has put what it interrupted on the thread's own stack.
 ///
 /// # Safety
 /// The program's handler and the kernel's arguments.
@@ -109,7 +112,8 @@ pub(super) fn forget() {
     }
 }
 
-/// Where a handler has returned that ended by `pthread_exit`: ends the thread, or sees to it that it ends soon. `blocked`: what the handler blocked.
+/// Where a handler has returned that ended by `pthread_exit`: ends the thread, or sees to it that it ends soon.
+/// `blocked`: what the handler blocked.
 ///
 /// # Safety
 /// `context` is the kernel's argument to the handler, which is about to return.
@@ -148,7 +152,8 @@ pub(super) unsafe fn go_on(ended: Ended, context: *mut c_void, blocked: signals:
     soon(me);
 }
 
-/// The calling thread, which is to end, does so at its next wait, or when a signal finds it where it can. Also when it has come to another kernel thread.
+/// The calling thread, which is to end, does so at its next wait, or when a signal finds it where it can. Also when it
+/// has come to another kernel thread.
 pub(crate) fn soon(me: &Record) {
     let raw = me.handle.load(Ordering::SeqCst);
     if !raw.is_null() {
@@ -178,7 +183,8 @@ pub(crate) fn ends_with(value: *mut c_void) {
     VALUE.set(value);
 }
 
-/// In the handler of a signal of ours on a kernel thread that runs none of our threads; `unwinds`: what it has interrupted can be unwound.
+/// In the handler of a signal of ours on a kernel thread that runs none of our threads; `unwinds`: what it has
+/// interrupted can be unwound.
 ///
 /// # Safety
 /// `context` is the kernel's argument to that handler.
@@ -212,7 +218,8 @@ pub(crate) fn stop() {
     }
 }
 
-/// Has a signal of ours sent to this kernel thread in a moment. Without a timer the next wait or cancellation point must do.
+/// Has a signal of ours sent to this kernel thread in a moment. Without a timer the next wait or cancellation point
+/// must do.
 fn look_soon() {
     look_in(SOON);
 }

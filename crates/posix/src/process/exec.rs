@@ -1,9 +1,10 @@
 //! A program that replaces itself: what it becomes goes on under `raddle run`.
 //!
-//! The library and its settings are not in the environment of the program that `raddle run` became, so that its children are native. But a script that ends with
-//! `exec ./server`, `env`, `nice`, a version manager's shim and a server that upgrades itself are that program themselves, not
-//! children: the functions here put the library and the settings into the environment that they hand on. In a fork, which
-//! is another process, nothing is put in, nor where another `raddle run` has put in its own, nor for a program that cannot be taken over ([`target`]).
+//! The library and its settings are not in the environment of the program that `raddle run` became, so that its
+//! children are native. But a script that ends with `exec ./server`, `env`, `nice`, a version manager's shim and a
+//! server that upgrades itself are that program themselves, not children: the functions here put the library and the
+//! settings into the environment that they hand on. In a fork, which is another process, nothing is put in, nor where
+//! another `raddle run` has put in its own, nor for a program that cannot be taken over ([`target`]).
 //!
 //! `execl`, `execlp` and `execle` are left alone, as they take any number of arguments: what they start is native.
 
@@ -88,7 +89,8 @@ impl Environment {
         let environment = Environment { pages: pages as *mut u8, size };
         let list = environment.list();
         let mut text = environment.pages.wrapping_add(pointers * size_of::<*const c_char>());
-        // SAFETY: the pages are new zeroes, `size` of them: room for so many pointers, the parts and a null byte after them.
+        // SAFETY: the pages are new zeroes, `size` of them: room for so many pointers, the parts and a null byte after
+        // them.
         unsafe {
             *list = text.cast();
             for part in parts {
@@ -124,7 +126,8 @@ pub(super) fn forget() {
 
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
-/// What is to be put into the environment `given`. Nothing in another process, nor where it holds those settings: another `raddle run` has put them there.
+/// What is to be put into the environment `given`. Nothing in another process, nor where it holds those settings:
+/// another `raddle run` has put them there.
 ///
 /// # Safety
 /// `given` is an environment, or null.
@@ -140,7 +143,8 @@ unsafe fn kept(given: Strings) -> Option<&'static Kept> {
     (!is_there && readable() == 0).then_some(kept)
 }
 
-/// Calls `exec` with that environment, and with the library and its settings if this process is the one that they were meant for, and the target can be taken over.
+/// Calls `exec` with that environment, and with the library and its settings if this process is the one that they were
+/// meant for, and the target can be taken over.
 ///
 /// # Safety
 /// `given` is an environment, or null.
@@ -179,7 +183,8 @@ fn say(kept: &Kept, why: &CStr) {
     }
 }
 
-/// Looks at the file that is open there; by its name in `/proc`, since one that was opened for its path only cannot be read.
+/// Looks at the file that is open there; by its name in `/proc`, since one that was opened for its path only cannot be
+/// read.
 fn of_descriptor(descriptor: c_int) -> Target {
     use std::io::Write as _;
     let mut name = [0; 32];

@@ -1,9 +1,10 @@
-//! Forks. In the child the calling thread is the only one, and a kernel thread from then on; the runtime begins anew with the first thread
-//! that it creates.
+//! Forks. In the child the calling thread is the only one, and a kernel thread from then on; the runtime begins anew
+//! with the first thread that it creates.
 //!
-//! The C library runs the handler below in each child that `fork` makes, also inside `daemon` and `forkpty`. The program's own
-//! handlers may run before it, when the child still has the parent's runtime; so the calling thread is hidden from the runtime during the
-//! call: what those handlers wake goes nowhere, and they do not switch to what is not there.
+//! The C library runs the handler below in each child that `fork` makes, also inside `daemon` and `forkpty`. The
+//! program's own handlers may run before it, when the child still has the parent's runtime; so the calling thread is
+//! hidden from the runtime during the call: what those handlers wake goes nowhere, and they do not switch to what is
+//! not there.
 
 use super::{masks, signals, vfork};
 use crate::os::c;

@@ -1,8 +1,9 @@
 //! What is told of a signal: `siginfo_t`.
 //!
-//! The kernel lets only a kernel thread that sends to itself, or the first one that sends to the process, say that `kill`, a child's end or a timer has sent
-//! a signal. What others of ours give back to the process is disguised as a queued value ([`Info::disguise`]), and shown as what it was to
-//! the program's handlers, and to waits for signals that are ours ([`Info::restore`]).
+//! The kernel lets only a kernel thread that sends to itself, or the first one that sends to the process, say that
+//! `kill`, a child's end or a timer has sent a signal. What others of ours give back to the process is disguised as a
+//! queued value ([`Info::disguise`]), and shown as what it was to the program's handlers, and to waits for signals that
+//! are ours ([`Info::restore`]).
 
 use crate::os::{c, system_call};
 use std::ffi::c_int;

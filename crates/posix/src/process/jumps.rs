@@ -1,13 +1,15 @@
-//! Jumps out of signal handlers: the thread that a handler interrupted was hidden from the runtime meanwhile, and is itself again,
-//! and the mask that the jump restores is brought up to date ([`super::masks`]).
+//! Jumps out of signal handlers: the thread that a handler interrupted was hidden from the runtime meanwhile, and is
+//! itself again, and the mask that the jump restores is brought up to date ([`super::masks`]).
 //!
-//! A jump that stays inside the innermost handler changes nothing. One from it into another handler that runs below counts as one out of all.
+//! A jump that stays inside the innermost handler changes nothing. One from it into another handler that runs below
+//! counts as one out of all.
 
 use std::cell::Cell;
 use std::ffi::c_void;
 
 thread_local! {
-    /// Where the kernel has saved what the innermost handler of the program interrupted, above the handler's frames; 0: none runs.
+    /// Where the kernel has saved what the innermost handler of the program interrupted, above the handler's frames; 0:
+    /// none runs.
     static INNERMOST: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -41,7 +43,8 @@ unsafe fn leaves(saved: *const c_void) -> bool {
     /// The place of the stack pointer in it, in words.
     const STACK_POINTER: usize = 6;
     let frame = INNERMOST.get();
-    // SAFETY: as promised; the C library has rotated the register and mixed it with a word of the thread's control block, as programs built with it rely on.
+    // SAFETY: as promised; the C library has rotated the register and mixed it with a word of the thread's control
+    // block, as programs built with it rely on.
     let pointer = unsafe {
         let guard: usize;
         std::arch::asm!("mov {}, fs:[0x30]", out(reg) guard, options(nostack, readonly, preserves_flags));

@@ -2,19 +2,21 @@
 //!
 //! Kernel threads: the program's first thread, and all of them where threads stay kernel threads.
 //!
-//! The C library does not know of these waits, so its `pthread_cancel` notes the request and wakes nobody. Each such thread
-//! has a note here, found by its id and made by whoever needs it first: a canceller marks the request in it and, if the thread says
-//! that it waits, sends it the C library's own signal for cancellation (32), which no program can block. The handler takes the
-//! thread out of the wait; the waiter then answers "cancelled", puts its object in order and enters the C library's cancellation point.
+//! The C library does not know of these waits, so its `pthread_cancel` notes the request and wakes nobody. Each such
+//! thread has a note here, found by its id and made by whoever needs it first: a canceller marks the request in it and,
+//! if the thread says that it waits, sends it the C library's own signal for cancellation (32), which no program can
+//! block. The handler takes the thread out of the wait; the waiter then answers "cancelled", puts its object in order
+//! and enters the C library's cancellation point.
 //!
-//! Events: W the waiter says that it waits, L its look at the request; R the request is marked, S the canceller's look for waiters.
-//! Forbidden: L misses R and S misses W. All are SeqCst. A signal between L and the system call finds the thread inside [`call_unless`],
-//! and moves it to the end of it (as do libraries whose own calls are cancellation points).
+//! Events: W the waiter says that it waits, L its look at the request; R the request is marked, S the canceller's look
+//! for waiters. Forbidden: L misses R and S misses W. All are SeqCst. A signal between L and the system call finds the
+//! thread inside [`call_unless`], and moves it to the end of it (as do libraries whose own calls are cancellation
+//! points).
 //!
 //! Lightweight threads that wait in the kernel themselves ([`wait`], `io::apart`) use the same few instructions.
 //!
-//! A note outlives its thread; the next one with that id finds it. A request that nobody took costs that thread one wake-up for no
-//! reason.
+//! A note outlives its thread; the next one with that id finds it. A request that nobody took costs that thread one
+//! wake-up for no reason.
 
 use super::rights::KernelAction;
 use super::watch;
@@ -63,8 +65,9 @@ pub(super) fn met() {
     MET.with(|met| met.store(1, Ordering::Relaxed));
 }
 
-/// Makes a system call that waits, on a lightweight thread or in a handler on one: its answer, EINTR after a handler, or [`CANCELLED`] if the thread is to
-/// be cancelled. Elsewhere just makes it. `restarts`: the kernel would repeat it after a handler that restarts calls; else any handler ends it.
+/// Makes a system call that waits, on a lightweight thread or in a handler on one: its answer, EINTR after a handler,
+/// or [`CANCELLED`] if the thread is to be cancelled. Elsewhere just makes it. `restarts`: the kernel would repeat it
+/// after a handler that restarts calls; else any handler ends it.
 ///
 /// # Safety
 /// As for the system call, which has no time limit that must not begin anew.
@@ -170,8 +173,8 @@ pub(crate) unsafe fn call(number: c::c_long, arguments: [usize; 6]) -> isize {
     result
 }
 
-/// Makes a system call, which may wait in a handler on a lightweight thread: there a signal of ours ends it (EINTR), and a cancellation ([`CANCELLED`]).
-/// Elsewhere just makes it.
+/// Makes a system call, which may wait in a handler on a lightweight thread: there a signal of ours ends it (EINTR),
+/// and a cancellation ([`CANCELLED`]). Elsewhere just makes it.
 ///
 /// # Safety
 /// As for the system call.
@@ -194,8 +197,8 @@ pub(crate) unsafe fn attempt(number: c::c_long, arguments: [usize; 6]) -> isize 
     }
 }
 
-/// Makes a system call that waits, on a lightweight thread, unless `*asked` is not 0: its answer, EINTR after a handler, or [`CANCELLED`] when
-/// `*asked` was not 0 or a signal of ours found the thread about to make the call.
+/// Makes a system call that waits, on a lightweight thread, unless `*asked` is not 0: its answer, EINTR after a
+/// handler, or [`CANCELLED`] when `*asked` was not 0 or a signal of ours found the thread about to make the call.
 ///
 /// # Safety
 /// As for the system call.
@@ -250,7 +253,8 @@ unsafe extern "C-unwind" fn signalled(signal: c_int, info: *mut c_void, context:
     unsafe { std::mem::transmute::<usize, Handler>(ORIGINAL.load(Ordering::Acquire))(signal, info, context) };
 }
 
-/// A thread that is about to make its call, or would make it again, makes it no more. `context`: the registers of what a signal interrupted.
+/// A thread that is about to make its call, or would make it again, makes it no more. `context`: the registers of what
+/// a signal interrupted.
 pub(super) fn give_up(context: &mut c::ucontext_t) {
     let labels = [&raw const raddle_wait_begins, &raw const raddle_wait_made, &raw const raddle_wait_given_up];
     let [begins, made, given_up] = labels.map(|label| label.addr());
@@ -277,7 +281,8 @@ unsafe extern "C" {
     static raddle_wait_given_up: u8;
 }
 
-/// Makes the system call unless `*asked` is not 0: then, or when [`give_up`] finds it before the call, answers [`CANCELLED`].
+/// Makes the system call unless `*asked` is not 0: then, or when [`give_up`] finds it before the call, answers
+/// [`CANCELLED`].
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 unsafe extern "C" fn call_unless(asked: *mut u32, number: usize, arguments: *const usize) -> isize {

@@ -1,8 +1,9 @@
 //! What the loader does under a lock of its own while it calls functions of the program.
 //!
-//! The lock of its list of libraries is held during the calls of `dl_iterate_phdr`. A thread that unloads a library waits for it with the lock in hand
-//! that the C library's `pthread_create` takes: the runtime could not start another kernel thread then. So a thread in such a call stays on
-//! its kernel thread, and goes on whatever becomes of the others.
+//! The lock of its list of libraries is held during the calls of `dl_iterate_phdr`. A thread that unloads a library
+//! waits for it with the lock in hand that the C library's `pthread_create` takes: the runtime could not start another
+//! kernel thread then. So a thread in such a call stays on its kernel thread, and goes on whatever becomes of the
+//! others.
 
 use crate::os::c;
 use raddle::drop_in::{Hidden, hide, is_lightweight};

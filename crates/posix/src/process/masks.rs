@@ -1,21 +1,24 @@
 //! Which signals the runtime's kernel threads block.
 //!
-//! The kernel gives a signal for the process to any kernel thread that does not block it, the first one preferred. So the ones that carry
-//! threads block what all of the program's threads block: the first one, and every lightweight one. Then such a signal stays
-//! with the process, as natively, and ends nobody; and what any thread lets in is let in by all of them, who send it on ([`super::process_directed`]),
-//! but for one that has met a signal which it leaves to others ([`ahead`]).
+//! The kernel gives a signal for the process to any kernel thread that does not block it, the first one preferred. So
+//! the ones that carry threads block what all of the program's threads block: the first one, and every lightweight one.
+//! Then such a signal stays with the process, as natively, and ends nobody; and what any thread lets in is let in by
+//! all of them, who send it on ([`super::process_directed`]), but for one that has met a signal which it leaves to
+//! others ([`ahead`]).
 //!
-//! [`BLOCKED`] is that set. Whoever changes a mask decides about the signals that it changed ([`update`]), and the kernel threads are
-//! told by a signal of ours, whose handler changes the mask that it returns to ([`apply`]). Who blocks waits until all have heard, for a
-//! while: one that is stopped hears it when it goes on. A thread that starts, and a wait that ends, look again at nothing.
+//! [`BLOCKED`] is that set. Whoever changes a mask decides about the signals that it changed ([`update`]), and the
+//! kernel threads are told by a signal of ours, whose handler changes the mask that it returns to ([`apply`]). Who
+//! blocks waits until all have heard, for a while: one that is stopped hears it when it goes on. A thread that starts,
+//! and a wait that ends, look again at nothing.
 //!
-//! A handler restores, when it returns, the mask that it interrupted, which may be from before a change that the kernel thread has heard of
-//! inside the handler. So each handler behind ours ends by bringing that mask up to date ([`settle`]), a jump out of one does it with the mask that
-//! the jump restores ([`settle_jump`]), and all do it with our signals blocked: a change that comes meanwhile is heard after the return.
+//! A handler restores, when it returns, the mask that it interrupted, which may be from before a change that the kernel
+//! thread has heard of inside the handler. So each handler behind ours ends by bringing that mask up to date
+//! ([`settle`]), a jump out of one does it with the mask that the jump restores ([`settle_jump`]), and all do it with
+//! our signals blocked: a change that comes meanwhile is heard after the return.
 //!
-//! Events, for one signal: M a thread stores its mask, D it decides and writes the set. Forbidden at the end: a set that differs from what
-//! the masks say. All are SeqCst, M precedes D, and who has written the set decides again: the last one to write has seen every M
-//! that came before some other's last D.
+//! Events, for one signal: M a thread stores its mask, D it decides and writes the set. Forbidden at the end: a set
+//! that differs from what the masks say. All are SeqCst, M precedes D, and who has written the set decides again: the
+//! last one to write has seen every M that came before some other's last D.
 
 use super::actions;
 use super::signals::{self, Set, bit};
@@ -31,16 +34,17 @@ static BLOCKED: AtomicU64 = AtomicU64::new(0);
 static EVER: AtomicU64 = AtomicU64::new(0);
 /// What the program's first thread blocks.
 static FIRST: AtomicU64 = AtomicU64::new(0);
-/// How often the set has changed. A kernel thread stores the number that it read before it read the set; a count of what was heard
-/// would not do, since a kick that arrives inside the runtime is deferred and comes twice.
+/// How often the set has changed. A kernel thread stores the number that it read before it read the set; a count of
+/// what was heard would not do, since a kick that arrives inside the runtime is deferred and comes twice.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
 
-/// What a kernel thread may block before it was decided so: it met a signal that is left with the process (see [`ahead`]).
+/// What a kernel thread may block before it was decided so: it met a signal that is left with the process (see
+/// [`ahead`]).
 static AHEAD: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// What running handlers of the program block. A handler keeps the storage that it began with; its kernel thread, too, unless it waits as its
-    /// thread ([`as_thread`]).
+    /// What running handlers of the program block. A handler keeps the storage that it began with; its kernel thread,
+    /// too, unless it waits as its thread ([`as_thread`]).
     static HANDLING: Cell<Set> = const { Cell::new(0) };
     /// What a running handler waits with, as its thread: the kernel thread lets in what the others do.
     static WAITS_WITH: Cell<Set> = const { Cell::new(0) };
@@ -50,8 +54,9 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// How long one who blocks a signal waits for kernel threads that do not run, in nanoseconds: an untested guess. Too short on a busy machine
-/// means that the signal may end the process; too long, that a kernel thread which the kernel does not let go of delays whoever blocks.
+/// How long one who blocks a signal waits for kernel threads that do not run, in nanoseconds: an untested guess. Too
+/// short on a busy machine means that the signal may end the process; too long, that a kernel thread which the kernel
+/// does not let go of delays whoever blocks.
 const PATIENCE: u64 = 1_000_000_000;
 
 /// Before the first kernel thread of the runtime. `first`: the mask of the process's first thread, if it is the caller.
@@ -92,7 +97,8 @@ fn heard(changes: u64) {
     }
 }
 
-/// The calling kernel thread lets nothing in that can wait, until [`resume`]: nobody waits until it has heard of a change. The answer is its mask before.
+/// The calling kernel thread lets nothing in that can wait, until [`resume`]: nobody waits until it has heard of a
+/// change. The answer is its mask before.
 pub(super) fn pause() -> Set {
     let before = signals::block_movable();
     if let Some(word) = raddle::drop_in::heard_by_this() {
@@ -159,12 +165,14 @@ pub(crate) fn let_faults_in() {
     signals::unblock(!actions::DEFERRABLE & !(bit(32) | bit(33)));
 }
 
-/// The mask of a lightweight thread, already stored, has changed, or it ends. The answer is what is blocked everywhere from now on, and was not.
+/// The mask of a lightweight thread, already stored, has changed, or it ends. The answer is what is blocked everywhere
+/// from now on, and was not.
 pub(crate) fn changed(before: Set, after: Set) -> Set {
     let mut set = (before ^ after) & FIRST.load(Ordering::SeqCst);
     let goes_on = |main: &&Record| set != 0 && !main.is_current() && !main.ends.load(Ordering::SeqCst);
     if let Some(main) = Record::first().filter(goes_on) {
-        // What it lets in is let in, whatever the others do. If it blocks that in a moment, it decides, and sees what this thread has stored.
+        // What it lets in is let in, whatever the others do. If it blocks that in a moment, it decides, and sees what
+        // this thread has stored.
         set &= main.mask.load(Ordering::SeqCst);
     }
     if set == 0 { 0 } else { update(set) }
@@ -199,11 +207,13 @@ fn update(set: Set) -> Set {
     more
 }
 
-/// The calling kernel thread, in a handler, is about to leave that signal with the process and to block it by itself, so that it does not meet it again
-/// at once. Whoever lets the signal in or takes it ([`taken`]) has it let in here again.
+/// The calling kernel thread, in a handler, is about to leave that signal with the process and to block it by itself,
+/// so that it does not meet it again at once. Whoever lets the signal in or takes it ([`taken`]) has it let in here
+/// again.
 ///
-/// Events: A this mark, L the look for a taker after it; M a thread stores a mask that lets the signal in, D it decides. Forbidden: L misses M,
-/// and D misses A, and the kernel thread stays deaf. All are SeqCst, A precedes L, M precedes D.
+/// Events: A this mark, L the look for a taker after it; M a thread stores a mask that lets the signal in, D it
+/// decides. Forbidden: L misses M, and D misses A, and the kernel thread stays deaf. All are SeqCst, A precedes L, M
+/// precedes D.
 pub(super) fn ahead(signal: c_int) {
     EVER.fetch_or(bit(signal), Ordering::SeqCst);
     AHEAD.fetch_or(bit(signal), Ordering::SeqCst);
@@ -241,7 +251,8 @@ fn tell(wait: bool) {
     }
 }
 
-/// True if each kernel thread of the runtime has heard of so many changes, or has ended. One that begins now looks itself.
+/// True if each kernel thread of the runtime has heard of so many changes, or has ended. One that begins now looks
+/// itself.
 fn all_heard(changes: u64, process: isize) -> bool {
     let mut all = true;
     raddle::drop_in::kernel_threads(|task, word| {
@@ -313,7 +324,8 @@ pub(super) fn waits_with() -> Set {
     WAITS_WITH.get()
 }
 
-/// In a handler that may wait as its thread does: runs `wait` as the thread, which blocks `wanted` meanwhile. False if it cannot.
+/// In a handler that may wait as its thread does: runs `wait` as the thread, which blocks `wanted` meanwhile. False if
+/// it cannot.
 pub(super) fn as_thread(wanted: Set, wait: impl FnOnce()) -> bool {
     if is_on_alternate_stack() {
         return false;
@@ -333,8 +345,9 @@ pub(super) fn as_thread(wanted: Set, wait: impl FnOnce()) -> bool {
     waited.is_some()
 }
 
-/// In the handler of a tick, on the interrupted thread's own stack, with all blocked that can wait and no handler of the program's running: runs
-/// `give_way`, from which the thread may return on another kernel thread. If that says so, the thread is told of a signal of ours after the handler.
+/// In the handler of a tick, on the interrupted thread's own stack, with all blocked that can wait and no handler of
+/// the program's running: runs `give_way`, from which the thread may return on another kernel thread. If that says so,
+/// the thread is told of a signal of ours after the handler.
 ///
 /// # Safety
 /// `context` is what the kernel passed to the handler, which returns after this.
@@ -388,8 +401,8 @@ impl Handling {
     }
 }
 
-/// In the handler of a signal of ours, with all blocked that can wait: the mask to which it returns is up to date. Nothing happens on kernel
-/// threads that are not the runtime's.
+/// In the handler of a signal of ours, with all blocked that can wait: the mask to which it returns is up to date.
+/// Nothing happens on kernel threads that are not the runtime's.
 ///
 /// # Safety
 /// `context` is what the kernel passed to the handler.
@@ -410,13 +423,15 @@ unsafe fn apply_with(context: *mut c_void, more: Set) {
     word.fetch_max(changes, Ordering::SeqCst);
 }
 
-/// The last that a handler does: the mask to which it returns is up to date, and blocks `more`. All that can wait is blocked from here on.
+/// The last that a handler does: the mask to which it returns is up to date, and blocks `more`. All that can wait is
+/// blocked from here on.
 ///
 /// # Safety
 /// `context` is what the kernel passed to the handler, which was not put off.
 pub(super) unsafe fn settle(context: *mut c_void, more: Set) {
     signals::block_movable();
-    // SAFETY: passed on; the saved context, from which the kernel also takes the alternate stack of the kernel thread that returns.
+    // SAFETY: passed on; the saved context, from which the kernel also takes the alternate stack of the kernel thread
+    // that returns.
     unsafe {
         apply_with(context, more);
         if MOVED.get() {
@@ -438,8 +453,8 @@ pub(crate) unsafe fn settle_now(context: *mut c_void) {
     }
 }
 
-/// Before a jump that may leave a handler, with what `sigsetjmp` saved: if it restores a mask, that one is up to date; else the thread goes on to block
-/// what the handler blocked.
+/// Before a jump that may leave a handler, with what `sigsetjmp` saved: if it restores a mask, that one is up to date;
+/// else the thread goes on to block what the handler blocked.
 ///
 /// # Safety
 /// `saved` is what the program jumps to.

@@ -1,8 +1,9 @@
 //! What waits for a lightweight thread: signals sent to it, and signals for the process that it is to take.
 //!
-//! As in the kernel, a signal below the real-time ones is pending once or not at all; of the others each one counts, and they come in the order in
-//! which they were sent. What is more than a number (who has sent it, a value, a child's end) lies in one of the process's [`PLACES`], which
-//! says alone that the signal is pending: whoever empties it has taken the signal.
+//! As in the kernel, a signal below the real-time ones is pending once or not at all; of the others each one counts,
+//! and they come in the order in which they were sent. What is more than a number (who has sent it, a value, a child's
+//! end) lies in one of the process's [`PLACES`], which says alone that the signal is pending: whoever empties it has
+//! taken the signal.
 //!
 //! Every step may be one of a handler that interrupted another step: nobody waits for anybody.
 
@@ -37,7 +38,8 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Leaves none. Called where nobody leaves more meanwhile: of a record that nobody has any more, and in the child of a fork.
+    /// Leaves none. Called where nobody leaves more meanwhile: of a record that nobody has any more, and in the child
+    /// of a fork.
     pub fn clear(&self) {
         self.own.store(0, Ordering::Relaxed);
         self.for_process.store(0, Ordering::Relaxed);
@@ -51,7 +53,8 @@ impl Pending {
 
     /// All of them.
     pub fn all(&self) -> Set {
-        // SeqCst here and below: whoever leaves a signal looks at the thread's state afterwards, and the thread here after it has changed that.
+        // SeqCst here and below: whoever leaves a signal looks at the thread's state afterwards, and the thread here
+        // after it has changed that.
         self.own.load(Ordering::SeqCst) | self.for_process.load(Ordering::SeqCst) | self.numbers(0)
     }
 
@@ -105,7 +108,8 @@ impl Pending {
         self.for_process.fetch_or(bit(signal), Ordering::SeqCst);
     }
 
-    /// Takes one of that number, the thread's own before the process's, the first before later ones. `None`: there is none (any more).
+    /// Takes one of that number, the thread's own before the process's, the first before later ones. `None`: there is
+    /// none (any more).
     pub fn take(&self, signal: c_int, only_of_process: bool) -> Option<Info> {
         let took = |set: &AtomicU64| {
             set.load(Ordering::SeqCst) & bit(signal) != 0
@@ -119,8 +123,9 @@ impl Pending {
             let those = self.seen(kind).filter(|seen| signal_of(seen) == signal);
             those.min_by_key(|seen| (seen.key & FOR_PROCESS, seen.ticket))
         };
-        // Twice: a signal may have been left where the first look had passed already, and the next one by the same sender where it came by later. What
-        // was left before anything that the first look met lies there throughout the second. Each turn but the first follows one that somebody else has taken.
+        // Twice: a signal may have been left where the first look had passed already, and the next one by the same
+        // sender where it came by later. What was left before anything that the first look met lies there throughout
+        // the second. Each turn but the first follows one that somebody else has taken.
         while let Some(first) = first().and_then(|_| first()) {
             if let Some(words) = PLACES.take(&first) {
                 self.places.fetch_sub(1, Ordering::SeqCst);

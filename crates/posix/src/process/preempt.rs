@@ -1,14 +1,17 @@
-//! Ticks of the timer: threads that compute without quantum checks give way in the handler (`--preempt=timer`, decision 0039).
+//! Ticks of the timer: threads that compute without quantum checks give way in the handler (`--preempt=timer`, decision
+//! 0039).
 //!
-//! A tick is one of our signals, sent by a timer of the kernel thread's own. The handler runs on the thread's own stack. If the thread can give way
-//! where it was interrupted, it does so there ([`raddle::drop_in::preemption`]), and goes on later, perhaps on another kernel thread: it returns from the
-//! handler with the mask and the alternate stack of that one ([`masks::give_way`]), with its own registers, `errno`, and vector registers, which the kernel
-//! has put on the stack. Otherwise the timer asks again soon.
+//! A tick is one of our signals, sent by a timer of the kernel thread's own. The handler runs on the thread's own
+//! stack. If the thread can give way where it was interrupted, it does so there ([`raddle::drop_in::preemption`]), and
+//! goes on later, perhaps on another kernel thread: it returns from the handler with the mask and the alternate stack
+//! of that one ([`masks::give_way`]), with its own registers, `errno`, and vector registers, which the kernel has put
+//! on the stack. Otherwise the timer asks again soon.
 //!
 //! It can give way where none of these holds:
-//! 1. the interrupted instruction is one of [`CLOSED`]: the C library, the loader, the unwinder, this library, what the kernel lends. They may have locks or
-//!    storage of the kernel thread's in hand;
-//! 2. the program's code was called by the C library or the loader ([`is_called_back`]): the comparison of `qsort`, a stream's functions, a constructor;
+//! 1. the interrupted instruction is one of [`CLOSED`]: the C library, the loader, the unwinder, this library, what the
+//!    kernel lends. They may have locks or storage of the kernel thread's in hand;
+//! 2. the program's code was called by the C library or the loader ([`is_called_back`]): the comparison of `qsort`, a
+//!    stream's functions, a constructor;
 //! 3. a handler of the program runs, or the thread is the child of a `vfork`, or it holds (`raddle_hold`);
 //! 4. it is on another stack than its own.
 
@@ -46,7 +49,8 @@ impl Preempt {
     }
 }
 
-/// Objects in whose code no thread gives way, by the beginnings of their files' names; beside them this library, and what the kernel lends.
+/// Objects in whose code no thread gives way, by the beginnings of their files' names; beside them this library, and
+/// what the kernel lends.
 const CLOSED_OBJECTS: [&[u8]; 9] =
     [b"libc.so", b"libc-2", b"ld-", b"libgcc_s", b"libpthread", b"libdl", b"librt", b"libresolv", b"libraddle_posix"];
 
@@ -140,7 +144,8 @@ pub(super) unsafe fn is_tick(info: *const c_void) -> bool {
 /// A tick has come.
 ///
 /// # Safety
-/// In the handler of one of our signals, on the interrupted stack, with all signals blocked that can wait; `context` is the kernel's argument.
+/// In the handler of one of our signals, on the interrupted stack, with all signals blocked that can wait; `context` is
+/// the kernel's argument.
 pub(super) unsafe fn ticked(context: *mut c_void) {
     // A call that the signal has ended is made again.
     signals::count_kick();
@@ -182,8 +187,8 @@ fn registers(interrupted: &c::ucontext_t) -> (usize, usize) {
 
 /// Whether the C library or the loader has called the interrupted code, or that cannot be found out.
 ///
-/// A word on the stack that could be a return address into them is looked for first, which is quick. Most threads have none; it may also be a stale one. Only
-/// then the frames are walked, as an exception would.
+/// A word on the stack that could be a return address into them is looked for first, which is quick. Most threads have
+/// none; it may also be a stale one. Only then the frames are walked, as an exception would.
 fn is_called_back(at: usize, stack_pointer: usize, end: usize) -> bool {
     let first = stack_pointer.next_multiple_of(size_of::<usize>());
     if end.saturating_sub(first) > SEARCHED_BYTES {

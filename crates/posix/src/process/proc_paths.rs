@@ -1,7 +1,8 @@
 //! Names of files that name a thread by its number: `/proc/self/task/N`, `/proc/N`.
 //!
-//! The kernel knows the numbers of kernel threads. A thread that is named by the number that its `gettid` answered before it was [dedicated] becomes so, and the name
-//! is translated. The directory itself (`/proc/self/task`) lists kernel threads, and those of lightweight threads are the runtime's.
+//! The kernel knows the numbers of kernel threads. A thread that is named by the number that its `gettid` answered
+//! before it was [dedicated] becomes so, and the name is translated. The directory itself (`/proc/self/task`) lists
+//! kernel threads, and those of lightweight threads are the runtime's.
 //!
 //! [dedicated]: crate::thread::dedicated
 
@@ -81,11 +82,13 @@ macro_rules! of_names {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
         $(
             /// # Safety
-            /// As the manual says. Variadic in C, some of them: an argument that the caller did not pass is read and goes nowhere.
+            /// As the manual says. Variadic in C, some of them: an argument that the caller did not pass is read and
+            /// goes nowhere.
             #[unsafe(no_mangle)]
             pub unsafe extern "C-unwind" fn $name(path: *const c_char, $($argument: $type),*) -> $result {
                 let mut room = [0; ROOM];
-                // SAFETY: the caller's arguments. The C library's function may unwind, where it is a cancellation point.
+                // SAFETY: the caller's arguments. The C library's function may unwind, where it is a cancellation
+                // point.
                 unsafe {
                     let path = translated(path, &mut room);
                     let found = next!($name: fn()) as *const ();

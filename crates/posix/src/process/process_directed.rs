@@ -1,14 +1,17 @@
 //! Signals to the process: which thread takes one.
 //!
-//! The kernel gives such a signal to a kernel thread that does not block it. If that one runs a lightweight thread which does, or none, the
-//! signal goes on: to the first thread, or, if that blocks it too, to a thread that does not, in whose record it waits
-//! ([`super::pending`]) until that thread has been interrupted. If all block it, it stays with the process.
+//! The kernel gives such a signal to a kernel thread that does not block it. If that one runs a lightweight thread
+//! which does, or none, the signal goes on: to the first thread, or, if that blocks it too, to a thread that does not,
+//! in whose record it waits ([`super::pending`]) until that thread has been interrupted. If all block it, it stays with
+//! the process.
 //!
-//! A thread may come to block what waits in its record, or end. Then the signal goes on again ([`hand_on`]): natively it would
-//! have stayed with the process all the time. One that ends takes what came before its end, if nobody else would ([`thread_ends`]).
+//! A thread may come to block what waits in its record, or end. Then the signal goes on again ([`hand_on`]): natively
+//! it would have stayed with the process all the time. One that ends takes what came before its end, if nobody else
+//! would ([`thread_ends`]).
 //!
-//! Events, for one signal: L a sender leaves it in the record, E the thread's end begins, C sender and thread look whether the other
-//! was there. Forbidden: both look and see nothing, and the signal is lost with the record. All are SeqCst, and each looks after its own write.
+//! Events, for one signal: L a sender leaves it in the record, E the thread's end begins, C sender and thread look
+//! whether the other was there. Forbidden: both look and see nothing, and the signal is lost with the record. All are
+//! SeqCst, and each looks after its own write.
 
 use super::info::Info;
 use super::signals::{self, Set, bit};
@@ -44,8 +47,9 @@ pub(crate) fn process_of(number: c::pid_t) -> c::pid_t {
     }
 }
 
-/// A signal for the process has met a kernel thread of the runtime, which does not run `main`, and `main` is lightweight and lets it in: `main` gets
-/// it, as the kernel prefers a process's first thread. True then. Called in the signal's handler.
+/// A signal for the process has met a kernel thread of the runtime, which does not run `main`, and `main` is
+/// lightweight and lets it in: `main` gets it, as the kernel prefers a process's first thread. True then. Called in the
+/// signal's handler.
 pub(super) fn goes_to_main(me: Option<&Record>, info: &Info) -> bool {
     /// From the kernel itself: a key of the terminal, a timer of the process.
     const SI_KERNEL: c_int = 0x80;
@@ -65,8 +69,8 @@ pub(super) fn goes_to_main(me: Option<&Record>, info: &Info) -> bool {
     goes
 }
 
-/// A signal has met a kernel thread of the runtime that is not to take it: `me` blocks it, or nobody runs there. The answer
-/// is what the kernel thread is to block from now on. Called in the signal's handler.
+/// A signal has met a kernel thread of the runtime that is not to take it: `me` blocks it, or nobody runs there. The
+/// answer is what the kernel thread is to block from now on. Called in the signal's handler.
 pub(super) fn not_here(me: Option<&Record>, info: &Info) -> Set {
     if let Some(me) = me.filter(|_| info.code == c::SI_TKILL)
         && me.pending.leave(info, false)
@@ -101,7 +105,8 @@ enum Given {
     Process,
 }
 
-/// Leaves the signal with a thread that does not block it, or with the process: for the first thread, if that lets it in, or for whoever will.
+/// Leaves the signal with a thread that does not block it, or with the process: for the first thread, if that lets it
+/// in, or for whoever will.
 fn give(info: &Info) -> Given {
     // Not with the first thread alone: it may come to block the signal.
     if masks::first_blocks(info.signal)
@@ -114,7 +119,8 @@ fn give(info: &Info) -> Given {
     Given::Process
 }
 
-/// Leaves a signal for the process with a thread. If there is no place for it, it comes without what is told of it, and several are one.
+/// Leaves a signal for the process with a thread. If there is no place for it, it comes without what is told of it, and
+/// several are one.
 fn leave(target: &'static Record, info: &Info) {
     if !target.pending.leave(info, true) {
         target.pending.leave_number(info.signal);
@@ -155,7 +161,8 @@ pub(crate) fn never_began(record: &'static Record) {
     hand_on(record);
 }
 
-/// The calling lightweight thread ends: it takes what was sent to it, and to the process if it was the last one to let that in.
+/// The calling lightweight thread ends: it takes what was sent to it, and to the process if it was the last one to let
+/// that in.
 pub(crate) fn thread_ends(me: &'static Record) {
     me.ends.store(true, Ordering::SeqCst);
     let mask = me.mask.load(Ordering::SeqCst);

@@ -1,8 +1,8 @@
 //! The set*id family: the C library changes the rights of each kernel thread by a signal (33) to all of them.
 //!
-//! Its handler notes in the thread control block of the *thread* it runs on that it is done; on a kernel thread that carries a
-//! lightweight thread that would be the wrong block, and the caller would wait for ever. So the handler is run with the kernel
-//! thread's own thread pointer.
+//! Its handler notes in the thread control block of the *thread* it runs on that it is done; on a kernel thread that
+//! carries a lightweight thread that would be the wrong block, and the caller would wait for ever. So the handler is
+//! run with the kernel thread's own thread pointer.
 
 use crate::os::{c, system_call};
 use std::ffi::{c_int, c_void};
@@ -119,14 +119,16 @@ fn find_code() {
     unsafe { c::dl_iterate_phdr(Some(visit), std::ptr::null_mut()) };
 }
 
-/// True where an end of the thread may begin to unwind: in the program's code, and in a system call of the C library that waits. (Elsewhere there it may hold a lock.)
-/// The first thread, which is a kernel thread, waits in system calls of ours.
+/// True where an end of the thread may begin to unwind: in the program's code, and in a system call of the C library
+/// that waits. (Elsewhere there it may hold a lock.) The first thread, which is a kernel thread, waits in system calls
+/// of ours.
 pub(super) fn can_unwind(context: &c::ucontext_t) -> bool {
     let code = if crate::thread::record::Record::current().is_some() { &CODE[1..2] } else { &CODE[..2] };
     is_program_code(context) || is_in(code, context) && is_waiting_call(context)
 }
 
-/// The interrupted instruction, which can be read, is a system call that goes on after the handler, or follows one that the signal has ended.
+/// The interrupted instruction, which can be read, is a system call that goes on after the handler, or follows one that
+/// the signal has ended.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn is_waiting_call(context: &c::ucontext_t) -> bool {
     let registers = &context.uc_mcontext.gregs;

@@ -1,13 +1,14 @@
 //! Signals to one thread, and the masks of threads.
 //!
-//! The kernel knows kernel threads only, so what is sent to a lightweight thread waits in its record. The thread is interrupted: a
-//! wait that it is in ends (as a wait may, for no reason), a kernel thread that runs it gets a signal of ours. On its own stack,
-//! outside the runtime, the thread then sends itself what is pending, and the kernel does what it does with any signal. Whoever
-//! waits and owes EINTR [watches](super::watch) for handlers.
+//! The kernel knows kernel threads only, so what is sent to a lightweight thread waits in its record. The thread is
+//! interrupted: a wait that it is in ends (as a wait may, for no reason), a kernel thread that runs it gets a signal of
+//! ours. On its own stack, outside the runtime, the thread then sends itself what is pending, and the kernel does what
+//! it does with any signal. Whoever waits and owes EINTR [watches](super::watch) for handlers.
 //!
-//! Masks: each lightweight thread has a mask, inherited from its creator, which governs what is sent to it. The kernel threads that
-//! carry threads block what all threads block ([`masks`]). Another signal for the process goes to any kernel thread that does not
-//! block it, the first one preferred; if the lightweight thread that runs there blocks it, it is sent on ([`process_directed`]).
+//! Masks: each lightweight thread has a mask, inherited from its creator, which governs what is sent to it. The kernel
+//! threads that carry threads block what all threads block ([`masks`]). Another signal for the process goes to any
+//! kernel thread that does not block it, the first one preferred; if the lightweight thread that runs there blocks it,
+//! it is sent on ([`process_directed`]).
 
 use super::info::Info;
 use super::{actions, ending, fork, kernel_waits, masks, preempt, process_directed, rights, watch};
@@ -29,7 +30,8 @@ pub(super) const fn bit(signal: c_int) -> Set {
 /// What a thread cannot block.
 pub(crate) const UNBLOCKABLE: Set = bit(c::SIGKILL) | bit(c::SIGSTOP) | bit(32) | bit(33);
 
-/// The signals by which a kernel thread learns that the thread which it runs was interrupted: one ends system calls, one restarts them.
+/// The signals by which a kernel thread learns that the thread which it runs was interrupted: one ends system calls,
+/// one restarts them.
 static KICK: [AtomicI32; 2] = [AtomicI32::new(0), AtomicI32::new(0)];
 
 /// All signals that the runtime's kernel threads may block.
@@ -133,8 +135,8 @@ unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *m
     // SAFETY: the kernel's argument.
     let unwinds = unsafe { rights::can_unwind(&*context.cast()) };
     let run = || {
-        // Only here: if this signal is put off, so may be others, which come first when the runtime is left, and find the threads' masks as
-        // they were.
+        // Only here: if this signal is put off, so may be others, which come first when the runtime is left, and find
+        // the threads' masks as they were.
         // SAFETY: the kernel's argument.
         unsafe {
             masks::apply(context);
@@ -144,7 +146,8 @@ unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *m
         ending::within(!unwinds, deliver);
         ran = true;
     };
-    // SAFETY: installed with all that can wait blocked; the arguments are the kernel's; the delivery runs handlers of the program.
+    // SAFETY: installed with all that can wait blocked; the arguments are the kernel's; the delivery runs handlers of
+    // the program.
     unsafe { raddle::signal::dispatch(signal, info, context, run) };
     if Record::current().is_some()
         && (raddle::drop_in::is_lightweight() || dedicated::is_here() || watch::is_handler_here())
@@ -231,7 +234,8 @@ pub(crate) fn deliver() {
     process_directed::hand_on(me);
 }
 
-/// What was left for the calling thread, which is dedicated, is the kernel's to deliver; what was left with it for the process goes to others.
+/// What was left for the calling thread, which is dedicated, is the kernel's to deliver; what was left with it for the
+/// process goes to others.
 pub(crate) fn pass_on(me: &Record) {
     // SAFETY: take nothing.
     let (process, task) = unsafe { (system_call(c::SYS_getpid, [0; 6]), system_call(c::SYS_gettid, [0; 6])) };
@@ -252,8 +256,8 @@ pub(crate) fn pass_on(me: &Record) {
     }
 }
 
-/// Where a handler has ended, or is left by a jump, with all blocked that can wait: what has waited for that comes when the kernel thread is
-/// back in the code below.
+/// Where a handler has ended, or is left by a jump, with all blocked that can wait: what has waited for that comes when
+/// the kernel thread is back in the code below.
 pub(super) fn deliver_after() {
     let waits = |me: &Record| me.pending.all() & !me.mask.load(Ordering::Relaxed) & !masks::handled() != 0;
     if Record::current().is_some_and(waits) {
@@ -262,7 +266,8 @@ pub(super) fn deliver_after() {
     }
 }
 
-/// Sends a kernel thread of the process one of the signals of ours: whether it was sent. One that has ended is an error that nobody minds.
+/// Sends a kernel thread of the process one of the signals of ours: whether it was sent. One that has ended is an error
+/// that nobody minds.
 pub(super) fn kick(task: u32, restart: bool) -> bool {
     /// How often it is tried again where the user's limit of queued signals is reached: an untested guess.
     const ATTEMPTS: usize = 100_000;

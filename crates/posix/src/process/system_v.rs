@@ -1,5 +1,5 @@
-//! System V's semaphores and messages: calls that wait in the kernel and that no handler restarts. A signal of ours ends them as any signal would; here
-//! they begin again, unless a handler of the program's has run.
+//! System V's semaphores and messages: calls that wait in the kernel and that no handler restarts. A signal of ours
+//! ends them as any signal would; here they begin again, unless a handler of the program's has run.
 
 use super::signals;
 use super::watch;

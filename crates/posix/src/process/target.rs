@@ -1,11 +1,14 @@
-//! Whether a file that `exec` was asked for can be taken over. `raddle run` refuses what cannot before anything starts; here it runs natively, with a line that says so.
+//! Whether a file that `exec` was asked for can be taken over. `raddle run` refuses what cannot before anything starts;
+//! here it runs natively, with a line that says so.
 //!
-//! Looks without allocating, since a program may call `exec` in a handler; the command's own check, which allocates, says more.
+//! Looks without allocating, since a program may call `exec` in a handler; the command's own check, which allocates,
+//! says more.
 
 use crate::os::{c, system_call};
 use std::ffi::{CStr, c_char, c_int};
 
-/// What a look reads of a file's beginning, and of its notes. Program headers that lie behind are not found: then the file counts as one that cannot be taken over.
+/// What a look reads of a file's beginning, and of its notes. Program headers that lie behind are not found: then the
+/// file counts as one that cannot be taken over.
 pub(super) const READ: usize = 4096;
 /// The kernel follows so many `#!` lines.
 const MOST_SCRIPTS: usize = 5;

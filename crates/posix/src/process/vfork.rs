@@ -1,17 +1,20 @@
-//! `vfork` and `posix_spawn`: the child shares the caller's memory, and the caller's kernel thread stands until the child has become
-//! another program or has ended.
+//! `vfork` and `posix_spawn`: the child shares the caller's memory, and the caller's kernel thread stands until the
+//! child has become another program or has ended.
 //!
-//! The child has the parent's thread-local storage, too, so one word there says to every entry point that it runs in such a child ([`is_child`]): the
-//! runtime's records are the parent's, descriptors, actions and masks are its own. There an entry point leaves the records alone and makes the plain call.
-//! The thread is hidden from the runtime meanwhile, so it never switches. Its processor goes to another kernel thread, if others wait for it.
+//! The child has the parent's thread-local storage, too, so one word there says to every entry point that it runs in
+//! such a child ([`is_child`]): the runtime's records are the parent's, descriptors, actions and masks are its own.
+//! There an entry point leaves the records alone and makes the plain call. The thread is hidden from the runtime
+//! meanwhile, so it never switches. Its processor goes to another kernel thread, if others wait for it.
 //!
-//! `vfork` returns twice, and what the child calls overwrites the frame that the parent returns by. So the return address and the number of such
-//! children below this one are kept in registers, which the kernel keeps for each of both.
+//! `vfork` returns twice, and what the child calls overwrites the frame that the parent returns by. So the return
+//! address and the number of such children below this one are kept in registers, which the kernel keeps for each of
+//! both.
 //!
-//! All signals that can wait are blocked in the parent until the child is gone, and in the child until it has the mask of the calling thread: no handler runs
-//! where it is not certain which of both it has met.
+//! All signals that can wait are blocked in the parent until the child is gone, and in the child until it has the mask
+//! of the calling thread: no handler runs where it is not certain which of both it has met.
 //!
-//! `system` and `popen` are the C library's: their shell begins with the mask of the kernel thread (Debian's clears its mask at once).
+//! `system` and `popen` are the C library's: their shell begins with the mask of the kernel thread (Debian's clears its
+//! mask at once).
 
 use super::{masks, signals};
 use crate::os::{answer, c};
@@ -158,8 +161,8 @@ type Spawn = unsafe extern "C" fn(
     Strings,
 ) -> c_int;
 
-/// Calls `spawn`, one of the C library's two functions. The new process blocks what the calling thread blocks, not what its kernel thread does, unless
-/// the attributes say more.
+/// Calls `spawn`, one of the C library's two functions. The new process blocks what the calling thread blocks, not what
+/// its kernel thread does, unless the attributes say more.
 ///
 /// # Safety
 /// As POSIX says.
@@ -182,7 +185,8 @@ unsafe fn spawn(
         return result;
     };
     let mask = me.mask.load(Ordering::Relaxed);
-    // SAFETY: attributes are plain memory, the caller's or ones that are initialised here; a signal set whose first word is the kernel's.
+    // SAFETY: attributes are plain memory, the caller's or ones that are initialised here; a signal set whose first
+    // word is the kernel's.
     let attributes = unsafe {
         let mut attributes: c::posix_spawnattr_t = std::mem::zeroed();
         match given.as_ref() {

@@ -1,7 +1,7 @@
 //! Waiting for signals: `sigwait` and its kin, `pause`, `sigsuspend`.
 //!
-//! A lightweight thread that waits looks at what was sent to it, then at what is pending for the process, and then waits for a
-//! descriptor that the kernel makes readable when there is something (signalfd): no kernel thread is held.
+//! A lightweight thread that waits looks at what was sent to it, then at what is pending for the process, and then
+//! waits for a descriptor that the kernel makes readable when there is something (signalfd): no kernel thread is held.
 
 use super::info::Info;
 use super::signals::{self, Set};
@@ -15,7 +15,8 @@ use raddle::io::{Failure, Interest};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
-/// The calling lightweight thread waits for one of `set`: the signal, or a negated error number. `Err(())`: it was cancelled.
+/// The calling lightweight thread waits for one of `set`: the signal, or a negated error number. `Err(())`: it was
+/// cancelled.
 ///
 /// # Safety
 /// `info` is null or a place for a `siginfo_t`.
@@ -218,8 +219,9 @@ pub unsafe extern "C-unwind" fn pause() -> c_int {
     -1
 }
 
-/// In a handler of a lightweight thread that was interrupted where it may wait (a collector stops the world, as a rule): the thread waits for a handler,
-/// and its kernel thread goes on with others. False if it cannot, or is to be cancelled.
+/// In a handler of a lightweight thread that was interrupted where it may wait (a collector stops the world, as a
+/// rule): the thread waits for a handler, and its kernel thread goes on with others. False if it cannot, or is to be
+/// cancelled.
 fn park_in_handler(wanted: Set) -> bool {
     if !ending::may_wait() || cancel::is_requested_here() {
         return false;
@@ -236,7 +238,8 @@ fn park_in_handler(wanted: Set) -> bool {
     parked && watch.interrupted()
 }
 
-/// In a handler of a lightweight thread, which waits for another handler: the thread waits, or, where it cannot, the kernel thread.
+/// In a handler of a lightweight thread, which waits for another handler: the thread waits, or, where it cannot, the
+/// kernel thread.
 fn suspend_in_handler(wanted: Set) {
     if park_in_handler(wanted) {
         return;

@@ -16,8 +16,8 @@ pub(crate) struct Watch {
     endings: u64,
 }
 
-/// Some thread of ours has run a handler. Until then all counts are zero, and the records, which have often left the caches,
-/// need not be looked at. Relaxed: who compares is the thread that counts.
+/// Some thread of ours has run a handler. Until then all counts are zero, and the records, which have often left the
+/// caches, need not be looked at. Relaxed: who compares is the thread that counts.
 static EVER: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
@@ -58,13 +58,14 @@ impl Watch {
     }
 }
 
-/// The caller is a handler of the program on a kernel thread of the runtime: what it waits for there is the kernel's, and signals of ours may come
-/// meanwhile, whatever it blocks.
+/// The caller is a handler of the program on a kernel thread of the runtime: what it waits for there is the kernel's,
+/// and signals of ours may come meanwhile, whatever it blocks.
 pub(crate) fn is_handler_here() -> bool {
     masks::is_in_handler() && raddle::drop_in::is_kernel_thread_of_runtime()
 }
 
-/// In such a handler: repeats `call`, a system call that waits and that no handler restarts, while nothing but a signal of ours has ended it.
+/// In such a handler: repeats `call`, a system call that waits and that no handler restarts, while nothing but a signal
+/// of ours has ended it.
 pub(crate) fn uncut(mut call: impl FnMut() -> isize) -> isize {
     let handlers = HERE.get();
     loop {
@@ -77,7 +78,8 @@ pub(crate) fn uncut(mut call: impl FnMut() -> isize) -> isize {
     }
 }
 
-/// `call`, of the calling lightweight thread, waits with the signal mask at `mask`, where there is one, and sees by itself that a handler has run.
+/// `call`, of the calling lightweight thread, waits with the signal mask at `mask`, where there is one, and sees by
+/// itself that a handler has run.
 pub(crate) fn with_thread_mask(mask: usize, call: impl FnOnce() -> isize) -> isize {
     // SAFETY: null or the caller's set.
     let wanted = unsafe { std::ptr::with_exposed_provenance::<Set>(mask).as_ref() }.copied();
@@ -93,7 +95,8 @@ pub(crate) fn with_thread_mask(mask: usize, call: impl FnOnce() -> isize) -> isi
     result
 }
 
-/// In such a handler: `call` waits with the signal mask at `mask`, where there is one, and is told where the kernel finds it.
+/// In such a handler: `call` waits with the signal mask at `mask`, where there is one, and is told where the kernel
+/// finds it.
 pub(crate) fn with_mask(mask: usize, call: impl FnOnce(usize) -> isize) -> isize {
     // SAFETY: null or the caller's set.
     let Some(wanted) = (unsafe { std::ptr::with_exposed_provenance::<Set>(mask).as_ref() }).copied() else {

@@ -1,8 +1,9 @@
-//! How far apart threads come to quantum checks, for `--stats`: the time between two looks of [`crate::quantum`] between which the thread ran on.
+//! How far apart threads come to quantum checks, for `--stats`: the time between two looks of [`crate::quantum`]
+//! between which the thread ran on.
 //!
-//! A look comes once in so many instructions, so the figures hold the time of those, too: what is far above the others is code without checks, or the kernel
-//! took the core. Of the longest one the function is noted in which the check stood that ended it, by its address: the name is
-//! looked up when it is told.
+//! A look comes once in so many instructions, so the figures hold the time of those, too: what is far above the others
+//! is code without checks, or the kernel took the core. Of the longest one the function is noted in which the check
+//! stood that ended it, by its address: the name is looked up when it is told.
 //!
 //! Nothing is measured unless somebody asked; then each look stores two words more.
 
@@ -107,8 +108,8 @@ fn limit(bucket: usize) -> u64 {
     (quarter + 5) << power
 }
 
-/// The return address behind the check that called, in the program's function: behind this library's frames, and behind the cold function that each
-/// instrumented object has. 0 if it cannot be found.
+/// The return address behind the check that called, in the program's function: behind this library's frames, and behind
+/// the cold function that each instrumented object has. 0 if it cannot be found.
 fn place_of_check() -> usize {
     let mut found = [0usize; 2];
     crate::os::frames::walk(|at| {

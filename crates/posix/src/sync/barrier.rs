@@ -1,7 +1,7 @@
 //! `pthread_barrier_t`: who has come and in which round, in one word.
 //!
-//! Lifetime: the thread that gets `PTHREAD_BARRIER_SERIAL_THREAD` may destroy the barrier while others are about to leave; `destroy`
-//! waits for them.
+//! Lifetime: the thread that gets `PTHREAD_BARRIER_SERIAL_THREAD` may destroy the barrier while others are about to
+//! leave; `destroy` waits for them.
 
 use crate::futex;
 use crate::os::c;

@@ -1,8 +1,9 @@
 //! `syscall`: the futex calls of Rust's std, libstdc++ and others that make them themselves, and whatever else.
 //!
-//! Private futexes wait and wake as [`crate::futex`] does. Those shared with other processes, and those whose words the kernel itself
-//! writes (priority-inheriting ones), pass through: the kernel alone knows all who use them. Wake-ups may be more than asked for (a
-//! requeue wakes, a wake-up by bit set wakes all lightweight threads there), which every user of futexes bears.
+//! Private futexes wait and wake as [`crate::futex`] does. Those shared with other processes, and those whose words the
+//! kernel itself writes (priority-inheriting ones), pass through: the kernel alone knows all who use them. Wake-ups may
+//! be more than asked for (a requeue wakes, a wake-up by bit set wakes all lightweight threads there), which every user
+//! of futexes bears.
 
 use crate::futex::{self, Woken};
 use crate::os::{self, answer, c, system_call};

@@ -1,12 +1,13 @@
 //! Locks and what goes with them, in the program's own memory.
 //!
-//! Each object keeps the C library's size, its static initialisers and the fields that its `init` function fills in (kind, clock,
-//! process-shared), so that `init`, attributes and most `destroy` functions stay the C library's. What is left of its memory holds our own
-//! state, all zeros in a fresh object. Lightweight and kernel threads use the same words; they sleep through [`crate::futex`].
+//! Each object keeps the C library's size, its static initialisers and the fields that its `init` function fills in
+//! (kind, clock, process-shared), so that `init`, attributes and most `destroy` functions stay the C library's. What is
+//! left of its memory holds our own state, all zeros in a fresh object. Lightweight and kernel threads use the same
+//! words; they sleep through [`crate::futex`].
 //!
-//! An operation that finds its object free touches only the object: who calls (a look into thread-local storage) is asked
-//! when it must wait. Objects shared with other processes, robust and priority-protected mutexes go on to the C library
-//! (`docs/decisions/0005-drop-in.md`).
+//! An operation that finds its object free touches only the object: who calls (a look into thread-local storage) is
+//! asked when it must wait. Objects shared with other processes, robust and priority-protected mutexes go on to the C
+//! library (`docs/decisions/0005-drop-in.md`).
 
 mod barrier;
 mod c11;

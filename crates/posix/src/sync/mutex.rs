@@ -3,11 +3,12 @@
 //! The word and why none is left asleep: [`raddle::drop_in::words::mutex`]. Locks barge. Before a thread sleeps it
 //! looks again a few times, then yields once: the holder is often one switch away.
 //!
-//! The owner of recursive and error-checking mutexes is known by its thread pointer, in the word that the C library uses for its list of
-//! robust mutexes; robust ones go to the C library, and process-shared ones. A lightweight thread that locks one whose holder the kernel has to know
-//! becomes dedicated. Priority-inheriting mutexes are handled as those without a
-//! protocol, and initialised so if they are the C library's: lightweight threads have no kernel priority to inherit, nor a number that the kernel could
-//! know the holder by. Private priority-protected ones keep their ceiling, and raise nobody.
+//! The owner of recursive and error-checking mutexes is known by its thread pointer, in the word that the C library
+//! uses for its list of robust mutexes; robust ones go to the C library, and process-shared ones. A lightweight thread
+//! that locks one whose holder the kernel has to know becomes dedicated. Priority-inheriting mutexes are handled as
+//! those without a protocol, and initialised so if they are the C library's: lightweight threads have no kernel
+//! priority to inherit, nor a number that the kernel could know the holder by. Private priority-protected ones keep
+//! their ceiling, and raise nobody.
 
 use super::{Until, code};
 use crate::futex::{self, Woken};

@@ -1,7 +1,8 @@
 //! `pthread_once`: 0 not yet, 2 done (the C library's value), in progress: 1 and the number of forks times four.
 //!
-//! An initialiser that leaves by an exception, a panic or the end of its thread leaves the object as if it had not run, as C++'s
-//! `std::call_once` wants. The end of a thread comes by here also where it cannot be unwound, in code without tables for that. One that was in progress in another thread when the process was forked runs again in the child.
+//! An initialiser that leaves by an exception, a panic or the end of its thread leaves the object as if it had not run,
+//! as C++'s `std::call_once` wants. The end of a thread comes by here also where it cannot be unwound, in code without
+//! tables for that. One that was in progress in another thread when the process was forked runs again in the child.
 
 use crate::futex;
 use crate::os::c;

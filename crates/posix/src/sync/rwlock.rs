@@ -1,21 +1,23 @@
 //! `pthread_rwlock_t`: who is inside, and a gate, in one word.
 //!
-//! The low half says who holds the lock and who waits, the high half is the *gate*: a number that grows whenever those who wait should
-//! look again. A thread that must wait reads both at once and sleeps while the gate is what it was. Whoever frees the lock changes both
-//! in one exchange, its last access, and wakes by address. Readers sleep under the gate's address, writers under the next word's,
-//! which raddle's table tells apart; kernel threads all sleep at the gate, counted apart.
+//! The low half says who holds the lock and who waits, the high half is the *gate*: a number that grows whenever those
+//! who wait should look again. A thread that must wait reads both at once and sleeps while the gate is what it was.
+//! Whoever frees the lock changes both in one exchange, its last access, and wakes by address. Readers sleep under the
+//! gate's address, writers under the next word's, which raddle's table tells apart; kernel threads all sleep at the
+//! gate, counted apart.
 //!
-//! Who goes first depends on the kind, as in the C library: by default readers do not wait for writers that wait (a thread may take the
-//! lock for reading twice), with `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP` they do. Where readers go first, a writer that
-//! was passed by many times makes each further reader give way for a bounded while: so a stream of readers that overlap ebbs. A reader
-//! that is known to hold the lock already does not give way; it is known if it came while a writer waited (those who come, and leave,
-//! without a writer in sight do not look into their thread-local storage), so each errs once at most for each writer.
+//! Who goes first depends on the kind, as in the C library: by default readers do not wait for writers that wait (a
+//! thread may take the lock for reading twice), with `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP` they do. Where
+//! readers go first, a writer that was passed by many times makes each further reader give way for a bounded while: so
+//! a stream of readers that overlap ebbs. A reader that is known to hold the lock already does not give way; it is
+//! known if it came while a writer waited (those who come, and leave, without a writer in sight do not look into their
+//! thread-local storage), so each errs once at most for each writer.
 //!
-//! Invariant: a writer that sleeps is covered by `WRITERS_WAIT` in the word of a held lock, by an unlocker that has cleared it and not yet
-//! woken a writer, or by a woken writer that has not yet taken the lock, set the bit again, or given up; one that gives up clears the
-//! bit only when no other seems to wait, looks again after that, and wakes who came in between. A reader that sleeps is covered by
-//! `READERS_WAIT` in the word of a held lock; whoever frees the lock wakes all readers, or a writer, and when there was none to wake, the
-//! readers after all.
+//! Invariant: a writer that sleeps is covered by `WRITERS_WAIT` in the word of a held lock, by an unlocker that has
+//! cleared it and not yet woken a writer, or by a woken writer that has not yet taken the lock, set the bit again, or
+//! given up; one that gives up clears the bit only when no other seems to wait, looks again after that, and wakes who
+//! came in between. A reader that sleeps is covered by `READERS_WAIT` in the word of a held lock; whoever frees the
+//! lock wakes all readers, or a writer, and when there was none to wake, the readers after all.
 
 use super::{Until, code};
 use crate::futex::{self, Woken};

@@ -1,7 +1,8 @@
-//! `pthread_spinlock_t`, in the representation of the C library (it may be shared with processes that know nothing of us).
+//! `pthread_spinlock_t`, in the representation of the C library (it may be shared with processes that know nothing of
+//! us).
 //!
-//! A spinner whose lock's holder does not run must let it: after a short spin it yields, and when that does not help for long,
-//! sleeps a little, so that a holder of a lower priority gets its turn too.
+//! A spinner whose lock's holder does not run must let it: after a short spin it yields, and when that does not help
+//! for long, sleeps a little, so that a holder of a lower priority gets its turn too.
 
 use crate::os::c;
 use std::ffi::c_int;

@@ -1,4 +1,5 @@
-//! The threads of C11, which are those of POSIX under other names. (`tss_*` follow the thread pointer and need nothing.)
+//! The threads of C11, which are those of POSIX under other names. (`tss_*` follow the thread pointer and need
+//! nothing.)
 
 use super::create::{Wanted, create, passes_through};
 use super::record::Start;

@@ -1,22 +1,25 @@
 //! Cancellation.
 //!
-//! A request is a bit of the thread's record; the thread acts on it at cancellation points, by `pthread_exit(PTHREAD_CANCELED)`. A
-//! thread that waits in one is woken by raddle's cancellation, which its waits return; while cancellation is disabled, and from the
-//! beginning of the thread's end, raddle's waits are masked from it.
+//! A request is a bit of the thread's record; the thread acts on it at cancellation points, by
+//! `pthread_exit(PTHREAD_CANCELED)`. A thread that waits in one is woken by raddle's cancellation, which its waits
+//! return; while cancellation is disabled, and from the beginning of the thread's end, raddle's waits are masked from
+//! it.
 //!
-//! For entry points that are cancellation points: declare them `extern "C-unwind"` (the unwinding passes through their frames), call
-//! [`point`] on entry, and again when a wait answers "cancelled"; nothing with a destructor may be alive at either call.
+//! For entry points that are cancellation points: declare them `extern "C-unwind"` (the unwinding passes through their
+//! frames), call [`point`] on entry, and again when a wait answers "cancelled"; nothing with a destructor may be alive
+//! at either call.
 //!
-//! Kernel threads (the first one, or all where lightweight ones cannot be had) are the C library's to end; their waits in this library
-//! end by [`kernel_waits`].
+//! Kernel threads (the first one, or all where lightweight ones cannot be had) are the C library's to end; their waits
+//! in this library end by [`kernel_waits`].
 //!
-//! The C library has cancellation points of its own, in what it does inside itself (`fgets`, `system`) and in calls that are not taken over (`msgrcv`).
-//! It looks at a word of the thread's control block, so the thread keeps its request, its state and its type there, too ([`libc_word`]): then the C
-//! library ends it by itself where one of those calls begins. Where the thread waits in one, a signal of ours to its kernel thread finds it there
-//! ([`meet`]).
+//! The C library has cancellation points of its own, in what it does inside itself (`fgets`, `system`) and in calls
+//! that are not taken over (`msgrcv`). It looks at a word of the thread's control block, so the thread keeps its
+//! request, its state and its type there, too ([`libc_word`]): then the C library ends it by itself where one of those
+//! calls begins. Where the thread waits in one, a signal of ours to its kernel thread finds it there ([`meet`]).
 //!
-//! Asynchronous cancellation acts at cancellation points too, at the call that makes it asynchronous, in waits for mutexes, and where the request
-//! reaches the thread in its own code or in a system call, by a signal to its kernel thread.
+//! Asynchronous cancellation acts at cancellation points too, at the call that makes it asynchronous, in waits for
+//! mutexes, and where the request reaches the thread in its own code or in a system call, by a signal to its kernel
+//! thread.
 
 use super::libc_word;
 use super::record::{Held, Record};
@@ -40,7 +43,8 @@ const LEAVES: u32 = 32;
 /// What `PTHREAD_CANCELED` is.
 pub(crate) const CANCELED: *mut c_void = std::ptr::without_provenance_mut(usize::MAX);
 
-/// Somebody was asked to end, ever: programs that cancel nobody pass their cancellation points without a look at who they are.
+/// Somebody was asked to end, ever: programs that cancel nobody pass their cancellation points without a look at who
+/// they are.
 static EVER: AtomicBool = AtomicBool::new(false);
 
 /// A cancellation point: ends the calling thread if that was asked for.
@@ -65,8 +69,8 @@ fn kernel_point() {
     unsafe { std::mem::transmute::<*const (), unsafe extern "C-unwind" fn()>(found)() };
 }
 
-/// The calling thread's request, at a place where it may end. Returns if it ends already: the C library has seen the request first, and its unwinding
-/// runs what called this.
+/// The calling thread's request, at a place where it may end. Returns if it ends already: the C library has seen the
+/// request first, and its unwinding runs what called this.
 #[cold]
 #[inline(never)]
 fn act() {
@@ -122,8 +126,8 @@ pub(crate) fn heed(me: &Record) {
     }
 }
 
-/// In the handler of a signal of ours, which has interrupted the calling thread outside the runtime, its own code or a handler of its: ends it here if it
-/// is to be cancelled and this is the place for it.
+/// In the handler of a signal of ours, which has interrupted the calling thread outside the runtime, its own code or a
+/// handler of its: ends it here if it is to be cancelled and this is the place for it.
 ///
 /// # Safety
 /// `context` is the kernel's argument to that handler, which was not put off.

@@ -1,9 +1,11 @@
 //! The processor time of threads: CLOCK_THREAD_CPUTIME_ID, the clocks of other threads, and `getrusage` of a thread.
 //!
-//! A thread's time is what was noted in its record at its switches, and what it has had of its kernel thread since the last one
-//! ([`raddle::drop_in::count_time`]). It is counted from the first question on. No clock goes back: what was answered once is the least that is answered later.
+//! A thread's time is what was noted in its record at its switches, and what it has had of its kernel thread since the
+//! last one ([`raddle::drop_in::count_time`]). It is counted from the first question on. No clock goes back: what was
+//! answered once is the least that is answered later.
 //!
-//! The clock of a thread of ours has a number of its own, in the kernel's form for the clock of a kernel thread, with an id that the kernel never gives.
+//! The clock of a thread of ours has a number of its own, in the kernel's form for the clock of a kernel thread, with
+//! an id that the kernel never gives.
 
 use super::dedicated;
 use super::record::Record;
@@ -34,7 +36,8 @@ fn time_of(record: &Record) -> u64 {
     let mut sum = 0;
     for _ in 0..LOOKS {
         let noted = record.time.load(Ordering::Acquire);
-        // Null: its creator has not stored it yet. A thread that looks at its own clock needs none, unless it is dedicated.
+        // Null: its creator has not stored it yet. A thread that looks at its own clock needs none, unless it is
+        // dedicated.
         let own = if record.is_current() { raddle::drop_in::own_time_since_switch() } else { None };
         // SAFETY: the record is held, so the handle is neither joined nor dropped meanwhile.
         let told = || unsafe { raddle::drop_in::time_since_switch(raw) };

@@ -128,7 +128,8 @@ impl Wanted {
     /// Whether the C library would create such a thread.
     ///
     /// # Errors
-    /// EINVAL: more stack and guard than there are addresses, or a priority where the class has none. EAGAIN: more than there is room for.
+    /// EINVAL: more stack and guard than there are addresses, or a priority where the class has none. EAGAIN: more than
+    /// there is room for.
     fn check(&self) -> Result<(), c_int> {
         const PAGE: usize = 4096;
         if self.explicit && self.schedule >> 32 == c::SCHED_OTHER as u64 && self.schedule as u32 != 0 {
@@ -154,8 +155,8 @@ impl Wanted {
         Ok(())
     }
 
-    /// The slot to ask for. A slot holds a guard and thread-local storage besides; where that would take much of a small stack, more
-    /// is taken. Stacks above a gigabyte get one.
+    /// The slot to ask for. A slot holds a guard and thread-local storage besides; where that would take much of a
+    /// small stack, more is taken. Stacks above a gigabyte get one.
     fn slot(&self) -> usize {
         if self.given != 0 {
             return 64 << 10;

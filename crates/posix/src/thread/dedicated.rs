@@ -108,8 +108,9 @@ thread_local! {
     static IS_KNOWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The calling thread is about to lock what the kernel gives to others if its holder dies: on a kernel thread of its own, by whose number it holds such
-/// locks from now on. Whoever it creates inherits nothing by this. Where no kernel thread can be had, the locks are the C library's alone.
+/// The calling thread is about to lock what the kernel gives to others if its holder dies: on a kernel thread of its
+/// own, by whose number it holds such locks from now on. Whoever it creates inherits nothing by this. Where no kernel
+/// thread can be had, the locks are the C library's alone.
 pub(crate) fn known_to_kernel() {
     let Some(me) = Record::current().filter(|_| !IS_KNOWN.get()) else { return };
     if raddle::drop_in::is_lightweight() {

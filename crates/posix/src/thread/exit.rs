@@ -1,8 +1,8 @@
 //! The ends of threads, and of the process with the last of them.
 //!
-//! A process goes on until its last thread has ended, also when its first one called `pthread_exit`: threads are counted, and the last
-//! one calls `exit(0)`. The first thread is a kernel thread; after its `pthread_exit` it stays, with nothing left to run,
-//! to receive the signals that are sent to the process.
+//! A process goes on until its last thread has ended, also when its first one called `pthread_exit`: threads are
+//! counted, and the last one calls `exit(0)`. The first thread is a kernel thread; after its `pthread_exit` it stays,
+//! with nothing left to run, to receive the signals that are sent to the process.
 
 use super::cancel;
 use super::record::Record;
@@ -78,8 +78,8 @@ pub(super) fn thread_ends() {
     }
 }
 
-/// Does not return in the first thread of a forked process, after its end: the other threads' kernel threads go on while it waits for the
-/// process's.
+/// Does not return in the first thread of a forked process, after its end: the other threads' kernel threads go on
+/// while it waits for the process's.
 pub(super) fn rest_if_first(me: &Record) {
     if !raddle::drop_in::is_lightweight() && super::dedicated::task(me).is_none() {
         rest()
@@ -138,7 +138,8 @@ pub(crate) fn is_first() -> bool {
     unsafe { system_call(c::SYS_gettid, [0; 6]) == system_call(c::SYS_getpid, [0; 6]) }
 }
 
-/// The first thread may end by itself: what comes after its destructors is a destructor of ours, which the C library runs in the last round.
+/// The first thread may end by itself: what comes after its destructors is a destructor of ours, which the C library
+/// runs in the last round.
 fn prepare_first() {
     static KEY: OnceLock<Option<c::pthread_key_t>> = OnceLock::new();
 
@@ -153,7 +154,8 @@ fn prepare_first() {
             }
         }
         masks::first_ends();
-        // First: else who has joined it may end before it is counted, and it would run the program's last functions in that one's place.
+        // First: else who has joined it may end before it is counted, and it would run the program's last functions in
+        // that one's place.
         thread_ends();
         FIRST_ENDED.store(1, Ordering::Release);
         crate::futex::wake((&raw const FIRST_ENDED).addr(), usize::MAX);

@@ -1,12 +1,13 @@
 //! The program's `main` on a lightweight thread, where that was asked for (`raddle run --main`, `RADDLE_MAIN=1`).
 //!
-//! Otherwise `main` stays on the process's first kernel thread, and what it hands to other threads, and they to it, goes through the kernel. A server
-//! whose first thread gives out the requests gains by giving that up. The first kernel thread then has nothing to run, blocks all signals
-//! and rests: `main` has the mask that it began with, a stack as large as the limit for the first one, and the process's number for an answer to `gettid`.
-//! What differs from native, such as thread-local variables that constructors have set, is listed in `docs/drop-in.md`.
+//! Otherwise `main` stays on the process's first kernel thread, and what it hands to other threads, and they to it,
+//! goes through the kernel. A server whose first thread gives out the requests gains by giving that up. The first
+//! kernel thread then has nothing to run, blocks all signals and rests: `main` has the mask that it began with, a stack
+//! as large as the limit for the first one, and the process's number for an answer to `gettid`. What differs from
+//! native, such as thread-local variables that constructors have set, is listed in `docs/drop-in.md`.
 //!
-//! A program that returns from `main` calls `exit` there, as the C library's start code does; one that leaves it by `pthread_exit` goes on until its
-//! last thread has ended (`exit`).
+//! A program that returns from `main` calls `exit` there, as the C library's start code does; one that leaves it by
+//! `pthread_exit` goes on until its last thread has ended (`exit`).
 
 use super::create::{Wanted, create, passes_through};
 use super::exit;
@@ -21,7 +22,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 type Strings = *const *const c_char;
 type Main = unsafe extern "C-unwind" fn(c_int, Strings, Strings) -> c_int;
 
-/// The stack where the limit for it is "unlimited", in bytes of address space. Untested guess: more than programs need that do not ask for more.
+/// The stack where the limit for it is "unlimited", in bytes of address space. Untested guess: more than programs need
+/// that do not ask for more.
 const UNLIMITED: usize = 256 << 20;
 
 /// The program's function.

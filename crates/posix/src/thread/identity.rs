@@ -1,8 +1,10 @@
-//! Who a thread is: its id, its name, its attributes, and answers about scheduling that the kernel gives for kernel threads only.
+//! Who a thread is: its id, its name, its attributes, and answers about scheduling that the kernel gives for kernel
+//! threads only.
 //!
-//! A lightweight thread has the scheduling class and the processors that the program had when its first thread was created. One that asks for others, or for which another thread
-//! asks, becomes a kernel thread ([`dedicated`]). Its number, the answer to `gettid`, is above all ids that the kernel gives until then; calls that name a
-//! thread by it are translated ([`crate::process::own`]).
+//! A lightweight thread has the scheduling class and the processors that the program had when its first thread was
+//! created. One that asks for others, or for which another thread asks, becomes a kernel thread ([`dedicated`]). Its
+//! number, the answer to `gettid`, is above all ids that the kernel gives until then; calls that name a thread by it
+//! are translated ([`crate::process::own`]).
 
 use super::dedicated;
 use super::record::{Held, Record};
@@ -81,7 +83,8 @@ pub unsafe extern "C" fn pthread_getattr_np(id: c::pthread_t, attributes: *mut c
         };
         let [low, end] = record.stack.each_ref().map(|word| word.load(Ordering::Relaxed));
         let detached = record.state.load(Ordering::Relaxed) == super::record::DETACHED;
-        // A slot may have more room than was asked for: what is told is a size that the C library would have made of it.
+        // A slot may have more room than was asked for: what is told is a size that the C library would have made of
+        // it.
         let asked = record.given_stack[1].load(Ordering::Relaxed) & !63;
         let is_given = record.given_stack[0].load(Ordering::Relaxed) != 0;
         let low = if is_given || asked == 0 { low } else { low.max(end.saturating_sub(asked)) };

@@ -19,8 +19,8 @@ enum Until {
     Now,
 }
 
-/// Joins a thread of ours: an error number, or 0 with its result stored. `None`: the caller was cancelled, and the thread
-/// is as joinable as before.
+/// Joins a thread of ours: an error number, or 0 with its result stored. `None`: the caller was cancelled, and the
+/// thread is as joinable as before.
 fn join(target: Held, until: Until, value: *mut *mut c_void) -> Option<c_int> {
     if target.is_current() {
         return Some(c::EDEADLK);
@@ -81,8 +81,8 @@ unsafe fn join_ours(id: c::pthread_t, until: Until, value: *mut *mut c_void) -> 
     }
 }
 
-/// Joins the program's first thread, whose kernel thread goes on after its end: an error number, or 0 with its result stored. `None`: `id` is another thread,
-/// or there are no lightweight ones.
+/// Joins the program's first thread, whose kernel thread goes on after its end: an error number, or 0 with its result
+/// stored. `None`: `id` is another thread, or there are no lightweight ones.
 fn join_first(id: c::pthread_t, until: Until, value: *mut *mut c_void) -> Option<c_int> {
     let first = super::exit::first_thread(id)?;
     if super::exit::is_first() {

@@ -1,8 +1,9 @@
 //! The C library's own word for cancellation, in the thread control block of the calling thread.
 //!
-//! glibc has kept the bits below in `cancelhandling` since 2.36, as it had until 2.33; where the word is, is told by its interface for debuggers, and
-//! [`prepare`] looks whether the bits mean what they are taken for. Where they do not, nothing is kept there: the C library's own cancellation points then
-//! end no lightweight thread. Only the thread itself touches its word, so a request never reaches a block's next owner; it is renewed with the block.
+//! glibc has kept the bits below in `cancelhandling` since 2.36, as it had until 2.33; where the word is, is told by
+//! its interface for debuggers, and [`prepare`] looks whether the bits mean what they are taken for. Where they do not,
+//! nothing is kept there: the C library's own cancellation points then end no lightweight thread. Only the thread
+//! itself touches its word, so a request never reaches a block's next owner; it is renewed with the block.
 
 use crate::os::{c, find_data, thread_pointer};
 use std::ffi::c_int;
@@ -34,7 +35,8 @@ pub(crate) fn prepare() {
 }
 
 fn at(offset: isize) -> &'static AtomicU32 {
-    // SAFETY: a word of the calling thread's own control block, of which the C library makes atomic use; it lives as long as the caller looks.
+    // SAFETY: a word of the calling thread's own control block, of which the C library makes atomic use; it lives as
+    // long as the caller looks.
     unsafe {
         AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(
             (thread_pointer() as usize).wrapping_add_signed(offset),
@@ -101,7 +103,8 @@ pub(super) fn is_exiting() -> bool {
     own().is_some_and(|word| word.load(Ordering::Relaxed) & EXITING != 0)
 }
 
-/// In a signal handler that has interrupted the C library: it is where a request ends the thread at once, unless the program asked for that everywhere.
+/// In a signal handler that has interrupted the C library: it is where a request ends the thread at once, unless the
+/// program asked for that everywhere.
 pub(super) fn may_be_cancelled() -> bool {
     own().is_some_and(|word| word.load(Ordering::Relaxed) & (DISABLED | ASYNCHRONOUS) == ASYNCHRONOUS)
 }

@@ -1,9 +1,11 @@
 //! Threads: the record behind a `pthread_t`, and the entry points that take one.
 //!
-//! A `pthread_t` of ours is the address of a [`record::Record`] plus one: it exists before the thread has a stack, cannot be taken for
-//! one of the C library's (those are aligned), and is not reused before the thread was joined, or has ended detached.
+//! A `pthread_t` of ours is the address of a [`record::Record`] plus one: it exists before the thread has a stack,
+//! cannot be taken for one of the C library's (those are aligned), and is not reused before the thread was joined, or
+//! has ended detached.
 //!
-//! Reading order: [`record`], [`create`], [`trampoline`] (the outermost frame), [`exit`], [`join`], [`cancel`], [`libc_word`], [`identity`], [`c11`], [`first`].
+//! Reading order: [`record`], [`create`], [`trampoline`] (the outermost frame), [`exit`], [`join`], [`cancel`],
+//! [`libc_word`], [`identity`], [`c11`], [`first`].
 
 mod c11;
 pub(crate) mod cancel;

@@ -1,9 +1,9 @@
 //! What a `pthread_t` stands for.
 //!
-//! Records are type-stable and counted. A record is held by its thread until its end, by the right to join it, and by whoever
-//! looks at it for the moment ([`Held`]); the last one lets go of raddle's handle and gives the record back. So an id whose
-//! thread has ended and was joined is recognised (`ESRCH`) as long as no newer thread has taken over the record, and nobody
-//! reaches the wrong raddle thread through an old one.
+//! Records are type-stable and counted. A record is held by its thread until its end, by the right to join it, and by
+//! whoever looks at it for the moment ([`Held`]); the last one lets go of raddle's handle and gives the record back. So
+//! an id whose thread has ended and was joined is recognised (`ESRCH`) as long as no newer thread has taken over the
+//! record, and nobody reaches the wrong raddle thread through an old one.
 
 use crate::os::{c, modes};
 use crate::process::pending::Pending;
@@ -25,7 +25,8 @@ pub(crate) const JOINING: u32 = 2;
 /// The answers to `gettid` begin here: above every kernel's ids (`pid_max` is at most 2^22).
 const FIRST_NUMBER: u32 = 1 << 23;
 
-/// Bits of a number that say which record it is; above them the record's life, so that a number is not soon that of another thread.
+/// Bits of a number that say which record it is; above them the record's life, so that a number is not soon that of
+/// another thread.
 const INDEX_BITS: u32 = 24;
 /// Lives that are told apart: the largest number stays below 2^30, where the kernel's locks keep ids.
 const LIVES: u32 = 56;
@@ -85,7 +86,8 @@ pub(crate) struct Record {
     pub apart: crate::io::Apart,
     /// The modes of the floating-point units that it begins with: its creator's ([`crate::os::modes`]).
     modes: AtomicU64,
-    /// The processor time that was counted at its switches, in nanoseconds, and the most that was told of it ([`super::clocks`]).
+    /// The processor time that was counted at its switches, in nanoseconds, and the most that was told of it
+    /// ([`super::clocks`]).
     pub time: AtomicU64,
     pub time_told: AtomicU64,
     /// The kernel's number of its kernel thread once it is [dedicated](super::dedicated); 0 before.
@@ -94,7 +96,8 @@ pub(crate) struct Record {
     pub asked: AtomicBool,
 }
 
-/// The one that runs `main`; null where the first kernel thread does. It is not used again: whoever `main` was keeps the process's number.
+/// The one that runs `main`; null where the first kernel thread does. It is not used again: whoever `main` was keeps
+/// the process's number.
 static FIRST: AtomicPtr<Record> = AtomicPtr::new(null_mut());
 /// In the child of a lightweight thread's fork: that thread, the process's first one now. It is not used again either.
 static FORKER: AtomicPtr<Record> = AtomicPtr::new(null_mut());
@@ -216,8 +219,8 @@ impl Record {
         std::ptr::eq(FORKER.load(Ordering::Relaxed), self)
     }
 
-    /// The answer to `gettid`: for the one that runs `main`, or that forked the process, the process's number, as natively; for one that is
-    /// dedicated, the kernel's.
+    /// The answer to `gettid`: for the one that runs `main`, or that forked the process, the process's number, as
+    /// natively; for one that is dedicated, the kernel's.
     pub fn number(&self) -> u32 {
         if [&FIRST, &FORKER].iter().any(|one| std::ptr::eq(one.load(Ordering::Relaxed), self)) {
             return std::process::id();
@@ -231,7 +234,8 @@ impl Record {
         FIRST_NUMBER + (life << INDEX_BITS | self.index & ((1 << INDEX_BITS) - 1))
     }
 
-    /// The number that stands for the thread in the kernel's form for clocks, which has room for 28 bits: above the kernel's ids.
+    /// The number that stands for the thread in the kernel's form for clocks, which has room for 28 bits: above the
+    /// kernel's ids.
     pub fn clock_number(&self) -> u32 {
         let life = self.life.load(Ordering::Relaxed) % CLOCK_LIVES;
         CLOCKS + (life << INDEX_BITS | self.index & ((1 << INDEX_BITS) - 1))

@@ -1,12 +1,12 @@
 //! Where a program's thread begins and ends: the frame to which `pthread_exit` unwinds.
 //!
-//! The C library's own unwinding is used as it is: `pthread_exit` walks the frames up to the buffer that was registered last,
-//! running C++ destructors and cleanup handlers on its way, and jumps there. All that a thread needs is an outermost buffer, which the
-//! C library's start function would register and which [`call`] registers in its place, with the two functions that C code
-//! with `pthread_cleanup_push` calls.
+//! The C library's own unwinding is used as it is: `pthread_exit` walks the frames up to the buffer that was registered
+//! last, running C++ destructors and cleanup handlers on its way, and jumps there. All that a thread needs is an
+//! outermost buffer, which the C library's start function would register and which [`call`] registers in its place,
+//! with the two functions that C code with `pthread_cleanup_push` calls.
 //!
-//! To unwinders the frame is the outermost one, so that an exception which leaves a start routine ends the program at the
-//! throw, as natively.
+//! To unwinders the frame is the outermost one, so that an exception which leaves a start routine ends the program at
+//! the throw, as natively.
 
 use super::record::Start;
 use std::ffi::{c_int, c_void};
@@ -25,12 +25,12 @@ impl Buffer {
 type SetJump = unsafe extern "C" fn(*mut Buffer, c_int) -> c_int;
 type Register = unsafe extern "C" fn(*mut Buffer);
 
-/// Calls `start(argument)` on the stack that ends at `top` (null: the present one). Returns its result, or anything when the thread
-/// called `pthread_exit`.
+/// Calls `start(argument)` on the stack that ends at `top` (null: the present one). Returns its result, or anything
+/// when the thread called `pthread_exit`.
 ///
 /// # Safety
-/// `buffer` lives until the call returns and the buffer was unregistered; `top` is null or 16-byte aligned and ends a stack that is
-/// the thread's alone.
+/// `buffer` lives until the call returns and the buffer was unregistered; `top` is null or 16-byte aligned and ends a
+/// stack that is the thread's alone.
 pub(crate) unsafe fn call(start: Start, argument: *mut c_void, top: *mut u8, buffer: *mut Buffer) -> *mut c_void {
     let set_jump = next!(__sigsetjmp: fn(*mut Buffer, c_int) -> c_int);
     let register = next!(__pthread_register_cancel: fn(*mut Buffer));
@@ -48,7 +48,8 @@ struct Call {
 
 unsafe extern "C-unwind" fn call_it(call: *mut c_void) -> *mut c_void {
     type Handler = unsafe extern "C-unwind" fn(c_int, *mut c_void, *mut c_void);
-    // SAFETY: what `call_handler` has on its stack: the program's handler; one that takes the signal only ignores the rest.
+    // SAFETY: what `call_handler` has on its stack: the program's handler; one that takes the signal only ignores the
+    // rest.
     unsafe {
         let call = &*call.cast::<Call>();
         std::mem::transmute::<usize, Handler>(call.handler)(call.signal, call.info, call.context);
@@ -56,7 +57,8 @@ unsafe extern "C-unwind" fn call_it(call: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
-/// Calls a signal handler. True if it called `pthread_exit`, which has unwound to here. To unwinders the frame is like any other.
+/// Calls a signal handler. True if it called `pthread_exit`, which has unwound to here. To unwinders the frame is like
+/// any other.
 ///
 /// # Safety
 /// As for [`call`]; the program's handler and the kernel's arguments.
@@ -74,8 +76,8 @@ pub(crate) unsafe fn call_handler(
     unsafe { enter_handler(call_it, (&raw mut call).cast(), buffer, register, set_jump) != 0 }
 }
 
-/// Calls `f`. True if its thread ends in it, and has come to here: also where its frames cannot be unwound. An exception passes through, and takes the
-/// buffer out of the C library's list.
+/// Calls `f`. True if its thread ends in it, and has come to here: also where its frames cannot be unwound. An
+/// exception passes through, and takes the buffer out of the C library's list.
 ///
 /// # Safety
 /// The buffer outlives the call; after the answer "true" comes [`end_goes_on`].
@@ -222,7 +224,8 @@ unsafe extern "C-unwind" fn enter_handler(
 /// Takes the buffer out of the C library's list.
 ///
 /// # Safety
-/// A buffer of the calling thread, registered by [`call`] or [`call_handler`]; what was registered after it is left, too.
+/// A buffer of the calling thread, registered by [`call`] or [`call_handler`]; what was registered after it is left,
+/// too.
 pub(crate) unsafe fn unregister(buffer: *mut Buffer) {
     // SAFETY: as promised.
     unsafe { next!(__pthread_unregister_cancel: fn(*mut Buffer))(buffer) };

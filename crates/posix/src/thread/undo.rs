@@ -1,11 +1,13 @@
 //! What a wait has to put in order when its thread ends in it: by `pthread_exit` in a handler of the program.
 //!
-//! The end unwinds through the wait's frames as an exception does, so a destructor is the place for it. A wait that returns [forgets](Undo::forget)
-//! its own, or drops it where the same is to be done then, before anything else, cancellation points above all.
+//! The end unwinds through the wait's frames as an exception does, so a destructor is the place for it. A wait that
+//! returns [forgets](Undo::forget) its own, or drops it where the same is to be done then, before anything else,
+//! cancellation points above all.
 
 use std::mem::ManuallyDrop;
 
-/// Runs a function where it is dropped: if the thread ends in the wait, and at the wait's end unless it was [forgotten](Undo::forget).
+/// Runs a function where it is dropped: if the thread ends in the wait, and at the wait's end unless it was
+/// [forgotten](Undo::forget).
 #[must_use]
 pub(crate) struct Undo<F: FnMut()>(F);
 

@@ -63,7 +63,8 @@ impl Ended {
     }
 }
 
-/// How long a program may take before it counts as hung (its stacks are then worth a look with a debugger). Generous: the machine may be busy.
+/// How long a program may take before it counts as hung (its stacks are then worth a look with a debugger). Generous:
+/// the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Runs a program with the library preloaded.
@@ -121,8 +122,8 @@ fn finish(child: Child) -> Ended {
     Ended { status: output.status, out: text(&output.stdout), err: text(&output.stderr) }
 }
 
-/// True, and said on standard error, if something that the calling test needs is not installed: a program in PATH, or a file, and the Debian
-/// package that has it. Where nothing may be skipped (`cargo xtask ci`), it is a failure instead.
+/// True, and said on standard error, if something that the calling test needs is not installed: a program in PATH, or a
+/// file, and the Debian package that has it. Where nothing may be skipped (`cargo xtask ci`), it is a failure instead.
 #[track_caller]
 pub fn lacks(needs: &[(&str, &str)]) -> bool {
     let there = |what: &str| {

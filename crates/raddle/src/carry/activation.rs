@@ -1,7 +1,7 @@
 //! An activation: a kernel thread that carries a processor, and its idle loop.
 //!
-//! Its idle context is the kernel thread's own stack and thread pointer. A thread switches there only when its processor has
-//! nothing else to run, or when its activation has lost the processor.
+//! Its idle context is the kernel thread's own stack and thread pointer. A thread switches there only when its
+//! processor has nothing else to run, or when its activation has lost the processor.
 
 use crate::carry::descriptor::Descriptor;
 
@@ -28,8 +28,8 @@ const ORDER_STOP: usize = 1;
 pub(crate) struct Activation {
     pub id: u32,
     pub mark: Mark<Real>,
-    /// What the resumed context does for the one that was suspended. Kernel-thread-local: set just before a switch, taken
-    /// just after.
+    /// What the resumed context does for the one that was suspended. Kernel-thread-local: set just before a switch,
+    /// taken just after.
     pub after: Cell<After>,
     pub previous: Cell<*const Descriptor>,
     /// The processor that it carries, or carried last. Written by its kernel thread; the monitor reads it, racily.
@@ -37,37 +37,40 @@ pub(crate) struct Activation {
     pub current: AtomicPtr<Descriptor>,
     pub idle: UnsafeCell<Context>,
     pub fs: Cell<usize>,
-    /// The kernel's id of its kernel thread while that carries whoever is ready; 0: it has ended, or belongs to one thread.
+    /// The kernel's id of its kernel thread while that carries whoever is ready; 0: it has ended, or belongs to one
+    /// thread.
     pub tid: AtomicU32,
     /// The kernel's id of its kernel thread while that belongs to one thread ([`crate::carry::dedicated`]).
     pub task: AtomicU32,
-    /// Its kernel thread belongs to the thread that it runs, for the rest of that one's life, and ends with it. Written by its own kernel thread.
+    /// Its kernel thread belongs to the thread that it runs, for the rest of that one's life, and ends with it. Written
+    /// by its own kernel thread.
     pub dedicated: AtomicBool,
     on_core: crate::os::CoreWord,
     pub turn: crate::carry::turns::Turn,
     /// For the drop-in library: what its kernel thread has heard of last.
     pub heard: AtomicU64,
-    /// For [`crate::threads::requests`]: a prepared descriptor for a half that the running thread gives; null if none was asked for, or
-    /// one was given.
+    /// For [`crate::threads::requests`]: a prepared descriptor for a half that the running thread gives; null if none
+    /// was asked for, or one was given.
     requested: AtomicPtr<Descriptor>,
-    /// It is alone with the thread that it runs, by that thread's wish ([`crate::guest::go_apart`]); its processor is another's. Written by its
-    /// own kernel thread.
+    /// It is alone with the thread that it runs, by that thread's wish ([`crate::guest::go_apart`]); its processor is
+    /// another's. Written by its own kernel thread.
     pub apart: AtomicBool,
-    /// What the thread, while it is apart, waits for in the kernel that only other threads of the process can bring about; 0: nothing. Written by
-    /// its own kernel thread.
+    /// What the thread, while it is apart, waits for in the kernel that only other threads of the process can bring
+    /// about; 0: nothing. Written by its own kernel thread.
     pub waits_for: AtomicUsize,
-    /// Events that threads have found on it by waits for many descriptors, and switches for the sake of such waits ([`crate::guest::event_loops::note_turns`]).
-    /// Counters only, written by its own kernel thread, never reset.
+    /// Events that threads have found on it by waits for many descriptors, and switches for the sake of such waits
+    /// ([`crate::guest::event_loops::note_turns`]). Counters only, written by its own kernel thread, never reset.
     pub found: AtomicU64,
     pub turns: AtomicU64,
-    /// What its kernel thread's clock said when the thread that it runs came to it ([`crate::carry::clocks`]), or one of two marks. Written by its
-    /// own kernel thread, and over the mark of what is not known by whoever asks.
+    /// What its kernel thread's clock said when the thread that it runs came to it ([`crate::carry::clocks`]), or one
+    /// of two marks. Written by its own kernel thread, and over the mark of what is not known by whoever asks.
     pub since: AtomicU64,
     /// Asks the thread that runs on it to give way.
     pub ticker: crate::os::ticker::Ticker,
     /// Whether a kernel thread has this record.
     in_use: AtomicBool,
-    /// True while its kernel thread touches nothing that is its own, whatever the mark says: it sleeps, or waits for an order.
+    /// True while its kernel thread touches nothing that is its own, whatever the mark says: it sleeps, or waits for an
+    /// order.
     sheltered: AtomicBool,
     /// Signals were put off, and are blocked on the kernel thread. Used by it and its handlers only.
     deferred: AtomicBool,
@@ -123,7 +126,8 @@ impl Activation {
         self.on_core.core()
     }
 
-    /// When its kernel thread comes back from the kernel to the instruction at `place`, it is to go on at `entry`. False if that cannot be had.
+    /// When its kernel thread comes back from the kernel to the instruction at `place`, it is to go on at `entry`.
+    /// False if that cannot be had.
     pub fn trap(&'static self, place: usize, entry: usize) -> bool {
         self.on_core.trap(place, entry)
     }
@@ -202,7 +206,8 @@ impl Activation {
     #[inline(always)]
     pub fn leave(&self) {
         self.mark.leave();
-        // Whichever instruction a signal hits: before the store it is put off and seen here, after it, it is not put off.
+        // Whichever instruction a signal hits: before the store it is put off and seen here, after it, it is not put
+        // off.
         self.open();
     }
 
@@ -229,8 +234,8 @@ impl Activation {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// True where a signal has to wait: inside the mark, and where a thread whose activation has lost its processor changes over to another
-    /// one (there [`Activation::shelter`] ends it). For handlers on its kernel thread.
+    /// True where a signal has to wait: inside the mark, and where a thread whose activation has lost its processor
+    /// changes over to another one (there [`Activation::shelter`] ends it). For handlers on its kernel thread.
     pub fn is_closed(&self) -> bool {
         (self.mark.is_inside() || self.after.get().is_submit()) && !self.sheltered.load(Ordering::Relaxed)
     }
@@ -297,7 +302,8 @@ impl Activation {
         Real::wake(&self.bell, 1);
     }
 
-    /// The life of the kernel thread, which begins with all signals blocked, and goes on with `mask` or with what the drop-in library says.
+    /// The life of the kernel thread, which begins with all signals blocked, and goes on with `mask` or with what the
+    /// drop-in library says.
     pub fn main(&'static self, mask: u64) {
         self.fs.set(raddle_context::switch::current_fs());
         self.on_core.register();
@@ -372,8 +378,8 @@ impl Activation {
         }
     }
 
-    /// Switches to a thread; returns when a thread of this activation came back to the idle context. `None` if the processor was lost
-    /// meanwhile.
+    /// Switches to a thread; returns when a thread of this activation came back to the idle context. `None` if the
+    /// processor was lost meanwhile.
     ///
     /// # Safety
     /// On the idle context.

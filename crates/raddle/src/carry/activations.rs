@@ -1,14 +1,15 @@
 //! The records of all activations of the process.
 //!
-//! A record belongs to its index for ever: it is made when the index is first needed, used by one kernel thread after the other,
-//! and never freed, since others may still look at the mark of one that has ended. So there are as many as were ever alive at once.
+//! A record belongs to its index for ever: it is made when the index is first needed, used by one kernel thread after
+//! the other, and never freed, since others may still look at the mark of one that has ended. So there are as many as
+//! were ever alive at once.
 
 use crate::carry::activation::Activation;
 use crate::carry::processor::Processor;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// Kernel threads that a process may have as activations, over all its pools, spares and those of dedicated threads ([`crate::carry::dedicated`]) included: as
-/// many as kernels allow by default.
+/// Kernel threads that a process may have as activations, over all its pools, spares and those of dedicated threads
+/// ([`crate::carry::dedicated`]) included: as many as kernels allow by default.
 pub(crate) const MAX_ACTIVATIONS: usize = 1 << 15;
 
 /// Index 0 is nobody.
@@ -22,7 +23,8 @@ fn record(id: u32) -> Option<&'static Activation> {
     unsafe { RECORDS.get(id as usize)?.load(Ordering::Acquire).as_ref() }
 }
 
-/// A record for a kernel thread that is about to start, with `processor` as its first order. `None` when all are in use.
+/// A record for a kernel thread that is about to start, with `processor` as its first order. `None` when all are in
+/// use.
 pub(crate) fn claim(processor: Option<&'static Processor>) -> Option<&'static Activation> {
     let record = (1..MAX_ACTIVATIONS as u32).find_map(|id| record(id).map_or_else(|| make(id), Activation::claim))?;
     BOUND.fetch_max(record.id + 1, Ordering::Relaxed);
@@ -58,7 +60,8 @@ pub(crate) fn ever() -> impl Iterator<Item = &'static Activation> {
     (1..BOUND.load(Ordering::Relaxed)).filter_map(record)
 }
 
-/// In the child of a fork no activation is left. Their records are not used again: others may have left things half done in them.
+/// In the child of a fork no activation is left. Their records are not used again: others may have left things half
+/// done in them.
 pub(crate) fn forget() {
     for slot in &RECORDS[..BOUND.load(Ordering::Relaxed) as usize] {
         slot.store(std::ptr::null_mut(), Ordering::Relaxed);

@@ -1,8 +1,10 @@
-//! The processor time of threads, for the drop-in library: counted at switches once somebody asks for it, and at no cost before.
+//! The processor time of threads, for the drop-in library: counted at switches once somebody asks for it, and at no
+//! cost before.
 //!
-//! The kernel counts the time of kernel threads. From [`count`] on, each switch reads that clock, and the thread that leaves is told how much of
-//! the kernel thread's time was its own ([`account`]); a dedicated thread has all of its kernel thread's. The look at each switch takes
-//! the place of the one at each 64th ([`is_time_for`]), so nothing is added to the path of those who never ask.
+//! The kernel counts the time of kernel threads. From [`count`] on, each switch reads that clock, and the thread that
+//! leaves is told how much of the kernel thread's time was its own ([`account`]); a dedicated thread has all of its
+//! kernel thread's. The look at each switch takes the place of the one at each 64th ([`is_time_for`]), so nothing is
+//! added to the path of those who never ask.
 
 use crate::carry::activation::Activation;
 use crate::carry::descriptor::Descriptor;
@@ -34,8 +36,8 @@ pub(crate) fn ends_round(activation: &'static Activation, switches: u64) -> bool
     switches.is_multiple_of(HOUSEKEEPING)
 }
 
-/// From now on time is counted, and `note` is called on each thread that leaves its kernel thread, with the nanoseconds that it has had since it came, or
-/// since somebody asked first ([`time_since_switch`]).
+/// From now on time is counted, and `note` is called on each thread that leaves its kernel thread, with the nanoseconds
+/// that it has had since it came, or since somebody asked first ([`time_since_switch`]).
 pub fn count(note: fn(u64)) {
     if !is_on() {
         NOTE.store(note as *mut (), Ordering::Release);
@@ -74,7 +76,8 @@ pub(crate) fn forget(activation: &'static Activation) {
     activation.since.store(NOBODYS, Ordering::Relaxed);
 }
 
-/// Nanoseconds that the thread of a [`crate::JoinHandle`] in raw form has had of the kernel thread that it runs on now, since it came; `None`: it runs on none.
+/// Nanoseconds that the thread of a [`crate::JoinHandle`] in raw form has had of the kernel thread that it runs on now,
+/// since it came; `None`: it runs on none.
 ///
 /// A thread that came before time was counted, and has computed ever since, has it from the first question about it on.
 ///

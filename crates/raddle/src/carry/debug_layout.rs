@@ -1,7 +1,8 @@
 //! What a debugger's script needs to find all threads of a process, live or in a core dump: one table of numbers.
 //!
-//! A release build has no types for debuggers, so the script (`crates/posix/gdb/raddle.py`) reads this table and nothing
-//! else. Its fields are words of eight bytes, in this order; a change of their order or meaning is a new [`VERSION`].
+//! A release build has no types for debuggers, so the script (`crates/posix/gdb/raddle.py`) reads this table and
+//! nothing else. Its fields are words of eight bytes, in this order; a change of their order or meaning is a new
+//! [`VERSION`].
 
 use crate::carry::activation::Activation;
 use crate::carry::descriptor::{Descriptor, FREE, Info};
@@ -29,17 +30,21 @@ pub struct DebugLayout {
     /// From a thread's pointer to the note of what it waits for.
     note: AtomicUsize,
     slab: [usize; 7],
-    /// In a descriptor: the word of its wait, flags, tag, stack pointer, thread pointer, activation, slot, join word, info.
+    /// In a descriptor: the word of its wait, flags, tag, stack pointer, thread pointer, activation, slot, join word,
+    /// info.
     descriptor: [usize; 9],
-    /// Phases of the wait's word: mask, arming, parked; the flag of a kernel thread; the tag of a free descriptor; the join word's mask and exited.
+    /// Phases of the wait's word: mask, arming, parked; the flag of a kernel thread; the tag of a free descriptor; the
+    /// join word's mask and exited.
     values: [usize; 7],
-    /// In an activation: the kernel's ids of its kernel thread (while shared, while dedicated), and the word it waits for.
+    /// In an activation: the kernel's ids of its kernel thread (while shared, while dedicated), and the word it waits
+    /// for.
     activation: [usize; 3],
     /// In an info: the name's address and length.
     info: [usize; 2],
     /// In a note: the kind's address and length, the object, the holder.
     waits: [usize; 4],
-    /// At the stack pointer of a suspended thread: where it goes on, the callee-saved register, the frame pointer, bytes in all.
+    /// At the stack pointer of a suspended thread: where it goes on, the callee-saved register, the frame pointer,
+    /// bytes in all.
     saved: [usize; 4],
 }
 

@@ -1,15 +1,18 @@
 //! How long threads wait in run queues: a sample of them, when somebody asks for it.
 //!
-//! One push in [`EVERY`] of each kind (spawn, wake-up, yield) is a candidate, and each processor follows one thread at a time. The thread
-//! carries the mark in the top bits of its `slot` word, which its token's holder may write and which every selection looks at anyway:
-//! a marked thread takes the branch of one that has not started, and nothing else on a switch knows of it. When sampling is off, a
-//! switch executes the same instructions as without this file; a wake-up counts, and a spawn looks at its count.
+//! One push in [`EVERY`] of each kind (spawn, wake-up, yield) is a candidate, and each processor follows one thread at
+//! a time. The thread carries the mark in the top bits of its `slot` word, which its token's holder may write and which
+//! every selection looks at anyway: a marked thread takes the branch of one that has not started, and nothing else on a
+//! switch knows of it. When sampling is off, a switch executes the same instructions as without this file; a wake-up
+//! counts, and a spawn looks at its count.
 //!
-//! `slot = marked:1 | processor:15 | address:48`. The processor is the one that pushed: it has the time. It writes `at` while `out` is
-//! false; whoever selects the thread reads it, which the token's way made visible, and sets `out` to false again.
+//! `slot = marked:1 | processor:15 | address:48`. The processor is the one that pushed: it has the time. It writes `at`
+//! while `out` is false; whoever selects the thread reads it, which the token's way made visible, and sets `out` to
+//! false again.
 //!
-//! Bias: threads that come from outside (other pools, kernel threads, timers of retired processors) are not sampled; while one is
-//! followed, others are not, so with a processor whose followed thread waits for long, waits are seen less often than they are.
+//! Bias: threads that come from outside (other pools, kernel threads, timers of retired processors) are not sampled;
+//! while one is followed, others are not, so with a processor whose followed thread waits for long, waits are seen less
+//! often than they are.
 
 use crate::carry::descriptor::Descriptor;
 use crate::carry::processor::Processor;
@@ -62,7 +65,8 @@ pub(crate) fn switch(on: bool) {
     ON.store(on, Ordering::Relaxed);
 }
 
-/// Follows a thread that `processor` is about to push, if sampling is on. Inside the mark of the owner, which holds the thread.
+/// Follows a thread that `processor` is about to push, if sampling is on. Inside the mark of the owner, which holds the
+/// thread.
 #[cold]
 #[inline(never)]
 pub(crate) fn follow(processor: &'static Processor, thread: &'static Descriptor) {
@@ -107,7 +111,8 @@ pub(crate) fn address(word: usize) -> usize {
     word & ADDRESS
 }
 
-/// A followed thread was selected by `here`: the mark goes, the wait is noted. Inside the mark of the owner, which holds the thread.
+/// A followed thread was selected by `here`: the mark goes, the wait is noted. Inside the mark of the owner, which
+/// holds the thread.
 #[cold]
 #[inline(never)]
 pub(crate) fn arrived(here: &'static Processor, thread: &'static Descriptor) {
@@ -121,8 +126,8 @@ pub(crate) fn arrived(here: &'static Processor, thread: &'static Descriptor) {
     count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
 
-/// How long sampled threads waited between becoming ready and running. Each value is the upper end of its bucket, at most a quarter
-/// above the truth.
+/// How long sampled threads waited between becoming ready and running. Each value is the upper end of its bucket, at
+/// most a quarter above the truth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunQueueDelay {

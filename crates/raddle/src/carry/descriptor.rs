@@ -2,10 +2,11 @@
 //!
 //! Who may touch which field:
 //! 1. `thread`: atomics, anybody.
-//! 2. `context`, `slot`, `run`, `payload`, `info`: whoever holds the thread: its creator until the first push, then whoever
-//!    holds its `Ready` token, then the thread itself while it runs; after `EXITED` the join handle (or, if detached, the
-//!    finalizer of its exit).
-//! 3. `activation`: written by the activation that runs the thread; null when it is off a processor; read by anybody (racy).
+//! 2. `context`, `slot`, `run`, `payload`, `info`: whoever holds the thread: its creator until the first push, then
+//!    whoever holds its `Ready` token, then the thread itself while it runs; after `EXITED` the join handle (or, if
+//!    detached, the finalizer of its exit).
+//! 3. `activation`: written by the activation that runs the thread; null when it is off a processor; read by anybody
+//!    (racy).
 //! 4. `join`: atomic, see [`raddle_scheduler::join`].
 
 use crate::carry::activation::Activation;
@@ -48,7 +49,8 @@ pub(crate) struct Descriptor {
     pub thread: Thread<Real>,
     pub context: UnsafeCell<Context>,
     pub activation: Whereabouts<Real, Activation>,
-    /// The stack slot in raw form; 0 while the thread has not started. The top 16 bits are those of [`crate::carry::delays`] while it waits.
+    /// The stack slot in raw form; 0 while the thread has not started. The top 16 bits are those of
+    /// [`crate::carry::delays`] while it waits.
     pub slot: Cell<usize>,
     pub join: JoinWord<Real>,
     /// Runs the closure in `payload` and leaves the result there.
@@ -59,8 +61,8 @@ pub(crate) struct Descriptor {
 
 const _: () = assert!(size_of::<Descriptor>() == 128, "two cache lines a thread: a larger one shows in `create`");
 
-// SAFETY: shared fields are atomics; the others are handed over by the rules of the module header, each hand-over through a
-// release-acquire edge (the queue that carries the `Ready` token, the park protocol, or the join word).
+// SAFETY: shared fields are atomics; the others are handed over by the rules of the module header, each hand-over
+// through a release-acquire edge (the queue that carries the `Ready` token, the park protocol, or the join word).
 unsafe impl Sync for Descriptor {}
 // SAFETY: as above; nothing in a descriptor belongs to a kernel thread.
 unsafe impl Send for Descriptor {}
@@ -69,7 +71,8 @@ unsafe fn nothing(_: *const Descriptor) {}
 
 impl Default for Descriptor {
     fn default() -> Self {
-        // SAFETY: the first field of a descriptor; descriptors exist in the type-stable slab only (and in this file's test).
+        // SAFETY: the first field of a descriptor; descriptors exist in the type-stable slab only (and in this file's
+        // test).
         let thread = unsafe { Thread::<Real>::new(0, 0) };
         thread.tag.store(FREE, Ordering::Relaxed);
         Self {
@@ -89,8 +92,8 @@ impl Descriptor {
     /// The descriptor whose `thread` this is.
     pub fn of(thread: &'static Thread<Real>) -> &'static Descriptor {
         let address = std::ptr::from_ref(thread).expose_provenance();
-        // SAFETY: every `Thread<Real>` that the runtime makes is the first field of a `repr(C)` descriptor in type-stable
-        // memory, whose provenance was exposed when the slab made it.
+        // SAFETY: every `Thread<Real>` that the runtime makes is the first field of a `repr(C)` descriptor in
+        // type-stable memory, whose provenance was exposed when the slab made it.
         unsafe { &*std::ptr::with_exposed_provenance(address) }
     }
 
@@ -105,7 +108,8 @@ impl Descriptor {
         &self.thread
     }
 
-    /// The thread, which is the calling one, goes on: true if it was interrupted meanwhile. If not, whoever interrupts it from now on finds it here.
+    /// The thread, which is the calling one, goes on: true if it was interrupted meanwhile. If not, whoever interrupts
+    /// it from now on finds it here.
     #[inline(always)]
     pub fn goes_on_interrupted(&self) -> bool {
         Whereabouts::<Real, Activation>::resumed();

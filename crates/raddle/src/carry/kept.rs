@@ -1,11 +1,11 @@
 //! Stacks, and rights to them, that a processor keeps: for each stack class its own.
 //!
-//! A right is taken when a thread is spawned, the stack when it starts. Both go to the arena of their class and come from there in batches, so
-//! that its counter and its list of idle stacks are seldom fought for. An arena with few slots has no batches: what one
-//! processor kept of it would be missing elsewhere.
+//! A right is taken when a thread is spawned, the stack when it starts. Both go to the arena of their class and come
+//! from there in batches, so that its counter and its list of idle stacks are seldom fought for. An arena with few
+//! slots has no batches: what one processor kept of it would be missing elsewhere.
 //!
-//! Invariant: `stacks.len() <= rights`: each stack that is kept is covered by a right, so that the arena never has more slots
-//! out than rights.
+//! Invariant: `stacks.len() <= rights`: each stack that is kept is covered by a right, so that the arena never has more
+//! slots out than rights.
 
 use crate::carry::errors::SpawnError;
 use crate::carry::pool;
@@ -129,8 +129,9 @@ impl OfClass {
         }
     }
 
-    /// A stack for a thread that has its right to one and starts: a kept one, or one of those, the next of which is brought closer, that
-    /// are fetched from `arena` at once when none is left. Its block is as the former thread left it.
+    /// A stack for a thread that has its right to one and starts: a kept one, or one of those, the next of which is
+    /// brought closer, that are fetched from `arena` at once when none is left. Its block is as the former thread left
+    /// it.
     #[inline]
     pub fn take_stack(&mut self, arena: &'static Arena) -> Option<Slot> {
         if self.stacks.is_empty() {

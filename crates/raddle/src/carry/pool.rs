@@ -122,7 +122,8 @@ impl Shared {
         self.open.store(true, Ordering::Release);
     }
 
-    /// It has no threads any more: its kernel threads end. Who falls asleep without having seen that is called by the next turn.
+    /// It has no threads any more: its kernel threads end. Who falls asleep without having seen that is called by the
+    /// next turn.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         while self.kernel_threads() != 0 {
@@ -175,8 +176,8 @@ impl Shared {
         self.directed
     }
 
-    /// True where a thread may leave its processor for a kernel thread of its own: under a policy with an order among threads, or among
-    /// processors, that one alone decides who runs.
+    /// True where a thread may leave its processor for a kernel thread of its own: under a policy with an order among
+    /// threads, or among processors, that one alone decides who runs.
     pub fn lets_go(&self) -> bool {
         self.priorities == 1 && !self.directed
     }
@@ -190,8 +191,8 @@ impl Shared {
         }
     }
 
-    /// A thread of this priority became ready: if no processor is idle, the one that runs the least important thread is asked
-    /// to switch at its next check.
+    /// A thread of this priority became ready: if no processor is idle, the one that runs the least important thread is
+    /// asked to switch at its next check.
     #[cold]
     pub fn outrank(&self, priority: u8) {
         if self.idle.hungry() {
@@ -216,8 +217,8 @@ impl Shared {
         let list = |slot: &AtomicPtr<Activation>| {
             slot.compare_exchange(free, pointer, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         };
-        // The end of the pool looks until no kernel thread is left: who takes a spare from the list tells it to stop, once, since
-        // its record may serve another pool after that.
+        // The end of the pool looks until no kernel thread is left: who takes a spare from the list tells it to stop,
+        // once, since its record may serve another pool after that.
         self.spares.iter().any(list)
     }
 
@@ -259,7 +260,8 @@ impl Shared {
         if now < self.refused_until.load(Ordering::Relaxed) {
             return None;
         }
-        // An allocator of the program's may be asked for memory meanwhile: a handler that interrupts it is not in the program's own code.
+        // An allocator of the program's may be asked for memory meanwhile: a handler that interrupts it is not in the
+        // program's own code.
         let started = crate::os::marks::native(|| self.start_activation(None));
         if started.is_err() {
             self.refused_until.store(now + REFUSAL, Ordering::Relaxed);
@@ -285,8 +287,8 @@ impl Shared {
         }
         let name = format!("{}{}", self.prefix, activation.id);
         self.kernel_threads.fetch_add(1, Ordering::Relaxed);
-        // It takes no signals until it has the mask that it is to have: the builder's, since whoever starts it may be the monitor, which
-        // blocks all, or may have deferred some.
+        // It takes no signals until it has the mask that it is to have: the builder's, since whoever starts it may be
+        // the monitor, which blocks all, or may have deferred some.
         let main = move || {
             activation.main(self.mask);
             activation.give_back();
@@ -335,8 +337,8 @@ impl Shared {
 
 pub(crate) static WATCHMAN: Watchman<Real> = Watchman::constant();
 
-/// Tells a sleeping monitor that a processor became busy, or was woken: it may be frozen before it gets to say so itself, and
-/// would count as a searcher, which keeps all others asleep.
+/// Tells a sleeping monitor that a processor became busy, or was woken: it may be frozen before it gets to say so
+/// itself, and would count as a searcher, which keeps all others asleep.
 pub(crate) fn hint() {
     WATCHMAN.hint();
 }
@@ -395,7 +397,8 @@ pub(crate) fn submit(ready: Ready<Real>) {
     }
 }
 
-/// A policy dropped a token: the thread is not lost, it goes through the shared queue; unless the policy drops it there, too.
+/// A policy dropped a token: the thread is not lost, it goes through the shared queue; unless the policy drops it
+/// there, too.
 pub(crate) fn rescue(word: usize) {
     thread_local! {
         static RESCUES: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
@@ -475,7 +478,8 @@ pub(crate) fn shrink_stacks() {
     }
 }
 
-/// In the child of a fork, where no kernel thread but the caller exists: no pool and no activation is left. Their memory stays.
+/// In the child of a fork, where no kernel thread but the caller exists: no pool and no activation is left. Their
+/// memory stays.
 pub(crate) fn forget() {
     for slot in &POOLS {
         slot.store(std::ptr::null_mut(), Ordering::Relaxed);

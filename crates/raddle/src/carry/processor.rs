@@ -17,7 +17,8 @@ use std::cell::UnsafeCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-/// Counters of one processor. Single writer (the owner), read by anybody: relaxed loads and stores, no read-modify-write.
+/// Counters of one processor. Single writer (the owner), read by anybody: relaxed loads and stores, no
+/// read-modify-write.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub switches: AtomicU64,
@@ -53,7 +54,8 @@ pub(crate) fn bump(counter: &AtomicU64) -> u64 {
 /// What decides on this processor who runs next.
 pub(crate) type Dispatcher = raddle_scheduler::dispatch::Dispatcher<Real, AnyLocal<Real, Foreign>>;
 
-/// A processor's part of a policy that is not known by its type: it may be the program's own, so each call is guarded ([`crate::carry::guard`]).
+/// A processor's part of a policy that is not known by its type: it may be the program's own, so each call is guarded
+/// ([`crate::carry::guard`]).
 pub(crate) struct Foreign {
     local: Box<dyn Local<Real>>,
     /// The policy's name.
@@ -82,8 +84,8 @@ impl Foreign {
         crate::carry::guard::policy(name, || f(&mut **local))
     }
 
-    /// A thread that `f` selects. One of another pool, whose token a policy has handed to this one, goes back there: it is counted there, and
-    /// its pool may end before this one.
+    /// A thread that `f` selects. One of another pool, whose token a policy has handed to this one, goes back there: it
+    /// is counted there, and its pool may end before this one.
     #[inline]
     fn select(&mut self, mut f: impl FnMut(&mut dyn Local<Real>) -> Option<Ready<Real>>) -> Option<Ready<Real>> {
         loop {
@@ -211,8 +213,8 @@ pub(crate) struct Processor {
     owned: UnsafeCell<Owned>,
 }
 
-// SAFETY: `owned` is only reached through an `Inside`, whose holder owns the processor; ownership moves with release-acquire
-// edges (takeover I2). Everything else is Sync by itself.
+// SAFETY: `owned` is only reached through an `Inside`, whose holder owns the processor; ownership moves with
+// release-acquire edges (takeover I2). Everything else is Sync by itself.
 unsafe impl Sync for Processor {}
 // SAFETY: as above; nothing here belongs to one kernel thread.
 unsafe impl Send for Processor {}
@@ -234,7 +236,8 @@ impl Processor {
         }
     }
 
-    /// How much has happened to it: as long as that stays the same, and nobody waits for it, nobody comes to wait (racy).
+    /// How much has happened to it: as long as that stays the same, and nobody waits for it, nobody comes to wait
+    /// (racy).
     pub fn traffic(&self) -> u64 {
         let counters = &self.counters;
         let own = [&counters.switches, &counters.spawned, &counters.woken].map(|count| count.load(Ordering::Relaxed));

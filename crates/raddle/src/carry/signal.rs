@@ -1,33 +1,34 @@
 //! Signal handlers that may call into the library.
 //!
-//! A handler can arrive at any instruction: between two threads, in the middle of a queue that only its owner touches. Two rules
-//! make it harmless to what it interrupted:
+//! A handler can arrive at any instruction: between two threads, in the middle of a queue that only its owner touches.
+//! Two rules make it harmless to what it interrupted:
 //!
-//! 1. *It waits for the runtime.* A signal that arrives inside the mark (see `raddle_scheduler::takeover`) is given back to the kernel
-//!    with all that it says, and blocked on this kernel thread together with every other one that can wait; leaving the mark
-//!    unblocks them, and the handler runs there, outside. So nothing has to be stored here, and nothing is lost: the kernel
-//!    keeps real-time signals in a queue, and of the others one of each kind, as always. A processor that sleeps, and a spare
-//!    that waits for an order, touch nothing of their own meanwhile: there it runs at once. Faults never wait.
-//! 2. *It is nobody's thread.* While a handler runs, the interrupted thread is hidden, and the library takes the caller for a
-//!    kernel thread that is not ours: what it makes ready goes through the pool's shared queue, which any kernel thread may use at any
-//!    time, however many are stopped in the middle of it; a yield or a wait is the kernel's. It never switches threads,
-//!    since the stack that it runs on belongs to the kernel thread.
+//! 1. *It waits for the runtime.* A signal that arrives inside the mark (see `raddle_scheduler::takeover`) is given
+//!    back to the kernel with all that it says, and blocked on this kernel thread together with every other one that
+//!    can wait; leaving the mark unblocks them, and the handler runs there, outside. So nothing has to be stored here,
+//!    and nothing is lost: the kernel keeps real-time signals in a queue, and of the others one of each kind, as
+//!    always. A processor that sleeps, and a spare that waits for an order, touch nothing of their own meanwhile: there
+//!    it runs at once. Faults never wait.
+//! 2. *It is nobody's thread.* While a handler runs, the interrupted thread is hidden, and the library takes the caller
+//!    for a kernel thread that is not ours: what it makes ready goes through the pool's shared queue, which any kernel
+//!    thread may use at any time, however many are stopped in the middle of it; a yield or a wait is the kernel's. It
+//!    never switches threads, since the stack that it runs on belongs to the kernel thread.
 //!
-//! By rule 2 alone no queue would be corrupted; by rule 1 a handler does not run on half a switch either, and may leave by a
-//! jump. When the kernel does not take a signal back (the limit on queued real-time signals), rule 2 has to do.
+//! By rule 2 alone no queue would be corrupted; by rule 1 a handler does not run on half a switch either, and may leave
+//! by a jump. When the kernel does not take a signal back (the limit on queued real-time signals), rule 2 has to do.
 //!
-//! Two places are outside the mark and yet closed: where a thread whose activation has lost its processor changes over to another one,
-//! and where a thread is about to wait or comes from a wait that it has not left yet. A handler that jumped out there would leave a thread
-//! that runs twice, or one that waits for ever.
+//! Two places are outside the mark and yet closed: where a thread whose activation has lost its processor changes over
+//! to another one, and where a thread is about to wait or comes from a wait that it has not left yet. A handler that
+//! jumped out there would leave a thread that runs twice, or one that waits for ever.
 //!
-//! Bound: a deferred handler waits until the mark is left, which is a few hundred instructions, unless the kernel takes the core
-//! away or a page has to be fetched. The signals that were blocked together with it wait no longer. Order: a deferred
-//! real-time signal goes behind those of its number that are queued already.
+//! Bound: a deferred handler waits until the mark is left, which is a few hundred instructions, unless the kernel takes
+//! the core away or a page has to be fetched. The signals that were blocked together with it wait no longer. Order: a
+//! deferred real-time signal goes behind those of its number that are queued already.
 //!
 //! In a handler these may be called: [`Thread::unpark`](crate::threads::park::Thread::unpark), `release` of a
-//! [`Semaphore`](crate::sync::Semaphore), and what else wakes others without a lock of its own and without memory. What may need
-//! memory (spawning, sending to an unbounded channel, a first [`crate::current`]) only where the interrupted code cannot be
-//! inside the allocator, as POSIX has it. Waiting for another thread blocks the kernel thread.
+//! [`Semaphore`](crate::sync::Semaphore), and what else wakes others without a lock of its own and without memory. What
+//! may need memory (spawning, sending to an unbounded channel, a first [`crate::current`]) only where the interrupted
+//! code cannot be inside the allocator, as POSIX has it. Waiting for another thread blocks the kernel thread.
 //!
 //! # Example
 //! ```
@@ -75,15 +76,16 @@ pub fn deferred() -> u64 {
     DEFERRED.load(Ordering::Relaxed)
 }
 
-/// Lets `handler` handle `signal`, wherever it arrives. It runs on the alternate stack, if the kernel thread has one, with all signals but
-/// faults blocked.
+/// Lets `handler` handle `signal`, wherever it arrives. It runs on the alternate stack, if the kernel thread has one,
+/// with all signals but faults blocked.
 ///
 /// # Errors
-/// A fault (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS), which cannot wait: use `sigaction`. Else what the kernel says: no such
-/// signal, or one that cannot be caught.
+/// A fault (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS), which cannot wait: use `sigaction`. Else what the kernel
+/// says: no such signal, or one that cannot be caught.
 ///
 /// # Safety
-/// `handler` does only what a signal handler may do (`signal-safety(7)`), and of this library what the module's documentation allows.
+/// `handler` does only what a signal handler may do (`signal-safety(7)`), and of this library what the module's
+/// documentation allows.
 pub unsafe fn install(signal: i32, handler: Handler) -> io::Result<()> {
     let known = usize::try_from(signal).ok().and_then(|index| HANDLERS.get(index));
     let Some(slot) = known.filter(|_| !signals::is_fault(signal)) else {
@@ -103,13 +105,13 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut c_void, context: *mut c_voi
     unsafe { dispatch(signal, info, context, || handler(signal, info, context)) };
 }
 
-/// For a library that installs handlers on behalf of a program: runs `handler`, with all signals blocked that can wait (see [`block_only`]),
-/// or puts the signal off.
+/// For a library that installs handlers on behalf of a program: runs `handler`, with all signals blocked that can wait
+/// (see [`block_only`]), or puts the signal off.
 ///
 /// # Safety
-/// Called by a handler of `signal`, installed with SA_SIGINFO and a mask that blocks all signals but faults; `info` and `context`
-/// are its arguments. `handler` runs at once or not at all; it does only what a handler may do. If it leaves by a jump, [`left_by_a_jump`]
-/// must be called before anything else of this library.
+/// Called by a handler of `signal`, installed with SA_SIGINFO and a mask that blocks all signals but faults; `info` and
+/// `context` are its arguments. `handler` runs at once or not at all; it does only what a handler may do. If it leaves
+/// by a jump, [`left_by_a_jump`] must be called before anything else of this library.
 pub unsafe fn dispatch(signal: i32, info: *mut c_void, context: *mut c_void, handler: impl FnOnce()) {
     if !signals::is_fault(signal)
         && let Some(activation) = here()
@@ -124,7 +126,8 @@ pub unsafe fn dispatch(signal: i32, info: *mut c_void, context: *mut c_void, han
     as_nobody(handler);
 }
 
-/// Runs `f` as nobody's thread (rule 2): a handler, or code of others that the runtime calls inside its mark ([`crate::carry::guard`]).
+/// Runs `f` as nobody's thread (rule 2): a handler, or code of others that the runtime calls inside its mark
+/// ([`crate::carry::guard`]).
 pub(crate) fn as_nobody<T>(f: impl FnOnce() -> T) -> T {
     let hidden = switching::show(std::ptr::null());
     let outer = INTERRUPTED.get();
@@ -143,11 +146,12 @@ pub(crate) fn as_nobody<T>(f: impl FnOnce() -> T) -> T {
     value
 }
 
-/// In a handler behind [`dispatch`], on the interrupted thread's own stack: `f` runs as that thread, not as nobody (rule 2), so it may wait, and go on on
-/// another kernel thread. `None` if the handler has interrupted no thread.
+/// In a handler behind [`dispatch`], on the interrupted thread's own stack: `f` runs as that thread, not as nobody
+/// (rule 2), so it may wait, and go on on another kernel thread. `None` if the handler has interrupted no thread.
 ///
-/// Only where the thread could have waited itself: outside the runtime, and outside libraries that have locks or storage of a kernel thread's in hand.
-/// The handler returns with what the kernel keeps for the kernel thread that it is on then: mask and alternate stack are the caller's to set.
+/// Only where the thread could have waited itself: outside the runtime, and outside libraries that have locks or
+/// storage of a kernel thread's in hand. The handler returns with what the kernel keeps for the kernel thread that it
+/// is on then: mask and alternate stack are the caller's to set.
 pub fn as_interrupted<T>(f: impl FnOnce() -> T) -> Option<T> {
     let thread = INTERRUPTED.get();
     if thread.is_null() {
@@ -161,8 +165,8 @@ pub fn as_interrupted<T>(f: impl FnOnce() -> T) -> Option<T> {
     Some(value)
 }
 
-/// In a handler behind [`dispatch`]: from here on, only these signals are blocked (bit `n - 1` is signal `n`), the signal itself, and what the
-/// interrupted code had blocked, but none of `let_in`.
+/// In a handler behind [`dispatch`]: from here on, only these signals are blocked (bit `n - 1` is signal `n`), the
+/// signal itself, and what the interrupted code had blocked, but none of `let_in`.
 ///
 /// # Safety
 /// `context` is what the kernel passed to the handler of `signal`.
@@ -210,8 +214,9 @@ pub(crate) fn forget() {
     INTERRUPTED.set(std::ptr::null());
 }
 
-/// The activation whose kernel thread calls: right at any instruction of a switch, which thread's storage is installed or not. What the
-/// storage says is checked, since a thread's descriptor may have a new owner while the kernel thread is still on its stack.
+/// The activation whose kernel thread calls: right at any instruction of a switch, which thread's storage is installed
+/// or not. What the storage says is checked, since a thread's descriptor may have a new owner while the kernel thread
+/// is still on its stack.
 pub(crate) fn here() -> Option<&'static Activation> {
     let task = crate::os::gettid();
     let is_here = |activation: &&'static Activation| activation.is_task(task);

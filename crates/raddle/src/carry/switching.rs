@@ -2,11 +2,11 @@
 //!
 //! A thread that leaves picks its successor and switches straight to it; only when there is none does it switch to its
 //! activation's idle context. What must happen once it is safely off its stack is its *finalizer* ([`After`]), run by
-//! whatever is resumed (Negele et al., section 3.2, figures 1 to 3). From the entry on one side to the end of the finalizer
-//! on the other the activation is inside its mark.
+//! whatever is resumed (Negele et al., section 3.2, figures 1 to 3). From the entry on one side to the end of the
+//! finalizer on the other the activation is inside its mark.
 //!
-//! The right to all this is an [`Inside`], which a switch consumes and the resumed side makes anew; it asserts the preconditions of
-//! every switch in debug builds ([`crate::carry::witness`]).
+//! The right to all this is an [`Inside`], which a switch consumes and the resumed side makes anew; it asserts the
+//! preconditions of every switch in debug builds ([`crate::carry::witness`]).
 
 use crate::carry::activation::Activation;
 use crate::carry::descriptor::{Descriptor, FREE};
@@ -22,8 +22,8 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-/// What the resumed context does on behalf of the one that was just suspended: a kind in the low three bits and, for a wait,
-/// its epoch above. One word, since it is stored and loaded at each switch.
+/// What the resumed context does on behalf of the one that was just suspended: a kind in the low three bits and, for a
+/// wait, its epoch above. One word, since it is stored and loaded at each switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct After(u64);
 
@@ -74,13 +74,14 @@ pub(crate) fn current() -> Option<&'static Descriptor> {
     unsafe { CURRENT.get().as_ref() }
 }
 
-/// Makes `thread`, or nobody, the running one for all who ask [`current`], and answers with who it was. For signal handlers.
+/// Makes `thread`, or nobody, the running one for all who ask [`current`], and answers with who it was. For signal
+/// handlers.
 pub(crate) fn show(thread: *const Descriptor) -> *const Descriptor {
     CURRENT.replace(thread)
 }
 
-/// Enters the owner-only region of the processor that runs `me`, which moves to another activation first if this one has
-/// lost its processor.
+/// Enters the owner-only region of the processor that runs `me`, which moves to another activation first if this one
+/// has lost its processor.
 #[inline(always)]
 pub(crate) fn enter(me: &'static Descriptor) -> Inside {
     loop {
@@ -92,7 +93,8 @@ pub(crate) fn enter(me: &'static Descriptor) -> Inside {
     }
 }
 
-/// As [`enter`]; `None` if the thread has gone apart: it has no processor, and keeps its kernel thread for what needs none.
+/// As [`enter`]; `None` if the thread has gone apart: it has no processor, and keeps its kernel thread for what needs
+/// none.
 #[inline(always)]
 pub(crate) fn enter_unless_apart(me: &'static Descriptor) -> Option<Inside> {
     (!activation_of(me).apart.load(Ordering::Relaxed)).then(|| enter(me))
@@ -107,8 +109,9 @@ pub(crate) fn activation_of(me: &'static Descriptor) -> &'static Activation {
     unsafe { &*activation }
 }
 
-/// The activation has lost its processor while the thread was outside the runtime (it was blocked, or computed while others
-/// wanted what the processor held). Takes the processor back if it is free; otherwise the thread goes on elsewhere.
+/// The activation has lost its processor while the thread was outside the runtime (it was blocked, or computed while
+/// others wanted what the processor held). Takes the processor back if it is free; otherwise the thread goes on
+/// elsewhere.
 #[cold]
 #[inline(never)]
 fn migrate(me: &'static Descriptor, activation: &'static Activation) {
@@ -127,14 +130,15 @@ fn migrate(me: &'static Descriptor, activation: &'static Activation) {
     crate::carry::clocks::account(activation);
     activation.previous.set(me);
     activation.after.set(After::SUBMIT);
-    // SAFETY: the running thread switches to its activation's idle context, which is suspended (it is only resumed by the
-    // threads of this activation, one at a time). The finalizer submits `me` after it is off its stack.
+    // SAFETY: the running thread switches to its activation's idle context, which is suspended (it is only resumed by
+    // the threads of this activation, one at a time). The finalizer submits `me` after it is off its stack.
     unsafe {
         tls::move_malloc_words(current_fs(), activation.fs.get());
         let by = switch(me.context.get(), activation.idle.get(), std::ptr::from_ref(activation) as usize);
         resumed(&*(by as *const Activation));
     }
-    // Whoever interrupted it meanwhile found it on no kernel thread, and it may compute for ever from here. (A wait that is about to begin ends.)
+    // Whoever interrupted it meanwhile found it on no kernel thread, and it may compute for ever from here. (A wait
+    // that is about to begin ends.)
     if me.goes_on_interrupted() && !me.thread.is_in_wait() {
         // It is in the middle of something.
         crate::carry::above::interrupted(me, false);
@@ -166,8 +170,8 @@ pub(crate) fn take_turns(me: &'static Descriptor) -> bool {
     yield_inside(inside, me)
 }
 
-/// As [`yield_now`], unless others are idle and the yield would wake one of them for the yielding thread's sake: then nothing
-/// happens.
+/// As [`yield_now`], unless others are idle and the yield would wake one of them for the yielding thread's sake: then
+/// nothing happens.
 #[inline]
 pub(crate) fn yield_in_silence(me: &'static Descriptor) -> bool {
     let mut inside = enter(me);
@@ -276,11 +280,13 @@ fn leave_to(mut inside: Inside, me: &'static Descriptor, next: Ready<Real>, afte
 #[inline(never)]
 fn leave_to_idle(inside: Inside, me: &'static Descriptor, after: After) {
     crate::carry::clocks::account(inside.activation());
-    // SAFETY: `me` runs; the idle context is suspended while a thread runs here, and resumed by threads of this activation only.
+    // SAFETY: `me` runs; the idle context is suspended while a thread runs here, and resumed by threads of this
+    // activation only.
     unsafe { resumed(inside.switch_to(me, Successor::Idle, after)) };
 }
 
-/// From the idle context: continues `next`. Returns when a thread of this activation switched back; its finalizer is pending.
+/// From the idle context: continues `next`. Returns when a thread of this activation switched back; its finalizer is
+/// pending.
 ///
 /// # Safety
 /// On the activation's idle context.
@@ -313,8 +319,8 @@ fn installed(mut inside: Lent<'_>, next: &'static Descriptor, yields: Option<&'s
     if let Some(far) = queue.upcoming(FETCH_DESCRIPTOR) {
         Real::prefetch(far.address());
         if let Some(near) = queue.upcoming(FETCH_STACK) {
-            // SAFETY: the address of a thread's record, made of a token, which is that of a type-stable descriptor; the context, made of
-            // atomics, is read, perhaps stale, as an address to prefetch only.
+            // SAFETY: the address of a thread's record, made of a token, which is that of a type-stable descriptor; the
+            // context, made of atomics, is read, perhaps stale, as an address to prefetch only.
             let context = unsafe { &*(*std::ptr::with_exposed_provenance::<Descriptor>(near.address())).context.get() };
             Real::prefetch(context.sp().addr());
             Real::prefetch(context.sp().addr() + 64);
@@ -327,8 +333,8 @@ fn installed(mut inside: Lent<'_>, next: &'static Descriptor, yields: Option<&'s
 const FETCH_DESCRIPTOR: u32 = 24;
 const FETCH_STACK: u32 = 6;
 
-/// Brings a parked thread closer that is about to be made ready: its descriptor, or (`deep`, when that is near) its stack and storage.
-/// Hints only: the thread may be running by now.
+/// Brings a parked thread closer that is about to be made ready: its descriptor, or (`deep`, when that is near) its
+/// stack and storage. Hints only: the thread may be running by now.
 pub(crate) fn approach(thread: &'static raddle_scheduler::Thread<Real>, deep: bool) {
     if thread.is_kernel_thread() {
         return;
@@ -339,14 +345,15 @@ pub(crate) fn approach(thread: &'static raddle_scheduler::Thread<Real>, deep: bo
         Real::prefetch(start);
         return Real::prefetch(start + 64);
     }
-    // SAFETY: a type-stable descriptor; the context, made of atomics, is read, perhaps stale, as addresses to prefetch only.
+    // SAFETY: a type-stable descriptor; the context, made of atomics, is read, perhaps stale, as addresses to prefetch
+    // only.
     let context = unsafe { &*descriptor.context.get() };
     (0..STACK_LINES).for_each(|line| Real::prefetch(context.sp().addr() + 64 * line));
     crate::carry::pool::tls().approach(context.fs());
 }
 
-/// Cache lines of a thread that waits for a descriptor, from its stack pointer up: what it touches on its way back to its own code. Read off a
-/// call of `read` under the drop-in library.
+/// Cache lines of a thread that waits for a descriptor, from its stack pointer up: what it touches on its way back to
+/// its own code. Read off a call of `read` under the drop-in library.
 const STACK_LINES: usize = 14;
 
 /// True for a thread that has not started, or is followed (see [`crate::carry::delays`]): its top bit is set.
@@ -427,8 +434,8 @@ pub(crate) fn finalize(mut inside: Lent<'_>) {
     }
 }
 
-/// As [`finalize`], on the idle context of an activation that has lost its processor: the thread goes to the pool's shared queue, or was dedicated and
-/// has ended.
+/// As [`finalize`], on the idle context of an activation that has lost its processor: the thread goes to the pool's
+/// shared queue, or was dedicated and has ended.
 pub(crate) fn finalize_lost(activation: &'static Activation) {
     let after = activation.after.get();
     debug_assert!(after.is_without_processor());
@@ -444,7 +451,8 @@ pub(crate) fn finalize_lost(activation: &'static Activation) {
     crate::carry::pool::submit(unsafe { Ready::new(NonNull::from(&previous.thread)) });
 }
 
-/// A thread has ended and is off its stack (or has handed its stack on): the stack is kept for the next one, the joiner runs.
+/// A thread has ended and is off its stack (or has handed its stack on): the stack is kept for the next one, the joiner
+/// runs.
 ///
 /// # Safety
 /// Nobody runs on the stack any more.
@@ -461,7 +469,8 @@ unsafe fn exited(mut inside: Lent<'_>, ended: &'static Descriptor) {
     // SAFETY: the thread has ended.
     let detached = unsafe { leave_result(ended, |thread| crate::carry::ready::ready_inside(inside.lend(), thread)) };
     if detached {
-        // SAFETY: nobody joins a detached thread, so the descriptor, which is of the slab that all caches are of, is ours.
+        // SAFETY: nobody joins a detached thread, so the descriptor, which is of the slab that all caches are of, is
+        // ours.
         unsafe { inside.owned().descriptors.free(NonNull::from(ended)) };
     }
 }
@@ -490,7 +499,8 @@ unsafe fn exited_alone(activation: &'static Activation, ended: &'static Descript
     }
 }
 
-/// The last that is done with an ended thread: its joiner runs, by `ready`. True if it was detached: then its descriptor is to be freed.
+/// The last that is done with an ended thread: its joiner runs, by `ready`. True if it was detached: then its
+/// descriptor is to be freed.
 ///
 /// # Safety
 /// The thread is off its stack for ever, and the caller the only one that does this.
@@ -513,8 +523,8 @@ unsafe fn leave_result(
     detached
 }
 
-/// Where a thread's stack begins: runs threads one after the other, as long as the next one to run has not started either
-/// and can use the same stack.
+/// Where a thread's stack begins: runs threads one after the other, as long as the next one to run has not started
+/// either and can use the same stack.
 unsafe extern "C" fn thread_entry(by: usize) -> ! {
     // SAFETY: the argument of the switch is the activation, inside its mark.
     let activation: &'static Activation = unsafe { &*(by as *const Activation) };
@@ -526,7 +536,8 @@ unsafe extern "C" fn thread_entry(by: usize) -> ! {
     // SAFETY: just resumed (for the first time) by `activation`.
     unsafe { resumed(activation) };
     loop {
-        // SAFETY: the thread's own block, before any code of its program; outside the mark, since the loader may be asked.
+        // SAFETY: the thread's own block, before any code of its program; outside the mark, since the loader may be
+        // asked.
         if unsafe { crate::carry::pool::tls().begin(current_fs()) } {
             // Where this library itself was loaded at run time, its variable is as new.
             CURRENT.with(|current| std::hint::black_box(current).set(me));
@@ -570,7 +581,8 @@ unsafe fn last(me: &'static Descriptor) -> &'static Descriptor {
     let mut inside = enter(me);
     crate::carry::clocks::forget(inside.activation());
     let Some(next) = select(inside.lend()) else {
-        // SAFETY: `me` runs, and ends; the idle context is suspended while a thread runs here. The finalizer frees the stack once it is off it.
+        // SAFETY: `me` runs, and ends; the idle context is suspended while a thread runs here. The finalizer frees the
+        // stack once it is off it.
         unsafe { inside.end_in_favour_of(me, Successor::Idle) }
     };
     let next = Descriptor::from_thread(next.into_thread());

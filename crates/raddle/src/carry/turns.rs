@@ -7,11 +7,11 @@
 //! thread that comes back brings it itself, before the first instruction of the program's, and the thread keeps its
 //! kernel thread: whichever processor selects it is passed on to that.
 //!
-//! How it is known: a processor was taken from an activation that blocked ([`crate::govern::standby`], [`crate::govern::monitor`]).
-//! The monitor asks at its next looks at which instruction that one is in the kernel, and has the kernel continue
-//! it elsewhere when it comes back to that instruction: in the area for restartable sequences
-//! ([`crate::os::CoreWord::trap`]), by [`raddle_context::interlude`]. So it costs nothing where nothing blocks,
-//! ends no system call early, and asks for no right.
+//! How it is known: a processor was taken from an activation that blocked ([`crate::govern::standby`],
+//! [`crate::govern::monitor`]). The monitor asks at its next looks at which instruction that one is in the kernel, and
+//! has the kernel continue it elsewhere when it comes back to that instruction: in the area for restartable sequences
+//! ([`crate::os::CoreWord::trap`]), by [`raddle_context::interlude`]. So it costs nothing where nothing blocks, ends no
+//! system call early, and asks for no right.
 //!
 //! | turn | set by | next |
 //! |---|---|---|
@@ -25,8 +25,8 @@
 //! Invariant: one token for the thread is out in `QUEUED`, `GIVING` and `BESIDE`, none otherwise; in these the
 //! activation submits no other.
 //!
-//! Not under the drop-in library: a handler that comes to a thread at its return, or while it waits for its turn, would find it at an instruction of the
-//! runtime's, and may end it there.
+//! Not under the drop-in library: a handler that comes to a thread at its return, or while it waits for its turn, would
+//! find it at an instruction of the runtime's, and may end it there.
 //!
 //! Bound: it waits for [`PATIENCE_NS`] at most while it has a processor to wait for: then it runs beside the
 //! others, as the kernel shares the cores, until it enters the runtime. So nobody waits for ever for one who has a

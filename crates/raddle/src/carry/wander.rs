@@ -1,13 +1,14 @@
 //! `RADDLE_MIGRATE=always`: a test mode in which a thread that was suspended goes on on another processor.
 //!
-//! Code that keeps something of its kernel thread across a switch (a cached thread pointer, the address of a thread-local variable, an
-//! activation) is wrong only where the thread goes on elsewhere, which is rare where processors have enough to do. In this mode it is the rule:
-//! each processor's part of the policy is a [`Wanderer`], which does not let a thread run where it ran last, and puts it into the pool's shared queue for
-//! the others. A thread that yields in vain leaves, too. Whatever is right in this mode is so without it.
+//! Code that keeps something of its kernel thread across a switch (a cached thread pointer, the address of a
+//! thread-local variable, an activation) is wrong only where the thread goes on elsewhere, which is rare where
+//! processors have enough to do. In this mode it is the rule: each processor's part of the policy is a [`Wanderer`],
+//! which does not let a thread run where it ran last, and puts it into the pool's shared queue for the others. A thread
+//! that yields in vain leaves, too. Whatever is right in this mode is so without it.
 //!
-//! It is for pools of at least two processors whose policy is known by an expression and is no ring, where all goes round anyway. A pool that has but one processor
-//! at a time lets threads stay; and so does a processor while no other one has switched for [`PATIENCE_NS`]: it may be that these compute, and the
-//! thread is what they wait for.
+//! It is for pools of at least two processors whose policy is known by an expression and is no ring, where all goes
+//! round anyway. A pool that has but one processor at a time lets threads stay; and so does a processor while no other
+//! one has switched for [`PATIENCE_NS`]: it may be that these compute, and the thread is what they wait for.
 
 use crate::carry::descriptor::Descriptor;
 use crate::carry::pool;
@@ -15,8 +16,8 @@ use raddle_machine::{Atomic, Machine, Real};
 use raddle_scheduler::{Cause, Local, Notify, Ready, Upcoming};
 use std::sync::atomic::Ordering;
 
-/// Nanoseconds in which no other processor has switched, and a thread stays. As long as the monitor takes to give a computing processor to a
-/// spare, so that this is what happens first.
+/// Nanoseconds in which no other processor has switched, and a thread stays. As long as the monitor takes to give a
+/// computing processor to a spare, so that this is what happens first.
 const PATIENCE_NS: u64 = 25_000_000;
 /// Threads that a selection turns away before it finds nothing.
 const TURNED_AWAY: u32 = 4;

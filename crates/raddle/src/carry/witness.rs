@@ -1,9 +1,10 @@
 //! The right to touch what only a processor's owner may touch, as a value.
 //!
-//! An [`Inside`] exists from the entry into a processor's owner-only region to its end: [`Inside::enter`] and [`Inside::adopt`] make
-//! one; [`Inside::leave`], [`Inside::release`] and [`Inside::switch_to`] consume it; after a switch the resumed side makes it anew
-//! ([`Inside::resumed`]). It lends the [`Owned`] of its processor, one borrow at a time. A function that works inside takes a [`Lent`],
-//! which ends with the call, and so can neither leave nor switch.
+//! An [`Inside`] exists from the entry into a processor's owner-only region to its end: [`Inside::enter`] and
+//! [`Inside::adopt`] make one; [`Inside::leave`], [`Inside::release`] and [`Inside::switch_to`] consume it; after a
+//! switch the resumed side makes it anew ([`Inside::resumed`]). It lends the [`Owned`] of its processor, one borrow at
+//! a time. A function that works inside takes a [`Lent`], which ends with the call, and so can neither leave nor
+//! switch.
 //!
 //! It compiles to nothing: two addresses in registers. Debug builds check what a switch relies on:
 //! 1. the activation is inside its mark and owns the processor;
@@ -39,7 +40,8 @@ pub(crate) struct Lent<'a> {
 }
 
 impl Inside {
-    /// Enters the region of the processor that `activation`, the caller's, carries; `None` if it has lost the processor.
+    /// Enters the region of the processor that `activation`, the caller's, carries; `None` if it has lost the
+    /// processor.
     #[inline(always)]
     pub fn enter(activation: &'static Activation) -> Option<Self> {
         debug_assert!(!activation.mark.is_inside(), "the runtime was entered from inside itself");
@@ -59,15 +61,16 @@ impl Inside {
         processor.seat.owner.adopt(activation.id, &activation.mark).then(|| Self::new(activation, processor))
     }
 
-    /// `activation`, the caller's, takes back the processor that it carried last, if that is free and takes part in its pool.
+    /// `activation`, the caller's, takes back the processor that it carried last, if that is free and takes part in its
+    /// pool.
     pub fn come_back(activation: &'static Activation) -> Option<Self> {
         debug_assert!(!activation.mark.is_inside(), "the runtime was entered from inside itself");
         let processor = activation.processor();
         processor.seat.adopt(activation.id, &activation.mark).then(|| Self::new(activation, processor))
     }
 
-    /// `activation`, the caller's, begins to serve the processor that it was ordered to carry, if that is its own still, or free, and takes part in
-    /// its pool.
+    /// `activation`, the caller's, begins to serve the processor that it was ordered to carry, if that is its own
+    /// still, or free, and takes part in its pool.
     pub fn begin(activation: &'static Activation) -> Option<Self> {
         debug_assert!(!activation.mark.is_inside(), "the runtime was entered from inside itself");
         let processor = activation.processor();
@@ -170,7 +173,8 @@ impl Inside {
         activation
     }
 
-    /// Suspends `me` in favour of `to`, whoever is resumed runs `after` for it. Returns the activation on which `me` was resumed.
+    /// Suspends `me` in favour of `to`, whoever is resumed runs `after` for it. Returns the activation on which `me`
+    /// was resumed.
     ///
     /// # Safety
     /// `me` is the running thread. `to` is off its stack and nobody else resumes it.
@@ -201,7 +205,8 @@ impl Inside {
         }
     }
 
-    /// Continues `to` from the idle context. Returns when a thread of this activation has switched back; its finalizer is pending.
+    /// Continues `to` from the idle context. Returns when a thread of this activation has switched back; its finalizer
+    /// is pending.
     ///
     /// # Safety
     /// On the activation's idle context. `to` is off its stack and nobody else resumes it.

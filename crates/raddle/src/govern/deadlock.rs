@@ -1,10 +1,11 @@
 //! The diagnosis of a dead-lock: nothing can run, and nothing is awaited that could change that.
 //!
-//! The monitor asks when all processors of all pools sleep. It is a dead-lock only if every kernel thread of the process is
-//! known to wait for lightweight threads without a deadline: sleeping activations without timers, spares, the monitor itself
-//! and the kernel thread that looks for it, kernel threads inside a wait of ours, and activations whose thread is apart and waits
-//! for a word in memory. Any other kernel thread could still wake somebody, so nothing is said then. The report is a diagnosis on standard error, once per dead-lock; the program goes on waiting, since a signal handler or another
-//! process (through shared memory) is still conceivable.
+//! The monitor asks when all processors of all pools sleep. It is a dead-lock only if every kernel thread of the
+//! process is known to wait for lightweight threads without a deadline: sleeping activations without timers, spares,
+//! the monitor itself and the kernel thread that looks for it, kernel threads inside a wait of ours, and activations
+//! whose thread is apart and waits for a word in memory. Any other kernel thread could still wake somebody, so nothing
+//! is said then. The report is a diagnosis on standard error, once per dead-lock; the program goes on waiting, since a
+//! signal handler or another process (through shared memory) is still conceivable.
 
 use crate::carry::activation::Activation;
 use crate::carry::foreign::FOREIGN_WAITERS;
@@ -19,7 +20,8 @@ pub(crate) static SIGNAL_WAITERS: AtomicU64 = AtomicU64::new(0);
 /// Spawns and exits at the last report: another is due only after a thread has begun or ended.
 static REPORTED_AT: [AtomicU64; 2] = [const { AtomicU64::new(u64::MAX) }; 2];
 
-/// Its thread is apart and sleeps until another one changes a word. (One that was woken and has not come up yet does not sleep.)
+/// Its thread is apart and sleeps until another one changes a word. (One that was woken and has not come up yet does
+/// not sleep.)
 fn waits_for_us(activation: &Activation) -> bool {
     activation.waits_for.load(Ordering::SeqCst) != 0
         && task_state(activation.tid.load(Ordering::Relaxed)) == TaskState::Blocked
@@ -40,7 +42,8 @@ pub(crate) fn report() {
     }
     let mut ours = FOREIGN_WAITERS.count() + 1 + u64::from(crate::os::looks::is_there());
     for pool in pool::pools() {
-        // Nor was any called since the monitor looked: one that has work, and is kept by the kernel from coming up, still says that it sleeps.
+        // Nor was any called since the monitor looked: one that has work, and is kept by the kernel from coming up,
+        // still says that it sleeps.
         let asleep = pool.all_asleep() && pool.nobody_called();
         let timers = pool.processors().iter().any(|p| p.deadline.load(Ordering::Relaxed) != u64::MAX);
         if !asleep || timers {

@@ -1,9 +1,9 @@
 //! The dump of all threads: name, state, what each waits for, who holds that, and where it waits.
 //!
-//! A parked thread is visited: its wait is claimed, so that nobody else resumes it; a visitor runs on its stack, above its
-//! frames and under its own thread-local storage, where it finds the note of what the thread waits for and walks the stack; then
-//! the thread is made ready, for what it takes as a wake-up for no reason, which every wait here allows. So a dump needs no lock
-//! and stops nobody, and what it prints of each thread was true at its visit.
+//! A parked thread is visited: its wait is claimed, so that nobody else resumes it; a visitor runs on its stack, above
+//! its frames and under its own thread-local storage, where it finds the note of what the thread waits for and walks
+//! the stack; then the thread is made ready, for what it takes as a wake-up for no reason, which every wait here
+//! allows. So a dump needs no lock and stops nobody, and what it prints of each thread was true at its visit.
 
 pub(crate) mod circles;
 
@@ -34,9 +34,10 @@ impl Default for DumpOptions {
     }
 }
 
-/// Writes all lightweight threads of the process: name, state, what each waits for and who holds that, and the stacks of
-/// the first parked ones, as far as their stacks have room for the walk. Call it from a kernel thread or from a lightweight one (which lists
-/// itself as running), with a stack of the default size or more: without that no stacks are shown.
+/// Writes all lightweight threads of the process: name, state, what each waits for and who holds that, and the stacks
+/// of the first parked ones, as far as their stacks have room for the walk. Call it from a kernel thread or from a
+/// lightweight one (which lists itself as running), with a stack of the default size or more: without that no stacks
+/// are shown.
 ///
 /// # Errors
 /// What `out` says.
@@ -131,8 +132,8 @@ fn describe(descriptor: &'static Descriptor, walk: bool, walked: &mut usize) -> 
     text
 }
 
-/// Bytes below a thread's frames that the visitor needs to read the note, and to walk the stack as well: twice what it was seen to use, without
-/// optimisation.
+/// Bytes below a thread's frames that the visitor needs to read the note, and to walk the stack as well: twice what it
+/// was seen to use, without optimisation.
 const ROOM_TO_LOOK: usize = 1 << 10;
 const ROOM_TO_WALK: usize = 4 << 10;
 /// Bytes that the caller needs to look up the names of functions: an untested guess; half the default stack is enough.
@@ -218,8 +219,9 @@ unsafe fn visit(descriptor: &'static Descriptor, walk: bool) -> Visit {
     // A lightweight caller must not be switched away from meanwhile: its processor's mark is held.
     let inside = current().map(crate::carry::switching::enter);
     let home = current_fs();
-    // SAFETY: nobody resumes the thread, as promised by the caller; the visitor has room on its stack, as was seen above; it never
-    // returns and catches its panics. The malloc words travel with the kernel thread, as at every switch.
+    // SAFETY: nobody resumes the thread, as promised by the caller; the visitor has room on its stack, as was seen
+    // above; it never returns and catches its panics. The malloc words travel with the kernel thread, as at every
+    // switch.
     unsafe {
         let visitor = context.visited_by(visitor);
         tls::move_malloc_words(home, visitor.fs());

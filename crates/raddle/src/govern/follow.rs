@@ -1,9 +1,11 @@
-//! A pool follows what its process is allotted: when affinity or the control group's quota shrink, processors retire; when they
-//! grow, processors come back, or come first.
+//! A pool follows what its process is allotted: when affinity or the control group's quota shrink, processors retire;
+//! when they grow, processors come back, or come first.
 //!
-//! Where others use the same cores and it does about as much on fewer, it has fewer than it is allotted ([`crate::govern::crowd`]).
+//! Where others use the same cores and it does about as much on fewer, it has fewer than it is allotted
+//! ([`crate::govern::crowd`]).
 //!
-//! Between stages ([`crate::services::stage`]) processors move in the same way: one pool is wanted to have one less, the other one more.
+//! Between stages ([`crate::services::stage`]) processors move in the same way: one pool is wanted to have one less,
+//! the other one more.
 //!
 //! All of it is the monitor's work; the others only look at a processor's [`Standing`] where they are slow already.
 //!
@@ -13,14 +15,14 @@
 //! | `Retiring` | the monitor | sleeping or idle, its activation gives it up and becomes a spare; running a thread, it is taken from its activation, as one that is blocked would be: the thread goes on, finds out at its next entry into the runtime, and continues elsewhere |
 //! | `Retired` | the monitor, inside the mark of the owner, which it is for the moment | emptied: ready threads went to the shared queue, stacks and descriptors to the process, deadlines to the monitor |
 //!
-//! Nobody puts anything into a processor that nobody owns, and who adopts a free one looks at its standing afterwards. So nothing is in a
-//! retired one, and nothing is lost on the way.
+//! Nobody puts anything into a processor that nobody owns, and who adopts a free one looks at its standing afterwards.
+//! So nothing is in a retired one, and nothing is lost on the way.
 //!
-//! The number is that of the cores on which the kernel threads that carry the pool's processors may run, or the quota, rounded
-//! up, if that is less. It is looked at every [`EVERY`] nanoseconds while anything runs, and first thing when something runs
-//! again. Bound: a tenth of a second until it is noticed; then, for a processor that computes or sleeps, a few periods of the monitor; for one
-//! that switches all the time, as many as it takes to find it outside its mark once. Deadlines that the monitor inherited
-//! fire at its looks: up to four periods late, while something runs.
+//! The number is that of the cores on which the kernel threads that carry the pool's processors may run, or the quota,
+//! rounded up, if that is less. It is looked at every [`EVERY`] nanoseconds while anything runs, and first thing when
+//! something runs again. Bound: a tenth of a second until it is noticed; then, for a processor that computes or sleeps,
+//! a few periods of the monitor; for one that switches all the time, as many as it takes to find it outside its mark
+//! once. Deadlines that the monitor inherited fire at its looks: up to four periods late, while something runs.
 
 use crate::carry::activation::{Activation, LOWEST};
 use crate::carry::pool::Shared;
@@ -35,8 +37,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Nanoseconds between two looks at affinity and quota.
 const EVERY: u64 = 100_000_000;
-/// Nanoseconds after its earliest deadline at which a processor that sleeps is taken for frozen: longer than a loaded kernel mostly lets it wait
-/// for a core. An untested guess.
+/// Nanoseconds after its earliest deadline at which a processor that sleeps is taken for frozen: longer than a loaded
+/// kernel mostly lets it wait for a core. An untested guess.
 const OVERSLEPT: u64 = 20_000_000;
 
 /// Processors that retired, and that came back, since the process began.
@@ -92,7 +94,8 @@ impl Follower {
         unsettled
     }
 
-    /// Inherits the deadlines of processors that should have been awake for a while: they are frozen, or the kernel runs others.
+    /// Inherits the deadlines of processors that should have been awake for a while: they are frozen, or the kernel
+    /// runs others.
     pub fn attend(&mut self, pool: &'static Shared, now: u64) {
         for processor in pool.processors() {
             if processor.bedside.due().is_some_and(|due| due.saturating_add(OVERSLEPT) <= now)

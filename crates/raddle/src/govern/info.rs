@@ -43,7 +43,8 @@ pub struct Stats {
     pub returns_watched: u64,
     /// Threads that came back from such a block, waited until a processor had their turn, and went on with that.
     pub returns_in_turn: u64,
-    /// Threads that came back from such a block and went on beside the processors, since none had their turn within two milliseconds.
+    /// Threads that came back from such a block and went on beside the processors, since none had their turn within two
+    /// milliseconds.
     pub returns_beside: u64,
     /// Processors whose private threads were published because their activation computed on while others were idle.
     pub publications: u64,
@@ -53,7 +54,8 @@ pub struct Stats {
     pub halves_asked: u64,
     /// See `halves_asked`.
     pub halves_given: u64,
-    /// Processors that retired because the process was allotted fewer cores, or does about as much on fewer ([`crate::Builder::at_most`]).
+    /// Processors that retired because the process was allotted fewer cores, or does about as much on fewer
+    /// ([`crate::Builder::at_most`]).
     pub processors_retired: u64,
     /// Processors that came back, or came first, because it was allotted more, or to see whether more do more.
     pub processors_returned: u64,
@@ -97,8 +99,9 @@ pub fn stats() -> Stats {
     stats
 }
 
-/// From now on, some threads are followed from when they become ready to when they run (or no more are): one in 64 of each
-/// kind, one at a time for each processor. The environment variable `RADDLE_DELAYS=1` switches it on when the first pool is built.
+/// From now on, some threads are followed from when they become ready to when they run (or no more are): one in 64 of
+/// each kind, one at a time for each processor. The environment variable `RADDLE_DELAYS=1` switches it on when the
+/// first pool is built.
 ///
 /// ```
 /// raddle::info::sample_delays(true);
@@ -130,8 +133,8 @@ pub fn lightweight() -> Result<(), String> {
     raddle_context::tls::init().map(|_| ()).map_err(|error| error.to_string())
 }
 
-/// Whether a program may be told of its own kernel threads' switches here (`perf_event_open` with `context_switch`), or why not:
-/// asked of the kernel, not read from a setting, since a sandbox may forbid it all the same.
+/// Whether a program may be told of its own kernel threads' switches here (`perf_event_open` with `context_switch`), or
+/// why not: asked of the kernel, not read from a setting, since a sandbox may forbid it all the same.
 ///
 /// ```
 /// println!("kernel events: {:?}", raddle::info::kernel_events());
@@ -149,7 +152,8 @@ pub fn restartable_sequences() -> Result<(), String> {
     crate::os::rseq().map_err(|error| error.to_string())
 }
 
-/// Whether standbys of the idle class can be had, which tell of blocked threads in microseconds; asked by a kernel thread that becomes one.
+/// Whether standbys of the idle class can be had, which tell of blocked threads in microseconds; asked by a kernel
+/// thread that becomes one.
 ///
 /// # Errors
 /// Why not: then the monitor alone sees blocked threads, in milliseconds.

@@ -1,17 +1,21 @@
 //! The monitor: one kernel thread that sees to it that no processor stays with an activation that is stuck.
 //!
-//! It wakes once a period while any processor is busy (and ten times a second at most while only event loops that are apart run), every other one or every fourth while all that are busy, if any, switch ([`LIVELY`]), and sleeps when
-//! none has been for a while. A processor whose switch count stands still for two periods is looked at: if its activation is blocked in the kernel (or stopped), a spare
-//! activation takes the processor over; if it computes while other processors are idle, the processor is taken for a moment, what it held privately is
-//! published and its due timers fire, and it is left free for its activation to take back at its next step; if it computes for
-//! [`SLICE`] periods while other threads of its processor wait, a spare goes on with the processor beside it, and the kernel
-//! shares the core between the two; each further one beside the same processor takes twice as long to come. An activation inside its mark is left alone.
-//! Silence alone means nothing: a processor that computes is not one that is blocked.
+//! It wakes once a period while any processor is busy (and ten times a second at most while only event loops that are
+//! apart run), every other one or every fourth while all that are busy, if any, switch ([`LIVELY`]), and sleeps when
+//! none has been for a while. A processor whose switch count stands still for two periods is looked at: if its
+//! activation is blocked in the kernel (or stopped), a spare activation takes the processor over; if it computes while
+//! other processors are idle, the processor is taken for a moment, what it held privately is published and its due
+//! timers fire, and it is left free for its activation to take back at its next step; if it computes for [`SLICE`]
+//! periods while other threads of its processor wait, a spare goes on with the processor beside it, and the kernel
+//! shares the core between the two; each further one beside the same processor takes twice as long to come. An
+//! activation inside its mark is left alone. Silence alone means nothing: a processor that computes is not one that is
+//! blocked.
 //!
-//! Bound: a thread that only a stuck processor could run waits at most nine periods, five while such things happen, plus what the system needs to start a
-//! kernel thread; two of up to four times that length if all processors of all pools were computing, since the monitor looks less often then.
-//! Cost: one wake-up a period while something runs, a few reads of atomics, a system call for each processor that
-//! computes, a look at `/proc` ([`crate::os::looks`]) for each that seems not to.
+//! Bound: a thread that only a stuck processor could run waits at most nine periods, five while such things happen,
+//! plus what the system needs to start a kernel thread; two of up to four times that length if all processors of all
+//! pools were computing, since the monitor looks less often then. Cost: one wake-up a period while something runs, a
+//! few reads of atomics, a system call for each processor that computes, a look at `/proc` ([`crate::os::looks`]) for
+//! each that seems not to.
 
 use crate::carry::activation::{Activation, LOWEST};
 use crate::carry::pool::{self, Shared, WATCHMAN, hint};
@@ -33,15 +37,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const PERIOD: u64 = 1_000_000;
 /// Periods without a switch until a processor is looked at.
 const PATIENCE: u32 = 2;
-/// Periods of computing until a spare goes on with the processor, if others wait for it. Kernel threads that share a core end later than
-/// threads that take turns, and the kernel leaves cores idle meanwhile: `mandelbrot`, 100 threads of 10 ms each, took 566 ms with 10
-/// and 559 with 20 (medians of 22 interleaved rounds; 557 and 548 in 14 earlier ones, 545 without spares).
+/// Periods of computing until a spare goes on with the processor, if others wait for it. Kernel threads that share a
+/// core end later than threads that take turns, and the kernel leaves cores idle meanwhile: `mandelbrot`, 100 threads
+/// of 10 ms each, took 566 ms with 10 and 559 with 20 (medians of 22 interleaved rounds; 557 and 548 in 14 earlier
+/// ones, 545 without spares).
 const SLICE: u32 = 20;
-/// Looks that found nothing but processors that compute until the next one may be twice as far off, and again four times:
-/// `mandelbrot` took 563 ms with looks in each period, 555 so (medians of 20).
+/// Looks that found nothing but processors that compute until the next one may be twice as far off, and again four
+/// times: `mandelbrot` took 563 ms with looks in each period, 555 so (medians of 20).
 const CALM: u32 = 1;
-/// Periods until the next look where all that are busy, if any, switch: at first, and after [`SMOOTH`] such looks since a processor had to be taken. A look costs
-/// a server about 12 us of a core, its wake-up by the kernel included: 1.2 % of the core in each period.
+/// Periods until the next look where all that are busy, if any, switch: at first, and after [`SMOOTH`] such looks since
+/// a processor had to be taken. A look costs a server about 12 us of a core, its wake-up by the kernel included: 1.2 %
+/// of the core in each period.
 const LIVELY: [u32; 2] = [2, 4];
 const SMOOTH: u32 = 16;
 /// Periods without anything busy until the monitor sleeps.
@@ -325,8 +331,9 @@ fn have_it_tick(activation: &'static Activation, processor: &'static Processor) 
     }
 }
 
-/// What its kernel thread does. `/proc` is asked only about one that was on a core for less than a quarter of the time since the last
-/// look: that took the monitor's period 25 to 120 us while two processors computed, as the system's own trace showed.
+/// What its kernel thread does. `/proc` is asked only about one that was on a core for less than a quarter of the time
+/// since the last look: that took the monitor's period 25 to 120 us while two processors computed, as the system's own
+/// trace showed.
 fn state(activation: &'static Activation, seen: &mut Seen, periods: u32) -> TaskState {
     let task = activation.tid.load(Ordering::Relaxed);
     let enough = u64::from(periods) * PERIOD / 4;
@@ -383,9 +390,9 @@ fn take_over(
     }
 }
 
-/// Takes the processor of a computing activation for a moment: what it holds privately becomes takeable, its due timers fire.
-/// Then `successor`, told whether there is work, may name a spare that goes on with the processor; otherwise it is left free
-/// for its activation. True if it was taken.
+/// Takes the processor of a computing activation for a moment: what it holds privately becomes takeable, its due timers
+/// fire. Then `successor`, told whether there is work, may name a spare that goes on with the processor; otherwise it
+/// is left free for its activation. True if it was taken.
 fn borrow(
     pool: &'static Shared,
     processor: &'static Processor,

@@ -1,22 +1,27 @@
-//! A standby on each core where threads block in the kernel without our knowing: the kernel itself tells of a block, in microseconds.
+//! A standby on each core where threads block in the kernel without our knowing: the kernel itself tells of a block, in
+//! microseconds.
 //!
-//! Source: T. E. Anderson et al., "Scheduler Activations: Effective Kernel Support for the User-Level Management of Parallelism" (1991),
-//! section 3.1: when an activation blocks, the kernel runs a fresh one on its processor. Differs from the paper: the kernel is not changed. A
-//! kernel thread of the idle class, which stands ready on a core, is run there as soon as nothing else of the core can run. If that is
-//! because an activation has blocked outside its mark, the standby takes its processor over for a spare.
+//! Source: T. E. Anderson et al., "Scheduler Activations: Effective Kernel Support for the User-Level Management of
+//! Parallelism" (1991), section 3.1: when an activation blocks, the kernel runs a fresh one on its processor. Differs
+//! from the paper: the kernel is not changed. A kernel thread of the idle class, which stands ready on a core, is run
+//! there as soon as nothing else of the core can run. If that is because an activation has blocked outside its mark,
+//! the standby takes its processor over for a spare.
 //!
-//! A standby touches nothing that another kernel thread might wait for: no lock, no allocator, no owner-only state. It may be kept from
-//! its core for a second at a time while others compute. For the same reason it exists only where it serves: from the monitor's first sight of an
-//! unseen block (`serve`) until [`REST_NS`] after the last one that it has caught.
+//! A standby touches nothing that another kernel thread might wait for: no lock, no allocator, no owner-only state. It
+//! may be kept from its core for a second at a time while others compute. For the same reason it exists only where it
+//! serves: from the monitor's first sight of an unseen block (`serve`) until [`REST_NS`] after the last one that it has
+//! caught.
 //!
-//! The monitor begins and ends standbys and arms them at its looks; so does a processor that begins to run threads after a sleep. The word
-//! between them is [`raddle_scheduler::standby`].
+//! The monitor begins and ends standbys and arms them at its looks; so does a processor that begins to run threads
+//! after a sleep. The word between them is [`raddle_scheduler::standby`].
 //!
-//! That an activation which ran on this core last is off it says that it has blocked, or that it moves to another core, or that the
-//! standby runs by its own share of the core (0.3 % beside one that computes). In the last two cases the processor of one that computes is taken:
-//! it finds out at its next entry, as after a slice ([`crate::govern::monitor`]).
+//! That an activation which ran on this core last is off it says that it has blocked, or that it moves to another core,
+//! or that the standby runs by its own share of the core (0.3 % beside one that computes). In the last two cases the
+//! processor of one that computes is taken: it finds out at its next entry, as after a slice
+//! ([`crate::govern::monitor`]).
 //!
-//! Progress: [`crate::carry::arming::arm`] is wait-free; a standby that is frozen delays nobody, since the monitor sees the same a little later.
+//! Progress: [`crate::carry::arming::arm`] is wait-free; a standby that is frozen delays nobody, since the monitor sees
+//! the same a little later.
 
 use crate::carry::activation::Activation;
 use crate::carry::arming::{MAX_CORES, SERVING, STANDBYS, Standby, arm_on, find};
@@ -26,7 +31,8 @@ use raddle_scheduler::standby::Begin;
 use raddle_scheduler::takeover::Take;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Nanoseconds without a catch until standbys end. An untested guess; none exists in a program that never blocks unseen.
+/// Nanoseconds without a catch until standbys end. An untested guess; none exists in a program that never blocks
+/// unseen.
 const REST_NS: u64 = 10_000_000_000;
 /// The kernel refused one: the monitor alone is left.
 static REFUSED: AtomicBool = AtomicBool::new(false);
@@ -78,7 +84,8 @@ impl Standbys {
         }
     }
 
-    /// One look of the monitor while something runs: standbys are armed on the cores where the pools' processors run, and spares are there for them.
+    /// One look of the monitor while something runs: standbys are armed on the cores where the pools' processors run,
+    /// and spares are there for them.
     pub fn look(&mut self) {
         if !SERVING.load(Ordering::Relaxed) {
             return;

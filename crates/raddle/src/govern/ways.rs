@@ -1,8 +1,9 @@
-//! By which way the runtime hears that a thread has blocked in the kernel where nothing marked it: for experiments, and where a way does harm.
+//! By which way the runtime hears that a thread has blocked in the kernel where nothing marked it: for experiments, and
+//! where a way does harm.
 //!
-//! `RADDLE_EVENTS=standby` (what is done without it): a standby of the idle class where the kernel allows one ([`crate::govern::standby`]), and the
-//! monitor behind it. `monitor`: the monitor alone. `none`: nobody, so that a blocked thread keeps its processor, as user-level threads have it
-//! that know nothing of the kernel's events.
+//! `RADDLE_EVENTS=standby` (what is done without it): a standby of the idle class where the kernel allows one
+//! ([`crate::govern::standby`]), and the monitor behind it. `monitor`: the monitor alone. `none`: nobody, so that a
+//! blocked thread keeps its processor, as user-level threads have it that know nothing of the kernel's events.
 
 use std::sync::OnceLock;
 

@@ -6,19 +6,20 @@
 //! | *apart* | it has waited often, under a policy without priorities that is no ring | it keeps a kernel thread to itself, and waits in the kernel as natively ([`go_apart`]) |
 //! | *gathered* | others use the cores, too, and the pool was seen to do as much on fewer processors ([`crate::govern::crowd`]) | it shares the processors with the other loops, and before it waits it looks again in turn with them ([`Gathered`]) |
 //!
-//! Why gathered: four loops on two cores that their clients use as well are woken, and wake, for a few events each, and go from core to core. One
-//! processor that goes from loop to loop finds more events at each look, hardly ever sleeps, and stays where it is. memcached -t 4 with 50 connections, its
-//! clients on the same two cores of a virtual machine: 133,000 requests a second gathered on one processor, 99,000 on kernel threads, 138,000 with
-//! `-t 1` (medians of five rounds in turns, 2026-11-24).
+//! Why gathered: four loops on two cores that their clients use as well are woken, and wake, for a few events each, and
+//! go from core to core. One processor that goes from loop to loop finds more events at each look, hardly ever sleeps,
+//! and stays where it is. memcached -t 4 with 50 connections, its clients on the same two cores of a virtual machine:
+//! 133,000 requests a second gathered on one processor, 99,000 on kernel threads, 138,000 with `-t 1` (medians of five
+//! rounds in turns, 2026-11-24).
 //!
-//! Why it looks again: a wait in the reactor costs the kernel a way through two epoll sets for each event, and us a switch and a second look. While others find
-//! something, its own events are likely to be on their way.
+//! Why it looks again: a wait in the reactor costs the kernel a way through two epoll sets for each event, and us a
+//! switch and a second look. While others find something, its own events are likely to be on their way.
 
 use crate::carry::switching::{activation_of, current, enter};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Looks of a gathered loop in a row that find nothing, until it waits. Untested guess: an event loop whose clients have all gone should not
-/// be asked for each batch of the others.
+/// Looks of a gathered loop in a row that find nothing, until it waits. Untested guess: an event loop whose clients
+/// have all gone should not be asked for each batch of the others.
 const LOOKS: u32 = 8;
 
 /// Threads that went apart ([`go_apart`]), since the process began.
@@ -26,9 +27,10 @@ static WENT_APART: AtomicU64 = AtomicU64::new(0);
 /// How often a gathered loop has found something. Counter only.
 static FOUND: AtomicU64 = AtomicU64::new(0);
 
-/// Hands the calling lightweight thread's processor to a spare activation; the thread goes on, alone with its kernel thread, and may block in
-/// the kernel as it likes. False where its pool has a policy with priorities or a ring, which then decides who runs; where no kernel thread
-/// can be had; and where about twice as many threads as processors are apart already.
+/// Hands the calling lightweight thread's processor to a spare activation; the thread goes on, alone with its kernel
+/// thread, and may block in the kernel as it likes. False where its pool has a policy with priorities or a ring, which
+/// then decides who runs; where no kernel thread can be had; and where about twice as many threads as processors are
+/// apart already.
 pub fn go_apart() -> bool {
     let Some(me) = current().filter(|_| crate::carry::caller::is_lightweight()) else { return false };
     // The processor that it has by now.
@@ -52,8 +54,8 @@ pub fn go_apart() -> bool {
     true
 }
 
-/// Runs `f`, in which the caller waits in the kernel, without a deadline, until another thread of this process changes the word at `address`. For
-/// threads that are apart, so that a dead-lock in which they take part is known for one.
+/// Runs `f`, in which the caller waits in the kernel, without a deadline, until another thread of this process changes
+/// the word at `address`. For threads that are apart, so that a dead-lock in which they take part is known for one.
 pub fn wait_apart<T>(address: usize, f: impl FnOnce() -> T) -> T {
     let Some(activation) = current().map(activation_of) else { return f() };
     // SeqCst, as the look at the others: of several that begin to wait together the last one sees all.
@@ -74,8 +76,9 @@ pub fn went_apart() -> u64 {
     WENT_APART.load(Ordering::Relaxed)
 }
 
-/// Gives others a turn, those included whose events nobody has fetched yet: before a thread asks for many descriptors at once, and may find
-/// something each time, so that it would never wait. The calling thread then looks whether it was interrupted.
+/// Gives others a turn, those included whose events nobody has fetched yet: before a thread asks for many descriptors
+/// at once, and may find something each time, so that it would never wait. The calling thread then looks whether it was
+/// interrupted.
 #[inline]
 pub fn take_turns() {
     if let Some(me) = current()
@@ -86,7 +89,8 @@ pub fn take_turns() {
     }
 }
 
-/// The caller has found so many events by a wait for many descriptors. Not to be called by one who is apart and will never be gathered.
+/// The caller has found so many events by a wait for many descriptors. Not to be called by one who is apart and will
+/// never be gathered.
 #[inline]
 pub fn note_events(events: u64) {
     if let Some(me) = current() {
@@ -104,8 +108,8 @@ pub fn note_events_apart(events: u64) {
     }
 }
 
-/// The caller has left its processor so many times for the sake of events that it counts itself, or in order to give others a turn: such switches tell
-/// nothing of what gets done.
+/// The caller has left its processor so many times for the sake of events that it counts itself, or in order to give
+/// others a turn: such switches tell nothing of what gets done.
 #[inline]
 pub fn note_turns(turns: u64) {
     if let Some(me) = current() {
@@ -134,8 +138,8 @@ pub fn gather() -> Option<Gathered> {
 }
 
 impl Gathered {
-    /// After a look that found nothing. True if the caller is to look again at once: others have had a turn. False if it is to wait, since nobody
-    /// has found anything since its look before, or it has looked often enough.
+    /// After a look that found nothing. True if the caller is to look again at once: others have had a turn. False if
+    /// it is to wait, since nobody has found anything since its look before, or it has looked often enough.
     pub fn looks_again(&mut self) -> bool {
         let found = FOUND.load(Ordering::Relaxed);
         if self.left == 0 || found == self.found {

@@ -1,10 +1,10 @@
 //! After a fork, in the child: one kernel thread is left, the caller's, and with it only the caller's thread.
 //!
-//! The child goes on as a program in which no lightweight thread was ever started but that the caller, if it was one, keeps its
-//! stack and storage. Pools, activations and the monitor are forgotten, and made anew when somebody spawns. What other
-//! threads waited for is void: their records are disarmed, so that a wake-up that still finds them in a list does nothing.
-//! The lock-free structures that all pools share (slabs, stack arenas, wait lists) are whole at any instant, so they are kept;
-//! what other kernel threads held of them at that instant is lost to the child.
+//! The child goes on as a program in which no lightweight thread was ever started but that the caller, if it was one,
+//! keeps its stack and storage. Pools, activations and the monitor are forgotten, and made anew when somebody spawns.
+//! What other threads waited for is void: their records are disarmed, so that a wake-up that still finds them in a list
+//! does nothing. The lock-free structures that all pools share (slabs, stack arenas, wait lists) are whole at any
+//! instant, so they are kept; what other kernel threads held of them at that instant is lost to the child.
 
 use crate::carry::descriptor::{Descriptor, FREE};
 

@@ -1,5 +1,5 @@
-//! What the drop-in library (`raddle-posix`) needs beyond the interface for everybody: who calls, waits on foreign memory, and
-//! kernel threads that stay what they are.
+//! What the drop-in library (`raddle-posix`) needs beyond the interface for everybody: who calls, waits on foreign
+//! memory, and kernel threads that stay what they are.
 
 pub(crate) mod event_loops;
 pub(crate) mod forked;
@@ -59,8 +59,8 @@ pub fn now() -> u64 {
     Real::now()
 }
 
-/// Blocks the calling lightweight thread until a point in time (nanoseconds of CLOCK_MONOTONIC), with `cancellable` at most until its
-/// cancellation, or for no reason. True if the time has come.
+/// Blocks the calling lightweight thread until a point in time (nanoseconds of CLOCK_MONOTONIC), with `cancellable` at
+/// most until its cancellation, or for no reason. True if the time has come.
 ///
 /// # Errors
 /// The thread was cancelled.
@@ -76,8 +76,9 @@ pub fn doze_until(deadline: u64, cancellable: bool) -> Result<bool, WaitError> {
     Ok(Real::now() >= deadline)
 }
 
-/// Runs `f`, which is about to block in the kernel for long: if other threads wait for the calling thread's processor, a spare activation
-/// takes it over at once, as the monitor would have it do later. It costs a wake-up of a kernel thread on both ends.
+/// Runs `f`, which is about to block in the kernel for long: if other threads wait for the calling thread's processor,
+/// a spare activation takes it over at once, as the monitor would have it do later. It costs a wake-up of a kernel
+/// thread on both ends.
 pub fn blocking<T>(f: impl FnOnce() -> T) -> T {
     crate::carry::caller::give_processor_away(false);
     f()
@@ -87,8 +88,8 @@ pub fn blocking<T>(f: impl FnOnce() -> T) -> T {
 #[must_use]
 pub struct Hidden(*const Descriptor);
 
-/// Makes the calling thread count as a kernel thread: it never switches until [`Hidden::end`], and what it wakes goes the way that kernel
-/// threads take.
+/// Makes the calling thread count as a kernel thread: it never switches until [`Hidden::end`], and what it wakes goes
+/// the way that kernel threads take.
 pub fn hide() -> Hidden {
     Hidden(crate::carry::switching::show(std::ptr::null()))
 }
@@ -100,7 +101,8 @@ impl Hidden {
     }
 }
 
-/// Builds the default pool, unless it is there, with these settings. False where threads are kernel threads, which was said on standard error then.
+/// Builds the default pool, unless it is there, with these settings. False where threads are kernel threads, which was
+/// said on standard error then.
 ///
 /// # Errors
 /// Why it cannot be built; the same at every later call.
@@ -123,7 +125,8 @@ pub fn publish(path: std::path::PathBuf, period: std::time::Duration, text: fn()
 /// What may take a fault: see [`on_fault`].
 pub use raddle_context::overflow::Take;
 
-/// `take` is offered each fault of lightweight threads first, overflows of their stacks too. Called in a signal handler.
+/// `take` is offered each fault of lightweight threads first, overflows of their stacks too. Called in a signal
+/// handler.
 pub fn on_fault(take: Take) {
     raddle_context::overflow::offer_first(take);
 }
@@ -143,8 +146,8 @@ pub fn stacks_used() -> u64 {
     crate::carry::pool::arenas().map(|arena| arena.stats().touched as u64).sum()
 }
 
-/// Blocks the calling lightweight thread until a wake-up at `address`, the deadline (nanoseconds of CLOCK_MONOTONIC), with
-/// `cancellable` its cancellation, or for no reason; at once if `ready` answers true after the wait was published.
+/// Blocks the calling lightweight thread until a wake-up at `address`, the deadline (nanoseconds of CLOCK_MONOTONIC),
+/// with `cancellable` its cancellation, or for no reason; at once if `ready` answers true after the wait was published.
 ///
 /// # Errors
 /// The deadline has passed, or the thread was cancelled.
@@ -182,7 +185,8 @@ pub fn wait_for_mutex_at(
     TABLE.wait(address, deadline, cancellable, ready)
 }
 
-/// Runs `f`, in which the caller waits until a signal handler has run: then it is not dead-locked, whatever the others wait for.
+/// Runs `f`, in which the caller waits until a signal handler has run: then it is not dead-locked, whatever the others
+/// wait for.
 pub fn wait_for_signal<T>(f: impl FnOnce() -> T) -> T {
     /// The handler may end the thread.
     struct Counted;
@@ -196,8 +200,8 @@ pub fn wait_for_signal<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Blocks the calling lightweight thread until it is interrupted ([`interrupt`]), or for no reason; at once if `ready` answers true. No memory is
-/// taken for it.
+/// Blocks the calling lightweight thread until it is interrupted ([`interrupt`]), or for no reason; at once if `ready`
+/// answers true. No memory is taken for it.
 pub fn wait_for_interruption(ready: impl FnOnce() -> bool) {
     crate::carry::note::note_wait("a signal", 0, None);
     // SAFETY: published nowhere: an interruption ends it, which looks for the thread itself.
@@ -223,8 +227,8 @@ pub fn yield_now() -> bool {
     another_ran
 }
 
-/// Before a lightweight thread waits: yields if that is cheap and another thread of its processor may run, which may be the one that
-/// it would wait for. True if another one ran.
+/// Before a lightweight thread waits: yields if that is cheap and another thread of its processor may run, which may be
+/// the one that it would wait for. True if another one ran.
 #[inline]
 pub fn yield_before_wait() -> bool {
     // Nobody runs on the kernel thread of one who is apart.
@@ -246,7 +250,8 @@ pub fn mask_cancellation(open: bool) {
     crate::threads::scope::mask_cancellation(open);
 }
 
-/// Shows the kernel threads that carry threads now, or did a moment ago: their kernel ids, and a word each for what they have heard.
+/// Shows the kernel threads that carry threads now, or did a moment ago: their kernel ids, and a word each for what
+/// they have heard.
 pub fn kernel_threads(mut visit: impl FnMut(u32, &'static AtomicU64)) {
     for activation in crate::carry::activations::all() {
         match activation.tid.load(Ordering::SeqCst) {
@@ -287,7 +292,8 @@ pub unsafe fn interrupt(raw: *const ()) -> Met {
     if target.thread.interrupt() == Claim::WonParked {
         // SAFETY: the claim was won just now, of a thread off its stack.
         unsafe { <Host as raddle_scheduler::Runtime>::make_ready(&target.thread) };
-        // It looks when it goes on, and sees the flag by that wake-up. A signal to its kernel thread would only end what its handlers wait for.
+        // It looks when it goes on, and sees the flag by that wake-up. A signal to its kernel thread would only end
+        // what its handlers wait for.
         return Met::OffProcessor;
     }
     // It sees the flag, or is found where it runs.
@@ -325,8 +331,8 @@ pub fn set_own_name(name: &str) {
     }
 }
 
-/// The calling thread's destructors of thread-local variables and thread-specific data, now instead of at its end. It works
-/// on a lightweight thread, and on what a fork made of one.
+/// The calling thread's destructors of thread-local variables and thread-specific data, now instead of at its end. It
+/// works on a lightweight thread, and on what a fork made of one.
 ///
 /// # Safety
 /// No variable with a destructor is used by the thread's code afterwards.
@@ -335,8 +341,8 @@ pub unsafe fn run_destructors() {
     unsafe { crate::carry::pool::tls().run_destructors() };
 }
 
-/// The calling thread, which has the kernel thread of that number for itself, holds the C library's locks by it from now on, and the kernel knows its
-/// robust mutexes. False if the kernel refuses.
+/// The calling thread, which has the kernel thread of that number for itself, holds the C library's locks by it from
+/// now on, and the kernel knows its robust mutexes. False if the kernel refuses.
 ///
 /// # Safety
 /// As said; before the kernel thread goes on without it, the kernel has forgotten the list.
@@ -345,8 +351,8 @@ pub unsafe fn known_to_kernel(number: u32) -> bool {
     unsafe { crate::carry::pool::tls().known_to_kernel(number) }
 }
 
-/// The thread pointer that belongs to the calling kernel thread itself when it is an activation, whatever thread runs on it.
-/// Works in signal handlers, also in the middle of a switch.
+/// The thread pointer that belongs to the calling kernel thread itself when it is an activation, whatever thread runs
+/// on it. Works in signal handlers, also in the middle of a switch.
 pub fn own_thread_pointer() -> Option<usize> {
     let tid = crate::os::gettid();
     let is_mine = |a: &&'static Activation| a.is_task(tid) || a.task.load(Ordering::Relaxed) == tid;

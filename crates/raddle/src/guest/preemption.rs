@@ -1,10 +1,12 @@
 //! What a tick of the timer asks of the thread that it interrupts: for the drop-in library, whose signal it is.
 //!
-//! Where others wait, the thread gives way, in the handler, if the library says that it may there. The handler's frame lies on the thread's own
-//! stack, with all registers in it, so the thread can go on on another kernel thread, and returns from the handler there. Which places are
-//! such that a thread may leave them, only the library knows: `raddle-posix`'s `process::preempt` (docs/decisions/0039).
+//! Where others wait, the thread gives way, in the handler, if the library says that it may there. The handler's frame
+//! lies on the thread's own stack, with all registers in it, so the thread can go on on another kernel thread, and
+//! returns from the handler there. Which places are such that a thread may leave them, only the library knows:
+//! `raddle-posix`'s `process::preempt` (docs/decisions/0039).
 //!
-//! Bound: a thread that computes runs for two quanta at most while others wait for its processor, once the timer goes; that takes the monitor two looks.
+//! Bound: a thread that computes runs for two quanta at most while others wait for its processor, once the timer goes;
+//! that takes the monitor two looks.
 
 use crate::carry::activation::Activation;
 use crate::carry::descriptor::Descriptor;
@@ -34,8 +36,8 @@ pub fn counts() -> (u64, u64) {
     (GAVE_WAY.load(Ordering::Relaxed), PUT_OFF.load(Ordering::Relaxed))
 }
 
-/// In the handler of a tick: true if the interrupted thread is to give way now, by [`give_way`]. `over` says whether its own quantum is over, `may` whether
-/// it can, `blocked` whether its kernel thread is blocked in a system call.
+/// In the handler of a tick: true if the interrupted thread is to give way now, by [`give_way`]. `over` says whether
+/// its own quantum is over, `may` whether it can, `blocked` whether its kernel thread is blocked in a system call.
 pub fn is_due(over: impl FnOnce() -> bool, may: impl FnOnce() -> bool, blocked: impl FnOnce() -> bool) -> bool {
     let Some(me) = current() else {
         // A processor that sleeps, or a handler that interrupted nobody.
@@ -92,8 +94,8 @@ fn others_wait(activation: &'static Activation, processor: &'static Processor) -
     waits
 }
 
-/// The calling thread, which the handler has interrupted, gives way to others. It may return on another kernel thread. True if it was interrupted by
-/// others meanwhile, and has to look why.
+/// The calling thread, which the handler has interrupted, gives way to others. It may return on another kernel thread.
+/// True if it was interrupted by others meanwhile, and has to look why.
 pub fn give_way() -> bool {
     let Some(me) = current() else { return false };
     let me: &'static Descriptor = me;

@@ -11,8 +11,9 @@ pub(crate) fn default_processors() -> usize {
     within([0].into_iter(), quota_now()).unwrap_or(1)
 }
 
-/// How many processors the kernel threads `tasks` (0: the caller) are allotted together: as many as there are cores on which one of
-/// them may run, but no more than the control group's quota, rounded up. `None` if none of them exists any more, or that cannot be said now.
+/// How many processors the kernel threads `tasks` (0: the caller) are allotted together: as many as there are cores on
+/// which one of them may run, but no more than the control group's quota, rounded up. `None` if none of them exists any
+/// more, or that cannot be said now.
 pub(crate) fn allotted(tasks: impl Iterator<Item = u32>) -> Option<usize> {
     within(tasks, super::looks::quota()?)
 }

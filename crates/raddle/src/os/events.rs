@@ -1,4 +1,5 @@
-//! Readiness: epoll and poll, by plain system calls (the C library's functions may be the drop-in library's, which come here).
+//! Readiness: epoll and poll, by plain system calls (the C library's functions may be the drop-in library's, which come
+//! here).
 
 use raddle_machine::raw::system_call;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -121,7 +122,8 @@ fn timespec(nanoseconds: u64) -> libc::timespec {
     }
 }
 
-/// Blocks the kernel thread until `descriptor` is ready, or for `nanoseconds`: 1, 0 after the time, or a negated error number.
+/// Blocks the kernel thread until `descriptor` is ready, or for `nanoseconds`: 1, 0 after the time, or a negated error
+/// number.
 pub(crate) fn poll_one(descriptor: i32, write: bool, nanoseconds: Option<u64>) -> i32 {
     let events = if write { libc::POLLOUT } else { libc::POLLIN | libc::POLLRDHUP };
     let mut one = libc::pollfd { fd: descriptor, events, revents: 0 };

@@ -1,19 +1,21 @@
 //! Looks into `/proc` and the control groups, by a kernel thread that has a table of descriptors of its own.
 //!
-//! A look opens a file, and an open file has the lowest number that is free. In the program's own table that number is missing for the
-//! moment: where a program closes a descriptor and counts on getting its number back, or puts another descriptor there with
-//! `dup2`, a look that comes between would break it. So one kernel thread, `raddle-looks`, leaves the table that it shares with the others
-//! and looks on behalf of the monitor. It holds nothing of the program's open.
+//! A look opens a file, and an open file has the lowest number that is free. In the program's own table that number is
+//! missing for the moment: where a program closes a descriptor and counts on getting its number back, or puts another
+//! descriptor there with `dup2`, a look that comes between would break it. So one kernel thread, `raddle-looks`, leaves
+//! the table that it shares with the others and looks on behalf of the monitor. It holds nothing of the program's open.
 //!
-//! One word carries a question there and its answer back, so that nobody needs a lock that a frozen kernel thread could hold:
+//! One word carries a question there and its answer back, so that nobody needs a lock that a frozen kernel thread could
+//! hold:
 //!
 //! | phase | written by | next |
 //! |---|---|---|
 //! | [`ASKED`] | who asks, holding [`ASKING`] | [`ANSWERED`], by the looking kernel thread alone |
 //! | [`ANSWERED`], or 0 at the start | the looking kernel thread | [`ASKED`] |
 //!
-//! Bound: who asks waits for [`PATIENCE`] at most, then goes on without an answer: on a busy machine the kernel thread may wait for a core. One
-//! that has not answered for [`FROZEN`] counts as frozen, and all look by themselves until it does; so does whoever asks beside another one.
+//! Bound: who asks waits for [`PATIENCE`] at most, then goes on without an answer: on a busy machine the kernel thread
+//! may wait for a core. One that has not answered for [`FROZEN`] counts as frozen, and all look by themselves until it
+//! does; so does whoever asks beside another one.
 
 use super::task::{self, TaskState};
 use raddle_machine::raw::system_call;
@@ -60,7 +62,8 @@ static EXISTS: AtomicBool = AtomicBool::new(false);
 static ASKING: AtomicBool = AtomicBool::new(false);
 /// When the last question was put, or the kernel thread started. Changes hands with [`ASKING`].
 static ASKED_AT: AtomicU64 = AtomicU64::new(0);
-/// The answer to [`PLACE`], which has no room in the word. Written by the looking kernel thread before it answers, read by who asked.
+/// The answer to [`PLACE`], which has no room in the word. Written by the looking kernel thread before it answers, read
+/// by who asked.
 static PLACE_FOUND: AtomicUsize = AtomicUsize::new(0);
 
 /// Starts the kernel thread, if there is none.
@@ -104,8 +107,8 @@ pub(crate) fn task_state(tid: u32) -> TaskState {
     }
 }
 
-/// The instruction to which kernel thread `tid` of this process comes back when it is no longer blocked in the kernel. `None` if it is not blocked, the
-/// answer takes long, or nobody can look without taking a number of the program's.
+/// The instruction to which kernel thread `tid` of this process comes back when it is no longer blocked in the kernel.
+/// `None` if it is not blocked, the answer takes long, or nobody can look without taking a number of the program's.
 pub(crate) fn place_in_kernel(tid: u32) -> Option<usize> {
     matches!(ask(PLACE | tid & NUMBER), Reply::Is(1)).then(|| PLACE_FOUND.load(Ordering::Relaxed))
 }
@@ -130,8 +133,9 @@ pub(crate) fn quota() -> Option<Option<usize>> {
     }
 }
 
-/// Nanoseconds that kernel thread `tid` of this process has waited for a core while it could have run, in whole microseconds and with those of
-/// [`WRAP`] left out: for [`waited`]. `None` if there is no such kernel thread, or the answer takes long.
+/// Nanoseconds that kernel thread `tid` of this process has waited for a core while it could have run, in whole
+/// microseconds and with those of [`WRAP`] left out: for [`waited`]. `None` if there is no such kernel thread, or the
+/// answer takes long.
 pub(crate) fn time_waiting(tid: u32) -> Option<u64> {
     match ask(WAITING | tid & NUMBER) {
         Reply::Is(NUMBER) | Reply::Late => None,
@@ -235,10 +239,11 @@ pub(crate) fn has_own_table() -> bool {
     HAS_OWN_TABLE.get()
 }
 
-/// Gives the calling kernel thread an empty table of descriptors of its own. `at_once`: by `close_range` (Linux 5.9), where there is one,
-/// which copies nothing; otherwise the table is copied, and what is in the copy closed.
+/// Gives the calling kernel thread an empty table of descriptors of its own. `at_once`: by `close_range` (Linux 5.9),
+/// where there is one, which copies nothing; otherwise the table is copied, and what is in the copy closed.
 pub(super) fn leave_table(at_once: bool) -> std::io::Result<()> {
-    // From here on, since what closes the copies in the table that is left must not be taken for the program's closing either.
+    // From here on, since what closes the copies in the table that is left must not be taken for the program's closing
+    // either.
     HAS_OWN_TABLE.set(true);
     let result = empty_table(at_once);
     if result.is_err() {

@@ -37,7 +37,8 @@ pub(crate) fn core() -> usize {
     usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
 }
 
-/// The calling kernel thread sleeps so many nanoseconds, or until a signal: whatever has taken the place of the C library's function.
+/// The calling kernel thread sleeps so many nanoseconds, or until a signal: whatever has taken the place of the C
+/// library's function.
 pub(crate) fn sleep(nanoseconds: u64) {
     let time = [nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000];
     let arguments = [libc::CLOCK_MONOTONIC as usize, 0, time.as_ptr().addr(), 0, 0, 0];
@@ -81,13 +82,16 @@ extern "C" fn begin<F: FnOnce()>(beginning: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
-/// Bytes of stack of the runtime's own kernel threads. The C library takes what the libraries' thread-local storage needs of it.
+/// Bytes of stack of the runtime's own kernel threads. The C library takes what the libraries' thread-local storage
+/// needs of it.
 const OWN_STACK: usize = 256 * 1024;
 
-/// Starts a kernel thread of the runtime's own, with all signals blocked: it runs none of the program's code, or takes its mask later.
+/// Starts a kernel thread of the runtime's own, with all signals blocked: it runs none of the program's code, or takes
+/// its mask later.
 ///
-/// It is no thread of std's: one of those begins with the destructor of a thread-local variable, for which it waits while the constructor of a library that
-/// is being loaded runs, which may wait for what only this kernel thread can do. For the same reason `main` uses no such variable.
+/// It is no thread of std's: one of those begins with the destructor of a thread-local variable, for which it waits
+/// while the constructor of a library that is being loaded runs, which may wait for what only this kernel thread can
+/// do. For the same reason `main` uses no such variable.
 ///
 /// # Errors
 /// When the system gives none.
@@ -137,8 +141,9 @@ pub(crate) fn detach_self() {
     unsafe { libc::pthread_detach(libc::pthread_self()) };
 }
 
-/// Has `f` run at the end of the calling kernel thread, after the destructors of thread-local variables. A variable with a destructor would do, but
-/// its first use waits while the constructor of a library runs that is being loaded. False if no more keys are free.
+/// Has `f` run at the end of the calling kernel thread, after the destructors of thread-local variables. A variable
+/// with a destructor would do, but its first use waits while the constructor of a library runs that is being loaded.
+/// False if no more keys are free.
 ///
 /// All calls name the same `f`.
 pub(crate) fn at_end_of_kernel_thread(f: fn()) -> bool {
@@ -198,13 +203,15 @@ pub(crate) fn peek(address: usize, bytes: &mut [u8]) -> bool {
     usize::try_from(read) == Ok(bytes.len())
 }
 
-/// An address, and where it lies in a file that is mapped there, for people. (The loader, which knows names, has a lock.)
+/// An address, and where it lies in a file that is mapped there, for people. (The loader, which knows names, has a
+/// lock.)
 pub(crate) fn name_of(address: usize) -> String {
     let place = std::fs::read_to_string("/proc/self/maps").ok().and_then(|maps| place_in(&maps, address));
     place.map_or_else(|| format!("{address:#x}"), |place| format!("{address:#x} ({place})"))
 }
 
-/// The file's name and the distance from where its first part is mapped: as debuggers count in a program that is placed anywhere.
+/// The file's name and the distance from where its first part is mapped: as debuggers count in a program that is placed
+/// anywhere.
 fn place_in(maps: &str, address: usize) -> Option<String> {
     let mut first: Option<(usize, &str)> = None;
     for line in maps.lines() {
@@ -234,7 +241,8 @@ pub(crate) fn end(why: &str) -> ! {
     std::process::abort()
 }
 
-/// Runs `f`, whose panic would leave the runtime half changed or without its monitor: `who` says who panicked, and the process ends.
+/// Runs `f`, whose panic would leave the runtime half changed or without its monitor: `who` says who panicked, and the
+/// process ends.
 #[inline(always)]
 pub(crate) fn or_abort<T>(who: impl FnOnce() -> String, f: impl FnOnce() -> T) -> T {
     // Caught, not only noticed on the way: where no frame above catches, a panic does not begin to unwind.
@@ -250,7 +258,8 @@ pub(crate) fn or_abort<T>(who: impl FnOnce() -> String, f: impl FnOnce() -> T) -
 
 /// Installs a handler that runs on the alternate stack and restarts system calls.
 pub(crate) fn on_signal(signal: i32, handler: extern "C" fn(i32)) -> std::io::Result<()> {
-    // SAFETY: an action of zeroes but for the handler and flags is valid; the handler only stores and makes a futex call.
+    // SAFETY: an action of zeroes but for the handler and flags is valid; the handler only stores and makes a futex
+    // call.
     let result = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as *const () as usize;

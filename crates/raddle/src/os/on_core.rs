@@ -1,8 +1,8 @@
 //! On which core a kernel thread ran last, as the kernel itself writes it down; and kernel threads of the idle class.
 //!
-//! The kernel writes the core into the area that a kernel thread registers for restartable sequences. The C library registers one in each
-//! kernel thread's own storage, which is gone when the thread has ended. So an activation moves the registration into its record, which
-//! is never freed: others may read the word at any time.
+//! The kernel writes the core into the area that a kernel thread registers for restartable sequences. The C library
+//! registers one in each kernel thread's own storage, which is gone when the thread has ended. So an activation moves
+//! the registration into its record, which is never freed: others may read the word at any time.
 
 use raddle_machine::raw::system_call;
 use std::io;
@@ -14,7 +14,8 @@ pub(crate) struct CoreWord {
     start: AtomicU32,
     /// Where the thread runs, or ran last.
     core: AtomicU32,
-    /// The address of a [`Section`], or zero, which the kernel writes when the thread was off its core and is elsewhere.
+    /// The address of a [`Section`], or zero, which the kernel writes when the thread was off its core and is
+    /// elsewhere.
     section: AtomicU64,
     /// Flags and words of newer kernels.
     rest: [AtomicU32; 4],
@@ -65,8 +66,9 @@ impl CoreWord {
         std::ptr::from_ref(self).expose_provenance()
     }
 
-    /// When the kernel thread comes back to the instruction at `place` after it was off its core, it goes on at `handler`, once. False while the
-    /// area is not registered. By one caller at a time, and not while another place may be in force.
+    /// When the kernel thread comes back to the instruction at `place` after it was off its core, it goes on at
+    /// `handler`, once. False while the area is not registered. By one caller at a time, and not while another place
+    /// may be in force.
     pub fn trap(&'static self, place: usize, handler: usize) -> bool {
         if !self.registered.load(Ordering::Acquire) {
             return false;
@@ -84,15 +86,16 @@ impl CoreWord {
         self.section.store(0, Ordering::Relaxed);
     }
 
-    /// Has the kernel keep the word for the calling kernel thread, whose thread pointer is the C library's. False where there are no restartable
-    /// sequences, or the C library's registration cannot be undone.
+    /// Has the kernel keep the word for the calling kernel thread, whose thread pointer is the C library's. False where
+    /// there are no restartable sequences, or the C library's registration cannot be undone.
     pub fn register(&'static self) -> bool {
         if let Some(offset) = library_area() {
             let area = raddle_context::switch::current_fs().wrapping_add_signed(offset);
             if rseq(area, UNREGISTER).is_err() {
                 return false;
             }
-            // SAFETY: the calling kernel thread's own area, which the kernel keeps no more: the C library's own functions ask the kernel then.
+            // SAFETY: the calling kernel thread's own area, which the kernel keeps no more: the C library's own
+            // functions ask the kernel then.
             unsafe { AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(area + 4)) }
                 .store((-2i32) as u32, Ordering::Relaxed);
         }
@@ -112,13 +115,14 @@ impl CoreWord {
 }
 
 fn rseq(area: usize, flags: usize) -> io::Result<()> {
-    // SAFETY: the kernel writes to the area while it is registered: it is in a record that is never freed, or the C library's.
+    // SAFETY: the kernel writes to the area while it is registered: it is in a record that is never freed, or the C
+    // library's.
     let result = unsafe { system_call(libc::SYS_rseq as usize, [area, LENGTH, flags, SIGNATURE, 0, 0]) };
     if result == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-(result as i32))) }
 }
 
-/// Where the C library's area lies, relative to the thread pointer, if it registers one. Asked for before the first kernel thread of the runtime begins: the
-/// loader, which answers, may be held up by what waits for that one.
+/// Where the C library's area lies, relative to the thread pointer, if it registers one. Asked for before the first
+/// kernel thread of the runtime begins: the loader, which answers, may be held up by what waits for that one.
 pub(super) fn library_area() -> Option<isize> {
     static OFFSET: std::sync::OnceLock<Option<isize>> = std::sync::OnceLock::new();
     *OFFSET.get_or_init(|| {
@@ -131,8 +135,8 @@ pub(super) fn library_area() -> Option<isize> {
     })
 }
 
-/// Makes the calling kernel thread one of the idle class on `core`: it runs there while nothing else wants to. Kernel threads that it
-/// would start are not of that class.
+/// Makes the calling kernel thread one of the idle class on `core`: it runs there while nothing else wants to. Kernel
+/// threads that it would start are not of that class.
 ///
 /// # Errors
 /// The kernel's: the core is not allotted to the process, or a filter forbids it.

@@ -1,4 +1,5 @@
-//! A file that is written anew again and again, by a kernel thread with descriptors of its own: the program's numbers stay as they are.
+//! A file that is written anew again and again, by a kernel thread with descriptors of its own: the program's numbers
+//! stay as they are.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;

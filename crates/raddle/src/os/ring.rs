@@ -1,7 +1,7 @@
 //! Rings of the kernel's (io_uring), used for one thing: many system calls in one.
 //!
-//! Nothing is ever under way in one: what is asked for does not wait (MSG_DONTWAIT), so that the kernel has done it when the call returns, and has the
-//! answers ready. (Linux 5.6 or later.)
+//! Nothing is ever under way in one: what is asked for does not wait (MSG_DONTWAIT), so that the kernel has done it
+//! when the call returns, and has the answers ready. (Linux 5.6 or later.)
 
 use super::events::{close, raised};
 use io_uring::{IoUring, opcode, types};
@@ -26,7 +26,8 @@ pub(crate) struct Send {
 /// A send that nobody asked for.
 pub(crate) const NOTHING: Send = Send { descriptor: -1, data: std::ptr::null(), size: 0, flags: 0 };
 
-/// The descriptors of all rings, each plus one; 0: free. (Those of more rings than fit stay open in the child of a fork.)
+/// The descriptors of all rings, each plus one; 0: free. (Those of more rings than fit stay open in the child of a
+/// fork.)
 static OPEN: [AtomicI32; 64] = [const { AtomicI32::new(0) }; 64];
 /// So many rings were found to be of no use: the program may have closed all.
 static ABANDONED: AtomicU64 = AtomicU64::new(0);
@@ -80,7 +81,8 @@ impl Ring {
         unsafe { ManuallyDrop::drop(&mut self.ring) };
     }
 
-    /// It is of no use: the number of its descriptor may stand for something else. So may those of all others that are there now.
+    /// It is of no use: the number of its descriptor may stand for something else. So may those of all others that are
+    /// there now.
     pub fn abandon(self) {
         self.forget();
         if !self.is_doubtful() {
@@ -88,7 +90,8 @@ impl Ring {
         }
     }
 
-    /// True if another ring was abandoned since this one was made: whoever closed that one may have closed this one, too.
+    /// True if another ring was abandoned since this one was made: whoever closed that one may have closed this one,
+    /// too.
     pub fn is_doubtful(&self) -> bool {
         self.age != ABANDONED.load(Ordering::Relaxed)
     }
@@ -99,8 +102,9 @@ impl Ring {
         }
     }
 
-    /// Sends them all, in the order of the list, and notes the answers: what `send` would have returned, or a negated error number. False when the ring is of no
-    /// more use; then some answers may be [`UNASKED`]. A signal to the process is never raised by it (SIGPIPE).
+    /// Sends them all, in the order of the list, and notes the answers: what `send` would have returned, or a negated
+    /// error number. False when the ring is of no more use; then some answers may be [`UNASKED`]. A signal to the
+    /// process is never raised by it (SIGPIPE).
     ///
     /// # Safety
     /// The data of each stays until this returns.
@@ -130,7 +134,8 @@ impl Ring {
             }
             let unasked = self.ring.submission().len();
             if unasked > 0 && unasked == before {
-                // The kernel takes none: the descriptor is closed, or something else's by now, another ring's maybe. What it took before it has answered.
+                // The kernel takes none: the descriptor is closed, or something else's by now, another ring's maybe.
+                // What it took before it has answered.
                 return false;
             }
             before = unasked;

@@ -1,6 +1,7 @@
 //! Signals: installing the runtime's entry, and putting one off until the kernel may deliver it.
 //!
-//! Everything here but [`install`] runs in signal handlers: raw system calls, which leave `errno` alone, and nothing else.
+//! Everything here but [`install`] runs in signal handlers: raw system calls, which leave `errno` alone, and nothing
+//! else.
 
 use raddle_machine::raw::system_call;
 use std::ffi::{c_int, c_void};
@@ -32,7 +33,8 @@ pub(crate) fn is_fault(signal: c_int) -> bool {
     FAULTS.contains(&signal)
 }
 
-/// Lets `entry` handle `signal`: on the alternate stack, with all signals that can wait blocked, restarting system calls.
+/// Lets `entry` handle `signal`: on the alternate stack, with all signals that can wait blocked, restarting system
+/// calls.
 pub(crate) fn install(
     signal: c_int,
     entry: unsafe extern "C" fn(c_int, *mut c_void, *mut c_void),
@@ -77,11 +79,13 @@ pub(crate) fn send(task: u32, signal: c_int) -> bool {
     }
 }
 
-/// Puts a signal off: the kernel has it again, with all that it said, and delivers it (and any other that comes meanwhile) when
-/// this kernel thread calls [`unblock`] with the answer. `None` if the kernel does not take it back: then nothing was changed.
+/// Puts a signal off: the kernel has it again, with all that it said, and delivers it (and any other that comes
+/// meanwhile) when this kernel thread calls [`unblock`] with the answer. `None` if the kernel does not take it back:
+/// then nothing was changed.
 ///
 /// # Safety
-/// In a handler of `signal` that runs with all [`DEFERRABLE`] signals blocked; `info` and `context` are what the kernel passed to it.
+/// In a handler of `signal` that runs with all [`DEFERRABLE`] signals blocked; `info` and `context` are what the kernel
+/// passed to it.
 pub(crate) unsafe fn defer(signal: c_int, info: *mut c_void, context: *mut c_void) -> Option<Set> {
     // SAFETY: takes nothing.
     let (process, task) =
@@ -91,8 +95,8 @@ pub(crate) unsafe fn defer(signal: c_int, info: *mut c_void, context: *mut c_voi
     if unsafe { system_call(libc::SYS_rt_tgsigqueueinfo as usize, arguments) } != 0 {
         return None;
     }
-    // SAFETY: the saved context of the interrupted code, whose mask the kernel takes back when the handler returns. The kernel's
-    // set is the first word of the C library's.
+    // SAFETY: the saved context of the interrupted code, whose mask the kernel takes back when the handler returns. The
+    // kernel's set is the first word of the C library's.
     unsafe {
         let mask = (&raw mut (*context.cast::<libc::ucontext_t>()).uc_sigmask).cast::<Set>();
         let before = mask.read();
@@ -108,8 +112,8 @@ pub(crate) fn unblock(mask: Set) {
     unsafe { system_call(libc::SYS_rt_sigprocmask as usize, arguments) };
 }
 
-/// Blocks all signals that can wait, for a kernel thread that runs no code of the program's, or one that is made meanwhile. What was blocked
-/// before is for [`unblock`].
+/// Blocks all signals that can wait, for a kernel thread that runs no code of the program's, or one that is made
+/// meanwhile. What was blocked before is for [`unblock`].
 pub(crate) fn block_all() -> Set {
     block(DEFERRABLE)
 }
@@ -129,7 +133,8 @@ fn block(set: Set) -> Set {
     before
 }
 
-/// In a handler: blocks what the interrupted code had blocked, `more`, and the signal itself, all but `less`, and nothing else.
+/// In a handler: blocks what the interrupted code had blocked, `more`, and the signal itself, all but `less`, and
+/// nothing else.
 ///
 /// # Safety
 /// As for [`defer`].

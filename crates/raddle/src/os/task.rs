@@ -65,8 +65,8 @@ fn parse_place(text: &str) -> Option<usize> {
     usize::from_str_radix(last.strip_prefix("0x")?, 16).ok().filter(|place| *place != 0)
 }
 
-/// Whether the kernel lets system calls end inside a restartable sequence. One built to find faults in such sequences ends the process instead;
-/// opens files.
+/// Whether the kernel lets system calls end inside a restartable sequence. One built to find faults in such sequences
+/// ends the process instead; opens files.
 pub(super) fn sections_are_safe() -> bool {
     static SAFE: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *SAFE.get_or_init(|| {

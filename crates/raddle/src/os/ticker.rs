@@ -1,7 +1,8 @@
 //! A timer for each kernel thread that carries a processor, which asks the thread that runs there to give way.
 //!
-//! The timer sends the kernel thread a signal once a quantum while it is on. The monitor switches it on where a processor computes;
-//! the signal's handler, on the kernel thread itself, switches it off where nobody waits ([`crate::guest::preemption`]).
+//! The timer sends the kernel thread a signal once a quantum while it is on. The monitor switches it on where a
+//! processor computes; the signal's handler, on the kernel thread itself, switches it off where nobody waits
+//! ([`crate::guest::preemption`]).
 //!
 //! | word | written by |
 //! |---|---|
@@ -9,9 +10,10 @@
 //! | `state` | the monitor to ON; the kernel thread's handler to OFF and FAR |
 //! | `switches`, `traffic`, `calm` | the kernel thread's handler |
 //!
-//! Only the monitor makes and deletes timers, and it deletes one only when its kernel thread has ended: a number that another thread uses is
-//! never that of a timer of the program's. If the monitor and the handler change the state at the same time, the timer may go where nobody
-//! waits: then the next tick stops it. It does not stand still where somebody waits, since the monitor compares `traffic` at each look.
+//! Only the monitor makes and deletes timers, and it deletes one only when its kernel thread has ended: a number that
+//! another thread uses is never that of a timer of the program's. If the monitor and the handler change the state at
+//! the same time, the timer may go where nobody waits: then the next tick stops it. It does not stand still where
+//! somebody waits, since the monitor compares `traffic` at each look.
 
 use raddle_machine::raw::system_call;
 use std::ffi::c_int;
@@ -83,7 +85,8 @@ impl Ticker {
         }
     }
 
-    /// The monitor's: sees to it that there is a timer for that kernel thread, which lives. False where the kernel refuses one.
+    /// The monitor's: sees to it that there is a timer for that kernel thread, which lives. False where the kernel
+    /// refuses one.
     pub fn prepare(&self, task: u32) -> bool {
         let timer = self.timer.load(Ordering::Relaxed);
         if timer >= 0 && self.task.load(Ordering::Relaxed) == task {
@@ -103,8 +106,8 @@ impl Ticker {
         made >= 0
     }
 
-    /// The monitor's, of a processor that computes, to which so much has happened: it ticks from now on, unless nothing has changed since it was
-    /// found that nobody waits.
+    /// The monitor's, of a processor that computes, to which so much has happened: it ticks from now on, unless nothing
+    /// has changed since it was found that nobody waits.
     pub fn arm(&self, traffic: u64) {
         let quantum = QUANTUM_NS.load(Ordering::Relaxed);
         if self.state.load(Ordering::Relaxed) == ON || self.traffic.load(Ordering::Relaxed) == traffic {
@@ -137,7 +140,8 @@ impl Ticker {
         self.calm.store(0, Ordering::Relaxed);
     }
 
-    /// In the handler: nobody waited, or the processor switches by itself. After some such ticks the timer rests, until `deadline` if there is one.
+    /// In the handler: nobody waited, or the processor switches by itself. After some such ticks the timer rests, until
+    /// `deadline` if there is one.
     pub fn was_idle(&self, traffic: Option<u64>, deadline: Option<u64>, now: u64) {
         let calm = self.calm.load(Ordering::Relaxed) + 1;
         self.calm.store(calm, Ordering::Relaxed);

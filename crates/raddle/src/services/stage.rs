@@ -1,18 +1,20 @@
 //! Stages: pools joined by bounded queues, between which processors move as the load does.
 //!
-//! A stage is a pool with so many *places*. Whoever wants work done there takes a place first, which waits while the stage is full
-//! ([`Stage::place`]) or says so ([`Stage::try_place`]), and then spawns into it; the place is free again when that thread has ended. So
-//! a stage holds a bounded number of threads, running, waiting or queued, and whoever feeds it faster than it works is slowed down or told to
-//! do without: back-pressure. A thread of one stage feeds the next in the same way and holds its own place meanwhile, so the pressure goes
-//! on to the front. (Stages that feed each other in a ring can wait for each other for ever.)
+//! A stage is a pool with so many *places*. Whoever wants work done there takes a place first, which waits while the
+//! stage is full ([`Stage::place`]) or says so ([`Stage::try_place`]), and then spawns into it; the place is free again
+//! when that thread has ended. So a stage holds a bounded number of threads, running, waiting or queued, and whoever
+//! feeds it faster than it works is slowed down or told to do without: back-pressure. A thread of one stage feeds the
+//! next in the same way and holds its own place meanwhile, so the pressure goes on to the front. (Stages that feed each
+//! other in a ring can wait for each other for ever.)
 //!
-//! All stages of one [`Stages`] share a number of processors, at least one each. The monitor looks at them every few milliseconds: a stage
-//! whose work waits much longer for its start than another's gets a processor of that one (`balance`), after it has
-//! been so several times in a row, and never the last one.
+//! All stages of one [`Stages`] share a number of processors, at least one each. The monitor looks at them every few
+//! milliseconds: a stage whose work waits much longer for its start than another's gets a processor of that one
+//! (`balance`), after it has been so several times in a row, and never the last one.
 //!
-//! What stages suit: work of different kinds that should not starve each other, and servers that are to stay useful under more load than
-//! they can bear. What they are bad at: each hand-over costs a wake-up on another processor, which one pool does not pay; and places are not given
-//! out in the order of asking, so where many wait for one, some wait long.
+//! What stages suit: work of different kinds that should not starve each other, and servers that are to stay useful
+//! under more load than they can bear. What they are bad at: each hand-over costs a wake-up on another processor, which
+//! one pool does not pay; and places are not given out in the order of asking, so where many wait for one, some wait
+//! long.
 //!
 //! # Example
 //! ```
@@ -184,8 +186,8 @@ impl Stage {
         self.place()?.spawn(f).map_err(Refused::Spawn)
     }
 
-    /// Runs `f` as a thread of the stage, waiting for a place, and blocks the caller until it has ended. A panic of `f` goes on in the
-    /// caller.
+    /// Runs `f` as a thread of the stage, waiting for a place, and blocks the caller until it has ended. A panic of `f`
+    /// goes on in the caller.
     ///
     /// # Errors
     /// As for [`Stage::spawn`].
@@ -199,8 +201,8 @@ impl Stage {
         }
         acquire(&self.gate.places)?;
         let place = Place { gate: self.gate };
-        // Looked at with the place in hand: who shuts the stage down takes all places before the pool goes. Dropped here, the place goes to
-        // the next one that waits, who finds the same.
+        // Looked at with the place in hand: who shuts the stage down takes all places before the pool goes. Dropped
+        // here, the place goes to the next one that waits, who finds the same.
         if self.gate.is_closed() { Err(Refused::Closed) } else { Ok(place) }
     }
 }
@@ -231,7 +233,8 @@ impl Place {
         };
         // Counted first, so that no more begin than are spawned.
         gate.spawned.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: closure and result are 'static; the place keeps the pool from being dropped until the thread is counted there.
+        // SAFETY: closure and result are 'static; the place keeps the pool from being dropped until the thread is
+        // counted there.
         let spawned = unsafe { crate::threads::thread::Builder::new().spawn_unchecked(Some(gate.pool), work, ()) };
         spawned.inspect_err(|_| _ = gate.begun.fetch_add(1, Ordering::Relaxed))
     }
@@ -271,8 +274,8 @@ impl Gate {
     }
 }
 
-/// Stages between which processors move. Dropping it shuts them down one after the other, in the order of their naming: each refuses
-/// new work, ends what it has, and only then the next is closed.
+/// Stages between which processors move. Dropping it shuts them down one after the other, in the order of their naming:
+/// each refuses new work, ends what it has, and only then the next is closed.
 pub struct Stages {
     group: &'static Group,
     pools: Vec<Pool>,

@@ -1,8 +1,9 @@
 //! Synchronisation for lightweight threads, and for kernel threads that meet them.
 //!
-//! std's names and shapes; a thread that waits leaves its processor to others. Every wait also has a form with a time-out and
-//! one that cancellation ends, and both endings are values; the forms that have std's signatures are masked from cancellation.
-//! How they work, and what they promise when a kernel thread stands still, is in [`raddle_scheduler::sync`].
+//! std's names and shapes; a thread that waits leaves its processor to others. Every wait also has a form with a
+//! time-out and one that cancellation ends, and both endings are values; the forms that have std's signatures are
+//! masked from cancellation. How they work, and what they promise when a kernel thread stands still, is in
+//! [`raddle_scheduler::sync`].
 //!
 //! ```
 //! use raddle::sync::{Condvar, Mutex};

@@ -60,7 +60,8 @@ pub fn ready(sources: &[&dyn Source]) -> Option<usize> {
     generic::ready(&of_host(sources))
 }
 
-/// Waits until an operation on one of them would not wait; its place. The operation is then tried, since another thread may come first.
+/// Waits until an operation on one of them would not wait; its place. The operation is then tried, since another thread
+/// may come first.
 ///
 /// # Errors
 /// If the thread was cancelled.
@@ -112,8 +113,8 @@ impl Patience {
 /// - `get(future) -> value => …` when a promise was kept or broken; this takes the future;
 /// - `default(timeout) => …` when nothing came for so long, `default => …` when nothing is there now.
 ///
-/// The branches have one type, which is that of the whole. Where several are ready, each has its turn. When the thread is cancelled, the first
-/// branch gets that as its error. An example: [`sync::select`](crate::sync::select).
+/// The branches have one type, which is that of the whole. Where several are ready, each has its turn. When the thread
+/// is cancelled, the first branch gets that as its error. An example: [`sync::select`](crate::sync::select).
 ///
 /// ```
 /// use raddle::sync::channel;
@@ -144,7 +145,8 @@ macro_rules! select {
     ($($branches:tt)+) => { $crate::__select!(@read [] $($branches)+) };
 }
 
-/// The steps of [`select!`](crate::select): each branch gets names of its own, then all are waited for, then the one that came is run.
+/// The steps of [`select!`](crate::select): each branch gets names of its own, then all are waited for, then the one
+/// that came is run.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select {

@@ -14,8 +14,8 @@ struct Ours {
     pool: &'static Shared,
 }
 
-/// Tells the end of a kernel thread. The C library runs the destructors of a thread's storage in the reverse order of their registration:
-/// this one, registered before any code of the program runs, is the last.
+/// Tells the end of a kernel thread. The C library runs the destructors of a thread's storage in the reverse order of
+/// their registration: this one, registered before any code of the program runs, is the last.
 struct End(Cell<Option<Ours>>);
 
 thread_local! {
@@ -57,8 +57,8 @@ pub(crate) fn start(
     }
     let ours = Ours { descriptor, pool };
     let main = move || {
-        // By itself: another one's call reads, once the thread is detached, whether it has ended. Up to glibc 2.36 at least, one that ends
-        // just then has given its memory back.
+        // By itself: another one's call reads, once the thread is detached, whether it has ended. Up to glibc 2.36 at
+        // least, one that ends just then has given its memory back.
         crate::os::detach_self();
         END.with(|end| end.0.set(Some(ours)));
         // SAFETY: the closure was put into the descriptor by the spawn, and is run once.

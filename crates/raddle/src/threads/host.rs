@@ -8,7 +8,8 @@ use raddle_scheduler::{Epoch, Runtime, Thread, Wake};
 
 /// The runtime on the real machine: lightweight threads where the caller is one, kernel threads otherwise.
 ///
-/// Who calls it answers for the park protocol, so safe code cannot make a thread ready that is not (it would run twice):
+/// Who calls it answers for the park protocol, so safe code cannot make a thread ready that is not (it would run
+/// twice):
 /// ```compile_fail,E0133
 /// use raddle_scheduler::Runtime;
 /// raddle::Host::make_ready(raddle::Host::current());
@@ -16,7 +17,8 @@ use raddle_scheduler::{Epoch, Runtime, Thread, Wake};
 #[derive(Clone, Copy, Debug)]
 pub struct Host;
 
-// SAFETY: `current` is the running thread's descriptor, or the kernel thread's record; both ways of waiting end by the claim; one static pool of nodes.
+// SAFETY: `current` is the running thread's descriptor, or the kernel thread's record; both ways of waiting end by the
+// claim; one static pool of nodes.
 unsafe impl Runtime for Host {
     type Machine = Real;
 
@@ -85,8 +87,8 @@ unsafe impl Runtime for Host {
 
     #[inline]
     fn runs_soon(thread: &'static Thread<Real>) -> bool {
-        // A thread of another pool waits for that pool's processors, one of a lower priority for all higher ones, and a kernel
-        // thread for the kernel.
+        // A thread of another pool waits for that pool's processors, one of a lower priority for all higher ones, and a
+        // kernel thread for the kernel.
         current().is_some_and(|me| {
             !thread.is_kernel_thread()
                 && Descriptor::of(thread).pool() == me.pool()

@@ -1,19 +1,20 @@
 //! The threads of a scope that have begun and not ended, so that a cancellation finds them.
 //!
-//! A thread enters itself when it begins and leaves before it gives its count back, so spawning costs nothing more, and neither do threads
-//! outside scopes. How it is found is [`raddle_scheduler::members`]' business.
+//! A thread enters itself when it begins and leaves before it gives its count back, so spawning costs nothing more, and
+//! neither do threads outside scopes. How it is found is [`raddle_scheduler::members`]' business.
 //!
-//! Who cancels *interrupts* whom it finds: sets a flag and ends a wait for no reason, which
-//! every wait here allows. So it does no harm that the thread may have ended meanwhile and its descriptor, which is type-stable,
-//! may stand for a stranger: that one looks, and finds nothing. The thread itself looks at its scope, in [`look`], at
-//! its next wait at the latest; it is cancelled then, whatever it waits for, and hands the cancellation on to the scopes that it has open, while
-//! it goes on to wait for their threads, masked as before. So a tree of scopes is cancelled from its root to its leaves, each thread seeing
-//! to its own. A thread that computes hands nothing on until it waits.
+//! Who cancels *interrupts* whom it finds: sets a flag and ends a wait for no reason, which every wait here allows. So
+//! it does no harm that the thread may have ended meanwhile and its descriptor, which is type-stable, may stand for a
+//! stranger: that one looks, and finds nothing. The thread itself looks at its scope, in [`look`], at its next wait at
+//! the latest; it is cancelled then, whatever it waits for, and hands the cancellation on to the scopes that it has
+//! open, while it goes on to wait for their threads, masked as before. So a tree of scopes is cancelled from its root
+//! to its leaves, each thread seeing to its own. A thread that computes hands nothing on until it waits.
 //!
-//! Progress: lock-free. A kernel thread that is frozen in [`Members::cancel`] delays those that it has not interrupted until it thaws, or
-//! until they wait next.
+//! Progress: lock-free. A kernel thread that is frozen in [`Members::cancel`] delays those that it has not interrupted
+//! until it thaws, or until they wait next.
 //!
-//! Reclamation: the group goes with the scope, when all its threads have left; a canceller is one of them, or the scope's owner.
+//! Reclamation: the group goes with the scope, when all its threads have left; a canceller is one of them, or the
+//! scope's owner.
 
 use crate::carry::descriptor::Descriptor;
 use crate::threads::tasks;
@@ -29,8 +30,9 @@ pub(crate) struct Members {
     shielded: bool,
 }
 
-/// A thread's place in its scope. It lies on the thread's stack, below all scopes that the thread opens, and is found where the list of these
-/// ends ([`tasks::member`]): each word of thread-local storage would be paid for by every thread that starts.
+/// A thread's place in its scope. It lies on the thread's stack, below all scopes that the thread opens, and is found
+/// where the list of these ends ([`tasks::member`]): each word of thread-local storage would be paid for by every
+/// thread that starts.
 #[repr(align(8))]
 pub(crate) struct Member {
     scope: Cell<*const Members>,
@@ -60,7 +62,8 @@ impl Members {
     /// The calling thread, which is one of the scope's, begins. `owner_cancelled`: its owner was cancelled.
     ///
     /// # Safety
-    /// The scope and `member`, which is the thread's, stay until [`Members::leave`] has returned, which the same thread calls.
+    /// The scope and `member`, which is the thread's, stay until [`Members::leave`] has returned, which the same thread
+    /// calls.
     #[inline]
     pub unsafe fn enter(&self, member: &Member, owner_cancelled: bool) {
         // Where threads are kernel threads, none is cancelled.
@@ -80,7 +83,8 @@ impl Members {
         // SAFETY: null, or what the thread gave `enter`.
         if let Some(member) = unsafe { tasks::member().as_ref() } {
             tasks::set_member(std::ptr::null());
-            // SAFETY: of a scope that stays, by the promise of `enter`; the member was forgotten above, so this happens once.
+            // SAFETY: of a scope that stays, by the promise of `enter`; the member was forgotten above, so this happens
+            // once.
             unsafe { member.place.get().leave() };
         }
     }
@@ -109,8 +113,8 @@ fn cancel_self(me: &'static Descriptor) {
     debug_assert_eq!(claim, Claim::Lost, "a thread that looks is in no wait");
 }
 
-/// The calling thread was interrupted: is it cancelled with its scope? Whether so or otherwise, its cancellation goes on to the scopes that it has
-/// open. Called outside of its waits.
+/// The calling thread was interrupted: is it cancelled with its scope? Whether so or otherwise, its cancellation goes
+/// on to the scopes that it has open. Called outside of its waits.
 #[cold]
 pub(crate) fn look(me: &'static Descriptor) {
     // SAFETY: null, or what the thread gave `enter`; it has not left.

@@ -51,8 +51,8 @@ pub fn current() -> Thread {
     HANDLE.try_with(|handle| handle.get_or_init(make).clone()).unwrap_or_else(|_| make())
 }
 
-/// Blocks until a token is there (see [`Thread::unpark`]) and takes it. May return for no reason, as std's does: when the
-/// thread is cancelled, for one.
+/// Blocks until a token is there (see [`Thread::unpark`]) and takes it. May return for no reason, as std's does: when
+/// the thread is cancelled, for one.
 pub fn park() {
     // SAFETY: the calling thread's own.
     unsafe { current().0.park(None) };

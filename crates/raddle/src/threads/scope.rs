@@ -1,5 +1,5 @@
-//! Scoped threads: they may borrow from their spawner, and are joined before the scope ends. For work that need not be a thread, see
-//! [`crate::threads::tasks`].
+//! Scoped threads: they may borrow from their spawner, and are joined before the scope ends. For work that need not be
+//! a thread, see [`crate::threads::tasks`].
 //!
 //! How its owner waits for them is [`raddle_scheduler::countdown`]'s business.
 
@@ -63,7 +63,8 @@ unsafe impl Send for ScopeHook {}
 impl Hook for ScopeHook {
     #[inline]
     fn begun(&self, member: &Member) {
-        // SAFETY: the scope waits until the count that this hook holds is given back, after `leave`; the caller keeps `member` until then.
+        // SAFETY: the scope waits until the count that this hook holds is given back, after `leave`; the caller keeps
+        // `member` until then.
         unsafe { (*self.0).enter(member) };
     }
 
@@ -170,16 +171,17 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.spawn_with(Builder::new(), f).unwrap_or_else(|error| panic!("raddle: {error}"))
     }
 
-    /// Runs `f` before the scope ends, perhaps at the same time as what follows: [`join`](crate::join) for any number of pieces of work.
+    /// Runs `f` before the scope ends, perhaps at the same time as what follows: [`join`](crate::join) for any number
+    /// of pieces of work.
     ///
-    /// Like a half of `join` it needs not be a thread: what nobody else has taken is a plain call on the scope's own thread, when the
-    /// scope's closure has returned, newest first. It becomes a thread of its own, with thread-local storage of its own, the oldest
-    /// first, when another processor is idle, and when the scope's thread blocks, yields in vain or computes on. So it may wait for others
-    /// and others for it; but which thread-local storage it sees is open. Where that matters, [`Scope::spawn`] it. A call from another
-    /// thread than the scope's spawns at once.
+    /// Like a half of `join` it needs not be a thread: what nobody else has taken is a plain call on the scope's own
+    /// thread, when the scope's closure has returned, newest first. It becomes a thread of its own, with thread-local
+    /// storage of its own, the oldest first, when another processor is idle, and when the scope's thread blocks, yields
+    /// in vain or computes on. So it may wait for others and others for it; but which thread-local storage it sees is
+    /// open. Where that matters, [`Scope::spawn`] it. A call from another thread than the scope's spawns at once.
     ///
-    /// It costs a few stores where a thread costs a descriptor. Results go into what it borrows. A panic is the scope's, as that of a
-    /// thread that nobody joined.
+    /// It costs a few stores where a thread costs a descriptor. Results go into what it borrows. A panic is the
+    /// scope's, as that of a thread that nobody joined.
     ///
     /// # Panics
     /// From another thread than the scope's: when no thread can be had.
@@ -207,7 +209,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     where
         F: FnOnce() + Send + 'scope,
     {
-        // SAFETY: 'scope outlives the end of the scope, where `scope` calls `finish`, and the scope is borrowed for as long.
+        // SAFETY: 'scope outlives the end of the scope, where `scope` calls `finish`, and the scope is borrowed for as
+        // long.
         match unsafe { self.tasks.add(&raw const self.data.panicked, f) } {
             Ok(()) if hungry() => crate::threads::forkjoin::offer(),
             Ok(()) => {}
@@ -232,16 +235,17 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         builder.spawn_scoped_in(None::<&'static Shared>, self, f)
     }
 
-    /// Asks all threads of the scope to end, those to come included, as [`ScopedJoinHandle::cancel`] asks one; and so on with the
-    /// scopes that these have open, and the halves of [`join`](crate::join). The scope still waits for their end. May be called by any thread
-    /// that can spawn here.
+    /// Asks all threads of the scope to end, those to come included, as [`ScopedJoinHandle::cancel`] asks one; and so
+    /// on with the scopes that these have open, and the halves of [`join`](crate::join). The scope still waits for
+    /// their end. May be called by any thread that can spawn here.
     ///
-    /// A thread hands it on when it waits, for whatever, or comes to the end of its scope: one that computes on delays it for those
-    /// below it. A scope is cancelled with its owner in the same way. Work that was forked ([`Scope::fork`]) is reached
-    /// where it has become a thread; what the owner runs itself sees the owner's cancellation.
+    /// A thread hands it on when it waits, for whatever, or comes to the end of its scope: one that computes on delays
+    /// it for those below it. A scope is cancelled with its owner in the same way. Work that was forked
+    /// ([`Scope::fork`]) is reached where it has become a thread; what the owner runs itself sees the owner's
+    /// cancellation.
     ///
-    /// Not reached are threads that belong to no scope ([`crate::spawn`]): who holds the handle cancels them. Where threads are kernel
-    /// threads, nobody is cancelled.
+    /// Not reached are threads that belong to no scope ([`crate::spawn`]): who holds the handle cancels them. Where
+    /// threads are kernel threads, nobody is cancelled.
     ///
     /// # Example
     /// ```
@@ -272,8 +276,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     }
 }
 
-/// One of a scope's count, of which no thread has come yet: dropped, it is given back. The scope does not end meanwhile, since its owner or
-/// another one of its threads is the caller.
+/// One of a scope's count, of which no thread has come yet: dropped, it is given back. The scope does not end
+/// meanwhile, since its owner or another one of its threads is the caller.
 pub(crate) struct Expected<'scope>(&'scope Countdown<crate::Host>);
 
 impl Drop for Expected<'_> {
@@ -302,8 +306,8 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
         self.handle.take().expect("a handle is joined once").join()
     }
 
-    /// Asks the thread to end: all its cancellable waits return "cancelled" from now on, and those of the threads in scopes that it has
-    /// open ([`Scope::cancel`]). The scope waits for its end all the same.
+    /// Asks the thread to end: all its cancellable waits return "cancelled" from now on, and those of the threads in
+    /// scopes that it has open ([`Scope::cancel`]). The scope waits for its end all the same.
     pub fn cancel(&self) {
         if let Some(handle) = &self.handle {
             handle.cancel();

@@ -1,13 +1,14 @@
-//! Tasks of a scope: forked by the scope's owner, run by it as plain calls at the end of the scope, or as threads of their own.
+//! Tasks of a scope: forked by the scope's owner, run by it as plain calls at the end of the scope, or as threads of
+//! their own.
 //!
-//! What a half is to [`join`](crate::join), a task is to a scope: a record, here in the scope itself (or in a box, when the scope's
-//! room is used up), of which nobody else knows until it becomes a thread, at the same occasions and within the same bound: see
-//! [`crate::threads::forkjoin`]. The owner runs its newest task first, the oldest is made a thread first, so the list of a scope is: an older
-//! part that are threads, then a newer part that waits.
+//! What a half is to [`join`](crate::join), a task is to a scope: a record, here in the scope itself (or in a box, when
+//! the scope's room is used up), of which nobody else knows until it becomes a thread, at the same occasions and within
+//! the same bound: see [`crate::threads::forkjoin`]. The owner runs its newest task first, the oldest is made a thread
+//! first, so the list of a scope is: an older part that are threads, then a newer part that waits.
 //!
-//! Who may touch what: the lists belong to the scope's owner. Others fork by spawning. A request of the monitor is a handler on the
-//! owner's kernel thread, and stays away while the owner changes a list ([`undisturbed`]). What a task borrows and its record stay until
-//! the owner has run it, or joined its thread.
+//! Who may touch what: the lists belong to the scope's owner. Others fork by spawning. A request of the monitor is a
+//! handler on the owner's kernel thread, and stays away while the owner changes a list ([`undisturbed`]). What a task
+//! borrows and its record stay until the owner has run it, or joined its thread.
 
 use crate::carry::above::TASKS;
 use crate::carry::descriptor::Descriptor;
@@ -25,7 +26,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const ROOM: usize = 96;
 
 thread_local! {
-    /// The newest open scope of the calling thread. Where the list ends is null, or the thread's own place in a scope, with a mark.
+    /// The newest open scope of the calling thread. Where the list ends is null, or the thread's own place in a scope,
+    /// with a mark.
     static SCOPES: Cell<*const Tasks> = const { Cell::new(std::ptr::null()) };
 }
 
@@ -143,7 +145,8 @@ impl Tasks {
     /// Adds a task, or gives `work` back where it has to be spawned: the caller is not the scope's owner.
     ///
     /// # Safety
-    /// What `work` borrows and `panicked` live until [`Tasks::finish`] has returned, which is called, and nobody moves the scope before.
+    /// What `work` borrows and `panicked` live until [`Tasks::finish`] has returned, which is called, and nobody moves
+    /// the scope before.
     #[inline]
     pub unsafe fn add<F: FnOnce() + Send>(&self, panicked: *const AtomicBool, work: F) -> Result<(), F> {
         if self.owner.is_null() || !current().is_some_and(|me| std::ptr::eq(me, self.owner)) {
@@ -212,8 +215,8 @@ impl Tasks {
     #[inline]
     pub fn finish(&self) {
         while let Some((place, promoted)) = self.pop() {
-            // SAFETY: the record stays until it is freed below. (Its room is used again once `execute` has taken the closure out, at the
-            // earliest: only the owner uses the room.)
+            // SAFETY: the record stays until it is freed below. (Its room is used again once `execute` has taken the
+            // closure out, at the earliest: only the owner uses the room.)
             let (free, below) = unsafe { ((*place).free, (*place).below) };
             if promoted {
                 // SAFETY: as above.
@@ -233,8 +236,9 @@ impl Tasks {
         }
     }
 
-    /// The owner is about to run a task itself, and another processor is hungry: it gets twice as many as last time, since it had done with
-    /// those, and at most half of what waits. So the one neither runs dry while the other computes, nor is more made into threads than was asked for.
+    /// The owner is about to run a task itself, and another processor is hungry: it gets twice as many as last time,
+    /// since it had done with those, and at most half of what waits. So the one neither runs dry while the other
+    /// computes, nor is more made into threads than was asked for.
     #[cold]
     #[inline(never)]
     fn feed(&self) {
@@ -245,7 +249,8 @@ impl Tasks {
 
     /// Its oldest task that waits.
     fn oldest(&self) -> Option<&Header> {
-        // SAFETY: tasks in the list, whose records stay; the caller is the owner, or interrupts it outside `undisturbed`.
+        // SAFETY: tasks in the list, whose records stay; the caller is the owner, or interrupts it outside
+        // `undisturbed`.
         while let Some(task) = unsafe { self.oldest.get().as_ref() } {
             if !task.header.is_promoted() {
                 return Some(&task.header);
@@ -256,8 +261,8 @@ impl Tasks {
     }
 }
 
-/// The oldest task of the calling thread that waits, the address of its scope, and the scope's other part. For the thread itself inside
-/// `undisturbed`, or a handler that interrupts it outside.
+/// The oldest task of the calling thread that waits, the address of its scope, and the scope's other part. For the
+/// thread itself inside `undisturbed`, or a handler that interrupts it outside.
 pub(crate) fn oldest() -> Option<(usize, &'static Header, *const Data)> {
     let mut oldest = None;
     let mut at = SCOPES.get();
@@ -302,10 +307,12 @@ unsafe fn execute_here(place: *const Task) {
 
 unsafe fn execute<F: FnOnce()>(header: *const Header) {
     let closure = header.cast::<Closure<F>>();
-    // SAFETY: the record is of this type, and is run once. What comes after does not use it: the owner may reuse its room.
+    // SAFETY: the record is of this type, and is run once. What comes after does not use it: the owner may reuse its
+    // room.
     let (work, panicked) = unsafe { ((*closure).work.assume_init_read(), (*closure).task.panicked) };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
-        // SAFETY: the scope's, which waits for the task. Relaxed: read after the end of the task, by its owner or after a join.
+        // SAFETY: the scope's, which waits for the task. Relaxed: read after the end of the task, by its owner or after
+        // a join.
         unsafe { &*panicked }.store(true, Ordering::Relaxed);
         discard(payload);
     }

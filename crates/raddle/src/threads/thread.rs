@@ -66,7 +66,8 @@ impl Builder {
         Self::default()
     }
 
-    /// Names the thread, for dumps and overflow reports. (std's panic messages know no lightweight names and say `<unnamed>`.)
+    /// Names the thread, for dumps and overflow reports. (std's panic messages know no lightweight names and say
+    /// `<unnamed>`.)
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -145,7 +146,8 @@ impl Builder {
         f: impl FnOnce() -> T + Send + 'scope,
     ) -> std::result::Result<ScopedJoinHandle<'scope, T>, SpawnError> {
         let (hook, expected) = scope.hook();
-        // SAFETY: the scope's end waits until the hook has run, which is after the closure and an unwanted result are gone.
+        // SAFETY: the scope's end waits until the hook has run, which is after the closure and an unwanted result are
+        // gone.
         let handle = unsafe { self.spawn_unchecked(pool, f, hook) }?;
         // Without a thread, be it by an error or by a panic, the scope expects none.
         std::mem::forget(expected);
@@ -396,7 +398,8 @@ pub(crate) fn free(descriptor: &'static Descriptor) {
     match running() {
         Some(me) => {
             let mut inside = enter(me);
-            // SAFETY: the thread has ended and its handle is gone: nobody uses the descriptor. All caches are of one slab.
+            // SAFETY: the thread has ended and its handle is gone: nobody uses the descriptor. All caches are of one
+            // slab.
             unsafe { inside.owned().descriptors.free(NonNull::from(descriptor)) };
             inside.leave();
         }
@@ -480,8 +483,8 @@ impl<T> JoinHandle<T> {
         Self { descriptor: unsafe { &*raw.cast() }, result: PhantomData }
     }
 
-    /// Blocks until the thread has ended, its destructors included, or the deadline (nanoseconds of CLOCK_MONOTONIC) has passed or,
-    /// with `cancellable`, the caller's cancellation was requested. Several may wait at once.
+    /// Blocks until the thread has ended, its destructors included, or the deadline (nanoseconds of CLOCK_MONOTONIC)
+    /// has passed or, with `cancellable`, the caller's cancellation was requested. Several may wait at once.
     ///
     /// # Errors
     /// The deadline has passed, or the caller was cancelled.
@@ -494,8 +497,8 @@ impl<T> JoinHandle<T> {
         wait_for_exit(self.descriptor, deadline, cancellable)
     }
 
-    /// Asks the thread to end: all its cancellable waits return "cancelled" from now on, and those of the threads in scopes that it has
-    /// open ([`Scope::cancel`]).
+    /// Asks the thread to end: all its cancellable waits return "cancelled" from now on, and those of the threads in
+    /// scopes that it has open ([`Scope::cancel`]).
     pub fn cancel(&self) {
         // The handle keeps the descriptor from being reused.
         raddle_scheduler::runtime::cancel::<crate::Host>(self.descriptor.record());
@@ -563,7 +566,8 @@ pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinH
     Builder::new().spawn(f).unwrap_or_else(|error| panic!("raddle: {error}"))
 }
 
-/// True once the calling thread was asked to end, itself or with its scope: for loops that wait for nothing, whose waits would tell.
+/// True once the calling thread was asked to end, itself or with its scope: for loops that wait for nothing, whose
+/// waits would tell.
 pub fn is_cancelled() -> bool {
     crate::carry::above::poll_interruption();
     running().is_some_and(|me| me.thread.is_cancelled())

@@ -16,8 +16,8 @@ use raddle_scheduler::Wake;
 use raddle_scheduler::runtime::{Waited, wait_until};
 use std::time::Duration;
 
-/// Blocks the calling thread for at least `duration`; its processor runs others meanwhile. Ends early when the thread is
-/// cancelled. A million sleepers cost a heap entry each.
+/// Blocks the calling thread for at least `duration`; its processor runs others meanwhile. Ends early when the thread
+/// is cancelled. A million sleepers cost a heap entry each.
 pub fn sleep(duration: Duration) {
     let deadline = deadline_after(duration);
     while Real::now() < deadline {

@@ -1,8 +1,9 @@
 //! Stops one kernel thread at whatever instruction it is, and lets it go on.
 //!
-//! The stopped kernel thread sits in a signal handler. The handler runs on the alternate stack, but with the thread pointer of
-//! whatever thread was interrupted, perhaps in the middle of a switch: so it uses no thread-local storage (not even
-//! `errno`: its system calls are raw), allocates nothing and takes no lock. All signals are blocked meanwhile.
+//! The stopped kernel thread sits in a signal handler. The handler runs on the alternate stack, but with the thread
+//! pointer of whatever thread was interrupted, perhaps in the middle of a switch: so it uses no thread-local storage
+//! (not even `errno`: its system calls are raw), allocates nothing and takes no lock. All signals are blocked
+//! meanwhile.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Mutex;
@@ -24,8 +25,8 @@ static ONE: Mutex<()> = Mutex::new(());
 
 #[cfg(target_arch = "x86_64")]
 fn raw_futex(word: &AtomicU32, operation: c_int, value: u32) {
-    // SAFETY: a futex call on a live, aligned word, without a time-out: it reads that word and writes no memory; the two
-    // registers that the instruction destroys are named.
+    // SAFETY: a futex call on a live, aligned word, without a time-out: it reads that word and writes no memory; the
+    // two registers that the instruction destroys are named.
     unsafe {
         std::arch::asm!(
             "syscall",

@@ -1,17 +1,18 @@
-//! The freeze test: any kernel thread of the runtime may be stopped at any instruction, and every other processor goes on with
-//! all threads that the stopped one does not hold; nothing is lost or run twice.
+//! The freeze test: any kernel thread of the runtime may be stopped at any instruction, and every other processor goes
+//! on with all threads that the stopped one does not hold; nothing is lost or run twice.
 //!
-//! A kernel thread (an activation, a spare or the monitor) is stopped at random while traffic runs, and stays so until the others
-//! have made a stated amount of progress: walkers have made [`STEPS`] steps, and threads that were made ready meanwhile have run to
-//! their end. A runtime in which one frozen kernel thread stops the others never gets there, and is reported by
-//! the watchdog; no other judgement depends on time. Then the kernel thread goes on, and at the end every count must be exact.
+//! A kernel thread (an activation, a spare or the monitor) is stopped at random while traffic runs, and stays so until
+//! the others have made a stated amount of progress: walkers have made [`STEPS`] steps, and threads that were made
+//! ready meanwhile have run to their end. A runtime in which one frozen kernel thread stops the others never gets
+//! there, and is reported by the watchdog; no other judgement depends on time. Then the kernel thread goes on, and at
+//! the end every count must be exact.
 //!
-//! What a stopped processor holds may be late. Under `rotator` that includes threads that arrive at it while it stands still
-//! (its inbox, its neighbour's Waiver queue), and a Protect queue without a bound of its own: so there walkers need not
-//! go on, and of many probes only one must end meanwhile.
+//! What a stopped processor holds may be late. Under `rotator` that includes threads that arrive at it while it stands
+//! still (its inbox, its neighbour's Waiver queue), and a Protect queue without a bound of its own: so there walkers
+//! need not go on, and of many probes only one must end meanwhile.
 //!
-//! A policy that locks ([`LOCKING`]) may stand still while the frozen kernel thread is within the lock: there only the counts are judged, and
-//! it is said how often it stood.
+//! A policy that locks ([`LOCKING`]) may stand still while the frozen kernel thread is within the lock: there only the
+//! counts are judged, and it is said how often it stood.
 //!
 //! `RADDLE_SEED` repeats a choice of victims and traffic (not the instructions at which they are hit). The campaign:
 //! `cargo xtask freeze --count 1000 --millis 1000`.
@@ -132,8 +133,8 @@ fn victim(choices: &mut Choices) -> Task {
     all[choices.below(all.len() as u64) as usize].clone()
 }
 
-/// A processor passes threads on to a frozen neighbour until that has its fill, and works for itself when it has run dry: so
-/// threads arrive one by one, until one has found a processor that keeps it.
+/// A processor passes threads on to a frozen neighbour until that has its fill, and works for itself when it has run
+/// dry: so threads arrive one by one, until one has found a processor that keeps it.
 fn start_until_one_ends(probes: &mut [Probe], pool: &raddle::Pool) {
     for index in 0..probes.len() {
         probes[index].start_alone(pool);
@@ -302,7 +303,8 @@ fn a_quiet_pool_goes_on_when_the_one_it_would_wake_is_frozen() {
     }
 }
 
-/// Sleepers whose processors sleep too: a kernel thread is frozen when their time comes, and another processor runs them.
+/// Sleepers whose processors sleep too: a kernel thread is frozen when their time comes, and another processor runs
+/// them.
 #[test]
 fn deadlines_come_though_the_kernel_thread_that_sleeps_until_them_is_frozen() {
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

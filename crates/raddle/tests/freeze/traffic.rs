@@ -1,8 +1,8 @@
 //! What the processors do while one of their kernel threads is stopped, and the counts that must come out exactly.
 //!
-//! *Walkers* are independent of each other: each yields, spawns and joins a child of its own, locks a mutex and sends through
-//! a channel that nobody else uses, splits work. A stopped kernel thread holds a bounded number of threads, so of enough
-//! walkers some must go on. *Groups* share: contended mutexes, channels, condition variables, sleepers. A
+//! *Walkers* are independent of each other: each yields, spawns and joins a child of its own, locks a mutex and sends
+//! through a channel that nobody else uses, splits work. A stopped kernel thread holds a bounded number of threads, so
+//! of enough walkers some must go on. *Groups* share: contended mutexes, channels, condition variables, sleepers. A
 //! group may have to wait for one thread that is held, so of groups only the counts are judged. *Probes* are made while
 //! nobody is stopped and set going while one is: nobody who is stopped holds anything of theirs.
 
@@ -97,7 +97,8 @@ impl Traffic {
         (self.handles.iter().filter(|handle| handle.is_finished()).count(), self.handles.len())
     }
 
-    /// Joins all threads: each has checked its own counts. Returns how many children were strewn and how many of them began.
+    /// Joins all threads: each has checked its own counts. Returns how many children were strewn and how many of them
+    /// began.
     pub fn join(self) -> (u64, impl Fn() -> u64) {
         self.handles.into_iter().for_each(|handle| handle.join().expect("every count is exact"));
         let shared = self.shared;
@@ -212,8 +213,8 @@ fn ping_pong(pool: &raddle::Pool, shared: &Arc<Shared>, handles: &mut Vec<raddle
     }
 }
 
-/// Threads that exist before a kernel thread is stopped, and are set going while it is. What they need is allocated before, since the
-/// C library's allocator has locks, which the stopped one may hold.
+/// Threads that exist before a kernel thread is stopped, and are set going while it is. What they need is allocated
+/// before, since the C library's allocator has locks, which the stopped one may hold.
 pub struct Probe {
     number: Arc<Mutex<u64>>,
     channel: (channel::Sender<u64>, channel::Receiver<u64>),

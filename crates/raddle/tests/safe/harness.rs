@@ -25,8 +25,8 @@ pub enum On {
     Kernel,
 }
 
-/// `case!(name { body })`: a test that must pass on both kinds of threads; `case!(name, On::Lightweight { body })`: on one;
-/// `case!(name, On::Lightweight, aborts "text" { body })`: must abort, and say so.
+/// `case!(name { body })`: a test that must pass on both kinds of threads; `case!(name, On::Lightweight { body })`: on
+/// one; `case!(name, On::Lightweight, aborts "text" { body })`: must abort, and say so.
 macro_rules! case {
     ($(#[$meta:meta])* $name:ident $body:block) => {
         case!(@ $(#[$meta])* $name, $crate::harness::On::Both, $crate::harness::Ending::Passes, $body);

@@ -1,15 +1,17 @@
-//! The loop round the policy, once: what a processor does when a thread becomes ready, when the running one leaves, and when there is
-//! nothing to run.
+//! The loop round the policy, once: what a processor does when a thread becomes ready, when the running one leaves, and
+//! when there is nothing to run.
 //!
-//! A [`Dispatcher`] is owner-only, as the [`Local`] in it. A thread that becomes ready has one way in for each cause: [`Dispatcher::push`] (spawned,
-//! submitted), [`Dispatcher::woken`], [`Dispatcher::yielded`]. The running thread leaves by [`Dispatcher::select`], or offers its processor by
-//! [`Dispatcher::offer`]. A processor that has nothing goes through [`rest()`]; one that never runs dry now and then takes over what a stalled
-//! one offers ([`Dispatcher::rescue`]); what a stalled one hides is published for it ([`Dispatcher::expose`]).
+//! A [`Dispatcher`] is owner-only, as the [`Local`] in it. A thread that becomes ready has one way in for each cause:
+//! [`Dispatcher::push`] (spawned, submitted), [`Dispatcher::woken`], [`Dispatcher::yielded`]. The running thread leaves
+//! by [`Dispatcher::select`], or offers its processor by [`Dispatcher::offer`]. A processor that has nothing goes
+//! through [`rest()`]; one that never runs dry now and then takes over what a stalled one offers
+//! ([`Dispatcher::rescue`]); what a stalled one hides is published for it ([`Dispatcher::expose`]).
 //!
-//! The library, the simulator and the checker all drive it; what differs between them is behind [`Pool`] and [`Resting`].
+//! The library, the simulator and the checker all drive it; what differs between them is behind [`Pool`] and
+//! [`Resting`].
 //!
-//! Whom to tell of a ready thread while others are idle is the hand-off's law ([`crate::handoff`]). It is asked only where the policy can hide a thread
-//! ([`Local::hides`]).
+//! Whom to tell of a ready thread while others are idle is the hand-off's law ([`crate::handoff`]). It is asked only
+//! where the policy can hide a thread ([`Local::hides`]).
 //!
 //! # Example
 //! ```
@@ -66,7 +68,8 @@ pub trait Pool<M: Machine> {
         1
     }
 
-    /// A thread of this priority became ready, where there are several: a processor that runs a less urgent one may be asked to switch.
+    /// A thread of this priority became ready, where there are several: a processor that runs a less urgent one may be
+    /// asked to switch.
     fn outrank(&self, priority: u8) {
         let _ = priority;
     }
@@ -145,7 +148,8 @@ impl<M: Machine, L: Local<M>> Dispatcher<M, L> {
         pool.outrank(priority);
     }
 
-    /// A thread was woken by the running one, or (`alone`) while none runs here. `kept` is called if it will run here next but a few.
+    /// A thread was woken by the running one, or (`alone`) while none runs here. `kept` is called if it will run here
+    /// next but a few.
     #[inline(always)]
     pub fn woken(&mut self, pool: &impl Pool<M>, thread: Ready<M>, alone: bool, kept: impl FnOnce(&Ready<M>)) {
         if !pool.idle().hungry() {
@@ -210,7 +214,8 @@ impl<M: Machine, L: Local<M>> Dispatcher<M, L> {
         pool.tell(whom);
     }
 
-    /// The thread in whose favour the running one, of priority `floor`, offers its processor: of that priority or a higher one.
+    /// The thread in whose favour the running one, of priority `floor`, offers its processor: of that priority or a
+    /// higher one.
     #[inline(always)]
     pub fn offer(&mut self, floor: u8) -> Option<Ready<M>> {
         let next = self.local.next(floor);
@@ -251,8 +256,8 @@ impl<M: Machine, L: Local<M>> Dispatcher<M, L> {
         self.rescue.alone()
     }
 
-    /// Processor `me` looks at another one, the next in turn, and takes of what it offers if it has stood still since the last look.
-    /// True if it took something.
+    /// Processor `me` looks at another one, the next in turn, and takes of what it offers if it has stood still since
+    /// the last look. True if it took something.
     #[cold]
     #[inline(never)]
     pub fn rescue(&mut self, pool: &impl Pool<M>, me: usize) -> bool {
@@ -266,8 +271,8 @@ impl<M: Machine, L: Local<M>> Dispatcher<M, L> {
         }
     }
 
-    /// The processor computes, or is stuck, against what was expected: all that it hides becomes takeable. Answers whom that concerns. For whoever
-    /// has taken the processor for a moment.
+    /// The processor computes, or is stuck, against what was expected: all that it hides becomes takeable. Answers whom
+    /// that concerns. For whoever has taken the processor for a moment.
     pub fn expose(&mut self) -> Notify {
         self.handoff.distrust();
         self.local.publish()

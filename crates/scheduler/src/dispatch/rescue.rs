@@ -2,10 +2,11 @@
 //!
 //! Source: this project's invariant that one frozen kernel thread stops no thread that it does not hold (DESIGN 2).
 //!
-//! A processor searches elsewhere when it has nothing itself. Threads that yield for ever never let that happen; if another one's kernel thread
-//! is then frozen inside the runtime (where the monitor cannot take its processor), all that waits in its queue would
-//! wait, although anybody may take it. So on some [`Occasions`] a processor looks whether one other has switched since its last look, and if not,
-//! takes a batch of what that one offers. Each look is at the next processor.
+//! A processor searches elsewhere when it has nothing itself. Threads that yield for ever never let that happen; if
+//! another one's kernel thread is then frozen inside the runtime (where the monitor cannot take its processor), all
+//! that waits in its queue would wait, although anybody may take it. So on some [`Occasions`] a processor looks whether
+//! one other has switched since its last look, and if not, takes a batch of what that one offers. Each look is at the
+//! next processor.
 //!
 //! A processor that computes for long stands still too: what waits behind it comes to run as well.
 
@@ -22,7 +23,8 @@ pub struct Occasions {
 }
 
 impl Default for Occasions {
-    /// An untested guess: a look reads one word of another processor, so that once in a thousand switches (a round is 64) it should not be seen.
+    /// An untested guess: a look reads one word of another processor, so that once in a thousand switches (a round is
+    /// 64) it should not be seen.
     fn default() -> Self {
         Self { rounds: 16, alone: 1024 }
     }

@@ -36,13 +36,15 @@ pub trait Resting<M: Machine> {
         M::spin_hint();
     }
 
-    /// Sleeps by [`Idle::sleep`] or [`Idle::sleep_elsewhere`], with [`Resting::last_look`] as what the last searcher asks.
+    /// Sleeps by [`Idle::sleep`] or [`Idle::sleep_elsewhere`], with [`Resting::last_look`] as what the last searcher
+    /// asks.
     fn sleep(&mut self) -> Woken;
 
     /// It is not idle any more: it has found a thread, or is to stop.
     fn up(&mut self) {}
 
-    /// The last look before sleep: true if there is a reason to stay up. A thread that was pushed for anyone before is seen by it.
+    /// The last look before sleep: true if there is a reason to stay up. A thread that was pushed for anyone before is
+    /// seen by it.
     fn last_look(&self) -> bool {
         self.over() || self.local().has_work()
     }

@@ -93,8 +93,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The key of an option of `node`, which is one of `keys` and was not there before. Without a key it is `positional`, if there
-    /// is such a one.
+    /// The key of an option of `node`, which is one of `keys` and was not there before. Without a key it is
+    /// `positional`, if there is such a one.
     fn key<'s>(
         &self,
         node: &Node<'_>,

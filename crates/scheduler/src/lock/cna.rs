@@ -1,12 +1,14 @@
 //! A compact queue lock that prefers waiters of the holder's own cluster, for a bounded while.
 //!
 //! Source: D. Dice and A. Kogan, *Compact NUMA-aware Locks*, EuroSys 2019, figures 3 to 5. Differs: instead of a
-//! pseudo-random choice, `PATIENCE` hand-overs within a cluster are followed by one to the others, so that the bound is stated.
+//! pseudo-random choice, `PATIENCE` hand-overs within a cluster are followed by one to the others, so that the bound is
+//! stated.
 //!
 //! Roles: *holder*; *waiters* of the main queue; *waiters aside*: passed over, in the order of their coming.
 //!
-//! Words: `tail`: null (free) or the last node of the main queue. A node's `next`; `state`: 0 while it waits, 1 when it holds the lock and nobody is
-//! aside, else the address of the first node aside; `last`: of that first node, the last one aside. `streak`: hand-overs within the cluster.
+//! Words: `tail`: null (free) or the last node of the main queue. A node's `next`; `state`: 0 while it waits, 1 when it
+//! holds the lock and nobody is aside, else the address of the first node aside; `last`: of that first node, the last
+//! one aside. `streak`: hand-overs within the cluster.
 //!
 //! | transition | actor |
 //! |---|---|
@@ -15,11 +17,12 @@
 //! | tail: N → last aside | the holder, nobody behind it: those aside become the main queue |
 //! | last aside.next = first of the main queue | the holder, its patience over or nobody of its cluster left |
 //!
-//! Invariants: I1. Links, `last` and `streak` are written by the holder alone, but for the first link of a waiter. I2. The last node aside has no
-//! successor. I3. As in MCS, a node is read by others only until its owner returns from unlock.
+//! Invariants: I1. Links, `last` and `streak` are written by the holder alone, but for the first link of a waiter. I2.
+//! The last node aside has no successor. I3. As in MCS, a node is read by others only until its owner returns from
+//! unlock.
 //!
-//! Progress: blocking; unlock looks at each waiter of the main queue at most once. Fairness: within a cluster in order; others wait for at most `PATIENCE`
-//! hand-overs. Memory: nodes are the callers'.
+//! Progress: blocking; unlock looks at each waiter of the main queue at most once. Fairness: within a cluster in order;
+//! others wait for at most `PATIENCE` hand-overs. Memory: nodes are the callers'.
 //!
 //! Edges: `cna.tail` release → swap; `cna.next` link → holder; `cna.grant` → waiter (the value, and what is aside).
 //!
@@ -143,7 +146,8 @@ unsafe impl<M: Machine> Algorithm<M> for Cna<M> {
         node.next.store(null_mut(), Ordering::Relaxed);
         node.state.store(WAITING, Ordering::Relaxed);
         let me = from_ref(node).cast_mut();
-        // Ordering[cna.tail]: AcqRel. Pairs with unlock, and with the next swap here. Makes visible: the value; our node's fields.
+        // Ordering[cna.tail]: AcqRel. Pairs with unlock, and with the next swap here. Makes visible: the value; our
+        // node's fields.
         let before = self.tail.swap(me, Ordering::AcqRel);
         if before.is_null() {
             node.state.store(GRANTED, Ordering::Relaxed);

@@ -1,21 +1,25 @@
 //! What to do in place of waiting: leave the work to who holds the lock, or to the processor that was interrupted.
 //!
-//! Source: Unrau et al., section 3.2. [`Deferred`] is the design that they call better in hindsight: a work queue with the second TryLock.
-//! [`Masked`] is what they built: a flag of each processor at the top of the lock hierarchy, with a queue of what came while it was set
-//! (after Stodolsky, Chen and Bershad, 1993). [`Own`] is their first TryLock: it waits, unless the caller has interrupted the
-//! holder itself.
+//! Source: Unrau et al., section 3.2. [`Deferred`] is the design that they call better in hindsight: a work queue with
+//! the second TryLock. [`Masked`] is what they built: a flag of each processor at the top of the lock hierarchy, with a
+//! queue of what came while it was set (after Stodolsky, Chen and Bershad, 1993). [`Own`] is their first TryLock: it
+//! waits, unless the caller has interrupted the holder itself.
 //!
-//! Roles: *holders*; *leavers*, who never wait; *handlers*, which run on the processor that they interrupt, and end before it goes on.
+//! Roles: *holders*; *leavers*, who never wait; *handlers*, which run on the processor that they interrupt, and end
+//! before it goes on.
 //!
-//! Words: `left`: a list of work, last come first, taken as a whole. `Masked::set`, `Own::used`: 0 or 1, of one processor and its handlers.
+//! Words: `left`: a list of work, last come first, taken as a whole. `Masked::set`, `Own::used`: 0 or 1, of one
+//! processor and its handlers.
 //!
-//! Invariants: I1. Work is done once, inside the lock, in the order of its coming. I2. Work that was left is not forgotten:
-//! events P push, T try (leaver); U unlock, L look (holder). Forbidden: T fails because of a holder whose L misses P. Both sides have a
-//! sequentially consistent fence between their two; if L misses P, the holder's fence is first, so T comes after U.
+//! Invariants: I1. Work is done once, inside the lock, in the order of its coming. I2. Work that was left is not
+//! forgotten: events P push, T try (leaver); U unlock, L look (holder). Forbidden: T fails because of a holder whose L
+//! misses P. Both sides have a sequentially consistent fence between their two; if L misses P, the holder's fence is
+//! first, so T comes after U.
 //!
-//! Progress: leaving is lock-free (a push and a try). Who unlocks may have to do others' work; each takes all that is there, and looks again.
-//! Fairness: work is done in order, so a leaver is not starved by those who wait for the lock, as one that tries again and again is.
-//! Memory: each piece of work is a box, made by who leaves it (before an interruption, if it is a handler that must not allocate).
+//! Progress: leaving is lock-free (a push and a try). Who unlocks may have to do others' work; each takes all that is
+//! there, and looks again. Fairness: work is done in order, so a leaver is not starved by those who wait for the lock,
+//! as one that tries again and again is. Memory: each piece of work is a box, made by who leaves it (before an
+//! interruption, if it is a handler that must not allocate).
 //!
 //! Edges: `left.push` push → take (the work).
 //!
@@ -153,7 +157,8 @@ impl<T: 'static, M: Machine> Deferred<T, M> {
         })
     }
 
-    /// Does the work now, if nobody is inside, or leaves it to who is: it is done when that one leaves. True if it is done.
+    /// Does the work now, if nobody is inside, or leaves it to who is: it is done when that one leaves. True if it is
+    /// done.
     pub fn do_or_leave(&self, trying: &mut Trying<M>, work: impl FnOnce(&mut T) + Send + 'static) -> bool {
         self.left.push(Box::new(work));
         // Ordering[left.look]: SeqCst. Pairs with the fence in `look_again` (I2).
@@ -197,8 +202,8 @@ impl<M: Machine> Masked<M> {
         Self { set: M::Atomic::new(0), left: Left::new(), local: PhantomData }
     }
 
-    /// Calls `f` with the flag set: no handler of this processor does its work meanwhile, so `f` may take locks that handlers take. What they left is
-    /// done before this returns (by the outermost call, if they nest).
+    /// Calls `f` with the flag set: no handler of this processor does its work meanwhile, so `f` may take locks that
+    /// handlers take. What they left is done before this returns (by the outermost call, if they nest).
     pub fn with<R>(&self, f: impl FnOnce() -> R) -> R {
         let before = self.set.load(Ordering::Relaxed);
         self.set.store(1, Ordering::Relaxed);
@@ -255,8 +260,8 @@ impl<A: Algorithm<M>, M: Machine> Default for Own<A, M> {
 }
 
 impl<T: ?Sized, A: Algorithm<M>, M: Machine> Lock<T, A, M> {
-    /// Calls `f` with the value, alone, unless the caller has interrupted its own processor inside the lock or on the way to it: `None`. It is no true
-    /// TryLock, since it waits for others; it cannot dead-lock.
+    /// Calls `f` with the value, alone, unless the caller has interrupted its own processor inside the lock or on the
+    /// way to it: `None`. It is no true TryLock, since it waits for others; it cannot dead-lock.
     pub fn with_own<R>(&self, own: &Own<A, M>, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         if own.used.load(Ordering::Relaxed) != 0 {
             return None;
@@ -271,7 +276,8 @@ impl<T: ?Sized, A: Algorithm<M>, M: Machine> Lock<T, A, M> {
         own.used.store(1, Ordering::Relaxed);
         M::light_fence();
         let _used = Used(own);
-        // SAFETY: the flag keeps the node from being used again before this returns; `own` is borrowed meanwhile, and not `Sync`.
+        // SAFETY: the flag keeps the node from being used again before this returns; `own` is borrowed meanwhile, and
+        // not `Sync`.
         Some(unsafe { self.with_node(&own.node, f) })
     }
 }

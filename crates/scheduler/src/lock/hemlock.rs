@@ -3,14 +3,17 @@
 //! Source: D. Dice and A. Kogan, *Hemlock: Compact and Scalable Mutual Exclusion*, 2021, listing 1. Differs: a node is
 //! for one lock at a time, so the word says only that the lock is granted, not which lock.
 //!
-//! Roles: *holder*; *waiters*, each on its predecessor's node. Words: `tail`: null (free) or the last node. A node's `grant`: 0, or 1 from the
-//! unlock until the successor has seen it.
+//! Roles: *holder*; *waiters*, each on its predecessor's node. Words: `tail`: null (free) or the last node. A node's
+//! `grant`: 0, or 1 from the unlock until the successor has seen it.
 //!
-//! Invariants: I1. A node is looked at by its successor alone, which its owner waits for in unlock: so a node may lie on a stack.
+//! Invariants: I1. A node is looked at by its successor alone, which its owner waits for in unlock: so a node may lie
+//! on a stack.
 //!
-//! Progress: blocking; unlock waits for the successor. Fairness: first come, first served. Memory: nodes are the callers'; I1.
+//! Progress: blocking; unlock waits for the successor. Fairness: first come, first served. Memory: nodes are the
+//! callers'; I1.
 //!
-//! Edges: `hemlock.tail` release → next swap of the tail; `hemlock.grant` grant → successor (the value), and back (the node is free).
+//! Edges: `hemlock.tail` release → next swap of the tail; `hemlock.grant` grant → successor (the value), and back (the
+//! node is free).
 //!
 //! # Example
 //! ```
@@ -34,7 +37,8 @@ pub struct Hemlock<M: Machine> {
     tail: M::Atomic<*mut Node<M>>,
 }
 
-// SAFETY: who finds the tail null, or is granted, is alone until it empties the queue or grants; the orderings are tagged.
+// SAFETY: who finds the tail null, or is granted, is alone until it empties the queue or grants; the orderings are
+// tagged.
 unsafe impl<M: Machine> Algorithm<M> for Hemlock<M> {
     type Node = Node<M>;
 
@@ -48,7 +52,8 @@ unsafe impl<M: Machine> Algorithm<M> for Hemlock<M> {
 
     #[inline(always)]
     unsafe fn lock(&self, node: &Node<M>) {
-        // Ordering[hemlock.tail]: AcqRel. Pairs with the unlock's exchange, and with the next swap here. Makes visible: the value; our node.
+        // Ordering[hemlock.tail]: AcqRel. Pairs with the unlock's exchange, and with the next swap here. Makes visible:
+        // the value; our node.
         let before = self.tail.swap(from_ref(node).cast_mut(), Ordering::AcqRel);
         if before.is_null() {
             return;
@@ -71,8 +76,9 @@ unsafe impl<M: Machine> Algorithm<M> for Hemlock<M> {
         if self.tail.compare_exchange(me, null_mut(), Ordering::Release, Ordering::Relaxed).is_err() {
             // Ordering[hemlock.grant]: Release. Pairs with the loop in lock. Makes visible: the value.
             node.grant.store(1, Ordering::Release);
-            // Ordering[hemlock.grant]: Acquire. Pairs with the successor's store. Makes visible: that it has left the node.
-            // Not weakened: nothing is read afterwards; it keeps the end of the node after the successor's last look.
+            // Ordering[hemlock.grant]: Acquire. Pairs with the successor's store. Makes visible: that it has left the
+            // node. Not weakened: nothing is read afterwards; it keeps the end of the node after the successor's last
+            // look.
             while node.grant.load(Ordering::Acquire) != 0 {
                 M::spin_hint();
             }

@@ -1,12 +1,14 @@
-//! The queue lock of Mellor-Crummey and Scott, and the two changes of it that make it as fast as a spin lock when nobody waits.
+//! The queue lock of Mellor-Crummey and Scott, and the two changes of it that make it as fast as a spin lock when
+//! nobody waits.
 //!
-//! Sources: J. Mellor-Crummey and M. Scott, 1991 (both forms of release); Unrau et al., section 3.1 and figure 3. H1: nodes are
-//! initialised before they are first used and after each contention, not at each lock. H2: moreover, unlock does not look
-//! for a successor before it tries to empty the queue.
+//! Sources: J. Mellor-Crummey and M. Scott, 1991 (both forms of release); Unrau et al., section 3.1 and figure 3. H1:
+//! nodes are initialised before they are first used and after each contention, not at each lock. H2: moreover, unlock
+//! does not look for a successor before it tries to empty the queue.
 //!
 //! Roles: *holder*, whose node heads the queue; *waiters*, each on its own node.
 //!
-//! Words: `tail`: null (free) or the last node. A node's `next`: null or its successor; `state`: `WAITING` or `GRANTED`.
+//! Words: `tail`: null (free) or the last node. A node's `next`: null or its successor; `state`: `WAITING` or
+//! `GRANTED`.
 //!
 //! | transition | actor |
 //! |---|---|
@@ -16,14 +18,16 @@
 //! | successor.state: WAITING → GRANTED | the holder |
 //! | swap form: tail: L → null → L again | the holder, although it has a successor; who comes between ("usurper") holds the lock and comes first |
 //!
-//! Invariants: I1. One node heads the queue, and its owner alone may be inside. I2. A node's `next` is null when its owner is in no queue
-//! (H1, H2), or becomes so before it enters (MCS). I3. A node is read by others only between its owner's swap and its owner's return from unlock.
+//! Invariants: I1. One node heads the queue, and its owner alone may be inside. I2. A node's `next` is null when its
+//! owner is in no queue (H1, H2), or becomes so before it enters (MCS). I3. A node is read by others only between its
+//! owner's swap and its owner's return from unlock.
 //!
-//! Progress: blocking; unlock waits for a successor that has swapped the tail and not yet linked itself. Fairness: first come, first served;
-//! in the swap form a repair lets usurpers before those who wait. Memory: nodes are the callers'; I3.
+//! Progress: blocking; unlock waits for a successor that has swapped the tail and not yet linked itself. Fairness:
+//! first come, first served; in the swap form a repair lets usurpers before those who wait. Memory: nodes are the
+//! callers'; I3.
 //!
-//! Edges: `mcs.tail` release → next swap of the tail (the value, and a node's fields); `mcs.next` link → the holder's look (the successor's state);
-//! `mcs.grant` → the waiter (the value).
+//! Edges: `mcs.tail` release → next swap of the tail (the value, and a node's fields); `mcs.next` link → the holder's
+//! look (the successor's state); `mcs.grant` → the waiter (the value).
 //!
 //! # Example
 //! ```
@@ -47,7 +51,8 @@ pub struct Node<M: Machine> {
     state: M::Atomic<u32>,
 }
 
-/// `PREPARE`: initialise the node at each lock. `LOOK`: look for a successor before emptying the queue. `SWAP`: without compare-and-swap.
+/// `PREPARE`: initialise the node at each lock. `LOOK`: look for a successor before emptying the queue. `SWAP`: without
+/// compare-and-swap.
 pub struct Queue<M: Machine, const PREPARE: bool, const LOOK: bool, const SWAP: bool> {
     tail: M::Atomic<*mut Node<M>>,
 }
@@ -131,8 +136,8 @@ impl<M: Machine, const PREPARE: bool, const LOOK: bool, const SWAP: bool> Queue<
     #[cold]
     #[inline(never)]
     fn repair(&self, node: &Node<M>, last: *mut Node<M>) {
-        // Ordering[mcs.tail]: AcqRel. Pairs with the swaps of lock and of this. Makes visible: what usurpers did inside that have left;
-        // and the value, to who comes when there is none.
+        // Ordering[mcs.tail]: AcqRel. Pairs with the swaps of lock and of this. Makes visible: what usurpers did inside
+        // that have left; and the value, to who comes when there is none.
         let usurper = self.tail.swap(last, Ordering::AcqRel);
         let next = Self::successor(node);
         if usurper.is_null() {
@@ -141,7 +146,8 @@ impl<M: Machine, const PREPARE: bool, const LOOK: bool, const SWAP: bool> Queue<
         } else {
             // SAFETY: the last of the usurpers finds that it is not the tail, and waits for this link.
             let usurper = unsafe { &*usurper };
-            // Ordering[mcs.next]: Release. Pairs with the loads of `next` in unlock. Makes visible: that the successor waits.
+            // Ordering[mcs.next]: Release. Pairs with the loads of `next` in unlock. Makes visible: that the successor
+            // waits.
             usurper.next.store(next, Ordering::Release);
         }
         Self::renew(node);
@@ -167,7 +173,8 @@ unsafe impl<M: Machine, const PREPARE: bool, const LOOK: bool, const SWAP: bool>
         if PREPARE {
             node.next.store(null_mut(), Ordering::Relaxed);
         }
-        // Ordering[mcs.tail]: AcqRel. Pairs with unlock, and with the next swap here. Makes visible: the value; our node's fields.
+        // Ordering[mcs.tail]: AcqRel. Pairs with unlock, and with the next swap here. Makes visible: the value; our
+        // node's fields.
         let before = self.tail.swap(from_ref(node).cast_mut(), Ordering::AcqRel);
         if !before.is_null() {
             // SAFETY: it was the tail until just now.

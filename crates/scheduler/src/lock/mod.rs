@@ -1,12 +1,14 @@
-//! Locks that scale: for processors that meet on one structure, and for threads that are to be served in the order of their coming.
+//! Locks that scale: for processors that meet on one structure, and for threads that are to be served in the order of
+//! their coming.
 //!
-//! Sources: R. Unrau, O. Krieger, B. Gamsa and M. Stumm, *Experiences with Locking in a NUMA Multiprocessor Operating System Kernel*,
-//! sections 3 and 4; J. Mellor-Crummey and M. Scott, *Algorithms for Scalable Synchronization on Shared-Memory Multiprocessors*, 1991.
-//! Each other algorithm names its own.
+//! Sources: R. Unrau, O. Krieger, B. Gamsa and M. Stumm, *Experiences with Locking in a NUMA Multiprocessor Operating
+//! System Kernel*, sections 3 and 4; J. Mellor-Crummey and M. Scott, *Algorithms for Scalable Synchronization on
+//! Shared-Memory Multiprocessors*, 1991. Each other algorithm names its own.
 //!
-//! An [`Algorithm`] knows how to lock and unlock; a [`Lock`] puts a value behind one. Who waits in a queue needs a node there:
-//! [`Lock::with`] has it on the caller's stack, a [`Place`] keeps one ready, as the paper's processors do, so that nothing has to be
-//! initialised on the way. A guard owns its place: a guard that is forgotten leaks the node and leaves the lock held, and nobody reads freed memory.
+//! An [`Algorithm`] knows how to lock and unlock; a [`Lock`] puts a value behind one. Who waits in a queue needs a node
+//! there: [`Lock::with`] has it on the caller's stack, a [`Place`] keeps one ready, as the paper's processors do, so
+//! that nothing has to be initialised on the way. A guard owns its place: a guard that is forgotten leaks the node and
+//! leaves the lock held, and nobody reads freed memory.
 //!
 //! | algorithm | waits on | order | starvation |
 //! |---|---|---|---|
@@ -19,10 +21,11 @@
 //! | [`TryMcs`] | the waiter's own node | first come, first served among those who wait | of those who only try: a lock in constant demand is never seen free |
 //! | [`Parked`] | the waiter's own node, then asleep | first come, first served | none |
 //!
-//! Progress: **blocking**, all of them: who holds a lock keeps the others out, and in the queues also a waiter that is frozen between entering
-//! the queue and linking itself. Nothing that spawn, switch and wake of the runtime touch lies under one of these. All but the last spin,
-//! so they are for kernel threads or simulated cores that own their core; a lightweight thread that spins on a holder which is not running
-//! wastes its processor. Threads use [`Parked`] (in order) or [`crate::sync::Mutex`] (barging, faster).
+//! Progress: **blocking**, all of them: who holds a lock keeps the others out, and in the queues also a waiter that is
+//! frozen between entering the queue and linking itself. Nothing that spawn, switch and wake of the runtime touch lies
+//! under one of these. All but the last spin, so they are for kernel threads or simulated cores that own their core; a
+//! lightweight thread that spins on a holder which is not running wastes its processor. Threads use [`Parked`] (in
+//! order) or [`crate::sync::Mutex`] (barging, faster).
 //!
 //! # Example
 //! ```
@@ -70,8 +73,8 @@ use std::ops::{Deref, DerefMut};
 /// How to lock and unlock.
 ///
 /// # Safety
-/// Between the return of [`Algorithm::lock`] and the call of [`Algorithm::unlock`] on the same lock nobody else is there, and what was done
-/// before the latter is visible after the next former.
+/// Between the return of [`Algorithm::lock`] and the call of [`Algorithm::unlock`] on the same lock nobody else is
+/// there, and what was done before the latter is visible after the next former.
 pub unsafe trait Algorithm<M: Machine>: Send + Sync {
     /// What a waiter needs for itself.
     type Node: Send + Sync;
@@ -176,7 +179,8 @@ impl<T: ?Sized, A: Algorithm<M>, M: Machine> Lock<T, A, M> {
     /// Waits until the lock is the caller's. [`Guard::unlock`] returns the place.
     #[inline]
     pub fn lock(&self, place: Place<A, M>) -> Guard<'_, T, A, M> {
-        // SAFETY: the guard owns the place from here on; its box does not move, and is leaked with a guard that is forgotten.
+        // SAFETY: the guard owns the place from here on; its box does not move, and is leaked with a guard that is
+        // forgotten.
         unsafe { self.algorithm.lock(&place.node) };
         Guard { lock: self, place: ManuallyDrop::new(place), not_send: PhantomData }
     }

@@ -1,7 +1,8 @@
 //! A queue lock for threads: first come, first served, and who waits leaves its processor.
 //!
-//! Source: the queue of Mellor-Crummey and Scott as in [`super::H1Mcs`]; Unrau et al., section 5.3, name spin-then-block as the next step. A
-//! waiter spins briefly, and only while the holder is on a processor, which the runtime knows; then it parks.
+//! Source: the queue of Mellor-Crummey and Scott as in [`super::H1Mcs`]; Unrau et al., section 5.3, name
+//! spin-then-block as the next step. A waiter spins briefly, and only while the holder is on a processor, which the
+//! runtime knows; then it parks.
 //!
 //! Roles: *holder*; *waiters*.
 //!
@@ -13,12 +14,14 @@
 //! | published: record and part of the wait's epoch | waiter, as it arms | `WAITING` |
 //! | `GRANTED` | holder | either; from a publication it wakes |
 //!
-//! Invariants: I1. As in MCS. I2. No wake-up is lost: publication and grant are read-modify-writes of one word; the grant finds the publication and
-//! wakes, or the publication finds the grant and does not sleep. I3. After the grant's exchange the node is not touched. A wake-up that comes late
-//! (the thread waits elsewhere by then) finds another epoch, but once in 2^19 waits; then it is a spurious one, which every wait bears.
+//! Invariants: I1. As in MCS. I2. No wake-up is lost: publication and grant are read-modify-writes of one word; the
+//! grant finds the publication and wakes, or the publication finds the grant and does not sleep. I3. After the grant's
+//! exchange the node is not touched. A wake-up that comes late (the thread waits elsewhere by then) finds another
+//! epoch, but once in 2^19 waits; then it is a spurious one, which every wait bears.
 //!
-//! Progress: blocking. Fairness: first come, first served, at a price: the lock is handed to a thread that may have to be switched to, so under
-//! contention each acquisition costs a switch, where [`crate::sync::Mutex`] lets those who run barge in. A holder that is late delays all.
+//! Progress: blocking. Fairness: first come, first served, at a price: the lock is handed to a thread that may have to
+//! be switched to, so under contention each acquisition costs a switch, where [`crate::sync::Mutex`] lets those who run
+//! barge in. A holder that is late delays all.
 //!
 //! Edges: `parked.tail` release → swap; `parked.next` link → holder; `parked.grant` → waiter (the value).
 //!
@@ -69,7 +72,8 @@ pub struct Parked<R: Runtime> {
 impl<R: Runtime> Parked<R> {
     fn successor(node: &Node<R::Machine>) -> *mut Node<R::Machine> {
         loop {
-            // Ordering[parked.next]: Acquire. Pairs with the store in `queue_up`. Makes visible: that the successor waits.
+            // Ordering[parked.next]: Acquire. Pairs with the store in `queue_up`. Makes visible: that the successor
+            // waits.
             let next = node.next.load(Ordering::Acquire);
             if !next.is_null() {
                 node.next.store(null_mut(), Ordering::Relaxed);
@@ -142,7 +146,8 @@ impl<R: Runtime> Parked<R> {
     unsafe fn grant(next: *mut Node<R::Machine>) {
         // SAFETY: its owner waits until the swap.
         let next = unsafe { &*next };
-        // Ordering[parked.grant]: AcqRel. Pairs with `granted` and with the publication. Makes visible: the value; the armed wait.
+        // Ordering[parked.grant]: AcqRel. Pairs with `granted` and with the publication. Makes visible: the value; the
+        // armed wait.
         // Point of no return: the node may be gone.
         let published = next.state.swap(GRANTED, Ordering::AcqRel);
         if published == WAITING {
@@ -179,7 +184,8 @@ unsafe impl<R: Runtime> Algorithm<R::Machine> for Parked<R> {
 
     #[inline]
     unsafe fn lock(&self, node: &Node<R::Machine>) {
-        // Ordering[parked.tail]: AcqRel. Pairs with unlock, and with the next swap here. Makes visible: the value; our node's fields.
+        // Ordering[parked.tail]: AcqRel. Pairs with unlock, and with the next swap here. Makes visible: the value; our
+        // node's fields.
         let before = self.tail.swap(from_ref(node).cast_mut(), Ordering::AcqRel);
         if !before.is_null() {
             // SAFETY: it was the tail until just now.

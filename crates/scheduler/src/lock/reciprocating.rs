@@ -1,11 +1,13 @@
-//! Reciprocating locks: arrivals pile up on a stack, which the holder takes as a whole and which is then served from the top.
+//! Reciprocating locks: arrivals pile up on a stack, which the holder takes as a whole and which is then served from
+//! the top.
 //!
 //! Source: D. Dice and A. Kogan, *Reciprocating Locks*, PPoPP 2025, listing 1.
 //!
 //! Roles: *holder*; *waiters* of the segment that is being served; *arrivals*, who wait for theirs to be.
 //!
-//! Words: `arrivals`: null (free), `EMPTY` (held, nobody has come since the last segment was taken), or the node that came last, each
-//! of whose successors is the one that came before it, known to it alone. A node's `gate`: 0, or the end of its segment, which tells it to enter.
+//! Words: `arrivals`: null (free), `EMPTY` (held, nobody has come since the last segment was taken), or the node that
+//! came last, each of whose successors is the one that came before it, known to it alone. A node's `gate`: 0, or the
+//! end of its segment, which tells it to enter.
 //!
 //! | transition | actor |
 //! |---|---|
@@ -15,11 +17,12 @@
 //! | arrivals: A → EMPTY, A.gate = end | the last of a segment: those who came are the next one |
 //! | successor.gate = end | the holder, while its segment goes on |
 //!
-//! Invariants: I1. The end of a segment is an address to compare, never followed. I2. A gate is opened once per acquisition, by the
-//! one holder whose successor it is.
+//! Invariants: I1. The end of a segment is an address to compare, never followed. I2. A gate is opened once per
+//! acquisition, by the one holder whose successor it is.
 //!
-//! Progress: blocking; lock is a swap and unlock at most two exchanges, without a loop. Fairness: a segment is served last come first, but who comes during
-//! it is in a later one: so each is overtaken at most twice by any other. Memory: nodes are the callers'; nobody reads a node whose gate is open.
+//! Progress: blocking; lock is a swap and unlock at most two exchanges, without a loop. Fairness: a segment is served
+//! last come first, but who comes during it is in a later one: so each is overtaken at most twice by any other. Memory:
+//! nodes are the callers'; nobody reads a node whose gate is open.
 //!
 //! Edges: `recip.arrivals` unlock → next swap; `recip.gate` → waiter (the value).
 //!
@@ -113,7 +116,8 @@ unsafe impl<M: Machine> Algorithm<M> for Reciprocating<M> {
         if self.arrivals.compare_exchange(end, FREE, Ordering::Release, Ordering::Relaxed).is_ok() {
             return;
         }
-        // Ordering[recip.arrivals]: Acquire. Pairs with the swap in lock. Makes visible: the closed gate of who came last.
+        // Ordering[recip.arrivals]: Acquire. Pairs with the swap in lock. Makes visible: the closed gate of who came
+        // last.
         let last = self.arrivals.swap(EMPTY, Ordering::Acquire);
         // SAFETY: it came since our segment was taken, and heads the next one.
         unsafe { open::<M>(last, end) };

@@ -1,10 +1,11 @@
 //! Reservations: a word in each element, set under a lock that is held briefly, that keeps the element for long.
 //!
-//! Source: Unrau et al., sections 2.1 and 2.3. Differs: waiters may park; a reservation may be shared by readers, who count with atomic
-//! operations, since they end without the lock.
+//! Source: Unrau et al., sections 2.1 and 2.3. Differs: waiters may park; a reservation may be shared by readers, who
+//! count with atomic operations, since they end without the lock.
 //!
-//! Roles: *reservers*, who hold the coarse lock while they look at a word and set it; *holders* of a reservation, who end it without the lock; *waiters*,
-//! who have marked the word under the lock, left the lock, and lock and search again when the mark is gone.
+//! Roles: *reservers*, who hold the coarse lock while they look at a word and set it; *holders* of a reservation, who
+//! end it without the lock; *waiters*, who have marked the word under the lock, left the lock, and lock and search
+//! again when the mark is gone.
 //!
 //! Word: `WAITERS | EXCLUSIVE | readers:30`.
 //!
@@ -17,11 +18,13 @@
 //! | with EXCLUSIVE → 1 | holder that goes on as a reader; it wakes if WAITERS was set |
 //! | n → n - 1; WAITERS alone → 0 | holder; the last one wakes |
 //!
-//! Invariants: I1. A word that is 0 is changed under the lock alone. I2. A waiter sleeps only while its mark is set, and who takes the mark away wakes all
-//! who wait at that word. I3. After a holder's last exchange the word is not touched, only its address is used.
+//! Invariants: I1. A word that is 0 is changed under the lock alone. I2. A waiter sleeps only while its mark is set,
+//! and who takes the mark away wakes all who wait at that word. I3. After a holder's last exchange the word is not
+//! touched, only its address is used.
 //!
-//! Progress: blocking on the holder of a reservation. Fairness: none among waiters, who come back through the coarse lock; new readers wait as soon as
-//! anybody waits, so readers do not starve a writer. Memory: the element is counted, or of one type for ever ("note 2" of the paper).
+//! Progress: blocking on the holder of a reservation. Fairness: none among waiters, who come back through the coarse
+//! lock; new readers wait as soon as anybody waits, so readers do not starve a writer. Memory: the element is counted,
+//! or of one type for ever ("note 2" of the paper).
 //!
 //! Edges: `reserve.end` end of a reservation → the next reserver's load (the element).
 //!
@@ -175,7 +178,8 @@ impl<M: Machine> Reservation<M> {
         false
     }
 
-    /// Says that the caller waits. False if none of `for_what` is there to wait for any more. Under the coarse lock only.
+    /// Says that the caller waits. False if none of `for_what` is there to wait for any more. Under the coarse lock
+    /// only.
     fn mark(&self, for_what: u32) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         while word & for_what != 0 {
@@ -187,7 +191,8 @@ impl<M: Machine> Reservation<M> {
         false
     }
 
-    /// What a reserver does that found it reserved, in two parts: this under the lock, and then [`Reservation::wait`] without it.
+    /// What a reserver does that found it reserved, in two parts: this under the lock, and then [`Reservation::wait`]
+    /// without it.
     pub fn prepare<W: Waits<Machine = M>>(&self) -> bool {
         self.prepare_for::<W>(u32::MAX)
     }
@@ -250,12 +255,13 @@ impl<M: Machine> Reservation<M> {
     #[inline]
     pub fn end_shared<W: Waits<Machine = M>>(&self, waits: &W) {
         let address = self.address();
-        // Ordering[reserve.end]: Release. Pairs with `try_exclusive`. Makes visible: that the reader has left the element.
+        // Ordering[reserve.end]: Release. Pairs with `try_exclusive`. Makes visible: that the reader has left the
+        // element.
         let before = self.word.fetch_sub(1, Ordering::Release);
         // While the mark alone is left nobody reserves it, so the element is still there for this.
         if before == WAITERS | 1
-            // Ordering[reserve.end]: Release. Pairs with `try_exclusive`. Makes visible: that the readers have left the element.
-            // Not weakened: an exchange carries on what the subtraction released.
+            // Ordering[reserve.end]: Release. Pairs with `try_exclusive`. Makes visible: that the readers have left the
+            // element. Not weakened: an exchange carries on what the subtraction released.
             && self.word.compare_exchange(WAITERS, 0, Ordering::Release, Ordering::Relaxed).is_ok()
         {
             waits.wake(address);

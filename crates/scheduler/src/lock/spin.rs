@@ -1,15 +1,17 @@
 //! Test-and-set with exponential back-off.
 //!
-//! Source: Unrau et al., section 3.1 and figure 3c; T. Anderson, *The Performance of Spin Lock Alternatives for Shared-Memory
-//! Multiprocessors*, 1990. Differs: whether a waiter reads before it swaps, and whether the lock is freed by a swap (as on
-//! hardware where a word that is swapped must not be stored to), are parameters.
+//! Source: Unrau et al., section 3.1 and figure 3c; T. Anderson, *The Performance of Spin Lock Alternatives for
+//! Shared-Memory Multiprocessors*, 1990. Differs: whether a waiter reads before it swaps, and whether the lock is freed
+//! by a swap (as on hardware where a word that is swapped must not be stored to), are parameters.
 //!
-//! Roles: anyone locks. Words: `held`: 0 or 1. A waiter pauses, at first `first` spin hints, then twice as many each time, at most `cap`.
+//! Roles: anyone locks. Words: `held`: 0 or 1. A waiter pauses, at first `first` spin hints, then twice as many each
+//! time, at most `cap`.
 //!
 //! Invariants: I1. Who swaps 0 for 1 holds the lock, and nobody else writes 0.
 //!
-//! Progress: blocking. Fairness: none; a waiter that has come to long pauses is overtaken by those who have just come (with 16 processors, a hold of
-//! 25 µs and a cap of 2 ms the paper saw over 13 % of the acquisitions take longer than 2 ms). Memory: none.
+//! Progress: blocking. Fairness: none; a waiter that has come to long pauses is overtaken by those who have just come
+//! (with 16 processors, a hold of 25 µs and a cap of 2 ms the paper saw over 13 % of the acquisitions take longer than
+//! 2 ms). Memory: none.
 //!
 //! Edges: `spin` store of 0 → swap of 1 (the value).
 //!
@@ -85,8 +87,8 @@ unsafe impl<M: Machine, const TEST: bool, const SWAP: bool> Algorithm<M> for Spi
             // Ordering[spin]: Release. Pairs with the swap in `try_once`. Makes visible: the value.
             self.held.swap(0, Ordering::Release);
         } else {
-            // Ordering[spin]: Release. Pairs with the swap in `try_once`. Makes visible: the value.
-            // Not weakened: loom does not end where a store frees a lock; the swap above is the same edge, and a test's.
+            // Ordering[spin]: Release. Pairs with the swap in `try_once`. Makes visible: the value. Not weakened: loom
+            // does not end where a store frees a lock; the swap above is the same edge, and a test's.
             self.held.store(0, Ordering::Release);
         }
     }

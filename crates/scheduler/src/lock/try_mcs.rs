@@ -1,7 +1,8 @@
 //! A queue lock that can be tried: who finds it held leaves its node behind in the queue, and an unlock collects it.
 //!
-//! Source: Unrau et al., section 3.2, the second variant ("a true TryLock"); similar: T. Craig, 1993. The first variant, which waits unless the
-//! caller has interrupted the holder, is [`super::Masked`]'s neighbour `Lock::with_own`.
+//! Source: Unrau et al., section 3.2, the second variant ("a true TryLock"); similar: T. Craig, 1993. The first
+//! variant, which waits unless the caller has interrupted the holder, is [`super::Masked`]'s neighbour
+//! `Lock::with_own`.
 //!
 //! Roles: *holder*; *waiters*; *triers*, who never wait; the *collector* is the holder that unlocks.
 //!
@@ -15,14 +16,15 @@
 //! | `ORPHAN` | a trier that is dropped | `ABANDONED` | as above; the collector frees the node |
 //! | `HELD` | a trier whose try was lucky | `ABANDONED` | heads the queue; `FREE` again after its unlock |
 //!
-//! Invariants: I1. A trier's node is its own while `FREE`. I2. A collector reads a node's `next`, and takes it out of the queue, before it sets
-//! `FREE`. I3. Memory of triers is allocated, so a trier may end while its node is queued.
+//! Invariants: I1. A trier's node is its own while `FREE`. I2. A collector reads a node's `next`, and takes it out of
+//! the queue, before it sets `FREE`. I3. Memory of triers is allocated, so a trier may end while its node is queued.
 //!
-//! Progress: a try is wait-free (a load, a swap, a store). Lock and unlock block as MCS does; an unlock passes over as many abandoned nodes as there
-//! are triers. Fairness: waiters first come, first served; triers not at all: a lock that somebody always waits for is never seen free,
-//! which the paper observed and [`super::Deferred`] mends.
+//! Progress: a try is wait-free (a load, a swap, a store). Lock and unlock block as MCS does; an unlock passes over as
+//! many abandoned nodes as there are triers. Fairness: waiters first come, first served; triers not at all: a lock that
+//! somebody always waits for is never seen free, which the paper observed and [`super::Deferred`] mends.
 //!
-//! Edges: `try.tail` release → swap; `try.next` link → holder; `try.grant` → waiter (the value); `try.free` collector → trier (the node).
+//! Edges: `try.tail` release → swap; `try.next` link → holder; `try.grant` → waiter (the value); `try.free` collector →
+//! trier (the node).
 //!
 //! # Example
 //! ```
@@ -94,7 +96,8 @@ impl<M: Machine> TryMcs<M> {
             return false;
         }
         node.state.store(ABANDONED, Ordering::Relaxed);
-        // Ordering[try.tail]: AcqRel. Pairs with unlock, and with the next swap. Makes visible: the value; our node's fields.
+        // Ordering[try.tail]: AcqRel. Pairs with unlock, and with the next swap. Makes visible: the value; our node's
+        // fields.
         let before = self.tail.swap(from_ref(node).cast_mut(), Ordering::AcqRel);
         if before.is_null() {
             node.state.store(HELD, Ordering::Relaxed);
@@ -112,7 +115,8 @@ impl<M: Machine> TryMcs<M> {
     unsafe fn collect(node: NonNull<Node<M>>) {
         // SAFETY: a trier's node stays until it is `FREE`, or ours to free.
         let state = &unsafe { node.as_ref() }.state;
-        // Ordering[try.free]: AcqRel. Pairs with the trier's load and its `drop`. Makes visible: that we have left the node.
+        // Ordering[try.free]: AcqRel. Pairs with the trier's load and its `drop`. Makes visible: that we have left the
+        // node.
         if state.swap(FREE, Ordering::AcqRel) == ORPHAN {
             // SAFETY: its trier has left it to who collects it (I3); it came from a box.
             drop(unsafe { Box::from_raw(node.as_ptr()) });
@@ -135,7 +139,8 @@ unsafe impl<M: Machine> Algorithm<M> for TryMcs<M> {
     #[inline]
     unsafe fn lock(&self, node: &Node<M>) {
         node.state.store(WAITING, Ordering::Relaxed);
-        // Ordering[try.tail]: AcqRel. Pairs with unlock, and with the next swap. Makes visible: the value; our node's fields.
+        // Ordering[try.tail]: AcqRel. Pairs with unlock, and with the next swap. Makes visible: the value; our node's
+        // fields.
         let before = self.tail.swap(from_ref(node).cast_mut(), Ordering::AcqRel);
         if before.is_null() {
             node.state.store(FREE, Ordering::Relaxed);
@@ -186,8 +191,8 @@ unsafe impl<M: Machine> Algorithm<M> for TryMcs<M> {
     }
 }
 
-/// What one needs to try a lock of [`TryMcs`]. After a try that failed it belongs to that lock's queue until an unlock has collected it:
-/// until then each try fails, on every lock.
+/// What one needs to try a lock of [`TryMcs`]. After a try that failed it belongs to that lock's queue until an unlock
+/// has collected it: until then each try fails, on every lock.
 pub struct Trying<M: Machine> {
     node: NonNull<Node<M>>,
 }
@@ -224,8 +229,8 @@ impl<M: Machine> Drop for Trying<M> {
         if state.load(Ordering::Relaxed) == HELD {
             return;
         }
-        // Ordering[try.free]: AcqRel. Pairs with the collector's swap. Makes visible: that either side has left the node.
-        // Not weakened: what it orders is the end of the box, which loom does not watch.
+        // Ordering[try.free]: AcqRel. Pairs with the collector's swap. Makes visible: that either side has left the
+        // node. Not weakened: what it orders is the end of the box, which loom does not watch.
         if state.compare_exchange(ABANDONED, ORPHAN, Ordering::AcqRel, Ordering::Acquire).is_err() {
             // SAFETY: in no queue, so ours alone; it came from a box.
             drop(unsafe { Box::from_raw(self.node.as_ptr()) });

@@ -1,17 +1,21 @@
-//! `apart(P, Q)`: threads that have run are ordered by P; those that have not started, by Q, wait until P has none at hand.
+//! `apart(P, Q)`: threads that have run are ordered by P; those that have not started, by Q, wait until P has none at
+//! hand.
 //!
-//! Source: this project. The local queues of *Effective parallelism with OCaml schedulers* (the MSc report), chapter 4, hold both kinds in
-//! one order; [`steal`](super::steal) keeps them apart in a fixed one (new threads newest first). Differs: both orders are any policy.
+//! Source: this project. The local queues of *Effective parallelism with OCaml schedulers* (the MSc report), chapter 4,
+//! hold both kinds in one order; [`steal`](super::steal) keeps them apart in a fixed one (new threads newest first).
+//! Differs: both orders are any policy.
 //!
-//! A processor selects what P has at hand; if that is nothing, what Q has; it searches elsewhere by P, then by Q. Each `turn`-th
-//! selection ([`TURN`] unless given) begins with Q, so that threads that keep the processor busy, by yields or by waking each other, let new ones
-//! start: a thread that is the k-th of a processor's Q, and that Q lets no other one overtake, starts within k times `turn` selections of that
-//! processor. Threads that come from outside the pool cannot be told apart, and count as those that have run.
+//! A processor selects what P has at hand; if that is nothing, what Q has; it searches elsewhere by P, then by Q. Each
+//! `turn`-th selection ([`TURN`] unless given) begins with Q, so that threads that keep the processor busy, by yields
+//! or by waking each other, let new ones start: a thread that is the k-th of a processor's Q, and that Q lets no other
+//! one overtake, starts within k times `turn` selections of that processor. Threads that come from outside the pool
+//! cannot be told apart, and count as those that have run.
 //!
-//! Suits: many threads spawned at once that wait for each other, such as the blocks of a lattice with promises (`apart(fifo, fifo)`):
-//! who can go on goes on before one more begins, so that few have a stack, and memory stays in the caches. With one order for all,
-//! whoever is woken goes behind all that were spawned, each of which starts only to wait. Bad at: latency of new threads while those
-//! that run have much to do (a server's requests, if each is a thread); policies whose point is one order for all.
+//! Suits: many threads spawned at once that wait for each other, such as the blocks of a lattice with promises
+//! (`apart(fifo, fifo)`): who can go on goes on before one more begins, so that few have a stack, and memory stays in
+//! the caches. With one order for all, whoever is woken goes behind all that were spawned, each of which starts only to
+//! wait. Bad at: latency of new threads while those that run have much to do (a server's requests, if each is a
+//! thread); policies whose point is one order for all.
 //!
 //! A frozen processor strands what P and Q strand.
 //!
@@ -20,7 +24,8 @@
 //! use raddle_machine::Real;
 //! use raddle_scheduler::policies::{self, Busy};
 //! use raddle_scheduler::Policy;
-//! let policy = policies::build::<Real>(&"apart(fifo, lifo, turn=16)".parse().unwrap(), 2, std::sync::Arc::new(Busy)).unwrap();
+//! let shape = "apart(fifo, lifo, turn=16)".parse().unwrap();
+//! let policy = policies::build::<Real>(&shape, 2, std::sync::Arc::new(Busy)).unwrap();
 //! assert_eq!(policy.describe(), "apart(fifo, lifo, turn=16)");
 //! assert!(!policy.offers());
 //! ```

@@ -3,34 +3,37 @@
 //! Source: DESIGN of this project, after hierarchical clustering in the Hurricane papers and the MSc report *Effective
 //! parallelism with OCaml schedulers*, section 7.1.1, which would fit neighbourhoods to the hierarchy of memory.
 //!
-//! Processors 0 to k-1 are a cluster, k to 2k-1 the next; the last may be smaller. A push goes to the pusher's own cluster, and
-//! P decides there. A processor that finds nothing in its cluster visits the others, from the next one on, those first
-//! that offer something: each has one place for a *visitor*, which takes part in its P like one more processor, for one search, and
-//! brings home what it found and at most [`BROUGHT`] more. (With one thread a visit, a processor whose thread yields for ever would
-//! keep to it, however many wait elsewhere; and if nearly all do that in one cluster, its freeze stops them.) What
-//! its steal takes beyond them stays there, for everybody; the cluster's own take one of these every
-//! [`ROUND`] selections, so that it runs though they never run dry. If the place is taken, the visitor goes on to the next cluster.
+//! Processors 0 to k-1 are a cluster, k to 2k-1 the next; the last may be smaller. A push goes to the pusher's own
+//! cluster, and P decides there. A processor that finds nothing in its cluster visits the others, from the next one on,
+//! those first that offer something: each has one place for a *visitor*, which takes part in its P like one more
+//! processor, for one search, and brings home what it found and at most [`BROUGHT`] more. (With one thread a visit, a
+//! processor whose thread yields for ever would keep to it, however many wait elsewhere; and if nearly all do that in
+//! one cluster, its freeze stops them.) What its steal takes beyond them stays there, for everybody; the cluster's own
+//! take one of these every [`ROUND`] selections, so that it runs though they never run dry. If the place is taken, the
+//! visitor goes on to the next cluster.
 //!
-//! Threads from outside come through one inbox for all clusters, which every processor looks into when it runs dry and every
-//! [`ROUND`] selections.
+//! Threads from outside come through one inbox for all clusters, which every processor looks into when it runs dry and
+//! every [`ROUND`] selections.
 //!
-//! Order, fairness, priorities: P's within a cluster; nothing between clusters but that nobody idles while another cluster
-//! offers something. So with `clustered(k, priority(n, P))` a high thread of one cluster does not go before a low one of
-//! another.
+//! Order, fairness, priorities: P's within a cluster; nothing between clusters but that nobody idles while another
+//! cluster offers something. So with `clustered(k, priority(n, P))` a high thread of one cluster does not go before a
+//! low one of another.
 //!
-//! Suits: machines whose cores share caches or memory in groups; very many processors, since what contends is as wide as a
-//! cluster. Bad at: work that appears in one cluster in small pieces, such as a tree of threads (every other cluster comes through one visitor's place),
-//! fairness and priorities across clusters. A ring cannot be cut, so P is not `rotator`.
+//! Suits: machines whose cores share caches or memory in groups; very many processors, since what contends is as wide
+//! as a cluster. Bad at: work that appears in one cluster in small pieces, such as a tree of threads (every other
+//! cluster comes through one visitor's place), fairness and priorities across clusters. A ring cannot be cut, so P is
+//! not `rotator`.
 //!
-//! A frozen processor strands what P strands; frozen on a visit, also the visits of others to that cluster, and for as long
-//! processors that find nothing else keep looking instead of sleeping.
+//! A frozen processor strands what P strands; frozen on a visit, also the visits of others to that cluster, and for as
+//! long processors that find nothing else keep looking instead of sleeping.
 //!
 //! # Example
 //! ```
 //! use raddle_machine::Real;
 //! use raddle_scheduler::policies::{self, Busy};
 //! use raddle_scheduler::Policy;
-//! let policy = policies::build::<Real>(&"clustered(2, steal(fifo))".parse().unwrap(), 5, std::sync::Arc::new(Busy)).unwrap();
+//! let shape = "clustered(2, steal(fifo))".parse().unwrap();
+//! let policy = policies::build::<Real>(&shape, 5, std::sync::Arc::new(Busy)).unwrap();
 //! assert_eq!(policy.describe(), "clustered(2, steal(fifo))");
 //! ```
 #![forbid(unsafe_code)]
@@ -42,12 +45,14 @@ use crate::tokens::{Inbox, Slot};
 use raddle_machine::Machine;
 use std::sync::Arc;
 
-/// Selections of a processor between two looks into the inbox, and at what visitors left, while its cluster does not run dry.
+/// Selections of a processor between two looks into the inbox, and at what visitors left, while its cluster does not
+/// run dry.
 pub const ROUND: u32 = 16;
 /// Threads that a visitor brings home besides the one it runs. An untested guess.
 pub const BROUGHT: usize = 32;
 
-/// The processors of one cluster, as its policy counts them; the one behind the last is the visitor, who never sleeps here.
+/// The processors of one cluster, as its policy counts them; the one behind the last is the visitor, who never sleeps
+/// here.
 struct Members {
     others: Arc<dyn Others>,
     first: usize,
@@ -106,8 +111,8 @@ impl<M: Machine> Shared<M> {
 pub struct Clustered<M: Machine>(Arc<Shared<M>>);
 
 impl<M: Machine> Clustered<M> {
-    /// A policy per cluster, each made for `size` processors and a visitor. `written` is the size in the expression, which may
-    /// exceed the number of processors.
+    /// A policy per cluster, each made for `size` processors and a visitor. `written` is the size in the expression,
+    /// which may exceed the number of processors.
     pub fn new(policies: Vec<AnyPolicy<M>>, size: usize, written: u32, others: Arc<dyn Others>) -> Self {
         let cluster = |policy: AnyPolicy<M>| {
             let visitor = Slot::new(policy.local(size));
@@ -174,8 +179,8 @@ impl<M: Machine> ClusteredLocal<M> {
         }
     }
 
-    /// One of the threads that visitors left in this cluster. Nobody selects there but who runs dry, and with a loop of yields that
-    /// waits for such a thread nobody does.
+    /// One of the threads that visitors left in this cluster. Nobody selects there but who runs dry, and with a loop of
+    /// yields that waits for such a thread nobody does.
     fn left_by_visitors(&mut self, floor: u8) -> Option<Ready<M>> {
         let cluster = &self.shared.clusters[self.cluster];
         let mut visitor = cluster.visitor.borrow()?;
@@ -293,7 +298,8 @@ impl<M: Machine> Local<M> for ClusteredLocal<M> {
 
     fn drain(&mut self, out: &mut dyn FnMut(Ready<M>)) {
         self.home.drain(out);
-        // What visitors left; if one is there now, it leaves it where the cluster's others, or the next visitor, find it.
+        // What visitors left; if one is there now, it leaves it where the cluster's others, or the next visitor, find
+        // it.
         let cluster = &self.shared.clusters[self.cluster];
         if let Some(mut visitor) = cluster.visitor.borrow() {
             visitor.drain(out);

@@ -1,10 +1,11 @@
-//! What `local` and `request` have for all processors together: the queue for threads that overflow, that yield and that come
-//! from outside.
+//! What `local` and `request` have for all processors together: the queue for threads that overflow, that yield and
+//! that come from outside.
 //!
-//! Source: the overflow queues of the MSc report *Effective parallelism with OCaml schedulers*, section 7.1.1: locked, lock-free,
-//! and a multi-queue of k; its own queue, section 5.1; and its place for yielded threads, section 4.4.4. Differs: the queue of
-//! section 5.1 is bounded, so what it has no room for goes to a lock-free one beside it, and while that holds anything, selections
-//! take turns between the two: who comes later passes, at most, as many as are there.
+//! Source: the overflow queues of the MSc report *Effective parallelism with OCaml schedulers*, section 7.1.1: locked,
+//! lock-free, and a multi-queue of k; its own queue, section 5.1; and its place for yielded threads, section 4.4.4.
+//! Differs: the queue of section 5.1 is bounded, so what it has no room for goes to a lock-free one beside it, and
+//! while that holds anything, selections take turns between the two: who comes later passes, at most, as many as are
+//! there.
 #![forbid(unsafe_code)]
 
 use super::Others;

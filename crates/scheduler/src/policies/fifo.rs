@@ -1,17 +1,18 @@
 //! `fifo`: one queue for all processors, oldest first.
 //!
 //! Source: the ready queue of Negele, Friedrich, Oh, Egger, *On the Design and Implementation of an Efficient Lock-Free
-//! Scheduler*, section 4: unbounded, lock-free, nodes reused under hazard pointers that belong to processors. Differs: who owns
-//! no processor has no hazard pointers either, so threads from outside go through an inbox, which the processors empty into the
-//! queue when it runs dry and every [`ROUND`] selections.
+//! Scheduler*, section 4: unbounded, lock-free, nodes reused under hazard pointers that belong to processors. Differs:
+//! who owns no processor has no hazard pointers either, so threads from outside go through an inbox, which the
+//! processors empty into the queue when it runs dry and every [`ROUND`] selections.
 //!
-//! Order: threads leave in the order in which their pushes took effect, whoever pushed them; one that yields goes behind all
-//! that were ready before. So with k threads in the queue, one waits for k selections of all processors together, and a loop
-//! of yields lets each other thread run. Nothing is private, nothing needs to be balanced.
+//! Order: threads leave in the order in which their pushes took effect, whoever pushed them; one that yields goes
+//! behind all that were ready before. So with k threads in the queue, one waits for k selections of all processors
+//! together, and a loop of yields lets each other thread run. Nothing is private, nothing needs to be balanced.
 //!
-//! Suits: fairness across processors (a server's requests in the order of their arrival), few processors, threads that run
-//! long between switches. Bad at: short threads on many processors, which contend for the two ends of one queue; locality,
-//! since a thread runs wherever its turn comes; fork-join, whose trees it walks in breadth, with all their stacks.
+//! Suits: fairness across processors (a server's requests in the order of their arrival), few processors, threads that
+//! run long between switches. Bad at: short threads on many processors, which contend for the two ends of one queue;
+//! locality, since a thread runs wherever its turn comes; fork-join, whose trees it walks in breadth, with all their
+//! stacks.
 //!
 //! A frozen processor strands its running thread, and what it was just moving from the inbox.
 //!

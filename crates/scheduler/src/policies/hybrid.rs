@@ -1,23 +1,24 @@
 //! `stochastic(p)`, `alternate(n)`, `reverse(n)`: one queue for all processors, of which both ends are taken from.
 //!
-//! Source: the hybrids of the MSc report *Effective parallelism with OCaml schedulers*, section 4.2.2: points between first in
-//! first out, which bounds the wait of the oldest, and last in first out, which finds its data in the caches.
+//! Source: the hybrids of the MSc report *Effective parallelism with OCaml schedulers*, section 4.2.2: points between
+//! first in first out, which bounds the wait of the oldest, and last in first out, which finds its data in the caches.
 //! - `stochastic(p)`: p selections of 100, by chance, take the newest, the others the oldest;
 //! - `alternate(n)`: n selections take the newest, the next n the oldest, in turn;
 //! - `reverse(n)`: the newest; after n selections the stack is turned over, so that what lay at the bottom comes first.
 //!
-//! Differs: turning the stack over is a flag that says which end is the top. The queue is *locked*: none of our lock-free
-//! ones lets everybody take from both ends. Selections of all processors are counted together.
+//! Differs: turning the stack over is a flag that says which end is the top. The queue is *locked*: none of our
+//! lock-free ones lets everybody take from both ends. Selections of all processors are counted together.
 //!
-//! A thread that yields goes to a queue of its own, oldest first (section 4.4.4 of the report: on a stack it would be selected
-//! again at once). Of [`ROUND`] selections one prefers that queue, the others the mixed one; so a loop of yields lets every
-//! thread run that the mixture takes, and threads that keep coming let the yielding ones run.
+//! A thread that yields goes to a queue of its own, oldest first (section 4.4.4 of the report: on a stack it would be
+//! selected again at once). Of [`ROUND`] selections one prefers that queue, the others the mixed one; so a loop of
+//! yields lets every thread run that the mixture takes, and threads that keep coming let the yielding ones run.
 //!
 //! Suits: to see what order alone does to latency and locality, on few processors. Bad at: many processors and short
-//! threads, which all wait for one lock; tail latency where p or n favour the newest: under `reverse`, what lies in the middle waits
-//! while both ends grow.
+//! threads, which all wait for one lock; tail latency where p or n favour the newest: under `reverse`, what lies in the
+//! middle waits while both ends grow.
 //!
-//! A frozen processor strands its running thread; frozen within the lock, it keeps all others from selecting until it thaws.
+//! A frozen processor strands its running thread; frozen within the lock, it keeps all others from selecting until it
+//! thaws.
 //!
 //! # Example
 //! ```

@@ -1,32 +1,38 @@
-//! `local(order, ...)`: a bounded queue per processor, work stealing, and one overflow queue for all. What [`steal`](super::steal) was tuned from.
+//! `local(order, ...)`: a bounded queue per processor, work stealing, and one overflow queue for all. What
+//! [`steal`](super::steal) was tuned from.
 //!
-//! Source: the local-queue schedulers of the MSc report *Effective parallelism with OCaml schedulers*, sections 2.1.4, 4.3.1, 4.4.1,
-//! 4.4.2, 4.4.4, 5.1 and 7.1.1, in all the forms that it measures. Differs: the rings are ours (`local/rings.rs`); steals take the oldest
-//! under either order; who finds no better victim takes what there is, at once or after some rounds, so that nobody idles.
+//! Source: the local-queue schedulers of the MSc report *Effective parallelism with OCaml schedulers*, sections 2.1.4,
+//! 4.3.1, 4.4.1, 4.4.2, 4.4.4, 5.1 and 7.1.1, in all the forms that it measures. Differs: the rings are ours
+//! (`local/rings.rs`); steals take the oldest under either order; who finds no better victim takes what there is, at
+//! once or after some rounds, so that nobody idles.
 //!
 //! - order `fifo` or `lifo`: which thread of its own queue a processor selects;
 //! - `capacity=128`: what the queue holds;
-//! - `victims=random`, `neighbours(k)`, `clusters(k)`: whom a thief asks first; the others only when none of these has anything;
+//! - `victims=random`, `neighbours(k)`, `clusters(k)`: whom a thief asks first; the others only when none of these has
+//!   anything;
 //! - `batch=half`, `one`, `min(k)`: how much it takes; `min(k, rare=r)`: less than from k only after r rounds;
-//! - `overflow=lockfree`, `locked`, `sharded(k)`, `tickets` (bounded, one fetch-and-add and one exchange, the report's section 5.1; what it
-//!   has no room for waits beside it): where threads go that find the queue full; `retry`: the spawner has to wait. A push
-//!   cannot be refused, so the thread stays with its processor, behind the queue, and its spawner is asked to offer the processor
-//!   before it goes on ([`Local::crowded`]): then others run, and there is room;
+//! - `overflow=lockfree`, `locked`, `sharded(k)`, `tickets` (bounded, one fetch-and-add and one exchange, the report's
+//!   section 5.1; what it has no room for waits beside it): where threads go that find the queue full; `retry`: the
+//!   spawner has to wait. A push cannot be refused, so the thread stays with its processor, behind the queue, and its
+//!   spawner is asked to offer the processor before it goes on ([`Local::crowded`]): then others run, and there is
+//!   room;
 //! - `share=p`: of 100 new threads p, by chance, go to the overflow queue even when there is room;
 //! - `grow=vertical`, `horizontal`: instead of overflowing the queue grows, as one array or as several;
-//! - `slot`: the thread that became ready last runs next, ahead of the queue, at most [`SLOT_RUN`] times in a row. It is private, so it is
-//!   not used while somebody is hungry.
+//! - `slot`: the thread that became ready last runs next, ahead of the queue, at most [`SLOT_RUN`] times in a row. It
+//!   is private, so it is not used while somebody is hungry.
 //!
-//! Threads that yield, and those from outside, go to the overflow queue. Of [`ROUND`] selections one prefers it; of [`ELDERS`] one takes
-//! the oldest thread of the processor's queue. So yield loops end, and a stack that never empties starves nobody.
+//! Threads that yield, and those from outside, go to the overflow queue. Of [`ROUND`] selections one prefers it; of
+//! [`ELDERS`] one takes the oldest thread of the processor's queue. So yield loops end, and a stack that never empties
+//! starves nobody.
 //!
-//! Suits: comparing what each of these does; `steal` is faster than each of them at what it does. Bad at: overhead (each selection is
-//! an exchange, since nothing is private), bursts with `overflow=locked`, latency of woken threads behind a full queue; with `slot`, a
-//! thread may wait while its processor computes and another one, which became idle later, sleeps.
+//! Suits: comparing what each of these does; `steal` is faster than each of them at what it does. Bad at: overhead
+//! (each selection is an exchange, since nothing is private), bursts with `overflow=locked`, latency of woken threads
+//! behind a full queue; with `slot`, a thread may wait while its processor computes and another one, which became idle
+//! later, sleeps.
 //!
-//! A frozen processor strands its running thread, the one in its slot and, with `retry`, those behind its queue, until it is taken over;
-//! with `locked`, frozen within the lock, it keeps all from the overflow queue until it thaws; with `tickets`, frozen as it takes one, at most the
-//! one thread that its ticket stands for.
+//! A frozen processor strands its running thread, the one in its slot and, with `retry`, those behind its queue, until
+//! it is taken over; with `locked`, frozen within the lock, it keeps all from the overflow queue until it thaws; with
+//! `tickets`, frozen as it takes one, at most the one thread that its ticket stands for.
 //!
 //! # Example
 //! ```

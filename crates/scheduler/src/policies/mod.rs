@@ -1,7 +1,7 @@
 //! The policies: one file each, all in safe code over queues of [`tokens`](crate::tokens).
 //!
-//! [`build`] makes the policy that an [`Expression`] names. The default, [`steal`], is a type of its own in [`AnyPolicy`], so
-//! that a runtime can call it statically.
+//! [`build`] makes the policy that an [`Expression`] names. The default, [`steal`], is a type of its own in
+//! [`AnyPolicy`], so that a runtime can call it statically.
 //!
 //! # Example
 //! ```
@@ -45,8 +45,9 @@ pub trait Others: Send + Sync {
     /// True while that processor sleeps (racy).
     fn asleep(&self, processor: usize) -> bool;
 
-    /// What a push answers, for [`Local::next`] and [`Local::search`], which answer with a thread: a selection moved others to
-    /// where those take them whom it concerns. The runtime looks (after a light fence) and wakes as after a push.
+    /// What a push answers, for [`Local::next`] and [`Local::search`], which answer with a thread: a selection moved
+    /// others to where those take them whom it concerns. The runtime looks (after a light fence) and wakes as after a
+    /// push.
     fn wake(&self, whom: Notify);
 }
 
@@ -67,9 +68,10 @@ impl Others for Busy {
 /// The most processors that a pool may have.
 pub const MAX_PROCESSORS: usize = 4096;
 
-/// The most that is stolen at once. Half of a million threads takes longer to copy than their owner needs until it claims its next
-/// batch; then the copy is lost, again and again: of `park` with a million threads one processor released most while the other
-/// copied. With 256, 1024, 4096 and 16,384 release took 732, 717, 711 and 700 ns a thread, with no bound 832 (medians of 5).
+/// The most that is stolen at once. Half of a million threads takes longer to copy than their owner needs until it
+/// claims its next batch; then the copy is lost, again and again: of `park` with a million threads one processor
+/// released most while the other copied. With 256, 1024, 4096 and 16,384 release took 732, 717, 711 and 700 ns a
+/// thread, with no bound 832 (medians of 5).
 const AT_ONCE: u64 = 1024;
 
 /// Why a policy could not be made.
@@ -140,8 +142,8 @@ impl<M: Machine> Policy<M> for AnyPolicy<M> {
     }
 }
 
-/// A processor's part of [`AnyPolicy`]: of the default one by its type, so that its calls are direct and inlined behind one predicted branch;
-/// any other costs one indirect call.
+/// A processor's part of [`AnyPolicy`]: of the default one by its type, so that its calls are direct and inlined behind
+/// one predicted branch; any other costs one indirect call.
 #[allow(clippy::large_enum_variant, reason = "one a processor, and the large one is the usual one")]
 pub enum AnyLocal<M: Machine, O = Box<dyn Local<M>>> {
     /// Of the default.

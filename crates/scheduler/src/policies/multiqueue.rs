@@ -1,21 +1,23 @@
 //! `multiqueue(c)`: c queues for each processor, all of them everybody's; the better of two random ones is used.
 //!
-//! Source: the multi-queue of the MSc report *Effective parallelism with OCaml schedulers*, sections 4.3.1 and 2.3.6, after
-//! A. Postnikova, N. Koval, G. Nadiradze and D. Alistarh, "Multi-Queues Can Be State-of-the-Art Priority Schedulers", 2022.
-//! Differs: the queues are first in first out and lock-free (see [`fifo`](super::fifo)), not locked heaps of time stamps. Instead of the
-//! stamps of two heads the numbers of threads that went in or came out are compared: a queue from which fewer have come out
-//! has, the pushes being spread evenly, the older head.
+//! Source: the multi-queue of the MSc report *Effective parallelism with OCaml schedulers*, sections 4.3.1 and 2.3.6,
+//! after A. Postnikova, N. Koval, G. Nadiradze and D. Alistarh, "Multi-Queues Can Be State-of-the-Art Priority
+//! Schedulers", 2022. Differs: the queues are first in first out and lock-free (see [`fifo`](super::fifo)), not locked
+//! heaps of time stamps. Instead of the stamps of two heads the numbers of threads that went in or came out are
+//! compared: a queue from which fewer have come out has, the pushes being spread evenly, the older head.
 //!
-//! A push goes to that of two random queues into which fewer threads went; a selection takes from that of two random queues
-//! that are not empty out of which fewer came, and looks at all of them when it has met empty ones only. Of [`Shards::count`]
-//! pushes of a processor one looks at all queues instead of two, and so does one of as many selections: the numbers stay close
-//! together by rule, not by chance alone. So with q queues and k threads ready before it a thread is selected after k selections and some
-//! multiple of q² more; one that yields goes behind what its queue holds, and may pass threads of other queues by as much.
+//! A push goes to that of two random queues into which fewer threads went; a selection takes from that of two random
+//! queues that are not empty out of which fewer came, and looks at all of them when it has met empty ones only. Of
+//! [`Shards::count`] pushes of a processor one looks at all queues instead of two, and so does one of as many
+//! selections: the numbers stay close together by rule, not by chance alone. So with q queues and k threads ready
+//! before it a thread is selected after k selections and some multiple of q² more; one that yields goes behind what its
+//! queue holds, and may pass threads of other queues by as much.
 //!
-//! Threads from outside go through an inbox, which is looked at every [`ROUND`] selections and when nothing else is found.
+//! Threads from outside go through an inbox, which is looked at every [`ROUND`] selections and when nothing else is
+//! found.
 //!
-//! Suits: near fairness across processors where one queue would be contended. Bad at: locality (a thread runs anywhere), few
-//! threads (most looks meet empty queues), exact order.
+//! Suits: near fairness across processors where one queue would be contended. Bad at: locality (a thread runs
+//! anywhere), few threads (most looks meet empty queues), exact order.
 //!
 //! A frozen processor strands its running thread, and what it was just moving from the inbox.
 //!

@@ -1,19 +1,20 @@
 //! `priority(n, P)`: n priorities, each ordered by a policy P of its own.
 //!
-//! Source: the priority levels of *On the Design and Implementation of an Efficient Lock-Free Scheduler* (Negele et al.),
-//! section 4.1: one ready queue per priority, the highest first. Differs: the queue is any policy.
+//! Source: the priority levels of *On the Design and Implementation of an Efficient Lock-Free Scheduler* (Negele et
+//! al.), section 4.1: one ready queue per priority, the highest first. Differs: the queue is any policy.
 //!
-//! Strict: a thread is not selected while one of a higher priority is ready that this processor may take, be it on another
-//! processor (which is why each level is searched before the next one is looked at). Within a priority P decides: round robin
-//! with `fifo`, nearly so with `steal`. A thread whose priority number exceeds the lowest counts as of the lowest.
+//! Strict: a thread is not selected while one of a higher priority is ready that this processor may take, be it on
+//! another processor (which is why each level is searched before the next one is looked at). Within a priority P
+//! decides: round robin with `fifo`, nearly so with `steal`. A thread whose priority number exceeds the lowest counts
+//! as of the lowest.
 //!
-//! Starvation is what strict means: as long as threads of a higher priority are ready, and yield only to their own kind, lower
-//! ones do not run. With `aging=k` each k-th selection of a processor begins at the *lowest* priority, whatever the floor: a
-//! lowest thread runs at least every k selections, for a quantum.
+//! Starvation is what strict means: as long as threads of a higher priority are ready, and yield only to their own
+//! kind, lower ones do not run. With `aging=k` each k-th selection of a processor begins at the *lowest* priority,
+//! whatever the floor: a lowest thread runs at least every k selections, for a quantum.
 //!
-//! Suits: a few urgent threads among many (timers, control loops, user interfaces). Bad at: large n (each selection looks at
-//! each level above what it finds, and at all processors' queues of them), fairness without aging, priority inversion (a lock
-//! held by a low thread is not passed on by raising it).
+//! Suits: a few urgent threads among many (timers, control loops, user interfaces). Bad at: large n (each selection
+//! looks at each level above what it finds, and at all processors' queues of them), fairness without aging, priority
+//! inversion (a lock held by a low thread is not passed on by raising it).
 //!
 //! A frozen processor strands what P strands, at each level.
 //!
@@ -22,7 +23,8 @@
 //! use raddle_machine::Real;
 //! use raddle_scheduler::policies::{self, Busy};
 //! use raddle_scheduler::Policy;
-//! let policy = policies::build::<Real>(&"priority(3, fifo, aging=64)".parse().unwrap(), 2, std::sync::Arc::new(Busy)).unwrap();
+//! let shape = "priority(3, fifo, aging=64)".parse().unwrap();
+//! let policy = policies::build::<Real>(&shape, 2, std::sync::Arc::new(Busy)).unwrap();
 //! assert_eq!(policy.priorities(), 3);
 //! ```
 #![forbid(unsafe_code)]
@@ -98,8 +100,8 @@ struct PriorityLocal<M: Machine> {
 
 /// One level: at hand, or else elsewhere, so that a higher thread on another processor goes before a lower one here.
 ///
-/// Who looks elsewhere may bring more than the thread that it selects, and does not count as searching: a searcher that looked while those
-/// were on their way has gone to sleep, and nobody else would tell it.
+/// Who looks elsewhere may bring more than the thread that it selects, and does not count as searching: a searcher that
+/// looked while those were on their way has gone to sleep, and nobody else would tell it.
 fn take<M: Machine>(level: &mut dyn Local<M>, others: Option<&dyn Others>) -> Option<Ready<M>> {
     if let Some(thread) = level.next(u8::MAX) {
         return Some(thread);
@@ -123,7 +125,8 @@ impl<M: Machine> Local<M> for PriorityLocal<M> {
         self.levels.iter().any(|level| level.has_own())
     }
 
-    // It hides nothing: a thread that became ready at a high priority would wait for a running one of a low priority, beside an idle processor.
+    // It hides nothing: a thread that became ready at a high priority would wait for a running one of a low priority,
+    // beside an idle processor.
 
     fn next(&mut self, floor: u8) -> Option<Ready<M>> {
         if let Some(aging) = self.aging {

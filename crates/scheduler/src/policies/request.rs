@@ -1,33 +1,34 @@
 //! `request(how, ...)`: who has too much asks others to come and steal, instead of waiting until they look.
 //!
-//! Source: work shedding and work requesting of the MSc report *Effective parallelism with OCaml schedulers*, sections 4.4.1 and 7.1.1.
-//! Under it lies [`local`](super::local) with all its options (its order is `order=...` here); what idle processors steal unasked is the
-//! last resort, so that nobody idles while there is something. A processor whose queue holds [`MANY`] threads or more asks once
-//! in [`EVERY`] pushes:
+//! Source: work shedding and work requesting of the MSc report *Effective parallelism with OCaml schedulers*, sections
+//! 4.4.1 and 7.1.1. Under it lies [`local`](super::local) with all its options (its order is `order=...` here); what
+//! idle processors steal unasked is the last resort, so that nobody idles while there is something. A processor whose
+//! queue holds [`MANY`] threads or more asks once in [`EVERY`] pushes:
 //!
-//! - `naive`: it writes its number on the door of another processor, chosen by chance, and has it woken if it sleeps. That one, busy or
-//!   not, is forced to steal once at its next selection; the wish is then wiped off.
-//! - `sticky`: as `naive`, but the wish stays: whoever was asked steals once, and goes there first whenever it looks for work, until
-//!   another number stands on its door.
-//! - `ticket`: it pins its number on a board for all (once). Who looks for work takes a ticket off before it looks elsewhere. So busy
-//!   processors are left in peace.
+//! - `naive`: it writes its number on the door of another processor, chosen by chance, and has it woken if it sleeps.
+//!   That one, busy or not, is forced to steal once at its next selection; the wish is then wiped off.
+//! - `sticky`: as `naive`, but the wish stays: whoever was asked steals once, and goes there first whenever it looks
+//!   for work, until another number stands on its door.
+//! - `ticket`: it pins its number on a board for all (once). Who looks for work takes a ticket off before it looks
+//!   elsewhere. So busy processors are left in peace.
 //!
-//! Differs: the board is a set of bits instead of a queue (a processor has one ticket out at a time); a queue that is too long is
-//! one of [`MANY`], which the report does not say.
+//! Differs: the board is a set of bits instead of a queue (a processor has one ticket out at a time); a queue that is
+//! too long is one of [`MANY`], which the report does not say.
 //!
-//! Suits: `ticket`: few that spawn much for many that search. Bad at: `naive` with one spawner, to which too many are sent at once, and whose
-//! wishes reach processors that have work enough and come late. (The report found the same of `sticky`; here it is not seen, neither
-//! on two processors nor on 64 simulated ones.)
+//! Suits: `ticket`: few that spawn much for many that search. Bad at: `naive` with one spawner, to which too many are
+//! sent at once, and whose wishes reach processors that have work enough and come late. (The report found the same of
+//! `sticky`; here it is not seen, neither on two processors nor on 64 simulated ones.)
 //!
-//! A frozen processor strands what `local` strands; a wish on its door, or a ticket that it took, is lost, and the next push that counts
-//! asks again.
+//! A frozen processor strands what `local` strands; a wish on its door, or a ticket that it took, is lost, and the next
+//! push that counts asks again.
 //!
 //! # Example
 //! ```
 //! use raddle_machine::Real;
 //! use raddle_scheduler::policies::{self, Busy};
 //! use raddle_scheduler::Policy;
-//! let policy = policies::build::<Real>(&"request(ticket, capacity=64)".parse().unwrap(), 2, std::sync::Arc::new(Busy)).unwrap();
+//! let shape = "request(ticket, capacity=64)".parse().unwrap();
+//! let policy = policies::build::<Real>(&shape, 2, std::sync::Arc::new(Busy)).unwrap();
 //! assert_eq!(policy.describe(), "request(ticket, capacity=64)");
 //! ```
 #![forbid(unsafe_code)]

@@ -1,38 +1,40 @@
-//! `rotator`: the processors form a ring; each passes what it has too much of to the next. No operation on a thread's way
-//! through it is a read-modify-write or a fence.
+//! `rotator`: the processors form a ring; each passes what it has too much of to the next. No operation on a thread's
+//! way through it is a read-modify-write or a fence.
 //!
-//! Source: Oguma, Nakayama, *Lesser Bear: a Light-Weight Process Library for SMP Computers*, sections 2.2 (Protect and Waiver
-//! queues) and 3.2 (the ring). Differs: the Waiver queue is bounded, in that a processor keeps what a neighbour that does not
-//! take leaves standing; threads from outside come through an inbox per processor (read-modify-writes of the outsider's, and
-//! of the receiver's when there is something); the capacity is computed from counts that the processors state.
+//! Source: Oguma, Nakayama, *Lesser Bear: a Light-Weight Process Library for SMP Computers*, sections 2.2 (Protect and
+//! Waiver queues) and 3.2 (the ring). Differs: the Waiver queue is bounded, in that a processor keeps what a neighbour
+//! that does not take leaves standing; threads from outside come through an inbox per processor (read-modify-writes of
+//! the outsider's, and of the receiver's when there is something); the capacity is computed from counts that the
+//! processors state.
 //!
-//! Processor i has a *Protect* queue, which nobody else touches, and a *Waiver* queue, into which i alone puts and from which
-//! i+1 alone takes. At each selection i takes **all** of its backward neighbour's Waiver queue, fills Protect up to its
-//! capacity, puts the rest into its own Waiver queue, and has a sleeping forward neighbour woken. It sleeps when Protect and
-//! the backward Waiver queue are empty ([`Policy::ring`]: who sleeps looks once more after a heavy fence).
+//! Processor i has a *Protect* queue, which nobody else touches, and a *Waiver* queue, into which i alone puts and from
+//! which i+1 alone takes. At each selection i takes **all** of its backward neighbour's Waiver queue, fills Protect up
+//! to its capacity, puts the rest into its own Waiver queue, and has a sleeping forward neighbour woken. It sleeps when
+//! Protect and the backward Waiver queue are empty ([`Policy::ring`]: who sleeps looks once more after a heavy fence).
 //!
-//! The capacity is the same everywhere but for the age of the counts: ready threads / processors, rounded up, at least one;
-//! each processor recounts every [`RECOUNT`] operations. While the forward neighbour sleeps it is one: what the other
-//! processors could share goes to it.
+//! The capacity is the same everywhere but for the age of the counts: ready threads / processors, rounded up, at least
+//! one; each processor recounts every [`RECOUNT`] operations. While the forward neighbour sleeps it is one: what the
+//! other processors could share goes to it.
 //!
-//! A Waiver queue holds at most [`BOUND`] threads, and at most as many for each of the other processors as its own keeps. So
-//! a neighbour that takes nothing gets less than all of few threads and a fixed number of many, however many come and go
-//! while it stands still; one that takes gets the rest at the following selections.
+//! A Waiver queue holds at most [`BOUND`] threads, and at most as many for each of the other processors as its own
+//! keeps. So a neighbour that takes nothing gets less than all of few threads and a fixed number of many, however many
+//! come and go while it stands still; one that takes gets the rest at the following selections.
 //!
-//! Order: first in, first out within a processor; a thread that is passed on goes behind what the next one has. A thread that
-//! yields goes behind all that its processor protects, so a loop of yields lets each of them run; one that was passed on runs
-//! on the next processor or beyond, but while every Protect queue is full, surplus threads travel: with the capacity above
-//! there is a place for each, so they settle at the next recount.
+//! Order: first in, first out within a processor; a thread that is passed on goes behind what the next one has. A
+//! thread that yields goes behind all that its processor protects, so a loop of yields lets each of them run; one that
+//! was passed on runs on the next processor or beyond, but while every Protect queue is full, surplus threads travel:
+//! with the capacity above there is a place for each, so they settle at the next recount.
 //!
-//! Suits: many equal threads, evenly made: spreading them costs plain loads and stores. Bad at: work that appears in one place
-//! (it reaches the far side of the ring in as many steps as there are processors, each at a selection), threads that compute
-//! long between selections (the neighbour waits for the whole quantum), many processors, priorities.
+//! Suits: many equal threads, evenly made: spreading them costs plain loads and stores. Bad at: work that appears in
+//! one place (it reaches the far side of the ring in as many steps as there are processors, each at a selection),
+//! threads that compute long between selections (the neighbour waits for the whole quantum), many processors,
+//! priorities.
 //!
-//! A frozen processor k strands its running thread and Protect(k), which nobody adds to; of Waiver(k-1) at most [`BOUND`]
-//! threads; and of its inbox what was there, and threads from outside while it is the shortest of all: at most one more than
-//! the shortest of the others ever held, and as many as are submitted at once. Threads reach k+1 only as new ones there; until k
-//! is taken over.
-//! A pool under `rotator` keeps its processors: one that stops for good would cut the ring.
+//! A frozen processor k strands its running thread and Protect(k), which nobody adds to; of Waiver(k-1) at most
+//! [`BOUND`] threads; and of its inbox what was there, and threads from outside while it is the shortest of all: at
+//! most one more than the shortest of the others ever held, and as many as are submitted at once. Threads reach k+1
+//! only as new ones there; until k is taken over. A pool under `rotator` keeps its processors: one that stops for good
+//! would cut the ring.
 //!
 //! # Example
 //! ```
@@ -55,8 +57,8 @@ use std::sync::{Arc, Mutex};
 
 /// Operations of a processor between two looks at all counts. An untested guess.
 pub const RECOUNT: u32 = 64;
-/// Threads that a Waiver queue may hold: what a neighbour that does not take can strand. An untested guess; a neighbour that
-/// takes empties it at each selection, so it limits how fast threads spread, not how far.
+/// Threads that a Waiver queue may hold: what a neighbour that does not take can strand. An untested guess; a neighbour
+/// that takes empties it at each selection, so it limits how fast threads spread, not how far.
 pub const BOUND: u64 = 64;
 
 /// The two ends that a processor gets: the one to put in, the backward neighbour's to take from.
@@ -64,8 +66,8 @@ type Ends<M> = (WaiverIn<M>, WaiverOut<M>);
 
 struct Shared<M: Machine> {
     inboxes: Box<[CountedInbox<M>]>,
-    /// Per processor: threads that came in there less threads selected there (wrapping: a thread may come in at one and be
-    /// selected at another; the sum is what counts).
+    /// Per processor: threads that came in there less threads selected there (wrapping: a thread may come in at one and
+    /// be selected at another; the sum is what counts).
     balances: Box<[Gauge<M>]>,
     others: Arc<dyn Others>,
 }
@@ -118,7 +120,8 @@ impl<M: Machine> Policy<M> for Rotator<M> {
         let inboxes = &self.shared.inboxes;
         let mut index = (M::random() % inboxes.len() as u64) as usize;
         if !inboxes[index].is_empty() {
-            // Its processor may have stopped taking: the shortest one then, which is never long because of one that stands still.
+            // Its processor may have stopped taking: the shortest one then, which is never long because of one that
+            // stands still.
             let shortest = inboxes.iter().enumerate().min_by_key(|(_, inbox)| inbox.len());
             index = shortest.map_or(index, |(shortest, _)| shortest);
         }
@@ -200,8 +203,8 @@ impl<M: Machine> Keeper<M> {
         self.waive(thread)
     }
 
-    /// True if one more thread may be passed on, besides those that are protected: the neighbour has taken what came before, or
-    /// there are not too many of them.
+    /// True if one more thread may be passed on, besides those that are protected: the neighbour has taken what came
+    /// before, or there are not too many of them.
     #[inline]
     fn may_waive(&self) -> bool {
         let others = self.shared.inboxes.len() as u64 - 1;

@@ -1,22 +1,24 @@
-//! `steal(order, victims=..., batch=...)`: a queue per processor, and idle processors take half of another's. The default.
+//! `steal(order, victims=..., batch=...)`: a queue per processor, and idle processors take half of another's. The
+//! default.
 //!
-//! Source: the scheduler of the Go language and the local-queue schedulers of *Effective parallelism with OCaml schedulers*
-//! (the MSc report), chapter 4.3, with the report's neighbours and least batch (chapter 7.1.1). Differs: threads that have not
-//! started wait apart from those that ran, newest first, so that a tree of threads is walked in depth and few stacks are alive.
+//! Source: the scheduler of the Go language and the local-queue schedulers of *Effective parallelism with OCaml
+//! schedulers* (the MSc report), chapter 4.3, with the report's neighbours and least batch (chapter 7.1.1). Differs:
+//! threads that have not started wait apart from those that ran, newest first, so that a tree of threads is walked in
+//! depth and few stacks are alive.
 //!
 //! A processor has
-//! - `near`: a short private queue in front of `fifo`, to which nothing is locked: while nobody is hungry and nothing waits in
-//!   `fifo`, threads come and go here; when it has run dry, a batch comes from `fifo`;
+//! - `near`: a short private queue in front of `fifo`, to which nothing is locked: while nobody is hungry and nothing
+//!   waits in `fifo`, threads come and go here; when it has run dry, a batch comes from `fifo`;
 //! - `fifo`: woken, yielded and submitted threads, oldest first;
 //! - `lifo`: threads that have not started, newest first (with `steal(fifo)` they go to `fifo` too);
 //!
 //! All processors share `inbox`, for those who own no processor and for queues that memory does not let grow.
 //!
-//! Fairness, for a processor that is not idle: of [`ROUND`] selections one prefers `lifo`, the others `near` and `fifo`; of
-//! [`ELDERS`] one takes the *oldest* of `lifo` and empties the inbox into `fifo`. So k threads in `near` and `fifo` before one
-//! delay it by at most k + k/7 + 1 selections; a loop of yields, or of threads that wake each other, lets every thread of the
-//! processor run; and a thread that has not started starts although newer ones keep coming. (When somebody becomes hungry, what is near goes behind what is in `fifo`:
-//! once, and by a batch at most.)
+//! Fairness, for a processor that is not idle: of [`ROUND`] selections one prefers `lifo`, the others `near` and
+//! `fifo`; of [`ELDERS`] one takes the *oldest* of `lifo` and empties the inbox into `fifo`. So k threads in `near` and
+//! `fifo` before one delay it by at most k + k/7 + 1 selections; a loop of yields, or of threads that wake each other,
+//! lets every thread of the processor run; and a thread that has not started starts although newer ones keep coming.
+//! (When somebody becomes hungry, what is near goes behind what is in `fifo`: once, and by a batch at most.)
 //!
 //! Back-pressure: a thread that has spawned [`CROWD`] others here of which none has started steps back when it is asked
 //! to ([`Local::crowded`], [`Local::step_back`]): it goes on when those have started, or were taken by others, and no
@@ -24,13 +26,14 @@
 //! empties does not grow for ever. Who steps back is behind its own threads and not behind older ones, so a tree is
 //! walked in depth as before.
 //!
-//! What is private: `near`, the batch that the `fifo`'s owner claimed or hid ([`WINDOW`]), and the newest 32 to 64 of `lifo`. A
-//! push that is told so publishes all of it (the runtime says so when a processor is idle and worth its wake-up; [`Local::push`]
-//! when somebody is hungry, sleeping or searching); a processor that only selects is made to by [`StealLocal::share`].
+//! What is private: `near`, the batch that the `fifo`'s owner claimed or hid ([`WINDOW`]), and the newest 32 to 64 of
+//! `lifo`. A push that is told so publishes all of it (the runtime says so when a processor is idle and worth its
+//! wake-up; [`Local::push`] when somebody is hungry, sleeping or searching); a processor that only selects is made to
+//! by [`StealLocal::share`].
 //!
-//! Suits: almost everything; fork-join trees, servers, pipelines. Bad at: strict order or latency bounds across processors
-//! (a thread waits for *its* processor's queue while others are busy elsewhere), priorities, one spawner that feeds very
-//! many processors (each of them steals from that one).
+//! Suits: almost everything; fork-join trees, servers, pipelines. Bad at: strict order or latency bounds across
+//! processors (a thread waits for *its* processor's queue while others are busy elsewhere), priorities, one spawner
+//! that feeds very many processors (each of them steals from that one).
 //!
 //! A frozen processor strands its private threads, until it is taken over; others take the rest.
 //!
@@ -39,7 +42,8 @@
 //! use raddle_machine::Real;
 //! use raddle_scheduler::policies::{self, Busy};
 //! use raddle_scheduler::Policy;
-//! let policy = policies::build::<Real>(&"steal(victims=neighbours(4))".parse().unwrap(), 2, std::sync::Arc::new(Busy)).unwrap();
+//! let shape = "steal(victims=neighbours(4))".parse().unwrap();
+//! let policy = policies::build::<Real>(&shape, 2, std::sync::Arc::new(Busy)).unwrap();
 //! let local = policy.local(0);
 //! assert!(!local.has_work() && !local.holds_private());
 //! ```
@@ -60,8 +64,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 pub const ROUND: u32 = 8;
 /// One of so many selections takes the oldest thread that has not started and looks into the inbox. A power of two.
 pub const ELDERS: u32 = 64;
-/// How many pushes the owner may hide from thieves while nobody is hungry, to take them without a locked instruction. An
-/// untested guess: one locked instruction in 64 selections is below what can be measured.
+/// How many pushes the owner may hide from thieves while nobody is hungry, to take them without a locked instruction.
+/// An untested guess: one locked instruction in 64 selections is below what can be measured.
 pub const WINDOW: u64 = 64;
 /// Private threads that have not started: published down to `KEEP` when there are `PRIVATE`.
 const PRIVATE: u64 = 64;
@@ -121,7 +125,8 @@ pub struct Steal<M: Machine, const NEWEST: bool = false>(Arc<Shared<M>>, Mutex<V
 type Ends<M> = (Fifo<M>, Lifo<M>);
 
 impl<M: Machine, const NEWEST: bool> Steal<M, NEWEST> {
-    /// For at most `processors` processors. `others` answers for [`Local::push`]; the methods of [`StealLocal`] are told.
+    /// For at most `processors` processors. `others` answers for [`Local::push`]; the methods of [`StealLocal`] are
+    /// told.
     pub fn new(options: Stealing, processors: usize, others: Arc<dyn Others>) -> Result<Self, Full> {
         Self::with_patience(options, processors, others, PATIENCE_NS)
     }
@@ -232,7 +237,8 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
     #[inline(never)]
     fn push_slow(&mut self, thread: Ready<M>, hungry: bool) -> Notify {
         if !hungry && !NEWEST && self.near.is_empty() && self.fifo.is_empty() {
-            // Nothing does. In `fifo` it would lie open, and somebody would be woken for it whom the caller decided to leave alone.
+            // Nothing does. In `fifo` it would lie open, and somebody would be woken for it whom the caller decided to
+            // leave alone.
             self.direct = true;
             self.near.push(thread);
             return Notify::Nobody;

@@ -1,22 +1,26 @@
-//! `waiver`: a private queue per processor, and one beside it from which anybody takes, under a lock. The rotator's predecessor.
+//! `waiver`: a private queue per processor, and one beside it from which anybody takes, under a lock. The rotator's
+//! predecessor.
 //!
-//! Source: the earlier version of Lesser Bear, as Oguma and Nakayama describe it in *Lesser Bear: a Light-Weight Process Library
-//! for SMP Computers*, sections 2.2 and 3.1. Differs: the lock is our own, not a call of the kernel's semaphores for each
-//! use; while some processor is idle the others protect one thread and waive the rest; of [`ROUND`] selections one takes
-//! from the processor's own Waiver queue, so that a Protect queue that never runs dry starves nobody; threads from outside come through an inbox.
+//! Source: the earlier version of Lesser Bear, as Oguma and Nakayama describe it in *Lesser Bear: a Light-Weight
+//! Process Library for SMP Computers*, sections 2.2 and 3.1. Differs: the lock is our own, not a call of the kernel's
+//! semaphores for each use; while some processor is idle the others protect one thread and waive the rest; of [`ROUND`]
+//! selections one takes from the processor's own Waiver queue, so that a Protect queue that never runs dry starves
+//! nobody; threads from outside come through an inbox.
 //!
-//! Processor i has a *Protect* queue, which nobody else touches, and a *Waiver* queue, into which i alone puts (no lock: one
-//! producer) and from which anybody takes, one at a time, under its lock. What exceeds the capacity of Protect is waived. A
-//! processor that has nothing locks a Waiver queue, its own first, then the others' from a random one on, and fills Protect up to
-//! its capacity while it holds the lock. The capacity is the same everywhere but for the age of the counts, as for
-//! [`rotator`](super::rotator): ready threads / processors, rounded up, at least one.
+//! Processor i has a *Protect* queue, which nobody else touches, and a *Waiver* queue, into which i alone puts (no
+//! lock: one producer) and from which anybody takes, one at a time, under its lock. What exceeds the capacity of
+//! Protect is waived. A processor that has nothing locks a Waiver queue, its own first, then the others' from a random
+//! one on, and fills Protect up to its capacity while it holds the lock. The capacity is the same everywhere but for
+//! the age of the counts, as for [`rotator`](super::rotator): ready threads / processors, rounded up, at least one.
 //!
-//! Order: first in, first out within Protect; what is waived waits until somebody runs dry, or for its processor's next fetch.
+//! Order: first in, first out within Protect; what is waived waits until somebody runs dry, or for its processor's next
+//! fetch.
 //!
-//! Suits: to be measured against the rotator. Bad at: many processors that run dry at once, which queue for the same lock.
+//! Suits: to be measured against the rotator. Bad at: many processors that run dry at once, which queue for the same
+//! lock.
 //!
-//! A frozen processor strands its running thread and its Protect queue until it is taken over; frozen within a Waiver queue's
-//! lock, it strands that queue too, and every processor that wants to take from it until it thaws.
+//! A frozen processor strands its running thread and its Protect queue until it is taken over; frozen within a Waiver
+//! queue's lock, it strands that queue too, and every processor that wants to take from it until it thaws.
 //!
 //! # Example
 //! ```

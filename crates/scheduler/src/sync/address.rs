@@ -1,14 +1,15 @@
 //! Waiting on an address: what a futex is to kernel threads, for whoever a [`Runtime`] runs.
 //!
-//! A table of wait lists, chosen by a hash of the address; nothing is stored at the address itself, and nothing has to be
-//! made or given back. It serves locks whose memory is not ours to lay out (pthread objects, `std`'s futex words).
+//! A table of wait lists, chosen by a hash of the address; nothing is stored at the address itself, and nothing has to
+//! be made or given back. It serves locks whose memory is not ours to lay out (pthread objects, `std`'s futex words).
 //!
-//! Roles: *waiters* publish `(thread, epoch, hash of the address)`, look at their condition once more and sleep; *wakers* make
-//! the condition true, fence, and pop. Addresses that share a list disturb each other only by spurious wake-ups: a waker that
-//! pops somebody else's waiter wakes that one too, and it waits again. So nobody is lost, at the price of a switch.
+//! Roles: *waiters* publish `(thread, epoch, hash of the address)`, look at their condition once more and
+//! sleep; *wakers* make the condition true, fence, and pop. Addresses that share a list disturb each other only by
+//! spurious wake-ups: a waker that pops somebody else's waiter wakes that one too, and it waits again. So nobody is
+//! lost, at the price of a switch.
 //!
-//! The word in the list is `hash:32 | epoch:32`: a stale entry would need its thread to have waited exactly a multiple of 2^32
-//! times since to be taken for a live one, and even then the claim costs a spurious wake-up only.
+//! The word in the list is `hash:32 | epoch:32`: a stale entry would need its thread to have waited exactly a multiple
+//! of 2^32 times since to be taken for a live one, and even then the claim costs a spurious wake-up only.
 //!
 //! Progress: as the lists (lock-free). A kernel thread frozen between its pop and the claim strands that one waiter.
 //!
@@ -77,8 +78,8 @@ impl<R: Runtime, const N: usize> AddressTable<R, N> {
         &self.lists[hash as usize & (N - 1)]
     }
 
-    /// Waits once for a wake-up at `address`, unless `ready` says that there is no need (it looks after the wait was published).
-    /// `Ok` says only that it is worth looking again: wake-ups may be spurious.
+    /// Waits once for a wake-up at `address`, unless `ready` says that there is no need (it looks after the wait was
+    /// published). `Ok` says only that it is worth looking again: wake-ups may be spurious.
     ///
     /// # Errors
     /// The deadline ([`Machine::now`]'s clock) has passed, or, with `cancellable`, the calling thread was cancelled.
@@ -120,15 +121,16 @@ impl<R: Runtime, const N: usize> AddressTable<R, N> {
         }
     }
 
-    /// What wakes those who wait at `address`. Take it before the store that may end the life of what lies there, or after: the
-    /// address is never followed.
+    /// What wakes those who wait at `address`. Take it before the store that may end the life of what lies there, or
+    /// after: the address is never followed.
     #[inline]
     pub fn waker(&self, address: usize) -> Waker<'_, R> {
         let hash = hash(address);
         Waker { list: self.list(hash), hash }
     }
 
-    /// True when nobody waits at `address`, nor at one that shares its list (racy; true means that every wait published before is over).
+    /// True when nobody waits at `address`, nor at one that shares its list (racy; true means that every wait published
+    /// before is over).
     #[inline]
     pub fn is_empty(&self, address: usize) -> bool {
         self.list(hash(address)).queue().is_empty(R::nodes())
@@ -142,10 +144,11 @@ pub struct Waker<'a, R: Runtime> {
 }
 
 impl<R: Runtime> Waker<'_, R> {
-    /// Wakes at most `count` threads that wait at the address, and says how many it woke. The caller has made their condition true.
+    /// Wakes at most `count` threads that wait at the address, and says how many it woke. The caller has made their
+    /// condition true.
     pub fn wake(self, count: usize) -> usize {
-        // Events: C condition made true, D dequeue here; P publish, L look (`wait_until`). Forbidden: L misses C and D misses P.
-        // Both sides have a SeqCst fence between their two.
+        // Events: C condition made true, D dequeue here; P publish, L look (`wait_until`). Forbidden: L misses C and D
+        // misses P. Both sides have a SeqCst fence between their two.
         // Ordering[wait.look]: SeqCst. Pairs with `wait_until`'s fence.
         R::Machine::fence(Ordering::SeqCst);
         self.wake_after_fence(count)

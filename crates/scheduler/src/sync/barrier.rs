@@ -1,10 +1,11 @@
 //! A point that threads pass together: std's `Barrier`, whose waits may also end early.
 //!
-//! One word: `round:32 | WAITED:1 | arrived:31`. The last thread to arrive begins the next round and wakes the others, who wait
-//! for the round to change. A thread that gives up takes its arrival back, unless the round has changed: then it has passed.
+//! One word: `round:32 | WAITED:1 | arrived:31`. The last thread to arrive begins the next round and wakes the others,
+//! who wait for the round to change. A thread that gives up takes its arrival back, unless the round has changed: then
+//! it has passed.
 //!
-//! Progress: lock-free but for threads that have not arrived. A kernel thread frozen between the new round and the wake-ups
-//! holds the threads that sleep for it.
+//! Progress: lock-free but for threads that have not arrived. A kernel thread frozen between the new round and the
+//! wake-ups holds the threads that sleep for it.
 //!
 //! | edge | release side | acquire side |
 //! |---|---|---|
@@ -98,8 +99,8 @@ impl<R: Runtime> Barrier<R> {
             let last = (word & ARRIVED) + 1 == self.threads;
             let queue = (last && word & WAITED != 0).then(|| self.waiters.queue());
             let new = if last { (word & !ARRIVED).wrapping_add(ROUND) } else { word + 1 };
-            // Ordering[barrier.state]: SeqCst. Pairs with itself and `passed`. Makes visible: what was done before arriving.
-            // SeqCst so that no fence is needed (`raddle_queues::wait_list::Queue::is_empty`).
+            // Ordering[barrier.state]: SeqCst. Pairs with itself and `passed`. Makes visible: what was done before
+            // arriving. SeqCst so that no fence is needed (`raddle_queues::wait_list::Queue::is_empty`).
             // Point of no return, for the last: who passes may free the barrier.
             match self.state.compare_exchange_weak(word, new, Ordering::SeqCst, Ordering::Acquire) {
                 Ok(_) if last => {
@@ -138,7 +139,8 @@ impl<R: Runtime> Barrier<R> {
                 return false;
             }
             // Ordering[barrier.state]: Release. Pairs with the last arrival. Makes visible: that the list has a queue.
-            // Not weakened: the waiter's fence between publishing and this look does it too (ThreadSanitizer knows no fences).
+            // Not weakened: the waiter's fence between publishing and this look does it too (ThreadSanitizer knows no
+            // fences).
             match self.state.compare_exchange_weak(word, word | WAITED, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return false,
                 Err(now) => word = now,
@@ -151,8 +153,8 @@ impl<R: Runtime> Barrier<R> {
     fn take_back(&self, round: u64) -> bool {
         let mut word = self.state.load(Ordering::Acquire);
         while word / ROUND == round {
-            // Ordering[barrier.state]: Acquire, on failure. Pairs with the arrivals. Makes visible: what the others did before. Success
-            // passes nothing on, and carries the arrivals' releases.
+            // Ordering[barrier.state]: Acquire, on failure. Pairs with the arrivals. Makes visible: what the others did
+            // before. Success passes nothing on, and carries the arrivals' releases.
             match self.state.compare_exchange_weak(word, word - 1, Ordering::Relaxed, Ordering::Acquire) {
                 Ok(_) => return true,
                 Err(now) => word = now,

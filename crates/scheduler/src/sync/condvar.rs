@@ -1,8 +1,8 @@
 //! Waiting, with a mutex given up, until another thread says that something has changed: std's `Condvar`.
 //!
-//! A waiter publishes itself while it holds the mutex, gives the mutex up, and sleeps; so a notifier that holds, or has since
-//! held, the mutex finds it. A notification is a claim: it wakes one thread that is still waiting, never one that is about to
-//! return a time-out; so `Err(WaitError::TimedOut)` means that no notification was consumed.
+//! A waiter publishes itself while it holds the mutex, gives the mutex up, and sleeps; so a notifier that holds, or has
+//! since held, the mutex finds it. A notification is a claim: it wakes one thread that is still waiting, never one that
+//! is about to return a time-out; so `Err(WaitError::TimedOut)` means that no notification was consumed.
 //!
 //! Spurious wake-ups happen, as with std's: on a masked cancellation, and when there is no memory to wait in.
 //!

@@ -1,17 +1,19 @@
 //! Synchronisation primitives, each written once over a [`Runtime`](crate::Runtime).
 //!
-//! They have std's names and shapes. What is added: every wait has a form with a time-out and a form that cancellation ends,
-//! and both endings are values. The forms with std's signatures that cannot express a cancellation are masked from it.
+//! They have std's names and shapes. What is added: every wait has a form with a time-out and a form that cancellation
+//! ends, and both endings are values. The forms with std's signatures that cannot express a cancellation are masked
+//! from it.
 //!
-//! Who owes a wake-up: whoever makes a condition true first writes it (one read-modify-write that also tells whether anyone
-//! ever waited), then pops waiters until it claims one ([`waiters`]). A waiter publishes itself, fences and looks at the
-//! condition once more before it sleeps. A woken waiter *tries* before it gives up, so a wake-up is never lost with a thread
-//! that returns a time-out: either it takes what it was woken for, or somebody else has taken it, who owes the next wake-up.
+//! Who owes a wake-up: whoever makes a condition true first writes it (one read-modify-write that also tells whether
+//! anyone ever waited), then pops waiters until it claims one ([`waiters`]). A waiter publishes itself, fences and
+//! looks at the condition once more before it sleeps. A woken waiter *tries* before it gives up, so a wake-up is never
+//! lost with a thread that returns a time-out: either it takes what it was woken for, or somebody else has taken it,
+//! who owes the next wake-up.
 //!
 //! Wake-ups are hints: no primitive hands anything over with one, except where it says so with [`Wake::Granted`].
 //!
-//! What a kernel thread frozen inside an operation strands: the waiter that it has popped and not yet made ready, and what it
-//! holds itself (the mutex it is unlocking, the message it is sending). Others go on.
+//! What a kernel thread frozen inside an operation strands: the waiter that it has popped and not yet made ready, and
+//! what it holds itself (the mutex it is unlocking, the message it is sending). Others go on.
 //!
 //! [`Wake::Granted`]: crate::Wake::Granted
 //!
@@ -76,7 +78,8 @@ impl std::fmt::Display for WaitError {
 
 impl std::error::Error for WaitError {}
 
-/// The time on the machine's clock at which a wait of `timeout` that begins now ends; `None` if that is beyond its range.
+/// The time on the machine's clock at which a wait of `timeout` that begins now ends; `None` if that is beyond its
+/// range.
 pub(crate) fn deadline<M: Machine>(timeout: Duration) -> Option<u64> {
     u64::try_from(timeout.as_nanos()).ok()?.checked_add(M::now())
 }

@@ -1,18 +1,20 @@
 //! Monitors: data that one thread at a time is inside of, and waiting inside for a condition *on the data*.
 //!
-//! Source: the exclusive regions and `AWAIT` of Active Oberon, on which the lock-free scheduler's programs are built (Negele et
-//! al., *On the Design and Implementation of an Efficient Lock-Free Scheduler*, section 5). Nobody notifies: whoever leaves,
-//! by dropping its guard or by waiting, looks whose condition has come true and hands the monitor to the one that has waited
-//! longest among them. As the monitor is handed over (C. A. R. Hoare, *Monitors: An Operating System Structuring Concept*,
-//! 1974), the condition still holds when the thread goes on, and those that wait inside come before those that enter.
+//! Source: the exclusive regions and `AWAIT` of Active Oberon, on which the lock-free scheduler's programs are built
+//! (Negele et al., *On the Design and Implementation of an Efficient Lock-Free Scheduler*, section 5). Nobody notifies:
+//! whoever leaves, by dropping its guard or by waiting, looks whose condition has come true and hands the monitor to
+//! the one that has waited longest among them. As the monitor is handed over (C. A. R. Hoare, *Monitors: An Operating
+//! System Structuring Concept*, 1974), the condition still holds when the thread goes on, and those that wait inside
+//! come before those that enter.
 //!
-//! Conditions are evaluated by other threads, so they are `Fn(&T) -> bool + Sync`, and they cost the one who leaves: for many
-//! conditions that rarely change, [`super::Condvar`] is cheaper. One that panics wakes its thread, which evaluates it itself.
+//! Conditions are evaluated by other threads, so they are `Fn(&T) -> bool + Sync`, and they cost the one who leaves:
+//! for many conditions that rarely change, [`super::Condvar`] is cheaper. One that panics wakes its thread, which
+//! evaluates it itself.
 //!
 //! Invariants:
 //! - I1: the list of conditions is accessed only by the thread inside.
-//! - I2: a condition in the list is alive: its thread is in `wait_until`, and leaves it only after it was taken out of the list,
-//!   by whoever granted it the monitor, or by itself, inside.
+//! - I2: a condition in the list is alive: its thread is in `wait_until`, and leaves it only after it was taken out of
+//!   the list, by whoever granted it the monitor, or by itself, inside.
 //!
 //! Progress: as [`super::Mutex`].
 //!
@@ -62,8 +64,8 @@ pub struct Monitor<T, R: Runtime> {
     data: UnsafeCell<T>,
 }
 
-// SAFETY: the data is reached by the thread inside only, and by conditions that it evaluates; conditions are Sync. The list is
-// the monitor's own.
+// SAFETY: the data is reached by the thread inside only, and by conditions that it evaluates; conditions are Sync. The
+// list is the monitor's own.
 unsafe impl<T: Send, R: Runtime> Send for Monitor<T, R> {}
 // SAFETY: as above.
 unsafe impl<T: Send, R: Runtime> Sync for Monitor<T, R> {}
@@ -147,8 +149,8 @@ impl<T, R: Runtime> Monitor<T, R> {
         unsafe { self.raw.unlock(false) };
     }
 
-    /// The place of the first thread, from `from` on, whose condition holds. Calls code of the program, which may wait: so not between
-    /// the beginning of a wait and its end.
+    /// The place of the first thread, from `from` on, whose condition holds. Calls code of the program, which may wait:
+    /// so not between the beginning of a wait and its end.
     ///
     /// # Safety
     /// The calling thread is inside and holds no reference to the list, and no `&mut` to the data.
@@ -168,7 +170,8 @@ impl<T, R: Runtime> Monitor<T, R> {
     /// Takes the thread at `place` out of the list and hands it the monitor; false if it waits no more.
     ///
     /// # Safety
-    /// The calling thread is inside and holds no reference to the list. If this returns true, it is not inside any more.
+    /// The calling thread is inside and holds no reference to the list. If this returns true, it is not inside any
+    /// more.
     unsafe fn grant(&self, place: usize) -> bool {
         // SAFETY: the caller is inside (I1); the reference ends with the statement.
         let entry = unsafe { &mut *self.waiting.get() }.remove(place);
@@ -197,8 +200,8 @@ pub struct MonitorGuard<'a, T, R: Runtime> {
 unsafe impl<T: Sync, R: Runtime> Sync for MonitorGuard<'_, T, R> {}
 
 impl<T, R: Runtime> MonitorGuard<'_, T, R> {
-    /// Leaves, waits until `condition` holds, and is inside again. Masked from cancellation. That another thread panicked inside
-    /// meanwhile shows in [`Monitor::is_poisoned`].
+    /// Leaves, waits until `condition` holds, and is inside again. Masked from cancellation. That another thread
+    /// panicked inside meanwhile shows in [`Monitor::is_poisoned`].
     pub fn wait_until(&mut self, condition: impl Fn(&T) -> bool + Sync) {
         self.wait_patiently(&condition, Patience::MASKED).expect("a masked wait without a deadline ended early");
     }
@@ -249,7 +252,8 @@ impl<T, R: Runtime> MonitorGuard<'_, T, R> {
                 published.set(Some(epoch));
             }
         };
-        // Asked before the wait begins, which is no place for the conditions' own waits; inside, nothing changes until then.
+        // Asked before the wait begins, which is no place for the conditions' own waits; inside, nothing changes until
+        // then.
         // SAFETY: inside, with no reference to data and list.
         let heir = unsafe { monitor.heir(0) };
         let ready = || {

@@ -1,12 +1,12 @@
 //! Mutual exclusion: std's `Mutex`, poisoning included.
 //!
-//! One word says who holds the mutex, whether threads wait and whether it is poisoned: `owner:61 | GRANTING | POISONED | WAITERS`.
-//! Locking a free mutex and unlocking one that nobody waits for is one compare-and-swap each, and neither waits for a load of the word:
-//! both know what it should be.
+//! One word says who holds the mutex, whether threads wait and whether it is poisoned:
+//! `owner:61 | GRANTING | POISONED | WAITERS`. Locking a free mutex and unlocking one that nobody waits for is one
+//! compare-and-swap each, and neither waits for a load of the word: both know what it should be.
 //!
-//! Locks barge: a thread that comes along may take a free mutex before one that was woken for it, which is what makes short
-//! critical sections fast. [`MutexGuard::unlock_to_waiter`] hands over instead. A thread spins for a held mutex only while
-//! the holder is on a processor, and briefly.
+//! Locks barge: a thread that comes along may take a free mutex before one that was woken for it, which is what makes
+//! short critical sections fast. [`MutexGuard::unlock_to_waiter`] hands over instead. A thread spins for a held mutex
+//! only while the holder is on a processor, and briefly.
 //!
 //! | word | actor | becomes |
 //! |---|---|---|
@@ -17,11 +17,12 @@
 //! | held, `WAITERS` | holder that hands over | held by the waiter, `GRANTING` until the waiter has seen it |
 //!
 //! Invariants:
-//! - I1: a published waiter that sleeps is covered: by `WAITERS` in the word of a holder, by an unlocker that has cleared
-//!   `WAITERS` and not yet woken anybody, or by a woken thread that has not yet taken the mutex or queued again. Proof: the
-//!   waiter sets `WAITERS` after publishing, and only on a held word. The unlocker that clears the bit acquires the waiter's
-//!   publication with it and pops, in order. The popped thread either takes the mutex, and then sees by `WAITERS`' own rule
-//!   whether the list is empty (all publications whose bit was cleared before are visible to it), or queues again with the bit.
+//! - I1: a published waiter that sleeps is covered: by `WAITERS` in the word of a holder, by an unlocker that has
+//!   cleared `WAITERS` and not yet woken anybody, or by a woken thread that has not yet taken the mutex or queued
+//!   again. Proof: the waiter sets `WAITERS` after publishing, and only on a held word. The unlocker that clears the
+//!   bit acquires the waiter's publication with it and pops, in order. The popped thread either takes the mutex, and
+//!   then sees by `WAITERS`' own rule whether the list is empty (all publications whose bit was cleared before are
+//!   visible to it), or queues again with the bit.
 //! - I2: the holder is the only one who takes its address out of the word.
 //!
 //! Progress: lock-free but for the holder; a kernel thread frozen in `unlock` holds the mutex, or at most one waiter.
@@ -56,9 +57,10 @@ const POISONED: u64 = 2;
 const GRANTING: u64 = 4;
 const OWNER: u64 = !7;
 
-/// How often to look again at a mutex whose holder runs before sleeping. Measured on two virtual cores beside other work, 0, 1, 4, 16 and 64 looks in
-/// five interleaved rounds each, T = 2, 64 and 1000 threads: up to 4 the CPU time of a turn differs by less than the rounds do; 16 take 0 to 3 % more of it and
-/// 64 take 1 to 7 % (64 threads, held for 20 and 100 pauses), with as many sleeps. (2026-11-26)
+/// How often to look again at a mutex whose holder runs before sleeping. Measured on two virtual cores beside other
+/// work, 0, 1, 4, 16 and 64 looks in five interleaved rounds each, T = 2, 64 and 1000 threads: up to 4 the CPU time of
+/// a turn differs by less than the rounds do; 16 take 0 to 3 % more of it and 64 take 1 to 7 % (64 threads, held for 20
+/// and 100 pauses), with as many sleeps. (2026-11-26)
 const SPINS: u32 = 4;
 /// Pauses between two looks: a look takes the cache line from the holder.
 const PAUSES: u32 = 30;
@@ -194,7 +196,8 @@ impl<R: Runtime> RawMutex<R> {
                 // The previous holder wrote our address into the word before it granted.
                 Ok(Wake::Granted) => return Ok(self.accept_grant()),
                 Ok(wake) => {
-                    // A duty stays when this wait finds the mutex free before it sleeps: its look has set no bit for the others.
+                    // A duty stays when this wait finds the mutex free before it sleeps: its look has set no bit for
+                    // the others.
                     woken |= wake == Wake::Signalled;
                     spins = 0;
                     word = self.state.load(Ordering::Relaxed);
@@ -218,8 +221,9 @@ impl<R: Runtime> RawMutex<R> {
                 return true;
             }
             // An exchange even if the bit is set: the publication must come before it in the word's history.
-            // Ordering[mutex.state]: Release. Pairs with the unlock that clears the bit. Makes visible: the queued node.
-            // Not weakened: the waiter's fence between publishing and this look does it too (ThreadSanitizer knows no fences).
+            // Ordering[mutex.state]: Release. Pairs with the unlock that clears the bit. Makes visible: the queued
+            // node. Not weakened: the waiter's fence between publishing and this look does it too (ThreadSanitizer
+            // knows no fences).
             match self.state.compare_exchange_weak(word, word | WAITERS, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return false,
                 Err(now) => word = now,
@@ -229,7 +233,8 @@ impl<R: Runtime> RawMutex<R> {
 
     /// The thread that the word names. Records are type-stable, so a stale word is harmless.
     fn holder(&self, word: u64) -> &'static Thread<R::Machine> {
-        // SAFETY: only addresses of thread records are put into the word's owner bits, and records stay readable for ever.
+        // SAFETY: only addresses of thread records are put into the word's owner bits, and records stay readable for
+        // ever.
         unsafe { &*std::ptr::with_exposed_provenance((word & OWNER) as usize) }
     }
 
@@ -249,7 +254,8 @@ impl<R: Runtime> RawMutex<R> {
     /// The calling thread holds it, and `me` are its bits.
     #[inline(always)]
     unsafe fn unlock_as(&self, me: u64, poison: bool) {
-        // Not the word's value, for which the exchange would wait: after `lock`'s, no load goes ahead of it (lock_local: 10.7 to 9.6 ns).
+        // Not the word's value, for which the exchange would wait: after `lock`'s, no load goes ahead of it
+        // (lock_local: 10.7 to 9.6 ns).
         // Ordering[mutex.state]: Release. Pairs with `try_lock`. Makes visible: the data.
         // Point of no return: the next holder may free the mutex.
         if poison || self.state.compare_exchange(me, 0, Ordering::Release, Ordering::Relaxed).is_err() {
@@ -266,7 +272,8 @@ impl<R: Runtime> RawMutex<R> {
             // Read while we hold the mutex, and not before the bit says that the list has a queue.
             let queue = (word & WAITERS != 0).then(|| self.waiters.queue());
             let free = if poison { POISONED } else { word & POISONED };
-            // Ordering[mutex.state]: AcqRel. Pairs with `try_lock` and `look`. Makes visible: the data; acquires queued nodes.
+            // Ordering[mutex.state]: AcqRel. Pairs with `try_lock` and `look`. Makes visible: the data; acquires queued
+            // nodes.
             // Point of no return: from here on only runtime memory is touched.
             match self.state.compare_exchange_weak(word, free, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
@@ -293,12 +300,13 @@ impl<R: Runtime> RawMutex<R> {
             let queue = self.waiters.queue();
             let grant = |heir| {
                 // An exchange, so that the new holder's unlock acquires the nodes whose waiters had set the bit before.
-                // Ordering[mutex.state]: AcqRel. Pairs with `accept_grant` and `look`. Makes visible: the data. WAITERS stays:
-                // the new holder finds out at its unlock whether anybody is left.
-                // Not weakened: the wake-up shows the data too, and an exchange carries on what a look released.
+                // Ordering[mutex.state]: AcqRel. Pairs with `accept_grant` and `look`. Makes visible: the data. WAITERS
+                // stays: the new holder finds out at its unlock whether anybody is left. Not weakened: the wake-up
+                // shows the data too, and an exchange carries on what a look released.
                 self.state.swap(owner::<R>(heir) | GRANTING | WAITERS | poisoned, Ordering::AcqRel);
             };
-            // Point of no return: the grant; a failed one leaves the mutex in our hands, so the next exchange is allowed.
+            // Point of no return: the grant; a failed one leaves the mutex in our hands, so the next exchange is
+            // allowed.
             if queue.grant_one(grant) {
                 return;
             }
@@ -585,7 +593,8 @@ impl<T: ?Sized, R: Runtime> Deref for MutexGuard<'_, T, R> {
 impl<T: ?Sized, R: Runtime> DerefMut for MutexGuard<'_, T, R> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the guard's thread holds the mutex, so nobody else reaches the value; `&mut self` makes this the only way.
+        // SAFETY: the guard's thread holds the mutex, so nobody else reaches the value; `&mut self` makes this the only
+        // way.
         unsafe { &mut *self.mutex.data.get() }
     }
 }

@@ -1,7 +1,7 @@
 //! Doing something once: std's `Once` and `OnceLock`.
 //!
-//! One word: `WAITED | state`. The first thread to come runs the initialiser, the others sleep until it is done. A panic in the
-//! initialiser poisons a [`Once`], as std's; a [`OnceLock`] stays empty.
+//! One word: `WAITED | state`. The first thread to come runs the initialiser, the others sleep until it is done. A
+//! panic in the initialiser poisons a [`Once`], as std's; a [`OnceLock`] stays empty.
 //!
 //! | state | set by | meaning |
 //! |---|---|---|
@@ -82,8 +82,9 @@ impl<R: Runtime> Drop for Running<'_, R> {
         let mut word = self.once.state.load(Ordering::Acquire);
         loop {
             let queue = (word & WAITED != 0).then(|| self.once.waiters.queue());
-            // Ordering[once.state]: SeqCst. Pairs with `is_completed`. Makes visible: what the initialiser did. No fence is needed: each
-            // look is an exchange, of which this one acquires all that came before it (and see `wait_list::Queue::is_empty`).
+            // Ordering[once.state]: SeqCst. Pairs with `is_completed`. Makes visible: what the initialiser did. No
+            // fence is needed: each look is an exchange, of which this one acquires all that came before it (and see
+            // `wait_list::Queue::is_empty`).
             // Point of no return: who sees it may free the object.
             match self.once.state.compare_exchange_weak(word, self.end, Ordering::SeqCst, Ordering::Acquire) {
                 Ok(_) => {
@@ -147,7 +148,8 @@ impl<R: Runtime> Once<R> {
                 POISONED if !force => panic!("the initialiser of a Once panicked before"),
                 state => {
                     let new = word & WAITED | RUNNING;
-                    // Ordering[once.state]: Acquire. Pairs with an initialiser that panicked. Makes visible: what it left.
+                    // Ordering[once.state]: Acquire. Pairs with an initialiser that panicked. Makes visible: what it
+                    // left.
                     if self.state.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                         return Ok(Some(state));
                     }
@@ -175,7 +177,8 @@ impl<R: Runtime> Once<R> {
     fn look_for(&self, ready: impl Fn(u32) -> bool) -> bool {
         let mut word = self.state.load(Ordering::Relaxed);
         while !ready(word & STATE) {
-            // Ordering[once.state]: Release. Pairs with the end of the initialiser. Makes visible: that the list has a queue.
+            // Ordering[once.state]: Release. Pairs with the end of the initialiser. Makes visible: that the list has a
+            // queue.
             match self.state.compare_exchange_weak(word, word | WAITED, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return false,
                 Err(now) => word = now,

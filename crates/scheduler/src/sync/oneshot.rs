@@ -108,7 +108,8 @@ pub fn channel<T, R: Runtime>() -> (Promise<T, R>, Future<T, R>) {
 impl<T, R: Runtime> Shared<T, R> {
     /// The promise's last step; the state before.
     fn finish(&self, state: u32) -> u32 {
-        // Ordering[oneshot.state]: AcqRel. Pairs with `ready` and `begin`. Makes visible: the value; acquires who waits.
+        // Ordering[oneshot.state]: AcqRel. Pairs with `ready` and `begin`. Makes visible: the value; acquires who
+        // waits.
         let before = self.state.swap(state, Ordering::AcqRel);
         if before == WAITING {
             // The future writes these only in the states before and after `WAITING`, which has now gone for good.
@@ -215,7 +216,8 @@ impl<T, R: Runtime> Future<T, R> {
     /// Waits for the value at most so long.
     ///
     /// # Errors
-    /// With the future, if the value can still come (a time-out or a cancellation); without it, if the promise is broken.
+    /// With the future, if the value can still come (a time-out or a cancellation); without it, if the promise is
+    /// broken.
     pub fn get_timeout(self, timeout: Duration) -> Result<T, (Option<Self>, GetError)> {
         match self.wait_timeout(timeout) {
             Ok(()) => self.take().map_err(|error| (None, error)),

@@ -1,16 +1,17 @@
 //! Many readers or one writer: std's `RwLock`, poisoning included.
 //!
-//! One word: `writers waiting:28 | readers:32 | WRITERS_WAITED | READERS_WAITED | POISONED | WRITER`; the two `WAITED` bits are
-//! set once a thread has ever waited in that list, and never cleared: a bit says that its list has a queue.
+//! One word: `writers waiting:28 | readers:32 | WRITERS_WAITED | READERS_WAITED | POISONED | WRITER`; the two `WAITED`
+//! bits are set once a thread has ever waited in that list, and never cleared: a bit says that its list has a queue.
 //!
-//! A reader goes in while no writer holds the lock or waits for it, so writers do not starve; under a stream of writers readers
-//! wait, and a thread that reads twice can wait for itself, both as with std's.
+//! A reader goes in while no writer holds the lock or waits for it, so writers do not starve; under a stream of writers
+//! readers wait, and a thread that reads twice can wait for itself, both as with std's.
 //!
-//! Who owes a wake-up: who leaves the lock free wakes one writer if writers wait, else all readers; a writer that gives up
-//! wakes the readers that waited only because of it. A woken writer tries before it gives up: if it fails, somebody holds the
-//! lock and owes the next wake-up.
+//! Who owes a wake-up: who leaves the lock free wakes one writer if writers wait, else all readers; a writer that gives
+//! up wakes the readers that waited only because of it. A woken writer tries before it gives up: if it fails, somebody
+//! holds the lock and owes the next wake-up.
 //!
-//! Progress: lock-free but for holders. A kernel thread frozen in an unlock holds the threads that it was about to wake.
+//! Progress: lock-free but for holders. A kernel thread frozen in an unlock holds the threads that it was about to
+//! wake.
 //!
 //! | edge | release side | acquire side |
 //! |---|---|---|
@@ -165,7 +166,8 @@ impl<T: ?Sized, R: Runtime> RwLock<T, R> {
             }
             R::note_wait("a reader-writer lock, to write", std::ptr::from_ref(self).addr(), None);
             if let Err(error) = self.writers.wait(patience, || self.look(writable, WRITERS_WAITED)) {
-                // SeqCst so that no fence is needed before readers are woken (`raddle_queues::wait_list::Queue::is_empty`).
+                // SeqCst so that no fence is needed before readers are woken
+                // (`raddle_queues::wait_list::Queue::is_empty`).
                 let word = self.state.fetch_sub(WAITING, Ordering::SeqCst) - WAITING;
                 if readable(word) {
                     R::Machine::light_fence();
@@ -183,7 +185,8 @@ impl<T: ?Sized, R: Runtime> RwLock<T, R> {
             if word & waited != 0 {
                 return false;
             }
-            // Relaxed: the wait's fence comes before (wait.look); with it whoever reads the mark in `leave` sees that the list has a queue.
+            // Relaxed: the wait's fence comes before (wait.look); with it whoever reads the mark in `leave` sees that
+            // the list has a queue.
             match self.state.compare_exchange_weak(word, word | waited, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return false,
                 Err(now) => word = now,
@@ -200,8 +203,8 @@ impl<T: ?Sized, R: Runtime> RwLock<T, R> {
             let writers = (word & WRITERS_WAITED != 0).then(|| self.writers.queue());
             let readers = (word & READERS_WAITED != 0).then(|| self.readers.queue());
             let new = word.wrapping_sub(change) | poisoned;
-            // Ordering[rwlock.state]: SeqCst. Pairs with `enter`. Makes visible: the data. SeqCst so that no fence is needed
-            // (`raddle_queues::wait_list::Queue::is_empty`).
+            // Ordering[rwlock.state]: SeqCst. Pairs with `enter`. Makes visible: the data. SeqCst so that no fence is
+            // needed (`raddle_queues::wait_list::Queue::is_empty`).
             // Point of no return: the next holder may free the lock.
             match self.state.compare_exchange_weak(word, new, Ordering::SeqCst, Ordering::Acquire) {
                 Ok(_) if writable(new) && (writers.is_some() || readers.is_some()) => {

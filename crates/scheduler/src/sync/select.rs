@@ -1,9 +1,10 @@
 //! Waiting for the first of several: messages of channels, and promises.
 //!
-//! A thread that waits has one wait, with one epoch. It publishes that in the list of each source and looks at each; the first waker
-//! claims it, and the claims of the others fail as those of a wait that a time-out has ended. So each source's own protocol
-//! holds, with one addition: the wake-up that was consumed may be of a source whose message the thread does not take. Nobody knows which one it was,
-//! so a thread that was woken passes on a wake-up at every source (`Parted::part`) before it chooses.
+//! A thread that waits has one wait, with one epoch. It publishes that in the list of each source and looks at each;
+//! the first waker claims it, and the claims of the others fail as those of a wait that a time-out has ended. So each
+//! source's own protocol holds, with one addition: the wake-up that was consumed may be of a source whose message the
+//! thread does not take. Nobody knows which one it was, so a thread that was woken passes on a wake-up at every source
+//! (`Parted::part`) before it chooses.
 //!
 //! Progress: that of the sources.
 //!
@@ -56,7 +57,8 @@ pub fn ready<R: Runtime>(sources: &[&dyn Source<R>]) -> Option<usize> {
     places.into_iter().find(|&place| sources[place].is_ready())
 }
 
-/// Waits until an operation on one of them would not wait; its place. It may have to wait all the same, if another thread comes first.
+/// Waits until an operation on one of them would not wait; its place. It may have to wait all the same, if another
+/// thread comes first.
 ///
 /// # Errors
 /// If the thread was cancelled.

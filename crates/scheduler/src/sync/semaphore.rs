@@ -1,16 +1,18 @@
 //! A counting semaphore.
 //!
-//! One word: `WAITED:1 | many:31 | permits:32`; `WAITED` once a thread has ever waited, `many` the number of threads that wait
-//! for more than one permit.
+//! One word: `WAITED:1 | many:31 | permits:32`; `WAITED` once a thread has ever waited, `many` the number of threads
+//! that wait for more than one permit.
 //!
-//! Who owes a wake-up: a release of k permits wakes k waiters, or all while one of them wants several: these then see for
-//! themselves who can go on. Acquiring barges, so a waiter for many permits can starve behind a stream of takers of one.
+//! Who owes a wake-up: a release of k permits wakes k waiters, or all while one of them wants several: these then see
+//! for themselves who can go on. Acquiring barges, so a waiter for many permits can starve behind a stream of takers of
+//! one.
 //!
 //! Invariants:
-//! - I1: a thread asleep for one permit while one is free does not last: each release after it has looked pops a waiter, who
-//!   tries after that release; the permits of those releases are gone only when each was taken by such a waiter or by another
-//!   thread that came along, and in the latter case the counter was lower by that much.
-//! - I2: a releaser that does not see `WAITED` (or `many`) adds its permits before the waiter's look, which then sees them.
+//! - I1: a thread asleep for one permit while one is free does not last: each release after it has looked pops a
+//!   waiter, who tries after that release; the permits of those releases are gone only when each was taken by such a
+//!   waiter or by another thread that came along, and in the latter case the counter was lower by that much.
+//! - I2: a releaser that does not see `WAITED` (or `many`) adds its permits before the waiter's look, which then sees
+//!   them.
 //!
 //! Progress: lock-free. A kernel thread frozen in `release` holds at most one waiter, and k-1 wake-ups.
 //!
@@ -137,7 +139,8 @@ impl<R: Runtime> Semaphore<R> {
             if word & WAITED != 0 {
                 return false;
             }
-            // Relaxed: the wait's fence comes before (wait.look); with it whoever reads the mark in `release` sees that the list has a queue.
+            // Relaxed: the wait's fence comes before (wait.look); with it whoever reads the mark in `release` sees that
+            // the list has a queue.
             match self.state.compare_exchange_weak(word, word | WAITED, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return false,
                 Err(now) => word = now,
@@ -157,8 +160,8 @@ impl<R: Runtime> Semaphore<R> {
         let (queue, word) = loop {
             assert!(permits(word).checked_add(count).is_some(), "a semaphore with more than u32::MAX permits");
             let queue = (word & WAITED != 0).then(|| self.waiters.queue());
-            // Ordering[semaphore.state]: SeqCst. Pairs with `try_acquire`. Makes visible: what was done before. SeqCst so that no
-            // fence is needed (`raddle_queues::wait_list::Queue::is_empty`).
+            // Ordering[semaphore.state]: SeqCst. Pairs with `try_acquire`. Makes visible: what was done before. SeqCst
+            // so that no fence is needed (`raddle_queues::wait_list::Queue::is_empty`).
             // Point of no return: who takes the permit may free the semaphore.
             match self.state.compare_exchange_weak(word, word + count as u64, Ordering::SeqCst, Ordering::Acquire) {
                 Ok(_) => break (queue, word),
@@ -181,7 +184,8 @@ impl<R: Runtime> Semaphore<R> {
         permits(self.state.load(Ordering::Relaxed))
     }
 
-    /// Takes `count` permits, waiting for them, and gives them back when the result is dropped. Masked from cancellation.
+    /// Takes `count` permits, waiting for them, and gives them back when the result is dropped. Masked from
+    /// cancellation.
     pub fn enter(&self, count: u32) -> Permit<'_, R> {
         self.acquire(count);
         Permit { semaphore: self, count }

@@ -1,8 +1,8 @@
 //! The threads that wait for one condition of one object, and who wakes them.
 //!
-//! The way every primitive waits: try, and if that fails `Waiters::wait`, whose closure looks at the condition after the
-//! thread has published itself; then try again. The way every primitive wakes: note `Waiters::queue` while the object is
-//! surely alive, make the condition true, fence, and wake from the `Queue`, which is runtime memory.
+//! The way every primitive waits: try, and if that fails `Waiters::wait`, whose closure looks at the condition after
+//! the thread has published itself; then try again. The way every primitive wakes: note `Waiters::queue` while the
+//! object is surely alive, make the condition true, fence, and wake from the `Queue`, which is runtime memory.
 
 use super::{Patience, WaitError};
 use crate::runtime::{Runtime, Waited, Word, wait_until};
@@ -99,10 +99,12 @@ impl<R: Runtime> Waiters<R> {
         });
     }
 
-    /// Perhaps yields, before the caller waits: true if other threads ran meanwhile and the condition is worth another look.
+    /// Perhaps yields, before the caller waits: true if other threads ran meanwhile and the condition is worth another
+    /// look.
     ///
-    /// A yield costs a fraction of a wait and its wake-up (pp_chan on one processor: 175 to about 130 ns a round trip), but is lost when the thread has to wait after all; so each list keeps
-    /// a score, and after a yield that did not help ([`Waiters::yield_was_lost`]) the next waits go without.
+    /// A yield costs a fraction of a wait and its wake-up (pp_chan on one processor: 175 to about 130 ns a round trip),
+    /// but is lost when the thread has to wait after all; so each list keeps a score, and after a yield that did not
+    /// help ([`Waiters::yield_was_lost`]) the next waits go without.
     #[inline]
     pub(crate) fn yield_first(&self) -> bool {
         // Relaxed, and not one operation: only a score, which any interleaving leaves meaningful.
@@ -127,7 +129,8 @@ impl<R: Runtime> Waiters<R> {
         Queue { queue: self.list.queue(), runtime: PhantomData }
     }
 
-    /// Waits once. `ready` looks at the condition, or arranges for being woken (sets a has-waiters bit); true: do not sleep.
+    /// Waits once. `ready` looks at the condition, or arranges for being woken (sets a has-waiters bit); true: do not
+    /// sleep.
     ///
     /// `Ok` says only that it is worth trying again; [`Wake::Granted`] is reported as such.
     pub(crate) fn wait(&self, patience: Patience, ready: impl FnOnce() -> bool) -> Result<Wake, WaitError> {

@@ -16,7 +16,8 @@ pub(super) struct Carrier<M: Machine> {
     pub word: M::Atomic<usize>,
 }
 
-// SAFETY: a carrier is atomics and an item, whose node only the carrier's holder touches (through the queue's functions).
+// SAFETY: a carrier is atomics and an item, whose node only the carrier's holder touches (through the queue's
+// functions).
 unsafe impl<M: Machine> Send for Carrier<M> {}
 // SAFETY: as above.
 unsafe impl<M: Machine> Sync for Carrier<M> {}
@@ -28,14 +29,15 @@ pub(super) fn take_from<M: Machine>(
 ) -> Option<(Ready<M>, NonNull<Carrier<M>>)> {
     // The item is the first field of its carrier.
     let carrier: NonNull<Carrier<M>> = queue.dequeue(seat)?.cast();
-    // SAFETY: carriers are type-stable, and the push enqueued this one after it had stored the word. Relaxed: acquired with
-    // the item.
+    // SAFETY: carriers are type-stable, and the push enqueued this one after it had stored the word. Relaxed: acquired
+    // with the item.
     let word = unsafe { carrier.as_ref() }.word.load(Ordering::Relaxed);
     Some((token(word), carrier))
 }
 
-/// One first-in first-out queue for all processors: the lock-free scheduler's, with node reuse. A thread rides on a carrier
-/// that keeps its node, so there are at most as many nodes as threads were ever ready at once, and some for each processor.
+/// One first-in first-out queue for all processors: the lock-free scheduler's, with node reuse. A thread rides on a
+/// carrier that keeps its node, so there are at most as many nodes as threads were ever ready at once, and some for
+/// each processor.
 pub struct Global<M: Machine> {
     queue: Unbounded<M>,
     domain: Arc<Hazards<M>>,
@@ -72,7 +74,8 @@ impl<M: Machine> Drop for Global<M> {
             drop(thread);
         }
         for (_, carrier) in self.carriers.iterate() {
-            // SAFETY: the queue is empty and nobody else has it: each carrier is ours, with a node of this domain or none.
+            // SAFETY: the queue is empty and nobody else has it: each carrier is ours, with a node of this domain or
+            // none.
             unsafe { seat.release(&carrier.item) };
         }
     }
@@ -98,8 +101,8 @@ impl<M: Machine> GlobalEnd<M> {
         }
         // Relaxed: published with the item.
         place.word.store(thread.into_word(), Ordering::Relaxed);
-        // SAFETY: the item has a node, fresh or of this domain; it is ours and type-stable, and the token may be used by
-        // whoever dequeues it.
+        // SAFETY: the item has a node, fresh or of this domain; it is ours and type-stable, and the token may be used
+        // by whoever dequeues it.
         unsafe { self.queue.queue.enqueue(&mut self.seat, carrier.cast()) };
         Ok(())
     }

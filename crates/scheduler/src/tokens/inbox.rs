@@ -32,8 +32,8 @@ impl<M: Machine> Inbox<M> {
         let record = thread.into_thread().as_ptr();
         // SAFETY: the record is live, being type-stable, and its link lies within.
         let link = unsafe { NonNull::new_unchecked(&raw mut (*record).link) };
-        // SAFETY: type-stable, and in no other inbox, since the link belongs to the holder of the token, which we give up; the
-        // token may be used by any kernel thread.
+        // SAFETY: type-stable, and in no other inbox, since the link belongs to the holder of the token, which we give
+        // up; the token may be used by any kernel thread.
         unsafe { self.0.push(link) };
     }
 

@@ -1,8 +1,8 @@
 //! Queues of [`Ready`] tokens: the thin typed skin over `raddle_queues`, which moves words.
 //!
-//! All `unsafe` that the policies stand on is here, and what it claims is one thing: a word that goes into a queue is a token
-//! given up, a word that comes out is that token, and the queues return each word once (their invariants, tested there). So
-//! the policies themselves are safe code that cannot run a thread twice.
+//! All `unsafe` that the policies stand on is here, and what it claims is one thing: a word that goes into a queue is a
+//! token given up, a word that comes out is that token, and the queues return each word once (their invariants, tested
+//! there). So the policies themselves are safe code that cannot run a thread twice.
 //!
 //! A queue that is dropped gives its tokens up one by one, so that each is reported like any other dropped token.
 //!
@@ -40,6 +40,7 @@ use raddle_machine::Machine;
 /// The token that was given up as this word.
 #[inline(always)]
 fn token<M: Machine>(word: usize) -> Ready<M> {
-    // SAFETY: the queues of this module are private to it and hold only what `into_word` gave; each word leaves one once.
+    // SAFETY: the queues of this module are private to it and hold only what `into_word` gave; each word leaves one
+    // once.
     unsafe { Ready::from_word(word) }
 }

@@ -78,7 +78,8 @@ impl<M: Machine> Drop for Shards<M> {
             }
         }
         for (_, carrier) in self.carriers.iterate() {
-            // SAFETY: the queues are empty and nobody else has it: each carrier is ours, with a node of this domain or none.
+            // SAFETY: the queues are empty and nobody else has it: each carrier is ours, with a node of this domain or
+            // none.
             unsafe { seat.release(&carrier.item) };
         }
     }
@@ -112,8 +113,8 @@ impl<M: Machine> ShardsEnd<M> {
         let shard = &self.shards.shards[shard];
         // Relaxed: counter only.
         shard.pushed.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the item has a node, fresh or of this domain; it is ours and type-stable, and the token may be used by
-        // whoever dequeues it.
+        // SAFETY: the item has a node, fresh or of this domain; it is ours and type-stable, and the token may be used
+        // by whoever dequeues it.
         unsafe { shard.queue.enqueue(&mut self.seat, carrier.cast()) };
         Ok(())
     }

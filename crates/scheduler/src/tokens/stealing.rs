@@ -125,8 +125,8 @@ impl<M: Machine> Drop for Fifo<M> {
     }
 }
 
-/// Threads that only their processor sees: a short first-in first-out queue of plain words. Selecting from it and adding to it
-/// costs a few instructions, none of them locked.
+/// Threads that only their processor sees: a short first-in first-out queue of plain words. Selecting from it and
+/// adding to it costs a few instructions, none of them locked.
 pub struct Near<M: Machine> {
     words: Box<[usize; NEAR]>,
     head: u32,

@@ -12,7 +12,8 @@ use std::sync::Arc;
 /// What a number names: a place for a token.
 struct Place<M: Machine>(M::Atomic<usize>);
 
-/// A bounded first-in first-out queue for all processors, without nodes or hazard pointers: by fetch-and-add and compare-and-exchange.
+/// A bounded first-in first-out queue for all processors, without nodes or hazard pointers: by fetch-and-add and
+/// compare-and-exchange.
 pub struct Tickets<M: Machine> {
     queue: tickets::Tickets<M>,
     places: Arc<Slab<Place<M>, M>>,

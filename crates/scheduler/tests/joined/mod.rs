@@ -1,5 +1,5 @@
-//! Scoped kernel threads, joined by their handles: `std::thread::scope` waits for its threads inside the standard library,
-//! where ThreadSanitizer does not see it, and would report what they did as concurrent with what follows.
+//! Scoped kernel threads, joined by their handles: `std::thread::scope` waits for its threads inside the standard
+//! library, where ThreadSanitizer does not see it, and would report what they did as concurrent with what follows.
 #![allow(dead_code)] // Each test file uses its part.
 
 use std::cell::RefCell;

@@ -113,8 +113,8 @@ pub const fn few(normally: usize, under_miri: usize) -> usize {
     if cfg!(miri) && normally > under_miri { under_miri } else { normally }
 }
 
-/// Random operations on `processors` locals in one kernel thread: each pushed thread comes out once, none is invented, and
-/// what a push announced is seen by whom it concerns.
+/// Random operations on `processors` locals in one kernel thread: each pushed thread comes out once, none is invented,
+/// and what a push announced is seen by whom it concerns.
 pub fn conserves(expression: &str, processors: usize, seed: u64) {
     let (policy, says) = make(expression, processors);
     let threads = Threads::new(few(300, 40));
@@ -322,8 +322,8 @@ pub fn yields_are_fair(expression: &str, yielders: usize, waiting: usize, bound:
     }
 }
 
-/// On every processor a thread yields until another one has run that nobody blocks: it runs within `bound` rounds, wherever it
-/// was made ready.
+/// On every processor a thread yields until another one has run that nobody blocks: it runs within `bound` rounds,
+/// wherever it was made ready.
 pub fn yield_loops_end(expression: &str, processors: usize, bound: usize) {
     for cause in [Some(Cause::Spawned), Some(Cause::Woken), Some(Cause::Submitted), None] {
         for hungry in [false, true] {
@@ -355,7 +355,8 @@ pub fn yield_loops_end(expression: &str, processors: usize, bound: usize) {
     }
 }
 
-/// The tests that every policy must pass. Under Miri only those that move tokens about: fairness is not what it can see.
+/// The tests that every policy must pass. Under Miri only those that move tokens about: fairness is not what it can
+/// see.
 pub fn holds(expression: &str, fair_within: usize) {
     if cfg!(miri) {
         conserves(expression, 1, 0);

@@ -46,7 +46,8 @@ impl Glance {
         table::glance(descriptor, interest)
     }
 
-    /// True if the attempt would find nothing, as the last one did, or took all there was ([`Glance::emptied`]), and no event came since.
+    /// True if the attempt would find nothing, as the last one did, or took all there was ([`Glance::emptied`]), and no
+    /// event came since.
     #[inline]
     pub fn is_empty(self, descriptor: i32, interest: Interest) -> bool {
         table::is_empty(descriptor, interest, self)

@@ -1,17 +1,18 @@
 //! The kernel's side: two sets of interests, and their events. Who fetches them and when is in [`super::watch`].
 //!
-//! Readers and writers have an epoll set each, so that arming one direction never touches the other's mask: every registration
-//! has the same mask for ever, and arming is one idempotent system call without a word of ours to keep in step. The writers' set
-//! lies in the readers' one, so one wait sees both.
+//! Readers and writers have an epoll set each, so that arming one direction never touches the other's mask: every
+//! registration has the same mask for ever, and arming is one idempotent system call without a word of ours to keep in
+//! step. The writers' set lies in the readers' one, so one wait sees both.
 //!
-//! A registration gives an event for each change (EPOLLET), and stays. Arming it makes the kernel look at the descriptor's state, and
-//! give an event if there is something. A wait arms after it was published, so no event falls between; it need not where
-//! the table says that the kernel knows this descriptor, since events are counted and the wait has seen none since its last attempt.
-//! A number that was closed and given out again behind our back is a registration that the kernel does not know (ENOENT): it is put in
-//! anew. What a former owner of the number still gives are spurious wake-ups.
+//! A registration gives an event for each change (EPOLLET), and stays. Arming it makes the kernel look at the
+//! descriptor's state, and give an event if there is something. A wait arms after it was published, so no event falls
+//! between; it need not where the table says that the kernel knows this descriptor, since events are counted and the
+//! wait has seen none since its last attempt. A number that was closed and given out again behind our back is a
+//! registration that the kernel does not know (ENOENT): it is put in anew. What a former owner of the number still
+//! gives are spurious wake-ups.
 //!
-//! Should the program close the sets themselves (it may close all numbers that it does not know), the next one to arm finds
-//! out, makes new ones and wakes everybody to arm again.
+//! Should the program close the sets themselves (it may close all numbers that it does not know), the next one to arm
+//! finds out, makes new ones and wakes everybody to arm again.
 
 use super::table;
 use super::{Failure, Interest};
@@ -50,8 +51,8 @@ pub(crate) fn events() -> u64 {
 pub(crate) struct Sets {
     readers: i32,
     writers: i32,
-    /// Something that can always be read, and is armed when whoever waits for the readers' set is to return. (Arming the wrong
-    /// descriptor, should the program have closed it, does no harm; writing to it would.)
+    /// Something that can always be read, and is armed when whoever waits for the readers' set is to return. (Arming
+    /// the wrong descriptor, should the program have closed it, does no harm; writing to it would.)
     alarm: i32,
 }
 
@@ -145,7 +146,8 @@ impl Batch {
         let events = &self.events[..std::mem::take(&mut self.count)];
         EVENTS.fetch_add(events.len() as u64, Ordering::Relaxed);
         if events.len() >= MANY {
-            // Each event leads through half a dozen cache lines, one after the other: fetch them for all events at once.
+            // Each event leads through half a dozen cache lines, one after the other: fetch them for all events at
+            // once.
             for step in 0..=table::STEPS {
                 events.iter().for_each(|event| table::approach(event.u64 as i32, step));
             }
@@ -177,7 +179,8 @@ pub(crate) fn arm(descriptor: i32, interest: Interest) -> Result<(), Failure> {
     };
     let mut add = false;
     let life = table::life(descriptor);
-    // Each turn but the first follows a change that somebody else made meanwhile; they can go on for ever only with them.
+    // Each turn but the first follows a change that somebody else made meanwhile; they can go on for ever only with
+    // them.
     loop {
         let (set, events) = match interest {
             Interest::Read => (sets.readers, READABLE | CHANGES),
@@ -192,8 +195,8 @@ pub(crate) fn arm(descriptor: i32, interest: Interest) -> Result<(), Failure> {
             EEXIST => add = false,
             EPERM => return Err(Failure::AlwaysReady),
             EBADF if !is_open(descriptor) => return Err(Failure::Closed),
-            // The set is gone, or its number is something else's. (A set cannot watch itself either: then it is the program's
-            // mistake that it asks for a number of ours, and not worth a new set.)
+            // The set is gone, or its number is something else's. (A set cannot watch itself either: then it is the
+            // program's mistake that it asks for a number of ours, and not worth a new set.)
             EBADF | EINVAL if !sets.all().contains(&descriptor) => {
                 sets = match Sets::current() {
                     Some(now) if now != sets => now,

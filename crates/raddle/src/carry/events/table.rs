@@ -1,16 +1,17 @@
 //! Who waits for which descriptor: an entry for each descriptor number.
 //!
-//! The entries lie in zero pages that are touched as numbers come into use: a cache line each, 64 MiB of address space together.
-//! A number beyond the table is not waited for here ([`Failure::Unsupported`](super::Failure)); the kernel gives out as many only
-//! where `fs.nr_open` was raised.
+//! The entries lie in zero pages that are touched as numbers come into use: a cache line each, 64 MiB of address space
+//! together. A number beyond the table is not waited for here ([`Failure::Unsupported`](super::Failure)); the kernel
+//! gives out as many only where `fs.nr_open` was raised.
 //!
-//! Each direction has a wait list of its own. Waiters publish `(thread, epoch)`, then arm the poller, then sleep; who learns of an
-//! event counts it ([`Readiness`]) and pops until a claim succeeds.
+//! Each direction has a wait list of its own. Waiters publish `(thread, epoch)`, then arm the poller, then sleep; who
+//! learns of an event counts it ([`Readiness`]) and pops until a claim succeeds.
 //!
-//! A number has *lives*. Where the program's own call has just made the descriptor ([`born`]), what the poller was told in this life stays
-//! true until the program closes it, and the next wait tells it nothing. Of any other number nothing is known, and each wait arms.
-//! A number that is closed behind our back and given out again behind our back is the one case in which that is wrong;
-//! [`audit`] arms for those who have waited for a second or two, so that they are late rather than lost.
+//! A number has *lives*. Where the program's own call has just made the descriptor ([`born`]), what the poller was told
+//! in this life stays true until the program closes it, and the next wait tells it nothing. Of any other number nothing
+//! is known, and each wait arms. A number that is closed behind our back and given out again behind our back is the one
+//! case in which that is wrong; [`audit`] arms for those who have waited for a second or two, so that they are late
+//! rather than lost.
 
 use super::{Glance, Interest};
 use raddle_machine::{Machine, Real};
@@ -40,8 +41,8 @@ struct Entry {
     lives: Lives<Real>,
     /// The life in which something was reported that no reading takes away, such as the end.
     ended: AtomicU32,
-    /// For each direction: [`FRESH`] from when somebody began to wait who armed nothing, [`AGED`] after one audit, 0 after the next one unless an event
-    /// came in between.
+    /// For each direction: [`FRESH`] from when somebody began to wait who armed nothing, [`AGED`] after one audit, 0
+    /// after the next one unless an event came in between.
     unarmed: [AtomicU8; 2],
     small: AtomicU8,
     large: AtomicU64,
@@ -124,8 +125,8 @@ const _: () = {
 /// The nodes of all lists of waiters.
 pub(crate) static NODES: NodePool<Real> = NodePool::constant();
 
-/// Where the entries are; null until the first number is looked up. They are no variable of the library's, since a conservative collector looks through
-/// all of those at each collection.
+/// Where the entries are; null until the first number is looked up. They are no variable of the library's, since a
+/// conservative collector looks through all of those at each collection.
 static TABLE: AtomicPtr<Entry> = AtomicPtr::new(std::ptr::null_mut());
 /// How many there are: 0, or [`NUMBERS`].
 static LENGTH: AtomicUsize = AtomicUsize::new(0);
@@ -266,7 +267,8 @@ pub(crate) fn happened(descriptor: i32, interest: Interest, ended: bool, ready: 
         // Before the count, which a reader looks at first.
         entry.ended.store(entry.lives.now(), Ordering::Relaxed);
     }
-    // The poller tells of it, so those who wait have time again. (Never to 0: a waiter may have relied on what it found here.)
+    // The poller tells of it, so those who wait have time again. (Never to 0: a waiter may have relied on what it found
+    // here.)
     let unarmed = &entry.unarmed[interest as usize];
     if unarmed.load(Ordering::Relaxed) == AGED {
         unarmed.store(FRESH, Ordering::Relaxed);
@@ -360,8 +362,8 @@ pub(crate) fn life(descriptor: i32) -> u32 {
     entry(descriptor).map_or(0, |entry| entry.lives.now())
 }
 
-/// Runs `close`, by which the program closes the descriptor: whoever waits wakes up afterwards, and finds the life changed. Who begins
-/// to wait after it, for what has got the number next, finds the new life only.
+/// Runs `close`, by which the program closes the descriptor: whoever waits wakes up afterwards, and finds the life
+/// changed. Who begins to wait after it, for what has got the number next, finds the new life only.
 pub(crate) fn end_life<T>(descriptor: i32, close: impl FnOnce() -> T) -> T {
     let Some(entry) = entry(descriptor) else { return close() };
     // A descriptor that nobody ever waited for keeps its page untouched.
@@ -370,8 +372,9 @@ pub(crate) fn end_life<T>(descriptor: i32, close: impl FnOnce() -> T) -> T {
         entry.begin_life();
     }
     let result = close();
-    // Events: C close, P the pops here; W a waiter publishes, A it arms the poller. Forbidden: P misses W, and A meets a
-    // descriptor that is open and of the old life. If A came before C in the kernel, whose lock orders them, W came before P.
+    // Events: C close, P the pops here; W a waiter publishes, A it arms the poller. Forbidden: P misses W, and A meets
+    // a descriptor that is open and of the old life. If A came before C in the kernel, whose lock orders them, W came
+    // before P.
     if entry.is_used() {
         if !was_used {
             entry.begin_life();
@@ -389,8 +392,8 @@ pub(crate) fn born(descriptor: i32) {
     }
 }
 
-/// Runs `remove`, which takes the descriptor's registrations out of the poller. It stands for the same as before; whoever waits finds its
-/// life changed, and looks again.
+/// Runs `remove`, which takes the descriptor's registrations out of the poller. It stands for the same as before;
+/// whoever waits finds its life changed, and looks again.
 pub(crate) fn unregister(descriptor: i32, remove: impl FnOnce()) {
     let Some(entry) = entry(descriptor).filter(|entry| entry.is_used()) else { return };
     entry.lives.unregister(|| entry.life_began(), remove);
@@ -446,7 +449,8 @@ pub(crate) fn has_changed(descriptor: i32, interest: Interest, glance: Glance) -
     direction(descriptor, interest).is_some_and(|direction| direction.readiness.has_changed(glance.count))
 }
 
-/// True if a wait need not arm. It is then looked after by [`audit`]. Called after the fence that follows the publication.
+/// True if a wait need not arm. It is then looked after by [`audit`]. Called after the fence that follows the
+/// publication.
 pub(crate) fn need_not_arm(descriptor: i32, interest: Interest) -> bool {
     let Some(entry) = entry(descriptor) else { return false };
     let direction = entry.direction(interest);

@@ -1,18 +1,20 @@
 //! Who fetches events, and when.
 //!
-//! - A processor looks before it sleeps, and once in so many switches (as it looks at its timers): without waiting, into its own
-//!   queue. So ready threads and ready descriptors take turns: an event waits for that many switches at most while threads switch.
-//! - One of the processors that sleep, the first that comes, sleeps in the kernel's wait for events instead of on its bell (the
-//!   *watch*). It is the process's, whatever the pool: events for threads of other pools are submitted there.
-//! - But while another one looks all the time, having more to do than it can do between two looks, it fetches many events at once, and
-//!   whoever watched would be woken for each single one. So nobody begins a watch within [`NEAR`] of such a look; who would have
-//!   sleeps on its bell for so long, and is rung as for any work.
-//! - Where no processor has looked for a period of the monitor (all compute, or the one that kept watch has work and the others sleep),
-//!   the monitor does.
+//! - A processor looks before it sleeps, and once in so many switches (as it looks at its timers): without waiting,
+//!   into its own queue. So ready threads and ready descriptors take turns: an event waits for that many switches at
+//!   most while threads switch.
+//! - One of the processors that sleep, the first that comes, sleeps in the kernel's wait for events instead of on its
+//!   bell (the *watch*). It is the process's, whatever the pool: events for threads of other pools are submitted there.
+//! - But while another one looks all the time, having more to do than it can do between two looks, it fetches many
+//!   events at once, and whoever watched would be woken for each single one. So nobody begins a watch within [`NEAR`]
+//!   of such a look; who would have sleeps on its bell for so long, and is rung as for any work.
+//! - Where no processor has looked for a period of the monitor (all compute, or the one that kept watch has work and
+//!   the others sleep), the monitor does.
 //!
-//! Bound: an event waits for two looks of the monitor, at most eight of its periods, while anybody is awake; while all sleep, one keeps watch, [`NEAR`] after the last look
-//! at the latest: the last to sleep found the watch free or kept, or will look again by then. A kernel thread that is frozen while it keeps watch with all others asleep strands events for
-//! [`VISIT`] at most: so often the monitor looks though all sleep.
+//! Bound: an event waits for two looks of the monitor, at most eight of its periods, while anybody is awake; while all
+//! sleep, one keeps watch, [`NEAR`] after the last look at the latest: the last to sleep found the watch free or kept,
+//! or will look again by then. A kernel thread that is frozen while it keeps watch with all others asleep strands
+//! events for [`VISIT`] at most: so often the monitor looks though all sleep.
 //!
 //! Whoever fetches the alarm and does not keep the watch raises it again if somebody does: it is for that one.
 
@@ -31,12 +33,15 @@ static KEEPER: Padded<Keeper<Real>> = Padded(Keeper::constant());
 static LOOKS: Padded<AtomicU64> = Padded(AtomicU64::new(0));
 /// When a processor last looked while it had work, or found some: the time's high bits, and the activation's id below.
 static LOOKED: Padded<AtomicU64> = Padded(AtomicU64::new(0));
-/// Bits of an activation's id, as far as it is told: another one with the same bits is taken for it, and looks once more.
+/// Bits of an activation's id, as far as it is told: another one with the same bits is taken for it, and looks once
+/// more.
 const ID: u64 = (1 << 12) - 1;
-/// Nanoseconds for which one relies on another's looks. It is the monitor's period: longer than 64 switches take in a server that is busy
-/// (measured: 64 echoes take 350,000), and short enough that one who turns to computing delays events hardly longer than that.
+/// Nanoseconds for which one relies on another's looks. It is the monitor's period: longer than 64 switches take in a
+/// server that is busy (measured: 64 echoes take 350,000), and short enough that one who turns to computing delays
+/// events hardly longer than that.
 const NEAR: u64 = 1_000_000;
-/// Nanoseconds between two looks of threads that call for events all the time. Untested guess: about two of their rounds.
+/// Nanoseconds between two looks of threads that call for events all the time. Untested guess: about two of their
+/// rounds.
 const TURN: u64 = 50_000;
 /// Nanoseconds after which a kept watch begins anew: should the program close our descriptors, nothing would end it.
 const RENEW: u64 = 1_000_000_000;
@@ -53,8 +58,8 @@ const DISTRUST: u64 = 32;
 pub(crate) struct Watch(Batch);
 
 impl Watch {
-    /// Takes the watch, if there is anything to watch and nobody does. Where `activation` leaves it to another one that looks all the
-    /// time, `until` becomes the time by which it must look again.
+    /// Takes the watch, if there is anything to watch and nobody does. Where `activation` leaves it to another one that
+    /// looks all the time, `until` becomes the time by which it must look again.
     pub fn take(activation: &Activation, until: &mut Option<u64>) -> Option<Self> {
         Sets::current()?;
         let (looked, now) = (LOOKED.load(Ordering::Relaxed), Real::now());
@@ -91,7 +96,8 @@ impl Watch {
     }
 }
 
-/// A look without waiting, by a processor from inside its mark, in the midst of its work or not. True if that made a thread ready.
+/// A look without waiting, by a processor from inside its mark, in the midst of its work or not. True if that made a
+/// thread ready.
 #[inline]
 pub(crate) fn look(mut inside: Lent<'_>, works: bool) -> bool {
     let mut found = 0;
@@ -110,8 +116,8 @@ pub(crate) fn look(mut inside: Lent<'_>, works: bool) -> bool {
     found > 0
 }
 
-/// As [`look`], unless somebody has looked a moment ago. For threads that wait for events in their own way and may never leave their
-/// processor meanwhile.
+/// As [`look`], unless somebody has looked a moment ago. For threads that wait for events in their own way and may
+/// never leave their processor meanwhile.
 pub(crate) fn look_in_turn(inside: Lent<'_>) {
     if Sets::current().is_some() && Real::now().saturating_sub(LOOKED.load(Ordering::Relaxed) & !ID) >= TURN {
         look(inside, true);

@@ -1,8 +1,9 @@
 //! What is seen of a pool in a window.
 //!
-//! Who is awake and who is on a core is known in two ways. Of processors it is sampled who sleeps. Event loops that are apart sleep
-//! in the kernel, unseen: where there are any, the kernel tells how long each kernel thread waited for a core (`schedstat`, asked for
-//! by [`crate::os::time_waiting`]), and awake is who was on a core or waited for one. A kernel that does not count that (it says 0) shows no crowd then.
+//! Who is awake and who is on a core is known in two ways. Of processors it is sampled who sleeps. Event loops that are
+//! apart sleep in the kernel, unseen: where there are any, the kernel tells how long each kernel thread waited for a
+//! core (`schedstat`, asked for by [`crate::os::time_waiting`]), and awake is who was on a core or waited for one. A
+//! kernel that does not count that (it says 0) shows no crowd then.
 
 use super::Window;
 use crate::carry::activation::Activation;
@@ -76,7 +77,8 @@ impl Census {
         self.loops_on_core >= 0.2
     }
 
-    /// Ends the window, and begins the next one. Nothing if other kernel threads carry the processors, or other loops are apart, now.
+    /// Ends the window, and begins the next one. Nothing if other kernel threads carry the processors, or other loops
+    /// are apart, now.
     pub fn end(&mut self, pool: &'static Shared, now: u64) -> Option<Window> {
         let loops: Vec<_> = crate::carry::loops::apart_of(pool).collect();
         let mut ask = !loops.is_empty();
@@ -104,8 +106,8 @@ impl Census {
         Some(window)
     }
 
-    /// What happened between two, and the part of the time that loops were on cores, if both are of the same kernel threads and all that was asked
-    /// was answered.
+    /// What happened between two, and the part of the time that loops were on cores, if both are of the same kernel
+    /// threads and all that was asked was answered.
     fn since(&self, before: &Census) -> Option<(Window, f64)> {
         let elapsed = self.begun.saturating_sub(before.begun).max(1) as f64;
         let named = |census: &Census| census.tasks.iter().map(|task| (task.number, task.is_loop)).collect::<Vec<_>>();

@@ -1,16 +1,20 @@
-//! Threads that wait for each other's mutexes in a circle, while others go on: a dead-lock that does not stop the program, so that nobody sees it.
+//! Threads that wait for each other's mutexes in a circle, while others go on: a dead-lock that does not stop the
+//! program, so that nobody sees it.
 //!
-//! A lock costs nothing for it. A thread that is about to wait for a mutex says so by one flag ([`WAITED`]); within half a second the monitor
-//! walks over the threads, [`SLICE`] at a look, and notes of each that is parked for a mutex which one, and who holds it: the note that dumps show
-//! ([`crate::govern::dump`]), and the mutex's own word. A circle that is there in two walks with no wait in it begun anew is one for ever, unless a thread of it is cancelled, and is
+//! A lock costs nothing for it. A thread that is about to wait for a mutex says so by one flag ([`WAITED`]); within
+//! half a second the monitor walks over the threads, [`SLICE`] at a look, and notes of each that is parked for a mutex
+//! which one, and who holds it: the note that dumps show ([`crate::govern::dump`]), and the mutex's own word. A circle
+//! that is there in two walks with no wait in it begun anew is one for ever, unless a thread of it is cancelled, and is
 //! reported once.
 //!
-//! Whatever lies in the program's memory is read by the kernel ([`crate::os::peek`]): the thread may have gone on meanwhile, and its stack and
-//! its mutex be gone. What was read counts only if the thread was in the same wait before and after it.
+//! Whatever lies in the program's memory is read by the kernel ([`crate::os::peek`]): the thread may have gone on
+//! meanwhile, and its stack and its mutex be gone. What was read counts only if the thread was in the same wait before
+//! and after it.
 //!
-//! Bound: reported within about two seconds; with many threads [`SLICE`] more are walked over each half second. Not seen: waits of kernel threads,
-//! of threads that are apart, with a deadline, and for other things than mutexes. The holder of a pthread mutex is written by who locks it,
-//! after it is locked; one that is kept from its core between the two for more than a second would be taken for the one before it.
+//! Bound: reported within about two seconds; with many threads [`SLICE`] more are walked over each half second. Not
+//! seen: waits of kernel threads, of threads that are apart, with a deadline, and for other things than mutexes. The
+//! holder of a pthread mutex is written by who locks it, after it is locked; one that is kept from its core between the
+//! two for more than a second would be taken for the one before it.
 
 use crate::carry::descriptor::Descriptor;
 use crate::carry::note::{MUTEX, PTHREAD_MUTEX, WAITED, Waits};
@@ -21,7 +25,8 @@ use std::sync::atomic::Ordering;
 
 /// Threads walked over at a look of the monitor's.
 const SLICE: usize = 512;
-/// Walks after a thread has begun to wait: the first may come before it is parked, one more confirms. The last one begins eight seconds after the first.
+/// Walks after a thread has begun to wait: the first may come before it is parked, one more confirms. The last one
+/// begins eight seconds after the first.
 const WALKS: u32 = 6;
 /// Nanoseconds between two such looks, at first.
 const PERIOD: u64 = 500_000_000;
@@ -226,7 +231,8 @@ impl Watch {
         }
         let tells = !all_is_told();
         let before = std::mem::take(&mut self.candidates);
-        // Whoever locks a plain mutex of POSIX's twice may count on another thread to unlock it, as a semaphore: no C library minds.
+        // Whoever locks a plain mutex of POSIX's twice may count on another thread to unlock it, as a semaphore: no C
+        // library minds.
         let ends_never = |circle: &Circle| circle.len() > 1 || matches!(circle[0].holder, Holder::Record(_));
         for circle in circles.into_iter().filter(ends_never) {
             let (edges, places) = (edges(&circle), places(&circle));

@@ -1,17 +1,17 @@
 //! Waiting for descriptors: a thread that waits leaves its processor to others.
 //!
-//! [`wait`] blocks the calling thread until a descriptor is ready, [`until`] repeats an attempt that does not block until it
-//! succeeds. Readiness comes from epoll. Nothing is registered beforehand and no flag of the descriptor is changed: the first
-//! wait tells the kernel of the descriptor, each wait asks for one event.
+//! [`wait`] blocks the calling thread until a descriptor is ready, [`until`] repeats an attempt that does not block
+//! until it succeeds. Readiness comes from epoll. Nothing is registered beforehand and no flag of the descriptor is
+//! changed: the first wait tells the kernel of the descriptor, each wait asks for one event.
 //!
-//! Several threads may wait for one descriptor and direction. An event wakes one of them; when that one has made its attempt it
-//! asks for the next event if others still wait ([`until`] and [`wait`] do so by themselves).
+//! Several threads may wait for one descriptor and direction. An event wakes one of them; when that one has made its
+//! attempt it asks for the next event if others still wait ([`until`] and [`wait`] do so by themselves).
 //!
-//! Events are fetched by the processors themselves, between two threads and before they sleep; one that sleeps waits for them
-//! (see `watch`). There is no kernel thread of its own for it.
+//! Events are fetched by the processors themselves, between two threads and before they sleep; one that sleeps waits
+//! for them (see `watch`). There is no kernel thread of its own for it.
 //!
-//! Fairness: a woken thread goes to its pool's queue as any other one, so ready threads and ready descriptors take turns as the
-//! policy says.
+//! Fairness: a woken thread goes to its pool's queue as any other one, so ready threads and ready descriptors take
+//! turns as the policy says.
 //!
 //! What ends a wait besides the event: its deadline, the thread's cancellation, and the descriptor's end, if it is told
 //! ([`closing`]).
@@ -60,12 +60,12 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// Blocks the calling thread until the descriptor is ready, or was a moment ago: the operation that follows may still find that
-/// somebody else was faster. Kernel threads may call it too.
+/// Blocks the calling thread until the descriptor is ready, or was a moment ago: the operation that follows may still
+/// find that somebody else was faster. Kernel threads may call it too.
 ///
 /// # Errors
-/// [`io::ErrorKind::TimedOut`] after `timeout`; [`WaitError::Cancelled`] when the thread was cancelled; EBADF for what is not
-/// open, or was closed through [`closing`] meanwhile.
+/// [`io::ErrorKind::TimedOut`] after `timeout`; [`WaitError::Cancelled`] when the thread was cancelled; EBADF for what
+/// is not open, or was closed through [`closing`] meanwhile.
 pub fn wait(descriptor: BorrowedFd<'_>, interest: Interest, timeout: Option<Duration>) -> io::Result<()> {
     let descriptor = descriptor.as_raw_fd();
     let deadline = timeout.map(crate::carry::timers::deadline_after);
@@ -82,7 +82,8 @@ pub fn wait(descriptor: BorrowedFd<'_>, interest: Interest, timeout: Option<Dura
     }
 }
 
-/// Calls `attempt` until it ends otherwise than with [`io::ErrorKind::WouldBlock`], and waits for the descriptor in between.
+/// Calls `attempt` until it ends otherwise than with [`io::ErrorKind::WouldBlock`], and waits for the descriptor in
+/// between.
 ///
 /// # Errors
 /// What `attempt` says, and as for [`wait`].
@@ -120,8 +121,8 @@ pub fn until<T>(
     }
 }
 
-/// The program's own call has just made that descriptor: until it is told to end ([`closing`]), what the kernel was asked to watch need not
-/// be asked again. To be called by those only who report the end as well.
+/// The program's own call has just made that descriptor: until it is told to end ([`closing`]), what the kernel was
+/// asked to watch need not be asked again. To be called by those only who report the end as well.
 #[doc(hidden)]
 pub fn born(descriptor: i32) {
     if !crate::os::looks::has_own_table() {
@@ -137,8 +138,8 @@ pub fn doubt(descriptor: i32) {
     }
 }
 
-/// The events of that descriptor are to wake no processor any more: its threads will wait for it in the kernel. Whoever waits for it now looks
-/// again, as after [`closing`].
+/// The events of that descriptor are to wake no processor any more: its threads will wait for it in the kernel. Whoever
+/// waits for it now looks again, as after [`closing`].
 #[doc(hidden)]
 pub fn disarm(descriptor: i32) {
     reactor::disarm(descriptor);
@@ -164,8 +165,8 @@ pub fn notes(descriptor: i32) -> Option<Notes> {
     table::notes(descriptor)
 }
 
-/// Runs `close`, by which the program closes that descriptor: threads that wait for it wake up with EBADF. Without this they would wait
-/// on, as kernel threads do, and might mistake what gets the number next for what they waited for.
+/// Runs `close`, by which the program closes that descriptor: threads that wait for it wake up with EBADF. Without this
+/// they would wait on, as kernel threads do, and might mistake what gets the number next for what they waited for.
 ///
 /// ```
 /// use std::os::fd::{AsRawFd, OwnedFd};
@@ -219,10 +220,11 @@ pub fn forked() {
 #[doc(hidden)]
 pub type Each<'a> = dyn Fn(&mut dyn FnMut(i32, Interest)) + 'a;
 
-/// Blocks the calling lightweight thread until one of several descriptors is ready, or for no reason. `each` shows them all, the same
-/// ones at each call.
+/// Blocks the calling lightweight thread until one of several descriptors is ready, or for no reason. `each` shows them
+/// all, the same ones at each call.
 ///
-/// The caller's attempt after this may leave the event to others who wait for the same descriptor: it calls [`pass_on`] then.
+/// The caller's attempt after this may leave the event to others who wait for the same descriptor: it calls [`pass_on`]
+/// then.
 ///
 /// # Errors
 /// See [`Failure`].
@@ -278,8 +280,8 @@ pub fn wait_for(each: &Each<'_>, deadline: Option<u64>, cancellable: bool) -> Re
     result
 }
 
-/// Blocks the calling lightweight thread until an event came since `glance`, after which an attempt has found nothing, or for no reason.
-/// The rest as for [`wait_for`].
+/// Blocks the calling lightweight thread until an event came since `glance`, after which an attempt has found nothing,
+/// or for no reason. The rest as for [`wait_for`].
 ///
 /// # Errors
 /// See [`Failure`].
@@ -329,7 +331,8 @@ pub fn wait_since(
     result
 }
 
-/// After a wait for this descriptor that answered `Ok`, and the attempt that followed: asks for the next event if others wait for it too.
+/// After a wait for this descriptor that answered `Ok`, and the attempt that followed: asks for the next event if
+/// others wait for it too.
 #[doc(hidden)]
 pub fn pass_on(descriptor: i32, interest: Interest) {
     if table::is_awaited(descriptor, interest) && reactor::arm(descriptor, interest).is_err() {

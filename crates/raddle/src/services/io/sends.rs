@@ -1,22 +1,27 @@
 //! Sends that several threads of a processor make at about the same time are carried out in one system call.
 //!
-//! Each send on the same machine wakes somebody (a client, a database), who takes the core from the sender, finds one message, answers it, and sleeps again. Sends
-//! that reach the kernel together wake each receiver once for all that is there, and the sender is interrupted once, since the kernel lets nobody else in before the call
-//! returns. So a thread that sends while others of its processor are ready *leads*: it lets these run first, who add their sends to the processor's
-//! batch and wait; when its turn comes again it has the kernel carry them all out through a ring ([`crate::os::ring`]), and wakes them.
-//! (Figures: decision 0021.)
+//! Each send on the same machine wakes somebody (a client, a database), who takes the core from the sender, finds one
+//! message, answers it, and sleeps again. Sends that reach the kernel together wake each receiver once for all that is
+//! there, and the sender is interrupted once, since the kernel lets nobody else in before the call returns. So a thread
+//! that sends while others of its processor are ready *leads*: it lets these run first, who add their sends to the
+//! processor's batch and wait; when its turn comes again it has the kernel carry them all out through a ring
+//! ([`crate::os::ring`]), and wakes them. (Figures: decision 0021.)
 //!
-//! What it costs: a send waits for one round of the ready threads. So this is done only where rounds are short (the processor looked for events twice within
-//! `BRISK_NS`), under a policy without priorities, where no processor of the pool is idle, and for little data (`MOST`): to copy more takes longer than a wake-up, and
-//! data that has to come from a disk would hold up all others. Everywhere else the caller sends by itself, as without this.
+//! What it costs: a send waits for one round of the ready threads. So this is done only where rounds are short (the
+//! processor looked for events twice within `BRISK_NS`), under a policy without priorities, where no processor of the
+//! pool is idle, and for little data (`MOST`): to copy more takes longer than a wake-up, and data that has to come from
+//! a disk would hold up all others. Everywhere else the caller sends by itself, as without this.
 //!
-//! A leader may hold a lock that others spin for, or that they need before they send; or a thread may begin to compute. So a round that took long
-//! is followed by many times its length without (`REST_RATIO`), and a batch in which the leader stayed alone by sends without, twice as many each time.
+//! A leader may hold a lock that others spin for, or that they need before they send; or a thread may begin to compute.
+//! So a round that took long is followed by many times its length without (`REST_RATIO`), and a batch in which the
+//! leader stayed alone by sends without, twice as many each time.
 //!
-//! The protocol is [`raddle_scheduler::batch`]. From before a thread adds its send until that is carried out, the thread is in a wait: signals and interruptions are
-//! put off, so no handler can leave by a jump and take the data's memory with it.
+//! The protocol is [`raddle_scheduler::batch`]. From before a thread adds its send until that is carried out, the
+//! thread is in a wait: signals and interruptions are put off, so no handler can leave by a jump and take the data's
+//! memory with it.
 //!
-//! Progress: the leader stays ready, so it can be stolen as any other; a thread that is frozen while it leads delays the sends of its batch, not of others.
+//! Progress: the leader stays ready, so it can be stolen as any other; a thread that is frozen while it leads delays
+//! the sends of its batch, not of others.
 
 use crate::Host;
 use crate::carry::descriptor::Descriptor;
@@ -45,11 +50,13 @@ pub fn sent_together() -> (u64, u64, bool) {
     (sends, calls, REFUSED.load(Ordering::Relaxed))
 }
 
-/// `send(descriptor, data, size, flags)`, where `flags` say MSG_DONTWAIT, together with those of other threads: what it would return, or a negated error number. SIGPIPE
-/// is not raised. `None` where the caller has to send by itself, nothing having been done.
+/// `send(descriptor, data, size, flags)`, where `flags` say MSG_DONTWAIT, together with those of other threads: what it
+/// would return, or a negated error number. SIGPIPE is not raised. `None` where the caller has to send by itself,
+/// nothing having been done.
 ///
 /// # Safety
-/// So many bytes can be read at `data`, or it is for the kernel to find out that they cannot; nobody changes them meanwhile.
+/// So many bytes can be read at `data`, or it is for the kernel to find out that they cannot; nobody changes them
+/// meanwhile.
 #[doc(hidden)]
 #[inline]
 pub unsafe fn send_together(descriptor: i32, data: *const u8, size: usize, flags: i32) -> Option<isize> {

@@ -85,8 +85,8 @@ impl Builder {
         self
     }
 
-    /// How many processors all stages have together. If nobody says so: as many as the process is allotted, or one for each stage, if
-    /// that is more.
+    /// How many processors all stages have together. If nobody says so: as many as the process is allotted, or one for
+    /// each stage, if that is more.
     pub fn processors(mut self, count: usize) -> Self {
         self.processors = Some(count);
         self

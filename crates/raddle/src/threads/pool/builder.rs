@@ -45,10 +45,10 @@ impl fmt::Debug for Builder {
 }
 
 impl Builder {
-    /// One processor per core that the process is allotted (affinity and the control group's quota), the default policy. While
-    /// it runs, the pool follows changes of both within about a tenth of a second: its kernel threads' affinity and the quota
-    /// say how many processors take part. Some of these may rest, see [`Builder::at_most`]. (Under `rotator`, whose ring must stay closed, the
-    /// number stays as it was.)
+    /// One processor per core that the process is allotted (affinity and the control group's quota), the default
+    /// policy. While it runs, the pool follows changes of both within about a tenth of a second: its kernel threads'
+    /// affinity and the quota say how many processors take part. Some of these may rest, see [`Builder::at_most`].
+    /// (Under `rotator`, whose ring must stay closed, the number stays as it was.)
     pub fn new() -> Self {
         Self::default()
     }
@@ -59,9 +59,10 @@ impl Builder {
         self
     }
 
-    /// At most so many processors: while others use the same cores, and the pool, which waits for descriptors a lot, was seen to do about as much on fewer,
-    /// some rest. It looks ten times a second, and tries now and then; [`crate::govern::info::Stats`] counts the changes. For a server whose clients, or
-    /// whatever it asks, run on the same machine. (Not under `rotator`.)
+    /// At most so many processors: while others use the same cores, and the pool, which waits for descriptors a lot,
+    /// was seen to do about as much on fewer, some rest. It looks ten times a second, and tries now and then;
+    /// [`crate::govern::info::Stats`] counts the changes. For a server whose clients, or whatever it asks, run on the
+    /// same machine. (Not under `rotator`.)
     pub fn at_most(mut self, count: usize) -> Self {
         (self.processors, self.all) = (Some(count), false);
         self
@@ -99,8 +100,9 @@ impl Builder {
         }
     }
 
-    /// A policy of the program's own, which `make` makes for at most so many processors; what it is given besides answers who sleeps.
-    /// It may be called more than once. How to write, check and simulate one: `docs/write-your-own-policy.md`.
+    /// A policy of the program's own, which `make` makes for at most so many processors; what it is given besides
+    /// answers who sleeps. It may be called more than once. How to write, check and simulate one:
+    /// `docs/write-your-own-policy.md`.
     pub fn own_policy(
         mut self,
         make: impl Fn(usize, Arc<dyn Others>) -> Box<dyn Policy<Real>> + Send + Sync + 'static,
@@ -121,14 +123,15 @@ impl Builder {
         }
     }
 
-    /// The names of the kernel threads begin so (as shown by `ps -L` and debuggers). A NUL, of which the kernel's names know none,
-    /// is shown as `?`.
+    /// The names of the kernel threads begin so (as shown by `ps -L` and debuggers). A NUL, of which the kernel's names
+    /// know none, is shown as `?`.
     pub fn kernel_thread_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Some(prefix.into());
         self
     }
 
-    /// As [`Builder::build`], for a pool that may come to have `room` processors; `None` if its policy is a ring, which cannot.
+    /// As [`Builder::build`], for a pool that may come to have `room` processors; `None` if its policy is a ring, which
+    /// cannot.
     pub(crate) fn build_with_room(self, room: usize) -> Result<Option<Pool>, BuildError> {
         match self.make_policy(1, &Arc::new(Idle::<Real>::new(1)))?.ring() && room > 1 {
             true => Ok(None),
@@ -138,8 +141,8 @@ impl Builder {
 
     /// Starts the pool's processors.
     ///
-    /// Where the C library is not as the self-check wants it, this says so once on standard error, and threads are kernel
-    /// threads from then on.
+    /// Where the C library is not as the self-check wants it, this says so once on standard error, and threads are
+    /// kernel threads from then on.
     ///
     /// # Errors
     /// [`BuildError`]: nothing was started then.

@@ -1,7 +1,8 @@
 //! Moving the calling thread: to another pool, or off its processor for as long as a call takes.
 //!
-//! A program may have several pools, each with a policy and processors of its own: one for requests and one for reports, or one for
-//! each stage of a pipeline, joined by bounded channels. Threads of different pools share all of [`crate::sync`].
+//! A program may have several pools, each with a policy and processors of its own: one for requests and one for
+//! reports, or one for each stage of a pipeline, joined by bounded channels. Threads of different pools share all of
+//! [`crate::sync`].
 //!
 //! # Example
 //! ```
@@ -48,11 +49,12 @@ impl fmt::Display for MoveError {
 
 impl std::error::Error for MoveError {}
 
-/// Goes on in `pool`: from its return on the calling thread is run by that pool's processors, under its policy, and what it spawns starts
-/// there. Its stack, its storage and its handle stay what they are. Lock-free if both policies are; costs a wait and a wake-up.
+/// Goes on in `pool`: from its return on the calling thread is run by that pool's processors, under its policy, and
+/// what it spawns starts there. Its stack, its storage and its handle stay what they are. Lock-free if both policies
+/// are; costs a wait and a wake-up.
 ///
-/// A pool cannot be dropped before its threads have ended or left, and a borrowed one not at all: no thread can move to a pool that
-/// is shutting down.
+/// A pool cannot be dropped before its threads have ended or left, and a borrowed one not at all: no thread can move to
+/// a pool that is shutting down.
 ///
 /// # Errors
 /// [`MoveError`]; nothing has changed.
@@ -71,12 +73,13 @@ pub fn move_to(pool: &Pool) -> Result<(), MoveError> {
     Ok(())
 }
 
-/// Runs `f`, which is known to take long without a step into the runtime: a computation, or calls that block in the kernel. The processor
-/// goes on with other threads at once, on another kernel thread, where it would otherwise take the monitor milliseconds to find out. `f`
-/// runs on the calling thread itself, with its storage and on its stack; afterwards the thread waits for a processor like any other.
+/// Runs `f`, which is known to take long without a step into the runtime: a computation, or calls that block in the
+/// kernel. The processor goes on with other threads at once, on another kernel thread, where it would otherwise take
+/// the monitor milliseconds to find out. `f` runs on the calling thread itself, with its storage and on its stack;
+/// afterwards the thread waits for a processor like any other.
 ///
-/// Costs a wake-up of a kernel thread, some microseconds, and one kernel thread for each call at a time. If none can be had, `f`
-/// keeps the processor until the monitor sees to it. On a kernel thread it is a plain call.
+/// Costs a wake-up of a kernel thread, some microseconds, and one kernel thread for each call at a time. If none can be
+/// had, `f` keeps the processor until the monitor sees to it. On a kernel thread it is a plain call.
 ///
 /// # Example
 /// ```

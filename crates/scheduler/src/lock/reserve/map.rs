@@ -1,14 +1,17 @@
 //! A concurrent hash map whose elements can be kept for long: hybrid locking, after Unrau et al., section 2.
 //!
-//! Each part of the map has one coarse lock, held while somebody searches and reserves, never while somebody uses an element. So whoever holds an
-//! element may do with the map what it likes, other parts and the same one, but reserve that element again. An element that is made on demand is
-//! inserted before it is made, reserved: others who want it wait for that one request ("combining", section 2.2).
+//! Each part of the map has one coarse lock, held while somebody searches and reserves, never while somebody uses an
+//! element. So whoever holds an element may do with the map what it likes, other parts and the same one, but reserve
+//! that element again. An element that is made on demand is inserted before it is made, reserved: others who want it
+//! wait for that one request ("combining", section 2.2).
 //!
-//! Invariants: I1. A value is used by who holds its reservation, exclusively or for reading. I2. A value is absent only in a place-holder, which
-//! is reserved, and in an element that is out of the map. I3. Nobody holds a coarse lock while it waits, calls a closure of the user or drops a value.
+//! Invariants: I1. A value is used by who holds its reservation, exclusively or for reading. I2. A value is absent only
+//! in a place-holder, which is reserved, and in an element that is out of the map. I3. Nobody holds a coarse lock while
+//! it waits, calls a closure of the user or drops a value.
 //!
-//! Progress: blocking on holders of elements. Who waits for several elements holds none of them meanwhile, so there is no dead-lock among
-//! those who reserve by one call; who holds an element and waits for another one must keep an order, or use [`optimistic`]. Memory: elements are counted.
+//! Progress: blocking on holders of elements. Who waits for several elements holds none of them meanwhile, so there is
+//! no dead-lock among those who reserve by one call; who holds an element and waits for another one must keep an order,
+//! or use [`optimistic`]. Memory: elements are counted.
 //!
 //! # Example
 //! ```
@@ -188,7 +191,8 @@ where
         }
     }
 
-    /// The element for the caller alone, as long as it likes; waits while others have it. None if there is no such key (any more).
+    /// The element for the caller alone, as long as it likes; waits while others have it. None if there is no such key
+    /// (any more).
     ///
     /// # Panics
     /// If the calling thread holds it already, and the map parks its threads.
@@ -196,7 +200,8 @@ where
         self.take(key, Kind::Exclusive, true).ok().flatten().map(Reserved)
     }
 
-    /// As [`ReserveMap::reserve`], but does not wait: what a remote request does, which then goes back ([`optimistic`]).
+    /// As [`ReserveMap::reserve`], but does not wait: what a remote request does, which then goes back
+    /// ([`optimistic`]).
     ///
     /// # Errors
     /// If somebody has the element.
@@ -225,8 +230,9 @@ where
         self.read(key).map(|value| value.clone())
     }
 
-    /// Several elements for the caller alone, in the order of `keys`; those that are absent are left out. While it waits for one of them it holds none,
-    /// so those who reserve by this call never wait for each other in a circle. A key that is named twice counts once.
+    /// Several elements for the caller alone, in the order of `keys`; those that are absent are left out. While it
+    /// waits for one of them it holds none, so those who reserve by this call never wait for each other in a circle. A
+    /// key that is named twice counts once.
     pub fn reserve_all<'k>(&self, keys: impl IntoIterator<Item = &'k K>) -> Vec<Reserved<'_, V, W>>
     where
         K: 'k,
@@ -261,11 +267,12 @@ where
         value.map(|value| std::mem::replace(&mut *element, value))
     }
 
-    /// The element for the caller alone, made by `make` if there is none. While it is made others wait for this one request, and do not make it again;
-    /// `make` may take long, and use the map.
+    /// The element for the caller alone, made by `make` if there is none. While it is made others wait for this one
+    /// request, and do not make it again; `make` may take long, and use the map.
     ///
     /// # Errors
-    /// What `make` says; the element is not there then. The same if it panics: those who wait search again, and find nothing.
+    /// What `make` says; the element is not there then. The same if it panics: those who wait search again, and find
+    /// nothing.
     pub fn reserve_or_make<E>(&self, key: K, make: impl FnOnce(&K) -> Result<V, E>) -> Result<Reserved<'_, V, W>, E>
     where
         K: Clone,
@@ -364,7 +371,8 @@ where
         self.len() == 0
     }
 
-    /// Calls `f` with each key and value that is there all the time, one after the other, waiting for those that others have; no lock is held meanwhile.
+    /// Calls `f` with each key and value that is there all the time, one after the other, waiting for those that others
+    /// have; no lock is held meanwhile.
     pub fn for_each(&self, mut f: impl FnMut(&K, &mut V))
     where
         K: Clone,
@@ -468,8 +476,9 @@ impl<V, W: Waits> Deref for Shared<'_, V, W> {
     }
 }
 
-/// The optimistic protocol of section 2.3: `reserve` what is needed here, then do the remote part with it; if that meets a reservation, all that was
-/// reserved here is given up, and both begin again, after a pause. So nobody waits for one who waits for it. How often it began again comes with the result.
+/// The optimistic protocol of section 2.3: `reserve` what is needed here, then do the remote part with it; if that
+/// meets a reservation, all that was reserved here is given up, and both begin again, after a pause. So nobody waits
+/// for one who waits for it. How often it began again comes with the result.
 pub fn optimistic<M: Machine, L, T>(
     mut reserve: impl FnMut() -> L,
     mut remote: impl FnMut(&mut L) -> Result<T, Busy>,

@@ -1,8 +1,8 @@
 //! The queues of one processor: one that is bounded, or grows, or several that take turns.
 //!
-//! Source: the SPMC queue and the SPMC stack with FIFO stealing of the MSc report *Effective parallelism with OCaml schedulers*, sections
-//! 5.4 and 5.5, and its resizing, section 4.4.2: vertical (a larger array) or horizontal (more arrays, which contend less).
-//! Differs: the rings are ours, see `raddle_queues`; nothing in them stays private.
+//! Source: the SPMC queue and the SPMC stack with FIFO stealing of the MSc report *Effective parallelism with OCaml
+//! schedulers*, sections 5.4 and 5.5, and its resizing, section 4.4.2: vertical (a larger array) or horizontal (more
+//! arrays, which contend less). Differs: the rings are ours, see `raddle_queues`; nothing in them stays private.
 #![forbid(unsafe_code)]
 
 use crate::expression::{Growth, Order};
@@ -89,7 +89,8 @@ pub(in super::super) struct Rings<M: Machine> {
     order: Order,
     capacity: u64,
     growth: Option<Growth>,
-    /// Those in use are `first..=last`, cyclically when the order is first in first out, from 0 when it is last in first out.
+    /// Those in use are `first..=last`, cyclically when the order is first in first out, from 0 when it is last in
+    /// first out.
     first: usize,
     last: usize,
 }
@@ -169,8 +170,8 @@ impl<M: Machine> Rings<M> {
         }
     }
 
-    /// One attempt on a victim's rings, from the one after `start` on: half of the first that is not empty, at most `max` threads, and
-    /// no more than there is room for.
+    /// One attempt on a victim's rings, from the one after `start` on: half of the first that is not empty, at most
+    /// `max` threads, and no more than there is room for.
     pub fn steal_from(&mut self, victim: &Views<M>, start: usize, max: u64) -> Stolen<M> {
         let own = &mut self.rings[self.last];
         let room = if self.growth.is_some() { u64::MAX } else { 1 + self.capacity.saturating_sub(own.len()) };

@@ -1,4 +1,5 @@
-//! How a processor that has run dry looks at the others: whom it asks first, how much it takes, and when it goes on to the next.
+//! How a processor that has run dry looks at the others: whom it asks first, how much it takes, and when it goes on to
+//! the next.
 #![forbid(unsafe_code)]
 
 use super::StealLocal;

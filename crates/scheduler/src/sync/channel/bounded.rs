@@ -1,8 +1,9 @@
 //! A bounded buffer of cells between two rings: the free cells and the full ones, in order.
 //!
-//! A sender takes a free cell, writes the message, puts the cell's number into the full ring; a receiver does it the other way
-//! round. A cell belongs to whoever has taken its number out of a ring. A kernel thread frozen in between holds that one cell:
-//! the others see a channel with one place less (sender) or go on receiving what came after it (receiver).
+//! A sender takes a free cell, writes the message, puts the cell's number into the full ring; a receiver does it the
+//! other way round. A cell belongs to whoever has taken its number out of a ring. A kernel thread frozen in between
+//! holds that one cell: the others see a channel with one place less (sender) or go on receiving what came after it
+//! (receiver).
 
 use super::index_ring::IndexRing;
 use raddle_machine::Machine;
@@ -15,8 +16,8 @@ pub(super) struct Buffer<T, M: Machine> {
     cells: Box<[UnsafeCell<MaybeUninit<T>>]>,
 }
 
-// SAFETY: a cell is reached only by the thread that holds its number, and numbers pass through the rings with release and
-// acquire; so messages need Send and no more.
+// SAFETY: a cell is reached only by the thread that holds its number, and numbers pass through the rings with release
+// and acquire; so messages need Send and no more.
 unsafe impl<T: Send, M: Machine> Sync for Buffer<T, M> {}
 // SAFETY: as above.
 unsafe impl<T: Send, M: Machine> Send for Buffer<T, M> {}

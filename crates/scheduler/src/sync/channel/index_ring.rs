@@ -1,10 +1,11 @@
-//! A bounded lock-free queue of small numbers that can never overflow: which cells of a channel are free, which are full.
+//! A bounded lock-free queue of small numbers that can never overflow: which cells of a channel are free, which are
+//! full.
 //!
-//! Source: the array queue of P. Tsigas and Y. Zhang (*A Simple, Fast and Scalable Non-Blocking Concurrent FIFO Queue for
-//! Shared Memory Multiprocessor Systems*, 2001), with rounds in the slots instead of two null values. Differs from it: both
-//! ends are hints written by plain stores, since the slots alone say where the ends are; so an operation is one exchange.
-//! That the number of a cell, not the value, goes through the ring is what lets a producer stop anywhere and block nobody (in
-//! D. Vyukov's bounded queue consumers wait behind a claimed and unpublished slot).
+//! Source: the array queue of P. Tsigas and Y. Zhang (*A Simple, Fast and Scalable Non-Blocking Concurrent FIFO Queue
+//! for Shared Memory Multiprocessor Systems*, 2001), with rounds in the slots instead of two null values. Differs from
+//! it: both ends are hints written by plain stores, since the slots alone say where the ends are; so an operation is
+//! one exchange. That the number of a cell, not the value, goes through the ring is what lets a producer stop anywhere
+//! and block nobody (in D. Vyukov's bounded queue consumers wait behind a claimed and unpublished slot).
 //!
 //! Roles: any thread enqueues and dequeues.
 //!
@@ -17,9 +18,10 @@
 //! | `(r+1, 0)` | consumed; ready for the next round | dequeuer, from `(r, n+1)` |
 //!
 //! Invariants:
-//! - I1: positions are filled in order, and consumed in order. Proof: an enqueuer goes to a position only after it has seen the
-//!   one before filled or consumed; likewise a dequeuer.
-//! - I2: no more numbers are in the ring than it has slots, so the slot of the first unfilled position is never still full.
+//! - I1: positions are filled in order, and consumed in order. Proof: an enqueuer goes to a position only after it has
+//!   seen the one before filled or consumed; likewise a dequeuer.
+//! - I2: no more numbers are in the ring than it has slots, so the slot of the first unfilled position is never still
+//!   full.
 //! - I3: an end's hint never exceeds the end; how far it lags costs time only, at most N steps.
 //!
 //! Progress: lock-free. Rounds wrap: an exchange could succeed wrongly if its thread stood for 2³² rounds before it.
@@ -83,10 +85,12 @@ impl<M: Machine> IndexRing<M> {
         (position >> self.shift) as u32
     }
 
-    /// The first position from `position` on that `slot`, which is ahead of it by whole rounds, does not show to be done.
+    /// The first position from `position` on that `slot`, which is ahead of it by whole rounds, does not show to be
+    /// done.
     #[cold]
     fn skip(&self, position: u64, slot: Slot) -> u64 {
-        // `(r', _)` says that this slot's position of round r'-1 was consumed, so all positions before that were as well.
+        // `(r', _)` says that this slot's position of round r'-1 was consumed, so all positions before that were as
+        // well.
         let ahead = slot.round().wrapping_sub(self.round(position)) as u64;
         position + ((ahead - 1) << self.shift) + 1
     }
@@ -102,8 +106,8 @@ impl<M: Machine> IndexRing<M> {
             let slot = Slot(self.slot(position).load(Ordering::Acquire));
             if slot == Slot::new(round, 0) {
                 let new = Slot::new(round, number + 1);
-                // Ordering[ring.slot]: SeqCst. Pairs with `dequeue`. Makes visible: the cell's content. SeqCst so that a waker
-                // needs no fence (`raddle_queues::wait_list::Queue::is_empty`).
+                // Ordering[ring.slot]: SeqCst. Pairs with `dequeue`. Makes visible: the cell's content. SeqCst so that
+                // a waker needs no fence (`raddle_queues::wait_list::Queue::is_empty`).
                 if self.slot(position).compare_exchange(slot.0, new.0, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
                     // Ordering[ring.end]: Release. Pairs with the load above. A plain store: the slots tell (I3).
                     self.tail.0.store(position + 1, Ordering::Release);
@@ -150,9 +154,9 @@ impl<M: Machine> IndexRing<M> {
     #[inline]
     fn consume(&self, position: u64, slot: Slot) -> Option<u32> {
         let new = Slot::new(slot.round().wrapping_add(1), 0);
-        // Ordering[ring.slot]: SeqCst. Pairs with `enqueue`. SeqCst as there, for the sender of a rendezvous. Not weakened: `front`
-        // has acquired the cell's content, what was read of it is released by the other ring's `enqueue`, and models take the light fence
-        // before the wake-up for a full one.
+        // Ordering[ring.slot]: SeqCst. Pairs with `enqueue`. SeqCst as there, for the sender of a rendezvous. Not
+        // weakened: `front` has acquired the cell's content, what was read of it is released by the other ring's
+        // `enqueue`, and models take the light fence before the wake-up for a full one.
         let taking = self.slot(position).compare_exchange(slot.0, new.0, Ordering::SeqCst, Ordering::Relaxed);
         taking.is_ok().then(|| slot.content() - 1)
     }
@@ -160,9 +164,9 @@ impl<M: Machine> IndexRing<M> {
     /// The oldest number's position and slot.
     #[inline]
     fn front(&self) -> Option<(u64, Slot)> {
-        // Ordering[ring.end]: Acquire. Pairs with `dequeue`. Makes visible: that the position before is consumed.
-        // Not weakened: a slot that seems to be behind is skipped by 2³² rounds, and found there at a position of the same round, which
-        // only `len` tells from the right one.
+        // Ordering[ring.end]: Acquire. Pairs with `dequeue`. Makes visible: that the position before is consumed. Not
+        // weakened: a slot that seems to be behind is skipped by 2³² rounds, and found there at a position of the same
+        // round, which only `len` tells from the right one.
         self.front_from(self.head.0.load(Ordering::Acquire))
     }
 

@@ -1,15 +1,17 @@
 //! Channels: any number of senders and receivers, bounded or not.
 //!
-//! std's shapes, with receivers that can be cloned, time-outs, and cancellation: a receive that ends because the calling thread
-//! was cancelled says so in its error. A message is received by one receiver; messages of one sender arrive in order.
+//! std's shapes, with receivers that can be cloned, time-outs, and cancellation: a receive that ends because the
+//! calling thread was cancelled says so in its error. A message is received by one receiver; messages of one sender
+//! arrive in order.
 //!
-//! Who owes a wake-up: a sender that has added a message wakes one receiver, a receiver that has made room wakes one sender,
-//! unless one is on its way already, which then wakes the next (see `gate.rs`); whoever drops the last handle of one side wakes all of
-//! the other. So each message finds a receiver that will look after it was added; a woken receiver tries before it gives up,
-//! and fails only because somebody else took the message. So no wait that ends early loses a message: none is handed to a waiter.
+//! Who owes a wake-up: a sender that has added a message wakes one receiver, a receiver that has made room wakes one
+//! sender, unless one is on its way already, which then wakes the next (see `gate.rs`); whoever drops the last handle
+//! of one side wakes all of the other. So each message finds a receiver that will look after it was added; a woken
+//! receiver tries before it gives up, and fails only because somebody else took the message. So no wait that ends early
+//! loses a message: none is handed to a waiter.
 //!
-//! Nobody waits for the message, or the place, that a kernel thread holds which stands still inside an operation. It may also
-//! hold one thread that it was about to wake, or has woken, and delays those that rely on that one's coming.
+//! Nobody waits for the message, or the place, that a kernel thread holds which stands still inside an operation. It
+//! may also hold one thread that it was about to wake, or has woken, and delays those that rely on that one's coming.
 //!
 //! A channel of capacity 0 is a rendezvous: a send returns when its message has been received.
 //!
@@ -535,7 +537,8 @@ impl<T, R: Runtime> Clone for Receiver<T, R> {
 
 impl<T, R: Runtime> Drop for Sender<T, R> {
     fn drop(&mut self) {
-        // Ordering[channel.end]: SeqCst. Pairs with `no_senders`. Makes visible: all messages. SeqCst: see [`Gate::wake_one`].
+        // Ordering[channel.end]: SeqCst. Pairs with `no_senders`. Makes visible: all messages. SeqCst: see
+        // [`Gate::wake_one`].
         if self.shared.senders.fetch_sub(1, Ordering::SeqCst) == 1 {
             R::Machine::light_fence();
             self.shared.receiving.waiters().queue().wake_all();
@@ -545,12 +548,14 @@ impl<T, R: Runtime> Drop for Sender<T, R> {
 
 impl<T, R: Runtime> Drop for Receiver<T, R> {
     fn drop(&mut self) {
-        // Ordering[channel.end]: SeqCst. Pairs with `no_receivers`. Makes visible: nothing. SeqCst: see [`Gate::wake_one`].
+        // Ordering[channel.end]: SeqCst. Pairs with `no_receivers`. Makes visible: nothing. SeqCst: see
+        // [`Gate::wake_one`].
         if self.shared.receivers.fetch_sub(1, Ordering::SeqCst) == 1 {
             R::Machine::light_fence();
             self.shared.sending.waiters().queue().wake_all();
             if !matches!(self.shared.queue, Queue::Rendezvous(_)) {
-                // Nobody will read them; a sender that has just looked may still add one, which is dropped with the channel.
+                // Nobody will read them; a sender that has just looked may still add one, which is dropped with the
+                // channel.
                 while self.shared.pop().is_some() {}
             }
         }

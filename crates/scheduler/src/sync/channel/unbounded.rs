@@ -1,21 +1,22 @@
 //! An unbounded lock-free queue of messages.
 //!
-//! Source: M. Michael and M. Scott's queue with counted links (1996), and the pairing of items with nodes from Negele et al.,
-//! *On the Design and Implementation of an Efficient Lock-Free Scheduler*, section 4: the node that an item leaves behind is
-//! not the one that it came with. Differs from both: nodes and items are records of one type-stable [`Pool`] of the channel's
-//! own, named by indices, so no hazard pointers are needed.
+//! Source: M. Michael and M. Scott's queue with counted links (1996), and the pairing of items with nodes from Negele
+//! et al., *On the Design and Implementation of an Efficient Lock-Free Scheduler*, section 4: the node that an item
+//! leaves behind is not the one that it came with. Differs from both: nodes and items are records of one type-stable
+//! [`Pool`] of the channel's own, named by indices, so no hazard pointers are needed.
 //!
 //! Roles: any thread pushes and pops.
 //!
-//! A record is two things with separate lives: an *item* (a cell for a message) and a *node* (a link in the list, which names
-//! the item). A free item owns one free node, its `node`. Pushing writes the message into the item and appends its node;
-//! popping moves `head` on, which gives the popper the next node's item and the old sentinel node, and pairs these two.
+//! A record is two things with separate lives: an *item* (a cell for a message) and a *node* (a link in the list, which
+//! names the item). A free item owns one free node, its `node`. Pushing writes the message into the item and appends
+//! its node; popping moves `head` on, which gives the popper the next node's item and the old sentinel node, and pairs
+//! these two.
 //!
 //! Invariants:
 //! - I1: an item belongs to one thread, or to the node in the list that names it, or to the pool.
 //! - I2: a node is the sentinel, or behind it, or paired with exactly one item.
-//! - I3: as in `raddle_queues::wait_list`: `tail` is not behind `head`; a link read from a node is a link of this list if the word
-//!   that led to the node is unchanged afterwards.
+//! - I3: as in `raddle_queues::wait_list`: `tail` is not behind `head`; a link read from a node is a link of this list
+//!   if the word that led to the node is unchanged afterwards.
 //!
 //! Progress: lock-free. A frozen sender holds its own message, a frozen receiver the one that it took.
 //!
@@ -69,8 +70,8 @@ pub(super) struct List<T, M: Machine> {
     records: Pool<M, Cell<T, M>>,
 }
 
-// SAFETY: a message is reached only by the owner of its item, and items pass through the list with release and acquire; so
-// messages need Send and no more.
+// SAFETY: a message is reached only by the owner of its item, and items pass through the list with release and acquire;
+// so messages need Send and no more.
 unsafe impl<T: Send, M: Machine> Sync for List<T, M> {}
 // SAFETY: as above.
 unsafe impl<T: Send, M: Machine> Send for List<T, M> {}
@@ -101,7 +102,8 @@ impl<T, M: Machine> List<T, M> {
         let node = self.records.get(index);
         node.item.store(item, Ordering::Relaxed);
         let old = Link::from_word(node.next.load(Ordering::Relaxed));
-        // Ordering[unbounded.link]: Release. Pairs with stale readers of the link (I3). Makes visible: that the node left.
+        // Ordering[unbounded.link]: Release. Pairs with stale readers of the link (I3). Makes visible: that the node
+        // left.
         node.next.store(old.successor(0).word(), Ordering::Release);
         self.append(index);
     }
@@ -111,7 +113,8 @@ impl<T, M: Machine> List<T, M> {
             // Ordering[unbounded.tail]: Acquire. Pairs with `advance`. Makes visible: the last node's link.
             let tail = Link::from_word(self.tail.0.load(Ordering::Acquire));
             let last = self.records.get(tail.index());
-            // Ordering[unbounded.link]: Acquire. Pairs with another `append`; and with `push`'s store: then `tail` has moved.
+            // Ordering[unbounded.link]: Acquire. Pairs with another `append`; and with `push`'s store: then `tail` has
+            // moved.
             let next = Link::from_word(last.next.load(Ordering::Acquire));
             if self.tail.0.load(Ordering::Relaxed) != tail.word() {
                 continue;
@@ -121,8 +124,8 @@ impl<T, M: Machine> List<T, M> {
                 continue;
             }
             let new = next.successor(index).word();
-            // Ordering[unbounded.link]: SeqCst. Pairs with `pop`. Makes visible: the node's item and the message. SeqCst so
-            // that a waker needs no fence (`raddle_queues::wait_list::Queue::is_empty`).
+            // Ordering[unbounded.link]: SeqCst. Pairs with `pop`. Makes visible: the node's item and the message.
+            // SeqCst so that a waker needs no fence (`raddle_queues::wait_list::Queue::is_empty`).
             if last.next.compare_exchange(next.word(), new, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
                 self.advance(tail, index);
                 return;
@@ -160,9 +163,10 @@ impl<T, M: Machine> List<T, M> {
             // Validated by the exchange: while `head` stands still the node is in the list and names its item.
             let item = self.records.get(next.index()).item.load(Ordering::Relaxed);
             let new = head.successor(next.index()).word();
-            // Ordering[unbounded.head]: AcqRel. Pairs with `first`. Makes visible: that `tail` is not behind.
-            // Not weakened: a sender moves `tail` itself, and fences before its wake-up, which does as well. It takes one that stands before
-            // that, this popper in its place, and a second popper: three threads in a row are beyond the bounds of the tests.
+            // Ordering[unbounded.head]: AcqRel. Pairs with `first`. Makes visible: that `tail` is not behind. Not
+            // weakened: a sender moves `tail` itself, and fences before its wake-up, which does as well. It takes one
+            // that stands before that, this popper in its place, and a second popper: three threads in a row are beyond
+            // the bounds of the tests.
             if self.head.0.compare_exchange(head.word(), new, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 let record = self.records.get(item);
                 // SAFETY: winning the exchange made the item ours (I1), and its sender has written the message.
