@@ -59,7 +59,8 @@ usage: cargo xtask COMMAND [ARGUMENTS]
   size [--linux FOLDER]
                        lines of code of each room; beside them Linux's scheduler, if its sources are in FOLDER
   setup [--all]        installs the Debian packages that ci (or, with --all, every campaign) needs
-  preempt [--times N]  threads give way to a timer in the midst of what they do, a million times in each program
+  preempt [--times N] [--jobs N]
+                       threads give way to a timer in the midst of what they do, a million times in each program
   yields [--llvm MAJOR]
                        builds the compiler pass that puts quantum checks in against each LLVM that is here, and tests it
   miri                 the tests of queues and scheduler under Miri (needs a nightly toolchain with miri)

@@ -3,6 +3,7 @@
 mod common;
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 fn counter(ended: &common::Ended, key: &str) -> u64 {
@@ -55,19 +56,28 @@ fn no_timer_asks_a_program_that_did_not_ask_for_it() {
     assert_eq!(wrong.well(), "nothing was lost\n");
 }
 
-/// `cargo xtask preempt` asks for many: then the programs run until there were so many in each.
+/// `cargo xtask preempt` asks for many: then several processes at once run each program until there were so many in it.
 #[test]
 fn as_often_as_asked() {
-    let Ok(wanted) = std::env::var("RADDLE_PREEMPTIONS") else { return };
-    let wanted: u64 = wanted.parse().expect("a number");
+    let asked = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let Some(wanted) = asked("RADDLE_PREEMPTIONS") else { return };
+    let jobs = asked("RADDLE_JOBS").unwrap_or(2);
     for program in programs() {
-        let (mut times, mut round) = (0, 0);
-        while times < wanted {
-            let processors = if round % 2 == 0 { "1" } else { "2" };
-            let settings = [("RADDLE_PREEMPT", "timer"), ("RADDLE_PROCESSORS", processors), ("RADDLE_QUANTUM", "20")];
-            times += gave_way(&program, &["2000", "16"], &settings, Duration::from_secs(1200));
-            round += 1;
-            println!("{}: {times} times in {round} runs", program.file_name().unwrap().display());
-        }
+        let (times, rounds) = (AtomicU64::new(0), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            let runs = || {
+                while times.load(Ordering::Relaxed) < wanted {
+                    let processors = ["1", "2", "1"][rounds.fetch_add(1, Ordering::Relaxed) as usize % 3];
+                    let settings =
+                        [("RADDLE_PREEMPT", "timer"), ("RADDLE_PROCESSORS", processors), ("RADDLE_QUANTUM", "20")];
+                    let more = gave_way(&program, &["500", "16"], &settings, Duration::from_secs(1200));
+                    let so_far = times.fetch_add(more, Ordering::Relaxed) + more;
+                    println!("{}: {so_far} of {wanted} times", program.file_name().unwrap().display());
+                }
+            };
+            for _ in 0..jobs {
+                scope.spawn(runs);
+            }
+        });
     }
 }

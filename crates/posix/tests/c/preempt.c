@@ -1,6 +1,7 @@
 /* Threads that compute without quantum checks, beside one that has turns to take: with a timer they give way, on one processor. Each computes something that
  * shows whether a register, a flag, errno, the stack or the C library's own state was lost on the way: sums in integers and vectors, rounding, allocation, streams,
- * qsort, jumps. Arguments: the turns to take, and the number of threads. */
+ * qsort, jumps. Those that use the C library check its results in code of their own, which takes about as long: in the library no thread gives way.
+ * Arguments: the turns to take, and the number of threads. */
 #include <assert.h>
 #include <errno.h>
 #include <fenv.h>
@@ -68,6 +69,20 @@ static void *vectors(void *seed) {
     return 0;
 }
 
+/* Long enough to be met here: what is summed must not be lost. */
+static void checks_sums(unsigned from) {
+    uint32_t up = 0, down = 0;
+    for (uint32_t i = 0; i < 3000; i++) {
+        up = up * 31 + (from ^ i);
+        __asm__ volatile("" : "+r"(up));
+    }
+    for (uint32_t i = 0; i < 3000; i++) {
+        down = down * 31 + (from ^ i);
+        __asm__ volatile("" : "+r"(down));
+    }
+    assert(up == down);
+}
+
 static void *allocates(void *seed) {
     unsigned state = (unsigned)(uintptr_t)seed;
     char *kept[64] = {0};
@@ -99,6 +114,20 @@ static void *prints(void *seed) {
             sum += i;
         }
         fclose(stream);
+        const char *at = text;
+        for (int i = 0; i < 200; i++) {
+            int number = 0, thousandths = 0;
+            for (; *at != ' '; at++)
+                number = number * 10 + *at - '0';
+            for (at++; *at != ' '; at++)
+                if (*at != '.')
+                    thousandths = thousandths * 10 + *at - '0';
+            assert(number == i && thousandths == i * 125 && at[1] == 'w' && at[6] == '\n');
+            at += 7;
+            if (i % 8 == 0)
+                checks_sums(i);
+        }
+        assert(at == text + length);
         stream = fmemopen(text, length, "r");
         int number;
         double fraction;
@@ -106,6 +135,8 @@ static void *prints(void *seed) {
         while (fscanf(stream, "%d %lf %15s", &number, &fraction, word) == 3) {
             assert(fraction == number / 8.0 && !strcmp(word, "words"));
             sum -= number;
+            if (number % 8 == 0)
+                checks_sums(number);
         }
         assert(sum == 0);
         fclose(stream);
@@ -126,15 +157,23 @@ static int compare(const void *a, const void *b) {
 
 static void *sorts(void *seed) {
     uint32_t state = (uint32_t)(uintptr_t)seed;
-    int32_t *numbers = malloc(2000 * sizeof *numbers);
+    int32_t *numbers = malloc(2000 * sizeof *numbers), *again = malloc(2000 * sizeof *again);
     do {
         for (int i = 0; i < 2000; i++)
-            numbers[i] = (int32_t)(state = state * 1664525 + 1013904223);
+            numbers[i] = again[i] = (int32_t)(state = state * 1664525 + 1013904223);
         qsort(numbers, 2000, sizeof *numbers, compare);
-        for (int i = 1; i < 2000; i++)
-            assert(numbers[i - 1] <= numbers[i]);
+        for (int i = 1; i < 2000; i++) {
+            int32_t moved = again[i];
+            int at = i;
+            for (; at > 0 && again[at - 1] > moved; at--)
+                again[at] = again[at - 1];
+            again[at] = moved;
+        }
+        for (int i = 0; i < 2000; i++)
+            assert(numbers[i] == again[i]);
     } while (!atomic_load(&over));
     free(numbers);
+    free(again);
     return 0;
 }
 
@@ -147,6 +186,7 @@ static void *jumps(void *seed) {
             if (sigsetjmp(back, i % 2) == 0)
                 siglongjmp(back, 1);
             assert(before == i);
+            checks_sums(before);
             there++;
         }
     } while (!atomic_load(&over));
@@ -172,8 +212,8 @@ static void *is_signalled(void *seed) {
         pthread_kill(pthread_self(), SIGUSR1);
         sent++;
         assert(handled == sent);
-        for (volatile int i = 0; i < 5000; i++)
-            ;
+        checks_sums((unsigned)sent);
+        checks_sums((unsigned)handled);
     } while (!atomic_load(&over));
     (void)seed;
     return 0;
