@@ -1,9 +1,10 @@
 //! `cargo xtask preempt`: threads give way to a timer a million times in each program, in the midst of allocation,
 //! streams, sorting, jumps, handlers and exceptions.
 //!
-//! A campaign, not a part of `ci`, which runs the same for a moment. Inside the C library no thread gives way, so what tells how long it
-//! takes is how much of their time the programs spend there: half of it makes some 0.2 to 0.4 ms of a core for each time. (A program that is nearly
-//! always there gives way a few times in a second; after 20 ms the monitor has others go on beside it.)
+//! A campaign, not a part of `ci`, which runs the same for a moment. Inside the C library no thread gives way, so the
+//! share of their time that the programs spend there decides how long it takes: with half of it, 0.2 to 0.4 ms of a
+//! core for each time. A program that is nearly always there gives way a few times in a second: after 20 ms the monitor
+//! has others go on beside it.
 
 use crate::shell::{self, Failure, Outcome, cargo};
 
