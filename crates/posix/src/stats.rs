@@ -24,6 +24,8 @@ pub(crate) fn report(settings: &Settings) {
         ("times a processor slept", "sleeps", stats.sleeps),
         ("processors taken from threads that blocked in the kernel", "takeovers", stats.takeovers),
         ("of them by standbys, microseconds after the block", "takeovers_by_standby", stats.takeovers_by_standby),
+        ("threads back from such a block that waited for their turn", "returns_in_turn", stats.returns_in_turn),
+        ("threads back from such a block that went on beside the processors", "returns_beside", stats.returns_beside),
         ("processors gone on with beside threads that computed", "slices", stats.slices),
         ("times a thread gave way to the timer", "preemptions", raddle::drop_in::preemption::counts().0),
         ("times one was where it could not", "preemptions_put_off", raddle::drop_in::preemption::counts().1),

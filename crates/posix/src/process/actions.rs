@@ -57,6 +57,8 @@ pub(super) fn is_fault(signal: c_int) -> bool {
 
 /// What the kernel calls in place of the program's handler.
 unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mut c_void) {
+    // SAFETY: the kernel's argument.
+    unsafe { raddle::signal::set_back(context) };
     let action = &ACTIONS[signal as usize];
     if vfork::is_child() {
         let handler = action.handler.load(Ordering::Relaxed);
@@ -218,6 +220,8 @@ pub(super) unsafe fn take_fault(signal: c_int, info: *mut c_void, context: *mut 
 /// On a lightweight thread the handler sees the thread's mask, as those behind [`entry`] do. Its waits are the kernel
 /// thread's, which has the kernel's frame and blocks the fault. A fault is never put off.
 unsafe extern "C-unwind" fn fault_entry(signal: c_int, info: *mut c_void, context: *mut c_void) {
+    // SAFETY: the kernel's argument.
+    unsafe { raddle::signal::set_back(context) };
     let action = &ACTIONS[signal as usize];
     let (handler, flags) = (action.handler.load(Ordering::Relaxed), action.flags.load(Ordering::Relaxed));
     let on_stack = flags & c::SA_ONSTACK != 0;

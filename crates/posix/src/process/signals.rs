@@ -124,6 +124,8 @@ pub(crate) fn kicks_here() -> u32 {
 }
 
 unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *mut c_void) {
+    // SAFETY: the kernel's argument.
+    unsafe { raddle::signal::set_back(context) };
     // SAFETY: the kernel's arguments.
     if unsafe { preempt::is_tick(info) } {
         // SAFETY: as above; all that can wait is blocked, and the frame lies on the interrupted stack.

@@ -41,11 +41,6 @@ pub(crate) fn promote_oldest() -> bool {
 /// What a thread runs when it was interrupted ([`crate::guest::interrupt`]); null for nothing.
 static ON_INTERRUPTION: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
-/// True where the handlers of a program's threads may end them, or look at the instruction that they have interrupted.
-pub(crate) fn has_handlers() -> bool {
-    !ON_INTERRUPTION.load(Ordering::Relaxed).is_null() || !ON_KERNEL_THREAD.load(Ordering::Relaxed).is_null()
-}
-
 /// Names the function that an interrupted thread runs, on its own stack and outside the runtime: between a wait that
 /// ended and whoever waited, or when it asks ([`poll_interruption`]).
 pub fn on_interruption(run: fn(may_end: bool)) {

@@ -97,7 +97,19 @@ pub unsafe fn install(signal: i32, handler: Handler) -> io::Result<()> {
     signals::install(signal, entry).inspect_err(|_| slot.store(before, Ordering::Relaxed))
 }
 
+/// First thing in a handler that a library has installed on behalf of a program, before it looks at `context`: a
+/// thread that has come back from the kernel to the runtime ([`crate::carry::turns`]) is at its own instruction there.
+///
+/// # Safety
+/// `context` is what the kernel passed to the handler.
+pub unsafe fn set_back(context: *mut c_void) {
+    // SAFETY: as promised.
+    unsafe { crate::carry::turns::set_back(context) };
+}
+
 unsafe extern "C" fn entry(signal: c_int, info: *mut c_void, context: *mut c_void) {
+    // SAFETY: the kernel's argument.
+    unsafe { set_back(context) };
     let word = HANDLERS[signal as usize].load(Ordering::Relaxed);
     // SAFETY: stored by `install` from this type, before the kernel knew of this function.
     let handler: Handler = unsafe { std::mem::transmute(word) };

@@ -25,8 +25,9 @@
 //! Invariant: one token for the thread is out in `QUEUED`, `GIVING` and `BESIDE`, none otherwise; in these the
 //! activation submits no other.
 //!
-//! Not under the drop-in library: a handler that comes to a thread at its return, or while it waits for its turn, would
-//! find it at an instruction of the runtime's, and may end it there.
+//! Handlers: all signals that can wait are blocked while a thread waits for its turn. One that has come with the
+//! return, or comes just after, finds the thread at its own instruction ([`set_back`]), and the thread goes on beside
+//! the others.
 //!
 //! Bound: it waits for [`PATIENCE_NS`] at most while it has a processor to wait for: then it runs beside the
 //! others, as the kernel shares the cores, until it enters the runtime. So nobody waits for ever for one who has a
@@ -122,9 +123,6 @@ pub(crate) struct Returns {
 impl Returns {
     /// One look: the kernel is asked to tell of the return of those whose processors were taken.
     pub fn look(&mut self) {
-        if crate::carry::above::has_handlers() {
-            return;
-        }
         let Some(entry) = entry() else { return };
         self.looks = self.looks.wrapping_add(1);
         let mut left = QUESTIONS;
@@ -188,6 +186,23 @@ unsafe extern "C" fn place() -> usize {
     turn.place.load(Ordering::Relaxed)
 }
 
+/// First thing in a handler: where it has interrupted what is put in at a return, the thread is at its own instruction.
+///
+/// # Safety
+/// `context` is what the kernel passed to the handler.
+pub(crate) unsafe fn set_back(context: *mut std::ffi::c_void) {
+    let place = || {
+        let turn = &caller().turn;
+        let place = turn.place.load(Ordering::Relaxed);
+        // Release: the monitor may set the next one.
+        turn.trap.store(FREE, Ordering::Release);
+        BESIDE_OTHERS.fetch_add(1, Ordering::Relaxed);
+        place
+    };
+    // SAFETY: the kernel's argument, as promised; the way back that it names is not gone any more.
+    unsafe { interlude::undo(context, place) };
+}
+
 unsafe extern "C" fn came_back() {
     let activation = caller();
     // In the child of a fork there is nobody to wait for.
@@ -213,8 +228,7 @@ fn may_wait(activation: &'static Activation, me: &'static Descriptor) -> bool {
 
 fn wait_for_turn(activation: &'static Activation, me: &'static Descriptor) {
     let turn = &activation.turn;
-    // A handler that leaves by a jump must not leave half of it.
-    let mask = crate::os::signals::block_all();
+    // No handler comes between ([`interlude`]).
     match turn.turn.load(Ordering::Relaxed) {
         NONE | MISSED => {
             turn.turn.store(QUEUED, Ordering::Relaxed);
@@ -226,7 +240,6 @@ fn wait_for_turn(activation: &'static Activation, me: &'static Descriptor) {
         BESIDE if turn.change(BESIDE, QUEUED) => {}
         _ => {}
     }
-    crate::os::signals::unblock(mask);
     let deadline = Real::now() + PATIENCE_NS;
     loop {
         match turn.turn.load(Ordering::Acquire) {
@@ -242,7 +255,7 @@ fn wait_for_turn(activation: &'static Activation, me: &'static Descriptor) {
                 IN_TURN.fetch_add(1, Ordering::Relaxed);
                 return take(activation, me);
             }
-            // A handler has taken it meanwhile.
+            // Nobody else changes it.
             _ => return,
         }
     }
