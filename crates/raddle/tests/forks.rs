@@ -1,6 +1,8 @@
 //! Tasks of a scope (`Scope::fork`): each runs once, before the scope ends; others get them when they want them. None
 //! of these tests depends on timing: without the remedy they do not end.
 
+mod undisturbed;
+
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -39,19 +41,24 @@ fn beside_a_busy_processor(f: impl FnOnce(&AtomicBool) + Send) {
 
 #[test]
 fn tasks_nobody_wants_are_plain_calls_the_newest_first() {
-    on(1, || {
-        let order = std::sync::Mutex::new(Vec::new());
-        thread_local!(static HERE: Cell<bool> = const { Cell::new(false) });
-        HERE.set(true);
-        raddle::scope(|s| {
-            for i in 0..3 {
-                let order = &order;
-                s.fork(move || order.lock().unwrap().push((i, HERE.get())));
-            }
-            assert!(order.lock().unwrap().is_empty(), "nothing runs before the scope's end");
-        });
-        assert_eq!(order.into_inner().unwrap(), [(2, true), (1, true), (0, true)]);
+    thread_local!(static HERE: Cell<bool> = const { Cell::new(false) });
+    let pool = raddle::Builder::new().processors(1).build().unwrap();
+    let (early, order) = undisturbed::undisturbed(|| {
+        pool.run(|| {
+            let order = std::sync::Mutex::new(Vec::new());
+            HERE.set(true);
+            let early = raddle::scope(|s| {
+                for i in 0..3 {
+                    let order = &order;
+                    s.fork(move || order.lock().unwrap().push((i, HERE.get())));
+                }
+                order.lock().unwrap().len()
+            });
+            (early, order.into_inner().unwrap())
+        })
     });
+    assert_eq!(early, 0, "nothing runs before the scope's end");
+    assert_eq!(order, [(2, true), (1, true), (0, true)]);
 }
 
 #[test]

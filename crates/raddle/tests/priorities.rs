@@ -1,7 +1,10 @@
 //! Priorities through the runtime: strict among ready threads, and an outranked runner switches at its next check.
 
+mod undisturbed;
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use undisturbed::undisturbed;
 
 fn pool(policy: &str) -> raddle::Pool {
     raddle::Builder::new().processors(1).policy(policy.parse().unwrap()).build().unwrap()
@@ -14,16 +17,19 @@ fn at(priority: u8) -> raddle::thread::Builder {
 #[test]
 fn the_more_important_run_first() {
     for policy in ["priority(3, lifo)", "priority(3, steal)"] {
-        let order = Mutex::new(Vec::new());
-        pool(policy).run(|| {
-            raddle::scope(|s| {
-                for (turn, priority) in [2u8, 1, 0, 2, 1, 0].into_iter().enumerate() {
-                    let order = &order;
-                    s.spawn_with(at(priority), move || order.lock().unwrap().push((priority, turn))).unwrap();
-                }
+        let pool = pool(policy);
+        let order = undisturbed(|| {
+            let order = Mutex::new(Vec::new());
+            pool.run(|| {
+                raddle::scope(|s| {
+                    for priority in [2u8, 1, 0, 2, 1, 0] {
+                        let order = &order;
+                        s.spawn_with(at(priority), move || order.lock().unwrap().push(priority)).unwrap();
+                    }
+                });
             });
+            order.into_inner().unwrap()
         });
-        let order: Vec<u8> = order.into_inner().unwrap().into_iter().map(|(p, _)| p).collect();
         assert_eq!(order, [0, 0, 1, 1, 2, 2], "{policy}");
     }
 }
@@ -50,16 +56,20 @@ fn an_outranked_thread_switches_at_its_next_check() {
 
 #[test]
 fn a_yield_passes_over_the_less_important() {
-    let order = Mutex::new(Vec::new());
-    pool("priority(2, steal)").run(|| {
-        raddle::scope(|s| {
-            let order = &order;
-            s.spawn_with(at(1), move || order.lock().unwrap().push("low")).unwrap();
-            for _ in 0..3 {
-                raddle::yield_now();
-                order.lock().unwrap().push("high");
-            }
+    let pool = pool("priority(2, steal)");
+    let order = undisturbed(|| {
+        let order = Mutex::new(Vec::new());
+        pool.run(|| {
+            raddle::scope(|s| {
+                let order = &order;
+                s.spawn_with(at(1), move || order.lock().unwrap().push("low")).unwrap();
+                for _ in 0..3 {
+                    raddle::yield_now();
+                    order.lock().unwrap().push("high");
+                }
+            });
         });
+        order.into_inner().unwrap()
     });
-    assert_eq!(order.into_inner().unwrap(), ["high", "high", "high", "low"]);
+    assert_eq!(order, ["high", "high", "high", "low"]);
 }

@@ -45,7 +45,7 @@ fn a_thread_that_is_apart_makes_others_ready_and_gets_its_signals() {
         // SAFETY: take integers.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), TASK.load(Ordering::Relaxed), libc::SIGUSR1) };
         while HANDLED.load(Ordering::Acquire) < sent {
-            std::hint::spin_loop();
+            std::thread::yield_now();
         }
     }
     OVER.store(true, Ordering::Relaxed);

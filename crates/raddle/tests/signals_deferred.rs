@@ -154,12 +154,17 @@ fn signals_by_the_hundred_thousand_are_handled_once_each_and_corrupt_nothing() {
         }
     });
     let before = raddle::signal::deferred();
-    for policy in ["steal(lifo)", "fifo", "rotator", "priority(2, steal(lifo))"] {
-        storm(policy, signals / 4);
+    // Until one has arrived inside the runtime: most do.
+    let mut rounds = 0;
+    while rounds == 0 || raddle::signal::deferred() == before {
+        for policy in ["steal(lifo)", "fifo", "rotator", "priority(2, steal(lifo))"] {
+            storm(policy, signals / 4);
+        }
+        rounds += 1;
+        assert!(rounds < 100, "no signal arrived inside the runtime: the test saw nothing");
     }
     let deferred = raddle::signal::deferred() - before;
-    println!("{signals} signals, {deferred} of them deferred");
-    assert!(deferred > 0, "no signal arrived inside the runtime: the test saw nothing");
+    println!("{rounds} times {signals} signals, {deferred} of them deferred");
     stop.store(true, Ordering::Relaxed);
     while SLEEPER.get().is_none() {
         std::thread::yield_now();

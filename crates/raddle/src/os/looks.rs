@@ -300,6 +300,8 @@ mod tests {
         let me = super::super::gettid();
         let at = AtomicU64::new(0);
         assert_eq!(put(word, STATE | me, &at), Reply::Late, "nobody answers yet");
+        // However long this kernel thread had no core.
+        at.store(u64::MAX, Ordering::Relaxed);
         assert_eq!(put(word, QUOTA, &at), Reply::Late);
         at.store(Real::now() - FROZEN, Ordering::Relaxed);
         assert_eq!(put(word, QUOTA, &at), Reply::Nobody, "nor in time");

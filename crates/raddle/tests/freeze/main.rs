@@ -31,8 +31,8 @@ use traffic::{Probe, Traffic};
 const STEPS: u64 = 500;
 /// Probes under `rotator`: twice as many as a Waiver queue holds that nobody empties.
 const ROTATED: usize = 512;
-/// Without progress for so long the test has failed. No correct runtime comes near.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Without progress for so long the test has failed. No correct runtime comes near, on however busy a machine.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// What the names of policies begin with in which a frozen kernel thread may keep the others from a lock.
 const LOCKING: [&str; 5] = ["waiver", "stochastic", "alternate", "reverse", "local(overflow=locked"];
@@ -304,16 +304,18 @@ fn a_quiet_pool_goes_on_when_the_one_it_would_wake_is_frozen() {
 }
 
 /// Sleepers whose processors sleep too: a kernel thread is frozen when their time comes, and another processor runs
-/// them.
+/// them. One that was not asleep holds them up, so each is frozen until it was found asleep.
 #[test]
 fn deadlines_come_though_the_kernel_thread_that_sleeps_until_them_is_frozen() {
+    const TRIES: u32 = 20;
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let (mut frozen, mut held_up) = (0, 0);
     for policy in ["steal(lifo)", "fifo", "priority(3, steal)", "local(overflow=lockfree)"] {
         let plan = Plan { policy, processors: 3, count: 0, least: Duration::ZERO };
         let builder = raddle::Builder::new().processors(plan.processors).kernel_thread_prefix(PREFIX);
         let pool = builder.policy(policy.parse().unwrap()).build().unwrap();
-        for index in 0..plan.processors {
+        let (mut index, mut held_up) = (0, 0);
+        while index < plan.processors {
+            assert!(held_up < TRIES, "{policy}: frozen {held_up} times, number {index} held up the others each time");
             let begun = Arc::new(AtomicU32::new(0));
             let sleeps = |number: u64| {
                 let begun = begun.clone();
@@ -328,22 +330,18 @@ fn deadlines_come_though_the_kernel_thread_that_sleeps_until_them_is_frozen() {
             std::thread::sleep(Duration::from_millis(30));
             let activations = tasks(&[PREFIX]);
             let Some(one) = freeze(&activations[index % activations.len()]) else { continue };
-            frozen += 1;
             let since = Instant::now();
-            while !sleepers.iter().all(|sleeper| sleeper.is_finished()) {
-                if since.elapsed() > Duration::from_secs(5) {
-                    // It was still, or again, on its way to sleep: what it holds inside waits for it.
-                    held_up += 1;
-                    break;
-                }
+            let all_awake = || sleepers.iter().all(|sleeper| sleeper.is_finished());
+            while !all_awake() && since.elapsed() < Duration::from_secs(5) {
                 std::thread::sleep(Duration::from_millis(1));
             }
+            // Still, or again, on its way to sleep: what it holds inside waits for it.
+            (index, held_up) = if all_awake() { (index + 1, 0) } else { (index, held_up + 1) };
             drop(one);
             await_or_report(&plan, "sleepers do not wake", None, || sleepers.iter().all(|s| s.is_finished()));
             sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
         }
     }
-    assert!(held_up * 4 <= frozen, "of {frozen} kernel threads frozen asleep {held_up} held up others");
 }
 
 /// What `cargo xtask freeze` runs; nothing without its settings.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// Set in a child; its value says which kind of threads it has.
 const CHILD: &str = "RADDLE_SAFE_CHILD";
 /// No case takes long: what lasts so long stands still.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How a case has to end.
 pub enum Ending {
