@@ -87,7 +87,7 @@ impl Mpi {
         let files = ["out", "err"].map(|end| PathBuf::from(format!("{}-{end}", program.display())));
         let [out, err] = files.each_ref().map(|path| std::fs::File::create(path).unwrap());
         let mut child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn().unwrap();
-        let limit = Instant::now() + Duration::from_secs(120);
+        let limit = Instant::now() + Duration::from_secs(300);
         let status = loop {
             if let Some(status) = child.try_wait().unwrap() {
                 break status;
@@ -95,7 +95,7 @@ impl Mpi {
             if Instant::now() > limit {
                 // It ends its ranks when it is asked to.
                 let _ = Command::new("kill").arg(child.id().to_string()).status();
-                panic!("it has not ended in two minutes: {command:?}");
+                panic!("it has not ended in five minutes: {command:?}");
             }
             std::thread::sleep(Duration::from_millis(10));
         };
@@ -184,9 +184,11 @@ fn a_rank_that_ends_ends_the_others_though_threads_wait() {
             assert!(!native.status.success());
             assert_eq!(mpi.end(2, way, &[], &program, &[end]).status, native.status, "{}: {end}", mpi.name);
         }
-        let told = mpi.end(2, way, &[], &program, &["finalize"]);
-        let told = String::from_utf8_lossy(&told.stderr);
-        assert!(told.contains("MPI_Finalize while 20 of the rank's threads wait"), "{}: {told}", mpi.name);
+        // Again where one was not in its call yet.
+        let finalizes = || String::from_utf8_lossy(&mpi.end(2, way, &[], &program, &["finalize"]).stderr).into_owned();
+        let all_wait = |told: &String| told.contains("MPI_Finalize while 20 of the rank's threads wait");
+        let told: Vec<_> = (0..10).map(|_| finalizes()).take_while(|told| !all_wait(told)).collect();
+        assert!(told.len() < 10, "{}: {told:?}", mpi.name);
         std::fs::remove_file(program).unwrap();
     }
 }

@@ -61,6 +61,13 @@ fn start(program: &Path, folder: &Path) -> (Child, BufReader<ChildStdout>) {
     let mut line = String::new();
     out.read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
+    // The last one to count itself is off its processor a moment later.
+    let pid = child.id().to_string();
+    common::until("a list in which all wait", || {
+        let text = gdb(&["-p", &pid], &["info raddle-threads", "detach"]);
+        let waits = |line: &&str| line.contains(" waiter-") && line.contains("parked");
+        (text.lines().filter(waits).count() == WAITERS).then_some(())
+    });
     (child, out)
 }
 

@@ -330,6 +330,6 @@ fn python_has_thousands_of_threads_on_a_few_kernel_threads() {
     command.args(["-c", script]);
     let ended = common::run(command);
     assert!(counter(&ended.err, "threads") >= 3000, "{ended:?}");
-    assert!(counter(&ended.err, "kernel_threads") < 50, "{ended:?}");
+    assert!(counter(&ended.err, "kernel_threads") < 200, "{ended:?}");
     assert_eq!(ended.well(), "3000\n");
 }

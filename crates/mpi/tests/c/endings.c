@@ -3,11 +3,14 @@
 #include <mpi.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
+static atomic_int begun;
 static void *waits(void *tag) {
     int value;
+    begun++;
     MPI_Recv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 100 + (int)(long)tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     return NULL;
 }
@@ -18,6 +21,8 @@ int main(int count, char **words) {
     MPI_Init_thread(&count, &words, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     for (long i = 0; i < 20; i++) pthread_create(&threads[i], NULL, waits, (void *)i);
+    while (begun < 20) usleep(1000);
+    // In their calls, most likely.
     usleep(100000);
     if (strcmp(end, "finalize") == 0) {
         MPI_Finalize();

@@ -149,7 +149,7 @@ static void run(int call, int mode) {
     if (mode == WAITS) usleep(10000);
     pthread_cancel(thread);
     if (mode == BEFORE) sem_post(&go);
-    struct timespec end = {time(NULL) + 20, 0};
+    struct timespec end = {time(NULL) + 100, 0};
     void *result = NULL;
     int error = pthread_timedjoin_np(thread, &result, &end);
     const char *lock = "";
@@ -210,7 +210,7 @@ static void in_handlers(void) {
         while (!inside) usleep(1000);
         usleep(10000);
         pthread_cancel(thread);
-        struct timespec end = {time(NULL) + 20, 0};
+        struct timespec end = {time(NULL) + 100, 0};
         void *result = NULL;
         int error = pthread_timedjoin_np(thread, &result, &end);
         printf("handler %d of one that %s: %s, cleaned %d, left %d\n", kind, how ? "waits" : "computes", error ? "NOT CANCELLED" : result == PTHREAD_CANCELED ? "cancelled" : "returned", cleaned, inside == 2);
@@ -220,7 +220,7 @@ static void in_handlers(void) {
 
 int main(void) {
     setlinebuf(stdout);
-    alarm(60);
+    alarm(600);
     snprintf(fifo, sizeof fifo, "/tmp/raddle-cancel-fifo-%d", getpid());
     snprintf(file, sizeof file, "/tmp/raddle-cancel-file-%d", getpid());
     sem_init(&ready, 0, 0), sem_init(&go, 0, 0);

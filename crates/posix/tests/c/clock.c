@@ -33,17 +33,17 @@ static void *waits(void *argument) {
         pthread_condattr_init(&attributes);
         pthread_condattr_setclock(&attributes, clock);
         pthread_cond_init(&condition, &attributes);
-        struct timespec time = in_a_moment(clock);
         long before = now(clock);
+        struct timespec time = in_a_moment(clock);
         pthread_mutex_lock(&mutex);
         told("condition", clock, before, pthread_cond_timedwait(&condition, &mutex, &time));
-        time = in_a_moment(clock), before = now(clock);
+        before = now(clock), time = in_a_moment(clock);
         told("sleep", clock, before, clock_nanosleep(clock, TIMER_ABSTIME, &time, NULL));
     }
     sem_t semaphore;
     sem_init(&semaphore, 0, 0);
-    struct timespec time = in_a_moment(CLOCK_REALTIME), moment = {0, 30000000};
     long before = now(CLOCK_REALTIME);
+    struct timespec time = in_a_moment(CLOCK_REALTIME), moment = {0, 30000000};
     told("semaphore", CLOCK_REALTIME, before, sem_timedwait(&semaphore, &time) ? errno : 0);
     before = now(CLOCK_MONOTONIC);
     told("a while", CLOCK_MONOTONIC, before, nanosleep(&moment, NULL));

@@ -117,7 +117,7 @@ int main(void) {
         waitpid(child, NULL, 0);
         struct timespec soon;
         clock_gettime(CLOCK_REALTIME, &soon);
-        soon.tv_sec += 20;
+        soon.tv_sec += 100;
         int told = pthread_mutex_timedlock(mutex, &soon);
         printf("told %s\n", told == EOWNERDEAD ? "EOWNERDEAD" : "otherwise");
         if (told != EOWNERDEAD) return 1;

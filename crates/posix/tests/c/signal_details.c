@@ -70,7 +70,7 @@ static void handle_simply(int signal, void (*handler)(int), int block_all) {
     sigaction(signal, &action, NULL);
 }
 static void settle(int wanted) {
-    for (int i = 0; i < 2000 && count < wanted; i++) usleep(1000);
+    for (int i = 0; i < 60000 && count < wanted; i++) usleep(1000);
     usleep(10000);
 }
 static void report(const char *what, int exact) {
@@ -184,7 +184,7 @@ int main(void) {
         if (pipe(gate)) return 1;
         if ((child = fork()) == 0) _exit(read(gate[0], &byte, 1) == 1 ? 7 : 1);
         if (write(gate[1], &byte, 1) != 1) return 1;
-        for (int j = 0; j < 2000 && count < i; j++) usleep(1000);
+        for (int j = 0; j < 60000 && count < i; j++) usleep(1000);
         waitpid(child, NULL, 0);
         close(gate[0]);
         close(gate[1]);

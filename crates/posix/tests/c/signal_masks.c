@@ -40,7 +40,7 @@ static void pause_ms(int ms) {
     while (nanosleep(&time, &time) != 0) {}
 }
 static int awaited(atomic_int *count, int wanted) {
-    for (int i = 0; i < 3000 && *count < wanted; i++) pause_ms(1);
+    for (int i = 0; i < 60000 && *count < wanted; i++) pause_ms(1);
     return *count == wanted;
 }
 // Blocks when told to, and goes on between computing and waiting.

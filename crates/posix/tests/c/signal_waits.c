@@ -76,9 +76,10 @@ static void *waits_for_all(void *nothing) {
     }
     return nothing;
 }
+static atomic_int woke;
+// Again and again: one that comes before the wait does not end it.
 static void *sends(void *target) {
-    usleep(50000);
-    pthread_kill(*(pthread_t *)target, SIGUSR1);
+    for (; !woke; usleep(50000)) pthread_kill(*(pthread_t *)target, SIGUSR1);
     return NULL;
 }
 static void *main_part(void *nothing) {
@@ -122,8 +123,10 @@ static void *main_part(void *nothing) {
         pthread_t self = pthread_self(), thread;
         came = 0;
         pthread_create(&thread, NULL, sends, &self);
-        int left = sleep(3);
-        printf("in a child: %d, interrupted %d\n", came, left > 0);
+        int left = sleep(1000);
+        woke = 1;
+        pthread_join(thread, NULL);
+        printf("in a child: %d, interrupted %d\n", came > 0, left > 0);
         fflush(stdout);
         _exit(0);
     }

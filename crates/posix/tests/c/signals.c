@@ -18,7 +18,7 @@ static void check(const char *what, int right) {
 }
 
 static __thread int own;
-static volatile sig_atomic_t seen, seen_in, value_seen, stage;
+static volatile sig_atomic_t seen, seen_in, value_seen, has_read;
 static sem_t gate, told;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -65,7 +65,9 @@ static void *reads(void *argument) {
     own = 4;
     sem_post(&told);
     long result = read(*(int *)argument, &byte, 1);
-    return (void *)(result < 0 ? -errno : result);
+    if (result < 0) result = -errno;
+    has_read = 1;
+    return (void *)result;
 }
 static void *pauses(void *argument) {
     own = (int)(long)argument;
@@ -193,11 +195,13 @@ int main(void) {
     for (int restart = 0; restart < 2; restart++) {
         int ends[2];
         if (pipe(ends) != 0) return 1;
-        seen = 0;
+        seen = has_read = 0;
         install(SIGUSR1, handler, restart ? SA_RESTART : 0);
         pthread_create(&t, NULL, reads, &ends[0]);
         sem_wait(&told);
         usleep(20000);
+        // One that comes before the read does not interrupt it.
+        for (; !restart && !has_read; usleep(2000)) pthread_kill(t, SIGUSR1);
         send_until_seen(t, SIGUSR1);
         usleep(20000);
         if (write(ends[1], "x", 1) != 1) return 1;

@@ -13,6 +13,7 @@
 
 static int set, queue, full;
 static sem_t begins;
+static volatile int ended;
 struct message { long type; char text[8]; };
 static void handler(int signal) {}
 static int takes(void) { struct sembuf one = {0, -1, 0}; return semop(set, &one, 1); }
@@ -24,7 +25,9 @@ static void *work(void *argument) {
     int (*call)(void) = argument;
     sem_post(&begins);
     errno = 0;
-    return (void *)(long)(call() ? errno : 0);
+    long error = call() ? errno : 0;
+    ended = 1;
+    return (void *)error;
 }
 static void *toggles(void *unused) {
     sigset_t one;
@@ -44,13 +47,15 @@ int main(void) {
     while (!msgsnd(full, &m, 8, IPC_NOWAIT)) {}
     for (int call = 0; call < 4; call++) for (int how = 0; how < 2; how++) {
         pthread_t waits, other;
+        ended = 0;
         pthread_create(&waits, NULL, work, calls[call]);
         sem_wait(&begins);
         usleep(10000);
         pthread_create(&other, NULL, toggles, NULL);
         pthread_join(other, NULL);
         usleep(10000);
-        if (how) pthread_kill(waits, SIGUSR1);
+        // Again and again: one that comes before the call does not end it.
+        if (how) for (; !ended; usleep(10000)) pthread_kill(waits, SIGUSR1);
         else if (call < 2) semop(set, &give, 1);
         else if (call == 2) msgsnd(queue, &m, 8, 0);
         else msgrcv(full, &m, 8, 0, 0);

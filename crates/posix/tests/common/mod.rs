@@ -65,7 +65,7 @@ impl Ended {
 
 /// How long a program may take before it counts as hung (its stacks are then worth a look with a debugger). Generous:
 /// the machine may be busy.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Runs a program with the library preloaded.
 pub fn drop_in(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Ended {
