@@ -171,7 +171,7 @@ impl Plan {
 fn connect(address: SocketAddr) -> Result<TcpStream, String> {
     let stream = TcpStream::connect(address).map_err(|e| format!("cannot connect: {e}"))?;
     stream.set_nodelay(true).map_err(broken)?;
-    stream.set_read_timeout(Some(Duration::from_secs(10))).map_err(broken)?;
+    stream.set_read_timeout(Some(server::PATIENCE)).map_err(broken)?;
     Ok(stream)
 }
 
@@ -238,15 +238,16 @@ struct Loads<'a, P> {
 }
 
 impl<P: Protocol> Loads<'_, P> {
-    /// Answers are taken and requests sent for so long. Gives the time that it took.
+    /// Answers are taken and requests sent for so long, and until one was noted where they are. Gives the time that it
+    /// took.
     fn go_on(&mut self, time: Duration, mut seen: Option<&mut Latencies>) -> Result<Duration, String> {
         let start = Instant::now();
-        let patience = rustix::time::Timespec { tv_sec: 10, tv_nsec: 0 };
+        let patience = rustix::time::Timespec { tv_sec: server::PATIENCE.as_secs() as i64, tv_nsec: 0 };
         loop {
             self.events.clear();
             let spare = rustix::buffer::spare_capacity(&mut self.events);
             match epoll::wait(&self.set, spare, Some(&patience)) {
-                Ok(0) => return Err("no answer to any request for 10 s".into()),
+                Ok(0) => return Err(format!("no answer to any request for {} s", server::PATIENCE.as_secs())),
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(format!("cannot wait for answers: {error}")),
             }
@@ -267,7 +268,7 @@ impl<P: Protocol> Loads<'_, P> {
                 }
             }
             let spent = start.elapsed();
-            if spent >= time {
+            if spent >= time && seen.as_ref().is_none_or(|seen| seen.total() > 0) {
                 return Ok(spent);
             }
         }

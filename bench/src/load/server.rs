@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 /// In a server's command line: the number of a port that is free.
 pub const PORT: &str = "{port}";
 
-/// How long a server may take until it can be connected to.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a server may take until it can be connected to, and to answer: far longer than on a busy machine.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server, ended when dropped.
 #[derive(Debug)]

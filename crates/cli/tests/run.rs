@@ -193,7 +193,7 @@ fn a_program_is_compared_with_itself_run_natively() {
     let script = folder.file("start.sh", "#!/bin/sh\nexec true\n", 0o755);
     let error = text(&run(&["--compare=1"], &script, &[]).stderr);
     assert_eq!(error.matches("shell script").count(), 1, "{error}");
-    let output = run(&["--quiet", "--policy", "fifo", "--compare=1"], Path::new("/bin/sleep"), &["1"]);
+    let output = run(&["--quiet", "--policy", "fifo", "--compare=1"], Path::new("/bin/sleep"), &["3"]);
     let error = text(&output.stderr);
     let most = error.lines().find(|line| line.contains("kernel threads at most")).unwrap_or_else(|| panic!("{error}"));
     let words: Vec<_> = most.split_whitespace().skip(4).collect();

@@ -64,7 +64,7 @@ fn stuck() {
     let subject = Subject::new("stuck", Promises::default(), |processors, others: Arc<dyn Others>| {
         Box::new(Stuck(policies::build(&"fifo".parse().unwrap(), processors, others).unwrap()))
     });
-    let watch = Watch::start(Duration::from_secs(1), |_, _| ());
+    let watch = Watch::start(Duration::from_secs(5), |_, _| ());
     let plan = Plan { systematic: 0, seed: 7, seeds: 1, ..Plan::default() };
     check::check(&subject, &plan, &mut |progress| watch.now(progress.to_string()));
 }
@@ -88,7 +88,7 @@ fn a_policy_that_loops_without_a_step_is_stopped_and_its_run_named() {
     let output = child.wait_with_output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{error}");
-    assert!(error.contains("`spawn`, seed 7, run 1: no step for 1 seconds"), "{error}");
+    assert!(error.contains("`spawn`, seed 7, run 1: no step for 5 seconds"), "{error}");
 }
 
 #[test]
