@@ -138,6 +138,12 @@ pub trait Local<M: Machine>: Send {
         Notify::Nobody
     }
 
+    /// As [`Local::publish`], for a processor whose thread computes against what was expected: who has stepped back
+    /// ([`Local::step_back`]) waits no longer for the threads that it spawned. [`Local::publish`] by default.
+    fn expose(&mut self) -> Notify {
+        self.publish()
+    }
+
     /// Gives back all threads; the processor stops.
     fn drain(&mut self, out: &mut dyn FnMut(Ready<M>));
 
@@ -193,6 +199,9 @@ impl<M: Machine, L: Local<M> + ?Sized> Local<M> for Box<L> {
     }
     fn publish(&mut self) -> Notify {
         (**self).publish()
+    }
+    fn expose(&mut self) -> Notify {
+        (**self).expose()
     }
     fn drain(&mut self, out: &mut dyn FnMut(Ready<M>)) {
         (**self).drain(out);

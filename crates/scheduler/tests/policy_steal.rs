@@ -348,6 +348,28 @@ fn who_steps_back_does_not_wait_for_threads_that_others_have_taken() {
 }
 
 #[test]
+fn who_steps_back_is_anybodys_when_its_threads_compute() {
+    const MANY: usize = CROWD as usize;
+    let threads = Threads::new(3 * MANY + 1);
+    let mut locals = parts("steal", 2);
+    let mut other = locals.pop().unwrap();
+    let mut local = locals.pop().unwrap();
+    let next = spawn_until_crowded(&threads, &mut local, 0);
+    assert!(local.step_back(threads.ready(3 * MANY)).is_ok());
+    // One that spins until its spawner goes on, which the runtime sees.
+    assert_eq!(threads.number(local.take().unwrap()), next - 1);
+    assert_eq!(local.expose(), Notify::Anyone);
+    let found: Vec<_> = std::iter::from_fn(|| other.search_all()).map(|ready| threads.number(ready)).collect();
+    assert!(found.contains(&(3 * MANY)), "{found:?}");
+    // It steps back after twice as many then, and as before when those that it has spawned have started.
+    assert_eq!(spawn_until_crowded(&threads, &mut local, MANY), 3 * MANY);
+    assert!(local.step_back(threads.ready(3 * MANY)).is_ok());
+    while threads.number(local.take().unwrap()) != 3 * MANY {}
+    assert_eq!(spawn_until_crowded(&threads, &mut local, 0), MANY);
+    local.drain(&mut |ready| _ = threads.number(ready));
+}
+
+#[test]
 fn who_steps_back_is_not_held_up_for_longer_than_its_patience() {
     const MANY: usize = CROWD as usize;
     let threads = Threads::new(MANY + 1);

@@ -157,6 +157,9 @@ impl Local<Real> for Foreign {
     fn publish(&mut self) -> Notify {
         self.call(|local| local.publish())
     }
+    fn expose(&mut self) -> Notify {
+        self.call(|local| local.expose())
+    }
     fn drain(&mut self, out: &mut dyn FnMut(Ready<Real>)) {
         self.call(|local| local.drain(out));
     }

@@ -7,9 +7,9 @@
 //! other processors are idle, the processor is taken for a moment, what it held privately is published and its due
 //! timers fire, and it is left free for its activation to take back at its next step; if it computes for [`SLICE`]
 //! periods while other threads of its processor wait, a spare goes on with the processor beside it, and the kernel
-//! shares the core between the two; each further one beside the same processor takes twice as long to come. An
-//! activation inside its mark is left alone. Silence alone means nothing: a processor that computes is not one that is
-//! blocked.
+//! shares the core between the two, at once if one of those has stepped back behind the threads that it spawned; each
+//! further one beside the same processor takes twice as long to come. An activation inside its mark is left alone.
+//! Silence alone means nothing: a processor that computes is not one that is blocked.
 //!
 //! Bound: a thread that only a stuck processor could run waits at most nine periods, five while such things happen,
 //! plus what the system needs to start a kernel thread; two of up to four times that length if all processors of all
@@ -42,6 +42,9 @@ const PATIENCE: u32 = 2;
 /// of 10 ms each, took 566 ms with 10 and 559 with 20 (medians of 22 interleaved rounds; 557 and 548 in 14 earlier
 /// ones, 545 without spares).
 const SLICE: u32 = 20;
+/// Spares beside a processor with which one more does not come at once for the sake of a thread that has stepped back.
+/// An untested guess: with 300 threads that spin for their spawner two come so.
+const MOST_AT_ONCE: usize = 4;
 /// Looks that found nothing but processors that compute until the next one may be twice as far off, and again four
 /// times: `mandelbrot` took 563 ms with looks in each period, 555 so (medians of 20).
 const CALM: u32 = 1;
@@ -110,6 +113,10 @@ struct Seen {
     published: bool,
     /// How still it is when the next spare is due.
     slice: u32,
+    /// How often a thread had stepped back there behind those that it had spawned, and whether one has done so since
+    /// the look before: it may be what the running thread waits for.
+    retries: u64,
+    stepped_back: bool,
     /// How long its activation had been on a core at the last look, in ns; not asked about one that switches.
     on_core: Option<u64>,
     /// The activations that compute on without this processor.
@@ -241,7 +248,9 @@ fn look(
         let seen = seen.entry(std::ptr::from_ref(processor).addr()).or_default();
         let switches = processor.counters.switches.load(Ordering::Relaxed);
         if switches != seen.switches {
-            *seen = Seen { switches, beside: std::mem::take(&mut seen.beside), ..Seen::default() };
+            let retries = processor.counters.spawn_retries.load(Ordering::Relaxed);
+            let (beside, stepped_back) = (std::mem::take(&mut seen.beside), retries != seen.retries);
+            *seen = Seen { switches, beside, retries, stepped_back, ..Seen::default() };
             (stuck_searching, computing) = (false, false);
             continue;
         }
@@ -343,13 +352,15 @@ fn state(activation: &'static Activation, seen: &mut Seen, periods: u32) -> Task
     }
 }
 
-/// The first spare beside a computing activation comes after [`SLICE`] periods, each further one after twice as many.
+/// The first spare beside a computing activation comes after [`SLICE`] periods, or at once where a thread has stepped
+/// back for one that now computes; each further one after twice as many.
 fn slice_is_due(seen: &mut Seen) -> bool {
     seen.beside.retain(|a| computes_beside(a));
     let length = SLICE << seen.beside.len().min(6);
-    let due = seen.still >= seen.slice.max(length);
+    let due = seen.still >= seen.slice.max(length) || seen.stepped_back && seen.beside.len() < MOST_AT_ONCE;
     if due {
         seen.slice = seen.still + length;
+        seen.stepped_back = false;
     }
     due
 }

@@ -275,7 +275,7 @@ impl<M: Machine, L: Local<M>> Dispatcher<M, L> {
     /// that concerns. For whoever has taken the processor for a moment.
     pub fn expose(&mut self) -> Notify {
         self.handoff.distrust();
-        self.local.publish()
+        self.local.expose()
     }
 
     /// Gives up all threads: the processor retires.

@@ -262,6 +262,12 @@ impl<M: Machine, O: Local<M>> Local<M> for AnyLocal<M, O> {
             AnyLocal::Other(local) => local.publish(),
         }
     }
+    fn expose(&mut self) -> Notify {
+        match self {
+            AnyLocal::Steal(local) => local.expose(),
+            AnyLocal::Other(local) => local.expose(),
+        }
+    }
     fn drain(&mut self, out: &mut dyn FnMut(Ready<M>)) {
         match self {
             AnyLocal::Steal(local) => local.drain(out),

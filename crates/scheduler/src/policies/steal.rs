@@ -23,8 +23,9 @@
 //! Back-pressure: a thread that has spawned [`CROWD`] others here of which none has started steps back when it is asked
 //! to ([`Local::crowded`], [`Local::step_back`]): it goes on when those have started, or were taken by others, and no
 //! later than after a time ([`PATIENCE_NS`]), longer with a longer queue, so that a queue that grows faster than it
-//! empties does not grow for ever. Who steps back is behind its own threads and not behind older ones, so a tree is
-//! walked in depth as before.
+//! empties does not grow for ever. Where one of those computes instead, perhaps until its spawner has done something,
+//! the runtime finds that out and ends the wait ([`Local::expose`]). Who steps back is behind its own threads and not
+//! behind older ones, so a tree is walked in depth as before.
 //!
 //! What is private: `near`, the batch that the `fifo`'s owner claimed or hid ([`WINDOW`]), and the newest 32 to 64 of
 //! `lifo`. A push that is told so publishes all of it (the runtime says so when a processor is idle and worth its
@@ -158,6 +159,7 @@ impl<M: Machine, const NEWEST: bool> Steal<M, NEWEST> {
             windowed: false,
             spawned_apart: self.0.options.order == Order::Lifo,
             spawned: 0,
+            crowd: CROWD,
             fifo,
             lifo,
             back: Vec::with_capacity(BACK),
@@ -206,8 +208,10 @@ pub struct StealLocal<M: Machine, const NEWEST: bool = false> {
     turn: u32,
     windowed: bool,
     spawned_apart: bool,
-    /// Threads that were spawned since one started that had not.
+    /// Threads that were spawned since one started that had not, and with how many the spawner steps back: [`CROWD`],
+    /// but twice as many as the last time after one had waited for threads that compute.
     spawned: u32,
+    crowd: u32,
     fifo: Fifo<M>,
     lifo: Lifo<M>,
     /// Who has stepped back, the last of them last.
@@ -370,6 +374,7 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
             if !self.is_awaited()
                 && let Some(back) = self.back.pop()
             {
+                self.crowd = CROWD;
                 return Some(back.thread);
             }
             if let Some(thread) = self.pop_newest() {
@@ -427,10 +432,15 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
     #[inline(never)]
     fn share_back(&mut self) {
         if self.lifo.is_empty() || self.is_overdue(0) {
-            while let Some(back) = self.back.pop() {
-                if let Err(thread) = self.fifo.push(back.thread) {
-                    self.shared.inbox.push(thread);
-                }
+            self.release_back();
+        }
+    }
+
+    /// Who has stepped back is as any other thread that waits here.
+    fn release_back(&mut self) {
+        while let Some(back) = self.back.pop() {
+            if let Err(thread) = self.fifo.push(back.thread) {
+                self.shared.inbox.push(thread);
             }
         }
     }
@@ -552,7 +562,7 @@ impl<M: Machine, const NEWEST: bool> Local<M> for StealLocal<M, NEWEST> {
 
     #[inline(always)]
     fn crowded(&self) -> bool {
-        !NEWEST && self.spawned >= CROWD
+        !NEWEST && self.spawned >= self.crowd
     }
 
     fn step_back(&mut self, thread: Ready<M>) -> Result<(), Ready<M>> {
@@ -567,6 +577,16 @@ impl<M: Machine, const NEWEST: bool> Local<M> for StealLocal<M, NEWEST> {
     }
 
     fn publish(&mut self) -> Notify {
+        self.share()
+    }
+
+    /// One of the threads that it waits for computes, perhaps until the spawner has done something.
+    fn expose(&mut self) -> Notify {
+        if !self.back.is_empty() {
+            self.share_near();
+            self.release_back();
+            self.crowd = self.crowd.saturating_mul(2);
+        }
         self.share()
     }
 
