@@ -11,7 +11,7 @@
 //! is the same, so nothing is lost.
 
 use crate::os::{c, now, system_call};
-use crate::process::kernel_waits;
+use crate::process::{kernel_waits, watch};
 use crate::thread::record::Record;
 use crate::thread::undo::Undo;
 use raddle::drop_in::words::Bucket;
@@ -95,6 +95,11 @@ pub(crate) fn wait_as(name: usize, word: &AtomicU32, expected: u32, deadline: Op
 
 fn wait_by(what: For, name: usize, word: &AtomicU32, expected: u32, deadline: Option<u64>, cancellable: bool) -> Woken {
     let address = word.as_ptr().addr();
+    // A handler where its thread may wait: a collector that stops the world, as a rule.
+    let again = || watch::as_thread(None, |_| wait_by(what, name, word, expected, deadline, cancellable));
+    if let Some(woken) = watch::is_handler_here().then(again).flatten() {
+        return woken;
+    }
     // One who is apart waits for a mutex in the kernel: he would have to wait for a processor after it, and go apart
     // anew. (Not for one after the other.)
     let lightweight = raddle::drop_in::is_lightweight();
@@ -107,7 +112,7 @@ fn wait_by(what: For, name: usize, word: &AtomicU32, expected: u32, deadline: Op
             raddle::drop_in::yield_now();
             return if changed() { Woken::LookAgain } else { Woken::TimedOut };
         }
-        let watch = crate::process::watch::begin();
+        let watch = watch::begin();
         crate::io::Apart::waits_otherwise();
         // It may have consumed a wake-up; whoever gets it in its stead looks again.
         let pass_on = Undo::new(|| {

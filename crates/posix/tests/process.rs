@@ -44,6 +44,13 @@ fn threads_that_a_collector_stops_hold_no_kernel_thread() {
 }
 
 #[test]
+fn handlers_wait_as_their_threads_do_and_let_in_what_those_block() {
+    let out = same_as_native("handler_waits.c", &["1", "3"]);
+    assert!(out.ends_with("wrong: 0\n"), "{out}");
+    assert_eq!(same_with("handler_waits.c", &["stack"], &["2"]), out);
+}
+
+#[test]
 fn handlers_run_on_the_stack_that_their_thread_gave_and_attributes_are_told() {
     let out = same_as_native("signal_stacks.c", &["1", "2"]);
     assert!(out.contains("jumped out: 100") && out.contains("EINVAL"), "{out}");

@@ -27,7 +27,7 @@ mod socket;
 mod stream;
 
 use crate::os::{self, c};
-use crate::process::watch;
+use crate::process::{kernel_waits, watch};
 pub(crate) use apart::Apart;
 use flags::is_nonblocking;
 use raddle::io::{Failure, Glance, Interest};
@@ -42,7 +42,7 @@ const PATIENCE: u32 = 100;
 
 const EINTR: isize = -(c::EINTR as isize);
 /// What a call answers inside this room when its thread's cancellation ended the wait: no error of the kernel's.
-const CANCELLED: isize = isize::MIN;
+const CANCELLED: isize = kernel_waits::CANCELLED;
 
 /// True where a call that is a cancellation point is to be taken over.
 #[inline]
@@ -73,15 +73,7 @@ fn left(deadline: Option<u64>) -> Option<c::timespec> {
 /// The end of an entry point: the answer in the C library's form, or the end of the thread.
 #[inline]
 fn done(result: isize) -> isize {
-    if result == CANCELLED {
-        crate::thread::cancel::point();
-        return os::answer(EINTR);
-    }
-    if result == EINTR {
-        // A handler that ended the wait may have ended the thread, too.
-        crate::thread::cancel::ending_point();
-    }
-    os::answer(result)
+    os::answer(watch::tell(result))
 }
 
 /// A wait, as signals see it: which handlers have run since it began.

@@ -134,7 +134,9 @@ unsafe fn poll_until(entries: *mut c::pollfd, count: usize, deadline: Option<u64
         unsafe { kernel_waits::attempt(c::SYS_ppoll, [at(entries), count, time, mask, MASK, 0]) }
     };
     if watch::is_handler_here() {
-        return watch::with_mask(mask, |mask| in_handler(deadline, |left| call(left, mask)));
+        // SAFETY: the caller has promised the entries; no mask.
+        return watch::call_as_thread(mask, || unsafe { poll_until(entries, count, deadline, 0) })
+            .unwrap_or_else(|| watch::with_mask(mask, |mask| in_handler(deadline, |left| call(left, mask))));
     }
     let mut nested = None;
     let wait = |deadline| {
@@ -304,7 +306,8 @@ impl Sets {
 
     fn until(&self, deadline: Option<u64>, mask: usize) -> isize {
         if watch::is_handler_here() {
-            return watch::with_mask(mask, |mask| in_handler(deadline, |left| self.call(left, mask)));
+            return watch::call_as_thread(mask, || self.until(deadline, 0))
+                .unwrap_or_else(|| watch::with_mask(mask, |mask| in_handler(deadline, |left| self.call(left, mask))));
         }
         let mut nested = None;
         let pause = Pause::begin();
@@ -386,7 +389,9 @@ unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: O
         call(left.map_or(-1, |time| round_up(time).min(i64::from(c_int::MAX)) as c_int), mask)
     };
     if watch::is_handler_here() {
-        return watch::with_mask(mask, |mask| in_handler(deadline, |left| in_kernel(left, mask)));
+        // SAFETY: the caller has promised room for the events; no mask.
+        return watch::call_as_thread(mask, || unsafe { epoll_until(set, events, count, deadline, 0) })
+            .unwrap_or_else(|| watch::with_mask(mask, |mask| in_handler(deadline, |left| in_kernel(left, mask))));
     }
     let glance = Cell::new(Glance::default());
     let mut gathered = raddle::drop_in::gather().filter(|_| !Apart::caller_mixes());

@@ -1,6 +1,6 @@
 //! Sleeping and yielding.
 
-use super::{CANCELLED, Pause, after, in_handler, ours_or_handlers};
+use super::{Pause, after, in_handler, ours_or_handlers};
 use crate::os::{c, deadline, deadline_after, set_errno, system_call};
 use crate::process::{kernel_waits, watch};
 use std::ffi::{c_int, c_uint};
@@ -24,11 +24,13 @@ pub(crate) fn give_way() {
 
 /// Sleeps until a point of CLOCK_MONOTONIC: 0 or an error number; what is left goes to `left`.
 fn sleep_until(end: u64, left: *mut c::timespec) -> c_int {
-    let slept = if watch::is_handler_here() { in_kernel(end) } else { Pause::begin().until(end) };
-    match slept {
-        Pause::OVER => return 0,
-        CANCELLED => crate::thread::cancel::point(),
-        _ => crate::thread::cancel::ending_point(),
+    let slept = if watch::is_handler_here() {
+        watch::call_as_thread(0, || Pause::begin().until(end)).unwrap_or_else(|| in_kernel(end))
+    } else {
+        Pause::begin().until(end)
+    };
+    if watch::tell(slept) == Pause::OVER {
+        return 0;
     }
     if !left.is_null() {
         let rest = end.saturating_sub(crate::os::now(c::CLOCK_MONOTONIC));

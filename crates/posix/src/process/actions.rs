@@ -86,7 +86,8 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
             return 0;
         }
         let blocked = match me {
-            Some(me) => (me.mask.load(Ordering::Relaxed) | masks::waits_with()) & bit(signal) != 0,
+            // What it has sent itself it lets in, in a handler perhaps.
+            Some(me) => !raised && me.mask.load(Ordering::Relaxed) & bit(signal) != 0,
             // It runs none of the program's threads: a handler would find nobody's values, and interpreters crash then.
             None => true,
         };

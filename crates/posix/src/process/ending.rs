@@ -32,6 +32,8 @@ thread_local! {
     static VALUE: Cell<*mut c_void> = const { Cell::new(cancel::CANCELED) };
     /// Handlers that run now by [`signals::deliver`] cannot end the thread there.
     static CANNOT: Cell<bool> = const { Cell::new(false) };
+    /// The thread's code has not begun: handlers may wait as it does, though they do not end it.
+    static BEGINS: Cell<bool> = const { Cell::new(false) };
     /// The innermost handler, and those that it has interrupted, may wait as their thread does.
     static MAY_WAIT: Cell<bool> = const { Cell::new(false) };
     /// The kernel's number of the timer that goes; less than 0: none.
@@ -52,7 +54,9 @@ pub(super) fn within<T>(cannot: bool, f: impl FnOnce() -> T) -> T {
 
 /// What was left for the calling thread before its code begins; handlers do not end it here.
 pub(crate) fn before_it_begins() {
+    BEGINS.set(true);
     within(true, raddle::drop_in::poll_interruption);
+    BEGINS.set(false);
 }
 
 /// A handler that has ended by `pthread_exit`.
@@ -78,7 +82,8 @@ pub(super) unsafe fn call(
     let mut buffer = trampoline::Buffer::new();
     let outermost = OUTERMOST.get();
     // Where its thread could end it could also have waited.
-    let may_wait = MAY_WAIT.replace(may_wait && raised && !cannot && (outermost.is_null() || MAY_WAIT.get()));
+    let could = !cannot || BEGINS.get();
+    let may_wait = MAY_WAIT.replace(may_wait && raised && could && (outermost.is_null() || MAY_WAIT.get()));
     if outermost.is_null() {
         OUTERMOST.set(&mut buffer);
     }

@@ -43,11 +43,12 @@ static CHANGES: AtomicU64 = AtomicU64::new(0);
 static AHEAD: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// What running handlers of the program block. A handler keeps the storage that it began with; its kernel thread,
-    /// too, unless it waits as its thread ([`as_thread`]).
+    /// What the thread blocks while handlers of the program run, its own mask included unless they have let that in. A
+    /// handler keeps the storage that it began with; its kernel thread, too, unless it waits as its thread
+    /// ([`as_thread`]).
     static HANDLING: Cell<Set> = const { Cell::new(0) };
-    /// What a running handler waits with, as its thread: the kernel thread lets in what the others do.
-    static WAITS_WITH: Cell<Set> = const { Cell::new(0) };
+    /// What the thread itself blocks, while a handler of its waits with another mask ([`Waiting`]).
+    static OUTSIDE: Cell<Option<Set>> = const { Cell::new(None) };
     /// A handler of this thread's has waited so, and may return on another kernel thread.
     static MOVED: Cell<bool> = const { Cell::new(false) };
     /// So many handlers run.
@@ -275,9 +276,23 @@ pub(super) fn renew(more: Set) {
     signals::set_kernel_mask(adapted(mask | more, HANDLING.get()));
 }
 
-/// What running handlers of the program on this kernel thread block.
-pub(crate) fn handled() -> Set {
-    HANDLING.get()
+/// What the calling thread, which is `me`, blocks: its own mask, or what a running handler has made of it.
+pub(super) fn blocked(me: &Record) -> Set {
+    if is_in_handler() && raddle::drop_in::is_kernel_thread_of_runtime() {
+        HANDLING.get()
+    } else {
+        me.mask.load(Ordering::Relaxed) | HANDLING.get()
+    }
+}
+
+/// In a record's `handled`, where no program's signal stands: a handler runs, and the rest is all that the thread
+/// blocks.
+const IN_HANDLER: Set = bit(32);
+
+/// What another thread blocks, racily: its own mask, or what a running handler has made of it.
+pub(super) fn seen_to_block(other: &Record) -> Set {
+    let handled = other.handled.load(Ordering::Relaxed);
+    if handled & IN_HANDLER != 0 { handled } else { other.mask.load(Ordering::Relaxed) }
 }
 
 /// What running handlers block from now on: never signals of ours. The answer is what they blocked before.
@@ -285,7 +300,7 @@ fn handle(set: Set) -> Set {
     let set = set & !signals::kicks();
     if let Some(me) = Record::current() {
         // For those who send it signals: a hint.
-        me.handled.store(set, Ordering::Relaxed);
+        me.handled.store(set | if is_in_handler() { IN_HANDLER } else { 0 }, Ordering::Relaxed);
     }
     HANDLING.replace(set)
 }
@@ -314,14 +329,50 @@ pub(crate) fn is_in_handler() -> bool {
     DEPTH.get() != 0
 }
 
-/// The running handler waits with that mask: the answer is the one before.
-pub(super) fn replace_handled(set: Set) -> Set {
-    handle(set)
+/// The running handler waits with a mask of its own: that is all that its thread blocks, until this is dropped.
+#[must_use]
+pub(super) struct Waiting {
+    handled: Set,
+    /// What the thread blocked, and whether that was its own mask; `None` where the kernel knows the thread's.
+    before: Option<(Set, bool)>,
 }
 
-/// In a handler that waits as its thread ([`as_thread`]): what that blocks besides its own mask.
-pub(super) fn waits_with() -> Set {
-    WAITS_WITH.get()
+impl Waiting {
+    /// Begins it.
+    pub fn with(wanted: Set) -> Self {
+        let wanted = wanted & !signals::UNBLOCKABLE;
+        let me = Record::current().filter(|me| {
+            raddle::drop_in::is_kernel_thread_of_runtime() && crate::thread::dedicated::task(me).is_none()
+        });
+        let Some(me) = me else { return Self { handled: handle(wanted), before: None } };
+        let own = me.mask.swap(wanted, Ordering::SeqCst);
+        changed(own, wanted);
+        let outermost = OUTSIDE.get().is_none();
+        if outermost {
+            OUTSIDE.set(Some(own));
+        }
+        Self { handled: handle(wanted), before: Some((own, outermost)) }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some((own, outermost)) = self.before {
+            if outermost {
+                OUTSIDE.set(None);
+            }
+            blocks_again(own);
+        }
+        handle(self.handled);
+    }
+}
+
+/// The calling thread's own mask is that one again.
+fn blocks_again(own: Set) {
+    if let Some(me) = Record::current() {
+        let waited_with = me.mask.swap(own, Ordering::SeqCst);
+        changed(waited_with, own);
+    }
 }
 
 /// In a handler that may wait as its thread does: runs `wait` as the thread, which blocks `wanted` meanwhile. False if
@@ -332,14 +383,13 @@ pub(super) fn as_thread(wanted: Set, wait: impl FnOnce()) -> bool {
     }
     let before = signals::block_movable();
     let waited = raddle::signal::as_interrupted(|| {
-        let (handled, waited_with) = (handle(wanted), WAITS_WITH.replace(wanted));
+        let waiting = Waiting::with(wanted);
         MOVED.set(true);
         // Others run here meanwhile.
         begin();
         wait();
         signals::block_movable();
-        WAITS_WITH.set(waited_with);
-        handle(handled);
+        drop(waiting);
     });
     resume(before);
     waited.is_some()
@@ -381,7 +431,9 @@ fn is_on_alternate_stack() -> bool {
 
 /// No handler runs any more. The answer is what was blocked.
 fn handlers_are_left() -> Set {
-    WAITS_WITH.set(0);
+    if let Some(own) = OUTSIDE.take() {
+        blocks_again(own);
+    }
     super::ending::forget();
     super::jumps::forget();
     super::alternate::restore();

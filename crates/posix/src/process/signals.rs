@@ -218,7 +218,7 @@ pub(crate) fn deliver() {
         return;
     }
     loop {
-        let ready = me.pending.all() & !me.mask.load(Ordering::Relaxed) & !masks::handled();
+        let ready = me.pending.all() & !masks::blocked(me);
         if ready == 0 {
             break;
         }
@@ -261,7 +261,7 @@ pub(crate) fn pass_on(me: &Record) {
 /// Where a handler has ended, or is left by a jump, with all blocked that can wait: what has waited for that comes when
 /// the kernel thread is back in the code below.
 pub(super) fn deliver_after() {
-    let waits = |me: &Record| me.pending.all() & !me.mask.load(Ordering::Relaxed) & !masks::handled() != 0;
+    let waits = |me: &Record| me.pending.all() & !masks::blocked(me) != 0;
     if Record::current().is_some_and(waits) {
         // SAFETY: takes nothing.
         kick(unsafe { system_call(c::SYS_gettid, [0; 6]) } as u32, true);
@@ -385,8 +385,7 @@ fn block(set: Set) -> Set {
 
 /// Wakes a thread for what was left in its record.
 pub(crate) fn interrupt(target: &'static Record) {
-    let blocked = target.mask.load(Ordering::Relaxed) | target.handled.load(Ordering::Relaxed);
-    let ready = target.pending.all() & !blocked;
+    let ready = target.pending.all() & !masks::seen_to_block(target);
     // Calls go on after what they need not know of: what is blocked, or was taken meanwhile.
     interrupt_and(target, (1..=64).all(|signal| ready & bit(signal) == 0 || actions::handled(signal) == Some(true)));
 }

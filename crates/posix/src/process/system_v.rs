@@ -18,7 +18,9 @@ fn uncut(call: impl Fn() -> isize) -> isize {
         // SAFETY: the C library's place for it, in the calling thread's own storage.
         let cut = result == -1 && unsafe { *c::__errno_location() } == c::EINTR;
         if !cut || handlers.interrupted() || signals::kicks_here() == kicks {
-            crate::thread::cancel::ending_point();
+            if cut {
+                watch::tell(-(c::EINTR as isize));
+            }
             return result;
         }
     }

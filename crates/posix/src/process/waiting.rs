@@ -7,20 +7,29 @@ use super::info::Info;
 use super::signals::{self, Set};
 use super::watch::{self, Watch};
 use super::{ending, kernel_waits, masks};
-use crate::os::{answer, c, deadline_after, set_errno, system_call};
+use crate::os::{answer, c, deadline_after, now, system_call};
 use crate::thread::cancel;
 use crate::thread::record::Record;
 use crate::thread::undo::Undo;
 use raddle::io::{Failure, Interest};
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::Ordering;
 
-/// The calling lightweight thread waits for one of `set`: the signal, or a negated error number. `Err(())`: it was
-/// cancelled.
+/// Without a descriptor, one who waits looks again after so many nanoseconds: an untested guess. What is sent to the
+/// thread itself comes at once.
+const LOOKS_AGAIN: u64 = 10_000_000;
+
+/// The calling lightweight thread, or a handler of its, waits for one of `set` by `rest`, which gets a descriptor to
+/// wait for, if there is one, and a deadline: the signal, a negated error number, or [`kernel_waits::CANCELLED`].
 ///
 /// # Safety
 /// `info` is null or a place for a `siginfo_t`.
-unsafe fn wait(me: &'static Record, set: Set, info: *mut c::siginfo_t, deadline: Option<u64>) -> Result<isize, ()> {
+unsafe fn wait(
+    me: &'static Record,
+    set: Set,
+    info: *mut c::siginfo_t,
+    deadline: Option<u64>,
+    rest: impl Fn(Option<i32>, Option<u64>, Watch) -> Result<(), Failure>,
+) -> isize {
     let watch = watch::begin();
     let set = set & !signals::kicks();
     // SAFETY: a set on the stack; a descriptor of our own, closed below.
@@ -28,7 +37,7 @@ unsafe fn wait(me: &'static Record, set: Set, info: *mut c::siginfo_t, deadline:
         let flags = (c::SFD_NONBLOCK | c::SFD_CLOEXEC) as usize;
         system_call(c::SYS_signalfd4, [usize::MAX, (&raw const set).expose_provenance(), size_of::<Set>(), flags, 0, 0])
     };
-    let now = c::timespec { tv_sec: 0, tv_nsec: 0 };
+    let at_once = c::timespec { tv_sec: 0, tv_nsec: 0 };
     let close = || {
         if descriptor >= 0 {
             // SAFETY: our own descriptor.
@@ -47,12 +56,12 @@ unsafe fn wait(me: &'static Record, set: Set, info: *mut c::siginfo_t, deadline:
                 // SAFETY: the caller's place, of the kernel's layout.
                 unsafe { info.cast::<Info>().write(told) };
             }
-            break Ok(signal as isize);
+            break signal as isize;
         }
         let arguments = [
             (&raw const set).expose_provenance(),
             info.addr(),
-            (&raw const now).expose_provenance(),
+            (&raw const at_once).expose_provenance(),
             size_of::<Set>(),
             0,
             0,
@@ -64,28 +73,69 @@ unsafe fn wait(me: &'static Record, set: Set, info: *mut c::siginfo_t, deadline:
             if let Some(info) = unsafe { info.cast::<Info>().as_mut() } {
                 info.restore();
             }
-            break Ok(there);
+            break there;
         }
         if watch.interrupted() {
-            break Ok(-(c::EINTR as isize));
+            break -(c::EINTR as isize);
         }
-        if descriptor < 0 {
-            break Ok(descriptor);
-        }
-        let each = |visit: &mut dyn FnMut(i32, Interest)| visit(descriptor as i32, Interest::Read);
-        match raddle::io::wait_for(&each, deadline, true) {
-            Err(Failure::TimedOut) => break Ok(-(c::EAGAIN as isize)),
-            Err(Failure::Cancelled) => break Err(()),
+        let soon = (descriptor < 0).then(|| now(c::CLOCK_MONOTONIC) + LOOKS_AGAIN);
+        let until = soon.map_or(deadline, |soon| Some(deadline.map_or(soon, |at| at.min(soon))));
+        match rest((descriptor >= 0).then_some(descriptor as i32), until, watch) {
+            Err(Failure::TimedOut) if until == deadline => break -(c::EAGAIN as isize),
+            Err(Failure::Cancelled) => break kernel_waits::CANCELLED,
             Err(Failure::Unsupported | Failure::AlwaysReady | Failure::Closed) => {
                 // The kernel cannot watch it: the kernel thread waits, a little at a time.
-                let pause = c::timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+                let pause = c::timespec { tv_sec: 0, tv_nsec: LOOKS_AGAIN as c::c_long };
                 // SAFETY: a time on the stack.
                 unsafe { system_call(c::SYS_nanosleep, [(&raw const pause).expose_provenance(), 0, 0, 0, 0, 0]) };
             }
-            Ok(()) => {}
+            Ok(()) | Err(Failure::TimedOut) => {}
         }
     };
     drop(undo);
+    result
+}
+
+/// The calling lightweight thread waits for a descriptor, or for time alone.
+fn doze(descriptor: Option<i32>, deadline: Option<u64>, _: Watch) -> Result<(), Failure> {
+    let Some(descriptor) = descriptor else {
+        let dozed = raddle::drop_in::doze_until(deadline.unwrap_or(u64::MAX), true);
+        return dozed.map(|_| ()).map_err(|_| Failure::Cancelled);
+    };
+    raddle::io::wait_for(&|visit: &mut dyn FnMut(i32, Interest)| visit(descriptor, Interest::Read), deadline, true)
+}
+
+/// As [`wait`], in a handler whose thread cannot wait there: the kernel thread does.
+///
+/// # Safety
+/// As for [`wait`].
+unsafe fn wait_in_handler(me: &'static Record, set: Set, info: *mut c::siginfo_t, deadline: Option<u64>) -> isize {
+    // Until the kernel waits: what comes meanwhile ends its wait at once.
+    let before = signals::block_movable();
+    let mask = before & !signals::kicks();
+    let rest = |descriptor: Option<i32>, deadline: Option<u64>, watch: Watch| {
+        signals::deliver();
+        if watch.interrupted() {
+            return Ok(());
+        }
+        let mut entry = c::pollfd { fd: descriptor.unwrap_or(-1), events: c::POLLIN, revents: 0 };
+        let left = deadline.map(|at| at.saturating_sub(now(c::CLOCK_MONOTONIC)));
+        let mut left = left.map(|n| c::timespec {
+            tv_sec: (n / 1_000_000_000) as c::time_t,
+            tv_nsec: (n % 1_000_000_000) as c::c_long,
+        });
+        let time = left.as_mut().map_or(0, |time| std::ptr::from_mut(time).expose_provenance());
+        let places = [(&raw mut entry).expose_provenance(), (&raw const mask).expose_provenance()];
+        // SAFETY: an entry, a time and a set on the stack.
+        match unsafe { kernel_waits::attempt(c::SYS_ppoll, [places[0], 1, time, places[1], size_of::<Set>(), 0]) } {
+            kernel_waits::CANCELLED => Err(Failure::Cancelled),
+            0 => Err(Failure::TimedOut),
+            _ => Ok(()),
+        }
+    };
+    // SAFETY: the caller has promised a place for the description, or none.
+    let result = unsafe { wait(me, set, info, deadline, rest) };
+    signals::set_kernel_mask(before);
     result
 }
 
@@ -94,24 +144,25 @@ unsafe fn wait(me: &'static Record, set: Set, info: *mut c::siginfo_t, deadline:
 /// # Safety
 /// As for [`wait`].
 unsafe fn wait_or_end(set: Set, info: *mut c::siginfo_t, time: *const c::timespec) -> Option<isize> {
-    let me = Record::current().filter(|_| raddle::drop_in::is_lightweight())?;
-    cancel::point();
+    let me = Record::current().filter(|_| raddle::drop_in::is_lightweight() || watch::is_handler_here())?;
+    if !watch::is_handler_here() {
+        cancel::point();
+    }
     // SAFETY: null or the caller's time.
     let deadline = match unsafe { time.as_ref() }.map(deadline_after) {
         None => None,
         Some(Ok(at)) => Some(at),
         Some(Err(error)) => return Some(-(error as isize)),
     };
-    loop {
-        // SAFETY: as promised.
-        match unsafe { wait(me, set, info, deadline) } {
-            Ok(result) => {
-                cancel::ending_point();
-                return Some(result);
-            }
-            Err(()) => cancel::point(),
-        }
+    if watch::is_handler_here() {
+        // SAFETY: the caller has promised a place for the description, or none.
+        let waited = watch::as_thread(None, |_| unsafe { wait(me, set, info, deadline, doze) })
+            // SAFETY: the same place.
+            .unwrap_or_else(|| unsafe { wait_in_handler(me, set, info, deadline) });
+        return Some(watch::tell(waited));
     }
+    // SAFETY: the caller has promised a place for the description, or none.
+    Some(watch::tell(unsafe { wait(me, set, info, deadline, doze) }))
 }
 
 /// # Safety
@@ -171,52 +222,39 @@ pub unsafe extern "C-unwind" fn sigwait(set: *const c::sigset_t, signal: *mut c_
     }
 }
 
-/// The calling lightweight thread waits until it was interrupted. `Err(())`: it was cancelled.
-fn wait_for_handler(me: &'static Record, watch: Watch) -> Result<(), ()> {
+/// The calling lightweight thread waits until it was interrupted (EINTR) or cancelled.
+fn wait_for_handler(me: &'static Record, watch: Watch) -> isize {
     while !watch.interrupted() {
         let changed = || watch.interrupted();
         let address = (&raw const me.pending).expose_provenance();
         let waited = raddle::drop_in::wait_for_signal(|| raddle::drop_in::wait_at(address, None, true, changed));
         if matches!(waited, Err(raddle::sync::WaitError::Cancelled)) {
-            return Err(());
+            return kernel_waits::CANCELLED;
         }
         signals::deliver();
     }
-    Ok(())
+    EINTR
 }
 
 /// # Safety
 /// As POSIX says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pause() -> c_int {
-    let me = Record::current().filter(|_| raddle::drop_in::is_lightweight());
-    let Some(me) = me else {
-        if let Some(me) = Record::current().filter(|_| watch::is_handler_here())
-            && park_in_handler(masks::handled() | me.mask.load(Ordering::Relaxed))
-        {
-            set_errno(c::EINTR);
-            return -1;
-        }
-        if watch::is_handler_here() {
-            // SAFETY: nothing is waited for but a signal.
-            let waited = watch::uncut(|| unsafe { kernel_waits::attempt(c::SYS_ppoll, [0; 6]) });
-            if waited == kernel_waits::CANCELLED {
-                cancel::point();
-            }
-            set_errno(c::EINTR);
-            return -1;
-        }
+    let Some(me) = Record::current().filter(|_| raddle::drop_in::is_lightweight() || watch::is_handler_here()) else {
         // SAFETY: takes nothing.
         return unsafe { next!(pause: fn() -> c_int)() };
     };
-    cancel::point();
-    let watch = watch::begin();
-    while wait_for_handler(me, watch).is_err() {
-        cancel::point();
+    if watch::is_handler_here() {
+        let waited = if park_in_handler(masks::blocked(me)) {
+            EINTR
+        } else {
+            // SAFETY: nothing is waited for but a signal.
+            watch::uncut(|| unsafe { kernel_waits::attempt(c::SYS_ppoll, [0; 6]) })
+        };
+        return answer(watch::tell(waited)) as c_int;
     }
-    cancel::ending_point();
-    set_errno(c::EINTR);
-    -1
+    cancel::point();
+    answer(watch::tell(wait_for_handler(me, watch::begin()))) as c_int
 }
 
 /// In a handler of a lightweight thread that was interrupted where it may wait (a collector stops the world, as a
@@ -240,24 +278,26 @@ fn park_in_handler(wanted: Set) -> bool {
 
 /// In a handler of a lightweight thread, which waits for another handler: the thread waits, or, where it cannot, the
 /// kernel thread.
-fn suspend_in_handler(wanted: Set) {
+fn suspend_in_handler(wanted: Set) -> isize {
     if park_in_handler(wanted) {
-        return;
+        return EINTR;
     }
     let watch = watch::begin();
     // Until the kernel waits: what comes meanwhile ends its wait at once.
     let before = signals::block_movable();
-    let handled = masks::replace_handled(wanted);
+    let waiting = masks::Waiting::with(wanted);
     signals::deliver();
-    while !watch.interrupted() {
+    while !watch.interrupted() && !cancel::is_requested_here() {
         let kernels = wanted & !signals::kicks();
         // SAFETY: a set on the stack.
         unsafe {
             system_call(c::SYS_rt_sigsuspend, [(&raw const kernels).expose_provenance(), size_of::<Set>(), 0, 0, 0, 0])
         };
     }
-    masks::replace_handled(handled);
+    let waited = if watch.interrupted() { EINTR } else { kernel_waits::CANCELLED };
+    drop(waiting);
     signals::set_kernel_mask(before);
+    waited
 }
 
 /// # Safety
@@ -268,35 +308,16 @@ pub unsafe extern "C-unwind" fn sigsuspend(set: *const c::sigset_t) -> c_int {
     let Some(me) = me else {
         if masks::is_in_handler() && Record::current().is_some() {
             // SAFETY: the caller's set.
-            suspend_in_handler(unsafe { word(set) });
-            set_errno(c::EINTR);
-            return -1;
+            return answer(watch::tell(suspend_in_handler(unsafe { word(set) }))) as c_int;
         }
         // SAFETY: the caller's argument.
         return unsafe { next!(sigsuspend: fn(*const c::sigset_t) -> c_int)(set) };
     };
     cancel::point();
     let watch = watch::begin();
-    // SAFETY: the caller's set.
-    let wanted = unsafe { word(set) };
-    let mask = me.mask.swap(wanted, Ordering::SeqCst);
-    masks::changed(mask, wanted);
-    signals::deliver();
-    loop {
-        let waited = wait_for_handler(me, watch);
-        if waited.is_ok() {
-            break;
-        }
-        me.mask.store(mask, Ordering::SeqCst);
-        masks::changed(wanted, mask);
-        cancel::point();
-    }
-    me.mask.store(mask, Ordering::SeqCst);
-    masks::changed(wanted, mask);
-    signals::deliver();
-    cancel::ending_point();
-    set_errno(c::EINTR);
-    -1
+    // The mask is the thread's own again before it is cancelled.
+    answer(watch::tell(watch::with_thread_mask(set.expose_provenance(), || wait_for_handler(me, watch)))) as c_int
 }
 
+const EINTR: isize = -(c::EINTR as isize);
 const _: () = assert!(size_of::<*mut c_void>() == size_of::<Set>());

@@ -1,8 +1,9 @@
 //! What handlers do to waits: whether one has run, and what ends the waits of handlers themselves.
 
-use super::masks;
 use super::signals::{self, Set};
+use super::{ending, kernel_waits, masks};
 use crate::os::c;
+use crate::thread::cancel;
 use crate::thread::record::Record;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,10 +59,47 @@ impl Watch {
     }
 }
 
+/// What a wait tells the program: `result`, as the kernel answers, or [`kernel_waits::CANCELLED`]. All waits that a
+/// handler can end come by here, since that handler may have ended the thread, too: then it ends here.
+#[inline]
+pub(crate) fn tell(result: isize) -> isize {
+    match result {
+        kernel_waits::CANCELLED => cancel::point(),
+        EINTR => cancel::ending_point(),
+        result => return result,
+    }
+    EINTR
+}
+
 /// The caller is a handler of the program on a kernel thread of the runtime: what it waits for there is the kernel's,
 /// and signals of ours may come meanwhile, whatever it blocks.
 pub(crate) fn is_handler_here() -> bool {
-    masks::is_in_handler() && raddle::drop_in::is_kernel_thread_of_runtime()
+    masks::is_in_handler() && raddle::drop_in::is_kernel_thread_of_runtime() && !raddle::drop_in::is_lightweight()
+}
+
+/// In such a handler, if it has interrupted its thread where that may wait: `wait` runs as the thread, which holds no
+/// kernel thread meanwhile and blocks `mask`, or what it blocks anyway. It is told whether a handler has run because of
+/// the mask. `None` elsewhere.
+pub(crate) fn as_thread<T>(mask: Option<Set>, wait: impl FnOnce(bool) -> T) -> Option<T> {
+    if !is_handler_here() || !ending::may_wait() || cancel::is_requested_here() {
+        return None;
+    }
+    let me = Record::current()?;
+    let mask = mask.unwrap_or_else(|| masks::blocked(me));
+    let mut result = None;
+    masks::as_thread(mask, || {
+        let handlers = HERE.get();
+        signals::deliver();
+        result = Some(wait(HERE.get() != handlers));
+    });
+    result
+}
+
+/// [`as_thread`] for a call that ends with EINTR after any handler, with the signal mask at `mask`, where there is one.
+pub(crate) fn call_as_thread(mask: usize, call: impl FnOnce() -> isize) -> Option<isize> {
+    // SAFETY: null or the caller's set.
+    let mask = unsafe { std::ptr::with_exposed_provenance::<Set>(mask).as_ref() }.copied();
+    as_thread(mask, |handler_ran| if handler_ran { EINTR } else { call() })
 }
 
 /// In such a handler: repeats `call`, a system call that waits and that no handler restarts, while nothing but a signal
@@ -105,11 +143,11 @@ pub(crate) fn with_mask(mask: usize, call: impl FnOnce(usize) -> isize) -> isize
     let handlers = HERE.get();
     // Until the kernel waits: what comes meanwhile ends its wait at once.
     let before = signals::block_movable();
-    let handled = masks::replace_handled(wanted);
+    let waiting = masks::Waiting::with(wanted);
     signals::deliver();
     let kernels = wanted & !signals::kicks();
     let result = if HERE.get() != handlers { EINTR } else { call((&raw const kernels).expose_provenance()) };
-    masks::replace_handled(handled);
+    drop(waiting);
     signals::set_kernel_mask(before);
     result
 }

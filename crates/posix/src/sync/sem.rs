@@ -6,6 +6,7 @@
 use super::Until;
 use crate::futex::{self, Woken};
 use crate::os::{c, set_errno};
+use crate::process::watch;
 use crate::thread::cancel;
 use crate::thread::undo::Undo;
 use raddle::drop_in::words::semaphore::{Overflows, SemaphoreWord, Slept};
@@ -55,26 +56,24 @@ impl Semaphore {
             return Ok(());
         }
         let deadline = until.deadline()?;
-        let waited = self.word.wait_for(|word| {
-            let undo = Undo::new(|| word.leave());
-            let woken = futex::wait(Self::value(word), 0, deadline, true);
-            undo.forget();
-            match woken {
-                Woken::LookAgain => Slept::LookAgain,
-                Woken::Interrupted => Slept::Interrupted(c::EINTR),
-                Woken::TimedOut => Slept::Over(c::ETIMEDOUT),
-                Woken::Cancelled => {
-                    word.leave();
-                    cancel::point();
-                    word.arrive();
-                    Slept::LookAgain
+        self.word
+            .wait_for(|word| {
+                let undo = Undo::new(|| word.leave());
+                let woken = futex::wait(Self::value(word), 0, deadline, true);
+                undo.forget();
+                match woken {
+                    Woken::LookAgain => Slept::LookAgain,
+                    Woken::Interrupted => Slept::Interrupted(c::EINTR),
+                    Woken::TimedOut => Slept::Over(c::ETIMEDOUT),
+                    Woken::Cancelled => {
+                        word.leave();
+                        cancel::point();
+                        word.arrive();
+                        Slept::LookAgain
+                    }
                 }
-            }
-        });
-        if waited.is_err() {
-            cancel::ending_point();
-        }
-        waited
+            })
+            .map_err(|error| -watch::tell(-(error as isize)) as c_int)
     }
 
     #[inline(always)]

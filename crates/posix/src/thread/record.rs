@@ -72,7 +72,7 @@ pub(crate) struct Record {
     /// Signals that it has not taken, and signals that it blocks: bit `n - 1` for signal `n`.
     pub pending: Pending,
     pub mask: AtomicU64,
-    /// What its running handlers block besides.
+    /// While handlers of its run: what it blocks, as others see it ([`crate::process::masks`]).
     pub handled: AtomicU64,
     /// Which of the two signals of ours are on their way to it ([`crate::process::signals::interrupt`]).
     pub bell: Doorbell<2>,

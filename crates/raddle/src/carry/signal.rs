@@ -159,22 +159,28 @@ pub(crate) fn as_nobody<T>(f: impl FnOnce() -> T) -> T {
 }
 
 /// In a handler behind [`dispatch`], on the interrupted thread's own stack: `f` runs as that thread, not as nobody
-/// (rule 2), so it may wait, and go on on another kernel thread. `None` if the handler has interrupted no thread.
+/// (rule 2), so it may wait, and go on on another kernel thread. `None` if the handler has interrupted no thread, or
+/// one that computes beside its processor: that has its kernel thread already, and would have to be set beside anew.
 ///
 /// Only where the thread could have waited itself: outside the runtime, and outside libraries that have locks or
 /// storage of a kernel thread's in hand. The handler returns with what the kernel keeps for the kernel thread that it
 /// is on then: mask and alternate stack are the caller's to set.
 pub fn as_interrupted<T>(f: impl FnOnce() -> T) -> Option<T> {
     let thread = INTERRUPTED.get();
-    if thread.is_null() {
+    if thread.is_null() || here().is_none_or(|activation| activation.processor().seat.owner.owner() != activation.id) {
         return None;
     }
-    let nobody = switching::show(thread);
+    /// The end of a thread may pass by here on its way to the handler's frame.
+    struct Nobody(*const Descriptor);
+    impl Drop for Nobody {
+        fn drop(&mut self) {
+            compiler_fence(Ordering::SeqCst);
+            switching::show(self.0);
+        }
+    }
+    let _nobody = Nobody(switching::show(thread));
     compiler_fence(Ordering::SeqCst);
-    let value = f();
-    compiler_fence(Ordering::SeqCst);
-    switching::show(nobody);
-    Some(value)
+    Some(f())
 }
 
 /// In a handler behind [`dispatch`]: from here on, only these signals are blocked (bit `n - 1` is signal `n`), the
