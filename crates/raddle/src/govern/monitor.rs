@@ -8,8 +8,8 @@
 //! timers fire, and it is left free for its activation to take back at its next step; if it computes for [`SLICE`]
 //! periods while other threads of its processor wait, a spare goes on with the processor beside it, and the kernel
 //! shares the core between the two, at once if one of those has stepped back behind the threads that it spawned; each
-//! further one beside the same processor takes twice as long to come. An activation inside its mark is left alone.
-//! Silence alone means nothing: a processor that computes is not one that is blocked.
+//! second further one beside the same processor takes twice as long to come, as the next. An activation inside its mark
+//! is left alone. Silence alone means nothing: a processor that computes is not one that is blocked.
 //!
 //! Bound: a thread that only a stuck processor could run waits at most nine periods, five while such things happen,
 //! plus what the system needs to start a kernel thread; two of up to four times that length if all processors of all
@@ -352,11 +352,12 @@ fn state(activation: &'static Activation, seen: &mut Seen, periods: u32) -> Task
     }
 }
 
-/// The first spare beside a computing activation comes after [`SLICE`] periods, or at once where a thread has stepped
-/// back for one that now computes; each further one after twice as many.
+/// The first two spares beside a computing activation come after [`SLICE`] periods each, or at once where a thread has
+/// stepped back for one that now computes; the next two after twice as many. With each one that was slower, the last of
+/// 16 threads that spin for it on two processors came after 2.5 s (seven further ones on each), so after half a second.
 fn slice_is_due(seen: &mut Seen) -> bool {
     seen.beside.retain(|a| computes_beside(a));
-    let length = SLICE << seen.beside.len().min(6);
+    let length = SLICE << (seen.beside.len() / 2).min(6);
     let due = seen.still >= seen.slice.max(length) || seen.stepped_back && seen.beside.len() < MOST_AT_ONCE;
     if due {
         seen.slice = seen.still + length;
