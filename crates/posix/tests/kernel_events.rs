@@ -3,6 +3,10 @@
 
 mod common;
 
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
 const RESOLVER: &[&str] = &["-lresolv"];
 
 #[test]
@@ -43,6 +47,48 @@ fn threads_back_from_the_kernel_find_their_turn_whatever_handlers_do_meanwhile()
         });
         println!("on {processors}: {in_turn} returns in turn");
     }
+    std::fs::remove_file(program).unwrap();
+}
+
+/// A user that has no other processes, so that the limit is this one's.
+const USER: u32 = 4_000_038;
+
+#[test]
+fn without_kernel_threads_for_spares_it_says_so_once_and_goes_on_when_one_is_back() {
+    // SAFETY: takes nothing.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("skipped: a limit on kernel threads needs a user of its own, which only root can become");
+        return;
+    }
+    let program = common::compile("turns.c", &[]);
+    let native = common::native(&program, &[]).well();
+    // Where that user may read.
+    let folder = std::env::temp_dir().join(format!("raddle-no-spares-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o755)).unwrap();
+    let (own, library) = (folder.join("turns"), folder.join("library.so"));
+    std::fs::copy(&program, &own).unwrap();
+    std::fs::copy(common::library(), &library).unwrap();
+    for processors in [1, 2] {
+        // The program's own, the runtime's three beside the processors, and few more.
+        for kernel_threads in [4, 5, 7].map(|more| more + processors) {
+            let mut command = Command::new(&own);
+            command.arg("6").env("LD_PRELOAD", &library).env("RADDLE_PROCESSORS", processors.to_string());
+            let limit = libc::rlimit { rlim_cur: kernel_threads, rlim_max: kernel_threads };
+            // SAFETY: both are async-signal-safe, and touch the child only.
+            unsafe {
+                command.pre_exec(move || {
+                    let result = libc::setrlimit(libc::RLIMIT_NPROC, &limit) | libc::setuid(USER);
+                    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+                })
+            };
+            let ended = common::run(command);
+            assert!(ended.status.success(), "{kernel_threads} for {processors}: {ended:?}");
+            assert_eq!(ended.out, native, "{kernel_threads} for {processors}");
+            assert!(ended.err.matches("no kernel thread for a spare").count() <= 1, "{ended:?}");
+        }
+    }
+    std::fs::remove_dir_all(folder).unwrap();
     std::fs::remove_file(program).unwrap();
 }
 

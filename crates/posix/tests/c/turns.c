@@ -1,4 +1,4 @@
-// Threads that come back from blocks of which nothing had told the runtime, and find their turn there, while signals, cancellations and jumps come to
+// turns [ROUNDS]: threads that come back from blocks of which nothing had told the runtime, and find their turn there, while signals, cancellations and jumps come to
 // them: each does what it does natively. More threads than processors compute meanwhile.
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { THREADS = 8, ROUNDS = 40 };
+enum { THREADS = 8 };
+static int rounds = 40;
 // Past the library.
 static long raw(long number, long a, long b, long c) {
 #ifdef __x86_64__
@@ -53,7 +54,7 @@ static void *computes(void *unused) {
 static void *floats(void *argument) {
     long seed = (long)argument;
     double sum = 0, same = 0;
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < rounds; round++) {
         double a = seed + round, b = a * 1.5, c = b * 1.25, d = c / 3;
         __asm__ volatile("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d));
         nap(1000 + 500 * (round % 8));
@@ -66,7 +67,7 @@ static void *floats(void *argument) {
 // Signals end some of its blocks.
 static void *interrupted(void *unused) {
     long bad = 0;
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < rounds; round++) {
         struct timespec time = {0, 3000000};
         long answer = raw(SYS_nanosleep, (long)&time, 0, 0);
         if (answer != 0 && answer != -EINTR) bad++;
@@ -76,7 +77,7 @@ static void *interrupted(void *unused) {
 // A handler leaves its blocks by a jump.
 static void *left(void *unused) {
     static __thread volatile int round;
-    for (round = 0; round < ROUNDS; round++)
+    for (round = 0; round < rounds; round++)
         if (!sigsetjmp(place, 1)) {
             jumps = 1;
             nap(3000);
@@ -105,7 +106,8 @@ static void *waits(void *unused) {
     for (;;) nap(3000);
     return NULL;
 }
-int main(void) {
+int main(int count_of_words, char **words) {
+    if (count_of_words > 1) rounds = atoi(words[1]);
     pthread_t compute[2], threads[THREADS];
     struct sigaction count = {.sa_handler = counts}, leave = {.sa_handler = leaves}, end = {.sa_handler = ends};
     sigaction(SIGUSR1, &count, NULL), sigaction(SIGUSR2, &leave, NULL), sigaction(SIGALRM, &end, NULL);

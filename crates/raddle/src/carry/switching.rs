@@ -43,6 +43,9 @@ impl After {
     /// It offered its processor until threads have started that it spawned.
     const STEP_BACK: Self = After(7);
 
+    /// Its token is out already ([`crate::carry::turns`]). No epoch, so a number above three bits is free.
+    const LEFT: Self = After(Self::MOVE.0 | 8);
+
     /// It ended on a kernel thread of its own ([`crate::carry::dedicated`]), which ends with it.
     const END: Self = After(6);
 
@@ -137,8 +140,18 @@ fn migrate(me: &'static Descriptor, activation: &'static Activation) {
         let by = switch(me.context.get(), activation.idle.get(), std::ptr::from_ref(activation) as usize);
         resumed(&*(by as *const Activation));
     }
-    // Whoever interrupted it meanwhile found it on no kernel thread, and it may compute for ever from here. (A wait
-    // that is about to begin ends.)
+    heed_interruption(me);
+}
+
+/// A thread whose token is out already leaves the processor to the others. Returns when that token was selected.
+pub(crate) fn leave_with_token_out(inside: Inside, me: &'static Descriptor) {
+    leave_to_idle(inside, me, After::LEFT);
+    heed_interruption(me);
+}
+
+/// Whoever interrupted `me` while it changed over found it on no kernel thread, and it may compute for ever from here.
+/// (A wait that is about to begin ends.)
+fn heed_interruption(me: &'static Descriptor) {
     if me.goes_on_interrupted() && !me.thread.is_in_wait() {
         // It is in the middle of something.
         crate::carry::above::interrupted(me, false);
@@ -424,6 +437,8 @@ pub(crate) fn finalize(mut inside: Lent<'_>) {
         let pool = inside.processor.pool;
         // SAFETY: as for a yield.
         inside.owned().dispatcher.stepped_back(pool, unsafe { Ready::new(thread) });
+    } else if after == After::LEFT {
+        crate::carry::turns::is_off(activation, previous);
     } else {
         debug_assert!(after == After::MOVE, "no thread is resumed by an activation that has lost its processor");
         previous.activation.leave();

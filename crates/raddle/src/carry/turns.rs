@@ -21,6 +21,7 @@
 //! | `GIVEN` | the former owner | `NONE` by the activation |
 //! | `BESIDE` | the activation, which runs without a processor, its token still out | `MISSED` by who selects the token; `QUEUED` at its next entry |
 //! | `MISSED` | a processor's owner: the token is gone | `NONE` by the activation |
+//! | `LEAVING` | the activation, which has found a free processor at its thread's entry, and carries others | `NONE` by itself, its thread off its stack |
 //!
 //! Invariant: one token for the thread is out in `QUEUED`, `GIVING` and `BESIDE`, none otherwise; in these the
 //! activation submits no other.
@@ -28,6 +29,10 @@
 //! Handlers: all signals that can wait are blocked while a thread waits for its turn. One that has come with the
 //! return, or comes just after, finds the thread at its own instruction ([`set_back`]), and the thread goes on beside
 //! the others.
+//!
+//! | `LEAVING` | the activation, which found a processor free and carries others | `NONE`, the thread off its stack |
+//! so. So one that enters the runtime and finds a processor free takes it, and its thread goes off its stack, to be
+//! resumed like any other; the monitor has those that wait look again while a processor stays free.
 //!
 //! Bound: it waits for [`PATIENCE_NS`] at most while it has a processor to wait for: then it runs beside the
 //! others, as the kernel shares the cores, until it enters the runtime. So nobody waits for ever for one who has a
@@ -45,7 +50,7 @@ use raddle_machine::{Atomic, Machine, Real, RealAtomic};
 use raddle_scheduler::Ready;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Nanoseconds that a thread waits for its turn before it goes on beside the others: two looks of the monitor.
 const PATIENCE_NS: u64 = 2_000_000;
@@ -66,6 +71,7 @@ const GIVING: u32 = 2;
 const GIVEN: u32 = 3;
 const BESIDE: u32 = 4;
 const MISSED: u32 = 5;
+const LEAVING: u32 = 6;
 
 /// Who may write [`Turn::place`]: the monitor (`FREE` to `SETTING` to `SET`); nobody in `SET`; the activation ends
 /// the others.
@@ -231,7 +237,8 @@ fn wait_for_turn(activation: &'static Activation, me: &'static Descriptor) {
     // No handler comes between ([`interlude`]).
     match turn.turn.load(Ordering::Relaxed) {
         NONE | MISSED => {
-            turn.turn.store(QUEUED, Ordering::Relaxed);
+            // Release: whom it runs, for `give`.
+            turn.turn.store(QUEUED, Ordering::Release);
             delays::hold(me);
             // SAFETY: the thread runs here and holds itself; no other token of it is out, and who selects this one
             // passes a processor on to this activation instead of resuming it.
@@ -300,39 +307,104 @@ pub(crate) fn settle(activation: &'static Activation, me: &'static Descriptor) -
             BESIDE => {
                 turn.change(BESIDE, QUEUED);
             }
+            QUEUED => match free_processor(activation) {
+                Some(inside) if turn.change(QUEUED, LEAVING) => {
+                    crate::carry::switching::leave_with_token_out(inside, me);
+                    return true;
+                }
+                Some(inside) => inside.release(),
+                None => Real::wait(&turn.turn, QUEUED, None),
+            },
             waits => Real::wait(&turn.turn, waits, None),
         }
     }
 }
 
+/// A processor of its pool that nobody carries is the activation's, its last one first.
+fn free_processor(activation: &'static Activation) -> Option<Inside> {
+    let pool = activation.processor().pool;
+    Inside::come_back(activation).or_else(|| {
+        let is_free = |p: &&'static Processor| p.seat.is_active() && p.seat.owner.owner() == 0;
+        let free = pool.processors().iter().find(is_free)?;
+        activation.set_processor(free);
+        Inside::come_back(activation)
+    })
+}
+
+/// The monitor has nobody to carry `processor`, which is free: those that wait for their turn look again.
+pub(crate) fn call(processor: &'static Processor) {
+    for activation in crate::carry::activations::all() {
+        let waits = activation.turn.turn.load(Ordering::Relaxed) == QUEUED;
+        if waits && activation.processor_if_any().is_some_and(|last| std::ptr::eq(last.pool, processor.pool)) {
+            Real::wake(&activation.turn.turn, 1);
+        }
+    }
+}
+
+/// Finalizer of a thread that has left with its token out: from here on, whoever selects that resumes it.
+pub(crate) fn is_off(activation: &'static Activation, left: &'static Descriptor) {
+    activation.turn.turn.store(NONE, Ordering::Relaxed);
+    // Ordering[turns.off]: Release fence. Pairs with the one in `is_held`. Makes visible: the thread's context.
+    // Not weakened: no model has this protocol yet.
+    fence(Ordering::Release);
+    left.activation.leave();
+}
+
 /// True for a selected thread that is on its stack still, and waits for its turn or did.
 #[inline(always)]
 pub(crate) fn is_held(next: &Descriptor) -> bool {
-    delays::is_held(next) && !next.activation.get().is_null()
+    delays::is_held(next) && is_on(next)
+}
+
+/// Whether it is on its stack: only its own activation takes it off.
+#[cold]
+fn is_on(next: &Descriptor) -> bool {
+    let is_on = !next.activation.get().is_null();
+    // Ordering[turns.off]: Acquire fence. Pairs with the one in `is_off`.
+    // Not weakened: no model has this protocol yet.
+    fence(Ordering::Acquire);
+    is_on
 }
 
 /// On the idle context: passes the processor on to the activation on which `next`, which was selected, waits for
 /// it. If it waits no more, the processor stays here.
 pub(crate) fn give(inside: Inside, next: &'static Descriptor) -> Option<Inside> {
-    // SAFETY: not null, as looked at by `is_held`, since only its own activation runs it; activations are never
-    // freed.
-    let to: &'static Activation = unsafe { &*next.activation.get() };
-    let turn = &to.turn;
-    // It changes between the two, and leaves them only by this token: each time once in its patience.
-    while !turn.change(QUEUED, GIVING) {
-        if turn.change(BESIDE, MISSED) {
+    loop {
+        // SAFETY: null, or an activation, which are never freed.
+        let to: Option<&'static Activation> = unsafe { next.activation.get().as_ref() };
+        let is_leaving = |to: &Activation| to.turn.turn.load(Ordering::Relaxed) == LEAVING;
+        let Some(to) = to.filter(|to| !is_leaving(to)) else {
+            // SAFETY: the token that was selected, which nobody else has; it says what it did.
+            crate::carry::pool::submit(unsafe { Ready::new(NonNull::from(&next.thread)) });
+            return Some(inside);
+        };
+        let turn = &to.turn;
+        // It changes between the two, and leaves them only by this token: each time once in its patience.
+        let waits = turn.change(QUEUED, GIVING);
+        if !waits && !turn.change(BESIDE, GIVING) {
+            continue;
+        }
+        if !std::ptr::eq(to.current.load(Ordering::Relaxed), next) {
+            // `next` has left it since it was looked at, and another thread waits there.
+            turn.turn.store(if waits { QUEUED } else { BESIDE }, Ordering::Release);
+            Real::wake(&turn.turn, 1);
+            continue;
+        }
+        if !waits {
+            turn.turn.store(MISSED, Ordering::Release);
+            Real::wake(&turn.turn, 1);
             return Some(inside);
         }
+        let processor = inside.processor();
+        processor.running.store(next.thread.priority_now(), Ordering::Relaxed);
+        crate::carry::processor::bump(&processor.counters.switches);
+        turn.given.store(std::ptr::from_ref(processor).cast_mut(), Ordering::Relaxed);
+        inside.pass(to);
+        // Release: `given`.
+        turn.turn.store(GIVEN, Ordering::Release);
+        Real::wake(&turn.turn, 1);
+        return None;
     }
-    let processor = inside.processor();
-    processor.running.store(next.thread.priority_now(), Ordering::Relaxed);
-    crate::carry::processor::bump(&processor.counters.switches);
-    turn.given.store(std::ptr::from_ref(processor).cast_mut(), Ordering::Relaxed);
-    inside.pass(to);
-    // Release: `given`.
-    turn.turn.store(GIVEN, Ordering::Release);
-    Real::wake(&turn.turn, 1);
-    None
 }
 
 /// In the child of a fork, on the thread that forked: it comes back nowhere.

@@ -292,10 +292,11 @@ fn still(
     let owner = processor.seat.owner.owner();
     if owner == 0 {
         // Its activation computes on without it; once other processors have had their chance, a spare carries it.
-        if seen.still >= 4 * PATIENCE
-            && let Some(spare) = pool.spare()
-        {
-            pool.hand_over(processor, spare);
+        if seen.still >= 4 * PATIENCE {
+            match pool.spare() {
+                Some(spare) => pool.hand_over(processor, spare),
+                None => crate::carry::turns::call(processor),
+            }
         }
         return false;
     }
