@@ -8,8 +8,12 @@ use raddle::sync::{Mutex, channel};
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
 const CASE: &str = "RADDLE_TEST_DEADLOCK";
+/// What has not come so long after the last line does not come.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// In a child, since nothing ends it but its parent.
 fn child(case: &str) {
@@ -41,11 +45,22 @@ fn child(case: &str) {
             one.join().unwrap();
             two.join().unwrap();
         }
+        "joined late" => {
+            let pool = two();
+            let (to_one, for_one) = channel::bounded::<()>(1);
+            let (to_two, for_two) = channel::bounded::<()>(1);
+            let one = pool.spawn(move || for_one.recv().is_ok() && to_two.send(()).is_ok());
+            let two = pool.spawn(move || for_two.recv().is_ok() && to_one.send(()).is_ok());
+            // Long enough for the monitor to fall asleep; whether it does is not judged.
+            std::thread::sleep(Duration::from_millis(300));
+            one.join().unwrap();
+            two.join().unwrap();
+        }
         "sleeper" => {
             let pool = two();
             let (sender, receiver) = channel::bounded::<()>(1);
             pool.spawn(move || receiver.recv().unwrap());
-            pool.run(|| raddle::sleep(std::time::Duration::from_millis(300)));
+            pool.run(|| raddle::sleep(Duration::from_millis(300)));
             eprintln!("woke up");
             drop(sender);
         }
@@ -71,7 +86,7 @@ fn quiet_pool() -> raddle::Pool {
     let pool = raddle::Builder::new().processors(1).kernel_thread_prefix("ice-").build().unwrap();
     pool.run(|| ());
     // Whether it sleeps by now is not judged.
-    std::thread::sleep(std::time::Duration::from_millis(100));
+    std::thread::sleep(Duration::from_millis(100));
     pool
 }
 
@@ -98,17 +113,27 @@ fn run(case: &str, until: &[&str]) -> String {
         .spawn()
         .unwrap();
     let mut stderr = child.stderr.take().unwrap();
-    let mut text = Vec::new();
-    let mut piece = [0; 4096];
-    while !until.iter().all(|u| String::from_utf8_lossy(&text).contains(u)) {
-        let n = stderr.read(&mut piece).unwrap();
-        if n == 0 {
-            break;
+    let (pieces, told) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let mut piece = [0; 4096];
+        while let Ok(n @ 1..) = stderr.read(&mut piece) {
+            let _ = pieces.send(piece[..n].to_vec());
         }
-        text.extend_from_slice(&piece[..n]);
+    });
+    let mut text = Vec::new();
+    while !until.iter().all(|u| String::from_utf8_lossy(&text).contains(u)) {
+        match told.recv_timeout(PATIENCE) {
+            Ok(piece) => text.extend(piece),
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                let _ = child.kill();
+                panic!("{case}: {until:?} did not come: {}", String::from_utf8_lossy(&text));
+            }
+        }
     }
     child.kill().unwrap();
     child.wait().unwrap();
+    reader.join().unwrap();
     String::from_utf8_lossy(&text).into_owned()
 }
 
@@ -126,6 +151,10 @@ fn main() {
     for name in names {
         assert!(text.contains(name), "{text}");
     }
+    // Also where the monitor slept already when the kernel thread that joins them began to wait.
+    let wait = "waits for a message from a channel";
+    let text = run("joined late", &[names[0], wait]);
+    assert!(text.contains(names[0]) && text.contains(wait), "{text}");
     // While somebody sleeps, it is none.
     let text = run("sleeper", &["woke up"]);
     assert!(text.contains("woke up") && !text.contains("dead-lock"), "{text}");

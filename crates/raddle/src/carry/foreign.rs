@@ -68,6 +68,10 @@ pub(crate) fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake {
     }
     // What the token is while nobody has woken it.
     let asleep = if deadline.is_none() { FOREIGN_WAITERS.sleeps(&me.token) } else { 0 };
+    if deadline.is_none() {
+        // It may be the last one that was awake: the monitor, if it sleeps, has not seen a dead-lock for its sake.
+        crate::carry::pool::hint();
+    }
     loop {
         if FOREIGN_WAITERS.was_woken(&me.token) {
             return me.outcome();
