@@ -2,6 +2,7 @@
 
 mod blocked;
 mod paper;
+mod quantum;
 mod quick;
 
 use crate::output::{Output, print};
@@ -29,6 +30,7 @@ Examples:
   raddle bench echo --args 1k,10k                   servers under load, one of them under `raddle run`
   raddle bench locks --runtimes raddle,std,parking_lot   each of our locks, and which one to take
   raddle bench blocked                              how long a processor rests when its thread blocks in the kernel unseen
+  raddle bench quantum                              how long a ready thread waits behind threads that compute, with checks and without
   raddle bench report                               what the schedulers report claims, measured here
 
 Exit status: 0; 1 when a checksum disagrees or a run of our own fails; 2 when the command line is wrong.
@@ -39,7 +41,8 @@ A peer that is not installed is named and is no error.";
 #[command(after_help = EXAMPLES)]
 pub struct Options {
     /// Workloads to run; all when none is named (`--list` shows them). `quick` alone: a few, in 20 seconds. `blocked`
-    /// alone: how long a processor rests when its thread blocks in the kernel unseen. `report` alone: what the
+    /// alone: how long a processor rests when its thread blocks in the kernel unseen. `quantum` alone: how long a
+    /// ready thread waits behind threads that compute. `report` alone: what the
     /// schedulers report claims of its figures
     #[arg(value_name = "WORKLOAD")]
     workloads: Vec<String>,
@@ -95,6 +98,9 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     }
     if options.workloads.iter().any(|name| name == blocked::NAME) {
         return blocked::run(options);
+    }
+    if options.workloads.iter().any(|name| name == quantum::NAME) {
+        return quantum::run(options);
     }
     if options.workloads.iter().any(|name| name == quick::NAME) {
         return quick::run(options);

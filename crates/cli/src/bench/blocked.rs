@@ -17,7 +17,7 @@ const WAYS: [(&str, u64); 2] = [("standby", 2000), ("monitor", 100)];
 
 /// Runs it. A way that is refused here is measured all the same: it is the next one then.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
-    refuse(options)?;
+    refuse(NAME, options)?;
     let most = match options.args.as_slice() {
         [] => u64::MAX,
         [n] => n.parse().ok().filter(|n| *n > 0).ok_or(format!("--args {n}: how often a thread blocks, at most"))?,
@@ -41,17 +41,18 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn refuse(options: &Options) -> Result<(), String> {
+/// What a measurement of its own cannot use.
+pub fn refuse(name: &str, options: &Options) -> Result<(), String> {
     let Options { workloads, runtimes, policy, .. } = options;
     if workloads.len() > 1 {
-        return Err(format!("`{NAME}` is a measurement of its own; ask for other workloads by another command"));
+        return Err(format!("`{name}` is a measurement of its own; ask for other workloads by another command"));
     }
     if options.format == Format::Html {
-        return Err(format!("`{NAME}` has no page; give --format table or json"));
+        return Err(format!("`{name}` has no page; give --format table or json"));
     }
     let given = [("--runtimes", runtimes), ("--policy", policy)];
     match given.iter().find(|(_, given)| !given.is_empty()) {
-        Some((name, _)) => Err(format!("`{NAME}` has its own runs, so {name} is not for it; leave it out")),
+        Some((option, _)) => Err(format!("`{name}` has its own runs, so {option} is not for it; leave it out")),
         None => Ok(()),
     }
 }
