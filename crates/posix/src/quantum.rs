@@ -61,12 +61,14 @@ pub unsafe extern "C" fn raddle_quantum_used(word: *mut i64) {
     unsafe { *word = look };
     if may {
         gaps::looks(now);
-        raddle::thread::check();
         let time = now();
         if BEGUN.get() == 0 {
             BEGUN.set(time);
         }
-        if time - BEGUN.get() >= quantum {
+        let over = time - BEGUN.get() >= quantum;
+        raddle::drop_in::preemption::look(over);
+        raddle::thread::check();
+        if over {
             raddle::thread::yield_now();
             BEGUN.set(now());
         }

@@ -26,6 +26,15 @@ fn counters_say_how_long_threads_waited_in_run_queues() {
 }
 
 /// What the compiler's pass puts in, by hand: the other thread has its turns though this one only computes.
+/// Threads that switch at quantum checks alone: a timer that is due does not wait until there were 64 switches.
+#[test]
+fn quantum_checks_wake_sleepers_that_are_due() {
+    let program = common::compile("quantum_sleeper.c", &[]);
+    let turns = common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", "1"), ("RADDLE_QUANTUM", "50")]).well();
+    let turns: u64 = turns.trim().parse().expect("a number");
+    assert!(turns <= 16, "others had {turns} turns while a sleep was over");
+}
+
 #[test]
 fn quantum_checks_let_others_run() {
     let program = common::compile("quantum.c", &[]);

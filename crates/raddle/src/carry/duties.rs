@@ -12,6 +12,10 @@
 //! | leave the timers to the monitor ([`crate::carry::timers::Bedside`]) | | | | while it sleeps |
 //! | arm the core's standby ([`crate::govern::standby`]), wake the monitor ([`crate::govern::monitor`]) | | | | after sleep |
 //!
+//! At a quantum check ([`crate::guest::preemption::look`]) timers that are due are fired, and at the end of a quantum
+//! events are looked for, if nobody has a moment ago; a tick of the timer that makes threads give way
+//! ([`crate::guest::preemption::is_due`]) does both.
+//!
 //! A round is [`crate::carry::clocks::HOUSEKEEPING`] switches. What the monitor does for a processor that does not come
 //! to its duties is in [`crate::govern::monitor`].
 

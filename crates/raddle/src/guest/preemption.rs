@@ -94,6 +94,26 @@ fn others_wait(activation: &'static Activation, processor: &'static Processor) -
     waits
 }
 
+/// A quantum check of a thread that may give way: sleepers of its processor that are due become ready; if its quantum
+/// is `over`, those whose events have come, too. Threads that switch at quantum checks alone come to the end of a
+/// [round](crate::carry::duties) once in 64 quanta only.
+pub fn look(over: bool) {
+    let Some(me) = current() else { return };
+    if !crate::carry::caller::is_outside(me) {
+        return;
+    }
+    let activation = activation_of(me);
+    if activation.after.get().is_without_processor() {
+        return;
+    }
+    let Some(mut inside) = Inside::enter(activation) else { return };
+    crate::carry::timers::fire_due(inside.lend());
+    if over {
+        crate::carry::events::watch::look_in_turn(inside.lend());
+    }
+    inside.leave();
+}
+
 /// The calling thread, which the handler has interrupted, gives way to others. It may return on another kernel thread.
 /// True if it was interrupted by others meanwhile, and has to look why.
 pub fn give_way() -> bool {
