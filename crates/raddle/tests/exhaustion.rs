@@ -2,28 +2,16 @@
 //!
 //! Each case in a child process (this same program, told by an environment variable), which limits itself first.
 
+#[path = "support/child.rs"]
+mod child;
+
+use child::in_child;
 use raddle::sync::{Mutex, channel};
 use raddle::thread::Builder;
-use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-const CHILD: &str = "RADDLE_TEST_CHILD";
 const NOBODY: u32 = 65_534;
-
-/// In the parent: runs the named test in a child process and demands that it passes; true in the child.
-fn in_child(test: &str) -> bool {
-    if std::env::var_os(CHILD).is_some() {
-        return true;
-    }
-    let program = std::env::current_exe().unwrap();
-    let mut command = Command::new(program);
-    let output: Output =
-        command.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, "1").output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && out.contains("1 passed"), "{:?}\n{out}\n{err}", output.status);
-    false
-}
 
 fn limit(resource: libc::__rlimit_resource_t, value: u64) {
     let limit = libc::rlimit { rlim_cur: value, rlim_max: libc::RLIM_INFINITY };

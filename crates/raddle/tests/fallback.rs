@@ -4,30 +4,27 @@
 //! On such a system (`cargo xtask glibc` has one) the tests run as they are; elsewhere `RADDLE_KERNEL_THREADS=1` stands
 //! in for it.
 
+#[path = "support/child.rs"]
+mod child;
+
 use raddle::sync::{Condvar, Mutex, channel};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-const CHILD: &str = "RADDLE_FALLBACK_CHILD";
-
 /// Runs `body` in a process of its own whose threads are kernel threads; what it says on standard error.
 fn in_child(name: &str, body: impl FnOnce()) -> Option<String> {
-    if std::env::var_os(CHILD).is_some() {
+    let Some(mut command) = child::again(name) else {
         assert!(raddle::info::lightweight().is_err());
         body();
         return None;
-    }
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(CHILD, "1").stdout(Stdio::null());
+    };
     if raddle::info::lightweight().is_ok() {
-        child.env("RADDLE_KERNEL_THREADS", "1");
+        command.env("RADDLE_KERNEL_THREADS", "1");
     }
-    let output = child.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{name}: {}\n{said}", output.status);
-    Some(said)
+    let output = child::run(command);
+    assert!(output.status.success(), "{name}: {}\n{}", output.status, child::said(&output));
+    Some(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 #[test]

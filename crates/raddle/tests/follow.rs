@@ -3,27 +3,14 @@
 //! Affinity and control groups belong to a whole process: each case runs in a child (this same program, told by an
 //! environment variable). Nothing here depends on time: a pool that does not follow makes a test wait for ever.
 
+#[path = "support/child.rs"]
+mod child;
+
+use child::in_child;
 use raddle::sync::{Mutex, channel};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-
-const CHILD: &str = "RADDLE_TEST_CHILD";
-
-/// In the parent: runs the named test in a child process and demands that it passes; true in the child.
-fn in_child(test: &str) -> bool {
-    if std::env::var_os(CHILD).is_some() {
-        return true;
-    }
-    let program = std::env::current_exe().unwrap();
-    let arguments = [test, "--exact", "--nocapture", "--test-threads=1"];
-    let output = Command::new(program).args(arguments).env(CHILD, "1").output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && out.contains("1 passed"), "{:?}\n{out}\n{err}", output.status);
-    print!("{out}");
-    false
-}
 
 fn my_cores() -> Vec<usize> {
     // SAFETY: a set of zeroes is valid; the kernel fills it.

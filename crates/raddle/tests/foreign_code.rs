@@ -3,16 +3,19 @@
 //! lists all places.)
 #![forbid(unsafe_code)]
 
+#[path = "support/child.rs"]
+mod child;
+
+use child::said;
 use raddle::pool::Builder;
 use raddle_machine::Real;
 use raddle_scheduler::{Cause, Local, Notify, Policy, Ready};
 use std::collections::VecDeque;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-const CHILD: &str = "RADDLE_FOREIGN_CODE";
 const ABORT: i32 = 6;
 
 /// What the meddling policy does in the method that the child was told; nothing before it is armed.
@@ -24,7 +27,7 @@ const SPAWNS: u64 = 40;
 
 /// The method, and what it does.
 fn told() -> (String, String) {
-    let told = std::env::var(CHILD).unwrap_or_default();
+    let told = std::env::var(child::CHILD).unwrap_or_default();
     let (method, what) = told.split_once(' ').unwrap_or((&told, ""));
     (method.to_string(), what.to_string())
 }
@@ -146,16 +149,9 @@ fn builder() -> Builder {
 
 /// In the parent: runs `test` in a child that is told `what`, and answers with its output. `None` in the child.
 fn in_child(test: &str, what: &str) -> Option<Output> {
-    if std::env::var_os(CHILD).is_some() {
-        return None;
-    }
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([test, "--exact", "--nocapture", "--test-threads=1"]);
-    Some(command.env(CHILD, what).output().unwrap())
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    let mut command = child::again(test)?;
+    command.env(child::CHILD, what);
+    Some(child::run(command))
 }
 
 /// Threads are spawned from inside and outside, wait, yield and are woken, and the processors sleep now and then, while

@@ -1,38 +1,24 @@
 //! What must end, ends. Each body runs in a process of its own that is killed when it does not, so that one dead-lock
 //! does not hide the others. The limit is no measurement: what fails here never ends.
 
+#[path = "support/child.rs"]
+mod child;
+
 use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Runs the test `name` of this file again, as a child in which `body` is run instead.
 fn in_child(name: &str, environment: &[(&str, &str)], body: impl FnOnce()) {
-    if std::env::var_os("RADDLE_REVIEW_CHILD").is_some() {
-        return body();
+    match child::again(name) {
+        Some(mut command) => {
+            command.envs(environment.iter().copied());
+            child::must_pass(command);
+        }
+        None => body(),
     }
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", name, "--nocapture", "--test-threads=1", "--include-ignored"])
-        .env("RADDLE_REVIEW_CHILD", "1")
-        .envs(environment.iter().copied())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let start = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
-        if start.elapsed() > Duration::from_secs(300) {
-            child.kill().unwrap();
-            child.wait().unwrap();
-            panic!("{name} does not end");
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    };
-    assert!(status.success(), "{name}: {status}");
 }
 
 fn limit_address_space(bytes: u64) {

@@ -3,26 +3,16 @@
 //! What must not happen to the test program itself (overflow, exit, panic in a named thread) happens in a child
 //! process: this same program, told by an environment variable.
 
+#[path = "support/child.rs"]
+mod child;
+
 use raddle::sync::{Mutex, channel};
 use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-
-const CHILD: &str = "RADDLE_TEST_CHILD";
-
-/// In the parent: runs the named test in a child process, to its end. In the child: `None`.
-fn child(test: &str) -> Option<Output> {
-    if std::env::var_os(CHILD).is_some() {
-        return None;
-    }
-    let program = std::env::current_exe().unwrap();
-    let output =
-        Command::new(program).args([test, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, "1").output();
-    Some(output.unwrap())
-}
 
 fn pool(processors: usize) -> raddle::Pool {
     raddle::Builder::new().processors(processors).kernel_thread_prefix("sig-").build().unwrap()
@@ -210,7 +200,7 @@ fn recurse(depth: u64) -> u64 {
 
 #[test]
 fn an_overflow_names_the_thread_and_aborts() {
-    let Some(output) = child("an_overflow_names_the_thread_and_aborts") else {
+    let Some(output) = child::again("an_overflow_names_the_thread_and_aborts").map(child::run) else {
         pool(2).run(|| {
             // After some switches, on a stack that had an owner before.
             (0..100).for_each(|_| raddle::spawn(raddle::yield_now).join().unwrap());
@@ -226,7 +216,7 @@ fn an_overflow_names_the_thread_and_aborts() {
 
 #[test]
 fn an_exit_from_a_thread_ends_the_process_with_its_status() {
-    let Some(output) = child("an_exit_from_a_thread_ends_the_process_with_its_status") else {
+    let Some(output) = child::again("an_exit_from_a_thread_ends_the_process_with_its_status").map(child::run) else {
         pool(2).run(|| {
             for _ in 0..20 {
                 raddle::spawn(|| {
@@ -244,7 +234,8 @@ fn an_exit_from_a_thread_ends_the_process_with_its_status() {
 
 #[test]
 fn a_panic_in_a_named_thread_is_reported_and_comes_with_the_join() {
-    let Some(output) = child("a_panic_in_a_named_thread_is_reported_and_comes_with_the_join") else {
+    let Some(output) = child::again("a_panic_in_a_named_thread_is_reported_and_comes_with_the_join").map(child::run)
+    else {
         pool(2).run(|| {
             let thread = raddle::thread::Builder::new().name("scribe");
             let panic = thread.spawn(|| panic!("no ink")).unwrap().join().unwrap_err();

@@ -1,27 +1,19 @@
 //! `RADDLE_MIGRATE=always`: a thread that was suspended goes on on another processor. The mode is the environment's, so
 //! each test is a child.
 
-use std::process::{Command, Output};
+#[path = "support/child.rs"]
+mod child;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-const CHILD: &str = "RADDLE_WANDERING_CHILD";
-
-/// Runs `body` in a child, with the variable as it says; what came of it.
-fn in_a_child(name: &str, mode: &str, body: impl FnOnce()) -> Option<Output> {
-    if std::env::var_os(CHILD).is_some() {
-        body();
-        return None;
-    }
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, "1").env("RADDLE_MIGRATE", mode);
-    Some(command.output().unwrap())
-}
-
 fn passes(name: &str, body: impl FnOnce()) {
-    if let Some(output) = in_a_child(name, "always", body) {
-        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    match child::again(name) {
+        Some(mut command) => {
+            command.env("RADDLE_MIGRATE", "always");
+            child::must_pass(command);
+        }
+        None => body(),
     }
 }
 
@@ -115,8 +107,8 @@ fn another_value_is_an_error_that_says_what_to_give() {
         Ok(_) => println!("built"),
         Err(error) => println!("{error}"),
     };
-    if let Some(output) = in_a_child(name, "sometimes", build) {
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(said.contains("RADDLE_MIGRATE=sometimes: give `always`"), "{said}");
-    }
+    let Some(mut command) = child::again(name) else { return build() };
+    command.env("RADDLE_MIGRATE", "sometimes");
+    let said = child::must_pass(command);
+    assert!(said.contains("RADDLE_MIGRATE=sometimes: give `always`"), "{said}");
 }

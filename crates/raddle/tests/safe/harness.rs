@@ -1,12 +1,7 @@
 //! Runs each case in child processes.
 
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-/// Set in a child; its value says which kind of threads it has.
-const CHILD: &str = "RADDLE_SAFE_CHILD";
-/// No case takes long: what lasts so long stands still.
-const PATIENCE: Duration = Duration::from_secs(300);
+#[path = "../support/child.rs"]
+mod child;
 
 /// How a case has to end.
 pub enum Ending {
@@ -48,10 +43,10 @@ macro_rules! case {
 
 /// In the parent: runs the case in children. In a child: its body.
 pub fn run(path: &str, on: On, ending: &Ending, body: impl FnOnce()) {
-    if std::env::var_os(CHILD).is_some() {
+    let name = path.split_once("::").map_or(path, |(_, rest)| rest);
+    if child::again(name).is_none() {
         return body();
     }
-    let name = path.split_once("::").map_or(path, |(_, rest)| rest);
     let lightweight = raddle::info::lightweight().is_ok();
     if lightweight && on != On::Kernel {
         check(name, "lightweight", ending);
@@ -62,39 +57,21 @@ pub fn run(path: &str, on: On, ending: &Ending, body: impl FnOnce()) {
 }
 
 fn check(name: &str, kind: &str, ending: &Ending) {
-    let output = child(name, kind);
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let shown = || format!("{name} on {kind} threads: {:?}\n{out}\n{err}", output.status);
-    match ending {
-        Ending::Passes => assert!(output.status.success() && out.contains("1 passed"), "{}", shown()),
-        Ending::Aborts(text) => {
-            use std::os::unix::process::ExitStatusExt as _;
-            assert!(output.status.signal() == Some(6) && (out.contains(text) || err.contains(text)), "{}", shown());
-        }
-    }
-}
-
-fn child(name: &str, kind: &str) -> Output {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, kind);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let Some(mut command) = child::again(name) else { return };
     match kind {
         "kernel" => command.env("RADDLE_KERNEL_THREADS", "1"),
         _ => command.env_remove("RADDLE_KERNEL_THREADS"),
     };
-    let child = command.spawn().unwrap();
-    let pid = child.id();
-    let waiter = std::thread::spawn(move || child.wait_with_output().unwrap());
-    let begun = Instant::now();
-    while !waiter.is_finished() {
-        if begun.elapsed() > PATIENCE {
-            let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
-            let output = waiter.join().unwrap();
-            panic!("{name} on {kind} threads stands still:\n{}", String::from_utf8_lossy(&output.stderr));
+    let output = child::run(command);
+    let said = child::said(&output);
+    let shown = || format!("{name} on {kind} threads: {:?}\n{said}", output.status);
+    match ending {
+        Ending::Passes => assert!(output.status.success() && said.contains("1 passed"), "{}", shown()),
+        Ending::Aborts(text) => {
+            use std::os::unix::process::ExitStatusExt as _;
+            assert!(output.status.signal() == Some(6) && said.contains(text), "{}", shown());
         }
-        std::thread::sleep(Duration::from_millis(2));
     }
-    waiter.join().unwrap()
 }
 
 /// A pool of so many processors.
