@@ -44,7 +44,7 @@ const PARTS: &[Part] = &[
     part("crates/queues", "lists of waiters", &["wait_list"], true),
     part("crates/queues", "other queues, and what they are made of", &[""], true),
     part("crates/scheduler", "idle", &["idle"], true),
-    part("crates/scheduler", "the dispatcher and the hand-off", &["dispatch", "handoff"], true),
+    part("crates/scheduler", "the dispatcher and the governor", &["dispatch", "govern"], true),
     part("crates/scheduler", "takeover", &["takeover"], true),
     part("crates/scheduler", "thread states, park and wake", &["thread.rs", "ready.rs", "runtime"], true),
     part("crates/scheduler", "queues of tokens", &["tokens"], true),

@@ -4,8 +4,8 @@
 //! Architecture invariant: no system call, no `std::sync::atomic`, no time but through [`raddle_machine::Machine`].
 //!
 //! Reading order: [`thread`] (the wait word), [`runtime`] (what a primitive asks of whoever runs threads), [`ready`]
-//! (the token), [`policy`], [`tokens`] and [`policies`], [`handoff`], [`dispatch`] (the loop round the policy),
-//! [`idle`], [`takeover`], [`sync`], [`lock`], [`readiness`], [`lives`], [`batch`], [`doorbell`], [`members`],
+//! (the token), [`policy`], [`tokens`] and [`policies`], [`dispatch`] (the loop round the policy), [`govern`] (what
+//! adapts), [`idle`], [`takeover`], [`sync`], [`lock`], [`readiness`], [`lives`], [`batch`], [`doorbell`], [`members`],
 //! [`countdown`], [`parker`], [`watchman`], [`counted`], [`discard`], [`standby`], [`standing`], [`whereabouts`],
 //! [`keeper`], [`join`], [`words`].
 
@@ -17,7 +17,6 @@ pub mod dispatch;
 pub mod doorbell;
 pub mod expression;
 pub mod govern;
-pub mod handoff;
 pub mod idle;
 pub mod join;
 pub mod keeper;

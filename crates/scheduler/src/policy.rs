@@ -64,9 +64,9 @@ pub trait Local<M: Machine>: Send {
     }
 
     /// True if [`Local::push_told`] keeps what others are not to find from them, and tells nobody: then the runtime
-    /// weighs a thread's wait here against a wake-up ([`crate::handoff`]). The same at every call, and false where the
-    /// policy tells priorities apart: who is ready at a high one must not wait for a running one of a low one beside an
-    /// idle processor.
+    /// weighs a thread's wait here against a wake-up ([`crate::govern::handoff`]). The same at every call, and false
+    /// where the policy tells priorities apart: who is ready at a high one must not wait for a running one of a low one
+    /// beside an idle processor.
     fn hides(&self) -> bool {
         false
     }

@@ -81,8 +81,8 @@ pub const FAULTS: &[Fault] = &[
     fault(
         "dispatch-handoff-lawless",
         "a thread is kept however long it will wait",
-        "crates/scheduler/src/handoff.rs",
-        ("", "(waiting + self.kept) * self.pace < WAKE_UP", "waiting < WAKE_UP"),
+        "crates/scheduler/src/govern/handoff.rs",
+        ("", "(waiting + self.kept) * self.pace < WAKE_UP_NS", "waiting < WAKE_UP_NS"),
         "steal",
     ),
     fault(

@@ -83,7 +83,7 @@ impl Threads {
         threads.prove(libc_so)?;
         threads.first = threads.end_block(layout, image)?;
         threads.last = threads.end_block(layout, image)?;
-        let Some(held) = (0..PATIENCE).find_map(|_| threads.try_lock()) else {
+        let Some(held) = (0..LOCK_TRIES).find_map(|_| threads.try_lock()) else {
             return Err(Unsupported::new("the lock of the list of threads is not to be had"));
         };
         let own = switch::current_fs().wrapping_add_signed(threads.node);
@@ -199,7 +199,7 @@ impl Threads {
         if !unsafe { super::image::start_small(request.create, &mut thread, creator, argument) } {
             return Err(Unsupported::new("no kernel thread can be started"));
         }
-        let held = (0..PATIENCE).find_map(|_| self.try_lock());
+        let held = (0..LOCK_TRIES).find_map(|_| self.try_lock());
         // Ordering[proof]: Release. Pairs with the Acquire in `creator`. Makes visible: that the lock is held.
         request.go.store(true, Ordering::Release);
         let mut proved = false;
@@ -238,7 +238,7 @@ impl Threads {
 }
 
 /// How often the lock is tried at start, where others hold it for moments only. An untested guess.
-const PATIENCE: u32 = 10_000;
+const LOCK_TRIES: u32 = 10_000;
 
 /// The states of libc's simple lock.
 const FREE: u32 = 0;

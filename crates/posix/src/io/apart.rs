@@ -2,13 +2,13 @@
 //! they do.
 //!
 //! Such a thread shares its kernel thread among connections already. Waiting in the reactor costs it a look, a wait, a
-//! set of epoll within another, and a switch for each round, and it gains nothing by it. So after [`START`] such waits
-//! it goes *apart* ([`raddle::drop_in::go_apart`]): a spare kernel thread goes on with its processor, and from then on
-//! its waits are the kernel's. (The set is taken out of the reactor's, whose watch it would wake each time.) It comes
-//! back by itself as soon as it waits or yields in any other way (a lock it waits for in the kernel too), as a thread
-//! whose processor was taken while it was blocked does; so it does when it has waited for locks only for a while
-//! ([`WORDS`]). Who comes back after fewer than [`WORTH`] waits stays twice as long the next time. So a change costs
-//! two wake-ups of a kernel thread, and pays for itself or becomes rare.
+//! set of epoll within another, and a switch for each round, and it gains nothing by it. So after [`FIRST_WAITS`] such
+//! waits it goes *apart* ([`raddle::drop_in::go_apart`]): a spare kernel thread goes on with its processor, and from
+//! then on its waits are the kernel's. (The set is taken out of the reactor's, whose watch it would wake each time.) It
+//! comes back by itself as soon as it waits or yields in any other way (a lock it waits for in the kernel too), as a
+//! thread whose processor was taken while it was blocked does; so it does when it has waited for locks only for a while
+//! ([`MOST_WORDS`]). Who comes back after fewer than [`WORTH_WAITS`] waits stays twice as long the next time. So a
+//! change costs two wake-ups of a kernel thread, and pays for itself or becomes rare.
 //!
 //! While others use the cores, too, and the program is seen to do as much on fewer processors, such threads
 //! are *gathered* instead: they share those processors and look in turn ([`raddle::drop_in::Gathered`]).
@@ -31,18 +31,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Waits in the reactor before a thread goes apart for the first time. Untested guess: who waits so often will wait
 /// more.
-const START: u32 = 16;
+const FIRST_WAITS: u32 = 16;
 /// So many waits apart pay for going. Untested guess: a wait in the reactor costs a microsecond or two more, going and
 /// coming ten to thirty.
-const WORTH: u32 = 32;
+const WORTH_WAITS: u32 = 32;
 /// So many waits for a word in a row, without one for descriptors, and the thread is no event loop any more. Untested
 /// guess: one that is seldom has to wait for two locks between two rounds.
-const WORDS: u32 = 8;
+const MOST_WORDS: u32 = 8;
 /// Waits in the reactor at most until the next try.
-const MOST: u32 = 1 << 16;
+const MOST_WAITS: u32 = 1 << 16;
 /// So many more before a thread goes apart, for each wait in another way since the last one: a loop is who does nothing
 /// else two times of three. Untested guess.
-const OTHERWISE: u32 = 2;
+const OTHER_WAITS: u32 = 2;
 
 /// A thread has waited for many descriptors. Until then nobody's other waits are of interest. Hint only.
 static ANY: AtomicBool = AtomicBool::new(false);
@@ -68,8 +68,8 @@ impl Apart {
     /// A thread begins with the record.
     pub fn begin(&self) {
         self.chosen.store(false, Ordering::Relaxed);
-        self.left.store(START, Ordering::Relaxed);
-        self.pause.store(START, Ordering::Relaxed);
+        self.left.store(FIRST_WAITS, Ordering::Relaxed);
+        self.pause.store(FIRST_WAITS, Ordering::Relaxed);
         self.otherwise.store(false, Ordering::Relaxed);
         self.mixes.store(false, Ordering::Relaxed);
     }
@@ -98,15 +98,15 @@ impl Apart {
         self.otherwise.store(false, Ordering::Relaxed);
         self.mixes.store(mixes, Ordering::Relaxed);
         if mixes {
-            let most = self.pause.load(Ordering::Relaxed).max(START);
-            let left = self.left.load(Ordering::Relaxed) + 1 + OTHERWISE;
+            let most = self.pause.load(Ordering::Relaxed).max(FIRST_WAITS);
+            let left = self.left.load(Ordering::Relaxed) + 1 + OTHER_WAITS;
             self.left.store(left.min(most), Ordering::Relaxed);
         }
     }
 
     /// True if the caller, which is about to wait for a word, is a lightweight thread that is apart and stays so.
     pub fn stays_for_a_word() -> bool {
-        Record::current().is_some_and(|me| me.apart.is() && me.apart.words.fetch_add(1, Ordering::Relaxed) < WORDS)
+        Record::current().is_some_and(|me| me.apart.is() && me.apart.words.fetch_add(1, Ordering::Relaxed) < MOST_WORDS)
     }
 
     fn is(&self) -> bool {
@@ -143,13 +143,13 @@ impl Apart {
     fn goes(&self) -> bool {
         let pause = self.pause.load(Ordering::Relaxed);
         let rest = |pause: u32| {
-            let pause = pause.clamp(START, MOST);
+            let pause = pause.clamp(FIRST_WAITS, MOST_WAITS);
             self.pause.store(pause, Ordering::Relaxed);
             self.left.store(pause, Ordering::Relaxed);
         };
         if self.chosen.load(Ordering::Relaxed) {
             self.chosen.store(false, Ordering::Relaxed);
-            rest(if self.stint.load(Ordering::Relaxed) < WORTH { 2 * pause } else { 0 });
+            rest(if self.stint.load(Ordering::Relaxed) < WORTH_WAITS { 2 * pause } else { 0 });
         }
         let left = self.left.load(Ordering::Relaxed);
         if left > 0 {

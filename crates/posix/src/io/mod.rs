@@ -38,7 +38,7 @@ const EAGAIN: isize = -(c::EAGAIN as isize);
 
 /// So many events for nothing in a row, and the kernel thread waits instead: some condition is reported all the time
 /// (an error queue that nobody reads, for one) of which the call takes no notice.
-const PATIENCE: u32 = 100;
+const MOST_VAIN_EVENTS: u32 = 100;
 
 const EINTR: isize = -(c::EINTR as isize);
 /// What a call answers inside this room when its thread's cancellation ended the wait: no error of the kernel's.
@@ -176,7 +176,7 @@ fn wait_and_repeat(
 ) -> Option<isize> {
     let pause = Pause::begin();
     Apart::waits_otherwise();
-    for _ in 0..PATIENCE {
+    for _ in 0..MOST_VAIN_EVENTS {
         match raddle::io::wait_since(descriptor, interest, glance, deadline, true) {
             Ok(()) => {}
             Err(Failure::TimedOut) => return Some(EAGAIN),

@@ -110,7 +110,7 @@ fn looks(
             return EINTR;
         }
         rounds += 1;
-        let waited = if rounds > super::PATIENCE { Err(Failure::Unsupported) } else { wait(deadline) };
+        let waited = if rounds > super::MOST_VAIN_EVENTS { Err(Failure::Unsupported) } else { wait(deadline) };
         match waited {
             // A handler ends these calls, whether it asks for restarts or not.
             Ok(()) if pause.is_interrupted() => return EINTR,

@@ -18,9 +18,9 @@ use std::sync::atomic::Ordering;
 
 /// Between two looks, in nanoseconds: an untested guess. After each so many looks it is twice as long, so that the
 /// thread gets on where a look takes longer.
-const SOON: c::c_long = 50_000;
+const SOON_NS: c::c_long = 50_000;
 /// The same while the thread may go on for long without having to end.
-const LATER: c::c_long = 1_000_000;
+const LATER_NS: c::c_long = 1_000_000;
 const LOOKS: u32 = 256;
 /// How often it is doubled.
 const DOUBLINGS: u32 = 8;
@@ -210,7 +210,7 @@ pub(super) fn look_again(me: &Record) {
         look_soon();
     } else if crate::thread::dedicated::task(me).is_some() && cancel::is_requested_here() {
         // It may be on its way into a call of the C library's that waits, which knows of no request of ours.
-        look_in(LATER);
+        look_in(LATER_NS);
     }
 }
 
@@ -226,7 +226,7 @@ pub(crate) fn stop() {
 /// Has a signal of ours sent to this kernel thread in a moment. Without a timer the next wait or cancellation point
 /// must do.
 fn look_soon() {
-    look_in(SOON);
+    look_in(SOON_NS);
 }
 
 fn look_in(nanoseconds: c::c_long) {

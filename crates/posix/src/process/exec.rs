@@ -190,7 +190,7 @@ fn of_descriptor(descriptor: c_int) -> Target {
     let mut name = [0; 32];
     let _ = write!(&mut name[..31], "/proc/self/fd/{descriptor}");
     // SAFETY: zeroes follow the name.
-    unsafe { target::look(c::AT_FDCWD, name.as_ptr().cast()) }
+    unsafe { target::of_path(c::AT_FDCWD, name.as_ptr().cast()) }
 }
 
 fn environment() -> Strings {
@@ -207,7 +207,7 @@ fn environment() -> Strings {
 pub unsafe extern "C" fn execve(path: *const c_char, arguments: Strings, given: Strings) -> c_int {
     let next = next!(execve: fn(*const c_char, Strings, Strings) -> c_int);
     // SAFETY: the caller's arguments.
-    unsafe { go_on(given, || target::look(c::AT_FDCWD, path), |given| next(path, arguments, given)) }
+    unsafe { go_on(given, || target::of_path(c::AT_FDCWD, path), |given| next(path, arguments, given)) }
 }
 
 /// # Safety
@@ -229,7 +229,7 @@ pub unsafe extern "C" fn execvpe(file: *const c_char, arguments: Strings, given:
             let mut room = [0; target::READ];
             let path =
                 if file.is_null() { file } else { target::in_path(file, c::getenv(c"PATH".as_ptr()), &mut room) };
-            target::look(c::AT_FDCWD, path)
+            target::of_path(c::AT_FDCWD, path)
         };
         go_on(given, find, |given| next(file, arguments, given))
     }
@@ -266,7 +266,7 @@ pub unsafe extern "C" fn execveat(
     // SAFETY: the caller's arguments.
     unsafe {
         let is_empty = flags & c::AT_EMPTY_PATH != 0 && !path.is_null() && *path == 0;
-        let look = || if is_empty { of_descriptor(folder) } else { target::look(folder, path) };
+        let look = || if is_empty { of_descriptor(folder) } else { target::of_path(folder, path) };
         go_on(given, look, |given| next(folder, path, arguments, given, flags))
     }
 }

@@ -58,7 +58,7 @@ thread_local! {
 /// How long one who blocks a signal waits for kernel threads that do not run, in nanoseconds: an untested guess. Too
 /// short on a busy machine means that the signal may end the process; too long, that a kernel thread which the kernel
 /// does not let go of delays whoever blocks.
-const PATIENCE: u64 = 1_000_000_000;
+const OTHERS_NS: u64 = 1_000_000_000;
 
 /// Before the first kernel thread of the runtime. `first`: the mask of the process's first thread, if it is the caller.
 pub(super) fn prepare(first: Option<Set>) {
@@ -245,7 +245,7 @@ fn tell(wait: bool) {
         }
         signals::kick(task, true);
     });
-    let end = now(c::CLOCK_MONOTONIC) + PATIENCE;
+    let end = now(c::CLOCK_MONOTONIC) + OTHERS_NS;
     while wait && !all_heard(changes, process) && now(c::CLOCK_MONOTONIC) < end {
         // SAFETY: takes nothing.
         unsafe { system_call(c::SYS_sched_yield, [0; 6]) };

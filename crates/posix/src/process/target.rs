@@ -60,7 +60,7 @@ impl Drop for File {
 ///
 /// # Safety
 /// `path` is a C string, or an address that the kernel refuses.
-pub(super) unsafe fn look(folder: c_int, path: *const c_char) -> Target {
+pub(super) unsafe fn of_path(folder: c_int, path: *const c_char) -> Target {
     let mut room = [0; READ];
     // SAFETY: the caller's promise.
     let Some(mut file) = (unsafe { File::open(folder, path) }) else { return Target::Unknown };
@@ -177,7 +177,7 @@ mod tests {
     fn of(path: &str) -> Target {
         let path = CString::new(path).unwrap();
         // SAFETY: a C string.
-        unsafe { look(c::AT_FDCWD, path.as_ptr()) }
+        unsafe { of_path(c::AT_FDCWD, path.as_ptr()) }
     }
 
     #[test]

@@ -55,8 +55,8 @@ const WRITER: u64 = 1 << 31;
 const GATE: u64 = 1 << 32;
 
 /// Readers that pass a waiting writer before readers give way, and for how long each does (untested guesses).
-const MAY_PASS: u32 = 256;
-const GIVE_WAY: u64 = 5_000_000;
+const PASSING_READERS: u32 = 256;
+const GIVE_WAY_NS: u64 = 5_000_000;
 
 thread_local! {
     /// The lock that the calling thread took last for reading while a writer waited, and how often it holds it so.
@@ -157,7 +157,7 @@ impl RwLock {
             let may_pass = !self.writers_first()
                 && (times > 0
                     || gives_way.is_some_and(|end| now(c::CLOCK_MONOTONIC) >= end)
-                    || self.passed.load(Ordering::Relaxed) < MAY_PASS);
+                    || self.passed.load(Ordering::Relaxed) < PASSING_READERS);
             let state = match self.try_read(may_pass) {
                 Ok(()) => {
                     if may_pass {
@@ -174,7 +174,7 @@ impl RwLock {
             }
             let mut end = deadline;
             if state & WRITER == 0 && !self.writers_first() {
-                let way = *gives_way.get_or_insert_with(|| now(c::CLOCK_MONOTONIC) + GIVE_WAY);
+                let way = *gives_way.get_or_insert_with(|| now(c::CLOCK_MONOTONIC) + GIVE_WAY_NS);
                 end = Some(deadline.unwrap_or(u64::MAX).min(way));
             }
             if self.sleep(Role::Reader, state, end) == Woken::TimedOut && end == deadline {

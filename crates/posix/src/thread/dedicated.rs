@@ -30,9 +30,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// How long whoever names another thread waits until that is a kernel thread, in nanoseconds: an untested guess. One
 /// that is inside the C library all the time cannot be.
-const PATIENCE: u64 = 2_000_000_000;
+const NAMED_NS: u64 = 2_000_000_000;
 /// Between two requests of it, in nanoseconds.
-const AGAIN: u64 = 1_000_000;
+const AGAIN_NS: u64 = 1_000_000;
 
 /// The runtime has kernel threads, or had.
 static RUNS: AtomicBool = AtomicBool::new(false);
@@ -213,7 +213,7 @@ pub(crate) fn task_of(target: &'static Record) -> Result<u32, c_int> {
     if target.is_current() && !target.is_forker() {
         begin()?;
     }
-    let end = now(c::CLOCK_MONOTONIC) + PATIENCE;
+    let end = now(c::CLOCK_MONOTONIC) + NAMED_NS;
     loop {
         if let Some(task) = task(target) {
             return Ok(task);
@@ -230,7 +230,7 @@ pub(crate) fn task_of(target: &'static Record) -> Result<u32, c_int> {
         }
         target.asked.store(true, Ordering::SeqCst);
         signals::interrupt_and(target, true);
-        crate::futex::wait(&target.task, 0, Some(time + AGAIN), false);
+        crate::futex::wait(&target.task, 0, Some(time + AGAIN_NS), false);
     }
 }
 

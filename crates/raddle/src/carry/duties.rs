@@ -110,7 +110,7 @@ impl Resting<Real> for Idle<'_> {
     }
 
     fn local(&self) -> &Self::Local {
-        self.0.look().dispatcher.local()
+        self.0.get().dispatcher.local()
     }
 
     fn over(&self) -> bool {

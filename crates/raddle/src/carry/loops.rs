@@ -53,7 +53,7 @@ impl Loops {
     }
 
     /// A look of the monitor, by which the pool has `fewer` processors than it could have, since it does as much.
-    pub fn look(&self, fewer: bool) {
+    pub fn decide(&self, fewer: bool) {
         let before = self.are_gathered();
         let now = match self.wish {
             Wish::Either => fewer,

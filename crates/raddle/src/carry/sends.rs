@@ -1,29 +1,13 @@
 //! A processor's part in sends that its threads make together ([`crate::services::io`]): the batch, and whether it is
-//! worth while.
+//! worth while, which [`raddle_scheduler::govern::sends`] decides.
 
 use crate::os::ring::{ROOM, Refused, Ring, Send};
 use raddle_machine::{Machine, Real};
 use raddle_scheduler::batch::{Outcome, Place};
 use raddle_scheduler::govern::backoff::Backoff;
+use raddle_scheduler::govern::sends;
 use raddle_scheduler::{Epoch, Thread};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// Nanoseconds between two looks for events, 64 switches apart at most, up to which rounds count as short. Untested
-/// guess.
-const BRISK_NS: u64 = 1_000_000;
-
-/// Threads that a look found, up to which it is worth while. Many at once mean that whoever gets what is sent has a
-/// queue as well.
-const FEW_THREADS: u32 = 16;
-
-/// Nanoseconds of a round that count as long: some thread computed, or spun for what the leader holds.
-const LONG_NS: u64 = 5_000_000;
-
-/// So many times its length nobody leads after such a round: what it costs is a hundredth at most.
-const REST_RATIO: u64 = 100;
-
-/// Sends without a batch after leaders that stayed alone, at most.
-const MOST_SKIPPED_SENDS: u32 = 1024;
 
 /// Nanoseconds until a ring is asked for again, where there was no memory or no descriptor.
 const AGAIN_NS: u64 = 1_000_000_000;
@@ -69,8 +53,7 @@ impl Sends {
     /// by its owner.
     #[inline]
     pub fn looked(&self, before: u64, now: u64, found: u32) {
-        let apt =
-            now.saturating_sub(before) < BRISK_NS && found <= FEW_THREADS && now >= self.rests.load(Ordering::Relaxed);
+        let apt = sends::are_worth_while(before, now, found, self.rests.load(Ordering::Relaxed));
         self.apt.store(apt, Ordering::Relaxed);
     }
 
@@ -88,17 +71,10 @@ impl Sends {
 
     /// A leader has come back, with so many sends, since `began`.
     pub fn led(&self, began: u64, count: usize) {
-        let now = Real::now();
-        let took = now.saturating_sub(began);
-        if took > LONG_NS {
-            self.rest(now + REST_RATIO * took);
+        if let Some(until) = sends::rest_after(began, Real::now()) {
+            self.rest(until);
         }
-        let mut pause = Backoff::from_bits(self.pause.load(Ordering::Relaxed));
-        if count > 1 {
-            pause = Backoff::from_bits(0);
-        } else {
-            pause.pause(MOST_SKIPPED_SENDS);
-        }
+        let pause = sends::pause_after(Backoff::from_bits(self.pause.load(Ordering::Relaxed)), count);
         self.pause.store(pause.to_bits(), Ordering::Relaxed);
     }
 

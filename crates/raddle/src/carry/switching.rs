@@ -328,7 +328,7 @@ fn installed(mut inside: Lent<'_>, next: &'static Descriptor, yields: Option<&'s
         crate::carry::duties::each_round(inside.lend(), yields, switches);
     }
     // Where many wait, their descriptors and stacks have left the caches: fetch them ahead.
-    let queue = inside.look().dispatcher.local();
+    let queue = inside.get().dispatcher.local();
     if let Some(far) = queue.upcoming(FETCH_DESCRIPTOR) {
         Real::prefetch(far.address());
         if let Some(near) = queue.upcoming(FETCH_STACK) {

@@ -242,7 +242,7 @@ impl Lent<'_> {
 
     /// The owner-only state, to look at.
     #[inline(always)]
-    pub fn look(&self) -> &Owned {
+    pub fn get(&self) -> &Owned {
         // SAFETY: as above, shared.
         unsafe { &*self.processor.owned() }
     }

@@ -24,7 +24,7 @@ pub(crate) struct Crowd {
 
 impl Crowd {
     /// One look at a pool that may have `all` processors: how many are to take part.
-    pub fn look(&mut self, pool: &'static Shared, all: usize, now: u64) -> usize {
+    pub fn decide(&mut self, pool: &'static Shared, all: usize, now: u64) -> usize {
         self.choose(pool, all, now).unwrap_or(all).min(all)
     }
 
@@ -36,7 +36,7 @@ impl Crowd {
             }
             return self.chosen;
         }
-        self.census.look(pool);
+        self.census.sample(pool);
         let elapsed = self.census.age(now);
         if elapsed >= WINDOW_NS && all > 1 {
             let window = self.census.end(pool, now);

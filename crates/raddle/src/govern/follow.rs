@@ -19,10 +19,10 @@
 //! So nothing is in a retired one, and nothing is lost on the way.
 //!
 //! The number is that of the cores on which the kernel threads that carry the pool's processors may run, or the quota,
-//! rounded up, if that is less. It is looked at every [`EVERY`] nanoseconds while anything runs, and first thing when
-//! something runs again. Bound: a tenth of a second until it is noticed; then, for a processor that computes or sleeps,
-//! a few periods of the monitor; for one that switches all the time, as many as it takes to find it outside its mark
-//! once. Deadlines that the monitor inherited fire at its looks: up to four periods late, while something runs.
+//! rounded up, if that is less. It is looked at every [`ALLOTTED_NS`] nanoseconds while anything runs, and first thing
+//! when something runs again. Bound: a tenth of a second until it is noticed; then, for a processor that computes or
+//! sleeps, a few periods of the monitor; for one that switches all the time, as many as it takes to find it outside its
+//! mark once. Deadlines that the monitor inherited fire at its looks: up to four periods late, while something runs.
 
 use crate::carry::activation::{Activation, LOWEST};
 use crate::carry::pool::Shared;
@@ -36,10 +36,10 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Nanoseconds between two looks at affinity and quota.
-const EVERY: u64 = 100_000_000;
+const ALLOTTED_NS: u64 = 100_000_000;
 /// Nanoseconds after its earliest deadline at which a processor that sleeps is taken for frozen: longer than a loaded
 /// kernel mostly lets it wait for a core. An untested guess.
-const OVERSLEPT: u64 = 20_000_000;
+const OVERSLEPT_NS: u64 = 20_000_000;
 
 /// Processors that retired, and that came back, since the process began.
 pub(crate) static RETIRED: AtomicU64 = AtomicU64::new(0);
@@ -67,7 +67,7 @@ struct Known {
 
 impl Follower {
     /// One look at one pool. True while there is something to settle.
-    pub fn look(&mut self, pool: &'static Shared, me: &'static Activation) -> bool {
+    pub fn settle(&mut self, pool: &'static Shared, me: &'static Activation) -> bool {
         let wanted = pool.wanted();
         if !pool.follows && !pool.may_have_fewer && wanted == 0 || !pool.is_open() || pool.is_stopping() {
             return false;
@@ -77,12 +77,12 @@ impl Follower {
             adjust(pool, wanted.min(pool.processors().len()));
         } else {
             let known = self.pools.entry(std::ptr::from_ref(pool).addr()).or_default();
-            known.look(pool, now);
+            known.see_allotted(pool, now);
             if known.allotted > 0 {
                 let all = known.allotted.clamp(1, pool.processors().len());
-                let some = if pool.may_have_fewer { known.crowd.look(pool, all, now) } else { all };
+                let some = if pool.may_have_fewer { known.crowd.decide(pool, all, now) } else { all };
                 adjust(pool, some);
-                pool.loops.look(some < all);
+                pool.loops.decide(some < all);
             }
         }
         let mut unsettled = false;
@@ -98,7 +98,7 @@ impl Follower {
     /// runs others.
     pub fn attend(&mut self, pool: &'static Shared, now: u64) {
         for processor in pool.processors() {
-            if processor.bedside.due().is_some_and(|due| due.saturating_add(OVERSLEPT) <= now)
+            if processor.bedside.due().is_some_and(|due| due.saturating_add(OVERSLEPT_NS) <= now)
                 && let Some(mut timers) = processor.bedside.take()
             {
                 ATTENDED.fetch_add(1, Ordering::Relaxed);
@@ -110,7 +110,7 @@ impl Follower {
     /// When [`Follower::attend`] would find something, if all go on sleeping.
     pub fn next_visit() -> Option<u64> {
         let due = |pool: &'static Shared| pool.processors().iter().filter_map(|p| p.bedside.due()).min();
-        crate::carry::pool::pools().filter_map(due).min().map(|due| due.saturating_add(OVERSLEPT))
+        crate::carry::pool::pools().filter_map(due).min().map(|due| due.saturating_add(OVERSLEPT_NS))
     }
 
     /// Fires the deadlines of processors that retired, or overslept.
@@ -156,11 +156,11 @@ impl Follower {
 
 impl Known {
     /// Looks at what the pool is allotted, if it is time.
-    fn look(&mut self, pool: &'static Shared, now: u64) {
+    fn see_allotted(&mut self, pool: &'static Shared, now: u64) {
         if !pool.follows {
             self.allotted = pool.processors().len();
         } else if now >= self.look_at_cores {
-            self.look_at_cores = now + EVERY;
+            self.look_at_cores = now + ALLOTTED_NS;
             let carriers =
                 pool.processors().iter().filter_map(|p| crate::carry::activations::find(p.seat.owner.owner()));
             let tasks = carriers.map(|carrier| carrier.tid.load(Ordering::Relaxed)).filter(|&task| task != 0);

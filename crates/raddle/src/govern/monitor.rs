@@ -1,21 +1,15 @@
 //! The monitor: one kernel thread that sees to it that no processor stays with an activation that is stuck.
 //!
-//! It wakes once a period while any processor is busy (and ten times a second at most while only event loops that are
-//! apart run), every other one or every fourth while all that are busy, if any, switch ([`LIVELY`]), and sleeps when
-//! none has been for a while. A processor whose switch count stands still for two periods is looked at: if its
-//! activation is blocked in the kernel (or stopped), a spare activation takes the processor over; if it computes while
-//! other processors are idle, the processor is taken for a moment, what it held privately is published and its due
-//! timers fire, and it is left free for its activation to take back at its next step; if it computes for [`SLICE`]
-//! periods while other threads of its processor wait, a spare goes on with the processor beside it, and the kernel
-//! shares the core between the two, at once if one of those has stepped back behind the threads that it spawned; each
-//! second further one beside the same processor takes twice as long to come, as the next. An activation inside its mark
-//! is left alone. Silence alone means nothing: a processor that computes is not one that is blocked.
+//! What it does about a processor that does not switch, and when it looks again, is decided in
+//! [`raddle_scheduler::govern::stall`]. To publish what a computing processor holds, the processor is taken for a
+//! moment; its due timers fire, and it is left free for its activation to take back at its next step, or a spare goes
+//! on with it beside that activation, and the kernel shares the core between the two. An activation inside its mark is
+//! left alone.
 //!
-//! Bound: a thread that only a stuck processor could run waits at most nine periods, five while such things happen,
-//! plus what the system needs to start a kernel thread; two of up to four times that length if all processors of all
-//! pools were computing, since the monitor looks less often then. Cost: one wake-up a period while something runs, a
-//! few reads of atomics, a system call for each processor that computes, a look at `/proc` ([`crate::os::looks`]) for
-//! each that seems not to.
+//! Bound: a thread that only a stuck processor could run waits at most nine periods, plus what the system needs to
+//! start a kernel thread. Cost: one wake-up a period while something runs, or in four where nothing needs it (ten times
+//! a second at most while only event loops that are apart run); a few reads of atomics, a system call for each
+//! processor that computes, a look at `/proc` ([`crate::os::looks`]) for each that seems not to.
 
 use crate::carry::activation::{Activation, LOWEST};
 use crate::carry::pool::{self, Shared, WATCHMAN, hint};
@@ -23,39 +17,19 @@ use crate::carry::processor::Processor;
 use crate::carry::turns::Returns;
 use crate::carry::witness::Inside;
 use crate::govern::follow::Follower;
-use crate::govern::standby::Standbys;
+use crate::govern::standby::{CATCHES, Standbys};
 use crate::govern::ways::{Way, wanted};
 use crate::os::{TaskState, task_state, ticker, time_on_core};
 use raddle_machine::{Machine, Real};
 use raddle_scheduler::Notify;
+use raddle_scheduler::govern::stall::{Doing, Order, Pace, Stall};
 use raddle_scheduler::takeover::Take;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Nanoseconds between two looks.
-const PERIOD: u64 = 1_000_000;
-/// Periods without a switch until a processor is looked at.
-const PATIENCE: u32 = 2;
-/// Periods of computing until a spare goes on with the processor, if others wait for it. Kernel threads that share a
-/// core end later than threads that take turns, and the kernel leaves cores idle meanwhile: `mandelbrot`, 100 threads
-/// of 10 ms each, took 566 ms with 10 and 559 with 20 (medians of 22 interleaved rounds; 557 and 548 in 14 earlier
-/// ones, 545 without spares).
-const SLICE: u32 = 20;
-/// Spares beside a processor with which one more does not come at once for the sake of a thread that has stepped back.
-/// An untested guess: with 300 threads that spin for their spawner two come so.
-const MOST_AT_ONCE: usize = 4;
-/// Looks that found nothing but processors that compute until the next one may be twice as far off, and again four
-/// times: `mandelbrot` took 563 ms with looks in each period, 555 so (medians of 20).
-const CALM: u32 = 1;
-/// Periods until the next look where all that are busy, if any, switch: at first, and after [`SMOOTH`] such looks since
-/// a processor had to be taken. A look costs a server about 12 us of a core, its wake-up by the kernel included: 1.2 %
-/// of the core in each period.
-const LIVELY: [u32; 2] = [2, 4];
-const SMOOTH: u32 = 16;
-/// Periods without anything busy until the monitor sleeps.
-const REST_AFTER: u32 = 16;
-
+const PERIOD_NS: u64 = 1_000_000;
 /// Processors taken from blocked activations, and for a moment from computing ones, since the process began.
 pub(crate) static TAKEOVERS: AtomicU64 = AtomicU64::new(0);
 pub(crate) static PUBLICATIONS: AtomicU64 = AtomicU64::new(0);
@@ -108,15 +82,7 @@ pub(crate) fn start() {
 
 #[derive(Default)]
 struct Seen {
-    switches: u64,
-    still: u32,
-    published: bool,
-    /// How still it is when the next spare is due.
-    slice: u32,
-    /// How often a thread had stepped back there behind those that it had spawned, and whether one has done so since
-    /// the look before: it may be what the running thread waits for.
-    retries: u64,
-    stepped_back: bool,
+    stall: Stall,
     /// How long its activation had been on a core at the last look, in ns; not asked about one that switches.
     on_core: Option<u64>,
     /// The activations that compute on without this processor.
@@ -135,45 +101,32 @@ fn main() {
     let mut standbys = Standbys::default();
     let mut returns = Returns::default();
     let mut circles = crate::govern::dump::circles::Watch::default();
-    let (mut quiet, mut calm, mut step) = (0, 0, 1);
-    // Looks at nothing but switching processors since `taken` was counted.
-    let (mut smooth, mut taken) = (0u32, 0);
+    let mut pace = Pace::default();
     loop {
         crate::govern::dump::dump_if_wanted();
-        let (mut busy, mut computing, mut lively) = (false, true, true);
+        let (mut busy, mut settled) = (false, true);
         let now = Real::now();
         if let Some(stages) = BESIDES.stages.get() {
             stages(now);
         }
         requests = requests.or_else(|| BESIDES.requests.get().map(|begin| begin()));
         for pool in pool::pools() {
-            let found = look(pool, me, &mut seen, &mut standbys, step);
+            let found = survey(pool, me, &mut seen, &mut standbys, pace.periods());
             follower.attend(pool, now);
-            let unsettled = follower.look(pool, me);
+            let unsettled = follower.settle(pool, me);
             busy |= found.busy | unsettled;
-            computing &= found.computing & !unsettled;
-            lively &= found.lively & !unsettled;
+            settled &= (found.computing | found.lively) & !unsettled;
         }
         follower.fire();
-        standbys.look();
-        if taken != 0 {
+        standbys.arm();
+        if [&TAKEOVERS, &PUBLICATIONS, &CATCHES].into_iter().any(|taken| taken.load(Ordering::Relaxed) != 0) {
             returns.look();
         }
-        let circle_due = circles.look(now, crate::govern::deadlock::is_reported);
+        let circle_due = circles.walk(now, crate::govern::deadlock::is_reported);
         let asked = requests.as_mut().is_some_and(|look| look());
         crate::carry::events::watch::tick();
-        busy |= asked;
-        quiet = if busy { 0 } else { quiet + step };
-        calm = if busy && computing { calm + 1 } else { 0 };
-        let taken_before = std::mem::replace(&mut taken, processors_taken());
-        smooth = if taken != taken_before { 0 } else { smooth.saturating_add(u32::from(lively)) };
-        if quiet < REST_AFTER {
-            step = if lively && !asked {
-                LIVELY[usize::from(smooth > SMOOTH && follower.next_deadline().is_none())]
-            } else {
-                1 << (calm / CALM).min(2)
-            };
-            crate::os::sleep(PERIOD * u64::from(step));
+        if let Some(periods) = pace.after(busy | asked, settled & !asked) {
+            crate::os::sleep(PERIOD_NS * u64::from(periods));
             continue;
         }
         let (mut loops, mut events) = (None, None);
@@ -191,7 +144,7 @@ fn main() {
             if timer.is_none() {
                 crate::govern::deadlock::report();
             }
-            let again = (!Real::heavy_fence_available()).then(|| Real::now() + 10 * PERIOD);
+            let again = (!Real::heavy_fence_available()).then(|| Real::now() + 10 * PERIOD_NS);
             Some([timer, again, loops, overslept, events, circle_due].into_iter().flatten().min())
         });
         let now = Real::now();
@@ -200,16 +153,8 @@ fn main() {
         }
         // For the sake of loops, or of one that may be frozen, one look will do.
         let short = [loops, events, circle_due].into_iter().flatten().any(|at| now >= at) && !rung;
-        (quiet, step) = (if short { REST_AFTER - 1 } else { 0 }, 1);
+        pace.wakes(short);
     }
-}
-
-/// How often a processor had to be taken, for whatever reason.
-fn processors_taken() -> u64 {
-    [&TAKEOVERS, &PUBLICATIONS, &SLICES, &crate::govern::standby::CATCHES]
-        .into_iter()
-        .map(|count| count.load(Ordering::Relaxed))
-        .sum()
 }
 
 /// What a look at a pool found.
@@ -223,7 +168,7 @@ struct Found {
 }
 
 /// One look at one pool, so many periods after the last one.
-fn look(
+fn survey(
     pool: &'static Shared,
     me: &'static Activation,
     seen: &mut HashMap<usize, Seen>,
@@ -246,17 +191,15 @@ fn look(
         }
         busy = true;
         let seen = seen.entry(std::ptr::from_ref(processor).addr()).or_default();
-        let switches = processor.counters.switches.load(Ordering::Relaxed);
-        if switches != seen.switches {
-            let retries = processor.counters.spawn_retries.load(Ordering::Relaxed);
-            let (beside, stepped_back) = (std::mem::take(&mut seen.beside), retries != seen.retries);
-            *seen = Seen { switches, beside, retries, stepped_back, ..Seen::default() };
+        let [switches, retries] = [&processor.counters.switches, &processor.counters.spawn_retries]
+            .map(|count| count.load(Ordering::Relaxed));
+        if !seen.stall.stands_still(switches, retries, periods) {
+            seen.on_core = None;
             (stuck_searching, computing) = (false, false);
             continue;
         }
         lively = false;
-        seen.still += periods;
-        if seen.still < PATIENCE || seen.on_core.is_none() {
+        if !seen.stall.is_due() || seen.on_core.is_none() {
             seen.on_core = Some(owner_of(processor).and_then(time_on_core).unwrap_or(0));
             computing = false;
         } else {
@@ -290,40 +233,46 @@ fn still(
         return false;
     }
     let owner = processor.seat.owner.owner();
-    if owner == 0 {
-        // Its activation computes on without it; once other processors have had their chance, a spare carries it.
-        if seen.still >= 4 * PATIENCE {
+    let activation = crate::carry::activations::find(owner);
+    let doing = match activation {
+        None if owner == 0 => Doing::Without,
+        None => return false,
+        Some(activation) => match state(activation, seen, periods) {
+            TaskState::Blocked => Doing::Blocked,
+            TaskState::Running => Doing::Computes,
+            TaskState::Unknown => Doing::Unknown,
+        },
+    };
+    seen.beside.retain(|a| computes_beside(a));
+    let order = seen.stall.order(doing, pool.idle.sleeping() > 0, seen.beside.len());
+    let Some(activation) = activation else {
+        if order == Order::Carry {
             match pool.spare() {
                 Some(spare) => pool.hand_over(processor, spare),
                 None => crate::carry::turns::call(processor),
             }
         }
         return false;
-    }
-    let Some(activation) = crate::carry::activations::find(owner) else { return false };
-    let state = state(activation, seen, periods);
-    if state == TaskState::Running && ticker::quantum_ns().is_some() {
+    };
+    if doing == Doing::Computes && ticker::quantum_ns().is_some() {
         have_it_tick(activation, processor);
     }
-    match state {
-        TaskState::Blocked if wanted() == Way::Nobody => {}
-        TaskState::Blocked => {
+    match order {
+        Order::TakeOver if wanted() != Way::Nobody => {
             standbys.serve(activation);
             take_over(pool, processor, activation, me);
         }
-        TaskState::Running if !seen.published && pool.idle.sleeping() > 0 => {
-            seen.published = borrow(pool, processor, activation, me, |_| None);
-        }
-        TaskState::Running if slice_is_due(seen) => {
+        Order::Publish if borrow(pool, processor, activation, me, |_| None) => seen.stall.has_published(),
+        Order::Share => {
             let spare = |has_work| if has_work { pool.spare() } else { None };
             if borrow(pool, processor, activation, me, spare) && processor.seat.owner.owner() != 0 {
                 SLICES.fetch_add(1, Ordering::Relaxed);
                 seen.beside.push(activation);
             }
         }
-        TaskState::Running | TaskState::Unknown => {}
+        Order::Nothing | Order::Carry | Order::TakeOver | Order::Publish => {}
     }
-    state == TaskState::Running
+    doing == Doing::Computes
 }
 
 /// The thread that computes there is asked to give way once a quantum, while others wait.
@@ -346,25 +295,11 @@ fn have_it_tick(activation: &'static Activation, processor: &'static Processor) 
 /// trace showed.
 fn state(activation: &'static Activation, seen: &mut Seen, periods: u32) -> TaskState {
     let task = activation.tid.load(Ordering::Relaxed);
-    let enough = u64::from(periods) * PERIOD / 4;
+    let enough = u64::from(periods) * PERIOD_NS / 4;
     match time_on_core(task) {
         Some(time) if time.abs_diff(seen.on_core.replace(time).unwrap_or(0)) >= enough => TaskState::Running,
         _ => task_state(task),
     }
-}
-
-/// The first two spares beside a computing activation come after [`SLICE`] periods each, or at once where a thread has
-/// stepped back for one that now computes; the next two after twice as many. With each one that was slower, the last of
-/// 16 threads that spin for it on two processors came after 2.5 s (seven further ones on each), so after half a second.
-fn slice_is_due(seen: &mut Seen) -> bool {
-    seen.beside.retain(|a| computes_beside(a));
-    let length = SLICE << (seen.beside.len() / 2).min(6);
-    let due = seen.still >= seen.slice.max(length) || seen.stepped_back && seen.beside.len() < MOST_AT_ONCE;
-    if due {
-        seen.slice = seen.still + length;
-        seen.stepped_back = false;
-    }
-    due
 }
 
 /// True while that activation runs a thread without owning the processor it carried.

@@ -86,7 +86,7 @@ impl Standbys {
 
     /// One look of the monitor while something runs: standbys are armed on the cores where the pools' processors run,
     /// and spares are there for them.
-    pub fn look(&mut self) {
+    pub fn arm(&mut self) {
         if !SERVING.load(Ordering::Relaxed) {
             return;
         }

@@ -13,9 +13,9 @@
 //! | [`ASKED`] | who asks, holding [`ASKING`] | [`ANSWERED`], by the looking kernel thread alone |
 //! | [`ANSWERED`], or 0 at the start | the looking kernel thread | [`ASKED`] |
 //!
-//! Bound: who asks waits for [`PATIENCE`] at most, then goes on without an answer: on a busy machine the kernel thread
-//! may wait for a core. One that has not answered for [`FROZEN`] counts as frozen, and all look by themselves until it
-//! does; so does whoever asks beside another one.
+//! Bound: who asks waits for [`ANSWER_NS`] at most, then goes on without an answer: on a busy machine the kernel thread
+//! may wait for a core. One that has not answered for [`FROZEN_NS`] counts as frozen, and all look by themselves until
+//! it does; so does whoever asks beside another one.
 
 use super::task::{self, TaskState};
 use raddle_machine::raw::system_call;
@@ -24,9 +24,9 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 /// Nanoseconds that an answer is waited for.
-const PATIENCE: u64 = 10_000_000;
+const ANSWER_NS: u64 = 10_000_000;
 /// Nanoseconds without an answer until it is given up.
-const FROZEN: u64 = 1_000_000_000;
+const FROZEN_NS: u64 = 1_000_000_000;
 
 /// The word's highest bits: its phase.
 const PHASE: u32 = 3 << 30;
@@ -118,7 +118,7 @@ pub(crate) fn kernel_threads() -> Option<u64> {
     loop {
         match ask(KERNEL_THREADS) {
             Reply::Is(count) => return (count != NUMBER).then_some(u64::from(count)),
-            Reply::Late => super::events::rest(PATIENCE / 10),
+            Reply::Late => super::events::rest(ANSWER_NS / 10),
             Reply::Nobody => return task::kernel_threads(),
         }
     }
@@ -157,7 +157,7 @@ fn ask(question: u32) -> Reply {
     // SAFETY: null, or a word that is never freed.
     let Some(word) = (unsafe { LOOKER.load(Ordering::Acquire).as_ref() }) else {
         // It may be about to come up.
-        let late = is_there() && Real::now().saturating_sub(ASKED_AT.load(Ordering::Relaxed)) < FROZEN;
+        let late = is_there() && Real::now().saturating_sub(ASKED_AT.load(Ordering::Relaxed)) < FROZEN_NS;
         return if late { Reply::Late } else { Reply::Nobody };
     };
     if ASKING.swap(true, Ordering::Acquire) {
@@ -174,7 +174,7 @@ fn put(word: &Word, question: u32, asked_at: &AtomicU64) -> Reply {
     let mut own = true;
     if word.load(Ordering::Relaxed) & PHASE == ASKED {
         // The last one is not answered yet.
-        if now.saturating_sub(asked_at.load(Ordering::Relaxed)) >= FROZEN {
+        if now.saturating_sub(asked_at.load(Ordering::Relaxed)) >= FROZEN_NS {
             return Reply::Nobody;
         }
         own = false;
@@ -189,10 +189,10 @@ fn put(word: &Word, question: u32, asked_at: &AtomicU64) -> Reply {
         if seen & PHASE == ANSWERED {
             return if own { Reply::Is(seen & NUMBER) } else { Reply::Late };
         }
-        if Real::now() >= now + PATIENCE {
+        if Real::now() >= now + ANSWER_NS {
             return Reply::Late;
         }
-        Real::wait(word, seen, Some(now + PATIENCE));
+        Real::wait(word, seen, Some(now + ANSWER_NS));
     }
 }
 
@@ -303,7 +303,7 @@ mod tests {
         // However long this kernel thread had no core.
         at.store(u64::MAX, Ordering::Relaxed);
         assert_eq!(put(word, QUOTA, &at), Reply::Late);
-        at.store(Real::now() - FROZEN, Ordering::Relaxed);
+        at.store(Real::now() - FROZEN_NS, Ordering::Relaxed);
         assert_eq!(put(word, QUOTA, &at), Reply::Nobody, "nor in time");
         assert_eq!(word.load(Ordering::Relaxed), ASKED | STATE | me);
         std::thread::spawn(move || serve(word));

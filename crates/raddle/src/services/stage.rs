@@ -330,7 +330,7 @@ impl Group {
         let this = std::ptr::from_ref(self).cast_mut();
         let free = std::ptr::null_mut();
         // Set already by an earlier group, or now.
-        let _ = crate::govern::monitor::BESIDES.stages.set(look);
+        let _ = crate::govern::monitor::BESIDES.stages.set(balance_all);
         // Release: the group as it was made.
         GROUPS.iter().any(|slot| slot.compare_exchange(free, this, Ordering::Release, Ordering::Relaxed).is_ok())
     }
@@ -347,11 +347,11 @@ impl Group {
 }
 
 /// The monitor's look at all groups.
-fn look(now: u64) {
+fn balance_all(now: u64) {
     for slot in &GROUPS {
         // Acquire: the group as it was made. SAFETY: null, or a group, which are never freed.
         if let Some(group) = unsafe { slot.load(Ordering::Acquire).as_ref() } {
-            group.look(now);
+            group.balance(now);
         }
     }
 }

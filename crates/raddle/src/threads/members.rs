@@ -5,10 +5,11 @@
 //!
 //! Who cancels *interrupts* whom it finds: sets a flag and ends a wait for no reason, which every wait here allows. So
 //! it does no harm that the thread may have ended meanwhile and its descriptor, which is type-stable, may stand for a
-//! stranger: that one looks, and finds nothing. The thread itself looks at its scope, in [`look`], at its next wait at
-//! the latest; it is cancelled then, whatever it waits for, and hands the cancellation on to the scopes that it has
-//! open, while it goes on to wait for their threads, masked as before. So a tree of scopes is cancelled from its root
-//! to its leaves, each thread seeing to its own. A thread that computes hands nothing on until it waits.
+//! stranger: that one looks, and finds nothing. The thread itself looks at its scope, in [`pass_on_cancellation`], at
+//! its next wait at the latest; it is cancelled then, whatever it waits for, and hands the cancellation on to the
+//! scopes that it has open, while it goes on to wait for their threads, masked as before. So a tree of scopes is
+//! cancelled from its root to its leaves, each thread seeing to its own. A thread that computes hands nothing on until
+//! it waits.
 //!
 //! Progress: lock-free. A kernel thread that is frozen in [`Members::cancel`] delays those that it has not interrupted
 //! until it thaws, or until they wait next.
@@ -116,7 +117,7 @@ fn cancel_self(me: &'static Descriptor) {
 /// The calling thread was interrupted: is it cancelled with its scope? Whether so or otherwise, its cancellation goes
 /// on to the scopes that it has open. Called outside of its waits.
 #[cold]
-pub(crate) fn look(me: &'static Descriptor) {
+pub(crate) fn pass_on_cancellation(me: &'static Descriptor) {
     // SAFETY: null, or what the thread gave `enter`; it has not left.
     if let Some(member) = unsafe { tasks::member().as_ref() }
         // SAFETY: the scope that it has entered.

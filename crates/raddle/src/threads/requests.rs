@@ -6,9 +6,9 @@
 //! kernel thread with [`SIGNAL`]; the handler, which runs as [`crate::carry::signal`] says, puts the oldest waiting
 //! half into the descriptor and submits it.
 //!
-//! Bound: while a processor of its pool sleeps, a thread that computes is asked after [`PATIENCE`] looks of the monitor
-//! (eight of its periods at most), again in each period after one in which it gave a half, and otherwise every
-//! [`AGAIN`] periods. So the first half is offered within 16 ms of the other processor's going to sleep, and all
+//! Bound: while a processor of its pool sleeps, a thread that computes is asked after [`FIRST_LOOKS`] looks of the
+//! monitor (eight of its periods at most), again in each period after one in which it gave a half, and otherwise every
+//! [`AGAIN_LOOKS`] periods. So the first half is offered within 16 ms of the other processor's going to sleep, and all
 //! halves, one a period.
 //!
 //! Cost: nothing in a process that never called `join`. Otherwise an interrupt of a few microseconds and a look at
@@ -25,9 +25,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// SIGURG: ignored unless a program wants it, and hardly any does.
 const SIGNAL: c_int = signals::URGENT;
 /// Looks at the same thread until it is asked.
-const PATIENCE: u32 = 2;
+const FIRST_LOOKS: u32 = 2;
 /// Periods between two requests without an answer.
-const AGAIN: u32 = 8;
+const AGAIN_LOOKS: u32 = 8;
 
 /// Whether anybody ever joined.
 static USED: AtomicBool = AtomicBool::new(false);
@@ -42,7 +42,7 @@ pub(crate) fn note_use() {
 /// What the monitor does for it, from its begin on: true while a thread computes beside a sleeping processor.
 pub(crate) fn looks() -> crate::govern::monitor::Look {
     let mut requests = Requests::default();
-    Box::new(move || USED.load(Ordering::Relaxed) && requests.look())
+    Box::new(move || USED.load(Ordering::Relaxed) && requests.ask_all())
 }
 
 /// What the monitor remembers of an activation.
@@ -63,7 +63,7 @@ struct Requests {
 
 impl Requests {
     /// One look at all activations. True while one computes beside a sleeping processor.
-    fn look(&mut self) -> bool {
+    fn ask_all(&mut self) -> bool {
         let mut busy = false;
         for activation in crate::carry::activations::all() {
             let thread = activation.current.load(Ordering::Relaxed).addr();
@@ -78,7 +78,7 @@ impl Requests {
             }
             seen.still += 1;
             let gave = seen.asked && !activation.has_request();
-            if seen.still % AGAIN == PATIENCE || gave {
+            if seen.still % AGAIN_LOOKS == FIRST_LOOKS || gave {
                 seen.computes = task_state(activation.tid.load(Ordering::Relaxed)) == TaskState::Running;
                 seen.asked = seen.computes && ask(activation);
             }

@@ -10,8 +10,8 @@
 //! The library, the simulator and the checker all drive it; what differs between them is behind [`Pool`] and
 //! [`Resting`].
 //!
-//! Whom to tell of a ready thread while others are idle is the hand-off's law ([`crate::handoff`]). It is asked only
-//! where the policy can hide a thread ([`Local::hides`]).
+//! Whom to tell of a ready thread while others are idle is the hand-off's law ([`crate::govern::handoff`]). It is asked
+//! only where the policy can hide a thread ([`Local::hides`]).
 //!
 //! # Example
 //! ```
@@ -40,13 +40,14 @@
 mod rescue;
 mod rest;
 
-use crate::handoff::Handoff;
+use crate::govern::handoff::Handoff;
 use crate::idle::Idle;
 use crate::policy::{Cause, Local, Notify};
 use crate::ready::Ready;
 use raddle_machine::Machine;
 pub use rescue::{Occasions, Rescue};
 pub use rest::{Resting, rest};
+use std::marker::PhantomData;
 
 /// The lowest priority: what a processor takes that is not choosy.
 pub const LOWEST: u8 = u8::MAX;
@@ -84,7 +85,8 @@ pub trait Pool<M: Machine> {
 /// A processor's part of its policy, with what it knows of its own pace and of others that stand still.
 pub struct Dispatcher<M: Machine, L: Local<M>> {
     local: L,
-    handoff: Handoff<M>,
+    handoff: Handoff,
+    machine: PhantomData<M>,
     rescue: Rescue,
 }
 
@@ -96,7 +98,7 @@ impl<M: Machine, L: Local<M>> Dispatcher<M, L> {
 
     /// With occasions of the caller's: a checker has not the time for the usual ones.
     pub fn with_occasions(local: L, occasions: Occasions) -> Self {
-        Self { local, handoff: Handoff::default(), rescue: Rescue::new(occasions) }
+        Self { local, handoff: Handoff::default(), machine: PhantomData, rescue: Rescue::new(occasions) }
     }
 
     /// The policy's part, to look at.
@@ -158,7 +160,7 @@ impl<M: Machine, L: Local<M>> Dispatcher<M, L> {
         let keeps = self.local.hides() && {
             let waiting = self.local.hidden();
             // Where none runs, the processor is about to look for work itself.
-            if alone { waiting == 0 } else { self.handoff.keeps(waiting) }
+            if alone { waiting == 0 } else { self.handoff.keeps(waiting, M::now) }
         };
         if keeps {
             kept(&thread);
@@ -169,7 +171,7 @@ impl<M: Machine, L: Local<M>> Dispatcher<M, L> {
     /// A thread that has offered its processor is off it.
     #[inline(always)]
     pub fn yielded(&mut self, pool: &impl Pool<M>, thread: Ready<M>) {
-        let tell = pool.idle().hungry() && !(self.local.hides() && self.handoff.keeps(self.local.hidden()));
+        let tell = pool.idle().hungry() && !(self.local.hides() && self.handoff.keeps(self.local.hidden(), M::now));
         self.push_told(pool, thread, Cause::Yielded, tell);
     }
 
@@ -185,7 +187,7 @@ impl<M: Machine, L: Local<M>> Dispatcher<M, L> {
     /// left is shared with them, unless it is worth no wake-up; a yield does that with its push.
     #[inline(always)]
     pub fn select(&mut self, pool: &impl Pool<M>) -> Option<Ready<M>> {
-        self.handoff.leaves();
+        self.handoff.leaves(M::now);
         let next = self.local.next(LOWEST);
         if pool.idle().hungry() && self.local.hides() {
             let hidden = self.local.hidden();
@@ -220,7 +222,7 @@ impl<M: Machine, L: Local<M>> Dispatcher<M, L> {
     pub fn offer(&mut self, floor: u8) -> Option<Ready<M>> {
         let next = self.local.next(floor);
         match next {
-            Some(_) => self.handoff.leaves(),
+            Some(_) => self.handoff.leaves(M::now),
             None => self.handoff.alone(),
         }
         next

@@ -6,3 +6,6 @@
 pub mod backoff;
 pub mod balance;
 pub mod crowd;
+pub mod handoff;
+pub mod sends;
+pub mod stall;

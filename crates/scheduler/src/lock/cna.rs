@@ -1,8 +1,8 @@
 //! A compact queue lock that prefers waiters of the holder's own cluster, for a bounded while.
 //!
 //! Source: D. Dice and A. Kogan, *Compact NUMA-aware Locks*, EuroSys 2019, figures 3 to 5. Differs: instead of a
-//! pseudo-random choice, `PATIENCE` hand-overs within a cluster are followed by one to the others, so that the bound is
-//! stated.
+//! pseudo-random choice, `HAND_OVERS` hand-overs within a cluster are followed by one to the others, so that the bound
+//! is stated.
 //!
 //! Roles: *holder*; *waiters* of the main queue; *waiters aside*: passed over, in the order of their coming.
 //!
@@ -22,7 +22,7 @@
 //! unlock.
 //!
 //! Progress: blocking; unlock looks at each waiter of the main queue at most once. Fairness: within a cluster in order;
-//! others wait for at most `PATIENCE` hand-overs. Memory: nodes are the callers'.
+//! others wait for at most `HAND_OVERS` hand-overs. Memory: nodes are the callers'.
 //!
 //! Edges: `cna.tail` release → swap; `cna.next` link → holder; `cna.grant` → waiter (the value, and what is aside).
 //!
@@ -41,7 +41,7 @@ use std::ptr::{from_ref, null_mut};
 const WAITING: usize = 0;
 const GRANTED: usize = 1;
 /// Hand-overs within a cluster before another one's turn: an untested guess.
-const PATIENCE: u32 = 64;
+const HAND_OVERS: u32 = 64;
 
 /// A node, on cache lines of its own.
 #[repr(align(128))]
@@ -133,7 +133,7 @@ unsafe impl<M: Machine> Algorithm<M> for Cna<M> {
     type Node = Node<M>;
 
     fn new() -> Self {
-        Self::with_patience(PATIENCE)
+        Self::with_patience(HAND_OVERS)
     }
 
     fn node() -> Node<M> {

@@ -17,7 +17,7 @@
 //! | [`SwapMcs`], [`SwapH1Mcs`], [`SwapH2Mcs`] | the waiter's own node | as above but for those who come during a repair | not excluded: a repair can be overtaken again and again |
 //! | [`Hemlock`] | the predecessor's node | first come, first served | none |
 //! | [`Reciprocating`] | the waiter's own node | within a segment the last first, segments in order | none: each is overtaken at most once by each other in a segment |
-//! | [`Cna`] | the waiter's own node | own cluster first, for a bounded while | none: after `PATIENCE` hand-overs the other clusters come |
+//! | [`Cna`] | the waiter's own node | own cluster first, for a bounded while | none: after `HAND_OVERS` the other clusters come |
 //! | [`TryMcs`] | the waiter's own node | first come, first served among those who wait | of those who only try: a lock in constant demand is never seen free |
 //! | [`Parked`] | the waiter's own node, then asleep | first come, first served | none |
 //!

@@ -58,7 +58,7 @@ fn active(pool: &'static Shared) -> impl Iterator<Item = &'static Processor> {
 
 impl Census {
     /// One look of the monitor.
-    pub fn look(&mut self, pool: &'static Shared) {
+    pub fn sample(&mut self, pool: &'static Shared) {
         self.looks += 1;
         self.awake += active(pool).filter(|processor| !pool.idle.is_sleeping(processor.index)).count() as u64;
     }

@@ -2,19 +2,19 @@
 //! program, so that nobody sees it.
 //!
 //! A lock costs nothing for it. A thread that is about to wait for a mutex says so by one flag ([`WAITED`]); within
-//! half a second the monitor walks over the threads, [`SLICE`] at a look, and notes of each that is parked for a mutex
-//! which one, and who holds it: the note that dumps show ([`crate::govern::dump`]), and the mutex's own word. A circle
-//! that is there in two walks with no wait in it begun anew is one for ever, unless a thread of it is cancelled, and is
-//! reported once.
+//! half a second the monitor walks over the threads, [`THREADS_AT_ONCE`] at a look, and notes of each that is parked
+//! for a mutex which one, and who holds it: the note that dumps show ([`crate::govern::dump`]), and the mutex's own
+//! word. A circle that is there in two walks with no wait in it begun anew is one for ever, unless a thread of it is
+//! cancelled, and is reported once.
 //!
 //! Whatever lies in the program's memory is read by the kernel ([`crate::os::peek`]): the thread may have gone on
 //! meanwhile, and its stack and its mutex be gone. What was read counts only if the thread was in the same wait before
 //! and after it.
 //!
-//! Bound: reported within about two seconds; with many threads [`SLICE`] more are walked over each half second. Not
-//! seen: waits of kernel threads, of threads that are apart, with a deadline, and for other things than mutexes. The
-//! holder of a pthread mutex is written by who locks it, after it is locked; one that is kept from its core between the
-//! two for more than a second would be taken for the one before it.
+//! Bound: reported within about two seconds; with many threads [`THREADS_AT_ONCE`] more are walked over each half
+//! second. Not seen: waits of kernel threads, of threads that are apart, with a deadline, and for other things than
+//! mutexes. The holder of a pthread mutex is written by who locks it, after it is locked; one that is kept from its
+//! core between the two for more than a second would be taken for the one before it.
 
 use crate::carry::descriptor::Descriptor;
 use crate::carry::note::{MUTEX, PTHREAD_MUTEX, WAITED, Waits};
@@ -24,16 +24,16 @@ use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
 /// Threads walked over at a look of the monitor's.
-const SLICE: usize = 512;
+const THREADS_AT_ONCE: usize = 512;
 /// Walks after a thread has begun to wait: the first may come before it is parked, one more confirms. The last one
 /// begins eight seconds after the first.
 const WALKS: u32 = 6;
 /// Nanoseconds between two such looks, at first.
-const PERIOD: u64 = 500_000_000;
+const WALK_NS: u64 = 500_000_000;
 /// Threads that wait for mutexes that one walk notes, at most.
-const MOST: usize = 4096;
+const MOST_WAITERS: usize = 4096;
 /// Circles that are remembered as reported.
-const REPORTED: usize = 64;
+const MOST_REPORTED: usize = 64;
 
 /// Who holds a mutex, as its memory says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -161,7 +161,7 @@ fn draw(circle: &[Waiter]) -> Option<String> {
 /// All threads that are parked for mutexes now.
 fn all_waiters() -> Vec<Waiter> {
     let descriptors = crate::carry::pool::descriptors().iterate();
-    descriptors.filter_map(|(index, descriptor)| Waiter::of(index, forever(descriptor))).take(MOST).collect()
+    descriptors.filter_map(|(index, descriptor)| Waiter::of(index, forever(descriptor))).take(MOST_WAITERS).collect()
 }
 
 fn forever(descriptor: &Descriptor) -> &'static Descriptor {
@@ -192,11 +192,11 @@ pub(crate) struct Watch {
 impl Watch {
     /// One look; until when the next one can wait at most, if one is due.
     /// `all_is_told`: a dead-lock of all threads was reported.
-    pub fn look(&mut self, now: u64, all_is_told: impl FnOnce() -> bool) -> Option<u64> {
+    pub fn walk(&mut self, now: u64, all_is_told: impl FnOnce() -> bool) -> Option<u64> {
         if WAITED.load(Ordering::Relaxed) {
             WAITED.store(false, Ordering::Relaxed);
             self.due = WALKS;
-            self.next = self.next.max(now + PERIOD);
+            self.next = self.next.max(now + WALK_NS);
         }
         if self.due == 0 {
             return None;
@@ -205,17 +205,17 @@ impl Watch {
             return Some(self.next);
         }
         // Farther and farther off: for one that has said so and was kept from its core before it was parked.
-        self.next = now + (PERIOD << (WALKS - self.due).saturating_sub(2));
+        self.next = now + (WALK_NS << (WALKS - self.due).saturating_sub(2));
         self.slice(all_is_told);
         (self.due > 0).then_some(self.next)
     }
 
     fn slice(&mut self, all_is_told: impl FnOnce() -> bool) {
         let created = crate::carry::pool::descriptors().created();
-        let end = created.min(self.cursor + SLICE as u32);
+        let end = created.min(self.cursor + THREADS_AT_ONCE as u32);
         for index in self.cursor..end {
             let waiter = crate::carry::pool::descriptors().get(index).and_then(|d| Waiter::of(index, forever(d)));
-            if self.seen.len() < MOST {
+            if self.seen.len() < MOST_WAITERS {
                 self.seen.extend(waiter);
             }
         }
@@ -237,7 +237,7 @@ impl Watch {
         for circle in circles.into_iter().filter(ends_never) {
             let (edges, places) = (edges(&circle), places(&circle));
             if tells && before.contains(&edges) && !self.reported.contains(&places) && report(&circle) {
-                self.reported.truncate(REPORTED - 1);
+                self.reported.truncate(MOST_REPORTED - 1);
                 self.reported.insert(0, places);
             } else {
                 self.candidates.push(edges);

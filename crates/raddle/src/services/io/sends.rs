@@ -8,13 +8,13 @@
 //! ([`crate::os::ring`]), and wakes them. (Figures: decision 0021.)
 //!
 //! What it costs: a send waits for one round of the ready threads. So this is done only where rounds are short (the
-//! processor looked for events twice within `BRISK_NS`), under a policy without priorities, where no processor of the
-//! pool is idle, and for little data (`MOST`): to copy more takes longer than a wake-up, and data that has to come from
-//! a disk would hold up all others. Everywhere else the caller sends by itself, as without this.
+//! processor looked for events twice within a millisecond), under a policy without priorities, where no processor of
+//! the pool is idle, and for little data (`MOST`): to copy more takes longer than a wake-up, and data that has to come
+//! from a disk would hold up all others. Everywhere else the caller sends by itself, as without this.
 //!
 //! A leader may hold a lock that others spin for, or that they need before they send; or a thread may begin to compute.
-//! So a round that took long is followed by many times its length without (`REST_RATIO`), and a batch in which the
-//! leader stayed alone by sends without, twice as many each time.
+//! So a round that took long is followed by many times its length without ([`raddle_scheduler::govern::sends`]), and a
+//! batch in which the leader stayed alone by sends without, twice as many each time.
 //!
 //! The protocol is [`raddle_scheduler::batch`]. From before a thread adds its send until that is carried out, the
 //! thread is in a wait: signals and interruptions are put off, so no handler can leave by a jump and take the data's

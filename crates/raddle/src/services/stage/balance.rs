@@ -30,7 +30,7 @@ impl Balance {
 
 impl Group {
     /// The monitor's look, which names how many processors each stage is to have; [`crate::govern::follow`] sees to it.
-    pub(super) fn look(&self, now: u64) {
+    pub(super) fn balance(&self, now: u64) {
         let balance = &self.balance;
         if now < balance.next.load(Ordering::Relaxed) {
             return;

@@ -154,7 +154,7 @@ impl Builder {
         let wanders = crate::carry::wander::is_wanted().map_err(BuildError::Policy)?;
         raddle_scheduler::ready::set_drop_hook(rescue);
         ABOVE.get_or_init(|| Above {
-            see_to_scopes: crate::threads::members::look,
+            see_to_scopes: crate::threads::members::pass_on_cancellation,
             promote_oldest: crate::threads::forkjoin::promote_oldest,
         });
         crate::govern::monitor::BESIDES.requests.get_or_init(|| crate::threads::requests::looks);

@@ -6,7 +6,7 @@
 //! it keeps a thread that was woken or that yields, in silence, as long as
 //!
 //! ```text
-//! (threads that wait here + threads kept since none waited last) × pace < WAKE_UP
+//! (threads that wait here + threads kept since none waited last) × pace < WAKE_UP_NS
 //! ```
 //!
 //! The first term is how long the thread will wait: it is told of when that is more than a wake-up takes. The second
@@ -22,56 +22,50 @@
 //!
 //! # Example
 //! ```
-//! use raddle_machine::Real;
-//! use raddle_scheduler::handoff::Handoff;
+//! use raddle_scheduler::govern::handoff::Handoff;
 //! // Who does not know his pace tells; at what pace the threads leave, he learns from `leaves`.
-//! let mut handoff = Handoff::<Real>::default();
-//! assert!(!handoff.bears(1) && !handoff.keeps(0));
-//! handoff.leaves();
+//! let mut handoff = Handoff::default();
+//! assert!(!handoff.bears(1) && !handoff.keeps(0, || 1_000));
+//! handoff.leaves(|| 1_200);
 //! ```
-#![forbid(unsafe_code)]
-
-use raddle_machine::Machine;
-use std::marker::PhantomData;
-
 /// Nanoseconds: what waking an idle processor costs, the cold caches included. An estimate: the futex wake-up of a
 /// halted virtual core took 5,000 here. `lock_block` and `eratosthenes` do not tell 5,000, 10,000 and 20,000 apart.
-pub const WAKE_UP: u64 = 10_000;
+pub const WAKE_UP_NS: u64 = 10_000;
 /// One decision in so many is timed, once the pace is known to be quick. A power of two.
-const SAMPLE: u32 = 32;
+const SAMPLE_DECISIONS: u32 = 32;
 
 /// What a processor knows about its own pace.
-pub struct Handoff<M: Machine> {
-    /// Nanoseconds from a decision to the running thread's leave; [`WAKE_UP`] while unknown.
+#[derive(Debug)]
+pub struct Handoff {
+    /// Nanoseconds from a decision to the running thread's leave; [`WAKE_UP_NS`] while unknown.
     pace: u64,
     /// Threads kept since none waited last.
     kept: u64,
     decisions: u32,
     /// When the decision that is being timed was; 0: none is.
     decided_at: u64,
-    machine: PhantomData<M>,
 }
 
-impl<M: Machine> Default for Handoff<M> {
+impl Default for Handoff {
     fn default() -> Self {
-        Self { pace: WAKE_UP, kept: 0, decisions: 0, decided_at: 0, machine: PhantomData }
+        Self { pace: WAKE_UP_NS, kept: 0, decisions: 0, decided_at: 0 }
     }
 }
 
-impl<M: Machine> Handoff<M> {
+impl Handoff {
     /// The running thread leaves its processor.
     #[inline(always)]
-    pub fn leaves(&mut self) {
+    pub fn leaves(&mut self, now: impl FnOnce() -> u64) {
         if self.decided_at != 0 {
-            self.measure();
+            self.measure(now);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn measure(&mut self) {
+    fn measure(&mut self, now: impl FnOnce() -> u64) {
         // One thread that was preempted by the kernel must not count like a hundred: cut off.
-        let sample = M::now().saturating_sub(self.decided_at).min(4 * WAKE_UP);
+        let sample = now().saturating_sub(self.decided_at).min(4 * WAKE_UP_NS);
         self.decided_at = 0;
         self.pace = ((3 * self.pace + sample) / 4).max(1);
     }
@@ -85,7 +79,7 @@ impl<M: Machine> Handoff<M> {
     /// True while it is no loss that `waiting` threads wait here although others are idle.
     #[inline(always)]
     pub fn bears(&self, waiting: u64) -> bool {
-        (waiting + self.kept) * self.pace < WAKE_UP
+        (waiting + self.kept) * self.pace < WAKE_UP_NS
     }
 
     /// The processor kept what others wanted.
@@ -95,12 +89,12 @@ impl<M: Machine> Handoff<M> {
 
     /// Whether one more thread is kept, beside `waiting` ones.
     #[inline]
-    pub fn keeps(&mut self, waiting: u64) -> bool {
+    pub fn keeps(&mut self, waiting: u64, now: impl FnOnce() -> u64) -> bool {
         let keeps = self.bears(waiting + 1);
         self.decisions = self.decisions.wrapping_add(1);
-        if !keeps || self.decisions.is_multiple_of(SAMPLE) {
+        if !keeps || self.decisions.is_multiple_of(SAMPLE_DECISIONS) {
             // A simulated machine begins at 0.
-            self.decided_at = M::now().max(1);
+            self.decided_at = now().max(1);
         }
         if keeps {
             self.kept += 1;
@@ -113,10 +107,9 @@ impl<M: Machine> Handoff<M> {
 
 #[cfg(test)]
 mod tests {
-    use super::WAKE_UP;
-    use raddle_machine::{Machine, Real};
+    use super::*;
 
-    type Handoff = super::Handoff<Real>;
+    const NOW: fn() -> u64 = || 1_000_000_000;
 
     /// A processor whose turns take `pace`.
     fn paced(pace: u64) -> Handoff {
@@ -125,28 +118,28 @@ mod tests {
 
     #[test]
     fn who_does_not_know_his_pace_tells() {
-        assert!(!Handoff::default().keeps(0));
+        assert!(!Handoff::default().keeps(0, NOW));
         let mut handoff = paced(1);
         handoff.distrust();
-        assert!(!handoff.keeps(0));
+        assert!(!handoff.keeps(0, NOW));
     }
 
     #[test]
     fn a_thread_is_kept_while_it_waits_for_less_than_a_wake_up() {
-        assert!(paced(100).keeps(0));
-        assert!(paced(100).keeps(WAKE_UP / 100 - 2));
-        assert!(!paced(100).keeps(WAKE_UP / 100 - 1));
-        assert!(!paced(WAKE_UP).keeps(0));
+        assert!(paced(100).keeps(0, NOW));
+        assert!(paced(100).keeps(WAKE_UP_NS / 100 - 2, NOW));
+        assert!(!paced(100).keeps(WAKE_UP_NS / 100 - 1, NOW));
+        assert!(!paced(WAKE_UP_NS).keeps(0, NOW));
     }
 
     #[test]
     fn where_somebody_always_waits_the_others_are_told() {
         let mut handoff = paced(100);
-        let kept = (0..WAKE_UP).take_while(|_| handoff.keeps(0)).count() as u64;
-        assert_eq!(kept, WAKE_UP / 100 - 1);
+        let kept = (0..WAKE_UP_NS).take_while(|_| handoff.keeps(0, NOW)).count() as u64;
+        assert_eq!(kept, WAKE_UP_NS / 100 - 1);
         // One that waits alone, again and again, is kept for ever.
-        for _ in 0..WAKE_UP {
-            assert!(handoff.keeps(0));
+        for _ in 0..WAKE_UP_NS {
+            assert!(handoff.keeps(0, NOW));
             handoff.alone();
         }
     }
@@ -155,16 +148,16 @@ mod tests {
     fn the_pace_is_learnt_and_one_long_turn_is_noticed() {
         let mut handoff = Handoff::default();
         let turn = |handoff: &mut Handoff, ago: u64| {
-            handoff.decided_at = Real::now() - ago;
-            handoff.leaves();
+            handoff.decided_at = NOW() - ago;
+            handoff.leaves(NOW);
         };
         // Without a turn of known length there is nothing to measure.
-        handoff.leaves();
-        assert_eq!(handoff.pace, WAKE_UP);
-        turn(&mut handoff, 1_000 * WAKE_UP);
-        assert!(handoff.pace > WAKE_UP && handoff.pace <= 2 * WAKE_UP, "{}", handoff.pace);
+        handoff.leaves(NOW);
+        assert_eq!(handoff.pace, WAKE_UP_NS);
+        turn(&mut handoff, 1_000 * WAKE_UP_NS);
+        assert!(handoff.pace > WAKE_UP_NS && handoff.pace <= 2 * WAKE_UP_NS, "{}", handoff.pace);
         handoff.pace = 100;
-        turn(&mut handoff, 1_000 * WAKE_UP);
-        assert!(!handoff.keeps(0), "a quick pace outlives a long turn");
+        turn(&mut handoff, 1_000 * WAKE_UP_NS);
+        assert!(!handoff.keeps(0, NOW), "a quick pace outlives a long turn");
     }
 }
