@@ -140,9 +140,12 @@ fn wait_by(what: For, name: usize, word: &AtomicU32, expected: u32, deadline: Op
     let arguments = [address, operation, expected as usize, time, 0, any];
     // SAFETY: the word is live, the time null or live (absolute and monotonic with FUTEX_WAIT_BITSET).
     let call = || unsafe {
-        // A lightweight thread inside the runtime is cancelled elsewhere.
-        let ends = cancellable && Record::current().is_none();
-        if ends { kernel_waits::call(c::SYS_futex, arguments) } else { system_call(c::SYS_futex, arguments) }
+        match Record::current() {
+            None if cancellable => kernel_waits::call(c::SYS_futex, arguments),
+            // In a handler, or on a kernel thread of its own: a signal of ours would have the kernel wait anew.
+            Some(_) if cancellable => kernel_waits::wait(c::SYS_futex, arguments, true),
+            _ => system_call(c::SYS_futex, arguments),
+        }
     };
     let result =
         counted(name, || if apart && deadline.is_none() { raddle::drop_in::wait_apart(address, call) } else { call() });

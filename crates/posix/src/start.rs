@@ -137,6 +137,8 @@ fn variable(name: &CStr) -> Option<String> {
 static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = constructor;
 
 extern "C" fn constructor(_: c_int, _: *const *const c_char, _: *const *const c_char) {
+    // The program begins with what it would find without this library.
+    let errno = crate::os::errno();
     let settings = settings();
     if settings.stats.is_some() {
         // SAFETY: the function takes nothing and does not unwind. Registered before the program's own: it runs after
@@ -151,6 +153,7 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, _: *const *const c_
             leave_environment(&own);
         }
     }
+    crate::os::set_errno(errno);
 }
 
 extern "C" fn at_exit() {

@@ -51,6 +51,18 @@ fn handlers_wait_as_their_threads_do_and_let_in_what_those_block() {
 }
 
 #[test]
+fn threads_are_cancelled_where_a_handler_of_theirs_waits() {
+    let out = same_as_native("handler_cancel.c", &["1", "3"]);
+    assert!(out.lines().count() == 13 && out.matches("cancelled 3, cleaned 3, returned 0").count() == 13, "{out}");
+}
+
+#[test]
+fn main_and_threads_begin_without_an_error_and_with_their_creators_name() {
+    let out = same_as_native("beginnings.c", &["2"]);
+    assert!(out.contains("comm outer") && out.contains("named inner") && out.ends_with("errors: 0\n"), "{out}");
+}
+
+#[test]
 fn handlers_run_on_the_stack_that_their_thread_gave_and_attributes_are_told() {
     let out = same_as_native("signal_stacks.c", &["1", "2"]);
     assert!(out.contains("jumped out: 100") && out.contains("EINVAL"), "{out}");

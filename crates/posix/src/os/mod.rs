@@ -205,6 +205,12 @@ pub(crate) fn set_errno(error: c_int) {
     unsafe { *libc::__errno_location() = error };
 }
 
+/// `errno` of the calling thread.
+pub(crate) fn errno() -> c_int {
+    // SAFETY: the C library's place for it, in the calling thread's own storage.
+    unsafe { *libc::__errno_location() }
+}
+
 /// The kernel's answer in the C library's form: -1 with `errno`, or the result.
 pub(crate) fn answer(result: isize) -> isize {
     if (-4095..0).contains(&result) {

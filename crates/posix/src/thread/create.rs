@@ -2,7 +2,7 @@
 
 use super::record::{DETACHED, JOINABLE, Record, Start};
 use super::{cancel, dedicated, exit, trampoline};
-use crate::os::{c, system_call};
+use crate::os::{c, set_errno, system_call};
 use crate::process::{masks, signals};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -224,6 +224,7 @@ fn body(record: &'static Record) {
     let argument = record.argument.load(Ordering::Relaxed);
     // What was left for it before it began. A handler that ends it here has it begin not at all.
     crate::process::ending::before_it_begins();
+    set_errno(0);
     // SAFETY: the buffer outlives the call; a stack that the program gave is the thread's, by POSIX.
     let result = (!cancel::is_to_end(record)).then(|| unsafe {
         let result =

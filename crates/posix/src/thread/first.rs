@@ -12,7 +12,7 @@
 use super::create::{Wanted, create, passes_through};
 use super::exit;
 use super::record::Record;
-use crate::os::c;
+use crate::os::{c, set_errno};
 use crate::process::signals::pthread_sigmask;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::mem::ManuallyDrop;
@@ -35,6 +35,7 @@ struct Call {
     arguments: Strings,
     environment: Strings,
     mask: c::sigset_t,
+    errno: c_int,
 }
 
 // SAFETY: the pointers are the process's own argument block, which stays, and is the program's to use from any thread.
@@ -59,17 +60,20 @@ pub unsafe extern "C" fn __libc_start_main(
     stack: *mut c_void,
 ) -> c_int {
     let start = next!(__libc_start_main: fn(*mut c_void, c_int, Strings, *mut c_void, *mut c_void, *mut c_void, *mut c_void) -> c_int);
+    let errno = crate::os::errno();
     let mut begin = main;
     if crate::start::settings().main {
         MAIN.store(main, Ordering::Relaxed);
         begin = on_the_first as *mut c_void;
     }
+    set_errno(errno);
     // SAFETY: the caller's arguments; `on_the_first` is called like `main`.
     unsafe { start(begin, count, arguments, init, fini, unload, stack) }
 }
 
 /// What the first kernel thread runs instead of `main`.
 unsafe extern "C-unwind" fn on_the_first(count: c_int, arguments: Strings, environment: Strings) -> c_int {
+    let errno = crate::os::errno();
     if !passes_through() {
         // SAFETY: fills the sets; a mask of the caller's.
         let mask = unsafe {
@@ -78,7 +82,7 @@ unsafe extern "C-unwind" fn on_the_first(count: c_int, arguments: Strings, envir
             pthread_sigmask(c::SIG_SETMASK, &all, &mut before);
             before
         };
-        let call = CALL.get_or_init(|| Call { count, arguments, environment, mask });
+        let call = CALL.get_or_init(|| Call { count, arguments, environment, mask, errno });
         let mut id = 0;
         // SAFETY: the place is ours; `on_its_own` takes nothing.
         let error = unsafe { create(&mut id, &Wanted::of(&attributes()), on_its_own, std::ptr::null_mut()) };
@@ -91,6 +95,7 @@ unsafe extern "C-unwind" fn on_the_first(count: c_int, arguments: Strings, envir
         let line = format!("raddle: main stays on the first kernel thread: no lightweight one for it: {why}\n");
         crate::os::say(&CString::new(line).unwrap_or_default());
     }
+    set_errno(errno);
     // SAFETY: the C library's arguments.
     unsafe { main()(count, arguments, environment) }
 }
@@ -120,6 +125,7 @@ unsafe extern "C-unwind" fn on_its_own(_: *mut c_void) -> *mut c_void {
     // SAFETY: the mask and the arguments that the C library gave; what `main` returns is the program's status.
     unsafe {
         pthread_sigmask(c::SIG_SETMASK, &call.mask, std::ptr::null_mut());
+        set_errno(call.errno);
         let status = main()(call.count, call.arguments, call.environment);
         c::exit(status)
     }

@@ -150,7 +150,9 @@ pub unsafe extern "C" fn pthread_setname_np(id: c::pthread_t, name: *const c_cha
         if record.is_current() {
             raddle::drop_in::set_own_name(&String::from_utf8_lossy(name));
         }
-        if let Some(task) = dedicated::task(&record) {
+        // Of the thread that runs `main` the process is known to others.
+        let is_first = Record::first().is_some_and(|first| std::ptr::eq(first, record.record()));
+        if let Some(task) = dedicated::task(&record).or(is_first.then(std::process::id)) {
             // An error is of no consequence: the name is known here.
             let _ = std::fs::write(format!("/proc/self/task/{task}/comm"), name);
         }

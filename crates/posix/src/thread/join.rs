@@ -5,6 +5,7 @@ use super::record::{DETACHED, Held, JOINABLE, JOINING, Record};
 use super::undo::Undo;
 use crate::futex::Woken;
 use crate::os::{self, c};
+use crate::process::watch;
 use raddle::sync::WaitError;
 use std::ffi::{c_int, c_void};
 use std::mem::ManuallyDrop;
@@ -42,8 +43,8 @@ fn join(target: Held, until: Until, value: *mut *mut c_void) -> Option<c_int> {
     let waited = match until {
         Until::Now if !handle.is_finished() => Err(c::EBUSY),
         Until::Now => Ok(()),
-        Until::Deadline(at) => handle.wait(Some(at), true).map_err(error),
-        Until::Ended => handle.wait(None, true).map_err(error),
+        Until::Deadline(at) => wait(&handle, Some(at)),
+        Until::Ended => wait(&handle, None),
     };
     undo.forget();
     if let Err(error) = waited {
@@ -57,6 +58,31 @@ fn join(target: Held, until: Until, value: *mut *mut c_void) -> Option<c_int> {
     // The right to join is used up.
     target.record().release();
     Some(0)
+}
+
+/// Between two looks of one who waits in the kernel whether it is to be cancelled, in nanoseconds: an untested guess.
+const LOOKS: u64 = 20_000_000;
+
+/// Waits for a thread's end: 0 or an error number, which is 0 for a cancellation.
+fn wait(handle: &raddle::JoinHandle<()>, deadline: Option<u64>) -> Result<(), c_int> {
+    if let Some(waited) = watch::as_thread(None, |_| handle.wait(deadline, true)) {
+        return waited.map_err(error);
+    }
+    if raddle::drop_in::is_lightweight() || Record::current().is_none() {
+        return handle.wait(deadline, true).map_err(error);
+    }
+    // In a handler that cannot wait as its thread does, or on a kernel thread of its own: nobody ends this wait.
+    loop {
+        if cancel::is_requested_here() {
+            return Err(0);
+        }
+        let soon = os::now(c::CLOCK_MONOTONIC) + LOOKS;
+        let until = deadline.map_or(soon, |at| at.min(soon));
+        match handle.wait(Some(until), true) {
+            Err(WaitError::TimedOut) if Some(until) != deadline => {}
+            waited => return waited.map_err(error),
+        }
+    }
 }
 
 /// 0 for a cancellation.

@@ -167,7 +167,11 @@ impl Record {
         record.ends.store(false, Ordering::Relaxed);
         let words = record.given_stack.iter().chain(&record.stack);
         words.for_each(|word| word.store(0, Ordering::Relaxed));
-        record.name.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        // A thread has its creator's name.
+        let named = Record::current();
+        for (at, word) in record.name.iter().enumerate() {
+            word.store(named.map_or(0, |me| me.name[at].load(Ordering::Relaxed)), Ordering::Relaxed);
+        }
         record.apart.begin();
         record.task.store(0, Ordering::Relaxed);
         record.time.store(0, Ordering::Relaxed);
