@@ -28,11 +28,6 @@ impl Backoff {
         self.next = first;
     }
 
-    /// The next pause is twice as long.
-    pub fn lengthen(&mut self) {
-        self.next = self.next.saturating_mul(2);
-    }
-
     /// A pause begins. The one after it is twice as long, but not of more than `most` occasions.
     pub fn pause(&mut self, most: u32) {
         self.left = self.next;
@@ -71,8 +66,7 @@ mod tests {
         assert_eq!([(); 5].map(|()| pause()), [1, 2, 4, 6, 6]);
         assert_eq!(Backoff::from_bits(0), Backoff::new(1));
         backoff.restart(3);
-        backoff.lengthen();
         backoff.pause(100);
-        assert_eq!((backoff.left, backoff.next), (6, 12));
+        assert_eq!((backoff.left, backoff.next), (3, 6));
     }
 }

@@ -6,7 +6,7 @@
 //! which would not help it.
 //!
 //! The stage with the longest delay gains one from the stage with the shortest that has more than one, if its delay is
-//! over `WORTH_LOOKS`, and over `LONGER_RATIO` times the other's, in `LOOKS_IN_A_ROW` looks in a row with the
+//! over `WORTH_LOOKS`, and over `LONGER_RATIO` times the other's, in `RUN_LOOKS` looks in a row with the
 //! same two; then nothing moves for `REST_LOOKS` looks. So the number of processors stays what it is, none is left
 //! without, and what one move has done is seen before the next. All four numbers are untested guesses.
 
@@ -15,7 +15,7 @@ const WORTH_LOOKS: f64 = 0.2;
 /// How much longer than the other's the delay has to be.
 const LONGER_RATIO: f64 = 2.0;
 /// Looks in a row that must find so.
-const LOOKS_IN_A_ROW: u32 = 3;
+const RUN_LOOKS: u32 = 3;
 /// Looks after a move in which none follows.
 const REST_LOOKS: u32 = 10;
 
@@ -66,7 +66,7 @@ impl Course {
         let wish = wish(found);
         self.in_a_row = if wish.is_some() && wish == self.last { self.in_a_row + 1 } else { 1 };
         self.last = wish;
-        if wish.is_some() && self.in_a_row >= LOOKS_IN_A_ROW {
+        if wish.is_some() && self.in_a_row >= RUN_LOOKS {
             *self = Course { rest: REST_LOOKS, ..Course::default() };
             return wish;
         }
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(step(&[idle, idle]), None);
         assert_eq!((step(&[busy, idle]), step(&[busy, idle])), (None, None));
         assert_eq!(step(&[busy, idle]), Some((1, 0)));
-        for _ in 0..REST_LOOKS + LOOKS_IN_A_ROW - 1 {
+        for _ in 0..REST_LOOKS + RUN_LOOKS - 1 {
             assert_eq!(step(&[busy, idle]), None);
         }
         assert_eq!(step(&[busy, idle]), Some((1, 0)));

@@ -10,7 +10,7 @@
 //! | state | until |
 //! |---|---|
 //! | all | it is *crowded*, by the mean of the last `STEADY_WINDOWS` windows: for a fifth of the time in which its processors were not asleep they were not on a core, much of what it does is input and output, and it got so little of the cores that fewer could use all of it, or all but `SPARED_CORES`; then there is a trial of those |
-//! | trial | fewer and all have had `TRIAL_PAIRS` windows each, in turns, or twice as many where that leaves a doubt (`DOUBT_RATIO`). If it did hardly less with fewer than with all (`ENOUGH_RATIO`), it goes on with fewer, otherwise with all. It ends before that where fewer collapse |
+//! | trial | fewer and all have had `TRIAL_PAIRS` windows each, in turns, or twice as many where that leaves a doubt (`DOUBT_RATIO`). If it did hardly less with fewer than with all (`ENOUGH_RATIO`), it goes on with fewer, otherwise with all |
 //! | fewer | they sleep in two windows in a row, so there is room: all come back; or some time has passed: a trial. While the answer stays the same, each trial is twice as far off as the last one |
 //!
 //! *In turns*, since what everybody gets done changes by a quarter from one second to the next on a machine that is
@@ -47,12 +47,10 @@ const ENOUGH_RATIO: f64 = 0.92;
 /// If it did less than enough, but more than this, a trial goes on until it has had twice as many windows: a host that
 /// is shared with others makes errors of a tenth.
 const DOUBT_RATIO: f64 = 0.8;
-/// A trial in which fewer do less than so much ends after `EARLY_PAIRS` pairs.
-const COLLAPSE_RATIO: f64 = 0.75;
-const EARLY_PAIRS: u32 = 2;
 /// Cores' time that fewer processors may spare. (A web service of workers, one core's time of two, spent 75 µs a
 /// request on two processors and 63 on one, medians of five rounds in turns, 2026-11-25. One with a thread for each
-/// request that got 1.03 to 1.11 cores did three fifths as much on one; that is seen in two pairs of windows.)
+/// request that got 1.03 to 1.11 cores did three fifths as much on one: a trial then costs a quarter of a second's
+/// work.)
 const SPARED_CORES: f64 = 0.15;
 /// Processors that are awake, and on cores, for less than this part of the time have room.
 const ROOM_SHARE: f64 = 0.75;
@@ -144,9 +142,6 @@ impl Trial {
         self.sums[usize::from(!self.is_fewers())] += window.work;
         self.windows += 1;
         let [few, all] = self.sums;
-        if self.windows == 2 * EARLY_PAIRS && few < COLLAPSE_RATIO * all {
-            return Some(false);
-        }
         let enough = few >= ENOUGH_RATIO * all;
         let known = match self.windows {
             windows if windows == 2 * TRIAL_PAIRS => enough || few < DOUBT_RATIO * all,
@@ -234,10 +229,6 @@ impl Choice {
         if fewer_stay == trial.from_all {
             self.pause.restart(if fewer_stay { LONGER_WINDOWS } else { PAUSE_WINDOWS });
         }
-        if trial.windows < 2 * TRIAL_PAIRS {
-            // So clear an answer holds for longer.
-            self.pause.lengthen();
-        }
         self.enter(if fewer_stay { State::Fewer(trial.few) } else { State::All });
         self.pause.pause(LONGEST_WINDOWS);
     }
@@ -320,15 +311,6 @@ mod tests {
         run(&mut choice, 20, |_| [69.0, 61.0]);
         assert_eq!(choice.state, State::Fewer(1));
         assert!((0..2 * LONGER_WINDOWS).any(|turn| choice.after(&busy(1, [10.0, 90.0][turn as usize % 2]), 2) == 2));
-    }
-
-    #[test]
-    fn a_trial_that_collapses_ends_early() {
-        let mut choice = Choice::default();
-        assert_eq!(run(&mut choice, 12, |_| [30.0, 50.0]), [2, 2, 2, 2, 1, 2, 2, 1, 2, 2, 2, 2]);
-        // And the next one is twice as far off as after one that had to be counted to its end.
-        let rest = run(&mut choice, 3 * PAUSE_WINDOWS, |_| [30.0, 50.0]);
-        assert_eq!(rest.iter().position(|&processors| processors == 1), Some(2 * PAUSE_WINDOWS as usize - 4));
     }
 
     #[test]
