@@ -10,6 +10,7 @@ mod manifests;
 mod margin;
 mod orderings;
 mod references;
+mod thresholds;
 mod unsafety;
 mod words;
 
@@ -48,7 +49,7 @@ impl Violation {
 
 type Rule = (&'static str, fn(&Tree) -> Vec<Violation>);
 
-const RULES: [Rule; 17] = [
+const RULES: [Rule; 19] = [
     ("queues and scheduler reach the world through machine only", layers::world_through_machine),
     ("system calls live in one os module", layers::system_calls_in_os),
     ("safe rooms forbid unsafe code", layers::safe_rooms),
@@ -65,6 +66,8 @@ const RULES: [Rule; 17] = [
     ("comments keep the margin", margin::comments),
     ("rooms of a crate use each other one way", circles::between_rooms),
     ("somebody calls each function", callers::unused_functions),
+    ("thresholds have units and figures", thresholds::of_the_governor),
+    ("guesses become fewer", thresholds::guesses),
     ("dependencies point one way", manifests::directions),
 ];
 
