@@ -96,7 +96,7 @@ pub const FAULTS: &[Fault] = &[
         "dispatch-expose-hides",
         "what a stuck processor holds stays hidden",
         DISPATCH,
-        ("self.handoff.distrust();\n        ", "self.local.publish()", "Notify::Nobody"),
+        ("self.handoff.distrust();\n        ", "self.local.expose()", "Notify::Nobody"),
         "steal",
     ),
     fault(
