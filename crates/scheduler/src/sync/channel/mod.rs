@@ -205,32 +205,36 @@ impl<T, R: Runtime> Shared<T, R> {
 
     #[cold]
     fn send_slow(&self, mut value: T, patience: Patience) -> Result<(), (T, Failed)> {
-        let (mut yielded, mut expected) = (false, false);
+        let (mut yielded, mut expected) = (self.sending.waiters().yield_first(), false);
+        // As for a receiver.
+        let mut looks = yielded;
         loop {
-            if self.no_receivers() {
-                return Err((value, Failed::Disconnected));
-            }
-            match self.push(value) {
-                Ok(position) => {
-                    match expected {
-                        true => self.pass_on_from_sender(),
-                        false => self.wake_receiver(),
-                    }
-                    return match &self.queue {
-                        Queue::Rendezvous(buffer) => self.stay(buffer, position, patience),
-                        _ => Ok(()),
-                    };
+            if std::mem::replace(&mut looks, true) {
+                if self.no_receivers() {
+                    return Err((value, Failed::Disconnected));
                 }
-                Err(back) => value = back,
-            }
-            if std::mem::take(&mut expected) {
-                self.pass_on_from_sender();
-            }
-            if yielded {
-                self.sending.waiters().yield_was_lost();
-            } else if self.sending.waiters().yield_first() {
-                yielded = true;
-                continue;
+                match self.push(value) {
+                    Ok(position) => {
+                        match expected {
+                            true => self.pass_on_from_sender(),
+                            false => self.wake_receiver(),
+                        }
+                        return match &self.queue {
+                            Queue::Rendezvous(buffer) => self.stay(buffer, position, patience),
+                            _ => Ok(()),
+                        };
+                    }
+                    Err(back) => value = back,
+                }
+                if std::mem::take(&mut expected) {
+                    self.pass_on_from_sender();
+                }
+                if yielded {
+                    self.sending.waiters().yield_was_lost();
+                } else if self.sending.waiters().yield_first() {
+                    yielded = true;
+                    continue;
+                }
             }
             R::note_wait("room in a channel", std::ptr::from_ref(self).addr(), None);
             match self.sending.wait(patience, || !self.is_full() || self.no_receivers()) {
@@ -284,26 +288,31 @@ impl<T, R: Runtime> Shared<T, R> {
 
     #[cold]
     fn recv_slow(&self, patience: Patience) -> Result<T, Failed> {
-        let (mut yielded, mut expected) = (false, false);
+        let over = self.no_senders();
+        let (mut yielded, mut expected) = (!over && self.receiving.waiters().yield_first(), false);
+        // The caller has looked just now; without a yield the next look is that of the wait.
+        let mut looks = yielded || over;
         loop {
-            if let Some(value) = self.pop() {
-                if expected {
+            if std::mem::replace(&mut looks, true) {
+                if let Some(value) = self.pop() {
+                    if expected {
+                        self.pass_on_from_receiver();
+                    }
+                    return Ok(value);
+                }
+                if self.no_senders() {
+                    // What was sent before the last sender went is visible now.
+                    return self.pop().ok_or(Failed::Disconnected);
+                }
+                if std::mem::take(&mut expected) {
                     self.pass_on_from_receiver();
                 }
-                return Ok(value);
-            }
-            if self.no_senders() {
-                // What was sent before the last sender went is visible now.
-                return self.pop().ok_or(Failed::Disconnected);
-            }
-            if std::mem::take(&mut expected) {
-                self.pass_on_from_receiver();
-            }
-            if yielded {
-                self.receiving.waiters().yield_was_lost();
-            } else if self.receiving.waiters().yield_first() {
-                yielded = true;
-                continue;
+                if yielded {
+                    self.receiving.waiters().yield_was_lost();
+                } else if self.receiving.waiters().yield_first() {
+                    yielded = true;
+                    continue;
+                }
             }
             R::note_wait("a message from a channel", std::ptr::from_ref(self).addr(), None);
             expected = self.receiving.wait(patience, || !self.is_empty() || self.no_senders()).map_err(Failed::Wait)?;
