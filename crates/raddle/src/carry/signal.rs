@@ -98,7 +98,7 @@ pub unsafe fn install(signal: i32, handler: Handler) -> io::Result<()> {
 }
 
 /// First thing in a handler that a library has installed on behalf of a program, before it looks at `context`: a
-/// thread that has come back from the kernel to the runtime ([`crate::carry::turns`]) is at its own instruction there.
+/// thread that has come back from the kernel to the runtime (`carry/turns.rs`) is at its own instruction there.
 ///
 /// # Safety
 /// `context` is what the kernel passed to the handler.

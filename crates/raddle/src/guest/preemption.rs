@@ -96,7 +96,7 @@ fn others_wait(activation: &'static Activation, processor: &'static Processor) -
 
 /// A quantum check of a thread that may give way: sleepers of its processor that are due become ready; if its quantum
 /// is `over`, those whose events have come, too. Threads that switch at quantum checks alone come to the end of a
-/// [round](crate::carry::duties) once in 64 quanta only.
+/// round (`carry/duties.rs`) once in 64 quanta only.
 pub fn look(over: bool) {
     let Some(me) = current() else { return };
     if !crate::carry::caller::is_outside(me) {
