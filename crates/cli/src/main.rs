@@ -10,6 +10,7 @@ mod pages;
 mod run;
 mod sim;
 mod top;
+mod trace;
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -31,6 +32,7 @@ enum Sub {
     Check(check::Options),
     Sim(sim::Options),
     Top(top::Options),
+    Trace(trace::Options),
     Doctor(doctor::Options),
     Completions(pages::Completions),
     WriteLibrary(run::library::Write),
@@ -55,7 +57,7 @@ enum Sub {
 fn refused(error: &clap::Error) -> ! {
     let unknown = error.get(ContextKind::InvalidSubcommand).filter(|_| error.kind() == ErrorKind::InvalidSubcommand);
     if let (Some(unknown), None) = (unknown, error.get(ContextKind::SuggestedSubcommand)) {
-        let names = ["run", "bench", "check", "sim", "top", "doctor", "completions", "cc", "c++", "cargo"];
+        let names = ["run", "bench", "check", "sim", "top", "trace", "doctor", "completions", "cc", "c++", "cargo"];
         let meant = raddle_bench::catalogue::similar(&unknown.to_string(), &names);
         if !meant.is_empty() {
             eprintln!("raddle: {}", meant.trim_end());
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
         Sub::Check(options) => check::run(&options),
         Sub::Sim(options) => sim::run(&options),
         Sub::Top(options) => top::run(&options),
+        Sub::Trace(options) => trace::run(&options),
         Sub::Doctor(options) => doctor::run(&options),
         Sub::WriteLibrary(options) => run::library::write(&options),
         Sub::Completions(options) => pages::complete(&options, Command::command()),

@@ -71,32 +71,51 @@ pub(crate) fn plain(word: &RealAtomic<u32>) -> &AtomicU32 {
 
 /// Blocks the caller while `*word == expected`: until a wake-up, the deadline (nanoseconds of CLOCK_MONOTONIC), with
 /// `cancellable` its cancellation, a signal or for no reason.
-pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<u64>, cancellable: bool) -> Woken {
-    wait_as(word.as_ptr().addr(), word, expected, deadline, cancellable)
+pub(crate) fn wait(what: For, word: &AtomicU32, expected: u32, deadline: Option<u64>, cancellable: bool) -> Woken {
+    wait_as(what, word.as_ptr().addr(), word, expected, deadline, cancellable)
 }
 
-/// As [`wait`], for the word of a mutex.
-pub(crate) fn wait_for_mutex(word: &AtomicU32, expected: u32, deadline: Option<u64>, cancellable: bool) -> Woken {
-    wait_by(For::AMutex, word.as_ptr().addr(), word, expected, deadline, cancellable)
-}
-
-/// What a wait is for, as dumps say it.
+/// What a wait is for, as dumps and traces say it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum For {
+pub(crate) enum For {
     AWord,
     AMutex,
+    ACondition,
+    ASemaphore,
+    ALock,
+    ABarrier,
+    AnInitialiser,
+    AnEnd,
+}
+
+impl For {
+    #[inline(always)]
+    fn text(self) -> &'static str {
+        match self {
+            For::AWord | For::AMutex => "a word in memory",
+            For::ACondition => "a condition variable",
+            For::ASemaphore => "a semaphore",
+            For::ALock => "a reader-writer lock",
+            For::ABarrier => "a barrier",
+            For::AnInitialiser => "an initialiser that runs once",
+            For::AnEnd => "the end of a thread",
+        }
+    }
 }
 
 /// As [`wait`], but under `name` instead of the word's address: lightweight threads that share a word can be woken
 /// apart, kernel threads are counted apart. A name is an address at which nobody waits otherwise.
-pub(crate) fn wait_as(name: usize, word: &AtomicU32, expected: u32, deadline: Option<u64>, cancellable: bool) -> Woken {
-    wait_by(For::AWord, name, word, expected, deadline, cancellable)
-}
-
-fn wait_by(what: For, name: usize, word: &AtomicU32, expected: u32, deadline: Option<u64>, cancellable: bool) -> Woken {
+pub(crate) fn wait_as(
+    what: For,
+    name: usize,
+    word: &AtomicU32,
+    expected: u32,
+    deadline: Option<u64>,
+    cancellable: bool,
+) -> Woken {
     let address = word.as_ptr().addr();
     // A handler where its thread may wait: a collector that stops the world, as a rule.
-    let again = || watch::as_thread(None, |_| wait_by(what, name, word, expected, deadline, cancellable));
+    let again = || watch::as_thread(None, |_| wait_as(what, name, word, expected, deadline, cancellable));
     if let Some(woken) = watch::is_handler_here().then(again).flatten() {
         return woken;
     }
@@ -119,8 +138,8 @@ fn wait_by(what: For, name: usize, word: &AtomicU32, expected: u32, deadline: Op
             wake_as(name, address, 1);
         });
         let waited = match what {
-            For::AWord => raddle::drop_in::wait_at(name, deadline, cancellable, changed),
             For::AMutex => raddle::drop_in::wait_for_mutex_at(name, deadline, cancellable, changed),
+            other => raddle::drop_in::wait_at(other.text(), name, deadline, cancellable, changed),
         };
         pass_on.forget();
         return match waited {

@@ -38,6 +38,8 @@ pub(crate) struct Settings {
     pub stats: Option<String>,
     /// Where what the runtime does is written, again and again.
     pub metrics: Option<String>,
+    /// Where a trace is written, and how many events of each processor are kept.
+    pub trace: Option<(String, usize)>,
     /// The signal at which all threads are dumped.
     pub dump_on: Option<c_int>,
     /// Where to print them: a copy of standard error, which the program may close before it ends.
@@ -70,6 +72,10 @@ pub(crate) fn settings() -> &'static Settings {
         pool: raddle::drop_in::Settings::read(|name| variable(&CString::new(name).ok()?)),
         stats: variable(c"RADDLE_STATS"),
         metrics: variable(c"RADDLE_METRICS").filter(|path| !path.is_empty()),
+        trace: variable(c"RADDLE_TRACE").filter(|path| !path.is_empty()).map(|path| {
+            let events = variable(c"RADDLE_TRACE_EVENTS").and_then(|text| text.parse().ok());
+            (path, events.unwrap_or(raddle::trace::EVENTS))
+        }),
         dump_on: variable(c"RADDLE_DUMP_ON").and_then(|signal| signal.parse().ok()),
         output: if variable(c"RADDLE_STATS").is_some() { copy_of_errors() } else { 2 },
         children: variable(CHILDREN).is_some_and(|value| value == "1"),
@@ -140,7 +146,7 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, _: *const *const c_
     // The program begins with what it would find without this library.
     let errno = crate::os::errno();
     let settings = settings();
-    if settings.stats.is_some() {
+    if settings.stats.is_some() || settings.trace.is_some() {
         // SAFETY: the function takes nothing and does not unwind. Registered before the program's own: it runs after
         // those.
         unsafe { c::atexit(at_exit) };
@@ -157,11 +163,16 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, _: *const *const c_
 }
 
 extern "C" fn at_exit() {
-    crate::stats::report(settings());
+    crate::stats::finish_trace(settings());
+    if settings().stats.is_some() {
+        crate::stats::report(settings());
+    }
 }
 
 /// What `raddle run` sets beside the library.
-const NAMES: [&CStr; 15] = [
+const NAMES: [&CStr; 17] = [
+    c"RADDLE_TRACE",
+    c"RADDLE_TRACE_EVENTS",
     c"RADDLE_DUMP_ON",
     c"RADDLE_METRICS",
     c"RADDLE_PROCESSORS",
@@ -300,6 +311,9 @@ pub(crate) fn lightweight() -> bool {
         }
         if started && settings.preempt == Preempt::Timer {
             preempt::begin(settings.quantum.shortest());
+        }
+        if started && let Some((path, events)) = &settings.trace {
+            crate::stats::begin_trace(settings, path, *events);
         }
         if started && let Some(path) = &settings.metrics {
             crate::stats::publish(path);

@@ -2,7 +2,9 @@
 
 use crate::os::{c, system_call};
 use crate::start::Settings;
+use raddle::trace::Trace;
 use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
 
 /// Prints them on standard error, as text or JSON. Says nothing in a fork of the process, nor in a child that made no
 /// thread.
@@ -109,9 +111,43 @@ pub(crate) fn publish(path: &str) {
     let path = path.replace("{pid}", &std::process::id().to_string());
     let text = || format!("# program {} {}\n{}", program(), std::process::id(), raddle::info::metrics());
     if let Err(error) = raddle::drop_in::publish(path.clone().into(), std::time::Duration::from_secs(1), text) {
-        let line = format!("raddle: no metrics: {path}: {error}\n");
-        crate::os::say(&std::ffi::CString::new(line).unwrap_or_default());
+        say(&format!("raddle: no metrics: {path}: {error}\n"));
     }
+}
+
+/// What goes on until the program ends.
+static TRACE: Mutex<Option<Trace>> = Mutex::new(None);
+
+/// Begins a trace. `{pid}` in its name is the process's number; without it, the programs that the first one starts put
+/// theirs at the end.
+pub(crate) fn begin_trace(settings: &Settings, path: &str, events: usize) {
+    let (pid, first) = (settings.pid.to_string(), settings.first.is_none_or(|first| first == settings.pid));
+    let path = match path.contains("{pid}") || first {
+        true => path.replace("{pid}", &pid),
+        false => format!("{path}.{pid}"),
+    };
+    match Trace::begin(path.as_ref(), events) {
+        Ok(trace) => *TRACE.lock().unwrap_or_else(PoisonError::into_inner) = Some(trace),
+        Err(error) => say(&format!("raddle: no trace: {path}: {error}\n")),
+    }
+}
+
+/// Ends it, if it is this process's and not that of a fork's parent.
+pub(crate) fn finish_trace(settings: &Settings) {
+    if std::process::id() != settings.pid {
+        return;
+    }
+    let trace = TRACE.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(trace) = trace {
+        let raw = trace.raw();
+        if let Err(error) = trace.finish() {
+            say(&format!("raddle: the trace stays in {}: {error}\n", raw.display()));
+        }
+    }
+}
+
+fn say(line: &str) {
+    crate::os::say(&std::ffi::CString::new(line).unwrap_or_default());
 }
 
 /// The program's name, as the kernel shows it.

@@ -25,13 +25,16 @@ pub mod future;
 mod govern;
 #[doc(hidden)]
 pub mod guest;
+mod lanes;
 pub mod lock;
 mod os;
+mod pace;
 pub mod policy;
 mod refused;
 mod services;
 pub mod sync;
 mod threads;
+pub mod trace;
 
 pub use carry::signal;
 pub use govern::info;

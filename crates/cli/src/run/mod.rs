@@ -20,6 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   raddle run -- ./server --port 7000               its threads are lightweight
   raddle run --stats -- python3 app.py             and counters are printed when it ends
+  raddle run --trace t.json -- ./server            what its threads did at the end, for ui.perfetto.dev
   raddle run --processors 4 --policy fifo -- ./server
   raddle run --main -- ./server                    its first thread, which gives out the work, is lightweight, too
   raddle run --children -- sh start.sh             what the script starts is taken over, too
@@ -71,6 +72,13 @@ pub struct Options {
     /// process's number); without FILE, where `raddle top` looks
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     metrics: Option<String>,
+    /// Write a trace for ui.perfetto.dev into FILE when the program ends: who ran where, who waited for what, who woke
+    /// whom (`{pid}` in its name is the process's number)
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// How many events of each processor a trace keeps: the last ones
+    #[arg(long, value_name = "N", requires = "trace", default_value_t = raddle::trace::EVENTS as u32, value_parser = clap::value_parser!(u32).range(1024..=raddle::trace::MOST_EVENTS as i64))]
+    trace_events: u32,
     /// Run `main` on a lightweight thread, too: for programs whose first thread hands work to others all the time
     #[arg(long)]
     main: bool,
@@ -149,6 +157,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         return done.map_err(|error| format!("`{}` cannot be compared: {error}", found.program.path.display()));
     }
     let metrics = options.metrics.as_deref().map(|named| crate::top::file(named.as_ref())).transpose()?;
+    let trace = options.trace.as_deref().map(crate::trace::file).transpose()?;
     let error = match elf::sanitizer(&found.program.path) {
         Some(sanitizer) => {
             if !options.quiet && !options.compared {
@@ -157,7 +166,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
             }
             natively(&found.program).exec()
         }
-        None => command(&found.program, options, &library, metrics).exec(),
+        None => command(&found.program, options, &library, Files { metrics, trace }).exec(),
     };
     eprintln!("raddle: `{}` cannot be started: {error}", found.program.path.display());
     Ok(ExitCode::from(126))
@@ -181,7 +190,15 @@ fn natively(program: &Program) -> Command {
     command
 }
 
-fn command(program: &Program, options: &Options, library: &str, metrics: Option<PathBuf>) -> Command {
+/// Where the library writes, absolute: the program may go elsewhere.
+#[derive(Default)]
+struct Files {
+    metrics: Option<PathBuf>,
+    trace: Option<PathBuf>,
+}
+
+fn command(program: &Program, options: &Options, library: &str, files: Files) -> Command {
+    let Files { metrics, trace } = files;
     let mut command = natively(program);
     let mut preload = OsString::from(library);
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()) {
@@ -194,6 +211,8 @@ fn command(program: &Program, options: &Options, library: &str, metrics: Option<
     command
         .env_remove("RADDLE_STATS")
         .env_remove("RADDLE_METRICS")
+        .env_remove("RADDLE_TRACE")
+        .env_remove("RADDLE_TRACE_EVENTS")
         .env_remove("RADDLE_DUMP_ON")
         .env_remove("RADDLE_CHILDREN")
         .env_remove("RADDLE_MAIN")
@@ -229,6 +248,9 @@ fn command(program: &Program, options: &Options, library: &str, metrics: Option<
     }
     if let Some(file) = metrics {
         command.env("RADDLE_METRICS", file);
+    }
+    if let Some(file) = trace {
+        command.env("RADDLE_TRACE", file).env("RADDLE_TRACE_EVENTS", options.trace_events.to_string());
     }
     if options.main {
         command.env("RADDLE_MAIN", "1");

@@ -227,7 +227,8 @@ fn wait_for_handler(me: &'static Record, watch: Watch) -> isize {
     while !watch.interrupted() {
         let changed = || watch.interrupted();
         let address = (&raw const me.pending).expose_provenance();
-        let waited = raddle::drop_in::wait_for_signal(|| raddle::drop_in::wait_at(address, None, true, changed));
+        let waited =
+            raddle::drop_in::wait_for_signal(|| raddle::drop_in::wait_at("a signal", address, None, true, changed));
         if matches!(waited, Err(raddle::sync::WaitError::Cancelled)) {
             return kernel_waits::CANCELLED;
         }

@@ -3,7 +3,7 @@
 //! Lifetime: the thread that gets `PTHREAD_BARRIER_SERIAL_THREAD` may destroy the barrier while others are about to
 //! leave; `destroy` waits for them.
 
-use crate::futex;
+use crate::futex::{self, For};
 use crate::os::c;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -58,7 +58,7 @@ impl Barrier {
         } else {
             // Acquire: pairs with the exchange that began the next round.
             while self.round().load(Ordering::Acquire) == round {
-                futex::wait(self.round(), round, None, false);
+                futex::wait(For::ABarrier, self.round(), round, None, false);
             }
         }
         let address = self.inside.as_ptr().addr();
@@ -73,7 +73,7 @@ impl Barrier {
         // Acquire: pairs with the last access of those who leave.
         let mut inside = self.inside.fetch_or(DESTROYING, Ordering::Acquire) | DESTROYING;
         while inside >= THREAD {
-            futex::wait(&self.inside, inside, None, false);
+            futex::wait(For::ABarrier, &self.inside, inside, None, false);
             inside = self.inside.load(Ordering::Acquire);
         }
     }

@@ -7,7 +7,7 @@
 //! no wake-up.
 
 use super::{Until, code, mutex};
-use crate::futex::{self, Woken};
+use crate::futex::{self, For, Woken};
 use crate::os::c;
 use crate::thread::cancel;
 use crate::thread::undo::Undo;
@@ -66,7 +66,7 @@ impl Cond {
             let _ = unsafe { mutex::relock(mutex) };
         });
         let woken = loop {
-            match futex::wait(futex::plain(self.words.sequence()), before, deadline, true) {
+            match futex::wait(For::ACondition, futex::plain(self.words.sequence()), before, deadline, true) {
                 // Woken in somebody else's stead: not worth telling the program.
                 Woken::LookAgain | Woken::Interrupted if !self.words.was_signalled(before) => {}
                 woken => break woken,
@@ -101,7 +101,7 @@ impl Cond {
 
     fn destroy(&self) {
         self.words.destroy(|word, expected| {
-            futex::wait(futex::plain(word), expected, None, false);
+            futex::wait(For::ACondition, futex::plain(word), expected, None, false);
         });
     }
 }

@@ -5,7 +5,7 @@
 //! be more than asked for (a requeue wakes, a wake-up by bit set wakes all lightweight threads there), which every user
 //! of futexes bears.
 
-use crate::futex::{self, Woken};
+use crate::futex::{self, For, Woken};
 use crate::os::{self, answer, c, system_call};
 use crate::process::{kernel_waits, own};
 use crate::thread::cancel;
@@ -183,7 +183,7 @@ fn wait(word: &AtomicU32, expected: u32, deadline: Option<u64>) -> isize {
     if word.load(Ordering::SeqCst) != expected {
         return -(c::EAGAIN as isize);
     }
-    match futex::wait(word, expected, deadline, false) {
+    match futex::wait(For::AWord, word, expected, deadline, false) {
         Woken::LookAgain | Woken::Cancelled => 0,
         Woken::TimedOut => -(c::ETIMEDOUT as isize),
         // A wake-up may have come with the signal.

@@ -11,7 +11,7 @@
 //! their ceiling, and raise nobody.
 
 use super::{Until, code};
-use crate::futex::{self, Woken};
+use crate::futex::{self, For, Woken};
 use crate::os::{c, thread_pointer};
 use crate::thread::{cancel, dedicated};
 use raddle::drop_in::words::mutex::{MutexWord, WAITED_FOR};
@@ -131,7 +131,7 @@ impl Mutex {
             let ends = ends && cancel::is_asynchronous();
             // One whose cancellation is asynchronous leaves as one who timed out: the word says that somebody waits,
             // and no wake-up was consumed.
-            match futex::wait_for_mutex(futex::plain(word), WAITED_FOR, deadline, ends) {
+            match futex::wait(For::AMutex, futex::plain(word), WAITED_FOR, deadline, ends) {
                 Woken::TimedOut => return Err(c::ETIMEDOUT),
                 Woken::Cancelled => cancel::asynchronous_point(|| {}),
                 _ => return Ok(true),

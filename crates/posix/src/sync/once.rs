@@ -4,7 +4,7 @@
 //! as C++'s `std::call_once` wants. The end of a thread comes by here also where it cannot be unwound, in code without
 //! tables for that. One that was in progress in another thread when the process was forked runs again in the child.
 
-use crate::futex;
+use crate::futex::{self, For};
 use crate::os::c;
 use crate::thread::trampoline;
 use std::ffi::c_int;
@@ -47,7 +47,7 @@ fn once(control: &AtomicU32, initialise: extern "C-unwind" fn()) {
         }
         let mine = IN_PROGRESS | FORKS.load(Ordering::Relaxed);
         if state == mine {
-            futex::wait(control, state, None, false);
+            futex::wait(For::AnInitialiser, control, state, None, false);
             continue;
         }
         // Not yet, or in progress in a parent process.

@@ -20,7 +20,7 @@
 //! lock wakes all readers, or a writer, and when there was none to wake, the readers after all.
 
 use super::{Until, code};
-use crate::futex::{self, Woken};
+use crate::futex::{self, For, Woken};
 use crate::os::{c, now, thread_pointer};
 use crate::thread::undo::Undo;
 use std::cell::Cell;
@@ -99,7 +99,7 @@ impl RwLock {
     fn sleep(&self, role: Role, state: u64, deadline: Option<u64>) -> Woken {
         let gate = self.gate();
         let name = name(gate.as_ptr().addr(), role);
-        futex::wait_as(name, gate, (state >> 32) as u32, deadline, false)
+        futex::wait_as(For::ALock, name, gate, (state >> 32) as u32, deadline, false)
     }
 
     #[inline(always)]

@@ -4,7 +4,7 @@
 //! `sem_post` may come from a signal handler: it raises the value and wakes one waiter, and takes no lock.
 
 use super::Until;
-use crate::futex::{self, Woken};
+use crate::futex::{self, For, Woken};
 use crate::os::{c, set_errno};
 use crate::process::watch;
 use crate::thread::cancel;
@@ -59,7 +59,7 @@ impl Semaphore {
         self.word
             .wait_for(|word| {
                 let undo = Undo::new(|| word.leave());
-                let woken = futex::wait(Self::value(word), 0, deadline, true);
+                let woken = futex::wait(For::ASemaphore, Self::value(word), 0, deadline, true);
                 undo.forget();
                 match woken {
                     Woken::LookAgain => Slept::LookAgain,

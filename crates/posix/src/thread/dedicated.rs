@@ -230,7 +230,7 @@ pub(crate) fn task_of(target: &'static Record) -> Result<u32, c_int> {
         }
         target.asked.store(true, Ordering::SeqCst);
         signals::interrupt_and(target, true);
-        crate::futex::wait(&target.task, 0, Some(time + AGAIN_NS), false);
+        crate::futex::wait(crate::futex::For::AWord, &target.task, 0, Some(time + AGAIN_NS), false);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::cancel;
 use super::record::{DETACHED, Held, JOINABLE, JOINING, Record};
 use super::undo::Undo;
-use crate::futex::Woken;
+use crate::futex::{For, Woken};
 use crate::os::{self, c};
 use crate::process::watch;
 use raddle::sync::WaitError;
@@ -131,7 +131,7 @@ fn join_first(id: c::pthread_t, until: Until, value: *mut *mut c_void) -> Option
             return Some(c::EBUSY);
         }
         let undo = Undo::new(|| first.joined.store(JOINABLE, Ordering::Release));
-        let woken = crate::futex::wait(first.ended, 0, deadline, true);
+        let woken = crate::futex::wait(For::AnEnd, first.ended, 0, deadline, true);
         undo.forget();
         match woken {
             Woken::TimedOut => {

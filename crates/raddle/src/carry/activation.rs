@@ -400,6 +400,9 @@ impl Activation {
     fn idle(&'static self, inside: Lent<'_>) -> Option<Ready<Real>> {
         let processor = inside.processor;
         processor.running.store(LOWEST, Ordering::Relaxed);
+        if crate::lanes::is_on() {
+            crate::carry::traced::idle(processor);
+        }
         rest(&processor.pool.idle, processor.index, &mut Idle(inside))
     }
 }

@@ -64,6 +64,8 @@ pub(crate) fn hand_over(
     let still = std::ptr::eq(inside.processor(), processor);
     if still {
         activation.apart.store(apart, Ordering::Relaxed);
+        let reason = if apart { crate::carry::traced::APART } else { crate::carry::traced::BLOCKED };
+        crate::carry::traced::taken(processor, activation, reason);
         inside.release();
         // Signals that were put off meanwhile run now.
         activation.open();

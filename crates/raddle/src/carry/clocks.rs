@@ -3,57 +3,35 @@
 //!
 //! The kernel counts the time of kernel threads. From [`count`] on, each switch reads that clock, and the thread that
 //! leaves is told how much of the kernel thread's time was its own ([`account`]); a dedicated thread has all of its
-//! kernel thread's. The look at each switch takes the place of the one at each 64th ([`is_time_for`]), so nothing is
+//! kernel thread's. The look at each switch takes the place of the one at each 64th ([`crate::pace`]), so nothing is
 //! added to the path of those who never ask.
 
 use crate::carry::activation::Activation;
 use crate::carry::descriptor::Descriptor;
 use crate::carry::switching::current;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-
-/// Switches in a round of duties ([`crate::carry::duties`]). A power of two.
-pub(crate) const HOUSEKEEPING: u64 = 64;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// [`Activation::since`] before the first switch of which time is counted.
 const UNKNOWN: u64 = 0;
 /// [`Activation::since`] from the end of a thread to the begin of the next one.
 const NOBODYS: u64 = u64::MAX;
 
-/// Switches whose number has none of these bits are looked at more closely; 0 while time is counted: all.
-static MASK: AtomicU64 = AtomicU64::new(HOUSEKEEPING - 1);
 /// What is told to the thread that leaves.
 static NOTE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
-
-/// True for the numbers of switches that are looked at more closely.
-#[inline(always)]
-pub(crate) fn is_time_for(switches: u64) -> bool {
-    switches & MASK.load(Ordering::Relaxed) == 0
-}
-
-/// On such a switch of `activation`: true if a round ends with it.
-pub(crate) fn ends_round(activation: &'static Activation, switches: u64) -> bool {
-    account(activation);
-    switches.is_multiple_of(HOUSEKEEPING)
-}
 
 /// From now on time is counted, and `note` is called on each thread that leaves its kernel thread, with the nanoseconds
 /// that it has had since it came, or since somebody asked first ([`time_since_switch`]).
 pub fn count(note: fn(u64)) {
-    if !is_on() {
+    if !crate::pace::counts() {
         NOTE.store(note as *mut (), Ordering::Release);
-        MASK.store(0, Ordering::Release);
+        crate::pace::count();
     }
-}
-
-#[inline(always)]
-fn is_on() -> bool {
-    MASK.load(Ordering::Relaxed) == 0
 }
 
 /// The calling thread, if it is one, leaves `activation`, whose kernel thread calls.
 #[inline]
 pub(crate) fn account(activation: &'static Activation) {
-    if is_on() {
+    if crate::pace::sees_all() && crate::pace::counts() {
         note(activation);
     }
 }

@@ -82,6 +82,7 @@ fn take(
     crate::os::marks::mark();
     let freed = processor.map(|(inside, spare)| {
         let processor = inside.processor();
+        crate::carry::traced::taken(processor, activation, crate::carry::traced::APART);
         inside.release();
         (processor, spare)
     });

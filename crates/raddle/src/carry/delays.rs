@@ -1,6 +1,6 @@
 //! How long threads wait in run queues: a sample of them, when somebody asks for it.
 //!
-//! One push in [`EVERY`] of each kind (spawn, wake-up, yield) is a candidate, and each processor follows one thread at
+//! One push in 64 of each kind (spawn, wake-up, yield) is a candidate, and each processor follows one thread at
 //! a time. The thread carries the mark in the top bits of its `slot` word, which its token's holder may write and which
 //! every selection looks at anyway: a marked thread takes the branch of one that has not started, and nothing else on a
 //! switch knows of it. When sampling is off, a switch executes the same instructions as without this file; a wake-up
@@ -19,8 +19,6 @@ use crate::carry::processor::Processor;
 use raddle_machine::{Machine, Real};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// One push in so many may be sampled. A power of two.
-pub(crate) const EVERY: u64 = 64;
 /// Whether anything is.
 static ON: AtomicBool = AtomicBool::new(false);
 

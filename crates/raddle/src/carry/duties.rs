@@ -3,6 +3,7 @@
 //! | duty | each [round](each_round) | no other thread ([`alone`], [`alone_outside`]) | before a thread [blocks](before_block) | idle: each look, before sleep, after it ([`Idle`]) |
 //! |---|---|---|---|---|
 //! | count processor time ([`crate::carry::clocks`]) | where anybody asked for it, at each switch | | at a switch to the idle context | |
+//! | note a switch for a trace ([`crate::carry::traced`]) | where one goes on, at each switch | | | when nothing is found |
 //! | sample a delay in the run queue ([`crate::carry::delays`]) | of the thread that yields | | | |
 //! | fire timers that are due ([`crate::threads::time`]) | yes | yes | | at each look |
 //! | look for events ([`crate::services::io`]) | yes | | | when it found no thread |
@@ -16,12 +17,14 @@
 //! events are looked for, if nobody has a moment ago; a tick of the timer that makes threads give way
 //! ([`crate::guest::preemption::is_due`]) does both.
 //!
-//! A round is [`crate::carry::clocks::HOUSEKEEPING`] switches. What the monitor does for a processor that does not come
+//! A round is 64 switches ([`crate::pace`]). What the monitor does for a processor that does not come
 //! to its duties is in [`crate::govern::monitor`].
 
 use crate::carry::above;
 use crate::carry::descriptor::Descriptor;
 use crate::carry::processor::{Dispatcher, Foreign, bump};
+use crate::carry::switching::{After, current};
+use crate::carry::traced;
 use crate::carry::witness::Lent;
 use raddle_machine::{Machine, Real};
 use raddle_scheduler::Local;
@@ -30,15 +33,17 @@ use raddle_scheduler::idle::Woken;
 use raddle_scheduler::policies::AnyLocal;
 use std::sync::atomic::Ordering;
 
-/// The processor has switched for the `switches`th time, in favour of another thread than the one that `yields`. Called
-/// at the end of each round, and at each switch where processor time is counted.
+/// The processor switches for the `switches`th time, in favour of `next`: of the calling thread, if it is one, `after`
+/// becomes. Called at the end of each round, and at each switch where processor time is counted or a trace goes on.
 #[cold]
 #[inline(never)]
-pub(crate) fn each_round(mut inside: Lent<'_>, yields: Option<&'static Descriptor>, switches: u64) {
-    if !crate::carry::clocks::ends_round(inside.activation, switches) {
+pub(crate) fn each_round(mut inside: Lent<'_>, next: &'static Descriptor, after: After, switches: u64) {
+    traced::switched(inside.processor, next, after.reason());
+    crate::carry::clocks::account(inside.activation);
+    if !crate::pace::is_now_and_then(switches) {
         return;
     }
-    if let Some(thread) = yields {
+    if let Some(thread) = current().filter(|_| after == After::YIELD) {
         crate::carry::delays::follow(inside.processor, thread);
     }
     crate::carry::timers::fire_due(inside.lend());

@@ -25,6 +25,7 @@ pub(crate) mod sends;
 pub mod signal;
 pub(crate) mod switching;
 pub(crate) mod timers;
+pub(crate) mod traced;
 pub(crate) mod turns;
 pub(crate) mod wander;
 pub(crate) mod witness;

@@ -84,6 +84,11 @@ pub(crate) fn note_wait(kind: &'static str, object: usize, holder: Option<&'stat
     let _ = NOTE.try_with(|note| note.set(Note { kind: kind.as_ptr(), length: kind.len(), object, holder }));
 }
 
+/// What the calling thread waits for, or waited for last.
+pub(crate) fn own_wait() -> &'static str {
+    NOTE.try_with(|note| note.get().kind()).unwrap_or("")
+}
+
 /// A thread has begun to wait for a mutex since the last walk began.
 pub(crate) static WAITED: AtomicBool = AtomicBool::new(false);
 

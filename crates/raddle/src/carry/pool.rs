@@ -389,6 +389,9 @@ pub(crate) fn submit(ready: Ready<Real>) {
     let pool = pool(Descriptor::from_thread(thread).pool());
     // SAFETY: the token was taken apart just above.
     let ready = unsafe { Ready::new(thread) };
+    if crate::lanes::is_on() {
+        crate::carry::traced::outside(crate::lanes::Kind::Ready, Descriptor::from_thread(thread));
+    }
     let priority = ready.priority();
     let notify = pool.submit(ready);
     pool.notify(notify);

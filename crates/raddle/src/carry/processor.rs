@@ -212,6 +212,7 @@ pub(crate) struct Processor {
     /// Its deadlines while it sleeps.
     pub bedside: crate::carry::timers::Bedside,
     pub delays: crate::carry::delays::Delays,
+    pub lane: crate::lanes::Lane,
     pub sends: crate::carry::sends::Sends,
     owned: UnsafeCell<Owned>,
 }
@@ -234,6 +235,7 @@ impl Processor {
             deadline: AtomicU64::new(u64::MAX),
             bedside: Default::default(),
             delays: Default::default(),
+            lane: Default::default(),
             sends: Default::default(),
             owned: UnsafeCell::new(owned),
         }

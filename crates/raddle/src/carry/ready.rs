@@ -4,7 +4,9 @@ use crate::carry::caller::is_outside;
 use crate::carry::descriptor::Descriptor;
 use crate::carry::processor::bump;
 use crate::carry::switching::{current, enter_unless_apart};
+use crate::carry::traced::Waker;
 use crate::carry::witness::Lent;
+use crate::lanes::Kind;
 use raddle_machine::{Machine, Real};
 use raddle_scheduler::{Ready, Thread};
 use std::ptr::NonNull;
@@ -24,12 +26,14 @@ fn fetch(ready: &Ready<Real>) {
     Real::prefetch(context.fs() - 128);
 }
 
-/// Queues a thread that this processor's running thread, or its idle context, woke.
+/// Queues a thread that `waker`, this processor's running thread, or its idle context, woke.
 #[inline]
-pub(crate) fn woken(mut inside: Lent<'_>, ready: Ready<Real>) {
+pub(crate) fn woken(mut inside: Lent<'_>, ready: Ready<Real>, waker: Waker) {
     let (activation, processor) = (inside.activation, inside.processor);
-    if bump(&processor.counters.woken).is_multiple_of(crate::carry::delays::EVERY) {
-        crate::carry::delays::follow(processor, Descriptor::from_thread(ready.thread()));
+    let woken = bump(&processor.counters.woken);
+    if crate::pace::is_time_for_push(woken) {
+        let thread = Descriptor::from_thread(ready.thread());
+        crate::carry::traced::pushed(processor, thread, woken, Kind::Ready, waker);
     }
     let alone = activation.current.load(Ordering::Relaxed).is_null();
     inside.owned().dispatcher.woken(processor.pool, ready, alone, fetch);
@@ -38,6 +42,12 @@ pub(crate) fn woken(mut inside: Lent<'_>, ready: Ready<Real>) {
 /// Makes a thread ready whose claim the caller won, from inside the mark.
 #[inline]
 pub(crate) fn ready_inside(inside: Lent<'_>, thread: &'static Thread<Real>) {
+    ready_inside_by(inside, thread, Waker::Current);
+}
+
+/// As [`ready_inside`], where it is known who wakes it.
+#[inline]
+pub(crate) fn ready_inside_by(inside: Lent<'_>, thread: &'static Thread<Real>, waker: Waker) {
     if thread.is_kernel_thread() {
         crate::carry::foreign::wake(thread);
         return;
@@ -45,7 +55,7 @@ pub(crate) fn ready_inside(inside: Lent<'_>, thread: &'static Thread<Real>) {
     // SAFETY: the caller won the claim of a parked thread: it alone may push it, once.
     let ready = unsafe { Ready::new(NonNull::from(thread)) };
     if Descriptor::of(thread).pool() == inside.processor.pool.index {
-        woken(inside, ready);
+        woken(inside, ready, waker);
     } else {
         crate::carry::pool::submit(ready);
     }

@@ -11,7 +11,9 @@
 use crate::carry::activation::Activation;
 use crate::carry::descriptor::{Descriptor, FREE};
 use crate::carry::processor::{bump, bump_release};
+use crate::carry::traced::{self, Waker};
 use crate::carry::witness::{Inside, Lent, Successor};
+use crate::lanes::Kind;
 use raddle_context::stack::Slot;
 use raddle_context::switch::{current_fs, switch};
 use raddle_context::tls;
@@ -31,7 +33,7 @@ impl After {
     /// Nobody was suspended, or nothing is left to do.
     pub const NOTHING: Self = After(0);
     /// It offered its processor: it is ready again.
-    const YIELD: Self = After(1);
+    pub const YIELD: Self = After(1);
     /// It ended: its stack is free, its joiner may run.
     pub const EXIT: Self = After(2);
     /// Its activation has lost the processor: the thread goes to the pool's shared queue.
@@ -52,6 +54,17 @@ impl After {
     /// It waits: it is off its stack now.
     fn park(epoch: Epoch) -> Self {
         After(epoch.to_bits() << 3 | Self::PARK)
+    }
+
+    /// Why the thread leaves, for a trace: asked on the thread.
+    pub fn reason(self) -> &'static str {
+        match self {
+            After::NOTHING => "",
+            After::YIELD | After::STEP_BACK | After::SUBMIT | After::LEFT => traced::GIVES_WAY,
+            After::EXIT | After::END => traced::ENDED,
+            After::MOVE => traced::MOVES,
+            _ => crate::carry::note::own_wait(),
+        }
     }
 
     pub fn is_submit(self) -> bool {
@@ -128,9 +141,11 @@ fn migrate(me: &'static Descriptor, activation: &'static Activation) {
         return;
     }
     if let Some(inside) = Inside::come_back(activation) {
+        traced::back_on(inside.processor(), me);
         return inside.leave();
     }
     crate::carry::clocks::account(activation);
+    traced::outside(Kind::Back, me);
     activation.previous.set(me);
     activation.after.set(After::SUBMIT);
     // SAFETY: the running thread switches to its activation's idle context, which is suspended (it is only resumed by
@@ -283,8 +298,7 @@ fn leave_to(mut inside: Inside, me: &'static Descriptor, next: Ready<Real>, afte
         }
         attend(inside.lend(), next);
     }
-    let yields = (after == After::YIELD).then_some(me);
-    installed(inside.lend(), next, yields);
+    installed(inside.lend(), next, after);
     // SAFETY: `me` runs; `next` is off its stack and nobody else resumes it (its token was consumed).
     unsafe { resumed(inside.switch_to(me, Successor::Thread(next), after)) };
 }
@@ -292,7 +306,10 @@ fn leave_to(mut inside: Inside, me: &'static Descriptor, next: Ready<Real>, afte
 /// Suspends `me`, which runs here, and continues the activation's idle context.
 #[inline(never)]
 fn leave_to_idle(inside: Inside, me: &'static Descriptor, after: After) {
-    crate::carry::clocks::account(inside.activation());
+    if crate::pace::sees_all() {
+        traced::stopped(inside.processor(), after.reason());
+        crate::carry::clocks::account(inside.activation());
+    }
     // SAFETY: `me` runs; the idle context is suspended while a thread runs here, and resumed by threads of this
     // activation only.
     unsafe { resumed(inside.switch_to(me, Successor::Idle, after)) };
@@ -309,14 +326,14 @@ pub(crate) unsafe fn resume(mut inside: Inside, next: Ready<Real>) {
     if is_unusual(next) {
         attend(inside.lend(), next);
     }
-    installed(inside.lend(), next, None);
+    installed(inside.lend(), next, After::NOTHING);
     // SAFETY: as promised; `next` is off its stack and nobody else resumes it (its token was consumed).
     unsafe { inside.resume(Successor::Thread(next)) };
     activation.current.store(std::ptr::null_mut(), Ordering::Relaxed);
 }
 
 #[inline(always)]
-fn installed(mut inside: Lent<'_>, next: &'static Descriptor, yields: Option<&'static Descriptor>) {
+fn installed(mut inside: Lent<'_>, next: &'static Descriptor, after: After) {
     let (activation, processor) = (inside.activation, inside.processor);
     debug_assert!(next.activation.get().is_null(), "the successor is on its stack");
     let pointer = std::ptr::from_ref(activation).cast_mut();
@@ -324,8 +341,8 @@ fn installed(mut inside: Lent<'_>, next: &'static Descriptor, yields: Option<&'s
     activation.current.store(std::ptr::from_ref(next).cast_mut(), Ordering::Relaxed);
     processor.running.store(next.thread.priority_now(), Ordering::Relaxed);
     let switches = bump(&processor.counters.switches);
-    if crate::carry::clocks::is_time_for(switches) {
-        crate::carry::duties::each_round(inside.lend(), yields, switches);
+    if crate::pace::is_time_for_switch(switches) {
+        crate::carry::duties::each_round(inside.lend(), next, after, switches);
     }
     // Where many wait, their descriptors and stacks have left the caches: fetch them ahead.
     let queue = inside.get().dispatcher.local();
@@ -427,7 +444,7 @@ pub(crate) fn finalize(mut inside: Lent<'_>) {
         previous.activation.leave();
         if previous.thread.finish_park(Epoch::from_bits(after.0 >> 3)).is_err() {
             // SAFETY: claimed while arming: the claimant left the push to this finalizer (thread I2).
-            crate::carry::ready::woken(inside, unsafe { Ready::new(thread) });
+            crate::carry::ready::woken(inside, unsafe { Ready::new(thread) }, Waker::Nobody);
         }
     } else if after == After::EXIT {
         // SAFETY: `previous` is off its stack for ever.
@@ -482,7 +499,9 @@ unsafe fn exited(mut inside: Lent<'_>, ended: &'static Descriptor) {
     inside.owned().kept.of(crate::carry::pool::class_of(ended)).give_right(crate::carry::pool::class_of(ended));
     bump_release(&processor.counters.exited);
     // SAFETY: the thread has ended.
-    let detached = unsafe { leave_result(ended, |thread| crate::carry::ready::ready_inside(inside.lend(), thread)) };
+    let detached = unsafe {
+        leave_result(ended, |thread| crate::carry::ready::ready_inside_by(inside.lend(), thread, Waker::Is(ended)))
+    };
     if detached {
         // SAFETY: nobody joins a detached thread, so the descriptor, which is of the slab that all caches are of, is
         // ours.
@@ -497,6 +516,7 @@ unsafe fn exited(mut inside: Lent<'_>, ended: &'static Descriptor) {
 #[cold]
 #[inline(never)]
 unsafe fn exited_alone(activation: &'static Activation, ended: &'static Descriptor) {
+    traced::outside(Kind::Ended, ended);
     let arena = crate::carry::pool::arena_of(ended);
     let raw = crate::carry::delays::address(ended.slot.replace(0));
     if raw != 0 {
@@ -613,13 +633,13 @@ unsafe fn last(me: &'static Descriptor) -> &'static Descriptor {
         if next.slot.get() == 0 {
             materialise(inside.lend(), next);
         }
-        installed(inside.lend(), next, None);
+        installed(inside.lend(), next, After::EXIT);
         // SAFETY: as above; `next` is off its stack and its token was consumed.
         unsafe { inside.end_in_favour_of(me, Successor::Thread(next)) }
     }
     // The stack goes on with the next thread, without a switch.
     next.slot.set(crate::carry::delays::address(me.slot.replace(0)));
-    installed(inside.lend(), next, None);
+    installed(inside.lend(), next, After::EXIT);
     // SAFETY: `me` has handed its stack on.
     unsafe { exited(inside.lend(), me) };
     // SAFETY: the storage of the ended thread, whose destructors have run; nothing of it is referenced.

@@ -44,6 +44,7 @@ use crate::carry::delays;
 use crate::carry::descriptor::Descriptor;
 use crate::carry::processor::Processor;
 use crate::carry::switching::current;
+use crate::carry::traced;
 use crate::carry::witness::Inside;
 use raddle_context::interlude;
 use raddle_machine::{Atomic, Machine, Real, RealAtomic};
@@ -253,6 +254,7 @@ fn wait_for_turn(activation: &'static Activation, me: &'static Descriptor) {
             QUEUED if Real::now() >= deadline => {
                 if turn.change(QUEUED, BESIDE) {
                     BESIDE_OTHERS.fetch_add(1, Ordering::Relaxed);
+                    traced::beside(me);
                     return;
                 }
             }
@@ -399,6 +401,7 @@ pub(crate) fn give(inside: Inside, next: &'static Descriptor) -> Option<Inside> 
         processor.running.store(next.thread.priority_now(), Ordering::Relaxed);
         crate::carry::processor::bump(&processor.counters.switches);
         turn.given.store(std::ptr::from_ref(processor).cast_mut(), Ordering::Relaxed);
+        traced::back_on(processor, next);
         inside.pass(to);
         // Release: `given`.
         turn.turn.store(GIVEN, Ordering::Release);

@@ -28,6 +28,7 @@ use crate::carry::activation::{Activation, LOWEST};
 use crate::carry::pool::Shared;
 use crate::carry::processor::Processor;
 use crate::carry::timers::Timers;
+use crate::carry::traced;
 use crate::carry::witness::Inside;
 use crate::govern::crowd::Crowd;
 use raddle_machine::{Machine, Real};
@@ -139,7 +140,11 @@ impl Follower {
             pool.idle.wake(processor.index);
             return false;
         }
+        let owner = crate::carry::activations::find(processor.seat.owner.owner());
         let Some(mut inside) = Inside::seize(me, processor) else { return false };
+        if let Some(owner) = owner {
+            traced::taken(processor, owner, traced::COMPUTES);
+        }
         let mut ready = Vec::new();
         let owned = inside.owned();
         owned.dispatcher.drain(&mut |thread| ready.push(thread));

@@ -14,6 +14,7 @@
 use crate::carry::activation::{Activation, LOWEST};
 use crate::carry::pool::{self, Shared, WATCHMAN, hint};
 use crate::carry::processor::Processor;
+use crate::carry::traced;
 use crate::carry::turns::Returns;
 use crate::carry::witness::Inside;
 use crate::govern::follow::Follower;
@@ -332,6 +333,7 @@ fn take_over(
     }
     if processor.seat.owner.take(spare.id, owner.id, &owner.mark) == Take::Taken {
         TAKEOVERS.fetch_add(1, Ordering::Relaxed);
+        traced::taken(processor, owner, traced::BLOCKED);
         spare.order(processor);
     } else {
         pool.dismiss(spare);
@@ -357,6 +359,7 @@ fn borrow(
     let dispatcher = &mut inside.owned().dispatcher;
     let (notify, has_work) = (dispatcher.expose(), dispatcher.has_work());
     let spare = successor(has_work);
+    traced::taken(processor, owner, traced::COMPUTES);
     inside.release();
     PUBLICATIONS.fetch_add(1, Ordering::Relaxed);
     if let Some(spare) = spare {

@@ -13,6 +13,9 @@ use crate::carry::descriptor::{Descriptor, FREE};
 /// # Safety
 /// Only in the child of a fork, before anything else of this library is used there; not from inside the runtime.
 pub unsafe fn forked() {
+    // It shares the file of a trace, and is not the program.
+    crate::lanes::end();
+    crate::pace::watch(false);
     crate::carry::turns::forget();
     crate::carry::pool::forget();
     crate::threads::pool::forget();

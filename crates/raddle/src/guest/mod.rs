@@ -146,18 +146,20 @@ pub fn stacks_used() -> u64 {
     crate::carry::pool::arenas().map(|arena| arena.stats().touched as u64).sum()
 }
 
-/// Blocks the calling lightweight thread until a wake-up at `address`, the deadline (nanoseconds of CLOCK_MONOTONIC),
-/// with `cancellable` its cancellation, or for no reason; at once if `ready` answers true after the wait was published.
+/// Blocks the calling lightweight thread, which waits for `what`, until a wake-up at `address`, the deadline
+/// (nanoseconds of CLOCK_MONOTONIC), with `cancellable` its cancellation, or for no reason; at once if `ready` answers
+/// true after the wait was published.
 ///
 /// # Errors
 /// The deadline has passed, or the thread was cancelled.
 pub fn wait_at(
+    what: &'static str,
     address: usize,
     deadline: Option<u64>,
     cancellable: bool,
     ready: impl FnOnce() -> bool,
 ) -> Result<(), WaitError> {
-    crate::carry::note::note_wait("a word in memory", address, None);
+    crate::carry::note::note_wait(what, address, None);
     TABLE.wait(address, deadline, cancellable, ready)
 }
 
@@ -319,6 +321,7 @@ pub fn own_stack() -> Option<(usize, usize)> {
 /// Names the calling lightweight thread, for dumps and overflow reports.
 pub fn set_own_name(name: &str) {
     if let Some(me) = current() {
+        crate::carry::traced::named(me, name);
         let info = me.info.get();
         // SAFETY: descriptor rule 2: the thread runs, so it holds itself; the box was made by `Box::into_raw`.
         match unsafe { info.as_mut() } {

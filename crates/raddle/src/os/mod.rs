@@ -3,6 +3,7 @@
 mod cores;
 pub(crate) mod events;
 pub(crate) mod looks;
+pub(crate) mod mapped;
 pub(crate) mod marks;
 mod on_core;
 pub(crate) mod placing;

@@ -22,6 +22,9 @@ pub use crate::threads::park::{Thread, current, park, park_timeout};
 use crate::threads::pool::Pool;
 pub use crate::threads::scope::{Scope, ScopedJoinHandle, scope};
 pub use crate::threads::time::sleep;
+
+use crate::carry::traced;
+use crate::lanes::Kind;
 use raddle_context::stack::StackSize;
 use raddle_scheduler::discard::discard;
 use raddle_scheduler::join::Dropped;
@@ -218,8 +221,9 @@ pub(crate) unsafe fn spawn_packed(
             // SAFETY: fresh from the slab, which lives for ever.
             let descriptor: &'static Descriptor = unsafe { &*descriptor.as_ptr() };
             fill(descriptor, pool::tag(home, class), me.thread.priority_now(), run, payload);
-            if bump(&processor.counters.spawned).is_multiple_of(crate::carry::delays::EVERY) {
-                crate::carry::delays::follow(processor, descriptor);
+            let spawned = bump(&processor.counters.spawned);
+            if crate::pace::is_time_for_push(spawned) {
+                traced::pushed(processor, descriptor, spawned, Kind::Spawned, traced::Waker::Current);
             }
             // SAFETY: the descriptor's creator makes it ready, once.
             let ready = unsafe { Ready::new(NonNull::from(&descriptor.thread)) };
@@ -291,6 +295,10 @@ unsafe fn spawn_elsewhere(
         return crate::threads::fallback::start(pool, name, builder.stack_size, descriptor).map(|()| descriptor);
     }
     pool.outside_spawned.fetch_add(1, Ordering::Relaxed);
+    traced::outside(Kind::Spawned, descriptor);
+    if let Some(name) = &builder.name {
+        traced::named(descriptor, name);
+    }
     // SAFETY: the descriptor's creator makes it ready, once.
     pool::submit(unsafe { Ready::new(NonNull::from(&descriptor.thread)) });
     Ok(descriptor)
@@ -322,6 +330,7 @@ pub(crate) unsafe fn spawn_prepared<F: FnOnce() + Send>(
     let payload = pack((f, ()));
     fill(descriptor, pool::tag(pool, pool::default_class()), priority, run::<F, (), ()>, &payload);
     pool.outside_spawned.fetch_add(1, Ordering::Relaxed);
+    traced::outside(Kind::Spawned, descriptor);
     // SAFETY: the descriptor's creator makes it ready, once.
     pool::submit(unsafe { Ready::new(NonNull::from(&descriptor.thread)) });
     JoinHandle { descriptor, result: PhantomData }

@@ -1,0 +1,50 @@
+//! `raddle trace`: what is left of a trace whose program did not end by itself.
+
+use clap::Args;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  raddle run --trace t.json -- ./server      writes t.json when the server ends
+  raddle trace t.json.raw                    makes t.json of what is left when it crashed or was killed
+
+Open the file at https://ui.perfetto.dev, or in Chromium at about:tracing. Nothing of it leaves the machine.
+
+Exit status: 0, or 2 when it is no trace, or cannot be read or written.";
+
+/// Make JSON of a trace whose program crashed, was killed, or replaced itself
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Options {
+    /// What `raddle run --trace` left there
+    #[arg(value_name = "FILE.raw")]
+    raw: PathBuf,
+    /// Where it is written; by default its name without `.raw`
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Runs the subcommand.
+pub fn run(options: &Options) -> Result<ExitCode, String> {
+    let plain = || match options.raw.extension() {
+        Some(end) if end == "raw" => Ok(options.raw.with_extension("")),
+        _ => Err(format!("{} does not end in .raw: say with --output where to write", options.raw.display())),
+    };
+    let into = options.output.clone().map_or_else(plain, Ok)?;
+    raddle::trace::convert(&options.raw, &into).map_err(|error| format!("{}: {error}", options.raw.display()))?;
+    println!("{}", into.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The file for `--trace`: absolute, since the program may go elsewhere, and in a folder that may be written to.
+pub fn file(named: &Path) -> Result<PathBuf, String> {
+    let wrong = |why: &dyn std::fmt::Display| format!("--trace: {}: {why}", named.display());
+    let path = std::path::absolute(named).map_err(|error| wrong(&error))?;
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).map_err(|error| wrong(&error))?;
+    if path.exists() && !path.is_file() {
+        return Err(wrong(&"it is no file"));
+    }
+    Ok(path)
+}
