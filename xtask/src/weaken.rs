@@ -378,11 +378,12 @@ impl Drop for Copy {
 }
 
 /// What else than their names' files the interleaving tests are about.
-const ABOUT: [(&str, &[&str]); 4] = [
+const ABOUT: [(&str, &[&str]); 5] = [
     ("loom_fifo", &["ring_buffer"]),
     ("loom_locks", &["sync/barrier", "sync/once", "sync/rwlock"]),
     ("loom_mailboxes", &["inbox", "spsc"]),
     ("loom_park", &["runtime", "thread.rs"]),
+    ("loom_words_gates", &["words/barrier", "words/once", "words/request", "words/rwlock", "words/visitors"]),
 ];
 
 /// The tests of the changed file, by their names (`loom_sync` of what is in `sync`) and by [`ABOUT`], then the others;

@@ -14,7 +14,7 @@ use crate::os::{c, now, system_call};
 use crate::process::{kernel_waits, watch};
 use crate::thread::record::Record;
 use crate::thread::undo::Undo;
-use raddle::drop_in::words::Bucket;
+use raddle::drop_in::words::{Bucket, HIGH_HALF, Sleepers};
 use raddle_machine::{Real, RealAtomic};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -67,6 +67,13 @@ pub(crate) fn somebody_waits_at(address: usize) -> bool {
 pub(crate) fn plain(word: &RealAtomic<u32>) -> &AtomicU32 {
     // SAFETY: of a live word, which is an `AtomicU32`.
     unsafe { AtomicU32::from_ptr(word.as_ptr()) }
+}
+
+/// The high half of a word of an object, as the futex calls take it.
+#[inline(always)]
+pub(crate) fn high_half(word: &RealAtomic<u64>) -> &AtomicU32 {
+    // SAFETY: half of a live word that is written by atomic operations only, aligned as a half is; a futex reads it only.
+    unsafe { AtomicU32::from_ptr(std::ptr::from_ref(word).cast_mut().cast::<u32>().byte_add(HIGH_HALF)) }
 }
 
 /// Blocks the caller while `*word == expected`: until a wake-up, the deadline (nanoseconds of CLOCK_MONOTONIC), with
@@ -205,12 +212,27 @@ pub(crate) fn wake(address: usize, count: usize) -> usize {
 
 /// As [`wake`], but `count` of each kind: for objects that allow spurious wake-ups and must not wake one who came later
 /// instead of one who came before.
-pub(crate) fn wake_each(address: usize, count: usize) {
+fn wake_each(address: usize, count: usize) {
     let waker = raddle::drop_in::waker_at(address);
     Bucket::<Real>::before_look();
     waker.wake_after_fence(count);
     if kernel_threads_may_sleep_at(address) {
         wake_kernel_threads(address, count);
+    }
+}
+
+/// Those who sleep on words of the program's objects.
+pub(crate) struct All;
+
+impl Sleepers for All {
+    #[inline(always)]
+    fn wake(&self, address: usize, count: usize) -> usize {
+        wake(address, count)
+    }
+
+    #[inline(always)]
+    fn wake_each(&self, address: usize, count: usize) {
+        wake_each(address, count);
     }
 }
 

@@ -3,80 +3,18 @@
 //! it.
 #![cfg(feature = "loom")]
 
+mod loom_kernel;
 mod loom_runtime;
 
 use loom::sync::Arc;
 use loom::thread;
+use loom_kernel::{Kernel, Kind, TimedOut, Word};
 use loom_runtime::{Watched, explore};
-use raddle_machine::{Atomic, Loom, Machine, Ordering};
-use raddle_scheduler::words::Bucket;
+use raddle_machine::{Atomic, Loom, Ordering};
+use raddle_scheduler::words::Sleepers as _;
 use raddle_scheduler::words::condition::Condition;
 use raddle_scheduler::words::mutex::{MutexWord, WAITED_FOR};
 use raddle_scheduler::words::semaphore::{Overflows, SemaphoreWord, Slept};
-use std::sync::Mutex;
-
-type Word = <Loom as Machine>::Atomic<u32>;
-
-#[derive(Debug, PartialEq, Clone, Copy)]
-struct TimedOut;
-
-/// Those who sleep, in the order in which they came. (Loom's threads run on one kernel thread, so that only loom's own
-/// operations are interrupted.)
-#[derive(Default)]
-struct Kernel {
-    bucket: Bucket<Loom>,
-    asleep: Mutex<Vec<(usize, thread::Thread)>>,
-}
-
-impl Kernel {
-    fn is_asleep(&self, me: &thread::Thread) -> bool {
-        self.asleep.lock().unwrap().iter().any(|(_, thread)| thread.id() == me.id())
-    }
-
-    /// Sleeps under a name if `same`, which looks once, with a read-modify-write. With `impatient` not for long: then
-    /// `Err` if nobody has woken it.
-    fn sleep(&self, name: usize, impatient: bool, same: impl FnOnce() -> bool) -> Result<(), TimedOut> {
-        self.bucket.asleep(|| {
-            if !same() {
-                return Ok(());
-            }
-            let me = thread::current();
-            self.asleep.lock().unwrap().push((name, me.clone()));
-            if impatient {
-                thread::yield_now();
-                let mut asleep = self.asleep.lock().unwrap();
-                let before = asleep.len();
-                asleep.retain(|(_, thread)| thread.id() != me.id());
-                return if asleep.len() < before { Err(TimedOut) } else { Ok(()) };
-            }
-            while self.is_asleep(&me) {
-                thread::park();
-            }
-            Ok(())
-        })
-    }
-
-    fn sleep_at(&self, word: &Word, expected: u32, impatient: bool) -> Result<(), TimedOut> {
-        self.sleep(std::ptr::from_ref(word).addr(), impatient, || word.fetch_or(0, Ordering::Relaxed) == expected)
-    }
-
-    fn wake(&self, name: usize, count: usize) {
-        Bucket::<Loom>::before_look();
-        if !self.bucket.may_sleep() {
-            return;
-        }
-        for _ in 0..count {
-            let first = {
-                let mut asleep = self.asleep.lock().unwrap();
-                asleep.iter().position(|(at, _)| *at == name).map(|index| asleep.remove(index).1)
-            };
-            match first {
-                Some(thread) => thread.unpark(),
-                None => return,
-            }
-        }
-    }
-}
 
 #[derive(Default)]
 struct Lock {
@@ -89,12 +27,14 @@ impl Lock {
         if self.word.try_acquire() {
             return Ok(());
         }
-        let sleep = |word: &Word| self.kernel.sleep_at(word, WAITED_FOR, impatient).map(|()| true);
+        let sleep = |word: &Word| self.kernel.sleep_at(Kind::First, word, WAITED_FOR, impatient).map(|()| true);
         self.word.wait_for(|| self.kernel.bucket.may_sleep(), sleep)
     }
 
     fn unlock(&self) {
-        self.word.release(|address| self.kernel.wake(address, 1));
+        self.word.release(|address| {
+            self.kernel.wake(address, 1);
+        });
     }
 }
 
@@ -180,14 +120,16 @@ impl Permits {
     fn sleep(&self, word: &SemaphoreWord<Loom>, impatient: bool) -> Slept<TimedOut> {
         let name = std::ptr::from_ref(word).addr();
         let none = || word.word().fetch_or(0, Ordering::Relaxed) as u32 == 0;
-        match self.kernel.sleep(name, impatient, none) {
+        match self.kernel.sleep(Kind::First, name, impatient, none) {
             Ok(()) => Slept::LookAgain,
             Err(error) => Slept::Over(error),
         }
     }
 
     fn post(&self) -> Result<(), Overflows> {
-        self.word.post(|address| self.kernel.wake(address, 1))
+        self.word.post(|address| {
+            self.kernel.wake(address, 1);
+        })
     }
 }
 
@@ -283,9 +225,9 @@ impl Gate {
             self.lock.unlock();
             let mut slept = Ok(());
             while !self.condition.was_signalled(before) && slept.is_ok() {
-                slept = self.lock.kernel.sleep_at(self.condition.sequence(), before, impatient);
+                slept = self.lock.kernel.sleep_at(Kind::First, self.condition.sequence(), before, impatient);
             }
-            self.condition.leave(|address| self.lock.kernel.wake(address, usize::MAX));
+            self.condition.leave(&self.lock.kernel);
             self.lock.lock(false).unwrap();
             if slept.is_err() {
                 break;
@@ -300,7 +242,7 @@ impl Gate {
         self.lock.lock(false).unwrap();
         self.open.store(1, loom::sync::atomic::Ordering::Relaxed);
         self.lock.unlock();
-        self.condition.signal(|address| self.lock.kernel.wake(address, count));
+        self.condition.signal(count, &self.lock.kernel);
     }
 }
 
@@ -343,16 +285,46 @@ fn who_destroys_waits_until_the_last_has_left() {
             let (gate, object) = (gate.clone(), object.clone());
             thread::spawn(move || {
                 while !gate.condition.was_signalled(before) {
-                    gate.lock.kernel.sleep_at(gate.condition.sequence(), before, false).unwrap();
+                    gate.lock.kernel.sleep_at(Kind::First, gate.condition.sequence(), before, false).unwrap();
                 }
                 object.add();
-                gate.condition.leave(|address| gate.lock.kernel.wake(address, usize::MAX));
+                gate.condition.leave(&gate.lock.kernel);
             })
         };
-        gate.condition.signal(|address| gate.lock.kernel.wake(address, 1));
-        gate.condition.destroy(|word, expected| gate.lock.kernel.sleep_at(word, expected, false).unwrap());
+        gate.condition.signal(1, &gate.lock.kernel);
+        gate.condition.destroy(|word, expected| gate.lock.kernel.sleep_at(Kind::First, word, expected, false).unwrap());
         let seen = object.add();
         waiter.join().unwrap();
         seen
+    });
+}
+
+/// One waits, is counted and has noted the number; one of the other kind comes after the signal, and sleeps before
+/// anybody was woken.
+#[test]
+fn a_signal_is_not_spent_on_one_of_the_other_kind_that_came_later() {
+    explore(2, &["()"], || {
+        let gate = Arc::new(Gate::default());
+        let before = gate.condition.arrive();
+        let first = {
+            let gate = gate.clone();
+            thread::spawn(move || {
+                while !gate.condition.was_signalled(before) {
+                    gate.lock.kernel.sleep_at(Kind::Second, gate.condition.sequence(), before, false).unwrap();
+                }
+                gate.condition.leave(&gate.lock.kernel);
+            })
+        };
+        let later = {
+            let gate = gate.clone();
+            thread::spawn(move || {
+                let before = gate.condition.arrive();
+                let _ = gate.lock.kernel.sleep_at(Kind::First, gate.condition.sequence(), before, true);
+                gate.condition.leave(&gate.lock.kernel);
+            })
+        };
+        gate.condition.signal(1, &gate.lock.kernel);
+        first.join().unwrap();
+        later.join().unwrap();
     });
 }

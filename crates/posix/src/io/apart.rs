@@ -26,6 +26,7 @@ use super::{CANCELLED, EINTR, Pause, at};
 use crate::os::{c, now};
 use crate::process::{kernel_waits, signals, watch};
 use crate::thread::record::Record;
+use raddle_machine::Atomic as _;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -122,7 +123,7 @@ impl Apart {
             me.apart.note_wait();
         }
         // One who cannot be cancelled now might have to be while it waits.
-        let may = me.cancel.load(Ordering::Relaxed) == 0;
+        let may = me.request.word().load(Ordering::Relaxed) == 0;
         if raddle::drop_in::gather().is_some() {
             me.apart.rests();
             return None;
@@ -180,11 +181,13 @@ pub(super) fn wait(me: &Record, set: c_int, events: *mut c_void, count: c_int, m
         let kicks = signals::kicks_here();
         let arguments = [set as usize, at(events), count as usize, left as usize, 0, 0];
         // SAFETY: the caller's room for events; the kernel checks it.
-        let result = unsafe { kernel_waits::call_while_zero(&me.cancel, c::SYS_epoll_pwait, arguments) };
+        let result = unsafe {
+            kernel_waits::call_while_zero(crate::futex::plain(me.request.word()), c::SYS_epoll_pwait, arguments)
+        };
         if result != EINTR && result != kernel_waits::CANCELLED {
             break result;
         }
-        if me.cancel.load(Ordering::Relaxed) != 0 {
+        if me.request.word().load(Ordering::Relaxed) != 0 {
             break CANCELLED;
         }
         // Another thread may have named it: it is dedicated then.

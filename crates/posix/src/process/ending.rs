@@ -150,7 +150,7 @@ pub(super) unsafe fn go_on(ended: Ended, context: *mut c_void, blocked: signals:
         // What this has interrupted may be a handler of ours, which is left, too.
         raddle::signal::left_by_a_jump();
         masks::begin();
-        // SAFETY: as above.
+        // SAFETY: the calling thread's own end, in its own code: what it has interrupted is left.
         unsafe { exit::pthread_exit(me.result.load(Ordering::Relaxed)) }
     }
     cancel::ends_later(me);
@@ -160,7 +160,7 @@ pub(super) unsafe fn go_on(ended: Ended, context: *mut c_void, blocked: signals:
 /// The calling thread, which is to end, does so at its next wait, or when a signal finds it where it can. Also when it
 /// has come to another kernel thread.
 pub(crate) fn soon(me: &Record) {
-    let raw = me.handle.load(Ordering::SeqCst);
+    let raw = me.request.reach();
     if !raw.is_null() {
         // Its next wait ends at once. SAFETY: the thread runs, so its handle is neither joined nor dropped meanwhile.
         let _ = unsafe { raddle::drop_in::interrupt(raw) };
@@ -196,7 +196,7 @@ pub(crate) fn ends_with(value: *mut c_void) {
 pub(super) unsafe fn look_again_at_kernel_thread(context: *mut c_void, unwinds: bool) {
     if TO_END.get() {
         if unwinds {
-            // SAFETY: as promised.
+            // SAFETY: the handler's context, on a kernel thread whose frames may be unwound here.
             unsafe { end_kernel_thread(context, 0) }
         }
         look_soon();

@@ -163,18 +163,18 @@ unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *m
     }
     // SAFETY: the interrupted code's registers.
     if unsafe { rights::is_program_code(&*context.cast()) } {
-        // SAFETY: as above.
+        // SAFETY: in a handler that interrupted the program's own code, with its context.
         unsafe { dedicated::look_in_handler(context) };
     }
     if let Some(me) = Record::current() {
         if unwinds && raddle::drop_in::is_lightweight() && cancel::is_to_end(me) {
-            // SAFETY: as above.
+            // SAFETY: in the handler, with its context, on the thread's way back to its own code.
             unsafe { masks::settle_now(context) };
             cancel::ending_point();
         }
         ending::look_again(me);
     } else {
-        // SAFETY: as above.
+        // SAFETY: in the handler, with its context, on a kernel thread.
         unsafe { ending::look_again_at_kernel_thread(context, unwinds) };
     }
     if ran {
@@ -403,7 +403,7 @@ pub(crate) fn interrupt_and(target: &'static Record, restarts: bool) {
         kick(task, restarts && !cancel::is_asked_to_end(target));
         return;
     }
-    let raw = target.handle.load(Ordering::SeqCst);
+    let raw = target.request.reach();
     if raw.is_null() {
         return;
     }

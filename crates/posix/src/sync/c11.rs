@@ -55,7 +55,7 @@ c11! {
 /// As C11 says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mtx_destroy(mutex: Mutex) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the program's mutex, which nobody uses any more.
     unsafe { pthread_mutex_destroy(mutex) };
 }
 
@@ -63,6 +63,6 @@ pub unsafe extern "C" fn mtx_destroy(mutex: Mutex) {
 /// As C11 says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cnd_destroy(cond: Cond) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the program's condition variable, on which nobody waits any more.
     unsafe { pthread_cond_destroy(cond) };
 }

@@ -54,7 +54,7 @@ impl Cond {
         let deadline = until.deadline()?;
         cancel::point();
         let before = self.words.arrive();
-        // SAFETY: the caller's promise.
+        // SAFETY: the calling thread holds the mutex.
         if let Err(error) = unsafe { mutex::unlock_to_wait(mutex) } {
             self.leave();
             return Err(error);
@@ -89,14 +89,12 @@ impl Cond {
 
     /// The last access of a waiter.
     fn leave(&self) {
-        self.words.leave(|address| {
-            futex::wake(address, usize::MAX);
-        });
+        self.words.leave(&futex::All);
     }
 
     #[inline]
     fn wake(&self, count: usize) {
-        self.words.signal(|address| futex::wake_each(address, count));
+        self.words.signal(count, &futex::All);
     }
 
     fn destroy(&self) {

@@ -165,7 +165,7 @@ fn count(value: usize) -> usize {
 /// # Safety
 /// `time` is null or the address of a timespec.
 unsafe fn deadline(command: c_int, operation: c_int, time: usize) -> Result<Option<u64>, c_int> {
-    // SAFETY: as promised.
+    // SAFETY: null, or the address of a time that is readable now.
     let Some(time) = (unsafe { std::ptr::with_exposed_provenance::<c::timespec>(time).as_ref() }) else {
         return Ok(None);
     };
@@ -211,7 +211,7 @@ unsafe fn wake_op(address: usize, wake: usize, wake_there: usize, there: usize, 
     if there == 0 || !there.is_multiple_of(4) {
         return -(c::EFAULT as isize);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's second futex, alive; aligned, as was asked just now.
     let word = unsafe { word(there) };
     let old = match operation {
         0 => word.swap(operand, Ordering::SeqCst),

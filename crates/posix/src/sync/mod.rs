@@ -51,7 +51,7 @@ impl Until {
     /// # Safety
     /// As for [`Until::new`].
     pub unsafe fn checked(clock: c::clockid_t, time: *const c::timespec) -> Result<Self, c_int> {
-        // SAFETY: the caller's promise.
+        // SAFETY: null, or a time that is readable as long as the answer is used.
         let until = unsafe { Self::new(clock, time)? };
         until.deadline()?;
         Ok(until)

@@ -231,10 +231,10 @@ fn wake_one(address: usize) {
 /// # Safety
 /// As for `pthread_mutex_unlock`.
 pub(super) unsafe fn unlock_to_wait(mutex: Raw) -> Result<(), c_int> {
-    // SAFETY: the caller's promise.
+    // SAFETY: a mutex of the program's, alive during the call, which the calling thread holds.
     let this = unsafe { Mutex::of(mutex) };
     let Some(kind) = this.kind() else {
-        // SAFETY: the caller's promise.
+        // SAFETY: a mutex of the program's, which the calling thread holds.
         return match unsafe { pthread_mutex_unlock(mutex) } {
             0 => Ok(()),
             error => Err(error),
@@ -252,10 +252,10 @@ pub(super) unsafe fn unlock_to_wait(mutex: Raw) -> Result<(), c_int> {
 /// # Safety
 /// After [`unlock_to_wait`] of the same thread.
 pub(super) unsafe fn relock(mutex: Raw) -> Result<(), c_int> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the mutex that the calling thread gave up for its wait, alive since.
     let this = unsafe { Mutex::of(mutex) };
     let Some(kind) = this.kind() else {
-        // SAFETY: the caller's promise.
+        // SAFETY: the mutex that the calling thread gave up for its wait, alive since.
         return match unsafe { pthread_mutex_lock(mutex) } {
             0 => Ok(()),
             error => Err(error),
@@ -493,7 +493,7 @@ macro_rules! aliases {
         /// As for the function without underscores.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $alias($argument: $type) -> c_int {
-            // SAFETY: the caller's promise.
+            // SAFETY: the program's argument, as for the function without underscores.
             unsafe { $name($argument) }
         }
     )*};

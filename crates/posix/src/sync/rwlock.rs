@@ -1,10 +1,8 @@
 //! `pthread_rwlock_t`: who is inside, and a gate, in one word.
 //!
-//! The low half says who holds the lock and who waits, the high half is the *gate*: a number that grows whenever those
-//! who wait should look again. A thread that must wait reads both at once and sleeps while the gate is what it was.
-//! Whoever frees the lock changes both in one exchange, its last access, and wakes by address. Readers sleep under the
-//! gate's address, writers under the next word's, which raddle's table tells apart; kernel threads all sleep at the
-//! gate, counted apart.
+//! How it waits, and why nobody is left asleep: [`raddle::drop_in::words::rwlock`]. Readers sleep under the gate's
+//! address, writers under the next word's, which raddle's table tells apart; kernel threads all sleep at the gate,
+//! counted apart.
 //!
 //! Who goes first depends on the kind, as in the C library: by default readers do not wait for writers that wait (a
 //! thread may take the lock for reading twice), with `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP` they do. Where
@@ -12,17 +10,14 @@
 //! a stream of readers that overlap ebbs. A reader that is known to hold the lock already does not give way; it is
 //! known if it came while a writer waited (those who come, and leave, without a writer in sight do not look into their
 //! thread-local storage), so each errs once at most for each writer.
-//!
-//! Invariant: a writer that sleeps is covered by `WRITERS_WAIT` in the word of a held lock, by an unlocker that has
-//! cleared it and not yet woken a writer, or by a woken writer that has not yet taken the lock, set the bit again, or
-//! given up; one that gives up clears the bit only when no other seems to wait, looks again after that, and wakes who
-//! came in between. A reader that sleeps is covered by `READERS_WAIT` in the word of a held lock; whoever frees the
-//! lock wakes all readers, or a writer, and when there was none to wake, the readers after all.
 
 use super::{Until, code};
 use crate::futex::{self, For, Woken};
 use crate::os::{c, now, thread_pointer};
 use crate::thread::undo::Undo;
+use raddle::drop_in::words::HIGH_HALF;
+use raddle::drop_in::words::rwlock::{Refused, Roles, RwLockWord, State};
+use raddle_machine::Real;
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -31,7 +26,7 @@ type Raw = *mut c::pthread_rwlock_t;
 
 #[repr(C)]
 struct RwLock {
-    state: AtomicU64,
+    word: RwLockWord<Real>,
     /// Readers that passed a waiting writer since a writer had the lock.
     passed: AtomicU32,
     _unused: u32,
@@ -47,12 +42,6 @@ const _: () = assert!(size_of::<RwLock>() <= size_of::<c::pthread_rwlock_t>());
 const _: () = assert!(std::mem::offset_of!(RwLock, shared) == 28 && std::mem::offset_of!(RwLock, kind) == 48);
 
 const WRITERS_FIRST: u32 = 2;
-
-const READERS: u64 = WRITERS_WAIT - 1;
-const WRITERS_WAIT: u64 = 1 << 29;
-const READERS_WAIT: u64 = 1 << 30;
-const WRITER: u64 = 1 << 31;
-const GATE: u64 = 1 << 32;
 
 /// Readers that pass a waiting writer before readers give way, and for how long each does (untested guesses).
 const PASSING_READERS: u32 = 256;
@@ -85,57 +74,35 @@ impl RwLock {
         self.kind.load(Ordering::Relaxed) == WRITERS_FIRST
     }
 
-    fn gate(&self) -> &AtomicU32 {
-        // SAFETY: the second half of a live atomic word (little-endian); it is read only.
-        unsafe { AtomicU32::from_ptr(self.state.as_ptr().cast::<u32>().add(1)) }
-    }
-
     fn is_mine(&self) -> bool {
         // Only the thread itself writes its own name here.
         self.writer.load(Ordering::Relaxed) == thread_pointer()
     }
 
-    /// Sleeps until the gate changes; `state` was read before.
-    fn sleep(&self, role: Role, state: u64, deadline: Option<u64>) -> Woken {
-        let gate = self.gate();
-        let name = name(gate.as_ptr().addr(), role);
-        futex::wait_as(For::ALock, name, gate, (state >> 32) as u32, deadline, false)
+    fn address(&self) -> usize {
+        std::ptr::from_ref(&self.word).addr()
+    }
+
+    /// Sleeps until the gate changes.
+    fn sleep(&self, role: Role, state: State, deadline: Option<u64>) -> Woken {
+        let gate = futex::high_half(self.word.word());
+        futex::wait_as(For::ALock, name(self.address(), role), gate, state.gate(), deadline, false)
     }
 
     #[inline(always)]
-    fn try_read(&self, may_pass: bool) -> Result<(), u64> {
-        let blocks = if may_pass { WRITER } else { WRITER | WRITERS_WAIT };
-        let mut state = self.state.load(Ordering::Relaxed);
-        while state & blocks == 0 && state & READERS != READERS {
-            // Acquire: pairs with the unlock of the last writer.
-            match self.state.compare_exchange_weak(state, state + 1, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return Ok(()),
-                Err(now) => state = now,
-            }
-        }
-        Err(state)
+    fn try_write(&self) -> Result<(), State> {
+        self.word.try_write().inspect(|()| self.is_inside())
     }
 
+    /// The calling thread is the writer.
     #[inline(always)]
-    fn try_write(&self, still_waited_for: u64) -> Result<(), u64> {
-        let mut state = self.state.load(Ordering::Relaxed);
-        while state & (WRITER | READERS) == 0 {
-            let new = state | WRITER | still_waited_for;
-            // Acquire: pairs with the unlock of all who were inside.
-            match self.state.compare_exchange_weak(state, new, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => {
-                    self.writer.store(thread_pointer(), Ordering::Relaxed);
-                    return Ok(());
-                }
-                Err(now) => state = now,
-            }
-        }
-        Err(state)
+    fn is_inside(&self) {
+        self.writer.store(thread_pointer(), Ordering::Relaxed);
     }
 
     #[inline(always)]
     fn read(&self, until: Until) -> Result<(), c_int> {
-        match self.try_read(false) {
+        match self.word.try_read(false) {
             Ok(()) => Ok(()),
             Err(_) => self.read_slow(until),
         }
@@ -144,48 +111,46 @@ impl RwLock {
     #[cold]
     #[inline(never)]
     fn read_slow(&self, until: Until) -> Result<(), c_int> {
-        if self.state.load(Ordering::Relaxed) & WRITER != 0 && self.is_mine() {
+        if self.word.state().has_writer() && self.is_mine() {
             return Err(c::EDEADLK);
         }
         let deadline = until.deadline()?;
-        let mut gives_way = None;
-        let address = self.state.as_ptr().addr();
+        let gives_way = Cell::new(None);
         let (lock, times) = READING.get();
-        let times = if lock == address { times } else { 0 };
-        loop {
-            // Counter only.
-            let may_pass = !self.writers_first()
+        let times = if lock == self.address() { times } else { 0 };
+        // Counter only.
+        let may_pass = || {
+            !self.writers_first()
                 && (times > 0
-                    || gives_way.is_some_and(|end| now(c::CLOCK_MONOTONIC) >= end)
-                    || self.passed.load(Ordering::Relaxed) < PASSING_READERS);
-            let state = match self.try_read(may_pass) {
-                Ok(()) => {
-                    if may_pass {
-                        self.passed.fetch_add(1, Ordering::Relaxed);
-                        READING.set((address, times + 1));
-                    }
-                    return Ok(());
-                }
-                Err(state) if state & READERS == READERS => return Err(c::EAGAIN),
-                Err(state) => state,
-            };
-            if !self.announce(state, READERS_WAIT) {
-                continue;
-            }
+                    || gives_way.get().is_some_and(|end| now(c::CLOCK_MONOTONIC) >= end)
+                    || self.passed.load(Ordering::Relaxed) < PASSING_READERS)
+        };
+        let sleep = |state: State| {
             let mut end = deadline;
-            if state & WRITER == 0 && !self.writers_first() {
-                let way = *gives_way.get_or_insert_with(|| now(c::CLOCK_MONOTONIC) + GIVE_WAY_NS);
+            if !state.has_writer() && !self.writers_first() {
+                let way = gives_way.get().unwrap_or_else(|| now(c::CLOCK_MONOTONIC) + GIVE_WAY_NS);
+                gives_way.set(Some(way));
                 end = Some(deadline.unwrap_or(u64::MAX).min(way));
             }
-            if self.sleep(Role::Reader, state, end) == Woken::TimedOut && end == deadline {
-                return Err(c::ETIMEDOUT);
+            let slept = self.sleep(Role::Reader, state, end);
+            if slept == Woken::TimedOut && end == deadline { Err(c::ETIMEDOUT) } else { Ok(()) }
+        };
+        match self.word.wait_to_read(may_pass, sleep) {
+            Ok(passed) => {
+                if passed {
+                    self.passed.fetch_add(1, Ordering::Relaxed);
+                    READING.set((self.address(), times + 1));
+                }
+                Ok(())
             }
+            Err(Refused::Full) => Err(c::EAGAIN),
+            Err(Refused::GivesUp(error)) => Err(error),
         }
     }
 
     #[inline(always)]
     fn write(&self, until: Until) -> Result<(), c_int> {
-        match self.try_write(0) {
+        match self.try_write() {
             Ok(()) => Ok(()),
             Err(_) => self.write_slow(until),
         }
@@ -194,129 +159,57 @@ impl RwLock {
     #[cold]
     #[inline(never)]
     fn write_slow(&self, until: Until) -> Result<(), c_int> {
-        if self.state.load(Ordering::Relaxed) & WRITER != 0 && self.is_mine() {
+        if self.word.state().has_writer() && self.is_mine() {
             return Err(c::EDEADLK);
         }
-        if raddle::drop_in::is_lightweight() && raddle::drop_in::yield_before_wait() && self.try_write(0).is_ok() {
+        if raddle::drop_in::is_lightweight() && raddle::drop_in::yield_before_wait() && self.try_write().is_ok() {
             return Ok(());
         }
         let deadline = until.deadline()?;
-        let mut woken = false;
-        loop {
-            // Whether other writers sleep is read before the exchange, as for mutexes.
-            let others = if woken && self.writers_may_sleep() { WRITERS_WAIT } else { 0 };
-            let state = match self.try_write(others) {
-                Ok(()) => {
-                    self.passed.store(0, Ordering::Relaxed);
-                    return Ok(());
-                }
-                Err(state) => state,
-            };
-            if !self.announce(state, WRITERS_WAIT) {
-                continue;
-            }
-            let undo = Undo::new(|| self.give_up());
+        self.word.wait_to_write(&Waiters, |state| {
+            let undo = Undo::new(|| self.word.give_up(&Waiters));
             let slept = self.sleep(Role::Writer, state, deadline);
             undo.forget();
-            match slept {
-                Woken::TimedOut => {
-                    self.give_up();
-                    return Err(c::ETIMEDOUT);
-                }
-                _ => woken = true,
-            }
-        }
-    }
-
-    /// Says in the word that the caller waits. False if the word has changed: look again.
-    fn announce(&self, state: u64, bit: u64) -> bool {
-        state & bit != 0
-            // Relaxed: nobody reads more than the bit.
-            || self.state.compare_exchange(state, state | bit, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    }
-
-    fn writers_may_sleep(&self) -> bool {
-        let gate = self.gate().as_ptr().addr();
-        futex::somebody_waits_at(name(gate, Role::Writer))
-    }
-
-    /// A writer leaves without the lock: readers that waited because of it go on.
-    fn give_up(&self) {
-        let gate = self.gate().as_ptr().addr();
-        loop {
-            let state = self.state.load(Ordering::Relaxed);
-            // Who seems to sleep may be one that has left, like the caller. One that was woken covers the others.
-            if self.writers_may_sleep() && futex::wake_as(name(gate, Role::Writer), gate, 1) > 0 {
-                return;
-            }
-            let readers = if state & WRITER == 0 { READERS_WAIT } else { 0 };
-            let new = (state & !(WRITERS_WAIT | readers)).wrapping_add(GATE);
-            if self.state.compare_exchange(state, new, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
-                if state & readers != 0 {
-                    futex::wake_as(name(gate, Role::Reader), gate, usize::MAX);
-                }
-                break;
-            }
-        }
-        // A writer that came in between has published itself before this look, or sees the gate changed.
-        if self.writers_may_sleep() {
-            futex::wake_as(name(gate, Role::Writer), gate, 1);
-        }
+            if slept == Woken::TimedOut { Err(c::ETIMEDOUT) } else { Ok(()) }
+        })?;
+        self.is_inside();
+        self.passed.store(0, Ordering::Relaxed);
+        Ok(())
     }
 
     fn unlock(&self) -> Result<(), c_int> {
-        let gate = self.gate().as_ptr().addr();
-        let writers_first = self.writers_first();
-        let mut state = self.state.load(Ordering::Relaxed);
-        if state & WRITER != 0 {
+        let state = self.word.state();
+        if state.has_writer() {
             self.writer.store(0, Ordering::Relaxed);
-        } else if state & WRITERS_WAIT != 0 {
+        } else if state.has_waiting_writers() {
             let (lock, times) = READING.get();
-            if lock == self.state.as_ptr().addr() {
+            if lock == self.address() {
                 READING.set((lock, times.saturating_sub(1)));
             }
         }
-        loop {
-            let mut new = match state {
-                _ if state & WRITER != 0 => state & !WRITER,
-                _ if state & READERS != 0 => state - 1,
-                _ => return Err(c::EPERM),
-            };
-            let (mut writers, mut readers) = (false, false);
-            if new & READERS == 0 {
-                writers = new & WRITERS_WAIT != 0;
-                readers = new & READERS_WAIT != 0 && !(writers && writers_first);
-                if writers || readers {
-                    let cleared = if readers { WRITERS_WAIT | READERS_WAIT } else { WRITERS_WAIT };
-                    new = (new & !cleared).wrapping_add(GATE);
-                }
-            }
-            // Release: pairs with the acquire of who comes next. From here on the lock may be gone.
-            match self.state.compare_exchange_weak(state, new, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => {
-                    if writers || readers {
-                        wake(gate, writers, readers, new & READERS_WAIT != 0);
-                    }
-                    return Ok(());
-                }
-                Err(now) => state = now,
-            }
-        }
+        if self.word.unlock(state, self.writers_first(), &Waiters) { Ok(()) } else { Err(c::EPERM) }
     }
 }
 
 /// The name under which those of a role sleep: the gate itself, or the word behind it, on which nobody sleeps.
-fn name(gate: usize, role: Role) -> usize {
-    gate + 4 * usize::from(role == Role::Writer)
+fn name(lock: usize, role: Role) -> usize {
+    lock + HIGH_HALF + 4 * usize::from(role == Role::Writer)
 }
 
-/// After a lock was freed: `readers_stay` says that readers may sleep who are to be woken only if no writer was.
-#[cold]
-#[inline(never)]
-fn wake(gate: usize, writers: bool, readers: bool, readers_stay: bool) {
-    let woken = if writers { futex::wake_as(name(gate, Role::Writer), gate, 1) } else { 0 };
-    if readers || readers_stay && woken == 0 {
-        futex::wake_as(name(gate, Role::Reader), gate, usize::MAX);
+/// Those who wait for locks.
+struct Waiters;
+
+impl Roles for Waiters {
+    fn writers_may_sleep(&self, lock: usize) -> bool {
+        futex::somebody_waits_at(name(lock, Role::Writer))
+    }
+
+    fn wake_writer(&self, lock: usize) -> usize {
+        futex::wake_as(name(lock, Role::Writer), lock + HIGH_HALF, 1)
+    }
+
+    fn wake_readers(&self, lock: usize) {
+        futex::wake_as(name(lock, Role::Reader), lock + HIGH_HALF, usize::MAX);
     }
 }
 
@@ -341,20 +234,20 @@ macro_rules! entry_points {
 /// # Safety
 /// As for [`Until::checked`].
 unsafe fn until(clock: c::clockid_t, time: *const c::timespec) -> Result<Until, c_int> {
-    // SAFETY: the caller's promise.
+    // SAFETY: null, or a time that is readable as long as the answer is used.
     unsafe { Until::checked(clock, time) }
 }
 
 fn try_read(lock: &RwLock) -> Result<(), c_int> {
     let may_pass = !lock.writers_first();
-    lock.try_read(may_pass).map_err(|state| if state & READERS == READERS { c::EAGAIN } else { c::EBUSY })
+    lock.word.try_read(may_pass).map_err(|state| if state.is_full() { c::EAGAIN } else { c::EBUSY })
 }
 
 entry_points! {
     pthread_rwlock_rdlock(lock) = |this| this.read(Until::NEVER);
     pthread_rwlock_wrlock(lock) = |this| this.write(Until::NEVER);
     pthread_rwlock_tryrdlock(lock) = |this| try_read(this);
-    pthread_rwlock_trywrlock(lock) = |this| this.try_write(0).map_err(|_| c::EBUSY);
+    pthread_rwlock_trywrlock(lock) = |this| this.try_write().map_err(|_| c::EBUSY);
     pthread_rwlock_unlock(lock) = |this| this.unlock();
     pthread_rwlock_timedrdlock(lock, time: *const c::timespec) = |this|
         // SAFETY: the caller's time, used during the call.

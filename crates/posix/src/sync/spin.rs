@@ -23,7 +23,7 @@ const NAP: Duration = Duration::from_micros(100);
 /// # Safety
 /// A spin lock of the program, alive during the call.
 unsafe fn word<'a>(lock: Raw) -> &'a AtomicI32 {
-    // SAFETY: as promised.
+    // SAFETY: a spin lock is a word, alive during the call, that is used by atomic operations only.
     unsafe { AtomicI32::from_ptr(lock.cast()) }
 }
 

@@ -25,11 +25,12 @@ use super::libc_word;
 use super::record::{Held, Record};
 use crate::os::c;
 use crate::process::{ending, kernel_waits, masks, rights, signals};
+use raddle::drop_in::words::request::REQUESTED;
+use raddle_machine::Atomic as _;
 use std::ffi::{c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const REQUESTED: u32 = 1;
 const DISABLED: u32 = 2;
 const ASYNCHRONOUS: u32 = 4;
 /// `pthread_exit` was called, or the start routine has returned: nothing is acted on any more.
@@ -54,7 +55,9 @@ pub(crate) fn point() {
     if EVER.load(Ordering::Relaxed) {
         match Record::current() {
             None => kernel_point(),
-            Some(me) if me.cancel.load(Ordering::Relaxed) & (REQUESTED | DISABLED | EXITING) == REQUESTED => act(),
+            Some(me) if me.request.word().load(Ordering::Relaxed) & (REQUESTED | DISABLED | EXITING) == REQUESTED => {
+                act()
+            }
             Some(_) => ending_point(),
         }
     }
@@ -104,24 +107,24 @@ pub(super) fn has_returned(me: &Record) -> bool {
 
 /// `pthread_exit` in a handler, with what the record says.
 pub(super) fn leaves_handler(me: &Record) {
-    me.cancel.fetch_or(LEAVES, Ordering::Relaxed);
+    me.request.word().fetch_or(LEAVES, Ordering::Relaxed);
 }
 
 /// A handler of the calling thread's has ended as a thread does: if not by `pthread_exit`, then by the C library.
 pub(crate) fn handler_has_ended(me: &Record) {
-    if me.cancel.fetch_and(!LEAVES, Ordering::Relaxed) & LEAVES == 0 {
+    if me.request.word().fetch_and(!LEAVES, Ordering::Relaxed) & LEAVES == 0 {
         me.result.store(CANCELED, Ordering::Relaxed);
     }
 }
 
 /// True if the calling thread, which is `me`, is to be cancelled where it can be.
 pub(crate) fn is_requested(me: &Record) -> bool {
-    me.cancel.load(Ordering::Relaxed) & (REQUESTED | DISABLED | EXITING) == REQUESTED
+    me.request.word().load(Ordering::Relaxed) & (REQUESTED | DISABLED | EXITING) == REQUESTED
 }
 
 /// The calling thread has been interrupted, perhaps by a request: the C library's cancellation points are told.
 pub(crate) fn heed(me: &Record) {
-    if me.cancel.load(Ordering::Relaxed) & (REQUESTED | EXITING) == REQUESTED {
+    if me.request.word().load(Ordering::Relaxed) & (REQUESTED | EXITING) == REQUESTED {
         libc_word::request();
     }
 }
@@ -137,7 +140,7 @@ pub(crate) unsafe fn meet(context: *mut c_void) {
     if !is_requested(me) || libc_word::is_exiting() {
         return;
     }
-    let asynchronous = me.cancel.load(Ordering::Relaxed) & ASYNCHRONOUS != 0;
+    let asynchronous = me.request.word().load(Ordering::Relaxed) & ASYNCHRONOUS != 0;
     // SAFETY: the interrupted code's registers.
     let code = unsafe { &*context.cast::<c::ucontext_t>() };
     let here = if rights::is_program_code(code) {
@@ -153,7 +156,7 @@ pub(crate) unsafe fn meet(context: *mut c_void) {
             // SAFETY: the saved mask.
             signals::set_kernel_mask(unsafe { (&raw const code.uc_sigmask).cast::<signals::Set>().read() });
         } else {
-            // SAFETY: passed on.
+            // SAFETY: the kernel's argument to this handler, which was not put off.
             unsafe { masks::settle_now(context) };
         }
         act();
@@ -168,12 +171,12 @@ pub(crate) unsafe fn meet(context: *mut c_void) {
 /// The caller, in a handler, has called `pthread_exit`, and cannot end here.
 pub(crate) fn ends_later(me: &Record) {
     EVER.store(true, Ordering::Relaxed);
-    me.cancel.fetch_or(ENDS, Ordering::Relaxed);
+    me.request.word().fetch_or(ENDS, Ordering::Relaxed);
 }
 
 /// True from [`ends_later`] until the thread is on its way out.
 pub(crate) fn is_to_end(me: &Record) -> bool {
-    me.cancel.load(Ordering::Relaxed) & (ENDS | EXITING) == ENDS
+    me.request.word().load(Ordering::Relaxed) & (ENDS | EXITING) == ENDS
 }
 
 /// Where the caller may end, if it is to.
@@ -191,7 +194,7 @@ pub(crate) fn ending_point() {
 /// In a signal handler that interrupted the thread's own code, after `leave`, or in that code.
 pub(crate) fn asynchronous_point(leave: impl FnOnce()) {
     if let Some(me) = Record::current()
-        && me.cancel.load(Ordering::Relaxed) & (REQUESTED | DISABLED | ASYNCHRONOUS | EXITING)
+        && me.request.word().load(Ordering::Relaxed) & (REQUESTED | DISABLED | ASYNCHRONOUS | EXITING)
             == REQUESTED | ASYNCHRONOUS
     {
         leave();
@@ -201,29 +204,30 @@ pub(crate) fn asynchronous_point(leave: impl FnOnce()) {
 
 /// True if a request is to end the caller, a thread of ours, wherever it is.
 pub(crate) fn is_asynchronous() -> bool {
-    Record::current()
-        .is_some_and(|me| me.cancel.load(Ordering::Relaxed) & (DISABLED | ASYNCHRONOUS | EXITING) == ASYNCHRONOUS)
+    Record::current().is_some_and(|me| {
+        me.request.word().load(Ordering::Relaxed) & (DISABLED | ASYNCHRONOUS | EXITING) == ASYNCHRONOUS
+    })
 }
 
 /// True if that thread is to end at its next cancellation point.
 pub(crate) fn is_asked_to_end(record: &Record) -> bool {
-    record.cancel.load(Ordering::Relaxed) & (REQUESTED | DISABLED | EXITING) == REQUESTED
+    record.request.word().load(Ordering::Relaxed) & (REQUESTED | DISABLED | EXITING) == REQUESTED
 }
 
 /// True if the calling thread, one of ours, is to end at its next cancellation point.
 pub(crate) fn is_requested_here() -> bool {
     Record::current()
-        .is_some_and(|me| me.cancel.load(Ordering::Relaxed) & (REQUESTED | DISABLED | EXITING) == REQUESTED)
+        .is_some_and(|me| me.request.word().load(Ordering::Relaxed) & (REQUESTED | DISABLED | EXITING) == REQUESTED)
 }
 
 /// True once the thread is on its way out.
 pub(crate) fn is_exiting(me: &Record) -> bool {
-    me.cancel.load(Ordering::Relaxed) & EXITING != 0
+    me.request.word().load(Ordering::Relaxed) & EXITING != 0
 }
 
 /// The calling thread is on its way out: its waits are not cancelled any more.
 pub(super) fn begin_exit(me: &Record) {
-    let before = me.cancel.fetch_or(EXITING, Ordering::Relaxed);
+    let before = me.request.word().fetch_or(EXITING, Ordering::Relaxed);
     libc_word::exits();
     ending::stop();
     if before & (EXITING | DISABLED) == 0 {
@@ -231,10 +235,9 @@ pub(super) fn begin_exit(me: &Record) {
     }
 }
 
-/// Somebody may have left a request or a signal while raddle's handle was not stored yet.
-pub(super) fn handle_stored(record: &'static Record) {
-    if record.cancel.load(Ordering::SeqCst) & REQUESTED != 0 {
-        wake(record);
+/// The thread has its handle. Somebody may have left a request or a signal meanwhile.
+pub(super) fn created(record: &'static Record, raw: *mut ()) {
+    if record.request.created(raw, wake) {
         signals::interrupt_and(record, true);
     }
     if record.pending.all() != 0 {
@@ -242,14 +245,12 @@ pub(super) fn handle_stored(record: &'static Record) {
     }
 }
 
-/// Ends the thread's cancellable wait.
-fn wake(record: &Record) {
-    let raw = record.handle.load(Ordering::SeqCst);
-    if !raw.is_null() {
-        // SAFETY: the record is held, so the handle is neither joined nor dropped meanwhile, nor by this copy of it.
-        let handle = ManuallyDrop::new(unsafe { raddle::JoinHandle::<()>::from_raw(raw) });
-        handle.cancel();
-    }
+/// Ends a thread's cancellable wait, by its handle. The caller holds the record.
+fn wake(raw: *mut ()) {
+    // SAFETY: the raw form of a handle of this type, from a record that is held: so it is neither joined nor dropped meanwhile, nor
+    // by this copy of it.
+    let handle = ManuallyDrop::new(unsafe { raddle::JoinHandle::<()>::from_raw(raw) });
+    handle.cancel();
 }
 
 /// # Safety
@@ -277,10 +278,7 @@ pub unsafe extern "C-unwind" fn pthread_cancel(id: c::pthread_t) -> c_int {
 
 fn request(target: Held) {
     EVER.store(true, Ordering::Relaxed);
-    // SeqCst: see `handle_stored`.
-    let before = target.cancel.fetch_or(REQUESTED, Ordering::SeqCst);
-    if before & REQUESTED == 0 {
-        wake(&target);
+    if target.request.ask(wake) {
         if target.is_current() {
             heed(&target);
         } else {
@@ -310,9 +308,9 @@ pub unsafe extern "C" fn pthread_setcancelstate(state: c_int, old: *mut c_int) -
     }
     let disable = state == c::PTHREAD_CANCEL_DISABLE;
     let before = if disable {
-        me.cancel.fetch_or(DISABLED, Ordering::Relaxed)
+        me.request.word().fetch_or(DISABLED, Ordering::Relaxed)
     } else {
-        me.cancel.fetch_and(!DISABLED, Ordering::Relaxed)
+        me.request.word().fetch_and(!DISABLED, Ordering::Relaxed)
     };
     libc_word::set_state(disable);
     let was = before & DISABLED != 0;
@@ -338,9 +336,9 @@ pub unsafe extern "C-unwind" fn pthread_setcanceltype(kind: c_int, old: *mut c_i
         return c::EINVAL;
     }
     let before = if kind == c::PTHREAD_CANCEL_ASYNCHRONOUS {
-        me.cancel.fetch_or(ASYNCHRONOUS, Ordering::Relaxed)
+        me.request.word().fetch_or(ASYNCHRONOUS, Ordering::Relaxed)
     } else {
-        me.cancel.fetch_and(!ASYNCHRONOUS, Ordering::Relaxed)
+        me.request.word().fetch_and(!ASYNCHRONOUS, Ordering::Relaxed)
     };
     libc_word::set_type(kind == c::PTHREAD_CANCEL_ASYNCHRONOUS);
     if !old.is_null() {

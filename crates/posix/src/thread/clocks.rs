@@ -32,7 +32,7 @@ fn time_of(record: &Record) -> u64 {
     /// Looks until what was seen is taken as it is: the thread switches in between each time.
     const LOOKS: u32 = 8;
     raddle::drop_in::count_time(note);
-    let raw = record.handle.load(Ordering::Acquire);
+    let raw = record.request.handle();
     let mut sum = 0;
     for _ in 0..LOOKS {
         let noted = record.time.load(Ordering::Acquire);
@@ -98,7 +98,7 @@ unsafe fn special_gettime(clock: c::clockid_t, time: *mut c::timespec) -> isize 
     match look_up(clock) {
         Clock::Ours(sum) => {
             let told = c::timespec { tv_sec: (sum / NANOSECONDS) as c::time_t, tv_nsec: (sum % NANOSECONDS) as c_long };
-            // SAFETY: as promised.
+            // SAFETY: the caller's place for a time.
             unsafe { time.write(told) };
             0
         }
@@ -174,7 +174,7 @@ unsafe fn usage_of(whose: c_int, usage: *mut c::rusage) -> isize {
 /// # Safety
 /// The program's arguments.
 pub(crate) unsafe fn by_number(number: c_long, [a, b, ..]: [usize; 6]) -> Option<isize> {
-    // SAFETY: as promised.
+    // SAFETY: the program's arguments, for the call of this number.
     unsafe {
         match number {
             c::SYS_clock_gettime if is_special(a as c_int) => {

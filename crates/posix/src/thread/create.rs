@@ -194,9 +194,7 @@ pub(super) unsafe fn create(id: *mut c::pthread_t, wanted: &Wanted, start: Start
     let builder = raddle::thread::Builder::new().stack_size(wanted.slot());
     match crate::c_interface::spawn(builder, move || body(record)) {
         Ok(handle) => {
-            // SeqCst: who leaves something for the thread either sees the handle, or is seen below.
-            record.handle.store(handle.into_raw().cast_mut(), Ordering::SeqCst);
-            cancel::handle_stored(record);
+            cancel::created(record, handle.into_raw().cast_mut());
             record.release();
             0
         }

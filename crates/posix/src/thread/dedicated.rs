@@ -337,7 +337,7 @@ unsafe fn asks_for_own(attributes: *const c::pthread_attr_t) -> bool {
 /// Null or initialised attributes.
 #[inline]
 pub(super) unsafe fn is_to_create(attributes: *const c::pthread_attr_t) -> bool {
-    // SAFETY: passed on.
+    // SAFETY: not null, so initialised attributes.
     raddle::drop_in::is_marked()
         || FIRST_NAMED.load(Ordering::Relaxed) && Record::current().is_none() && exit::is_first()
         || !attributes.is_null() && unsafe { asks_for_own(attributes) }

@@ -40,7 +40,7 @@ struct Call {
 
 // SAFETY: the pointers are the process's own argument block, which stays, and is the program's to use from any thread.
 unsafe impl Sync for Call {}
-// SAFETY: as above.
+// SAFETY: sent, it takes the same addresses along, which stay.
 unsafe impl Send for Call {}
 
 static CALL: OnceLock<Call> = OnceLock::new();
@@ -137,7 +137,7 @@ fn rest(id: c::pthread_t) -> ! {
     let held = unsafe { Record::hold(id) };
     exit::first_has_nothing_to_run();
     if let Some(held) = held {
-        let raw = held.handle.load(Ordering::Acquire);
+        let raw = held.request.handle();
         // SAFETY: stored by `create`; the record is held, so it lives; this copy is not dropped.
         let handle = ManuallyDrop::new(unsafe { raddle::JoinHandle::<()>::from_raw(raw) });
         // In a wait of the runtime, so that a dead-lock of all the others is known for one.

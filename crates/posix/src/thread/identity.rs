@@ -46,7 +46,7 @@ pub unsafe extern "C" fn gettid() -> c::pid_t {
 /// # Safety
 /// `id` is one of ours.
 unsafe fn held(id: c::pthread_t) -> Result<Held, c_int> {
-    // SAFETY: as promised.
+    // SAFETY: an id of ours, which `hold` looks up.
     unsafe { Record::hold(id) }.ok_or(c::ESRCH)
 }
 

@@ -32,7 +32,7 @@ fn join(target: Held, until: Until, value: *mut *mut c_void) -> Option<c_int> {
     let undo = Undo::new(|| target.state.store(JOINABLE, Ordering::Release));
     // The creator stores the handle right after it has told the id to others.
     let raw = loop {
-        let raw = target.handle.load(Ordering::Acquire);
+        let raw = target.request.handle();
         if !raw.is_null() {
             break raw;
         }
@@ -237,7 +237,7 @@ unsafe fn join_until(
     clock: c::clockid_t,
     time: *const c::timespec,
 ) -> c_int {
-    // SAFETY: as promised.
+    // SAFETY: null or a time, readable during the call.
     let until = match unsafe { time.as_ref() } {
         None => Until::Ended,
         Some(time) => match os::deadline(clock, time) {
@@ -245,7 +245,7 @@ unsafe fn join_until(
             Err(error) => return error,
         },
     };
-    // SAFETY: as promised.
+    // SAFETY: an id of the program's, and null or a place for the result.
     join_first(id, until, value).unwrap_or_else(|| unsafe { join_ours(id, until, value) })
 }
 

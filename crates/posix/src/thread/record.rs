@@ -7,8 +7,9 @@
 
 use crate::os::{c, modes};
 use crate::process::pending::Pending;
+use raddle::drop_in::words::request::Request;
 use raddle::drop_in::{Doorbell, slab::Slab};
-use raddle_machine::Real;
+use raddle_machine::{Atomic as _, Real};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr::{NonNull, null, null_mut};
@@ -50,14 +51,12 @@ pub(crate) struct Record {
     holders: AtomicU32,
     /// One of the constants above.
     pub state: AtomicU32,
-    /// The raw form of its `raddle::JoinHandle<()>`; null until the creator has stored it.
-    pub handle: AtomicPtr<()>,
+    /// Bits of [`super::cancel`], and the raw form of its `raddle::JoinHandle<()>`; null until the creator has stored it.
+    pub request: Request<Real>,
     start: AtomicPtr<c_void>,
     pub argument: AtomicPtr<c_void>,
     /// What it ended with: set by `pthread_exit`, or by the return of its start routine.
     pub result: AtomicPtr<c_void>,
-    /// Bits of [`super::cancel`].
-    pub cancel: AtomicU32,
     /// The end of the stack that the program gave it, and that stack's size; 0 when it has one of raddle's.
     pub given_stack: [AtomicUsize; 2],
     /// The lowest address and the end of its stack; 0 until it has started.
@@ -118,11 +117,10 @@ impl Record {
             life: AtomicU32::new(0),
             holders: AtomicU32::new(0),
             state: AtomicU32::new(DETACHED),
-            handle: AtomicPtr::new(null_mut()),
+            request: Request::default(),
             start: AtomicPtr::new(null_mut()),
             argument: AtomicPtr::new(null_mut()),
             result: AtomicPtr::new(null_mut()),
-            cancel: AtomicU32::new(0),
             given_stack: [const { AtomicUsize::new(0) }; 2],
             stack: [const { AtomicUsize::new(0) }; 2],
             guard: AtomicUsize::new(0),
@@ -155,7 +153,7 @@ impl Record {
         record.start.store(start as *mut c_void, Ordering::Relaxed);
         record.argument.store(argument, Ordering::Relaxed);
         record.result.store(null_mut(), Ordering::Relaxed);
-        record.cancel.store(0, Ordering::Relaxed);
+        record.request.word().store(0, Ordering::Relaxed);
         record.guard.store(0, Ordering::Relaxed);
         record.schedule.store(0, Ordering::Relaxed);
         record.explicit.store(false, Ordering::Relaxed);
@@ -316,7 +314,7 @@ impl Record {
         }
         // Nobody has it who could leave more.
         self.pending.clear();
-        let raw = self.handle.swap(null_mut(), Ordering::Relaxed);
+        let raw = self.request.take_handle();
         if !raw.is_null() {
             // SAFETY: stored by the creator, taken once; nobody else has the record.
             drop(unsafe { raddle::JoinHandle::<()>::from_raw(raw) });

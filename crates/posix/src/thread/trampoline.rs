@@ -227,7 +227,7 @@ unsafe extern "C-unwind" fn enter_handler(
 /// A buffer of the calling thread, registered by [`call`] or [`call_handler`]; what was registered after it is left,
 /// too.
 pub(crate) unsafe fn unregister(buffer: *mut Buffer) {
-    // SAFETY: as promised.
+    // SAFETY: registered by the calling thread; what came after it is left, so it is the newest.
     unsafe { next!(__pthread_unregister_cancel: fn(*mut Buffer))(buffer) };
 }
 

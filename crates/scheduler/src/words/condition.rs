@@ -9,45 +9,50 @@
 //! - I1: no signal is lost: a waiter that has noted the number and does not sleep yet sees that it was raised. Whoever
 //!   makes the condition true after a waiter noted the number holds the mutex after it, so it sees the waiter counted,
 //!   and raises the number after that.
-//! - I2: who destroys goes on when all have left: a waiter's last access is [`Condition::leave`]; a signal's is the
-//!   raise.
+//! - I2: who destroys goes on when all have left ([`Visitors`]): a waiter's last access is [`Condition::leave`]; a
+//!   signal's is the raise.
+//! - I3: a signal is not spent on a stranger: among those that sleep some may have come after it. Sleepers of one kind
+//!   are woken in the order in which they came, those of different kinds in none, so one of each kind is woken.
 //!
 //! Progress: a signal is wait-free. (A number that comes again after 2^32 signals while one goes to sleep is taken for
 //! the old one.)
 //!
-//! | edge | one side | the other |
-//! |---|---|---|
-//! | `words.leave` | [`Condition::leave`] | [`Condition::destroy`] |
-//!
 //! # Example
 //! ```
-//! use raddle_scheduler::words::condition::Condition;
+//! use raddle_scheduler::words::{Sleepers, condition::Condition};
+//! struct Nobody;
+//! impl Sleepers for Nobody {
+//!     fn wake(&self, _: usize, _: usize) -> usize {
+//!         unreachable!("nobody destroys it")
+//!     }
+//!     fn wake_each(&self, _: usize, count: usize) {
+//!         assert_eq!(count, 1);
+//!     }
+//! }
 //! let condition = Condition::<raddle_machine::Real>::default();
-//! condition.signal(|_| unreachable!("nobody waits"));
 //! let number = condition.arrive();
-//! condition.signal(|_| ());
+//! condition.signal(1, &Nobody);
 //! assert!(condition.was_signalled(number));
-//! condition.leave(|_| unreachable!("nobody destroys it"));
+//! condition.leave(&Nobody);
 //! condition.destroy(|_, _| unreachable!("nobody waits"));
 //! ```
 #![forbid(unsafe_code)]
 
+use super::Sleepers;
+use super::visitors::Visitors;
 use raddle_machine::{Atomic, Machine, Ordering};
-
-const DESTROYING: u32 = 1;
-const WAITER: u32 = 2;
 
 /// See the module.
 #[repr(C)]
 pub struct Condition<M: Machine> {
     sequence: M::Atomic<u32>,
-    /// Waiters that have not left yet, times two; the lowest bit: somebody waits to destroy.
-    waiters: M::Atomic<u32>,
+    /// Waiters that have not left yet.
+    waiters: Visitors<M>,
 }
 
 impl<M: Machine> Default for Condition<M> {
     fn default() -> Self {
-        Self { sequence: M::Atomic::new(0), waiters: M::Atomic::new(0) }
+        Self { sequence: M::Atomic::new(0), waiters: Visitors::default() }
     }
 }
 
@@ -63,7 +68,7 @@ impl<M: Machine> Condition<M> {
     pub fn arrive(&self) -> u32 {
         // Relaxed, both: whoever makes the condition true after us holds the mutex after us, and raises the number
         // after that.
-        self.waiters.fetch_add(WAITER, Ordering::Relaxed);
+        self.waiters.arrive();
         self.sequence.load(Ordering::Relaxed)
     }
 
@@ -74,23 +79,18 @@ impl<M: Machine> Condition<M> {
         self.sequence.load(Ordering::Relaxed) != before
     }
 
-    /// The last access of a waiter; `wake` wakes whoever destroys.
+    /// The last access of a waiter.
     #[inline]
-    pub fn leave(&self, wake: impl FnOnce(usize)) {
-        let address = std::ptr::from_ref(&self.waiters).addr();
-        // Ordering[words.leave]: Release. Pairs with `destroy`. Makes visible: that the waiter is through with the
-        // object.
-        // Point of no return: it may be gone.
-        if self.waiters.fetch_sub(WAITER, Ordering::Release) == WAITER | DESTROYING {
-            wake(address);
-        }
+    pub fn leave(&self, sleepers: &impl Sleepers) {
+        self.waiters.leave(sleepers);
     }
 
-    /// The condition may have come true; `wake` wakes those who sleep on the number, which is a name only by then.
+    /// The condition may have come true, for so many; `sleepers` are those who sleep on the number, which is a name only
+    /// by then.
     #[inline]
-    pub fn signal(&self, wake: impl FnOnce(usize)) {
-        // Relaxed: a waiter that was there when the condition came true is counted: it did that holding the mutex.
-        if self.waiters.load(Ordering::Relaxed) < WAITER {
+    pub fn signal(&self, count: usize, sleepers: &impl Sleepers) {
+        // A waiter that was there when the condition came true is counted: it did that holding the mutex.
+        if !self.waiters.any() {
             return;
         }
         let address = std::ptr::from_ref(&self.sequence).addr();
@@ -99,18 +99,11 @@ impl<M: Machine> Condition<M> {
         // Not weakened: what makes the condition true goes by the mutex.
         // Point of no return: the object may be gone.
         self.sequence.fetch_add(1, Ordering::Release);
-        wake(address);
+        sleepers.wake_each(address, count);
     }
 
     /// Nobody begins to wait any more: goes on when all have left. `sleep` sleeps while the word is as given.
-    pub fn destroy(&self, mut sleep: impl FnMut(&M::Atomic<u32>, u32)) {
-        // Ordering[words.leave]: Acquire. Pairs with `leave`. Makes visible: that the waiters are through with it.
-        let mut waiters = self.waiters.fetch_or(DESTROYING, Ordering::Acquire) | DESTROYING;
-        while waiters >= WAITER {
-            sleep(&self.waiters, waiters);
-            // Ordering[words.leave]: Acquire. Pairs with `leave`. Makes visible: that the waiters are through with it.
-            waiters = self.waiters.load(Ordering::Acquire);
-        }
-        self.waiters.store(0, Ordering::Relaxed);
+    pub fn destroy(&self, sleep: impl FnMut(&M::Atomic<u32>, u32)) {
+        self.waiters.destroy(sleep);
     }
 }

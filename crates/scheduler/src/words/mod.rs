@@ -24,11 +24,28 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod barrier;
 pub mod condition;
 pub mod mutex;
+pub mod once;
+pub mod request;
+pub mod rwlock;
 pub mod semaphore;
+pub mod visitors;
 
 use raddle_machine::{Atomic, Machine, Ordering, Real, RealAtomic};
+
+/// Those who sleep at words, as a waker reaches them: by address, which is a name only, since the object may be gone. They
+/// are of several kinds (lightweight and kernel threads) that nobody orders among each other.
+pub trait Sleepers {
+    /// Wakes so many at most of those who sleep there, of whatever kind. How many.
+    fn wake(&self, address: usize, count: usize) -> usize;
+    /// Wakes so many of each kind.
+    fn wake_each(&self, address: usize, count: usize);
+}
+
+/// Where in a word of two halves the high one lies, in bytes: sleepers name their half by its address.
+pub const HIGH_HALF: usize = if cfg!(target_endian = "little") { 4 } else { 0 };
 
 /// How many sleep at some words; see the module.
 #[repr(transparent)]
