@@ -146,6 +146,12 @@ fn destructors_run_and_exceptions_do_not_escape() {
 }
 
 #[test]
+fn a_thread_that_ends_waits_as_long_as_it_is_to_and_a_handler_ends_a_semaphores_wait() {
+    let out = same_as_native("exit_waits.c", &[]);
+    assert!(!out.contains("too short") && out.lines().count() == 9, "{out}");
+}
+
+#[test]
 fn each_cancellation_point_ends_a_cancelled_thread() {
     for options in [&[][..], &["-fexceptions"]] {
         let out = same_as_native("cancel_points.c", options);

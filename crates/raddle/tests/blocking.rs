@@ -160,3 +160,31 @@ fn once_a_thread_has_blocked_unseen_the_kernel_tells_of_the_next() {
         sleeper.join().unwrap();
     });
 }
+
+/// All of the above where no standby tells of threads that have blocked: the monitor alone sees to it.
+#[test]
+fn without_a_standby_the_monitor_takes_the_processors_of_blocked_threads() {
+    if std::env::var_os("RADDLE_EVENTS").is_some() {
+        return;
+    }
+    for test in [
+        "a_read_in_the_kernel_does_not_keep_the_processor_of_its_writer",
+        "many_threads_blocked_in_the_kernel_leave_the_others_running",
+    ] {
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command.args([test, "--exact", "--nocapture", "--test-threads=1"]).env("RADDLE_EVENTS", "monitor");
+        let mut child = command.stdout(std::process::Stdio::null()).spawn().unwrap();
+        let begun = std::time::Instant::now();
+        let status = loop {
+            match child.try_wait().unwrap() {
+                Some(status) => break status,
+                None if begun.elapsed() > Duration::from_secs(100) => {
+                    child.kill().unwrap();
+                    break child.wait().unwrap();
+                }
+                None => std::thread::sleep(Duration::from_millis(2)),
+            }
+        };
+        assert!(status.success(), "{test}: {status}");
+    }
+}

@@ -262,3 +262,37 @@ fn threads_that_begin_and_end_while_their_scope_is_cancelled() {
         });
     }
 }
+
+/// A scope that was opened where cancellation is masked, as in what a thread's end runs: its owner's cancellation is not its own.
+#[test]
+fn a_scope_that_was_opened_under_a_mask_is_not_cancelled_with_its_owner() {
+    let pool = raddle::Builder::new().processors(1).build().unwrap();
+    let [go, begun, asked] = [(); 3].map(|()| Semaphore::new(0));
+    pool.run(|| {
+        raddle::scope(|outside| {
+            let owner = outside.spawn(|| {
+                raddle::drop_in::mask_cancellation(true);
+                raddle::scope(|s| {
+                    let child = s.spawn(|| {
+                        begun.release(1);
+                        go.acquire_cancellable(1)
+                    });
+                    begun.acquire(1);
+                    asked.release(1);
+                    // In these it is cancelled, and hands that on.
+                    while !raddle::drop_in::is_cancelled() {
+                        raddle::yield_now();
+                    }
+                    raddle::sleep(Duration::from_millis(1));
+                    raddle::sleep(Duration::from_millis(1));
+                    go.release(1);
+                    assert_eq!(child.join().unwrap(), Ok(()));
+                });
+                raddle::drop_in::mask_cancellation(false);
+            });
+            asked.acquire(1);
+            owner.cancel();
+            owner.join().unwrap();
+        });
+    });
+}

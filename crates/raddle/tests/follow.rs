@@ -8,6 +8,9 @@ mod child;
 
 use child::in_child;
 use raddle::sync::{Mutex, channel};
+use raddle_machine::Real;
+use raddle_scheduler::{Cause, Local, Notify, Policy, Ready};
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -242,4 +245,88 @@ fn processors_follow_the_quota_of_a_real_control_group() {
     }
     let version = if group.version_1 { 1 } else { 2 };
     println!("followed the quota of a control group, version {version}");
+}
+
+/// One queue for all, but what is spawned on other processors than the first one, while it keeps, comes out by [`Local::drain`] alone.
+#[derive(Clone, Default)]
+struct Keeping {
+    common: std::sync::Arc<std::sync::Mutex<VecDeque<Ready<Real>>>>,
+    keeps: std::sync::Arc<AtomicBool>,
+    kept: std::sync::Arc<AtomicU64>,
+}
+
+struct Keeper {
+    policy: Keeping,
+    index: usize,
+    mine: Vec<Ready<Real>>,
+}
+
+impl Policy<Real> for Keeping {
+    fn local(&self, index: usize) -> Box<dyn Local<Real>> {
+        Box::new(Keeper { policy: self.clone(), index, mine: Vec::new() })
+    }
+    fn submit(&self, thread: Ready<Real>) -> Notify {
+        self.common.lock().unwrap().push_back(thread);
+        Notify::Anyone
+    }
+    fn describe(&self) -> String {
+        "keeping".into()
+    }
+    fn offers(&self) -> bool {
+        !self.common.lock().unwrap().is_empty()
+    }
+    fn strands(&self) -> &'static str {
+        "what it keeps"
+    }
+}
+
+impl Local<Real> for Keeper {
+    fn push(&mut self, thread: Ready<Real>, cause: Cause) -> Notify {
+        if self.index > 0 && cause == Cause::Spawned && self.policy.keeps.load(Ordering::SeqCst) {
+            self.mine.push(thread);
+            self.policy.kept.fetch_add(1, Ordering::SeqCst);
+            return Notify::Nobody;
+        }
+        self.policy.submit(thread)
+    }
+    fn next(&mut self, _: u8) -> Option<Ready<Real>> {
+        self.policy.common.lock().unwrap().pop_front()
+    }
+    fn search(&mut self) -> Option<Ready<Real>> {
+        self.next(u8::MAX)
+    }
+    fn has_work(&self) -> bool {
+        self.policy.offers()
+    }
+    fn drain(&mut self, out: &mut dyn FnMut(Ready<Real>)) {
+        self.mine.drain(..).for_each(out);
+    }
+}
+
+#[test]
+fn what_a_retired_processor_kept_for_itself_goes_to_the_others() {
+    if !in_child("what_a_retired_processor_kept_for_itself_goes_to_the_others") {
+        return;
+    }
+    let cores = my_cores();
+    if cores.len() < 2 {
+        println!("on one core no processor retires");
+        return;
+    }
+    let policy = Keeping::default();
+    let own = policy.clone();
+    let pool = raddle::Builder::new().own_policy(move |_, _| Box::new(own.clone())).build().unwrap();
+    let ran: &AtomicU64 = Box::leak(Box::default());
+    policy.keeps.store(true, Ordering::SeqCst);
+    let mut spawned = 0;
+    while policy.kept.load(Ordering::SeqCst) == 0 {
+        spawned += 1;
+        pool.spawn(|| drop(raddle::spawn(|| ran.fetch_add(1, Ordering::SeqCst)))).join().unwrap();
+    }
+    policy.keeps.store(false, Ordering::SeqCst);
+    run_on(&cores[..1]);
+    // It looks while something runs.
+    while ran.load(Ordering::SeqCst) < spawned {
+        pool.run(raddle::yield_now);
+    }
 }

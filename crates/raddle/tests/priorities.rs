@@ -73,3 +73,20 @@ fn a_yield_passes_over_the_less_important() {
     });
     assert_eq!(order, ["high", "high", "high", "low"]);
 }
+
+#[test]
+fn one_check_is_enough_for_a_more_important_thread_whatever_is_left_of_the_quantum() {
+    let pool = pool("priority(2, steal)");
+    let low = at(1).spawn_into(&pool, || {
+        // A quantum that ends just then would do the same: it does not a hundred times.
+        for _ in 0..100 {
+            static URGENT_RAN: AtomicBool = AtomicBool::new(false);
+            URGENT_RAN.store(false, Ordering::Relaxed);
+            let urgent = at(0).spawn(|| URGENT_RAN.store(true, Ordering::Relaxed)).unwrap();
+            raddle::check();
+            assert!(URGENT_RAN.load(Ordering::Relaxed));
+            urgent.join().unwrap();
+        }
+    });
+    low.unwrap().join().unwrap();
+}

@@ -28,7 +28,7 @@
 //! static WATCHMAN: Watchman<Real> = Watchman::constant();
 //! WATCHMAN.hint();
 //! // There is something to watch: no sleep.
-//! assert!(!WATCHMAN.sleep(|| None));
+//! assert!(!WATCHMAN.sleep(|| false, || None));
 //! ```
 #![forbid(unsafe_code)]
 
@@ -67,17 +67,17 @@ impl<M: Machine> Watchman<M> {
         }
     }
 
-    /// Sleeps, unless `look` finds something to watch (`None`), until a hint or the time that it says, if it says one.
-    /// True if somebody has rung since.
-    pub fn sleep(&self, look: impl FnOnce() -> Option<Option<u64>>) -> bool {
+    /// Sleeps until a hint or the time that `until` says, if it says one; not where `nothing`, the last look, says that
+    /// there is something to watch. True if somebody has rung since.
+    pub fn sleep(&self, nothing: impl FnOnce() -> bool, until: impl FnOnce() -> Option<u64>) -> bool {
         // Relaxed: an old value makes for one look more.
         let bell = self.bell.load(Ordering::Relaxed);
         // Relaxed: ordered by the fences.
         self.asleep.store(1, Ordering::Relaxed);
         // Ordering[watchman.look]: heavy fence. Pairs with the light fence in `hint`.
         M::heavy_fence();
-        if let Some(until) = look() {
-            M::wait(&self.bell, bell, until);
+        if nothing() {
+            M::wait(&self.bell, bell, until());
         }
         self.asleep.store(0, Ordering::Relaxed);
         self.bell.load(Ordering::Relaxed) != bell

@@ -27,7 +27,7 @@ fn watches(callers: usize, preemptions: usize) {
         // reason.)
         for which in 0..callers.len() {
             while !done[which].load(Ordering::Relaxed) {
-                watchman.sleep(|| (!done[which].load(Ordering::Relaxed)).then_some(None));
+                watchman.sleep(|| !done[which].load(Ordering::Relaxed), || None);
             }
         }
         callers.into_iter().for_each(|caller| caller.join().unwrap());

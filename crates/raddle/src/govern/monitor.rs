@@ -132,22 +132,22 @@ fn main() {
         }
         let (mut loops, mut events) = (None, None);
         // A processor that woke before it could see that the monitor sleeps is busy now.
-        let rung = WATCHMAN.sleep(|| {
-            // What those who sleep may oversleep, should they be frozen: their deadlines, and events.
-            let overslept = Follower::next_visit();
-            events = crate::carry::events::watch::next_visit(Real::now());
-            loops = follower.next_look();
-            if !pool::pools().all(Shared::all_asleep) {
-                return None;
-            }
-            pool::shrink_stacks();
-            let timer = follower.next_deadline();
-            if timer.is_none() {
-                crate::govern::deadlock::report();
-            }
-            let again = (!Real::heavy_fence_available()).then(|| Real::now() + 10 * PERIOD_NS);
-            Some([timer, again, loops, overslept, events, circle_due].into_iter().flatten().min())
-        });
+        let rung = WATCHMAN.sleep(
+            || pool::pools().all(Shared::all_asleep),
+            || {
+                // What those who sleep may oversleep, should they be frozen: their deadlines, and events.
+                let overslept = Follower::next_visit();
+                events = crate::carry::events::watch::next_visit(Real::now());
+                loops = follower.next_look();
+                pool::shrink_stacks();
+                let timer = follower.next_deadline();
+                if timer.is_none() {
+                    crate::govern::deadlock::report();
+                }
+                let again = (!Real::heavy_fence_available()).then(|| Real::now() + 10 * PERIOD_NS);
+                [timer, again, loops, overslept, events, circle_due].into_iter().flatten().min()
+            },
+        );
         let now = Real::now();
         if events.is_some_and(|at| now >= at) {
             crate::carry::events::watch::visit();
