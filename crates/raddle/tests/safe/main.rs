@@ -9,7 +9,9 @@
 #[macro_use]
 mod harness;
 
+mod clusters;
 mod conditions;
+mod guests;
 mod locks;
 mod messages;
 mod payloads;

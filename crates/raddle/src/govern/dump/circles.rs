@@ -16,7 +16,7 @@
 //! mutexes. The holder of a pthread mutex is written by who locks it, after it is locked; one that is kept from its
 //! core between the two for more than a second would be taken for the one before it.
 
-use crate::carry::descriptor::Descriptor;
+use crate::carry::descriptor::{Descriptor, Info};
 use crate::carry::note::{MUTEX, PTHREAD_MUTEX, WAITED, Waits};
 use raddle_scheduler::Epoch;
 use std::collections::HashMap;
@@ -32,6 +32,8 @@ const WALKS: u32 = 6;
 const WALK_NS: u64 = 500_000_000;
 /// Threads that wait for mutexes that one walk notes, at most.
 const MOST_WAITERS: usize = 4096;
+/// Bytes of a name that are shown.
+const NAME_BYTES: usize = 256;
 /// Circles that are remembered as reported.
 const MOST_REPORTED: usize = 64;
 
@@ -93,9 +95,16 @@ impl Waiter {
         (self.index, self.epoch.to_bits(), self.holder)
     }
 
+    /// Read by the kernel as well: the thread may go on and end meanwhile, which frees its name. It counts if the thread
+    /// [still waits](Waiter::still_waits) after it.
     fn name(&self) -> String {
-        // It stays in its wait: `still_waits` says so before and after.
-        let name = self.descriptor.name().map_or_else(|| "<unnamed>".into(), |name| format!("{name:?}"));
+        let info = word(self.descriptor.info.as_ptr().addr()).filter(|info| *info != 0);
+        let name = info.and_then(|info| {
+            let [at, length] = Info::NAME.map(|offset| word((info as usize).checked_add(offset)?));
+            let mut bytes = vec![0; (length? as usize).min(NAME_BYTES)];
+            crate::os::peek(at? as usize, &mut bytes).then(|| String::from_utf8_lossy(&bytes).into_owned())
+        });
+        let name = name.map_or_else(|| "<unnamed>".into(), |name| format!("{name:?}"));
         format!("thread {} {name}", self.index)
     }
 }
