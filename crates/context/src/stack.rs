@@ -163,7 +163,7 @@ pub struct Arena {
 
 // SAFETY: the pointers are to mappings and arenas that live as long as the process; everything shared is atomic.
 unsafe impl Send for Arena {}
-// SAFETY: as above.
+// SAFETY: shared, it gives atomics and addresses of mappings that are never taken away.
 unsafe impl Sync for Arena {}
 
 /// All arenas, newest first, for [`find`].

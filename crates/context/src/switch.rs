@@ -150,7 +150,7 @@ pub struct Frame {
 /// * `save` and `load` are different contexts.
 #[inline(always)]
 pub unsafe fn switch(save: *mut Context, load: *const Context, arg: usize) -> usize {
-    // SAFETY: passed on to the caller.
+    // SAFETY: the contexts are as the caller promises: `load` is suspended, and `save` is the caller's to fill.
     unsafe {
         #[cfg(raddle_tsan)]
         crate::tsan::leave_for((*load).fs());
@@ -164,7 +164,7 @@ pub unsafe fn switch(save: *mut Context, load: *const Context, arg: usize) -> us
 /// As for [`switch`]; besides, nothing on the current stack is used ever again.
 #[inline(always)]
 pub unsafe fn switch_away(load: *const Context, arg: usize) -> ! {
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller promises that `load` is suspended, and that nothing here is used again.
     unsafe {
         #[cfg(raddle_tsan)]
         crate::tsan::leave_for((*load).fs());

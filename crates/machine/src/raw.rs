@@ -53,7 +53,7 @@ pub unsafe fn system_call(number: usize, arguments: [usize; 6]) -> isize {
 #[cfg(miri)]
 pub unsafe fn system_call(number: usize, arguments: [usize; 6]) -> isize {
     let [word, operation, value, time, _, bits] = arguments;
-    // SAFETY: as promised by the caller.
+    // SAFETY: the caller passes what the call takes: a live word, and null or a live time.
     unsafe {
         let word = std::ptr::with_exposed_provenance::<u32>(word);
         let time = std::ptr::with_exposed_provenance::<libc::timespec>(time);

@@ -65,11 +65,11 @@ pub unsafe extern "C" fn MPI_Waitall(count: Word, requests: Word, statuses: Word
     let places = || singles.iter().filter_map(|single| single.status);
     // SAFETY: the caller's statuses.
     let before: Vec<c_int> = places().map(|status| unsafe { abi::error_in(status) }).collect();
-    // SAFETY: as above.
+    // SAFETY: the caller's statuses, which nobody else uses during the call.
     places().for_each(|status| unsafe { abi::set_error(status, abi::SUCCESS) });
     let (code, codes) = finish_all(&singles);
     if code == abi::SUCCESS {
-        // SAFETY: as above.
+        // SAFETY: the caller's statuses, which nobody else uses during the call.
         places().zip(before).for_each(|(status, error)| unsafe { abi::set_error(status, error) });
         return code;
     }
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn MPI_Finalize() -> c_int {
              these never end now; let them end first"
         );
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the program's own call, at a place where MPI lets it end.
     unsafe { pmpi!(Finalize: fn())() }
 }
 

@@ -8,7 +8,7 @@ macro_rules! profiled {
             #[unsafe(export_name = concat!("P", stringify!($mpi)))]
             #[allow(clippy::too_many_arguments)]
             unsafe extern "C" fn profiled($($argument: $crate::abi::Word),*) -> std::ffi::c_int {
-                // SAFETY: passed on.
+                // SAFETY: the caller's arguments, as MPI's function of this name takes them.
                 unsafe {
                     if $crate::abi::is_open_mpi() {
                         return $mpi($($argument),*);

@@ -55,7 +55,7 @@ pub(crate) fn set_error(text: &str) {
 /// # Safety
 /// Null or a C string that outlives the answer.
 unsafe fn text<'a>(string: *const c_char) -> Option<std::borrow::Cow<'a, str>> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: not null, so a C string, which outlives the answer.
     (!string.is_null()).then(|| unsafe { CStr::from_ptr(string) }.to_string_lossy())
 }
 
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn raddle_pool_create(processors: c_uint, policy: *const c
     if processors > 0 {
         builder = builder.processors(processors as usize);
     }
-    // SAFETY: as promised by the caller.
+    // SAFETY: null or a C string, which is copied before the call ends.
     if let Some(policy) = unsafe { text(policy) } {
         builder = match policy.parse() {
             Ok(policy) => builder.policy(policy),
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn raddle_pool_destroy(pool: *mut Pool) {
 /// A pool of `raddle_pool_create`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn raddle_pool_processors(pool: *const Pool) -> c_uint {
-    // SAFETY: as promised by the caller.
+    // SAFETY: a pool that `raddle_pool_create` made, and that is not destroyed during the call.
     unsafe { &*pool }.processors() as c_uint
 }
 
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn raddle_pool_processors(pool: *const Pool) -> c_uint {
 /// A pool of `raddle_pool_create`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn raddle_pool_live_threads(pool: *const Pool) -> u64 {
-    // SAFETY: as promised by the caller.
+    // SAFETY: a pool that `raddle_pool_create` made, and that is not destroyed during the call.
     unsafe { &*pool }.live_threads()
 }
 
@@ -171,7 +171,7 @@ pub extern "C" fn raddle_check() {
 /// A C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn raddle_policy_check(policy: *const c_char) -> c_int {
-    // SAFETY: as promised by the caller.
+    // SAFETY: a C string, which is not kept.
     let Some(policy) = (unsafe { text(policy) }) else {
         set_error("no policy was given");
         return c::EINVAL;

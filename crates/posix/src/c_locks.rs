@@ -82,7 +82,7 @@ fn node(place: *mut Place) -> *mut u8 {
 /// As `include/raddle.h` says: null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn raddle_lock_create(algorithm: *const c_char) -> *mut Lock {
-    // SAFETY: as promised by the caller.
+    // SAFETY: not null, so a C string.
     let name = if algorithm.is_null() { c"fair" } else { unsafe { CStr::from_ptr(algorithm) } };
     let name = name.to_string_lossy();
     match of_name(&name) {
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn raddle_lock_acquire(lock: *const Lock, place: *mut Plac
 /// The caller has acquired this lock with this place, and not released it since.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn raddle_lock_release(lock: *const Lock, place: *mut Place) {
-    // SAFETY: as promised by the caller.
+    // SAFETY: it was acquired with this place, by the caller, and not released since.
     unsafe { (*lock).0.release(node(place)) };
 }
 

@@ -57,7 +57,7 @@ pub unsafe extern "C" fn raddle_quantum_used(word: *mut i64) {
     let look = if may { LOOK_INSTRUCTIONS.min(quantum as i64 / 4).max(1) } else { SELDOM_INSTRUCTIONS };
     // In a section the next look comes after it.
     let look = if HELD.get() > 0 { LOOK_INSTRUCTIONS } else { look };
-    // SAFETY: as promised by the caller.
+    // SAFETY: the calling thread's own word, as the caller promises.
     unsafe { *word = look };
     if may {
         gaps::looks(now);

@@ -56,7 +56,7 @@ fn tickets(kernel_threads: usize) -> f64 {
             // SAFETY: allocated above or below, freed once; of this slab.
             unsafe { cache.free(place) };
             let place = cache.allocate().unwrap();
-            // SAFETY: as above.
+            // SAFETY: allocated from this slab just now.
             let number = unsafe { cache.slab().index_of(place) };
             while queue.enqueue(number).is_err() {}
         })
@@ -77,7 +77,7 @@ fn unbounded(kernel_threads: usize) -> f64 {
         let (queue, mut seat) = (&queue, domain.seat(me).unwrap());
         Box::new(move || {
             if let Some(item) = queue.dequeue(&mut seat) {
-                // SAFETY: as above.
+                // SAFETY: the item came out of this queue and is in none now.
                 unsafe { queue.enqueue(&mut seat, item) };
             }
         })

@@ -66,7 +66,7 @@ pub struct Inbox<M: Machine> {
 
 // SAFETY: links are reached through atomics only; what they are part of is the pushers' promise (see `push`).
 unsafe impl<M: Machine> Send for Inbox<M> {}
-// SAFETY: as above.
+// SAFETY: shared, it gives one atomic; what is pushed is given to the one that takes it.
 unsafe impl<M: Machine> Sync for Inbox<M> {}
 
 impl<M: Machine> Inbox<M> {

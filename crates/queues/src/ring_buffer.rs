@@ -180,7 +180,7 @@ impl<M: Machine> Drop for Shared<M> {
 // SAFETY: the raw pointers lead to atomics and to headers that are written before publication (`mask`) or by the writer
 // only (`next`).
 unsafe impl<M: Machine> Send for Shared<M> {}
-// SAFETY: as above.
+// SAFETY: shared, it gives atomics, and headers that are read after their publication only.
 unsafe impl<M: Machine> Sync for Shared<M> {}
 
 /// A reader inside.

@@ -115,7 +115,7 @@ pub struct Slab<T: 'static, M: Machine, const GROUP: usize = 64, const CHUNK: us
 // SAFETY: objects are shared by reference (`T: Sync`) and dropped by whoever drops the slab (`T: Send`); all else is
 // atomic.
 unsafe impl<T: Send + Sync + 'static, M: Machine, const G: usize, const C: usize> Send for Slab<T, M, G, C> {}
-// SAFETY: as above.
+// SAFETY: shared, it gives `&T` (Sync), and free objects to whoever allocates them (Send).
 unsafe impl<T: Send + Sync + 'static, M: Machine, const G: usize, const C: usize> Sync for Slab<T, M, G, C> {}
 
 impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usize> Slab<T, M, GROUP, CHUNK> {

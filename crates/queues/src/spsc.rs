@@ -91,7 +91,7 @@ pub struct Spsc<M: Machine> {
 
 // SAFETY: blocks are reached through atomics, and owned as the table in the header says.
 unsafe impl<M: Machine> Send for Spsc<M> {}
-// SAFETY: as above.
+// SAFETY: shared, it gives atomics; which end owns which block the table in the header says.
 unsafe impl<M: Machine> Sync for Spsc<M> {}
 
 impl<M: Machine> Spsc<M> {

@@ -152,7 +152,7 @@ pub struct Hazards<M: Machine> {
 
 // SAFETY: nodes are reached through atomics; who may follow which pointer is the header's I1.
 unsafe impl<M: Machine> Send for Hazards<M> {}
-// SAFETY: as above.
+// SAFETY: shared, it gives atomics; a record is its owner's alone (the promise of whoever claims one).
 unsafe impl<M: Machine> Sync for Hazards<M> {}
 
 impl<M: Machine> Hazards<M> {
@@ -297,7 +297,7 @@ pub struct Unbounded<M: Machine> {
 
 // SAFETY: as for the domain; the items are the enqueuers' promise.
 unsafe impl<M: Machine> Send for Unbounded<M> {}
-// SAFETY: as above.
+// SAFETY: shared, it gives atomics; nodes are followed under hazards (I1).
 unsafe impl<M: Machine> Sync for Unbounded<M> {}
 
 impl<M: Machine> Unbounded<M> {

@@ -15,7 +15,7 @@ struct Watched(UnsafeCell<u32>);
 
 // SAFETY: loom watches each access.
 unsafe impl Send for Watched {}
-// SAFETY: as above.
+// SAFETY: shared, each access is watched by loom as well.
 unsafe impl Sync for Watched {}
 
 type Objects = Slab<Watched, Loom, 1, 4>;
@@ -49,7 +49,7 @@ fn a_cache_gets_what_another_gave_back_or_a_new_object() {
         let (a, b) = (allocate(&mut mine), allocate(&mut mine));
         // SAFETY: allocated from this slab, freed once, not used any more.
         unsafe { mine.free(a.1) };
-        // SAFETY: as above.
+        // SAFETY: allocated from this slab beside `a`, freed once, not used any more.
         unsafe { mine.free(b.1) };
         let other = slab.clone();
         let other = thread::spawn(move || {
@@ -89,14 +89,14 @@ fn a_chain_that_was_taken_and_given_back_is_not_mistaken() {
         let (a, b) = (allocate(&mut mine), allocate(&mut mine));
         // SAFETY: allocated from this slab, freed once, not used any more.
         unsafe { mine.free(a.1) };
-        // SAFETY: as above.
+        // SAFETY: allocated from this slab beside `a`, freed once, not used any more.
         unsafe { mine.free(b.1) };
         mine.give_back();
         let other = slab.clone();
         let other = thread::spawn(move || {
             let mut cache = other.cache();
             let (x, y) = (allocate(&mut cache), allocate(&mut cache));
-            // SAFETY: as above.
+            // SAFETY: allocated from this slab just above, freed once, not used any more.
             unsafe { cache.free(x.1) };
             cache.give_back();
             // SAFETY: still in use, by us.

@@ -13,12 +13,12 @@ static ONE: Mutex<()> = Mutex::new(());
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: as promised by the caller.
+        // SAFETY: the caller keeps the allocator's rules, which are the system's.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: as promised by the caller.
+        // SAFETY: it came from `alloc` above, which is the system's, with this layout.
         unsafe { System.dealloc(memory, layout) }
     }
 }

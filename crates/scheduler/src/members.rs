@@ -83,7 +83,7 @@ struct Chunk<M: Machine> {
 // SAFETY: `older` leads to a chunk that is never changed but through its atomics, and stays as long as this one (they
 // go together).
 unsafe impl<M: Machine> Send for Chunk<M> {}
-// SAFETY: as above.
+// SAFETY: the same: a shared chunk gives its atomics, and `older`, which is never written.
 unsafe impl<M: Machine> Sync for Chunk<M> {}
 
 /// A member's slot.
@@ -157,7 +157,7 @@ impl<M: Machine> Members<M> {
                 }
                 at = chunk.older;
             }
-            // SAFETY: as above.
+            // SAFETY: null, or the newest chunk, which stays as long as the group.
             let length = unsafe { newest.as_ref() }.map_or(FIRST, |chunk| chunk.slots.len() * 2);
             let slots = (0..length).map(|_| M::Atomic::new(0)).collect();
             let made = Box::into_raw(Box::new(Chunk { older: newest, next: M::Atomic::new(0), slots }));

@@ -80,7 +80,7 @@ impl World {
     /// The leader's second turn, or whoever comes late: so many were carried out.
     fn empty(&self) -> Option<usize> {
         self.place.take()?;
-        // SAFETY: as above.
+        // SAFETY: whoever took the batch out of its place has it alone.
         let all = self.batch.with_mut(|batch| unsafe { std::mem::take(&mut *batch) });
         for &who in &all {
             self.carry_out(who);

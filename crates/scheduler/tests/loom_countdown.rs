@@ -104,7 +104,7 @@ fn a_thread_of_the_scope_may_add_another() {
                     })
                 };
                 scope.borrowed[0].add();
-                // SAFETY: as above.
+                // SAFETY: the owner of this scope, once for the thread that was counted above.
                 unsafe { scope.count.finish(owner) };
                 second
             })

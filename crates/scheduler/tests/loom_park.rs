@@ -29,7 +29,7 @@ struct Model {
 
 // SAFETY: loom itself checks each access of `stack`: that check is what the tests are for.
 unsafe impl Sync for Model {}
-// SAFETY: as above.
+// SAFETY: sent to other threads only for loom to check what they do with it.
 unsafe impl Send for Model {}
 
 impl Model {

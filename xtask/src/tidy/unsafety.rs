@@ -31,30 +31,13 @@ const BARE: [&str; 8] = [
     "by the caller's promise",
 ];
 
-/// Folders with such reasons from before the rule, and how many: they may become fewer, and the numbers with them.
-const LEFT: [(&str, usize); 8] = [
-    ("crates/context/", 12),
-    ("crates/machine/", 1),
-    ("crates/mpi/", 8),
-    ("crates/posix/", 70),
-    ("crates/queues/", 14),
-    ("crates/raddle/", 25),
-    ("crates/scheduler/", 27),
-    ("crates/sim/", 3),
-];
-
 /// No `// SAFETY:` is a bare reference to another reason.
 pub fn bare_references(tree: &Tree) -> Vec<Violation> {
     let what = "a reason that only refers to another one: answer what the callee asks";
-    let all = |file: &Source| bare(file).into_iter().map(|line| Violation::new(&file.path, line, what)).collect();
-    let mut found: Vec<Violation> =
-        tree.files.iter().filter(|file| file.is_rust()).flat_map(|file| -> Vec<Violation> { all(file) }).collect();
-    for (folder, left) in LEFT {
-        if found.iter().filter(|violation| violation.path.starts_with(folder)).count() <= left {
-            found.retain(|violation| !violation.path.starts_with(folder));
-        }
-    }
-    found
+    let all = |file: &Source| -> Vec<Violation> {
+        bare(file).into_iter().map(|line| Violation::new(&file.path, line, what)).collect()
+    };
+    tree.files.iter().filter(|file| file.is_rust()).flat_map(all).collect()
 }
 
 /// The lines with such reasons.

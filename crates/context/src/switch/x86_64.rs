@@ -222,7 +222,7 @@ pub unsafe fn switch(save: *mut Context, load: *const Context, arg: usize) -> us
 /// See [`super::switch_away`].
 #[inline(always)]
 pub unsafe fn switch_away(load: *const Context, arg: usize) -> ! {
-    // SAFETY: the caller's promise.
+    // SAFETY: `load` is suspended, so its stack pointer leads to what a switch left there; nothing here is used again.
     unsafe {
         asm!(
             "sub rsp, 8",

@@ -108,7 +108,7 @@ impl Drop for Counted {
 }
 
 unsafe extern "C" fn count_key(value: *mut c_void) {
-    // SAFETY: as above.
+    // SAFETY: the value of this key is the address of a counter that outlives the thread.
     unsafe { *value.cast::<u32>() += 1 };
 }
 
@@ -132,7 +132,7 @@ fn inspect(probe: &mut Probe<'_>) -> Result<(), &'static str> {
     // SAFETY: errno of this context.
     let errno: *mut c_int = unsafe { libc::__errno_location() };
     ensure(inside(errno.addr()), "errno does not follow the thread pointer")?;
-    // SAFETY: as above.
+    // SAFETY: errno of this context, which alone uses it.
     ensure(unsafe { *errno } == 0, "errno of a fresh block is not 0")?;
 
     probe.malloc = find_malloc_words(tls, fs);

@@ -444,7 +444,7 @@ impl Snapshot {
 #[cfg(not(raddle_tsan))]
 #[inline(always)]
 unsafe fn copy(bytes: *const u8, block: *mut u8, at: isize, length: usize) {
-    // SAFETY: passed on to the caller.
+    // SAFETY: the image has so many bytes, the block as many from there on, and they do not overlap.
     unsafe { core::ptr::copy_nonoverlapping(bytes, block.offset(at), length) };
 }
 
@@ -456,7 +456,7 @@ unsafe fn copy(bytes: *const u8, block: *mut u8, at: isize, length: usize) {
 unsafe fn copy(bytes: *const u8, block: *mut u8, at: isize, length: usize) {
     let kept = (crate::tsan::word() - at) as usize;
     let (head, tail) = if kept < length { (kept, kept + 8) } else { (length, length) };
-    // SAFETY: passed on to the caller.
+    // SAFETY: the image has so many bytes, the block as many from there on, and they do not overlap.
     unsafe {
         core::ptr::copy_nonoverlapping(bytes, block.offset(at), head);
         core::ptr::copy_nonoverlapping(bytes.add(tail), block.offset(at).add(tail), length - tail);
@@ -503,7 +503,7 @@ pub unsafe fn start_small(
     start: extern "C" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
 ) -> bool {
-    // SAFETY: passed on to the caller.
+    // SAFETY: `thread` is a place for the id; the function may be called with the argument on another thread.
     (0..3).any(|try_no| unsafe { create(thread, &small_stack(try_no), start, argument) } == 0)
 }
 

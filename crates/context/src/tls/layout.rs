@@ -66,7 +66,7 @@ pub struct Layout {
 
 // SAFETY: `keys` points to a static of libc; the functions may be called from any thread.
 unsafe impl Send for Layout {}
-// SAFETY: as above.
+// SAFETY: shared, it gives an address that is only read, and functions that any thread may call.
 unsafe impl Sync for Layout {}
 
 /// glibc itself, whatever is preloaded in front of it. Before glibc 2.34 its threads were a library of their own.

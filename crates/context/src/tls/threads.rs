@@ -331,7 +331,7 @@ unsafe fn reaches(list: usize, wanted: usize) -> bool {
     loop {
         // SAFETY: as the caller says.
         let next = unsafe { node(here) }.next.load(Ordering::Relaxed);
-        // SAFETY: as above.
+        // SAFETY: a link that is not 0 leads to a node of the same list.
         if next == 0 || unsafe { node(next) }.prev.load(Ordering::Relaxed) != here || next == list {
             return false;
         }

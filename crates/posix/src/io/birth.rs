@@ -73,7 +73,7 @@ pub unsafe extern "C-unwind" fn pipe(pair: *mut c_int) -> c_int {
 /// As Linux says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pipe2(pair: *mut c_int, flags: c_int) -> c_int {
-    // SAFETY: as above.
+    // SAFETY: the program's place for two descriptors, which the kernel fills.
     unsafe { note_pair(next!(pipe2: fn(*mut c_int, c_int) -> c_int)(pair, flags), pair) }
 }
 

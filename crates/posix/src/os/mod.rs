@@ -195,7 +195,7 @@ pub(crate) fn say(text: &std::ffi::CStr) {
 /// As for the system call.
 #[inline]
 pub(crate) unsafe fn system_call(number: libc::c_long, arguments: [usize; 6]) -> isize {
-    // SAFETY: as promised by the caller.
+    // SAFETY: the caller answers for number and arguments.
     unsafe { raddle_machine::raw::system_call(number as usize, arguments) }
 }
 

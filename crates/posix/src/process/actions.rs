@@ -212,7 +212,7 @@ pub(super) unsafe fn take_fault(signal: c_int, info: *mut c_void, context: *mut 
         // SAFETY: the default action takes no memory.
         unsafe { install_raw(signal, default, 0, 0) };
     }
-    // SAFETY: passed on to the caller.
+    // SAFETY: the kernel's arguments to the handler of this fault, which the caller is.
     unsafe { fault_entry(signal, info, context) };
 }
 
@@ -249,7 +249,7 @@ unsafe extern "C-unwind" fn fault_entry(signal: c_int, info: *mut c_void, contex
         watch::count_handler(Record::current(), flags & c::SA_RESTART != 0);
         // SAFETY: the kernel's argument.
         unsafe { raddle::signal::block_only(signal, context, mask, signals::kicks()) };
-        // SAFETY: as above.
+        // SAFETY: the program's handler with the kernel's arguments, in the handler that runs it.
         ended = unsafe { ending::call(called, signal, info, context, true, !on_stack) };
         std::mem::forget(leaving);
         handling.end();
@@ -375,11 +375,11 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const c::sigaction, old:
     if before.sa_sigaction == entry as *const () as usize {
         before.sa_sigaction = action.handler.load(Ordering::Relaxed);
         before.sa_flags = before.sa_flags & !c::SA_SIGINFO | action.flags.load(Ordering::Relaxed);
-        // SAFETY: as above.
+        // SAFETY: the caller's place for the action, in which a mask is 64 signals as the kernel has it.
         unsafe { (&raw mut before.sa_mask).cast::<Set>().write(action.mask.load(Ordering::Relaxed)) };
     }
     if let Some(wanted) = new.filter(|_| !vfork::is_child()) {
-        // SAFETY: as above.
+        // SAFETY: the caller's action, in which a mask is 64 signals as the kernel has it.
         let mask = unsafe { (&raw const wanted.sa_mask).cast::<Set>().read() };
         action.mask.store(mask, Ordering::Relaxed);
         action.flags.store(wanted.sa_flags, Ordering::Relaxed);
@@ -433,7 +433,7 @@ pub unsafe extern "C" fn sigpending(pending: *mut c::sigset_t) -> c_int {
         && !vfork::is_child()
         && let Some(me) = Record::current()
     {
-        // SAFETY: as above.
+        // SAFETY: the caller's place for a set, which the call has filled.
         unsafe { *pending.cast::<Set>() |= me.pending.all() };
     }
     answer(result) as c_int

@@ -127,7 +127,7 @@ pub(crate) unsafe extern "C-unwind" fn take_fault(signal: c_int, info: *mut c_vo
     let address = || unsafe { (*info.cast::<c::siginfo_t>()).si_addr() }.addr();
     let takes = has_stack || actions::is_fault_handled(signal) && !raddle::drop_in::is_in_guard(address());
     if takes {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the kernel's arguments to the handler of this fault, which the caller is.
         unsafe { actions::take_fault(signal, info, context) };
     }
     takes
@@ -183,7 +183,7 @@ pub(super) fn restore() {
 /// # Safety
 /// A handler's context.
 pub(super) unsafe fn top(context: *const c_void) -> *mut u8 {
-    // SAFETY: as promised.
+    // SAFETY: the context of a handler, which the caller has.
     let interrupted = unsafe { stack_pointer(context) };
     let own = own().filter(|own| !own.holds(interrupted));
     own.map_or(std::ptr::null_mut(), |own| std::ptr::with_exposed_provenance_mut((own.base + own.size) & !15))
@@ -192,7 +192,7 @@ pub(super) unsafe fn top(context: *const c_void) -> *mut u8 {
 /// # Safety
 /// A handler's context.
 unsafe fn stack_pointer(context: *const c_void) -> usize {
-    // SAFETY: as promised.
+    // SAFETY: the context of a handler, of this architecture.
     unsafe {
         let context = &*context.cast::<c::ucontext_t>();
         #[cfg(target_arch = "x86_64")]

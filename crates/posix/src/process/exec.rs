@@ -73,7 +73,7 @@ impl Environment {
     /// # Safety
     /// `given` is an environment, or null, and stays.
     unsafe fn with(kept: &Kept, given: Strings) -> Option<Environment> {
-        // SAFETY: the caller's promise.
+        // SAFETY: an environment, or null, which stays for as long as its strings are used here.
         let given = || unsafe { strings(given) }.filter(|&string| Some(string) != kept.replaced.as_deref());
         let others = given().find(|string| same_name(string, PRELOAD));
         let others = others.map_or(&[][..], |string| &string.to_bytes()[PRELOAD.count_bytes()..]);
@@ -134,7 +134,7 @@ static IS_CHILD: AtomicBool = AtomicBool::new(false);
 unsafe fn kept(given: Strings) -> Option<&'static Kept> {
     let is_child = IS_CHILD.load(Ordering::Relaxed) || super::vfork::is_child();
     let kept = KEPT.get().filter(|kept| !is_child && kept.process == std::process::id())?;
-    // SAFETY: the caller's promise.
+    // SAFETY: an environment, or null, which is read during the call.
     let is_there = unsafe { strings(given) }.any(|string| same_name(string, c"RADDLE_RUN="));
     let library = kept.library.as_ptr();
     // SAFETY: a C string.
@@ -150,10 +150,10 @@ unsafe fn kept(given: Strings) -> Option<&'static Kept> {
 /// `given` is an environment, or null.
 unsafe fn go_on(given: Strings, target: impl FnOnce() -> Target, exec: impl Fn(Strings) -> c_int) -> c_int {
     let exec = |given| masks::with_own(|| exec(given));
-    // SAFETY: the caller's promise.
+    // SAFETY: an environment, or null, which is read during the call.
     let Some(kept) = (unsafe { kept(given) }) else { return exec(given) };
     match target() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the same environment, which stays until the program is replaced or the call has failed.
         Target::Fit => match unsafe { Environment::with(kept, given) } {
             Some(ours) => {
                 let result = exec(ours.list().cast_const());

@@ -76,7 +76,7 @@ pub(crate) unsafe fn wait(number: c::c_long, arguments: [usize; 6], restarts: bo
         raddle::drop_in::is_lightweight() || crate::thread::dedicated::is_here() || watch::is_handler_here()
     });
     let Some(me) = me else {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller answers for number and arguments.
         return unsafe { system_call(number, arguments) };
     };
     let handlers = watch::begin();
@@ -156,7 +156,7 @@ pub(crate) unsafe fn call(number: c::c_long, arguments: [usize; 6]) -> isize {
     // SAFETY: takes nothing.
     let me = unsafe { next!(pthread_self: fn() -> c::pthread_t)() } as usize;
     let Some(note) = note(me) else {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller answers for number and arguments.
         return unsafe { system_call(number, arguments) };
     };
     WAITING.set(note);
@@ -180,7 +180,7 @@ pub(crate) unsafe fn call(number: c::c_long, arguments: [usize; 6]) -> isize {
 /// As for the system call.
 pub(crate) unsafe fn attempt(number: c::c_long, arguments: [usize; 6]) -> isize {
     let Some(me) = Record::current().filter(|_| watch::is_handler_here()) else {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller answers for number and arguments.
         return unsafe { system_call(number, arguments) };
     };
     MET.with(|met| met.store(0, Ordering::Relaxed));

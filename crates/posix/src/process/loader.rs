@@ -37,7 +37,7 @@ pub unsafe extern "C-unwind" fn dl_iterate_phdr(callback: Callback, data: *mut c
     }
     let process = std::process::id();
     let mut until = Until(Some(hide()));
-    // SAFETY: as above.
+    // SAFETY: the program's own function and its argument, as it called.
     let result = unsafe { next(callback, data) };
     if std::process::id() != process {
         // The function has forked: the thread is a kernel thread.

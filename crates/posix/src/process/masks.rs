@@ -406,7 +406,7 @@ pub(super) unsafe fn give_way(context: *mut c_void, give_way: impl FnOnce() -> b
     // Others run here meanwhile.
     begin();
     let looks = give_way();
-    // SAFETY: passed on.
+    // SAFETY: the context of the handler that the caller is, which goes on with it.
     unsafe { settle(context, 0) };
     MOVED.set(moved);
     if looks {
@@ -459,7 +459,7 @@ impl Handling {
 /// # Safety
 /// `context` is what the kernel passed to the handler.
 pub(super) unsafe fn apply(context: *mut c_void) {
-    // SAFETY: passed on.
+    // SAFETY: the context of the handler that the caller is, which has blocked nothing more.
     unsafe { apply_with(context, 0) }
 }
 
@@ -522,7 +522,7 @@ pub(super) unsafe fn settle_jump(saved: *mut c_void) {
         // Until the jump restores its mask.
         signals::block_movable();
         if ours {
-            // SAFETY: as above.
+            // SAFETY: the mask lies in the buffer that the program jumps by.
             unsafe { adapt(mask, 0) };
         }
         signals::deliver_after();
@@ -561,6 +561,6 @@ const SAVED_REGISTERS: usize = if cfg!(target_arch = "x86_64") { 64 } else { 176
 /// # Safety
 /// The caller may change the set.
 unsafe fn adapt(set: *mut Set, handling: Set) {
-    // SAFETY: as promised.
+    // SAFETY: the caller may change the set, so it may be read and written.
     unsafe { set.write(adapted(set.read(), handling)) };
 }

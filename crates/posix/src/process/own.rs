@@ -252,10 +252,10 @@ fn is_same_priority(number: usize, priority: usize) -> bool {
 #[inline(never)]
 pub(crate) unsafe fn by_number(number: c_long, mut arguments: [usize; 6]) -> isize {
     if super::vfork::is_child() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the program's arguments, for the call of this number.
         return unsafe { system_call(number, arguments) };
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the program's arguments, for the call of this number.
     unsafe {
         if number == c::SYS_timer_create {
             return create_timer(arguments);
@@ -283,7 +283,7 @@ pub(crate) unsafe fn by_number(number: c_long, mut arguments: [usize; 6]) -> isi
 /// # Safety
 /// The program's arguments.
 unsafe fn call(number: c_long, arguments: [usize; 6]) -> isize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the program's arguments, for the call of this number.
     answer(unsafe { by_number(number, arguments) })
 }
 

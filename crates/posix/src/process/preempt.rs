@@ -135,7 +135,7 @@ fn closed() -> impl Iterator<Item = (usize, usize, bool)> {
 /// # Safety
 /// `info` is what the kernel passed to a handler.
 pub(super) unsafe fn is_tick(info: *const c_void) -> bool {
-    // SAFETY: as promised.
+    // SAFETY: the kernel's argument to a handler is a description of its signal.
     let info = unsafe { &*info.cast::<c::siginfo_t>() };
     // SAFETY: a timer's description has a value.
     info.si_code == c::SI_TIMER && raddle::drop_in::preemption::is_tick(unsafe { info.si_value().sival_ptr }.addr())
@@ -157,7 +157,7 @@ pub(super) unsafe fn ticked(context: *mut c_void) {
     let period = crate::start::settings().quantum.shortest();
     let is_over = || crate::quantum::is_over_by_ticks(period);
     if raddle::drop_in::preemption::is_due(is_over, || may_give_way(interrupted), blocked) {
-        // SAFETY: as promised.
+        // SAFETY: the kernel's argument to the handler of this tick, which the caller is.
         unsafe { masks::give_way(context, || crate::quantum::begin_anew(raddle::drop_in::preemption::give_way)) };
     }
     crate::os::set_errno(errno);

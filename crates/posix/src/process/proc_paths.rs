@@ -23,7 +23,7 @@ unsafe fn translated(path: *const c_char, room: &mut [u8; ROOM]) -> *const c_cha
     // SAFETY: as promised; no byte behind the first one that differs is read.
     let names_proc =
         !path.is_null() && FOLDER.iter().enumerate().all(|(at, &byte)| unsafe { path.add(at).read() } as u8 == byte);
-    // SAFETY: as promised.
+    // SAFETY: a C string, since it begins as the folder's name; the room outlives the answer.
     if names_proc { unsafe { translate(path, room) } } else { path }
 }
 
@@ -32,7 +32,7 @@ unsafe fn translated(path: *const c_char, room: &mut [u8; ROOM]) -> *const c_cha
 #[cold]
 #[inline(never)]
 unsafe fn translate(path: *const c_char, room: &mut [u8; ROOM]) -> *const c_char {
-    // SAFETY: as promised.
+    // SAFETY: a C string of the caller's.
     let name = unsafe { CStr::from_ptr(path) }.to_bytes();
     let task = |part: &[u8]| {
         let number: u32 = std::str::from_utf8(part).ok()?.parse().ok()?;
@@ -108,7 +108,7 @@ macro_rules! of_names_in_folders {
             #[unsafe(no_mangle)]
             pub unsafe extern "C-unwind" fn $name(folder: c_int, path: *const c_char, $($argument: $type),*) -> $result {
                 let mut room = [0; ROOM];
-                // SAFETY: as above.
+                // SAFETY: the program's arguments; the room outlives the call, which may unwind.
                 unsafe {
                     let path = translated(path, &mut room);
                     let found = next!($name: fn()) as *const ();

@@ -62,7 +62,7 @@ impl Drop for File {
 /// `path` is a C string, or an address that the kernel refuses.
 pub(super) unsafe fn of_path(folder: c_int, path: *const c_char) -> Target {
     let mut room = [0; READ];
-    // SAFETY: the caller's promise.
+    // SAFETY: a C string, or an address that the kernel refuses.
     let Some(mut file) = (unsafe { File::open(folder, path) }) else { return Target::Unknown };
     for _ in 0..MOST_SCRIPTS {
         let start = file.read(&mut room, 0);

@@ -102,7 +102,7 @@ pub struct Pool<M: Machine, T: Record<M>> {
 
 // SAFETY: records are shared memory made of atomics, or belong to one owner at a time (condition of `Record`).
 unsafe impl<M: Machine, T: Record<M> + Send> Send for Pool<M, T> {}
-// SAFETY: as above.
+// SAFETY: shared, it gives records to one owner at a time: T: Send.
 unsafe impl<M: Machine, T: Record<M> + Send> Sync for Pool<M, T> {}
 
 impl<T: Record<raddle_machine::Real>> Pool<raddle_machine::Real, T> {

@@ -38,7 +38,7 @@ pub struct Items(Arc<Vec<UnsafeCell<usize>>>);
 
 // SAFETY: loom watches each access to the cells.
 unsafe impl Send for Items {}
-// SAFETY: as above.
+// SAFETY: shared, each access is watched by loom as well.
 unsafe impl Sync for Items {}
 
 impl Items {

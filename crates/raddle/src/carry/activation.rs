@@ -254,7 +254,7 @@ impl Activation {
     /// # Safety
     /// In a handler on its kernel thread, as for [`crate::os::signals::defer`].
     pub unsafe fn defer(&self, signal: i32, info: *mut c_void, context: *mut c_void) -> bool {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller is in the handler, with the kernel's arguments to it, on this kernel thread.
         let Some(before) = (unsafe { crate::os::signals::defer(signal, info, context) }) else { return false };
         // Only the first one finds signals unblocked; those that it blocked itself must not stay blocked.
         if !self.deferred.load(Ordering::Relaxed) {
@@ -384,7 +384,8 @@ impl Activation {
     /// # Safety
     /// On the idle context.
     unsafe fn run(&'static self, inside: Inside, next: Ready<Real>) -> Option<Inside> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: the caller is on the idle context, which `resume` leaves suspended until a thread of this activation
+        // comes back.
         unsafe { resume(inside, next) };
         if self.after.get().is_without_processor() {
             finalize_lost(self);

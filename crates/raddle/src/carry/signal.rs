@@ -103,7 +103,7 @@ pub unsafe fn install(signal: i32, handler: Handler) -> io::Result<()> {
 /// # Safety
 /// `context` is what the kernel passed to the handler.
 pub unsafe fn set_back(context: *mut c_void) {
-    // SAFETY: as promised.
+    // SAFETY: the kernel's argument to the handler that the caller is.
     unsafe { crate::carry::turns::set_back(context) };
 }
 
@@ -189,7 +189,7 @@ pub fn as_interrupted<T>(f: impl FnOnce() -> T) -> Option<T> {
 /// # Safety
 /// `context` is what the kernel passed to the handler of `signal`.
 pub unsafe fn block_only(signal: i32, context: *mut c_void, blocked: u64, let_in: u64) {
-    // SAFETY: as promised.
+    // SAFETY: the kernel's argument to the handler of this signal, which the caller is.
     unsafe { signals::block_only(signal, context, blocked, let_in) };
 }
 

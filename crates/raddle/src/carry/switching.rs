@@ -610,7 +610,7 @@ unsafe fn end_alone(activation: &'static Activation, me: &'static Descriptor) ->
 /// `me` is the running thread and runs no user code any more.
 unsafe fn last(me: &'static Descriptor) -> &'static Descriptor {
     if let Some(activation) = crate::carry::dedicated::own_activation(me) {
-        // SAFETY: passed on.
+        // SAFETY: the caller is the running thread, this activation is its own, and no code of its runs any more.
         unsafe { end_alone(activation, me) }
     }
     let mut inside = enter(me);
@@ -624,7 +624,7 @@ unsafe fn last(me: &'static Descriptor) -> &'static Descriptor {
     if crate::carry::delays::is_marked(next) {
         if crate::carry::turns::is_held(next) {
             inside.owned().held = Some(next);
-            // SAFETY: as above.
+            // SAFETY: `me` runs and ends here; the idle context is suspended while a thread runs on this activation.
             unsafe { inside.end_in_favour_of(me, Successor::Idle) }
         }
         crate::carry::delays::arrived(inside.processor(), next);

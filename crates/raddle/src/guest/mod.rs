@@ -340,7 +340,7 @@ pub fn set_own_name(name: &str) {
 /// # Safety
 /// No variable with a destructor is used by the thread's code afterwards.
 pub unsafe fn run_destructors() {
-    // SAFETY: as promised by the caller.
+    // SAFETY: the thread's code uses no variable with a destructor after this.
     unsafe { crate::carry::pool::tls().run_destructors() };
 }
 

@@ -97,7 +97,7 @@ pub(crate) fn poller_wait(poller: i32, events: &mut [Event], nanoseconds: u64) -
         ABSENT.store(true, Ordering::Relaxed);
     }
     let milliseconds = nanoseconds.div_ceil(1_000_000).min(i32::MAX as u64) as usize;
-    // SAFETY: as above.
+    // SAFETY: the kernel writes at most so many events.
     unsafe { system_call(libc::SYS_epoll_pwait as usize, [place[0], place[1], place[2], milliseconds, 0, 8]) as i32 }
 }
 

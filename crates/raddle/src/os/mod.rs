@@ -62,7 +62,7 @@ pub(crate) fn reserve(size: usize) -> Option<*mut u8> {
 /// # Safety
 /// Of [`reserve`], with that size, and nobody uses them.
 pub(crate) unsafe fn unreserve(pages: *mut u8, size: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `reserve` mapped these pages, of this size, and nobody uses them.
     unsafe { raddle_machine::raw::system_call(libc::SYS_munmap as usize, [pages.addr(), size, 0, 0, 0, 0]) };
 }
 

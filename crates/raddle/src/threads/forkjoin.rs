@@ -56,7 +56,7 @@ impl Header {
     /// It is run once, and its record is whole.
     #[inline(always)]
     pub unsafe fn execute(header: *const Header) {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the record is whole, so its function is the one for its type; it is run once.
         unsafe { ((*header).execute)(header) }
     }
 
@@ -217,7 +217,7 @@ unsafe fn execute<B: FnOnce() -> R, R>(header: *const Header) {
     let half = unsafe { &*header.cast::<Half<B, R>>() };
     let work = half.work.take().expect("a half runs once");
     let result = catch_unwind(AssertUnwindSafe(work));
-    // SAFETY: as above.
+    // SAFETY: the half is run by the caller alone, and its owner reads the result after it was told of the end.
     unsafe { *half.result.get() = Some(result) };
 }
 

@@ -54,7 +54,7 @@ unsafe impl Runtime for Host {
 
     #[inline]
     unsafe fn make_ready(thread: &'static Thread<Real>) {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller has claimed the thread's wait, so it is off its stack and nobody else makes it ready.
         unsafe { crate::carry::ready::make_ready(thread) }
     }
 

@@ -75,7 +75,7 @@ impl Parker {
     /// # Safety
     /// Called by the owner.
     unsafe fn park(&self, deadline: Option<u64>) {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller is the owner.
         unsafe { self.parker.park(deadline) };
     }
 

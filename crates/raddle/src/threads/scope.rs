@@ -145,7 +145,7 @@ impl Data {
     /// The scope and `member`, which is the thread's, stay until the thread has called [`Members::leave`].
     #[inline]
     pub unsafe fn enter(&self, member: &Member) {
-        // SAFETY: passed on to the caller.
+        // SAFETY: scope and member stay until `leave`: so does the group, which is part of the scope.
         unsafe { self.members.enter(member, self.owner.is_cancelled()) };
     }
 

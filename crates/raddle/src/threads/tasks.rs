@@ -195,7 +195,7 @@ impl Tasks {
             // SAFETY: as in `add`.
             let task = unsafe { place.as_ref() }?;
             let older: *const Task = task.header.older().cast();
-            // SAFETY: as above.
+            // SAFETY: null, or a task of this list, which stays until its owner, the caller, takes it out.
             if let Some(older) = unsafe { older.as_ref() } {
                 older.newer.set(std::ptr::null());
             }
@@ -219,7 +219,7 @@ impl Tasks {
             // closure out, at the earliest: only the owner uses the room.)
             let (free, below) = unsafe { ((*place).free, (*place).below) };
             if promoted {
-                // SAFETY: as above.
+                // SAFETY: it stays until it is freed below, and it has become a thread, whose end this waits for.
                 unsafe { (*place).header.finish() };
             } else if wait() && crate::threads::scope::hungry() {
                 self.feed();

@@ -241,7 +241,8 @@ pub(crate) unsafe fn spawn_packed(
         }
         inside.leave();
     }
-    // SAFETY: as promised by the caller.
+    // SAFETY: closure and result are as the caller promises, and the payload, which `run` knows how to use, is used
+    // once.
     unsafe { spawn_elsewhere(builder, pool, run, payload) }
 }
 
@@ -372,7 +373,7 @@ const fn fits<V>() -> bool {
 /// `place` holds what [`pack`] made of a `V`, and it is taken once.
 #[inline(always)]
 unsafe fn unpack<V>(place: *const Payload) -> V {
-    // SAFETY: as promised.
+    // SAFETY: what `pack` made of a `V` lies there, in place or in a box according to its size, and is taken once.
     unsafe { if fits::<V>() { place.cast::<V>().read() } else { *Box::from_raw(place.cast::<*mut V>().read()) } }
 }
 
@@ -412,7 +413,7 @@ pub(crate) fn free(descriptor: &'static Descriptor) {
             unsafe { inside.owned().descriptors.free(NonNull::from(descriptor)) };
             inside.leave();
         }
-        // SAFETY: as above.
+        // SAFETY: allocated from this slab, and nobody refers to the descriptor any more.
         None => unsafe { pool::descriptors().cache().free(NonNull::from(descriptor)) },
     }
 }

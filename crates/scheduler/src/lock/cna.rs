@@ -100,26 +100,26 @@ impl<M: Machine> Cna<M> {
         }
         let mut last = first;
         loop {
-            // SAFETY: as above.
+            // SAFETY: `last` waits like the first: queued, and granted by nobody but the caller.
             let after = Self::next(unsafe { at(last) });
             if after.is_null() {
                 return None;
             }
-            // SAFETY: as above.
+            // SAFETY: linked behind `last`, so it waits, and is granted by nobody but the caller.
             if unsafe { at(after) }.cluster != node.cluster {
                 last = after;
                 continue;
             }
-            // SAFETY: as above.
+            // SAFETY: it waits, as in the loop above; links behind the head are the holder's alone.
             unsafe { at(last) }.next.store(null_mut(), Ordering::Relaxed);
             if *aside > GRANTED {
                 // SAFETY: those aside wait, too.
                 let head = unsafe { at::<M>(std::ptr::with_exposed_provenance_mut(*aside)) };
-                // SAFETY: as above.
+                // SAFETY: the last one aside, whom its head names: it waits, too.
                 unsafe { at(head.last.load(Ordering::Relaxed)) }.next.store(first, Ordering::Relaxed);
                 head.last.store(last, Ordering::Relaxed);
             } else {
-                // SAFETY: as above.
+                // SAFETY: it waits, and is the first one aside from now on.
                 unsafe { at(first) }.last.store(last, Ordering::Relaxed);
                 *aside = first.expose_provenance();
             }
@@ -176,7 +176,7 @@ unsafe impl<M: Machine> Algorithm<M> for Cna<M> {
             if self.tail.compare_exchange(me, new, Ordering::Release, Ordering::Relaxed).is_ok() {
                 if aside > GRANTED {
                     self.streak.store(0, Ordering::Relaxed);
-                    // SAFETY: as above.
+                    // SAFETY: the first one aside, which waits until it is granted.
                     Self::grant(unsafe { at(head) }, GRANTED);
                 }
                 return;

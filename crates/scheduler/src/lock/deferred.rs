@@ -131,7 +131,7 @@ pub struct Deferred<T: 'static, M: Machine> {
 
 // SAFETY: the list is made of atomics, and its jobs are Send; the lock keeps its own promise.
 unsafe impl<T: Send, M: Machine> Send for Deferred<T, M> {}
-// SAFETY: as above.
+// SAFETY: the lock lets one in at a time, and whoever leaves work pushes a job that is Send.
 unsafe impl<T: Send, M: Machine> Sync for Deferred<T, M> {}
 
 impl<T: 'static, M: Machine> Deferred<T, M> {

@@ -115,7 +115,7 @@ pub struct Lock<T: ?Sized, A, M> {
 
 // SAFETY: the value is reached by the holder alone, who may be anyone: T: Send.
 unsafe impl<T: ?Sized + Send, A: Algorithm<M>, M: Machine> Sync for Lock<T, A, M> {}
-// SAFETY: as above.
+// SAFETY: who has the lock has the value, and may take it elsewhere: T: Send.
 unsafe impl<T: ?Sized + Send, A: Algorithm<M>, M: Machine> Send for Lock<T, A, M> {}
 
 /// Unlocks on the way out, also when a closure panics.
@@ -169,7 +169,7 @@ impl<T: ?Sized, A: Algorithm<M>, M: Machine> Lock<T, A, M> {
     /// As for [`Algorithm::lock`], until this returns or unwinds.
     #[inline(always)]
     unsafe fn with_node<R>(&self, node: &A::Node, f: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises for the node what `lock` asks, until this returns; `_inside` unlocks by then.
         unsafe { self.algorithm.lock(node) };
         let _inside = Inside::<A, M> { algorithm: &self.algorithm, node };
         // SAFETY: the lock is ours until `_inside` is dropped, which the reference does not outlive.

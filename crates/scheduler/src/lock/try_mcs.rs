@@ -259,7 +259,7 @@ impl<T: ?Sized, M: Machine> Drop for TryGuard<'_, T, M> {
     fn drop(&mut self) {
         // SAFETY: locked with this node by `try_once`; the trier is borrowed.
         let node = unsafe { self.node.as_ref() };
-        // SAFETY: as above.
+        // SAFETY: `try_once` locked with this node, on this lock, and the guard is dropped once.
         unsafe { self.lock.algorithm.unlock(node) };
         node.state.store(FREE, Ordering::Relaxed);
     }

@@ -67,7 +67,7 @@ pub struct Monitor<T, R: Runtime> {
 // SAFETY: the data is reached by the thread inside only, and by conditions that it evaluates; conditions are Sync. The
 // list is the monitor's own.
 unsafe impl<T: Send, R: Runtime> Send for Monitor<T, R> {}
-// SAFETY: as above.
+// SAFETY: shared, it lets one inside at a time, of any thread: T: Send.
 unsafe impl<T: Send, R: Runtime> Sync for Monitor<T, R> {}
 
 impl<T, R: Runtime> std::panic::UnwindSafe for Monitor<T, R> {}

@@ -244,7 +244,7 @@ impl<R: Runtime> RawMutex<R> {
     /// The calling thread holds it.
     #[inline(always)]
     pub unsafe fn unlock(&self, poison: bool) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the calling thread holds it, which `me` names.
         unsafe { self.unlock_as(me::<R>(), poison) };
     }
 
@@ -361,7 +361,7 @@ pub struct Mutex<T: ?Sized, R: Runtime> {
 
 // SAFETY: the data is reached by the holder only, one thread at a time, so it needs Send and not Sync.
 unsafe impl<T: ?Sized + Send, R: Runtime> Send for Mutex<T, R> {}
-// SAFETY: as above.
+// SAFETY: shared, it lets one in at a time, of any thread: T: Send.
 unsafe impl<T: ?Sized + Send, R: Runtime> Sync for Mutex<T, R> {}
 
 impl<T: ?Sized, R: Runtime> std::panic::UnwindSafe for Mutex<T, R> {}

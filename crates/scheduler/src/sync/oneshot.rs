@@ -51,7 +51,7 @@ struct Shared<T, R: Runtime> {
 
 // SAFETY: the value is accessed by the promise before `SET` and by the future after it, never by both.
 unsafe impl<T: Send, R: Runtime> Sync for Shared<T, R> {}
-// SAFETY: as above.
+// SAFETY: whoever has the last end drops the value: T: Send.
 unsafe impl<T: Send, R: Runtime> Send for Shared<T, R> {}
 
 /// Why there is no value.

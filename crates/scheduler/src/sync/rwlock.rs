@@ -71,7 +71,7 @@ pub struct RwLock<T: ?Sized, R: Runtime> {
 
 // SAFETY: a writer has the data alone (Send), readers share it (Sync).
 unsafe impl<T: ?Sized + Send, R: Runtime> Send for RwLock<T, R> {}
-// SAFETY: as above.
+// SAFETY: shared, it gives `&T` to readers (Sync) and `&mut T` to a writer of any thread (Send).
 unsafe impl<T: ?Sized + Send + Sync, R: Runtime> Sync for RwLock<T, R> {}
 
 impl<T: ?Sized, R: Runtime> std::panic::UnwindSafe for RwLock<T, R> {}
@@ -367,7 +367,7 @@ pub struct RwLockWriteGuard<'a, T: ?Sized, R: Runtime> {
 
 // SAFETY: a shared guard gives `&T` only.
 unsafe impl<T: ?Sized + Sync, R: Runtime> Sync for RwLockReadGuard<'_, T, R> {}
-// SAFETY: as above.
+// SAFETY: a shared guard of a writer gives `&T` as well, and no more.
 unsafe impl<T: ?Sized + Sync, R: Runtime> Sync for RwLockWriteGuard<'_, T, R> {}
 
 impl<'a, T: ?Sized, R: Runtime> RwLockReadGuard<'a, T, R> {

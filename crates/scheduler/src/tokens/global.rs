@@ -19,7 +19,7 @@ pub(super) struct Carrier<M: Machine> {
 // SAFETY: a carrier is atomics and an item, whose node only the carrier's holder touches (through the queue's
 // functions).
 unsafe impl<M: Machine> Send for Carrier<M> {}
-// SAFETY: as above.
+// SAFETY: a shared carrier gives its atomics; the item is its holder's.
 unsafe impl<M: Machine> Sync for Carrier<M> {}
 
 /// The oldest token of a queue of carriers, with its carrier, which is the caller's now.

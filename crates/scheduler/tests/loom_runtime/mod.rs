@@ -130,5 +130,5 @@ impl Watched {
 
 // SAFETY: loom watches each access.
 unsafe impl Sync for Watched {}
-// SAFETY: as above.
+// SAFETY: a number, which may go to any thread.
 unsafe impl Send for Watched {}

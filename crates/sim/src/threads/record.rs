@@ -106,7 +106,7 @@ impl Full {
 /// # Safety
 /// The record came from [`Full::leak`], once, and nobody refers to it any more.
 pub(super) unsafe fn release(record: Record) {
-    // SAFETY: as promised.
+    // SAFETY: leaked by `Full::leak` as a box, given back once, and nobody refers to it.
     drop(unsafe { Box::from_raw(record.as_ptr()) });
 }
 

@@ -29,7 +29,7 @@ unsafe extern "C" fn entry(_: usize) -> ! {
     // The core may be another one by now.
     let home: Handle = {
         let core = &pool.cores[me()];
-        // SAFETY: as above.
+        // SAFETY: the running thread's record, which lives until it has left its stack.
         let mut state = unsafe { running().as_ref() }.state.borrow_mut();
         state.after = After::Exit;
         state.panic = result.err();

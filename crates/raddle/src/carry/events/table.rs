@@ -116,7 +116,7 @@ const _: () = {
     let bytes = unsafe { std::mem::transmute::<Entry, [std::mem::MaybeUninit<u8>; 64]>(Entry::new()) };
     let mut at = 0;
     while at < 63 {
-        // SAFETY: as above.
+        // SAFETY: integers lie in all bytes but the last, which is not read.
         assert!(unsafe { bytes[at].assume_init() } == 0, "an entry of which nothing is known is zeroes");
         at += 1;
     }

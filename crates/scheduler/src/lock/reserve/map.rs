@@ -51,7 +51,7 @@ struct Element<V, M: Machine> {
 
 // SAFETY: the value is used under reservations (I1): by one alone, or by many for reading.
 unsafe impl<V: Send + Sync, M: Machine> Sync for Element<V, M> {}
-// SAFETY: as above.
+// SAFETY: an element that goes elsewhere takes its value along, which is Send.
 unsafe impl<V: Send + Sync, M: Machine> Send for Element<V, M> {}
 
 type World<W> = <W as Waits>::Machine;

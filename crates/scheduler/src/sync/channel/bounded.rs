@@ -19,7 +19,7 @@ pub(super) struct Buffer<T, M: Machine> {
 // SAFETY: a cell is reached only by the thread that holds its number, and numbers pass through the rings with release
 // and acquire; so messages need Send and no more.
 unsafe impl<T: Send, M: Machine> Sync for Buffer<T, M> {}
-// SAFETY: as above.
+// SAFETY: messages go with the buffer: T: Send; the rest is atomics.
 unsafe impl<T: Send, M: Machine> Send for Buffer<T, M> {}
 
 impl<T, M: Machine> Buffer<T, M> {

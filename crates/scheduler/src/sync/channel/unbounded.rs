@@ -73,7 +73,7 @@ pub(super) struct List<T, M: Machine> {
 // SAFETY: a message is reached only by the owner of its item, and items pass through the list with release and acquire;
 // so messages need Send and no more.
 unsafe impl<T: Send, M: Machine> Sync for List<T, M> {}
-// SAFETY: as above.
+// SAFETY: messages go with the list: T: Send; the rest is atomics.
 unsafe impl<T: Send, M: Machine> Send for List<T, M> {}
 
 impl<T, M: Machine> List<T, M> {
