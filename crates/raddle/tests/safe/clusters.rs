@@ -20,7 +20,7 @@ struct Fickle(#[allow(dead_code)] u32);
 
 impl PartialEq for Fickle {
     fn eq(&self, _: &Self) -> bool {
-        chance() % 3 == 0
+        chance().is_multiple_of(3)
     }
 }
 impl Eq for Fickle {}
@@ -40,7 +40,7 @@ thread_local! {
 
 /// Not while a thread unwinds, which would end the process.
 fn may_break() {
-    if BREAKS.get() && !std::thread::panicking() && chance() % 7 == 0 {
+    if BREAKS.get() && !std::thread::panicking() && chance().is_multiple_of(7) {
         std::panic::panic_any(0u8);
     }
 }
@@ -209,7 +209,7 @@ case!(an_element_that_is_made_of_itself {
             assert!(map.try_read(&1).is_err());
             map.insert(2, 2);
             let other = map.clone();
-            let maker = raddle::spawn(move || panics(|| other.reserve_or_make(3, |_| panic!("no")).map_err(|()| ())));
+            let maker = raddle::spawn(move || panics(|| other.reserve_or_make(3, |_| -> Result<u32, ()> { panic!("no") })));
             assert!(maker.join().unwrap());
             Ok::<_, ()>(10)
         });

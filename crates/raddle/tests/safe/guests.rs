@@ -49,7 +49,7 @@ case!(a_thread_that_hides_and_never_comes_back {
     let threads: Vec<_> = (0..8)
         .map(|_| {
             pool.spawn(|| {
-                std::mem::forget(drop_in::hide());
+                let _ = drop_in::hide();
                 do_everything();
             })
         })
@@ -82,7 +82,7 @@ case!(a_scope_that_is_left_by_a_thread_in_hiding {
                 s.spawn(|| hidden.fetch_add(1, Ordering::Relaxed));
                 s.fork(|| _ = hidden.fetch_add(1, Ordering::Relaxed));
             }
-            std::mem::forget(drop_in::hide());
+            let _ = drop_in::hide();
         });
         assert_eq!(hidden.load(Ordering::Relaxed), 8);
     });
@@ -94,7 +94,7 @@ case!(halves_that_hide {
         for _ in 0..10 {
             let (a, b) = raddle::join(
                 || {
-                    std::mem::forget(drop_in::hide());
+                    let _ = drop_in::hide();
                     std::thread::sleep(Duration::from_millis(1));
                     1
                 },
@@ -170,7 +170,7 @@ case!(thread_local_values_whose_drops_hide_go_apart_and_are_given_kernel_threads
     impl Drop for Late {
         fn drop(&mut self) {
             match self.0 % 4 {
-                0 => std::mem::forget(drop_in::hide()),
+                0 => _ = drop_in::hide(),
                 1 => _ = drop_in::go_apart(),
                 2 => _ = drop_in::dedicate(drop_in::Spare::Any),
                 _ => {}
