@@ -73,21 +73,6 @@ case!(hidings_that_end_in_the_wrong_order {
     pool.run(do_everything);
 });
 
-case!(a_scope_that_is_left_by_a_thread_in_hiding {
-    let pool = two();
-    let hidden = AtomicU32::new(0);
-    pool.run(|| {
-        raddle::scope(|s| {
-            for _ in 0..4 {
-                s.spawn(|| hidden.fetch_add(1, Ordering::Relaxed));
-                s.fork(|| _ = hidden.fetch_add(1, Ordering::Relaxed));
-            }
-            let _ = drop_in::hide();
-        });
-        assert_eq!(hidden.load(Ordering::Relaxed), 8);
-    });
-});
-
 case!(halves_that_hide {
     let pool = two();
     pool.run(|| {
