@@ -72,7 +72,8 @@ pub(crate) fn plain(word: &RealAtomic<u32>) -> &AtomicU32 {
 /// The high half of a word of an object, as the futex calls take it.
 #[inline(always)]
 pub(crate) fn high_half(word: &RealAtomic<u64>) -> &AtomicU32 {
-    // SAFETY: half of a live word that is written by atomic operations only, aligned as a half is; a futex reads it only.
+    // SAFETY: half of a live word that is written by atomic operations only, aligned as a half is; a futex reads it
+    // only.
     unsafe { AtomicU32::from_ptr(std::ptr::from_ref(word).cast_mut().cast::<u32>().byte_add(HIGH_HALF)) }
 }
 

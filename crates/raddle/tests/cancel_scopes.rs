@@ -263,7 +263,8 @@ fn threads_that_begin_and_end_while_their_scope_is_cancelled() {
     }
 }
 
-/// A scope that was opened where cancellation is masked, as in what a thread's end runs: its owner's cancellation is not its own.
+/// A scope that was opened where cancellation is masked, as in what a thread's end runs: its owner's cancellation is
+/// not its own.
 #[test]
 fn a_scope_that_was_opened_under_a_mask_is_not_cancelled_with_its_owner() {
     let pool = raddle::Builder::new().processors(1).build().unwrap();

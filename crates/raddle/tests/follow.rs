@@ -247,7 +247,8 @@ fn processors_follow_the_quota_of_a_real_control_group() {
     println!("followed the quota of a control group, version {version}");
 }
 
-/// One queue for all, but what is spawned on other processors than the first one, while it keeps, comes out by [`Local::drain`] alone.
+/// One queue for all, but what is spawned on other processors than the first one, while it keeps, comes out by
+/// [`Local::drain`] alone.
 #[derive(Clone, Default)]
 struct Keeping {
     common: std::sync::Arc<std::sync::Mutex<VecDeque<Ready<Real>>>>,

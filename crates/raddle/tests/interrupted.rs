@@ -1,5 +1,6 @@
-//! Interruptions, as signals for a thread make them: one that meets a thread between two processors is not forgotten (its activation has lost its
-//! processor, and a policy that holds it back gives the time for that), and one that meets a sleeper does not shorten its sleep.
+//! Interruptions, as signals for a thread make them: one that meets a thread between two processors is not forgotten
+//! (its activation has lost its processor, and a policy that holds it back gives the time for that), and one that meets
+//! a sleeper does not shorten its sleep.
 
 use raddle_machine::Real;
 use raddle_scheduler::{Cause, Local, Notify, Policy, Ready};

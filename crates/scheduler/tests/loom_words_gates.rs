@@ -1,5 +1,5 @@
-//! The words of the drop-in library's readers-writer locks, barriers and initialisations in all interleavings: nobody is
-//! left asleep, and what was done before is seen.
+//! The words of the drop-in library's readers-writer locks, barriers and initialisations in all interleavings: nobody
+//! is left asleep, and what was done before is seen.
 #![cfg(feature = "loom")]
 
 mod loom_kernel;

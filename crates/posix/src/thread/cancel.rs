@@ -247,8 +247,8 @@ pub(super) fn created(record: &'static Record, raw: *mut ()) {
 
 /// Ends a thread's cancellable wait, by its handle. The caller holds the record.
 fn wake(raw: *mut ()) {
-    // SAFETY: the raw form of a handle of this type, from a record that is held: so it is neither joined nor dropped meanwhile, nor
-    // by this copy of it.
+    // SAFETY: the raw form of a handle of this type, from a record that is held: so it is neither joined nor dropped
+    // meanwhile, nor by this copy of it.
     let handle = ManuallyDrop::new(unsafe { raddle::JoinHandle::<()>::from_raw(raw) });
     handle.cancel();
 }

@@ -51,7 +51,8 @@ pub(crate) struct Record {
     holders: AtomicU32,
     /// One of the constants above.
     pub state: AtomicU32,
-    /// Bits of [`super::cancel`], and the raw form of its `raddle::JoinHandle<()>`; null until the creator has stored it.
+    /// Bits of [`super::cancel`], and the raw form of its `raddle::JoinHandle<()>`; null until the creator has stored
+    /// it.
     pub request: Request<Real>,
     start: AtomicPtr<c_void>,
     pub argument: AtomicPtr<c_void>,

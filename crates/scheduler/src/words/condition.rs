@@ -85,8 +85,8 @@ impl<M: Machine> Condition<M> {
         self.waiters.leave(sleepers);
     }
 
-    /// The condition may have come true, for so many; `sleepers` are those who sleep on the number, which is a name only
-    /// by then.
+    /// The condition may have come true, for so many; `sleepers` are those who sleep on the number, which is a name
+    /// only by then.
     #[inline]
     pub fn signal(&self, count: usize, sleepers: &impl Sleepers) {
         // A waiter that was there when the condition came true is counted: it did that holding the mutex.

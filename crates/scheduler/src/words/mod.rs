@@ -35,8 +35,8 @@ pub mod visitors;
 
 use raddle_machine::{Atomic, Machine, Ordering, Real, RealAtomic};
 
-/// Those who sleep at words, as a waker reaches them: by address, which is a name only, since the object may be gone. They
-/// are of several kinds (lightweight and kernel threads) that nobody orders among each other.
+/// Those who sleep at words, as a waker reaches them: by address, which is a name only, since the object may be gone.
+/// They are of several kinds (lightweight and kernel threads) that nobody orders among each other.
 pub trait Sleepers {
     /// Wakes so many at most of those who sleep there, of whatever kind. How many.
     fn wake(&self, address: usize, count: usize) -> usize;

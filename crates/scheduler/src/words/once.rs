@@ -1,5 +1,5 @@
-//! The word of an initialisation that runs once: 0 not yet, 2 done (the C library's value), in progress: 1 and the number
-//! of forks behind the process, times four.
+//! The word of an initialisation that runs once: 0 not yet, 2 done (the C library's value), in progress: 1 and the
+//! number of forks behind the process, times four.
 //!
 //! Source: our own.
 //!
@@ -76,7 +76,8 @@ impl<M: Machine> OnceWord<M> {
         }
     }
 
-    /// The caller's initialiser has ended, or left; `wake` wakes all that sleep on the word, which is a name only by then.
+    /// The caller's initialiser has ended, or left; `wake` wakes all that sleep on the word, which is a name only by
+    /// then.
     #[inline]
     pub fn end(&self, done: bool, wake: impl FnOnce(usize)) {
         let address = std::ptr::from_ref(self).addr();

@@ -4,9 +4,9 @@
 //! Source: our own. Who asks sets the word's bit and then looks for the handle; the creator stores the handle and then
 //! looks at the word. What the other bits of the word mean is its user's business: the thread's own state, mostly.
 //!
-//! Invariant: a wait that is to end is ended by one of the two at least (twice does no harm). Events: B the bit is set, H
-//! the asker's look for the handle; S the handle is stored, L the creator's look at the word. Forbidden: H misses S and L
-//! misses B. All four are sequentially consistent; if H misses S, it precedes S, so B precedes L.
+//! Invariant: a wait that is to end is ended by one of the two at least (twice does no harm). Events: B the bit is set,
+//! H the asker's look for the handle; S the handle is stored, L the creator's look at the word. Forbidden: H misses S
+//! and L misses B. All four are sequentially consistent; if H misses S, it precedes S, so B precedes L.
 //!
 //! Progress: wait-free. The handle goes with the record that this is part of, when nobody holds that any more.
 //!
@@ -62,8 +62,8 @@ impl<M: Machine> Request<M> {
         first
     }
 
-    /// The handle, for who has left something for the thread by a sequentially consistent operation; null: the creator will
-    /// see it.
+    /// The handle, for who has left something for the thread by a sequentially consistent operation; null: the creator
+    /// will see it.
     pub fn reach(&self) -> *mut () {
         // Ordering[words.request]: SeqCst. Pairs with the fence in `created`: what the model has for event H.
         M::model_fence(Ordering::SeqCst);
@@ -80,7 +80,8 @@ impl<M: Machine> Request<M> {
         self.handle.load(Ordering::Acquire)
     }
 
-    /// The creator stores the handle; `wake` ends the thread's wait if somebody has asked meanwhile, which is the answer.
+    /// The creator stores the handle; `wake` ends the thread's wait if somebody has asked meanwhile, which is the
+    /// answer.
     pub fn created(&self, handle: *mut (), wake: impl FnOnce(*mut ())) -> bool {
         // Ordering[words.handle]: SeqCst. Pairs with `reach` (event S). Makes visible: what the handle stands for.
         // Not weakened: the model has the fence below, and watches no more than the pointer.

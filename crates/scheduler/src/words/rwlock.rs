@@ -8,15 +8,16 @@
 //! names of their own ([`Roles`]).
 //!
 //! Invariants:
-//! - I1: a writer that sleeps is covered by `WRITERS_WAIT` in the word of a held lock, by an unlocker that has cleared it
-//!   and not yet woken a writer, or by a woken writer that has not yet taken the lock, set the bit again, or given up.
-//! - I2: one that gives up clears the bit only when no other seems to wait, looks again after that, and wakes who came in
-//!   between.
+//! - I1: a writer that sleeps is covered by `WRITERS_WAIT` in the word of a held lock, by an unlocker that has cleared
+//!   it and not yet woken a writer, or by a woken writer that has not yet taken the lock, set the bit again, or given
+//!   up.
+//! - I2: one that gives up clears the bit only when no other seems to wait, looks again after that, and wakes who came
+//!   in between.
 //! - I3: a reader that sleeps is covered by `READERS_WAIT` in the word of a held lock; whoever frees the lock wakes all
 //!   readers, or a writer, and when there was none to wake, the readers after all.
 //!
-//! Progress: the lock barges; a waiter may starve unless it is given way to. After the exchange in [`RwLockWord::unlock`]
-//! the lock may be gone.
+//! Progress: the lock barges; a waiter may starve unless it is given way to. After the exchange in
+//! [`RwLockWord::unlock`] the lock may be gone.
 //!
 //! | edge | one side | the other |
 //! |---|---|---|
@@ -48,8 +49,8 @@ pub struct State(u64);
 
 /// Those who sleep at a lock, by the address of its word, which is a name only.
 pub trait Roles {
-    /// True if writers may sleep there: racy; after a wake-up or a fence of the caller's, false means that who comes later
-    /// sees the gate changed.
+    /// True if writers may sleep there: racy; after a wake-up or a fence of the caller's, false means that who comes
+    /// later sees the gate changed.
     fn writers_may_sleep(&self, lock: usize) -> bool;
     /// Wakes one writer at least, if any sleeps. How many were woken.
     fn wake_writer(&self, lock: usize) -> usize;
@@ -157,8 +158,8 @@ impl<M: Machine> RwLockWord<M> {
         Err(State(state))
     }
 
-    /// Comes in as a reader, sleeping meanwhile. `may_pass` says, at each try, whether it goes before writers that wait;
-    /// the answer says what it said last. `sleep` sleeps, as a reader, while the gate is what it was.
+    /// Comes in as a reader, sleeping meanwhile. `may_pass` says, at each try, whether it goes before writers that
+    /// wait; the answer says what it said last. `sleep` sleeps, as a reader, while the gate is what it was.
     ///
     /// # Errors
     /// [`Refused`].

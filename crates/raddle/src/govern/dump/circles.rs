@@ -95,8 +95,8 @@ impl Waiter {
         (self.index, self.epoch.to_bits(), self.holder)
     }
 
-    /// Read by the kernel as well: the thread may go on and end meanwhile, which frees its name. It counts if the thread
-    /// [still waits](Waiter::still_waits) after it.
+    /// Read by the kernel as well: the thread may go on and end meanwhile, which frees its name. It counts if the
+    /// thread [still waits](Waiter::still_waits) after it.
     fn name(&self) -> String {
         let info = word(self.descriptor.info.as_ptr().addr()).filter(|info| *info != 0);
         let name = info.and_then(|info| {
