@@ -6,12 +6,14 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-const SMALL: [(&str, &str); 51] = [
+const SMALL: [(&str, &str); 53] = [
     ("create", "100"),
     ("park", "50"),
     ("yield", "T=4:total=400"),
     ("pp_chan", "50"),
     ("pp_cond", "50"),
+    ("null_fork", "50"),
+    ("signal_wait", "50"),
     ("lock_local", "T=4:total=400"),
     ("lock_global", "T=4:total=400"),
     ("lock_block", "T=4:total=400"),

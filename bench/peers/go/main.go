@@ -176,6 +176,10 @@ func run(r *request) (outcome, error) {
 		return pingPongChannel(n("n")), nil
 	case "pp_cond":
 		return pingPongCondition(n("n")), nil
+	case "null_fork":
+		return nullFork(n("n")), nil
+	case "signal_wait":
+		return signalWait(n("n")), nil
 	case "lock_local":
 		return lockLocal(n("T"), n("total")), nil
 	case "lock_global":

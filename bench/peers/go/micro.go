@@ -110,6 +110,38 @@ func pingPongChannel(n uint64) outcome {
 	return outcome{ops: n, time: time.Since(start), checksum: sum}
 }
 
+func nullFork(n uint64) outcome {
+	start := time.Now()
+	sum := uint64(0)
+	done := make(chan uint64)
+	for i := uint64(0); i < n; i++ {
+		go func() { done <- 1 }()
+		sum += <-done
+	}
+	return outcome{ops: n, time: time.Since(start), checksum: sum}
+}
+
+func signalWait(n uint64) outcome {
+	start := time.Now()
+	bells := [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}
+	result := make(chan uint64, 2)
+	for me := 0; me < 2; me++ {
+		go func(me int) {
+			for i := uint64(0); i < n; i++ {
+				if me == 0 {
+					bells[1] <- struct{}{}
+					<-bells[0]
+				} else {
+					<-bells[1]
+					bells[0] <- struct{}{}
+				}
+			}
+			result <- n
+		}(me)
+	}
+	return outcome{ops: 2 * n, checksum: <-result + <-result, time: time.Since(start)}
+}
+
 func pingPongCondition(n uint64) outcome {
 	start := time.Now()
 	var table sync.Mutex

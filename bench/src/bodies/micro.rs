@@ -173,6 +173,56 @@ pub(super) fn lock_global<A: Api>(threads: u64, total: u64, block: bool) -> Resu
     Ok(Outcome::new(total, start.elapsed(), sum))
 }
 
+/// A thread is made, scheduled, runs the null procedure and ends, before the next one is made: null-fork of T. E.
+/// Anderson et al., "Scheduler Activations" (1991), tables 1 and 4.
+pub(super) fn null_fork<A: Api>(n: u64) -> Outcome {
+    let start = Instant::now();
+    let sum = (0..n).map(|_| A::join(A::spawn(|| 1u64))).sum();
+    with_yardsticks(Outcome::new(n, start.elapsed(), sum))
+}
+
+/// Two threads signal each other, which waits, and wait themselves: signal-wait of the same tables.
+pub(super) fn signal_wait<A: Api>(n: u64) -> Outcome {
+    let bells = Arc::new([A::semaphore(0), A::semaphore(0)]);
+    let player = |me: usize| {
+        let bells = bells.clone();
+        A::spawn(move || {
+            for _ in 0..n {
+                if me == 0 {
+                    A::release(&bells[1]);
+                    A::acquire(&bells[0]);
+                } else {
+                    A::acquire(&bells[1]);
+                    A::release(&bells[0]);
+                }
+            }
+            n
+        })
+    };
+    let start = Instant::now();
+    let players = [player(0), player(1)];
+    let sum = players.into_iter().map(A::join).sum();
+    with_yardsticks(Outcome::new(2 * n, start.elapsed(), sum))
+}
+
+/// Beside these two the paper has what a procedure call takes, and what the kernel's door does.
+fn with_yardsticks(outcome: Outcome) -> Outcome {
+    #[inline(never)]
+    fn null(number: u64) -> u64 {
+        std::hint::black_box(number)
+    }
+    let each = |n: u64, mut once: Box<dyn FnMut(u64) -> u64>| {
+        let start = Instant::now();
+        let sum = (0..n).fold(0u64, |sum, number| sum.wrapping_add(once(number)));
+        std::hint::black_box(sum);
+        start.elapsed().as_nanos() as f64 / n as f64
+    };
+    let procedure = each(100_000, Box::new(null));
+    // It takes nothing, does nothing, and is not answered without the kernel.
+    let trap = each(10_000, Box::new(|_| rustix::thread::gettid().as_raw_nonzero().get() as u64));
+    outcome.with("procedure_ns", procedure).with("trap_ns", trap)
+}
+
 /// What the waker and the sleeper of `wake_remote` share.
 struct Bell<A: Api> {
     rung: A::Mutex<bool>,

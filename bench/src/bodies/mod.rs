@@ -168,6 +168,8 @@ pub fn run<A: Api>(request: &Request) -> Result<Outcome, String> {
         "yield" => micro::yields::<A>(number("T")?, number("total")?),
         "pp_chan" => Ok(micro::pp_chan::<A>(number("n")?)),
         "pp_cond" => Ok(micro::pp_cond::<A>(number("n")?)),
+        "null_fork" => Ok(micro::null_fork::<A>(number("n")?)),
+        "signal_wait" => Ok(micro::signal_wait::<A>(number("n")?)),
         "lock_local" => micro::lock_local::<A>(number("T")?, number("total")?),
         "lock_global" => micro::lock_global::<A>(number("T")?, number("total")?, false),
         "locks" => A::locks(request.args.text("by")?, Turns::new(&request.args)?),

@@ -1,5 +1,6 @@
 //! `raddle bench`: the workloads on our runtime and its peers.
 
+mod activations;
 mod blocked;
 mod paper;
 mod quantum;
@@ -32,6 +33,7 @@ Examples:
   raddle bench blocked                              how long a processor rests when its thread blocks in the kernel unseen
   raddle bench quantum                              how long a ready thread waits behind threads that compute, with checks and without
   raddle bench report                               what the schedulers report claims, measured here
+  raddle bench report --paper activations           the same of Scheduler Activations: null-fork, signal-wait, upcalls
 
 Exit status: 0; 1 when a checksum disagrees or a run of our own fails; 2 when the command line is wrong.
 A peer that is not installed is named and is no error.";
@@ -76,6 +78,9 @@ pub struct Options {
     /// Take the programs from FOLDER; implies --no-build
     #[arg(long, value_name = "FOLDER")]
     programs: Option<PathBuf>,
+    /// Of `report`: which paper's claims
+    #[arg(long, value_name = "PAPER", value_parser = [paper::PAPER, activations::NAME])]
+    paper: Option<String>,
     /// List the workloads and the runtimes
     #[arg(long)]
     list: bool,
@@ -93,7 +98,13 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     if options.list {
         return print(&list()).map(|()| ExitCode::SUCCESS);
     }
-    if options.workloads.iter().any(|name| name == paper::NAME) {
+    let is_report = options.workloads.iter().any(|name| name == paper::NAME);
+    match options.paper.as_deref() {
+        Some(_) if !is_report => return Err("--paper is for `report`: `raddle bench report --paper NAME`".into()),
+        Some(activations::NAME) => return activations::run(options),
+        _ => {}
+    }
+    if is_report {
         return paper::run(options);
     }
     if options.workloads.iter().any(|name| name == blocked::NAME) {

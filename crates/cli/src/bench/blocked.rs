@@ -58,7 +58,7 @@ pub fn refuse(name: &str, options: &Options) -> Result<(), String> {
 }
 
 /// A fresh process that measures one way.
-fn one(way: &str, blocks: u64) -> Result<Value, String> {
+pub(super) fn one(way: &str, blocks: u64) -> Result<Value, String> {
     let own = std::env::current_exe().map_err(|error| format!("cannot tell where this program lies: {error}"))?;
     let output = Command::new(own).args([PROGRAM, NAME, &blocks.to_string()]).env("RADDLE_EVENTS", way).output();
     let output = output.map_err(|error| format!("cannot start a program that measures: {error}"))?;

@@ -16,6 +16,8 @@ use std::process::ExitCode;
 
 /// The name by which the command line asks for it.
 pub const NAME: &str = "report";
+/// What `--paper` calls it.
+pub const PAPER: &str = "schedulers";
 
 const FIFO: &str = "local(overflow=retry)";
 const LIFO: &str = "local(lifo, overflow=retry)";
@@ -167,7 +169,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     Ok(if results.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn refuse(options: &Options) -> Result<(), String> {
+pub(super) fn refuse(options: &Options) -> Result<(), String> {
     let Options { workloads, args, runtimes, policy, .. } = options;
     if workloads.len() > 1 {
         return Err("`report` is a list of runs of its own; ask for the other workloads by another command".into());

@@ -21,6 +21,42 @@ pub async fn create(n: u64) -> Outcome {
     Outcome::new(n, start.elapsed(), sum)
 }
 
+pub async fn null_fork(n: u64) -> Outcome {
+    let start = Instant::now();
+    let mut sum = 0;
+    for _ in 0..n {
+        sum += joined(tokio::spawn(async { 1u64 })).await;
+    }
+    Outcome::new(n, start.elapsed(), sum)
+}
+
+pub async fn signal_wait(n: u64) -> Outcome {
+    let bells = Arc::new([tokio::sync::Semaphore::new(0), tokio::sync::Semaphore::new(0)]);
+    let player = |me: usize| {
+        let bells = bells.clone();
+        let take = async move |bell: &tokio::sync::Semaphore| bell.acquire().await.unwrap().forget();
+        tokio::spawn(async move {
+            for _ in 0..n {
+                if me == 0 {
+                    bells[1].add_permits(1);
+                    take(&bells[0]).await;
+                } else {
+                    take(&bells[1]).await;
+                    bells[0].add_permits(1);
+                }
+            }
+            n
+        })
+    };
+    let start = Instant::now();
+    let players = [player(0), player(1)];
+    let mut sum = 0;
+    for one in players {
+        sum += joined(one).await;
+    }
+    Outcome::new(2 * n, start.elapsed(), sum)
+}
+
 struct Gate {
     inside: AtomicU64,
     full: Notify,

@@ -54,6 +54,8 @@ async fn once(request: &Request) -> Result<Outcome, String> {
         "yield" => micro::yields(number("T")?, number("total")?).await,
         "pp_chan" => Ok(micro::pp_chan(number("n")?).await),
         "pp_cond" => Ok(micro::pp_cond(number("n")?).await),
+        "null_fork" => Ok(micro::null_fork(number("n")?).await),
+        "signal_wait" => Ok(micro::signal_wait(number("n")?).await),
         "lock_local" => micro::lock_local(number("T")?, number("total")?).await,
         "lock_global" => micro::lock_global(number("T")?, number("total")?, false).await,
         "lock_block" => micro::lock_global(number("T")?, number("total")?, true).await,
