@@ -53,7 +53,7 @@ pub fn of_the_governor(tree: &Tree) -> Vec<Violation> {
             let comment = lines[..index].iter().rev().take_while(|line| line.trim_start().starts_with("//"));
             let mut header = lines.iter().take_while(|line| line.starts_with("//!"));
             let figure = |line: &&str| line.contains(|c: char| c.is_ascii_digit());
-            if !comment.clone().any(|line| figure(&line)) && !header.any(|line| figure(&line)) {
+            if !comment.clone().any(&figure) && !header.any(figure) {
                 bare.push(Violation::new(&file.path, index, format!("`{name}` has no figure behind it")));
             }
             if count > MOST {

@@ -188,10 +188,10 @@ case!(waits_at_words_that_nobody_has {
     quiet();
     two().run(|| {
         for address in [0, 1, 64, usize::MAX] {
-            let _ = drop_in::wait_at(address, Some(1), true, || false);
-            let _ = drop_in::wait_at(address, None, false, || true);
+            let _ = drop_in::wait_at("a word", address, Some(1), true, || false);
+            let _ = drop_in::wait_at("a word", address, None, false, || true);
             let _ = drop_in::wait_for_mutex_at(address, Some(drop_in::now() + 1_000_000), true, || false);
-            assert!(panics(|| drop_in::wait_at(address, None, false, || std::panic::panic_any(1u8))));
+            assert!(panics(|| drop_in::wait_at("a word", address, None, false, || std::panic::panic_any(1u8))));
             drop_in::waker_at(address).wake(usize::MAX);
         }
         assert!(panics(|| drop_in::wait_for_interruption(|| std::panic::panic_any(1u8))));
@@ -205,7 +205,7 @@ case!(a_look_of_a_wait_that_waits {
     two().run(|| {
         // An assertion, in builds that have them; else the wait ends for no reason.
         let _ = panics(|| {
-            drop_in::wait_at(64, Some(drop_in::now() + 5_000_000), true, || {
+            drop_in::wait_at("a word", 64, Some(drop_in::now() + 5_000_000), true, || {
                 do_everything();
                 false
             })
