@@ -27,6 +27,7 @@ mod tidy;
 mod tsan;
 mod weaken;
 mod yields;
+mod yields_programs;
 
 use std::process::ExitCode;
 
@@ -63,6 +64,8 @@ usage: cargo xtask COMMAND [ARGUMENTS]
                        threads give way to a timer in the midst of what they do, a million times in each program
   yields [--llvm MAJOR]
                        builds the compiler pass that puts quantum checks in against each LLVM that is here, and tests it
+  yields-programs [--only NAME] [--raddle PROGRAM]
+                       programs of Debian and the registry, compiled with quantum checks, pass their own tests
   miri                 the tests of queues and scheduler under Miri (needs a nightly toolchain with miri)
   tsan                 the tests of queues and scheduler under ThreadSanitizer, with no suppression
 
@@ -97,6 +100,7 @@ fn main() -> ExitCode {
         "size" => size::run(rest),
         "setup" => setup::run(rest),
         "yields" => yields::run(rest),
+        "yields-programs" => yields_programs::run(rest),
         "miri" => miri::run(rest),
         "tsan" => tsan::run(rest),
         "help" | "-h" | "--help" => {
