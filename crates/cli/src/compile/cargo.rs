@@ -43,6 +43,7 @@ pub fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
             llvm::MAJORS.map(|major| major.to_string()).join(" and ")
         ));
     }
+    llvm::named_tools(std::env::var_os("RADDLE_LLVM_TOOLS").map(PathBuf::from))?;
     let llvm = Llvm::of(major).ok_or_else(|| {
         format!("this rustc has LLVM {major}, and clang {major} is not here: {}", llvm::remedy(major))
     })?;

@@ -15,6 +15,7 @@ pub struct Llvm {
 impl Llvm {
     /// The one that `RADDLE_LLVM` names, or the newest.
     pub fn find() -> Result<Self, String> {
+        named_tools(std::env::var_os("RADDLE_LLVM_TOOLS").map(PathBuf::from))?;
         let wanted = std::env::var("RADDLE_LLVM").ok();
         let wanted = match wanted.as_deref().map(str::parse) {
             None => None,
@@ -55,6 +56,7 @@ impl Llvm {
 
     /// The pass for it: one that lies ready, or built now from the sources.
     pub fn plugin(&self) -> Result<String, String> {
+        named_plugin(std::env::var_os("RADDLE_YIELDS_PLUGIN").map(PathBuf::from))?;
         if let Some(ready) = self.ready() {
             return Ok(ready.display().to_string());
         }
@@ -123,6 +125,24 @@ pub fn remedy(major: u32) -> String {
     format!("apt-get install clang-{major} lld-{major} llvm-{major}-dev cmake (Debian's names)")
 }
 
+/// What `RADDLE_LLVM_TOOLS` names must hold a clang of a supported major.
+pub fn named_tools(folder: Option<PathBuf>) -> Result<(), String> {
+    let Some(folder) = folder else { return Ok(()) };
+    match version(&folder.join("clang")) {
+        Some(major) if MAJORS.contains(&major) => Ok(()),
+        Some(major) => Err(format!("RADDLE_LLVM_TOOLS={}: this is clang {major}; {}", folder.display(), supported())),
+        None => Err(format!("RADDLE_LLVM_TOOLS={}: there is no clang in it", folder.display())),
+    }
+}
+
+/// What `RADDLE_YIELDS_PLUGIN` names must be there.
+fn named_plugin(file: Option<PathBuf>) -> Result<(), String> {
+    match file {
+        Some(file) if !file.is_file() => Err(format!("RADDLE_YIELDS_PLUGIN={}: there is no such file", file.display())),
+        _ => Ok(()),
+    }
+}
+
 fn supported() -> String {
     format!("the supported majors are {}", MAJORS.map(|major| major.to_string()).join(" and "))
 }
@@ -152,6 +172,9 @@ mod tests {
     fn what_is_missing_is_named_with_its_remedy() {
         assert!(Llvm::of(3).is_none());
         assert!(remedy(22).contains("clang-22") && remedy(22).contains("llvm-22-dev"));
+        let nowhere = || Some(PathBuf::from("/nowhere"));
+        assert!(named_tools(nowhere()).unwrap_err().contains("no clang in it") && named_tools(None).is_ok());
+        assert!(named_plugin(nowhere()).unwrap_err().contains("no such file") && named_plugin(None).is_ok());
         assert!(of_rustc(Path::new("/nowhere/rustc")).unwrap_err().contains("cannot be started"));
         assert!(of_rustc(Path::new("/bin/true")).unwrap_err().contains("names no LLVM version"));
         let failed =
