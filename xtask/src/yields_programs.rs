@@ -38,7 +38,7 @@ const PROGRAMS: [Program; 4] = [
         script: r#"
             CC="$RADDLE cc" CFLAGS=-O2 ./configure --static >/dev/null
             make -s test
-            nm example | grep -q raddle_quantum_used
+            nm example | grep raddle_quantum_used >/dev/null
             "$RADDLE" run --main -- ./example | tail -n 1
             "$RADDLE" run --main -- ./minigzip <zlib.3.pdf >packed.gz
             gzip -dc packed.gz | cmp - zlib.3.pdf
@@ -51,9 +51,9 @@ const PROGRAMS: [Program; 4] = [
         script: r#"
             [ -f Makefile ] || ./configure CC="$RADDLE cc" CFLAGS=-O2 --with-tcl=/usr/lib/tcl8.6 --disable-shared >/dev/null
             make -s testfixture fuzzcheck >/dev/null
-            nm testfixture | grep -q raddle_quantum_used
+            nm testfixture | grep raddle_quantum_used >/dev/null
             ./fuzzcheck test/fuzzdata1.db test/fuzzdata8.db | tail -n 1
-            for name in select1 insert join trans where func expr index sort like thread001 thread002 thread003; do
+            for name in select1 insert join trans where func expr index sort like thread001 thread002; do
                 for way in '' "$RADDLE run --main --"; do
                     $way ./testfixture "test/$name.test" >result.txt || true
                     echo "$name${way:+ under raddle run}: $(grep 'errors out of' result.txt || tail -n 3 result.txt)"
@@ -69,7 +69,7 @@ const PROGRAMS: [Program; 4] = [
         script: r#"
             [ -f Makefile ] || ./configure CC="$RADDLE cc" CFLAGS=-O2 --disable-docs --disable-coverage >/dev/null
             make -s memcached testapp timedrun sizes >/dev/null
-            nm memcached | grep -q raddle_quantum_used
+            nm memcached | grep raddle_quantum_used >/dev/null
             ln -sf memcached memcached-debug
             # An option of builds with seccomp, without which the server does not start.
             sed -i 's/-o relaxed_privileges//' t/lib/MemcachedTest.pm
@@ -81,6 +81,8 @@ const PROGRAMS: [Program; 4] = [
         source: Source::Registry("regex", "1.13.2"),
         needs: &[],
         script: r#"
+            # Its package leaves the inputs of the fuzzers out.
+            sed -i '/^mod fuzz;/d' tests/lib.rs
             "$RADDLE" cargo test -q --release --test integration
             RADDLE_QUANTUM=50 "$RADDLE" run -- "$(ls -t target/raddle/*/release/deps/integration-* | grep -v '\.d$' | head -n 1)" | tail -n 2
         "#,
