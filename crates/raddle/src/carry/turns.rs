@@ -30,9 +30,10 @@
 //! return, or comes just after, finds the thread at its own instruction ([`set_back`]), and the thread goes on beside
 //! the others.
 //!
-//! | `LEAVING` | the activation, which found a processor free and carries others | `NONE`, the thread off its stack |
-//! so. So one that enters the runtime and finds a processor free takes it, and its thread goes off its stack, to be
-//! resumed like any other; the monitor has those that wait look again while a processor stays free.
+//! No processor without a carrier: where no kernel thread can be had for a spare, all that there are could wait here
+//! while the processors are nobody's. So a thread that enters the runtime and finds a processor free takes it, and
+//! its activation carries others (`LEAVING`): the thread goes off its stack, to be resumed like any other. The monitor
+//! has those that wait look again while a processor stays free.
 //!
 //! Bound: it waits for [`PATIENCE_NS`] at most while it has a processor to wait for: then it runs beside the
 //! others, as the kernel shares the cores, until it enters the runtime. So nobody waits for ever for one who has a
