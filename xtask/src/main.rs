@@ -23,6 +23,7 @@ mod setup;
 mod shell;
 mod size;
 mod source;
+mod std_examples;
 mod tidy;
 mod tsan;
 mod weaken;
@@ -41,6 +42,7 @@ usage: cargo xtask COMMAND [ARGUMENTS]
                        relaxes each tagged memory ordering in turn; a test must fail for each
   mutants [--only PART] [--target FOLDER] [--list]
                        faults in our policies and queues, each in a copy: `raddle check` must find it and show it again
+  std-examples         std's own examples with our thread and sync in place of std's; writes docs/std-examples.md
   elsewhere            tests of the runtime in which each thread that was suspended goes on on another processor
   mpi pingpong|stencil|waiting|latency [--mpi NAME] [--threads T,..] [--runs N] [--native-seconds S] [--real-time]
                        programs of MPI's natively and with ours, in turns, two ranks; fails where one of ours does not end
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
         "tidy" => shell::no_arguments(rest).and_then(|()| tidy::run()),
         "model" => model::run(rest),
         "mpi" => mpi::run(rest),
+        "std-examples" => shell::no_arguments(rest).and_then(|()| std_examples::run()),
         "elsewhere" => shell::no_arguments(rest).and_then(|()| elsewhere::run()),
         "mutants" => mutants::run(rest),
         "bench" => bench::run(rest),
