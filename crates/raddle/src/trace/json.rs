@@ -58,10 +58,12 @@ impl<'a> Read<'a> {
         let reasons: Vec<&str> =
             (0..REASONS).map(|n| text(bytes, layout.texts() + n * LINE, LINE).unwrap_or("")).collect();
         let mut read = Self { bytes, layout, lost: 0, events: Vec::new() };
+        let mut whole_from = 0;
         for lane in 0..lanes {
             let count = word(bytes, Layout::CURSORS + lane * LINE)?;
             let kept = count.min(per_lane as u64);
             read.lost += count - kept;
+            let mut first = 0;
             for number in count - kept..count {
                 let at = layout.lane(lane) + (number as usize & (per_lane - 1)) * EVENT;
                 let (time, what) = (word(bytes, at)?, word(bytes, at + 8)?);
@@ -71,9 +73,17 @@ impl<'a> Read<'a> {
                     let place = ((what >> 16 & 0xffff) as u32, (what >> 32 & 0xffff) as u32);
                     let (thread, other) = (word(bytes, at + 16)?, word(bytes, at + 24)?);
                     read.events.push(Said { time, kind, place, thread, other, reason });
+                    first = if first == 0 { time } else { first.min(time) };
                 }
             }
+            if kept < count {
+                whole_from = whole_from.max(first);
+            }
         }
+        // Before that a lane is silent: its threads would seem to do what another lane said of them last.
+        let all = read.events.len();
+        read.events.retain(|event| event.time >= whole_from);
+        read.lost += (all - read.events.len()) as u64;
         read.events.sort_by_key(|event| event.time);
         Some(read)
     }
@@ -263,6 +273,27 @@ mod tests {
     fn texts_and_times_are_as_json_has_them() {
         assert_eq!(quoted("a \"b\"\\\n"), "\"a \\\"b\\\"\\\\\\u000a\"");
         assert_eq!((time(1_234_567).as_str(), time(5).as_str()), ("1234.567", "0.005"));
+    }
+
+    #[test]
+    fn nothing_is_said_of_a_time_of_which_a_lane_has_lost_its_events() {
+        let layout = Layout { lanes: 3, events: 2 };
+        let mut bytes = vec![0; layout.size()];
+        let mut put = |at: usize, value: u64| bytes[at..at + 8].copy_from_slice(&value.to_ne_bytes());
+        for (field, value) in [(head::MAGIC, MAGIC), (head::VERSION, VERSION), (head::LANES, 3), (head::EVENTS, 2)] {
+            put(field * 8, value);
+        }
+        // The second lane has lost three; the others have all that they were given.
+        for (lane, count, times) in [(0, 2, [5, 60]), (1, 5, [50, 40]), (2, 1, [30, 0])] {
+            put(Layout::CURSORS + lane * LINE, count);
+            for (place, time) in times.into_iter().enumerate() {
+                put(layout.lane(lane) + place * EVENT, time);
+                put(layout.lane(lane) + place * EVENT + 8, crate::lanes::Kind::Ready as u64);
+            }
+        }
+        let read = Read::new(&bytes).unwrap();
+        assert_eq!(read.events.iter().map(|event| event.time).collect::<Vec<_>>(), [40, 50, 60]);
+        assert_eq!(read.lost, 5);
     }
 
     #[test]
