@@ -3,24 +3,29 @@
 use crate::harness::{Bomb, On, panics, pool, quiet};
 use raddle::sync::Monitor;
 use std::panic::panic_any;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Runs a waiter with `condition`, and one that leaves the monitor again and again beside it, until both are through.
 fn waiter_beside_leavers(condition: impl Fn(&u32) -> bool + Sync + Send) -> bool {
-    let monitor = Monitor::new(0u32);
+    let (monitor, over) = (Monitor::new(0u32), AtomicBool::new(false));
     pool(2).run(|| {
         raddle::scope(|s| {
             let waiter = s.spawn(|| {
-                panics(|| {
+                let panicked = panics(|| {
                     let mut guard = monitor.enter().unwrap_or_else(|poisoned| poisoned.into_inner());
                     guard.wait_until(&condition);
-                })
+                });
+                over.store(true, Ordering::Relaxed);
+                panicked
             });
             let others: Vec<_> = (0..4)
                 .map(|_| {
                     s.spawn(|| {
-                        for _ in 0..200 {
+                        let mut round = 0;
+                        // The waiter may come late.
+                        while round < 200 || !over.load(Ordering::Relaxed) {
+                            round += 1;
                             *monitor.enter().unwrap_or_else(|poisoned| poisoned.into_inner()) += 1;
                             raddle::yield_now();
                         }
