@@ -290,7 +290,7 @@ mod tests {
         let case = cases().into_iter().find(|case| case.checks && case.quantum == 50).unwrap();
         let round = |ns: u64| json!({"p50_ns": ns, "p999_ns": ns, "cpu_p999_ns": ns});
         let text = table(&[row(&case, &[round(90_000), round(70_000), round(80_000)])], &["Rust: no clang".into()]);
-        assert!(text.contains("80.0 us") && text.contains("1.60") && text.contains("not measured: Rust"), "{text}");
+        assert!(text.contains("80.0 µs") && text.contains("1.60") && text.contains("not measured: Rust"), "{text}");
     }
 
     #[test]

@@ -10,7 +10,7 @@
 
 use super::info::Info;
 use super::signals::{self, Set, bit};
-use super::{alternate, ending, jumps, masks, process_directed, vfork, watch};
+use super::{alternate, ending, jumps, kernel_waits, masks, process_directed, vfork, watch};
 use crate::os::{answer, c, set_errno, system_call};
 use crate::thread::record::Record;
 use std::ffi::{c_int, c_void};
@@ -134,8 +134,11 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
         let frame = jumps::Frame::begin(if top.is_null() { context } else { top.cast() });
         let handling = masks::handling(if again { mask } else { mask | bit(signal) });
         let leaving = masks::Leaving;
+        let interrupted = kernel_waits::Interrupted::begin();
         let more = heed();
         std::mem::forget(leaving);
+        // SAFETY: the kernel's argument, which nobody else uses now.
+        interrupted.end(unsafe { &mut *context.cast() });
         handling.end();
         frame.end();
         // SAFETY: the kernel's argument.

@@ -15,14 +15,14 @@
 //!
 //! Lightweight threads that wait in the kernel themselves ([`wait`], `io::apart`) use the same few instructions.
 //!
-//! A note outlives its thread; the next one with that id finds it. A request that nobody took costs that thread one
-//! wake-up for no reason.
+//! A note outlives its thread; the next one with that id finds it, and drops a request of which the C library does not
+//! know. (Where the C library's word is not found, it has one wake-up for no reason.)
 
 use super::rights::KernelAction;
 use super::watch;
 use crate::os::{c, system_call};
-use crate::thread::cancel;
 use crate::thread::record::Record;
+use crate::thread::{cancel, libc_word};
 use raddle::drop_in::slab::Slab;
 use raddle_machine::Real;
 use std::cell::Cell;
@@ -151,7 +151,7 @@ fn note(thread: usize) -> Option<&'static Note> {
 /// Makes a system call that waits, on a kernel thread: its answer, EINTR after a handler, or [`CANCELLED`].
 ///
 /// # Safety
-/// As for the system call.
+/// As for the system call, which has no time limit that must not begin anew.
 pub(crate) unsafe fn call(number: c::c_long, arguments: [usize; 6]) -> isize {
     // SAFETY: takes nothing.
     let me = unsafe { next!(pthread_self: fn() -> c::pthread_t)() } as usize;
@@ -161,16 +161,48 @@ pub(crate) unsafe fn call(number: c::c_long, arguments: [usize; 6]) -> isize {
     };
     WAITING.set(note);
     // SAFETY: takes nothing.
-    note.waits.store(unsafe { system_call(c::SYS_gettid, [0; 6]) } as u32, Ordering::SeqCst);
-    // SAFETY: a live word; the caller's promise.
-    let mut result = unsafe { call_unless(note.asked.as_ptr(), number as usize, arguments.as_ptr()) };
-    note.waits.store(0, Ordering::SeqCst);
+    let task = unsafe { system_call(c::SYS_gettid, [0; 6]) } as u32;
+    // It does already, where a handler has interrupted such a wait.
+    let outer = Some(note.waits.load(Ordering::Relaxed)).filter(|&waits| waits == task).unwrap_or(0);
+    note.waits.store(task, Ordering::SeqCst);
+    let result = loop {
+        // SAFETY: a live word; the caller's promise.
+        let result = unsafe { call_unless(note.asked.as_ptr(), number as usize, arguments.as_ptr()) };
+        let cut = result == CANCELLED || result == -(c::EINTR as isize);
+        // What a wait has consumed it answers; the request then waits for the next one.
+        let asked = cut && note.asked.swap(0, Ordering::SeqCst) != 0;
+        // The C library noted the request before it was marked here: what it does not know was meant for a thread
+        // that had this id, or this task's number, before.
+        match libc_word::is_to_be_cancelled() {
+            true if asked => break CANCELLED,
+            false if result == CANCELLED => {}
+            _ => break result,
+        }
+    };
+    note.waits.store(outer, Ordering::SeqCst);
     WAITING.set(null());
-    // What a wait has consumed it answers; the request then waits for the next one.
-    if (result == CANCELLED || result == -(c::EINTR as isize)) && note.asked.swap(0, Ordering::SeqCst) != 0 {
-        result = CANCELLED;
-    }
     result
+}
+
+/// The wait that a handler of the program's has interrupted on a kernel thread, which is none of the handler's.
+pub(super) struct Interrupted(*const Note);
+
+impl Interrupted {
+    /// Before the handler.
+    pub(super) fn begin() -> Interrupted {
+        Interrupted(WAITING.replace(null()))
+    }
+
+    /// After the handler, which has interrupted what `context` says: a request that came meanwhile ends the wait.
+    /// (One that comes between this look and the return to the wait is missed.)
+    pub(super) fn end(self, context: &mut c::ucontext_t) {
+        WAITING.set(self.0);
+        // SAFETY: null or a note, which are never given back.
+        let asked = unsafe { self.0.as_ref() }.is_some_and(|note| note.asked.load(Ordering::SeqCst) != 0);
+        if asked {
+            give_up(context);
+        }
+    }
 }
 
 /// Makes a system call, which may wait in a handler on a lightweight thread: there a signal of ours ends it (EINTR),
@@ -234,6 +266,7 @@ fn prepare() -> bool {
             return false;
         }
         if action.handler != signalled as *const () as usize {
+            libc_word::prepare();
             ORIGINAL.store(action.handler, Ordering::Release);
             action.handler = signalled as *const () as usize;
             system_call(c::SYS_rt_sigaction, [CANCEL as usize, place, 0, 8, 0, 0]);
@@ -244,6 +277,9 @@ fn prepare() -> bool {
 
 unsafe extern "C-unwind" fn signalled(signal: c_int, info: *mut c_void, context: *mut c_void) {
     if !WAITING.get().is_null() {
+        // In a handler of the program's that has interrupted a cancellation point of the C library: its canceller has
+        // left it to this signal that the thread is cancelled at all.
+        libc_word::complete_request();
         // SAFETY: the interrupted code's registers.
         unsafe { give_up(&mut *context.cast()) };
         return;

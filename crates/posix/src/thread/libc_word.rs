@@ -2,8 +2,9 @@
 //!
 //! glibc has kept the bits below in `cancelhandling` since 2.36, as it had until 2.33; where the word is, is told by
 //! its interface for debuggers, and [`prepare`] looks whether the bits mean what they are taken for. Where they do not,
-//! nothing is kept there: the C library's own cancellation points then end no lightweight thread. Only the thread
-//! itself touches its word, so a request never reaches a block's next owner; it is renewed with the block.
+//! nothing is kept there: the C library's own cancellation points then end no lightweight thread. Only a lightweight
+//! thread itself touches its word, so a request never reaches a block's next owner; it is renewed with the block. A
+//! kernel thread's is also written by its cancellers, in the C library.
 
 use crate::os::{c, find_data, thread_pointer};
 use std::ffi::c_int;
@@ -12,8 +13,11 @@ use std::sync::atomic::{AtomicIsize, AtomicU32, Ordering};
 const DISABLED: u32 = 1;
 /// The program's type, or the C library is inside one of its cancellation points.
 const ASYNCHRONOUS: u32 = 2;
+/// A request has begun. The canceller of a thread in which [`ASYNCHRONOUS`] is set does no more than that, and leaves
+/// the other bit to the signal that it sends.
+const BEGUN: u32 = 4;
 /// Both are set by a request.
-const REQUESTED: u32 = 4 | 8;
+const REQUESTED: u32 = BEGUN | 8;
 const EXITING: u32 = 16;
 
 /// Where the word is, from the thread pointer; 0: not known.
@@ -83,6 +87,18 @@ fn set(bits: u32, on: bool) {
 /// The calling thread is to be cancelled.
 pub(super) fn request() {
     set(REQUESTED, true);
+}
+
+/// The signal of a canceller has come to the calling kernel thread, which acts on it at a cancellation point.
+pub(crate) fn complete_request() {
+    if own().is_some_and(|word| word.load(Ordering::Relaxed) & BEGUN != 0) {
+        request();
+    }
+}
+
+/// Whether the calling kernel thread ends at its next cancellation point; true where that is not known.
+pub(crate) fn is_to_be_cancelled() -> bool {
+    own().is_none_or(|word| word.load(Ordering::Relaxed) & (DISABLED | BEGUN) == BEGUN)
 }
 
 /// It ends: it is not cancelled any more.
