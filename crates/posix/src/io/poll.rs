@@ -95,13 +95,17 @@ fn looks(
     deadline: Option<u64>,
     mut look: impl FnMut() -> isize,
     mut wait: impl FnMut(Option<u64>) -> Result<(), Failure>,
-    in_kernel: impl FnOnce(Option<&c::timespec>) -> isize,
+    mut in_kernel: impl FnMut(Option<&c::timespec>) -> isize,
 ) -> isize {
     let mut rounds = 0;
     // An event loop that finds something each time never waits.
     raddle::drop_in::take_turns();
     loop {
         let result = look();
+        // A signal of ours has met the look, which the kernel then ends, too, though it waits for nothing.
+        if result == EINTR && !pause.is_interrupted() {
+            continue;
+        }
         if result != 0 || deadline.is_some_and(|at| now(c::CLOCK_MONOTONIC) >= at) {
             return result;
         }
@@ -117,7 +121,10 @@ fn looks(
             Ok(()) | Err(Failure::TimedOut | Failure::Closed) => {}
             Err(Failure::Cancelled) => return CANCELLED,
             Err(Failure::AlwaysReady | Failure::Unsupported) => {
-                return in_kernel(left(deadline).as_ref());
+                let result = in_kernel(left(deadline).as_ref());
+                if result != EINTR || pause.is_interrupted() {
+                    return result;
+                }
             }
         }
     }
