@@ -257,6 +257,23 @@ case!(work_that_is_left_and_panics_waits_and_leaves_more {
     assert_eq!(total, 4 * 50 + 4 * 17);
 });
 
+case!(work_that_is_left_and_panics_on_the_way_out_of_a_panic {
+    quiet();
+    let sum: Arc<Deferred<u32>> = Arc::new(Deferred::new(0));
+    let again = sum.clone();
+    assert!(panics(|| sum.with(|_| {
+        for _ in 0..3 {
+            let work = |value: &mut u32| {
+                *value += 1;
+                std::panic::panic_any(0u8);
+            };
+            assert!(!again.do_or_leave(&mut Trying::new(), work));
+        }
+        std::panic::panic_any(1u8);
+    })));
+    assert_eq!(sum.with(|value| *value), 3);
+});
+
 case!(tries_that_are_forgotten_dropped_late_and_made_twice {
     let lock: Lock<Vec<u32>, TryMcs> = Lock::new(vec![]);
     let mut tries: Vec<Trying> = (0..5).map(|_| Trying::new()).collect();

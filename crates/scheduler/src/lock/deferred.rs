@@ -38,8 +38,10 @@
 //! ```
 
 use super::{Algorithm, Lock, TryMcs, Trying};
+use crate::discard::discard;
 use raddle_machine::{Atomic, Machine, Ordering};
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 
 type Work<T> = Box<dyn FnOnce(&mut T) + Send>;
@@ -108,12 +110,18 @@ impl<T: ?Sized, M: Machine> Drop for Rest<'_, T, M> {
     }
 }
 
-/// Calls its function on the way out, also when a closure panics.
+/// Calls its function on the way out, also when a closure panics. Work that panics while another panic is on its way
+/// would end the process: the panic hook has told it, it goes no further, and the rest of the work is done.
 struct Then<F: Fn()>(F);
 
 impl<F: Fn()> Drop for Then<F> {
     fn drop(&mut self) {
-        (self.0)();
+        if !raddle_machine::panicking() {
+            return (self.0)();
+        }
+        while let Err(payload) = catch_unwind(AssertUnwindSafe(&self.0)) {
+            discard(payload);
+        }
     }
 }
 
