@@ -2,7 +2,10 @@
 //! skipped, and said to be.
 #![forbid(unsafe_code)]
 
-use std::path::{Path, PathBuf};
+mod folder;
+
+use folder::Folder;
+use std::path::Path;
 use std::process::{Command, Output};
 
 /// One thread counts until the other has had its turns: with checks, and a quantum of nothing, at each check.
@@ -48,27 +51,6 @@ fn main() {
 }
 "#;
 
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("compile-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(folder.join("src")).unwrap();
-        Folder(folder)
-    }
-
-    fn file(&self, name: &str, contents: &str) -> PathBuf {
-        std::fs::write(self.0.join(name), contents).unwrap();
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn raddle() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_raddle"));
     for variable in [
@@ -110,7 +92,7 @@ fn a_thread_that_counts_gives_way_on_one_processor() {
     if !has_llvm("raddle cc") {
         return;
     }
-    let folder = Folder::new("c");
+    let folder = Folder::new("compile");
     let source = folder.file("counts.c", COUNTS);
     for (flags, name) in [(&["-O0"][..], "o0"), (&["-O2"], "o2"), (&["-O2", "-flto"], "lto")] {
         let program = folder.0.join(name);
@@ -132,7 +114,7 @@ fn rust_with_its_standard_library() {
     if !has_llvm("raddle cargo") {
         return;
     }
-    let folder = Folder::new("rust");
+    let folder = Folder::new("compile");
     folder.file("Cargo.toml", "[package]\nname = \"asks\"\nedition = \"2021\"\nbuild = \"build.rs\"\n[workspace]\n[profile.release]\nlto = \"fat\"\n");
     folder.file("build.rs", "fn main() { println!(\"cargo:rerun-if-changed=build.rs\"); }");
     folder.file("src/main.rs", ASKS);

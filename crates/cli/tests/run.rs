@@ -1,10 +1,12 @@
 //! The command `raddle run` as a user meets it.
 #![forbid(unsafe_code)]
 
+mod folder;
+
+use folder::Folder;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A hundred threads, then what a child finds in its environment.
 const THREADS: &str = r#"
@@ -25,45 +27,18 @@ int main(int count, char **words) {
 }
 "#;
 
-struct Folder(PathBuf);
-
 impl Folder {
-    fn new() -> Folder {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("run-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        Folder(folder)
-    }
-
-    fn file(&self, name: &str, contents: impl AsRef<[u8]>, mode: u32) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::write(&path, contents).unwrap();
+    fn file_of_mode(&self, name: &str, contents: impl AsRef<[u8]>, mode: u32) -> PathBuf {
+        let path = self.file(name, contents);
         std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
         path
-    }
-
-    /// Compiles a C program.
-    fn program(&self, name: &str, source: &str, options: &[&str]) -> PathBuf {
-        let (source, program) = (self.file(&format!("{name}.c"), source, 0o644), self.0.join(name));
-        let mut compiler = Command::new("cc");
-        compiler.args(["-O1", "-pthread", "-o"]).arg(&program).arg(source).args(options);
-        let output = compiler.output().expect("cc (Debian package gcc) is needed for these tests");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        program
     }
 
     /// A copy of a program with some bytes changed; it is not meant to be executed.
     fn patched(&self, name: &str, program: &Path, change: impl FnOnce(&mut Vec<u8>)) -> PathBuf {
         let mut bytes = std::fs::read(program).unwrap();
         change(&mut bytes);
-        self.file(name, bytes, 0o755)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        self.file_of_mode(name, bytes, 0o755)
     }
 }
 
@@ -95,7 +70,7 @@ fn refused(program: &Path, status: i32, expected: &str) {
 
 #[test]
 fn a_program_runs_with_its_arguments_and_status_and_children_are_native() {
-    let folder = Folder::new();
+    let folder = Folder::new("run");
     let program = folder.program("threads", THREADS, &[]);
     let output = run(&["--processors", "2"], &program, &["a b", "--stats"]);
     assert_eq!(output.status.code(), Some(7), "{output:?}");
@@ -105,12 +80,12 @@ fn a_program_runs_with_its_arguments_and_status_and_children_are_native() {
 
 #[test]
 fn children_are_taken_over_when_asked_for() {
-    let folder = Folder::new();
+    let folder = Folder::new("run");
     let program = folder.program("threads", THREADS, &[]);
     let output = run(&["--children"], &program, &[]);
     let out = text(&output.stdout);
     assert!(out.contains("LD_PRELOAD=") && out.contains("RADDLE_CHILDREN=1"), "{out}");
-    let script = folder.file("start.sh", format!("#!/bin/sh\nexec '{}' \"$@\"\n", program.display()), 0o755);
+    let script = folder.file_of_mode("start.sh", format!("#!/bin/sh\nexec '{}' \"$@\"\n", program.display()), 0o755);
     let output = run(&["--children", "--stats"], &script, &["x"]);
     assert!(text(&output.stdout).starts_with("sum 4950 x\n"), "{output:?}");
     assert!(text(&output.stderr).contains("100  threads created"), "{output:?}");
@@ -123,7 +98,7 @@ fn what_a_program_becomes_goes_on_under_raddle() {
     if raddle_bench::smoke::lacks(&[("/usr/bin/python3", "python3"), ("/bin/bash", "bash")]) {
         return;
     }
-    let folder = Folder::new();
+    let folder = Folder::new("run");
     let program = folder.program("threads", THREADS, &[]);
     let path = program.display();
     let python = |call: &str| format!("#!/usr/bin/python3\nimport os\n{}\n", call.replace("PATH", &path.to_string()));
@@ -136,7 +111,7 @@ fn what_a_program_becomes_goes_on_under_raddle() {
         ("fexecve.py", python("os.execve(os.open('PATH', os.O_RDONLY), ['p', 'x'], os.environ)")),
     ];
     for (name, text_of) in becoming {
-        let script = folder.file(name, text_of, 0o755);
+        let script = folder.file_of_mode(name, text_of, 0o755);
         let output = run(&["--stats", "--main", "--quiet"], &script, &["x"]);
         assert_eq!(
             (output.status.code(), text(&output.stdout).as_str()),
@@ -145,37 +120,38 @@ fn what_a_program_becomes_goes_on_under_raddle() {
         );
         assert!(text(&output.stderr).contains("101  threads created"), "{name}: {output:?}");
     }
-    let child = folder.file("child.sh", format!("#!/bin/sh\n'{path}' x\nexit $?\n"), 0o755);
+    let child = folder.file_of_mode("child.sh", format!("#!/bin/sh\n'{path}' x\nexit $?\n"), 0o755);
     let output = run(&["--stats", "--quiet"], &child, &[]);
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(7), "sum 4950 x\n"), "{output:?}");
     assert!(!text(&output.stderr).contains("100  threads created"), "{output:?}");
     // The settings of another `raddle run` that it becomes are that one's, and what is set by hand stays.
     let inner = format!("#!/bin/sh\nexec '{}' run --stats=json -- '{path}' x\n", env!("CARGO_BIN_EXE_raddle"));
-    let output = run(&["--stats", "--main", "--quiet"], &folder.file("inner.sh", inner, 0o755), &[]);
+    let output = run(&["--stats", "--main", "--quiet"], &folder.file_of_mode("inner.sh", inner, 0o755), &[]);
     let counters: serde_json::Value = serde_json::from_str(&text(&output.stderr)).unwrap();
     assert_eq!(counters["threads"], 100, "{output:?}");
-    let by_hand = folder.file("by-hand.sh", format!("#!/bin/sh\nRADDLE_MAIN=0 exec '{path}' x\n"), 0o755);
+    let by_hand = folder.file_of_mode("by-hand.sh", format!("#!/bin/sh\nRADDLE_MAIN=0 exec '{path}' x\n"), 0o755);
     let output = run(&["--stats", "--main", "--quiet"], &by_hand, &[]);
     assert!(text(&output.stderr).contains("100  threads created"), "{output:?}");
     // With --children, too, where the environment was emptied.
-    let emptied = folder.file("emptied.sh", format!("#!/bin/sh\nexec env -i PATH=/bin:/usr/bin '{path}' x\n"), 0o755);
+    let emptied =
+        folder.file_of_mode("emptied.sh", format!("#!/bin/sh\nexec env -i PATH=/bin:/usr/bin '{path}' x\n"), 0o755);
     let output = run(&["--stats", "--children"], &emptied, &[]);
     assert!(text(&output.stderr).contains("100  threads created"), "{output:?}");
     // What cannot be taken over runs natively, and a line says so.
     let fixed = folder.program("static", "int main(void) { return 3; }", &["-static"]);
-    let becomes = folder.file("static.sh", format!("#!/bin/sh\nexec '{}'\n", fixed.display()), 0o755);
+    let becomes = folder.file_of_mode("static.sh", format!("#!/bin/sh\nexec '{}'\n", fixed.display()), 0o755);
     let output = run(&[], &becomes, &[]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert!(text(&output.stderr).contains("statically linked: it runs natively"), "{output:?}");
     assert_eq!(text(&run(&["--quiet"], &becomes, &[]).stderr), "");
     // A program that is not there leaves everything as it was.
-    let missing = folder.file("missing.py", "#!/usr/bin/python3\nimport os\ntry: os.execv('/nowhere', ['x'])\nexcept FileNotFoundError: os.system('env | grep -E \"RADDLE|PRELOAD\"; echo ok')\n", 0o755);
+    let missing = folder.file_of_mode("missing.py", "#!/usr/bin/python3\nimport os\ntry: os.execv('/nowhere', ['x'])\nexcept FileNotFoundError: os.system('env | grep -E \"RADDLE|PRELOAD\"; echo ok')\n", 0o755);
     assert_eq!(text(&run(&[], &missing, &[]).stdout), "ok\n");
 }
 
 #[test]
 fn a_program_is_compared_with_itself_run_natively() {
-    let folder = Folder::new();
+    let folder = Folder::new("run");
     let program = folder.program("threads", THREADS, &[]);
     let output = run(&["--compare=2"], &program, &["x", "--compare"]);
     let error = text(&output.stderr);
@@ -190,7 +166,7 @@ fn a_program_is_compared_with_itself_run_natively() {
     ] {
         assert!(error.contains(expected), "{expected}: {error}");
     }
-    let script = folder.file("start.sh", "#!/bin/sh\nexec true\n", 0o755);
+    let script = folder.file_of_mode("start.sh", "#!/bin/sh\nexec true\n", 0o755);
     let error = text(&run(&["--compare=1"], &script, &[]).stderr);
     assert_eq!(error.matches("shell script").count(), 1, "{error}");
     let output = run(&["--quiet", "--policy", "fifo", "--compare=1"], Path::new("/bin/sleep"), &["3"]);
@@ -205,7 +181,7 @@ fn a_program_is_compared_with_itself_run_natively() {
 
 #[test]
 fn main_is_a_thread_like_the_others_when_asked_for() {
-    let folder = Folder::new();
+    let folder = Folder::new("run");
     let program = folder.program("threads", THREADS, &[]);
     let output = run(&["--main", "--stats"], &program, &["x"]);
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(7), "sum 4950 x\n"), "{output:?}");
@@ -220,7 +196,7 @@ fn main_is_a_thread_like_the_others_when_asked_for() {
 
 #[test]
 fn counters_are_printed_as_text_and_json() {
-    let folder = Folder::new();
+    let folder = Folder::new("run");
     let program = folder.program("threads", THREADS, &[]);
     let error = text(&run(&["--stats"], &program, &[]).stderr);
     assert!(error.starts_with("raddle: threads (") && error.contains("100  threads created\n"), "{error}");
@@ -234,7 +210,7 @@ fn counters_are_printed_as_text_and_json() {
 
 #[test]
 fn another_preloaded_library_stays_for_the_children() {
-    let folder = Folder::new();
+    let folder = Folder::new("run");
     let program = folder.program("threads", THREADS, &[]);
     let other = folder.program("other.so", "int other;", &["-shared", "-fPIC"]);
     let output = raddle(&["--"]).arg(&program).env("LD_PRELOAD", &other).output().unwrap();
@@ -243,7 +219,7 @@ fn another_preloaded_library_stays_for_the_children() {
 
 #[test]
 fn without_lightweight_threads_the_program_runs_on_kernel_threads() {
-    let folder = Folder::new();
+    let folder = Folder::new("run");
     let program = folder.program("threads", THREADS, &[]);
     let output = raddle(&["--"]).arg(&program).env("RADDLE_KERNEL_THREADS", "1").output().unwrap();
     assert_eq!(output.status.code(), Some(7));
@@ -254,7 +230,7 @@ fn without_lightweight_threads_the_program_runs_on_kernel_threads() {
 
 #[test]
 fn settings_that_the_library_cannot_use_make_kernel_threads_and_a_line() {
-    let folder = Folder::new();
+    let folder = Folder::new("run");
     let program = folder.program("threads", THREADS, &[]);
     let output = raddle(&["--"]).arg(&program).env("RADDLE_PROCESSORS", "many").output().unwrap();
     assert!(text(&output.stdout).starts_with("sum 4950\n"), "{output:?}");
@@ -263,20 +239,20 @@ fn settings_that_the_library_cannot_use_make_kernel_threads_and_a_line() {
 
 #[test]
 fn what_cannot_be_found_or_executed_is_refused() {
-    let folder = Folder::new();
+    let folder = Folder::new("run");
     refused(Path::new("no-such-program-anywhere"), 127, "in no folder of PATH");
     refused(&folder.0.join("nothing"), 127, "is not there");
     refused(&folder.0, 126, "is a directory");
-    refused(&folder.file("data", "hello", 0o644), 126, "may not execute it");
-    refused(&folder.file("text", "hello", 0o755), 126, "no ELF file");
-    refused(&folder.file("empty", "", 0o755), 126, "no ELF file");
-    refused(&folder.file("script", "#!/no/such/interpreter\n", 0o755), 126, "/no/such/interpreter");
-    refused(&folder.file("loop", format!("#!{}/loop\n", folder.0.display()), 0o755), 126, "and so on");
+    refused(&folder.file_of_mode("data", "hello", 0o644), 126, "may not execute it");
+    refused(&folder.file_of_mode("text", "hello", 0o755), 126, "no ELF file");
+    refused(&folder.file_of_mode("empty", "", 0o755), 126, "no ELF file");
+    refused(&folder.file_of_mode("script", "#!/no/such/interpreter\n", 0o755), 126, "/no/such/interpreter");
+    refused(&folder.file_of_mode("loop", format!("#!{}/loop\n", folder.0.display()), 0o755), 126, "and so on");
 }
 
 #[test]
 fn programs_that_cannot_be_taken_over_are_refused() {
-    let folder = Folder::new();
+    let folder = Folder::new("run");
     let plain = "int main(void) { return 0; }";
     refused(&folder.program("static", plain, &["-static"]), 126, "statically linked");
     refused(&folder.program("static-pie", plain, &["-static-pie"]), 126, "statically linked");
@@ -298,7 +274,7 @@ fn programs_that_cannot_be_taken_over_are_refused() {
 
 #[test]
 fn what_a_sanitizer_watches_runs_as_it_is() {
-    let folder = Folder::new();
+    let folder = Folder::new("run");
     for (options, sanitizer) in [
         (&["-fsanitize=address"][..], Some("AddressSanitizer")),
         (&["-fsanitize=address", "-static-libasan"], Some("AddressSanitizer")),
@@ -331,14 +307,14 @@ fn what_a_sanitizer_watches_runs_as_it_is() {
 
 #[test]
 fn scripts_are_run_by_their_interpreters() {
-    let folder = Folder::new();
+    let folder = Folder::new("run");
     let program = folder.program("threads", THREADS, &[]);
-    let script = folder.file("script", format!("#!{} option\n", program.display()), 0o755);
+    let script = folder.file_of_mode("script", format!("#!{} option\n", program.display()), 0o755);
     let output = run(&[], &script, &["x"]);
     let expected = format!("sum 4950 option {} x\n", script.display());
     assert_eq!(text(&output.stdout), expected, "{output:?}");
     // By `env`, in which the library would take itself out of the environment.
-    let script = folder.file("by-env", "#!/usr/bin/env threads\n", 0o755);
+    let script = folder.file_of_mode("by-env", "#!/usr/bin/env threads\n", 0o755);
     let path = format!("{}:{}", folder.0.display(), std::env::var("PATH").unwrap());
     let output = raddle(&["--stats", "--"]).arg(&script).env("PATH", path).output().unwrap();
     assert!(text(&output.stderr).contains("100  threads created"), "{output:?}");
@@ -348,7 +324,7 @@ fn scripts_are_run_by_their_interpreters() {
 /// given.
 #[test]
 fn the_request_for_a_larger_cache_is_seen_by_the_loader_only() {
-    let folder = Folder::new();
+    let folder = Folder::new("run");
     // How many blocks of a size malloc keeps for the thread (the last freed comes first), and what is in the
     // environment.
     let source = r#"
@@ -392,8 +368,8 @@ int main(int count, char **words) {
 
 #[test]
 fn a_shell_script_gets_a_hint() {
-    let folder = Folder::new();
-    let script = folder.file("start.sh", "#!/bin/sh\necho started\n", 0o755);
+    let folder = Folder::new("run");
+    let script = folder.file_of_mode("start.sh", "#!/bin/sh\necho started\n", 0o755);
     let output = run(&[], &script, &[]);
     assert_eq!(text(&output.stdout), "started\n");
     let error = text(&output.stderr);
@@ -426,7 +402,7 @@ fn wrong_settings_are_refused_before_the_start() {
 /// The command is one file: a copy of it, alone in a folder, takes programs over, and its cache is used again.
 #[test]
 fn the_command_alone_takes_programs_over() {
-    let folder = Folder::new();
+    let folder = Folder::new("run");
     let program = folder.program("threads", THREADS, &[]);
     let (copy, cache) = (folder.0.join("raddle"), folder.0.join("cache"));
     assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_raddle")).arg(&copy).status().unwrap().success());
@@ -461,7 +437,7 @@ fn the_command_alone_takes_programs_over() {
 
 #[test]
 fn the_programs_options_are_its_own() {
-    let folder = Folder::new();
+    let folder = Folder::new("run");
     let program = folder.program("threads", THREADS, &[]);
     let output = raddle(&["--quiet"]).arg(&program).args(["--procesors", "-x", "--", "y"]).output().unwrap();
     assert_eq!(text(&output.stdout), "sum 4950 --procesors -x -- y\n");
@@ -473,7 +449,7 @@ fn the_programs_options_are_its_own() {
 /// the program's is not disturbed.
 #[test]
 fn a_thread_reads_the_standard_input_while_the_runtime_looks_at_proc() {
-    let folder = Folder::new();
+    let folder = Folder::new("run");
     let source = r#"
 #include <pthread.h>
 #include <stdio.h>
@@ -514,7 +490,7 @@ int main(void) {
 /// What the runtime does is in a file while the program runs, and `raddle top` shows it.
 #[test]
 fn top_shows_a_program_that_runs() {
-    let folder = Folder::new();
+    let folder = Folder::new("run");
     let source = r#"
 #include <pthread.h>
 #include <semaphore.h>

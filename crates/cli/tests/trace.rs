@@ -1,12 +1,14 @@
 //! `raddle run --trace` and `raddle trace` as a user meets them.
 #![forbid(unsafe_code)]
 
+mod folder;
+
+use folder::Folder;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A ring of named threads, one that reads from a pipe, and one that blocks in the kernel where nobody tells us,
 /// until another one writes. After it, by the first word: nothing more, `fork`, `exec` (once), or `hang`.
@@ -89,36 +91,10 @@ int main(int count, char **words) {
 }
 "#;
 
-struct Folder(PathBuf);
-
 impl Folder {
-    fn new() -> Folder {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("trace-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        Folder(folder)
-    }
-
-    fn program(&self) -> PathBuf {
-        let (source, program) = (self.0.join("program.c"), self.0.join("program"));
-        std::fs::write(&source, PROGRAM).unwrap();
-        let mut compiler = Command::new("cc");
-        compiler.args(["-O1", "-w", "-D_GNU_SOURCE", "-pthread", "-o"]).arg(&program).arg(source);
-        let output = compiler.output().expect("cc (Debian package gcc) is needed for these tests");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        program
-    }
-
     fn names(&self) -> BTreeSet<String> {
         let names = std::fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names.filter(|name| !name.starts_with("program")).collect()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -209,8 +185,9 @@ impl Trace {
 
 #[test]
 fn a_trace_shows_who_ran_who_waited_and_who_woke_whom() {
-    let folder = Folder::new();
-    let output = run(&folder, &["--processors", "1"], &folder.program(), "");
+    let folder = Folder::new("trace");
+    let output =
+        run(&folder, &["--processors", "1"], &folder.program("program", PROGRAM, &["-w", "-D_GNU_SOURCE"]), "");
     assert!(output.status.success() && output.stderr.is_empty() && output.stdout == b"done\n", "{output:?}");
     assert_eq!(folder.names(), BTreeSet::from(["t.json".to_string()]));
     let trace = Trace::read(&folder.0.join("t.json"));
@@ -229,9 +206,11 @@ fn a_trace_shows_who_ran_who_waited_and_who_woke_whom() {
 
 #[test]
 fn a_trace_keeps_the_last_events() {
-    let folder = Folder::new();
+    let folder = Folder::new("trace");
     let trace_of = |options: &[&str]| {
-        assert!(run(&folder, options, &folder.program(), "").status.success());
+        assert!(
+            run(&folder, options, &folder.program("program", PROGRAM, &["-w", "-D_GNU_SOURCE"]), "").status.success()
+        );
         Trace::read(&folder.0.join("t.json"))
     };
     assert_eq!(trace_of(&[]).overwritten, 0);
@@ -244,10 +223,15 @@ fn a_trace_keeps_the_last_events() {
 
 #[test]
 fn what_is_left_of_a_program_that_was_killed_is_made_a_trace() {
-    let folder = Folder::new();
+    let folder = Folder::new("trace");
     let trace = folder.0.join("t.json");
     let mut command = raddle(&["run", "--trace"]);
-    command.arg(&trace).arg("--").arg(folder.program()).arg("hang").stdout(Stdio::piped());
+    command
+        .arg(&trace)
+        .arg("--")
+        .arg(folder.program("program", PROGRAM, &["-w", "-D_GNU_SOURCE"]))
+        .arg("hang")
+        .stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut line = [0; 5];
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
@@ -265,8 +249,8 @@ fn what_is_left_of_a_program_that_was_killed_is_made_a_trace() {
 
 #[test]
 fn a_fork_leaves_its_parents_trace_alone_and_a_program_that_follows_has_its_own() {
-    let folder = Folder::new();
-    let program = folder.program();
+    let folder = Folder::new("trace");
+    let program = folder.program("program", PROGRAM, &["-w", "-D_GNU_SOURCE"]);
     let output = run(&folder, &[], &program, "fork");
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     assert_eq!(folder.names(), BTreeSet::from(["t.json".to_string()]));

@@ -16,7 +16,7 @@ use std::ffi::{c_int, c_void};
 
 /// Without a descriptor, one who waits looks again after so many nanoseconds: an untested guess. What is sent to the
 /// thread itself comes at once.
-const LOOKS_AGAIN: u64 = 10_000_000;
+const LOOKS_AGAIN_NS: u64 = 10_000_000;
 
 /// The calling lightweight thread, or a handler of its, waits for one of `set` by `rest`, which gets a descriptor to
 /// wait for, if there is one, and a deadline: the signal, a negated error number, or [`kernel_waits::CANCELLED`].
@@ -78,14 +78,14 @@ unsafe fn wait(
         if watch.interrupted() {
             break -(c::EINTR as isize);
         }
-        let soon = (descriptor < 0).then(|| now(c::CLOCK_MONOTONIC) + LOOKS_AGAIN);
+        let soon = (descriptor < 0).then(|| now(c::CLOCK_MONOTONIC) + LOOKS_AGAIN_NS);
         let until = soon.map_or(deadline, |soon| Some(deadline.map_or(soon, |at| at.min(soon))));
         match rest((descriptor >= 0).then_some(descriptor as i32), until, watch) {
             Err(Failure::TimedOut) if until == deadline => break -(c::EAGAIN as isize),
             Err(Failure::Cancelled) => break kernel_waits::CANCELLED,
             Err(Failure::Unsupported | Failure::AlwaysReady | Failure::Closed) => {
                 // The kernel cannot watch it: the kernel thread waits, a little at a time.
-                let pause = c::timespec { tv_sec: 0, tv_nsec: LOOKS_AGAIN as c::c_long };
+                let pause = c::timespec { tv_sec: 0, tv_nsec: LOOKS_AGAIN_NS as c::c_long };
                 // SAFETY: a time on the stack.
                 unsafe { system_call(c::SYS_nanosleep, [(&raw const pause).expose_provenance(), 0, 0, 0, 0, 0]) };
             }

@@ -21,7 +21,7 @@
 //! | `GIVEN` | the former owner | `NONE` by the activation |
 //! | `BESIDE` | the activation, which runs without a processor, its token still out | `MISSED` by who selects the token; `QUEUED` at its next entry |
 //! | `MISSED` | a processor's owner: the token is gone | `NONE` by the activation |
-//! | `LEAVING` | the activation, which has found a free processor at its thread's entry, and carries others | `NONE` by itself, its thread off its stack |
+//! | `LEAVING` | the activation, which found a free processor and carries others | `NONE` by itself, the thread off its stack |
 //!
 //! Invariant: one token for the thread is out in `QUEUED`, `GIVING` and `BESIDE`, none otherwise; in these the
 //! activation submits no other.
