@@ -1,4 +1,4 @@
-//! The attribute `raddle::main`.
+//! The attribute `raddle::main`, and what the packages of this project have between them.
 //!
 //! What it makes of `fn main() -> T { BODY }` is a `main` that runs `BODY` in a thread of the standard library and
 //! waits for it. The crate that exports the attribute links the entry points of `raddle-posix`, so that thread is
@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod embed;
+mod entry;
 
 use proc_macro::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 
@@ -51,6 +52,46 @@ pub fn drop_in_library(_: TokenStream) -> TokenStream {
 #[proc_macro]
 pub fn mpi_library(_: TokenStream) -> TokenStream {
     library("raddle_mpi")
+}
+
+/// A function that takes the place of the C library's function of its name: it is exported by that name, and as unsafe
+/// as its specification says. With `#[entry(if CONDITION)]` callers for whom the condition does not hold get the C
+/// library's own. In the body, `natively!()` calls that with the same arguments. For `raddle-posix` only, whose macro
+/// `next!` finds the C library's functions.
+///
+/// The `unsafe` of these calls is sound because the caller has promised what the specification asks, and both functions
+/// have the same.
+#[doc(hidden)]
+#[proc_macro_attribute]
+pub fn entry(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    const USE: &str = "`#[entry]` or `#[entry(if CONDITION)]`, for a function without type parameters";
+    let mut head: Vec<TokenTree> = item.into_iter().collect();
+    let words: Vec<String> = head.iter().map(ToString::to_string).collect();
+    let Some(TokenTree::Group(body)) = head.pop() else { return error(USE, Span::call_site()) };
+    let text = |from: usize| head[from..].iter().cloned().collect::<TokenStream>().to_string();
+    let Some(known) = entry::Head::of(&words[..head.len()], text) else {
+        return error(USE, Span::call_site());
+    };
+    let mut condition = arguments.into_iter();
+    let mut begin = TokenStream::new();
+    match condition.next().map(|word| word.to_string()).as_deref() {
+        None => {}
+        Some("if") => {
+            begin.extend(parse("if !"));
+            begin.extend([TokenTree::Group(Group::new(Delimiter::Parenthesis, condition.collect()))]);
+            begin.extend(parse(&format!("{{ return {}; }}", known.natively())));
+        }
+        Some(_) => return error(USE, Span::call_site()),
+    }
+    let inner = body.stream();
+    if inner.to_string().contains("natively!") {
+        begin.extend(parse(&format!("macro_rules! natively {{ () => {{ {} }} }}", known.natively())));
+    }
+    begin.extend(inner);
+    let mut whole = Group::new(Delimiter::Brace, begin);
+    whole.set_span(body.span());
+    let attributes = "#[doc = \"\\n# Safety\\nAs the specification of this function says.\"] #[unsafe(no_mangle)]";
+    parse(attributes).chain(head).chain([TokenTree::Group(whole)]).collect()
 }
 
 fn library(name: &str) -> TokenStream {

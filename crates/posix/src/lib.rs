@@ -3,7 +3,8 @@
 //! Loaded with `LD_PRELOAD` (which `raddle run` does), or linked into a Rust program, the functions here take the place
 //! of the C library's. The rule for each: if the caller is a lightweight thread outside the runtime
 //! ([`raddle::drop_in::is_lightweight`]), the call is translated; otherwise it goes on to the C library's own function
-//! (`next!`) or straight to the kernel.
+//! (`next!`) or straight to the kernel. The attribute `entry` stands for what all have in common: the function is
+//! exported, callers who are no such threads (`#[entry(if ours())]`) get the C library's, and so does `natively!()`.
 //!
 //! Threads that a program creates become lightweight; its first thread stays the kernel thread that it is, unless
 //! `main` is to be one of them (`thread::first`). Objects (mutexes,

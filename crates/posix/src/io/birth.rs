@@ -4,6 +4,7 @@
 //! What comes otherwise (received in a message, opened, inherited) has no known birth and is asked about each time.
 
 use super::kind;
+use raddle_macros::entry;
 use std::ffi::{c_int, c_uint};
 use std::sync::atomic::{Ordering, fence};
 
@@ -27,24 +28,17 @@ pub(super) fn note_copy(old: c_int, made: c_int) {
     }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    // SAFETY: the caller's arguments.
-    let made = unsafe { next!(socket: fn(c_int, c_int, c_int) -> c_int)(domain, kind, protocol) };
+    let made = natively!();
     note(made);
     made
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn socketpair(domain: c_int, kind: c_int, protocol: c_int, pair: *mut c_int) -> c_int {
-    // SAFETY: the caller's arguments.
-    let result =
-        unsafe { next!(socketpair: fn(c_int, c_int, c_int, *mut c_int) -> c_int)(domain, kind, protocol, pair) };
-    // SAFETY: the C library has filled it.
+    let result = natively!();
+    // SAFETY: the caller\'s place for two numbers, which the C library has filled.
     unsafe { note_pair(result, pair) }
 }
 
@@ -61,58 +55,44 @@ unsafe fn note_pair(result: c_int, pair: *const c_int) -> c_int {
     result
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn pipe(pair: *mut c_int) -> c_int {
-    // SAFETY: the caller's place for two numbers, which the C library has filled.
-    unsafe { note_pair(next!(pipe: fn(*mut c_int) -> c_int)(pair), pair) }
+    let result = natively!();
+    // SAFETY: the caller\'s place for two numbers, which the C library has filled.
+    unsafe { note_pair(result, pair) }
 }
 
-/// # Safety
-/// As Linux says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn pipe2(pair: *mut c_int, flags: c_int) -> c_int {
-    // SAFETY: the program's place for two descriptors, which the kernel fills.
-    unsafe { note_pair(next!(pipe2: fn(*mut c_int, c_int) -> c_int)(pair, flags), pair) }
+    let result = natively!();
+    // SAFETY: the caller\'s place for two numbers, which the C library has filled.
+    unsafe { note_pair(result, pair) }
 }
 
-/// # Safety
-/// As Linux says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn eventfd(value: c_uint, flags: c_int) -> c_int {
-    // SAFETY: the caller's arguments.
-    let made = unsafe { next!(eventfd: fn(c_uint, c_int) -> c_int)(value, flags) };
+    let made = natively!();
     note(made);
     made
 }
 
-/// # Safety
-/// As Linux says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn epoll_create(size: c_int) -> c_int {
-    // SAFETY: the caller's argument.
-    let made = unsafe { next!(epoll_create: fn(c_int) -> c_int)(size) };
+    let made = natively!();
     note(made);
     made
 }
 
-/// # Safety
-/// As Linux says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn epoll_create1(flags: c_int) -> c_int {
-    // SAFETY: the caller's argument.
-    let made = unsafe { next!(epoll_create1: fn(c_int) -> c_int)(flags) };
+    let made = natively!();
     note(made);
     made
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn dup(descriptor: c_int) -> c_int {
-    // SAFETY: the caller's argument.
-    let made = unsafe { next!(dup: fn(c_int) -> c_int)(descriptor) };
+    let made = natively!();
     note_copy(descriptor, made);
     made
 }

@@ -8,6 +8,7 @@ use crate::os::{c, system_call};
 use crate::process::kernel_waits;
 use crate::thread::undo::Undo;
 use raddle::io::{Failure, Interest};
+use raddle_macros::entry;
 use std::ffi::{c_int, c_uint, c_void};
 
 /// Waits until process `id` has ended, or cannot be waited for so: 0, or why the wait was given up.
@@ -37,20 +38,13 @@ fn until_ended(id: c::pid_t) -> isize {
     result
 }
 
-/// # Safety
-/// As Linux says.
-#[unsafe(no_mangle)]
+#[entry(if ours())]
 pub unsafe extern "C-unwind" fn wait4(
     id: c::pid_t,
     status: *mut c_int,
     options: c_int,
     usage: *mut c::rusage,
 ) -> c::pid_t {
-    if !ours() {
-        let wait4 = next!(wait4: fn(c::pid_t, *mut c_int, c_int, *mut c::rusage) -> c::pid_t);
-        // SAFETY: the caller's arguments.
-        return unsafe { wait4(id, status, options, usage) };
-    }
     let call = |options: c_int| {
         // SAFETY: the caller's places; the kernel checks them.
         unsafe { system_call(c::SYS_wait4, [id as usize, at(status), options as usize, at(usage), 0, 0]) }
@@ -71,27 +65,14 @@ pub unsafe extern "C-unwind" fn wait4(
     done(result) as c::pid_t
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry(if ours())]
 pub unsafe extern "C-unwind" fn waitpid(id: c::pid_t, status: *mut c_int, options: c_int) -> c::pid_t {
-    if !ours() {
-        // SAFETY: the caller's arguments.
-        return unsafe { next!(waitpid: fn(c::pid_t, *mut c_int, c_int) -> c::pid_t)(id, status, options) };
-    }
     // SAFETY: the caller's arguments.
     unsafe { wait4(id, status, options, std::ptr::null_mut()) }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry(if ours())]
 pub unsafe extern "C-unwind" fn waitid(kind: c_uint, id: c_uint, info: *mut c_void, options: c_int) -> c_int {
-    if !ours() {
-        let waitid = next!(waitid: fn(c_uint, c_uint, *mut c_void, c_int) -> c_int);
-        // SAFETY: the caller's arguments.
-        return unsafe { waitid(kind, id, info, options) };
-    }
     let call = |place: usize, options: c_int| {
         // SAFETY: the caller's place; the kernel checks it.
         unsafe { kernel_waits::wait(c::SYS_waitid, [kind as usize, id as usize, place, options as usize, 0, 0], true) }

@@ -6,16 +6,13 @@
 use super::{at, kind};
 use crate::os::{answer, c, system_call};
 use raddle::io::{Interest, closing, closing_range};
+use raddle_macros::entry;
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn close(descriptor: c_int) -> c_int {
-    // SAFETY: the caller's argument.
-    let close = || unsafe { next!(close: fn(c_int) -> c_int)(descriptor) };
-    ending(descriptor, close)
+    ending(descriptor, || natively!())
 }
 
 /// Runs what ends the descriptor's present life.
@@ -32,26 +29,18 @@ fn ending(descriptor: c_int, end: impl FnOnce() -> c_int) -> c_int {
     closing(descriptor, end)
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn dup2(old: c_int, new: c_int) -> c_int {
-    // SAFETY: the caller's arguments.
-    let dup2 = || unsafe { next!(dup2: fn(c_int, c_int) -> c_int)(old, new) };
+    let dup2 = || natively!();
     if old == new { dup2() } else { ending(new, dup2) }
 }
 
-/// # Safety
-/// As Linux says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
-    // SAFETY: the caller's arguments.
-    ending(new, || unsafe { next!(dup3: fn(c_int, c_int, c_int) -> c_int)(old, new, flags) })
+    ending(new, || natively!())
 }
 
-/// # Safety
-/// As Linux says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     let arguments = [first as usize, last as usize, flags as usize, 0, 0, 0];
     // SAFETY: closes what the caller wants closed.
@@ -68,9 +57,7 @@ pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: 
 /// Some socket of the program has a time limit: only then are sockets asked for theirs.
 static LIMITED: AtomicBool = AtomicBool::new(false);
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn setsockopt(
     descriptor: c_int,
     level: c_int,

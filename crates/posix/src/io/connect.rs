@@ -13,28 +13,23 @@ use super::birth::note;
 use super::{CANCELLED, EAGAIN, EINTR, Pause, Told, after, at, blocking, done, is_nonblocking, ours, stream};
 use crate::os::{c, system_call};
 use raddle::io::{Failure, Interest};
+use raddle_macros::entry;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 const EINPROGRESS: isize = -(c::EINPROGRESS as isize);
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn accept(descriptor: c_int, address: *mut c::sockaddr, size: *mut c::socklen_t) -> c_int {
     if !ours() {
-        let accept = next!(accept: fn(c_int, *mut c::sockaddr, *mut c::socklen_t) -> c_int);
-        // SAFETY: the caller's arguments.
-        let made = unsafe { accept(descriptor, address, size) };
+        let made = natively!();
         note(made);
         return made;
     }
     done(accept_from(descriptor, at(address), at(size), 0)) as c_int
 }
 
-/// # Safety
-/// As Linux says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn accept4(
     descriptor: c_int,
     address: *mut c::sockaddr,
@@ -42,9 +37,7 @@ pub unsafe extern "C-unwind" fn accept4(
     flags: c_int,
 ) -> c_int {
     if !ours() {
-        let accept4 = next!(accept4: fn(c_int, *mut c::sockaddr, *mut c::socklen_t, c_int) -> c_int);
-        // SAFETY: the caller's arguments.
-        let made = unsafe { accept4(descriptor, address, size, flags) };
+        let made = natively!();
         note(made);
         return made;
     }
@@ -95,15 +88,8 @@ pub(super) fn option(descriptor: c_int, name: c_int) -> Option<c_int> {
     (unsafe { system_call(c::SYS_getsockopt, arguments) } == 0).then_some(value)
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry(if ours())]
 pub unsafe extern "C-unwind" fn connect(descriptor: c_int, address: *const c::sockaddr, size: c::socklen_t) -> c_int {
-    if !ours() {
-        let connect = next!(connect: fn(c_int, *const c::sockaddr, c::socklen_t) -> c_int);
-        // SAFETY: the caller's arguments.
-        return unsafe { connect(descriptor, address, size) };
-    }
     done(connect_to(descriptor, address.cast(), size as usize)) as c_int
 }
 

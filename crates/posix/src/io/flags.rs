@@ -17,6 +17,7 @@
 use super::kind;
 use crate::os::{self, c, system_call};
 use raddle::io::{known_life, notes};
+use raddle_macros::entry;
 use std::ffi::{c_int, c_ulong};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -134,14 +135,10 @@ pub unsafe extern "C-unwind" fn fcntl(descriptor: c_int, command: c_int, argumen
     })
 }
 
-/// # Safety
-/// As the C library says: `fcntl` for files of any size.
-#[unsafe(no_mangle)]
+/// `fcntl` for files of any size.
+#[entry]
 pub unsafe extern "C-unwind" fn fcntl64(descriptor: c_int, command: c_int, argument: usize) -> c_int {
-    // SAFETY: the caller's arguments.
-    control(descriptor, command, argument, || unsafe {
-        next!(fcntl64: fn(c_int, c_int, usize) -> c_int)(descriptor, command, argument)
-    })
+    control(descriptor, command, argument, || natively!())
 }
 
 fn control(descriptor: c_int, command: c_int, argument: usize, call: impl FnOnce() -> c_int) -> c_int {
@@ -165,12 +162,9 @@ fn control(descriptor: c_int, command: c_int, argument: usize, call: impl FnOnce
     }
 }
 
-/// # Safety
-/// As Linux says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn ioctl(descriptor: c_int, request: c_ulong, argument: usize) -> c_int {
-    // SAFETY: the caller's arguments.
-    let call = || unsafe { next!(ioctl: fn(c_int, c_ulong, usize) -> c_int)(descriptor, request, argument) };
+    let call = || natively!();
     if request != c::FIONBIO as c_ulong {
         return call();
     }

@@ -12,6 +12,7 @@ use super::{Apart, CANCELLED, EINTR, Pause, after, apart, at, done, in_handler, 
 use crate::os::{c, deadline_after, now, system_call};
 use crate::process::{kernel_waits, watch};
 use raddle::io::{Failure, Glance, Interest};
+use raddle_macros::entry;
 use std::cell::Cell;
 use std::ffi::{c_int, c_short, c_void};
 
@@ -167,39 +168,25 @@ fn milliseconds(time: c_int) -> Option<u64> {
     u64::try_from(time).ok().map(|time| after(time * 1_000_000))
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry(if ours_or_handlers())]
 pub unsafe extern "C-unwind" fn poll(entries: *mut c::pollfd, count: c::nfds_t, time: c_int) -> c_int {
-    if !ours_or_handlers() {
-        // SAFETY: the caller's arguments.
-        return unsafe { next!(poll: fn(*mut c::pollfd, c::nfds_t, c_int) -> c_int)(entries, count, time) };
-    }
     // SAFETY: the caller's entries.
     done(unsafe { poll_until(entries, count as usize, milliseconds(time), 0) }) as c_int
 }
 
-/// # Safety
-/// As the C library says: `poll` with the size of the entries.
-#[unsafe(no_mangle)]
+/// `poll` with the size of the entries.
+#[entry(if size / size_of::<c::pollfd>() >= count as usize)]
 pub unsafe extern "C-unwind" fn __poll_chk(
     entries: *mut c::pollfd,
     count: c::nfds_t,
     time: c_int,
     size: usize,
 ) -> c_int {
-    if size / size_of::<c::pollfd>() < count as usize {
-        let check = next!(__poll_chk: fn(*mut c::pollfd, c::nfds_t, c_int, usize) -> c_int);
-        // SAFETY: the caller's arguments.
-        return unsafe { check(entries, count, time, size) };
-    }
     // SAFETY: the caller's arguments.
     unsafe { poll(entries, count, time) }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn ppoll(
     entries: *mut c::pollfd,
     count: c::nfds_t,
@@ -211,17 +198,12 @@ pub unsafe extern "C-unwind" fn ppoll(
     match (ours_or_handlers(), deadline) {
         // SAFETY: the caller's entries and mask.
         (true, Ok(deadline)) => done(unsafe { poll_until(entries, count as usize, deadline, at(mask)) }) as c_int,
-        _ => {
-            let ppoll = next!(ppoll: fn(*mut c::pollfd, c::nfds_t, *const c::timespec, *const c::sigset_t) -> c_int);
-            // SAFETY: the caller's arguments.
-            unsafe { ppoll(entries, count, time, mask) }
-        }
+        _ => natively!(),
     }
 }
 
-/// # Safety
-/// As the C library says: `ppoll` with the size of the entries.
-#[unsafe(no_mangle)]
+/// `ppoll` with the size of the entries.
+#[entry(if size / size_of::<c::pollfd>() >= count as usize)]
 pub unsafe extern "C-unwind" fn __ppoll_chk(
     entries: *mut c::pollfd,
     count: c::nfds_t,
@@ -229,12 +211,6 @@ pub unsafe extern "C-unwind" fn __ppoll_chk(
     mask: *const c::sigset_t,
     size: usize,
 ) -> c_int {
-    if size / size_of::<c::pollfd>() < count as usize {
-        let check = next!(__ppoll_chk:
-            fn(*mut c::pollfd, c::nfds_t, *const c::timespec, *const c::sigset_t, usize) -> c_int);
-        // SAFETY: the caller's arguments.
-        return unsafe { check(entries, count, time, mask, size) };
-    }
     // SAFETY: the caller's arguments.
     unsafe { ppoll(entries, count, time, mask) }
 }
@@ -325,9 +301,7 @@ impl Sets {
     }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn select(
     count: c_int,
     readers: *mut c::fd_set,
@@ -340,10 +314,7 @@ pub unsafe extern "C-unwind" fn select(
     let limit = unsafe { time.as_mut() };
     let valid = limit.as_ref().is_none_or(|time| time.tv_sec >= 0 && (0..1_000_000).contains(&time.tv_usec));
     let Some(numbers) = numbers.filter(|_| valid) else {
-        let select = next!(select:
-            fn(c_int, *mut c::fd_set, *mut c::fd_set, *mut c::fd_set, *mut c::timeval) -> c_int);
-        // SAFETY: the caller's arguments.
-        return unsafe { select(count, readers, writers, others, time) };
+        return natively!();
     };
     let deadline = limit.as_ref().map(|time| {
         after((time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_usec as u64 * 1000))
@@ -359,9 +330,7 @@ pub unsafe extern "C-unwind" fn select(
     done(result) as c_int
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn pselect(
     count: c_int,
     readers: *mut c::fd_set,
@@ -374,10 +343,7 @@ pub unsafe extern "C-unwind" fn pselect(
     // SAFETY: the caller's time, or none.
     let deadline = unsafe { time.as_ref() }.map(deadline_after).transpose();
     let (Some(numbers), Ok(deadline)) = (numbers, deadline) else {
-        let pselect = next!(pselect:
-            fn(c_int, *mut c::fd_set, *mut c::fd_set, *mut c::fd_set, *const c::timespec, *const c::sigset_t) -> c_int);
-        // SAFETY: the caller's arguments.
-        return unsafe { pselect(count, readers, writers, others, time, mask) };
+        return natively!();
     };
     // SAFETY: the caller's sets and mask.
     done(unsafe { Sets::new(numbers, [readers, writers, others]) }.until(deadline, at(mask))) as c_int
@@ -432,14 +398,8 @@ unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: O
     result
 }
 
-/// # Safety
-/// As Linux says.
-#[unsafe(no_mangle)]
+#[entry(if ours_or_handlers())]
 pub unsafe extern "C-unwind" fn epoll_wait(set: c_int, events: *mut c_void, count: c_int, time: c_int) -> c_int {
-    if !ours_or_handlers() {
-        // SAFETY: the caller's arguments.
-        return unsafe { next!(epoll_wait: fn(c_int, *mut c_void, c_int, c_int) -> c_int)(set, events, count, time) };
-    }
     if let Some(me) = Apart::of_caller(time) {
         return done(apart::wait(me, set, events, count, time)) as c_int;
     }
@@ -447,9 +407,7 @@ pub unsafe extern "C-unwind" fn epoll_wait(set: c_int, events: *mut c_void, coun
     done(unsafe { epoll_until(set, events, count, milliseconds(time), 0) }) as c_int
 }
 
-/// # Safety
-/// As Linux says.
-#[unsafe(no_mangle)]
+#[entry(if ours_or_handlers())]
 pub unsafe extern "C-unwind" fn epoll_pwait(
     set: c_int,
     events: *mut c_void,
@@ -457,11 +415,6 @@ pub unsafe extern "C-unwind" fn epoll_pwait(
     time: c_int,
     mask: *const c::sigset_t,
 ) -> c_int {
-    if !ours_or_handlers() {
-        let next = next!(epoll_pwait: fn(c_int, *mut c_void, c_int, c_int, *const c::sigset_t) -> c_int);
-        // SAFETY: the caller's arguments.
-        return unsafe { next(set, events, count, time, mask) };
-    }
     if mask.is_null()
         && let Some(me) = Apart::of_caller(time)
     {
@@ -471,9 +424,7 @@ pub unsafe extern "C-unwind" fn epoll_pwait(
     done(unsafe { epoll_until(set, events, count, milliseconds(time), at(mask)) }) as c_int
 }
 
-/// # Safety
-/// As Linux says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn epoll_pwait2(
     set: c_int,
     events: *mut c_void,

@@ -3,11 +3,10 @@
 use super::{Pause, after, in_handler, ours_or_handlers};
 use crate::os::{c, deadline, deadline_after, set_errno, system_call};
 use crate::process::{kernel_waits, watch};
+use raddle_macros::entry;
 use std::ffi::{c_int, c_uint};
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn sched_yield() -> c_int {
     give_way();
     0
@@ -52,14 +51,8 @@ fn in_kernel(end: u64) -> isize {
     })
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry(if ours_or_handlers() && !time.is_null())]
 pub unsafe extern "C-unwind" fn nanosleep(time: *const c::timespec, left: *mut c::timespec) -> c_int {
-    if !ours_or_handlers() || time.is_null() {
-        // SAFETY: the caller's arguments.
-        return unsafe { next!(nanosleep: fn(*const c::timespec, *mut c::timespec) -> c_int)(time, left) };
-    }
     // SAFETY: the caller's time.
     let error = match unsafe { relative(&*time) } {
         Ok(end) => sleep_until(end, left),
@@ -77,9 +70,7 @@ fn relative(time: &c::timespec) -> Result<u64, c_int> {
     if time.tv_sec < 0 { Err(c::EINVAL) } else { deadline_after(time) }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn clock_nanosleep(
     clock: c::clockid_t,
     flags: c_int,
@@ -88,9 +79,7 @@ pub unsafe extern "C-unwind" fn clock_nanosleep(
 ) -> c_int {
     let known = [c::CLOCK_MONOTONIC, c::CLOCK_REALTIME, c::CLOCK_BOOTTIME, c::CLOCK_TAI].contains(&clock);
     if !ours_or_handlers() || !known || time.is_null() {
-        let next = next!(clock_nanosleep: fn(c::clockid_t, c_int, *const c::timespec, *mut c::timespec) -> c_int);
-        // SAFETY: the caller's arguments.
-        return unsafe { next(clock, flags, time, left) };
+        return natively!();
     }
     // SAFETY: the caller's time.
     let time = unsafe { &*time };
@@ -103,14 +92,8 @@ pub unsafe extern "C-unwind" fn clock_nanosleep(
     deadline(clock, time).map_or_else(|error| error, |end| sleep_until(end, std::ptr::null_mut()))
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry(if ours_or_handlers())]
 pub unsafe extern "C-unwind" fn sleep(seconds: c_uint) -> c_uint {
-    if !ours_or_handlers() {
-        // SAFETY: the caller's argument.
-        return unsafe { next!(sleep: fn(c_uint) -> c_uint)(seconds) };
-    }
     let mut left = c::timespec { tv_sec: 0, tv_nsec: 0 };
     match sleep_until(after(u64::from(seconds) * 1_000_000_000), &raw mut left) {
         0 => 0,
@@ -122,14 +105,8 @@ pub unsafe extern "C-unwind" fn sleep(seconds: c_uint) -> c_uint {
     }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry(if ours_or_handlers())]
 pub unsafe extern "C-unwind" fn usleep(microseconds: c::useconds_t) -> c_int {
-    if !ours_or_handlers() {
-        // SAFETY: the caller's argument.
-        return unsafe { next!(usleep: fn(c::useconds_t) -> c_int)(microseconds) };
-    }
     match sleep_until(after(u64::from(microseconds) * 1000), std::ptr::null_mut()) {
         0 => 0,
         error => {

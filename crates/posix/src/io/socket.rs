@@ -5,6 +5,7 @@ use super::stream::{total, whole};
 use super::{Told, at, blocking, done, ours};
 use crate::os::{c, now, system_call};
 use raddle::io::Interest;
+use raddle_macros::entry;
 use std::ffi::{c_int, c_uint, c_void};
 
 const MOST_PARTS: usize = super::stream::MOST_PARTS as usize;
@@ -70,21 +71,13 @@ fn is_the_kernels(flags: c_int) -> bool {
         || flags & (c::MSG_PEEK | c::MSG_WAITALL) == c::MSG_PEEK | c::MSG_WAITALL
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry(if ours())]
 pub unsafe extern "C-unwind" fn recv(descriptor: c_int, buffer: *mut c_void, size: usize, flags: c_int) -> isize {
-    if !ours() {
-        let recv = next!(recv: fn(c_int, *mut c_void, usize, c_int) -> isize);
-        // SAFETY: the caller's arguments.
-        return unsafe { recv(descriptor, buffer, size, flags) };
-    }
     done(receive(descriptor, buffer, size, flags, 0, 0))
 }
 
-/// # Safety
-/// As the C library says: `recv` with the size of the buffer.
-#[unsafe(no_mangle)]
+/// `recv` with the size of the buffer.
+#[entry(if ours() && count <= size)]
 pub unsafe extern "C-unwind" fn __recv_chk(
     descriptor: c_int,
     buffer: *mut c_void,
@@ -92,17 +85,10 @@ pub unsafe extern "C-unwind" fn __recv_chk(
     size: usize,
     flags: c_int,
 ) -> isize {
-    if !ours() || count > size {
-        let check = next!(__recv_chk: fn(c_int, *mut c_void, usize, usize, c_int) -> isize);
-        // SAFETY: the caller's arguments.
-        return unsafe { check(descriptor, buffer, count, size, flags) };
-    }
     done(receive(descriptor, buffer, count, flags, 0, 0))
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry(if ours())]
 pub unsafe extern "C-unwind" fn recvfrom(
     descriptor: c_int,
     buffer: *mut c_void,
@@ -111,18 +97,11 @@ pub unsafe extern "C-unwind" fn recvfrom(
     from: *mut c::sockaddr,
     from_size: *mut c::socklen_t,
 ) -> isize {
-    if !ours() {
-        let recvfrom =
-            next!(recvfrom: fn(c_int, *mut c_void, usize, c_int, *mut c::sockaddr, *mut c::socklen_t) -> isize);
-        // SAFETY: the caller's arguments.
-        return unsafe { recvfrom(descriptor, buffer, size, flags, from, from_size) };
-    }
     done(receive(descriptor, buffer, size, flags, at(from), at(from_size)))
 }
 
-/// # Safety
-/// As the C library says: `recvfrom` with the size of the buffer.
-#[unsafe(no_mangle)]
+/// `recvfrom` with the size of the buffer.
+#[entry(if ours() && count <= size)]
 pub unsafe extern "C-unwind" fn __recvfrom_chk(
     descriptor: c_int,
     buffer: *mut c_void,
@@ -132,12 +111,6 @@ pub unsafe extern "C-unwind" fn __recvfrom_chk(
     from: *mut c::sockaddr,
     from_size: *mut c::socklen_t,
 ) -> isize {
-    if !ours() || count > size {
-        let check = next!(__recvfrom_chk:
-            fn(c_int, *mut c_void, usize, usize, c_int, *mut c::sockaddr, *mut c::socklen_t) -> isize);
-        // SAFETY: the caller's arguments.
-        return unsafe { check(descriptor, buffer, count, size, flags, from, from_size) };
-    }
     done(receive(descriptor, buffer, count, flags, at(from), at(from_size)))
 }
 
@@ -176,14 +149,8 @@ fn is_stream(descriptor: c_int) -> bool {
     super::connect::option(descriptor, c::SO_TYPE) == Some(c::SOCK_STREAM)
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry(if ours())]
 pub unsafe extern "C-unwind" fn recvmsg(descriptor: c_int, message: *mut c::msghdr, flags: c_int) -> isize {
-    if !ours() {
-        // SAFETY: the caller's arguments.
-        return unsafe { next!(recvmsg: fn(c_int, *mut c::msghdr, c_int) -> isize)(descriptor, message, flags) };
-    }
     let call = |flags: c_int| {
         // SAFETY: the caller's message; the kernel checks it.
         unsafe { system_call(c::SYS_recvmsg, [descriptor as usize, at(message), flags as usize, 0, 0, 0]) }
@@ -195,9 +162,7 @@ pub unsafe extern "C-unwind" fn recvmsg(descriptor: c_int, message: *mut c::msgh
     done(blocking(descriptor, Interest::Read, Told::Exactly, || call(flags | c::MSG_DONTWAIT), || call(flags)))
 }
 
-/// # Safety
-/// As Linux says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn recvmmsg(
     descriptor: c_int,
     messages: *mut c::mmsghdr,
@@ -212,9 +177,7 @@ pub unsafe extern "C-unwind" fn recvmmsg(
         unsafe { system_call(c::SYS_recvmmsg, arguments) }
     };
     if !ours() || is_the_kernels(flags) || flags & c::MSG_WAITALL != 0 || count == 0 {
-        let next = next!(recvmmsg: fn(c_int, *mut c::mmsghdr, c_uint, c_int, *mut c::timespec) -> c_int);
-        // SAFETY: the caller's arguments.
-        return unsafe { next(descriptor, messages, count, flags, time) };
+        return natively!();
     }
     // SAFETY: the caller's time, or none. As in the kernel, it is looked at after each message only.
     let end = unsafe { time.as_ref() }.and_then(|time| crate::os::deadline_after(time).ok());
@@ -238,20 +201,12 @@ pub unsafe extern "C-unwind" fn recvmmsg(
     }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry(if ours())]
 pub unsafe extern "C-unwind" fn send(descriptor: c_int, data: *const c_void, size: usize, flags: c_int) -> isize {
-    if !ours() {
-        // SAFETY: the caller's arguments.
-        return unsafe { next!(send: fn(c_int, *const c_void, usize, c_int) -> isize)(descriptor, data, size, flags) };
-    }
     done(send_to(descriptor, data, size, flags, 0, 0))
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry(if ours())]
 pub unsafe extern "C-unwind" fn sendto(
     descriptor: c_int,
     data: *const c_void,
@@ -260,11 +215,6 @@ pub unsafe extern "C-unwind" fn sendto(
     to: *const c::sockaddr,
     to_size: c::socklen_t,
 ) -> isize {
-    if !ours() {
-        let sendto = next!(sendto: fn(c_int, *const c_void, usize, c_int, *const c::sockaddr, c::socklen_t) -> isize);
-        // SAFETY: the caller's arguments.
-        return unsafe { sendto(descriptor, data, size, flags, to, to_size) };
-    }
     done(send_to(descriptor, data, size, flags, at(to), to_size as usize))
 }
 
@@ -289,14 +239,8 @@ fn send_to(descriptor: c_int, data: *const c_void, size: usize, flags: c_int, to
     )
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry(if ours())]
 pub unsafe extern "C-unwind" fn sendmsg(descriptor: c_int, message: *const c::msghdr, flags: c_int) -> isize {
-    if !ours() {
-        // SAFETY: the caller's arguments.
-        return unsafe { next!(sendmsg: fn(c_int, *const c::msghdr, c_int) -> isize)(descriptor, message, flags) };
-    }
     // SAFETY: the caller's message.
     done(unsafe { send_message(descriptor, message, flags) })
 }
@@ -342,20 +286,13 @@ unsafe fn send_message(descriptor: c_int, message: *const c::msghdr, flags: c_in
     )
 }
 
-/// # Safety
-/// As Linux says.
-#[unsafe(no_mangle)]
+#[entry(if ours() && flags & c::MSG_DONTWAIT == 0)]
 pub unsafe extern "C-unwind" fn sendmmsg(
     descriptor: c_int,
     messages: *mut c::mmsghdr,
     count: c_uint,
     flags: c_int,
 ) -> c_int {
-    if !ours() || flags & c::MSG_DONTWAIT != 0 {
-        let next = next!(sendmmsg: fn(c_int, *mut c::mmsghdr, c_uint, c_int) -> c_int);
-        // SAFETY: the caller's arguments.
-        return unsafe { next(descriptor, messages, count, flags) };
-    }
     for index in 0..count {
         // SAFETY: one of the caller's messages.
         let result = unsafe {

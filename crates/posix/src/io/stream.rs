@@ -5,6 +5,7 @@ use super::{EAGAIN, Told, at, blocking, done, is_nonblocking, ours, socket, wait
 use crate::os::{c, system_call};
 use crate::process::kernel_waits;
 use raddle::io::{Glance, Interest};
+use raddle_macros::entry;
 use std::ffi::{c_int, c_void};
 
 const EOPNOTSUPP: isize = -(c::EOPNOTSUPP as isize);
@@ -18,77 +19,43 @@ const PIPE_BUF: usize = 4096;
 /// The kernel takes no more parts at once.
 pub(super) const MOST_PARTS: c_int = 1024;
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry(if ours())]
 pub unsafe extern "C-unwind" fn read(descriptor: c_int, buffer: *mut c_void, count: usize) -> isize {
-    if !ours() {
-        // SAFETY: the caller's arguments.
-        return unsafe { next!(read: fn(c_int, *mut c_void, usize) -> isize)(descriptor, buffer, count) };
-    }
     done(read_from(descriptor, &[c::iovec { iov_base: buffer, iov_len: count }]))
 }
 
-/// # Safety
-/// As the C library says: `read` with the size of the buffer.
-#[unsafe(no_mangle)]
+/// `read` with the size of the buffer.
+#[entry(if ours() && count <= size)]
 pub unsafe extern "C-unwind" fn __read_chk(descriptor: c_int, buffer: *mut c_void, count: usize, size: usize) -> isize {
-    if !ours() || count > size {
-        let check = next!(__read_chk: fn(c_int, *mut c_void, usize, usize) -> isize);
-        // SAFETY: the caller's arguments.
-        return unsafe { check(descriptor, buffer, count, size) };
-    }
     done(read_from(descriptor, &[c::iovec { iov_base: buffer, iov_len: count }]))
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry(if ours() && (1..=MOST_PARTS).contains(&count))]
 pub unsafe extern "C-unwind" fn readv(descriptor: c_int, parts: *const c::iovec, count: c_int) -> isize {
-    if !ours() || !(1..=MOST_PARTS).contains(&count) {
-        // SAFETY: the caller's arguments.
-        return unsafe { next!(readv: fn(c_int, *const c::iovec, c_int) -> isize)(descriptor, parts, count) };
-    }
     // SAFETY: so many parts, by the caller.
     let parts = unsafe { std::slice::from_raw_parts(parts, count as usize) };
     done(read_from(descriptor, parts))
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry(if ours())]
 pub unsafe extern "C-unwind" fn write(descriptor: c_int, data: *const c_void, count: usize) -> isize {
-    if !ours() {
-        // SAFETY: the caller's arguments.
-        return unsafe { next!(write: fn(c_int, *const c_void, usize) -> isize)(descriptor, data, count) };
-    }
     done(write_to(descriptor, &[c::iovec { iov_base: data.cast_mut(), iov_len: count }]))
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry(if ours() && (1..=MOST_PARTS).contains(&count))]
 pub unsafe extern "C-unwind" fn writev(descriptor: c_int, parts: *const c::iovec, count: c_int) -> isize {
-    if !ours() || !(1..=MOST_PARTS).contains(&count) {
-        // SAFETY: the caller's arguments.
-        return unsafe { next!(writev: fn(c_int, *const c::iovec, c_int) -> isize)(descriptor, parts, count) };
-    }
     // SAFETY: so many parts, by the caller.
     let parts = unsafe { std::slice::from_raw_parts(parts, count as usize) };
     done(write_to(descriptor, parts))
 }
 
-/// # Safety
-/// As glibc says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn eventfd_read(descriptor: c_int, value: *mut u64) -> c_int {
     // SAFETY: the caller's place for eight bytes.
     if unsafe { read(descriptor, value.cast(), 8) } == 8 { 0 } else { -1 }
 }
 
-/// # Safety
-/// As glibc says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn eventfd_write(descriptor: c_int, value: u64) -> c_int {
     // SAFETY: eight live bytes.
     if unsafe { write(descriptor, (&raw const value).cast(), 8) } == 8 { 0 } else { -1 }

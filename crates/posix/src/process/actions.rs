@@ -13,6 +13,7 @@ use super::signals::{self, Set, bit};
 use super::{alternate, ending, jumps, kernel_waits, masks, process_directed, vfork, watch};
 use crate::os::{answer, c, set_errno, system_call};
 use crate::thread::record::Record;
+use raddle_macros::entry;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
@@ -336,9 +337,7 @@ unsafe fn set_fault(signal: c_int, new: *const c::sigaction, old: *mut c::sigact
     result
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn sigaction(signal: c_int, new: *const c::sigaction, old: *mut c::sigaction) -> c_int {
     if FAULTS.contains(&signal) {
         // SAFETY: the caller's arguments.
@@ -408,9 +407,7 @@ fn set(signal: c_int, handler: usize, flags: c_int) -> usize {
     }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn signal(number: c_int, handler: usize) -> usize {
     if handler == c::SIG_ERR {
         set_errno(c::EINVAL);
@@ -419,16 +416,12 @@ pub unsafe extern "C" fn signal(number: c_int, handler: usize) -> usize {
     set(number, handler, c::SA_RESTART)
 }
 
-/// # Safety
-/// As the C library says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn __sysv_signal(number: c_int, handler: usize) -> usize {
     set(number, handler, c::SA_RESETHAND | c::SA_NODEFER)
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn sigpending(pending: *mut c::sigset_t) -> c_int {
     // SAFETY: the caller's set, of which the kernel writes the first word.
     let result = unsafe { system_call(c::SYS_rt_sigpending, [pending.addr(), size_of::<Set>(), 0, 0, 0, 0]) };

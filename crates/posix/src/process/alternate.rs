@@ -14,6 +14,7 @@ use crate::os::{answer, c, set_errno, system_call};
 use crate::thread::dedicated;
 use crate::thread::record::Record;
 use crate::thread::undo::Undo;
+use raddle_macros::entry;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
@@ -46,9 +47,7 @@ const AUTODISARM: c_int = i32::MIN;
 /// The smallest stack that the C library names.
 const SMALLEST: usize = 2048;
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn sigaltstack(new: *const c::stack_t, old: *mut c::stack_t) -> c_int {
     let in_handler = || watch::is_handler_here() && Record::current().is_some() && !dedicated::is_here();
     if !raddle::drop_in::is_lightweight() && !in_handler() {

@@ -11,6 +11,7 @@
 use super::masks;
 use super::target::{self, Target};
 use crate::os::{c, system_call};
+use raddle_macros::entry;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::null;
 use std::sync::OnceLock;
@@ -201,26 +202,20 @@ fn environment() -> Strings {
     unsafe { environ }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn execve(path: *const c_char, arguments: Strings, given: Strings) -> c_int {
     let next = next!(execve: fn(*const c_char, Strings, Strings) -> c_int);
     // SAFETY: the caller's arguments.
     unsafe { go_on(given, || target::of_path(c::AT_FDCWD, path), |given| next(path, arguments, given)) }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn execv(path: *const c_char, arguments: Strings) -> c_int {
     // SAFETY: the caller's arguments, and what `execv` says of the environment.
     unsafe { execve(path, arguments, environment()) }
 }
 
-/// # Safety
-/// As the C library says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn execvpe(file: *const c_char, arguments: Strings, given: Strings) -> c_int {
     let next = next!(execvpe: fn(*const c_char, Strings, Strings) -> c_int);
     // SAFETY: the caller's arguments.
@@ -235,26 +230,20 @@ pub unsafe extern "C" fn execvpe(file: *const c_char, arguments: Strings, given:
     }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn execvp(file: *const c_char, arguments: Strings) -> c_int {
     // SAFETY: the caller's arguments, and what `execvp` says of the environment.
     unsafe { execvpe(file, arguments, environment()) }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn fexecve(descriptor: c_int, arguments: Strings, given: Strings) -> c_int {
     let next = next!(fexecve: fn(c_int, Strings, Strings) -> c_int);
     // SAFETY: the caller's arguments.
     unsafe { go_on(given, || of_descriptor(descriptor), |given| next(descriptor, arguments, given)) }
 }
 
-/// # Safety
-/// As the C library says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn execveat(
     folder: c_int,
     path: *const c_char,

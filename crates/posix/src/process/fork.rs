@@ -10,6 +10,7 @@ use super::{masks, signals, vfork};
 use crate::os::c;
 use crate::thread::exit;
 use crate::thread::record::Record;
+use raddle_macros::entry;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::Ordering;
 
@@ -38,13 +39,10 @@ unsafe extern "C" fn child() {
     masks::forked(signals::own_mask());
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn fork() -> c::pid_t {
     let hidden = raddle::drop_in::hide();
-    // SAFETY: the caller's child.
-    let child = unsafe { next!(fork: fn() -> c::pid_t)() };
+    let child = natively!();
     if child == 0 {
         super::exec::forget();
     } else {
@@ -55,9 +53,7 @@ pub unsafe extern "C" fn fork() -> c::pid_t {
     child
 }
 
-/// # Safety
-/// As the C library says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn forkpty(
     terminal: *mut c_int,
     name: *mut c_char,
@@ -65,9 +61,7 @@ pub unsafe extern "C" fn forkpty(
     size: *const c_void,
 ) -> c::pid_t {
     let hidden = raddle::drop_in::hide();
-    let next = next!(forkpty: fn(*mut c_int, *mut c_char, *const c_void, *const c_void) -> c::pid_t);
-    // SAFETY: the caller's arguments.
-    let child = unsafe { next(terminal, name, settings, size) };
+    let child = natively!();
     if child == 0 {
         super::exec::forget();
     } else {
@@ -76,14 +70,11 @@ pub unsafe extern "C" fn forkpty(
     child
 }
 
-/// # Safety
-/// As the C library says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn daemon(here: c_int, open: c_int) -> c_int {
     let hidden = raddle::drop_in::hide();
     let before = std::process::id();
-    // SAFETY: the caller's arguments.
-    let result = unsafe { next!(daemon: fn(c_int, c_int) -> c_int)(here, open) };
+    let result = natively!();
     if std::process::id() == before {
         hidden.end();
     }

@@ -7,6 +7,7 @@
 
 use crate::os::c;
 use raddle::drop_in::{Hidden, hide, is_lightweight};
+use raddle_macros::entry;
 use std::ffi::{c_int, c_void};
 
 type Callback = unsafe extern "C-unwind" fn(*mut c::dl_phdr_info, usize, *mut c_void) -> c_int;
@@ -24,9 +25,7 @@ impl Drop for Until {
     }
 }
 
-/// # Safety
-/// As Linux says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn dl_iterate_phdr(callback: Callback, data: *mut c_void) -> c_int {
     let next = next!(dl_iterate_phdr: fn(Callback, *mut c_void) -> c_int);
     // SAFETY: the same function, which is left by an exception if the program's function is.

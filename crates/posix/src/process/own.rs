@@ -25,6 +25,7 @@ use super::sandbox;
 use crate::os::{answer, c, set_errno, system_call};
 use crate::thread::dedicated::{begin, begin_placing, names_number, task_of};
 use crate::thread::record::Record;
+use raddle_macros::entry;
 use std::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 
 /// What `prctl` sets of the process, or asks for.
@@ -327,9 +328,7 @@ fn refused(error: c_int) -> c_int {
     -1
 }
 
-/// # Safety
-/// As Linux says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
     // The C library's takes any number of arguments, and passes four on in the same registers.
     // SAFETY: the caller's arguments.
@@ -413,9 +412,7 @@ calls! {
     arch_prctl: SYS_arch_prctl(code: c_int, address: c_ulong) -> c_int;
 }
 
-/// # Safety
-/// As the manual says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn sched_getaffinity(id: c_int, size: usize, set: *mut c::cpu_set_t) -> c_int {
     let arguments = [id as usize, size.min(c_int::MAX as usize), set.expose_provenance(), 0, 0, 0];
     // SAFETY: the caller's place of that size, of which the kernel says how much it has written.
@@ -429,26 +426,21 @@ pub unsafe extern "C" fn sched_getaffinity(id: c_int, size: usize, set: *mut c::
     0
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn getpriority(which: c_uint, id: c_uint) -> c_int {
     // SAFETY: integers. The answer is 20 less the priority.
     let result = unsafe { call(c::SYS_getpriority, [which as usize, id as usize, 0, 0, 0, 0]) };
     if result < 0 { -1 } else { 20 - result as c_int }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn nice(more: c_int) -> c_int {
     if more != 0
         && let Err(error) = begin()
     {
         return refused(error);
     }
-    // SAFETY: takes an integer.
-    unsafe { next!(nice: fn(c_int) -> c_int)(more) }
+    natively!()
 }
 
 /// # Safety
@@ -462,20 +454,15 @@ pub unsafe extern "C" fn ptrace(request: c_long, id: c::pid_t, address: *mut c_v
     unsafe { next!(ptrace: fn(c_long, c::pid_t, *mut c_void, *mut c_void) -> c_long)(request, id, address, data) }
 }
 
-/// # Safety
-/// As Linux says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pkey_set(key: c_int, rights: c_uint) -> c_int {
     if let Err(error) = begin() {
         return refused(error);
     }
-    // SAFETY: the caller's arguments.
-    unsafe { next!(pkey_set: fn(c_int, c_uint) -> c_int)(key, rights) }
+    natively!()
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn timer_create(clock: c::clockid_t, event: *mut c::sigevent, timer: *mut c::timer_t) -> c_int {
     let next = next!(timer_create: fn(c::clockid_t, *mut c::sigevent, *mut c::timer_t) -> c_int);
     // SAFETY: null or the caller's event.

@@ -18,22 +18,18 @@ use super::signals::{self, Set, bit};
 use super::{actions, masks};
 use crate::os::{c, system_call};
 use crate::thread::record::Record;
+use raddle_macros::entry;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
 /// Any thread's number stands for its process here.
-///
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn kill(process: c::pid_t, signal: c_int) -> c_int {
     // SAFETY: the caller's arguments.
     unsafe { next!(kill: fn(c::pid_t, c_int) -> c_int)(process_of(process), signal) }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn sigqueue(process: c::pid_t, signal: c_int, value: *mut c_void) -> c_int {
     // SAFETY: the caller's arguments; the union that the C library takes is passed as a word.
     unsafe { next!(sigqueue: fn(c::pid_t, c_int, *mut c_void) -> c_int)(process_of(process), signal, value) }

@@ -16,6 +16,7 @@ use crate::os::{answer, c, set_errno, system_call};
 use crate::thread::record::Record;
 use crate::thread::{cancel, dedicated};
 use raddle::drop_in::Met;
+use raddle_macros::entry;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -465,14 +466,8 @@ pub(super) fn wake(target: &'static Record) {
     }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry(if Record::is_ours(id))]
 pub unsafe extern "C-unwind" fn pthread_kill(id: c::pthread_t, signal: c_int) -> c_int {
-    if !Record::is_ours(id) {
-        // SAFETY: the caller's arguments.
-        return unsafe { next!(pthread_kill: fn(c::pthread_t, c_int) -> c_int)(id, signal) };
-    }
     // SAFETY: an id of ours.
     match unsafe { Record::hold(id) } {
         Some(target) if super::vfork::is_child() && target.record().is_current() => {
@@ -486,14 +481,11 @@ pub unsafe extern "C-unwind" fn pthread_kill(id: c::pthread_t, signal: c_int) ->
     }
 }
 
-/// # Safety
-/// As the C library says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn pthread_sigqueue(id: c::pthread_t, signal: c_int, value: *mut c_void) -> c_int {
     if !Record::is_ours(id) {
-        let next = next!(pthread_sigqueue: fn(c::pthread_t, c_int, *mut c_void) -> c_int);
-        // SAFETY: the caller's arguments; the union that the C library takes is passed as a word.
-        return unsafe { next(id, signal, value) };
+        // The union that the C library takes is passed as a word.
+        return natively!();
     }
     // SAFETY: an id of ours.
     let Some(target) = (unsafe { Record::hold(id) }) else { return c::ESRCH };
@@ -503,9 +495,7 @@ pub unsafe extern "C-unwind" fn pthread_sigqueue(id: c::pthread_t, signal: c_int
     send_with(target.record(), &Info::new(signal, c::SI_QUEUE, value.expose_provenance()))
 }
 
-/// # Safety
-/// As the manual says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn tgkill(process: c::pid_t, task: c::pid_t, signal: c_int) -> c_int {
     answer(send_to_number(process, task, signal)) as c_int
 }
@@ -521,9 +511,7 @@ pub(crate) fn send_to_number(process: c::pid_t, task: c::pid_t, signal: c_int) -
     unsafe { system_call(c::SYS_tgkill, [process as usize, task as usize, signal as usize, 0, 0, 0]) }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn raise(signal: c_int) -> c_int {
     if raddle::drop_in::is_lightweight()
         && let Some(me) = Record::current()
@@ -535,13 +523,10 @@ pub unsafe extern "C-unwind" fn raise(signal: c_int) -> c_int {
         set_errno(error);
         return -1;
     }
-    // SAFETY: takes an integer.
-    unsafe { next!(raise: fn(c_int) -> c_int)(signal) }
+    natively!()
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn pthread_sigmask(how: c_int, new: *const c::sigset_t, old: *mut c::sigset_t) -> c_int {
     let me = Record::current().filter(|_| raddle::drop_in::is_lightweight());
     let Some(me) = me else {
@@ -601,9 +586,7 @@ pub unsafe extern "C-unwind" fn pthread_sigmask(how: c_int, new: *const c::sigse
     0
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn sigprocmask(how: c_int, new: *const c::sigset_t, old: *mut c::sigset_t) -> c_int {
     // SAFETY: the caller's arguments.
     match unsafe { pthread_sigmask(how, new, old) } {

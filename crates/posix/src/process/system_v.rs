@@ -4,6 +4,7 @@
 use super::signals;
 use super::watch;
 use crate::os::{c, deadline_after, now};
+use raddle_macros::entry;
 use std::ffi::{c_int, c_long, c_void};
 
 /// Repeats `call`, which answers in the C library's form, while nothing but a signal of ours has ended it.
@@ -26,17 +27,12 @@ fn uncut(call: impl Fn() -> isize) -> isize {
     }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn semop(set: c_int, operations: *mut c_void, count: usize) -> c_int {
-    // SAFETY: the caller's arguments.
-    uncut(|| unsafe { next!(semop: fn(c_int, *mut c_void, usize) -> c_int)(set, operations, count) } as isize) as c_int
+    uncut(|| natively!() as isize) as c_int
 }
 
-/// # Safety
-/// As Linux says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn semtimedop(
     set: c_int,
     operations: *mut c_void,
@@ -60,9 +56,7 @@ pub unsafe extern "C-unwind" fn semtimedop(
     uncut(call) as c_int
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn msgrcv(
     queue: c_int,
     message: *mut c_void,
@@ -70,16 +64,10 @@ pub unsafe extern "C-unwind" fn msgrcv(
     kind: c_long,
     flags: c_int,
 ) -> isize {
-    let next = next!(msgrcv: fn(c_int, *mut c_void, usize, c_long, c_int) -> isize);
-    // SAFETY: the caller's arguments.
-    uncut(|| unsafe { next(queue, message, size, kind, flags) })
+    uncut(|| natively!())
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn msgsnd(queue: c_int, message: *const c_void, size: usize, flags: c_int) -> c_int {
-    let next = next!(msgsnd: fn(c_int, *const c_void, usize, c_int) -> c_int);
-    // SAFETY: the caller's arguments.
-    uncut(|| unsafe { next(queue, message, size, flags) } as isize) as c_int
+    uncut(|| natively!() as isize) as c_int
 }

@@ -20,6 +20,7 @@ use super::{masks, signals};
 use crate::os::{answer, c};
 use crate::thread::record::Record;
 use raddle::drop_in::Hidden;
+use raddle_macros::entry;
 use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::Ordering;
@@ -214,9 +215,7 @@ unsafe fn spawn(
     result
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn posix_spawn(
     id: *mut c::pid_t,
     path: *const c_char,
@@ -237,9 +236,7 @@ pub unsafe extern "C" fn posix_spawn(
     unsafe { spawn(next, id, path, actions, attributes, arguments, environment) }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn posix_spawnp(
     id: *mut c::pid_t,
     file: *const c_char,

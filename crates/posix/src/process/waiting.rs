@@ -12,6 +12,7 @@ use crate::thread::cancel;
 use crate::thread::record::Record;
 use crate::thread::undo::Undo;
 use raddle::io::{Failure, Interest};
+use raddle_macros::entry;
 use std::ffi::{c_int, c_void};
 
 /// Without a descriptor, one who waits looks again after so many nanoseconds: an untested guess. What is sent to the
@@ -172,9 +173,7 @@ unsafe fn word(set: *const c::sigset_t) -> Set {
     unsafe { set.cast::<Set>().read() }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn sigtimedwait(
     set: *const c::sigset_t,
     info: *mut c::siginfo_t,
@@ -183,32 +182,23 @@ pub unsafe extern "C-unwind" fn sigtimedwait(
     // SAFETY: the caller's arguments.
     match unsafe { wait_or_end(word(set), info, time) } {
         Some(result) => answer(result) as c_int,
-        None => {
-            let next = next!(sigtimedwait: fn(*const c::sigset_t, *mut c::siginfo_t, *const c::timespec) -> c_int);
-            // SAFETY: the caller's arguments.
-            unsafe { next(set, info, time) }
-        }
+        None => natively!(),
     }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn sigwaitinfo(set: *const c::sigset_t, info: *mut c::siginfo_t) -> c_int {
     // SAFETY: the caller's arguments.
     unsafe { sigtimedwait(set, info, std::ptr::null()) }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn sigwait(set: *const c::sigset_t, signal: *mut c_int) -> c_int {
     loop {
         // SAFETY: the caller's arguments.
         let result = match unsafe { wait_or_end(word(set), std::ptr::null_mut(), std::ptr::null()) } {
             Some(result) => result,
-            // SAFETY: the caller's arguments.
-            None => return unsafe { next!(sigwait: fn(*const c::sigset_t, *mut c_int) -> c_int)(set, signal) },
+            None => return natively!(),
         };
         if result > 0 {
             // SAFETY: the caller's place for it.
@@ -237,13 +227,10 @@ fn wait_for_handler(me: &'static Record, watch: Watch) -> isize {
     EINTR
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn pause() -> c_int {
     let Some(me) = Record::current().filter(|_| raddle::drop_in::is_lightweight() || watch::is_handler_here()) else {
-        // SAFETY: takes nothing.
-        return unsafe { next!(pause: fn() -> c_int)() };
+        return natively!();
     };
     if watch::is_handler_here() {
         let waited = if park_in_handler(masks::blocked(me)) {
@@ -301,9 +288,7 @@ fn suspend_in_handler(wanted: Set) -> isize {
     waited
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn sigsuspend(set: *const c::sigset_t) -> c_int {
     let me = Record::current().filter(|_| raddle::drop_in::is_lightweight());
     let Some(me) = me else {
@@ -311,8 +296,7 @@ pub unsafe extern "C-unwind" fn sigsuspend(set: *const c::sigset_t) -> c_int {
             // SAFETY: the caller's set.
             return answer(watch::tell(suspend_in_handler(unsafe { word(set) }))) as c_int;
         }
-        // SAFETY: the caller's argument.
-        return unsafe { next!(sigsuspend: fn(*const c::sigset_t) -> c_int)(set) };
+        return natively!();
     };
     cancel::point();
     let watch = watch::begin();

@@ -8,6 +8,7 @@ use crate::os::c;
 use raddle::drop_in::words::barrier::Rounds;
 use raddle::drop_in::words::visitors::Visitors;
 use raddle_machine::Real;
+use raddle_macros::entry;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -48,28 +49,22 @@ impl Barrier {
     }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: Raw) -> c_int {
     // SAFETY: the caller's object.
     let this = unsafe { Barrier::of(barrier) };
     if this.shared.load(Ordering::Relaxed) != 0 {
-        // SAFETY: the caller's argument.
-        return unsafe { next!(pthread_barrier_wait: fn(Raw) -> c_int)(barrier) };
+        return natively!();
     }
     this.wait()
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pthread_barrier_destroy(barrier: Raw) -> c_int {
     // SAFETY: the caller's object.
     let this = unsafe { Barrier::of(barrier) };
     if this.shared.load(Ordering::Relaxed) != 0 {
-        // SAFETY: the caller's argument.
-        return unsafe { next!(pthread_barrier_destroy: fn(Raw) -> c_int)(barrier) };
+        return natively!();
     }
     this.destroy();
     0

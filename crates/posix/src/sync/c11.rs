@@ -7,6 +7,7 @@ use super::mutex::{
     pthread_mutex_destroy, pthread_mutex_lock, pthread_mutex_timedlock, pthread_mutex_trylock, pthread_mutex_unlock,
 };
 use crate::os::c;
+use raddle_macros::entry;
 use std::ffi::c_int;
 
 type Mutex = *mut c::pthread_mutex_t;
@@ -51,17 +52,13 @@ c11! {
     cnd_broadcast = pthread_cond_broadcast(cond: Cond),
 }
 
-/// # Safety
-/// As C11 says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn mtx_destroy(mutex: Mutex) {
     // SAFETY: the program's mutex, which nobody uses any more.
     unsafe { pthread_mutex_destroy(mutex) };
 }
 
-/// # Safety
-/// As C11 says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn cnd_destroy(cond: Cond) {
     // SAFETY: the program's condition variable, on which nobody waits any more.
     unsafe { pthread_cond_destroy(cond) };

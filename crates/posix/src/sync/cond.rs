@@ -13,6 +13,7 @@ use crate::thread::cancel;
 use crate::thread::undo::Undo;
 use raddle::drop_in::words::condition::Condition;
 use raddle_machine::Real;
+use raddle_macros::entry;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -104,9 +105,7 @@ impl Cond {
     }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn pthread_cond_wait(cond: Raw, mutex: Mutex) -> c_int {
     // SAFETY: the caller's object.
     let this = unsafe { Cond::of(cond) };
@@ -118,9 +117,7 @@ pub unsafe extern "C-unwind" fn pthread_cond_wait(cond: Raw, mutex: Mutex) -> c_
     code(unsafe { this.wait(mutex, Until::NEVER) })
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn pthread_cond_timedwait(cond: Raw, mutex: Mutex, time: *const c::timespec) -> c_int {
     // SAFETY: the caller's object.
     let this = unsafe { Cond::of(cond) };
@@ -136,9 +133,7 @@ pub unsafe extern "C-unwind" fn pthread_cond_timedwait(cond: Raw, mutex: Mutex, 
     code(unsafe { Until::new(this.clock(), time).and_then(|until| this.wait(mutex, until)) })
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn pthread_cond_clockwait(
     cond: Raw,
     mutex: Mutex,
@@ -148,20 +143,13 @@ pub unsafe extern "C-unwind" fn pthread_cond_clockwait(
     // SAFETY: the caller's object.
     let this = unsafe { Cond::of(cond) };
     if this.is_shared() {
-        // SAFETY: the caller's arguments.
-        return unsafe {
-            next!(pthread_cond_clockwait: fn(Raw, Mutex, c::clockid_t, *const c::timespec) -> c_int)(
-                cond, mutex, clock, time,
-            )
-        };
+        return natively!();
     }
     // SAFETY: the caller's time, used during the call; the caller holds the mutex.
     code(unsafe { Until::new(clock, time).and_then(|until| this.wait(mutex, until)) })
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pthread_cond_signal(cond: Raw) -> c_int {
     // SAFETY: the caller's object.
     let this = unsafe { Cond::of(cond) };
@@ -173,9 +161,7 @@ pub unsafe extern "C" fn pthread_cond_signal(cond: Raw) -> c_int {
     0
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pthread_cond_broadcast(cond: Raw) -> c_int {
     // SAFETY: the caller's object.
     let this = unsafe { Cond::of(cond) };
@@ -187,9 +173,7 @@ pub unsafe extern "C" fn pthread_cond_broadcast(cond: Raw) -> c_int {
     0
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pthread_cond_destroy(cond: Raw) -> c_int {
     // SAFETY: the caller's object.
     let this = unsafe { Cond::of(cond) };

@@ -16,6 +16,7 @@ use crate::os::{c, thread_pointer};
 use crate::thread::{cancel, dedicated};
 use raddle::drop_in::words::mutex::{MutexWord, WAITED_FOR};
 use raddle_machine::{Real, RealAtomic};
+use raddle_macros::entry;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -267,13 +268,9 @@ pub(super) unsafe fn relock(mutex: Raw) -> Result<(), c_int> {
     Ok(())
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pthread_mutex_init(mutex: Raw, attributes: *const c::pthread_mutexattr_t) -> c_int {
-    // SAFETY: the caller's arguments.
-    let result =
-        unsafe { next!(pthread_mutex_init: fn(Raw, *const c::pthread_mutexattr_t) -> c_int)(mutex, attributes) };
+    let result = natively!();
     if result == 0 {
         // SAFETY: the caller's mutex, which nobody uses yet.
         let this = unsafe { Mutex::of(mutex) };
@@ -290,34 +287,25 @@ pub unsafe extern "C" fn pthread_mutex_init(mutex: Raw, attributes: *const c::pt
     result
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pthread_mutex_getprioceiling(mutex: *const c::pthread_mutex_t, ceiling: *mut c_int) -> c_int {
     // SAFETY: the caller's mutex.
     let this = unsafe { Mutex::of(mutex.cast_mut()) };
     if this.kind.load(Ordering::Relaxed) & (FOREIGN | PROTECT) != PROTECT {
-        // SAFETY: the caller's arguments.
-        return unsafe {
-            next!(pthread_mutex_getprioceiling: fn(*const c::pthread_mutex_t, *mut c_int) -> c_int)(mutex, ceiling)
-        };
+        return natively!();
     }
     // SAFETY: the caller's place for it.
     unsafe { *ceiling = this.ceiling.load(Ordering::Relaxed) as c_int };
     0
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn pthread_mutex_setprioceiling(mutex: Raw, ceiling: c_int, old: *mut c_int) -> c_int {
     // SAFETY: the caller's mutex.
     let this = unsafe { Mutex::of(mutex) };
     let kind = this.kind.load(Ordering::Relaxed) & KIND;
     if kind & (FOREIGN | PROTECT) != PROTECT {
-        let next = next!(pthread_mutex_setprioceiling: fn(Raw, c_int, *mut c_int) -> c_int);
-        // SAFETY: the caller's arguments.
-        return unsafe { next(mutex, ceiling, old) };
+        return natively!();
     }
     // SAFETY: take integers.
     let known = unsafe { c::sched_get_priority_min(c::SCHED_FIFO)..=c::sched_get_priority_max(c::SCHED_FIFO) };
@@ -344,9 +332,7 @@ pub unsafe extern "C-unwind" fn pthread_mutex_setprioceiling(mutex: Raw, ceiling
     0
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn pthread_mutex_lock(mutex: Raw) -> c_int {
     // SAFETY: the caller's mutex.
     let this = unsafe { Mutex::of(mutex) };
@@ -377,9 +363,7 @@ unsafe extern "C-unwind" fn lock_otherwise(mutex: Raw) -> c_int {
     }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pthread_mutex_trylock(mutex: Raw) -> c_int {
     // SAFETY: the caller's mutex.
     let this = unsafe { Mutex::of(mutex) };
@@ -387,15 +371,12 @@ pub unsafe extern "C" fn pthread_mutex_trylock(mutex: Raw) -> c_int {
         Some(kind) => code(this.try_lock_kind(kind)),
         None => {
             this.let_the_kernel_know();
-            // SAFETY: the caller's argument.
-            unsafe { next!(pthread_mutex_trylock: fn(Raw) -> c_int)(mutex) }
+            natively!()
         }
     }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pthread_mutex_unlock(mutex: Raw) -> c_int {
     // SAFETY: the caller's mutex.
     let this = unsafe { Mutex::of(mutex) };
@@ -422,9 +403,7 @@ unsafe extern "C" fn unlock_otherwise(mutex: Raw) -> c_int {
     }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn pthread_mutex_timedlock(mutex: Raw, time: *const c::timespec) -> c_int {
     // SAFETY: the caller's mutex.
     let this = unsafe { Mutex::of(mutex) };
@@ -436,15 +415,12 @@ pub unsafe extern "C-unwind" fn pthread_mutex_timedlock(mutex: Raw, time: *const
         }
         None => {
             this.let_the_kernel_know();
-            // SAFETY: the caller's arguments.
-            unsafe { next!(pthread_mutex_timedlock: fn(Raw, *const c::timespec) -> c_int)(mutex, time) }
+            natively!()
         }
     }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn pthread_mutex_clocklock(
     mutex: Raw,
     clock: c::clockid_t,
@@ -460,23 +436,17 @@ pub unsafe extern "C-unwind" fn pthread_mutex_clocklock(
         }
         None => {
             this.let_the_kernel_know();
-            // SAFETY: the caller's arguments.
-            unsafe {
-                next!(pthread_mutex_clocklock: fn(Raw, c::clockid_t, *const c::timespec) -> c_int)(mutex, clock, time)
-            }
+            natively!()
         }
     }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pthread_mutex_destroy(mutex: Raw) -> c_int {
     // SAFETY: the caller's mutex.
     let this = unsafe { Mutex::of(mutex) };
     if this.kind().is_none() {
-        // SAFETY: the caller's argument.
-        return unsafe { next!(pthread_mutex_destroy: fn(Raw) -> c_int)(mutex) };
+        return natively!();
     }
     if this.word.is_held() || this.users.load(Ordering::Relaxed) != 0 {
         return c::EBUSY;

@@ -9,6 +9,7 @@ use crate::os::c;
 use crate::thread::trampoline;
 use raddle::drop_in::words::once::OnceWord;
 use raddle_machine::{Real, RealAtomic};
+use raddle_macros::entry;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -56,9 +57,7 @@ unsafe fn once(control: *mut c_int, initialise: extern "C-unwind" fn()) {
     ending.done = true;
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn pthread_once(
     control: *mut c::pthread_once_t,
     initialise: extern "C-unwind" fn(),
@@ -79,9 +78,7 @@ pub unsafe extern "C-unwind" fn __pthread_once(
     unsafe { pthread_once(control, initialise) }
 }
 
-/// # Safety
-/// As C11 says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn call_once(control: *mut c_int, initialise: extern "C-unwind" fn()) {
     // SAFETY: the caller's object, initialised.
     unsafe { once(control.cast(), initialise) };

@@ -11,6 +11,7 @@ use crate::thread::cancel;
 use crate::thread::undo::Undo;
 use raddle::drop_in::words::semaphore::{Overflows, SemaphoreWord, Slept};
 use raddle_machine::Real;
+use raddle_macros::entry;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -100,67 +101,51 @@ fn answer(result: Result<(), c_int>) -> c_int {
     }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn sem_wait(semaphore: Raw) -> c_int {
     // SAFETY: the caller's object.
     let this = unsafe { Semaphore::of(semaphore) };
     if this.is_shared() {
-        // SAFETY: the caller's argument.
-        return unsafe { next!(sem_wait: fn(Raw) -> c_int)(semaphore) };
+        return natively!();
     }
     answer(this.wait(Until::NEVER))
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn sem_timedwait(semaphore: Raw, time: *const c::timespec) -> c_int {
     // SAFETY: the caller's object.
     let this = unsafe { Semaphore::of(semaphore) };
     if this.is_shared() {
-        // SAFETY: the caller's arguments.
-        return unsafe { next!(sem_timedwait: fn(Raw, *const c::timespec) -> c_int)(semaphore, time) };
+        return natively!();
     }
     // SAFETY: the caller's time, used during the call.
     answer(unsafe { Until::checked(c::CLOCK_REALTIME, time) }.and_then(|until| this.wait(until)))
 }
 
-/// # Safety
-/// As the C library says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn sem_clockwait(semaphore: Raw, clock: c::clockid_t, time: *const c::timespec) -> c_int {
     // SAFETY: the caller's object.
     let this = unsafe { Semaphore::of(semaphore) };
     if this.is_shared() {
-        // SAFETY: the caller's arguments.
-        return unsafe {
-            next!(sem_clockwait: fn(Raw, c::clockid_t, *const c::timespec) -> c_int)(semaphore, clock, time)
-        };
+        return natively!();
     }
     // SAFETY: the caller's time, used during the call.
     answer(unsafe { Until::checked(clock, time) }.and_then(|until| this.wait(until)))
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn sem_trywait(semaphore: Raw) -> c_int {
     // SAFETY: the caller's object. A shared one has the same layout, and nobody is woken here.
     let this = unsafe { Semaphore::of(semaphore) };
     answer(code_or(this.word.take(), c::EAGAIN))
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn sem_post(semaphore: Raw) -> c_int {
     // SAFETY: the caller's object.
     let this = unsafe { Semaphore::of(semaphore) };
     if this.is_shared() {
-        // SAFETY: the caller's argument.
-        return unsafe { next!(sem_post: fn(Raw) -> c_int)(semaphore) };
+        return natively!();
     }
     answer(this.post())
 }

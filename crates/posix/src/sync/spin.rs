@@ -5,6 +5,7 @@
 //! for long, sleeps a little, so that a holder of a lower priority gets its turn too.
 
 use crate::os::c;
+use raddle_macros::entry;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
@@ -51,9 +52,7 @@ fn spin(word: &AtomicI32) {
     }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn pthread_spin_lock(lock: Raw) -> c_int {
     // SAFETY: the caller's object.
     let word = unsafe { word(lock) };
@@ -63,9 +62,7 @@ pub unsafe extern "C-unwind" fn pthread_spin_lock(lock: Raw) -> c_int {
     0
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pthread_spin_trylock(lock: Raw) -> c_int {
     // SAFETY: the caller's object.
     if try_lock(unsafe { word(lock) }) { 0 } else { c::EBUSY }

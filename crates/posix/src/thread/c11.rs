@@ -5,6 +5,7 @@ use super::create::{Wanted, create, passes_through};
 use super::record::Start;
 use super::{exit, identity, join};
 use crate::os::c;
+use raddle_macros::entry;
 use std::ffi::{c_int, c_void};
 
 const SUCCESS: c_int = 0;
@@ -13,14 +14,8 @@ const NO_MEMORY: c_int = 3;
 
 type Body = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
 
-/// # Safety
-/// As C11 says.
-#[unsafe(no_mangle)]
+#[entry(if !raddle::drop_in::is_native() && !passes_through())]
 pub unsafe extern "C" fn thrd_create(id: *mut c::pthread_t, start: Body, argument: *mut c_void) -> c_int {
-    if raddle::drop_in::is_native() || passes_through() {
-        // SAFETY: the caller's arguments.
-        return unsafe { next!(thrd_create: fn(*mut c::pthread_t, Body, *mut c_void) -> c_int)(id, start, argument) };
-    }
     if raddle::drop_in::is_marked() {
         // SAFETY: both conventions return in the same register; the caller's arguments.
         return unsafe {
@@ -43,9 +38,7 @@ pub unsafe extern "C" fn thrd_create(id: *mut c::pthread_t, start: Body, argumen
     }
 }
 
-/// # Safety
-/// As C11 says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn thrd_join(id: c::pthread_t, result: *mut c_int) -> c_int {
     let mut value = std::ptr::null_mut();
     // SAFETY: the caller's id.
@@ -59,40 +52,30 @@ pub unsafe extern "C-unwind" fn thrd_join(id: c::pthread_t, result: *mut c_int) 
     SUCCESS
 }
 
-/// # Safety
-/// As C11 says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn thrd_detach(id: c::pthread_t) -> c_int {
     // SAFETY: the caller's id.
     if unsafe { join::pthread_detach(id) } == 0 { SUCCESS } else { ERROR }
 }
 
-/// # Safety
-/// As C11 says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn thrd_exit(result: c_int) -> ! {
     // SAFETY: the caller's own end.
     unsafe { exit::pthread_exit(std::ptr::without_provenance_mut(result as isize as usize)) }
 }
 
-/// # Safety
-/// As C11 says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn thrd_current() -> c::pthread_t {
     // SAFETY: takes nothing.
     unsafe { identity::pthread_self() }
 }
 
-/// # Safety
-/// As C11 says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn thrd_equal(one: c::pthread_t, other: c::pthread_t) -> c_int {
     c_int::from(one == other)
 }
 
-/// # Safety
-/// As C11 says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn thrd_sleep(time: *const c::timespec, left: *mut c::timespec) -> c_int {
     // SAFETY: the caller's arguments; the C library's clock of it is this one.
     match unsafe { crate::io::clock_nanosleep(c::CLOCK_REALTIME, 0, time, left) } {
@@ -102,9 +85,7 @@ pub unsafe extern "C-unwind" fn thrd_sleep(time: *const c::timespec, left: *mut 
     }
 }
 
-/// # Safety
-/// As C11 says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn thrd_yield() {
     crate::io::sleep::give_way();
 }

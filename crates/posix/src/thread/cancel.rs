@@ -27,6 +27,7 @@ use crate::os::c;
 use crate::process::{ending, kernel_waits, masks, rights, signals};
 use raddle::drop_in::words::request::REQUESTED;
 use raddle_machine::Atomic as _;
+use raddle_macros::entry;
 use std::ffi::{c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -253,9 +254,7 @@ fn wake(raw: *mut ()) {
     handle.cancel();
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn pthread_cancel(id: c::pthread_t) -> c_int {
     if !Record::is_ours(id) {
         EVER.store(true, Ordering::Relaxed);
@@ -288,20 +287,15 @@ fn request(target: Held) {
     }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn pthread_testcancel() {
     if Record::current().is_some() { point() } else { kernel_point() }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int {
     let Some(me) = Record::current() else {
-        // SAFETY: the caller's arguments.
-        return unsafe { next!(pthread_setcancelstate: fn(c_int, *mut c_int) -> c_int)(state, old) };
+        return natively!();
     };
     if state != c::PTHREAD_CANCEL_ENABLE && state != c::PTHREAD_CANCEL_DISABLE {
         return c::EINVAL;
@@ -324,13 +318,10 @@ pub unsafe extern "C" fn pthread_setcancelstate(state: c_int, old: *mut c_int) -
     0
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int {
     let Some(me) = Record::current() else {
-        // SAFETY: the caller's arguments.
-        return unsafe { next!(pthread_setcanceltype: fn(c_int, *mut c_int) -> c_int)(kind, old) };
+        return natively!();
     };
     if kind != c::PTHREAD_CANCEL_DEFERRED && kind != c::PTHREAD_CANCEL_ASYNCHRONOUS {
         return c::EINVAL;

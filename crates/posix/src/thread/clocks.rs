@@ -10,6 +10,7 @@
 use super::dedicated;
 use super::record::Record;
 use crate::os::{answer, c, system_call};
+use raddle_macros::entry;
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::Ordering;
 
@@ -78,16 +79,13 @@ fn is_special(clock: c::clockid_t) -> bool {
     clock < 0 || clock == c::CLOCK_THREAD_CPUTIME_ID
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn clock_gettime(clock: c::clockid_t, time: *mut c::timespec) -> c_int {
     if is_special(clock) {
         // SAFETY: the caller's place.
         return answer(unsafe { special_gettime(clock, time) }) as c_int;
     }
-    // SAFETY: the caller's arguments.
-    unsafe { next!(clock_gettime: fn(c::clockid_t, *mut c::timespec) -> c_int)(clock, time) }
+    natively!()
 }
 
 /// # Safety
@@ -109,9 +107,7 @@ unsafe fn special_gettime(clock: c::clockid_t, time: *mut c::timespec) -> isize 
     }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn clock_getres(clock: c::clockid_t, time: *mut c::timespec) -> c_int {
     if clock < 0 && matches!(look_up(clock), Clock::Ours(_)) {
         // SAFETY: null or the caller's place.
@@ -120,18 +116,11 @@ pub unsafe extern "C" fn clock_getres(clock: c::clockid_t, time: *mut c::timespe
         }
         return 0;
     }
-    // SAFETY: the caller's arguments.
-    unsafe { next!(clock_getres: fn(c::clockid_t, *mut c::timespec) -> c_int)(clock, time) }
+    natively!()
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry(if Record::is_ours(id))]
 pub unsafe extern "C" fn pthread_getcpuclockid(id: c::pthread_t, clock: *mut c::clockid_t) -> c_int {
-    if !Record::is_ours(id) {
-        // SAFETY: the caller's arguments.
-        return unsafe { next!(pthread_getcpuclockid: fn(c::pthread_t, *mut c::clockid_t) -> c_int)(id, clock) };
-    }
     // SAFETY: an id of ours.
     let Some(record) = (unsafe { Record::hold(id) }) else { return c::ESRCH };
     // Counted from here on: the first look at the clock may come after the work that it is to measure.
@@ -141,9 +130,7 @@ pub unsafe extern "C" fn pthread_getcpuclockid(id: c::pthread_t, clock: *mut c::
     0
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn getrusage(whose: c_int, usage: *mut c::rusage) -> c_int {
     // SAFETY: the caller's place.
     answer(unsafe { usage_of(whose, usage) }) as c_int

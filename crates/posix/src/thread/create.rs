@@ -4,24 +4,17 @@ use super::record::{DETACHED, JOINABLE, Record, Start};
 use super::{cancel, dedicated, exit, trampoline};
 use crate::os::{c, set_errno, system_call};
 use crate::process::{masks, signals};
+use raddle_macros::entry;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry(if !raddle::drop_in::is_native() && !passes_through())]
 pub unsafe extern "C" fn pthread_create(
     id: *mut c::pthread_t,
     attributes: *const c::pthread_attr_t,
     start: Start,
     argument: *mut c_void,
 ) -> c_int {
-    if raddle::drop_in::is_native() || passes_through() {
-        let create =
-            next!(pthread_create: fn(*mut c::pthread_t, *const c::pthread_attr_t, Start, *mut c_void) -> c_int);
-        // SAFETY: the caller's arguments.
-        return unsafe { create(id, attributes, start, argument) };
-    }
     // SAFETY: null or initialised attributes, as POSIX asks of the caller.
     if unsafe { dedicated::is_to_create(attributes) } {
         // SAFETY: the caller's arguments.
@@ -49,12 +42,9 @@ fn get_defaults(attributes: &mut c::pthread_attr_t) -> c_int {
     unsafe { next!(pthread_getattr_default_np: fn(*mut c::pthread_attr_t) -> c_int)(attributes) }
 }
 
-/// # Safety
-/// As the C library says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pthread_setattr_default_np(attributes: *const c::pthread_attr_t) -> c_int {
-    // SAFETY: the caller's attributes.
-    let result = unsafe { next!(pthread_setattr_default_np: fn(*const c::pthread_attr_t) -> c_int)(attributes) };
+    let result = natively!();
     if result == 0 {
         DEFAULTS_SET.store(true, Ordering::Relaxed);
     }

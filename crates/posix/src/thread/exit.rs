@@ -8,6 +8,7 @@ use super::cancel;
 use super::record::Record;
 use crate::os::{c, system_call};
 use crate::process::masks;
+use raddle_macros::entry;
 use std::ffi::c_void;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -105,10 +106,7 @@ pub(super) fn rest() -> ! {
 }
 
 /// Ends the calling thread: destructors and cleanup handlers run, joiners get `value`.
-///
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
     if let Some(me) = Record::current() {
         if !masks::is_in_handler() {

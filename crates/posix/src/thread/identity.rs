@@ -9,30 +9,24 @@
 use super::dedicated;
 use super::record::{Held, Record};
 use crate::os::{c, system_call};
+use raddle_macros::entry;
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::Ordering;
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pthread_self() -> c::pthread_t {
     match Record::current() {
         Some(record) => record.id(),
-        // SAFETY: takes nothing.
-        None => unsafe { next!(pthread_self: fn() -> c::pthread_t)() },
+        None => natively!(),
     }
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pthread_equal(one: c::pthread_t, other: c::pthread_t) -> c_int {
     c_int::from(one == other)
 }
 
-/// # Safety
-/// As the manual says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn gettid() -> c::pid_t {
     match Record::current() {
         Some(record) if !crate::process::vfork::is_child() => record.number() as c::pid_t,
@@ -67,9 +61,7 @@ macro_rules! ours_or_next {
     }};
 }
 
-/// # Safety
-/// As the C library says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pthread_getattr_np(id: c::pthread_t, attributes: *mut c::pthread_attr_t) -> c_int {
     unsafe extern "C" {
         fn pthread_attr_setaffinity_np(of: *mut c::pthread_attr_t, size: usize, set: *const c::cpu_set_t) -> c_int;
@@ -135,9 +127,7 @@ pub unsafe extern "C" fn pthread_getattr_np(id: c::pthread_t, attributes: *mut c
     }
 }
 
-/// # Safety
-/// As the C library says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pthread_setname_np(id: c::pthread_t, name: *const c_char) -> c_int {
     type Function = unsafe extern "C" fn(c::pthread_t, *const c_char) -> c_int;
     ours_or_next!(id, pthread_setname_np: Function, (id, name), |record| {
@@ -160,9 +150,7 @@ pub unsafe extern "C" fn pthread_setname_np(id: c::pthread_t, name: *const c_cha
     })
 }
 
-/// # Safety
-/// As the C library says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pthread_getname_np(id: c::pthread_t, buffer: *mut c_char, size: usize) -> c_int {
     type Function = unsafe extern "C" fn(c::pthread_t, *mut c_char, usize) -> c_int;
     ours_or_next!(id, pthread_getname_np: Function, (id, buffer, size), |record| {
@@ -222,9 +210,7 @@ pub(crate) fn number_to_ask(number: c_int) -> Option<u32> {
     Some(task_to_ask(&target))
 }
 
-/// # Safety
-/// As the C library says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pthread_setaffinity_np(id: c::pthread_t, size: usize, set: *const c::cpu_set_t) -> c_int {
     type Function = unsafe extern "C" fn(c::pthread_t, usize, *const c::cpu_set_t) -> c_int;
     dedicated::names_for_placing(id);
@@ -245,9 +231,7 @@ fn on_kernel_thread(record: &Held, number: std::ffi::c_long, [b, c]: [usize; 2])
     }
 }
 
-/// # Safety
-/// As the C library says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pthread_getaffinity_np(id: c::pthread_t, size: usize, set: *mut c::cpu_set_t) -> c_int {
     type Function = unsafe extern "C" fn(c::pthread_t, usize, *mut c::cpu_set_t) -> c_int;
     ours_or_next!(id, pthread_getaffinity_np: Function, (id, size, set), |record| {
@@ -291,9 +275,7 @@ pub(crate) fn is_all_processors(number: usize, size: usize, set: usize) -> bool 
     lightweight && !is_less_than_allowed(size, set)
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pthread_getschedparam(
     id: c::pthread_t,
     policy: *mut c_int,
@@ -324,9 +306,7 @@ pub unsafe extern "C" fn pthread_getschedparam(
     })
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pthread_setschedparam(
     id: c::pthread_t,
     policy: c_int,
@@ -350,9 +330,7 @@ pub unsafe extern "C" fn pthread_setschedparam(
     })
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pthread_setschedprio(id: c::pthread_t, priority: c_int) -> c_int {
     type Function = unsafe extern "C" fn(c::pthread_t, c_int) -> c_int;
     dedicated::names_kernel_thread(id);

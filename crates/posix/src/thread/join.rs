@@ -7,6 +7,7 @@ use crate::futex::{For, Woken};
 use crate::os::{self, c};
 use crate::process::watch;
 use raddle::sync::WaitError;
+use raddle_macros::entry;
 use std::ffi::{c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering;
@@ -156,31 +157,25 @@ fn join_first(id: c::pthread_t, until: Until, value: *mut *mut c_void) -> Option
     Some(0)
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn pthread_join(id: c::pthread_t, value: *mut *mut c_void) -> c_int {
     if !Record::is_ours(id) {
         if let Some(result) = join_first(id, Until::Ended, value) {
             return result;
         }
-        // SAFETY: the caller's arguments.
-        return unsafe { next!(pthread_join: fn(c::pthread_t, *mut *mut c_void) -> c_int)(id, value) };
+        return natively!();
     }
     // SAFETY: the caller's arguments.
     unsafe { join_ours(id, Until::Ended, value) }
 }
 
-/// # Safety
-/// As the C library says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C-unwind" fn pthread_tryjoin_np(id: c::pthread_t, value: *mut *mut c_void) -> c_int {
     if !Record::is_ours(id) {
         if let Some(result) = join_first(id, Until::Now, value) {
             return result;
         }
-        // SAFETY: the caller's arguments.
-        return unsafe { next!(pthread_tryjoin_np: fn(c::pthread_t, *mut *mut c_void) -> c_int)(id, value) };
+        return natively!();
     }
     // SAFETY: an id of ours.
     match unsafe { Record::hold(id) } {
@@ -189,39 +184,23 @@ pub unsafe extern "C-unwind" fn pthread_tryjoin_np(id: c::pthread_t, value: *mut
     }
 }
 
-/// # Safety
-/// As the C library says.
-#[unsafe(no_mangle)]
+#[entry(if Record::is_ours(id) || super::exit::first_thread(id).is_some())]
 pub unsafe extern "C-unwind" fn pthread_timedjoin_np(
     id: c::pthread_t,
     value: *mut *mut c_void,
     time: *const c::timespec,
 ) -> c_int {
-    if !Record::is_ours(id) && super::exit::first_thread(id).is_none() {
-        let next = next!(pthread_timedjoin_np: fn(c::pthread_t, *mut *mut c_void, *const c::timespec) -> c_int);
-        // SAFETY: the caller's arguments.
-        return unsafe { next(id, value, time) };
-    }
     // SAFETY: the caller's arguments.
     unsafe { join_until(id, value, c::CLOCK_REALTIME, time) }
 }
 
-/// # Safety
-/// As the C library says.
-#[unsafe(no_mangle)]
+#[entry(if Record::is_ours(id) || super::exit::first_thread(id).is_some())]
 pub unsafe extern "C-unwind" fn pthread_clockjoin_np(
     id: c::pthread_t,
     value: *mut *mut c_void,
     clock: c::clockid_t,
     time: *const c::timespec,
 ) -> c_int {
-    if !Record::is_ours(id) && super::exit::first_thread(id).is_none() {
-        let next = next!(
-            pthread_clockjoin_np: fn(c::pthread_t, *mut *mut c_void, c::clockid_t, *const c::timespec) -> c_int
-        );
-        // SAFETY: the caller's arguments.
-        return unsafe { next(id, value, clock, time) };
-    }
     if clock != c::CLOCK_REALTIME && clock != c::CLOCK_MONOTONIC {
         return c::EINVAL;
     }
@@ -249,13 +228,10 @@ unsafe fn join_until(
     join_first(id, until, value).unwrap_or_else(|| unsafe { join_ours(id, until, value) })
 }
 
-/// # Safety
-/// As POSIX says.
-#[unsafe(no_mangle)]
+#[entry]
 pub unsafe extern "C" fn pthread_detach(id: c::pthread_t) -> c_int {
     if !Record::is_ours(id) {
-        // SAFETY: the caller's argument.
-        let result = unsafe { next!(pthread_detach: fn(c::pthread_t) -> c_int)(id) };
+        let result = natively!();
         if result == 0
             && let Some(first) = super::exit::first_thread(id)
         {
