@@ -29,13 +29,16 @@ impl Head {
         Some(Head { name: name.clone(), parameters, result })
     }
 
-    /// The call of the C library's own function of that name, with the same arguments.
-    pub fn natively(&self) -> String {
+    /// The call of the C library's own function of that name, with the same arguments; of that version, a literal, if
+    /// one is given.
+    pub fn natively(&self, version: Option<&str>) -> String {
         let join =
             |part: fn(&(String, String)) -> &str| self.parameters.iter().map(part).collect::<Vec<_>>().join(", ");
         let (names, types) = (join(|(name, _)| name), join(|(_, of)| of));
         let result = self.result.as_ref().map_or(String::new(), |result| format!(" -> {result}"));
-        format!("unsafe {{ next!({}: fn({types}){result})({names}) }}", self.name)
+        let name = &self.name;
+        let next = version.map_or(format!("next!({name}"), |version| format!("next_version!({name}, {version}"));
+        format!("unsafe {{ {next}: fn({types}){result})({names}) }}")
     }
 }
 
@@ -75,8 +78,9 @@ mod tests {
         let words =
             ["pub", "unsafe", "extern", "\"C\"", "fn", "read", "(d: c_int, mut b: *mut u8,)", "-", ">", "isize"];
         let call = "unsafe { next!(read: fn(c_int, *mut u8) -> isize)(d, b) }";
-        assert_eq!(head(&words).unwrap().natively(), call);
-        assert_eq!(head(&["fn", "f", "()"]).unwrap().natively(), "unsafe { next!(f: fn())() }");
+        assert_eq!(head(&words).unwrap().natively(None), call);
+        let call = "unsafe { next_version!(f, \"G\": fn())() }";
+        assert_eq!(head(&["fn", "f", "()"]).unwrap().natively(Some("\"G\"")), call);
     }
 
     #[test]

@@ -56,15 +56,15 @@ pub fn mpi_library(_: TokenStream) -> TokenStream {
 
 /// A function that takes the place of the C library's function of its name: it is exported by that name, and as unsafe
 /// as its specification says. With `#[entry(if CONDITION)]` callers for whom the condition does not hold get the C
-/// library's own. In the body, `natively!()` calls that with the same arguments. For `raddle-posix` only, whose macro
-/// `next!` finds the C library's functions.
+/// library's own; `if let` goes, too, and what it binds is the body's. In the body, `natively!()` calls the C library's
+/// with the same arguments. Before `if` may stand which version of the function is meant: `version "GLIBC_2.3.2",`.
 ///
-/// The `unsafe` of these calls is sound because the caller has promised what the specification asks, and both functions
-/// have the same.
+/// The `unsafe` of the call, and of what an `if let` reads, is sound because the caller has promised what the
+/// specification asks, and both functions have the same. For `raddle-posix` only, whose macro `next!` finds functions.
 #[doc(hidden)]
 #[proc_macro_attribute]
 pub fn entry(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    const USE: &str = "`#[entry]` or `#[entry(if CONDITION)]`, for a function without type parameters";
+    const USE: &str = "`#[entry(version \"VERSION\", if CONDITION)]` or less, for a function without type parameters";
     let mut head: Vec<TokenTree> = item.into_iter().collect();
     let words: Vec<String> = head.iter().map(ToString::to_string).collect();
     let Some(TokenTree::Group(body)) = head.pop() else { return error(USE, Span::call_site()) };
@@ -72,20 +72,36 @@ pub fn entry(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let Some(known) = entry::Head::of(&words[..head.len()], text) else {
         return error(USE, Span::call_site());
     };
-    let mut condition = arguments.into_iter();
+    let mut rest: Vec<TokenTree> = arguments.into_iter().collect();
+    let mut version = None;
+    if rest.first().is_some_and(|word| word.to_string() == "version") && rest.len() > 1 {
+        version = Some(rest[1].to_string());
+        rest.drain(..rest.len().min(3));
+    }
+    let natively = known.natively(version.as_deref());
     let mut begin = TokenStream::new();
-    match condition.next().map(|word| word.to_string()).as_deref() {
-        None => {}
-        Some("if") => {
-            begin.extend(parse("if !"));
-            begin.extend([TokenTree::Group(Group::new(Delimiter::Parenthesis, condition.collect()))]);
-            begin.extend(parse(&format!("{{ return {}; }}", known.natively())));
+    let is = |at: usize, text: &str| rest.get(at).is_some_and(|word| word.to_string() == text);
+    let assigned = rest.iter().position(|word| word.to_string() == "=");
+    match (is(0, "if"), is(1, "let"), assigned) {
+        (true, true, Some(at)) => {
+            let read = Group::new(Delimiter::Brace, rest[at + 1..].iter().cloned().collect());
+            // In brackets, since no brace may stand before `else`.
+            let read = parse("unsafe").chain([TokenTree::Group(read)]).collect();
+            begin.extend(parse("#[allow(unused_unsafe, unused_parens)]").chain(rest[1..=at].iter().cloned()));
+            begin.extend([TokenTree::Group(Group::new(Delimiter::Parenthesis, read))]);
+            begin.extend(parse(&format!("else {{ return {natively}; }};")));
         }
-        Some(_) => return error(USE, Span::call_site()),
+        (true, false, _) => {
+            let condition = rest[1..].iter().cloned().collect();
+            begin.extend(parse("if !").chain([TokenTree::Group(Group::new(Delimiter::Parenthesis, condition))]));
+            begin.extend(parse(&format!("{{ return {natively}; }}")));
+        }
+        _ if rest.is_empty() => {}
+        _ => return error(USE, Span::call_site()),
     }
     let inner = body.stream();
     if inner.to_string().contains("natively!") {
-        begin.extend(parse(&format!("macro_rules! natively {{ () => {{ {} }} }}", known.natively())));
+        begin.extend(parse(&format!("macro_rules! natively {{ () => {{ {natively} }} }}")));
     }
     begin.extend(inner);
     let mut whole = Group::new(Delimiter::Brace, begin);

@@ -1,7 +1,7 @@
 //! What signals do: `sigaction` and its kin.
 //!
-//! Each handler of the program is installed behind [`entry`], which has raddle put the signal off while the runtime is
-//! inside itself ([`raddle::signal::dispatch`]), and which heeds the mask of the lightweight thread that the signal
+//! Each handler of the program is installed behind [`entry()`], which has raddle put the signal off while the runtime
+//! is inside itself ([`raddle::signal::dispatch`]), and which heeds the mask of the lightweight thread that the signal
 //! met: a signal for the process goes to the first thread instead, one for the thread waits with it. Faults cannot
 //! wait: their handlers are behind [`fault_entry`].
 //!
@@ -18,7 +18,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 struct Action {
-    /// A handler behind [`entry`]; 0: what the kernel has is the program's own.
+    /// A handler behind [`entry()`]; 0: what the kernel has is the program's own.
     handler: AtomicUsize,
     flags: AtomicI32,
     mask: AtomicU64,
@@ -51,7 +51,7 @@ pub(super) const DEFERRABLE: Set = {
     set
 };
 
-/// Whether the signal is a fault, whose handler is not behind [`entry`].
+/// Whether the signal is a fault, whose handler is not behind [`entry()`].
 pub(super) fn is_fault(signal: c_int) -> bool {
     FAULTS.contains(&signal)
 }
@@ -222,7 +222,7 @@ pub(super) unsafe fn take_fault(signal: c_int, info: *mut c_void, context: *mut 
 
 /// What the kernel calls in place of the program's handler for a fault.
 ///
-/// On a lightweight thread the handler sees the thread's mask, as those behind [`entry`] do. Its waits are the kernel
+/// On a lightweight thread the handler sees the thread's mask, as those behind [`entry()`] do. Its waits are the kernel
 /// thread's, which has the kernel's frame and blocks the fault. A fault is never put off.
 unsafe extern "C-unwind" fn fault_entry(signal: c_int, info: *mut c_void, context: *mut c_void) {
     // SAFETY: the kernel's argument.

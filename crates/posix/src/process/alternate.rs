@@ -2,7 +2,7 @@
 //! has set.
 //!
 //! The kernel knows one alternate stack of each kernel thread, which is the runtime's. So a handler that asks for an
-//! alternate stack is called by way of [`entry`]. That begins on the kernel thread's and calls the handler on the
+//! alternate stack is called by way of [`entry()`]. That begins on the kernel thread's and calls the handler on the
 //! thread's own, if it has set one. The kernel takes its own to be free as soon as the stack pointer is elsewhere, so
 //! the kernel thread has none meanwhile. A jump out of the handler leaves both.
 //!

@@ -227,11 +227,8 @@ fn wait_for_handler(me: &'static Record, watch: Watch) -> isize {
     EINTR
 }
 
-#[entry]
+#[entry(if let Some(me) = Record::current().filter(|_| raddle::drop_in::is_lightweight() || watch::is_handler_here()))]
 pub unsafe extern "C-unwind" fn pause() -> c_int {
-    let Some(me) = Record::current().filter(|_| raddle::drop_in::is_lightweight() || watch::is_handler_here()) else {
-        return natively!();
-    };
     if watch::is_handler_here() {
         let waited = if park_in_handler(masks::blocked(me)) {
             EINTR

@@ -26,11 +26,14 @@ struct Barrier {
 const _: () = assert!(size_of::<Barrier>() <= size_of::<c::pthread_barrier_t>());
 
 impl Barrier {
+    /// None for one that is shared with other processes: it is the C library's.
+    ///
     /// # Safety
     /// A barrier of the program, initialised, alive during the call.
-    unsafe fn of<'a>(barrier: Raw) -> &'a Self {
+    unsafe fn private<'a>(barrier: Raw) -> Option<&'a Self> {
         // SAFETY: as promised; all that is written is atomic.
-        unsafe { &*barrier.cast() }
+        let this: &Self = unsafe { &*barrier.cast() };
+        (this.shared.load(Ordering::Relaxed) == 0).then_some(this)
     }
 
     fn wait(&self) -> c_int {
@@ -49,23 +52,13 @@ impl Barrier {
     }
 }
 
-#[entry]
+#[entry(if let Some(this) = Barrier::private(barrier))]
 pub unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: Raw) -> c_int {
-    // SAFETY: the caller's object.
-    let this = unsafe { Barrier::of(barrier) };
-    if this.shared.load(Ordering::Relaxed) != 0 {
-        return natively!();
-    }
     this.wait()
 }
 
-#[entry]
+#[entry(if let Some(this) = Barrier::private(barrier))]
 pub unsafe extern "C" fn pthread_barrier_destroy(barrier: Raw) -> c_int {
-    // SAFETY: the caller's object.
-    let this = unsafe { Barrier::of(barrier) };
-    if this.shared.load(Ordering::Relaxed) != 0 {
-        return natively!();
-    }
     this.destroy();
     0
 }

@@ -34,15 +34,14 @@ const PROCESS_SHARED: u32 = 1;
 const MONOTONIC: u32 = 2;
 
 impl Cond {
+    /// None for one that is shared with other processes: it is the C library's.
+    ///
     /// # Safety
     /// A condition variable of the program, initialised, alive during the call.
-    unsafe fn of<'a>(cond: Raw) -> &'a Self {
+    unsafe fn private<'a>(cond: Raw) -> Option<&'a Self> {
         // SAFETY: as promised; all that is written is atomic.
-        unsafe { &*cond.cast() }
-    }
-
-    fn is_shared(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & PROCESS_SHARED != 0
+        let this: &Self = unsafe { &*cond.cast() };
+        (this.flags.load(Ordering::Relaxed) & PROCESS_SHARED == 0).then_some(this)
     }
 
     fn clock(&self) -> c::clockid_t {
@@ -105,82 +104,43 @@ impl Cond {
     }
 }
 
-#[entry]
+#[entry(version "GLIBC_2.3.2", if let Some(this) = Cond::private(cond))]
 pub unsafe extern "C-unwind" fn pthread_cond_wait(cond: Raw, mutex: Mutex) -> c_int {
-    // SAFETY: the caller's object.
-    let this = unsafe { Cond::of(cond) };
-    if this.is_shared() {
-        // SAFETY: the caller's arguments.
-        return unsafe { next_version!(pthread_cond_wait, "GLIBC_2.3.2": fn(Raw, Mutex) -> c_int)(cond, mutex) };
-    }
     // SAFETY: the caller holds the mutex.
     code(unsafe { this.wait(mutex, Until::NEVER) })
 }
 
-#[entry]
+#[entry(version "GLIBC_2.3.2", if let Some(this) = Cond::private(cond))]
 pub unsafe extern "C-unwind" fn pthread_cond_timedwait(cond: Raw, mutex: Mutex, time: *const c::timespec) -> c_int {
-    // SAFETY: the caller's object.
-    let this = unsafe { Cond::of(cond) };
-    if this.is_shared() {
-        // SAFETY: the caller's arguments.
-        return unsafe {
-            next_version!(pthread_cond_timedwait, "GLIBC_2.3.2": fn(Raw, Mutex, *const c::timespec) -> c_int)(
-                cond, mutex, time,
-            )
-        };
-    }
     // SAFETY: the caller's time, used during the call; the caller holds the mutex.
     code(unsafe { Until::new(this.clock(), time).and_then(|until| this.wait(mutex, until)) })
 }
 
-#[entry]
+#[entry(if let Some(this) = Cond::private(cond))]
 pub unsafe extern "C-unwind" fn pthread_cond_clockwait(
     cond: Raw,
     mutex: Mutex,
     clock: c::clockid_t,
     time: *const c::timespec,
 ) -> c_int {
-    // SAFETY: the caller's object.
-    let this = unsafe { Cond::of(cond) };
-    if this.is_shared() {
-        return natively!();
-    }
     // SAFETY: the caller's time, used during the call; the caller holds the mutex.
     code(unsafe { Until::new(clock, time).and_then(|until| this.wait(mutex, until)) })
 }
 
-#[entry]
+#[entry(version "GLIBC_2.3.2", if let Some(this) = Cond::private(cond))]
 pub unsafe extern "C" fn pthread_cond_signal(cond: Raw) -> c_int {
-    // SAFETY: the caller's object.
-    let this = unsafe { Cond::of(cond) };
-    if this.is_shared() {
-        // SAFETY: the caller's argument.
-        return unsafe { next_version!(pthread_cond_signal, "GLIBC_2.3.2": fn(Raw) -> c_int)(cond) };
-    }
     this.wake(1);
     0
 }
 
-#[entry]
+#[entry(version "GLIBC_2.3.2", if let Some(this) = Cond::private(cond))]
 pub unsafe extern "C" fn pthread_cond_broadcast(cond: Raw) -> c_int {
-    // SAFETY: the caller's object.
-    let this = unsafe { Cond::of(cond) };
-    if this.is_shared() {
-        // SAFETY: the caller's argument.
-        return unsafe { next_version!(pthread_cond_broadcast, "GLIBC_2.3.2": fn(Raw) -> c_int)(cond) };
-    }
     this.wake(usize::MAX);
     0
 }
 
-#[entry]
+#[entry(version "GLIBC_2.3.2", if let Some(this) = Cond::private(cond))]
 pub unsafe extern "C" fn pthread_cond_destroy(cond: Raw) -> c_int {
-    // SAFETY: the caller's object.
-    let this = unsafe { Cond::of(cond) };
-    if this.is_shared() {
-        // SAFETY: the caller's argument.
-        return unsafe { next_version!(pthread_cond_destroy, "GLIBC_2.3.2": fn(Raw) -> c_int)(cond) };
-    }
     this.destroy();
     0
 }

@@ -33,8 +33,14 @@ impl Semaphore {
         unsafe { &*semaphore.cast() }
     }
 
-    fn is_shared(&self) -> bool {
-        self.shared.load(Ordering::Relaxed) != 0
+    /// None for one that is shared with other processes: it is the C library's.
+    ///
+    /// # Safety
+    /// As for [`Semaphore::of`].
+    unsafe fn private<'a>(semaphore: Raw) -> Option<&'a Self> {
+        // SAFETY: a semaphore of the program, which lives during the call.
+        let this = unsafe { Self::of(semaphore) };
+        (this.shared.load(Ordering::Relaxed) == 0).then_some(this)
     }
 
     /// The half that waiters sleep on.
@@ -101,34 +107,19 @@ fn answer(result: Result<(), c_int>) -> c_int {
     }
 }
 
-#[entry]
+#[entry(if let Some(this) = Semaphore::private(semaphore))]
 pub unsafe extern "C-unwind" fn sem_wait(semaphore: Raw) -> c_int {
-    // SAFETY: the caller's object.
-    let this = unsafe { Semaphore::of(semaphore) };
-    if this.is_shared() {
-        return natively!();
-    }
     answer(this.wait(Until::NEVER))
 }
 
-#[entry]
+#[entry(if let Some(this) = Semaphore::private(semaphore))]
 pub unsafe extern "C-unwind" fn sem_timedwait(semaphore: Raw, time: *const c::timespec) -> c_int {
-    // SAFETY: the caller's object.
-    let this = unsafe { Semaphore::of(semaphore) };
-    if this.is_shared() {
-        return natively!();
-    }
     // SAFETY: the caller's time, used during the call.
     answer(unsafe { Until::checked(c::CLOCK_REALTIME, time) }.and_then(|until| this.wait(until)))
 }
 
-#[entry]
+#[entry(if let Some(this) = Semaphore::private(semaphore))]
 pub unsafe extern "C-unwind" fn sem_clockwait(semaphore: Raw, clock: c::clockid_t, time: *const c::timespec) -> c_int {
-    // SAFETY: the caller's object.
-    let this = unsafe { Semaphore::of(semaphore) };
-    if this.is_shared() {
-        return natively!();
-    }
     // SAFETY: the caller's time, used during the call.
     answer(unsafe { Until::checked(clock, time) }.and_then(|until| this.wait(until)))
 }
@@ -140,13 +131,8 @@ pub unsafe extern "C" fn sem_trywait(semaphore: Raw) -> c_int {
     answer(code_or(this.word.take(), c::EAGAIN))
 }
 
-#[entry]
+#[entry(if let Some(this) = Semaphore::private(semaphore))]
 pub unsafe extern "C" fn sem_post(semaphore: Raw) -> c_int {
-    // SAFETY: the caller's object.
-    let this = unsafe { Semaphore::of(semaphore) };
-    if this.is_shared() {
-        return natively!();
-    }
     answer(this.post())
 }
 
