@@ -394,13 +394,39 @@ fn a_request_before_the_handle_is_stored_is_not_lost() {
             })
         };
         let mut woken = 0;
-        let asked = request.created(handle, |raw| {
+        let wake = |raw| {
             assert_eq!(raw, handle);
             woken += 1;
-        });
+        };
+        let asked = request.created(handle, wake, &Kernel::default());
         assert_eq!(asked, woken == 1);
         let woken = woken + asker.join().unwrap();
         assert_eq!((request.handle(), request.take_handle()), (handle, handle));
         woken
+    });
+}
+
+/// Who joins may know the thread before its creator has stored the handle.
+#[test]
+fn who_waits_for_the_handle_goes_on_when_it_is_stored() {
+    explore(3, &["false", "true"], || {
+        let kernel = Arc::new((Kernel::default(), Request::<Loom>::default()));
+        let handle = std::ptr::without_provenance_mut(8);
+        let waiter = {
+            let kernel = kernel.clone();
+            thread::spawn(move || {
+                let (mut slept, mut patience) = (false, 2);
+                let found = kernel.1.await_handle(|word, expected| {
+                    slept = true;
+                    patience -= 1;
+                    assert!(patience > 0, "it was woken, and the handle is not there");
+                    kernel.0.sleep_at(Kind::First, word, expected, false)
+                });
+                assert_eq!(found, Ok(handle));
+                slept
+            })
+        };
+        assert!(!kernel.1.created(handle, |_| unreachable!("nobody asks"), &kernel.0));
+        waiter.join().unwrap()
     });
 }

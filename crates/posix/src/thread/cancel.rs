@@ -238,7 +238,7 @@ pub(super) fn begin_exit(me: &Record) {
 
 /// The thread has its handle. Somebody may have left a request or a signal meanwhile.
 pub(super) fn created(record: &'static Record, raw: *mut ()) {
-    if record.request.created(raw, wake) {
+    if record.request.created(raw, wake, &crate::futex::All) {
         signals::interrupt_and(record, true);
     }
     if record.pending.all() != 0 {

@@ -32,12 +32,24 @@ fn join(target: Held, until: Until, value: *mut *mut c_void) -> Option<c_int> {
     }
     let undo = Undo::new(|| target.state.store(JOINABLE, Ordering::Release));
     // The creator stores the handle right after it has told the id to others.
-    let raw = loop {
-        let raw = target.request.handle();
-        if !raw.is_null() {
-            break raw;
+    let awaited = target.request.await_handle(|word, expected| {
+        let deadline = match until {
+            Until::Now => return Err(c::EBUSY),
+            Until::Deadline(at) => Some(at),
+            Until::Ended => None,
+        };
+        match crate::futex::wait(For::AnEnd, crate::futex::plain(word), expected, deadline, false) {
+            Woken::TimedOut => Err(c::ETIMEDOUT),
+            _ => Ok(()),
         }
-        raddle::drop_in::yield_now();
+    });
+    let raw = match awaited {
+        Ok(raw) => raw,
+        Err(error) => {
+            undo.forget();
+            target.state.store(JOINABLE, Ordering::Release);
+            return Some(error);
+        }
     };
     // SAFETY: the record is held, so its handle lives; this copy of it is not dropped.
     let handle = ManuallyDrop::new(unsafe { raddle::JoinHandle::<()>::from_raw(raw) });

@@ -8,26 +8,41 @@
 //! H the asker's look for the handle; S the handle is stored, L the creator's look at the word. Forbidden: H misses S
 //! and L misses B. All four are sequentially consistent; if H misses S, it precedes S, so B precedes L.
 //!
-//! Progress: wait-free. The handle goes with the record that this is part of, when nobody holds that any more.
+//! Who needs the handle sleeps until it is stored, by the same argument: it sets a bit of its own ([`AWAITED`], event
+//! B), looks (H), and sleeps while the word is what it was; the creator that finds the bit (L) takes it away and wakes.
+//! A sleeper that sets the bit again after that does so after L, hence after S, and sees the handle.
+//!
+//! Progress: wait-free, but for [`Request::await_handle`]. The handle goes with the record that this is part of, when
+//! nobody holds that any more.
 //!
 //! # Example
 //! ```
-//! use raddle_scheduler::words::request::Request;
+//! use raddle_scheduler::words::{Sleepers, request::Request};
+//! struct Nobody;
+//! impl Sleepers for Nobody {
+//!     fn wake(&self, _: usize, _: usize) -> usize {
+//!         unreachable!("nobody waits for the handle")
+//!     }
+//!     fn wake_each(&self, _: usize, _: usize) {}
+//! }
 //! let request = Request::<raddle_machine::Real>::default();
 //! // Nobody can be woken yet.
 //! assert!(request.ask(|_| unreachable!("there is no handle")));
 //! let mut handle = 7;
 //! let raw = (&raw mut handle).cast();
 //! let mut woken = None;
-//! request.created(raw, |handle| woken = Some(handle));
+//! request.created(raw, |handle| woken = Some(handle), &Nobody);
 //! assert_eq!(woken, Some(raw));
 //! ```
 #![forbid(unsafe_code)]
 
+use super::Sleepers;
 use raddle_machine::{Atomic, Machine, Ordering};
 
 /// The bit that is set by who asks.
 pub const REQUESTED: u32 = 1;
+/// The bit that is set by who waits for the handle.
+pub const AWAITED: u32 = 1 << 31;
 
 /// See the module.
 pub struct Request<M: Machine> {
@@ -80,9 +95,28 @@ impl<M: Machine> Request<M> {
         self.handle.load(Ordering::Acquire)
     }
 
+    /// The handle, once the creator has stored it. `sleep` sleeps while the word is as given, or gives up.
+    ///
+    /// # Errors
+    /// What `sleep` says.
+    pub fn await_handle<E>(&self, mut sleep: impl FnMut(&M::Atomic<u32>, u32) -> Result<(), E>) -> Result<*mut (), E> {
+        let mut handle = self.handle();
+        while handle.is_null() {
+            // Ordering[words.request]: SeqCst. Pairs with the look in `created` (event B).
+            // Not weakened: the model has the fence in `reach` instead.
+            let word = self.word.fetch_or(AWAITED, Ordering::SeqCst) | AWAITED;
+            handle = self.reach();
+            if handle.is_null() {
+                sleep(&self.word, word)?;
+                handle = self.handle();
+            }
+        }
+        Ok(handle)
+    }
+
     /// The creator stores the handle; `wake` ends the thread's wait if somebody has asked meanwhile, which is the
-    /// answer.
-    pub fn created(&self, handle: *mut (), wake: impl FnOnce(*mut ())) -> bool {
+    /// answer. Those who wait for the handle are among `sleepers`, on the word.
+    pub fn created(&self, handle: *mut (), wake: impl FnOnce(*mut ()), sleepers: &impl Sleepers) -> bool {
         // Ordering[words.handle]: SeqCst. Pairs with `reach` (event S). Makes visible: what the handle stands for.
         // Not weakened: the model has the fence below, and watches no more than the pointer.
         self.handle.store(handle, Ordering::SeqCst);
@@ -90,7 +124,13 @@ impl<M: Machine> Request<M> {
         M::model_fence(Ordering::SeqCst);
         // Ordering[words.request]: SeqCst. Pairs with the exchange in `ask` (event L).
         // Not weakened: the model has the fence above instead.
-        let asked = self.word.load(Ordering::SeqCst) & REQUESTED != 0;
+        let word = self.word.load(Ordering::SeqCst);
+        if word & AWAITED != 0 {
+            // Relaxed: who sets it again does so after the load above (module).
+            self.word.fetch_and(!AWAITED, Ordering::Relaxed);
+            sleepers.wake(std::ptr::from_ref(&self.word).addr(), usize::MAX);
+        }
+        let asked = word & REQUESTED != 0;
         if asked {
             wake(handle);
         }
