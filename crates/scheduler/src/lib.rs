@@ -7,7 +7,7 @@
 //! (the token), [`policy`], [`tokens`] and [`policies`], [`dispatch`] (the loop round the policy), [`govern`] (what
 //! adapts), [`idle`], [`takeover`], [`sync`], [`lock`], [`readiness`], [`lives`], [`batch`], [`doorbell`], [`members`],
 //! [`countdown`], [`parker`], [`watchman`], [`counted`], [`discard`], [`standby`], [`standing`], [`whereabouts`],
-//! [`keeper`], [`join`], [`words`].
+//! [`turn`], [`keeper`], [`join`], [`words`].
 
 pub mod batch;
 pub mod countdown;
@@ -35,6 +35,7 @@ pub mod sync;
 pub mod takeover;
 pub mod thread;
 pub mod tokens;
+pub mod turn;
 pub mod watchman;
 pub mod whereabouts;
 pub mod words;

@@ -13,18 +13,7 @@
 //! ([`crate::os::CoreWord::trap`]), by [`raddle_context::interlude`]. So it costs nothing where nothing blocks, ends no
 //! system call early, and asks for no right.
 //!
-//! | turn | set by | next |
-//! |---|---|---|
-//! | `NONE` | the activation | `QUEUED`, its thread's token pushed |
-//! | `QUEUED` | the activation, which waits | `GIVING` by who selects the token; `BESIDE` by itself, after [`PATIENCE_NS`] |
-//! | `GIVING` | a processor's owner | `GIVEN`, the processor passed on |
-//! | `GIVEN` | the former owner | `NONE` by the activation |
-//! | `BESIDE` | the activation, which runs without a processor, its token still out | `MISSED` by who selects the token; `QUEUED` at its next entry |
-//! | `MISSED` | a processor's owner: the token is gone | `NONE` by the activation |
-//! | `LEAVING` | the activation, which found a free processor and carries others | `NONE` by itself, the thread off its stack |
-//!
-//! Invariant: one token for the thread is out in `QUEUED`, `GIVING` and `BESIDE`, none otherwise; in these the
-//! activation submits no other.
+//! The states and their steps: [`raddle_scheduler::turn`].
 //!
 //! Handlers: all signals that can wait are blocked while a thread waits for its turn. One that has come with the
 //! return, or comes just after, finds the thread at its own instruction ([`set_back`]), and the thread goes on beside
@@ -48,11 +37,12 @@ use crate::carry::switching::current;
 use crate::carry::traced;
 use crate::carry::witness::Inside;
 use raddle_context::interlude;
-use raddle_machine::{Atomic, Machine, Real, RealAtomic};
+use raddle_machine::{Machine, Real};
 use raddle_scheduler::Ready;
+use raddle_scheduler::turn::{Came, Found, Settled};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Nanoseconds that a thread waits for its turn before it goes on beside the others: two looks of the monitor.
 const PATIENCE_NS: u64 = 2_000_000;
@@ -67,14 +57,6 @@ pub(crate) static BESIDE_OTHERS: AtomicU64 = AtomicU64::new(0);
 /// Blocked activations whose return the kernel was asked to tell of.
 pub(crate) static WATCHED: AtomicU64 = AtomicU64::new(0);
 
-const NONE: u32 = 0;
-const QUEUED: u32 = 1;
-const GIVING: u32 = 2;
-const GIVEN: u32 = 3;
-const BESIDE: u32 = 4;
-const MISSED: u32 = 5;
-const LEAVING: u32 = 6;
-
 /// Who may write [`Turn::place`]: the monitor (`FREE` to `SETTING` to `SET`); nobody in `SET`; the activation ends
 /// the others.
 const FREE: u32 = 0;
@@ -84,9 +66,7 @@ const BACK: u32 = 3;
 
 /// An activation's part.
 pub(crate) struct Turn {
-    turn: RealAtomic<u32>,
-    /// The processor that it was given, in `GIVEN`.
-    given: AtomicPtr<Processor>,
+    word: raddle_scheduler::turn::Turn<Real, Processor>,
     trap: AtomicU32,
     /// The instruction to which it comes back.
     place: AtomicUsize,
@@ -97,8 +77,7 @@ pub(crate) struct Turn {
 impl Turn {
     pub const fn new() -> Self {
         Self {
-            turn: RealAtomic::<u32>::constant(NONE),
-            given: AtomicPtr::new(std::ptr::null_mut()),
+            word: raddle_scheduler::turn::Turn::constant(),
             trap: AtomicU32::new(FREE),
             place: AtomicUsize::new(0),
             asked: AtomicU32::new(0),
@@ -108,17 +87,12 @@ impl Turn {
     /// A token of its thread may be out, or has brought it a processor: before the thread goes its own ways, see
     /// [`settle`].
     pub fn is_open(&self) -> bool {
-        self.turn.load(Ordering::Relaxed) != NONE
+        self.word.is_open()
     }
 
     /// It is about to have a processor that it has waited for: whatever it seems, it is not blocked.
     pub fn comes(&self) -> bool {
-        matches!(self.turn.load(Ordering::Relaxed), GIVING | GIVEN)
-    }
-
-    fn change(&self, from: u32, to: u32) -> bool {
-        // AcqRel: what `given` and the thread's token have to say.
-        self.turn.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.word.comes()
     }
 }
 
@@ -235,50 +209,34 @@ fn may_wait(activation: &'static Activation, me: &'static Descriptor) -> bool {
 }
 
 fn wait_for_turn(activation: &'static Activation, me: &'static Descriptor) {
-    let turn = &activation.turn;
+    let turn = &activation.turn.word;
     // No handler comes between ([`interlude`]).
-    match turn.turn.load(Ordering::Relaxed) {
-        NONE | MISSED => {
-            // Release: whom it runs, for `give`.
-            turn.turn.store(QUEUED, Ordering::Release);
-            delays::hold(me);
-            // SAFETY: the thread runs here and holds itself; no other token of it is out, and who selects this one
-            // passes a processor on to this activation instead of resuming it.
-            crate::carry::pool::submit(unsafe { Ready::new(NonNull::from(&me.thread)) });
-        }
-        BESIDE if turn.change(BESIDE, QUEUED) => {}
-        _ => {}
+    if turn.queue() {
+        delays::hold(me);
+        // SAFETY: the thread runs here and holds itself; no other token of it is out, and who selects this one
+        // passes a processor on to this activation instead of resuming it.
+        crate::carry::pool::submit(unsafe { Ready::new(NonNull::from(&me.thread)) });
     }
     let deadline = Real::now() + PATIENCE_NS;
-    loop {
-        match turn.turn.load(Ordering::Acquire) {
-            QUEUED if Real::now() >= deadline => {
-                if turn.change(QUEUED, BESIDE) {
-                    BESIDE_OTHERS.fetch_add(1, Ordering::Relaxed);
-                    traced::beside(me);
-                    return;
-                }
-            }
-            QUEUED => Real::wait(&turn.turn, QUEUED, Some(deadline)),
-            GIVING => Real::wait(&turn.turn, GIVING, None),
-            GIVEN => {
-                IN_TURN.fetch_add(1, Ordering::Relaxed);
-                return take(activation, me);
-            }
-            // Nobody else changes it.
-            _ => return,
+    match turn.wait(Some(deadline), || Real::now() >= deadline) {
+        Came::Given(processor) => {
+            IN_TURN.fetch_add(1, Ordering::Relaxed);
+            take(activation, me, processor);
         }
+        Came::Beside => {
+            BESIDE_OTHERS.fetch_add(1, Ordering::Relaxed);
+            traced::beside(me);
+        }
+        Came::Nothing => {}
     }
 }
 
 /// The processor that it was given is its own.
-fn take(activation: &'static Activation, me: &'static Descriptor) {
-    // SAFETY: stored before `GIVEN`; processors are never freed.
-    if let Some(processor) = unsafe { activation.turn.given.load(Ordering::Acquire).as_ref() } {
-        activation.set_processor(processor);
-    }
+fn take(activation: &'static Activation, me: &'static Descriptor, given: *mut Processor) {
+    // SAFETY: a giver named it; processors are never freed.
+    activation.set_processor(unsafe { &*given });
     delays::let_go(me);
-    activation.turn.turn.store(NONE, Ordering::Relaxed);
+    activation.turn.word.close();
 }
 
 /// An activation that has lost its processor enters the runtime on behalf of `me`. True if it has to try again: its
@@ -291,36 +249,18 @@ pub(crate) fn settle(activation: &'static Activation, me: &'static Descriptor) -
         turn.trap.store(FREE, Ordering::Release);
     }
     turn.asked.store(0, Ordering::Relaxed);
-    if turn.turn.load(Ordering::Relaxed) == NONE {
-        return false;
-    }
-    loop {
-        match turn.turn.load(Ordering::Acquire) {
-            // It was away in the kernel in the wait below, and has taken what it was given when it came back.
-            NONE => return true,
-            MISSED => {
-                delays::let_go(me);
-                turn.turn.store(NONE, Ordering::Relaxed);
-                return false;
-            }
-            GIVEN => {
-                take(activation, me);
-                return true;
-            }
-            BESIDE => {
-                turn.change(BESIDE, QUEUED);
-            }
-            QUEUED => match free_processor(activation) {
-                Some(inside) if turn.change(QUEUED, LEAVING) => {
-                    crate::carry::switching::leave_with_token_out(inside, me);
-                    return true;
-                }
-                Some(inside) => inside.release(),
-                None => Real::wait(&turn.turn, QUEUED, None),
-            },
-            waits => Real::wait(&turn.turn, waits, None),
+    match turn.word.settle(|| free_processor(activation), Inside::release) {
+        Settled::Nothing => return false,
+        Settled::Taken => {}
+        Settled::Missed => {
+            delays::let_go(me);
+            turn.word.close();
+            return false;
         }
+        Settled::Given(processor) => take(activation, me, processor),
+        Settled::Leaves(inside) => crate::carry::switching::leave_with_token_out(inside, me),
     }
+    true
 }
 
 /// A processor of its pool that nobody carries is the activation's, its last one first.
@@ -337,20 +277,15 @@ fn free_processor(activation: &'static Activation) -> Option<Inside> {
 /// The monitor has nobody to carry `processor`, which is free: those that wait for their turn look again.
 pub(crate) fn call(processor: &'static Processor) {
     for activation in crate::carry::activations::all() {
-        let waits = activation.turn.turn.load(Ordering::Relaxed) == QUEUED;
-        if waits && activation.processor_if_any().is_some_and(|last| std::ptr::eq(last.pool, processor.pool)) {
-            Real::wake(&activation.turn.turn, 1);
+        if activation.processor_if_any().is_some_and(|last| std::ptr::eq(last.pool, processor.pool)) {
+            activation.turn.word.call();
         }
     }
 }
 
 /// Finalizer of a thread that has left with its token out: from here on, whoever selects that resumes it.
 pub(crate) fn is_off(activation: &'static Activation, left: &'static Descriptor) {
-    activation.turn.turn.store(NONE, Ordering::Relaxed);
-    // Ordering[turns.off]: Release fence. Pairs with the one in `is_held`. Makes visible: the thread's context.
-    // Not weakened: no model has this protocol yet.
-    fence(Ordering::Release);
-    left.activation.leave();
+    activation.turn.word.off(&left.activation);
 }
 
 /// True for a selected thread that is on its stack still, and waits for its turn or did.
@@ -359,55 +294,33 @@ pub(crate) fn is_held(next: &Descriptor) -> bool {
     delays::is_held(next) && is_on(next)
 }
 
-/// Whether it is on its stack: only its own activation takes it off.
 #[cold]
 fn is_on(next: &Descriptor) -> bool {
-    let is_on = !next.activation.get().is_null();
-    // Ordering[turns.off]: Acquire fence. Pairs with the one in `is_off`.
-    // Not weakened: no model has this protocol yet.
-    fence(Ordering::Acquire);
-    is_on
+    raddle_scheduler::turn::is_on(&next.activation)
 }
 
 /// On the idle context: passes the processor on to the activation on which `next`, which was selected, waits for
 /// it. If it waits no more, the processor stays here.
 pub(crate) fn give(inside: Inside, next: &'static Descriptor) -> Option<Inside> {
-    loop {
-        // SAFETY: null, or an activation, which are never freed.
-        let to: Option<&'static Activation> = unsafe { next.activation.get().as_ref() };
-        let is_leaving = |to: &Activation| to.turn.turn.load(Ordering::Relaxed) == LEAVING;
-        let Some(to) = to.filter(|to| !is_leaving(to)) else {
+    // SAFETY: null, or an activation, which are never freed.
+    let at = || -> Option<&'static Activation> { unsafe { next.activation.get().as_ref() } };
+    let carries = |activation: &Activation| std::ptr::eq(activation.current.load(Ordering::Relaxed), next);
+    match raddle_scheduler::turn::find(at, |activation| &activation.turn.word, carries) {
+        Found::Leaves => {
             // SAFETY: the token that was selected, which nobody else has; it says what it did.
             crate::carry::pool::submit(unsafe { Ready::new(NonNull::from(&next.thread)) });
-            return Some(inside);
-        };
-        let turn = &to.turn;
-        // It changes between the two, and leaves them only by this token: each time once in its patience.
-        let waits = turn.change(QUEUED, GIVING);
-        if !waits && !turn.change(BESIDE, GIVING) {
-            continue;
+            Some(inside)
         }
-        if !std::ptr::eq(to.current.load(Ordering::Relaxed), next) {
-            // `next` has left it since it was looked at, and another thread waits there.
-            turn.turn.store(if waits { QUEUED } else { BESIDE }, Ordering::Release);
-            Real::wake(&turn.turn, 1);
-            continue;
+        Found::Missed => Some(inside),
+        Found::Waits(to) => {
+            let processor = inside.processor();
+            processor.running.store(next.thread.priority_now(), Ordering::Relaxed);
+            crate::carry::processor::bump(&processor.counters.switches);
+            traced::back_on(processor, next);
+            inside.pass(to);
+            to.turn.word.give(std::ptr::from_ref(processor).cast_mut());
+            None
         }
-        if !waits {
-            turn.turn.store(MISSED, Ordering::Release);
-            Real::wake(&turn.turn, 1);
-            return Some(inside);
-        }
-        let processor = inside.processor();
-        processor.running.store(next.thread.priority_now(), Ordering::Relaxed);
-        crate::carry::processor::bump(&processor.counters.switches);
-        turn.given.store(std::ptr::from_ref(processor).cast_mut(), Ordering::Relaxed);
-        traced::back_on(processor, next);
-        inside.pass(to);
-        // Release: `given`.
-        turn.turn.store(GIVEN, Ordering::Release);
-        Real::wake(&turn.turn, 1);
-        return None;
     }
 }
 
@@ -417,7 +330,7 @@ pub(crate) fn forget() {
         let activation = crate::carry::switching::activation_of(me);
         activation.untrap();
         delays::let_go(me);
-        activation.turn.turn.store(NONE, Ordering::Relaxed);
+        activation.turn.word.close();
         activation.turn.trap.store(FREE, Ordering::Relaxed);
     }
 }
