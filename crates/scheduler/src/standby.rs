@@ -101,6 +101,12 @@ impl<M: Machine> Standby<M> {
         }
     }
 
+    /// For the keeper: whether it serves, armed or asleep.
+    pub fn serves(&self) -> bool {
+        // Relaxed: only the keeper changes what this asks about, but for the end that it has wished for.
+        matches!(self.state.load(Ordering::Relaxed), ARMED | ASLEEP)
+    }
+
     /// For the keeper, when no kernel thread could be started: it does not serve.
     pub fn was_refused(&self) {
         // Relaxed: the word carries no data.

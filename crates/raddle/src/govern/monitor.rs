@@ -20,9 +20,10 @@ use crate::carry::witness::Inside;
 use crate::govern::follow::Follower;
 use crate::govern::standby::{CATCHES, Standbys};
 use crate::govern::ways::{Way, wanted};
-use crate::os::{TaskState, task_state, ticker, time_on_core};
+use crate::os::{TaskState, looks, task_state, ticker, time_on_core};
 use raddle_machine::{Machine, Real};
 use raddle_scheduler::Notify;
+use raddle_scheduler::govern::short::{Sample, Short};
 use raddle_scheduler::govern::stall::{Doing, Order, Pace, Stall};
 use raddle_scheduler::takeover::Take;
 use std::collections::HashMap;
@@ -86,6 +87,7 @@ struct Seen {
     stall: Stall,
     /// How long its activation had been on a core at the last look, in ns; not asked about one that switches.
     on_core: Option<u64>,
+    short: Short,
     /// The activations that compute on without this processor.
     beside: Vec<&'static Activation>,
 }
@@ -196,6 +198,7 @@ fn survey(
             .map(|count| count.load(Ordering::Relaxed));
         if !seen.stall.stands_still(switches, retries, periods) {
             seen.on_core = None;
+            watch_short_blocks(processor, seen, standbys);
             (stuck_searching, computing) = (false, false);
             continue;
         }
@@ -213,6 +216,21 @@ fn survey(
         pool.idle.kick();
     }
     Found { busy, computing, lively }
+}
+
+/// A processor that switches: where its threads block too shortly for a look to meet, a standby is to tell of it.
+fn watch_short_blocks(processor: &'static Processor, seen: &mut Seen, standbys: &mut Standbys) {
+    let owner = crate::carry::activations::find(processor.seat.owner.owner());
+    let Some(owner) = owner.filter(|owner| Real::heavy_fence_available() && standbys.are_wanted_for(owner)) else {
+        return seen.short.forget();
+    };
+    let task = owner.tid.load(Ordering::Relaxed);
+    let Some(on_core) = time_on_core(task) else { return seen.short.forget() };
+    let sleeps = processor.counters.sleeps.load(Ordering::Relaxed);
+    let now = Sample { at: Real::now(), owner: owner.id, sleeps, on_core };
+    if seen.short.look(now, || looks::time_waiting(task), looks::waited) {
+        standbys.serve(owner);
+    }
 }
 
 /// The kernel thread that carries the processor.

@@ -59,6 +59,13 @@ pub(crate) struct Standbys {
 const STOCK: (usize, usize) = (2, 64);
 
 impl Standbys {
+    /// Whether the core that `activation` is on has no standby, and may have one.
+    pub fn are_wanted_for(&self, activation: &Activation) -> bool {
+        let core = activation.core().filter(|core| (*core as usize) < MAX_CORES);
+        let may = !is_refused() && crate::govern::ways::wanted() == crate::govern::ways::Way::Standby;
+        may && core.is_some_and(|core| !find(core).is_some_and(|standby| standby.word.serves()))
+    }
+
     /// The monitor has seen `activation` blocked where no standby told of it: from now on one serves on its core.
     pub fn serve(&mut self, activation: &Activation) {
         let Some(core) = activation.core().filter(|core| (*core as usize) < MAX_CORES) else { return };

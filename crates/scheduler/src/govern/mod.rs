@@ -8,4 +8,5 @@ pub mod balance;
 pub mod crowd;
 pub mod handoff;
 pub mod sends;
+pub mod short;
 pub mod stall;
