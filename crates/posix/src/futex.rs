@@ -12,6 +12,7 @@
 
 use crate::os::{c, now, system_call};
 use crate::process::{kernel_waits, watch};
+use crate::thread::caller::Caller;
 use crate::thread::record::Record;
 use crate::thread::undo::Undo;
 use raddle::drop_in::words::{Bucket, HIGH_HALF, Sleepers};
@@ -122,14 +123,15 @@ pub(crate) fn wait_as(
     cancellable: bool,
 ) -> Woken {
     let address = word.as_ptr().addr();
+    let caller = Caller::here();
     // A handler where its thread may wait: a collector that stops the world, as a rule.
-    let again = || watch::as_thread(None, |_| wait_as(what, name, word, expected, deadline, cancellable));
-    if let Some(woken) = watch::is_handler_here().then(again).flatten() {
+    let again = |_| wait_as(what, name, word, expected, deadline, cancellable);
+    if let Some(woken) = watch::as_thread(caller, None, again) {
         return woken;
     }
     // One who is apart waits for a mutex in the kernel: he would have to wait for a processor after it, and go apart
     // anew. (Not for one after the other.)
-    let lightweight = raddle::drop_in::is_lightweight();
+    let lightweight = matches!(caller, Caller::Light(_));
     let apart = lightweight && !cancellable && crate::io::Apart::stays_for_a_word();
     if lightweight && !apart {
         // Acquire: pairs with the release of whoever changed the word.

@@ -24,7 +24,8 @@
 
 use super::{CANCELLED, EINTR, Pause, at};
 use crate::os::{c, now};
-use crate::process::{kernel_waits, signals, watch};
+use crate::process::{kernel_waits, signals};
+use crate::thread::caller::Caller;
 use crate::thread::record::Record;
 use raddle_machine::Atomic as _;
 use std::ffi::{c_int, c_void};
@@ -117,8 +118,8 @@ impl Apart {
     /// The caller's record if its next wait, of so many milliseconds, is to be the kernel's. Before each wait for many
     /// descriptors.
     #[inline]
-    pub fn of_caller(milliseconds: c_int) -> Option<&'static Record> {
-        let me = Record::current().filter(|_| !watch::is_handler_here())?;
+    pub fn of_caller(caller: Caller, milliseconds: c_int) -> Option<&'static Record> {
+        let Caller::Light(Some(me)) = caller else { return None };
         if milliseconds != 0 {
             me.apart.note_wait();
         }

@@ -28,6 +28,7 @@ mod stream;
 
 use crate::os::{self, c};
 use crate::process::{kernel_waits, watch};
+use crate::thread::caller::Caller;
 pub(crate) use apart::Apart;
 use flags::is_nonblocking;
 use raddle::io::{Failure, Glance, Interest};
@@ -53,10 +54,16 @@ fn ours() -> bool {
     }
 }
 
-/// As [`ours`], also in a program's handler on a kernel thread of the runtime.
+/// As [`ours`], also in a program's handler on a kernel thread of the runtime: who calls.
 #[inline]
-fn ours_or_handlers() -> bool {
-    ours() || watch::is_handler_here()
+fn ours_or_handlers() -> Option<Caller> {
+    let caller = Caller::here();
+    match caller {
+        Caller::Light(_) => crate::thread::cancel::point(),
+        Caller::Handler(_) => {}
+        Caller::Native => return None,
+    }
+    Some(caller)
 }
 
 /// In such a handler: waits in the kernel by `call`, which is told how much time is left.

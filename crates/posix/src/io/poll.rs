@@ -11,6 +11,7 @@
 use super::{Apart, CANCELLED, EINTR, Pause, after, apart, at, done, in_handler, left, ours_or_handlers};
 use crate::os::{c, deadline_after, now, system_call};
 use crate::process::{kernel_waits, watch};
+use crate::thread::caller::Caller;
 use raddle::io::{Failure, Glance, Interest};
 use raddle_macros::entry;
 use std::cell::Cell;
@@ -133,7 +134,13 @@ fn looks(
 
 /// # Safety
 /// `entries` are `count` entries, `mask` is null or a signal set.
-unsafe fn poll_until(entries: *mut c::pollfd, count: usize, deadline: Option<u64>, mask: usize) -> isize {
+unsafe fn poll_until(
+    caller: Caller,
+    entries: *mut c::pollfd,
+    count: usize,
+    deadline: Option<u64>,
+    mask: usize,
+) -> isize {
     let call = |time: Option<&c::timespec>, mask: usize| {
         // The kernel writes the time that is left.
         let mut time = time.copied();
@@ -141,11 +148,6 @@ unsafe fn poll_until(entries: *mut c::pollfd, count: usize, deadline: Option<u64
         // SAFETY: the caller's entries; the kernel checks them.
         unsafe { kernel_waits::attempt(c::SYS_ppoll, [at(entries), count, time, mask, MASK, 0]) }
     };
-    if watch::is_handler_here() {
-        // SAFETY: the caller has promised the entries; no mask.
-        return watch::call_as_thread(mask, || unsafe { poll_until(entries, count, deadline, 0) })
-            .unwrap_or_else(|| watch::with_mask(mask, |mask| in_handler(deadline, |left| call(left, mask))));
-    }
     let mut nested = None;
     let wait = |deadline| {
         // SAFETY: the caller's entries, which the look before this has found readable.
@@ -156,7 +158,8 @@ unsafe fn poll_until(entries: *mut c::pollfd, count: usize, deadline: Option<u64
         wait_once(entries, &mut nested, deadline)
     };
     let pause = Pause::begin();
-    watch::with_thread_mask(mask, || looks(&pause, deadline, || call(Some(&NOW), 0), wait, |left| call(left, 0)))
+    let as_thread = || looks(&pause, deadline, || call(Some(&NOW), 0), wait, |left| call(left, 0));
+    watch::wait(caller, mask, as_thread, |mask| in_handler(deadline, |left| call(left, mask)))
 }
 
 /// Nothing but the time is waited for.
@@ -168,10 +171,10 @@ fn milliseconds(time: c_int) -> Option<u64> {
     u64::try_from(time).ok().map(|time| after(time * 1_000_000))
 }
 
-#[entry(if ours_or_handlers())]
+#[entry(if let Some(caller) = ours_or_handlers())]
 pub unsafe extern "C-unwind" fn poll(entries: *mut c::pollfd, count: c::nfds_t, time: c_int) -> c_int {
     // SAFETY: the caller's entries.
-    done(unsafe { poll_until(entries, count as usize, milliseconds(time), 0) }) as c_int
+    done(unsafe { poll_until(caller, entries, count as usize, milliseconds(time), 0) }) as c_int
 }
 
 /// `poll` with the size of the entries.
@@ -196,8 +199,10 @@ pub unsafe extern "C-unwind" fn ppoll(
     // SAFETY: the caller's time, or none.
     let deadline = unsafe { time.as_ref() }.map(deadline_after).transpose();
     match (ours_or_handlers(), deadline) {
-        // SAFETY: the caller's entries and mask.
-        (true, Ok(deadline)) => done(unsafe { poll_until(entries, count as usize, deadline, at(mask)) }) as c_int,
+        (Some(caller), Ok(deadline)) => {
+            // SAFETY: the caller's entries and mask.
+            done(unsafe { poll_until(caller, entries, count as usize, deadline, at(mask)) }) as c_int
+        }
         _ => natively!(),
     }
 }
@@ -287,21 +292,16 @@ impl Sets {
         }
     }
 
-    fn until(&self, deadline: Option<u64>, mask: usize) -> isize {
-        if watch::is_handler_here() {
-            return watch::call_as_thread(mask, || self.until(deadline, 0))
-                .unwrap_or_else(|| watch::with_mask(mask, |mask| in_handler(deadline, |left| self.call(left, mask))));
-        }
+    fn until(&self, caller: Caller, deadline: Option<u64>, mask: usize) -> isize {
         let mut nested = None;
         let pause = Pause::begin();
         let wait = |deadline| self.wait(&mut nested, deadline);
-        watch::with_thread_mask(mask, || {
-            looks(&pause, deadline, || self.call(Some(&NOW), 0), wait, |left| self.call(left, 0))
-        })
+        let as_thread = || looks(&pause, deadline, || self.call(Some(&NOW), 0), wait, |left| self.call(left, 0));
+        watch::wait(caller, mask, as_thread, |mask| in_handler(deadline, |left| self.call(left, mask)))
     }
 }
 
-#[entry]
+#[entry(if let Some(caller) = ours_or_handlers())]
 pub unsafe extern "C-unwind" fn select(
     count: c_int,
     readers: *mut c::fd_set,
@@ -309,18 +309,16 @@ pub unsafe extern "C-unwind" fn select(
     others: *mut c::fd_set,
     time: *mut c::timeval,
 ) -> c_int {
-    let numbers = usize::try_from(count).ok().filter(|count| ours_or_handlers() && *count <= SET);
+    let numbers = usize::try_from(count).ok().filter(|count| *count <= SET);
     // SAFETY: the caller's time, or none.
     let limit = unsafe { time.as_mut() };
     let valid = limit.as_ref().is_none_or(|time| time.tv_sec >= 0 && (0..1_000_000).contains(&time.tv_usec));
-    let Some(numbers) = numbers.filter(|_| valid) else {
-        return natively!();
-    };
+    let (Some(numbers), true) = (numbers, valid) else { return natively!() };
     let deadline = limit.as_ref().map(|time| {
         after((time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_usec as u64 * 1000))
     });
     // SAFETY: the caller's sets.
-    let result = unsafe { Sets::new(numbers, [readers, writers, others]) }.until(deadline, 0);
+    let result = unsafe { Sets::new(numbers, [readers, writers, others]) }.until(caller, deadline, 0);
     if let (Some(time), Some(deadline)) = (limit, deadline) {
         // Linux tells what is left.
         let left = deadline.saturating_sub(now(c::CLOCK_MONOTONIC)) / 1000;
@@ -330,7 +328,7 @@ pub unsafe extern "C-unwind" fn select(
     done(result) as c_int
 }
 
-#[entry]
+#[entry(if let Some(caller) = ours_or_handlers())]
 pub unsafe extern "C-unwind" fn pselect(
     count: c_int,
     readers: *mut c::fd_set,
@@ -339,19 +337,24 @@ pub unsafe extern "C-unwind" fn pselect(
     time: *const c::timespec,
     mask: *const c::sigset_t,
 ) -> c_int {
-    let numbers = usize::try_from(count).ok().filter(|count| ours_or_handlers() && *count <= SET);
+    let numbers = usize::try_from(count).ok().filter(|count| *count <= SET);
     // SAFETY: the caller's time, or none.
     let deadline = unsafe { time.as_ref() }.map(deadline_after).transpose();
-    let (Some(numbers), Ok(deadline)) = (numbers, deadline) else {
-        return natively!();
-    };
+    let (Some(numbers), Ok(deadline)) = (numbers, deadline) else { return natively!() };
     // SAFETY: the caller's sets and mask.
-    done(unsafe { Sets::new(numbers, [readers, writers, others]) }.until(deadline, at(mask))) as c_int
+    done(unsafe { Sets::new(numbers, [readers, writers, others]) }.until(caller, deadline, at(mask))) as c_int
 }
 
 /// # Safety
 /// `events` has room for `count`, `mask` is null or a signal set.
-unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: Option<u64>, mask: usize) -> isize {
+unsafe fn epoll_until(
+    caller: Caller,
+    set: c_int,
+    events: *mut c_void,
+    count: c_int,
+    deadline: Option<u64>,
+    mask: usize,
+) -> isize {
     let call = |milliseconds: c_int, mask: usize| {
         let arguments = [set as usize, at(events), count as usize, milliseconds as usize, mask, MASK];
         // SAFETY: the caller's room for events; the kernel checks it.
@@ -361,11 +364,6 @@ unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: O
         let round_up = |time: &c::timespec| time.tv_sec * 1000 + (time.tv_nsec + 999_999) / 1_000_000;
         call(left.map_or(-1, |time| round_up(time).min(i64::from(c_int::MAX)) as c_int), mask)
     };
-    if watch::is_handler_here() {
-        // SAFETY: the caller has promised room for the events; no mask.
-        return watch::call_as_thread(mask, || unsafe { epoll_until(set, events, count, deadline, 0) })
-            .unwrap_or_else(|| watch::with_mask(mask, |mask| in_handler(deadline, |left| in_kernel(left, mask))));
-    }
     let glance = Cell::new(Glance::default());
     let mut gathered = raddle::drop_in::gather().filter(|_| !Apart::caller_mixes());
     let look = || loop {
@@ -383,8 +381,8 @@ unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: O
         result
     };
     let pause = Pause::begin();
-    let in_kernel = |left: Option<&c::timespec>| in_kernel(left, 0);
-    let result = watch::with_thread_mask(mask, || looks(&pause, deadline, look, wait, in_kernel));
+    let as_thread = || looks(&pause, deadline, look, wait, |left| in_kernel(left, 0));
+    let result = watch::wait(caller, mask, as_thread, |mask| in_handler(deadline, |left| in_kernel(left, mask)));
     if waits > 0 {
         raddle::io::pass_on(set, Interest::Read);
         raddle::drop_in::note_turns(waits);
@@ -398,16 +396,16 @@ unsafe fn epoll_until(set: c_int, events: *mut c_void, count: c_int, deadline: O
     result
 }
 
-#[entry(if ours_or_handlers())]
+#[entry(if let Some(caller) = ours_or_handlers())]
 pub unsafe extern "C-unwind" fn epoll_wait(set: c_int, events: *mut c_void, count: c_int, time: c_int) -> c_int {
-    if let Some(me) = Apart::of_caller(time) {
+    if let Some(me) = Apart::of_caller(caller, time) {
         return done(apart::wait(me, set, events, count, time)) as c_int;
     }
     // SAFETY: the caller's room for events.
-    done(unsafe { epoll_until(set, events, count, milliseconds(time), 0) }) as c_int
+    done(unsafe { epoll_until(caller, set, events, count, milliseconds(time), 0) }) as c_int
 }
 
-#[entry(if ours_or_handlers())]
+#[entry(if let Some(caller) = ours_or_handlers())]
 pub unsafe extern "C-unwind" fn epoll_pwait(
     set: c_int,
     events: *mut c_void,
@@ -416,12 +414,12 @@ pub unsafe extern "C-unwind" fn epoll_pwait(
     mask: *const c::sigset_t,
 ) -> c_int {
     if mask.is_null()
-        && let Some(me) = Apart::of_caller(time)
+        && let Some(me) = Apart::of_caller(caller, time)
     {
         return done(apart::wait(me, set, events, count, time)) as c_int;
     }
     // SAFETY: the caller's room for events and mask.
-    done(unsafe { epoll_until(set, events, count, milliseconds(time), at(mask)) }) as c_int
+    done(unsafe { epoll_until(caller, set, events, count, milliseconds(time), at(mask)) }) as c_int
 }
 
 #[entry]
@@ -435,8 +433,10 @@ pub unsafe extern "C-unwind" fn epoll_pwait2(
     // SAFETY: the caller's time, or none.
     let deadline = unsafe { time.as_ref() }.map(deadline_after).transpose();
     match (ours_or_handlers(), deadline) {
-        // SAFETY: the caller's room for events and mask.
-        (true, Ok(deadline)) => done(unsafe { epoll_until(set, events, count, deadline, at(mask)) }) as c_int,
+        (Some(caller), Ok(deadline)) => {
+            // SAFETY: the caller's room for events and mask.
+            done(unsafe { epoll_until(caller, set, events, count, deadline, at(mask)) }) as c_int
+        }
         _ => {
             let arguments = [set as usize, at(events), count as usize, at(time), at(mask), MASK];
             // SAFETY: the caller's arguments; the kernel checks them.

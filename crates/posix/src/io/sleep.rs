@@ -3,6 +3,7 @@
 use super::{Pause, after, in_handler, ours_or_handlers};
 use crate::os::{c, deadline, deadline_after, set_errno, system_call};
 use crate::process::{kernel_waits, watch};
+use crate::thread::caller::Caller;
 use raddle_macros::entry;
 use std::ffi::{c_int, c_uint};
 
@@ -22,12 +23,8 @@ pub(crate) fn give_way() {
 }
 
 /// Sleeps until a point of CLOCK_MONOTONIC: 0 or an error number; what is left goes to `left`.
-fn sleep_until(end: u64, left: *mut c::timespec) -> c_int {
-    let slept = if watch::is_handler_here() {
-        watch::call_as_thread(0, || Pause::begin().until(end)).unwrap_or_else(|| in_kernel(end))
-    } else {
-        Pause::begin().until(end)
-    };
+fn sleep_until(caller: Caller, end: u64, left: *mut c::timespec) -> c_int {
+    let slept = watch::wait(caller, 0, || Pause::begin().until(end), |_| in_kernel(end));
     if watch::tell(slept) == Pause::OVER {
         return 0;
     }
@@ -51,11 +48,11 @@ fn in_kernel(end: u64) -> isize {
     })
 }
 
-#[entry(if ours_or_handlers() && !time.is_null())]
+#[entry(if let Some(caller) = ours_or_handlers().filter(|_| !time.is_null()))]
 pub unsafe extern "C-unwind" fn nanosleep(time: *const c::timespec, left: *mut c::timespec) -> c_int {
     // SAFETY: the caller's time.
     let error = match unsafe { relative(&*time) } {
-        Ok(end) => sleep_until(end, left),
+        Ok(end) => sleep_until(caller, end, left),
         Err(error) => error,
     };
     if error == 0 {
@@ -78,24 +75,22 @@ pub unsafe extern "C-unwind" fn clock_nanosleep(
     left: *mut c::timespec,
 ) -> c_int {
     let known = [c::CLOCK_MONOTONIC, c::CLOCK_REALTIME, c::CLOCK_BOOTTIME, c::CLOCK_TAI].contains(&clock);
-    if !ours_or_handlers() || !known || time.is_null() {
-        return natively!();
-    }
+    let Some(caller) = ours_or_handlers().filter(|_| known && !time.is_null()) else { return natively!() };
     // SAFETY: the caller's time.
     let time = unsafe { &*time };
     if flags & c::TIMER_ABSTIME == 0 {
-        return relative(time).map_or_else(|error| error, |end| sleep_until(end, left));
+        return relative(time).map_or_else(|error| error, |end| sleep_until(caller, end, left));
     }
     if time.tv_sec < 0 {
         return c::EINVAL;
     }
-    deadline(clock, time).map_or_else(|error| error, |end| sleep_until(end, std::ptr::null_mut()))
+    deadline(clock, time).map_or_else(|error| error, |end| sleep_until(caller, end, std::ptr::null_mut()))
 }
 
-#[entry(if ours_or_handlers())]
+#[entry(if let Some(caller) = ours_or_handlers())]
 pub unsafe extern "C-unwind" fn sleep(seconds: c_uint) -> c_uint {
     let mut left = c::timespec { tv_sec: 0, tv_nsec: 0 };
-    match sleep_until(after(u64::from(seconds) * 1_000_000_000), &raw mut left) {
+    match sleep_until(caller, after(u64::from(seconds) * 1_000_000_000), &raw mut left) {
         0 => 0,
         error => {
             set_errno(error);
@@ -105,9 +100,9 @@ pub unsafe extern "C-unwind" fn sleep(seconds: c_uint) -> c_uint {
     }
 }
 
-#[entry(if ours_or_handlers())]
+#[entry(if let Some(caller) = ours_or_handlers())]
 pub unsafe extern "C-unwind" fn usleep(microseconds: c::useconds_t) -> c_int {
-    match sleep_until(after(u64::from(microseconds) * 1000), std::ptr::null_mut()) {
+    match sleep_until(caller, after(u64::from(microseconds) * 1000), std::ptr::null_mut()) {
         0 => 0,
         error => {
             set_errno(error);

@@ -9,8 +9,9 @@
 //! A thread that has set none is answered with the kernel thread's: Rust's standard library gives each thread one where
 //! it finds none. Its handlers run there.
 
-use super::{actions, signals, watch};
+use super::{actions, signals};
 use crate::os::{answer, c, set_errno, system_call};
+use crate::thread::caller::Caller;
 use crate::thread::dedicated;
 use crate::thread::record::Record;
 use crate::thread::undo::Undo;
@@ -49,8 +50,13 @@ const SMALLEST: usize = 2048;
 
 #[entry]
 pub unsafe extern "C" fn sigaltstack(new: *const c::stack_t, old: *mut c::stack_t) -> c_int {
-    let in_handler = || watch::is_handler_here() && Record::current().is_some() && !dedicated::is_here();
-    if !raddle::drop_in::is_lightweight() && !in_handler() {
+    let in_handler = |me: &Record| dedicated::task(me).is_none();
+    let is_ours = match Caller::here() {
+        Caller::Light(_) => true,
+        Caller::Handler(me) => me.is_some_and(in_handler),
+        Caller::Native => false,
+    };
+    if !is_ours {
         // SAFETY: the caller's arguments.
         let result = unsafe {
             system_call(c::SYS_sigaltstack, [new.cast::<c_void>().addr(), old.cast::<c_void>().addr(), 0, 0, 0, 0])

@@ -21,7 +21,7 @@
 use super::rights::KernelAction;
 use super::watch;
 use crate::os::{c, system_call};
-use crate::thread::record::Record;
+use crate::thread::caller::Caller;
 use crate::thread::{cancel, libc_word};
 use raddle::drop_in::slab::Slab;
 use raddle_machine::Real;
@@ -72,10 +72,7 @@ pub(super) fn met() {
 /// # Safety
 /// As for the system call, which has no time limit that must not begin anew.
 pub(crate) unsafe fn wait(number: c::c_long, arguments: [usize; 6], restarts: bool) -> isize {
-    let me = Record::current().filter(|_| {
-        raddle::drop_in::is_lightweight() || crate::thread::dedicated::is_here() || watch::is_handler_here()
-    });
-    let Some(me) = me else {
+    let Some(me) = Caller::here().record_or_dedicated() else {
         // SAFETY: the caller answers for number and arguments.
         return unsafe { system_call(number, arguments) };
     };
@@ -211,7 +208,7 @@ impl Interrupted {
 /// # Safety
 /// As for the system call.
 pub(crate) unsafe fn attempt(number: c::c_long, arguments: [usize; 6]) -> isize {
-    let Some(me) = Record::current().filter(|_| watch::is_handler_here()) else {
+    let Caller::Handler(Some(me)) = Caller::here() else {
         // SAFETY: the caller answers for number and arguments.
         return unsafe { system_call(number, arguments) };
     };

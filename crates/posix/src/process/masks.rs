@@ -23,6 +23,7 @@
 use super::actions;
 use super::signals::{self, Set, bit};
 use crate::os::{c, now, system_call};
+use crate::thread::caller::Caller;
 use crate::thread::record::{Held, Record};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -124,7 +125,7 @@ pub(super) fn resume(before: Set) {
 
 /// Runs `exec`, by which the process may become another program: it begins with what the calling thread blocks.
 pub(super) fn with_own(exec: impl FnOnce() -> c_int) -> c_int {
-    let Some(me) = Record::current().filter(|_| raddle::drop_in::is_lightweight()) else { return exec() };
+    let Some(me) = Caller::light() else { return exec() };
     let before = pause();
     let mask = me.mask.load(Ordering::Relaxed);
     // What has come of ours is not left to the new program.

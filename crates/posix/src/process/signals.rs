@@ -13,6 +13,7 @@
 use super::info::Info;
 use super::{actions, ending, fork, kernel_waits, masks, preempt, process_directed, rights, watch};
 use crate::os::{answer, c, set_errno, system_call};
+use crate::thread::caller::Caller;
 use crate::thread::record::Record;
 use crate::thread::{cancel, dedicated};
 use raddle::drop_in::Met;
@@ -152,9 +153,7 @@ unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *m
     // SAFETY: installed with all that can wait blocked; the arguments are the kernel's; the delivery runs handlers of
     // the program.
     unsafe { raddle::signal::dispatch(signal, info, context, run) };
-    if Record::current().is_some()
-        && (raddle::drop_in::is_lightweight() || dedicated::is_here() || watch::is_handler_here())
-    {
+    if Caller::here().record_or_dedicated().is_some() {
         // SAFETY: the interrupted code's registers. A call that has not begun would not know of this signal.
         unsafe { kernel_waits::give_up(&mut *context.cast()) };
         if ran {
@@ -513,9 +512,7 @@ pub(crate) fn send_to_number(process: c::pid_t, task: c::pid_t, signal: c_int) -
 
 #[entry]
 pub unsafe extern "C-unwind" fn raise(signal: c_int) -> c_int {
-    if raddle::drop_in::is_lightweight()
-        && let Some(me) = Record::current()
-    {
+    if let Some(me) = Caller::light() {
         let error = if signal == 0 { c::EINVAL } else { send(me, signal) };
         if error == 0 || signal == 0 {
             return 0;
@@ -528,8 +525,7 @@ pub unsafe extern "C-unwind" fn raise(signal: c_int) -> c_int {
 
 #[entry]
 pub unsafe extern "C-unwind" fn pthread_sigmask(how: c_int, new: *const c::sigset_t, old: *mut c::sigset_t) -> c_int {
-    let me = Record::current().filter(|_| raddle::drop_in::is_lightweight());
-    let Some(me) = me else {
+    let Some(me) = Caller::light() else {
         let next = next!(pthread_sigmask: fn(c_int, *const c::sigset_t, *mut c::sigset_t) -> c_int);
         if super::vfork::is_child() {
             // SAFETY: the caller's arguments.
@@ -542,7 +538,7 @@ pub unsafe extern "C-unwind" fn pthread_sigmask(how: c_int, new: *const c::sigse
         // SAFETY: zeroes are a set.
         let mut without: c::sigset_t = unsafe { std::mem::zeroed() };
         let mut given = new;
-        if let Some(set) = set.filter(|_| watch::is_handler_here() || dedicated::is_here()) {
+        if let Some(set) = set.filter(|_| matches!(Caller::here(), Caller::Handler(_)) || dedicated::is_here()) {
             // SAFETY: the first word is the kernel's.
             unsafe { (&raw mut without).cast::<Set>().write(set & !kicks()) };
             given = &without;

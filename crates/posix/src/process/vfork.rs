@@ -18,7 +18,7 @@
 
 use super::{masks, signals};
 use crate::os::{answer, c};
-use crate::thread::record::Record;
+use crate::thread::caller::Caller;
 use raddle::drop_in::Hidden;
 use raddle_macros::entry;
 use std::cell::Cell;
@@ -176,8 +176,7 @@ unsafe fn spawn(
     arguments: Strings,
     environment: Strings,
 ) -> c_int {
-    let me = Record::current().filter(|_| raddle::drop_in::is_lightweight());
-    let Some(me) = me else {
+    let Some(me) = Caller::light() else {
         // SAFETY: the caller's arguments.
         let result = unsafe { spawn(id, path, actions, given, arguments, environment) };
         if !is_child() {

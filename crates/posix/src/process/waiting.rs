@@ -8,6 +8,7 @@ use super::signals::{self, Set};
 use super::watch::{self, Watch};
 use super::{ending, kernel_waits, masks};
 use crate::os::{answer, c, deadline_after, now, system_call};
+use crate::thread::caller::Caller;
 use crate::thread::cancel;
 use crate::thread::record::Record;
 use crate::thread::undo::Undo;
@@ -145,8 +146,9 @@ unsafe fn wait_in_handler(me: &'static Record, set: Set, info: *mut c::siginfo_t
 /// # Safety
 /// As for [`wait`].
 unsafe fn wait_or_end(set: Set, info: *mut c::siginfo_t, time: *const c::timespec) -> Option<isize> {
-    let me = Record::current().filter(|_| raddle::drop_in::is_lightweight() || watch::is_handler_here())?;
-    if !watch::is_handler_here() {
+    let caller = Caller::here();
+    let me = caller.record()?;
+    if let Caller::Light(_) = caller {
         cancel::point();
     }
     // SAFETY: null or the caller's time.
@@ -155,9 +157,9 @@ unsafe fn wait_or_end(set: Set, info: *mut c::siginfo_t, time: *const c::timespe
         Some(Ok(at)) => Some(at),
         Some(Err(error)) => return Some(-(error as isize)),
     };
-    if watch::is_handler_here() {
+    if let Caller::Handler(_) = caller {
         // SAFETY: the caller has promised a place for the description, or none.
-        let waited = watch::as_thread(None, |_| unsafe { wait(me, set, info, deadline, doze) })
+        let waited = watch::as_thread(caller, None, |_| unsafe { wait(me, set, info, deadline, doze) })
             // SAFETY: the same place.
             .unwrap_or_else(|| unsafe { wait_in_handler(me, set, info, deadline) });
         return Some(watch::tell(waited));
@@ -227,9 +229,9 @@ fn wait_for_handler(me: &'static Record, watch: Watch) -> isize {
     EINTR
 }
 
-#[entry(if let Some(me) = Record::current().filter(|_| raddle::drop_in::is_lightweight() || watch::is_handler_here()))]
+#[entry(if let Some(me) = Caller::here().record())]
 pub unsafe extern "C-unwind" fn pause() -> c_int {
-    if watch::is_handler_here() {
+    if let Caller::Handler(_) = Caller::here() {
         let waited = if park_in_handler(masks::blocked(me)) {
             EINTR
         } else {
@@ -287,8 +289,7 @@ fn suspend_in_handler(wanted: Set) -> isize {
 
 #[entry]
 pub unsafe extern "C-unwind" fn sigsuspend(set: *const c::sigset_t) -> c_int {
-    let me = Record::current().filter(|_| raddle::drop_in::is_lightweight());
-    let Some(me) = me else {
+    let Some(me) = Caller::light() else {
         if masks::is_in_handler() && Record::current().is_some() {
             // SAFETY: the caller's set.
             return answer(watch::tell(suspend_in_handler(unsafe { word(set) }))) as c_int;

@@ -3,6 +3,7 @@
 use super::signals::{self, Set};
 use super::{ending, kernel_waits, masks};
 use crate::os::c;
+use crate::thread::caller::Caller;
 use crate::thread::cancel;
 use crate::thread::record::Record;
 use std::cell::Cell;
@@ -71,20 +72,14 @@ pub(crate) fn tell(result: isize) -> isize {
     EINTR
 }
 
-/// The caller is a handler of the program on a kernel thread of the runtime: what it waits for there is the kernel's,
-/// and signals of ours may come meanwhile, whatever it blocks.
-pub(crate) fn is_handler_here() -> bool {
-    masks::is_in_handler() && raddle::drop_in::is_kernel_thread_of_runtime() && !raddle::drop_in::is_lightweight()
-}
-
-/// In such a handler, if it has interrupted its thread where that may wait: `wait` runs as the thread, which holds no
-/// kernel thread meanwhile and blocks `mask`, or what it blocks anyway. It is told whether a handler has run because of
-/// the mask. `None` elsewhere.
-pub(crate) fn as_thread<T>(mask: Option<Set>, wait: impl FnOnce(bool) -> T) -> Option<T> {
-    if !is_handler_here() || !ending::may_wait() || cancel::is_requested_here() {
+/// In a handler of the program ([`Caller::Handler`]), if it has interrupted its thread where that may wait: `wait` runs
+/// as the thread, which holds no kernel thread meanwhile and blocks `mask`, or what it blocks anyway. It is told
+/// whether a handler has run because of the mask. `None` elsewhere.
+pub(crate) fn as_thread<T>(caller: Caller, mask: Option<Set>, wait: impl FnOnce(bool) -> T) -> Option<T> {
+    let Caller::Handler(Some(me)) = caller else { return None };
+    if !ending::may_wait() || cancel::is_requested_here() {
         return None;
     }
-    let me = Record::current()?;
     let mask = mask.unwrap_or_else(|| masks::blocked(me));
     let mut result = None;
     masks::as_thread(mask, || {
@@ -95,11 +90,20 @@ pub(crate) fn as_thread<T>(mask: Option<Set>, wait: impl FnOnce(bool) -> T) -> O
     result
 }
 
-/// [`as_thread`] for a call that ends with EINTR after any handler, with the signal mask at `mask`, where there is one.
-pub(crate) fn call_as_thread(mask: usize, call: impl FnOnce() -> isize) -> Option<isize> {
+/// A wait with the signal mask at `mask`, where there is one, that ends with EINTR after any handler: `as_thread`, of a
+/// lightweight thread, also of one whose handler calls; or `in_kernel`, where a handler's thread may not wait. That is
+/// told where the kernel finds the mask.
+pub(crate) fn wait(
+    caller: Caller,
+    mask: usize,
+    as_thread: impl FnOnce() -> isize,
+    in_kernel: impl FnOnce(usize) -> isize,
+) -> isize {
+    let Caller::Handler(_) = caller else { return with_thread_mask(mask, as_thread) };
     // SAFETY: null or the caller's set.
-    let mask = unsafe { std::ptr::with_exposed_provenance::<Set>(mask).as_ref() }.copied();
-    as_thread(mask, |handler_ran| if handler_ran { EINTR } else { call() })
+    let own = unsafe { std::ptr::with_exposed_provenance::<Set>(mask).as_ref() }.copied();
+    let waited = self::as_thread(caller, own, |handler_ran| if handler_ran { EINTR } else { as_thread() });
+    waited.unwrap_or_else(|| with_mask(mask, in_kernel))
 }
 
 /// In such a handler: repeats `call`, a system call that waits and that no handler restarts, while nothing but a signal
@@ -135,7 +139,7 @@ pub(crate) fn with_thread_mask(mask: usize, call: impl FnOnce() -> isize) -> isi
 
 /// In such a handler: `call` waits with the signal mask at `mask`, where there is one, and is told where the kernel
 /// finds it.
-pub(crate) fn with_mask(mask: usize, call: impl FnOnce(usize) -> isize) -> isize {
+fn with_mask(mask: usize, call: impl FnOnce(usize) -> isize) -> isize {
     // SAFETY: null or the caller's set.
     let Some(wanted) = (unsafe { std::ptr::with_exposed_provenance::<Set>(mask).as_ref() }).copied() else {
         return call(0);

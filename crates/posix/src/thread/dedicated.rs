@@ -21,7 +21,7 @@
 use super::exit;
 use super::record::{Record, Start};
 use crate::os::{c, now, system_call};
-use crate::process::{masks, signals, watch};
+use crate::process::{masks, signals};
 use raddle::drop_in::Spare;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -96,7 +96,7 @@ fn begin_and(mark: fn()) -> Result<(), c_int> {
     if raddle::drop_in::is_lightweight() {
         return dedicate(Spare::Any).map(signals::set_kernel_mask).ok_or(c::EAGAIN);
     }
-    if raddle::drop_in::is_kernel_thread_of_runtime() || watch::is_handler_here() {
+    if raddle::drop_in::is_kernel_thread_of_runtime() {
         return Err(c::EAGAIN);
     }
     mark();

@@ -1,5 +1,6 @@
 //! Joining and detaching.
 
+use super::caller::Caller;
 use super::cancel;
 use super::record::{DETACHED, Held, JOINABLE, JOINING, Record};
 use super::undo::Undo;
@@ -78,10 +79,11 @@ const LOOKS: u64 = 20_000_000;
 
 /// Waits for a thread's end: 0 or an error number, which is 0 for a cancellation.
 fn wait(handle: &raddle::JoinHandle<()>, deadline: Option<u64>) -> Result<(), c_int> {
-    if let Some(waited) = watch::as_thread(None, |_| handle.wait(deadline, true)) {
+    let caller = Caller::here();
+    if let Some(waited) = watch::as_thread(caller, None, |_| handle.wait(deadline, true)) {
         return waited.map_err(error);
     }
-    if raddle::drop_in::is_lightweight() || Record::current().is_none() {
+    if matches!(caller, Caller::Light(_)) || Record::current().is_none() {
         return handle.wait(deadline, true).map_err(error);
     }
     // In a handler that cannot wait as its thread does, or on a kernel thread of its own: nobody ends this wait.

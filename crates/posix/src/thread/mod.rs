@@ -4,10 +4,11 @@
 //! cannot be taken for one of the C library's (those are aligned), and is not reused before the thread was joined, or
 //! has ended detached.
 //!
-//! Reading order: [`record`], [`create`], [`trampoline`] (the outermost frame), [`exit`], [`join`], [`cancel`],
-//! [`libc_word`], [`identity`], [`c11`], [`first`].
+//! Reading order: [`caller`] (who calls), [`record`], [`create`], [`trampoline`] (the outermost frame), [`exit`],
+//! [`join`], [`cancel`], [`libc_word`], [`identity`], [`c11`], [`first`].
 
 mod c11;
+pub(crate) mod caller;
 pub(crate) mod cancel;
 pub(crate) mod clocks;
 mod create;
