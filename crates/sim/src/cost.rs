@@ -57,6 +57,9 @@ pub struct Costs {
     pub memory: f64,
     /// From the smallest clusters to the whole machine.
     pub levels: Vec<Level>,
+    /// Without caches: how much of an access, from its beginning, takes each bus and ring that it crosses: 0 none, so
+    /// that only modules are waited for, 1 to its end. What the clusters of a level share is one such path.
+    pub paths: f64,
     /// The share of a transfer during which others that only read the same line wait too.
     pub read_occupancy: f64,
     /// A sequentially consistent fence.
@@ -95,7 +98,7 @@ pub struct Costs {
 
 type Number = (&'static str, fn(&mut Costs) -> &mut f64);
 
-const NUMBERS: [Number; 23] = [
+const NUMBERS: [Number; 24] = [
     ("step", |c| &mut c.step),
     ("hit", |c| &mut c.hit),
     ("exchange", |c| &mut c.exchange),
@@ -103,6 +106,7 @@ const NUMBERS: [Number; 23] = [
     ("behind", |c| &mut c.behind),
     ("commit", |c| &mut c.commit),
     ("memory", |c| &mut c.memory),
+    ("paths", |c| &mut c.paths),
     ("read_occupancy", |c| &mut c.read_occupancy),
     ("fence", |c| &mut c.fence),
     ("heavy_fence", |c| &mut c.heavy_fence),
@@ -211,6 +215,7 @@ impl Costs {
             commit: 4.0,
             memory: 90.0,
             levels: vec![level(usize::MAX, 60.0)],
+            paths: 0.0,
             read_occupancy: 0.25,
             fence: 8.0,
             heavy_fence: 2_500.0,

@@ -23,6 +23,8 @@ mod lesser_bear;
 mod lock_free;
 
 use crate::cost::Costs;
+use crate::hurricane::faults::Faults;
+use crate::hurricane::locks::Contention;
 use crate::plot::{Series, Unit, escape, plot};
 use crate::simulate::{Figures, Plan, simulate};
 use crate::workloads::Workload;
@@ -84,17 +86,42 @@ pub struct Paper {
     pub drawings: &'static [Drawing],
     /// Figure or table, and why it is not simulated.
     pub left_out: &'static [(&'static str, &'static str)],
+    /// What is tried where a claim does not hold.
+    pub ablations: &'static [Ablation],
 }
 
+#[derive(Clone, Copy)]
 struct Machine {
     preset: &'static str,
     cores: usize,
     policy: &'static str,
+    changes: Changes,
+}
+
+/// What an ablation changes about the machine and the loads of Hurricane's experiments, each from what it is.
+#[derive(Clone, Copy)]
+struct Changes {
+    costs: fn(Costs) -> Costs,
+    contention: fn(Contention) -> Contention,
+    faults: fn(Faults) -> Faults,
+}
+
+impl Changes {
+    const NONE: Self = Self { costs: |costs| costs, contention: |asked| asked, faults: |asked| asked };
+}
+
+/// A claim that does not hold, judged again by its rule with something changed: what is to blame if it holds then.
+pub struct Ablation {
+    /// What the claim says.
+    claim: &'static str,
+    /// What is changed, in a few words.
+    pub change: &'static str,
+    changes: Changes,
 }
 
 impl Machine {
     fn costs(&self) -> Result<Costs, String> {
-        Ok(Costs::preset(self.preset).ok_or("the preset is gone")?)
+        Ok((self.changes.costs)(Costs::preset(self.preset).ok_or("the preset is gone")?))
     }
 
     fn run_on(&self, costs: Costs, policy: &str, workload: &str, arguments: &str) -> Result<Figures, String> {
@@ -130,7 +157,7 @@ pub const PAPERS: [Paper; 3] = [
     Paper {
         name: "lock-free",
         title: "the lock-free scheduler's figures 7 to 10 and table 1",
-        machine: Machine { preset: "opteron", cores: 64, policy: "fifo" },
+        machine: Machine { preset: "opteron", cores: 64, policy: "fifo", changes: Changes::NONE },
         claims: &lock_free::CLAIMS,
         drawings: &lock_free::DRAWINGS,
         left_out: &[
@@ -146,11 +173,12 @@ pub const PAPERS: [Paper; 3] = [
                  rule, and ARCHITECTURE.md says what came of it",
             ),
         ],
+        ablations: &[],
     },
     Paper {
         name: "lesser-bear",
         title: "Lesser Bear's tables 2 and 3 and figures 7 to 9",
-        machine: Machine { preset: "supersparc", cores: 8, policy: "rotator" },
+        machine: Machine { preset: "supersparc", cores: 8, policy: "rotator", changes: Changes::NONE },
         claims: &lesser_bear::CLAIMS,
         drawings: &lesser_bear::DRAWINGS,
         left_out: &[(
@@ -158,17 +186,24 @@ pub const PAPERS: [Paper; 3] = [
             "the seconds themselves: what a key takes on these machines, and whether making the keys counts, is not told; a kernel's time \
              slices, its priorities and the lock of its queue",
         )],
+        ablations: &[],
     },
     Paper {
         name: "hurricane",
         title: "Hurricane's locks and page faults, figures 5 and 7",
-        machine: Machine { preset: "hector", cores: 16, policy: "a processor each, no threads" },
+        machine: Machine {
+            preset: "hector",
+            cores: 16,
+            policy: "a processor each, no threads",
+            changes: Changes::NONE,
+        },
         claims: &hurricane::CLAIMS,
         drawings: &hurricane::DRAWINGS,
-        left_out: &[
-            ("4", "instructions by kind: counted in our assembly, by the test `lock_instructions` of crates/raddle"),
-            ("2.5", "program destruction (the family tree): not simulated yet"),
-        ],
+        left_out: &[(
+            "4",
+            "instructions by kind: counted in our assembly, by the test `lock_instructions` of crates/raddle",
+        )],
+        ablations: &hurricane::ABLATIONS,
     },
 ];
 
@@ -186,8 +221,32 @@ fn list(values: &[f64]) -> String {
     values.iter().map(|value| format!("{value:.0}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether a claim held, and what was seen.
-pub type Verdict = (&'static Claim, bool, String);
+/// What came of a claim.
+#[derive(Clone)]
+pub struct Verdict {
+    /// Which.
+    pub claim: &'static Claim,
+    /// Whether it held.
+    pub held: bool,
+    /// What was seen.
+    pub seen: String,
+    /// Where it did not hold: what was changed, whether it held then, and what was seen.
+    pub ablations: Vec<(&'static str, bool, String)>,
+}
+
+impl Verdict {
+    fn why(&self) -> Option<&'static str> {
+        self.claim.why.filter(|_| !self.held)
+    }
+}
+
+fn ablate(paper: &'static Paper, claim: &Claim, size: Size) -> Result<Vec<(&'static str, bool, String)>, String> {
+    let one = |ablation: &'static Ablation| {
+        let (held, seen) = (claim.judge)(&Machine { changes: ablation.changes, ..paper.machine }, size)?;
+        Ok((ablation.change, held, seen))
+    };
+    paper.ablations.iter().filter(|ablation| ablation.claim == claim.says).map(one).collect()
+}
 
 /// Simulates all that a paper's claims need. `progress` is told the number of each claim, how many there are, and its
 /// figure.
@@ -216,7 +275,8 @@ pub fn verdicts_kept(
     for (number, claim) in paper.claims.iter().enumerate() {
         progress(number + 1, paper.claims.len(), claim.figure);
         let (held, seen) = (claim.judge)(&paper.machine, size)?;
-        all.push((claim, held, seen));
+        let ablations = if held { Vec::new() } else { ablate(paper, claim, size)? };
+        all.push(Verdict { claim, held, seen, ablations });
         keep(&all);
     }
     Ok(all)
@@ -260,11 +320,16 @@ pub fn table(paper: &Paper, verdicts: &[Verdict], drawn: &[Drawn]) -> String {
     let Paper { title, machine, left_out, .. } = paper;
     let mut text =
         format!("{title}: {} cores of {} (simulated), `{}`\n", machine.cores, machine.preset, machine.policy);
-    for (claim, held, seen) in verdicts {
-        let _ = writeln!(text, "\n{:<8} {:<8} {}", claim.figure, if *held { "held" } else { "NOT HELD" }, claim.says);
+    let told = |held: bool| if held { "held" } else { "NOT HELD" };
+    for verdict in verdicts {
+        let Verdict { claim, held, seen, ablations } = verdict;
+        let _ = writeln!(text, "\n{:<8} {:<8} {}", claim.figure, told(*held), claim.says);
         let _ = writeln!(text, "         rule: {}\n         seen: {seen}", claim.rule);
-        if let Some(why) = claim.why.filter(|_| !held) {
+        if let Some(why) = verdict.why() {
             let _ = writeln!(text, "         why:  {why}");
+        }
+        for (change, held, seen) in ablations {
+            let _ = writeln!(text, "         with {change}: {}: {seen}", told(*held));
         }
     }
     for (figure, why) in *left_out {
@@ -275,10 +340,14 @@ pub fn table(paper: &Paper, verdicts: &[Verdict], drawn: &[Drawn]) -> String {
 
 /// A line of JSON for each claim, for each figure that is left out, and for each line of a plot.
 pub fn json_lines(paper: &Paper, verdicts: &[Verdict], drawn: &[Drawn]) -> String {
-    let one = |(claim, held, seen): &Verdict| {
-        let Claim { figure, says, rule, why, .. } = claim;
-        let why = why.filter(|_| !held);
-        json!({ "paper": paper.name, "figure": figure, "claim": says, "rule": rule, "ours": seen, "held": held, "why": why })
+    let one = |verdict: &Verdict| {
+        let Verdict { claim: Claim { figure, says, rule, .. }, held, seen, ablations } = verdict;
+        let tried = |(change, held, seen): &(&str, bool, String)| json!({ "with": change, "held": held, "ours": seen });
+        let ablations: Vec<_> = ablations.iter().map(tried).collect();
+        json!({
+            "paper": paper.name, "figure": figure, "claim": says, "rule": rule, "ours": seen, "held": held, "why": verdict.why(),
+            "ablations": ablations,
+        })
     };
     let left_out =
         |(figure, why): &(&str, &str)| json!({ "paper": paper.name, "figure": figure, "held": null, "why": why });
@@ -299,10 +368,14 @@ pub fn html(paper: &Paper, verdicts: &[Verdict], drawn: &[Drawn], command: &str)
         let cells: String = cells.iter().map(|text| format!("<td>{}</td>", escape(text))).collect();
         let _ = writeln!(rows, "<tr><td>{}</td><td class=\"{class}\">{verdict}</td>{cells}</tr>", escape(figure));
     };
-    for (claim, held, seen) in verdicts {
-        let (class, verdict) = if *held { ("held", "held") } else { ("not", "NOT HELD") };
-        let why = claim.why.filter(|_| !held).unwrap_or_default();
-        row(claim.figure, class, verdict, [claim.says, claim.rule, seen, why]);
+    for verdict in verdicts {
+        let Verdict { claim, held, seen, ablations } = verdict;
+        let (class, told) = if *held { ("held", "held") } else { ("not", "NOT HELD") };
+        let mut why = verdict.why().unwrap_or_default().to_string();
+        for (change, held, seen) in ablations {
+            let _ = write!(why, " [with {change}: {}: {seen}]", if *held { "held" } else { "not held" });
+        }
+        row(claim.figure, class, told, [claim.says, claim.rule, seen, &why]);
     }
     for (figure, why) in *left_out {
         row(figure, "out", "left out", ["", "", "", why]);
@@ -345,6 +418,9 @@ mod tests {
             let lines: usize = drawn.iter().map(|(_, series)| series.len()).sum();
             assert_eq!(json.lines().count(), paper.claims.len() + paper.left_out.len() + lines);
             assert_eq!((page.matches("<svg").count(), page.matches("<polyline").count()), (drawn.len(), lines));
+            for ablation in paper.ablations {
+                assert!(paper.claims.iter().any(|claim| claim.says == ablation.claim), "{}", ablation.claim);
+            }
             for claim in paper.claims {
                 assert!(text.contains(claim.says) && json.contains(claim.rule), "{}", claim.says);
             }

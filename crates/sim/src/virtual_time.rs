@@ -6,7 +6,8 @@
 //! store does not make its core wait: the line is busy, and the core waits for it, and until it is in the cache, at its
 //! next read-modify-write or fence. What follows a read-modify-write may pass while that is still under way (`behind`),
 //! as far as it needs neither another one nor a line from elsewhere. Caches never overflow. Without caches each access
-//! goes to the module of the core that used the line first, and queues there. What a core does by itself takes longer
+//! goes to the module of the core that used the line first, and queues there (and, where the machine says so, for the
+//! buses and rings between them: `paths`). What a core does by itself takes longer
 //! while another one is awake, where the machine says so (`together`): work, and access to lines at hand; not what it
 //! waits for, nor the kernel.
 //!
@@ -117,6 +118,8 @@ pub struct VirtualTime {
     heap: BinaryHeap<Reverse<(Time, usize)>>,
     lines: Vec<Line>,
     modules: Vec<Time>,
+    /// Until when each bus and ring is taken: by the level of those that it joins, and their cluster.
+    paths: Vec<Vec<Time>>,
     counts: Counts,
     stalled: Time,
     executed: Time,
@@ -134,6 +137,7 @@ impl VirtualTime {
             heap: BinaryHeap::new(),
             lines: Vec::new(),
             modules: Vec::new(),
+            paths: Vec::new(),
             counts: Counts::default(),
             stalled: ZERO,
             executed: ZERO,
@@ -204,8 +208,10 @@ impl VirtualTime {
         self.counts.accesses += 1;
         self.counts.exchanges += u64::from(exchanges);
         if !self.costs.cached {
-            return self.uncached(core, line, exchanges);
+            return self.uncached(core, line, writes, exchanges);
         }
+        // A compare-exchange that fails has fetched the line all the same.
+        let writes = writes || exchanges;
         let (word, bit) = (core / 64 % 4, 1 << (core % 64));
         let (hit, exchange) = (self.own(self.costs.hit), if exchanges { self.own(self.costs.exchange) } else { ZERO });
         let commit = self.own(self.costs.commit);
@@ -276,7 +282,7 @@ impl VirtualTime {
         }
     }
 
-    fn uncached(&mut self, core: usize, line: usize, exchanges: bool) -> bool {
+    fn uncached(&mut self, core: usize, line: usize, writes: bool, exchanges: bool) -> bool {
         let state = &mut self.lines[line];
         if state.home == NOBODY {
             state.home = core as u32;
@@ -286,17 +292,44 @@ impl VirtualTime {
             self.modules.resize(home + 1, ZERO);
         }
         let level = self.costs.level(core, home);
-        let accesses = if exchanges { 2.0 - self.costs.posted.min(1.0) } else { 1.0 };
+        // A compare-exchange that fails stores nothing.
+        let both = exchanges && writes;
+        let accesses = if both { 2.0 - self.costs.posted.min(1.0) } else { 1.0 };
         let cost = time(self.costs.levels[level].transfer * accesses);
         if level > 0 {
             self.counts.transfers[level.min(3)] += 1;
         }
-        let clock = &mut self.clocks[core];
-        let start = clock.now.max(self.modules[home]);
+        let all = Saturating(if both { 2 } else { 1 });
+        let start = self.clocks[core].now.max(self.modules[home]);
+        let start = self.cross(core, home, level, start, all);
         // The module itself is busy as long as a local access takes.
-        self.modules[home] = start + time(self.costs.hit) * Saturating(if exchanges { 2 } else { 1 });
-        clock.now = start + cost;
+        self.modules[home] = start + time(self.costs.hit) * all;
+        self.clocks[core].now = start + cost;
         true
+    }
+
+    /// Takes the paths between a core and a module for so many accesses, as soon as all of them are free.
+    fn cross(&mut self, core: usize, home: usize, level: usize, start: Time, accesses: Time) -> Time {
+        if level == 0 || self.costs.paths == 0.0 {
+            return start;
+        }
+        let taken = time(self.costs.levels[level].transfer * self.costs.paths) * accesses;
+        let cores = |level: usize| self.costs.levels[level].cores;
+        // Of each level the path of the core's cluster, and that of the module's; of the last one they are the same.
+        let crossed: Vec<(usize, usize)> =
+            (1..=level).flat_map(|level| [core, home].map(|core| (level, core / cores(level)))).collect();
+        let mut start = start;
+        for &(level, cluster) in &crossed {
+            if self.paths.len() <= level {
+                self.paths.resize(level + 1, Vec::new());
+            }
+            if self.paths[level].len() <= cluster {
+                self.paths[level].resize(cluster + 1, ZERO);
+            }
+            start = start.max(self.paths[level][cluster]);
+        }
+        crossed.into_iter().for_each(|(level, cluster)| self.paths[level][cluster] = start + taken);
+        start
     }
 }
 
@@ -394,9 +427,8 @@ impl Driver for VirtualTime {
                 executes += kernel;
             }
             _ if access.location != NOWHERE => {
-                // A compare-exchange that fails has fetched the line all the same.
                 let exchanges = access.is_exchange();
-                waits = self.access(core, world.line(access.location), wrote || exchanges, exchanges);
+                waits = self.access(core, world.line(access.location), wrote, exchanges);
                 executes += self.own(self.costs.hit);
             }
             _ => {}
@@ -421,5 +453,44 @@ impl Driver for VirtualTime {
 
     fn now(&mut self, core: usize, _world: &World) -> u64 {
         self.clocks.get(core).map_or(0, |clock| clock.now.0 / 1000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::execution::{Options, run, start};
+    use crate::machine::Controlled;
+    use raddle_machine::{Atomic, Machine};
+    use std::rc::Rc;
+
+    /// Nanoseconds until all cores have swapped a hundred times: each a word that lies with the core after it.
+    fn swaps(costs: Costs, cores: usize) -> u64 {
+        let options = Options { clocks: false, lines: false, ..Options::default() };
+        let over = run(&options, VirtualTime::new(costs), || {
+            let words: Vec<Rc<<Controlled as Machine>::Atomic<u32>>> =
+                (0..cores).map(|_| Rc::new(Atomic::new(0))).collect();
+            for core in 0..cores {
+                let (mine, next) = (words[core].clone(), words[(core + 1) % cores].clone());
+                start(format!("core {core}"), move || {
+                    mine.store(1, Ordering::Relaxed);
+                    crate::execution::work(100_000);
+                    (0..100).for_each(|_| _ = next.swap(2, Ordering::Relaxed));
+                });
+            }
+            words
+        });
+        over.driver.clocks.iter().map(|clock| clock.now.0).max().unwrap_or(0) / 1_000
+    }
+
+    #[test]
+    fn a_bus_is_waited_for_where_the_machine_says_so() {
+        let hector = Costs::preset("hector").unwrap();
+        let paths = Costs { paths: 1.0, ..hector.clone() };
+        // Modules of four cores of a station, each used by one: only the bus is shared.
+        let (without, with) = (swaps(hector.clone(), 4), swaps(paths.clone(), 4));
+        assert!(with > 3 * without / 2, "{with} and {without}");
+        // Two cores, whose swaps fill the bus as long as they wait for nothing else.
+        assert!(swaps(paths, 2) >= swaps(hector, 2));
     }
 }

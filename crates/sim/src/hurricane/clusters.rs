@@ -139,8 +139,11 @@ impl<A: Algorithm<Controlled>> System<A> {
         let record = |count| Record { count, ..Record::default() };
         match self.asked.load {
             Load::Own => {
-                let pages = self.asked.pages * self.asked.processors as u64;
-                (0..pages).for_each(|page| _ = self.table.insert(page, record(0)));
+                // Each is at home in its processor's own cluster.
+                for page in 0..self.asked.pages * self.asked.processors as u64 {
+                    self.table.insert(page, record(0));
+                    self.table.migrate(&page, (page / self.asked.pages) as usize / self.asked.cluster);
+                }
             }
             Load::Shared | Load::CopyOnWrite | Load::Registry => {
                 (0..self.asked.pages).for_each(|page| _ = self.table.insert(page, record(1 << 30)));

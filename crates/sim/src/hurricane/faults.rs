@@ -30,6 +30,8 @@ fn words(count: usize) -> Vec<Word> {
 /// The tables of a cluster, in the order in which a fault visits them; `PAGE` is reserved at the first visit and given
 /// up at the last.
 const VISITS: [usize; 11] = [REGION, PROCESS, PAGE, FRAME, PAGE, MAPPING, MAPPING, PAGE, FRAME, PAGE, REGION];
+/// The same where the table of page descriptors is visited only to reserve one, and to give it up.
+const FEWER: [usize; 11] = [REGION, PROCESS, PAGE, FRAME, FRAME, MAPPING, MAPPING, PROCESS, FRAME, PAGE, REGION];
 const REGION: usize = 0;
 const PROCESS: usize = 1;
 const PAGE: usize = 2;
@@ -60,11 +62,24 @@ pub struct Faults {
     pub distributed: bool,
     /// Faults of each process on its own pages; rounds on the shared ones.
     pub turns: u64,
+    /// How often a fault visits the table of page descriptors: four times, or only to reserve one and to give it up.
+    pub often: bool,
+    /// Each process begins with another page, and computes up to so many nanoseconds before each fault.
+    pub apart: u64,
 }
 
 impl Default for Faults {
     fn default() -> Self {
-        Self { processes: 1, processors: 16, cluster: 16, shared: false, distributed: true, turns: 40 }
+        Self {
+            processes: 1,
+            processors: 16,
+            cluster: 16,
+            shared: false,
+            distributed: true,
+            turns: 40,
+            often: true,
+            apart: 0,
+        }
     }
 }
 
@@ -256,9 +271,10 @@ impl<A: Algorithm<Controlled>> System<A> {
         let began = Controlled::now();
         let here = &self.clusters[me.number / self.asked.cluster];
         let descriptor = &here.pages[page];
-        let last = VISITS.iter().rposition(|&table| table == PAGE);
-        for (index, &table) in VISITS.iter().enumerate() {
-            if table == PAGE && VISITS.iter().position(|&table| table == PAGE) == Some(index) {
+        let visits = if self.asked.often { &VISITS } else { &FEWER };
+        let last = visits.iter().rposition(|&table| table == PAGE);
+        for (index, &table) in visits.iter().enumerate() {
+            if table == PAGE && visits.iter().position(|&table| table == PAGE) == Some(index) {
                 if self.reserve(me, page) {
                     self.replicate(me, page);
                 }
@@ -337,7 +353,15 @@ impl<A: Algorithm<Controlled>> System<A> {
                 // Unmapped without anybody's noticing: only faults are measured, and the table does not grow.
                 continue;
             }
-            (0..PAGES).for_each(|page| self.fault(&me, page));
+            for page in 0..PAGES {
+                let page = if self.asked.apart > 0 {
+                    work(Controlled::random() % self.asked.apart);
+                    (page + number) % PAGES
+                } else {
+                    page
+                };
+                self.fault(&me, page);
+            }
             self.barrier(&me);
             (0..PAGES).for_each(|page| self.unmap(&me, page));
             self.barrier(&me);

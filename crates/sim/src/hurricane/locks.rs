@@ -76,6 +76,8 @@ pub struct Seen {
     pub mean: f64,
     /// The share of requests that waited more than 2 ms.
     pub starved: f64,
+    /// Nanoseconds that these waited, on the average.
+    pub starved_for: f64,
     /// The longest wait, nanoseconds.
     pub longest: u64,
 }
@@ -136,9 +138,11 @@ fn bodies<A: Algorithm<Controlled> + 'static>(
     drop(lock);
     let waits = seen.waits.take();
     let all = waits.len().max(1) as f64;
+    let starved: Vec<u64> = waits.iter().copied().filter(|&wait| wait > 2_000_000).collect();
     Ok(Seen {
         mean: seen.times.get() as f64 / all,
-        starved: waits.iter().filter(|&&wait| wait > 2_000_000).count() as f64 / all,
+        starved: starved.len() as f64 / all,
+        starved_for: starved.iter().sum::<u64>() as f64 / starved.len().max(1) as f64,
         longest: waits.iter().copied().max().unwrap_or(0),
     })
 }

@@ -6,7 +6,7 @@
 //! condition variable (section 4.3); ours makes them for each part and joins them (section 4.1). Time slices,
 //! priorities and the lock of a kernel's queue are not modelled.
 
-use super::{Claim, Drawing, Judged, Machine, Series, Size, less};
+use super::{Changes, Claim, Drawing, Judged, Machine, Series, Size, less};
 use crate::cost::Costs;
 
 /// What a thread costs that a kernel schedules, nanoseconds; on which machine, with how long a key.
@@ -23,7 +23,7 @@ struct Kernel {
 /// µs, and 278 µs for a pipe's round trip, which is two switches and 32 µs for each side's calls. A thread's making, as
 /// its switch and wake-up together, is a guess.
 const SOLARIS: Kernel = Kernel {
-    machine: Machine { preset: "supersparc", cores: 8, policy: "rotator" },
+    machine: Machine { preset: "supersparc", cores: 8, policy: "rotator", changes: Changes::NONE },
     key: 500,
     switch: 107_000.0,
     ready: 32_000.0,
@@ -32,7 +32,7 @@ const SOLARIS: Kernel = Kernel {
 /// After the same, of Linux on a Pentium Pro at 200 MHz: a switch 6 µs, a signal, by which these threads wake each
 /// other, 14 µs; 2.5 times quicker at 500 MHz. A thread's making is a guess.
 const LINUX: Kernel = Kernel {
-    machine: Machine { preset: "xeon500", cores: 4, policy: "rotator" },
+    machine: Machine { preset: "xeon500", cores: 4, policy: "rotator", changes: Changes::NONE },
     key: 40,
     switch: 2_400.0,
     ready: 5_600.0,
