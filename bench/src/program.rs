@@ -2,11 +2,11 @@
 //!
 //! `PROGRAM WORKLOAD key=value... --processors N [--policy EXPR] [--repeat R] [--delays] [--undisturbed BEST]` runs the
 //! workload R times in this process (2 unless told: the first warms up, the last counts) and prints one JSON object.
-//! With `--undisturbed` ([`quiet::Best`]) it goes on, at most [`PATIENCE`] times more, until it has seen [`ENOUGH`]
-//! repetitions during which its kernel threads did not wait for a core, and before and after which the cores were quiet
-//! ([`crate::quiet`]). On one processor the quickest of them counts, since what else took time was not the program's
-//! own; on more the one a quarter from there, since who finds what differs, too. The exit status is 0 unless the run
-//! failed.
+//! With `--undisturbed` ([`quiet::Best`]) it goes on, at most [`MOST_REPETITIONS`] times more, until it has seen
+//! [`ENOUGH`] repetitions during which its kernel threads did not wait for a core, and before and after which the cores
+//! were quiet ([`crate::quiet`]). On one processor the quickest of them counts, since what else took time was not the
+//! program's own; on more the one a quarter from there, since who finds what differs, too. The exit status is 0 unless
+//! the run failed.
 
 use crate::args::Args;
 use crate::memory::Memory;
@@ -19,7 +19,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// How many repetitions more a program tries that is not to be disturbed.
-pub const PATIENCE: u32 = 200;
+pub const MOST_REPETITIONS: u32 = 200;
 /// So many that were not disturbed are enough.
 pub const ENOUGH: usize = 8;
 /// How long each of them waits until the cores are quiet.
@@ -110,7 +110,7 @@ impl Request {
         };
         let mut good = Vec::new();
         let mut last = once()?;
-        for _ in 0..PATIENCE {
+        for _ in 0..MOST_REPETITIONS {
             if waits::undisturbed(last.0, last.1.time.as_nanos() as u64) {
                 good.push(last.clone());
             }
@@ -288,7 +288,7 @@ mod tests {
             Ok(Outcome::new(1, Duration::ZERO, runs))
         });
         let outcome = outcome.unwrap();
-        assert!((3..=3 + 2 * u64::from(PATIENCE)).contains(&outcome.checksum) && outcome.checksum <= runs);
+        assert!((3..=3 + 2 * u64::from(MOST_REPETITIONS)).contains(&outcome.checksum) && outcome.checksum <= runs);
         assert!(outcome.extra.iter().any(|(key, value)| *key == "waited_ns" && value.is_u64()));
     }
 

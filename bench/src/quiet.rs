@@ -93,7 +93,7 @@ impl Best {
             }
             let begin = Instant::now();
             while looks.is_empty() || begin.elapsed() < time {
-                looks.push(look());
+                looks.push(sample());
                 std::thread::sleep(PAUSE);
             }
             best = Self::among(&looks);
@@ -132,7 +132,7 @@ impl Best {
 
     /// True if two cores are quiet now; and near each other, if so many processors are more than one.
     pub fn is_now(&self, processors: usize) -> bool {
-        let look = look();
+        let look = sample();
         self.has_quiet(look.computing) && (processors < 2 || self.has_near(look.round_trip))
     }
 
@@ -258,12 +258,12 @@ pub fn elsewhere() {
 
 /// A computation on two cores at once, and what goes to and fro between them. Without two cores, or another kernel
 /// thread, nothing is known: not quiet, unless the search for the best has found out nothing either; then all counts.
-fn look() -> Look {
+fn sample() -> Look {
     let Some(cores) = Cores::get() else { return UNKNOWN };
-    cores.here(|| look_at(&cores.there)).unwrap_or(UNKNOWN)
+    cores.here(|| sample_with(&cores.there)).unwrap_or(UNKNOWN)
 }
 
-fn look_at(there: &CpuSet) -> Look {
+fn sample_with(there: &CpuSet) -> Look {
     let begin = Instant::now();
     let word = AtomicU32::new(0);
     let late = AtomicBool::new(false);
@@ -338,7 +338,7 @@ mod tests {
         assert!(best.has_quiet(111) && !best.has_quiet(113));
         assert!(best.has_near(220) && !best.has_near(230));
         // Whatever this machine does.
-        let (look, none) = (look(), Best(Look { computing: 0, round_trip: 0 }));
+        let (look, none) = (sample(), Best(Look { computing: 0, round_trip: 0 }));
         assert!(look.computing > 0 && look.round_trip > 0);
         assert!(!none.is_now(1) && !none.comes(2, Duration::from_millis(2)));
     }

@@ -23,7 +23,7 @@ const USAGE: &str = "usage: cargo xtask conformance --suite FOLDER | --glibc FOL
 /// Threads, semaphores, timers and clocks.
 const PARTS: [&str; 5] = ["pthread_", "sem_", "timer_", "clock", "nanosleep"];
 /// A test that takes longer hangs. Some sleep for half a minute.
-const PATIENCE: Duration = Duration::from_secs(100);
+const ENDS_WITHIN: Duration = Duration::from_secs(100);
 /// How often a test that ends differently, and not the same way twice, is run in all.
 const TRIES: usize = 4;
 
@@ -299,7 +299,7 @@ fn verdict(command: &mut Command) -> Verdict {
             let status = loop {
                 match child.try_wait() {
                     Ok(Some(status)) => break Some(status),
-                    Ok(None) if start.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(10)),
+                    Ok(None) if start.elapsed() < ENDS_WITHIN => std::thread::sleep(Duration::from_millis(10)),
                     _ => break None,
                 }
             };

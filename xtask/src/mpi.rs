@@ -38,7 +38,7 @@ rank=${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-0}}
 exec taskset -c "$((rank % $(nproc)))" env LD_PRELOAD="$1" "${@:2}""#;
 
 /// One run with ours that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
 struct Options {
     what: String,
@@ -175,7 +175,7 @@ fn compare(
     let mut failed = [0, 0];
     for _ in 0..options.runs {
         for (way, preload) in ["", ours].into_iter().enumerate() {
-            let patience = if way == 0 { options.native } else { PATIENCE };
+            let patience = if way == 0 { options.native } else { ENDS_WITHIN };
             // Natively all of them may be ended: two tell enough.
             if way == 0 && (patience.is_zero() || failed[0] == 2 && told[0].is_empty()) {
                 continue;

@@ -17,7 +17,7 @@ const PAGES: [&str; 2] = ["std/thread", "std/sync"];
 /// Below them, what names no thread of std's: atomics and reference counts are std's own here, too.
 const NOT_OURS: [&str; 3] = ["/atomic/", "struct.Arc.html", "struct.Weak.html"];
 /// An example that has not ended by then does not end.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ENDS_WITHIN: Duration = Duration::from_secs(30);
 
 struct Example {
     page: String,
@@ -171,7 +171,7 @@ fn end_of(program: &Path, number: usize) -> Ended {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return "ends well",
             Ok(Some(_)) => return "fails",
-            Ok(None) if begin.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(5)),
+            Ok(None) if begin.elapsed() < ENDS_WITHIN => std::thread::sleep(Duration::from_millis(5)),
             _ => {
                 let _ = child.kill();
                 let _ = child.wait();

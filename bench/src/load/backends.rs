@@ -1,7 +1,7 @@
 //! What the service under load asks: a Redis server, a PostgreSQL server and another web service, started for the run
 //! on ports of their own, in a folder that goes with them.
 
-use super::server::{PATIENCE, free_port, leash};
+use super::server::{ANSWERS_WITHIN, free_port, leash};
 use super::upstream::Upstream;
 use crate::processor_time::ProcessorTime;
 use rustix::process::{Pid, Signal, getuid, kill_process};
@@ -128,7 +128,7 @@ impl Process {
         let mut process = Process { child, address: SocketAddr::from(([127, 0, 0, 1], port)) };
         let start = Instant::now();
         while TcpStream::connect(process.address).is_err() {
-            if process.child.try_wait().is_ok_and(|status| status.is_some()) || start.elapsed() > PATIENCE {
+            if process.child.try_wait().is_ok_and(|status| status.is_some()) || start.elapsed() > ANSWERS_WITHIN {
                 let said = std::fs::read_to_string(log).unwrap_or_default();
                 return Err(format!("{name} does not come up: {said}"));
             }
@@ -169,7 +169,7 @@ fn redis(folder: &Path) -> Result<Process, String> {
 fn ask_redis(address: SocketAddr, request: &str, lines: usize) -> Result<Vec<String>, String> {
     let failed = |error| format!("Redis does not answer: {error}");
     let mut stream = TcpStream::connect(address).map_err(failed)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+    stream.set_read_timeout(Some(ANSWERS_WITHIN)).map_err(failed)?;
     stream.write_all(request.as_bytes()).map_err(failed)?;
     BufReader::new(stream).lines().take(lines).collect::<Result<_, _>>().map_err(failed)
 }

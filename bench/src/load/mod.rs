@@ -171,7 +171,7 @@ impl Plan {
 fn connect(address: SocketAddr) -> Result<TcpStream, String> {
     let stream = TcpStream::connect(address).map_err(|e| format!("cannot connect: {e}"))?;
     stream.set_nodelay(true).map_err(broken)?;
-    stream.set_read_timeout(Some(server::PATIENCE)).map_err(broken)?;
+    stream.set_read_timeout(Some(server::ANSWERS_WITHIN)).map_err(broken)?;
     Ok(stream)
 }
 
@@ -242,12 +242,12 @@ impl<P: Protocol> Loads<'_, P> {
     /// took.
     fn go_on(&mut self, time: Duration, mut seen: Option<&mut Latencies>) -> Result<Duration, String> {
         let start = Instant::now();
-        let patience = rustix::time::Timespec { tv_sec: server::PATIENCE.as_secs() as i64, tv_nsec: 0 };
+        let patience = rustix::time::Timespec { tv_sec: server::ANSWERS_WITHIN.as_secs() as i64, tv_nsec: 0 };
         loop {
             self.events.clear();
             let spare = rustix::buffer::spare_capacity(&mut self.events);
             match epoll::wait(&self.set, spare, Some(&patience)) {
-                Ok(0) => return Err(format!("no answer to any request for {} s", server::PATIENCE.as_secs())),
+                Ok(0) => return Err(format!("no answer to any request for {} s", server::ANSWERS_WITHIN.as_secs())),
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(format!("cannot wait for answers: {error}")),
             }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 pub const PORT: &str = "{port}";
 
 /// How long a server may take until it can be connected to, and to answer: far longer than on a busy machine.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
 
 /// A running server, ended when dropped.
 #[derive(Debug)]
@@ -73,8 +73,8 @@ impl Server {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Err(format!("the server has ended ({status})"));
             }
-            if start.elapsed() > PATIENCE {
-                return Err(format!("the server did not listen within {} s", PATIENCE.as_secs()));
+            if start.elapsed() > ANSWERS_WITHIN {
+                return Err(format!("the server did not listen within {} s", ANSWERS_WITHIN.as_secs()));
             }
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use raddle_sim::check::{
     self, Failure, MOST_PROCESSORS, MOST_THREADS, Plan, Progress, Report, SCENARIOS, Scenario, Subject, Token, Tried,
 };
-use raddle_sim::watch::{PATIENCE, Watch};
+use raddle_sim::watch::{STUCK_AFTER, Watchdog};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
@@ -77,7 +77,7 @@ const SECONDS: u32 = 30;
 /// The command.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
     let subject: Subject = options.policy.parse()?;
-    let watch = Watch::start(PATIENCE, |_, _| ());
+    let watch = Watchdog::start(STUCK_AFTER, |_, _| ());
     watch.now(subject.name.clone());
     if let Some(token) = &options.replay {
         return replay(options, &subject, &token.parse()?);

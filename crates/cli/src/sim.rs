@@ -10,7 +10,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use raddle_sim::cost::{Costs, PRESETS};
 use raddle_sim::report::{self as rows, Row};
 use raddle_sim::simulate::{MOST_CORES, Plan, simulate};
-use raddle_sim::watch::{PATIENCE, Watch};
+use raddle_sim::watch::{STUCK_AFTER, Watchdog};
 use raddle_sim::workloads::{Arguments, WORKLOADS, Workload};
 use std::io::{IsTerminal, Read as _, Write as _};
 use std::path::PathBuf;
@@ -185,7 +185,7 @@ fn in_parts(options: &Options, plans: Vec<Plan>) -> Result<ExitCode, String> {
 fn each(plans: Vec<Plan>, chosen: Vec<usize>, mut done: impl FnMut(usize, Row)) {
     let show = std::io::stderr().is_terminal();
     let all = chosen.len();
-    let watch = Watch::start(PATIENCE, move |what, steps| {
+    let watch = Watchdog::start(STUCK_AFTER, move |what, steps| {
         if show {
             eprint!("\r\x1b[K{what}, {} million steps", steps / 1_000_000);
             let _ = std::io::stderr().flush();

@@ -17,8 +17,8 @@
 use std::ffi::c_void;
 
 /// Where the interrupted code goes on: called first, with nothing changed but below the red zone.
-pub type Place = unsafe extern "C" fn() -> usize;
-/// What is put in: called after [`Place`], with all signals blocked that can wait.
+pub type Continuation = unsafe extern "C" fn() -> usize;
+/// What is put in: called after [`Continuation`], with all signals blocked that can wait.
 pub type Work = unsafe extern "C" fn();
 
 /// The signature before the address at which the kernel continues, with which the C libraries register; the kernel
@@ -28,7 +28,7 @@ pub const SIGNATURE: u32 = if cfg!(target_arch = "aarch64") { 0xd428_bc00 } else
 /// The address for the kernel to continue at, which has [`SIGNATURE`] before it. `None` where there is none.
 /// `place` and `work` may run wherever a signal handler may.
 #[cfg(not(all(target_arch = "x86_64", not(raddle_tsan))))]
-pub fn prepare(_: Place, _: Work) -> Option<usize> {
+pub fn prepare(_: Continuation, _: Work) -> Option<usize> {
     None
 }
 
@@ -37,7 +37,7 @@ pub fn prepare(_: Place, _: Work) -> Option<usize> {
 ///
 /// # Safety
 /// `context` is what the kernel passed to the handler, which returns by it or not at all. `place` answers as
-/// [`Place`] does, and it is not called after that for the same return.
+/// [`Continuation`] does, and it is not called after that for the same return.
 #[cfg(not(all(target_arch = "x86_64", not(raddle_tsan))))]
 pub unsafe fn undo(_: *mut c_void, _: impl FnOnce() -> usize) -> bool {
     false
@@ -48,7 +48,7 @@ pub use x86_64::{prepare, undo};
 
 #[cfg(all(target_arch = "x86_64", not(raddle_tsan)))]
 mod x86_64 {
-    use super::{Place, Work};
+    use super::{Continuation, Work};
     use core::arch::{asm, global_asm, x86_64::__cpuid, x86_64::__cpuid_count};
     use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
     use std::ffi::{c_int, c_void};
@@ -295,7 +295,7 @@ mod x86_64 {
     }
 
     /// See the other architectures' stand-in.
-    pub fn prepare(place: Place, work: Work) -> Option<usize> {
+    pub fn prepare(place: Continuation, work: Work) -> Option<usize> {
         let (parts, bytes) = state()?;
         PLACE.store(place as usize, Ordering::Relaxed);
         WORK.store(work as usize, Ordering::Relaxed);

@@ -113,7 +113,7 @@ pub struct ArenaStats {
 
 /// What lies at an address of an arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct InArena {
     /// The slot's number.
     pub index: u32,
     /// The slot's first byte.
@@ -172,12 +172,12 @@ static NEWEST: AtomicPtr<Arena> = AtomicPtr::new(core::ptr::null_mut());
 /// Makes a slot's stack executable, if a library that was loaded since the arena was made asks for that: the C library
 /// does it with the stacks that it knows. For the handler of a fault of code that lies there. False if nobody asks, or
 /// it cannot be done.
-pub(crate) fn make_executable(place: &Place) -> bool {
+pub(crate) fn make_executable(place: &InArena) -> bool {
     !place.in_guard && size::executable_stacks_wanted() && size::allow_execution(place.base + place.guard, place.length)
 }
 
 /// What lies at an address, in whichever arena. Async-signal-safe.
-pub fn find(address: usize) -> Option<Place> {
+pub fn find(address: usize) -> Option<InArena> {
     // Ordering[arenas]: Acquire. Pairs with the CAS in `Arena::new`. Makes visible: the arena's fields.
     let mut arena = NEWEST.load(Ordering::Acquire).cast_const();
     while !arena.is_null() {
@@ -527,14 +527,14 @@ impl Arena {
     }
 
     /// What lies at an address, when it is in this arena. Async-signal-safe.
-    pub fn slot_containing(&self, address: usize) -> Option<Place> {
+    pub fn slot_containing(&self, address: usize) -> Option<InArena> {
         let offset = address.checked_sub(self.base)?;
         let index = offset / self.stride;
         if index >= self.limit {
             return None;
         }
         let base = self.slot_base(index as u32);
-        Some(Place {
+        Some(InArena {
             index: index as u32,
             base,
             limit: base + self.guard,

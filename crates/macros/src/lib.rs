@@ -216,29 +216,29 @@ fn error(message: &str, span: Span) -> TokenStream {
 mod tests {
     use super::*;
 
-    fn look(arguments: &str, function: &str) -> Result<Parts, (usize, &'static str)> {
+    fn checked(arguments: &str, function: &str) -> Result<Parts, (usize, &'static str)> {
         let words: Vec<String> = function.split(' ').map(String::from).collect();
         check(arguments, &words)
     }
 
     #[test]
     fn what_main_may_be() {
-        assert_eq!(look("", "fn main () {}"), Ok(Parts { attributes: 0, function: 0 }));
+        assert_eq!(checked("", "fn main () {}"), Ok(Parts { attributes: 0, function: 0 }));
         assert_eq!(
-            look("", "# [allow(x)] pub (crate) fn main () - > u8 {1}"),
+            checked("", "# [allow(x)] pub (crate) fn main () - > u8 {1}"),
             Ok(Parts { attributes: 2, function: 4 })
         );
-        assert_eq!(look("", "pub fn main () {}"), Ok(Parts { attributes: 0, function: 1 }));
+        assert_eq!(checked("", "pub fn main () {}"), Ok(Parts { attributes: 0, function: 1 }));
     }
 
     #[test]
     fn what_is_wrong_is_said_where_it_stands() {
-        assert_eq!(look("processors = 4", "fn main () {}"), Err((0, NO_ARGUMENTS)));
-        assert_eq!(look("", "async fn main () {}"), Err((0, NOT_ASYNC)));
-        assert_eq!(look("", "pub unsafe fn main () {}"), Err((1, PLAIN)));
-        assert_eq!(look("", "fn other () {}"), Err((1, NO_FUNCTION)));
-        assert_eq!(look("", "struct X ;"), Err((0, NO_FUNCTION)));
-        assert_eq!(look("", "fn main (arguments:Vec<String>) {}"), Err((2, PARAMETERS)));
-        assert_eq!(look("", "fn main < T > () {}"), Err((2, PLAIN)));
+        assert_eq!(checked("processors = 4", "fn main () {}"), Err((0, NO_ARGUMENTS)));
+        assert_eq!(checked("", "async fn main () {}"), Err((0, NOT_ASYNC)));
+        assert_eq!(checked("", "pub unsafe fn main () {}"), Err((1, PLAIN)));
+        assert_eq!(checked("", "fn other () {}"), Err((1, NO_FUNCTION)));
+        assert_eq!(checked("", "struct X ;"), Err((0, NO_FUNCTION)));
+        assert_eq!(checked("", "fn main (arguments:Vec<String>) {}"), Err((2, PARAMETERS)));
+        assert_eq!(checked("", "fn main < T > () {}"), Err((2, PLAIN)));
     }
 }

@@ -1,7 +1,7 @@
 //! The C interface, `include/raddle.h`: pools, policies, priorities and counters for programs that use pthreads.
 //!
 //! A thread of this interface is a pthread: `raddle_thread_create` is `pthread_create` with a place to create it in
-//! ([`Place`]), which it leaves for the time of the call.
+//! ([`Destination`]), which it leaves for the time of the call.
 
 use crate::os::c;
 use raddle::pool::Pool;
@@ -10,13 +10,13 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 
 /// Where the calling thread creates its next thread.
 #[derive(Clone, Copy)]
-struct Place {
+struct Destination {
     pool: *const Pool,
     priority: Option<u8>,
 }
 
 thread_local! {
-    static PLACE: Cell<Option<Place>> = const { Cell::new(None) };
+    static DESTINATION: Cell<Option<Destination>> = const { Cell::new(None) };
     static ERROR: RefCell<CString> = RefCell::new(CString::default());
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn spawn<T: Send + 'static>(
     mut builder: raddle::thread::Builder,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> Result<raddle::JoinHandle<T>, raddle::thread::SpawnError> {
-    let Some(place) = PLACE.get() else { return builder.spawn(body) };
+    let Some(place) = DESTINATION.get() else { return builder.spawn(body) };
     if let Some(priority) = place.priority {
         builder = builder.priority(priority);
     }
@@ -43,7 +43,7 @@ pub(crate) fn spawn<T: Send + 'static>(
 /// Whether the place's own pool has lightweight threads; none without such a pool.
 pub(crate) fn lightweight() -> Option<bool> {
     // SAFETY: as in `spawn`.
-    PLACE.get().and_then(|place| unsafe { place.pool.as_ref() }).map(|pool| pool.processors() > 0)
+    DESTINATION.get().and_then(|place| unsafe { place.pool.as_ref() }).map(|pool| pool.processors() > 0)
 }
 
 pub(crate) fn set_error(text: &str) {
@@ -129,10 +129,10 @@ pub unsafe extern "C" fn raddle_thread_create(
         return c::EINVAL;
     };
     let earlier = ERROR.take();
-    let before = PLACE.replace(Some(Place { pool, priority }));
+    let before = DESTINATION.replace(Some(Destination { pool, priority }));
     // SAFETY: the caller's arguments.
     let result = unsafe { crate::thread::pthread_create(id, attributes, start, argument) };
-    PLACE.set(before);
+    DESTINATION.set(before);
     match (result, ERROR.with_borrow(|error| error.is_empty())) {
         // A success leaves the text of the call that failed before.
         (0, _) => drop(ERROR.replace(earlier)),

@@ -66,7 +66,7 @@ pub unsafe extern "C" fn raddle_quantum_used(word: *mut i64) {
             BEGUN.set(time);
         }
         let over = time - BEGUN.get() >= quantum;
-        raddle::drop_in::preemption::look(over);
+        raddle::drop_in::preemption::at_check(over);
         raddle::thread::check();
         if over {
             raddle::thread::yield_now();

@@ -55,7 +55,7 @@ const FULL: u32 = 2;
 const PHASE: u32 = 3;
 
 #[repr(align(64))]
-struct Place<M: Machine, const WORDS: usize> {
+struct Slot<M: Machine, const WORDS: usize> {
     state: M::Atomic<u32>,
     key: M::Atomic<u32>,
     owner: M::Atomic<usize>,
@@ -65,7 +65,7 @@ struct Place<M: Machine, const WORDS: usize> {
 
 /// So many places, for items of so many words.
 pub struct Places<M: Machine, const PLACES: usize, const WORDS: usize> {
-    places: [Place<M, WORDS>; PLACES],
+    places: [Slot<M, WORDS>; PLACES],
     /// One more than the highest place that was ever in use.
     used: M::Atomic<usize>,
     tickets: M::Atomic<u64>,
@@ -87,7 +87,7 @@ impl<const PLACES: usize, const WORDS: usize> Places<Real, PLACES, WORDS> {
     pub const fn constant() -> Self {
         Self {
             places: [const {
-                Place {
+                Slot {
                     state: RealAtomic::<u32>::constant(FREE),
                     key: RealAtomic::<u32>::constant(0),
                     owner: RealAtomic::<usize>::constant(0),
@@ -103,7 +103,7 @@ impl<const PLACES: usize, const WORDS: usize> Places<Real, PLACES, WORDS> {
 
 impl<M: Machine, const PLACES: usize, const WORDS: usize> Default for Places<M, PLACES, WORDS> {
     fn default() -> Self {
-        let place = |_| Place {
+        let place = |_| Slot {
             state: M::Atomic::new(FREE),
             key: M::Atomic::new(0),
             owner: M::Atomic::new(0),
@@ -145,7 +145,7 @@ impl<M: Machine, const PLACES: usize, const WORDS: usize> Places<M, PLACES, WORD
         false
     }
 
-    fn exchange(place: &Place<M, WORDS>, state: u32, phase: u32, order: Ordering) -> bool {
+    fn exchange(place: &Slot<M, WORDS>, state: u32, phase: u32, order: Ordering) -> bool {
         place.state.compare_exchange(state, state & !PHASE | phase, order, Ordering::Relaxed).is_ok()
     }
 

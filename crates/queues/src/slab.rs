@@ -102,7 +102,7 @@ struct Leaf<T: 'static, M: Machine> {
 }
 
 /// A chunk, and the leaf that it hangs on.
-type Place<'a, T, M> = (&'a Leaf<T, M>, *mut Object<T, M>);
+type ChunkOnLeaf<'a, T, M> = (&'a Leaf<T, M>, *mut Object<T, M>);
 
 /// The objects, in chunks of `CHUNK` (at most 64 groups), made and recycled in groups of `GROUP`.
 pub struct Slab<T: 'static, M: Machine, const GROUP: usize = 64, const CHUNK: usize = 4096> {
@@ -225,7 +225,7 @@ impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usiz
     }
 
     /// The chunk's address and its leaf, allocating what is missing.
-    fn chunk(&self, leaf: usize, chunk: usize) -> Result<Place<'_, T, M>, NoObject> {
+    fn chunk(&self, leaf: usize, chunk: usize) -> Result<ChunkOnLeaf<'_, T, M>, NoObject> {
         let leaf = match self.leaf(leaf) {
             Some(leaf) => leaf,
             None => self.add_leaf(leaf)?,

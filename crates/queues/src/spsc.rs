@@ -237,7 +237,7 @@ impl<M: Machine> Consumer<M> {
     /// Removes the oldest item.
     #[inline]
     pub fn pop(&mut self) -> Option<usize> {
-        if self.head == self.seen && self.look() == 0 {
+        if self.head == self.seen && self.refresh() == 0 {
             return None;
         }
         let item = self.remove();
@@ -247,7 +247,7 @@ impl<M: Machine> Consumer<M> {
 
     /// Removes all items that are there at the beginning, oldest first; returns how many.
     pub fn take_all(&mut self, mut each: impl FnMut(usize)) -> u64 {
-        let n = self.look();
+        let n = self.refresh();
         for _ in 0..n {
             each(self.remove());
         }
@@ -258,7 +258,7 @@ impl<M: Machine> Consumer<M> {
     }
 
     /// Loads the tail; returns how many items are there.
-    fn look(&mut self) -> u64 {
+    fn refresh(&mut self) -> u64 {
         // Ordering[spsc-tail]: Acquire. Pairs with the producer's store. Makes visible: slots, links, items below it.
         self.seen = self.shared.tail.load(Ordering::Acquire);
         self.seen - self.head

@@ -126,7 +126,7 @@ impl<M: Machine> Tickets<M> {
         let content = number.checked_add(1).ok_or(Full)?;
         for _ in 0..TRIES {
             // A moment's view: a ticket too many is void.
-            let (head, tail) = self.look();
+            let (head, tail) = self.ends();
             let ahead = tail.wrapping_sub(head) as i64;
             if ahead >= self.slots.len() as i64 {
                 return Err(Full);
@@ -178,23 +178,23 @@ impl<M: Machine> Tickets<M> {
     /// True if nothing is in it now (racy; I3).
     #[inline]
     pub fn is_empty(&self) -> bool {
-        let (head, tail) = self.look();
+        let (head, tail) = self.ends();
         tail.wrapping_sub(head) as i64 <= 0
     }
 
     /// `head`, then `tail` (racy).
     #[inline(always)]
-    fn look(&self) -> (u64, u64) {
+    fn ends(&self) -> (u64, u64) {
         // Relaxed: only compared (I3). Who must know of numbers that are just coming fences before, as policies' users
         // do.
         #[cfg(not(feature = "loom"))]
-        let look = |word: &M::Atomic<u64>| word.load(Ordering::Relaxed);
+        let read = |word: &M::Atomic<u64>| word.load(Ordering::Relaxed);
         // Loom remembers one access of a word: it would not try what happens when a ticket is drawn between another's
         // look at the word and its own. Of an addition it does. That old values do no harm is I3, and Miri tries it.
         #[cfg(feature = "loom")]
-        let look = |word: &M::Atomic<u64>| word.fetch_add(0, Ordering::Relaxed);
-        let head = look(&self.head);
-        (head, look(&self.tail))
+        let read = |word: &M::Atomic<u64>| word.fetch_add(0, Ordering::Relaxed);
+        let head = read(&self.head);
+        (head, read(&self.tail))
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const CASE: &str = "RADDLE_TEST_DEADLOCK";
 /// What has not come so long after the last line does not come.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TOLD_WITHIN: Duration = Duration::from_secs(120);
 
 /// In a child, since nothing ends it but its parent.
 fn child(case: &str) {
@@ -122,7 +122,7 @@ fn run(case: &str, until: &[&str]) -> String {
     });
     let mut text = Vec::new();
     while !until.iter().all(|u| String::from_utf8_lossy(&text).contains(u)) {
-        match told.recv_timeout(PATIENCE) {
+        match told.recv_timeout(TOLD_WITHIN) {
             Ok(piece) => text.extend(piece),
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {

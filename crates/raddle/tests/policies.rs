@@ -97,7 +97,7 @@ fn yield_loops_end_under_each() {
 }
 
 /// No run, on however busy a machine, comes near.
-const PATIENCE: Duration = Duration::from_secs(300);
+const ENDS_WITHIN: Duration = Duration::from_secs(300);
 
 /// On one processor a soft yield gives way like a hard one: of two threads that yield softly each sees the other run,
 /// and knows it. They go on until both have: one that the kernel keeps from its core for a while is taken for blocked,
@@ -117,7 +117,7 @@ fn a_soft_yield_gives_way_where_nobody_is_idle() {
                             raddle::yield_now();
                         }
                         let (mut seen, mut yields) = (0, 0);
-                        while yields < 1000 || done.load(Ordering::Relaxed) < 2 && begun.elapsed() < PATIENCE {
+                        while yields < 1000 || done.load(Ordering::Relaxed) < 2 && begun.elapsed() < ENDS_WITHIN {
                             yields += 1;
                             last.store(me, Ordering::Relaxed);
                             if raddle::thread::yield_softly() && last.load(Ordering::Relaxed) != me {
@@ -182,7 +182,7 @@ fn a_full_queue_slows_its_spawner_down() {
     assert!(most("local(capacity=16, overflow=retry)") <= 32);
     let (begun, mut seen) = (Instant::now(), Vec::new());
     while seen.last() != Some(&2000) {
-        assert!(begun.elapsed() < PATIENCE, "the most at once, of 2000: {seen:?}");
+        assert!(begun.elapsed() < ENDS_WITHIN, "the most at once, of 2000: {seen:?}");
         seen.push(most("local(capacity=16)"));
     }
 }

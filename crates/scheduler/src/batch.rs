@@ -1,9 +1,9 @@
 //! A batch that several threads fill and the first of them carries out.
 //!
-//! The batch lies in a *place*. Whoever wants something done takes it out ([`Place::take`]), adds to it, and puts it
-//! back ([`Place::put`]); in between it is theirs alone. Who finds it empty *leads*: lets others run, takes it again,
-//! does what has come together, and tells each who waits ([`Outcome::set`]). Who finds the place empty does without:
-//! nobody waits for a batch but its leader, who comes back for what was put in.
+//! The batch lies in a *place*. Whoever wants something done takes it out ([`BatchPlace::take`]), adds to it, and puts
+//! it back ([`BatchPlace::put`]); in between it is theirs alone. Who finds it empty *leads*: lets others run, takes it
+//! again, does what has come together, and tells each who waits ([`Outcome::set`]). Who finds the place empty does
+//! without: nobody waits for a batch but its leader, who comes back for what was put in.
 //!
 //! Source: this project.
 //!
@@ -21,14 +21,14 @@
 //!
 //! | edge | release side | acquire side |
 //! |---|---|---|
-//! | `batch.hand` | [`Place::put`] | [`Place::take`] |
+//! | `batch.hand` | [`BatchPlace::put`] | [`BatchPlace::take`] |
 //! | `batch.outcome` | [`Outcome::set`] | [`Outcome::get`] |
 //!
 //! # Example
 //! ```
 //! use raddle_machine::Real;
-//! use raddle_scheduler::batch::{Outcome, Place};
-//! let place = Place::<Real>::default();
+//! use raddle_scheduler::batch::{Outcome, BatchPlace};
+//! let place = BatchPlace::<Real>::default();
 //! place.put(7);
 //! assert_eq!(place.take(), Some(7));
 //! assert_eq!(place.take(), None, "it is in somebody's hands");
@@ -43,18 +43,18 @@ use raddle_machine::{Atomic, Machine, Ordering};
 
 /// Where a batch lies while nobody has it in hands.
 #[derive(Debug)]
-pub struct Place<M: Machine> {
+pub struct BatchPlace<M: Machine> {
     /// The batch's address, or another word for it; 0: it is elsewhere, or there is none.
     word: M::Atomic<usize>,
 }
 
-impl<M: Machine> Default for Place<M> {
+impl<M: Machine> Default for BatchPlace<M> {
     fn default() -> Self {
         Self { word: M::Atomic::new(0) }
     }
 }
 
-impl<M: Machine> Place<M> {
+impl<M: Machine> BatchPlace<M> {
     /// The batch, which is the caller's alone from here on; `None` if it is elsewhere.
     #[inline]
     pub fn take(&self) -> Option<usize> {

@@ -87,18 +87,18 @@ unsafe impl<M: Machine> Send for Chunk<M> {}
 unsafe impl<M: Machine> Sync for Chunk<M> {}
 
 /// A member's slot.
-pub struct Place<M: Machine>(*const M::Atomic<usize>);
+pub struct MemberSlot<M: Machine>(*const M::Atomic<usize>);
 
-impl<M: Machine> Clone for Place<M> {
+impl<M: Machine> Clone for MemberSlot<M> {
     #[inline(always)]
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<M: Machine> Copy for Place<M> {}
+impl<M: Machine> Copy for MemberSlot<M> {}
 
-impl<M: Machine> Place<M> {
+impl<M: Machine> MemberSlot<M> {
     /// Of who has not entered.
     pub const NONE: Self = Self(std::ptr::null());
 
@@ -128,7 +128,7 @@ impl<M: Machine> Default for Members<M> {
 impl<M: Machine> Members<M> {
     /// A member enters, by a handle that is not 0: its place, and whether the group was cancelled.
     #[inline]
-    pub fn enter(&self, handle: usize) -> (Place<M>, bool) {
+    pub fn enter(&self, handle: usize) -> (MemberSlot<M>, bool) {
         debug_assert_ne!(handle, 0, "that is a free slot");
         let from = handle >> HANDLE_SHIFT;
         let near = (from..from + NEAR).map(|at| &self.near[at % NEAR]).find(|slot| take::<M>(slot, handle));
@@ -139,7 +139,7 @@ impl<M: Machine> Members<M> {
         // Ordering[members.cancel]: SeqCst. Pairs with C, in `cancel` (proof at I1).
         // Not weakened: the model has the fence above instead.
         let cancelled = self.cancelled.load(Ordering::SeqCst) != 0;
-        (Place(slot), cancelled)
+        (MemberSlot(slot), cancelled)
     }
 
     /// A slot in a chunk.

@@ -9,7 +9,7 @@ use loom::sync::Arc;
 use loom::thread;
 use loom_runtime::explore;
 use raddle_machine::Loom;
-use raddle_scheduler::batch::{Outcome, Place};
+use raddle_scheduler::batch::{BatchPlace, Outcome};
 
 const SENDERS: usize = 3;
 
@@ -17,7 +17,7 @@ const SENDERS: usize = 3;
 type Batch = UnsafeCell<Vec<usize>>;
 
 struct World {
-    place: Place<Loom>,
+    place: BatchPlace<Loom>,
     batch: Batch,
     outcomes: [Outcome<Loom>; SENDERS],
     /// How often it was carried out. Written by whoever does, read by who asked for it.
@@ -41,7 +41,7 @@ const BATCH: usize = 5;
 
 impl World {
     fn new() -> Arc<Self> {
-        let place = Place::default();
+        let place = BatchPlace::default();
         place.put(BATCH);
         let carried = std::array::from_fn(|_| UnsafeCell::new(0));
         Arc::new(World { place, batch: UnsafeCell::new(Vec::new()), outcomes: Default::default(), carried })

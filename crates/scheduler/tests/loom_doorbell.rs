@@ -56,7 +56,7 @@ impl World {
         signalled
     }
 
-    fn look(&self) {
+    fn heed(&self) {
         self.bell.answer();
         self.left.swap(0, Ordering::Acquire);
     }
@@ -68,7 +68,7 @@ impl World {
             std::mem::take(&mut *signals) > 0
         };
         if signalled {
-            self.look();
+            self.heed();
         }
     }
 
@@ -77,7 +77,7 @@ impl World {
         self.at.install(carrier(1));
         Whereabouts::<Loom, u64>::resumed();
         if self.thread.take_interruption() {
-            self.look();
+            self.heed();
         }
     }
 

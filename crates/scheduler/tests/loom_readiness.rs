@@ -41,7 +41,7 @@ impl Descriptor {
     }
 
     /// Fetches and delivers.
-    fn look(&self) {
+    fn deliver(&self) {
         if !std::mem::take(&mut self.kernel.lock().unwrap().edge) {
             return;
         }
@@ -99,7 +99,7 @@ fn a_reader_gets_all_that_is_sent_and_may_save_an_attempt() {
             move || {
                 for _ in 0..2 {
                     descriptor.send();
-                    descriptor.look();
+                    descriptor.deliver();
                 }
             }
         });
@@ -120,14 +120,14 @@ fn an_edge_that_another_one_fetches_is_not_lost() {
         let descriptor = Descriptor::new();
         let fetcher = thread::spawn({
             let descriptor = descriptor.clone();
-            move || descriptor.look()
+            move || descriptor.deliver()
         });
         let reader = thread::spawn({
             let descriptor = descriptor.clone();
             move || assert_eq!(descriptor.read(2).0, 1)
         });
         descriptor.send();
-        descriptor.look();
+        descriptor.deliver();
         fetcher.join().unwrap();
         reader.join().unwrap();
     });
@@ -142,7 +142,7 @@ fn a_reader_that_takes_part_of_it_comes_back_for_the_rest() {
             move || {
                 descriptor.send();
                 descriptor.send();
-                descriptor.look();
+                descriptor.deliver();
             }
         });
         // No further edge tells of the second one when both came at once.

@@ -112,7 +112,7 @@ impl Measured {
     /// Of several calibrations the middle half of each probe, see [`middle_half`]; none of none.
     pub fn middle_of(all: &[Self]) -> Option<Self> {
         let mut middle = *all.first()?;
-        for place in PLACES {
+        for place in FIELDS {
             *place(&mut middle) = middle_half(all.iter().map(|one| *place(&mut { *one })).collect());
         }
         Some(middle)
@@ -120,23 +120,23 @@ impl Measured {
 
     /// All probes on a line, for another process.
     pub fn to_line(&self) -> String {
-        PLACES.map(|place| place(&mut { *self }).to_string()).join(" ") + "\n"
+        FIELDS.map(|place| place(&mut { *self }).to_string()).join(" ") + "\n"
     }
 
     /// What [`Measured::to_line`] wrote; nothing if it is something else.
     pub fn from_line(line: &str) -> Option<Self> {
         let numbers: Vec<f64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
         let mut measured = Self::default();
-        for (place, number) in PLACES.iter().zip(&numbers) {
+        for (place, number) in FIELDS.iter().zip(&numbers) {
             *place(&mut measured) = *number;
         }
-        (numbers.len() == PLACES.len()).then_some(measured)
+        (numbers.len() == FIELDS.len()).then_some(measured)
     }
 }
 
-type Place = fn(&mut Measured) -> &mut f64;
+type Field = fn(&mut Measured) -> &mut f64;
 
-const PLACES: [Place; 25] = [
+const FIELDS: [Field; 25] = [
     |m| &mut m.queue,
     |m| &mut m.exchange,
     |m| &mut m.stores,
@@ -177,7 +177,7 @@ pub type Watched = fn(&mut dyn FnMut()) -> bool;
 
 /// How rounds are watched: those for which the caller's core counts, and those with two sides, which run on two.
 #[derive(Clone, Copy, Debug)]
-pub struct Watch {
+pub struct Observers {
     /// The caller's core.
     pub here: Watched,
     /// Two cores. What it runs starts and ends its other side.
@@ -190,7 +190,7 @@ pub struct Watch {
 ///
 /// # Errors
 /// There are not two processors, or a kernel thread cannot be had.
-pub fn measure(threads: OfThreads, watch: Watch) -> Result<Measured, String> {
+pub fn measure(threads: OfThreads, watch: Observers) -> Result<Measured, String> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     if processors < 2 {
         return Err("one processor: what goes from one to another cannot be measured; two at least are needed".into());
@@ -482,7 +482,7 @@ mod tests {
     #[test]
     fn of_several_calibrations_each_probe_s_middle_counts() {
         let (mut slow, mut quick) = (measured(), measured());
-        for place in PLACES {
+        for place in FIELDS {
             *place(&mut slow) *= 2.0;
             *place(&mut quick) /= 2.0;
         }

@@ -3,8 +3,8 @@
 //!
 //! # Example
 //! ```
-//! use raddle_sim::watch::{PATIENCE, Watch};
-//! let watch = Watch::start(PATIENCE, |what, steps| eprintln!("{what}, {steps} steps"));
+//! use raddle_sim::watch::{STUCK_AFTER, Watchdog};
+//! let watch = Watchdog::start(STUCK_AFTER, |what, steps| eprintln!("{what}, {steps} steps"));
 //! watch.now("a large machine".into());
 //! // Simulate.
 //! watch.end();
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 static STEPS: AtomicU64 = AtomicU64::new(0);
 
 /// For so long a simulation may go on without a step until its policy or its workload is said to loop.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const STUCK_AFTER: Duration = Duration::from_secs(20);
 
 /// One step in so many is told. A power of two.
 pub(crate) const TOLD: u64 = 1024;
@@ -37,12 +37,12 @@ struct State {
 }
 
 /// The watching kernel thread.
-pub struct Watch {
+pub struct Watchdog {
     shared: Arc<(Mutex<State>, Condvar)>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-impl Watch {
+impl Watchdog {
     /// Watches from now on. `show` is told four times a second what is simulated and how far it has come; after
     /// `patience` without a step the process ends with status 1 and says what was simulated. What follows a step is
     /// stopped with the process (a stopped process does not lose its patience).
@@ -92,7 +92,7 @@ impl Watch {
     pub fn end(self) {}
 }
 
-impl Drop for Watch {
+impl Drop for Watchdog {
     fn drop(&mut self) {
         self.shared.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).over = true;
         self.shared.1.notify_all();

@@ -5,7 +5,7 @@ use raddle_scheduler::policies::{self, Others};
 use raddle_scheduler::{Cause, Local, Notify, Policy, Ready};
 use raddle_sim::Controlled;
 use raddle_sim::check::{self, Own, Plan, Promises, Subject};
-use raddle_sim::watch::Watch;
+use raddle_sim::watch::Watchdog;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -64,7 +64,7 @@ fn stuck() {
     let subject = Subject::new("stuck", Promises::default(), |processors, others: Arc<dyn Others>| {
         Box::new(Stuck(policies::build(&"fifo".parse().unwrap(), processors, others).unwrap()))
     });
-    let watch = Watch::start(Duration::from_secs(5), |_, _| ());
+    let watch = Watchdog::start(Duration::from_secs(5), |_, _| ());
     let plan = Plan { systematic: 0, seed: 7, seeds: 1, ..Plan::default() };
     check::check(&subject, &plan, &mut |progress| watch.now(progress.to_string()));
 }
@@ -94,7 +94,7 @@ fn a_policy_that_loops_without_a_step_is_stopped_and_its_run_named() {
 #[test]
 fn runs_that_are_too_short_to_be_told_by_their_steps_are_seen() {
     let (sender, seen) = std::sync::mpsc::channel();
-    let watch = Watch::start(Duration::MAX, move |_, steps| sender.send(steps).unwrap_or_default());
+    let watch = Watchdog::start(Duration::MAX, move |_, steps| sender.send(steps).unwrap_or_default());
     let promises = Promises { own: Own::Oldest, ..Promises::default() };
     let subject = Subject::new("fifo", promises, |processors, others| {
         Box::new(policies::build(&"fifo".parse().unwrap(), processors, others).unwrap())

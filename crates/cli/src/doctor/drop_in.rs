@@ -10,7 +10,7 @@ const THREADS: u64 = 8;
 /// The hidden subcommand that is run for the trial.
 pub const TRIAL: &str = "trial-of-threads";
 /// How long the trial may take: far longer than on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TRIAL_WITHIN: Duration = Duration::from_secs(60);
 
 /// The trial's program: std's threads, which know nothing of raddle.
 pub fn trial() -> ExitCode {
@@ -44,11 +44,11 @@ fn tried() -> Result<u64, String> {
     let status = loop {
         match child.try_wait().map_err(|error| error.to_string())? {
             Some(status) => break status,
-            None if start.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(2)),
+            None if start.elapsed() < TRIAL_WITHIN => std::thread::sleep(Duration::from_millis(2)),
             None => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("a trial did not end within {} s", PATIENCE.as_secs()));
+                return Err(format!("a trial did not end within {} s", TRIAL_WITHIN.as_secs()));
             }
         }
     };

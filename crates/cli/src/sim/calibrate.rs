@@ -3,7 +3,7 @@
 use crate::output::Output;
 use raddle_bench::quiet;
 use raddle_sim::calibrate::{
-    AT_ONCE, Measured, OfThreads, ROUNDS, Watch, fit, measure, probes, quick, quickest, quietly, round, warning,
+    AT_ONCE, Measured, Observers, OfThreads, ROUNDS, fit, measure, probes, quick, quickest, quietly, round, warning,
 };
 use raddle_sim::cost::Costs;
 use std::hint::black_box;
@@ -48,7 +48,10 @@ pub fn costs() -> Result<Costs, String> {
 
 /// What the probes take in this process.
 pub fn measured() -> Result<Measured, String> {
-    measure(of_threads()?, Watch { here: quiet::watched_here, both: quiet::watched_both, elsewhere: quiet::elsewhere })
+    measure(
+        of_threads()?,
+        Observers { here: quiet::watched_here, both: quiet::watched_both, elsewhere: quiet::elsewhere },
+    )
 }
 
 /// What they take in a fresh process: how memory lies, and on which cores a process runs, differs from one to the next.

@@ -13,7 +13,7 @@ use raddle_bench::{catalogue, quiet, waits};
 use raddle_sim::calibrate::{Measured, middle_half};
 use raddle_sim::cost::Costs;
 use raddle_sim::simulate::{self, Plan};
-use raddle_sim::watch::{PATIENCE, Watch};
+use raddle_sim::watch::{STUCK_AFTER, Watchdog};
 use raddle_sim::workloads::Workload;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -191,7 +191,7 @@ fn predict(costs: &Costs, own_code: &str, case: Case, processors: usize, seen: &
         seed: 1,
         steps: 20_000_000_000,
     };
-    let watch = Watch::start(PATIENCE, |_, _| ());
+    let watch = Watchdog::start(STUCK_AFTER, |_, _| ());
     watch.now(format!("{name} under `{policy}` on {processors} cores"));
     let figures = simulate::simulate(&plan)?;
     watch.end();

@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use raddle_sim::claims::{self, Scale};
 use raddle_sim::papers::{self, PAPERS, Paper, Size};
-use raddle_sim::watch::{PATIENCE, Watch};
+use raddle_sim::watch::{STUCK_AFTER, Watchdog};
 use raddle_sim::workloads::number;
 use std::io::{IsTerminal, Write as _};
 use std::path::PathBuf;
@@ -62,7 +62,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     }
     let output = Output::claim(options.out.as_deref())?;
     let show = std::io::stderr().is_terminal();
-    let watch = Watch::start(PATIENCE, |_, _| ());
+    let watch = Watchdog::start(STUCK_AFTER, |_, _| ());
     let (begun, mut told) = (Instant::now(), None::<Instant>);
     let mut progress = |number: usize, all: usize, what: &str| {
         let seconds = begun.elapsed().as_secs();

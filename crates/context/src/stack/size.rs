@@ -184,7 +184,7 @@ pub fn address_space() -> usize {
 /// Whether the program, or a library that is loaded now, asks for executable stacks: code on them that calls nested
 /// functions of GCC's.
 pub fn executable_stacks_wanted() -> bool {
-    unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
+    unsafe extern "C" fn wants(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
         // SAFETY: the loader's description of a library, whose headers stay while it is loaded; the caller's answer.
         unsafe {
             let headers = core::slice::from_raw_parts((*info).dlpi_phdr, usize::from((*info).dlpi_phnum));
@@ -199,7 +199,7 @@ pub fn executable_stacks_wanted() -> bool {
     }
     let mut found = false;
     // SAFETY: the function takes a place for a bool.
-    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut found).cast()) };
+    unsafe { libc::dl_iterate_phdr(Some(wants), (&raw mut found).cast()) };
     found
 }
 

@@ -90,7 +90,7 @@ impl Fiber {
             home: Context,
             trace: Option<std::backtrace::Backtrace>,
         }
-        unsafe extern "C" fn look(visit: usize) -> ! {
+        unsafe extern "C" fn take_trace(visit: usize) -> ! {
             let visit = visit as *mut Visit;
             // SAFETY: the visit outlives the visitor; its home is suspended.
             unsafe {
@@ -103,7 +103,7 @@ impl Fiber {
         let here = &raw mut visit;
         // SAFETY: the fiber is suspended and ours; its stack has room.
         unsafe {
-            let visitor = self.state.own.visited_by(look);
+            let visitor = self.state.own.visited_by(take_trace);
             move_malloc_words(current_fs(), visitor.fs());
             switch(&raw mut (*here).home, &visitor, here.addr());
         }

@@ -192,7 +192,7 @@ pub(super) fn wait(me: &Record, set: c_int, events: *mut c_void, count: c_int, m
             break CANCELLED;
         }
         // Another thread may have named it: it is dedicated then.
-        crate::thread::dedicated::look();
+        crate::thread::dedicated::dedicate_if_asked();
         // A handler of the program's has run, by our signal or by itself.
         if pause.is_interrupted() || signals::kicks_here() == kicks {
             break EINTR;

@@ -85,7 +85,7 @@ fn done(result: isize) -> isize {
 
 /// A wait, as signals see it: which handlers have run since it began.
 struct Pause {
-    watch: watch::Watch,
+    watch: watch::HandlersSeen,
 }
 
 impl Pause {

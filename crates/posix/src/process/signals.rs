@@ -196,7 +196,7 @@ fn interrupted(may_end: bool) {
     }
     ending::within(!may_end, deliver);
     if may_end && !masks::is_in_handler() {
-        dedicated::look();
+        dedicated::dedicate_if_asked();
     }
 }
 

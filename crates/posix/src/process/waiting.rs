@@ -5,7 +5,7 @@
 
 use super::info::Info;
 use super::signals::{self, Set};
-use super::watch::{self, Watch};
+use super::watch::{self, HandlersSeen};
 use super::{ending, kernel_waits, masks};
 use crate::os::{answer, c, deadline_after, now, system_call};
 use crate::thread::caller::Caller;
@@ -30,7 +30,7 @@ unsafe fn wait(
     set: Set,
     info: *mut c::siginfo_t,
     deadline: Option<u64>,
-    rest: impl Fn(Option<i32>, Option<u64>, Watch) -> Result<(), Failure>,
+    rest: impl Fn(Option<i32>, Option<u64>, HandlersSeen) -> Result<(), Failure>,
 ) -> isize {
     let watch = watch::begin();
     let set = set & !signals::kicks();
@@ -99,7 +99,7 @@ unsafe fn wait(
 }
 
 /// The calling lightweight thread waits for a descriptor, or for time alone.
-fn doze(descriptor: Option<i32>, deadline: Option<u64>, _: Watch) -> Result<(), Failure> {
+fn doze(descriptor: Option<i32>, deadline: Option<u64>, _: HandlersSeen) -> Result<(), Failure> {
     let Some(descriptor) = descriptor else {
         let dozed = raddle::drop_in::doze_until(deadline.unwrap_or(u64::MAX), true);
         return dozed.map(|_| ()).map_err(|_| Failure::Cancelled);
@@ -115,7 +115,7 @@ unsafe fn wait_in_handler(me: &'static Record, set: Set, info: *mut c::siginfo_t
     // Until the kernel waits: what comes meanwhile ends its wait at once.
     let before = signals::block_movable();
     let mask = before & !signals::kicks();
-    let rest = |descriptor: Option<i32>, deadline: Option<u64>, watch: Watch| {
+    let rest = |descriptor: Option<i32>, deadline: Option<u64>, watch: HandlersSeen| {
         signals::deliver();
         if watch.interrupted() {
             return Ok(());
@@ -215,7 +215,7 @@ pub unsafe extern "C-unwind" fn sigwait(set: *const c::sigset_t, signal: *mut c_
 }
 
 /// The calling lightweight thread waits until it was interrupted (EINTR) or cancelled.
-fn wait_for_handler(me: &'static Record, watch: Watch) -> isize {
+fn wait_for_handler(me: &'static Record, watch: HandlersSeen) -> isize {
     while !watch.interrupted() {
         let changed = || watch.interrupted();
         let address = (&raw const me.pending).expose_provenance();

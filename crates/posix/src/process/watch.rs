@@ -13,7 +13,7 @@ const EINTR: isize = -(c::EINTR as isize);
 
 /// What a wait compares to learn whether handlers ran meanwhile.
 #[derive(Clone, Copy)]
-pub(crate) struct Watch {
+pub(crate) struct HandlersSeen {
     interruptions: u64,
     endings: u64,
 }
@@ -37,18 +37,18 @@ pub(super) fn count_handler(me: Option<&Record>, restarts: bool) {
 }
 
 /// From now on.
-pub(crate) fn begin() -> Watch {
+pub(crate) fn begin() -> HandlersSeen {
     if !EVER.load(Ordering::Relaxed) {
-        return Watch { interruptions: 0, endings: 0 };
+        return HandlersSeen { interruptions: 0, endings: 0 };
     }
-    let count = |me: &'static Record| Watch {
+    let count = |me: &'static Record| HandlersSeen {
         interruptions: me.interruptions.load(Ordering::Relaxed),
         endings: me.endings.load(Ordering::Relaxed),
     };
-    Record::current().map_or(Watch { interruptions: 0, endings: 0 }, count)
+    Record::current().map_or(HandlersSeen { interruptions: 0, endings: 0 }, count)
 }
 
-impl Watch {
+impl HandlersSeen {
     /// A handler ran: calls that are never restarted (sleeps, `poll` and its kin, waits for signals) end with EINTR.
     pub fn interrupted(self) -> bool {
         begin().interruptions != self.interruptions

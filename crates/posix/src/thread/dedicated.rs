@@ -182,7 +182,7 @@ fn dedicate(spare: Spare) -> Option<signals::Set> {
 }
 
 /// Another thread has named the caller, and this is a place where it can become a kernel thread.
-pub(crate) fn look() {
+pub(crate) fn dedicate_if_asked() {
     if Record::current().is_some_and(|me| me.asked.load(Ordering::Relaxed)) && raddle::drop_in::is_lightweight() {
         dedicate(Spare::Any).into_iter().for_each(signals::set_kernel_mask);
     }

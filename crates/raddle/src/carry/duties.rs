@@ -9,12 +9,12 @@
 //! | look for events ([`crate::services::io`]) | yes | | | when it found no thread |
 //! | rescue what a stalled processor offers ([`raddle_scheduler::dispatch::Occasions`]) | in one of 16 | in one of 1,024 | | by its search |
 //! | make pending halves threads ([`crate::threads::forkjoin`]) | | the oldest | all | |
-//! | keep the watch for events ([`crate::carry::events::watch::Watch`]) | | | | while it sleeps, one of the process |
+//! | keep the watch for events ([`crate::carry::events::watch::HeldWatch`]) | | | | while it sleeps, one of the process |
 //! | leave the timers to the monitor ([`crate::carry::timers::Bedside`]) | | | | while it sleeps |
 //! | arm the core's standby ([`crate::govern::standby`]), wake the monitor ([`crate::govern::monitor`]) | | | | after sleep |
 //!
-//! At a quantum check ([`crate::guest::preemption::look`]) timers that are due are fired, and at the end of a quantum
-//! events are looked for, if nobody has a moment ago; a tick of the timer that makes threads give way
+//! At a quantum check ([`crate::guest::preemption::at_check`]) timers that are due are fired, and at the end of a
+//! quantum events are looked for, if nobody has a moment ago; a tick of the timer that makes threads give way
 //! ([`crate::guest::preemption::is_due`]) does both.
 //!
 //! A round is 64 switches ([`crate::pace`]). What the monitor does for a processor that does not come
@@ -47,7 +47,7 @@ pub(crate) fn each_round(mut inside: Lent<'_>, next: &'static Descriptor, after:
         crate::carry::delays::follow(inside.processor, thread);
     }
     crate::carry::timers::fire_due(inside.lend());
-    crate::carry::events::watch::look(inside.lend(), true);
+    crate::carry::events::watch::poll(inside.lend(), true);
     if inside.owned().dispatcher.round() {
         rescue(inside);
     }
@@ -127,7 +127,7 @@ impl Resting<Real> for Idle<'_> {
     }
 
     fn events(&mut self) -> bool {
-        crate::carry::events::watch::look(self.0.lend(), false)
+        crate::carry::events::watch::poll(self.0.lend(), false)
     }
 
     fn up(&mut self) {
@@ -142,7 +142,7 @@ impl Resting<Real> for Idle<'_> {
         let mut deadline = self.deadline();
         let owned = self.0.owned();
         processor.bedside.leave(&mut owned.timers, &mut owned.bed);
-        let mut watch = crate::carry::events::watch::Watch::take(activation, &mut deadline);
+        let mut watch = crate::carry::events::watch::HeldWatch::take(activation, &mut deadline);
         activation.shelter();
         let look = || self.last_look();
         let woken = match &mut watch {

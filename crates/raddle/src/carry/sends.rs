@@ -3,7 +3,7 @@
 
 use crate::os::ring::{ROOM, Refused, Ring, Send};
 use raddle_machine::{Machine, Real};
-use raddle_scheduler::batch::{Outcome, Place};
+use raddle_scheduler::batch::{BatchPlace, Outcome};
 use raddle_scheduler::govern::backoff::Backoff;
 use raddle_scheduler::govern::sends;
 use raddle_scheduler::{Epoch, Thread};
@@ -31,7 +31,7 @@ pub(crate) struct Batch {
 /// A processor's part.
 #[derive(Default)]
 pub(crate) struct Sends {
-    place: Place<Real>,
+    place: BatchPlace<Real>,
     /// Somebody has made the batch, or is about to.
     made: AtomicBool,
     /// It is worth while: rounds are short, and events few. Written by the owner.

@@ -194,7 +194,7 @@ pub(crate) fn yield_now(me: &'static Descriptor) -> bool {
 /// Looks for events if nobody has lately, and yields. True if another thread ran.
 pub(crate) fn take_turns(me: &'static Descriptor) -> bool {
     let mut inside = enter(me);
-    crate::carry::events::watch::look_in_turn(inside.lend());
+    crate::carry::events::watch::poll_in_turn(inside.lend());
     yield_inside(inside, me)
 }
 

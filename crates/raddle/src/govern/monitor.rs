@@ -103,7 +103,7 @@ fn main() {
     let mut requests: Option<Look> = None;
     let mut standbys = Standbys::default();
     let mut returns = Returns::default();
-    let mut circles = crate::govern::dump::circles::Watch::default();
+    let mut circles = crate::govern::dump::circles::CircleSearch::default();
     let mut pace = Pace::default();
     loop {
         crate::govern::dump::dump_if_wanted();

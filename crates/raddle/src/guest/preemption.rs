@@ -82,7 +82,7 @@ pub fn is_due(over: impl FnOnce() -> bool, may: impl FnOnce() -> bool, blocked: 
 fn others_wait(activation: &'static Activation, processor: &'static Processor) -> bool {
     let Some(mut inside) = Inside::enter(activation) else { return false };
     crate::carry::timers::fire_due(inside.lend());
-    crate::carry::events::watch::look_in_turn(inside.lend());
+    crate::carry::events::watch::poll_in_turn(inside.lend());
     let waits = inside.owned().dispatcher.has_work();
     let deadline = inside.owned().timers.next_deadline();
     inside.leave();
@@ -97,7 +97,7 @@ fn others_wait(activation: &'static Activation, processor: &'static Processor) -
 /// A quantum check of a thread that may give way: sleepers of its processor that are due become ready; if its quantum
 /// is `over`, those whose events have come, too. Threads that switch at quantum checks alone come to the end of a
 /// round (`carry/duties.rs`) once in 64 quanta only.
-pub fn look(over: bool) {
+pub fn at_check(over: bool) {
     let Some(me) = current() else { return };
     if !crate::carry::caller::is_outside(me) {
         return;
@@ -109,7 +109,7 @@ pub fn look(over: bool) {
     let Some(mut inside) = Inside::enter(activation) else { return };
     crate::carry::timers::fire_due(inside.lend());
     if over {
-        crate::carry::events::watch::look_in_turn(inside.lend());
+        crate::carry::events::watch::poll_in_turn(inside.lend());
     }
     inside.leave();
 }

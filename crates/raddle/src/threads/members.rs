@@ -20,7 +20,7 @@
 use crate::carry::descriptor::Descriptor;
 use crate::threads::tasks;
 use raddle_machine::Real;
-use raddle_scheduler::members::{self, Place};
+use raddle_scheduler::members::{self, MemberSlot};
 use raddle_scheduler::{Claim, Runtime};
 use std::cell::Cell;
 
@@ -37,14 +37,14 @@ pub(crate) struct Members {
 #[repr(align(8))]
 pub(crate) struct Member {
     scope: Cell<*const Members>,
-    place: Cell<Place<Real>>,
+    place: Cell<MemberSlot<Real>>,
 }
 
 impl Member {
     /// Of no scope yet.
     #[inline(always)]
     pub fn new() -> Self {
-        Self { scope: Cell::new(std::ptr::null()), place: Cell::new(Place::NONE) }
+        Self { scope: Cell::new(std::ptr::null()), place: Cell::new(MemberSlot::NONE) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A trace as JSON, in the format of Chrome's `about:tracing`, which Perfetto reads: two groups of tracks, one for
 //! processors and one for threads.
 
-use super::story::{Place, Said, State, Story, Told};
+use super::story::{PoolAndProcessor, Said, State, Story, Told};
 use crate::lanes::Kind;
 use crate::lanes::layout::{EVENT, LINE, Layout, MAGIC, NAMES, PAGE, REASONS, VERSION, head};
 use std::collections::HashMap;
@@ -127,11 +127,11 @@ fn time(nanoseconds: u64) -> String {
 }
 
 /// A processor's number among the tracks, which is above zero.
-fn track(place: Place) -> u32 {
+fn track(place: PoolAndProcessor) -> u32 {
     place.0 * 10_000 + place.1 + 1
 }
 
-fn name_of(place: Place) -> String {
+fn name_of(place: PoolAndProcessor) -> String {
     if place.0 == 0 { format!("processor {}", place.1) } else { format!("pool {} processor {}", place.0, place.1) }
 }
 

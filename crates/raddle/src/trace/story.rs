@@ -15,20 +15,20 @@ const NOBODYS: [&str; 3] = ["a descriptor", "a point in time", "a send, with oth
 pub(super) struct Said<'a> {
     pub time: u64,
     pub kind: Kind,
-    pub place: Place,
+    pub place: PoolAndProcessor,
     pub thread: u64,
     pub other: u64,
     pub reason: &'a str,
 }
 
 /// Pool and processor.
-pub(super) type Place = (u32, u32);
+pub(super) type PoolAndProcessor = (u32, u32);
 
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State<'a> {
     Ready,
-    Runs(Place),
+    Runs(PoolAndProcessor),
     Waits(&'a str),
     /// It has no processor, for that reason, and goes on, or is in the kernel.
     Without(&'a str),
@@ -78,9 +78,9 @@ pub(super) struct Known {
 #[derive(Default)]
 pub(super) struct Story<'a> {
     lives: HashMap<u64, Life<'a>>,
-    on: HashMap<Place, u64>,
+    on: HashMap<PoolAndProcessor, u64>,
     pub threads: Vec<Known>,
-    pub places: Vec<Place>,
+    pub places: Vec<PoolAndProcessor>,
 }
 
 impl<'a> Story<'a> {
@@ -112,7 +112,7 @@ impl<'a> Story<'a> {
     }
 
     /// Whoever still counts as running there has left unseen: it has ended.
-    fn clear(&mut self, place: Place, but: u64, time: u64, tell: &mut impl FnMut(Told<'a>)) {
+    fn clear(&mut self, place: PoolAndProcessor, but: u64, time: u64, tell: &mut impl FnMut(Told<'a>)) {
         match self.on.get(&place) {
             Some(&record) if record == but => {}
             Some(&record) => {
@@ -126,7 +126,14 @@ impl<'a> Story<'a> {
     }
 
     /// A thread leaves the processor on which it ran.
-    fn leave(&mut self, record: u64, place: Place, time: u64, reason: &'a str, tell: &mut impl FnMut(Told<'a>)) {
+    fn leave(
+        &mut self,
+        record: u64,
+        place: PoolAndProcessor,
+        time: u64,
+        reason: &'a str,
+        tell: &mut impl FnMut(Told<'a>),
+    ) {
         if !self.lives.contains_key(&record) {
             return;
         }

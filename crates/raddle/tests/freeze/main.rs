@@ -32,7 +32,7 @@ const STEPS: u64 = 500;
 /// Probes under `rotator`: twice as many as a Waiver queue holds that nobody empties.
 const ROTATED: usize = 512;
 /// Without progress for so long the test has failed. No correct runtime comes near, on however busy a machine.
-const PATIENCE: Duration = Duration::from_secs(180);
+const GOES_ON_WITHIN: Duration = Duration::from_secs(180);
 
 /// What the names of policies begin with in which a frozen kernel thread may keep the others from a lock.
 const LOCKING: [&str; 5] = ["waiver", "stochastic", "alternate", "reverse", "local(overflow=locked"];
@@ -95,7 +95,7 @@ static ONE: Mutex<()> = Mutex::new(());
 fn await_or_report(plan: &Plan, what: &str, frozen: Option<&Frozen>, done: impl Fn() -> bool) {
     let start = Instant::now();
     while !done() {
-        if start.elapsed() > PATIENCE {
+        if start.elapsed() > GOES_ON_WITHIN {
             report(plan, what, frozen);
             // The dump woke every waiter for no reason: did one of them miss a wake-up before?
             std::thread::sleep(Duration::from_millis(500));

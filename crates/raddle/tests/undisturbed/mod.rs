@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 /// No run, on however busy a machine, comes near.
-const PATIENCE: Duration = Duration::from_secs(300);
+const UNDISTURBED_WITHIN: Duration = Duration::from_secs(300);
 
 /// What `run` gives when no processor of the process was taken meanwhile: it is made again until then.
 pub fn undisturbed<T>(mut run: impl FnMut() -> T) -> T {
@@ -19,7 +19,7 @@ pub fn undisturbed<T>(mut run: impl FnMut() -> T) -> T {
         if taken() == before {
             return value;
         }
-        assert!(begun.elapsed() < PATIENCE, "a processor was taken in each of {runs} runs");
+        assert!(begun.elapsed() < UNDISTURBED_WITHIN, "a processor was taken in each of {runs} runs");
     }
     unreachable!("a run is made")
 }

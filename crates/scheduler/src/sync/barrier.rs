@@ -117,7 +117,7 @@ impl<R: Runtime> Barrier<R> {
         let patience = patience();
         while !self.passed(round) {
             R::note_wait("a barrier", std::ptr::from_ref(self).addr(), None);
-            match self.waiters.wait(patience, || self.look(round)) {
+            match self.waiters.wait(patience, || self.announce(round)) {
                 Ok(_) => {}
                 Err(_) if !self.take_back(round) => break,
                 Err(error) => return Err(error),
@@ -132,7 +132,7 @@ impl<R: Runtime> Barrier<R> {
     }
 
     /// After publishing: true if the round is over; otherwise the last to arrive knows that somebody sleeps.
-    fn look(&self, round: u64) -> bool {
+    fn announce(&self, round: u64) -> bool {
         let mut word = self.state.load(Ordering::Relaxed);
         while word / ROUND == round {
             if word & WAITED != 0 {

@@ -192,7 +192,7 @@ impl<R: Runtime> RawMutex<R> {
             let kind = if patience.deadline.is_none() { "a mutex" } else { "a mutex, until a point in time" };
             // The address of the word: it is the first field.
             R::note_wait(kind, std::ptr::from_ref(self).addr(), Some(self.holder(word)));
-            match self.waiters.wait(patience, || self.look()) {
+            match self.waiters.wait(patience, || self.announce()) {
                 // The previous holder wrote our address into the word before it granted.
                 Ok(Wake::Granted) => return Ok(self.accept_grant()),
                 Ok(wake) => {
@@ -204,7 +204,7 @@ impl<R: Runtime> RawMutex<R> {
                 }
                 Err(error) => {
                     // The wake-up that this thread consumed is owed to the next one (I1).
-                    if woken && self.look() {
+                    if woken && self.announce() {
                         self.waiters.queue().wake_one();
                     }
                     return Err(error);
@@ -214,7 +214,7 @@ impl<R: Runtime> RawMutex<R> {
     }
 
     /// After publishing: true if the mutex is free; otherwise its holder knows from now on that somebody waits.
-    fn look(&self) -> bool {
+    fn announce(&self) -> bool {
         let mut word = self.state.load(Ordering::Relaxed);
         loop {
             if word & OWNER == 0 {

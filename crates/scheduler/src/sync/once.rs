@@ -144,7 +144,7 @@ impl<R: Runtime> Once<R> {
             let word = self.state.load(Ordering::Acquire);
             match word & STATE {
                 DONE => return Ok(None),
-                RUNNING => drop(self.waiters.wait(patience, || self.look())?),
+                RUNNING => drop(self.waiters.wait(patience, || self.announce())?),
                 POISONED if !force => panic!("the initialiser of a Once panicked before"),
                 state => {
                     let new = word & WAITED | RUNNING;
@@ -164,17 +164,17 @@ impl<R: Runtime> Once<R> {
     /// If it was cancelled.
     pub fn wait(&self) -> Result<(), WaitError> {
         while !self.is_completed() {
-            self.waiters.wait(Patience::CANCELLABLE, || self.look_for(|state| state == DONE))?;
+            self.waiters.wait(Patience::CANCELLABLE, || self.announce_unless(|state| state == DONE))?;
         }
         Ok(())
     }
 
     /// After publishing: true if nobody runs the initialiser; otherwise its end will wake this thread.
-    fn look(&self) -> bool {
-        self.look_for(|state| state != RUNNING)
+    fn announce(&self) -> bool {
+        self.announce_unless(|state| state != RUNNING)
     }
 
-    fn look_for(&self, ready: impl Fn(u32) -> bool) -> bool {
+    fn announce_unless(&self, ready: impl Fn(u32) -> bool) -> bool {
         let mut word = self.state.load(Ordering::Relaxed);
         while !ready(word & STATE) {
             // Ordering[once.state]: Release. Pairs with the end of the initialiser. Makes visible: that the list has a

@@ -144,7 +144,7 @@ impl<T: ?Sized, R: Runtime> RwLock<T, R> {
                 "too many active read locks: more than can be counted"
             );
             R::note_wait("a reader-writer lock, to read", std::ptr::from_ref(self).addr(), None);
-            self.readers.wait(patience, || self.look(readable, READERS_WAITED))?;
+            self.readers.wait(patience, || self.announce(readable, READERS_WAITED))?;
         }
     }
 
@@ -165,7 +165,7 @@ impl<T: ?Sized, R: Runtime> RwLock<T, R> {
                 return Ok(word);
             }
             R::note_wait("a reader-writer lock, to write", std::ptr::from_ref(self).addr(), None);
-            if let Err(error) = self.writers.wait(patience, || self.look(writable, WRITERS_WAITED)) {
+            if let Err(error) = self.writers.wait(patience, || self.announce(writable, WRITERS_WAITED)) {
                 // SeqCst so that no fence is needed before readers are woken
                 // (`raddle_queues::wait_list::Queue::is_empty`).
                 let word = self.state.fetch_sub(WAITING, Ordering::SeqCst) - WAITING;
@@ -179,7 +179,7 @@ impl<T: ?Sized, R: Runtime> RwLock<T, R> {
     }
 
     /// After publishing: true if it is worth trying; otherwise those who leave know from now on that somebody waits.
-    fn look(&self, may: fn(u64) -> bool, waited: u64) -> bool {
+    fn announce(&self, may: fn(u64) -> bool, waited: u64) -> bool {
         let mut word = self.state.load(Ordering::Relaxed);
         while !may(word) {
             if word & waited != 0 {

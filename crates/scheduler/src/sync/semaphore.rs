@@ -122,7 +122,7 @@ impl<R: Runtime> Semaphore<R> {
                 break Ok(());
             }
             R::note_wait("a semaphore", std::ptr::from_ref(self).addr(), None);
-            if let Err(error) = self.waiters.wait(patience, || self.look(count)) {
+            if let Err(error) = self.waiters.wait(patience, || self.announce(count)) {
                 break Err(error);
             }
         };
@@ -133,7 +133,7 @@ impl<R: Runtime> Semaphore<R> {
     }
 
     /// After publishing: true if the permits are there; otherwise releasers know from now on that somebody waits.
-    fn look(&self, count: u32) -> bool {
+    fn announce(&self, count: u32) -> bool {
         let mut word = self.state.load(Ordering::Relaxed);
         while permits(word) < count {
             if word & WAITED != 0 {

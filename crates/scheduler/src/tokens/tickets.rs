@@ -10,19 +10,19 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// What a number names: a place for a token.
-struct Place<M: Machine>(M::Atomic<usize>);
+struct TokenPlace<M: Machine>(M::Atomic<usize>);
 
 /// A bounded first-in first-out queue for all processors, without nodes or hazard pointers: by fetch-and-add and
 /// compare-and-exchange.
 pub struct Tickets<M: Machine> {
     queue: tickets::Tickets<M>,
-    places: Arc<Slab<Place<M>, M>>,
+    places: Arc<Slab<TokenPlace<M>, M>>,
 }
 
 impl<M: Machine> Tickets<M> {
     /// A queue for so many threads, rounded up to a power of two.
     pub fn new(capacity: usize) -> Result<Arc<Self>, Full> {
-        let places = Slab::new(|_| Place(M::Atomic::new(0)));
+        let places = Slab::new(|_| TokenPlace(M::Atomic::new(0)));
         Ok(Arc::new(Self { queue: tickets::Tickets::new(capacity)?, places }))
     }
 
@@ -37,7 +37,7 @@ impl<M: Machine> Tickets<M> {
         self.queue.is_empty()
     }
 
-    fn take(&self) -> Option<(Ready<M>, NonNull<Place<M>>)> {
+    fn take(&self) -> Option<(Ready<M>, NonNull<TokenPlace<M>>)> {
         let place = self.places.at(self.queue.dequeue()?).expect("queued numbers have places");
         // SAFETY: places live as long as the slab. Relaxed: acquired with the number.
         let word = unsafe { place.as_ref() }.0.load(Ordering::Relaxed);
@@ -55,7 +55,7 @@ impl<M: Machine> Drop for Tickets<M> {
 
 /// One processor's access to [`Tickets`].
 pub struct TicketsEnd<M: Machine> {
-    cache: Cache<Place<M>, M>,
+    cache: Cache<TokenPlace<M>, M>,
     queue: Arc<Tickets<M>>,
 }
 

@@ -7,7 +7,7 @@ use policy::Polite;
 use raddle_sim::check::{self, Own, Promises, Subject};
 use raddle_sim::cost::Costs;
 use raddle_sim::simulate::{Plan, simulate, simulate_own};
-use raddle_sim::watch::{PATIENCE, Watch};
+use raddle_sim::watch::{STUCK_AFTER, Watchdog};
 use raddle_sim::workloads::Workload;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     let promises = Promises { own: Own::Oldest, ..Promises::default() };
     let subject = Subject::new("polite", promises, |processors, others| Box::new(Polite::new(processors, others)));
     // Ends the program, and says where it was, when the policy loops without a step: 20 seconds pass until then.
-    let watch = Watch::start(PATIENCE, |_, _| ());
+    let watch = Watchdog::start(STUCK_AFTER, |_, _| ());
     watch.now(subject.name.clone());
     let done = match std::env::args().nth(1) {
         // A token that a failing check printed makes that run again.
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn explore(subject: &Subject, watch: &Watch) -> Result<(), String> {
+fn explore(subject: &Subject, watch: &Watchdog) -> Result<(), String> {
     let plan = check::Plan { seeds: 2_000, time: Some(Duration::from_secs(20)), ..check::Plan::default() };
     let report = check::check(subject, &plan, &mut |progress| watch.now(progress.to_string()));
     for tried in &report.tried {
@@ -66,7 +66,7 @@ fn told(failure: &check::Failure) -> String {
     format!("FAILED in `{scenario}`: {what}\n  {}\nto see it again: give {token} as argument", last.join("\n  "))
 }
 
-fn compare(watch: &Watch) -> Result<(), String> {
+fn compare(watch: &Watchdog) -> Result<(), String> {
     let workload = Workload::find("packet")?;
     let costs = Costs::preset("epyc").ok_or("the preset is gone")?;
     println!("cores   polite    steal   million packets a second, simulated");

@@ -1,6 +1,6 @@
 //! The probes that measure this machine: time by its clock, two sides on two kernel threads.
 
-use super::{ROUNDS, Watch, Watched, in_turn, until};
+use super::{Observers, ROUNDS, Watched, in_turn, until};
 use crate::driver::Random;
 use raddle_machine::{Atomic, Machine, Ordering, Real};
 use std::cell::Cell;
@@ -81,11 +81,11 @@ pub fn disturbed() -> u32 {
 pub fn quietly<V>(watched: Watched, mut probe: impl FnMut() -> Result<Option<V>, String>) -> Result<Vec<V>, String> {
     const ENOUGH: usize = 9;
     // Cores lie far from each other for seconds at a time.
-    const PATIENCE: Duration = Duration::from_secs(10);
+    const QUIET_WITHIN: Duration = Duration::from_secs(10);
     const END: Duration = Duration::from_secs(30);
     let begin = Instant::now();
     let (mut good, mut others) = (Vec::new(), Vec::new());
-    while good.len() < ENOUGH && (begin.elapsed() < PATIENCE || others.len() + good.len() < ENOUGH) {
+    while good.len() < ENOUGH && (begin.elapsed() < QUIET_WITHIN || others.len() + good.len() < ENOUGH) {
         if begin.elapsed() > END {
             break;
         }
@@ -104,7 +104,7 @@ pub fn quietly<V>(watched: Watched, mut probe: impl FnMut() -> Result<Option<V>,
     Ok(values)
 }
 
-pub(super) fn round_trips(watch: Watch) -> Result<f64, String> {
+pub(super) fn round_trips(watch: Observers) -> Result<f64, String> {
     // So short that the two are seldom interrupted.
     const COUNT: u32 = 2_000;
     let probe = || {
@@ -121,7 +121,7 @@ pub(super) fn round_trips(watch: Watch) -> Result<f64, String> {
 }
 
 /// What it takes longer to read lines that the other processor has just written than to read them again.
-pub(super) fn lines(watch: Watch) -> Result<f64, String> {
+pub(super) fn lines(watch: Observers) -> Result<f64, String> {
     const COUNT: u32 = 15;
     const LINES: usize = 512;
     let buffer: Vec<[AtomicU64; 8]> = (0..LINES).map(|_| Default::default()).collect();
@@ -181,7 +181,7 @@ pub(super) fn not_waiting(count: u64) {
 }
 
 /// The wake-up call, and what follows until the sleeper runs.
-pub(super) fn waking(watch: Watch) -> Result<(f64, f64), String> {
+pub(super) fn waking(watch: Observers) -> Result<(f64, f64), String> {
     const COUNT: u32 = 9;
     let probe = || {
         let (bell, seen) = (<Real as Machine>::Atomic::<u32>::new(0), AtomicU64::new(0));
@@ -265,7 +265,7 @@ fn busy(over: &AtomicBool, thousands: &AtomicU64) {
 
 /// Runs `here` beside one that computes. `here` is given how to time a probe: what the other one has computed for each
 /// nanosecond, and the nanoseconds of each of `count`; nothing if the other one did not run.
-fn beside_busy<R>(watch: Watch, here: impl FnOnce(Timed) -> R) -> Result<R, String> {
+fn beside_busy<R>(watch: Observers, here: impl FnOnce(Timed) -> R) -> Result<R, String> {
     let over = AtomicBool::new(false);
     let thousands = AtomicU64::new(0);
     let timed = |count: u64, probe: &dyn Fn(u64)| {
@@ -297,7 +297,7 @@ fn middle_if_any(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 /// A heavy fence beside one that computes, and what the other one loses by it.
-pub(super) fn heavy_fences(watch: Watch) -> Result<(f64, f64), String> {
+pub(super) fn heavy_fences(watch: Observers) -> Result<(f64, f64), String> {
     const COUNT: u64 = 30;
     const ROUNDS: u32 = 5;
     let fences = |count: u64| (0..count).for_each(|_| Real::heavy_fence());

@@ -55,9 +55,9 @@ const VISIT: u64 = 1_000_000_000;
 const DISTRUST: u64 = 32;
 
 /// The watch, kept.
-pub(crate) struct Watch(Batch);
+pub(crate) struct HeldWatch(Batch);
 
-impl Watch {
+impl HeldWatch {
     /// Takes the watch, if there is anything to watch and nobody does. Where `activation` leaves it to another one that
     /// looks all the time, `until` becomes the time by which it must look again.
     pub fn take(activation: &Activation, until: &mut Option<u64>) -> Option<Self> {
@@ -68,7 +68,7 @@ impl Watch {
             *until = Some(until.unwrap_or(u64::MAX).min(now + NEAR));
             return None;
         }
-        KEEPER.keep().then(|| Watch(Batch::new()))
+        KEEPER.keep().then(|| HeldWatch(Batch::new()))
     }
 
     /// Waits until there are events, the deadline, the alarm, or for no reason. True if there are events.
@@ -99,7 +99,7 @@ impl Watch {
 /// A look without waiting, by a processor from inside its mark, in the midst of its work or not. True if that made a
 /// thread ready.
 #[inline]
-pub(crate) fn look(mut inside: Lent<'_>, works: bool) -> bool {
+pub(crate) fn poll(mut inside: Lent<'_>, works: bool) -> bool {
     let mut found = 0;
     if let Some(sets) = Sets::current() {
         look_into(sets, &mut |thread| {
@@ -118,9 +118,9 @@ pub(crate) fn look(mut inside: Lent<'_>, works: bool) -> bool {
 
 /// As [`look`], unless somebody has looked a moment ago. For threads that wait for events in their own way and may
 /// never leave their processor meanwhile.
-pub(crate) fn look_in_turn(inside: Lent<'_>) {
+pub(crate) fn poll_in_turn(inside: Lent<'_>) {
     if Sets::current().is_some() && Real::now().saturating_sub(LOOKED.load(Ordering::Relaxed) & !ID) >= TURN {
-        look(inside, true);
+        poll(inside, true);
     }
 }
 

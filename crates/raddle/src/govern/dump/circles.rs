@@ -185,7 +185,7 @@ pub(crate) fn drawn() -> Vec<String> {
 
 /// The monitor's part.
 #[derive(Default)]
-pub(crate) struct Watch {
+pub(crate) struct CircleSearch {
     /// Walks that are due.
     due: u32,
     /// The first thread of the next slice.
@@ -198,7 +198,7 @@ pub(crate) struct Watch {
     reported: Vec<Vec<(u32, usize)>>,
 }
 
-impl Watch {
+impl CircleSearch {
     /// One look; until when the next one can wait at most, if one is due.
     /// `all_is_told`: a dead-lock of all threads was reported.
     pub fn walk(&mut self, now: u64, all_is_told: impl FnOnce() -> bool) -> Option<u64> {

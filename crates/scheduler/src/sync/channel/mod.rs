@@ -115,7 +115,7 @@ impl<T, R: Runtime> Shared<T, R> {
             Queue::Bounded(buffer) => {
                 let value = buffer.pop()?;
                 if self.sending.wake_one() {
-                    self.look();
+                    self.call_both();
                 }
                 value
             }
@@ -132,7 +132,7 @@ impl<T, R: Runtime> Shared<T, R> {
     #[inline(always)]
     fn wake_receiver(&self) {
         if self.receiving.wake_one() {
-            self.look();
+            self.call_both();
         }
     }
 
@@ -154,21 +154,21 @@ impl<T, R: Runtime> Shared<T, R> {
 
     /// Looks at both sides, for those who relied on a thread that does not come.
     #[cold]
-    fn look(&self) {
+    fn call_both(&self) {
         while self.call_receiver() | self.call_sender() {}
     }
 
     /// A sender that others relied upon is through, or about to wait again: it looks at both sides ([`gate`], I2).
     fn pass_on_from_sender(&self) {
         if self.call_receiver() | (!self.receiving.is_coming() && self.call_sender()) {
-            self.look();
+            self.call_both();
         }
     }
 
     /// A receiver that others relied upon is through, or about to wait again: it looks at both sides ([`gate`], I2).
     fn pass_on_from_receiver(&self) {
         if self.call_sender() | (!self.sending.is_coming() && self.call_receiver()) {
-            self.look();
+            self.call_both();
         }
     }
 
@@ -404,7 +404,7 @@ impl<T, R: Runtime> Parted<R> for Receiver<T, R> {
         if woken {
             // The wake-up may have been this channel's, and another source is taken: it is passed on.
             self.shared.receiving.part();
-            self.shared.look();
+            self.shared.call_both();
         }
     }
 }
