@@ -2,7 +2,7 @@
 
 use super::record::{DETACHED, JOINABLE, Record, Start};
 use super::{cancel, dedicated, exit, trampoline};
-use crate::os::{c, set_errno, system_call};
+use crate::os::{c, errno, set_errno, system_call};
 use crate::process::{masks, signals};
 use raddle_macros::entry;
 use std::ffi::{c_int, c_void};
@@ -159,6 +159,9 @@ impl Wanted {
 /// # Safety
 /// `id` is writable; the start routine may be run with the argument on another thread.
 pub(super) unsafe fn create(id: *mut c::pthread_t, wanted: &Wanted, start: Start, argument: *mut c_void) -> c_int {
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    // The first one prepares much, by calls whose errors mean nothing to the program.
+    let errno = (!STARTED.load(Ordering::Relaxed)).then(errno);
     signals::prepare();
     dedicated::runtime_runs();
     let state = if wanted.detached { DETACHED } else { JOINABLE };
@@ -186,6 +189,10 @@ pub(super) unsafe fn create(id: *mut c::pthread_t, wanted: &Wanted, start: Start
         Ok(handle) => {
             cancel::created(record, handle.into_raw().cast_mut());
             record.release();
+            if let Some(errno) = errno {
+                set_errno(errno);
+                STARTED.store(true, Ordering::Relaxed);
+            }
             0
         }
         Err(error) => {

@@ -34,7 +34,9 @@ int main(void) {
     error = errno;
     printf("main begins with %d\n", error);
     pthread_t id;
-    pthread_create(&id, NULL, thread, NULL);
+    errno = 0;
+    int created = pthread_create(&id, NULL, thread, NULL);
+    printf("created: %d, errno %d\n", created, errno);
     pthread_join(id, NULL);
     prctl(PR_SET_NAME, "outer");
     comm();
