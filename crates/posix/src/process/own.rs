@@ -270,6 +270,7 @@ pub(crate) unsafe fn by_number(number: c_long, mut arguments: [usize; 6]) -> isi
                 c::PR_SET_NAME | c::PR_GET_NAME if raddle::drop_in::is_lightweight() => {
                     return crate::thread::name_by_prctl(option == c::PR_SET_NAME, arguments[1]);
                 }
+                c::PR_SET_NAME => crate::thread::record::kernel_thread_is_named(),
                 c::PR_SET_SECCOMP => sandbox::begins(),
                 _ => {}
             }

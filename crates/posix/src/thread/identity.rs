@@ -130,6 +130,9 @@ pub unsafe extern "C" fn pthread_getattr_np(id: c::pthread_t, attributes: *mut c
 #[entry]
 pub unsafe extern "C" fn pthread_setname_np(id: c::pthread_t, name: *const c_char) -> c_int {
     type Function = unsafe extern "C" fn(c::pthread_t, *const c_char) -> c_int;
+    if !Record::is_ours(id) {
+        super::record::kernel_thread_is_named();
+    }
     ours_or_next!(id, pthread_setname_np: Function, (id, name), |record| {
         // SAFETY: a C string, as the caller promises.
         let name = unsafe { CStr::from_ptr(name) }.to_bytes();

@@ -5,7 +5,7 @@
 //! an id whose thread has ended and was joined is recognised (`ESRCH`) as long as no newer thread has taken over the
 //! record, and nobody reaches the wrong raddle thread through an old one.
 
-use crate::os::{c, modes};
+use crate::os::{c, modes, system_call};
 use crate::process::pending::Pending;
 use raddle::drop_in::words::request::Request;
 use raddle::drop_in::{Doorbell, slab::Slab};
@@ -166,10 +166,8 @@ impl Record {
         record.ends.store(false, Ordering::Relaxed);
         let words = record.given_stack.iter().chain(&record.stack);
         words.for_each(|word| word.store(0, Ordering::Relaxed));
-        // A thread has its creator's name.
-        let named = Record::current();
-        for (at, word) in record.name.iter().enumerate() {
-            word.store(named.map_or(0, |me| me.name[at].load(Ordering::Relaxed)), Ordering::Relaxed);
+        for (word, part) in record.name.iter().zip(creators_name()) {
+            word.store(part, Ordering::Relaxed);
         }
         record.apart.begin();
         record.task.store(0, Ordering::Relaxed);
@@ -341,6 +339,27 @@ impl Record {
             word.store(u64::from_ne_bytes(part.try_into().expect("eight bytes")), Ordering::Relaxed);
         }
     }
+}
+
+/// A kernel thread of the program's, the first one perhaps, was given a name.
+static KERNEL_THREAD_NAMED: AtomicBool = AtomicBool::new(false);
+
+/// From now on threads ask the kernel for the name of a kernel thread that creates them.
+pub(crate) fn kernel_thread_is_named() {
+    KERNEL_THREAD_NAMED.store(true, Ordering::Relaxed);
+}
+
+/// What a thread that the caller creates is called, as two words: as its creator. Zeroes: as the program.
+fn creators_name() -> [u64; 2] {
+    if let Some(me) = Record::current() {
+        return me.name.each_ref().map(|word| word.load(Ordering::Relaxed));
+    }
+    let mut name = [0; 2];
+    if KERNEL_THREAD_NAMED.load(Ordering::Relaxed) {
+        // SAFETY: the kernel writes 16 bytes.
+        unsafe { system_call(c::SYS_prctl, [c::PR_GET_NAME as usize, (&raw mut name).expose_provenance(), 0, 0, 0, 0]) };
+    }
+    name
 }
 
 /// A record that stays what it is as long as this lives.

@@ -42,6 +42,10 @@ int main(void) {
     comm();
     pthread_setname_np(pthread_self(), "other");
     comm();
+    // Others have its new name.
+    depth = 1;
+    pthread_create(&id, NULL, thread, NULL);
+    pthread_join(id, NULL);
     printf("errors: %d\n", error);
     return 0;
 }
