@@ -35,9 +35,9 @@ int main(void) {
     printf("main begins with %d\n", error);
     pthread_t id;
     errno = 0;
-    int created = pthread_create(&id, NULL, thread, NULL);
-    printf("created: %d, errno %d\n", created, errno);
+    int created = pthread_create(&id, NULL, thread, NULL), after = errno;
     pthread_join(id, NULL);
+    printf("created: %d, errno %d\n", created, after);
     prctl(PR_SET_NAME, "outer");
     comm();
     pthread_setname_np(pthread_self(), "other");
