@@ -282,6 +282,9 @@ pub(crate) fn lightweight() -> bool {
         return placed;
     }
     *ANSWER.get_or_init(|| {
+        // Its errors mean nothing to the program.
+        let before = crate::os::errno();
+        let _restored = crate::thread::undo::Undo::new(move || crate::os::set_errno(before));
         let settings = settings();
         if settings.is_of_another_process() {
             return false;

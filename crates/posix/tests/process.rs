@@ -57,6 +57,14 @@ fn threads_are_cancelled_where_a_handler_of_theirs_waits() {
 }
 
 #[test]
+fn the_mask_in_a_handlers_context_is_its_threads_and_what_it_leaves_there_is_blocked() {
+    for who in ["thread", "main", "dedicated"] {
+        let out = same_with("handler_context.c", &[who], &["1", "2"]);
+        assert!(out.lines().count() == 15 && out.ends_with("none: 0 0\n"), "{who}: {out}");
+    }
+}
+
+#[test]
 fn main_and_threads_begin_without_an_error_and_with_their_creators_name() {
     let out = same_as_native("beginnings.c", &["2"]);
     assert!(out.contains("comm outer") && out.contains("named inner") && out.ends_with("errors: 0\n"), "{out}");

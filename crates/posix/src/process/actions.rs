@@ -77,12 +77,12 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
     // SAFETY: the kernel's argument.
     let top = if on_stack { unsafe { alternate::top(context) } } else { std::ptr::null_mut() };
     let mut ended = None;
-    let mut heed = || {
+    let mut heed = |told: &mut masks::Told| {
         let me = Record::current();
         // SAFETY: the kernel's description of the signal, which is this handler's to change.
-        let told = unsafe { &mut *info.cast::<Info>() };
-        told.restore();
-        if process_directed::goes_to_main(me, told) {
+        let what = unsafe { &mut *info.cast::<Info>() };
+        what.restore();
+        if process_directed::goes_to_main(me, what) {
             signals::count_kick();
             return 0;
         }
@@ -95,7 +95,7 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
         // Another one has it from the kernel, which knows its mask.
         if blocked && raddle::drop_in::is_kernel_thread_of_runtime() {
             signals::count_kick();
-            return process_directed::not_here(me, told);
+            return process_directed::not_here(me, what);
         }
         masks::taken(signal);
         let flags = action.flags.load(Ordering::Relaxed);
@@ -125,7 +125,9 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
             // This frame, and those below, lie on the kernel thread's alternate stack then.
             let may_wait = raised && !on_stack;
             // SAFETY: the program's handler; the kernel's arguments.
-            ended = unsafe { ending::call(called, signal, info, context, raised, may_wait) };
+            let call = || unsafe { ending::call(called, signal, info, context, raised, may_wait) };
+            // SAFETY: the kernel's argument.
+            ended = unsafe { told.to(context, call) };
         }
         0
     };
@@ -133,14 +135,16 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
         // Unless its mask holds the signal itself.
         let again = action.flags.load(Ordering::Relaxed) & c::SA_NODEFER != 0;
         let frame = jumps::Frame::begin(if top.is_null() { context } else { top.cast() });
+        let mut told = masks::Told::begin();
         let handling = masks::handling(if again { mask } else { mask | bit(signal) });
         let leaving = masks::Leaving;
         let interrupted = kernel_waits::Interrupted::begin();
-        let more = heed();
+        let more = heed(&mut told);
         std::mem::forget(leaving);
         // SAFETY: the kernel's argument, which nobody else uses now.
         interrupted.end(unsafe { &mut *context.cast() });
         handling.end();
+        told.end();
         frame.end();
         // SAFETY: the kernel's argument.
         unsafe { masks::settle(context, more) };
@@ -248,15 +252,19 @@ unsafe extern "C-unwind" fn fault_entry(signal: c_int, info: *mut c_void, contex
     let mut ended = None;
     let run = || {
         let frame = jumps::Frame::begin(if top.is_null() { context } else { top.cast() });
+        let mut told = masks::Told::begin();
         let handling = masks::handling(handled);
         let leaving = masks::Leaving;
         watch::count_handler(Record::current(), flags & c::SA_RESTART != 0);
         // SAFETY: the kernel's argument.
         unsafe { raddle::signal::block_only(signal, context, mask, signals::kicks()) };
         // SAFETY: the program's handler with the kernel's arguments, in the handler that runs it.
-        ended = unsafe { ending::call(called, signal, info, context, true, !on_stack) };
+        let call = || unsafe { ending::call(called, signal, info, context, true, !on_stack) };
+        // SAFETY: the kernel's argument.
+        ended = unsafe { told.to(context, call) };
         std::mem::forget(leaving);
         handling.end();
+        told.end();
         frame.end();
         // SAFETY: the kernel's argument.
         unsafe { masks::settle(context, 0) };

@@ -52,6 +52,8 @@ thread_local! {
     static OUTSIDE: Cell<Option<Set>> = const { Cell::new(None) };
     /// A handler of this thread's has waited so, and may return on another kernel thread.
     static MOVED: Cell<bool> = const { Cell::new(false) };
+    /// What the thread blocks again when its wait with another mask is over.
+    static RETURNS: Cell<Option<Set>> = const { Cell::new(None) };
     /// So many handlers run.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
@@ -435,6 +437,7 @@ fn handlers_are_left() -> Set {
     if let Some(own) = OUTSIDE.take() {
         blocks_again(own);
     }
+    RETURNS.set(None);
     super::ending::forget();
     super::jumps::forget();
     super::alternate::restore();
@@ -451,6 +454,115 @@ impl Handling {
     pub fn end(self) {
         DEPTH.set(DEPTH.get().saturating_sub(1));
         handle(self.0);
+    }
+}
+
+/// The calling thread, which is `me`, waits with another mask, by `wait`; handlers that run meanwhile return to what it
+/// blocked before, or what they make of that.
+pub(super) fn waiting_with<T>(me: &Record, wanted: Set, wait: impl FnOnce() -> T) -> T {
+    let wanted = wanted & !signals::UNBLOCKABLE;
+    let before = me.mask.swap(wanted, Ordering::SeqCst);
+    let outside = RETURNS.replace(Some(before));
+    changed(before, wanted);
+    signals::deliver();
+    let result = wait();
+    let returns = RETURNS.replace(outside).unwrap_or(before);
+    me.mask.store(returns, Ordering::SeqCst);
+    changed(wanted, returns);
+    signals::deliver();
+    result
+}
+
+/// The mask in the context of a handler of the program: what its thread has blocked, and will block again as the
+/// handler leaves it there. The kernel's is that of the kernel thread, for which the thread may not matter.
+#[must_use]
+pub(super) struct Told {
+    whose: Whose,
+    /// What the handler finds there, and what it has left.
+    told: Set,
+    left: Set,
+    /// What the kernel has put there.
+    kernels: Set,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Whose {
+    /// That of a kernel thread, which the kernel keeps.
+    Kernels,
+    /// That of a thread of ours.
+    Thread,
+    /// That of the handler which this one has interrupted.
+    Handler,
+}
+
+/// The mask in a handler's context.
+///
+/// # Safety
+/// `context` is what the kernel passed to the handler that the caller is.
+unsafe fn saved(context: *mut c_void) -> *mut Set {
+    // SAFETY: the saved context; the kernel's set is the first word of the C library's.
+    unsafe { (&raw mut (*context.cast::<c::ucontext_t>()).uc_sigmask).cast::<Set>() }
+}
+
+impl Told {
+    /// Before what the handler blocks counts ([`handling`]).
+    pub fn begin() -> Told {
+        let ours = |me: &&Record| {
+            raddle::drop_in::is_kernel_thread_of_runtime() && crate::thread::dedicated::task(me).is_none()
+        };
+        let (whose, told) = match Record::current().filter(ours) {
+            Some(_) if is_in_handler() => (Whose::Handler, HANDLING.get()),
+            Some(me) => (Whose::Thread, RETURNS.get().unwrap_or_else(|| me.mask.load(Ordering::Relaxed))),
+            None => (Whose::Kernels, 0),
+        };
+        Told { whose, told, left: told, kernels: 0 }
+    }
+
+    /// Runs the program's handler. All is blocked that can wait when this returns.
+    ///
+    /// # Safety
+    /// `context` is what the kernel passed to the handler that the caller is.
+    pub unsafe fn to<T>(&mut self, context: *mut c_void, handler: impl FnOnce() -> T) -> T {
+        // SAFETY: what the kernel has passed to the handler that the caller is, by its promise.
+        let place = unsafe { saved(context) };
+        // SAFETY: the kernel's frame, which lies there as long as this handler runs.
+        self.kernels = unsafe { place.read() };
+        if self.whose == Whose::Kernels {
+            self.told = self.kernels;
+        } else {
+            // SAFETY: the frame of this handler, from which the kernel reads the mask only when it returns.
+            unsafe { place.write(self.told) };
+        }
+        let result = handler();
+        signals::block_movable();
+        // SAFETY: the frame of this handler, which has not returned.
+        self.left = unsafe { place.read() } & !signals::UNBLOCKABLE;
+        if self.whose != Whose::Kernels {
+            // SAFETY: the frame of this handler, which nobody else writes to now.
+            unsafe { place.write(self.kernels) };
+        } else if crate::thread::dedicated::is_here() {
+            // SAFETY: the frame of this handler, which nobody else writes to any more.
+            unsafe { place.write(self.left & !signals::kicks()) };
+        }
+        result
+    }
+
+    /// When what the handler has blocked counts no more, with all blocked that can wait, and before [`settle`].
+    pub fn end(self) {
+        let told = self.told & !signals::UNBLOCKABLE;
+        if self.left == told {
+            return;
+        }
+        match (self.whose, Record::current()) {
+            (Whose::Kernels, _) if crate::thread::exit::is_first() => first_changed(told, self.left),
+            (Whose::Handler, _) => _ = handle(self.left),
+            (Whose::Thread, Some(_)) if RETURNS.get().is_some() => RETURNS.set(Some(self.left)),
+            (Whose::Thread, Some(me)) => {
+                let before = me.mask.swap(self.left, Ordering::SeqCst);
+                changed(before, self.left);
+            }
+            _ => {}
+        }
     }
 }
 
@@ -471,8 +583,8 @@ pub(super) unsafe fn apply(context: *mut c_void) {
 unsafe fn apply_with(context: *mut c_void, more: Set) {
     let Some(word) = raddle::drop_in::heard_by_this() else { return };
     let changes = CHANGES.load(Ordering::SeqCst);
-    // SAFETY: the saved context; the kernel's set is the first word of the C library's.
-    unsafe { adapt((&raw mut (*context.cast::<c::ucontext_t>()).uc_sigmask).cast(), HANDLING.get() | more) };
+    // SAFETY: the saved context of the handler that the caller is.
+    unsafe { adapt(saved(context), HANDLING.get() | more) };
     word.fetch_max(changes, Ordering::SeqCst);
 }
 
@@ -502,7 +614,7 @@ pub(crate) unsafe fn settle_now(context: *mut c_void) {
     // SAFETY: passed on; the saved context.
     unsafe {
         settle(context, 0);
-        signals::set_kernel_mask((&raw const (*context.cast::<c::ucontext_t>()).uc_sigmask).cast::<Set>().read());
+        signals::set_kernel_mask(saved(context).read());
     }
 }
 
@@ -512,6 +624,7 @@ pub(crate) unsafe fn settle_now(context: *mut c_void) {
 /// # Safety
 /// `saved` is what the program jumps to.
 pub(super) unsafe fn settle_jump(saved: *mut c_void) {
+    let returns = RETURNS.get();
     let handled = handlers_are_left();
     let (me, ours) = (Record::current(), raddle::drop_in::is_kernel_thread_of_runtime());
     // SAFETY: the C library's layout, which programs are built with: registers, whether a mask was saved, and the mask.
@@ -522,6 +635,10 @@ pub(super) unsafe fn settle_jump(saved: *mut c_void) {
     if restores && (me.is_some() || ours) {
         // Until the jump restores its mask.
         signals::block_movable();
+        if let Some(returns) = returns {
+            // What was saved is the kernel thread's: this is from before the wait that is left.
+            blocks_again(returns);
+        }
         if ours {
             // SAFETY: the mask lies in the buffer that the program jumps by.
             unsafe { adapt(mask, 0) };

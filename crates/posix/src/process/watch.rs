@@ -126,15 +126,7 @@ pub(crate) fn with_thread_mask(mask: usize, call: impl FnOnce() -> isize) -> isi
     // SAFETY: null or the caller's set.
     let wanted = unsafe { std::ptr::with_exposed_provenance::<Set>(mask).as_ref() }.copied();
     let (Some(wanted), Some(me)) = (wanted, Record::current()) else { return call() };
-    let wanted = wanted & !signals::UNBLOCKABLE;
-    let before = me.mask.swap(wanted, Ordering::SeqCst);
-    masks::changed(before, wanted);
-    signals::deliver();
-    let result = call();
-    me.mask.store(before, Ordering::SeqCst);
-    masks::changed(wanted, before);
-    signals::deliver();
-    result
+    masks::waiting_with(me, wanted, call)
 }
 
 /// In such a handler: `call` waits with the signal mask at `mask`, where there is one, and is told where the kernel

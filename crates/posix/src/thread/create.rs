@@ -15,39 +15,6 @@ pub unsafe extern "C" fn pthread_create(
     start: Start,
     argument: *mut c_void,
 ) -> c_int {
-<<<<<<< Updated upstream
-=======
-    static CALLED: AtomicBool = AtomicBool::new(false);
-    if CALLED.load(Ordering::Relaxed) {
-        // SAFETY: the caller's arguments.
-        return unsafe { create_either(id, attributes, start, argument) };
-    }
-    // The first one prepares much, by calls whose errors mean nothing to the program.
-    let before = errno();
-    // SAFETY: the caller's arguments.
-    let result = unsafe { create_either(id, attributes, start, argument) };
-    set_errno(before);
-    CALLED.store(true, Ordering::Relaxed);
-    result
-}
-
-/// A lightweight thread, or a kernel thread, as the arguments and the runtime have it.
-///
-/// # Safety
-/// As for `pthread_create`.
-unsafe fn create_either(
-    id: *mut c::pthread_t,
-    attributes: *const c::pthread_attr_t,
-    start: Start,
-    argument: *mut c_void,
-) -> c_int {
-    if raddle::drop_in::is_native() || passes_through() {
-        let create =
-            next!(pthread_create: fn(*mut c::pthread_t, *const c::pthread_attr_t, Start, *mut c_void) -> c_int);
-        // SAFETY: the caller's arguments.
-        return unsafe { create(id, attributes, start, argument) };
-    }
->>>>>>> Stashed changes
     // SAFETY: null or initialised attributes, as POSIX asks of the caller.
     if unsafe { dedicated::is_to_create(attributes) } {
         // SAFETY: the caller's arguments.
@@ -192,6 +159,9 @@ impl Wanted {
 /// # Safety
 /// `id` is writable; the start routine may be run with the argument on another thread.
 pub(super) unsafe fn create(id: *mut c::pthread_t, wanted: &Wanted, start: Start, argument: *mut c_void) -> c_int {
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    // The first one prepares much, by calls whose errors mean nothing to the program.
+    let errno = (!STARTED.load(Ordering::Relaxed)).then(errno);
     signals::prepare();
     dedicated::runtime_runs();
     let state = if wanted.detached { DETACHED } else { JOINABLE };
@@ -219,6 +189,10 @@ pub(super) unsafe fn create(id: *mut c::pthread_t, wanted: &Wanted, start: Start
         Ok(handle) => {
             cancel::created(record, handle.into_raw().cast_mut());
             record.release();
+            if let Some(errno) = errno {
+                set_errno(errno);
+                STARTED.store(true, Ordering::Relaxed);
+            }
             0
         }
         Err(error) => {

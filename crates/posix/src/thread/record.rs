@@ -357,7 +357,9 @@ fn creators_name() -> [u64; 2] {
     let mut name = [0; 2];
     if KERNEL_THREAD_NAMED.load(Ordering::Relaxed) {
         // SAFETY: the kernel writes 16 bytes.
-        unsafe { system_call(c::SYS_prctl, [c::PR_GET_NAME as usize, (&raw mut name).expose_provenance(), 0, 0, 0, 0]) };
+        unsafe {
+            system_call(c::SYS_prctl, [c::PR_GET_NAME as usize, (&raw mut name).expose_provenance(), 0, 0, 0, 0])
+        };
     }
     name
 }
