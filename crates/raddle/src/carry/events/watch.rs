@@ -116,7 +116,7 @@ pub(crate) fn poll(mut inside: Lent<'_>, works: bool) -> bool {
     found > 0
 }
 
-/// As [`look`], unless somebody has looked a moment ago. For threads that wait for events in their own way and may
+/// As [`poll`], unless somebody has looked a moment ago. For threads that wait for events in their own way and may
 /// never leave their processor meanwhile.
 pub(crate) fn poll_in_turn(inside: Lent<'_>) {
     if Sets::current().is_some() && Real::now().saturating_sub(LOOKED.load(Ordering::Relaxed) & !ID) >= TURN {
