@@ -40,7 +40,7 @@ pub use carry::signal;
 pub use govern::info;
 #[doc(hidden)]
 pub use guest as drop_in;
-pub use services::{io, stage};
+pub use services::{events, io, stage};
 pub use threads::forkjoin::join;
 pub use threads::host::Host;
 pub use threads::park::{self, block_on, current, park, park_timeout};

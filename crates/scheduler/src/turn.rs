@@ -136,6 +136,11 @@ impl<M: Machine, P: 'static> Turn<M, P> {
         self.word.load(Ordering::Relaxed) != NONE
     }
 
+    /// Its thread is queued (racy).
+    pub fn waits(&self) -> bool {
+        self.word.load(Ordering::Relaxed) == QUEUED
+    }
+
     /// It is about to have a processor that it has waited for (racy): whatever it seems, it is not blocked.
     pub fn comes(&self) -> bool {
         matches!(self.word.load(Ordering::Relaxed), GIVING | GIVEN)
@@ -143,7 +148,7 @@ impl<M: Machine, P: 'static> Turn<M, P> {
 
     /// Has the activation look again, if it waits for somebody to select its thread.
     pub fn call(&self) {
-        if self.word.load(Ordering::Relaxed) == QUEUED {
+        if self.waits() {
             M::wake(&self.word, 1);
         }
     }

@@ -90,6 +90,11 @@ impl Turn {
         self.word.is_open()
     }
 
+    /// Its thread waits for its turn (racy).
+    pub fn waits(&self) -> bool {
+        self.word.waits()
+    }
+
     /// It is about to have a processor that it has waited for: whatever it seems, it is not blocked.
     pub fn comes(&self) -> bool {
         self.word.comes()
@@ -135,7 +140,7 @@ impl Returns {
 }
 
 /// Whether it runs a thread of those that any kernel thread may run, and lost its processor meanwhile.
-fn runs_without(activation: &Activation) -> bool {
+pub(crate) fn runs_without(activation: &Activation) -> bool {
     let alone = activation.apart.load(Ordering::Relaxed) || activation.dedicated.load(Ordering::Relaxed);
     activation.runs_a_thread()
         && !alone

@@ -1,4 +1,5 @@
 //! What threads are served with: waits for descriptors, and stages.
 
+pub mod events;
 pub mod io;
 pub mod stage;

@@ -1,0 +1,155 @@
+//! A small executor of one's own on the kernel's events: tasks that block where nobody sees it keep no processor.
+
+use raddle::events::{ActivationId, Executor, Processor};
+use std::collections::VecDeque;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+type Task = Box<dyn FnOnce() + Send>;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Event {
+    Blocked(ActivationId),
+    Preempted(ActivationId),
+    Unblocked(ActivationId),
+}
+
+#[derive(Default)]
+struct State {
+    tasks: Mutex<VecDeque<Task>>,
+    events: Mutex<Vec<Event>>,
+}
+
+#[derive(Clone, Default)]
+struct Small(Arc<State>);
+
+impl Small {
+    fn push(&self, task: impl FnOnce() + Send + 'static) {
+        self.0.tasks.lock().unwrap().push_back(Box::new(task));
+    }
+    fn pop(&self) -> Option<Task> {
+        self.0.tasks.lock().unwrap().pop_front()
+    }
+    fn note(&self, event: Event) {
+        self.0.events.lock().unwrap().push(event);
+    }
+    fn events(&self) -> Vec<Event> {
+        self.0.events.lock().unwrap().clone()
+    }
+}
+
+impl Executor for Small {
+    fn added(&self, processor: &Processor<'_>) {
+        while let Some(task) = self.pop() {
+            task();
+            if !processor.goes_on() {
+                return;
+            }
+        }
+    }
+    fn blocked(&self, activation: ActivationId) {
+        self.note(Event::Blocked(activation));
+    }
+    fn preempted(&self, activation: ActivationId) {
+        self.note(Event::Preempted(activation));
+    }
+    fn unblocked(&self, activation: ActivationId) {
+        self.note(Event::Unblocked(activation));
+    }
+}
+
+/// As no library that might be taken over does it.
+fn read_a_byte(file: &impl AsRawFd) {
+    let mut byte = 0u8;
+    // SAFETY: the buffer has the byte that is asked for.
+    let read = unsafe { libc::syscall(libc::SYS_read, file.as_raw_fd(), &raw mut byte, 1) };
+    assert_eq!(read, 1);
+}
+
+#[test]
+fn a_task_that_blocks_is_told_of_and_so_is_its_return() {
+    // On a busy machine the first task may lose its processor before it comes to block: that proves nothing.
+    let told = (0..100).any(|_| {
+        let executor = Small::default();
+        let (wait, mut wake) = std::io::pipe().unwrap();
+        let (done, is_done) = mpsc::channel();
+        executor.push(move || {
+            read_a_byte(&wait);
+            done.send(()).unwrap();
+        });
+        executor.push(move || wake.write_all(&[1]).unwrap());
+        // One processor: without the events nobody would ever write.
+        let processors = raddle::events::start(executor.clone(), 1).unwrap();
+        is_done.recv().unwrap();
+        processors.stop();
+        let events = executor.events();
+        let blocked = events.iter().find_map(|event| if let Event::Blocked(who) = event { Some(*who) } else { None });
+        blocked.is_some_and(|who| {
+            let at = |event| events.iter().position(|seen| *seen == event);
+            assert!(at(Event::Blocked(who)) < at(Event::Unblocked(who)), "{events:?}");
+            true
+        })
+    });
+    assert!(told);
+}
+
+#[test]
+fn all_tasks_run_and_each_loss_has_its_end() {
+    for count in [1, 2] {
+        let executor = Small::default();
+        let done = Arc::new(AtomicUsize::new(0));
+        let processors = raddle::events::start(executor.clone(), count).unwrap();
+        for i in 0..200u64 {
+            let done = done.clone();
+            executor.push(move || {
+                if i % 3 == 0 {
+                    std::thread::sleep(Duration::from_micros(100 * (i % 40)));
+                }
+                done.fetch_add(1, Ordering::Relaxed);
+            });
+            processors.add();
+        }
+        while done.load(Ordering::Relaxed) < 200 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        processors.stop();
+        let events = executor.events();
+        let back = events.iter().filter(|event| matches!(event, Event::Unblocked(_))).count();
+        assert_eq!(events.len(), 2 * back, "on {count}: {events:?}");
+    }
+}
+
+#[test]
+fn processors_that_have_rested_are_added_again() {
+    let executor = Small::default();
+    let processors = raddle::events::start(executor.clone(), 2).unwrap();
+    for round in 0..50 {
+        let (done, is_done) = mpsc::channel();
+        for _ in 0..3 {
+            let done = done.clone();
+            executor.push(move || done.send(round).unwrap());
+            processors.add();
+        }
+        assert_eq!([is_done.recv(), is_done.recv(), is_done.recv()], [Ok(round); 3]);
+    }
+    drop(processors);
+}
+
+#[test]
+#[should_panic(expected = "an executor's method has panicked")]
+fn a_panic_of_the_executor_is_told_at_the_end() {
+    struct Panics(mpsc::Sender<()>);
+    impl Executor for Panics {
+        fn added(&self, _: &Processor<'_>) {
+            self.0.send(()).unwrap();
+            panic!("as a test wants it");
+        }
+    }
+    let (called, is_called) = mpsc::channel();
+    let processors = raddle::events::start(Panics(called), 1).unwrap();
+    is_called.recv().unwrap();
+    processors.stop();
+}
