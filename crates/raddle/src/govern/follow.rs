@@ -32,6 +32,7 @@ use crate::carry::traced;
 use crate::carry::witness::Inside;
 use crate::govern::crowd::Crowd;
 use raddle_machine::{Machine, Real};
+use raddle_scheduler::govern::allot::change;
 use raddle_scheduler::standing::Standing;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -174,22 +175,13 @@ impl Known {
     }
 }
 
-/// Names who retires, the last ones first, and brings others back, the first ones first.
+/// Names who retires, and brings others back.
 fn adjust(pool: &'static Shared, wanted: usize) {
-    let mut active = pool.active();
-    for processor in pool.processors().iter().rev() {
-        if active > wanted && processor.seat.is_active() {
-            processor.seat.begin_retirement();
-            active -= 1;
-        }
-    }
-    for processor in pool.processors() {
-        if active >= wanted {
-            break;
-        }
-        if processor.seat.is_active() {
-            continue;
-        }
+    let active: Vec<bool> = pool.processors().iter().map(|processor| processor.seat.is_active()).collect();
+    let change = change(&active, wanted);
+    change.retire.into_iter().for_each(|number| pool.processors()[number].seat.begin_retirement());
+    for number in change.activate {
+        let processor = &pool.processors()[number];
         // Without a kernel thread for it, it stays as it is until the next look.
         let Some(spare) = pool.spare() else { break };
         if processor.seat.activate() {
@@ -197,6 +189,5 @@ fn adjust(pool: &'static Shared, wanted: usize) {
         }
         // One whose retirement had only begun still has its activation, which keeps it.
         pool.hand_over(processor, spare);
-        active += 1;
     }
 }

@@ -6,10 +6,8 @@
 //! kernel thread with [`SIGNAL`]; the handler, which runs as [`crate::carry::signal`] says, puts the oldest waiting
 //! half into the descriptor and submits it.
 //!
-//! Bound: while a processor of its pool sleeps, a thread that computes is asked after [`FIRST_LOOKS`] looks of the
-//! monitor (eight of its periods at most), again in each period after one in which it gave a half, and otherwise every
-//! [`AGAIN_LOOKS`] periods. So the first half is offered within 16 ms of the other processor's going to sleep, and all
-//! halves, one a period.
+//! When it is asked says [`raddle_scheduler::govern::halves`]. Bound: the first half is offered within 16 ms of the
+//! other processor's going to sleep, and all halves, one a period.
 //!
 //! Cost: nothing in a process that never called `join`. Otherwise an interrupt of a few microseconds and a look at
 //! `/proc` every 8 ms for each thread that computes beside a sleeping processor. System calls that the kernel does not
@@ -18,16 +16,13 @@
 
 use crate::carry::activation::Activation;
 use crate::os::{TaskState, signals, task_state};
+use raddle_scheduler::govern::halves::Asked;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// SIGURG: ignored unless a program wants it, and hardly any does.
 const SIGNAL: c_int = signals::URGENT;
-/// Looks at the same thread until it is asked.
-const FIRST_LOOKS: u32 = 2;
-/// Periods between two requests without an answer.
-const AGAIN_LOOKS: u32 = 8;
 
 /// Whether anybody ever joined.
 static USED: AtomicBool = AtomicBool::new(false);
@@ -45,20 +40,10 @@ pub(crate) fn looks() -> crate::govern::monitor::Look {
     Box::new(move || USED.load(Ordering::Relaxed) && requests.ask_all())
 }
 
-/// What the monitor remembers of an activation.
-#[derive(Default)]
-struct Seen {
-    /// The address of the thread that it runs.
-    thread: usize,
-    still: u32,
-    asked: bool,
-    computes: bool,
-}
-
 /// The monitor's part.
 #[derive(Default)]
 struct Requests {
-    seen: HashMap<u32, Seen>,
+    seen: HashMap<u32, Asked>,
 }
 
 impl Requests {
@@ -73,16 +58,11 @@ impl Requests {
                 continue;
             }
             let seen = self.seen.entry(activation.id).or_default();
-            if seen.thread != thread {
-                *seen = Seen { thread, ..Seen::default() };
+            if seen.is_due(thread, activation.has_request()) {
+                let computes = task_state(activation.tid.load(Ordering::Relaxed)) == TaskState::Running;
+                seen.tell(computes, computes && ask(activation));
             }
-            seen.still += 1;
-            let gave = seen.asked && !activation.has_request();
-            if seen.still % AGAIN_LOOKS == FIRST_LOOKS || gave {
-                seen.computes = task_state(activation.tid.load(Ordering::Relaxed)) == TaskState::Running;
-                seen.asked = seen.computes && ask(activation);
-            }
-            busy |= seen.computes;
+            busy |= seen.computes();
         }
         busy
     }

@@ -3,9 +3,11 @@
 //! `crates/raddle/src/services/stage`.
 #![forbid(unsafe_code)]
 
+pub mod allot;
 pub mod backoff;
 pub mod balance;
 pub mod crowd;
+pub mod halves;
 pub mod handoff;
 pub mod sends;
 pub mod short;
