@@ -546,6 +546,14 @@ impl Arena {
         })
     }
 
+    /// Bytes of stack below an address in one of this arena's stacks; 0 for any other address.
+    #[inline]
+    pub fn room(&self, address: usize) -> usize {
+        let offset = address.wrapping_sub(self.base);
+        let index = offset / self.stride;
+        if index < self.limit { (offset - index * self.stride).saturating_sub(self.guard) } else { 0 }
+    }
+
     /// The most slots that can be reserved.
     #[inline]
     pub fn limit(&self) -> usize {

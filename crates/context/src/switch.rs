@@ -79,6 +79,13 @@ impl Context {
         }
     }
 
+    /// Of a thread that runs under `fs` without having been switched to: there is nothing to go on at.
+    pub fn run_under(&self, fs: usize) {
+        // Relaxed: as in `prepare`.
+        self.sp.store(core::ptr::null_mut(), Ordering::Relaxed);
+        self.fs.store(fs, Ordering::Relaxed);
+    }
+
     /// The thread pointer that the context runs under.
     pub fn fs(&self) -> usize {
         self.fs.load(Ordering::Relaxed)
@@ -177,6 +184,30 @@ pub unsafe fn switch_away(load: *const Context, arg: usize) -> ! {
 #[inline(always)]
 pub fn reset_modes() {
     arch::reset_modes();
+}
+
+/// The modes of the caller's floating-point units, for [`set_modes`].
+#[inline(always)]
+pub fn modes() -> u64 {
+    arch::modes()
+}
+
+/// Puts the floating-point units into the modes that the caller had at [`modes`].
+#[inline(always)]
+pub fn set_modes(modes: u64) {
+    arch::set_modes(modes);
+}
+
+/// Goes on under another thread pointer, on the same stack.
+///
+/// # Safety
+/// * `fs` is the thread pointer of a block that nobody else runs under, and stays so until it is left again.
+/// * Between two calls the caller uses no thread-local variable, of which the compiler may keep the address: what does
+///   is called, and is not inlined.
+#[inline(always)]
+pub unsafe fn set_fs(fs: usize) {
+    // SAFETY: the caller's conditions.
+    unsafe { arch::set_fs(fs) }
 }
 
 /// The thread pointer under which the caller runs.

@@ -222,6 +222,17 @@ impl<M: Machine> Owner<M> {
         Some(self.writer.read(u64::from(self.bottom)))
     }
 
+    /// Removes the youngest item if it is private and is `item`.
+    #[inline]
+    pub fn pop_if(&mut self, item: usize) -> bool {
+        let last = self.bottom.wrapping_sub(1);
+        let is = self.bottom != self.split && self.writer.read(u64::from(last)) == item;
+        if is {
+            self.bottom = last;
+        }
+        is
+    }
+
     /// Makes all but the `keep` youngest items stealable. No locked instruction, no fence: the caller then looks
     /// whether someone sleeps that should be woken.
     pub fn publish(&mut self, keep: u64) {
@@ -415,8 +426,19 @@ mod tests {
         a.push_batch(&[1, 2, 3, 4, 5]).unwrap();
         assert_eq!((a.pop_oldest(), a.pop()), (Some(1), Some(5)));
         a.publish(0);
+        // What others may take needs the locked way.
+        assert!(!a.pop_if(4));
         assert_eq!((a.pop_oldest(), a.pop(), a.pop()), (Some(2), Some(4), Some(3)));
         assert_eq!((a.pop_oldest(), a.pop(), a.len()), (None, None, 0));
+    }
+
+    #[test]
+    fn the_youngest_private_one_can_be_asked_for() {
+        let mut a = ring(4);
+        assert!(!a.pop_if(1));
+        a.push_batch(&[1, 2]).unwrap();
+        assert!(!a.pop_if(1) && a.pop_if(2) && !a.pop_if(2) && a.pop_if(1));
+        assert_eq!((a.pop(), a.len()), (None, 0));
     }
 
     #[test]

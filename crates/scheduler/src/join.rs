@@ -31,7 +31,7 @@
 //! |---|---|---|
 //! | `join.word` | [`JoinWord::end`]: all that the thread did | [`JoinWord::has_ended`], [`JoinWord::detach`] |
 //! | `join.word` | [`JoinWord::store`]: the result | [`JoinWord::detach`] |
-//! | `join.word` | the joiner's exchange: its armed wait | [`JoinWord::end`], another joiner's exchange |
+//! | `join.word` | the joiner's exchange: its armed wait | [`JoinWord::end`], [`JoinWord::claim_joiner`], another joiner's exchange |
 //! | `join.word` | [`JoinWord::detach`]: what the handle did with the record | [`JoinWord::store`], [`JoinWord::end`] |
 //!
 //! # Example
@@ -137,6 +137,34 @@ impl<M: Machine> JoinWord<M> {
         Ended::Joined
     }
 
+    /// True while a joiner's wait is named here, which may be over (racy).
+    #[inline(always)]
+    pub fn is_awaited(&self) -> bool {
+        // Relaxed: a hint, which `claim_joiner` validates.
+        self.0.load(Ordering::Relaxed) & KIND == WAITING
+    }
+
+    /// The thread is about to end, and can go on to its joiner at once: the joiner, if it waits off its stack and the
+    /// caller has claimed its wait. It finds the end by looking again, so the caller lets nobody run it before
+    /// [`JoinWord::end`].
+    #[inline]
+    pub fn claim_joiner(&self) -> Option<&'static Thread<M>> {
+        // Ordering[join.word]: Acquire. Pairs with the joiner's exchange. Makes visible: the armed wait.
+        let word = self.0.load(Ordering::Acquire);
+        if word & KIND != WAITING {
+            return None;
+        }
+        let (joiner, epoch) = waiting(word)?;
+        (joiner.claim_parked(epoch, Wake::Signalled) == Claim::WonParked).then_some(joiner)
+    }
+
+    /// As [`JoinWord::end`], called by who has the handle, does not wait, and goes on when this returns.
+    #[inline(always)]
+    pub fn end_here(&self) {
+        // Relaxed: the handle does not leave the caller.
+        self.0.store(EXITED, Ordering::Relaxed);
+    }
+
     /// The handle is dropped. `take` is called once if the thread has left a result that needs dropping, and touches it
     /// no more.
     pub fn detach(&self, take: impl FnOnce()) -> Dropped {
@@ -222,13 +250,19 @@ fn pack<M: Machine>(joiner: &'static Thread<M>, epoch: Epoch) -> u64 {
     (address >> ALIGNED_BITS) << (VALUE + EPOCH_BITS) | (epoch.to_bits() & EPOCH_MASK) << VALUE | WAITING
 }
 
-/// Wakes the joiner that the word names, if it still waits there.
-fn wake<M: Machine>(word: u64, ready: impl FnOnce(&'static Thread<M>)) {
+/// The joiner that the word names, and its wait, if it still waits there.
+#[inline]
+fn waiting<M: Machine>(word: u64) -> Option<(&'static Thread<M>, Epoch)> {
     let address = (word >> (VALUE + EPOCH_BITS) << ALIGNED_BITS) as usize;
     // SAFETY: the address of a type-stable record, exposed by `pack`.
     let joiner: &'static Thread<M> = unsafe { &*std::ptr::with_exposed_provenance(address) };
-    if let Some(epoch) = joiner.current_wait()
-        && epoch.to_bits() & EPOCH_MASK == word >> VALUE & EPOCH_MASK
+    let epoch = joiner.current_wait()?;
+    (epoch.to_bits() & EPOCH_MASK == word >> VALUE & EPOCH_MASK).then_some((joiner, epoch))
+}
+
+/// Wakes the joiner that the word names, if it still waits there.
+fn wake<M: Machine>(word: u64, ready: impl FnOnce(&'static Thread<M>)) {
+    if let Some((joiner, epoch)) = waiting(word)
         && joiner.claim(epoch, Wake::Signalled) == Claim::WonParked
     {
         ready(joiner);

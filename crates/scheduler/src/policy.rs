@@ -21,6 +21,7 @@
 //! ```
 
 use crate::ready::{Ready, Upcoming};
+use crate::thread::Thread;
 use raddle_machine::Machine;
 
 /// Why a thread became ready.
@@ -125,6 +126,20 @@ pub trait Local<M: Machine>: Send {
         Err(thread)
     }
 
+    /// The running thread waits for `thread`, which has not started: that one, if the next selection would be it
+    /// without anything of others' being looked at. `None` by default: it is selected in its turn.
+    #[inline(always)]
+    fn next_is(&mut self, _thread: &'static Thread<M>) -> Option<Ready<M>> {
+        None
+    }
+
+    /// The running thread ends, and another one waits for that: true if that one goes on here at once, which counts as
+    /// a selection. False by default: it becomes ready as any other thread.
+    #[inline(always)]
+    fn hands_over(&mut self) -> bool {
+        false
+    }
+
     /// Takes a thread of processor `victim`, which stands still, although there are threads here, and perhaps more of
     /// them into this processor's queue: a processor that never runs dry never searches, and would leave to `victim`
     /// what anybody may take. `None` by default, which is right for a policy whose threads all processors come across
@@ -193,6 +208,12 @@ impl<M: Machine, L: Local<M> + ?Sized> Local<M> for Box<L> {
     }
     fn step_back(&mut self, thread: Ready<M>) -> Result<(), Ready<M>> {
         (**self).step_back(thread)
+    }
+    fn next_is(&mut self, thread: &'static Thread<M>) -> Option<Ready<M>> {
+        (**self).next_is(thread)
+    }
+    fn hands_over(&mut self) -> bool {
+        (**self).hands_over()
     }
     fn relieve(&mut self, victim: usize) -> Option<Ready<M>> {
         (**self).relieve(victim)

@@ -195,6 +195,29 @@ pub fn reset_modes() {
     unsafe { asm!("msr fpcr, xzr", options(nomem, nostack, preserves_flags)) };
 }
 
+/// fpcr.
+#[inline(always)]
+pub fn modes() -> u64 {
+    let modes;
+    // SAFETY: reads a control register.
+    unsafe { asm!("mrs {}, fpcr", out(reg) modes, options(nomem, nostack, preserves_flags)) };
+    modes
+}
+
+#[inline(always)]
+pub fn set_modes(modes: u64) {
+    // SAFETY: a control word that was read by `modes`.
+    unsafe { asm!("msr fpcr, {}", in(reg) modes, options(nomem, nostack, preserves_flags)) };
+}
+
+/// # Safety
+/// See [`super::set_fs`].
+#[inline(always)]
+pub unsafe fn set_fs(fs: usize) {
+    // SAFETY: the caller's promise. The compiler must not move what touches memory over it.
+    unsafe { asm!("msr tpidr_el0, {}", in(reg) fs, options(nostack, preserves_flags)) };
+}
+
 #[inline(always)]
 pub fn current_fs() -> usize {
     let fs;

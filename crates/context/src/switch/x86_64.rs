@@ -248,6 +248,45 @@ pub fn reset_modes() {
     unsafe { asm!("ldmxcsr [{0}]", "fldcw [{0} + 4]", in(reg) &modes, options(nostack, readonly)) };
 }
 
+/// mxcsr in the low half, the x87 control word in the high half.
+#[inline(always)]
+pub fn modes() -> u64 {
+    let mut modes: [u32; 2] = [0; 2];
+    // SAFETY: stores six bytes.
+    unsafe { asm!("stmxcsr [{0}]", "fnstcw [{0} + 4]", in(reg) &raw mut modes, options(nostack, preserves_flags)) };
+    u64::from(modes[0]) | u64::from(modes[1]) << 32
+}
+
+#[inline(always)]
+pub fn set_modes(modes: u64) {
+    let modes: [u32; 2] = [modes as u32, (modes >> 32) as u32];
+    // SAFETY: control words that were read by `modes`.
+    unsafe { asm!("ldmxcsr [{0}]", "fldcw [{0} + 4]", in(reg) &modes, options(nostack, readonly)) };
+}
+
+/// # Safety
+/// See [`super::set_fs`].
+#[inline(always)]
+pub unsafe fn set_fs(fs: usize) {
+    // SAFETY: the caller's promise. The compiler must not move what touches memory over it.
+    unsafe {
+        asm!(
+            "cmp byte ptr [rip + {slow}], 0",
+            "jne 2f",
+            "wrfsbase r8",
+            "jmp 3f",
+            "2:",
+            "call {set_fs}",
+            "3:",
+            slow = sym SLOW_FS,
+            set_fs = sym set_fs_slowly,
+            in("r8") fs,
+            out("rcx") _,
+            out("r11") _,
+        );
+    }
+}
+
 /// The first word of the TCB is its own address.
 #[inline(always)]
 pub fn current_fs() -> usize {

@@ -193,7 +193,10 @@ impl Image {
         // SAFETY: the snapshot spans libc's range (checked when it was made) and fits a block.
         unsafe {
             let bytes = snapshot.bytes.as_ptr();
-            copy(bytes, block, snapshot.low, below);
+            // Often nothing: libc's part is the lowest where the program needs no other library with such variables.
+            if below != 0 {
+                copy(bytes, block, snapshot.low, below);
+            }
             copy(bytes.add(above), block, libc_end, snapshot.bytes.len() - above);
         }
     }

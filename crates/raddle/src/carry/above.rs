@@ -47,6 +47,12 @@ pub fn on_interruption(run: fn(may_end: bool)) {
     ON_INTERRUPTION.store(run as *mut (), Ordering::Release);
 }
 
+/// True where interruptions run something: under the drop-in library.
+#[inline(always)]
+pub(crate) fn interruptions_run() -> bool {
+    !ON_INTERRUPTION.load(Ordering::Relaxed).is_null()
+}
+
 /// The calling thread looks whether it was interrupted, and runs what was named then.
 #[inline]
 pub fn poll_interruption() {

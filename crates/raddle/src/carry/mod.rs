@@ -15,6 +15,7 @@ pub(crate) mod errors;
 pub(crate) mod events;
 pub(crate) mod foreign;
 pub(crate) mod guard;
+pub(crate) mod in_place;
 pub(crate) mod kept;
 pub(crate) mod loops;
 pub(crate) mod note;

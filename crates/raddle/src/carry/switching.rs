@@ -332,14 +332,22 @@ pub(crate) unsafe fn resume(mut inside: Inside, next: Ready<Real>) {
     activation.current.store(std::ptr::null_mut(), Ordering::Relaxed);
 }
 
+/// `next` is the one that runs on the activation from here on.
 #[inline(always)]
-fn installed(mut inside: Lent<'_>, next: &'static Descriptor, after: After) {
+pub(crate) fn named(inside: Lent<'_>, next: &'static Descriptor) {
     let (activation, processor) = (inside.activation, inside.processor);
     debug_assert!(next.activation.get().is_null(), "the successor is on its stack");
     let pointer = std::ptr::from_ref(activation).cast_mut();
     next.activation.install(pointer);
     activation.current.store(std::ptr::from_ref(next).cast_mut(), Ordering::Relaxed);
     processor.running.store(next.thread.priority_now(), Ordering::Relaxed);
+}
+
+/// As [`named`], with what is done at each switch, or now and then.
+#[inline(always)]
+pub(crate) fn installed(mut inside: Lent<'_>, next: &'static Descriptor, after: After) {
+    named(inside.lend(), next);
+    let processor = inside.processor;
     let switches = bump(&processor.counters.switches);
     if crate::pace::is_time_for_switch(switches) {
         crate::carry::duties::each_round(inside.lend(), next, after, switches);
@@ -388,7 +396,7 @@ const STACK_LINES: usize = 14;
 
 /// True for a thread that has not started, or is followed (see [`crate::carry::delays`]): its top bit is set.
 #[inline(always)]
-fn is_unusual(next: &Descriptor) -> bool {
+pub(crate) fn is_unusual(next: &Descriptor) -> bool {
     next.slot.get() as isize <= 0
 }
 
@@ -405,19 +413,25 @@ fn attend(inside: Lent<'_>, next: &'static Descriptor) {
 /// Gives a thread that starts its stack, thread-local storage and first context. Never fails: the right to a slot was
 /// reserved when it was spawned.
 #[cold]
-fn materialise(mut inside: Lent<'_>, next: &'static Descriptor) {
+fn materialise(inside: Lent<'_>, next: &'static Descriptor) {
+    let slot = take_slot(inside, next);
+    // SAFETY: the slot is exclusively ours; `thread_entry` never returns and lets no panic out.
+    unsafe { (*next.context.get()).prepare(slot.top(), slot.fs(), thread_entry) };
+    next.slot.set(slot.into_raw());
+}
+
+/// The slot of a thread that starts, its storage as new.
+#[inline]
+pub(crate) fn take_slot(mut inside: Lent<'_>, next: &'static Descriptor) -> Slot {
     let arena = crate::carry::pool::arena_of(next);
-    let slot = match inside.owned().kept.of(crate::carry::pool::class_of(next)).take_stack(arena) {
+    match inside.owned().kept.of(crate::carry::pool::class_of(next)).take_stack(arena) {
         Some(slot) => {
             // SAFETY: the former thread is gone (its finalizer kept the slot), the block was prepared by the arena.
             unsafe { crate::carry::pool::tls().renew(slot.fs()) };
             slot
         }
         None => arena.take(),
-    };
-    // SAFETY: the slot is exclusively ours; `thread_entry` never returns and lets no panic out.
-    unsafe { (*next.context.get()).prepare(slot.top(), slot.fs(), thread_entry) };
-    next.slot.set(slot.into_raw());
+    }
 }
 
 /// Does what the context asked for that was suspended in favour of the calling one, which was resumed just now.
@@ -489,15 +503,8 @@ pub(crate) fn finalize_lost(activation: &'static Activation) {
 /// # Safety
 /// Nobody runs on the stack any more.
 unsafe fn exited(mut inside: Lent<'_>, ended: &'static Descriptor) {
-    let processor = inside.processor;
-    let raw = crate::carry::delays::address(ended.slot.replace(0));
-    if raw != 0 {
-        // SAFETY: the word came from `into_raw` when the thread started and is given back once.
-        let slot = unsafe { Slot::from_raw(raw) };
-        inside.owned().kept.of(crate::carry::pool::class_of(ended)).keep_stack(slot);
-    }
-    inside.owned().kept.of(crate::carry::pool::class_of(ended)).give_right(crate::carry::pool::class_of(ended));
-    bump_release(&processor.counters.exited);
+    // SAFETY: nobody runs on its stack any more, and its storage went with its code.
+    unsafe { leave_slot(inside.lend(), ended) };
     // SAFETY: the thread has ended.
     let detached = unsafe {
         leave_result(ended, |thread| crate::carry::ready::ready_inside_by(inside.lend(), thread, Waker::Is(ended)))
@@ -507,6 +514,23 @@ unsafe fn exited(mut inside: Lent<'_>, ended: &'static Descriptor) {
         // ours.
         unsafe { inside.owned().descriptors.free(NonNull::from(ended)) };
     }
+}
+
+/// A thread has ended: its slot and the right to it are kept for the next one.
+///
+/// # Safety
+/// Nobody runs on its stack, or under its thread pointer, any more.
+#[inline(always)]
+pub(crate) unsafe fn leave_slot(mut inside: Lent<'_>, ended: &'static Descriptor) {
+    let class = crate::carry::pool::class_of(ended);
+    let raw = crate::carry::delays::address(ended.slot.replace(0));
+    let kept = inside.owned().kept.of(class);
+    if raw != 0 {
+        // SAFETY: the word came from `into_raw` when the thread started and is given back once.
+        kept.keep_stack(unsafe { Slot::from_raw(raw) });
+    }
+    kept.give_right(class);
+    bump_release(&inside.processor.counters.exited);
 }
 
 /// As [`exited`], of a thread that was dedicated: its kernel thread has no processor.
@@ -545,17 +569,40 @@ unsafe fn leave_result(
     ready: impl FnOnce(&'static raddle_scheduler::Thread<Real>),
 ) -> bool {
     ended.activation.leave();
-    let info = ended.info.replace(std::ptr::null_mut());
-    if !info.is_null() {
-        // SAFETY: made by `Box::into_raw` at the spawn; the thread has ended, so nobody reads it any more.
-        drop(unsafe { Box::from_raw(info) });
-    }
+    forget_info(ended);
     // Point of no return: a joiner may free the descriptor.
     let detached = ended.join.end(ready) == Ended::Detached;
     if detached {
         ended.set_tag(FREE);
     }
     detached
+}
+
+/// What only some threads have goes with them.
+#[inline(always)]
+pub(crate) fn forget_info(ended: &'static Descriptor) {
+    let info = ended.info.replace(std::ptr::null_mut());
+    if !info.is_null() {
+        // SAFETY: made by `Box::into_raw` at the spawn; the thread has ended, so nobody reads it any more.
+        drop(unsafe { Box::from_raw(info) });
+    }
+}
+
+/// A thread's life, on its stack and under its thread pointer, from where the mark was left on.
+///
+/// # Safety
+/// `me` is the running thread, and has run nothing yet.
+#[inline(always)]
+pub(crate) unsafe fn live(me: &'static Descriptor) {
+    // SAFETY: the thread's own block, before any code of its program; outside the mark, since the loader may be asked.
+    if unsafe { crate::carry::pool::tls().begin(current_fs()) } {
+        // Where this library itself was loaded at run time, its variable is as new.
+        CURRENT.with(|current| std::hint::black_box(current).set(me));
+    }
+    // SAFETY: the closure was put into the descriptor by the spawn and is run once.
+    unsafe { me.run.get()(me) };
+    // SAFETY: on the thread itself, which runs no user code after this.
+    unsafe { crate::carry::pool::tls().run_destructors() };
 }
 
 /// Where a thread's stack begins: runs threads one after the other, as long as the next one to run has not started
@@ -571,16 +618,8 @@ unsafe extern "C" fn thread_entry(by: usize) -> ! {
     // SAFETY: just resumed (for the first time) by `activation`.
     unsafe { resumed(activation) };
     loop {
-        // SAFETY: the thread's own block, before any code of its program; outside the mark, since the loader may be
-        // asked.
-        if unsafe { crate::carry::pool::tls().begin(current_fs()) } {
-            // Where this library itself was loaded at run time, its variable is as new.
-            CURRENT.with(|current| std::hint::black_box(current).set(me));
-        }
-        // SAFETY: the closure was put into the descriptor by the spawn and is run once.
-        unsafe { me.run.get()(me) };
-        // SAFETY: on the thread itself, which runs no user code after this.
-        unsafe { crate::carry::pool::tls().run_destructors() };
+        // SAFETY: the running thread, which begins.
+        unsafe { live(me) };
         // SAFETY: nothing on this stack is used again unless `last` hands it on.
         me = unsafe { last(me) };
     }
@@ -615,6 +654,12 @@ unsafe fn last(me: &'static Descriptor) -> &'static Descriptor {
     }
     let mut inside = enter(me);
     crate::carry::clocks::forget(inside.activation());
+    if let Some(joiner) = crate::carry::in_place::heir(inside.lend(), me) {
+        installed(inside.lend(), joiner, After::EXIT);
+        // SAFETY: `me` runs, and ends; the joiner is off its stack and its claim was won. It runs when the finalizer
+        // has stored the end.
+        unsafe { inside.end_in_favour_of(me, Successor::Thread(joiner)) }
+    }
     let Some(next) = select(inside.lend()) else {
         // SAFETY: `me` runs, and ends; the idle context is suspended while a thread runs here. The finalizer frees the
         // stack once it is off it.

@@ -120,7 +120,10 @@ fn describe(descriptor: &'static Descriptor, walk: bool, walked: &mut usize) -> 
         .current_wait()
         .is_some_and(|epoch| descriptor.thread.claim_parked(epoch, Wake::Itself) == Claim::WonParked);
     if !claimed {
-        return "ready, or on its way".into();
+        return match descriptor.thread.is_in_wait() {
+            true => "waits, on its way or below a thread that it joins and that runs in its place".into(),
+            false => "ready, or on its way".into(),
+        };
     }
     // SAFETY: the claim was won and the thread is off its stack, until it is made ready below.
     let visited = unsafe { visit(descriptor, walk) };

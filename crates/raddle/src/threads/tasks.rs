@@ -54,6 +54,13 @@ pub(crate) fn member() -> *const Member {
     at.map_addr(|address| address & !MARK).cast()
 }
 
+/// True while the calling thread has a scope open.
+#[inline(always)]
+pub(crate) fn has_open_scope() -> bool {
+    // SAFETY: the calling thread's list.
+    unsafe { scope_at(SCOPES.get()) }.is_some()
+}
+
 /// Names, or with null forgets, the calling thread's place in the scope that it belongs to. It has no scope open.
 #[inline(always)]
 pub(crate) fn set_member(member: *const Member) {

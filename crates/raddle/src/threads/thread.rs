@@ -76,7 +76,8 @@ impl Builder {
         self
     }
 
-    /// The size of its stack in bytes; rounded up to a power of two. Address space, committed when touched.
+    /// The size of its stack in bytes; rounded up to a power of two. Address space, committed when touched. (A thread
+    /// that had not started when it was joined may run in its joiner's place: then it has at least seven eighths.)
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = Some(bytes);
         self
@@ -447,7 +448,7 @@ impl<T> JoinHandle<T> {
     pub fn join(self) -> Result<T> {
         let descriptor = ManuallyDrop::new(self).descriptor;
         if !descriptor.join.has_ended() {
-            await_exit(descriptor);
+            end_or_await(descriptor);
         }
         // SAFETY: the thread has ended and left its result, which the unique handle takes once.
         let result = unsafe { unpack::<Result<T>>(descriptor.payload.get()) };
@@ -543,6 +544,14 @@ impl<T> Drop for JoinHandle<T> {
     }
 }
 
+/// Runs a thread that has not started, if that can be done here, or blocks until it has ended.
+#[inline]
+fn end_or_await(descriptor: &'static Descriptor) {
+    if crate::threads::tasks::has_open_scope() || !crate::carry::in_place::join_unstarted(descriptor) {
+        await_exit(descriptor);
+    }
+}
+
 /// Blocks until the thread has ended. Not cancellable: its result must not be lost.
 #[cold]
 #[inline(never)]
@@ -561,7 +570,7 @@ fn wait_for_exit(
 ) -> std::result::Result<(), WaitError> {
     let note = || {
         let object = std::ptr::from_ref(descriptor).addr();
-        crate::carry::note::note_wait("the end of a thread", object, Some(descriptor.record()));
+        crate::carry::note::note_wait(crate::carry::in_place::END, object, Some(descriptor.record()));
     };
     // SAFETY: the caller has the handle; descriptors are aligned to 128 bytes, and begin with their record.
     unsafe { descriptor.join.wait::<crate::Host>(deadline, cancellable, note) }

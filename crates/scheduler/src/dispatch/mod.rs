@@ -44,6 +44,7 @@ use crate::govern::handoff::Handoff;
 use crate::idle::Idle;
 use crate::policy::{Cause, Local, Notify};
 use crate::ready::Ready;
+use crate::thread::Thread;
 use raddle_machine::Machine;
 pub use rescue::{Occasions, Rescue};
 pub use rest::{Resting, rest};
@@ -199,6 +200,29 @@ impl<M: Machine, L: Local<M>> Dispatcher<M, L> {
             }
         }
         next
+    }
+
+    /// The running thread waits for the end of `thread`, which has not started: that one, if [`Dispatcher::select`]
+    /// would take it. Never while others are idle, to whom that gives what they might take.
+    #[inline(always)]
+    pub fn next_is(&mut self, pool: &impl Pool<M>, thread: &'static Thread<M>) -> Option<Ready<M>> {
+        if pool.idle().hungry() {
+            return None;
+        }
+        let next = self.local.next_is(thread)?;
+        self.handoff.leaves(M::now);
+        Some(next)
+    }
+
+    /// The running thread ends: true if who waits for that is to go on here at once, without a selection. Never while
+    /// others are idle, to whom [`Dispatcher::select`] gives what they might take.
+    #[inline(always)]
+    pub fn hands_over(&mut self, pool: &impl Pool<M>) -> bool {
+        let hands = !pool.idle().hungry() && self.local.hands_over();
+        if hands {
+            self.handoff.leaves(M::now);
+        }
+        hands
     }
 
     /// True if all that is hidden here is worth no wake-up: what [`Dispatcher::select`] leaves while others are idle.

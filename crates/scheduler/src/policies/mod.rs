@@ -33,6 +33,7 @@ pub mod waiver;
 use crate::expression::Expression;
 use crate::policy::{Cause, Local, Notify, Policy};
 use crate::ready::{Ready, Upcoming};
+use crate::thread::Thread;
 use raddle_machine::Machine;
 use raddle_queues::Full;
 use std::sync::Arc;
@@ -248,6 +249,20 @@ impl<M: Machine, O: Local<M>> Local<M> for AnyLocal<M, O> {
         match self {
             AnyLocal::Steal(local) => local.step_back(thread),
             AnyLocal::Other(local) => local.step_back(thread),
+        }
+    }
+    #[inline(always)]
+    fn next_is(&mut self, thread: &'static Thread<M>) -> Option<Ready<M>> {
+        match self {
+            AnyLocal::Steal(local) => local.next_is(thread),
+            AnyLocal::Other(local) => local.next_is(thread),
+        }
+    }
+    #[inline(always)]
+    fn hands_over(&mut self) -> bool {
+        match self {
+            AnyLocal::Steal(local) => local.hands_over(),
+            AnyLocal::Other(local) => local.hands_over(),
         }
     }
     fn relieve(&mut self, victim: usize) -> Option<Ready<M>> {

@@ -20,6 +20,10 @@
 //! lets every thread of the processor run; and a thread that has not started starts although newer ones keep coming.
 //! (When somebody becomes hungry, what is near goes behind what is in `fifo`: once, and by a batch at most.)
 //!
+//! Who waits for a thread that ends goes on in its place, before threads that have not started, if nobody waits in
+//! `near` and `fifo`: that counts as a selection, too. So a tree of threads that join their children stays in depth,
+//! and finds most of them not started, which it can run in its own place.
+//!
 //! Back-pressure: a thread that has spawned [`CROWD`] others here of which none has started steps back when it is asked
 //! to ([`Local::crowded`], [`Local::step_back`]): it goes on when those have started, or were taken by others, and no
 //! later than after a time ([`PATIENCE_NS`]), longer with a longer queue, so that a queue that grows faster than it
@@ -56,6 +60,7 @@ use super::Others;
 use crate::expression::{Order, Stealing};
 use crate::policy::{Cause, Local, Notify, Policy};
 use crate::ready::{Ready, Upcoming};
+use crate::thread::Thread;
 use crate::tokens::{Fifo, FifoView, Inbox, Lifo, LifoView, Near};
 use raddle_machine::Machine;
 use raddle_queues::Full;
@@ -329,6 +334,12 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         self.take_slow()
     }
 
+    /// True if nobody waits here that has run.
+    #[inline(always)]
+    fn walks_in_depth(&self) -> bool {
+        self.spawned_apart && !NEWEST && self.near.is_empty() && (self.direct || self.fifo.is_empty())
+    }
+
     /// The newest of those that have not started, or of all.
     #[inline(always)]
     fn pop_newest(&mut self) -> Option<Ready<M>> {
@@ -574,6 +585,34 @@ impl<M: Machine, const NEWEST: bool> Local<M> for StealLocal<M, NEWEST> {
         }
         self.back.push(Back { thread, level: unstarted.saturating_sub(u64::from(CROWD)), since: M::now() });
         Ok(())
+    }
+
+    #[inline(always)]
+    fn next_is(&mut self, thread: &'static Thread<M>) -> Option<Ready<M>> {
+        // What a selection takes that is not one of those which look for the oldest, and for what came from outside.
+        if !self.walks_in_depth() || !self.back.is_empty() {
+            return None;
+        }
+        let ends_round = self.budget == 0;
+        if ends_round && self.turn.wrapping_add(1).is_multiple_of(ELDERS / ROUND) {
+            return None;
+        }
+        let thread = self.lifo.pop_if(thread)?;
+        if ends_round {
+            self.turn = self.turn.wrapping_add(1);
+            self.budget = ROUND;
+        }
+        self.budget -= 1;
+        self.spawned = 0;
+        Some(thread)
+    }
+
+    /// Nobody waits here that has run: the next selection but one would find that thread.
+    #[inline(always)]
+    fn hands_over(&mut self) -> bool {
+        let hands = self.budget > 0 && self.walks_in_depth();
+        self.budget -= u32::from(hands);
+        hands
     }
 
     fn publish(&mut self) -> Notify {

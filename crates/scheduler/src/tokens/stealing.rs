@@ -2,6 +2,7 @@
 
 use super::token;
 use crate::ready::{Ready, Upcoming};
+use crate::thread::Thread;
 use raddle_machine::Machine;
 use raddle_queues::Full;
 use raddle_queues::fifo_ring::{self, FifoRing, Steal};
@@ -244,6 +245,13 @@ impl<M: Machine> Lifo<M> {
     #[inline]
     pub fn pop_telling(&mut self, uncovered: impl FnMut()) -> Option<Ready<M>> {
         self.0.pop_telling(uncovered).map(token)
+    }
+
+    /// The youngest, if only the owner sees it and it is this thread.
+    #[inline]
+    pub fn pop_if(&mut self, thread: &'static Thread<M>) -> Option<Ready<M>> {
+        let word = std::ptr::from_ref(thread).expose_provenance();
+        self.0.pop_if(word).then(|| token(word))
     }
 
     /// The oldest, for fairness.

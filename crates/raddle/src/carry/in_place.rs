@@ -1,0 +1,160 @@
+//! A join that finds its thread not started runs it in its own place: as a call, on the joiner's stack.
+//!
+//! The joiner has nothing else to do, and cannot go on before that thread has ended. So the thread needs no stack of
+//! its own, and nobody has to be woken at its end: it returns. What makes it a thread is that it has a descriptor, a
+//! thread pointer and storage of its own: it may wait, yield and be stolen, be cancelled, and end on another processor
+//! than it began; then the joiner, whose frames lie below its own, comes along.
+//!
+//! Of two threads a plain join needs two switches, a wait and a wake-up; trees of threads that join their children are
+//! mostly that.
+//!
+//! Only where nobody can tell:
+//! 1. The policy would start that thread next ([`raddle_scheduler::Local::next_is`]), and nobody is idle.
+//! 2. The stack has room: seven eighths of what a thread of its class has ([`ROOM`]).
+//! 3. Nothing can want the joiner meanwhile: it has no scope open and no half or task that waits, to which it would
+//!    have to hand on a cancellation, and interruptions run nothing (they do under the drop-in library).
+//! 4. Nothing counts or traces switches.
+//!
+//! State of the joiner: its wait is armed and never parked, so a claim of it ([`raddle_scheduler::Thread::claim`])
+//! leaves the push to a finalizer that does not come; the joiner looks for what was asked of it when it goes on. It is
+//! on no activation. Its saved context is that of its last switch, and its stack is in use above that, so nobody may
+//! visit it: dumps visit parked threads only.
+
+use crate::carry::above;
+use crate::carry::activation::Activation;
+use crate::carry::descriptor::Descriptor;
+use crate::carry::note::note_wait;
+use crate::carry::pool;
+use crate::carry::processor::bump;
+use crate::carry::switching::{self, After, current, enter};
+use crate::carry::witness::{Inside, Lent};
+use raddle_context::switch;
+use raddle_context::tls;
+
+/// Of the stack of its class a thread has at least all but one part in so many, where it runs in its joiner's place.
+pub(crate) const ROOM: usize = 8;
+
+/// What a note calls the wait of a joiner.
+pub(crate) const END: &str = "the end of a thread";
+
+/// The calling thread, which has no scope open, is about to wait for the end of `child`, whose only handle it has. True
+/// if that has come: the thread was run here, and its result is in its descriptor.
+#[inline]
+pub(crate) fn join_unstarted(child: &'static Descriptor) -> bool {
+    let Some(me) = current() else { return false };
+    if cfg!(raddle_tsan) || above::interruptions_run() || above::halves_wait() || crate::pace::sees_all() {
+        return false;
+    }
+    // SAFETY: no scope is open, and the caller has the only handle.
+    unsafe { run_here(me, child) }
+}
+
+/// Bytes of stack below the caller's frame, on a stack of the class of `child`; 0 elsewhere.
+#[inline(always)]
+fn room(child: &Descriptor) -> usize {
+    let here = 0u8;
+    let sp = (&raw const here).addr();
+    pool::arena_of(child).room(sp)
+}
+
+/// # Safety
+/// `me` is the running thread, and the caller has the only handle of `child`.
+#[inline(never)]
+unsafe fn run_here(me: &'static Descriptor, child: &'static Descriptor) -> bool {
+    let mut inside = enter(me);
+    let pool = inside.processor().pool;
+    let size = 1usize << pool::class_of(child);
+    if room(child) < size - size / ROOM {
+        inside.leave();
+        return false;
+    }
+    let Some(token) = inside.owned().dispatcher.next_is(pool, child.record()) else {
+        inside.leave();
+        return false;
+    };
+    // From here on the token is this call: nobody else starts the thread.
+    token.into_thread();
+    if crate::carry::delays::is_marked(child) {
+        crate::carry::delays::arrived(inside.processor(), child);
+    }
+    let slot = switching::take_slot(inside.lend(), child);
+    let (own, fs) = (switch::current_fs(), slot.fs());
+    child.slot.set(slot.into_raw());
+    // SAFETY: the token was consumed, so nobody else touches it (descriptor rule 2).
+    unsafe { (*child.context.get()).run_under(fs) };
+    note_wait(END, std::ptr::from_ref(child).addr(), Some(child.record()));
+    me.thread.arm();
+    me.activation.leave();
+    switching::installed(inside.lend(), child, After::NOTHING);
+    let modes = switch::modes();
+    switch::reset_modes();
+    let activation = inside.activation();
+    std::mem::forget(inside);
+    // SAFETY: both blocks are live: the running thread's own, and that of the slot, which is the child's alone. Between
+    // the two changes of the thread pointer nothing is called here but what is not inlined. Inside the mark no code
+    // that allocates interrupts the caller. The `Inside` was given up, and is made anew once.
+    let mut inside = unsafe {
+        tls::move_malloc_words(own, fs);
+        switch::set_fs(fs);
+        let activation = live_inside(child, activation);
+        tls::move_malloc_words(fs, own);
+        switch::set_fs(own);
+        Inside::resumed(activation)
+    };
+    switch::set_modes(modes);
+    child.activation.leave();
+    if crate::pace::sees_all() {
+        switching::installed(inside.lend(), me, After::EXIT);
+    } else {
+        switching::named(inside.lend(), me);
+    }
+    switching::forget_info(child);
+    // SAFETY: the child's code has returned, and the caller runs under its own thread pointer again.
+    unsafe { switching::leave_slot(inside.lend(), child) };
+    child.join.end_here();
+    me.thread.disarm();
+    inside.leave();
+    if me.goes_on_interrupted() {
+        above::interrupted(me, true);
+    }
+    true
+}
+
+/// As [`switching::live`], of a thread that begins inside the mark of `activation`; answers on which it ended, inside
+/// its mark. Not inlined, since its caller runs under another thread pointer, and lets no panic out.
+///
+/// # Safety
+/// As for [`switching::live`]; the caller is inside, under the thread pointer of `me`, and its activation names `me`.
+#[inline(never)]
+unsafe extern "C" fn live_inside(me: &'static Descriptor, activation: &'static Activation) -> &'static Activation {
+    switching::show(me);
+    // SAFETY: the caller is inside, and has given up its `Inside`.
+    unsafe { Inside::resumed(activation) }.leave();
+    // SAFETY: `me` runs from here on, under its thread pointer, and has run nothing.
+    unsafe { switching::live(me) };
+    let inside = enter(me);
+    let activation = inside.activation();
+    std::mem::forget(inside);
+    activation
+}
+
+/// The thread that waits for the end of `me` and goes on here at once, if the policy says so; its wait is claimed.
+#[inline(always)]
+pub(crate) fn heir(mut inside: Lent<'_>, me: &'static Descriptor) -> Option<&'static Descriptor> {
+    let pool = inside.processor.pool;
+    // It counts as a selection, so it is asked only where somebody waits. A trace shows each wake-up.
+    if !me.join.is_awaited() || crate::pace::sees_all() || !inside.owned().dispatcher.hands_over(pool) {
+        return None;
+    }
+    let joiner = me.join.claim_joiner()?;
+    let at_hand = !joiner.is_kernel_thread() && {
+        let joiner = Descriptor::of(joiner);
+        joiner.pool() == pool.index && !switching::is_unusual(joiner)
+    };
+    if !at_hand {
+        crate::carry::ready::ready_inside_by(inside, joiner, crate::carry::traced::Waker::Is(me));
+        return None;
+    }
+    bump(&inside.processor.counters.woken);
+    Some(Descriptor::of(joiner))
+}
