@@ -40,8 +40,9 @@ usage: cargo xtask COMMAND [ARGUMENTS]
   model                the interleaving tests of crates/queues and crates/scheduler
   model --weaken [TAG] [--crate NAME] [--files PART,..] [--seconds N] [--near] [--list]
                        relaxes each tagged memory ordering in turn; a test must fail for each
-  mutants [--only PART] [--target FOLDER] [--list]
-                       faults in our policies and queues, each in a copy: `raddle check` must find it and show it again
+  mutants [--only PART,..] [--target FOLDER] [--list]
+                       faults in our policies, queues, locks and clusters, each in a copy: `raddle check` must find it
+                       and show it again, or an interleaving test fail
   std-examples         std's own examples with our thread and sync in place of std's; writes docs/std-examples.md
   elsewhere            tests of the runtime in which each thread that was suspended goes on on another processor
   mpi pingpong|stencil|waiting|latency [--mpi NAME] [--threads T,..] [--runs N] [--native-seconds S] [--real-time]

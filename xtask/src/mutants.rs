@@ -1,15 +1,18 @@
-//! `cargo xtask mutants`: does `raddle check` find faults that were put into our own policies and queues?
+//! `cargo xtask mutants`: are faults found that were put into our own policies, queues, locks and clusters?
 //!
-//! Each fault is an expression in place of another ([`FAULTS`]). All of them go into one copy of the checkout, each
-//! behind a switch that the environment sets, so that one build has them all. There `raddle check` (built alone, as the
-//! example of `crates/sim`) must fail within a minute, and the command that it prints must fail in the same way; with
-//! all switches off the same checks pass.
+//! Each fault is an expression in place of another ([`FAULTS`], [`LOCKS`]). All of them go into one copy of the
+//! checkout, each behind a switch that the environment sets, so that one build has them all. There `raddle check`
+//! (built alone, as the example of `crates/sim`) must fail within a minute, and the command that it prints must fail in
+//! the same way; of locks and clusters, an interleaving test must fail. With all switches off the same checks pass.
 
 mod faults;
+mod locks;
 
+use crate::model;
 use crate::shell::{self, Failure, Outcome};
 use crate::tidy::read_tree;
 use faults::{FAULTS, Fault};
+use locks::LOCKS;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -21,6 +24,9 @@ const EXPLORE: &str = "50";
 /// What the unchanged policy's check is given.
 const UNCHANGED: &str = "10";
 
+/// Whose interleaving tests find the faults of locks and clusters.
+const PACKAGE: &str = "raddle-scheduler";
+
 /// What switches a fault on, for the copy's `crates/machine`.
 const SWITCH: &str = "
 #[doc(hidden)]
@@ -31,11 +37,17 @@ pub fn fault(number: u32) -> bool {
 }
 ";
 
+/// All faults; a fault's switch is its place here, from 1.
+fn all() -> impl Iterator<Item = &'static Fault> {
+    FAULTS.iter().chain(LOCKS)
+}
+
 /// The command.
 pub fn run(args: &[String]) -> Outcome {
     let options = parse(args)?;
-    let chosen: Vec<&Fault> =
-        FAULTS.iter().filter(|fault| options.only.is_none_or(|only| fault.name.contains(only))).collect();
+    let chosen: Vec<&Fault> = all()
+        .filter(|fault| options.only.is_none_or(|only| only.split(',').any(|part| fault.name.contains(part))))
+        .collect();
     if chosen.is_empty() {
         return Err(Failure::usage("no fault has a name like that"));
     }
@@ -44,7 +56,7 @@ pub fn run(args: &[String]) -> Outcome {
         return Ok(());
     }
     let copy = Copy::new(options.target)?;
-    copy.build()?;
+    copy.build(&chosen)?;
     let mut wrong = 0;
     for fault in &chosen {
         let verdict = copy.judge(fault)?;
@@ -56,6 +68,14 @@ pub fn run(args: &[String]) -> Outcome {
     checks.sort_unstable();
     checks.dedup();
     for check in checks {
+        if let Some(test) = interleaved(check) {
+            let (output, took) = copy.interleave(0, test)?;
+            let passed = output.status.success();
+            wrong += u32::from(!passed);
+            let told = if passed { "passes" } else { "FAILS UNCHANGED" };
+            println!("{told:<24} {:>5.1} s  {check}", took.as_secs_f64());
+            continue;
+        }
         let (output, took) = copy.check(0, check, &["--seconds", UNCHANGED])?;
         let passed = output.status.code() == Some(0);
         wrong += u32::from(!passed);
@@ -68,7 +88,7 @@ pub fn run(args: &[String]) -> Outcome {
     if wrong == 0 {
         Ok(())
     } else {
-        Err(Failure::failed("not every fault is found, or the unchanged policies do not pass"))
+        Err(Failure::failed("not every fault is found, or what is unchanged does not pass"))
     }
 }
 
@@ -114,8 +134,8 @@ impl Copy {
         Ok(copy)
     }
 
-    fn build(&self) -> Outcome {
-        for (index, fault) in FAULTS.iter().enumerate() {
+    fn build(&self, chosen: &[&Fault]) -> Outcome {
+        for (index, fault) in all().enumerate() {
             let path = self.root.join(fault.file);
             let text = std::fs::read_to_string(&path).map_err(|error| failed(&path, &error))?;
             let text = fault.applied(&text, index + 1)?;
@@ -124,8 +144,38 @@ impl Copy {
         let path = self.root.join("crates/machine/src/lib.rs");
         let text = std::fs::read_to_string(&path).map_err(|error| failed(&path, &error))?;
         std::fs::write(&path, text + SWITCH).map_err(|error| failed(&path, &error))?;
-        let mut build = shell::cargo(&["build", "-q", "-p", "raddle-sim", "--example", "check"]);
-        shell::run(build.current_dir(&self.root).env("CARGO_TARGET_DIR", &self.target).env("RUSTFLAGS", "-Awarnings"))
+        let run = |mut build: Command| {
+            shell::run(
+                build.current_dir(&self.root).env("CARGO_TARGET_DIR", &self.target).env("RUSTFLAGS", "-Awarnings"),
+            )
+        };
+        if chosen.iter().any(|fault| interleaved(fault.check).is_none()) {
+            run(shell::cargo(&["build", "-q", "-p", "raddle-sim", "--example", "check"]))?;
+        }
+        let mut tests: Vec<String> =
+            chosen.iter().filter_map(|fault| interleaved(fault.check)).map(|(test, _)| test.to_string()).collect();
+        tests.sort_unstable();
+        tests.dedup();
+        if !tests.is_empty() {
+            let mut build = model::command(PACKAGE, &tests);
+            build.args(["-q", "--no-run"]);
+            run(build)?;
+        }
+        Ok(())
+    }
+
+    /// Runs an interleaving test with a fault (0: with none). One that does not end in time is ended, and has failed.
+    fn interleave(&self, fault: usize, (test, name): (&str, &str)) -> Outcome<(Output, Duration)> {
+        let mut command = model::command(PACKAGE, &[test.to_string()]);
+        let seconds = SECONDS.to_string();
+        command.args(["-q", "--", "--exact", name]).current_dir(&self.root).env("CARGO_TARGET_DIR", &self.target);
+        command.env("RUSTFLAGS", "-Awarnings").env("RADDLE_FAULT", fault.to_string());
+        let mut limited = Command::new("timeout");
+        limited.arg(seconds).arg(command.get_program()).args(command.get_args()).current_dir(&self.root);
+        command.get_envs().for_each(|(key, value)| _ = value.map(|value| limited.env(key, value)));
+        let start = Instant::now();
+        let output = limited.output();
+        Ok((output.map_err(|error| failed(Path::new("timeout"), &error))?, start.elapsed()))
     }
 
     /// Runs a check with a fault (0: with none): `'POLICY' OPTION…`, and some options more.
@@ -139,7 +189,19 @@ impl Copy {
 
     /// What the check says of the fault, or why it has not found it.
     fn judge(&self, fault: &Fault) -> Outcome<Result<String, String>> {
-        let number = FAULTS.iter().position(|other| other.name == fault.name).map_or(0, |index| index + 1);
+        let number = all().position(|other| other.name == fault.name).map_or(0, |index| index + 1);
+        if let Some(test) = interleaved(fault.check) {
+            let (output, took) = self.interleave(number, test)?;
+            let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+            let what = panics(&text);
+            return Ok(match (output.status.success(), what) {
+                (true, _) => Err(format!("`{}` passes after {:.1} s", test.1, took.as_secs_f64())),
+                (false, Some(what)) => {
+                    Ok(format!("{:>5.1} s  {what}\n{:>36}  {}", took.as_secs_f64(), "", fault.check))
+                }
+                (false, None) => Err(format!("`{}` ends with {}, and no test of it has failed", test.1, output.status)),
+            });
+        }
         let (first, took) = self.check(number, fault.check, &["--seconds", EXPLORE])?;
         let text = String::from_utf8_lossy(&first.stdout).into_owned();
         if first.status.code() != Some(1) {
@@ -175,6 +237,17 @@ fn failed(path: &Path, error: &std::io::Error) -> Failure {
     Failure::failed(format!("{}: {error}", path.display()))
 }
 
+/// The interleaving test, and its function, that must find a fault of a lock: `loom TEST FUNCTION`.
+fn interleaved(check: &str) -> Option<(&str, &str)> {
+    check.strip_prefix("loom ")?.split_once(' ')
+}
+
+/// What the first panic of a test says.
+fn panics(text: &str) -> Option<String> {
+    let mut lines = text.lines().skip_while(|line| !line.contains("panicked at ")).skip(1);
+    lines.next().map(|line| line.trim().chars().take(110).collect())
+}
+
 /// What follows `start` in the first line that begins with it.
 fn line<'a>(text: &'a str, start: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(start))
@@ -196,19 +269,31 @@ mod tests {
 
     #[test]
     fn each_fault_applies_to_one_place_and_has_a_name_of_its_own() {
-        let mut names: Vec<&str> = FAULTS.iter().map(|fault| fault.name).collect();
+        let mut names: Vec<&str> = all().map(|fault| fault.name).collect();
         assert!(names.len() >= 20);
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), FAULTS.len());
+        assert_eq!(names.len(), all().count());
         // One after the other, as in the copy: no two change the same words.
         let mut texts = std::collections::BTreeMap::new();
-        for (index, fault) in FAULTS.iter().enumerate() {
+        for (index, fault) in all().enumerate() {
             let read = || std::fs::read_to_string(shell::root().join(fault.file)).unwrap();
             let text: &mut String = texts.entry(fault.file).or_insert_with(read);
             *text = fault.applied(text, index + 1).unwrap_or_else(|failure| panic!("{}: {failure}", fault.name));
             assert!(text.contains(&format!("fault({})", index + 1)), "{}", fault.name);
         }
+    }
+
+    #[test]
+    fn each_interleaving_test_that_is_named_is_there() {
+        for (test, name) in all().filter_map(|fault| interleaved(fault.check)) {
+            let path = shell::root().join(format!("crates/scheduler/tests/{test}.rs"));
+            let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            assert!(text.contains(&format!("fn {name}()")), "{test}: {name}");
+        }
+        assert_eq!(interleaved("steal --processors 3"), None);
+        assert_eq!(panics("a\nthread 'x' panicked at y:\n  what\nthen"), Some("what".into()));
+        assert_eq!(panics("all is well"), None);
     }
 
     #[test]

@@ -164,14 +164,21 @@ fn cna_prefers_its_cluster() {
     serves_within::<Cna<Loom>>(1, IN_ANY, |number| Place::in_cluster(number % 2));
 }
 
-/// One of each of three clusters, and one more of the holder's: who is aside is not forgotten.
+/// One of each of three clusters, and one more of the holder's: who is aside is not forgotten. In two clusters the last
+/// one comes to those aside when nobody of the holder's own is left.
 #[test]
 fn cna_serves_who_was_passed_over() {
-    explore(1, &["[0, 1, 2, 3]"], || {
+    for clusters in [3, 2] {
+        serves_all_of(clusters);
+    }
+}
+
+fn serves_all_of(clusters: usize) {
+    explore(1, &["[0, 1, 2, 3]"], move || {
         let lock = Arc::new(Lock::<Vec<usize>, Cna<Loom>, Loom>::new(Vec::new()));
         let others = [1, 2, 3].map(|number| {
             let lock = lock.clone();
-            thread::spawn(move || lock.lock(Place::in_cluster(number % 3)).push(number))
+            thread::spawn(move || lock.lock(Place::in_cluster(number % clusters)).push(number))
         });
         lock.lock(Place::in_cluster(0)).push(0);
         others.into_iter().for_each(|other| other.join().unwrap());

@@ -76,6 +76,31 @@ fn readers_share_and_a_writer_comes_after_them() {
 }
 
 #[test]
+fn the_last_reader_wakes_a_writer() {
+    explore(2, &["1"], || {
+        let table = Arc::new((Lock::<(), H1Mcs<Loom>, Loom>::new(()), Reservation::<Loom>::new(), Watched::new()));
+        let waits = Arc::new(Parking::<Model>::new());
+        assert!(table.0.with(|()| table.1.try_shared()));
+        let writer = thread::spawn({
+            let (table, waits) = (table.clone(), waits.clone());
+            move || {
+                while !table.0.with(|()| table.1.try_exclusive()) {
+                    if table.0.with(|()| table.1.prepare::<Parking<Model>>()) {
+                        table.1.wait(&*waits);
+                    }
+                }
+                table.2.add();
+                table.1.end_exclusive(&*waits);
+            }
+        });
+        assert_eq!(table.2.get(), 0);
+        table.1.end_shared(&*waits);
+        writer.join().unwrap();
+        table.2.get()
+    });
+}
+
+#[test]
 fn a_map_s_element_is_kept_while_others_pass() {
     explore_first(Some(5_000), 1, &["(3, Some(7))"], || {
         let map = map::<u32>();

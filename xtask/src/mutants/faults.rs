@@ -34,7 +34,7 @@ impl Fault {
     }
 }
 
-const fn fault(
+pub(super) const fn fault(
     name: &'static str,
     what: &'static str,
     file: &'static str,

@@ -1,0 +1,183 @@
+//! The faults that `cargo xtask mutants` puts into locks, reservations and clusters, each with the interleaving test
+//! that must find it.
+
+use super::faults::{Fault, fault};
+
+const SPIN: &str = "crates/scheduler/src/lock/spin.rs";
+const MCS: &str = "crates/scheduler/src/lock/mcs.rs";
+const HEMLOCK: &str = "crates/scheduler/src/lock/hemlock.rs";
+const CNA: &str = "crates/scheduler/src/lock/cna.rs";
+const RECIPROCATING: &str = "crates/scheduler/src/lock/reciprocating.rs";
+const TRY: &str = "crates/scheduler/src/lock/try_mcs.rs";
+const DEFERRED: &str = "crates/scheduler/src/lock/deferred.rs";
+const PARKED: &str = "crates/scheduler/src/lock/parked.rs";
+const RESERVE: &str = "crates/scheduler/src/lock/reserve.rs";
+const CLUSTERED: &str = "crates/scheduler/src/lock/clusters/map.rs";
+const CHANGES: &str = "crates/scheduler/src/lock/clusters/map/changes.rs";
+
+/// All of them. No two change the same words.
+pub const LOCKS: &[Fault] = &[
+    fault(
+        "lock-spin-in-two-steps",
+        "who finds the lock free takes it in a second step",
+        SPIN,
+        (
+            "",
+            "self.held.swap(1, Ordering::Acquire) == 0",
+            "self.held.load(Ordering::Acquire) == 0 && { self.held.store(1, Ordering::Relaxed); true }",
+        ),
+        "loom loom_lock spin_locks_exclude",
+    ),
+    fault(
+        "lock-mcs-granted-at-once",
+        "a waiter does not wait",
+        MCS,
+        ("", "node.state.store(WAITING, Ordering::Relaxed);", "node.state.store(GRANTED, Ordering::Relaxed);"),
+        "loom loom_lock mcs_excludes_and_serves_in_order",
+    ),
+    fault(
+        "lock-mcs-forgets-who-comes",
+        "an unlock empties the queue whoever has come",
+        MCS,
+        (
+            "        if ",
+            "self.tail.compare_exchange(me, null_mut(), Ordering::Release, Ordering::Relaxed).is_err()",
+            "{ self.tail.store(null_mut(), Ordering::Release); false }",
+        ),
+        "loom loom_lock h2_excludes_and_serves_in_order",
+    ),
+    fault(
+        "lock-h1-node-not-renewed",
+        "a node that had a successor keeps it",
+        MCS,
+        ("fn renew(node: &Node<M>) {\n        if ", "!PREPARE", "false"),
+        "loom loom_lock h1_excludes_and_serves_in_order",
+    ),
+    fault(
+        "lock-repair-passes-usurpers",
+        "a repair tells the first waiter although somebody came between",
+        MCS,
+        ("let next = Self::successor(node);\n        if ", "usurper.is_null()", "true"),
+        "loom loom_lock a_repair_excludes_and_lets_others_overtake",
+    ),
+    fault(
+        "lock-hemlock-leaves-early",
+        "an unlock does not wait until its successor has left the node",
+        HEMLOCK,
+        ("while ", "node.grant.load(Ordering::Acquire) != 0", "false"),
+        "loom loom_lock hemlock_excludes_two",
+    ),
+    fault(
+        "lock-cna-forgets-those-aside",
+        "who was passed over is not served",
+        CNA,
+        ("        self.streak.store(0, Ordering::Relaxed);\n        if ", "aside > GRANTED", "false"),
+        "loom loom_lock cna_serves_who_was_passed_over",
+    ),
+    fault(
+        "lock-reciprocating-end",
+        "the end of a segment is served twice",
+        RECIPROCATING,
+        ("            if ", "successor == end", "false"),
+        "loom loom_lock reciprocating_excludes_two",
+    ),
+    fault(
+        "lock-try-not-collected",
+        "a node that was abandoned stays its queue's",
+        TRY,
+        ("            if ", "!mine", "false"),
+        "loom loom_try_mcs a_try_excludes_and_its_node_is_collected",
+    ),
+    fault(
+        "lock-try-is-granted",
+        "a try that failed is given the lock",
+        TRY,
+        ("", "node.state.store(ABANDONED, Ordering::Relaxed);", "node.state.store(WAITING, Ordering::Relaxed);"),
+        "loom loom_try_mcs a_waiter_behind_an_abandoned_node_gets_in",
+    ),
+    fault(
+        "lock-left-work-not-seen",
+        "work that is left in the last moment is not looked for",
+        DEFERRED,
+        ("M::fence(Ordering::SeqCst);\n            if ", "self.left.is_empty()", "true"),
+        "loom loom_deferred work_that_is_left_is_done_before_all_have_gone",
+    ),
+    fault(
+        "lock-parked-not-woken",
+        "a waiter that sleeps is granted the lock, and not woken",
+        PARKED,
+        ("        if ", "published == WAITING", "true"),
+        "loom loom_parked threads_exclude_each_other_and_all_are_woken",
+    ),
+    fault(
+        "lock-reserve-not-woken",
+        "the end of a reservation wakes nobody",
+        RESERVE,
+        (
+            "Point of no return: the element may be gone.\n            if ",
+            "self.word.swap(0, Ordering::Release) & WAITERS != 0",
+            "{ self.word.swap(0, Ordering::Release); false }",
+        ),
+        "loom loom_reserve an_element_is_had_by_one_at_a_time_and_waiters_are_woken",
+    ),
+    fault(
+        "lock-reserve-beside-a-writer",
+        "a reader reserves what a writer has",
+        RESERVE,
+        ("while ", "word & (WAITERS | EXCLUSIVE) == 0", "word & WAITERS == 0"),
+        "loom loom_reserve readers_share_and_a_writer_comes_after_them",
+    ),
+    fault(
+        "lock-reserve-last-reader",
+        "the last reader wakes no writer",
+        RESERVE,
+        ("        if ", "before == WAITERS | 1", "before == u32::MAX"),
+        "loom loom_reserve the_last_reader_wakes_a_writer",
+    ),
+    fault(
+        "lock-cluster-asks-again",
+        "who waited for another's request asks, too",
+        CLUSTERED,
+        ("let mut own = self.own(me, key)?;\n            if ", "own.get().value.is_some()", "false"),
+        "loom loom_clusters requests_of_a_cluster_are_combined_into_one",
+    ),
+    fault(
+        "lock-cluster-not-noted",
+        "the home does not note who has a replica",
+        CLUSTERED,
+        ("", "home.at_home().note(me.cluster);", "();"),
+        "loom loom_clusters nobody_reads_what_was_there_before_a_change",
+    ),
+    fault(
+        "lock-cluster-keeps-and-waits",
+        "a request that met a reservation keeps its own while it waits",
+        CHANGES,
+        (
+            "",
+            "drop(own);\n                    self.retry(me);\n                    // The pessimist waits there, too: it holds nothing.\n                    drop(self.clusters[at].instances.reserve(key));",
+            "self.retry(me); drop(self.clusters[at].instances.reserve(key)); drop(own);",
+        ),
+        "loom loom_clusters three_clusters_that_each_change_what_all_have_do_not_dead_lock",
+    ),
+    fault(
+        "lock-cluster-keeps-replicas",
+        "a change leaves replicas as they are",
+        CHANGES,
+        ("            if ", "cluster == at || has_own && cluster == me.cluster", "true"),
+        "loom loom_clusters nobody_reads_what_was_there_before_a_change",
+    ),
+    fault(
+        "lock-cluster-takes-what-is-held",
+        "what is held elsewhere is taken out as unused",
+        CHANGES,
+        (".collect();\n        if ", "unused", "false"),
+        "loom loom_clusters what_is_held_in_one_cluster_is_not_removed_in_another",
+    ),
+    fault(
+        "lock-cluster-old-home",
+        "a move forgets the replica at the old home",
+        CHANGES,
+        ("", "home.note(at);", "();"),
+        "loom loom_clusters a_reader_a_writer_and_a_mover_in_three_clusters_do_not_dead_lock",
+    ),
+];
