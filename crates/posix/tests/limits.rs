@@ -8,9 +8,12 @@ use std::process::Command;
 
 /// The numbers that `limits.c` prints under a limit.
 #[track_caller]
-fn threads_under(resource: u32, megabytes: u64, program: &Path, library: bool) -> Vec<u64> {
+fn threads_under(resource: u32, megabytes: u64, program: &Path, stack: Option<u32>, library: bool) -> Vec<u64> {
     let mut command = Command::new(program);
     command.arg("20000");
+    if let Some(stack) = stack {
+        command.env("STACK", stack.to_string());
+    }
     if library {
         command.env("LD_PRELOAD", common::library());
     }
@@ -34,12 +37,22 @@ fn about_as_many_threads_as_natively_fit_into_a_limit() {
     let program = common::compile("limits.c", &[]);
     for resource in [libc::RLIMIT_AS, libc::RLIMIT_DATA] {
         for megabytes in [500, 2000, 8000] {
-            let native = threads_under(resource, megabytes, &program, false);
-            let ours = threads_under(resource, megabytes, &program, true);
+            let native = threads_under(resource, megabytes, &program, None, false);
+            let ours = threads_under(resource, megabytes, &program, None, true);
             let enough = |(ours, native): (&u64, &u64)| ours * 3 >= native * 2;
             assert!(ours.iter().zip(&native).all(enough), "{megabytes} MB: {ours:?}, natively {native:?}");
             assert_eq!(ours.len(), 2);
         }
+    }
+}
+
+/// Natively many more: what the runtime itself needs is more than such a limit. It must not end the program.
+#[test]
+fn where_no_more_threads_fit_into_little_memory_there_is_some_for_the_program() {
+    let program = common::compile("limits.c", &[]);
+    for (resource, megabytes) in [(libc::RLIMIT_DATA, 16), (libc::RLIMIT_DATA, 20), (libc::RLIMIT_DATA, 40)] {
+        let made = threads_under(resource, megabytes, &program, Some(64 << 10), true);
+        assert!(made.len() == 2 && made[0] > 0 && made[1] > 0, "{megabytes} MB: {made:?}");
     }
 }
 

@@ -65,6 +65,24 @@ fn the_mask_in_a_handlers_context_is_its_threads_and_what_it_leaves_there_is_blo
 }
 
 #[test]
+fn a_thread_that_is_named_in_a_wait_still_ends_it_by_handlers_and_by_what_it_waits_for() {
+    let out = same_as_native("own_named.c", &["1", "2"]);
+    assert!(out.lines().count() == 25 && out.matches("EINTR").count() == 15, "{out}");
+}
+
+#[test]
+fn a_thread_reads_what_was_sent_to_it_from_its_own_descriptor() {
+    let out = same_as_native("own_signals.c", &["1", "2"]);
+    assert!(out.contains("in order: 0 1 2 3 4") && out.matches("waits: 1, read 1").count() == 3, "{out}");
+}
+
+#[test]
+fn times_that_are_none_are_answered_as_natively() {
+    let out = same_as_native("bad_times.c", &["1", "2"]);
+    assert!(out.lines().count() == 9 && out.matches("recvmmsg 22").count() == 7, "{out}");
+}
+
+#[test]
 fn main_and_threads_begin_without_an_error_and_with_their_creators_name() {
     let out = same_as_native("beginnings.c", &["2"]);
     assert!(out.contains("comm outer") && out.contains("named inner") && out.ends_with("errors: 0\n"), "{out}");

@@ -51,7 +51,7 @@ fn in_kernel(end: u64) -> isize {
 #[entry(if let Some(caller) = ours_or_handlers().filter(|_| !time.is_null()))]
 pub unsafe extern "C-unwind" fn nanosleep(time: *const c::timespec, left: *mut c::timespec) -> c_int {
     // SAFETY: the caller's time.
-    let error = match unsafe { relative(&*time) } {
+    let error = match unsafe { deadline_after(&*time) } {
         Ok(end) => sleep_until(caller, end, left),
         Err(error) => error,
     };
@@ -60,11 +60,6 @@ pub unsafe extern "C-unwind" fn nanosleep(time: *const c::timespec, left: *mut c
     }
     set_errno(error);
     -1
-}
-
-/// The end of a sleep of that length. Negative seconds are no time here.
-fn relative(time: &c::timespec) -> Result<u64, c_int> {
-    if time.tv_sec < 0 { Err(c::EINVAL) } else { deadline_after(time) }
 }
 
 #[entry]
@@ -79,7 +74,7 @@ pub unsafe extern "C-unwind" fn clock_nanosleep(
     // SAFETY: the caller's time.
     let time = unsafe { &*time };
     if flags & c::TIMER_ABSTIME == 0 {
-        return relative(time).map_or_else(|error| error, |end| sleep_until(caller, end, left));
+        return deadline_after(time).map_or_else(|error| error, |end| sleep_until(caller, end, left));
     }
     if time.tv_sec < 0 {
         return c::EINVAL;

@@ -180,7 +180,10 @@ pub unsafe extern "C-unwind" fn recvmmsg(
         return natively!();
     }
     // SAFETY: the caller's time, or none. As in the kernel, it is looked at after each message only.
-    let end = unsafe { time.as_ref() }.and_then(|time| crate::os::deadline_after(time).ok());
+    let end = match unsafe { time.as_ref() }.map(crate::os::deadline_after).transpose() {
+        Ok(end) => end,
+        Err(error) => return super::done(-(error as isize)) as c_int,
+    };
     let mut done = 0;
     loop {
         let result = blocking(

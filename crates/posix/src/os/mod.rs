@@ -233,9 +233,10 @@ pub(crate) fn deadline(clock: libc::clockid_t, time: &libc::timespec) -> Result<
     Ok((now_here + (i128::from(target) - now_there)).clamp(0, i128::from(u64::MAX)) as u64)
 }
 
-/// A relative time as a deadline. `Err(EINVAL)` for what is no time.
+/// A relative time as a deadline. `Err(EINVAL)` for what is no time, and for less than none, as the kernel says.
 pub(crate) fn deadline_after(time: &libc::timespec) -> Result<u64, c_int> {
-    Ok(now(libc::CLOCK_MONOTONIC).saturating_add(nanoseconds(time)?.max(0) as u64))
+    let time = u64::try_from(nanoseconds(time)?).map_err(|_| libc::EINVAL)?;
+    Ok(now(libc::CLOCK_MONOTONIC).saturating_add(time))
 }
 
 fn nanoseconds(time: &libc::timespec) -> Result<i64, c_int> {

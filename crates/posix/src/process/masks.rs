@@ -467,9 +467,14 @@ pub(super) fn waiting_with<T>(me: &Record, wanted: Set, wait: impl FnOnce() -> T
     signals::deliver();
     let result = wait();
     let returns = RETURNS.replace(outside).unwrap_or(before);
-    me.mask.store(returns, Ordering::SeqCst);
-    changed(wanted, returns);
-    signals::deliver();
+    if crate::thread::dedicated::task(me).is_some() {
+        // It has become so meanwhile, and the kernel has its mask.
+        signals::set_kernel_mask(returns & !signals::kicks());
+    } else {
+        me.mask.store(returns, Ordering::SeqCst);
+        changed(wanted, returns);
+        signals::deliver();
+    }
     result
 }
 

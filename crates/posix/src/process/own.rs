@@ -106,6 +106,9 @@ pub(crate) unsafe fn prepare(number: c_long, arguments: &mut [usize; 6]) -> Resu
         }
         c::SYS_io_uring_setup if is_single_issuer(b) => begin(),
         c::SYS_io_uring_register if [12, 20, 21].contains(&(b as c_uint & 0x7fff_ffff)) => begin(),
+        #[cfg(target_arch = "x86_64")]
+        c::SYS_signalfd if a as c_int == -1 => signal_descriptor(),
+        c::SYS_signalfd4 if a as c_int == -1 => signal_descriptor(),
         c::SYS_close_range if c as c_uint & c::CLOSE_RANGE_UNSHARE != 0 => begin(),
         c::SYS_perf_event_open if b as c_int >= 0 => translate(b).map(|number| arguments[1] = number),
         c::SYS_sched_setscheduler if is_same_class(a, Some(b), c) => Err(0),
@@ -334,6 +337,19 @@ pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: u
     // The C library's takes any number of arguments, and passes four on in the same registers.
     // SAFETY: the caller's arguments.
     unsafe { call(c::SYS_prctl, [option as usize, a, b, c, d, 0]) as c_int }
+}
+
+/// The descriptor tells its readers of what is sent to them: as a rule its maker.
+fn signal_descriptor() -> Result<(), c_int> {
+    crate::thread::dedicated::known_by_its_signals();
+    Ok(())
+}
+
+#[entry]
+pub unsafe extern "C" fn signalfd(descriptor: c_int, set: *const c::sigset_t, flags: c_int) -> c_int {
+    let arguments = [descriptor as usize, set.expose_provenance(), size_of::<u64>(), flags as usize, 0, 0];
+    // SAFETY: the caller's set, of which the kernel reads the first word.
+    unsafe { call(c::SYS_signalfd4, arguments) as c_int }
 }
 
 /// Entry points that are system calls of the same name, with the same arguments.

@@ -78,7 +78,16 @@ unsafe fn wait(
             break there;
         }
         if watch.interrupted() {
-            break -(c::EINTR as isize);
+            break EINTR;
+        }
+        if crate::thread::dedicated::task(me).is_some() {
+            // It has become so while it waited: what is sent to it is pending in the kernel, where nobody else sees it.
+            // SAFETY: the caller has promised a place for the description, or none.
+            match unsafe { wait_in_kernel(set, info, deadline) } {
+                EINTR if cancel::is_requested(me) => break kernel_waits::CANCELLED,
+                EINTR if !watch.interrupted() => continue,
+                result => break result,
+            }
         }
         let soon = (descriptor < 0).then(|| now(c::CLOCK_MONOTONIC) + LOOKS_AGAIN_NS);
         let until = soon.map_or(deadline, |soon| Some(deadline.map_or(soon, |at| at.min(soon))));
@@ -96,6 +105,21 @@ unsafe fn wait(
     };
     drop(undo);
     result
+}
+
+/// As the kernel's `sigtimedwait`, until a point of CLOCK_MONOTONIC, if one is given.
+///
+/// # Safety
+/// As for [`wait`].
+unsafe fn wait_in_kernel(set: Set, info: *mut c::siginfo_t, deadline: Option<u64>) -> isize {
+    let left = deadline.map(|at| at.saturating_sub(now(c::CLOCK_MONOTONIC))).map(|left| c::timespec {
+        tv_sec: (left / 1_000_000_000) as c::time_t,
+        tv_nsec: (left % 1_000_000_000) as c::c_long,
+    });
+    let time = left.as_ref().map_or(0, |time| std::ptr::from_ref(time).expose_provenance());
+    let place = (&raw const set).expose_provenance();
+    // SAFETY: a set and a time on the stack, the caller's place.
+    unsafe { system_call(c::SYS_rt_sigtimedwait, [place, info.addr(), time, size_of::<Set>(), 0, 0]) }
 }
 
 /// The calling lightweight thread waits for a descriptor, or for time alone.

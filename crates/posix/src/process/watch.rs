@@ -34,6 +34,10 @@ pub(super) fn count_handler(me: Option<&Record>, restarts: bool) {
     EVER.store(true, Ordering::Relaxed);
     me.interruptions.fetch_add(1, Ordering::Relaxed);
     me.endings.fetch_add(u64::from(!restarts), Ordering::Relaxed);
+    if crate::thread::dedicated::task(me).is_some() {
+        // A wait that began before it was dedicated, and looks only when it ends.
+        raddle::drop_in::end_own_wait();
+    }
 }
 
 /// From now on.

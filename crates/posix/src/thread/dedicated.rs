@@ -124,6 +124,19 @@ pub(crate) fn known_to_kernel() {
     }
 }
 
+/// The calling thread is about to get a descriptor for the signals that are pending for it, of which the kernel knows
+/// those of kernel threads only. Whoever it creates inherits nothing by this. Where no kernel thread can be had, the
+/// descriptor tells of the process's signals alone.
+pub(crate) fn known_by_its_signals() {
+    if raddle::drop_in::is_lightweight()
+        && !crate::process::vfork::is_child()
+        && let Some(mask) = dedicate(Spare::Any)
+    {
+        raddle::drop_in::unmark();
+        signals::set_kernel_mask(mask);
+    }
+}
+
 /// The program's first thread was named by another one in a call that changes what its threads inherit.
 static FIRST_NAMED: AtomicBool = AtomicBool::new(false);
 

@@ -33,11 +33,14 @@ static long dumped(void) {
 int main(int count, char **arguments) {
     int most = count > 1 ? atoi(arguments[1]) : 20, error = 0;
     static pthread_t threads[20000];
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    if (getenv("STACK")) pthread_attr_setstacksize(&attributes, atoi(getenv("STACK")));
     // Twice: what the first ones leave serves the next ones.
     for (int round = 0; round < 2; round++) {
         int made = 0;
         go = 0;
-        while (made < most && !(error = pthread_create(&threads[made], NULL, waits, NULL))) made++;
+        while (made < most && !(error = pthread_create(&threads[made], &attributes, waits, NULL))) made++;
         if (error && error != EAGAIN) printf("%s\n", strerror(error));
         if (count > 2) printf("%s\n", dumped() < 10000 ? "little" : "much");
         pthread_mutex_lock(&mutex);
@@ -45,6 +48,10 @@ int main(int count, char **arguments) {
         pthread_cond_broadcast(&condition);
         pthread_mutex_unlock(&mutex);
         for (int i = 0; i < made; i++) pthread_join(threads[i], NULL);
+        // Whatever they have taken, there is memory for others.
+        void *memory = malloc(1 << 20);
+        if (!memory) return 1;
+        free(memory);
         printf("%d\n", made);
     }
     return 0;

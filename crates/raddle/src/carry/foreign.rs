@@ -86,6 +86,15 @@ pub(crate) fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake {
     }
 }
 
+/// In a signal handler that the calling kernel thread runs: a wait that it has interrupted ends, for no reason.
+pub(crate) fn end_wait() {
+    if let Some(record) = RECORD.get()
+        && record.thread.interrupt() == Claim::WonParked
+    {
+        wake(&record.thread);
+    }
+}
+
 /// The claimant's push: wakes the kernel thread.
 pub(crate) fn wake(thread: &'static Thread<Real>) {
     FOREIGN_WAITERS.wake(&thread.token);

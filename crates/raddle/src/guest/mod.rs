@@ -307,6 +307,12 @@ pub unsafe fn interrupt(raw: *const ()) -> Met {
     }
 }
 
+/// In a signal handler on a kernel thread that was a lightweight one: the wait that the handler has interrupted, which
+/// began when the thread was lightweight perhaps, ends for no reason, as an interruption ends it there.
+pub fn end_own_wait() {
+    crate::carry::foreign::end_wait();
+}
+
 /// The lowest usable address of the calling lightweight thread's stack, and its end.
 pub fn own_stack() -> Option<(usize, usize)> {
     let raw = crate::carry::delays::address(current()?.slot.get());
