@@ -90,7 +90,7 @@ static bool mayShape(const Function &F) {
 
 PreservedAnalyses Yields::run(Module &M, ModuleAnalysisManager &MAM) {
   Triple Target(M.getTargetTriple());
-  if (!Target.isOSLinux() || !Target.isArch64Bit() || !(Target.getArch() == Triple::x86_64 || Target.getArch() == Triple::aarch64))
+  if (L.Off || !Target.isOSLinux() || !Target.isArch64Bit() || !(Target.getArch() == Triple::x86_64 || Target.getArch() == Triple::aarch64))
     return PreservedAnalyses::all();
   auto &FAM = MAM.getResult<FunctionAnalysisManagerModuleProxy>(M).getManager();
   SmallPtrSet<const Function *, 8> Annotated = annotated(M), Resolvers;

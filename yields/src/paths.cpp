@@ -8,6 +8,8 @@
 //     the end: an early return stays free.
 #include "yields.h"
 #include "llvm/ADT/PostOrderIterator.h"
+#include "llvm/Analysis/BlockFrequencyInfo.h"
+#include "llvm/Analysis/BranchProbabilityInfo.h"
 #include "llvm/Analysis/LoopInfo.h"
 #include "llvm/IR/CFG.h"
 #include "llvm/IR/Dominators.h"
@@ -24,6 +26,8 @@ struct Node {
   BasicBlock *Block;
   Loop *Sub; // Folded into this node; null for a block.
   SmallVector<unsigned, 2> Next, Previous;
+  SmallVector<double, 2> Flows; // How often each edge to `Next` is taken.
+  double Left = 0;              // How often the region is left from here.
   bool Leaves = false; // An edge goes out of the region, or the function ends here.
   bool Forced = false; // An edge back that belongs to no natural loop ends here.
 };
@@ -32,23 +36,29 @@ struct Node {
 struct Path {
   bool Reached = false;
   uint64_t Since = 0;                // Since the last check, or the region's beginning: the longest.
-  uint64_t Likely = 0;               // The same as it is likely.
+  double Likely = 0;                 // The same on the average, less what a check before has charged ahead.
+  double Flow = 0;                   // How often the ways that have met here are taken.
   std::optional<uint64_t> FromStart; // Without any check since the region's beginning: the longest.
 
-  void meet(const Path &Other) {
+  void meet(const Path &Other, double Often) {
     if (!Other.Reached)
       return;
+    Likely = !Reached || Flow + Often <= 0 ? std::max(Likely, Other.Likely) : (Likely * Flow + Other.Likely * Often) / (Flow + Often);
+    Flow += Often;
     Reached = true;
     Since = std::max(Since, Other.Since);
-    Likely = std::max(Likely, Other.Likely);
     if (Other.FromStart)
       FromStart = std::max(FromStart.value_or(0), *Other.FromStart);
   }
 
-  void check() {
-    Since = Likely = 0;
+  // What lies ahead up to there has been charged.
+  void check(double Ahead = 0) {
+    Since = 0;
+    Likely = -Ahead;
     FromStart.reset();
   }
+
+  uint64_t charge() const { return Likely < 1 ? 0 : uint64_t(Likely); }
 
   void pass(const Passage &P) {
     if (P.Through) {
@@ -58,7 +68,7 @@ struct Path {
         *FromStart += *P.Through;
     } else {
       Since = P.After;
-      Likely = std::min(P.Likely, P.After);
+      Likely = double(std::min(P.Likely, P.After));
       FromStart.reset();
     }
   }
@@ -68,7 +78,8 @@ class Placer {
 public:
   Placer(Function &F, FunctionAnalysisManager &FAM, const Passages &Known, const Limits &L, const Turns &T,
          bool CalledBack, SmallVectorImpl<Place> &Places)
-      : F(F), LI(FAM.getResult<LoopAnalysis>(F)), W(F, FAM, Known, L), L(L), T(T), Light(CalledBack ? 0 : L.Leaf),
+      : F(F), LI(FAM.getResult<LoopAnalysis>(F)), BFI(FAM.getResult<BlockFrequencyAnalysis>(F)),
+        BPI(FAM.getResult<BranchProbabilityAnalysis>(F)), W(F, FAM, Known, L), L(L), T(T), Light(CalledBack ? 0 : L.Leaf),
         Places(Places) {}
 
   Passage function() {
@@ -104,6 +115,8 @@ private:
 
   Function &F;
   LoopInfo &LI;
+  BlockFrequencyInfo &BFI;
+  BranchProbabilityInfo &BPI;
   Weights W;
   const Limits &L;
   const Turns &T;
@@ -135,25 +148,40 @@ void Placer::build(Loop *Region) {
     BasicBlock *Key = Sub ? Sub->getHeader() : B;
     auto [There, New] = Of.try_emplace(Key, Nodes.size());
     if (New)
-      Nodes.push_back({Key, Sub, {}, {}});
+      Nodes.push_back({Key, Sub, {}, {}, {}});
     return There->second;
   };
   nodeOf(Entry);
   for (BasicBlock *B : Blocks) {
     unsigned From = nodeOf(B);
-    if (succ_empty(B))
+    double Often = double(BFI.getBlockFreq(B).getFrequency());
+    if (succ_empty(B)) {
       Nodes[From].Leaves = true;
+      Nodes[From].Left += Often;
+    }
+    SmallPtrSet<BasicBlock *, 4> Met;
     for (BasicBlock *To : successors(B)) {
+      if (!Met.insert(To).second)
+        continue;
+      BranchProbability Part = BPI.getEdgeProbability(B, To);
+      double Flow = Often * Part.getNumerator() / BranchProbability::getDenominator();
       if (Region && !Region->contains(To)) {
         Nodes[From].Leaves = true;
+        Nodes[From].Left += Flow;
         continue;
       }
       if (Region && To == Entry)
         continue;
       unsigned Into = nodeOf(To);
-      if (Into != From && !is_contained(Nodes[From].Next, Into))
-        Nodes[From].Next.push_back(Into);
-      else if (Into == From && !Nodes[From].Sub)
+      if (Into != From) {
+        auto *There = find(Nodes[From].Next, Into);
+        if (There == Nodes[From].Next.end()) {
+          Nodes[From].Next.push_back(Into);
+          Nodes[From].Flows.push_back(Flow);
+        } else {
+          Nodes[From].Flows[There - Nodes[From].Next.begin()] += Flow;
+        }
+      } else if (!Nodes[From].Sub)
         Nodes[From].Forced = true; // A block that is its own successor, and no loop: unreachable code.
     }
   }
@@ -173,6 +201,7 @@ void Placer::build(Loop *Region) {
     if (State[Into] == 1) {
       Nodes[Into].Forced = true;
       Nodes[At].Next.erase(Nodes[At].Next.begin() + Edge);
+      Nodes[At].Flows.erase(Nodes[At].Flows.begin() + Edge);
       continue;
     }
     ++Edge;
@@ -228,7 +257,7 @@ void Placer::block(BasicBlock &B, Path &P) {
     bool Tail = Before && Before->isMustTailCall();
     if (May && !Tail && P.Since > 0 && P.Since + Here.Before > L.Gap) {
       Prefix = std::max(Prefix, P.FromStart.value_or(0));
-      put(&I, nullptr, P.Likely);
+      put(&I, nullptr, P.charge());
       P.check();
     }
     if (!Here.Through && P.FromStart)
@@ -260,8 +289,9 @@ Passage Placer::region(Loop *Region) {
       Sum += W.of(I).Likely;
     return Sum;
   };
-  // The lightest way from a node's beginning to the function's end or to a check, and what is likely on it.
-  std::vector<uint64_t> Rest(Nodes.size(), Never), Ahead(Nodes.size(), 0);
+  // The lightest way from a node's beginning to the function's end or to a check, and what is ahead on the average.
+  std::vector<uint64_t> Rest(Nodes.size(), Never);
+  std::vector<double> Ahead(Nodes.size(), 0);
   std::vector<char> Returns(Nodes.size(), 0);
   if (!Region) {
     for (unsigned At : reverse(Order)) {
@@ -273,11 +303,13 @@ Passage Placer::region(Loop *Region) {
         Best = std::min(Best, Rest[Into]);
         Returns[At] |= Returns[Into];
       }
-      for (unsigned Into : N.Next)
-        if (Rest[Into] == Best)
-          Ahead[At] = Ahead[Into];
+      double All = Ends ? N.Left : 0, Sum = 0;
+      for (auto [Into, Flow] : zip(N.Next, N.Flows)) {
+        All += Flow;
+        Sum += Flow * Ahead[Into];
+      }
       auto Own = through(N);
-      Ahead[At] = std::min(L.Gap, Ahead[At] + likely(N));
+      Ahead[At] = std::min(double(L.Gap), (Own && All > 0 ? Sum / All : 0) + double(likely(N)));
       Rest[At] = !Own ? 0 : std::min(Never, Best + *Own);
     }
   }
@@ -293,15 +325,16 @@ Passage Placer::region(Loop *Region) {
       P.FromStart = 0;
     }
     for (unsigned From : N.Previous)
-      P.meet(Out[From]);
+      P.meet(Out[From], Nodes[From].Flows[find(Nodes[From].Next, At) - Nodes[From].Next.begin()]);
     uint64_t Before = N.Sub ? Folded[N.Sub].Before : 0;
     bool Heavy = !Region && Returns[At] && P.FromStart && *P.FromStart + Rest[At] > Light;
     bool Long = P.Since > 0 && P.Since + Before > L.Gap;
     if (N.Forced || Heavy || Long) {
       Prefix = std::max(Prefix, P.FromStart.value_or(0));
       // What the check at the beginning of a function is for comes after it.
-      putBefore(N, P.Likely + (Heavy ? Ahead[At] : 0));
-      P.check();
+      double Later = Heavy ? Ahead[At] : 0;
+      putBefore(N, P.charge() + uint64_t(Later));
+      P.check(Later);
     }
     if (N.Sub) {
       if (P.FromStart)
@@ -312,19 +345,19 @@ Passage Placer::region(Loop *Region) {
     }
     Out[At] = P;
     if (N.Leaves)
-      End.meet(P);
+      End.meet(P, N.Left);
     if (Region && (N.Sub ? N.Sub->contains(Latch) : N.Block == Latch))
       Round = P;
   }
   if (!Region) {
-    Passage All{std::max(Prefix, End.FromStart.value_or(0)), End.Since, End.FromStart, End.Likely};
+    Passage All{std::max(Prefix, End.FromStart.value_or(0)), End.Since, End.FromStart, End.charge()};
     return All;
   }
 
   BasicBlock *Header = Region->getHeader();
   if (T.Chunked.contains(Header) && Round.FromStart)
-    Round.Likely = *Round.FromStart;
-  uint64_t Likely = std::max(End.Likely, Round.Likely);
+    Round.Likely = double(*Round.FromStart);
+  uint64_t Likely = std::max(End.charge(), Round.charge());
   if (!Latch) {
     // Several edges back that could not be made one: a check at the header serves them all.
     if (Instruction *Place = firstPlace(*Header))
@@ -339,12 +372,12 @@ Passage Placer::region(Loop *Region) {
   // A turn that no small function would make: the check stands at its beginning, so that a function that is nothing but the loop needs no other.
   uint64_t Turn = std::max(Round.FromStart.value_or(0), End.FromStart.value_or(0));
   if (Instruction *Place = firstPlace(*Header); Place && Round.FromStart && Turn > Light) {
-    put(Place, nullptr, Round.Likely);
+    put(Place, nullptr, Round.charge());
     return {0, std::max(End.Since, Turn), {}, Likely};
   }
   bool Checks = Round.FromStart || Round.Since + std::max(Prefix, End.FromStart.value_or(0)) > L.Gap;
   if (Checks)
-    putOnEdge(Latch, Header, Round.Likely);
+    putOnEdge(Latch, Header, Round.charge());
   uint64_t Longest = std::max({Prefix, End.FromStart.value_or(0), Checks ? Round.FromStart.value_or(0) : 0});
   uint64_t After = std::max(End.Since, Checks ? 0 : Round.Since + End.FromStart.value_or(0));
   return {Longest, After, End.FromStart, Likely};

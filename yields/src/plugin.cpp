@@ -1,5 +1,5 @@
 // How LLVM finds the pass: at the end of the optimiser (clang -fpass-plugin, ThinLTO), at the end of full link-time optimisation, and by
-// the name `raddle-yields<gap=4096;chunk=1024;leaf=512;unrolled=96;measure>` for opt.
+// the name `raddle-yields<gap=4096;chunk=1024;leaf=512;unrolled=96;measure;off>` for opt.
 #include "yields.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -27,8 +27,10 @@ static bool parse(StringRef Text, yields::Limits &L) {
                        .Default(nullptr);
     if (Name == "measure" && Value.empty()) {
       L.Measure = true;
+    } else if (Name == "off" && Value.empty()) {
+      L.Off = true;
     } else if (!To || Value.getAsInteger(10, *To) || *To == 0 || *To > 1000000000) {
-      errs() << "raddle-yields: `" << Part << "` is no limit; limits are gap=, chunk=, leaf=, unrolled= with a number from 1 to 10^9, and measure\n";
+      errs() << "raddle-yields: `" << Part << "` is no limit; limits are gap=, chunk=, leaf=, unrolled= with a number from 1 to 10^9, measure, and off\n";
       return false;
     }
   }

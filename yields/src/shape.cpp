@@ -234,6 +234,14 @@ static std::optional<uint64_t> bodyOf(const Loop &L, LoopInfo &LI, const Weights
   return std::max<uint64_t>(Sum, 1);
 }
 
+// Compared with what the loop does not change.
+static bool isTested(const Instruction &Variable, const Loop &L) {
+  return any_of(Variable.users(), [&](const User *U) {
+    auto *Compare = dyn_cast<ICmpInst>(U);
+    return Compare && L.contains(Compare) && (L.isLoopInvariant(Compare->getOperand(0)) || L.isLoopInvariant(Compare->getOperand(1)));
+  });
+}
+
 static bool unroll(Loop &L, uint64_t Body, LoopInfo &LI, DominatorTree &DT, ScalarEvolution &SE, FunctionAnalysisManager &FAM,
                    const Limits &Lim) {
   Function &F = *L.getHeader()->getParent();
@@ -255,13 +263,16 @@ static bool unroll(Loop &L, uint64_t Body, LoopInfo &LI, DominatorTree &DT, Scal
     Count /= 2;
   if (Count < 2)
     return false;
-  // A variable whose step is not a constant: without this the code generator would keep one variable for each copy of the body.
+  // Two kinds of variables for which the code generator would otherwise keep one variable for each copy of the body, computed ahead of the loop and
+  // in registers all through it: those whose step is not a constant, and those that a test compares with a bound.
   for (PHINode &P : L.getHeader()->phis()) {
     if (!SE.isSCEVable(P.getType()))
       continue;
     auto *Values = dyn_cast<SCEVAddRecExpr>(SE.getSCEV(&P));
     auto *Next = dyn_cast<Instruction>(P.getIncomingValueForBlock(L.getLoopLatch()));
-    if (!Values || Values->getLoop() != &L || isa<SCEVConstant>(Values->getStepRecurrence(SE)) || !Next || isa<PHINode>(Next) || !L.contains(Next))
+    if (!Values || Values->getLoop() != &L || !Next || isa<PHINode>(Next) || !L.contains(Next))
+      continue;
+    if (isa<SCEVConstant>(Values->getStepRecurrence(SE)) && !isTested(P, L) && !isTested(*Next, L))
       continue;
     auto *Frozen = new FreezeInst(Next, "", std::next(Next->getIterator()));
     Next->replaceUsesWithIf(Frozen, [&](Use &U) { return U.getUser() != Frozen; });
@@ -309,15 +320,17 @@ static bool shapeOne(Function &F, FunctionAnalysisManager &FAM, const Passages &
     // SCEV is asked for values of this loop, which must be used outside through phis only.
     formLCSSARecursively(*Here, DT, &LI, &SE);
     bool Long = SE.getSmallConstantTripCount(Here) > 0 || isVector(*Here);
-    if (!Long && *Body <= HeaviestUnrolled && L.Unrolled >= 2 * *Body && unroll(*Here, *Body, LI, DT, SE, FAM, L)) {
-      Unrolled.insert(Header);
-      return Changed = true;
-    }
-    if ((Long || !Here->isInnermost()) && *Body <= HeaviestMined && *Body * 4 <= L.Chunk && stripMine(*Here, SE, L.Chunk / *Body)) {
+    // What the optimiser has unrolled it takes for long, too.
+    bool Mined = Long || !Here->isInnermost() || findOptionMDForLoop(Here, "llvm.loop.unroll.disable");
+    if (Mined && *Body <= HeaviestMined && *Body * 4 <= L.Chunk && stripMine(*Here, SE, L.Chunk / *Body)) {
       T.Most[Header] = L.Chunk / *Body;
       // The outer loop's turns are chunks: it is done, too.
       Seen.insert(Header->getPrevNode());
       T.Chunked.insert(Header->getPrevNode());
+      return Changed = true;
+    }
+    if (!Long && *Body <= HeaviestUnrolled && L.Unrolled >= 2 * *Body && unroll(*Here, *Body, LI, DT, SE, FAM, L)) {
+      Unrolled.insert(Header);
       return Changed = true;
     }
   }

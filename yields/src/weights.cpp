@@ -31,6 +31,15 @@ static uint64_t lines(const InlineAsm &Text) {
   return 1 + S.count('\n') + S.count(';');
 }
 
+// Other libraries' functions that call none of the program's, and that programs call often.
+static bool isLibrary(StringRef Name) {
+  if (Name.starts_with("_ZSt") && Name.contains("_Rb_tree_"))
+    return true;
+  return is_contained({"__errno_location", "pthread_mutex_lock", "pthread_mutex_trylock", "pthread_mutex_unlock", "pthread_rwlock_rdlock",
+                       "pthread_rwlock_wrlock", "pthread_rwlock_unlock", "pthread_self", "pthread_getspecific", "clock_gettime"},
+                      Name);
+}
+
 // They call functions of the program.
 static bool comesBack(LibFunc Which) { return Which == LibFunc_qsort || Which == LibFunc_atexit; }
 
@@ -65,7 +74,7 @@ Passage Weights::of(const Instruction &I) const {
     return P;
   }
   LibFunc Which;
-  if (Callee->isDeclaration() && TLI.getLibFunc(*Callee, Which) && !comesBack(Which))
+  if (Callee->isDeclaration() && (TLI.getLibFunc(*Callee, Which) ? !comesBack(Which) : isLibrary(Callee->getName())))
     return Passage::plain(Library);
   return Unknown;
 }

@@ -32,6 +32,8 @@ struct Limits {
   uint64_t Unrolled = 96;
   // Count what runs between checks, for tests: the program reads `__raddle_gap_max`.
   bool Measure = false;
+  // Put no checks in: what a program costs without them is measured on one that is built alike.
+  bool Off = false;
 };
 
 // What a call of a function, or a turn through a part of one, does to the path that contains it.

@@ -78,5 +78,5 @@ int main(void) {
     for (long i = -3; i < 300; i += 9) sum = sum * 3 + once_though_beyond(i, 20) + once_though_beyond(20, i);
     printf("%llu\n", (unsigned long long)sum);
     for (int i = 0; i < 30; i++) sum = straight(sum);
-    MUST_ASK("straight", straight(sum) + straight(sum + 1) + straight(sum + 2));
+    MUST_ASK("straight", straight(straight(straight(straight(sum)))) + straight(straight(straight(sum + 1))));
 }
