@@ -303,6 +303,7 @@ pub(crate) fn lightweight() -> bool {
         if settings.stats.is_some() {
             crate::quantum::gaps::measure();
         }
+        crate::quantum::begin();
         raddle::drop_in::on_fault(crate::process::take_fault);
         let started = raddle::drop_in::start(&settings.pool).unwrap_or_else(|error| {
             let line = format!("raddle: {error}\nraddle: the threads of this program are kernel threads\n");

@@ -36,6 +36,7 @@ pub mod sync;
 mod threads;
 pub mod trace;
 
+pub use carry::quanta::Preempt;
 pub use carry::signal;
 pub use govern::info;
 #[doc(hidden)]

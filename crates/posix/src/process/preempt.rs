@@ -155,10 +155,12 @@ pub(super) unsafe fn ticked(context: *mut c_void) {
     let interrupted = unsafe { &*context.cast::<c::ucontext_t>() };
     let blocked = || super::rights::is_c_library_code(interrupted) && super::rights::is_waiting_call(interrupted);
     let period = crate::start::settings().quantum.shortest();
-    let is_over = || crate::quantum::is_over_by_ticks(period);
+    let is_over = || raddle::drop_in::preemption::is_over_by_ticks(period);
     if raddle::drop_in::preemption::is_due(is_over, || may_give_way(interrupted), blocked) {
         // SAFETY: the kernel's argument to the handler of this tick, which the caller is.
-        unsafe { masks::give_way(context, || crate::quantum::begin_anew(raddle::drop_in::preemption::give_way)) };
+        unsafe {
+            masks::give_way(context, || raddle::drop_in::preemption::begin_anew(raddle::drop_in::preemption::give_way))
+        };
     }
     crate::os::set_errno(errno);
 }
@@ -167,7 +169,7 @@ pub(super) unsafe fn ticked(context: *mut c_void) {
 fn may_give_way(interrupted: &c::ucontext_t) -> bool {
     let (at, stack_pointer) = registers(interrupted);
     let closed_here = closed().any(|(low, high, _)| (low..high).contains(&at));
-    if closed_here || masks::is_in_handler() || crate::quantum::is_held() || vfork::is_child() {
+    if closed_here || masks::is_in_handler() || raddle::drop_in::preemption::is_held() || vfork::is_child() {
         return false;
     }
     let here = &raw const at as usize;

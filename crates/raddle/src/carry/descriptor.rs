@@ -28,7 +28,9 @@ pub(crate) type Payload = [MaybeUninit<u64>; PAYLOAD_WORDS];
 /// What only some threads have: boxed, so that an unnamed thread costs nothing.
 #[repr(C)]
 pub(crate) struct Info {
-    name: String,
+    name: Option<String>,
+    /// Its quantum in nanoseconds, if it was spawned with one.
+    pub quantum: Option<u64>,
     /// Where the name is, for debuggers, which do not know what a `String` looks like.
     at: *const u8,
     length: usize,
@@ -38,9 +40,9 @@ impl Info {
     /// Where a debugger finds the name's address and length.
     pub const NAME: [usize; 2] = [std::mem::offset_of!(Info, at), std::mem::offset_of!(Info, length)];
 
-    pub fn new(name: String) -> Self {
-        let (at, length) = (name.as_ptr(), name.len());
-        Self { name, at, length }
+    pub fn new(name: Option<String>, quantum: Option<u64>) -> Self {
+        let (at, length) = name.as_ref().map_or((std::ptr::null(), 0), |name| (name.as_ptr(), name.len()));
+        Self { name, quantum, at, length }
     }
 }
 
@@ -141,6 +143,12 @@ impl Descriptor {
     pub fn name(&self) -> Option<&str> {
         let info = self.info.get();
         // SAFETY: rule 2: the caller holds the thread, so nobody frees `info`.
-        (!info.is_null()).then(|| unsafe { (*info).name.as_str() })
+        unsafe { info.as_ref() }?.name.as_deref()
+    }
+
+    /// The quantum that it was spawned with, in nanoseconds. Only for who holds the thread (rule 2).
+    pub fn quantum(&self) -> Option<u64> {
+        // SAFETY: rule 2: the caller holds the thread, so nobody frees `info`.
+        unsafe { self.info.get().as_ref() }?.quantum
     }
 }

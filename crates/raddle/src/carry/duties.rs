@@ -13,8 +13,8 @@
 //! | leave the timers to the monitor ([`crate::carry::timers::Bedside`]) | | | | while it sleeps |
 //! | arm the core's standby ([`crate::govern::standby`]), wake the monitor ([`crate::govern::monitor`]) | | | | after sleep |
 //!
-//! At a quantum check ([`crate::guest::preemption::at_check`]) timers that are due are fired, and at the end of a
-//! quantum events are looked for, if nobody has a moment ago; a tick of the timer that makes threads give way
+//! At a quantum check ([`crate::threads::quantum`]) timers that are due are fired, and at the end of a quantum
+//! events are looked for, if nobody has a moment ago; a tick of the timer that makes threads give way
 //! ([`crate::guest::preemption::is_due`]) does both.
 //!
 //! A round is 64 switches ([`crate::pace`]). What the monitor does for a processor that does not come

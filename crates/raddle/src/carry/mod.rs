@@ -21,6 +21,7 @@ pub(crate) mod loops;
 pub(crate) mod note;
 pub(crate) mod pool;
 pub(crate) mod processor;
+pub(crate) mod quanta;
 pub(crate) mod ready;
 pub(crate) mod sends;
 pub mod signal;

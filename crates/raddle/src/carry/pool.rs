@@ -6,6 +6,7 @@ use crate::carry::errors::BuildError;
 use crate::carry::kept::STACKS_KEPT;
 use crate::carry::loops::{Loops, Wish};
 use crate::carry::processor::Processor;
+use crate::carry::quanta::Quanta;
 use crate::os;
 use raddle_context::stack::Arena;
 use raddle_context::tls::Tls;
@@ -87,6 +88,8 @@ pub(crate) struct Shared {
     spares: [AtomicPtr<Activation>; 64],
     kernel_threads: AtomicU32,
     prefix: String,
+    /// Of quantum checks.
+    pub quanta: Quanta,
     /// The signals that its kernel threads block: what whoever built the pool blocked.
     mask: u64,
 }
@@ -499,12 +502,13 @@ pub(crate) struct Plan {
     pub may_have_fewer: bool,
     pub wanders: bool,
     pub event_loops: Wish,
+    pub quanta: Quanta,
 }
 
 impl Plan {
     /// The pool, known to all, without processors yet.
     pub fn register(self) -> Result<&'static Shared, BuildError> {
-        let Plan { idle, policy, name, prefix, follows, may_have_fewer, wanders, event_loops } = self;
+        let Plan { idle, policy, name, prefix, follows, may_have_fewer, wanders, event_loops, quanta } = self;
         let (priorities, directed) = (policy.priorities(), policy.ring());
         let shared = Box::leak(Box::new(Shared {
             index: 0,
@@ -529,6 +533,7 @@ impl Plan {
             spares: [const { AtomicPtr::new(std::ptr::null_mut()) }; 64],
             kernel_threads: AtomicU32::new(0),
             prefix,
+            quanta,
             mask: crate::os::signals::mask(),
         }));
         for (index, slot) in POOLS.iter().enumerate() {

@@ -331,9 +331,9 @@ pub fn set_own_name(name: &str) {
         let info = me.info.get();
         // SAFETY: descriptor rule 2: the thread runs, so it holds itself; the box was made by `Box::into_raw`.
         match unsafe { info.as_mut() } {
-            Some(info) => *info = crate::carry::descriptor::Info::new(name.to_owned()),
+            Some(info) => *info = crate::carry::descriptor::Info::new(Some(name.to_owned()), info.quantum),
             None => {
-                let info = crate::carry::descriptor::Info::new(name.to_owned());
+                let info = crate::carry::descriptor::Info::new(Some(name.to_owned()), None);
                 me.info.set(Box::into_raw(Box::new(info)));
             }
         }

@@ -14,6 +14,9 @@ use crate::carry::processor::Processor;
 use crate::carry::switching::{self, activation_of, current};
 use crate::carry::witness::Inside;
 use crate::os::ticker;
+pub use crate::threads::quantum::{
+    Rules, begin_anew, enter_section, is_held, is_over_by_ticks, leave_section, of_caller, rule, set_quantum,
+};
 use raddle_machine::{Machine, Real};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -92,26 +95,6 @@ fn others_wait(activation: &'static Activation, processor: &'static Processor) -
         activation.ticker.was_idle(Some(processor.traffic()), deadline, Real::now());
     }
     waits
-}
-
-/// A quantum check of a thread that may give way: sleepers of its processor that are due become ready; if its quantum
-/// is `over`, those whose events have come, too. Threads that switch at quantum checks alone come to the end of a
-/// round (`carry/duties.rs`) once in 64 quanta only.
-pub fn at_check(over: bool) {
-    let Some(me) = current() else { return };
-    if !crate::carry::caller::is_outside(me) {
-        return;
-    }
-    let activation = activation_of(me);
-    if activation.after.get().is_without_processor() {
-        return;
-    }
-    let Some(mut inside) = Inside::enter(activation) else { return };
-    crate::carry::timers::fire_due(inside.lend());
-    if over {
-        crate::carry::events::watch::poll_in_turn(inside.lend());
-    }
-    inside.leave();
 }
 
 /// The calling thread, which the handler has interrupted, gives way to others. It may return on another kernel thread.

@@ -32,6 +32,18 @@ pub(crate) fn gettid() -> u32 {
     unsafe { raddle_machine::raw::system_call(libc::SYS_gettid as usize, [0; 6]) as u32 }
 }
 
+/// The reason of the calling thread's last failed call.
+pub(crate) fn errno() -> i32 {
+    // SAFETY: the calling thread's own word.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Puts it back.
+pub(crate) fn set_errno(reason: i32) {
+    // SAFETY: the calling thread's own word.
+    unsafe { *libc::__errno_location() = reason }
+}
+
 /// The number of the core on which the caller runs, or ran a moment ago; 0 if the system does not tell.
 pub(crate) fn core() -> usize {
     // SAFETY: asks for a number.

@@ -7,6 +7,7 @@ pub(crate) mod host;
 pub(crate) mod members;
 pub mod park;
 pub mod pool;
+pub mod quantum;
 pub(crate) mod requests;
 pub(crate) mod scope;
 pub(crate) mod tasks;

@@ -20,6 +20,7 @@ use crate::carry::switching::{current as running, enter};
 use crate::threads::members::Member;
 pub use crate::threads::park::{Thread, current, park, park_timeout};
 use crate::threads::pool::Pool;
+pub use crate::threads::quantum::{Hold, hold, set_quantum};
 pub use crate::threads::scope::{Scope, ScopedJoinHandle, scope};
 pub use crate::threads::time::sleep;
 
@@ -38,6 +39,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 pub use std::thread::{AccessError, LocalKey, ThreadId, available_parallelism, panicking};
+use std::time::Duration;
 
 /// What a thread ended with: its result, or the payload of its panic.
 pub type Result<T> = std::result::Result<T, Box<dyn Any + Send + 'static>>;
@@ -48,6 +50,7 @@ pub struct Builder {
     name: Option<String>,
     stack_size: Option<usize>,
     priority: Option<u8>,
+    quantum: Option<Duration>,
 }
 
 /// What happens on the thread after its result is stored: nothing, or the scope's count.
@@ -86,6 +89,13 @@ impl Builder {
     /// Its priority, 0 the highest: where the pool's policy tells priorities apart.
     pub fn priority(mut self, priority: u8) -> Self {
         self.priority = Some(priority);
+        self
+    }
+
+    /// Its quantum: how long it runs on, once others wait, before it gives way at a quantum check, whatever its pool
+    /// says for its priority ([`crate::Builder::quanta`]).
+    pub fn quantum(mut self, quantum: Duration) -> Self {
+        self.quantum = Some(quantum);
         self
     }
 
@@ -200,7 +210,7 @@ pub(crate) unsafe fn spawn_packed(
     run: unsafe fn(*const Descriptor),
     payload: &Payload,
 ) -> std::result::Result<&'static Descriptor, SpawnError> {
-    let plain = builder.name.is_none() && builder.priority.is_none();
+    let plain = builder.name.is_none() && builder.priority.is_none() && builder.quantum.is_none();
     if let Some(me) = running()
         && plain
         && let Some(class) = builder.class_at_hand()
@@ -289,8 +299,9 @@ unsafe fn spawn_elsewhere(
     // SAFETY: fresh from the slab, which lives for ever.
     let descriptor: &'static Descriptor = unsafe { descriptor.as_ref() };
     fill(descriptor, pool::tag(pool, class), priority, run, payload);
-    if let Some(name) = &builder.name {
-        descriptor.info.set(Box::into_raw(Box::new(Info::new(name.clone()))));
+    if builder.name.is_some() || builder.quantum.is_some() {
+        let quantum = builder.quantum.map(crate::carry::quanta::nanoseconds);
+        descriptor.info.set(Box::into_raw(Box::new(Info::new(builder.name.clone(), quantum))));
     }
     if !lightweight {
         let name = builder.name.as_deref();

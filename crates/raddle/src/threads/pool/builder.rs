@@ -6,6 +6,7 @@ use crate::carry::kept::Kept;
 use crate::carry::loops::Wish;
 use crate::carry::pool::{Plan, TLS, arena, default_class, descriptors, rescue};
 use crate::carry::processor::{Dispatcher, Foreign, Owned};
+use crate::carry::quanta::{Preempt, Quanta};
 use raddle_context::tls::{self, Tls, Unsupported};
 use raddle_machine::Real;
 use raddle_scheduler::Policy;
@@ -13,6 +14,7 @@ use raddle_scheduler::expression::Expression;
 use raddle_scheduler::idle::Idle;
 use raddle_scheduler::policies::{self, AnyLocal, AnyPolicy, Others};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What makes a policy that no expression names, for at most so many processors.
 type Maker = dyn Fn(usize, Arc<dyn Others>) -> Box<dyn Policy<Real>> + Send + Sync;
@@ -32,15 +34,17 @@ pub struct Builder {
     /// None of them rests for others' sake.
     all: bool,
     event_loops: Wish,
+    quanta: Quanta,
 }
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { processors, policy, wrong: _, own, prefix, room, all, event_loops } = self;
+        let Self { processors, policy, wrong: _, own, prefix, room, all, event_loops, quanta } = self;
         let policy: &dyn fmt::Debug = if own.is_some() { &"a policy of the program's own" } else { policy };
         let mut shown = f.debug_struct("Builder");
         shown.field("processors", processors).field("policy", policy);
-        shown.field("prefix", prefix).field("room", room).field("all", all).field("event_loops", event_loops).finish()
+        shown.field("prefix", prefix).field("room", room).field("all", all).field("event_loops", event_loops);
+        shown.field("quanta", quanta).finish()
     }
 }
 
@@ -123,6 +127,32 @@ impl Builder {
         }
     }
 
+    /// How long a thread runs on, once others wait, before it gives way at a quantum check: 1 ms if nothing is said, at
+    /// most a second. Such checks are in programs that were built with `raddle cargo` (`docs/preemptible.md`); others
+    /// give way where they wait, yield, or call [`crate::check`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let pool = raddle::Builder::new().processors(1).quantum(Duration::from_micros(200)).build().unwrap();
+    /// assert_eq!(pool.run(|| 6 * 7), 42);
+    /// ```
+    pub fn quantum(self, quantum: Duration) -> Self {
+        self.quanta([quantum])
+    }
+
+    /// As [`Builder::quantum`], one for each priority from the most urgent on; those below have the last. A thread's
+    /// own ([`crate::thread::Builder::quantum`]) comes before it.
+    pub fn quanta(mut self, quanta: impl IntoIterator<Item = Duration>) -> Self {
+        self.quanta.set(quanta);
+        self
+    }
+
+    /// Whether threads give way at quantum checks at all: they do if nothing is said.
+    pub fn preempt(mut self, preempt: Preempt) -> Self {
+        self.quanta.preempt = preempt;
+        self
+    }
+
     /// The names of the kernel threads begin so (as shown by `ps -L` and debuggers). A NUL, of which the kernel's names
     /// know none, is shown as `?`.
     pub fn kernel_thread_prefix(mut self, prefix: impl Into<String>) -> Self {
@@ -191,7 +221,18 @@ impl Builder {
         };
         let mut parts: Vec<_> = (0..room).map(part).collect();
         let prefix = self.prefix.clone().unwrap_or_else(|| "raddle-".into());
-        let plan = Plan { idle, policy, name, prefix, follows, may_have_fewer, wanders, event_loops: self.event_loops };
+        let quanta = self.quanta.clone();
+        let plan = Plan {
+            idle,
+            policy,
+            name,
+            prefix,
+            follows,
+            may_have_fewer,
+            wanders,
+            event_loops: self.event_loops,
+            quanta,
+        };
         let shared = plan.register()?;
         let make = |(index, mut part): (usize, AnyLocal<Real, Foreign>)| {
             if let AnyLocal::Other(foreign) = &mut part {
@@ -261,6 +302,7 @@ fn kernel_pool() -> Result<&'static Shared, BuildError> {
         may_have_fewer: false,
         wanders: false,
         event_loops,
+        quanta: Quanta::default(),
     }
     .register()
 }

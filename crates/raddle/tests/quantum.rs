@@ -1,0 +1,119 @@
+//! What a quantum check that the compiler has put in does in a program that is linked with the library: the tests call
+//! what such a check calls when the count is used up.
+
+mod undisturbed;
+
+use raddle::Preempt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use undisturbed::undisturbed;
+
+unsafe extern "C" {
+    fn raddle_quantum_used(word: *mut i64);
+}
+
+/// A check whose count is used up; what the count is then.
+fn used_up() -> i64 {
+    let mut word = -1;
+    // SAFETY: a word of this thread's own.
+    unsafe { raddle_quantum_used(&raw mut word) };
+    word
+}
+
+fn one_processor() -> raddle::Builder {
+    raddle::Builder::new().processors(1)
+}
+
+/// Whether another thread of the same priority has come to run before so many checks were made.
+fn another_ran(pool: &raddle::Pool, checks: usize) -> bool {
+    let ran = Arc::new(AtomicBool::new(false));
+    pool.run(|| {
+        let runs = ran.clone();
+        let other = raddle::spawn(move || runs.store(true, Ordering::Relaxed));
+        let before = (0..checks).any(|_| {
+            used_up();
+            ran.load(Ordering::Relaxed)
+        });
+        other.join().unwrap();
+        before
+    })
+}
+
+#[test]
+fn a_thread_whose_quantum_is_over_gives_way() {
+    assert!(another_ran(&one_processor().quantum(Duration::ZERO).build().unwrap(), 1_000_000));
+}
+
+#[test]
+fn a_thread_goes_on_as_long_as_its_quantum_lasts() {
+    let quantum = Duration::from_secs(1);
+    let pool = one_processor().quantum(quantum).build().unwrap();
+    let (ran, _) = std::iter::repeat_with(|| {
+        let begun = Instant::now();
+        (undisturbed(|| another_ran(&pool, 10)), begun.elapsed())
+    })
+    .find(|(_, took)| *took < quantum)
+    .unwrap();
+    assert!(!ran);
+}
+
+#[test]
+fn where_nobody_is_to_give_way_nobody_does() {
+    let pool = one_processor().quantum(Duration::ZERO).preempt(Preempt::Never).build().unwrap();
+    assert!(!undisturbed(|| another_ran(&pool, 10)));
+}
+
+#[test]
+fn within_a_section_a_thread_does_not_give_way() {
+    let pool = one_processor().quantum(Duration::ZERO).build().unwrap();
+    let ran = undisturbed(|| {
+        static RAN: AtomicUsize = AtomicUsize::new(0);
+        RAN.store(0, Ordering::Relaxed);
+        pool.run(|| {
+            let other = raddle::spawn(|| RAN.fetch_add(1, Ordering::Relaxed));
+            let ran = {
+                let _outer = raddle::thread::hold();
+                drop(raddle::thread::hold());
+                used_up();
+                used_up();
+                RAN.load(Ordering::Relaxed)
+            };
+            used_up();
+            used_up();
+            let after = RAN.load(Ordering::Relaxed);
+            other.join().unwrap();
+            (ran, after)
+        })
+    });
+    assert_eq!(ran, (0, 1));
+}
+
+/// A look comes after a quarter of a short quantum: so the count tells the quantum.
+#[test]
+fn a_quantum_is_the_threads_own_or_its_prioritys() {
+    let micros = Duration::from_micros;
+    let pool =
+        one_processor().policy("priority(3, steal)".parse().unwrap()).quanta([micros(4), micros(8)]).build().unwrap();
+    let at = |priority: u8, own: Option<Duration>| {
+        let builder = raddle::thread::Builder::new().priority(priority);
+        let builder = own.into_iter().fold(builder, |builder, own| builder.quantum(own));
+        builder.spawn_into(&pool, used_up).unwrap().join().unwrap()
+    };
+    assert_eq!([0, 1, 2].map(|priority| at(priority, None)), [1000, 2000, 2000]);
+    assert_eq!(at(2, Some(micros(12))), 3000);
+    let named = raddle::thread::Builder::new().name("named").quantum(micros(16)).spawn_into(&pool, move || {
+        let spawned_with = used_up();
+        raddle::thread::set_quantum(Some(micros(20)));
+        let set = used_up();
+        raddle::thread::set_quantum(None);
+        (spawned_with, set, used_up(), raddle::thread::current().name().map(str::to_owned))
+    });
+    assert_eq!(named.unwrap().join().unwrap(), (4000, 5000, 4000, Some("named".into())));
+}
+
+#[test]
+fn on_a_kernel_thread_a_check_asks_seldom() {
+    let begun = Instant::now();
+    assert!(used_up() > 500_000, "{:?}", begun.elapsed());
+}
