@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # What checks cost, in instructions (valgrind --tool=callgrind), less what an empty run takes: each program is built without and with them. Below stand the
 # geometric mean of the loops from others' code, and how many these are.
-#     yields/cost/cost.sh PLUGIN FOLDER_OF_LLVMS_TOOLS [FOLDER_WITH_sqlite3.c FOLDER_OF_ZLIBS_SOURCES]
+#     yields/cost/cost.sh PLUGIN FOLDER_OF_LLVMS_TOOLS [FOLDER_WITH_sqlite3.c FOLDER_OF_ZLIBS_SOURCES [RADDLE]]
+# RADDLE is the command: with it Rust's loops are counted, too, whose program without checks is built in the same way, with a pass that does nothing.
 set -euo pipefail
-plugin=$(realpath "$1") tools=$2 sqlite=${3:-} zlib=${4:-}
+plugin=$(realpath "$1") tools=$2 sqlite=${3:-} zlib=${4:-} raddle=${5:-}
 cd "$(dirname "${BASH_SOURCE[0]}")"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -25,9 +26,9 @@ row() { # program, work
     local plain checked empty
     plain=$(count "$work/$1.plain" "$2") checked=$(count "$work/$1.checked" "$2") empty=$(count "$work/$1.plain" nothing)
     [ "$("$work/$1.plain" "$2")" = "$("$work/$1.checked" "$2")" ] || { echo "$2: another result with checks" >&2; exit 1; }
-    awk -v name="$2" -v a="$plain" -v b="$checked" -v e="$empty" 'BEGIN { printf "%-12s %12d %12d %7.3f\n", name, a - e, b - e, (b - e) / (a - e) }'
+    awk -v name="$2" -v a="$plain" -v b="$checked" -v e="$empty" 'BEGIN { printf "%-18s %12d %12d %7.3f\n", name, a - e, b - e, (b - e) / (a - e) }'
 }
-printf '%-12s %12s %12s %7s\n' work without with ratio
+printf '%-18s %12s %12s %7s\n' work without with ratio
 flags=()
 build kernels kernels.c
 for name in matmul mandel sha collatz chase chase2 sieve words fib; do row kernels $name; done
@@ -39,4 +40,20 @@ if [ -n "$sqlite" ] && [ -n "$zlib" ]; then
     for name in insert group join like recursion hex format sort text_sort json_parse json_build window dates \
         crc adler deflate1 deflate6 deflate9 huffman rle inflate; do row real $name; done | tee -a "$work/rows"
 fi
-awk '{ sum += log($4) } END { printf "%-12s %33.3f  (%d loops)\n", "mean", exp(sum / NR), NR }' "$work/rows"
+if [ -n "$raddle" ]; then
+    raddle=$(realpath "$raddle")
+    mkdir -p "$work/rust/src"
+    cp real.rs "$work/rust/src/main.rs"
+    printf '[package]\nname = "rust"\nversion = "0.0.0"\nedition = "2024"\n[workspace]\n[dependencies]\nserde_json = "1"\nregex = "1"\nmemchr = "2"\n' \
+        >"$work/rust/Cargo.toml"
+    for kind in plain checked; do
+        limits=${RADDLE_YIELDS:-gap=4096}
+        if [ $kind = plain ]; then limits=off; fi
+        (cd "$work/rust" && RADDLE_YIELDS=$limits RADDLE_YIELDS_PLUGIN=$plugin CARGO_TARGET_DIR=$work/rust/$kind "$raddle" cargo build -q --release)
+        cp "$work/rust/$kind"/raddle/*/release/rust "$work/rust.$kind"
+    done
+    for name in std_sort std_sort_unstable std_hash std_btree std_format std_chars std_find memchr serde_parse serde_write regex_words regex_either; do
+        row rust $name
+    done | tee -a "$work/rows"
+fi
+awk '{ sum += log($4) } END { printf "%-18s %33.3f  (%d loops)\n", "mean", exp(sum / NR), NR }' "$work/rows"
