@@ -22,7 +22,7 @@
 
 use crate::carry::above;
 use crate::carry::activation::Activation;
-use crate::carry::descriptor::Descriptor;
+use crate::carry::descriptor::{Descriptor, FREE, Payload};
 use crate::carry::note::note_wait;
 use crate::carry::pool;
 use crate::carry::processor::bump;
@@ -30,6 +30,7 @@ use crate::carry::switching::{self, After, current, enter};
 use crate::carry::witness::{Inside, Lent};
 use raddle_context::switch;
 use raddle_context::tls;
+use std::ptr::NonNull;
 
 /// Of the stack of its class a thread has at least all but one part in so many, where it runs in its joiner's place.
 pub(crate) const ROOM: usize = 8;
@@ -37,13 +38,13 @@ pub(crate) const ROOM: usize = 8;
 /// What a note calls the wait of a joiner.
 pub(crate) const END: &str = "the end of a thread";
 
-/// The calling thread, which has no scope open, is about to wait for the end of `child`, whose only handle it has. True
-/// if that has come: the thread was run here, and its result is in its descriptor.
+/// The calling thread, which has no scope open, is about to wait for the end of `child`, whose only handle it has. The
+/// packed result, if the thread was run here: then its descriptor is free.
 #[inline]
-pub(crate) fn join_unstarted(child: &'static Descriptor) -> bool {
-    let Some(me) = current() else { return false };
+pub(crate) fn join_unstarted(child: &'static Descriptor) -> Option<Payload> {
+    let me = current()?;
     if cfg!(raddle_tsan) || above::interruptions_run() || above::halves_wait() || crate::pace::sees_all() {
-        return false;
+        return None;
     }
     // SAFETY: no scope is open, and the caller has the only handle.
     unsafe { run_here(me, child) }
@@ -58,19 +59,20 @@ fn room(child: &Descriptor) -> usize {
 }
 
 /// # Safety
-/// `me` is the running thread, and the caller has the only handle of `child`.
+/// `me` is the running thread, and the caller has the only handle of `child`, which it does not use when it has got the
+/// result.
 #[inline(never)]
-unsafe fn run_here(me: &'static Descriptor, child: &'static Descriptor) -> bool {
+unsafe fn run_here(me: &'static Descriptor, child: &'static Descriptor) -> Option<Payload> {
     let mut inside = enter(me);
     let pool = inside.processor().pool;
     let size = 1usize << pool::class_of(child);
     if room(child) < size - size / ROOM {
         inside.leave();
-        return false;
+        return None;
     }
     let Some(token) = inside.owned().dispatcher.next_is(pool, child.record()) else {
         inside.leave();
-        return false;
+        return None;
     };
     // From here on the token is this call: nobody else starts the thread.
     token.into_thread();
@@ -112,12 +114,20 @@ unsafe fn run_here(me: &'static Descriptor, child: &'static Descriptor) -> bool 
     // SAFETY: the child's code has returned, and the caller runs under its own thread pointer again.
     unsafe { switching::leave_slot(inside.lend(), child) };
     child.join.end_here();
+    child.set_tag(FREE);
+    // SAFETY: the thread has ended, so its result lies there, and goes to the handle, which is not used again: the
+    // descriptor, which is of the slab that all caches are of, is ours.
+    let result = unsafe {
+        let result = *child.payload.get();
+        inside.owned().descriptors.free(NonNull::from(child));
+        result
+    };
     me.thread.disarm();
     inside.leave();
     if me.goes_on_interrupted() {
         above::interrupted(me, true);
     }
-    true
+    Some(result)
 }
 
 /// As [`switching::live`], of a thread that begins inside the mark of `activation`; answers on which it ended, inside

@@ -458,8 +458,11 @@ impl<T> JoinHandle<T> {
     #[inline]
     pub fn join(self) -> Result<T> {
         let descriptor = ManuallyDrop::new(self).descriptor;
-        if !descriptor.join.has_ended() {
-            end_or_await(descriptor);
+        if !descriptor.join.has_ended()
+            && let Some(result) = end_or_await(descriptor)
+        {
+            // SAFETY: what the thread has left, taken once.
+            return unsafe { unpack::<Result<T>>(&raw const result) };
         }
         // SAFETY: the thread has ended and left its result, which the unique handle takes once.
         let result = unsafe { unpack::<Result<T>>(descriptor.payload.get()) };
@@ -555,12 +558,17 @@ impl<T> Drop for JoinHandle<T> {
     }
 }
 
-/// Runs a thread that has not started, if that can be done here, or blocks until it has ended.
+/// Runs a thread that has not started, if that can be done here, and gives its packed result; its descriptor is free.
+/// Otherwise blocks until it has ended.
 #[inline]
-fn end_or_await(descriptor: &'static Descriptor) {
-    if crate::threads::tasks::has_open_scope() || !crate::carry::in_place::join_unstarted(descriptor) {
-        await_exit(descriptor);
+fn end_or_await(descriptor: &'static Descriptor) -> Option<Payload> {
+    if !crate::threads::tasks::has_open_scope()
+        && let Some(result) = crate::carry::in_place::join_unstarted(descriptor)
+    {
+        return Some(result);
     }
+    await_exit(descriptor);
+    None
 }
 
 /// Blocks until the thread has ended. Not cancellable: its result must not be lost.
