@@ -126,6 +126,15 @@ impl Activation {
         self.on_core.core()
     }
 
+    /// Whether its thread may compute at this moment, as far as can be seen without asking the kernel (racy). It does
+    /// not where it has lost its processor, since it is blocked or others go on in its place, nor where its core is the
+    /// one on which the caller runs, on `mine`: then the kernel has preempted it.
+    pub fn may_be_on_core(&self, mine: Option<&Activation>) -> bool {
+        let is_carried = |processor: &Processor| processor.seat.owner.owner() == self.id;
+        let has_processor = self.apart.load(Ordering::Relaxed) || self.processor_if_any().is_some_and(is_carried);
+        has_processor && self.core().is_none_or(|core| mine.and_then(Activation::core) != Some(core))
+    }
+
     /// When its kernel thread comes back from the kernel to the instruction at `place`, it is to go on at `entry`.
     /// False if that cannot be had.
     pub fn trap(&'static self, place: usize, entry: usize) -> bool {

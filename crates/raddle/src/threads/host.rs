@@ -1,7 +1,8 @@
 //! Raddle as the [`Runtime`] that the synchronisation primitives of `raddle-scheduler` run on.
 
+use crate::carry::activation::Activation;
 use crate::carry::descriptor::Descriptor;
-use crate::carry::switching::{current, park, yield_in_silence, yield_now};
+use crate::carry::switching::{activation_of, current, park, yield_in_silence, yield_now};
 use raddle_machine::Real;
 use raddle_queues::wait_list::NodePool;
 use raddle_scheduler::{Epoch, Runtime, Thread, Wake};
@@ -82,7 +83,12 @@ unsafe impl Runtime for Host {
 
     #[inline]
     fn is_running(thread: &'static Thread<Real>) -> bool {
-        thread.is_kernel_thread() || !Descriptor::of(thread).activation.get().is_null()
+        if thread.is_kernel_thread() {
+            return true;
+        }
+        // SAFETY: null or an activation, which are never freed.
+        let on: Option<&'static Activation> = unsafe { Descriptor::of(thread).activation.get().as_ref() };
+        on.is_some_and(|on| on.may_be_on_core(current().map(activation_of)))
     }
 
     #[inline]
@@ -112,5 +118,48 @@ unsafe impl Runtime for Host {
     #[inline]
     fn cancel_masked() -> bool {
         crate::threads::scope::cancel_masked()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::sync::atomic::{AtomicPtr, Ordering};
+
+    #[test]
+    fn a_holder_that_has_lost_its_processor_does_not_run_and_nobody_spins_for_it() {
+        if !Real::heavy_fence_available() {
+            println!("skipped: without membarrier no processor is taken");
+            return;
+        }
+        static HOLDER: AtomicPtr<Thread<Real>> = AtomicPtr::new(std::ptr::null_mut());
+        let pool = crate::Builder::new().processors(1).build().unwrap();
+        pool.run(|| {
+            let (mut wait, mut wake) = std::io::pipe().unwrap();
+            let mutex = std::sync::Arc::new(crate::sync::Mutex::new(0));
+            let held = mutex.clone();
+            let holder = crate::spawn(move || {
+                let mut value = held.lock().unwrap();
+                // SAFETY: looked at only, by this test.
+                let me = unsafe { Host::current() };
+                HOLDER.store(std::ptr::from_ref(me).cast_mut(), Ordering::Relaxed);
+                // In the kernel, where nothing marks it.
+                wait.read_exact(&mut [0]).unwrap();
+                *value = 1;
+            });
+            // SAFETY: null or a thread's record, which are readable for ever.
+            let record = || unsafe { HOLDER.load(Ordering::Relaxed).as_ref() };
+            while record().is_none() {
+                crate::yield_now();
+            }
+            // On the one processor there is this thread runs, so the other one has lost it, its lock in hand.
+            assert!(!Host::is_running(record().unwrap()));
+            assert!(mutex.try_lock().is_err());
+            let woken = crate::spawn(move || wake.write_all(&[1]).unwrap());
+            assert_eq!(*mutex.lock().unwrap(), 1);
+            woken.join().unwrap();
+            holder.join().unwrap();
+        });
     }
 }
