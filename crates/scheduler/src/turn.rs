@@ -260,9 +260,9 @@ pub fn is_on<M: Machine, T>(thread: &Whereabouts<M, T>) -> bool {
 
 /// For a giver, who has the token of a thread that was on its stack. `at` says on which activation it is, if on any,
 /// `turn` which turn that has, and `carries` whether it carries this thread.
-pub fn find<M: Machine, P: 'static, A: Copy>(
+pub fn find<'a, M: Machine, P: 'static, A: Copy>(
     mut at: impl FnMut() -> Option<A>,
-    turn: impl Fn(A) -> &'static Turn<M, P>,
+    turn: impl Fn(A) -> &'a Turn<M, P>,
     carries: impl Fn(A) -> bool,
 ) -> Found<A> {
     loop {

@@ -48,6 +48,7 @@ const IDLE: &str = "crates/scheduler/src/idle.rs";
 const DISPATCH: &str = "crates/scheduler/src/dispatch/mod.rs";
 const RESCUE: &str = "crates/scheduler/src/dispatch/rescue.rs";
 const TAKEOVER: &str = "crates/scheduler/src/takeover.rs";
+const TURN: &str = "crates/scheduler/src/turn.rs";
 const REST: &str = "crates/scheduler/src/dispatch/rest.rs";
 const FIFO: &str = "crates/scheduler/src/policies/fifo.rs";
 const STEAL: &str = "crates/scheduler/src/policies/steal.rs";
@@ -223,6 +224,34 @@ pub const FAULTS: &[Fault] = &[
         "a processor is adopted that is not free",
         TAKEOVER,
         ("let won = self.0.compare_exchange(", "pack(0, 0)", "self.0.load(Ordering::Relaxed)"),
+        "steal",
+    ),
+    fault(
+        "dispatch-pass-away",
+        "a processor that is passed on is nobody's",
+        TAKEOVER,
+        ("compare_exchange(owner, ", "pack(to, 0)", "pack(0, 0)"),
+        "steal",
+    ),
+    fault(
+        "dispatch-turn-silent",
+        "a thread that has come back is not submitted",
+        TURN,
+        ("self.word.store(QUEUED, Ordering::Release);\n                ", "true", "false"),
+        "steal",
+    ),
+    fault(
+        "dispatch-turn-asleep",
+        "an activation that is given a processor is not woken",
+        TURN,
+        ("self.word.swap(GIVEN, Ordering::Release);\n        ", "M::wake(&self.word, 1);", ""),
+        "steal",
+    ),
+    fault(
+        "dispatch-turn-untold",
+        "an activation that has missed its turn is not told",
+        TURN,
+        ("", "turn.word.swap(MISSED, Ordering::Release);", ""),
         "steal",
     ),
     // Wake-ups.

@@ -115,6 +115,21 @@ impl Owners {
         taken
     }
 
+    /// The caller passes its processor on to coroutine `to`, which waits for it outside its mark.
+    pub fn pass(&self, me: usize, to: usize) {
+        let Some(core) = current() else { return };
+        *self.left[me].borrow_mut() = stamp();
+        self.carried[core].set(None);
+        self.owners[me].pass(id(core), id(to), &self.marks[core]);
+    }
+
+    /// The caller goes on with processor `me`, which it was passed. False if it has been taken meanwhile.
+    pub fn receive(&self, me: usize) -> bool {
+        let Some(core) = current() else { return false };
+        let entered = self.owners[me].enter(id(core), &self.marks[core]);
+        self.entered(me, core, entered)
+    }
+
     /// The spare, which is the caller, sets a processor free.
     pub fn release(&self, me: usize) {
         let Some(core) = current() else { return };

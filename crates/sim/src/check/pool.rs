@@ -16,6 +16,7 @@ use crate::tokens::Tokens;
 use raddle_machine::{Atomic, Machine, Ordering};
 use raddle_scheduler::dispatch::{self, Dispatcher, Occasions, Resting, rest};
 use raddle_scheduler::idle::{Idle, Woken};
+use raddle_scheduler::turn::Turn;
 use raddle_scheduler::{Cause, Local, Notify, Policy, Ready};
 use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
@@ -44,6 +45,11 @@ pub(super) struct Pool {
     policy: Box<dyn Policy<Controlled>>,
     dispatchers: Vec<RefCell<Dispatch>>,
     owners: Owners,
+    /// The turn of the one activation that may lose its processor, the thread that is on it meanwhile with its
+    /// coroutine, and what stands for each processor.
+    turn: Turn<Controlled, u8>,
+    returned: Cell<Option<(usize, usize)>>,
+    places: Box<[u8]>,
     /// How often each has switched, and the thread that it is pushing, with the step at which that began.
     switches: Vec<Cell<u64>>,
     pushing: Vec<Cell<Option<(usize, u64)>>>,
@@ -114,6 +120,9 @@ impl Pool {
                 .map(|index| RefCell::new(Dispatcher::with_occasions(policy.local(index), OCCASIONS)))
                 .collect(),
             owners: Owners::new(processors, script.spare.is_some()),
+            turn: Turn::default(),
+            returned: Cell::new(None),
+            places: vec![0; processors].into_boxed_slice(),
             switches: (0..processors).map(|_| Cell::new(0)).collect(),
             pushing: (0..processors).map(|_| Cell::new(None)).collect(),
             at: (0..processors).map(|_| Cell::new(None)).collect(),
@@ -405,19 +414,31 @@ impl Pool {
         if me == 0 {
             self.script.begin.iter().for_each(|&(thread, cause)| self.push(me, thread, cause));
         }
-        self.go_on(me, || self.over());
-        while !self.over() && !self.stopped[me].get() && self.owners.regain(me, || self.over()) {
-            self.tell(Some(me), || "comes back to its processor".to_string());
-            self.go_on(me, || self.over());
+        let mut mine = me;
+        loop {
+            self.go_on(mine, || self.over());
+            if self.over() || self.stopped[mine].get() {
+                return;
+            }
+            mine = match self.owners.mine() {
+                Some(passed_on) => passed_on,
+                None if self.owners.regain(me, || self.over()) => {
+                    self.tell(Some(me), || "comes back to its processor".to_string());
+                    me
+                }
+                None => return,
+            };
         }
     }
 
     /// Runs what it finds until it is over, or stops.
     fn go_on(&self, me: usize, over: impl Fn() -> bool) {
         while !over() && !self.stopped[me].get() && self.owners.carries(me) {
-            let mut next = self.select(me, "takes", Dispatcher::at_hand).or_else(|| self.rest(me, &over));
-            while let Some(thread) = next {
-                next = self.run(me, thread);
+            let next = self.select(me, "takes", Dispatcher::at_hand).or_else(|| self.rest(me, &over));
+            let mut next = next.map(|thread| (me, thread));
+            // A thread that has lost this processor may have gone on with another one.
+            while let Some((mine, thread)) = next.filter(|&(mine, thread)| self.may_run(mine, thread)) {
+                next = self.run(mine, thread);
             }
         }
     }
@@ -436,7 +457,7 @@ impl Pool {
     }
 
     /// Goes on with a thread until it ends or yields; the next one.
-    fn run(&self, me: usize, thread: usize) -> Option<usize> {
+    fn run(&self, mut me: usize, thread: usize) -> Option<(usize, usize)> {
         self.busy.set(self.busy.get() + 1);
         if self.busy.get() > 1 {
             self.reach(Reach::Together);
@@ -460,15 +481,13 @@ impl Pool {
                 }
                 // It offers its processor: a schedule in which only yields go on is not one.
                 Controlled::spin_hint();
-                if next.is_some() {
-                    return next;
+                if let Some(next) = next {
+                    return Some((me, next));
                 }
                 continue;
             }
             self.change(thread, |state| state.done += 1);
-            if !self.act(me, thread, act) {
-                return None;
-            }
+            me = self.act(me, thread, act)?;
         }
         let next = if self.stopped[me].get() {
             None
@@ -501,7 +520,7 @@ impl Pool {
         if next.is_some() {
             self.housekeeping(me);
         }
-        next
+        next.map(|next| (me, next))
     }
 
     /// What a processor does once in so many switches.

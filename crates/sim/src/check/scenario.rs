@@ -36,6 +36,10 @@ pub(super) enum Spare {
     Borrows,
     /// It goes on with it.
     Carries,
+    /// The same, and the thread that has lost it waits for its turn on its stack.
+    Returns,
+    /// The same, but that one goes on beside the others until it enters.
+    Beside,
 }
 
 /// Who does what.
@@ -70,6 +74,8 @@ pub(super) enum Reach {
     TakenOver,
     Lost,
     Refused,
+    InTurn,
+    Missed,
 }
 
 impl Reach {
@@ -91,6 +97,8 @@ impl Reach {
             Reach::Shared => "a processor whose thread left shared what it hid",
             Reach::TakenOver => "a spare went on with a processor",
             Reach::Lost => "a thread came back to a processor that was lost, and waited in the queues",
+            Reach::InTurn => "a processor was passed on to a thread that had come back, and waited for its turn",
+            Reach::Missed => "a thread that had come back went on beside the others, and its turn passed",
             Reach::Refused => "a spare left a processor to its owner, which was inside the runtime",
             Reach::Rescued => "a busy processor took over what one offered that stood still",
         }
@@ -127,7 +135,7 @@ pub struct Scenario {
 }
 
 /// All of them.
-pub const SCENARIOS: [Scenario; 16] = [
+pub const SCENARIOS: [Scenario; 18] = [
     Scenario {
         name: "spawn",
         about: "a thread makes all others, and their processors find them",
@@ -211,6 +219,18 @@ pub const SCENARIOS: [Scenario; 16] = [
         about: "a processor's thread blocks and a spare goes on with the processor, until that thread comes back",
         needs: Needs::Hides,
         listed: &[Reach::TakenOver, Reach::Lost, Reach::Refused],
+    },
+    Scenario {
+        name: "return",
+        about: "a spare takes a processor over, and the thread that has lost it waits for its turn on its stack",
+        needs: Needs::Hides,
+        listed: &[Reach::TakenOver, Reach::InTurn],
+    },
+    Scenario {
+        name: "beside",
+        about: "a spare takes a processor over, and the thread that has lost it goes on beside the others until it enters",
+        needs: Needs::Hides,
+        listed: &[Reach::TakenOver, Reach::Missed],
     },
     Scenario {
         name: "order",
@@ -327,7 +347,7 @@ impl Scenario {
                 script.acts[0] = one(1).into_iter().chain([Act::Publish]).chain(then).collect();
                 script.begin = vec![(0, Cause::Woken)];
             }
-            "share" | "borrow" | "takeover" => {
+            "share" | "borrow" | "takeover" | "return" | "beside" => {
                 let works = [Act::Work; 2];
                 script.acts[1] = works.to_vec();
                 let spawns = (2..threads).map(Act::Spawn);
@@ -337,6 +357,8 @@ impl Scenario {
                     // The first of them to be selected is busy until the others have run the rest.
                     "share" => (2..threads).for_each(|thread| script.acts[thread] = vec![Act::Hold]),
                     "borrow" => script.spare = Some(Spare::Borrows),
+                    "return" => script.spare = Some(Spare::Returns),
+                    "beside" => script.spare = Some(Spare::Beside),
                     _ => script.spare = Some(Spare::Carries),
                 }
                 if script.spare.is_some() {

@@ -2,18 +2,19 @@
 
 use super::Pool;
 use crate::check::scenario::{Act, Reach, Spare};
-use crate::execution::work;
+use crate::execution::{current, work};
 use crate::machine::Controlled;
 use raddle_machine::Machine;
 use raddle_scheduler::takeover::Take;
+use raddle_scheduler::turn::{Came, Found, Settled, find};
 use raddle_scheduler::{Cause, Local};
 
 /// How often the spare tries to take a processor whose thread is not blocked.
 const EARLY_TAKES: u32 = 2;
 
 impl Pool {
-    /// False if the processor was lost meanwhile.
-    pub(super) fn act(&self, me: usize, thread: usize, act: Act) -> bool {
+    /// The processor that the thread goes on with; `None` if it was lost meanwhile.
+    pub(super) fn act(&self, me: usize, thread: usize, act: Act) -> Option<usize> {
         match act {
             Act::Work => return self.compute(me, thread, || work(1)),
             Act::Spawn(other) => self.push(me, other, Cause::Spawned),
@@ -22,7 +23,7 @@ impl Pool {
             Act::Publish => self.publish(me),
             Act::Hold => {
                 if self.holding.get().is_some() || self.dispatchers[me].borrow().local().holds_private() {
-                    return true;
+                    return Some(me);
                 }
                 self.tell(Some(me), || "is busy until the others have ended".to_string());
                 self.holding.set(Some(me));
@@ -52,7 +53,7 @@ impl Pool {
                 }
             }
         }
-        true
+        Some(me)
     }
 
     fn until_alone(&self) {
@@ -97,7 +98,8 @@ impl Pool {
                     Take::Taken => {
                         self.tell(Some(0), || "is carried by the spare".to_string());
                         self.reach(Reach::TakenOver);
-                        return self.go_on(0, || self.over());
+                        // Until it has passed it on to the thread that has lost it: that may lose it again.
+                        self.go_on(0, || self.over());
                     }
                 }
             }
@@ -105,16 +107,77 @@ impl Pool {
         }
     }
 
-    /// The caller's thread computes. False if the processor is not its own any more: then the thread waits in the
+    /// The caller's thread computes. The processor that it goes on with; `None` if it has lost it, and waits in the
     /// queues.
-    fn compute(&self, me: usize, thread: usize, compute: impl FnOnce()) -> bool {
+    fn compute(&self, me: usize, thread: usize, compute: impl FnOnce()) -> Option<usize> {
         if self.owners.outside(me, compute) {
-            return true;
+            return Some(me);
         }
         self.tell(None, || format!("thread {thread} has lost processor {me}"));
         self.reach(Reach::Lost);
         self.busy.set(self.busy.get() - 1);
-        self.submit(None, thread);
+        match self.script.spare {
+            Some(spare @ (Spare::Returns | Spare::Beside)) => self.wait_for_turn(thread, spare == Spare::Returns),
+            _ => {
+                self.submit(None, thread);
+                None
+            }
+        }
+    }
+
+    /// As an activation of the library whose thread comes back: the thread keeps its stack, and its token goes out. The
+    /// processor that it is passed, or that it is given when it enters; `None` if it had its turn before that.
+    fn wait_for_turn(&self, thread: usize, patient: bool) -> Option<usize> {
+        let core = current()?;
+        self.returned.set(Some((thread, core)));
+        if self.turn.queue() {
+            self.submit(None, thread);
+        }
+        let given = match self.turn.wait(None, || !patient) {
+            Came::Given(given) => given,
+            Came::Nothing => panic!("thread {thread} waits for nothing"),
+            Came::Beside => {
+                work(3);
+                match self.turn.settle(|| None::<()>, |()| ()) {
+                    Settled::Given(given) => given,
+                    Settled::Missed => {
+                        self.reach(Reach::Missed);
+                        self.returned.set(None);
+                        self.turn.close();
+                        self.submit(None, thread);
+                        return None;
+                    }
+                    other => panic!("thread {thread} was to wait, and found {other:?}"),
+                }
+            }
+        };
+        let me = self.places.iter().position(|place| std::ptr::eq(place, given)).expect("it is a processor");
+        self.returned.set(None);
+        self.turn.close();
+        if !self.owners.receive(me) {
+            self.tell(None, || format!("thread {thread} has lost processor {me} as soon as it had it"));
+            return self.wait_for_turn(thread, patient);
+        }
+        self.reach(Reach::InTurn);
+        self.tell(Some(me), || format!("is thread {thread}'s, which had come back"));
+        self.busy.set(self.busy.get() + 1);
+        Some(me)
+    }
+
+    /// The caller has selected a thread: if that waits on its stack, the processor is passed on to it. False if the
+    /// caller has it no more, or the thread runs already.
+    pub(super) fn may_run(&self, me: usize, thread: usize) -> bool {
+        let Some((_, core)) = self.returned.get().filter(|(returned, _)| *returned == thread) else { return true };
+        let carries = |_| self.returned.get().is_some_and(|(returned, _)| returned == thread);
+        match find(|| Some(core), |_| &self.turn, carries) {
+            Found::Waits(core) => {
+                self.tell(Some(me), || format!("is passed on to thread {thread}"));
+                self.owners.pass(me, core);
+                self.turn.give(std::ptr::from_ref(&self.places[me]).cast_mut());
+            }
+            Found::Missed => self.tell(Some(me), || format!("finds thread {thread} at work")),
+            Found::Leaves => unreachable!("no processor is free"),
+        }
         false
     }
 }
