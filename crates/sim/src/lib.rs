@@ -58,6 +58,7 @@ mod machine;
 pub mod papers;
 pub mod plot;
 mod published;
+pub mod records;
 pub mod report;
 pub mod simulate;
 pub mod threads;
