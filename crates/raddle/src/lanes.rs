@@ -11,17 +11,39 @@ pub(crate) mod layout;
 pub(crate) use layout::Kind;
 use layout::{EVENT, LINE, Layout, MAGIC, NAMES, PAGE, REASONS, VERSION, head};
 use raddle_machine::{Machine, Real};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// The file in memory; null while nothing is traced. Never unmapped: a writer may be on its way.
-static FILE: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
-/// Of that file: lanes and the mask of a lane's places. Written before [`FILE`].
-static LANES: AtomicUsize = AtomicUsize::new(0);
-static MASK: AtomicUsize = AtomicUsize::new(0);
+/// The trace that goes on; null while there is none. Never freed, nor is its file unmapped: a writer may be on its way.
+static OPEN: AtomicPtr<Open> = AtomicPtr::new(std::ptr::null_mut());
+/// Somebody has a [`Claim`], or a trace goes on.
+static CLAIMED: AtomicBool = AtomicBool::new(false);
 /// The next lane for a processor. The first is for everybody.
 static NEXT_LANE: AtomicU32 = AtomicU32::new(1);
-/// Addresses of the texts that have a number: their place.
-static REASON: [AtomicUsize; REASONS] = [const { AtomicUsize::new(0) }; REASONS];
+
+/// All that belongs to one trace, so that whoever has come by it, and is late, writes nowhere else.
+struct Open {
+    file: *mut u8,
+    layout: Layout,
+    /// Addresses of the texts that have a number: their place.
+    reasons: [AtomicUsize; REASONS],
+}
+
+/// The right to begin a trace, of which one goes on at a time.
+pub(crate) struct Claim(());
+
+impl Claim {
+    /// `None` while somebody has it, or a trace goes on.
+    pub fn take() -> Option<Self> {
+        // Acquire: pairs with `end`.
+        (!CLAIMED.swap(true, Ordering::Acquire)).then(|| Self(()))
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        CLAIMED.store(false, Ordering::Release);
+    }
+}
 
 /// A processor's place in the trace.
 #[derive(Default)]
@@ -41,7 +63,7 @@ pub(crate) struct Event {
 /// Whether anything is traced.
 #[inline(always)]
 pub(crate) fn is_on() -> bool {
-    !FILE.load(Ordering::Relaxed).is_null()
+    !OPEN.load(Ordering::Relaxed).is_null()
 }
 
 /// By the owner of the processor whose lane it is, inside its mark.
@@ -59,18 +81,20 @@ pub(crate) fn note_outside(event: &Event) {
     put(0, event);
 }
 
+/// The trace that goes on.
+fn open() -> Option<&'static Open> {
+    // Acquire: pairs with `begin`.
+    // SAFETY: null, or what `begin` has leaked.
+    unsafe { OPEN.load(Ordering::Acquire).as_ref() }
+}
+
 fn put(lane: usize, event: &Event) {
-    // Acquire: the numbers belong to the file.
-    let file = FILE.load(Ordering::Acquire);
-    if file.is_null() {
-        return;
-    }
-    let lanes = LANES.load(Ordering::Relaxed);
-    let layout = Layout { lanes, events: MASK.load(Ordering::Relaxed) + 1 };
-    let (now, reason) = (Real::now(), number_of(file, layout, event.reason));
+    let Some(open) = open() else { return };
+    let layout = open.layout;
+    let (now, reason) = (Real::now(), open.number_of(event.reason));
     // More processors than lanes: they share the first.
-    let lane = if lane < lanes { lane } else { 0 };
-    let cursor = word(file, Layout::CURSORS + lane * LINE);
+    let lane = if lane < layout.lanes { lane } else { 0 };
+    let cursor = open.word(Layout::CURSORS + lane * LINE);
     let at = if lane == 0 {
         cursor.fetch_add(1, Ordering::Relaxed)
     } else {
@@ -78,72 +102,72 @@ fn put(lane: usize, event: &Event) {
         cursor.store(at + 1, Ordering::Relaxed);
         at
     };
-    let start = layout.lane(lane) + (at as usize & MASK.load(Ordering::Relaxed)) * EVENT;
+    let start = layout.lane(lane) + (at as usize & (layout.events - 1)) * EVENT;
     let (pool, processor) = event.place;
     let what = event.kind as u64 | reason << 8 | u64::from(pool & 0xffff) << 16 | (processor as u64 & 0xffff) << 32;
-    word(file, start).store(0, Ordering::Relaxed);
-    word(file, start + 8).store(what, Ordering::Relaxed);
-    word(file, start + 16).store(event.thread as u64, Ordering::Relaxed);
-    word(file, start + 24).store(event.other as u64, Ordering::Relaxed);
+    open.word(start).store(0, Ordering::Relaxed);
+    open.word(start + 8).store(what, Ordering::Relaxed);
+    open.word(start + 16).store(event.thread as u64, Ordering::Relaxed);
+    open.word(start + 24).store(event.other as u64, Ordering::Relaxed);
     // Release: a reader that finds the time finds the rest.
-    word(file, start).store(now, Ordering::Release);
+    open.word(start).store(now, Ordering::Release);
 }
 
-/// A word of the file.
-fn word(file: *mut u8, at: usize) -> &'static AtomicU64 {
-    // SAFETY: inside of the file, by `Layout`, which stays in memory and is made of words that are only used as
-    // atomics.
-    unsafe { AtomicU64::from_ptr(file.add(at).cast()) }
-}
+impl Open {
+    /// A word of the file.
+    fn word(&self, at: usize) -> &AtomicU64 {
+        debug_assert!(at.is_multiple_of(8) && at < self.layout.size());
+        // SAFETY: inside of the file, whose size this layout, its own, says, and aligned as its pages are; it stays in
+        // memory, and its words are only used as atomics.
+        unsafe { AtomicU64::from_ptr(self.file.add(at).cast()) }
+    }
 
-/// Puts a text into the file, its length first: at most so many bytes, which are a multiple of eight.
-fn put_text(file: *mut u8, at: usize, room: usize, text: &str) {
-    let end = (0..=text.len().min(room - 8)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
-    for (index, chunk) in text.as_bytes()[..end].chunks(8).enumerate() {
-        let mut bytes = [0; 8];
-        bytes[..chunk.len()].copy_from_slice(chunk);
-        word(file, at + 8 + 8 * index).store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+    /// Puts a text into the file, its length first: at most so many bytes, which are a multiple of eight.
+    fn put_text(&self, at: usize, room: usize, text: &str) {
+        let end = (0..=text.len().min(room - 8)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+        for (index, chunk) in text.as_bytes()[..end].chunks(8).enumerate() {
+            let mut bytes = [0; 8];
+            bytes[..chunk.len()].copy_from_slice(chunk);
+            self.word(at + 8 + 8 * index).store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+        }
+        self.word(at).store(end as u64, Ordering::Relaxed);
     }
-    word(file, at).store(end as u64, Ordering::Relaxed);
-}
 
-/// The number of a reason, which is in the file from then on; 0 for none, and where there are too many.
-fn number_of(file: *mut u8, layout: Layout, reason: &'static str) -> u64 {
-    let address = reason.as_ptr().addr();
-    if reason.is_empty() {
-        return 0;
+    /// The number of a reason, which is in the file from then on; 0 for none, and where there are too many.
+    fn number_of(&self, reason: &'static str) -> u64 {
+        let address = reason.as_ptr().addr();
+        if reason.is_empty() {
+            return 0;
+        }
+        let start = (address >> 3 ^ address >> 9) % REASONS;
+        for place in (start..REASONS).chain(0..start).filter(|&place| place != 0) {
+            let there = self.reasons[place].load(Ordering::Relaxed);
+            if there == address {
+                return place as u64;
+            }
+            let free = there == 0;
+            if free && self.reasons[place].compare_exchange(0, address, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+                self.put_text(self.layout.texts() + place * LINE, LINE, reason);
+                return place as u64;
+            }
+            if free && self.reasons[place].load(Ordering::Relaxed) == address {
+                return place as u64;
+            }
+        }
+        0
     }
-    let start = (address >> 3 ^ address >> 9) % REASONS;
-    for place in (start..REASONS).chain(0..start).filter(|&place| place != 0) {
-        let there = REASON[place].load(Ordering::Relaxed);
-        if there == address {
-            return place as u64;
-        }
-        let free = there == 0;
-        if free && REASON[place].compare_exchange(0, address, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            put_text(file, layout.texts() + place * LINE, LINE, reason);
-            return place as u64;
-        }
-        if free && REASON[place].load(Ordering::Relaxed) == address {
-            return place as u64;
-        }
-    }
-    0
 }
 
 /// The thread is called so from now on.
 pub(crate) fn name(thread: usize, name: &str) {
-    let file = FILE.load(Ordering::Acquire);
-    if file.is_null() {
-        return;
-    }
-    let names = Layout { lanes: LANES.load(Ordering::Relaxed), events: 1 }.names();
-    let number = word(file, names).fetch_add(1, Ordering::Relaxed) as usize;
+    let Some(open) = open() else { return };
+    let names = open.layout.names();
+    let number = open.word(names).fetch_add(1, Ordering::Relaxed) as usize;
     if number < NAMES {
         let at = names + PAGE + number * LINE;
-        word(file, at + 8).store(Real::now(), Ordering::Relaxed);
-        put_text(file, at + 16, LINE - 16, name);
-        word(file, at).store(thread as u64, Ordering::Release);
+        open.word(at + 8).store(Real::now(), Ordering::Relaxed);
+        open.put_text(at + 16, LINE - 16, name);
+        open.word(at).store(thread as u64, Ordering::Release);
     }
 }
 
@@ -159,8 +183,10 @@ pub(crate) struct Head<'a> {
 ///
 /// # Safety
 /// It has as many zero bytes as the layout says, a power of two of events, begins at a page and stays for ever.
-pub(crate) unsafe fn begin(file: *mut u8, head: &Head<'_>) {
+pub(crate) unsafe fn begin(claim: Claim, file: *mut u8, head: &Head<'_>) {
     let Head { process, begun, layout, program } = *head;
+    let reasons = [const { AtomicUsize::new(0) }; REASONS];
+    let open = Box::leak(Box::new(Open { file, layout, reasons }));
     let date = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     for (at, value) in [
         (head::MAGIC, MAGIC),
@@ -172,17 +198,17 @@ pub(crate) unsafe fn begin(file: *mut u8, head: &Head<'_>) {
         (head::NOW, Real::now()),
         (head::DATE, date.as_nanos() as u64),
     ] {
-        word(file, at * 8).store(value, Ordering::Relaxed);
+        open.word(at * 8).store(value, Ordering::Relaxed);
     }
-    put_text(file, head::NAME * 8, LINE, program);
-    REASON.iter().for_each(|place| place.store(0, Ordering::Relaxed));
-    LANES.store(layout.lanes, Ordering::Relaxed);
-    MASK.store(layout.events - 1, Ordering::Relaxed);
-    // Release: the numbers belong to the file.
-    FILE.store(file, Ordering::Release);
+    open.put_text(head::NAME * 8, LINE, program);
+    // `end` gives it up.
+    std::mem::forget(claim);
+    // Release: the trace as it was made.
+    OPEN.store(open, Ordering::Release);
 }
 
 /// Nothing more is noted, but what is on its way.
 pub(crate) fn end() {
-    FILE.store(std::ptr::null_mut(), Ordering::Relaxed);
+    OPEN.store(std::ptr::null_mut(), Ordering::Relaxed);
+    drop(Claim(()));
 }

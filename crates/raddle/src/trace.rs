@@ -49,9 +49,7 @@ impl Trace {
     /// # Errors
     /// One goes on already, or the file cannot be made.
     pub fn begin(path: &Path, events: usize) -> io::Result<Trace> {
-        if lanes::is_on() {
-            return Err(io::Error::other("a trace goes on already"));
-        }
+        let claim = lanes::Claim::take().ok_or_else(|| io::Error::other("a trace goes on already"))?;
         let (process, begun) = (u64::from(std::process::id()), begun());
         let number = |n: u32| if n < 2 { path.to_path_buf() } else { with_end(path, &format!(".{n}")) };
         let taken = |path: &Path| json::process_of(&raw(path)).is_some_and(|its| its == (process, begun));
@@ -63,7 +61,7 @@ impl Trace {
         let program = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
         let head = lanes::Head { process, begun, layout, program: program.trim_end() };
         // SAFETY: made just now, of that size; it is never unmapped.
-        unsafe { lanes::begin(file, &head) };
+        unsafe { lanes::begin(claim, file, &head) };
         crate::pace::watch(true);
         Ok(Trace { path })
     }
@@ -78,8 +76,9 @@ impl Trace {
     /// # Errors
     /// The file cannot be written: then the one that ends in `.raw` stays, for [`convert`].
     pub fn finish(self) -> io::Result<PathBuf> {
-        lanes::end();
+        // In this order: the next one may begin after that.
         crate::pace::watch(false);
+        lanes::end();
         convert(&raw(&self.path), &self.path)?;
         std::fs::remove_file(raw(&self.path))?;
         Ok(self.path)

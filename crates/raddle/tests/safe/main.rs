@@ -20,3 +20,6 @@ mod policies;
 mod promotion;
 mod scopes;
 mod sharing;
+mod tasks;
+mod traces;
+mod waits;
