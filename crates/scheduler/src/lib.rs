@@ -7,9 +7,10 @@
 //! (the token), [`policy`], [`tokens`] and [`policies`], [`dispatch`] (the loop round the policy), [`govern`] (what
 //! adapts), [`idle`], [`takeover`], [`sync`], [`lock`], [`readiness`], [`lives`], [`batch`], [`doorbell`], [`members`],
 //! [`countdown`], [`parker`], [`watchman`], [`counted`], [`discard`], [`standby`], [`standing`], [`whereabouts`],
-//! [`turn`], [`keeper`], [`join`], [`words`].
+//! [`turn`], [`keeper`], [`join`], [`spares`], [`bedside`], [`words`].
 
 pub mod batch;
+pub mod bedside;
 pub mod countdown;
 pub mod counted;
 pub mod discard;
@@ -29,6 +30,7 @@ pub mod policy;
 pub mod readiness;
 pub mod ready;
 pub mod runtime;
+pub mod spares;
 pub mod standby;
 pub mod standing;
 pub mod sync;

@@ -10,9 +10,10 @@ use crate::carry::processor::Processor;
 use crate::carry::switching::{After, finalize, finalize_lost, resume};
 use crate::carry::witness::{Inside, Lent};
 use raddle_context::switch::Context;
-use raddle_machine::{Machine, Real};
+use raddle_machine::Real;
 use raddle_scheduler::Ready;
 use raddle_scheduler::dispatch::rest;
+use raddle_scheduler::spares::{self, Orders};
 use raddle_scheduler::takeover::Mark;
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
@@ -20,9 +21,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 
 pub(crate) use raddle_scheduler::dispatch::LOWEST;
 
-/// What an activation's kernel thread is told to do next.
-const ORDER_NONE: usize = 0;
-const ORDER_STOP: usize = 1;
+/// An order of an activation's kernel thread, beside the addresses of processors: it is to end.
+const STOP: usize = 1;
 
 #[repr(align(128))]
 pub(crate) struct Activation {
@@ -76,9 +76,8 @@ pub(crate) struct Activation {
     deferred: AtomicBool,
     /// The signals that were blocked before that.
     blocked: Cell<u64>,
-    /// A spare sleeps on `bell`; `order` is a processor's address, or one of the ORDER constants.
-    order: AtomicUsize,
-    bell: raddle_machine::RealAtomic<u32>,
+    /// What its kernel thread is told to do next: the address of a processor to carry, or [`STOP`].
+    orders: Orders<Real>,
 }
 
 // SAFETY: the cells are used by the activation's kernel thread only (the threads it runs included, one at a time);
@@ -116,8 +115,7 @@ impl Activation {
             sheltered: AtomicBool::new(true),
             deferred: AtomicBool::new(false),
             blocked: Cell::new(0),
-            order: AtomicUsize::new(ORDER_NONE),
-            bell: raddle_machine::RealAtomic::<u32>::constant(0),
+            orders: Orders::default(),
         }
     }
 
@@ -161,12 +159,12 @@ impl Activation {
     /// The first order of a record that was just claimed: to carry `processor`, or to wait.
     pub fn prepare(&self, processor: Option<&'static Processor>) {
         self.after.set(After::NOTHING);
-        let (carried, order) = processor.map_or((std::ptr::null_mut(), ORDER_NONE), |p| {
+        let (carried, order) = processor.map_or((std::ptr::null_mut(), spares::NONE), |p| {
             (std::ptr::from_ref(p).cast_mut(), std::ptr::from_ref(p).expose_provenance())
         });
         // Release: pairs with `processor_if_any`. Makes visible: the processor.
         self.processor.store(carried, Ordering::Release);
-        self.order.store(order, Ordering::Relaxed);
+        self.orders.begin_with(order);
     }
 
     /// Its kernel thread has ended, or was refused: the record may serve another.
@@ -297,18 +295,12 @@ impl Activation {
 
     /// Tells a sleeping spare to run `processor`, which it now owns.
     pub fn order(&'static self, processor: &'static Processor) {
-        self.ring(std::ptr::from_ref(processor).expose_provenance());
+        self.orders.give(std::ptr::from_ref(processor).expose_provenance());
     }
 
     /// Tells the kernel thread to end when it has nothing to run.
     pub fn stop(&self) {
-        self.ring(ORDER_STOP);
-    }
-
-    fn ring(&self, order: usize) {
-        self.order.store(order, Ordering::Release);
-        raddle_machine::Atomic::fetch_add(&self.bell, 1, Ordering::Release);
-        Real::wake(&self.bell, 1);
+        self.orders.give(STOP);
     }
 
     /// The life of the kernel thread, which begins with all signals blocked, and goes on with `mask` or with what the
@@ -332,10 +324,8 @@ impl Activation {
         });
         loop {
             self.shelter();
-            let bell = raddle_machine::Atomic::load(&self.bell, Ordering::Acquire);
-            match self.order.swap(ORDER_NONE, Ordering::AcqRel) {
-                ORDER_NONE => Real::wait(&self.bell, bell, None),
-                ORDER_STOP => return,
+            match self.orders.wait() {
+                STOP => return,
                 address => {
                     // SAFETY: orders are addresses of processors, which are never freed, exposed by who gave the order.
                     let processor: &'static Processor = unsafe { &*std::ptr::with_exposed_provenance(address) };

@@ -141,7 +141,7 @@ impl Resting<Real> for Idle<'_> {
         processor.counters.note_steals(self.local().steals());
         let mut deadline = self.deadline();
         let owned = self.0.owned();
-        processor.bedside.leave(&mut owned.timers, &mut owned.bed);
+        crate::carry::timers::leave(&processor.bedside, &mut owned.timers, &mut owned.bed);
         let mut watch = crate::carry::events::watch::HeldWatch::take(activation, &mut deadline);
         activation.shelter();
         let look = || self.last_look();
@@ -151,7 +151,7 @@ impl Resting<Real> for Idle<'_> {
         };
         activation.unshelter();
         let owned = self.0.owned();
-        processor.bedside.take_back(&mut owned.timers, &mut owned.bed);
+        crate::carry::timers::take_back(&processor.bedside, &mut owned.timers, &mut owned.bed);
         crate::carry::arming::arm(activation);
         pool.monitor_hint();
         if let Some(watch) = watch {

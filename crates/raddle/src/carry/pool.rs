@@ -14,6 +14,7 @@ use raddle_machine::{Machine, Real};
 use raddle_queues::slab::Slab;
 use raddle_scheduler::idle::Idle;
 use raddle_scheduler::policies::AnyPolicy;
+use raddle_scheduler::spares::Spares;
 use raddle_scheduler::standing::Standing;
 use raddle_scheduler::watchman::Watchman;
 use raddle_scheduler::{Notify, Policy, Ready};
@@ -24,6 +25,9 @@ use std::sync::{Arc, OnceLock};
 pub(crate) const MAX_POOLS: usize = 256;
 /// The largest pool.
 pub const MAX_PROCESSORS: usize = 1024;
+
+/// Spares that a pool keeps, at most.
+const MOST_SPARES: usize = 64;
 
 /// The default stack slot: address space, of which a parked thread touches two pages.
 pub const DEFAULT_STACK: usize = 256 * 1024;
@@ -85,7 +89,7 @@ pub(crate) struct Shared {
     pub ended_alone: AtomicU64,
     /// Threads that came from another pool.
     pub moved_in: AtomicU64,
-    spares: [AtomicPtr<Activation>; 64],
+    spares: Spares<Real, MOST_SPARES>,
     kernel_threads: AtomicU32,
     prefix: String,
     /// Of quantum checks.
@@ -215,14 +219,9 @@ impl Shared {
     /// An activation without a processor waits here for an order. False where there are spares enough: it is to end.
     #[must_use = "a spare that is not listed must end"]
     pub fn became_spare(&self, activation: &'static Activation) -> bool {
-        let pointer = std::ptr::from_ref(activation).cast_mut();
-        let free = std::ptr::null_mut();
-        let list = |slot: &AtomicPtr<Activation>| {
-            slot.compare_exchange(free, pointer, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-        };
         // The end of the pool looks until no kernel thread is left: who takes a spare from the list tells it to stop,
         // once, since its record may serve another pool after that.
-        self.spares.iter().any(list)
+        self.spares.list(activation.id)
     }
 
     /// A spare that was asked for and is not needed: back to the list, or to its end.
@@ -234,17 +233,12 @@ impl Shared {
 
     /// A spare activation that waits for an order.
     pub fn waiting_spare(&self) -> Option<&'static Activation> {
-        let listed = |slot: &AtomicPtr<Activation>| !slot.load(Ordering::Relaxed).is_null();
-        self.spares.iter().filter(|slot| listed(slot)).find_map(|slot| {
-            // SAFETY: null, or an activation, which are never freed.
-            unsafe { slot.swap(std::ptr::null_mut(), Ordering::AcqRel).as_ref() }
-        })
+        self.spares.take().and_then(crate::carry::activations::find)
     }
 
     /// Has at least so many spares listed, as far as kernel threads can be had.
     pub fn stock(&'static self, spares: usize) {
-        let listed = self.spares.iter().filter(|slot| !slot.load(Ordering::Relaxed).is_null()).count();
-        for _ in listed..spares {
+        for _ in self.spares.count()..spares {
             match self.new_spare() {
                 Some(spare) => self.dismiss(spare),
                 None => return,
@@ -530,7 +524,7 @@ impl Plan {
             submitted: AtomicU64::new(0),
             ended_alone: AtomicU64::new(0),
             moved_in: AtomicU64::new(0),
-            spares: [const { AtomicPtr::new(std::ptr::null_mut()) }; 64],
+            spares: Spares::default(),
             kernel_threads: AtomicU32::new(0),
             prefix,
             quanta,

@@ -10,8 +10,6 @@ use raddle_machine::{Machine, Real};
 use raddle_scheduler::{Claim, Epoch, Thread, Wake};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicPtr, AtomicU64};
 use std::time::Duration;
 
 struct Entry {
@@ -88,49 +86,23 @@ impl Timers {
     }
 }
 
-/// Where a processor that sleeps leaves its deadlines. Whoever takes them has them: the owner when it is awake again,
+/// Where a processor that sleeps leaves its deadlines: whoever takes them has them, the owner when it is awake again,
 /// or the monitor when the owner has not come though it is long past the earliest.
-#[derive(Default)]
-pub(crate) struct Bedside {
-    /// A box, or null.
-    left: AtomicPtr<Timers>,
-    /// The earliest of them.
-    earliest: AtomicU64,
+pub(crate) type Bedside = raddle_scheduler::bedside::Bedside<Timers, Real>;
+
+/// Leaves what is in `timers`, if anything, in the box that the owner keeps for it.
+pub(crate) fn leave(bedside: &Bedside, timers: &mut Timers, kept: &mut Option<Box<Timers>>) {
+    let Some(earliest) = timers.next_deadline() else { return };
+    let mut there = kept.take().unwrap_or_default();
+    std::mem::swap(&mut *there, timers);
+    bedside.leave(there, earliest);
 }
 
-impl Bedside {
-    /// Leaves what is in `timers`, if anything, in the box that the owner keeps for it. Called by the owner, who has
-    /// left nothing.
-    pub fn leave(&self, timers: &mut Timers, kept: &mut Option<Box<Timers>>) {
-        let Some(earliest) = timers.next_deadline() else { return };
-        let mut there = kept.take().unwrap_or_default();
+/// The owner is awake: takes back what it has left, if the monitor has not.
+pub(crate) fn take_back(bedside: &Bedside, timers: &mut Timers, kept: &mut Option<Box<Timers>>) {
+    if let Some(mut there) = bedside.take() {
         std::mem::swap(&mut *there, timers);
-        self.earliest.store(earliest, Relaxed);
-        // Release: the heap and `earliest`, for whoever takes it.
-        self.left.store(Box::into_raw(there), Release);
-    }
-
-    /// The owner is awake: takes back what it has left, if the monitor has not.
-    pub fn take_back(&self, timers: &mut Timers, kept: &mut Option<Box<Timers>>) {
-        if let Some(mut there) = self.take() {
-            std::mem::swap(&mut *there, timers);
-            *kept = Some(there);
-        }
-    }
-
-    /// When the earliest is due, if anything lies here.
-    pub fn due(&self) -> Option<u64> {
-        (!self.left.load(Acquire).is_null()).then(|| self.earliest.load(Relaxed))
-    }
-
-    /// What lies here.
-    pub fn take(&self) -> Option<Box<Timers>> {
-        if self.left.load(Relaxed).is_null() {
-            return None;
-        }
-        let there = self.left.swap(std::ptr::null_mut(), AcqRel);
-        // SAFETY: not null, it is the box of `leave`, and the exchange gave it to one taker.
-        (!there.is_null()).then(|| unsafe { Box::from_raw(there) })
+        *kept = Some(there);
     }
 }
 

@@ -45,13 +45,15 @@ mod builder;
 
 pub use builder::{BuildError, Builder, MAX_CAPACITY};
 
+use crate::Host;
 use crate::carry::pool::Shared;
 use crate::sync::{Semaphore, WaitError};
 use crate::threads::pool::Pool;
 use crate::threads::thread::{JoinHandle, SpawnError};
 use balance::Balance;
+use raddle_scheduler::sync::gate as generic;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Groups of stages that a process may have at once: no more than pools.
@@ -62,9 +64,7 @@ static GROUPS: [AtomicPtr<Group>; MAX_GROUPS] = [const { AtomicPtr::new(std::ptr
 /// What is known of a stage for ever. Like that of a pool, it is never freed.
 struct Gate {
     name: String,
-    capacity: u32,
-    places: Semaphore,
-    closed: AtomicBool,
+    places: generic::Gate<Host>,
     /// Threads spawned into the stage, and those of them that have begun.
     spawned: AtomicU64,
     begun: AtomicU64,
@@ -138,14 +138,13 @@ impl Stage {
 
     /// How many places it has.
     pub fn capacity(&self) -> usize {
-        self.gate.capacity as usize
+        self.gate.places.capacity() as usize
     }
 
     /// How busy it is.
     pub fn load(&self) -> Load {
-        // More than all are free for a moment while it shuts down.
-        let free = self.gate.places.available().min(self.gate.capacity);
-        let taken = (self.gate.capacity - free) as usize;
+        let places = &self.gate.places;
+        let taken = (places.capacity() - places.available()) as usize;
         Load { taken, waiting: self.gate.waiting(), processors: self.gate.pool.active() }
     }
 
@@ -196,14 +195,11 @@ impl Stage {
     }
 
     fn enter(&self, acquire: impl FnOnce(&Semaphore) -> Result<(), Refused>) -> Result<Place, Refused> {
-        if self.gate.is_closed() {
-            return Err(Refused::Closed);
+        match self.gate.places.enter(acquire) {
+            Ok(()) => Ok(Place { gate: self.gate }),
+            Err(generic::Refused::Closed) => Err(Refused::Closed),
+            Err(generic::Refused::Otherwise(refused)) => Err(refused),
         }
-        acquire(&self.gate.places)?;
-        let place = Place { gate: self.gate };
-        // Looked at with the place in hand: who shuts the stage down takes all places before the pool goes. Dropped
-        // here, the place goes to the next one that waits, who finds the same.
-        if self.gate.is_closed() { Err(Refused::Closed) } else { Ok(place) }
     }
 }
 
@@ -242,16 +238,11 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.gate.places.release(1);
+        self.gate.places.leave();
     }
 }
 
 impl Gate {
-    fn is_closed(&self) -> bool {
-        // Acquire and Release by the semaphore alone would do: it is looked at with a place in hand.
-        self.closed.load(Ordering::Acquire)
-    }
-
     /// Threads that have not begun (racy).
     fn waiting(&self) -> u64 {
         let begun = self.begun.load(Ordering::Relaxed);
@@ -260,17 +251,12 @@ impl Gate {
 
     /// Refuses all from now on, those included who wait, and waits until all places are back. Called once.
     fn close(&self) {
-        self.closed.store(true, Ordering::Release);
-        // One more place, which goes from waiter to waiter.
-        self.places.release(1);
-        // Rare and not urgent: who waits in the queue would take that place from those who are to be told.
+        // Rare and not urgent.
         let mut pause = Duration::from_micros(50);
-        while !self.places.try_acquire(self.capacity + 1) {
+        self.places.close(|| {
             crate::threads::scope::masked(|| crate::sleep(pause));
             pause = (pause * 2).min(Duration::from_millis(10));
-        }
-        // For those who had not seen it closed and wait since.
-        self.places.release(self.capacity + 1);
+        });
     }
 }
 

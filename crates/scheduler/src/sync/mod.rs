@@ -34,6 +34,7 @@ pub mod address;
 pub mod barrier;
 pub mod channel;
 pub mod condvar;
+pub mod gate;
 #[doc(hidden)]
 pub mod kernel_threads;
 pub mod monitor;

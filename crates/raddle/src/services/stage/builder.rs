@@ -1,10 +1,10 @@
 //! Building stages, and why they cannot be built.
 
-use super::{Balance, Gate, Group, Semaphore, Stages};
+use super::{Balance, Gate, Group, Stages, generic};
 use crate::threads::pool::{self, Pool};
 use raddle_scheduler::expression::Expression;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
 
 /// The largest number of places of a stage.
 pub const MAX_CAPACITY: usize = 1 << 24;
@@ -129,9 +129,7 @@ impl Builder {
             shared.want(pool.processors());
             let gate = Gate {
                 name,
-                capacity: capacity as u32,
-                places: Semaphore::new(capacity as u32),
-                closed: AtomicBool::new(false),
+                places: generic::Gate::new(capacity as u32),
                 spawned: AtomicU64::new(0),
                 begun: AtomicU64::new(0),
                 pool: shared,
