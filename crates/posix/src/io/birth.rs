@@ -38,7 +38,7 @@ pub unsafe extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_i
 #[entry]
 pub unsafe extern "C-unwind" fn socketpair(domain: c_int, kind: c_int, protocol: c_int, pair: *mut c_int) -> c_int {
     let result = natively!();
-    // SAFETY: the caller\'s place for two numbers, which the C library has filled.
+    // SAFETY: the caller's place for two numbers, which the C library has filled.
     unsafe { note_pair(result, pair) }
 }
 
@@ -58,14 +58,14 @@ unsafe fn note_pair(result: c_int, pair: *const c_int) -> c_int {
 #[entry]
 pub unsafe extern "C-unwind" fn pipe(pair: *mut c_int) -> c_int {
     let result = natively!();
-    // SAFETY: the caller\'s place for two numbers, which the C library has filled.
+    // SAFETY: the caller's place for two numbers, which the C library has filled.
     unsafe { note_pair(result, pair) }
 }
 
 #[entry]
 pub unsafe extern "C-unwind" fn pipe2(pair: *mut c_int, flags: c_int) -> c_int {
     let result = natively!();
-    // SAFETY: the caller\'s place for two numbers, which the C library has filled.
+    // SAFETY: the caller's place for two numbers, which the C library has filled.
     unsafe { note_pair(result, pair) }
 }
 

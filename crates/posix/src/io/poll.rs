@@ -255,13 +255,14 @@ impl Sets {
         let time = time.as_mut().map_or(0, |time| at(std::ptr::from_mut(time)));
         let mask = [mask, MASK];
         let mask = if mask[0] == 0 { 0 } else { at(mask.as_ptr()) };
-        // SAFETY: copies of the caller's sets.
+        // SAFETY: null or our copies, of so many words, that live during the call; so do time and mask.
         let result = unsafe {
             kernel_waits::attempt(c::SYS_pselect6, [self.count, places[0], places[1], places[2], time, mask])
         };
         if result >= 0 {
             for (set, copy) in self.given.iter().zip(&answer).filter(|(set, _)| !set.is_null()) {
-                // SAFETY: the caller's set, in words.
+                // SAFETY: not null, so the caller's set, with room for so many words, as `select` asks; the copy is our
+                // own.
                 unsafe { set.copy_from_nonoverlapping(copy.as_ptr(), self.count.div_ceil(64)) };
             }
         }

@@ -277,7 +277,8 @@ unsafe extern "C-unwind" fn signalled(signal: c_int, info: *mut c_void, context:
         // In a handler of the program's that has interrupted a cancellation point of the C library: its canceller has
         // left it to this signal that the thread is cancelled at all.
         libc_word::complete_request();
-        // SAFETY: the interrupted code's registers.
+        // SAFETY: the kernel's argument to this handler: the interrupted code's registers, which nobody else has while
+        // the handler runs.
         unsafe { give_up(&mut *context.cast()) };
         return;
     }

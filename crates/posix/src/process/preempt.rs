@@ -88,7 +88,8 @@ fn find_code() -> bool {
     /// How many ranges are known, and whether this library is the program.
     type Found = (usize, bool);
     unsafe extern "C" fn visit(info: *mut c::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
-        // SAFETY: the loader's description of an object; the counter of the caller.
+        // SAFETY: the loader's description of an object that stays loaded during the call, with so many headers and
+        // null or a C string for a name; the counter that `find_code` passes, which nobody else has.
         unsafe {
             let (info, (count, linked)) = (&*info, &mut *data.cast::<Found>());
             let name = if info.dlpi_name.is_null() { c"" } else { CStr::from_ptr(info.dlpi_name) };

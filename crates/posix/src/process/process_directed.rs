@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering;
 /// Any thread's number stands for its process here.
 #[entry]
 pub unsafe extern "C-unwind" fn kill(process: c::pid_t, signal: c_int) -> c_int {
-    // SAFETY: the caller's arguments.
+    // SAFETY: numbers, which the C library and the kernel check.
     unsafe { next!(kill: fn(c::pid_t, c_int) -> c_int)(process_of(process), signal) }
 }
 
