@@ -56,6 +56,35 @@ fn where_no_more_threads_fit_into_little_memory_there_is_some_for_the_program() 
     }
 }
 
+/// Where address space is limited, fewer numbers have a place in the runtime's table.
+#[test]
+fn a_large_number_is_waited_for_where_memory_is_limited() {
+    let program = common::compile("far_number.c", &[]);
+    for megabytes in [30, 4000] {
+        let limited = |library: bool| {
+            let mut command = Command::new(&program);
+            if library {
+                command.env("LD_PRELOAD", common::library());
+            }
+            let limit = libc::rlimit { rlim_cur: megabytes << 20, rlim_max: megabytes << 20 };
+            // SAFETY: `setrlimit` is async-signal-safe, and touches the child only. Where the number of descriptors
+            // may not be raised, the program says so.
+            unsafe {
+                command.pre_exec(move || {
+                    let numbers = libc::rlimit { rlim_cur: 20_000, rlim_max: 20_000 };
+                    libc::setrlimit(libc::RLIMIT_NOFILE, &numbers);
+                    match libc::setrlimit(libc::RLIMIT_DATA, &limit) {
+                        0 => Ok(()),
+                        _ => Err(std::io::Error::last_os_error()),
+                    }
+                })
+            };
+            common::run(command).well()
+        };
+        assert_eq!(limited(true), limited(false), "{megabytes} MB");
+    }
+}
+
 #[test]
 fn a_core_dump_leaves_out_what_is_reserved_only() {
     let program = common::compile("limits.c", &[]);

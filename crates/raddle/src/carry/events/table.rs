@@ -1,8 +1,9 @@
 //! Who waits for which descriptor: an entry for each descriptor number.
 //!
 //! The entries lie in zero pages that are touched as numbers come into use: a cache line each, 64 MiB of address space
-//! together. A number beyond the table is not waited for here ([`Failure::Unsupported`](super::Failure)); the kernel
-//! gives out as many only where `fs.nr_open` was raised.
+//! together, or less where that is limited. A number beyond the table is not waited for here
+//! ([`Failure::Unsupported`](super::Failure)); without a limit the kernel gives out as many only where `fs.nr_open` was
+//! raised.
 //!
 //! Each direction has a wait list of its own. Waiters publish `(thread, epoch)`, then arm the poller, then sleep; who
 //! learns of an event counts it ([`Readiness`]) and pops until a claim succeeds.
@@ -19,6 +20,7 @@ use raddle_queues::wait_list::{NodePool, Spare, WaitList};
 use raddle_scheduler::lives::{Lives, Registration};
 use raddle_scheduler::readiness::Readiness;
 use raddle_scheduler::{Claim, Epoch, Thread, Wake};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Descriptor numbers that can be waited for: the kernel's default bound.
@@ -128,7 +130,7 @@ pub(crate) static NODES: NodePool<Real> = NodePool::constant();
 /// Where the entries are; null until the first number is looked up. They are no variable of the library's, since a
 /// conservative collector looks through all of those at each collection.
 static TABLE: AtomicPtr<Entry> = AtomicPtr::new(std::ptr::null_mut());
-/// How many there are: 0, or [`NUMBERS`].
+/// How many there are: 0, or [`numbers`].
 static LENGTH: AtomicUsize = AtomicUsize::new(0);
 
 /// The entries, as far as there are any.
@@ -143,19 +145,28 @@ fn table() -> &'static [Entry] {
     unsafe { std::slice::from_raw_parts(TABLE.load(Ordering::Relaxed), length) }
 }
 
+/// As many numbers as have entries, [`NUMBERS`] unless address space is limited: the table is to take little of it.
+fn numbers() -> usize {
+    /// The table is at most this part of the limit.
+    const PART: usize = 64;
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| (raddle_context::stack::address_space() / PART / size_of::<Entry>()).clamp(1024, NUMBERS))
+}
+
 /// Makes the entries, if that was not done yet. `None`: the number is beyond them, or there is no address space.
 #[cold]
 #[inline(never)]
 fn make(number: usize) -> Option<&'static Entry> {
     if LENGTH.load(Ordering::Relaxed) == 0 {
-        let size = size_of::<[Entry; NUMBERS]>();
+        let numbers = numbers();
+        let size = size_of::<Entry>() * numbers;
         let pages = crate::os::reserve(size)?;
         let made = TABLE.compare_exchange(std::ptr::null_mut(), pages.cast(), Ordering::AcqRel, Ordering::Relaxed);
         if made.is_err() {
             // SAFETY: nobody has seen them.
             unsafe { crate::os::unreserve(pages, size) };
         }
-        LENGTH.store(NUMBERS, Ordering::Release);
+        LENGTH.store(numbers, Ordering::Release);
     }
     table().get(number)
 }
