@@ -125,9 +125,8 @@ fn setting(descriptor: c_int, call: impl FnOnce() -> c_int, set: impl FnOnce() -
 /// Names who is told of a descriptor's events, maybe a thread. (The `libc` crate lacks it.)
 const F_SETOWN_EX: c_int = 15;
 
-/// # Safety
-/// As POSIX says. (It takes a variable number of arguments; a third one comes in its register, whatever its type.)
-#[unsafe(no_mangle)]
+/// It takes a variable number of arguments; a third one comes in its register, whatever its type.
+#[entry]
 pub unsafe extern "C-unwind" fn fcntl(descriptor: c_int, command: c_int, argument: usize) -> c_int {
     // SAFETY: the caller's arguments.
     control(descriptor, command, argument, || unsafe {

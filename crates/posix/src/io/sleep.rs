@@ -1,7 +1,7 @@
 //! Sleeping and yielding.
 
 use super::{Pause, after, in_handler, ours_or_handlers};
-use crate::os::{c, deadline, deadline_after, set_errno, system_call};
+use crate::os::{c, deadline, deadline_after, failed, set_errno, system_call};
 use crate::process::{kernel_waits, watch};
 use crate::thread::caller::Caller;
 use raddle_macros::entry;
@@ -55,11 +55,7 @@ pub unsafe extern "C-unwind" fn nanosleep(time: *const c::timespec, left: *mut c
         Ok(end) => sleep_until(caller, end, left),
         Err(error) => error,
     };
-    if error == 0 {
-        return 0;
-    }
-    set_errno(error);
-    -1
+    failed(error)
 }
 
 #[entry]
@@ -97,11 +93,5 @@ pub unsafe extern "C-unwind" fn sleep(seconds: c_uint) -> c_uint {
 
 #[entry(if let Some(caller) = ours_or_handlers())]
 pub unsafe extern "C-unwind" fn usleep(microseconds: c::useconds_t) -> c_int {
-    match sleep_until(caller, after(u64::from(microseconds) * 1000), std::ptr::null_mut()) {
-        0 => 0,
-        error => {
-            set_errno(error);
-            -1
-        }
-    }
+    failed(sleep_until(caller, after(u64::from(microseconds) * 1000), std::ptr::null_mut()))
 }

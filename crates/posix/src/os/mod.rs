@@ -221,6 +221,11 @@ pub(crate) fn answer(result: isize) -> isize {
     }
 }
 
+/// 0, or -1 with `errno` for any other error number.
+pub(crate) fn failed(error: c_int) -> c_int {
+    answer(-(error as isize)) as c_int
+}
+
 /// A point in time of CLOCK_MONOTONIC, in nanoseconds, for an absolute time of `clock`. A time of another clock is
 /// converted once: later changes of that clock are not followed. `Err(EINVAL)` for what is no time.
 pub(crate) fn deadline(clock: libc::clockid_t, time: &libc::timespec) -> Result<u64, c_int> {

@@ -356,9 +356,7 @@ pub unsafe extern "C" fn signalfd(descriptor: c_int, set: *const c::sigset_t, fl
 macro_rules! calls {
     ($($name:ident: $number:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
         $(
-            /// # Safety
-            /// As the manual says.
-            #[unsafe(no_mangle)]
+            #[entry]
             pub unsafe extern "C" fn $name($($argument: $type),*) -> $result {
                 let given = [$(word($argument)),*];
                 let mut arguments = [0; 6];
@@ -460,9 +458,8 @@ pub unsafe extern "C" fn nice(more: c_int) -> c_int {
     natively!()
 }
 
-/// # Safety
-/// As Linux says. Variadic in C: arguments that the caller did not pass are read and go nowhere.
-#[unsafe(no_mangle)]
+/// Variadic in C: arguments that the caller did not pass are read and go nowhere.
+#[entry]
 pub unsafe extern "C" fn ptrace(request: c_long, id: c::pid_t, address: *mut c_void, data: *mut c_void) -> c_long {
     if let Err(error) = begin() {
         return refused(error).into();

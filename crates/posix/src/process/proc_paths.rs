@@ -8,6 +8,7 @@
 
 use crate::thread::dedicated::task_of;
 use crate::thread::record::Record;
+use raddle_macros::entry;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 /// Bytes of the longest name that is translated, with a null byte.
@@ -81,10 +82,8 @@ fn decimal(mut number: u32, digits: &mut [u8; 10]) -> &[u8] {
 macro_rules! of_names {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
         $(
-            /// # Safety
-            /// As the manual says. Variadic in C, some of them: an argument that the caller did not pass is read and
-            /// goes nowhere.
-            #[unsafe(no_mangle)]
+            /// Variadic in C, some of them: an argument that the caller did not pass is read and goes nowhere.
+            #[entry]
             pub unsafe extern "C-unwind" fn $name(path: *const c_char, $($argument: $type),*) -> $result {
                 let mut room = [0; ROOM];
                 // SAFETY: the caller's arguments. The C library's function may unwind, where it is a cancellation
@@ -103,9 +102,7 @@ macro_rules! of_names {
 macro_rules! of_names_in_folders {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
         $(
-            /// # Safety
-            /// As for the others.
-            #[unsafe(no_mangle)]
+            #[entry]
             pub unsafe extern "C-unwind" fn $name(folder: c_int, path: *const c_char, $($argument: $type),*) -> $result {
                 let mut room = [0; ROOM];
                 // SAFETY: the program's arguments; the room outlives the call, which may unwind.

@@ -12,7 +12,7 @@
 
 use super::info::Info;
 use super::{actions, ending, fork, kernel_waits, masks, preempt, process_directed, rights, watch};
-use crate::os::{answer, c, set_errno, system_call};
+use crate::os::{answer, c, failed, system_call};
 use crate::thread::caller::Caller;
 use crate::thread::record::Record;
 use crate::thread::{cancel, dedicated};
@@ -513,12 +513,7 @@ pub(crate) fn send_to_number(process: c::pid_t, task: c::pid_t, signal: c_int) -
 #[entry]
 pub unsafe extern "C-unwind" fn raise(signal: c_int) -> c_int {
     if let Some(me) = Caller::light() {
-        let error = if signal == 0 { c::EINVAL } else { send(me, signal) };
-        if error == 0 || signal == 0 {
-            return 0;
-        }
-        set_errno(error);
-        return -1;
+        return if signal == 0 { 0 } else { failed(send(me, signal)) };
     }
     natively!()
 }
@@ -585,11 +580,5 @@ pub unsafe extern "C-unwind" fn pthread_sigmask(how: c_int, new: *const c::sigse
 #[entry]
 pub unsafe extern "C-unwind" fn sigprocmask(how: c_int, new: *const c::sigset_t, old: *mut c::sigset_t) -> c_int {
     // SAFETY: the caller's arguments.
-    match unsafe { pthread_sigmask(how, new, old) } {
-        0 => 0,
-        error => {
-            set_errno(error);
-            -1
-        }
-    }
+    failed(unsafe { pthread_sigmask(how, new, old) })
 }

@@ -214,44 +214,29 @@ unsafe fn spawn(
     result
 }
 
-#[entry]
-pub unsafe extern "C" fn posix_spawn(
-    id: *mut c::pid_t,
-    path: *const c_char,
-    actions: *const c::posix_spawn_file_actions_t,
-    attributes: *const c::posix_spawnattr_t,
-    arguments: Strings,
-    environment: Strings,
-) -> c_int {
-    let next = next_version!(posix_spawn, "GLIBC_2.15": fn(
-        *mut c::pid_t,
-        *const c_char,
-        *const c::posix_spawn_file_actions_t,
-        *const c::posix_spawnattr_t,
-        Strings,
-        Strings,
-    ) -> c_int);
-    // SAFETY: the caller's arguments.
-    unsafe { spawn(next, id, path, actions, attributes, arguments, environment) }
+macro_rules! spawns {
+    ($($name:ident)*) => {$(
+        #[entry]
+        pub unsafe extern "C" fn $name(
+            id: *mut c::pid_t,
+            path: *const c_char,
+            actions: *const c::posix_spawn_file_actions_t,
+            attributes: *const c::posix_spawnattr_t,
+            arguments: Strings,
+            environment: Strings,
+        ) -> c_int {
+            let next = next_version!($name, "GLIBC_2.15": fn(
+                *mut c::pid_t,
+                *const c_char,
+                *const c::posix_spawn_file_actions_t,
+                *const c::posix_spawnattr_t,
+                Strings,
+                Strings,
+            ) -> c_int);
+            // SAFETY: the caller's arguments.
+            unsafe { spawn(next, id, path, actions, attributes, arguments, environment) }
+        }
+    )*};
 }
 
-#[entry]
-pub unsafe extern "C" fn posix_spawnp(
-    id: *mut c::pid_t,
-    file: *const c_char,
-    actions: *const c::posix_spawn_file_actions_t,
-    attributes: *const c::posix_spawnattr_t,
-    arguments: Strings,
-    environment: Strings,
-) -> c_int {
-    let next = next_version!(posix_spawnp, "GLIBC_2.15": fn(
-        *mut c::pid_t,
-        *const c_char,
-        *const c::posix_spawn_file_actions_t,
-        *const c::posix_spawnattr_t,
-        Strings,
-        Strings,
-    ) -> c_int);
-    // SAFETY: the caller's arguments.
-    unsafe { spawn(next, id, file, actions, attributes, arguments, environment) }
-}
+spawns!(posix_spawn posix_spawnp);

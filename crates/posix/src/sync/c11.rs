@@ -31,9 +31,7 @@ fn answer(code: c_int) -> c_int {
 
 macro_rules! c11 {
     ($($name:ident = $function:ident($($argument:ident: $type:ty),*)),* $(,)?) => {$(
-        /// # Safety
-        /// As C11 says.
-        #[unsafe(no_mangle)]
+        #[entry]
         pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> c_int {
             // SAFETY: the caller's promise, the same for both names.
             answer(unsafe { $function($($argument),*) })

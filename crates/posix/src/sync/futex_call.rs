@@ -9,6 +9,7 @@ use crate::futex::{self, For, Woken};
 use crate::os::{self, answer, c, system_call};
 use crate::process::{kernel_waits, own};
 use crate::thread::cancel;
+use raddle_macros::entry;
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
@@ -46,9 +47,8 @@ const WAITS: &[c_long] = &[
     c::SYS_epoll_wait,
 ];
 
-/// # Safety
-/// As for the system call. Variadic in C: arguments that the caller did not pass are read and go nowhere.
-#[unsafe(no_mangle)]
+/// Variadic in C: arguments that the caller did not pass are read and go nowhere.
+#[entry]
 pub unsafe extern "C-unwind" fn syscall(
     number: c_long,
     a: usize,

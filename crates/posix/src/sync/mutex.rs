@@ -459,9 +459,7 @@ pub unsafe extern "C" fn pthread_mutex_destroy(mutex: Raw) -> c_int {
 /// Names under which older programs and libraries call the same functions.
 macro_rules! aliases {
     ($($alias:ident = $name:ident($argument:ident: $type:ty)),* $(,)?) => {$(
-        /// # Safety
-        /// As for the function without underscores.
-        #[unsafe(no_mangle)]
+        #[raddle_macros::entry]
         pub unsafe extern "C-unwind" fn $alias($argument: $type) -> c_int {
             // SAFETY: the program's argument, as for the function without underscores.
             unsafe { $name($argument) }

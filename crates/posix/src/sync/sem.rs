@@ -5,7 +5,7 @@
 
 use super::Until;
 use crate::futex::{self, For, Woken};
-use crate::os::{c, set_errno};
+use crate::os::{c, failed};
 use crate::process::watch;
 use crate::thread::cancel;
 use crate::thread::undo::Undo;
@@ -98,13 +98,7 @@ fn wake_one(address: usize) {
 /// 0, or -1 with `errno`.
 #[inline(always)]
 fn answer(result: Result<(), c_int>) -> c_int {
-    match result {
-        Ok(()) => 0,
-        Err(error) => {
-            set_errno(error);
-            -1
-        }
-    }
+    result.map_or_else(failed, |()| 0)
 }
 
 #[entry(if let Some(this) = Semaphore::private(semaphore))]

@@ -35,32 +35,6 @@ pub unsafe extern "C" fn gettid() -> c::pid_t {
     }
 }
 
-/// The record of `id`, held, or the error for an id whose thread is gone.
-///
-/// # Safety
-/// `id` is one of ours.
-unsafe fn held(id: c::pthread_t) -> Result<Held, c_int> {
-    // SAFETY: an id of ours, which `hold` looks up.
-    unsafe { Record::hold(id) }.ok_or(c::ESRCH)
-}
-
-/// Runs the body for a record of ours, or hands the call on.
-macro_rules! ours_or_next {
-    ($id:expr, $next:ident: $type:ty, ($($argument:expr),*), |$record:ident| $body:block) => {{
-        if !Record::is_ours($id) {
-            let found = next!($next: fn()) as *const ();
-            // SAFETY: the C library's function of this name has this type; the caller's arguments.
-            return unsafe { std::mem::transmute::<*const (), $type>(found)($($argument),*) };
-        }
-        // SAFETY: an id of ours.
-        let $record = match unsafe { held($id) } {
-            Ok(record) => record,
-            Err(error) => return error,
-        };
-        $body
-    }};
-}
-
 #[entry]
 pub unsafe extern "C" fn pthread_getattr_np(id: c::pthread_t, attributes: *mut c::pthread_attr_t) -> c_int {
     unsafe extern "C" {
@@ -69,10 +43,7 @@ pub unsafe extern "C" fn pthread_getattr_np(id: c::pthread_t, attributes: *mut c
     let next = next!(pthread_getattr_np: fn(c::pthread_t, *mut c::pthread_attr_t) -> c_int);
     let (low, end, guard, detached, schedule, explicit) = if Record::is_ours(id) {
         // SAFETY: an id of ours.
-        let record = match unsafe { held(id) } {
-            Ok(record) => record,
-            Err(error) => return error,
-        };
+        let Some(record) = (unsafe { Record::hold(id) }) else { return c::ESRCH };
         let [low, end] = record.stack.each_ref().map(|word| word.load(Ordering::Relaxed));
         let detached = record.state.load(Ordering::Relaxed) == super::record::DETACHED;
         // A slot may have more room than was asked for: what is told is a size that the C library would have made of
@@ -129,59 +100,58 @@ pub unsafe extern "C" fn pthread_getattr_np(id: c::pthread_t, attributes: *mut c
 
 #[entry]
 pub unsafe extern "C" fn pthread_setname_np(id: c::pthread_t, name: *const c_char) -> c_int {
-    type Function = unsafe extern "C" fn(c::pthread_t, *const c_char) -> c_int;
     if !Record::is_ours(id) {
         super::record::kernel_thread_is_named();
+        return natively!();
     }
-    ours_or_next!(id, pthread_setname_np: Function, (id, name), |record| {
-        // SAFETY: a C string, as the caller promises.
-        let name = unsafe { CStr::from_ptr(name) }.to_bytes();
-        if name.len() > 15 {
-            return c::ERANGE;
-        }
-        record.set_name(name);
-        if record.is_current() {
-            raddle::drop_in::set_own_name(&String::from_utf8_lossy(name));
-        }
-        // Of the thread that runs `main` the process is known to others.
-        let is_first = Record::first().is_some_and(|first| std::ptr::eq(first, record.record()));
-        if let Some(task) = dedicated::task(&record).or(is_first.then(std::process::id)) {
-            // An error is of no consequence: the name is known here.
-            let _ = std::fs::write(format!("/proc/self/task/{task}/comm"), name);
-        }
-        0
-    })
+    // SAFETY: an id of ours.
+    let Some(record) = (unsafe { Record::hold(id) }) else { return c::ESRCH };
+    // SAFETY: a C string, as the caller promises.
+    let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+    if name.len() > 15 {
+        return c::ERANGE;
+    }
+    record.set_name(name);
+    if record.is_current() {
+        raddle::drop_in::set_own_name(&String::from_utf8_lossy(name));
+    }
+    // Of the thread that runs `main` the process is known to others.
+    let is_first = Record::first().is_some_and(|first| std::ptr::eq(first, record.record()));
+    if let Some(task) = dedicated::task(&record).or(is_first.then(std::process::id)) {
+        // An error is of no consequence: the name is known here.
+        let _ = std::fs::write(format!("/proc/self/task/{task}/comm"), name);
+    }
+    0
 }
 
-#[entry]
+#[entry(if Record::is_ours(id))]
 pub unsafe extern "C" fn pthread_getname_np(id: c::pthread_t, buffer: *mut c_char, size: usize) -> c_int {
-    type Function = unsafe extern "C" fn(c::pthread_t, *mut c_char, usize) -> c_int;
-    ours_or_next!(id, pthread_getname_np: Function, (id, buffer, size), |record| {
-        let (mut bytes, mut length) = record.name();
-        if let Some(task) = dedicated::task(&record)
-            && let Ok(kernels) = std::fs::read(format!("/proc/self/task/{task}/comm"))
-        {
-            // It may have been named past us, by its file.
-            length = kernels.strip_suffix(b"\n").unwrap_or(&kernels).len().min(15);
-            bytes[..length].copy_from_slice(&kernels[..length]);
-        }
-        if length == 0 {
-            // A thread has its creator's name until it gets one of its own: the program's.
-            // SAFETY: the C library's own string.
-            let program = unsafe { CStr::from_ptr(c::program_invocation_short_name) }.to_bytes();
-            length = program.len().min(15);
-            bytes[..length].copy_from_slice(&program[..length]);
-        }
-        if size <= length {
-            return c::ERANGE;
-        }
-        // SAFETY: the caller's buffer of that size.
-        unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr().cast(), buffer, length);
-            *buffer.add(length) = 0;
-        }
-        0
-    })
+    // SAFETY: an id of ours.
+    let Some(record) = (unsafe { Record::hold(id) }) else { return c::ESRCH };
+    let (mut bytes, mut length) = record.name();
+    if let Some(task) = dedicated::task(&record)
+        && let Ok(kernels) = std::fs::read(format!("/proc/self/task/{task}/comm"))
+    {
+        // It may have been named past us, by its file.
+        length = kernels.strip_suffix(b"\n").unwrap_or(&kernels).len().min(15);
+        bytes[..length].copy_from_slice(&kernels[..length]);
+    }
+    if length == 0 {
+        // A thread has its creator's name until it gets one of its own: the program's.
+        // SAFETY: the C library's own string.
+        let program = unsafe { CStr::from_ptr(c::program_invocation_short_name) }.to_bytes();
+        length = program.len().min(15);
+        bytes[..length].copy_from_slice(&program[..length]);
+    }
+    if size <= length {
+        return c::ERANGE;
+    }
+    // SAFETY: the caller's buffer of that size.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr().cast(), buffer, length);
+        *buffer.add(length) = 0;
+    }
+    0
 }
 
 /// The kernel's number of a kernel thread that is as those of lightweight threads are: the caller's, or another one's.
@@ -215,14 +185,16 @@ pub(crate) fn number_to_ask(number: c_int) -> Option<u32> {
 
 #[entry]
 pub unsafe extern "C" fn pthread_setaffinity_np(id: c::pthread_t, size: usize, set: *const c::cpu_set_t) -> c_int {
-    type Function = unsafe extern "C" fn(c::pthread_t, usize, *const c::cpu_set_t) -> c_int;
     dedicated::names_for_placing(id);
-    ours_or_next!(id, pthread_setaffinity_np: Function, (id, size, set), |record| {
-        if dedicated::task(&record).is_none() && !is_less_than_allowed(size, set.expose_provenance()) {
-            return 0;
-        }
-        on_kernel_thread(&record, c::SYS_sched_setaffinity, [size, set.expose_provenance()])
-    })
+    if !Record::is_ours(id) {
+        return natively!();
+    }
+    // SAFETY: an id of ours.
+    let Some(record) = (unsafe { Record::hold(id) }) else { return c::ESRCH };
+    if dedicated::task(&record).is_none() && !is_less_than_allowed(size, set.expose_provenance()) {
+        return 0;
+    }
+    on_kernel_thread(&record, c::SYS_sched_setaffinity, [size, set.expose_provenance()])
 }
 
 /// Makes a system call that changes a thread of ours, which becomes dedicated: 0 or an error number.
@@ -234,22 +206,21 @@ fn on_kernel_thread(record: &Held, number: std::ffi::c_long, [b, c]: [usize; 2])
     }
 }
 
-#[entry]
+#[entry(if Record::is_ours(id))]
 pub unsafe extern "C" fn pthread_getaffinity_np(id: c::pthread_t, size: usize, set: *mut c::cpu_set_t) -> c_int {
-    type Function = unsafe extern "C" fn(c::pthread_t, usize, *mut c::cpu_set_t) -> c_int;
-    ours_or_next!(id, pthread_getaffinity_np: Function, (id, size, set), |record| {
-        let task = task_to_ask(&record) as usize;
-        // SAFETY: the caller's set of that size, of which the kernel says how much it has written.
-        unsafe {
-            let arguments = [task, size.min(c_int::MAX as usize), set.expose_provenance(), 0, 0, 0];
-            let written = system_call(c::SYS_sched_getaffinity, arguments);
-            if written < 0 {
-                return -written as c_int;
-            }
-            std::ptr::write_bytes(set.cast::<u8>().add(written as usize), 0, size - written as usize);
+    // SAFETY: an id of ours.
+    let Some(record) = (unsafe { Record::hold(id) }) else { return c::ESRCH };
+    let task = task_to_ask(&record) as usize;
+    // SAFETY: the caller's set of that size, of which the kernel says how much it has written.
+    unsafe {
+        let arguments = [task, size.min(c_int::MAX as usize), set.expose_provenance(), 0, 0, 0];
+        let written = system_call(c::SYS_sched_getaffinity, arguments);
+        if written < 0 {
+            return -written as c_int;
         }
-        0
-    })
+        std::ptr::write_bytes(set.cast::<u8>().add(written as usize), 0, size - written as usize);
+    }
+    0
 }
 
 /// True if the mask does not name all processors that lightweight threads may run on, or cannot be read.
@@ -278,35 +249,34 @@ pub(crate) fn is_all_processors(number: usize, size: usize, set: usize) -> bool 
     lightweight && !is_less_than_allowed(size, set)
 }
 
-#[entry]
+#[entry(if Record::is_ours(id))]
 pub unsafe extern "C" fn pthread_getschedparam(
     id: c::pthread_t,
     policy: *mut c_int,
     parameters: *mut c::sched_param,
 ) -> c_int {
-    type Function = unsafe extern "C" fn(c::pthread_t, *mut c_int, *mut c::sched_param) -> c_int;
-    ours_or_next!(id, pthread_getschedparam: Function, (id, policy, parameters), |record| {
-        let kept = match dedicated::task(&record) {
-            None => record.schedule.load(Ordering::Relaxed),
-            // SAFETY: takes an integer, and writes to a local.
-            Some(task) => unsafe {
-                let mut parameters: c::sched_param = std::mem::zeroed();
-                let place = (&raw mut parameters).expose_provenance();
-                let class = system_call(c::SYS_sched_getscheduler, [task as usize, 0, 0, 0, 0, 0]);
-                system_call(c::SYS_sched_getparam, [task as usize, place, 0, 0, 0, 0]);
-                if class < 0 {
-                    return -class as c_int;
-                }
-                super::record::schedule(class as c_int, parameters.sched_priority)
-            },
-        };
-        // SAFETY: the caller's places.
-        unsafe {
-            *policy = (kept >> 32) as c_int;
-            (*parameters).sched_priority = kept as u32 as c_int;
-        }
-        0
-    })
+    // SAFETY: an id of ours.
+    let Some(record) = (unsafe { Record::hold(id) }) else { return c::ESRCH };
+    let kept = match dedicated::task(&record) {
+        None => record.schedule.load(Ordering::Relaxed),
+        // SAFETY: takes an integer, and writes to a local.
+        Some(task) => unsafe {
+            let mut parameters: c::sched_param = std::mem::zeroed();
+            let place = (&raw mut parameters).expose_provenance();
+            let class = system_call(c::SYS_sched_getscheduler, [task as usize, 0, 0, 0, 0, 0]);
+            system_call(c::SYS_sched_getparam, [task as usize, place, 0, 0, 0, 0]);
+            if class < 0 {
+                return -class as c_int;
+            }
+            super::record::schedule(class as c_int, parameters.sched_priority)
+        },
+    };
+    // SAFETY: the caller's places.
+    unsafe {
+        *policy = (kept >> 32) as c_int;
+        (*parameters).sched_priority = kept as u32 as c_int;
+    }
+    0
 }
 
 #[entry]
@@ -315,44 +285,48 @@ pub unsafe extern "C" fn pthread_setschedparam(
     policy: c_int,
     parameters: *const c::sched_param,
 ) -> c_int {
-    type Function = unsafe extern "C" fn(c::pthread_t, c_int, *const c::sched_param) -> c_int;
     dedicated::names_kernel_thread(id);
-    ours_or_next!(id, pthread_setschedparam: Function, (id, policy, parameters), |record| {
-        // SAFETY: the caller's parameters.
-        let wanted = super::record::schedule(policy, unsafe { (*parameters).sched_priority });
-        if dedicated::task(&record).is_none() && wanted == record.schedule.load(Ordering::Relaxed) {
-            return 0;
-        }
-        // What cannot be is refused before the thread is changed for it.
-        // SAFETY: take and return integers; an unknown policy answers -1.
-        let range = unsafe { c::sched_get_priority_min(policy)..=c::sched_get_priority_max(policy) };
-        if *range.start() < 0 || !range.contains(&(wanted as u32 as c_int)) {
-            return c::EINVAL;
-        }
-        on_kernel_thread(&record, c::SYS_sched_setscheduler, [policy as usize, parameters.expose_provenance()])
-    })
+    if !Record::is_ours(id) {
+        return natively!();
+    }
+    // SAFETY: an id of ours.
+    let Some(record) = (unsafe { Record::hold(id) }) else { return c::ESRCH };
+    // SAFETY: the caller's parameters.
+    let wanted = super::record::schedule(policy, unsafe { (*parameters).sched_priority });
+    if dedicated::task(&record).is_none() && wanted == record.schedule.load(Ordering::Relaxed) {
+        return 0;
+    }
+    // What cannot be is refused before the thread is changed for it.
+    // SAFETY: take and return integers; an unknown policy answers -1.
+    let range = unsafe { c::sched_get_priority_min(policy)..=c::sched_get_priority_max(policy) };
+    if *range.start() < 0 || !range.contains(&(wanted as u32 as c_int)) {
+        return c::EINVAL;
+    }
+    on_kernel_thread(&record, c::SYS_sched_setscheduler, [policy as usize, parameters.expose_provenance()])
 }
 
 #[entry]
 pub unsafe extern "C" fn pthread_setschedprio(id: c::pthread_t, priority: c_int) -> c_int {
-    type Function = unsafe extern "C" fn(c::pthread_t, c_int) -> c_int;
     dedicated::names_kernel_thread(id);
-    ours_or_next!(id, pthread_setschedprio: Function, (id, priority), |record| {
-        if dedicated::task(&record).is_none() {
-            let kept = record.schedule.load(Ordering::Relaxed);
-            let policy = (kept >> 32) as c_int;
-            // SAFETY: take and return integers.
-            let range = unsafe { c::sched_get_priority_min(policy)..=c::sched_get_priority_max(policy) };
-            if !range.contains(&priority) {
-                return c::EINVAL;
-            }
-            if super::record::schedule(policy, priority) == kept {
-                return 0;
-            }
+    if !Record::is_ours(id) {
+        return natively!();
+    }
+    // SAFETY: an id of ours.
+    let Some(record) = (unsafe { Record::hold(id) }) else { return c::ESRCH };
+    if dedicated::task(&record).is_none() {
+        let kept = record.schedule.load(Ordering::Relaxed);
+        let policy = (kept >> 32) as c_int;
+        // SAFETY: take and return integers.
+        let range = unsafe { c::sched_get_priority_min(policy)..=c::sched_get_priority_max(policy) };
+        if !range.contains(&priority) {
+            return c::EINVAL;
         }
-        let parameters = c::sched_param { sched_priority: priority };
-        on_kernel_thread(&record, c::SYS_sched_setparam, [(&raw const parameters).expose_provenance(), 0])
-    })
+        if super::record::schedule(policy, priority) == kept {
+            return 0;
+        }
+    }
+    let parameters = c::sched_param { sched_priority: priority };
+    on_kernel_thread(&record, c::SYS_sched_setparam, [(&raw const parameters).expose_provenance(), 0])
 }
 
 /// `prctl` with PR_SET_NAME (`set`) or PR_GET_NAME, of a lightweight thread: 0 or a negated error number.

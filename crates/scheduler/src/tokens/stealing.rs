@@ -34,50 +34,94 @@ pub enum Stolen<M: Machine> {
     },
 }
 
-/// The owner's end of a first-in first-out queue of which others may steal.
-pub struct Fifo<M: Machine>(fifo_ring::Owner<M>);
+/// A queue of tokens over a ring of words: what both kinds have in common.
+macro_rules! queue_of_tokens {
+    ($(#[doc = $about:literal])* $Queue:ident, $View:ident, $of:ident, $Ring:ident, $next:literal, $stolen:literal) => {
+        $(#[doc = $about])*
+        pub struct $Queue<M: Machine>($of::Owner<M>);
 
-/// What thieves see of a [`Fifo`].
-pub struct FifoView<M: Machine>(Arc<FifoRing<M>>);
+        #[doc = concat!("What thieves see of a [`", stringify!($Queue), "`].")]
+        pub struct $View<M: Machine>(Arc<$Ring<M>>);
 
-impl<M: Machine> FifoView<M> {
-    /// How many threads a thief could take now (racy).
-    #[inline]
-    pub fn len(&self) -> u64 {
-        self.0.len()
-    }
+        impl<M: Machine> $View<M> {
+            /// How many threads a thief could take now (racy).
+            #[inline]
+            pub fn len(&self) -> u64 {
+                self.0.len()
+            }
 
-    /// True if a thief would find nothing now (racy).
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
+            /// True if a thief would find nothing now (racy).
+            #[inline]
+            pub fn is_empty(&self) -> bool {
+                self.0.is_empty()
+            }
+        }
+
+        impl<M: Machine> $Queue<M> {
+            /// An empty queue of `capacity` slots, to which it shrinks back after a burst.
+            pub fn new(capacity: u64) -> Result<Self, Full> {
+                Ok(Self($Ring::new(capacity)?.1))
+            }
+
+            /// For thieves.
+            pub fn view(&self) -> $View<M> {
+                $View(self.0.ring().clone())
+            }
+
+            /// Adds a thread. Gives the token back when the queue cannot grow.
+            #[inline]
+            pub fn push(&mut self, thread: Ready<M>) -> Result<(), Ready<M>> {
+                let word = thread.into_word();
+                self.0.push(word).map_err(|Full| token(word))
+            }
+
+            #[doc = $next]
+            #[inline]
+            pub fn pop(&mut self) -> Option<Ready<M>> {
+                self.0.pop().map(token)
+            }
+
+            /// How many threads only the owner sees.
+            #[inline]
+            pub fn private_len(&self) -> u64 {
+                self.0.private_len()
+            }
+
+            /// How many threads are here (racy but for the private ones).
+            #[inline]
+            pub fn len(&self) -> u64 {
+                self.0.len()
+            }
+
+            /// True if the owner would find nothing now (racy).
+            #[inline]
+            pub fn is_empty(&self) -> bool {
+                self.0.is_empty()
+            }
+
+            #[doc = $stolen]
+            pub fn steal_from(&mut self, victim: &$View<M>, max: u64) -> Stolen<M> {
+                stolen(self.0.steal_from(&victim.0, max))
+            }
+        }
+
+        impl<M: Machine> Drop for $Queue<M> {
+            fn drop(&mut self) {
+                while let Some(thread) = self.pop() {
+                    drop(thread);
+                }
+            }
+        }
+    };
+}
+
+queue_of_tokens! {
+    /// The owner's end of a first-in first-out queue of which others may steal.
+    Fifo, FifoView, fifo_ring, FifoRing, "The oldest.",
+    "One attempt to take half of `victim`'s, at most `max`; all but the first are appended here."
 }
 
 impl<M: Machine> Fifo<M> {
-    /// An empty queue of `capacity` slots, to which it shrinks back after a burst.
-    pub fn new(capacity: u64) -> Result<Self, Full> {
-        Ok(Self(FifoRing::new(capacity)?.1))
-    }
-
-    /// For thieves.
-    pub fn view(&self) -> FifoView<M> {
-        FifoView(self.0.ring().clone())
-    }
-
-    /// Appends. Gives the token back when the queue cannot grow.
-    #[inline]
-    pub fn push(&mut self, thread: Ready<M>) -> Result<(), Ready<M>> {
-        let word = thread.into_word();
-        self.0.push(word).map_err(|Full| token(word))
-    }
-
-    /// The oldest.
-    #[inline]
-    pub fn pop(&mut self) -> Option<Ready<M>> {
-        self.0.pop().map(token)
-    }
-
     /// Makes the owner's private batch stealable.
     pub fn publish(&mut self) {
         // Without memory for the move the batch stays private: nothing is lost, only later.
@@ -93,36 +137,38 @@ impl<M: Machine> Fifo<M> {
     pub fn set_batch(&mut self, batch: u64) {
         self.0.set_batch(batch);
     }
-
-    /// How many threads only the owner sees.
-    #[inline]
-    pub fn private_len(&self) -> u64 {
-        self.0.private_len()
-    }
-
-    /// How many threads are here (racy but for the private ones).
-    #[inline]
-    pub fn len(&self) -> u64 {
-        self.0.len()
-    }
-
-    /// True if the owner would find nothing now (racy).
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// One attempt to take half of `victim`'s, at most `max`; all but the first are appended here.
-    pub fn steal_from(&mut self, victim: &FifoView<M>, max: u64) -> Stolen<M> {
-        stolen(self.0.steal_from(&victim.0, max))
-    }
 }
 
-impl<M: Machine> Drop for Fifo<M> {
-    fn drop(&mut self) {
-        while let Some(thread) = self.pop() {
-            drop(thread);
-        }
+queue_of_tokens! {
+    /// The owner's end of a last-in first-out queue, of whose old end others may steal what was published. A thread
+    /// that is added is private.
+    Lifo, LifoView, lifo_ring, LifoRing, "The youngest.",
+    "One attempt to take half of what `victim` published, at most `max`; all but the oldest are added here, private."
+}
+
+impl<M: Machine> Lifo<M> {
+    /// The youngest; calls `uncovered` if others may have missed what they can take.
+    #[inline]
+    pub fn pop_telling(&mut self, uncovered: impl FnMut()) -> Option<Ready<M>> {
+        self.0.pop_telling(uncovered).map(token)
+    }
+
+    /// The youngest, if only the owner sees it and it is this thread.
+    #[inline]
+    pub fn pop_if(&mut self, thread: &'static Thread<M>) -> Option<Ready<M>> {
+        let word = std::ptr::from_ref(thread).expose_provenance();
+        self.0.pop_if(word).then(|| token(word))
+    }
+
+    /// The oldest, for fairness.
+    pub fn pop_oldest(&mut self) -> Option<Ready<M>> {
+        self.0.pop_oldest().map(token)
+    }
+
+    /// Makes all but the `keep` youngest stealable.
+    #[inline]
+    pub fn publish(&mut self, keep: u64) {
+        self.0.publish(keep);
     }
 }
 
@@ -190,106 +236,6 @@ impl<M: Machine> Near<M> {
 }
 
 impl<M: Machine> Drop for Near<M> {
-    fn drop(&mut self) {
-        while let Some(thread) = self.pop() {
-            drop(thread);
-        }
-    }
-}
-
-/// The owner's end of a last-in first-out queue, of whose old end others may steal what was published.
-pub struct Lifo<M: Machine>(lifo_ring::Owner<M>);
-
-/// What thieves see of a [`Lifo`].
-pub struct LifoView<M: Machine>(Arc<LifoRing<M>>);
-
-impl<M: Machine> LifoView<M> {
-    /// How many threads a thief could take now (racy).
-    #[inline]
-    pub fn len(&self) -> u64 {
-        self.0.len()
-    }
-
-    /// True if a thief would find nothing now (racy).
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl<M: Machine> Lifo<M> {
-    /// An empty queue of `capacity` slots, to which it shrinks back after a burst.
-    pub fn new(capacity: u64) -> Result<Self, Full> {
-        Ok(Self(LifoRing::new(capacity)?.1))
-    }
-
-    /// For thieves.
-    pub fn view(&self) -> LifoView<M> {
-        LifoView(self.0.ring().clone())
-    }
-
-    /// Adds a private thread. Gives the token back when the queue cannot grow.
-    #[inline]
-    pub fn push(&mut self, thread: Ready<M>) -> Result<(), Ready<M>> {
-        let word = thread.into_word();
-        self.0.push(word).map_err(|Full| token(word))
-    }
-
-    /// The youngest.
-    #[inline]
-    pub fn pop(&mut self) -> Option<Ready<M>> {
-        self.0.pop().map(token)
-    }
-
-    /// The youngest; calls `uncovered` if others may have missed what they can take.
-    #[inline]
-    pub fn pop_telling(&mut self, uncovered: impl FnMut()) -> Option<Ready<M>> {
-        self.0.pop_telling(uncovered).map(token)
-    }
-
-    /// The youngest, if only the owner sees it and it is this thread.
-    #[inline]
-    pub fn pop_if(&mut self, thread: &'static Thread<M>) -> Option<Ready<M>> {
-        let word = std::ptr::from_ref(thread).expose_provenance();
-        self.0.pop_if(word).then(|| token(word))
-    }
-
-    /// The oldest, for fairness.
-    pub fn pop_oldest(&mut self) -> Option<Ready<M>> {
-        self.0.pop_oldest().map(token)
-    }
-
-    /// Makes all but the `keep` youngest stealable.
-    #[inline]
-    pub fn publish(&mut self, keep: u64) {
-        self.0.publish(keep);
-    }
-
-    /// How many threads only the owner sees.
-    #[inline]
-    pub fn private_len(&self) -> u64 {
-        self.0.private_len()
-    }
-
-    /// How many threads are here (racy but for the private ones).
-    #[inline]
-    pub fn len(&self) -> u64 {
-        self.0.len()
-    }
-
-    /// True if the owner would find nothing now (racy).
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// One attempt to take half of what `victim` published, at most `max`; all but the oldest are added here, private.
-    pub fn steal_from(&mut self, victim: &LifoView<M>, max: u64) -> Stolen<M> {
-        stolen(self.0.steal_from(&victim.0, max))
-    }
-}
-
-impl<M: Machine> Drop for Lifo<M> {
     fn drop(&mut self) {
         while let Some(thread) = self.pop() {
             drop(thread);
