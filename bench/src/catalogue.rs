@@ -70,7 +70,9 @@ impl Case {
 pub fn find(name: &str) -> Result<&'static Workload, String> {
     all().find(|w| w.name == name).ok_or_else(|| {
         let names: Vec<_> = all().map(|w| w.name).collect();
-        format!("there is no workload `{name}`; {}there are {}", similar(name, &names), names.join(", "))
+        // A word for all of them, and the commands beside them, may have been meant.
+        let meant: Vec<_> = names.iter().copied().chain(["quick", "report", "blocked", "quantum"]).collect();
+        format!("there is no workload `{name}`; {}there are {}", similar(name, &meant), names.join(", "))
     })
 }
 

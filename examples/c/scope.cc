@@ -5,6 +5,11 @@
 #include <raddle.hpp>
 
 int main() {
+    long answer = 0;
+    raddle::thread(
+        [&answer](long a, long b) { answer = a * b; }, 6, 7)
+        .join();
+    if (answer != 42) return 1;
     raddle::pool pool(2, "priority(2, steal)");
     long sum = 0;
     std::mutex lock;

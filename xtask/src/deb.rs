@@ -39,6 +39,8 @@ pub fn run(args: &[String]) -> Outcome {
     let architecture = shell::output(Command::new("dpkg").arg("--print-architecture"))?;
     let architecture = architecture.trim();
     write(&tree.join("DEBIAN/control"), &control(architecture))?;
+    // The loader's cache learns of the library.
+    write(&tree.join("DEBIAN/triggers"), "activate-noawait ldconfig\n")?;
     let package = target.join(format!("raddle_{}_{architecture}.deb", env!("CARGO_PKG_VERSION")));
     shell::run(Command::new("dpkg-deb").args(["--root-owner-group", "--build"]).arg(&tree).arg(&package))?;
     println!("deb: {}", package.display());

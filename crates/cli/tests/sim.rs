@@ -227,3 +227,26 @@ fn a_campaign_in_parts_gives_the_bytes_of_one_process() {
     }
     std::fs::remove_dir_all(folder).unwrap();
 }
+
+#[test]
+fn a_report_that_is_ended_early_leaves_what_it_has() {
+    let file = std::env::temp_dir().join(format!("raddle-sim-cut-{}.jsonl", std::process::id()));
+    // The last series would take hours.
+    let words = ["sim", "report", "--packets", "200", "--many", "10M", "--format", "json", "--out"];
+    let mut report = Command::new(env!("CARGO_BIN_EXE_raddle"));
+    let mut report =
+        report.args(words).arg(&file).stderr(std::process::Stdio::null()).spawn().expect("the command runs");
+    let lines = || std::fs::read_to_string(&file).unwrap_or_default();
+    while lines().lines().count() < 3 {
+        assert!(report.try_wait().unwrap().is_none(), "it has ended by itself");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    report.kill().unwrap();
+    report.wait().unwrap();
+    let kept = lines();
+    std::fs::remove_file(&file).unwrap();
+    for line in kept.lines() {
+        let row: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!(row["workload"], "packet", "{row}");
+    }
+}

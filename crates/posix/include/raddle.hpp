@@ -18,6 +18,7 @@
 #include <string>
 #include <system_error>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -73,20 +74,23 @@ private:
     raddle_lock *lock_;
 };
 
-// A thread in a pool, with a priority. Unlike std::thread it is joined by its destructor, and an exception that its function throws
+// A thread, of the caller's pool or in a pool with a priority. Unlike std::thread it is joined by its destructor, and an exception that its function throws
 // comes out of join().
 class thread {
 public:
     thread() = default;
 
+    // As std::thread's: in the caller's pool.
+    template <class F, class... Arguments,
+              class = std::enable_if_t<std::is_invocable_v<std::decay_t<F>, std::decay_t<Arguments>...>>>
+    explicit thread(F &&function, Arguments &&...arguments) : state_(std::make_unique<state>()) {
+        start(nullptr, 0, bound(std::forward<F>(function), std::forward<Arguments>(arguments)...));
+    }
+
     template <class F, class... Arguments>
     explicit thread(pool &in, int priority, F &&function, Arguments &&...arguments)
         : state_(std::make_unique<state>()) {
-        auto call = [function = std::forward<F>(function),
-                     arguments = std::make_tuple(std::forward<Arguments>(arguments)...)]() mutable {
-            std::apply(std::move(function), std::move(arguments));
-        };
-        start(in, priority, std::make_unique<work<decltype(call)>>(std::move(call)));
+        start(&in, priority, bound(std::forward<F>(function), std::forward<Arguments>(arguments)...));
     }
 
     thread(thread &&) noexcept = default;
@@ -126,6 +130,16 @@ private:
         std::exception_ptr thrown;
     };
 
+    // A call that owns what it is made with.
+    template <class F, class... Arguments>
+    static std::unique_ptr<any_work> bound(F &&function, Arguments &&...arguments) {
+        auto call = [function = std::decay_t<F>(std::forward<F>(function)),
+                     arguments = std::make_tuple(std::forward<Arguments>(arguments)...)]() mutable {
+            std::apply(std::move(function), std::move(arguments));
+        };
+        return std::make_unique<work<decltype(call)>>(std::move(call));
+    }
+
     static void *body(void *argument) {
         auto *own = static_cast<state *>(argument);
         try {
@@ -144,10 +158,11 @@ private:
         return nullptr;
     }
 
-    void start(pool &in, int priority, std::unique_ptr<any_work> work) {
+    void start(pool *in, int priority, std::unique_ptr<any_work> work) {
         state_->work = std::move(work);
-        int error = raddle_thread_create(&state_->id, nullptr, in.native_handle(), priority, body, state_.get());
-        if (error != 0) throw std::system_error(error, std::generic_category(), raddle_error());
+        int error = in ? raddle_thread_create(&state_->id, nullptr, in->native_handle(), priority, body, state_.get())
+                       : pthread_create(&state_->id, nullptr, body, state_.get());
+        if (error != 0) throw std::system_error(error, std::generic_category(), in ? raddle_error() : "raddle::thread");
     }
 
     void end() {

@@ -18,7 +18,7 @@ const TOLD_WITHIN: Duration = Duration::from_secs(120);
 /// In a child, since nothing ends it but its parent.
 fn child(case: &str) {
     let two = || raddle::Builder::new().processors(2).build().unwrap();
-    let named = |name: &str| raddle::thread::Builder::new().name(name);
+    let named = |name: &str| raddle::thread::Builder::new().name(name.into());
     match case {
         "crossed" => {
             let pool = two();

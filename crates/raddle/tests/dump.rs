@@ -29,7 +29,7 @@ fn waits_in_this_function(receiver: &channel::Receiver<u32>) -> u32 {
 fn every_waiting_thread_says_for_what_and_goes_on_unharmed() {
     for processors in [1, 3] {
         let pool = raddle::Builder::new().processors(processors).build().unwrap();
-        let named = |name: &str| raddle::thread::Builder::new().name(name);
+        let named = |name: &str| raddle::thread::Builder::new().name(name.into());
         let mutex = Arc::new(Mutex::new(0));
         let (sender, receiver) = channel::bounded::<u32>(1);
         let held = mutex.clone();

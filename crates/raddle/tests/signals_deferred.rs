@@ -196,7 +196,7 @@ fn a_handler_spawns_into_the_pool_that_it_interrupted_and_the_thread_goes_on_as_
     // SAFETY: what it interrupts is known, below.
     unsafe { raddle::signal::install(signal, spawns).unwrap() };
     let pool = raddle::Builder::new().processors(1).build().unwrap();
-    let before = raddle::thread::Builder::new().name("computes").spawn_into(&pool, move || {
+    let before = raddle::thread::Builder::new().name("computes".into()).spawn_into(&pool, move || {
         for round in 0..100 {
             // SAFETY: to this kernel thread.
             unsafe {

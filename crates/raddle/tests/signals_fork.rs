@@ -204,7 +204,7 @@ fn an_overflow_names_the_thread_and_aborts() {
         pool(2).run(|| {
             // After some switches, on a stack that had an owner before.
             (0..100).for_each(|_| raddle::spawn(raddle::yield_now).join().unwrap());
-            let thread = raddle::thread::Builder::new().name("deep diver");
+            let thread = raddle::thread::Builder::new().name("deep diver".into());
             thread.spawn(|| std::hint::black_box(recurse(0))).unwrap().join().unwrap();
         });
         return;
@@ -237,7 +237,7 @@ fn a_panic_in_a_named_thread_is_reported_and_comes_with_the_join() {
     let Some(output) = child::again("a_panic_in_a_named_thread_is_reported_and_comes_with_the_join").map(child::run)
     else {
         pool(2).run(|| {
-            let thread = raddle::thread::Builder::new().name("scribe");
+            let thread = raddle::thread::Builder::new().name("scribe".into());
             let panic = thread.spawn(|| panic!("no ink")).unwrap().join().unwrap_err();
             assert_eq!(panic.downcast_ref::<&str>(), Some(&"no ink"));
         });

@@ -198,7 +198,7 @@ fn a_panic_in_either_half_reaches_the_caller() {
 fn builders_set_names_and_refuse_what_cannot_be() {
     let pool = raddle::Builder::new().processors(1).build().unwrap();
     pool.run(|| {
-        let thread = raddle::thread::Builder::new().name("scribe").stack_size(1 << 20);
+        let thread = raddle::thread::Builder::new().name("scribe".into()).stack_size(1 << 20);
         let handle = thread.spawn(|| {
             // More than the default stack holds.
             let large = std::hint::black_box([1u8; 600 * 1024]);

@@ -2,7 +2,7 @@
 //!
 //! Source: std's `park` and `unpark`.
 //!
-//! Roles: the *owner*, who parks; *unparkers*, any number.
+//! Roles: the *owner*, who parks, known from its first wait on; *unparkers*, any number.
 //!
 //! | word | set by | meaning |
 //! |---|---|---|
@@ -27,11 +27,10 @@
 //! ```
 //! use raddle_scheduler::parker::Parker;
 //! use raddle_scheduler::sync::kernel_threads::KernelThreads;
-//! // SAFETY: only the calling thread parks there.
-//! let parker = unsafe { Parker::<KernelThreads>::mine() };
+//! let parker = Parker::<KernelThreads>::new();
 //! std::thread::scope(|s| {
 //!     s.spawn(|| parker.unpark());
-//!     // SAFETY: by the owner.
+//!     // SAFETY: only the calling thread parks there.
 //!     unsafe { parker.park(None) };
 //! });
 //! ```
@@ -39,35 +38,41 @@
 use crate::runtime::{Runtime, Word, wait_until, wake};
 use crate::thread::{Epoch, Thread, Wake};
 use raddle_machine::{Atomic, Ordering};
+use std::sync::OnceLock;
 
 const EMPTY: u64 = 0;
 const TOKEN: u64 = 1;
 
 /// See the module.
 pub struct Parker<R: Runtime> {
-    owner: &'static Thread<R::Machine>,
+    /// Set before the first wait is published in the word.
+    owner: OnceLock<&'static Thread<R::Machine>>,
     word: Word<R, u64>,
 }
 
+impl<R: Runtime> Default for Parker<R> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<R: Runtime> Parker<R> {
-    /// Of the calling thread, without a token.
-    ///
-    /// # Safety
-    /// The owner's waits may be ended by whoever has this.
-    pub unsafe fn mine() -> Self {
-        // SAFETY: kept here, where its waits in `park` are claimed only.
-        Self { owner: unsafe { R::current() }, word: Word::<R, u64>::new(EMPTY) }
+    /// Of the thread that will park there, without a token.
+    pub fn new() -> Self {
+        Self { owner: OnceLock::new(), word: Word::<R, u64>::new(EMPTY) }
     }
 
     /// Blocks until there is a token, and takes it. May return for no reason, when the owner is cancelled, for one, or
     /// at the deadline.
     ///
     /// # Safety
-    /// Called by the owner.
+    /// Called by one thread only, the owner, whose waits here may be ended by whoever has this.
     pub unsafe fn park(&self, deadline: Option<u64>) {
         if self.take() {
             return;
         }
+        // SAFETY: kept here, where its waits in `park` are claimed only.
+        self.owner.get_or_init(|| unsafe { R::current() });
         R::note_wait("a token from unpark", std::ptr::from_ref(self).addr(), None);
         let publish = |_: &'static Thread<R::Machine>, epoch: Epoch| {
             let waiting = (epoch.to_bits() + 1) << 1;
@@ -94,8 +99,10 @@ impl<R: Runtime> Parker<R> {
         // Ordering[parker.word]: AcqRel. Pairs with `take`, and with the exchange in `park`. Makes visible: there what
         // the caller did, here the armed wait.
         let before = self.word.swap(TOKEN, Ordering::AcqRel);
-        if before > TOKEN {
-            wake::<R>(self.owner, Epoch::from_bits((before >> 1) - 1), Wake::Signalled);
+        if before > TOKEN
+            && let Some(owner) = self.owner.get()
+        {
+            wake::<R>(owner, Epoch::from_bits((before >> 1) - 1), Wake::Signalled);
         }
     }
 }

@@ -196,7 +196,7 @@ fn who_waits_for_a_once_lock_sees_the_value() {
         let waiter = thread::spawn({
             let shared = shared.clone();
             move || {
-                let value = *shared.0.wait().unwrap();
+                let value = *shared.0.wait();
                 (value, shared.1.get())
             }
         });

@@ -246,7 +246,7 @@ fn once_is_poisoned_and_a_once_lock_stays_empty() {
     });
     assert!(lock.get().is_none());
     joined::scope(|scope| {
-        scope.spawn(|| assert_eq!(**lock.wait().unwrap(), 7));
+        scope.spawn(|| assert_eq!(**lock.wait(), 7));
         assert_eq!(lock.set(Arc::new(7)), Ok(()));
     });
     let witness = lock.get().unwrap().clone();

@@ -70,7 +70,7 @@ const SERIES: [(&str, &str, bool); 9] = [
 ];
 
 /// All runs, one row for each series and number of cores.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Runs {
     rows: Vec<(usize, Row)>,
     /// Whether they are those that the explanations were written for.
@@ -320,9 +320,21 @@ fn versus(a: (&str, &Over), b: (&str, &Over), holds: fn(f64, f64) -> bool) -> (b
 /// # Errors
 /// The first run that failed, by name.
 pub fn run(scale: &Scale, progress: &mut dyn FnMut(usize, usize, &str)) -> Result<Runs, String> {
+    run_kept(scale, progress, &mut |_| ())
+}
+
+/// As [`run`]; `keep` is told after each run of all that there are so far.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_kept(
+    scale: &Scale,
+    progress: &mut dyn FnMut(usize, usize, &str),
+    keep: &mut dyn FnMut(&Runs),
+) -> Result<Runs, String> {
     let workload = Workload::find("packet")?;
     let all = SERIES.len() * scale.cores.len();
-    let mut rows = Vec::new();
+    let mut runs = Runs { rows: Vec::new(), explained: *scale == Scale::default() };
     for (index, &(policy, arguments, long)) in SERIES.iter().enumerate() {
         for &cores in &scale.cores {
             let count = if long { scale.many } else { scale.packets };
@@ -337,12 +349,13 @@ pub fn run(scale: &Scale, progress: &mut dyn FnMut(usize, usize, &str)) -> Resul
                 seed: scale.seed,
                 steps: 20_000_000_000,
             };
-            progress(rows.len() + 1, all, &format!("{policy} {arguments} on {cores} cores"));
+            progress(runs.rows.len() + 1, all, &format!("{policy} {arguments} on {cores} cores"));
             let figures = simulate(&plan)?;
-            rows.push((index, (plan, Ok(figures))));
+            runs.rows.push((index, (plan, Ok(figures))));
+            keep(&runs);
         }
     }
-    Ok(Runs { rows, explained: *scale == Scale::default() })
+    Ok(runs)
 }
 
 /// Whether a claim held, and what was seen.

@@ -39,7 +39,8 @@ pub struct Options {
     /// How to show the results; JSON is one object a line: the claims, then the runs
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Write the results to FILE instead of the standard output
+    /// Write the results to FILE instead of the standard output; should the run be ended early, what there is by then
+    /// is there
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -78,7 +79,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         }
     };
     let text = match paper {
-        None => schedulers(options, &mut progress)?,
+        None => schedulers(options, &output, &mut progress)?,
         Some(paper) => other(paper, options.format, &output, &mut progress)?,
     };
     watch.end();
@@ -106,7 +107,11 @@ fn refuse(options: &Options, paper: &Paper) -> Result<(), String> {
     Err(format!("`--paper {name}` has a machine, sizes and a seed of its own; leave out {given}"))
 }
 
-fn schedulers(options: &Options, progress: &mut dyn FnMut(usize, usize, &str)) -> Result<String, String> {
+fn schedulers(
+    options: &Options,
+    output: &Output,
+    progress: &mut dyn FnMut(usize, usize, &str),
+) -> Result<String, String> {
     let usual = Scale::default();
     let scale = Scale {
         packets: options.packets.unwrap_or(usual.packets),
@@ -115,13 +120,16 @@ fn schedulers(options: &Options, progress: &mut dyn FnMut(usize, usize, &str)) -
         seed: options.seed.unwrap_or(usual.seed),
         cores: usual.cores,
     };
-    let runs = claims::run(&scale, progress)?;
+    let text = |runs: claims::Runs, verdicts: &[claims::Verdict]| match options.format {
+        Format::Table => claims::table(&scale, &runs, verdicts),
+        Format::Json => claims::json_lines(runs, verdicts),
+        Format::Html => claims::html(&scale, runs, verdicts, &command_line()),
+    };
+    // A claim is judged when all runs that it needs are there.
+    let mut keep = |runs: &claims::Runs| output.keep(|| text(runs.clone(), &[]));
+    let runs = claims::run_kept(&scale, progress, &mut keep)?;
     let verdicts = claims::verdicts(&runs);
-    Ok(match options.format {
-        Format::Table => claims::table(&scale, &runs, &verdicts),
-        Format::Json => claims::json_lines(runs, &verdicts),
-        Format::Html => claims::html(&scale, runs, &verdicts, &command_line()),
-    })
+    Ok(text(runs, &verdicts))
 }
 
 fn other(

@@ -2,21 +2,32 @@
 //!
 //! Who may touch which field:
 //! 1. `thread`: atomics, anybody.
-//! 2. `context`, `slot`, `run`, `payload`, `info`: whoever holds the thread: its creator until the first push, then
-//!    whoever holds its `Ready` token, then the thread itself while it runs; after `EXITED` the join handle (or, if
-//!    detached, the finalizer of its exit).
+//! 2. `context`, `slot`, `run`, `payload`, and the name in `info`: whoever holds the thread: its creator until the
+//!    first push, then whoever holds its `Ready` token, then the thread itself while it runs; after `EXITED` the join
+//!    handle (or, if detached, the finalizer of its exit).
 //! 3. `activation`: written by the activation that runs the thread; null when it is off a processor; read by anybody
 //!    (racy).
 //! 4. `join`: atomic, see [`raddle_scheduler::join`].
+//! 5. `info`: set once, by the thread or whoever has its join handle; freed with the descriptor, by who frees that.
+//!
+//! | edge | one side | the other |
+//! |---|---|---|
+//! | `info` | [`Descriptor::info_or_new`], which puts it there: the record's fields | who finds it |
 
 use crate::carry::activation::Activation;
 use raddle_context::switch::Context;
 use raddle_machine::{Atomic, Ordering, Real};
-use raddle_scheduler::Thread;
 use raddle_scheduler::join::JoinWord;
 use raddle_scheduler::whereabouts::Whereabouts;
+use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicPtr;
+
+/// A thread's record, for the protocols.
+type Record = raddle_scheduler::Thread<Real>;
 
 /// The tag of a descriptor that belongs to no thread.
 pub(crate) const FREE: u32 = u32::MAX;
@@ -25,30 +36,36 @@ pub(crate) const FREE: u32 = u32::MAX;
 pub(crate) const PAYLOAD_WORDS: usize = 4;
 pub(crate) type Payload = [MaybeUninit<u64>; PAYLOAD_WORDS];
 
-/// What only some threads have: boxed, so that an unnamed thread costs nothing.
+/// What only some threads have: boxed, so that an unnamed thread to which nobody has a handle costs nothing.
 #[repr(C)]
 pub(crate) struct Info {
-    name: Option<String>,
+    /// Where the name is, for debuggers, which do not know what a `String` looks like. Null: none.
+    at: Cell<*const u8>,
+    length: Cell<usize>,
+    /// The name that the spawn gave it.
+    given: Option<String>,
     /// Its quantum in nanoseconds, if it was spawned with one.
-    pub quantum: Option<u64>,
-    /// Where the name is, for debuggers, which do not know what a `String` looks like.
-    at: *const u8,
-    length: usize,
+    quantum: Option<u64>,
+    /// The name that it has given itself.
+    own: Cell<Option<String>>,
+    /// What [`crate::JoinHandle::thread`] and [`crate::current`] share, of a type of the room above.
+    handle: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 impl Info {
     /// Where a debugger finds the name's address and length.
     pub const NAME: [usize; 2] = [std::mem::offset_of!(Info, at), std::mem::offset_of!(Info, length)];
 
-    pub fn new(name: Option<String>, quantum: Option<u64>) -> Self {
-        let (at, length) = name.as_ref().map_or((std::ptr::null(), 0), |name| (name.as_ptr(), name.len()));
-        Self { name, quantum, at, length }
+    fn new(given: Option<String>, quantum: Option<u64>) -> Self {
+        let (at, length) = given.as_ref().map_or((std::ptr::null(), 0), |name| (name.as_ptr(), name.len()));
+        let (at, length) = (Cell::new(at), Cell::new(length));
+        Self { at, length, given, quantum, own: Cell::new(None), handle: OnceLock::new() }
     }
 }
 
 #[repr(C, align(128))]
 pub(crate) struct Descriptor {
-    pub thread: Thread<Real>,
+    pub thread: Record,
     pub context: UnsafeCell<Context>,
     pub activation: Whereabouts<Real, Activation>,
     /// The stack slot in raw form; 0 while the thread has not started. The top 16 bits are those of
@@ -57,7 +74,7 @@ pub(crate) struct Descriptor {
     pub join: JoinWord<Real>,
     /// Runs the closure in `payload` and leaves the result there.
     pub run: Cell<unsafe fn(*const Descriptor)>,
-    pub info: Cell<*mut Info>,
+    pub info: AtomicPtr<Info>,
     pub payload: UnsafeCell<Payload>,
 }
 
@@ -75,7 +92,7 @@ impl Default for Descriptor {
     fn default() -> Self {
         // SAFETY: the first field of a descriptor; descriptors exist in the type-stable slab only (and in this file's
         // test).
-        let thread = unsafe { Thread::<Real>::new(0, 0) };
+        let thread = unsafe { Record::new(0, 0) };
         thread.tag.store(FREE, Ordering::Relaxed);
         Self {
             thread,
@@ -84,7 +101,7 @@ impl Default for Descriptor {
             slot: Cell::new(0),
             join: JoinWord::unused(),
             run: Cell::new(nothing),
-            info: Cell::new(std::ptr::null_mut()),
+            info: AtomicPtr::new(std::ptr::null_mut()),
             payload: UnsafeCell::new([MaybeUninit::uninit(); PAYLOAD_WORDS]),
         }
     }
@@ -92,21 +109,21 @@ impl Default for Descriptor {
 
 impl Descriptor {
     /// The descriptor whose `thread` this is.
-    pub fn of(thread: &'static Thread<Real>) -> &'static Descriptor {
+    pub fn of(thread: &'static Record) -> &'static Descriptor {
         let address = std::ptr::from_ref(thread).expose_provenance();
-        // SAFETY: every `Thread<Real>` that the runtime makes is the first field of a `repr(C)` descriptor in
+        // SAFETY: every record that the runtime makes is the first field of a `repr(C)` descriptor in
         // type-stable memory, whose provenance was exposed when the slab made it.
         unsafe { &*std::ptr::with_exposed_provenance(address) }
     }
 
     /// The descriptor behind a token's pointer.
-    pub fn from_thread(thread: std::ptr::NonNull<Thread<Real>>) -> &'static Descriptor {
+    pub fn from_thread(thread: NonNull<Record>) -> &'static Descriptor {
         // SAFETY: as in `of`; tokens of this runtime only name descriptors.
         unsafe { thread.cast::<Descriptor>().as_ref() }
     }
 
     /// The record, for the protocols.
-    pub fn record(&'static self) -> &'static Thread<Real> {
+    pub fn record(&'static self) -> &'static Record {
         &self.thread
     }
 
@@ -139,16 +156,84 @@ impl Descriptor {
         self.tag() != FREE && !self.join.has_ended()
     }
 
-    /// The name, if it has one. Only for who holds the thread (rule 2).
-    pub fn name(&self) -> Option<&str> {
-        let info = self.info.get();
-        // SAFETY: rule 2: the caller holds the thread, so nobody frees `info`.
-        unsafe { info.as_ref() }?.name.as_deref()
+    /// What it has beside the record, if it has. For the thread, and for whoever has its join handle.
+    fn info(&self) -> Option<&Info> {
+        // Ordering[info]: Acquire. Pairs with `info_or_new`. Makes visible: its fields.
+        let info = self.info.load(Ordering::Acquire);
+        // SAFETY: rule 5: while the caller runs, or has the handle, nobody frees it.
+        unsafe { info.as_ref() }
     }
 
-    /// The quantum that it was spawned with, in nanoseconds. Only for who holds the thread (rule 2).
+    fn info_or_new(&self) -> &Info {
+        if let Some(info) = self.info() {
+            return info;
+        }
+        let mine = Box::into_raw(Box::new(Info::new(None, None)));
+        // Ordering[info]: AcqRel. Pairs with `info` and another one that comes here. Makes visible: its fields.
+        let (order, failed) = (Ordering::AcqRel, Ordering::Acquire);
+        match self.info.compare_exchange(std::ptr::null_mut(), mine, order, failed) {
+            // SAFETY: made above; rule 5.
+            Ok(_) => unsafe { &*mine },
+            Err(theirs) => {
+                // SAFETY: made above, and nobody has seen it.
+                drop(unsafe { Box::from_raw(mine) });
+                // SAFETY: rule 5.
+                unsafe { &*theirs }
+            }
+        }
+    }
+
+    /// What a thread is spawned with that nobody has made ready yet (rule 2).
+    pub fn begin_with(&self, name: Option<String>, quantum: Option<u64>) {
+        // Relaxed: the hand-over of the thread publishes it.
+        self.info.store(Box::into_raw(Box::new(Info::new(name, quantum))), Ordering::Relaxed);
+    }
+
+    /// The calling thread, whose descriptor this is, takes another name (rule 2).
+    pub fn rename(&self, name: String) {
+        let info = self.info_or_new();
+        info.at.set(name.as_ptr());
+        info.length.set(name.len());
+        info.own.set(Some(name));
+    }
+
+    /// The name, if it has one. Only for who holds the thread (rule 2).
+    pub fn name(&self) -> Option<&str> {
+        let info = self.info()?;
+        let at = NonNull::new(info.at.get().cast_mut())?;
+        // SAFETY: the text of `given` or `own`, which only the thread itself replaces: rule 2.
+        let bytes = unsafe { NonNull::slice_from_raw_parts(at, info.length.get()).as_ref() };
+        // SAFETY: the text of a string.
+        Some(unsafe { std::str::from_utf8_unchecked(bytes) })
+    }
+
+    /// The quantum that it was spawned with, in nanoseconds. For the thread, and for whoever has its join handle.
     pub fn quantum(&self) -> Option<u64> {
-        // SAFETY: rule 2: the caller holds the thread, so nobody frees `info`.
-        unsafe { self.info.get().as_ref() }?.quantum
+        self.info()?.quantum
+    }
+
+    /// What is handed out as the thread, made of the name that the spawn gave it when it is first asked for. For the
+    /// thread, and for whoever has its join handle; each asks for the same type.
+    pub fn handle<T: Any + Send + Sync>(&self, make: impl FnOnce(Option<String>) -> T) -> &T {
+        let info = self.info_or_new();
+        let handle = info.handle.get_or_init(|| Box::new(make(info.given.clone())));
+        handle.downcast_ref().expect("one type of handles")
+    }
+
+    /// The descriptor is about to be freed, by the caller.
+    #[inline(always)]
+    pub fn forget_info(&self) {
+        // Relaxed: whoever frees has seen the end of the thread and of its handle.
+        let info = self.info.load(Ordering::Relaxed);
+        if !info.is_null() {
+            self.info.store(std::ptr::null_mut(), Ordering::Relaxed);
+            // SAFETY: made by `Box::into_raw`, and taken out once: rule 5.
+            drop(unsafe { Box::from_raw(info) });
+        }
+    }
+
+    /// Where a dump finds [`Info`], which may be freed meanwhile.
+    pub fn info_address(&self) -> usize {
+        self.info.as_ptr().addr()
     }
 }

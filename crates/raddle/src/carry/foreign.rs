@@ -1,7 +1,7 @@
 //! Kernel threads that are no activations: they wait on a futex of their own, with the same records and the same
 //! protocol, so that every primitive works between them and lightweight threads.
 
-use crate::carry::descriptor::Descriptor;
+use crate::carry::descriptor::{Descriptor, FREE};
 use raddle_machine::{Machine, Real};
 use raddle_scheduler::counted::Sleepers;
 use raddle_scheduler::{Claim, Epoch, Thread, Wake};
@@ -36,6 +36,12 @@ pub(crate) fn current() -> &'static Thread<Real> {
 /// The calling thread waits from now on as a kernel thread does, with its own descriptor for a record.
 pub(crate) fn become_record(me: &'static Descriptor) {
     RECORD.set(Some(me));
+}
+
+/// The descriptor of the calling kernel thread, if it has come to be one for a lightweight thread.
+pub(crate) fn thread() -> Option<&'static Descriptor> {
+    // Records of other kernel threads are of no pool.
+    RECORD.get().filter(|record| record.tag() != FREE)
 }
 
 #[cold]

@@ -110,11 +110,11 @@ unsafe fn run_here(me: &'static Descriptor, child: &'static Descriptor) -> Optio
     } else {
         switching::named(inside.lend(), me);
     }
-    switching::forget_info(child);
     // SAFETY: the child's code has returned, and the caller runs under its own thread pointer again.
     unsafe { switching::leave_slot(inside.lend(), child) };
     child.join.end_here();
     child.set_tag(FREE);
+    child.forget_info();
     // SAFETY: the thread has ended, so its result lies there, and goes to the handle, which is not used again: the
     // descriptor, which is of the slab that all caches are of, is ours.
     let result = unsafe {

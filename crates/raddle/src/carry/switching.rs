@@ -569,23 +569,13 @@ unsafe fn leave_result(
     ready: impl FnOnce(&'static raddle_scheduler::Thread<Real>),
 ) -> bool {
     ended.activation.leave();
-    forget_info(ended);
     // Point of no return: a joiner may free the descriptor.
     let detached = ended.join.end(ready) == Ended::Detached;
     if detached {
         ended.set_tag(FREE);
+        ended.forget_info();
     }
     detached
-}
-
-/// What only some threads have goes with them.
-#[inline(always)]
-pub(crate) fn forget_info(ended: &'static Descriptor) {
-    let info = ended.info.replace(std::ptr::null_mut());
-    if !info.is_null() {
-        // SAFETY: made by `Box::into_raw` at the spawn; the thread has ended, so nobody reads it any more.
-        drop(unsafe { Box::from_raw(info) });
-    }
 }
 
 /// A thread's life, on its stack and under its thread pointer, from where the mark was left on.

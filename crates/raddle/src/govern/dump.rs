@@ -45,7 +45,7 @@ impl Default for DumpOptions {
 /// # Example
 /// ```
 /// let pool = raddle::Builder::new().processors(1).build().unwrap();
-/// let waiter = raddle::thread::Builder::new().name("patient").spawn_into(&pool, raddle::park).unwrap();
+/// let waiter = raddle::thread::Builder::new().name("patient".into()).spawn_into(&pool, raddle::park).unwrap();
 /// let mut text = Vec::new();
 /// while !String::from_utf8_lossy(&text).contains("patient") {
 ///     text.clear();

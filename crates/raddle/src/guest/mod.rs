@@ -328,15 +328,7 @@ pub fn own_stack() -> Option<(usize, usize)> {
 pub fn set_own_name(name: &str) {
     if let Some(me) = current() {
         crate::carry::traced::named(me, name);
-        let info = me.info.get();
-        // SAFETY: descriptor rule 2: the thread runs, so it holds itself; the box was made by `Box::into_raw`.
-        match unsafe { info.as_mut() } {
-            Some(info) => *info = crate::carry::descriptor::Info::new(Some(name.to_owned()), info.quantum),
-            None => {
-                let info = crate::carry::descriptor::Info::new(Some(name.to_owned()), None);
-                me.info.set(Box::into_raw(Box::new(info)));
-            }
-        }
+        me.rename(name.to_owned());
     }
 }
 

@@ -231,7 +231,7 @@ impl Place {
         gate.spawned.fetch_add(1, Ordering::Relaxed);
         // SAFETY: closure and result are 'static; the place keeps the pool from being dropped until the thread is
         // counted there.
-        let spawned = unsafe { crate::threads::thread::Builder::new().spawn_unchecked(Some(gate.pool), work, ()) };
+        let spawned = unsafe { crate::threads::thread::Builder::new().spawn_hooked(Some(gate.pool), work, ()) };
         spawned.inspect_err(|_| _ = gate.begun.fetch_add(1, Ordering::Relaxed))
     }
 }

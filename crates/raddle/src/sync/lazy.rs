@@ -2,7 +2,7 @@
 
 use super::{Mutex, OnceLock};
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 
 /// As [`std::sync::LazyLock`]: who comes while the value is made waits, and its processor runs others.
 ///
@@ -35,6 +35,33 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
             let make = this.make.lock().unwrap_or_else(super::PoisonError::into_inner).take();
             make.expect("what makes the value of this LazyLock has panicked before")()
         })
+    }
+
+    /// As [`LazyLock::force`], to change it.
+    ///
+    /// # Panics
+    /// As [`LazyLock::force`].
+    pub fn force_mut(this: &mut Self) -> &mut T {
+        Self::force(this);
+        this.value.get_mut().expect("just made")
+    }
+}
+
+impl<T, F> LazyLock<T, F> {
+    /// The value, if it has been made.
+    pub fn get(this: &Self) -> Option<&T> {
+        this.value.get()
+    }
+
+    /// The value, to change it, if it has been made.
+    pub fn get_mut(this: &mut Self) -> Option<&mut T> {
+        this.value.get_mut()
+    }
+}
+
+impl<T, F: FnOnce() -> T> DerefMut for LazyLock<T, F> {
+    fn deref_mut(&mut self) -> &mut T {
+        Self::force_mut(self)
     }
 }
 

@@ -99,6 +99,10 @@ pub type Permit<'a> = generic::Permit<'a, Host>;
 pub type Barrier = generic::Barrier<Host>;
 /// Doing something once: [`raddle_scheduler::sync::Once`].
 pub type Once = generic::Once<Host>;
+/// A [`Once`] that is not done: an old form that std has, too.
+#[deprecated = "replaced by `Once::new()`, as in std"]
+#[expect(clippy::declare_interior_mutable_const, reason = "each use is a new one, as in std")]
+pub const ONCE_INIT: Once = Once::new();
 /// A value that is written once: [`raddle_scheduler::sync::OnceLock`].
 pub type OnceLock<T> = generic::OnceLock<T, Host>;
 /// Data with conditions: [`raddle_scheduler::sync::Monitor`].

@@ -21,6 +21,11 @@ pub use super::channel::{
     IntoIter, Iter, Receiver, RecvError, RecvTimeoutError, SendError, Sender, TryRecvError, TrySendError,
 };
 
+/// No message was received, since there is no sender any more: std's name for the value. (A wait that is cancelled ends
+/// with [`RecvError::Cancelled`].)
+#[expect(non_upper_case_globals, reason = "in std it is a struct without fields, whose value has the type's name")]
+pub const RecvError: RecvError = RecvError::Disconnected;
+
 /// A sender of [`sync_channel`].
 pub type SyncSender<T> = Sender<T>;
 

@@ -38,6 +38,12 @@ pub(crate) fn is_of(pool: &Shared) -> bool {
     END.try_with(|end| end.0.get().is_some_and(|ours| ours.pool.index == pool.index)).unwrap_or(false)
 }
 
+/// The descriptor of the calling kernel thread, if it stands for a thread of ours.
+pub(crate) fn descriptor() -> Option<&'static Descriptor> {
+    // Not there any more: the thread ends.
+    END.try_with(|end| end.0.get().map(|ours| ours.descriptor)).ok().flatten()
+}
+
 /// Starts the kernel thread for a thread that was filled in.
 ///
 /// # Errors
@@ -63,11 +69,6 @@ pub(crate) fn start(
         END.with(|end| end.0.set(Some(ours)));
         // SAFETY: the closure was put into the descriptor by the spawn, and is run once.
         unsafe { descriptor.run.get()(descriptor) };
-        let info = descriptor.info.replace(std::ptr::null_mut());
-        if !info.is_null() {
-            // SAFETY: made by `Box::into_raw` at the spawn.
-            drop(unsafe { Box::from_raw(info) });
-        }
     };
     pool.kernel_thread_begins();
     let spawned = crate::os::marks::native(|| thread.spawn(main));

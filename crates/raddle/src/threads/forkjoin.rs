@@ -347,7 +347,7 @@ pub(crate) fn promote_oldest() -> bool {
         let work = Work(header, scope);
         // SAFETY: the frame or scope that the work points into waits for the thread (`finish`); claimed just now, so it
         // runs once.
-        match unsafe { crate::threads::thread::Builder::new().spawn_unchecked(None, move || work.run(), ()) } {
+        match unsafe { crate::threads::thread::Builder::new().spawn_hooked(None, move || work.run(), ()) } {
             Ok(handle) => header.promoted.set(Some(handle)),
             Err(_) => header.unclaim(task),
         }

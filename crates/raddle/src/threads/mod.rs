@@ -3,8 +3,10 @@
 pub(crate) mod fallback;
 pub(crate) mod forkjoin;
 pub(crate) mod giving_way;
+pub(crate) mod handle;
 pub(crate) mod host;
 pub(crate) mod members;
+pub(crate) mod panics;
 pub mod park;
 pub mod pool;
 pub mod quantum;

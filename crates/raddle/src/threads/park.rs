@@ -13,32 +13,13 @@
 //! });
 //! ```
 
-use crate::Host;
-use raddle_scheduler::parker;
+pub use crate::threads::handle::{Thread, ThreadId};
 use std::cell::OnceCell;
 use std::future::{Future, IntoFuture};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-use std::thread::ThreadId;
 use std::time::Duration;
-
-struct Parker {
-    parker: parker::Parker<Host>,
-    name: Option<String>,
-    /// std's number of the thread, which has its own also where it is lightweight. None for a future's parker.
-    id: Option<ThreadId>,
-}
-
-/// A handle to a thread, lightweight or not: to unpark it.
-#[derive(Clone)]
-pub struct Thread(Arc<Parker>);
-
-impl std::fmt::Debug for Thread {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Thread").field("name", &self.name()).finish_non_exhaustive()
-    }
-}
 
 thread_local! {
     static HANDLE: OnceCell<Thread> = const { OnceCell::new() };
@@ -46,7 +27,14 @@ thread_local! {
 
 /// A handle to the calling thread.
 pub fn current() -> Thread {
-    let make = || Thread(Parker::mine(crate::current_name(), Some(std::thread::current().id())));
+    if let Some(handle) = crate::carry::switching::current().map(Thread::of) {
+        return handle.clone();
+    }
+    let make = || {
+        let ours = crate::carry::foreign::thread().or_else(crate::threads::fallback::descriptor);
+        ours.map(|descriptor| Thread::of(descriptor).clone())
+            .unwrap_or_else(|| Thread::new(std::thread::current().name().map(str::to_owned)))
+    };
     // After the thread-local destructors have begun, each call makes a handle of its own.
     HANDLE.try_with(|handle| handle.get_or_init(make).clone()).unwrap_or_else(|_| make())
 }
@@ -54,59 +42,20 @@ pub fn current() -> Thread {
 /// Blocks until a token is there (see [`Thread::unpark`]) and takes it. May return for no reason, as std's does: when
 /// the thread is cancelled, for one.
 pub fn park() {
-    // SAFETY: the calling thread's own.
-    unsafe { current().0.park(None) };
+    park_until(None);
 }
 
 /// As [`park`], for at most `timeout`.
 pub fn park_timeout(timeout: Duration) {
-    // SAFETY: the calling thread's own.
-    unsafe { current().0.park(Some(crate::carry::timers::deadline_after(timeout))) };
+    park_until(Some(crate::carry::timers::deadline_after(timeout)));
 }
 
-impl Parker {
-    /// A parker of the calling thread.
-    fn mine(name: Option<String>, id: Option<ThreadId>) -> Arc<Self> {
-        // SAFETY: whoever has a handle may unpark.
-        let parker = unsafe { parker::Parker::mine() };
-        Arc::new(Parker { parker, name, id })
-    }
-
-    /// # Safety
-    /// Called by the owner.
-    unsafe fn park(&self, deadline: Option<u64>) {
-        // SAFETY: the caller is the owner.
-        unsafe { self.parker.park(deadline) };
-    }
-
-    fn unpark(&self) {
-        self.parker.unpark();
-    }
-}
-
-impl Thread {
-    /// Leaves a token with the thread, and wakes it if it is parked. Tokens do not add up.
-    pub fn unpark(&self) {
-        self.0.unpark();
-    }
-
-    /// The thread's number, the same as [`std::thread::Thread::id`] gives in it.
-    pub fn id(&self) -> ThreadId {
-        self.0.id.expect("the handle of a thread")
-    }
-
-    /// The thread's name, if it has one.
-    pub fn name(&self) -> Option<&str> {
-        self.0.name.as_deref()
-    }
-}
-
-impl std::task::Wake for Parker {
-    fn wake(self: Arc<Self>) {
-        self.unpark();
-    }
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.unpark();
+fn park_until(deadline: Option<u64>) {
+    match crate::carry::switching::current() {
+        // SAFETY: the calling thread's own, in which nobody else parks.
+        Some(me) => unsafe { Thread::of(me).park(deadline) },
+        // SAFETY: the same.
+        None => unsafe { current().park(deadline) },
     }
 }
 
@@ -114,14 +63,14 @@ impl std::task::Wake for Parker {
 pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
     let mut future = pin!(future.into_future());
     // A parker of its own: the thread's tokens are the user's.
-    let parker = Parker::mine(None, None);
-    let waker = Waker::from(parker.clone());
+    let parker = Thread::new(None);
+    let waker = parker.waker();
     let mut context = Context::from_waker(&waker);
     loop {
         if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
             return value;
         }
-        // SAFETY: made by the calling thread.
+        // SAFETY: made for the calling thread, which alone parks there.
         crate::threads::scope::masked(|| unsafe { parker.park(None) });
     }
 }

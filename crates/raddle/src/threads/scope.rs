@@ -314,6 +314,11 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
         }
     }
 
+    /// A handle to the thread, as [`crate::current`] gives it there.
+    pub fn thread(&self) -> &crate::thread::Thread {
+        self.handle.as_ref().expect("a handle is joined once").thread()
+    }
+
     /// True once the thread has ended.
     pub fn is_finished(&self) -> bool {
         self.handle.as_ref().is_none_or(JoinHandle::is_finished)

@@ -4,13 +4,13 @@
 //! ```
 //! let pool = raddle::Builder::new().processors(1).build().unwrap();
 //! pool.run(|| {
-//!     let answer = raddle::thread::Builder::new().name("worker").spawn(|| 6 * 7).unwrap();
+//!     let answer = raddle::thread::Builder::new().name("worker".into()).spawn(|| 6 * 7).unwrap();
 //!     raddle::yield_now();
 //!     assert_eq!(answer.join().unwrap(), 42);
 //! });
 //! ```
 
-use crate::carry::descriptor::{Descriptor, FREE, Info, PAYLOAD_WORDS, Payload};
+use crate::carry::descriptor::{Descriptor, FREE, PAYLOAD_WORDS, Payload};
 pub use crate::threads::giving_way::{check, yield_now, yield_softly};
 // std's paths: `use raddle::thread` stands in the place of `use std::thread`.
 pub use crate::carry::errors::SpawnError;
@@ -18,11 +18,13 @@ use crate::carry::pool::{self, Shared};
 use crate::carry::processor::bump;
 use crate::carry::switching::{current as running, enter};
 use crate::threads::members::Member;
-pub use crate::threads::park::{Thread, current, park, park_timeout};
+pub use crate::threads::park::{Thread, ThreadId, current, park, park_timeout};
 use crate::threads::pool::Pool;
 pub use crate::threads::quantum::{Hold, hold, set_quantum};
 pub use crate::threads::scope::{Scope, ScopedJoinHandle, scope};
 pub use crate::threads::time::sleep;
+#[expect(deprecated, reason = "std has it, too")]
+pub use crate::threads::time::sleep_ms;
 
 use crate::carry::traced;
 use crate::lanes::Kind;
@@ -38,7 +40,7 @@ use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
-pub use std::thread::{AccessError, LocalKey, ThreadId, available_parallelism, panicking};
+pub use std::thread::{AccessError, LocalKey, available_parallelism, panicking};
 use std::time::Duration;
 
 /// What a thread ended with: its result, or the payload of its panic.
@@ -72,10 +74,11 @@ impl Builder {
         Self::default()
     }
 
-    /// Names the thread, for dumps and overflow reports. (std's panic messages know no lightweight names and say
-    /// `<unnamed>`.)
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = Some(name.into());
+    /// Names the thread, for dumps, traces and overflow reports. A line with the name comes before a panic's message,
+    /// in which std, which knows no lightweight names, says `<unnamed>`: the first name sets a panic hook that goes on
+    /// to the one that it finds.
+    pub fn name(mut self, name: String) -> Self {
+        self.name = Some(name);
         self
     }
 
@@ -116,7 +119,7 @@ impl Builder {
         f: impl FnOnce() -> T + Send + 'static,
     ) -> std::result::Result<JoinHandle<T>, SpawnError> {
         // SAFETY: closure and result are 'static.
-        unsafe { self.spawn_unchecked(None, f, ()) }
+        unsafe { self.spawn_hooked(None, f, ()) }
     }
 
     /// Spawns into `pool`.
@@ -129,7 +132,7 @@ impl Builder {
         f: impl FnOnce() -> T + Send + 'static,
     ) -> std::result::Result<JoinHandle<T>, SpawnError> {
         // SAFETY: closure and result are 'static.
-        unsafe { self.spawn_unchecked(Some(pool.shared()), f, ()) }
+        unsafe { self.spawn_hooked(Some(pool.shared()), f, ()) }
     }
 
     /// Spawns into the caller's pool, in a scope, as [`Scope::spawn`] does.
@@ -162,16 +165,32 @@ impl Builder {
         let (hook, expected) = scope.hook();
         // SAFETY: the scope's end waits until the hook has run, which is after the closure and an unwanted result are
         // gone.
-        let handle = unsafe { self.spawn_unchecked(pool, f, hook) }?;
+        let handle = unsafe { self.spawn_hooked(pool, f, hook) }?;
         // Without a thread, be it by an error or by a panic, the scope expects none.
         std::mem::forget(expected);
         Ok(ScopedJoinHandle::new(handle, scope))
     }
 
+    /// As [`Builder::spawn`], without the bounds that keep what the thread borrows alive.
+    ///
+    /// # Errors
+    /// As for [`Builder::spawn`].
+    ///
     /// # Safety
     /// The caller sees to it that everything that `F` and `T` borrow outlives the thread's use of it.
+    pub unsafe fn spawn_unchecked<F, T>(self, f: F) -> std::result::Result<JoinHandle<T>, SpawnError>
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        // SAFETY: as the caller promises.
+        unsafe { self.spawn_hooked(None, f, ()) }
+    }
+
+    /// # Safety
+    /// As for [`Builder::spawn_unchecked`].
     #[inline]
-    pub(crate) unsafe fn spawn_unchecked<F, T, H>(
+    pub(crate) unsafe fn spawn_hooked<F, T, H>(
         self,
         pool: Option<&'static Shared>,
         f: F,
@@ -301,7 +320,10 @@ unsafe fn spawn_elsewhere(
     fill(descriptor, pool::tag(pool, class), priority, run, payload);
     if builder.name.is_some() || builder.quantum.is_some() {
         let quantum = builder.quantum.map(crate::carry::quanta::nanoseconds);
-        descriptor.info.set(Box::into_raw(Box::new(Info::new(builder.name.clone(), quantum))));
+        descriptor.begin_with(builder.name.clone(), quantum);
+    }
+    if builder.name.is_some() {
+        crate::threads::panics::tell_names();
     }
     if !lightweight {
         let name = builder.name.as_deref();
@@ -395,7 +417,7 @@ where
     F: FnOnce() -> T,
     H: Hook,
 {
-    // SAFETY: the running thread's descriptor; the payload was packed by `spawn_unchecked` of the same types.
+    // SAFETY: the running thread's descriptor; the payload was packed by `spawn_hooked` of the same types.
     let (descriptor, (f, hook)) = unsafe { (&*descriptor, unpack::<(F, H)>((*descriptor).payload.get())) };
     let member = Member::new();
     hook.begun(&member);
@@ -417,6 +439,7 @@ where
 /// Frees the descriptor of a thread that has ended or was never started.
 pub(crate) fn free(descriptor: &'static Descriptor) {
     descriptor.set_tag(FREE);
+    descriptor.forget_info();
     match running() {
         Some(me) => {
             let mut inside = enter(me);
@@ -490,6 +513,11 @@ impl<T> JoinHandle<T> {
     /// True once the thread has ended.
     pub fn is_finished(&self) -> bool {
         self.descriptor.join.has_ended()
+    }
+
+    /// A handle to the thread, as [`current`] gives it there.
+    pub fn thread(&self) -> &Thread {
+        Thread::of(self.descriptor)
     }
 
     /// The handle as a word, for tables that are not Rust's: [`JoinHandle::from_raw`] makes it a handle again.

@@ -16,6 +16,12 @@ use raddle_scheduler::Wake;
 use raddle_scheduler::runtime::{Waited, wait_until};
 use std::time::Duration;
 
+/// As [`sleep`], in milliseconds. An old form that std has, too.
+#[deprecated = "replaced by `sleep`, as in std"]
+pub fn sleep_ms(milliseconds: u32) {
+    sleep(Duration::from_millis(milliseconds.into()));
+}
+
 /// Blocks the calling thread for at least `duration`; its processor runs others meanwhile. Ends early when the thread
 /// is cancelled. A million sleepers cost a heap entry each.
 pub fn sleep(duration: Duration) {

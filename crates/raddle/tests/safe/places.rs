@@ -46,7 +46,8 @@ case!(a_dump_of_threads_with_the_smallest_stack_at_every_depth, On::Lightweight,
 
 case!(a_dump_by_a_thread_with_the_smallest_stack, On::Lightweight, {
     let pool = pool(2);
-    let waits = Builder::new().name("patient").spawn_into(&pool, || raddle::sleep(Duration::from_millis(50))).unwrap();
+    let waits =
+        Builder::new().name("patient".into()).spawn_into(&pool, || raddle::sleep(Duration::from_millis(50))).unwrap();
     let dumper = Builder::new().stack_size(16 << 10).spawn_into(&pool, || {
         raddle::sleep(Duration::from_millis(5));
         dumped()
@@ -58,14 +59,14 @@ case!(a_dump_by_a_thread_with_the_smallest_stack, On::Lightweight, {
 case!(names_with_a_nul_in_them {
     let pool = raddle::Builder::new().processors(1).kernel_thread_prefix("a\0b").build().unwrap();
     assert_eq!(pool.run(|| 7), 7);
-    let named = Builder::new().name("c\0d").spawn_into(&pool, raddle::current_name).unwrap();
+    let named = Builder::new().name("c\0d".into()).spawn_into(&pool, raddle::current_name).unwrap();
     assert_eq!(named.join().unwrap().unwrap().len(), 3);
 });
 
 case!(names_that_are_empty_long_or_not_ascii {
     for prefix in ["", "\u{1f980}\u{1f980}\u{1f980}\u{1f980}\u{1f980}", &"x".repeat(100_000)] {
         let pool = raddle::Builder::new().processors(1).kernel_thread_prefix(prefix).build().unwrap();
-        let named = Builder::new().name(prefix).spawn_into(&pool, || 7).unwrap();
+        let named = Builder::new().name(prefix.into()).spawn_into(&pool, || 7).unwrap();
         assert_eq!(named.join().unwrap(), 7);
     }
 });

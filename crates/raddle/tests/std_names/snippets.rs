@@ -115,4 +115,78 @@ pub const SNIPPETS: &[Snippet] = &[
         let first = receiver.recv().unwrap();
         format!("{full} {first} {:?}", receiver.recv_timeout(Duration::from_millis(1)))
     }),
+    ("a join handle's thread: its number, its name, unpark", || {
+        let named = thread::Builder::new().name("named".into()).spawn(|| {
+            thread::park();
+            thread::current().id()
+        });
+        let named = named.unwrap();
+        let (handle, plain) = (named.thread().clone(), thread::spawn(thread::current));
+        handle.unpark();
+        let id = named.join().unwrap();
+        let told = plain.thread().id();
+        let plain = plain.join().unwrap();
+        format!("{} {:?} {} {:?}", id == handle.id(), handle.name(), told == plain.id(), plain.name())
+    }),
+    ("the thread of a scoped join handle", || {
+        let seen = sync::atomic::AtomicBool::new(false);
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| {
+                while !seen.load(sync::atomic::Ordering::Acquire) {
+                    thread::park();
+                }
+                thread::current().id()
+            });
+            let id = waits.thread().id();
+            seen.store(true, sync::atomic::Ordering::Release);
+            waits.thread().unpark();
+            (waits.join().unwrap() == id).to_string()
+        })
+    }),
+    ("a thread that borrows, unchecked", || {
+        let text = "borrowed".to_string();
+        let borrowed = &text;
+        // SAFETY: joined here.
+        let thread = unsafe { thread::Builder::new().spawn_unchecked(move || borrowed.len()) };
+        thread.unwrap().join().unwrap().to_string()
+    }),
+    ("OnceLock: wait, compare, copy", || {
+        let lock = sync::Arc::new(sync::OnceLock::new());
+        let theirs = lock.clone();
+        let waiter = thread::spawn(move || *theirs.wait());
+        lock.set(7).unwrap();
+        let waited = waiter.join().unwrap();
+        let copy = sync::OnceLock::clone(&lock);
+        let empty: sync::OnceLock<i32> = sync::OnceLock::new();
+        format!("{waited} {} {} {:?}", copy == sync::OnceLock::from(7), copy == empty, empty.clone().get())
+    }),
+    ("Once: wait", || {
+        static ONCE: sync::Once = sync::Once::new();
+        let waiter = thread::spawn(|| ONCE.wait());
+        ONCE.call_once(|| ());
+        waiter.join().unwrap();
+        ONCE.wait();
+        let broken = sync::Once::new();
+        let raise = || std::panic::resume_unwind(Box::new(()));
+        let raised = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| broken.call_once(raise))).is_err();
+        let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| broken.wait())).is_err();
+        broken.call_once_force(|_| ());
+        broken.wait_force();
+        format!("{raised} {waited} {}", broken.is_completed())
+    }),
+    ("mpsc: RecvError is a value", || {
+        let (sender, receiver) = sync::mpsc::channel::<u32>();
+        drop(sender);
+        (receiver.recv() == Err(sync::mpsc::RecvError)).to_string()
+    }),
+    ("old forms", || {
+        #[expect(deprecated, reason = "std has them, too")]
+        {
+            static ONCE: sync::Once = sync::ONCE_INIT;
+            ONCE.call_once(|| thread::sleep_ms(1));
+            let (lock, changed) = (sync::Mutex::new(1), sync::Condvar::new());
+            let (value, in_time) = changed.wait_timeout_ms(lock.lock().unwrap(), 1).unwrap();
+            format!("{} {value} {in_time}", ONCE.is_completed())
+        }
+    }),
 ];

@@ -130,6 +130,22 @@ impl<R: Runtime> Condvar<R> {
         if poisoned { Err(PoisonError::new(result)) } else { Ok(result) }
     }
 
+    /// As [`Condvar::wait_timeout`], in milliseconds; true unless they have passed. An old form that std has, too.
+    ///
+    /// # Errors
+    /// If the mutex is poisoned.
+    #[deprecated = "replaced by `wait_timeout`, as in std"]
+    pub fn wait_timeout_ms<'a, T: ?Sized>(
+        &self,
+        guard: MutexGuard<'a, T, R>,
+        milliseconds: u32,
+    ) -> LockResult<(MutexGuard<'a, T, R>, bool)> {
+        let in_time = |(guard, waited): (MutexGuard<'a, T, R>, WaitTimeoutResult)| (guard, !waited.timed_out());
+        self.wait_timeout(guard, Duration::from_millis(milliseconds.into()))
+            .map(in_time)
+            .map_err(|poisoned| PoisonError::new(in_time(poisoned.into_inner())))
+    }
+
     /// Waits until `condition` is false, at most so long; `timed_out` if it is still true then.
     ///
     /// # Errors

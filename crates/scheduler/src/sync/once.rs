@@ -158,13 +158,39 @@ impl<R: Runtime> Once<R> {
         }
     }
 
-    /// Waits until an initialiser has ended well, whoever runs it, or the thread is cancelled.
+    /// Waits until an initialiser has ended well, whoever runs it. Masked from cancellation.
+    ///
+    /// # Panics
+    /// If an initialiser has panicked.
+    pub fn wait(&self) {
+        self.await_end(false, Patience::MASKED).expect("a masked wait without a deadline ended early");
+    }
+
+    /// As [`Once::wait`], but also after a panic: until a later one has ended well.
+    pub fn wait_force(&self) {
+        self.await_end(true, Patience::MASKED).expect("a masked wait without a deadline ended early");
+    }
+
+    /// As [`Once::wait`], until the thread is cancelled.
     ///
     /// # Errors
     /// If it was cancelled.
-    pub fn wait(&self) -> Result<(), WaitError> {
+    ///
+    /// # Panics
+    /// If an initialiser has panicked.
+    pub fn wait_cancellable(&self) -> Result<(), WaitError> {
+        self.await_end(false, Patience::CANCELLABLE)
+    }
+
+    fn await_end(&self, force: bool, patience: Patience) -> Result<(), WaitError> {
+        // Poisoned is an end for one that would panic.
+        let over = |state| state == DONE || !force && state == POISONED;
         while !self.is_completed() {
-            self.waiters.wait(Patience::CANCELLABLE, || self.announce_unless(|state| state == DONE))?;
+            self.waiters.wait(patience, || self.announce_unless(over))?;
+            // Relaxed: `is_completed` makes visible what a good end did.
+            if !force && self.state.load(Ordering::Relaxed) & STATE == POISONED {
+                panic!("the initialiser of a Once panicked before");
+            }
         }
         Ok(())
     }
@@ -253,12 +279,18 @@ impl<T, R: Runtime> OnceLock<T, R> {
         self.get().expect("an initialiser has ended well")
     }
 
-    /// Waits for the value, whoever writes it, until the thread is cancelled.
+    /// Waits for the value, whoever writes it. Masked from cancellation.
+    pub fn wait(&self) -> &T {
+        self.once.wait_force();
+        self.get().expect("an initialiser has ended well")
+    }
+
+    /// As [`OnceLock::wait`], until the thread is cancelled.
     ///
     /// # Errors
     /// If it was cancelled.
-    pub fn wait(&self) -> Result<&T, WaitError> {
-        self.once.wait()?;
+    pub fn wait_cancellable(&self) -> Result<&T, WaitError> {
+        self.once.await_end(true, Patience::CANCELLABLE)?;
         Ok(self.get().expect("an initialiser has ended well"))
     }
 
@@ -282,6 +314,29 @@ impl<T, R: Runtime> Drop for OnceLock<T, R> {
         drop(self.take());
     }
 }
+
+impl<T: Clone, R: Runtime> Clone for OnceLock<T, R> {
+    /// Empty if this is, or with a copy of its value.
+    fn clone(&self) -> Self {
+        self.get().cloned().map_or_else(Self::default, Self::from)
+    }
+}
+
+impl<T, R: Runtime> From<T> for OnceLock<T, R> {
+    fn from(value: T) -> Self {
+        let lock = Self::default();
+        assert!(lock.set(value).is_ok(), "a new lock is empty");
+        lock
+    }
+}
+
+impl<T: PartialEq, R: Runtime> PartialEq for OnceLock<T, R> {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl<T: Eq, R: Runtime> Eq for OnceLock<T, R> {}
 
 impl<T: fmt::Debug, R: Runtime> fmt::Debug for OnceLock<T, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -98,7 +98,7 @@ impl Waiter {
     /// Read by the kernel as well: the thread may go on and end meanwhile, which frees its name. It counts if the
     /// thread [still waits](Waiter::still_waits) after it.
     fn name(&self) -> String {
-        let info = word(self.descriptor.info.as_ptr().addr()).filter(|info| *info != 0);
+        let info = word(self.descriptor.info_address()).filter(|info| *info != 0);
         let name = info.and_then(|info| {
             let [at, length] = Info::NAME.map(|offset| word((info as usize).checked_add(offset)?));
             let mut bytes = vec![0; (length? as usize).min(NAME_BYTES)];
