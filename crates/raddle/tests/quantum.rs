@@ -102,7 +102,7 @@ fn a_quantum_is_the_threads_own_or_its_prioritys() {
     };
     assert_eq!([0, 1, 2].map(|priority| at(priority, None)), [1000, 2000, 2000]);
     assert_eq!(at(2, Some(micros(12))), 3000);
-    let named = raddle::thread::Builder::new().name("named").quantum(micros(16)).spawn_into(&pool, move || {
+    let named = raddle::thread::Builder::new().name("named".into()).quantum(micros(16)).spawn_into(&pool, move || {
         let spawned_with = used_up();
         raddle::thread::set_quantum(Some(micros(20)));
         let set = used_up();
