@@ -1,8 +1,12 @@
 //! Joins that run their thread in their own place: nobody can tell, but by where it runs.
 
+#[path = "support/child.rs"]
+mod child;
 mod undisturbed;
 
 use std::cell::{Cell, RefCell};
+use std::os::unix::process::ExitStatusExt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use undisturbed::undisturbed;
 
@@ -256,4 +260,100 @@ fn it_begins_in_the_default_modes_and_leaves_its_joiners_alone() {
         set(0x1f80);
         assert_eq!((inner, own), (0x1f80, 0x3f80));
     });
+}
+
+/// Its joiner goes on in the pool that it belongs to, and each pool knows how many threads it has.
+#[test]
+fn a_thread_may_move_to_another_pool_and_its_joiner_goes_on_in_its_own() {
+    let (here, there) = (Arc::new(pool(1)), Arc::new(pool(1)));
+    let (home, away) = (here.clone(), there.clone());
+    here.run(move || {
+        for _ in 0..20 {
+            let (back, away) = (home.clone(), away.clone());
+            let inner = raddle::spawn(move || {
+                raddle::move_to(&away).unwrap();
+                // And one level more.
+                let innermost = raddle::spawn(move || raddle::move_to(&back).is_ok() && back.is_current());
+                innermost.join().unwrap() && away.is_current()
+            });
+            assert!(inner.join().unwrap() && home.is_current());
+            raddle::yield_now();
+        }
+    });
+    for pool in [here, there] {
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while pool.live_threads() != 0 {
+            assert!(std::time::Instant::now() < end, "{} threads live", pool.live_threads().cast_signed());
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+}
+
+#[test]
+fn its_overflow_is_reported_by_its_own_name() {
+    #[inline(never)]
+    fn recurse(depth: u64) -> u64 {
+        let frame = std::hint::black_box([depth; 16]);
+        if depth == u64::MAX { 0 } else { recurse(depth + 1) + frame[3] }
+    }
+    let Some(output) = child::again("its_overflow_is_reported_by_its_own_name").map(child::run) else {
+        pool(1).run(|| {
+            let outer = || {
+                // Now and then a selection prefers others; the next one does not.
+                while raddle::spawn(here).join().unwrap().abs_diff(here()) > NEAR {}
+                raddle::spawn(|| std::hint::black_box(recurse(0))).join().unwrap();
+            };
+            raddle::thread::Builder::new().name("surface").spawn(outer).unwrap().join().unwrap();
+        });
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{text}");
+    assert!(text.contains("thread '<unnamed>' has overflowed its stack"), "{text}");
+}
+
+/// A token that the thread leaves for its joiner is there when that one goes on.
+#[test]
+fn its_joiner_finds_what_was_left_for_it() {
+    pool(1).run(|| {
+        for _ in 0..4 {
+            let me = raddle::current();
+            let inner = raddle::spawn(move || {
+                me.unpark();
+                raddle::yield_now();
+                me.unpark();
+            });
+            inner.join().unwrap();
+            raddle::park();
+        }
+    });
+}
+
+/// The last that a thread does may be anything a thread does.
+#[test]
+fn its_destructors_may_spawn_join_and_wait() {
+    static SUM: AtomicU64 = AtomicU64::new(0);
+    struct Last(u64);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            let n = self.0;
+            let inner = raddle::spawn(move || {
+                if n > 0 {
+                    LAST.with_borrow_mut(|last| *last = Some(Last(n - 1)));
+                }
+                n
+            });
+            SUM.fetch_add(inner.join().unwrap(), Ordering::Relaxed);
+            raddle::yield_now();
+            raddle::thread::sleep(std::time::Duration::from_micros(1));
+        }
+    }
+    thread_local!(static LAST: RefCell<Option<Last>> = const { RefCell::new(None) });
+    for processors in [1, 2] {
+        SUM.store(0, Ordering::Relaxed);
+        pool(processors).run(|| {
+            raddle::spawn(|| LAST.with_borrow_mut(|last| *last = Some(Last(10)))).join().unwrap();
+            assert_eq!(SUM.load(Ordering::Relaxed), 55);
+        });
+    }
 }

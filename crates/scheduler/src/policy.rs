@@ -127,7 +127,8 @@ pub trait Local<M: Machine>: Send {
     }
 
     /// The running thread waits for `thread`, which has not started: that one, if the next selection would be it
-    /// without anything of others' being looked at. `None` by default: it is selected in its turn.
+    /// without anything of others' being looked at. `None` by default: it is selected in its turn. Never asked of a
+    /// policy of a program's own, which might answer with another one.
     #[inline(always)]
     fn next_is(&mut self, _thread: &'static Thread<M>) -> Option<Ready<M>> {
         None

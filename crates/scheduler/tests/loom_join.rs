@@ -41,6 +41,22 @@ impl Record {
         }
     }
 
+    /// As [`Record::ends`], by a thread that goes on with its joiner at once if it can; with `first` that one runs
+    /// before the end, as where it cannot go on there.
+    fn ends_before_its_joiner(&self, first: bool) {
+        let mut joiner = if self.word.is_awaited() { self.word.claim_joiner() } else { None };
+        // SAFETY: the claim was won, by `claim_joiner` or by the end, and each is made ready once.
+        unsafe {
+            if first && let Some(joiner) = joiner.take() {
+                Model::make_ready(joiner);
+            }
+            self.ends(false);
+            if let Some(joiner) = joiner {
+                Model::make_ready(joiner);
+            }
+        }
+    }
+
     fn wait(&self, deadline: Option<u64>) -> Result<(), WaitError> {
         // SAFETY: the record is there until all have been joined.
         unsafe { self.word.wait::<Model>(deadline, false, || ()) }
@@ -101,6 +117,72 @@ fn one_that_gives_up_beside_another_leaves_nobody_asleep() {
         let waited = impatient.join().unwrap();
         assert_eq!(record.takes(), 2);
         thread.join().unwrap();
+        waited
+    });
+}
+
+/// `other`: another one waits at the same time, until that deadline.
+fn handed_over(preemptions: usize, first: bool, other: Option<Option<u64>>) {
+    let expected: &[&str] = match other {
+        Some(Some(_)) => &["Err(TimedOut)", "Ok(())"],
+        _ => &["Ok(())"],
+    };
+    explore(preemptions, expected, move || {
+        let record = record();
+        let thread = {
+            let record = record.clone();
+            thread::spawn(move || record.ends_before_its_joiner(first))
+        };
+        let other = other.map(|deadline| {
+            let record = record.clone();
+            thread::spawn(move || record.wait(deadline))
+        });
+        record.wait(None).unwrap();
+        let waited = other.map_or(Ok(()), |other| other.join().unwrap());
+        assert_eq!(record.takes(), 2);
+        thread.join().unwrap();
+        waited
+    });
+}
+
+#[test]
+fn a_joiner_that_is_claimed_before_the_end_sees_it() {
+    handed_over(3, false, None);
+    handed_over(3, true, None);
+}
+
+#[test]
+fn nor_is_another_one_left_asleep_beside_it() {
+    handed_over(2, false, Some(None));
+    handed_over(2, true, Some(None));
+}
+
+#[test]
+fn nor_beside_one_that_gives_up() {
+    handed_over(2, false, Some(Some(0)));
+}
+
+/// What one that has given up left in the word, and what it looks for again, is of the life that is over.
+#[test]
+fn an_end_in_the_handles_own_place_wakes_nobody_and_is_seen() {
+    explore(3, &["Err(TimedOut)"], || {
+        let record = record();
+        let impatient = {
+            let record = record.clone();
+            thread::spawn(move || record.wait(Some(0)))
+        };
+        // Whoever looks from outside may see either.
+        let waited = impatient.join().unwrap();
+        let looks = {
+            let record = record.clone();
+            thread::spawn(move || record.word.has_ended())
+        };
+        record.result.add();
+        record.word.end_here();
+        assert!(record.word.has_ended() && record.word.claim_joiner().is_none());
+        record.wait(None).unwrap();
+        assert_eq!(record.takes(), 2);
+        looks.join().unwrap();
         waited
     });
 }

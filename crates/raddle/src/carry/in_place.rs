@@ -15,6 +15,9 @@
 //!    have to hand on a cancellation, and interruptions run nothing (they do under the drop-in library).
 //! 4. Nothing counts or traces switches.
 //!
+//! A thread that has moved to another pool ends there, and its joiner with it: that one is counted there, too, until it
+//! is back in its own.
+//!
 //! State of the joiner: its wait is armed and never parked, so a claim of it ([`raddle_scheduler::Thread::claim`])
 //! leaves the push to a finalizer that does not come; the joiner looks for what was asked of it when it goes on. It is
 //! on no activation. Its saved context is that of its last switch, and its stack is in use above that, so nobody may
@@ -31,6 +34,7 @@ use crate::carry::witness::{Inside, Lent};
 use raddle_context::switch;
 use raddle_context::tls;
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
 
 /// Of the stack of its class a thread has at least all but one part in so many, where it runs in its joiner's place.
 pub(crate) const ROOM: usize = 8;
@@ -75,7 +79,8 @@ unsafe fn run_here(me: &'static Descriptor, child: &'static Descriptor) -> Optio
         return None;
     };
     // From here on the token is this call: nobody else starts the thread.
-    token.into_thread();
+    let token = token.into_thread();
+    debug_assert!(std::ptr::eq(token.as_ptr(), child.record()) && crate::carry::delays::address(child.slot.get()) == 0);
     if crate::carry::delays::is_marked(child) {
         crate::carry::delays::arrived(inside.processor(), child);
     }
@@ -105,6 +110,13 @@ unsafe fn run_here(me: &'static Descriptor, child: &'static Descriptor) -> Optio
     };
     switch::set_modes(modes);
     child.activation.leave();
+    let (there, home) = (inside.processor().pool, me.pool());
+    let strayed = there.index != home;
+    if strayed {
+        // The child has moved. Until `me` is back it is counted there, too: before the child is so no more.
+        there.moved_in.fetch_add(1, Ordering::Release);
+        me.set_tag(pool::tag(there, pool::class_of(me)));
+    }
     if crate::pace::sees_all() {
         switching::installed(inside.lend(), me, After::EXIT);
     } else {
@@ -124,6 +136,10 @@ unsafe fn run_here(me: &'static Descriptor, child: &'static Descriptor) -> Optio
     };
     me.thread.disarm();
     inside.leave();
+    if strayed {
+        // Nobody there could tell that it was there at all.
+        switching::move_to(me, pool::pool(home));
+    }
     if me.goes_on_interrupted() {
         above::interrupted(me, true);
     }
