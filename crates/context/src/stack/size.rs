@@ -155,6 +155,8 @@ pub fn map_slot(place: usize, bytes: usize) -> Result<(), StackError> {
              (ulimit -v, ulimit -d, vm.overcommit_memory)"
         ))
     };
+    // First: whoever tries again and again where there is none has one call that fails.
+    has_room_for(bytes).map_err(|why| no_room(&why))?;
     let wish = core::ptr::with_exposed_provenance_mut(place);
     let memory = map(wish, bytes, protection(), libc::MAP_FIXED_NOREPLACE).map_err(|why| no_room(&why))?;
     if memory != wish.cast() {
@@ -163,24 +165,19 @@ pub fn map_slot(place: usize, bytes: usize) -> Result<(), StackError> {
         unsafe { libc::munmap(memory.cast(), bytes) };
         return Err(no_room(&"its place is taken"));
     }
-    if let Err(why) = has_room_beside() {
-        // SAFETY: mapped just now, and nobody's.
-        unsafe { libc::munmap(memory.cast(), bytes) };
-        return Err(no_room(&why));
-    }
     // SAFETY: as in `map_arena`.
     unsafe { libc::madvise(memory.cast(), bytes, libc::MADV_NOHUGEPAGE) };
     Ok(())
 }
 
 /// Slots are never unmapped, and the runtime ends the process where it gets no memory: so the last of a limited address
-/// space is left to whoever allocates. Whether that much is there.
-fn has_room_beside() -> std::io::Result<()> {
+/// space is left to whoever allocates. Whether that much is there beside a slot of that size.
+fn has_room_for(slot: usize) -> std::io::Result<()> {
     /// A part of the limit: at least what an allocator may map at once (a huge page), at most what the C library's maps
     /// for one of its arenas.
     const PART: usize = 32;
     const BOUNDS: (usize, usize) = (2 << 20, 64 << 20);
-    let bytes = (address_space() / PART).clamp(BOUNDS.0, BOUNDS.1);
+    let bytes = slot + (address_space() / PART).clamp(BOUNDS.0, BOUNDS.1);
     let room = map(core::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, 0)?;
     // SAFETY: mapped just now, and nobody's.
     unsafe { libc::munmap(room.cast(), bytes) };

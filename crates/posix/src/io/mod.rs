@@ -32,7 +32,7 @@ use crate::thread::caller::Caller;
 pub(crate) use apart::Apart;
 use flags::is_nonblocking;
 use raddle::io::{Failure, Glance, Interest};
-pub(crate) use sleep::clock_nanosleep;
+pub(crate) use sleep::{clock_nanosleep, give_way};
 use std::ffi::c_int;
 
 const EAGAIN: isize = -(c::EAGAIN as isize);

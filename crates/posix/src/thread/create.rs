@@ -199,7 +199,12 @@ pub(super) unsafe fn create(id: *mut c::pthread_t, wanted: &Wanted, start: Start
             exit::thread_was_not();
             crate::process::process_directed::never_began(record);
             (0..2 + u32::from(!wanted.detached)).for_each(|_| record.release());
-            if matches!(error, raddle::thread::SpawnError::Priority(_)) { c::EINVAL } else { c::EAGAIN }
+            if matches!(error, raddle::thread::SpawnError::Priority(_)) {
+                return c::EINVAL;
+            }
+            // Who tries again is to find what others have given back, who may wait for the processor.
+            crate::io::give_way();
+            c::EAGAIN
         }
     }
 }
