@@ -303,7 +303,7 @@ fn its_overflow_is_reported_by_its_own_name() {
                 while raddle::spawn(here).join().unwrap().abs_diff(here()) > NEAR {}
                 raddle::spawn(|| std::hint::black_box(recurse(0))).join().unwrap();
             };
-            raddle::thread::Builder::new().name("surface").spawn(outer).unwrap().join().unwrap();
+            raddle::thread::Builder::new().name("surface".into()).spawn(outer).unwrap().join().unwrap();
         });
         return;
     };
@@ -356,4 +356,26 @@ fn its_destructors_may_spawn_join_and_wait() {
             assert_eq!(SUM.load(Ordering::Relaxed), 55);
         });
     }
+}
+
+/// By name and address, by which others that it holds up say whom they wait for.
+#[test]
+fn a_dump_says_who_its_joiner_is() {
+    let pool = pool(1);
+    let (go, gone) = raddle::sync::channel::bounded::<()>(1);
+    let joiner = move || raddle::spawn(move || gone.recv().is_ok()).join().unwrap();
+    let joiner = raddle::thread::Builder::new().name("patient".into()).spawn_into(&pool, joiner).unwrap();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    // In place or not, as soon as it waits.
+    loop {
+        let mut text = Vec::new();
+        raddle::info::dump(&mut text, raddle::info::DumpOptions { threads: 1000, backtraces: 0 }).unwrap();
+        let text = String::from_utf8_lossy(&text);
+        if text.lines().any(|line| line.contains("\"patient\" waits") && line.contains("it is the one at 0x")) {
+            break;
+        }
+        assert!(std::time::Instant::now() < end, "{text}");
+    }
+    go.send(()).unwrap();
+    assert!(joiner.join().unwrap());
 }

@@ -120,9 +120,17 @@ fn describe(descriptor: &'static Descriptor, walk: bool, walked: &mut usize) -> 
         .current_wait()
         .is_some_and(|epoch| descriptor.thread.claim_parked(epoch, Wake::Itself) == Claim::WonParked);
     if !claimed {
-        return match descriptor.thread.is_in_wait() {
-            true => "waits, on its way or below a thread that it joins and that runs in its place".into(),
-            false => "ready, or on its way".into(),
+        return match descriptor.thread.current_wait() {
+            Some(epoch) => {
+                let name = circles::name_of(descriptor);
+                // What was read is its own if the wait is the same as before.
+                let name = if descriptor.thread.current_wait() == Some(epoch) { name } else { "a thread".into() };
+                let at = std::ptr::from_ref(descriptor).addr();
+                format!(
+                    "{name} waits, on its way or below a thread that it joins and that runs in its place; it is the one at {at:#x}"
+                )
+            }
+            None => "ready, or on its way".into(),
         };
     }
     // SAFETY: the claim was won and the thread is off its stack, until it is made ready below.

@@ -95,18 +95,21 @@ impl Waiter {
         (self.index, self.epoch.to_bits(), self.holder)
     }
 
-    /// Read by the kernel as well: the thread may go on and end meanwhile, which frees its name. It counts if the
-    /// thread [still waits](Waiter::still_waits) after it.
+    /// It counts if the thread [still waits](Waiter::still_waits) after it.
     fn name(&self) -> String {
-        let info = word(self.descriptor.info_address()).filter(|info| *info != 0);
-        let name = info.and_then(|info| {
-            let [at, length] = Info::NAME.map(|offset| word((info as usize).checked_add(offset)?));
-            let mut bytes = vec![0; (length? as usize).min(NAME_BYTES)];
-            crate::os::peek(at? as usize, &mut bytes).then(|| String::from_utf8_lossy(&bytes).into_owned())
-        });
-        let name = name.map_or_else(|| "<unnamed>".into(), |name| format!("{name:?}"));
-        format!("thread {} {name}", self.index)
+        format!("thread {} {}", self.index, name_of(self.descriptor))
     }
+}
+
+/// A thread's name in quotation marks, read by the kernel: the thread may go on and end meanwhile, which frees it.
+pub(crate) fn name_of(descriptor: &Descriptor) -> String {
+    let info = word(descriptor.info_address()).filter(|info| *info != 0);
+    let name = info.and_then(|info| {
+        let [at, length] = Info::NAME.map(|offset| word((info as usize).checked_add(offset)?));
+        let mut bytes = vec![0; (length? as usize).min(NAME_BYTES)];
+        crate::os::peek(at? as usize, &mut bytes).then(|| String::from_utf8_lossy(&bytes).into_owned())
+    });
+    name.map_or_else(|| "<unnamed>".into(), |name| format!("{name:?}"))
 }
 
 fn word(address: usize) -> Option<u64> {
