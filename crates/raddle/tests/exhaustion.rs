@@ -56,6 +56,16 @@ fn works(pool: &raddle::Pool) {
 
 /// Spawns threads that wait for `go` until an error comes, at most `most`; then lets all of them end and counts them.
 fn spawn_until_refused(pool: &raddle::Pool, builder: &Builder, most: usize) -> (u64, Option<raddle::SpawnError>) {
+    spawn_until_refused_then(pool, builder, most, || ())
+}
+
+/// As [`spawn_until_refused`], and runs `then` in the pool while all of them wait.
+fn spawn_until_refused_then(
+    pool: &raddle::Pool,
+    builder: &Builder,
+    most: usize,
+    then: impl FnOnce() + Send,
+) -> (u64, Option<raddle::SpawnError>) {
     let ran = Arc::new(AtomicU64::new(0));
     let go = Arc::new(AtomicBool::new(false));
     let mut started = 0;
@@ -77,6 +87,7 @@ fn spawn_until_refused(pool: &raddle::Pool, builder: &Builder, most: usize) -> (
                 }
             }
         }
+        then();
         go.store(true, Ordering::Relaxed);
         while ran.load(Ordering::Relaxed) < started {
             raddle::sleep(std::time::Duration::from_millis(1));
@@ -102,6 +113,41 @@ fn without_address_space_for_a_stack_a_spawn_is_an_error() {
         assert!(started == 1000 && refused.is_none(), "{started} {refused:?}");
         works(&raddle::Builder::new().processors(2).build().unwrap());
     }
+}
+
+#[test]
+fn what_was_to_become_a_thread_when_none_could_be_had_is_as_it_was() {
+    thread_local!(static HERE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
+    if !in_child("what_was_to_become_a_thread_when_none_could_be_had_is_as_it_was") {
+        return;
+    }
+    limit(libc::RLIMIT_AS, address_space() + (64 << 20));
+    let pool = raddle::Builder::new().processors(1).build().unwrap();
+    let stages = raddle::stage::Stages::builder().stage("only", 3).processors(1).build().unwrap();
+    let stage = stages.stage("only").unwrap();
+    let (_, refused) = spawn_until_refused_then(&pool, &Builder::new(), 10_000, || {
+        HERE.set(true);
+        // Who is about to wait makes threads of what it has forked: halves and tasks stay calls of its own.
+        let pause = || raddle::sleep(std::time::Duration::from_millis(1));
+        assert_eq!(raddle::join(pause, || HERE.get()), ((), true));
+        let ran = AtomicU64::new(0);
+        raddle::scope(|s| {
+            for _ in 0..3 {
+                s.fork(|| _ = ran.fetch_add(u64::from(HERE.get()), Ordering::Relaxed));
+            }
+            pause();
+        });
+        assert_eq!(ran.load(Ordering::Relaxed), 3);
+        // A stage takes no place for a thread that it has not, and does not count it as one that has yet to begin.
+        let refused = stage.spawn(|| ()).unwrap_err();
+        assert!(matches!(refused, raddle::stage::Refused::Spawn(_)), "{refused:?}");
+        assert_eq!((stage.load().taken, stage.load().waiting), (0, 0));
+    });
+    assert!(refused.is_some(), "ten thousand stacks fit into 64 MiB");
+    limit(libc::RLIMIT_AS, libc::RLIM_INFINITY);
+    assert_eq!(stage.run(|| 7), Ok(7));
+    assert_eq!(stage.load().waiting, 0);
+    works(&pool);
 }
 
 #[test]

@@ -33,7 +33,7 @@
 //! | edge | release side | acquire side |
 //! |---|---|---|
 //! | `ready.events` | [`Readiness::happened`] | [`Readiness::glance`] |
-//! | `ready.wake` | [`Readiness::happened`], between count and pops | `wait.look` of [`crate::runtime::wait_until`] |
+//! | `ready.wake` | [`Readiness::happened`], between count and pops ([`Readiness::deliver`]) | `wait.look` of [`crate::runtime::wait_until`] |
 //!
 //! # Example
 //! ```
@@ -105,7 +105,16 @@ impl<M: Machine> Readiness<M> {
         self.events.load(Ordering::Relaxed) != glance.0
     }
 
-    /// Counts an event. Then the caller pops those who wait.
+    /// Delivers an event: counts it, and only then runs `wake`, which pops those who wait. (In the other order a user
+    /// that publishes between pops and count sleeps on an old count's word, and nobody pops it.)
+    #[inline]
+    pub fn deliver<T>(&self, wake: impl FnOnce() -> T) -> T {
+        self.happened();
+        wake()
+    }
+
+    /// Counts an event that nobody need be woken for at once, such as a number's new life. For the events of a poller
+    /// there is [`Readiness::deliver`].
     #[inline]
     pub fn happened(&self) {
         // Ordering[ready.events]: Release. Pairs with `glance`. Makes visible: what the event told of.

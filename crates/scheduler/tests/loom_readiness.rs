@@ -45,14 +45,15 @@ impl Descriptor {
         if !std::mem::take(&mut self.kernel.lock().unwrap().edge) {
             return;
         }
-        self.readiness.happened();
-        while let Some((thread, epoch)) = self.waiters.queue().pop(Model::nodes()) {
-            // SAFETY: records are leaked, and only `wait` pushes.
-            let thread: &'static Thread<Loom> = unsafe { &*std::ptr::with_exposed_provenance(thread) };
-            if wake::<Model>(thread, Epoch::from_bits(epoch), Wake::Signalled) {
-                return;
+        self.readiness.deliver(|| {
+            while let Some((thread, epoch)) = self.waiters.queue().pop(Model::nodes()) {
+                // SAFETY: records are leaked, and only `wait` pushes.
+                let thread: &'static Thread<Loom> = unsafe { &*std::ptr::with_exposed_provenance(thread) };
+                if wake::<Model>(thread, Epoch::from_bits(epoch), Wake::Signalled) {
+                    return;
+                }
             }
-        }
+        });
     }
 
     /// Takes at most `most` messages.

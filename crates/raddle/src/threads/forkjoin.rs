@@ -72,20 +72,13 @@ impl Header {
 
     /// From here on it is to be a thread, and nobody else makes it one: whatever runs on this thread until it is one,
     /// such as a yield for want of room, finds it taken.
-    fn claim(&self, task: bool) {
+    fn claim(&self, task: bool) -> Claimed<'_> {
         debug_assert!(!self.is_promoted.get(), "a record becomes a thread once");
         self.is_promoted.set(true);
         if task {
             tasks::note_promoted();
         }
-    }
-
-    /// No thread could be had: it waits again.
-    fn unclaim(&self, task: bool) {
-        self.is_promoted.set(false);
-        if task {
-            tasks::note_unpromoted();
-        }
+        Claimed { header: self, task }
     }
 
     /// Takes the half out of the list. True if it was made a thread before that: nobody does so afterwards.
@@ -94,6 +87,29 @@ impl Header {
         NEWEST_HALF.set(self.older.cast());
         compiler_fence(Ordering::SeqCst);
         self.is_promoted.get()
+    }
+}
+
+/// A record that is to become a thread. Dropped before that, when no thread could be had, it waits again.
+#[must_use = "a record that was claimed becomes a thread, or waits again"]
+struct Claimed<'a> {
+    header: &'a Header,
+    task: bool,
+}
+
+impl Claimed<'_> {
+    /// It is that thread from now on.
+    fn became(self, handle: JoinHandle<()>) {
+        std::mem::ManuallyDrop::new(self).header.promoted.set(Some(handle));
+    }
+}
+
+impl Drop for Claimed<'_> {
+    fn drop(&mut self) {
+        self.header.is_promoted.set(false);
+        if self.task {
+            tasks::note_unpromoted();
+        }
     }
 }
 
@@ -342,14 +358,13 @@ pub(crate) fn promote_oldest() -> bool {
     PROMOTING.set(true);
     compiler_fence(Ordering::SeqCst);
     let promoted = oldest().is_some_and(|(header, scope)| {
-        let task = !scope.is_null();
-        header.claim(task);
+        let claimed = header.claim(!scope.is_null());
         let work = Work(header, scope);
         // SAFETY: the frame or scope that the work points into waits for the thread (`finish`); claimed just now, so it
         // runs once.
         match unsafe { crate::threads::thread::Builder::new().spawn_hooked(None, move || work.run(), ()) } {
-            Ok(handle) => header.promoted.set(Some(handle)),
-            Err(_) => header.unclaim(task),
+            Ok(handle) => claimed.became(handle),
+            Err(_) => drop(claimed),
         }
         header.is_promoted()
     });
@@ -367,13 +382,13 @@ pub(crate) fn give(activation: &'static Activation, me: &'static Descriptor) {
     if let Some((header, scope)) = oldest()
         && let Some(descriptor) = activation.answer()
     {
-        header.claim(!scope.is_null());
+        let claimed = header.claim(!scope.is_null());
         let work = Work(header, scope);
         let (pool, priority) = (crate::carry::pool::pool(me.pool()), me.thread.priority_now());
         // SAFETY: prepared by the monitor, and the request is answered once; the frame or scope that the work points
         // into waits for the thread.
         let handle = unsafe { crate::threads::thread::spawn_prepared(descriptor, pool, priority, move || work.run()) };
-        header.promoted.set(Some(handle));
+        claimed.became(handle);
         crate::govern::monitor::HALVES_GIVEN.fetch_add(1, Ordering::Relaxed);
     }
 }

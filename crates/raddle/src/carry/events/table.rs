@@ -109,6 +109,20 @@ impl Entry {
     fn begin_life(&self) {
         self.lives.begin(|| self.life_began());
     }
+
+    /// The poller that was told of it is gone: the next wait arms.
+    fn forget_registrations(&self) {
+        self.readers.registered.forget();
+        self.writers.registered.forget();
+    }
+
+    /// In the child of a fork: nobody waits, and the poller of the parent was told, not the child's.
+    fn forget_parent(&self) {
+        for direction in [&self.readers, &self.writers] {
+            while direction.waiters.queue().pop(&NODES).is_some() {}
+        }
+        self.forget_registrations();
+    }
 }
 
 const _: () = assert!(size_of::<Entry>() == 64, "an entry is a cache line");
@@ -284,8 +298,7 @@ pub(crate) fn happened(descriptor: i32, interest: Interest, ended: bool, ready: 
     if unarmed.load(Ordering::Relaxed) == AGED {
         unarmed.store(FRESH, Ordering::Relaxed);
     }
-    entry.direction(interest).readiness.happened();
-    let _ = wake_one(descriptor, interest, ready);
+    entry.direction(interest).readiness.deliver(|| wake_one(descriptor, interest, ready));
 }
 
 /// Wakes the first one that waits; if it is parked, it goes to `ready`. False if nobody waits.
@@ -346,10 +359,7 @@ pub(crate) fn end_lives<T>(first: u32, last: u32, close: impl FnOnce() -> T) -> 
 
 /// There are new sets, which know of no descriptor: wakes all that wait for any, to arm.
 pub(crate) fn wake_everybody() {
-    for entry in used() {
-        entry.readers.registered.forget();
-        entry.writers.registered.forget();
-    }
+    used().iter().for_each(Entry::forget_registrations);
     // Who has published before is woken; who publishes later finds that it must arm.
     fence(Ordering::SeqCst);
     for number in 0..used().len() {
@@ -359,13 +369,7 @@ pub(crate) fn wake_everybody() {
 
 /// Forgets all waiters: in the child of a fork, where there are none.
 pub(crate) fn forget() {
-    for entry in used() {
-        for direction in [&entry.readers, &entry.writers] {
-            while direction.waiters.queue().pop(&NODES).is_some() {}
-            // The poller of the parent was told, not the child's.
-            direction.registered.forget();
-        }
-    }
+    used().iter().for_each(Entry::forget_parent);
 }
 
 /// Which of its lives a descriptor number is in. It changes when the program closes the descriptor.
@@ -509,6 +513,27 @@ pub(crate) fn audit(arm: impl Fn(i32, Interest) -> bool) {
                     UNARMED.store(true, Ordering::Relaxed);
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_child_of_a_fork_arms_again_what_its_parent_had_armed() {
+        let entry = Entry::new();
+        entry.lives.born(|| entry.life_began());
+        let directions = [&entry.readers, &entry.writers];
+        for direction in directions {
+            direction.registered.note(entry.lives.now());
+            assert!(direction.registered.holds(&entry.lives), "its birth was seen, and the poller was told");
+        }
+        entry.forget_parent();
+        for direction in directions {
+            assert!(!direction.registered.holds(&entry.lives), "a wait would not arm, and be a second late");
+            assert!(direction.waiters.queue().is_empty(&NODES));
         }
     }
 }
