@@ -57,6 +57,12 @@ impl Until {
         Ok(until)
     }
 
+    /// Whether it lies before its clock's first second.
+    pub fn is_before_all(self) -> bool {
+        // SAFETY: null or readable, by the promise to `new`.
+        unsafe { self.time.as_ref() }.is_some_and(|time| time.tv_sec < 0)
+    }
+
     /// In nanoseconds of CLOCK_MONOTONIC; `Err(EINVAL)` for what is no time.
     pub fn deadline(self) -> Result<Option<u64>, c_int> {
         // SAFETY: null or readable, by the promise to `new`.

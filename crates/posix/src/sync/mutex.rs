@@ -5,10 +5,10 @@
 //!
 //! The owner of recursive and error-checking mutexes is known by its thread pointer, in the word that the C library
 //! uses for its list of robust mutexes; robust ones go to the C library, and process-shared ones. A lightweight thread
-//! that locks one whose holder the kernel has to know becomes dedicated. Priority-inheriting mutexes are handled as
-//! those without a protocol, and initialised so if they are the C library's: lightweight threads have no kernel
-//! priority to inherit, nor a number that the kernel could know the holder by. Private priority-protected ones keep
-//! their ceiling, and raise nobody.
+//! that locks one whose holder the kernel has to know becomes dedicated. Private priority-inheriting mutexes are as
+//! those without a protocol, but only their holder unlocks them: lightweight threads have no kernel priority to
+//! inherit, nor a number that the kernel could know the holder by. Private priority-protected ones keep their ceiling,
+//! and raise nobody.
 
 use super::{Until, code};
 use crate::futex::{self, For, Woken};
@@ -111,6 +111,17 @@ impl Mutex {
         self.owner.store(thread_pointer(), Ordering::Relaxed);
     }
 
+    /// As the C library says: which of two faults of a time it finds first, and that the kernel takes no time before
+    /// its first for a mutex that inherits priorities.
+    fn deadline(&self, until: Until) -> Result<Option<u64>, c_int> {
+        let kind = self.kind.load(Ordering::Relaxed);
+        match until.is_before_all() {
+            true if kind & INHERIT != 0 => Err(c::EINVAL),
+            true if kind & PROTECT == 0 => Err(c::ETIMEDOUT),
+            _ => until.deadline(),
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn contend(&self, until: Until, ends: bool) -> Result<(), c_int> {
@@ -126,7 +137,7 @@ impl Mutex {
         if raddle::drop_in::is_lightweight() && raddle::drop_in::yield_before_wait() && self.word.try_acquire() {
             return Ok(());
         }
-        let deadline = until.deadline()?;
+        let deadline = self.deadline(until)?;
         let address = self.word.word().as_ptr().addr();
         let sleep = |word: &RealAtomic<u32>| {
             let ends = ends && cancel::is_asynchronous();
@@ -153,7 +164,10 @@ impl Mutex {
         self.admits()?;
         if kind == NORMAL || kind == ADAPTIVE {
             self.acquire(until, ends)?;
-            self.name_holder();
+            match self.is_its_holders(kind) {
+                true => self.own(thread_pointer()),
+                false => self.name_holder(),
+            }
             return Ok(());
         }
         let me = thread_pointer();
@@ -190,7 +204,7 @@ impl Mutex {
         if !self.word.try_acquire() {
             return Err(c::EBUSY);
         }
-        if kind == RECURSIVE || kind == ERRORCHECK {
+        if self.is_its_holders(kind) {
             self.own(me);
         } else {
             self.name_holder();
@@ -198,8 +212,13 @@ impl Mutex {
         Ok(())
     }
 
+    /// Whether only the holder unlocks it.
+    fn is_its_holders(&self, kind: u32) -> bool {
+        kind == RECURSIVE || kind == ERRORCHECK || self.kind.load(Ordering::Relaxed) & INHERIT != 0
+    }
+
     fn unlock_kind(&self, kind: u32) -> Result<(), c_int> {
-        if kind == RECURSIVE || kind == ERRORCHECK {
+        if self.is_its_holders(kind) {
             if self.owner.load(Ordering::Relaxed) != thread_pointer() {
                 return Err(c::EPERM);
             }
@@ -241,7 +260,7 @@ pub(super) unsafe fn unlock_to_wait(mutex: Raw) -> Result<(), c_int> {
             error => Err(error),
         };
     };
-    if (kind == RECURSIVE || kind == ERRORCHECK) && this.owner.load(Ordering::Relaxed) != thread_pointer() {
+    if this.is_its_holders(kind) && this.owner.load(Ordering::Relaxed) != thread_pointer() {
         return Err(c::EPERM);
     }
     this.count_user(1);
@@ -275,7 +294,7 @@ pub unsafe extern "C" fn pthread_mutex_init(mutex: Raw, attributes: *const c::pt
         // SAFETY: the caller's mutex, which nobody uses yet.
         let this = unsafe { Mutex::of(mutex) };
         let kind = this.kind.load(Ordering::Relaxed);
-        if kind & INHERIT != 0 {
+        if kind & INHERIT != 0 && kind & FOREIGN != 0 {
             this.kind.store(kind & !INHERIT, Ordering::Relaxed);
         }
         if kind & (FOREIGN | PROTECT) == PROTECT {

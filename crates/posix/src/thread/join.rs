@@ -233,10 +233,9 @@ unsafe fn join_until(
     // SAFETY: null or a time, readable during the call.
     let until = match unsafe { time.as_ref() } {
         None => Until::Ended,
-        Some(time) => match os::deadline(clock, time) {
-            Ok(at) => Until::Deadline(at),
-            Err(error) => return error,
-        },
+        // What is no time: as the C library, which then tries until the end.
+        Some(time) if time.tv_sec < 0 => Until::Deadline(0),
+        Some(time) => os::deadline(clock, time).map_or(Until::Ended, Until::Deadline),
     };
     // SAFETY: an id of the program's, and null or a place for the result.
     join_first(id, until, value).unwrap_or_else(|| unsafe { join_ours(id, until, value) })

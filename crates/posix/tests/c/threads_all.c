@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <threads.h>
 #include <time.h>
 #include <unistd.h>
@@ -151,6 +152,9 @@ static void *named(void *argument) {
     pid_t id = gettid();
     for (int i = 0; i < 100; i++) sched_yield();
     check("gettid", id == gettid() && id != getpid());
+    // The kernel knows the number, and that it is no process's.
+    long descriptor = syscall(SYS_pidfd_open, id, 0);
+    check("no process of that number", descriptor == -1 && errno != ESRCH);
     check("concurrency", pthread_setconcurrency(3) == 0 && pthread_getconcurrency() == 3);
     return argument;
 }
