@@ -89,13 +89,14 @@ fn may() -> bool {
 pub unsafe extern "C" fn raddle_quantum_used(word: *mut i64) {
     // The program may be between a call that failed and its look at the reason.
     let errno = crate::os::errno();
+    // Generic code of std that this calls has checks itself, which must not come back here.
+    // SAFETY: the calling thread's own word, as the caller promises.
+    unsafe { *word = SELDOM_INSTRUCTIONS };
     let may = may();
     let quantum = if may { of_caller() } else { 0 };
     let look = if may { LOOK_INSTRUCTIONS.min(quantum as i64 / 4).max(1) } else { SELDOM_INSTRUCTIONS };
     // In a section the next look comes after it.
     let look = if HELD.get() > 0 { LOOK_INSTRUCTIONS } else { look };
-    // SAFETY: the calling thread's own word, as the caller promises.
-    unsafe { *word = look };
     if may {
         let rules = RULES.get();
         if let Some(rules) = rules {
@@ -117,6 +118,8 @@ pub unsafe extern "C" fn raddle_quantum_used(word: *mut i64) {
         }
     }
     crate::os::set_errno(errno);
+    // SAFETY: the calling thread's own word, as the caller promises.
+    unsafe { *word = look };
 }
 
 /// A quantum check of a thread that may give way: sleepers of its processor that are due become ready; if its quantum
