@@ -5,6 +5,7 @@
 # RADDLE is the command: with it Rust's loops are counted, too, whose program without checks is built in the same way, with a pass that does nothing.
 set -euo pipefail
 plugin=$(realpath "$1") tools=$2 sqlite=${3:-} zlib=${4:-} raddle=${5:-}
+raddle=${raddle:+$(realpath "$raddle")}
 cd "$(dirname "${BASH_SOURCE[0]}")"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -41,7 +42,6 @@ if [ -n "$sqlite" ] && [ -n "$zlib" ]; then
         crc adler deflate1 deflate6 deflate9 huffman rle inflate; do row real $name; done | tee -a "$work/rows"
 fi
 if [ -n "$raddle" ]; then
-    raddle=$(realpath "$raddle")
     mkdir -p "$work/rust/src"
     cp real.rs "$work/rust/src/main.rs"
     printf '[package]\nname = "rust"\nversion = "0.0.0"\nedition = "2024"\n[workspace]\n[dependencies]\nserde_json = "1"\nregex = "1"\nmemchr = "2"\n' \
