@@ -1,6 +1,9 @@
 //! What blocks a kernel thread must not stall the program: no processor stays with an activation that is stuck, on one
 //! processor too. None of these tests depends on timing: without the remedy they do not end.
 
+#[path = "support/standby.rs"]
+mod standby;
+
 use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -138,27 +141,7 @@ fn sleepers_by_the_hundred_thousand_wake_up() {
 
 #[test]
 fn once_a_thread_has_blocked_unseen_the_kernel_tells_of_the_next() {
-    if let Err(why) = raddle::info::standbys() {
-        println!("skipped: no standbys here: {why}");
-        return;
-    }
-    // One processor: while the sleeper sleeps in the kernel the other one runs only if the processor is taken over.
-    let pool = raddle::Builder::new().processors(1).build().unwrap();
-    static CAUGHT: AtomicBool = AtomicBool::new(false);
-    pool.run(|| {
-        let sleeper = raddle::spawn(|| {
-            while !CAUGHT.load(Ordering::Relaxed) {
-                std::thread::sleep(Duration::from_millis(5));
-                raddle::yield_now();
-            }
-        });
-        // It ends when a standby, and not the monitor, was the one to take the processor.
-        while raddle::info::stats().takeovers_by_standby < 10 {
-            raddle::yield_now();
-        }
-        CAUGHT.store(true, Ordering::Relaxed);
-        sleeper.join().unwrap();
-    });
+    standby::blocks_until_taken_over(Duration::from_millis(5), 10);
 }
 
 /// All of the above where no standby tells of threads that have blocked: the monitor alone sees to it.

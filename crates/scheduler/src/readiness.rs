@@ -33,7 +33,7 @@
 //! | edge | release side | acquire side |
 //! |---|---|---|
 //! | `ready.events` | [`Readiness::happened`] | [`Readiness::glance`] |
-//! | `ready.wake` | [`Readiness::happened`], between count and pops ([`Readiness::deliver`]) | `wait.look` of [`crate::runtime::wait_until`] |
+//! | `ready.wake` | [`Readiness::happened`], before the pops | `wait.look` of [`crate::runtime::wait_until`] |
 //!
 //! # Example
 //! ```

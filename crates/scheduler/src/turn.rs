@@ -11,12 +11,12 @@
 //! | turn | set by | next |
 //! |---|---|---|
 //! | `NONE` | the activation | `QUEUED`, its thread's token submitted |
-//! | `QUEUED` | the activation, which waits | `GIVING` by a giver; by itself `BESIDE`, its patience being over, or `LEAVING` |
+//! | `QUEUED` | the activation, which waits | `GIVING` by a giver; by itself `BESIDE`, out of patience, or `LEAVING` |
 //! | `GIVING` | a giver | `GIVEN` or `MISSED`; where it has another thread's token, back to what it was |
 //! | `GIVEN` | the giver, who has passed a processor on | `NONE` by the activation |
-//! | `BESIDE` | the activation, which runs without a processor, the token still out | `GIVING` by a giver; `QUEUED` at its next entry |
+//! | `BESIDE` | the activation, without a processor, its token out | `GIVING` by a giver; `QUEUED` at its next entry |
 //! | `MISSED` | the giver, who keeps its processor: the token is gone | `NONE` or `QUEUED` by the activation |
-//! | `LEAVING` | the activation, which found a free processor and carries others | `NONE` by itself, the thread off its stack |
+//! | `LEAVING` | the activation, which carries others on a free processor | `NONE` by itself, the thread off its stack |
 //!
 //! Invariants:
 //! - I1: one token of the thread is out in `QUEUED`, `GIVING`, `BESIDE` and `LEAVING`, none in the others; the

@@ -44,7 +44,7 @@ fn new(_: u32) -> Record {
 }
 
 /// Nanoseconds between two looks at a slot.
-const LOOK: u64 = 200;
+const LOOK_NS: u64 = 200;
 
 /// One taker's record for its partner.
 type Slot = Padded<Word<*mut Record>>;
@@ -54,7 +54,7 @@ fn take(slot: &Slot, record: *mut Record) {
     // SAFETY: in use, and the slot is how it goes on: nobody has it but the taker.
     unsafe { &*record }.store(1, Ordering::Relaxed);
     while !slot.0.load(Ordering::Acquire).is_null() {
-        work(LOOK);
+        work(LOOK_NS);
     }
     slot.0.store(record, Ordering::Release);
 }
@@ -67,7 +67,7 @@ fn give_back(slot: &Slot) -> NonNull<Record> {
             slot.0.store(null_mut(), Ordering::Release);
             return record;
         }
-        work(LOOK);
+        work(LOOK_NS);
     }
 }
 

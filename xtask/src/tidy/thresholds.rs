@@ -88,7 +88,8 @@ pub fn guesses(tree: &Tree) -> Vec<Violation> {
 /// The name and the type of the constant that a line begins.
 fn constant(line: &str) -> Option<(&str, &str)> {
     let rest = line.trim_start();
-    let rest = rest.strip_prefix("pub ").unwrap_or(rest).strip_prefix("const ")?;
+    let visible = ["pub ", "pub(super) ", "pub(crate) "];
+    let rest = visible.iter().find_map(|visible| rest.strip_prefix(visible)).unwrap_or(rest).strip_prefix("const ")?;
     let (name, rest) = rest.split_once(": ")?;
     Some((name, rest.split_once(" =")?.0))
 }
@@ -106,6 +107,7 @@ mod tests {
         assert_eq!(of("/// 40 ns each.\nconst REST_NS: u64 = 1;\n"), 0);
         assert_eq!(of("//! 40 ns each.\n/// Rest.\nconst REST_NS: u64 = 1;\n"), 0);
         assert_eq!(of("/// 40 ns each.\nconst REST: u64 = 1;\n"), 1);
+        assert_eq!(of("/// 40 ns each.\npub(super) const REST: u64 = 1;\n"), 1);
         let bare =
             |many: usize| (0..many).map(|n| format!("/// Long.\npub const A{n}_NS: u64 = 1;\n")).collect::<String>();
         assert_eq!((of(&bare(WITHOUT_FIGURE)), of(&bare(WITHOUT_FIGURE + 1))), (0, WITHOUT_FIGURE + 1));

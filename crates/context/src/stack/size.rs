@@ -175,9 +175,9 @@ pub fn map_slot(place: usize, bytes: usize) -> Result<(), StackError> {
 fn has_room_for(slot: usize) -> std::io::Result<()> {
     /// A part of the limit: at least what an allocator may map at once (a huge page), at most what the C library's maps
     /// for one of its arenas.
-    const PART: usize = 32;
-    const BOUNDS: (usize, usize) = (2 << 20, 64 << 20);
-    let bytes = slot + (address_space() / PART).clamp(BOUNDS.0, BOUNDS.1);
+    const LIMIT_PART: usize = 32;
+    const BOUNDS_BYTES: (usize, usize) = (2 << 20, 64 << 20);
+    let bytes = slot + (address_space() / LIMIT_PART).clamp(BOUNDS_BYTES.0, BOUNDS_BYTES.1);
     let room = map(core::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, 0)?;
     // SAFETY: mapped just now, and nobody's.
     unsafe { libc::munmap(room.cast(), bytes) };

@@ -9,7 +9,7 @@
 //! | look for events ([`crate::services::io`]) | yes | | | when it found no thread |
 //! | rescue what a stalled processor offers ([`raddle_scheduler::dispatch::Occasions`]) | in one of 16 | in one of 1,024 | | by its search |
 //! | make pending halves threads ([`crate::threads::forkjoin`]) | | the oldest | all | |
-//! | keep the watch for events ([`crate::carry::events::watch::HeldWatch`]) | | | | while it sleeps, one of the process |
+//! | keep the watch for events ([`HeldWatch`][w]) | | | | while it sleeps, one of the process |
 //! | leave the timers to the monitor ([`crate::carry::timers::Bedside`]) | | | | while it sleeps |
 //! | arm the core's standby ([`crate::govern::standby`]), wake the monitor ([`crate::govern::monitor`]) | | | | after sleep |
 //!
@@ -19,6 +19,8 @@
 //!
 //! A round is 64 switches ([`crate::pace`]). What the monitor does for a processor that does not come
 //! to its duties is in [`crate::govern::monitor`].
+//!
+//! [w]: crate::carry::events::watch::HeldWatch
 
 use crate::carry::above;
 use crate::carry::descriptor::Descriptor;

@@ -10,7 +10,7 @@
 //!
 //! Only where nobody can tell:
 //! 1. The policy would start that thread next ([`raddle_scheduler::Local::next_is`]), and nobody is idle.
-//! 2. The stack has room: seven eighths of what a thread of its class has ([`ROOM`]).
+//! 2. The stack has room: seven eighths of what a thread of its class has ([`SPENT_PART`]).
 //! 3. Nothing can want the joiner meanwhile: it has no scope open and no half or task that waits, to which it would
 //!    have to hand on a cancellation, and interruptions run nothing (they do under the drop-in library).
 //! 4. Nothing counts or traces switches.
@@ -36,8 +36,9 @@ use raddle_context::tls;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-/// Of the stack of its class a thread has at least all but one part in so many, where it runs in its joiner's place.
-pub(crate) const ROOM: usize = 8;
+/// At most one part in so many of the joiner's stack is spent where a thread runs on it: a promise of
+/// [`crate::thread::Builder::stack_size`], not a tuned number.
+const SPENT_PART: usize = 8;
 
 /// What a note calls the wait of a joiner.
 pub(crate) const END: &str = "the end of a thread";
@@ -70,7 +71,7 @@ unsafe fn run_here(me: &'static Descriptor, child: &'static Descriptor) -> Optio
     let mut inside = enter(me);
     let pool = inside.processor().pool;
     let size = 1usize << pool::class_of(child);
-    if room(child) < size - size / ROOM {
+    if room(child) < size - size / SPENT_PART {
         inside.leave();
         return None;
     }

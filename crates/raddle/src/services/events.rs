@@ -10,7 +10,7 @@
 //! | event of the paper | here |
 //! |---|---|
 //! | add this processor | [`Executor::added`], on an activation that has one |
-//! | processor has been preempted | [`Executor::preempted`]: the activation computes on, but not on a processor of yours |
+//! | processor has been preempted | [`Executor::preempted`]: it computes on, but on no processor of yours |
 //! | activation has blocked | [`Executor::blocked`], before `added` on the processor that it has lost |
 //! | activation has unblocked | [`Executor::unblocked`] |
 //!

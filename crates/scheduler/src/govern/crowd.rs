@@ -53,7 +53,7 @@ const DOUBT_RATIO: f64 = 0.8;
 /// work.)
 const SPARED_CORES: f64 = 0.15;
 /// Processors that are awake, and on cores, for less than this part of the time have room.
-const ROOM_SHARE: f64 = 0.75;
+pub const ROOM_SHARE: f64 = 0.75;
 /// Windows until the next trial, after one by which all stay: what has just begun is not yet what it will be, and errs,
 const PAUSE_WINDOWS: u32 = 40;
 /// and after one by which fewer stay, which cannot be far wrong. Each further one with the same answer comes after

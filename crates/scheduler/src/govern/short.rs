@@ -1,11 +1,12 @@
 //! A processor that goes on switching and loses time all the same: its threads block in the kernel, where nothing tells
 //! of it, for less than the two looks that [`crate::govern::stall`] needs to meet a block.
 //!
-//! What the kernel counts says so: between two looks at which the processor had not slept, its activation was on a core
-//! for some of the time and waited for one for some; what is left it was blocked. A quarter of the time counts as much:
-//! of a look's millisecond these are 250 us, and what is done about them costs about 10 us a block, so it pays
-//! for blocks of 10 us and more. The wait for a core is asked about only where the rest is that long, since it takes a
-//! look into `/proc`.
+//! What the kernel counts says so: between two looks at which the processor had not slept, its activation was on a
+//! core for some of the time and waited for one for some; what is left it was blocked. A processor has lost much if
+//! it was on a core for less than the part of the time below which a crowd has room ([`ROOM_SHARE`]). That leaves a
+//! quarter: of a look's millisecond 250 us, and what is done about them costs about 10 us a block, so by calculation
+//! it pays for blocks of 10 us and more. The wait for a core is asked about only where the rest is that long, since
+//! it takes a look into `/proc`.
 //!
 //! # Example
 //! ```
@@ -16,6 +17,8 @@
 //! let lost: Vec<bool> = looks.map(|sample| short.look(sample, || Some(0), |before, after| after - before)).collect();
 //! assert_eq!(lost, [false, false, true, true]);
 //! ```
+
+use super::crowd::ROOM_SHARE;
 
 /// A look at a processor that does not sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,13 +57,14 @@ impl Short {
         };
         let time = now.at.saturating_sub(last.at);
         let off = time.saturating_sub(now.on_core.saturating_sub(last.on_core));
-        if off < time / 4 {
+        let much = (time as f64 * (1.0 - ROOM_SHARE)) as u64;
+        if off < much {
             self.waited = None;
             return false;
         }
         let (before, after) = (self.waited, waited());
         self.waited = after;
-        before.zip(after).is_some_and(|(before, after)| off.saturating_sub(between(before, after)) >= time / 4)
+        before.zip(after).is_some_and(|(before, after)| off.saturating_sub(between(before, after)) >= much)
     }
 
     /// It sleeps, or does not go on at all.

@@ -162,9 +162,10 @@ fn table() -> &'static [Entry] {
 /// As many numbers as have entries, [`NUMBERS`] unless address space is limited: the table is to take little of it.
 fn numbers() -> usize {
     /// The table is at most this part of the limit.
-    const PART: usize = 64;
+    const LIMIT_PART: usize = 64;
     static COUNT: OnceLock<usize> = OnceLock::new();
-    *COUNT.get_or_init(|| (raddle_context::stack::address_space() / PART / size_of::<Entry>()).clamp(1024, NUMBERS))
+    *COUNT
+        .get_or_init(|| (raddle_context::stack::address_space() / LIMIT_PART / size_of::<Entry>()).clamp(1024, NUMBERS))
 }
 
 /// Makes the entries, if that was not done yet. `None`: the number is beyond them, or there is no address space.

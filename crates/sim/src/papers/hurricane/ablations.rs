@@ -11,7 +11,7 @@ const PATHS: &str = "buses and a ring that an access takes from its beginning to
 const WITH_PATHS: Changes = Changes { costs: |costs| Costs { paths: 1.0, ..costs }, ..Changes::NONE };
 
 /// 0.25 ms, in spin hints.
-const SHORTER: u32 = 500;
+const SHORTER_HINTS: u32 = 500;
 
 const fn ablation(claim: &'static str, change: &'static str, changes: Changes) -> Ablation {
     Ablation { claim, change, changes }
@@ -19,7 +19,7 @@ const fn ablation(claim: &'static str, change: &'static str, changes: Changes) -
 
 /// The long cap, shorter.
 fn shorter(asked: Contention) -> Contention {
-    let kind = if asked.kind == LONG { Kind::Spin { first: 1, cap: SHORTER } } else { asked.kind };
+    let kind = if asked.kind == LONG { Kind::Spin { first: 1, cap: SHORTER_HINTS } } else { asked.kind };
     Contention { kind, ..asked }
 }
 
