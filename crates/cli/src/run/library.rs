@@ -133,5 +133,7 @@ mod tests {
             let (bytes, hash) = library.expect("cargo builds the library before this package");
             assert!(bytes.starts_with(b"\x7fELF") && hash.len() == 16);
         }
+        let has_id = EMBEDDED.is_some_and(|(bytes, _)| unpack::has_build_id(&bytes[..unpack::PAGE]));
+        assert!(has_id, "each start would compare all of it");
     }
 }

@@ -1,21 +1,26 @@
 //! The library in this command becomes a file that the loader can open.
 //!
 //! The file lies in the user's cache and is used again. Nobody else may have written it: folder and file belong to the
-//! user (or to root), others cannot write to them, and its bytes are compared each time. Where no such folder is to be
-//! had (a file system that is read-only or forbids execution), the file is in memory, and its descriptor goes to the
-//! program.
+//! user (or to root), others cannot write to them, and what tells its build (the linker's build id, its size, its first
+//! and its last page) is compared each time: all twelve megabytes took five times as long as the rest of a start. Where
+//! no such folder is to be had (a file system that is read-only or forbids execution), the file is in memory, and its
+//! descriptor goes to the program.
 
 use super::library::fit_for_preload;
 use rustix::fs::{MemfdFlags, OFlags, SealFlags, StatVfsMountFlags};
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::os::fd::{AsRawFd as _, IntoRawFd as _, OwnedFd};
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Libraries of other builds stay in the cache for so long.
 const OTHERS_STAY: Duration = Duration::from_secs(30 * 24 * 3600);
+/// What is compared at once, and at either end of a file.
+const BLOCK: usize = 64 << 10;
+pub const PAGE: usize = 4 << 10;
 /// From here on, descriptors are those of nobody who counts on low numbers.
 const HIGH: i32 = 1000;
 
@@ -73,14 +78,34 @@ fn is_private(data: &std::fs::Metadata) -> bool {
     (data.uid() == user || data.uid() == 0) && data.mode() & 0o022 == 0
 }
 
-/// Whether the file is a private one with these bytes.
+/// Whether the file is a private one with these bytes. Of a library whose first page has a build id, which is a hash of
+/// all of it, that page and the last one are looked at.
 pub fn holds(path: &Path, bytes: &[u8]) -> bool {
     let open = OpenOptions::new().read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path);
-    let Ok(mut file) = open else { return false };
+    let Ok(file) = open else { return false };
     let Ok(data) = file.metadata() else { return false };
-    let mut found = Vec::with_capacity(bytes.len() + 1);
-    let is_it = data.is_file() && is_private(&data) && data.len() == bytes.len() as u64;
-    is_it && file.read_to_end(&mut found).is_ok() && found == bytes
+    if !data.is_file() || !is_private(&data) || data.len() != bytes.len() as u64 {
+        return false;
+    }
+    let mut buffer = vec![0; BLOCK];
+    let mut is_same = |at: usize, part: &[u8]| {
+        let found = &mut buffer[..part.len()];
+        file.read_exact_at(found, at as u64).is_ok() && found == part
+    };
+    let first = &bytes[..bytes.len().min(PAGE)];
+    if has_build_id(first) {
+        let last = bytes.len().saturating_sub(PAGE);
+        return is_same(0, first) && is_same(last, &bytes[last..]);
+    }
+    bytes.chunks(BLOCK).zip((0..).step_by(BLOCK)).all(|(part, at)| is_same(at, part))
+}
+
+/// Whether these bytes of an ELF file hold the note in which the linker has put a hash of its contents.
+pub fn has_build_id(bytes: &[u8]) -> bool {
+    // The length of the name, the length of the hash (between), the kind (3: a build id), and the name.
+    let (name_length, kind_and_name) = (4u32.to_ne_bytes(), *b"\x03\0\0\0GNU\0");
+    let is_note = |words: &[u8]| words[..4] == name_length && words[4] >= 16 && words[8..] == kind_and_name;
+    bytes.starts_with(b"\x7fELF") && bytes.windows(16).step_by(4).any(is_note)
 }
 
 /// Under another name first: whoever opens the file finds it whole.
@@ -90,6 +115,8 @@ pub fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let written = (|| {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&new)?;
         file.write_all(bytes)?;
+        // Only its ends are looked at later: it is whole before it has its name, also where the power fails.
+        file.sync_data()?;
         std::fs::rename(&new, path)
     })();
     if written.is_err() {
@@ -154,6 +181,31 @@ mod tests {
         assert!(!holds(&path, b"library"));
         in_folder(&cache, b"library", "1").unwrap();
         assert!(holds(&path, b"library"));
+    }
+
+    #[test]
+    fn a_library_is_told_by_its_build_id_and_its_ends() {
+        let folder = Folder::new("build-id");
+        let path = folder.0.join("library");
+        let mut library = vec![7u8; 3 * BLOCK + 5];
+        library[..4].copy_from_slice(b"\x7fELF");
+        let is_held = |library: &[u8], changed_at: usize| {
+            let mut other = library.to_vec();
+            other[changed_at] ^= 1;
+            std::fs::write(&path, &other).unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+            holds(&path, library)
+        };
+        let end = library.len() - 1;
+        let places = [0, 600, BLOCK + 1, 2 * BLOCK, end];
+        assert_eq!(places.map(|at| is_held(&library, at)), [false; 5], "without an id each byte counts");
+        library[592..608].copy_from_slice(b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0");
+        library[608..628].copy_from_slice(&[9; 20]);
+        assert_eq!([610, 627, 4, end].map(|at| is_held(&library, at)), [false; 4]);
+        std::fs::write(&path, &library[1..]).unwrap();
+        assert!(!holds(&path, &library), "another size");
+        std::fs::write(&path, &library).unwrap();
+        assert!(holds(&path, &library));
     }
 
     #[test]
