@@ -88,7 +88,7 @@ struct raddle_stats {
 void raddle_stats_get(struct raddle_stats *stats, size_t size);
 
 /* Locks beside pthread_mutex_t, for where several processors meet on one structure; docs/locks.md says which one to take. `algorithm` is "fair" (NULL; in the
- * order of coming, who waits parks), or one that spins: "spin", "mcs", "h1", "h2", "hemlock", "cna", "reciprocating". Those that spin are for a hold of a few
+ * order of coming, who waits parks), or one that spins: "spin", "mcs", "h1", "h2", "hemlock", "cna", "reciprocating", "try". Those that spin are for a hold of a few
  * instructions, or for threads that own their cores. NULL if there is no such algorithm. */
 typedef struct raddle_lock raddle_lock;
 raddle_lock *raddle_lock_create(const char *algorithm);
@@ -103,6 +103,41 @@ typedef struct raddle_place {
 } raddle_place;
 void raddle_lock_acquire(const raddle_lock *lock, raddle_place *place);
 void raddle_lock_release(const raddle_lock *lock, raddle_place *place);
+
+/* A try that never waits, for locks "try" alone; for handlers, for instance. What one needs for it is made beforehand, is used by one caller at a time (a handler
+ * has its own), and belongs to the lock's queue after a try that failed, until somebody's release has passed it: until then each try with it fails. It may be
+ * destroyed at any time but while the lock is had by it. raddle_lock_try returns 0, EBUSY if somebody has the lock or waits for it, or EINVAL. Under
+ * constant demand it never succeeds: leave the work to the holder then, see below. */
+typedef struct raddle_trying raddle_trying;
+raddle_trying *raddle_trying_create(void);
+void raddle_trying_destroy(raddle_trying *trying);
+int raddle_lock_try(const raddle_lock *lock, raddle_trying *trying);
+void raddle_lock_release_tried(const raddle_lock *lock, raddle_trying *trying);
+
+/* For a lock that a thread and its handlers take: a thread's own place for that lock, zeroed at first. It waits for others as raddle_lock_acquire does, and
+ * returns 0; in a handler that has interrupted its own thread with the lock, or on the way to it, it returns EBUSY at once in place of waiting for ever. */
+typedef struct raddle_own {
+    uint64_t opaque[33];
+} raddle_own;
+int raddle_lock_acquire_own(const raddle_lock *lock, raddle_own *own);
+void raddle_lock_release_own(const raddle_lock *lock, raddle_own *own);
+
+/* A lock to which work can be left by who must not wait. `most` pieces may be left at once, and who has the lock does so many of them at most when it releases,
+ * in the order of their coming; nobody else is needed. The lock itself spins and is fair. */
+typedef struct raddle_deferred raddle_deferred;
+raddle_deferred *raddle_deferred_create(size_t most);
+void raddle_deferred_destroy(raddle_deferred *deferred);
+void raddle_deferred_acquire(const raddle_deferred *deferred, raddle_place *place);
+void raddle_deferred_release(const raddle_deferred *deferred, raddle_place *place);
+
+/* Calls work(argument) alone: at once if nobody is there, which returns 0; or later, by who has the lock, on that one's thread, which returns EINPROGRESS.
+ * EAGAIN: as much is left as there is room for, and the work is not done. It never waits, allocates nothing, and may be called by a handler. The room is the
+ * caller's, stays where it is until `work` is called, and is free from then on. `work` may leave more work; it must not acquire the lock, throw or end its
+ * thread. */
+typedef struct raddle_work {
+    uint64_t opaque[6];
+} raddle_work;
+int raddle_deferred_do(const raddle_deferred *deferred, raddle_work *room, void (*work)(void *), void *argument);
 
 /* The cluster of cores on which the caller runs just now, from 0, and how many there are: cores that share the last cache, or as RADDLE_CLUSTERS says. */
 int raddle_cluster(void);

@@ -74,6 +74,35 @@ private:
     raddle_lock *lock_;
 };
 
+// A lock of raddle.h to which work can be left by who must not wait.
+class deferred {
+public:
+    explicit deferred(size_t most) : deferred_(raddle_deferred_create(most)) {}
+    ~deferred() { raddle_deferred_destroy(deferred_); }
+    deferred(const deferred &) = delete;
+    deferred &operator=(const deferred &) = delete;
+
+    class guard {
+    public:
+        explicit guard(deferred &of) : deferred_(of.deferred_) { raddle_deferred_acquire(deferred_, &place_); }
+        ~guard() { raddle_deferred_release(deferred_, &place_); }
+        guard(const guard &) = delete;
+        guard &operator=(const guard &) = delete;
+
+    private:
+        raddle_deferred *deferred_;
+        raddle_place place_;
+    };
+
+    // As raddle_deferred_do: 0, EINPROGRESS or EAGAIN.
+    int do_or_leave(raddle_work &room, void (*work)(void *), void *argument) {
+        return raddle_deferred_do(deferred_, &room, work, argument);
+    }
+
+private:
+    raddle_deferred *deferred_;
+};
+
 // A thread, of the caller's pool or in a pool with a priority. Unlike std::thread it is joined by its destructor, and an exception that its function throws
 // comes out of join().
 class thread {

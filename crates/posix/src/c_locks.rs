@@ -4,7 +4,10 @@
 //! The place is 256 bytes of the caller's, with any alignment that C gives: the node lies at the first multiple of
 //! 128 in it.
 
-use raddle::lock::{Algorithm, Cna, Fair, H1Mcs, H2Mcs, Hemlock, Machine, Mcs, Reciprocating, Spin};
+mod deferred;
+mod tries;
+
+use raddle::lock::{Algorithm, Cna, Fair, H1Mcs, H2Mcs, Hemlock, Machine, Mcs, Reciprocating, Spin, TryMcs};
 use std::ffi::{CStr, c_char, c_int};
 
 /// `sizeof(raddle_place)`.
@@ -23,11 +26,17 @@ trait AnyLock: Send + Sync {
     /// # Safety
     /// As [`Algorithm::unlock`]; nothing lies at `node` from then on.
     unsafe fn release(&self, node: *mut u8);
+    /// The lock as one that can be tried.
+    fn tried(&self) -> Option<&TryMcs>;
 }
 
 struct Of<A>(A);
 
-impl<A: Algorithm<Machine>> AnyLock for Of<A> {
+impl<A: Algorithm<Machine> + 'static> AnyLock for Of<A> {
+    fn tried(&self) -> Option<&TryMcs> {
+        (&self.0 as &dyn std::any::Any).downcast_ref()
+    }
+
     unsafe fn acquire(&self, node: *mut u8) {
         const {
             assert!(size_of::<A::Node>() <= PLACE - ALIGNMENT && align_of::<A::Node>() <= ALIGNMENT, "it has room");
@@ -68,6 +77,7 @@ fn of_name(name: &str) -> Option<Box<dyn AnyLock>> {
         "hemlock" => made::<Hemlock>(),
         "cna" => made::<Cna>(),
         "reciprocating" => made::<Reciprocating>(),
+        "try" => made::<TryMcs>(),
         _ => return None,
     })
 }
@@ -89,7 +99,7 @@ pub unsafe extern "C" fn raddle_lock_create(algorithm: *const c_char) -> *mut Lo
         Some(lock) => Box::into_raw(Box::new(Lock(lock))),
         None => {
             crate::c_interface::set_error(&format!(
-                "there is no lock `{name}`; there are fair, spin, mcs, h1, h2, hemlock, cna and reciprocating"
+                "there is no lock `{name}`; there are fair, spin, mcs, h1, h2, hemlock, cna, reciprocating and try"
             ));
             std::ptr::null_mut()
         }

@@ -72,6 +72,19 @@ fn each_lock_keeps_threads_apart_in_c() {
 }
 
 #[test]
+fn locks_are_tried_and_work_is_left_to_them_in_c() {
+    if common::lacks(&[("pkg-config", "pkgconf")]) {
+        return;
+    }
+    let prefix = prefix();
+    let flags = flags(&prefix);
+    let program = common::compile("lock_tries.c", &flags.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(common::native(&program, &[]).well(), "tried, and left\n");
+    assert_eq!(common::drop_in(&program, &[], &[("RADDLE_KERNEL_THREADS", "1")]).well(), "tried, and left\n");
+    std::fs::remove_dir_all(prefix).unwrap();
+}
+
+#[test]
 fn the_header_suits_c_plus_plus_and_strict_c() {
     if common::lacks(&[("pkg-config", "pkgconf"), ("c++", "g++")]) {
         return;

@@ -29,7 +29,7 @@ use raddle_scheduler::lock as generic;
 /// The machine that these locks are for.
 pub use raddle_machine::Real as Machine;
 
-pub use generic::{Algorithm, Busy, Change, ClusterStats, Clusters, InUse, Protocol, Seat, Ways};
+pub use generic::{Algorithm, Busy, Change, ClusterStats, Clusters, Full, InUse, Job, Protocol, Seat, Ways};
 
 /// A value behind a lock of the given algorithm: [`raddle_scheduler::lock::Lock`].
 pub type Lock<T, A> = generic::Lock<T, A, Real>;
@@ -100,5 +100,7 @@ pub type TryMcs = generic::TryMcs<Real>;
 pub type Trying = generic::Trying<Real>;
 /// A value to which work can be left instead of waiting for it.
 pub type Deferred<T> = generic::Deferred<T, Real>;
+/// What who takes a [`Deferred`] without a closure lends to it.
+pub type Turn = generic::Turn<Real>;
 /// A processor's flag that makes handlers leave their work.
 pub type Masked = generic::Masked<Real>;

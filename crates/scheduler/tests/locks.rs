@@ -2,7 +2,7 @@
 
 use raddle_machine::Real;
 use raddle_scheduler::lock::{
-    Algorithm, Cna, Deferred, H1Mcs, H2Mcs, Hemlock, Lock, Masked, Mcs, Own, Parked, Place, Reciprocating, Spin,
+    Algorithm, Cna, Deferred, Full, H1Mcs, H2Mcs, Hemlock, Lock, Masked, Mcs, Own, Parked, Place, Reciprocating, Spin,
     SwapH1Mcs, SwapH2Mcs, SwapMcs, TryMcs, Trying,
 };
 use raddle_scheduler::sync::kernel_threads::KernelThreads;
@@ -121,17 +121,17 @@ fn triers_and_waiters_count_together() {
 
 #[test]
 fn work_left_by_many_is_all_done() {
-    let sum = Arc::new(Deferred::<u64, Real>::new(0));
+    let sum = Arc::new(Deferred::<u64, Real>::new(0, 3));
     let threads: Vec<_> = (0..THREADS)
         .map(|number| {
             let sum = sum.clone();
             std::thread::spawn(move || {
-                let mut trying = Trying::new();
                 for _ in 0..EACH {
+                    let work = |value: &mut u64| *value += 1;
                     if number % 2 == 0 {
-                        sum.with(|value| *value += 1);
-                    } else {
-                        sum.do_or_leave(&mut trying, |value| *value += 1);
+                        sum.with(work);
+                    } else if let Err(Full(work)) = sum.do_or_leave(work) {
+                        sum.with(work);
                     }
                 }
             })
@@ -144,34 +144,77 @@ fn work_left_by_many_is_all_done() {
 
 #[test]
 fn work_behind_one_that_panics_is_done_later() {
-    let sum = Deferred::<u32, Real>::new(0);
-    let mut trying = Trying::new();
+    let sum = Deferred::<u32, Real>::new(0, 3);
     let caught = catch_unwind(AssertUnwindSafe(|| {
         sum.with(|_| {
-            sum.do_or_leave(&mut trying, |_| panic!("work"));
-            sum.do_or_leave(&mut trying, |value| *value += 1);
+            sum.do_or_leave(|_| panic!("work")).unwrap();
+            sum.do_or_leave(|value| *value += 1).unwrap();
         });
     }));
     assert!(caught.is_err());
     assert_eq!(sum.with(|value| *value), 1);
 }
 
+/// Whoever holds the lock does a bounded share of others' work, and what it does is theirs again as room.
+#[test]
+fn a_holder_does_as_much_of_others_work_as_there_is_room_for() {
+    let sum = Arc::new(Deferred::<u32, Real>::new(0, 3));
+    let again = sum.clone();
+    fn leave(sum: &Arc<Deferred<u32, Real>>) -> bool {
+        let again = sum.clone();
+        // Each piece leaves another one, for ever if there were no bound.
+        sum.do_or_leave(move |value| {
+            *value += 1;
+            leave(&again);
+        })
+        .is_ok()
+    }
+    sum.with(|_| assert!(leave(&again)));
+    // Three were admitted, and their room came back when the holder had gone.
+    assert_eq!(sum.with(|value| *value), 3);
+    sum.with(|value| {
+        let left = (0..5).filter(|_| again.do_or_leave(|value| *value += 10).is_ok()).count();
+        assert_eq!((left, *value), (3, 3));
+    });
+    assert_eq!(sum.with(|value| *value), 33);
+    // Free, and no room at all: the work is done at once.
+    let none = Deferred::<u32, Real>::new(0, 0);
+    assert!(none.do_or_leave(|value| *value += 1).unwrap());
+    none.with(|value| assert!(none.do_or_leave(|value| *value += 1).is_err() && *value == 1));
+}
+
+/// A try that fails on one lock says nothing of another.
+#[test]
+fn two_locks_do_not_lose_each_others_work() {
+    let (one, other) = (Arc::new(Deferred::<u32, Real>::new(0, 3)), Deferred::<u32, Real>::new(0, 3));
+    let inside = one.clone();
+    one.with(|_| {
+        assert!(!inside.do_or_leave(|value| *value += 1).unwrap());
+        // The other one is free, whatever was left here.
+        assert!(other.do_or_leave(|value| *value += 1).unwrap());
+    });
+    assert_eq!((other.into_inner(), one.with(|value| *value)), (1, 1));
+}
+
 #[test]
 fn a_processor_s_flag_keeps_handlers_out() {
-    let masked = Masked::<Real>::new();
+    let masked = Masked::<Real>::new(2);
     let own = Own::<H1Mcs<Real>, Real>::new();
     let lock = Arc::new(Lock::<u32, H1Mcs<Real>, Real>::new(0));
     let handler = |masked: &Masked<Real>| {
         let lock = lock.clone();
-        masked.handle(move || lock.with(|value| *value += 1))
+        masked.handle(move || lock.with(|value| *value += 1)).map_err(|_| "full")
     };
-    assert!(handler(&masked));
-    masked.with(|| {
-        masked.with(|| assert!(!handler(&masked)));
-        lock.with(|value| assert_eq!(*value, 1, "the inner call is not the outermost"));
-        assert!(!handler(&masked));
-    });
-    assert_eq!(lock.with(|value| *value), 3);
+    assert_eq!(handler(&masked), Ok(true));
+    for round in 1..3 {
+        masked.with(|| {
+            masked.with(|| assert_eq!(handler(&masked), Ok(false)));
+            lock.with(|value| assert_eq!(*value, 2 * round - 1, "the inner call is not the outermost"));
+            assert_eq!(handler(&masked), Ok(false));
+            assert_eq!(handler(&masked), Err("full"));
+        });
+        assert_eq!(lock.with(|value| *value), 2 * round + 1);
+    }
     let nested = lock.with_own(&own, |_| lock.with_own(&own, |_| ()));
-    assert_eq!((nested, lock.with_own(&own, |value| *value)), (Some(None), Some(3)));
+    assert_eq!((nested, lock.with_own(&own, |value| *value)), (Some(None), Some(5)));
 }

@@ -6,22 +6,17 @@ mod loom_runtime;
 use loom::thread;
 use loom_runtime::{Watched, explore};
 use raddle_machine::Loom;
-use raddle_scheduler::lock::{Deferred, H2Mcs, Lock, Masked, Own, Trying};
+use raddle_scheduler::lock::{Deferred, Full, H2Mcs, Lock, Masked, Own};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 #[test]
 fn work_that_is_left_is_done_before_all_have_gone() {
     explore(3, &["(false, 2)", "(true, 2)"], || {
-        let sum = Arc::new(Deferred::<Watched, Loom>::new(Watched::new()));
+        let sum = Arc::new(Deferred::<Watched, Loom>::new(Watched::new(), 2));
         let leaver = thread::spawn({
             let sum = sum.clone();
-            move || {
-                let mut trying = Trying::new();
-                sum.do_or_leave(&mut trying, |value| {
-                    value.add();
-                })
-            }
+            move || sum.do_or_leave(|value| _ = value.add()).unwrap()
         });
         sum.with(|value| value.add());
         let done = leaver.join().unwrap();
@@ -32,13 +27,11 @@ fn work_that_is_left_is_done_before_all_have_gone() {
 
 #[test]
 fn work_that_is_left_twice_is_done_and_sees_what_was_before() {
-    // The second time the node of the first try may still be queued.
     explore(2, &["2"], || {
-        let sum = Arc::new(Deferred::<Watched, Loom>::new(Watched::new()));
+        let sum = Arc::new(Deferred::<Watched, Loom>::new(Watched::new(), 2));
         let leaver = thread::spawn({
             let sum = sum.clone();
             move || {
-                let mut trying = Trying::new();
                 for _ in 0..2 {
                     let before = Arc::new(Watched::new());
                     before.add();
@@ -46,7 +39,7 @@ fn work_that_is_left_twice_is_done_and_sees_what_was_before() {
                         assert_eq!(before.get(), 1);
                         value.add();
                     };
-                    sum.do_or_leave(&mut trying, work);
+                    sum.do_or_leave(work).unwrap();
                 }
             }
         });
@@ -60,10 +53,9 @@ fn work_that_is_left_twice_is_done_and_sees_what_was_before() {
 #[test]
 fn two_leavers_do_each_other_s_work() {
     explore(2, &["2"], || {
-        let sum = Arc::new(Deferred::<Watched, Loom>::new(Watched::new()));
+        let sum = Arc::new(Deferred::<Watched, Loom>::new(Watched::new(), 2));
         let leave = |sum: &Deferred<Watched, Loom>| {
-            let mut trying = Trying::new();
-            sum.do_or_leave(&mut trying, |value| _ = value.add());
+            sum.do_or_leave(|value| _ = value.add()).unwrap();
         };
         let other = thread::spawn({
             let sum = sum.clone();
@@ -77,6 +69,35 @@ fn two_leavers_do_each_other_s_work() {
 }
 
 #[test]
+fn who_finds_no_room_keeps_the_work_and_nothing_else_is_lost() {
+    // A leaver of two, with room for one: each piece is done, or its maker's again.
+    explore(2, &["(false, 2)", "(true, 2)"], || {
+        let sum = Arc::new(Deferred::<Watched, Loom>::new(Watched::new(), 1));
+        let leaver = thread::spawn({
+            let sum = sum.clone();
+            move || {
+                let work = |value: &mut Watched| _ = value.add();
+                let first = sum.do_or_leave(work);
+                assert!(first.is_ok(), "there is room for one");
+                match sum.do_or_leave(work) {
+                    Ok(_) => false,
+                    Err(Full(work)) => {
+                        sum.with(work);
+                        true
+                    }
+                }
+            }
+        });
+        sum.with(|_| ());
+        let refused = leaver.join().unwrap();
+        // All the room has been given back.
+        sum.with(|_| assert!(!sum.do_or_leave(|_| ()).unwrap()));
+        let sum = Arc::try_unwrap(sum).unwrap_or_else(|_| panic!("shared"));
+        (refused, sum.into_inner().get())
+    });
+}
+
+#[test]
 fn a_handler_on_the_holder_s_processor_does_not_dead_lock() {
     explore(2, &["(None, Some(1), false, 1)"], || {
         let lock = Lock::<u32, H2Mcs<Loom>, Loom>::new(1);
@@ -84,11 +105,11 @@ fn a_handler_on_the_holder_s_processor_does_not_dead_lock() {
         // The first variant: inside it refuses, outside it waits for others.
         let inside = lock.with_own(&own, |_| lock.with_own(&own, |value| *value)).unwrap();
         let outside = lock.with_own(&own, |value| *value);
-        let masked = Masked::<Loom>::new();
+        let masked = Masked::<Loom>::new(1);
         let count = Arc::new(AtomicU32::new(0));
         let at_once = masked.with(|| {
             let count = count.clone();
-            masked.handle(move || _ = count.fetch_add(1, Ordering::Relaxed))
+            masked.handle(move || _ = count.fetch_add(1, Ordering::Relaxed)).unwrap()
         });
         (inside, outside, at_once, count.load(Ordering::Relaxed))
     });

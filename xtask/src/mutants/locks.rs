@@ -103,6 +103,20 @@ pub const LOCKS: &[Fault] = &[
         "loom loom_deferred work_that_is_left_is_done_before_all_have_gone",
     ),
     fault(
+        "lock-left-without-bound",
+        "work is left although there is no room",
+        DEFERRED,
+        ("while ", "admitted < self.most", "true"),
+        "loom loom_deferred who_finds_no_room_keeps_the_work_and_nothing_else_is_lost",
+    ),
+    fault(
+        "lock-left-room-not-given-back",
+        "a holder keeps the room of the work that it has done",
+        DEFERRED,
+        ("self.0.admitted.fetch_sub(", "self.1.get()", "0"),
+        "loom loom_deferred who_finds_no_room_keeps_the_work_and_nothing_else_is_lost",
+    ),
+    fault(
         "lock-parked-not-woken",
         "a waiter that sleeps is granted the lock, and not woken",
         PARKED,

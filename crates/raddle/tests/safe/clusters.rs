@@ -220,29 +220,24 @@ case!(an_element_that_is_made_of_itself {
 
 case!(work_that_is_left_and_panics_waits_and_leaves_more {
     quiet();
-    let sum: Arc<Deferred<u32>> = Arc::new(Deferred::new(0));
+    let sum: Arc<Deferred<u32>> = Arc::new(Deferred::new(0, 1_000));
     pool(2).run(|| {
         raddle::scope(|s| {
             for number in 0..4u32 {
                 let sum = &sum;
                 s.spawn(move || {
-                    let mut trying = Trying::new();
                     for round in 0..50u32 {
                         let again = sum.clone();
                         let work = move |value: &mut u32| {
                             *value += 1;
-                            let mut trying = Trying::new();
                             if round % 3 == 0 {
-                                assert!(!again.do_or_leave(&mut trying, |value| *value += 1));
+                                assert!(!again.do_or_leave(|value| *value += 1).unwrap());
                             }
                             if (round + number) % 10 == 0 {
                                 std::panic::panic_any(0u8);
                             }
                         };
-                        panics(|| sum.do_or_leave(&mut trying, work));
-                        if round % 10 == 0 {
-                            trying = Trying::new();
-                        }
+                        panics(|| sum.do_or_leave(work).unwrap());
                     }
                 });
             }
@@ -259,7 +254,7 @@ case!(work_that_is_left_and_panics_waits_and_leaves_more {
 
 case!(work_that_is_left_and_panics_on_the_way_out_of_a_panic {
     quiet();
-    let sum: Arc<Deferred<u32>> = Arc::new(Deferred::new(0));
+    let sum: Arc<Deferred<u32>> = Arc::new(Deferred::new(0, 1_000));
     let again = sum.clone();
     assert!(panics(|| sum.with(|_| {
         for _ in 0..3 {
@@ -267,7 +262,7 @@ case!(work_that_is_left_and_panics_on_the_way_out_of_a_panic {
                 *value += 1;
                 std::panic::panic_any(0u8);
             };
-            assert!(!again.do_or_leave(&mut Trying::new(), work));
+            assert!(!again.do_or_leave(work).unwrap());
         }
         std::panic::panic_any(1u8);
     })));

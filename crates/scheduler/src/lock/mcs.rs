@@ -12,7 +12,7 @@
 //!
 //! | transition | actor |
 //! |---|---|
-//! | tail: null → N | who locks without a contender |
+//! | tail: null → N | who locks without a contender, or tries |
 //! | tail: P → N, then N.state = WAITING before P.next = N | a waiter |
 //! | tail: N → null | the holder, nobody after it |
 //! | successor.state: WAITING → GRANTED | the holder |
@@ -130,6 +130,20 @@ impl<M: Machine, const PREPARE: bool, const LOOK: bool, const SWAP: bool> Queue<
         // SAFETY: right behind us.
         unsafe { Self::grant(next) };
         Self::renew(node);
+    }
+
+    /// Takes the lock if nobody holds it or waits for it, and leaves nothing behind if not. True if it is the caller's.
+    ///
+    /// # Safety
+    /// As for [`Algorithm::lock`], if it says true.
+    pub(super) unsafe fn try_lock(&self, node: &Node<M>) -> bool {
+        if PREPARE {
+            node.next.store(null_mut(), Ordering::Relaxed);
+        }
+        let me = from_ref(node).cast_mut();
+        // Ordering[mcs.tail]: AcqRel. Pairs with unlock, and with the next swap in lock. Makes visible: the value; our
+        // node's fields.
+        self.tail.compare_exchange(null_mut(), me, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// The tail was taken away from under those who wait, whose last is `last`.

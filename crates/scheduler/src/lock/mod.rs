@@ -54,7 +54,7 @@ mod try_mcs;
 pub use barging::Barging;
 pub use clusters::{Change, ClusterStats, Clustered, Clusters, Hold, InUse, Protocol, Replica, Seat, Ways};
 pub use cna::Cna;
-pub use deferred::{Deferred, Masked, Own};
+pub use deferred::{Deferred, Full, Job, Masked, Own, Turn};
 pub use hemlock::Hemlock;
 pub use mcs::{H1Mcs, H2Mcs, Mcs, Queue, SwapH1Mcs, SwapH2Mcs, SwapMcs};
 pub use parked::Parked;

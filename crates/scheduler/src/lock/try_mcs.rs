@@ -238,11 +238,39 @@ impl<M: Machine> Drop for Trying<M> {
     }
 }
 
+impl<M: Machine> TryMcs<M> {
+    /// Takes the lock if it is free; never waits. True if it is the caller's.
+    ///
+    /// # Safety
+    /// Nobody else tries with `trying` meanwhile; if it says true, nobody does until [`TryMcs::leave`] with it.
+    pub unsafe fn enter(&self, trying: &Trying<M>) -> bool {
+        // SAFETY: a trier's node, which is tried nowhere else, as the caller promises.
+        unsafe { self.try_once(trying.node()) }
+    }
+
+    /// Gives the lock up.
+    ///
+    /// # Safety
+    /// The caller has entered this lock with `trying`, and not left it since.
+    pub unsafe fn leave(&self, trying: &Trying<M>) {
+        // SAFETY: `enter` has locked with this node.
+        unsafe { self.leave_with(trying.node()) };
+    }
+
+    /// # Safety
+    /// `try_once` has locked with this node, which has not been unlocked since.
+    unsafe fn leave_with(&self, node: &Node<M>) {
+        // SAFETY: `try_once` has locked this lock with the node, and nobody has unlocked it since.
+        unsafe { self.unlock(node) };
+        node.state.store(FREE, Ordering::Relaxed);
+    }
+}
+
 impl<T: ?Sized, M: Machine> Lock<T, TryMcs<M>, M> {
     /// Takes the lock if it is free; never waits.
     pub fn try_lock<'a>(&'a self, trying: &'a mut Trying<M>) -> Option<TryGuard<'a, T, M>> {
-        // SAFETY: a trier's node; the borrow keeps it from being tried elsewhere while the guard lives.
-        let had = unsafe { self.algorithm.try_once(trying.node()) };
+        // SAFETY: the borrow keeps it from being tried elsewhere while the guard lives.
+        let had = unsafe { self.algorithm.enter(trying) };
         had.then(|| TryGuard { lock: self, node: trying.node, borrow: PhantomData })
     }
 }
@@ -260,8 +288,7 @@ impl<T: ?Sized, M: Machine> Drop for TryGuard<'_, T, M> {
         // SAFETY: locked with this node by `try_once`; the trier is borrowed.
         let node = unsafe { self.node.as_ref() };
         // SAFETY: `try_once` locked with this node, on this lock, and the guard is dropped once.
-        unsafe { self.lock.algorithm.unlock(node) };
-        node.state.store(FREE, Ordering::Relaxed);
+        unsafe { self.lock.algorithm.leave_with(node) };
     }
 }
 

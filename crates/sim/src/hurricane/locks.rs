@@ -227,7 +227,7 @@ pub fn remote(costs: &Costs, locals: usize, turns: u64) -> Result<Remote, String
     })?;
     let (done, running) = (served.clone(), Rc::new(Cell::new(locals)));
     processors(costs, || {
-        let lock = Rc::new(Deferred::<u64, Controlled>::new(0));
+        let lock = Rc::new(Deferred::<u64, Controlled>::new(0, 16));
         let mut all: Vec<Body> = Vec::new();
         for number in 0..locals {
             let (lock, running, done) = (lock.clone(), running.clone(), done.clone());
@@ -246,12 +246,12 @@ pub fn remote(costs: &Costs, locals: usize, turns: u64) -> Result<Remote, String
         let (remote, running) = (lock.clone(), running.clone());
         all.push(Box::new(move || {
             work(500_000);
-            let mut trying = Trying::new();
             while running.get() == locals {
-                remote.do_or_leave(&mut trying, |value| {
+                let left = remote.do_or_leave(|value| {
                     *value += 1;
                     work(HOLD);
                 });
+                assert!(left.is_ok(), "there is room for what one processor leaves");
                 work(20_000);
             }
         }));
