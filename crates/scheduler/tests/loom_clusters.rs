@@ -6,7 +6,7 @@ mod loom_runtime;
 
 use loom::thread;
 use loom_runtime::{Model, explore_first};
-use raddle_scheduler::lock::{Barging, Change, Clustered, Clusters, Parking, Protocol, Reservation, Seat, Waits, Ways};
+use raddle_scheduler::lock::{Barging, Change, Clustered, Clusters, Parking, Protocol, Seat, Ways};
 use std::cell::Cell;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::BuildHasherDefault;
@@ -175,32 +175,25 @@ fn what_is_held_in_one_cluster_is_not_removed_in_another() {
 }
 
 #[test]
-fn a_reservation_that_goes_on_as_a_reader_lets_readers_in_and_shows_them_what_was_done() {
+fn who_removes_what_nobody_holds_sees_what_the_holder_did() {
     use loom_runtime::Watched;
-    use raddle_machine::Loom;
-    use raddle_scheduler::lock::{H1Mcs, Lock};
-    explore_first(None, 2, &["1"], || {
-        let table =
-            Arc::new((Lock::<(), H1Mcs<Loom>, Loom>::new(()), Reservation::<Loom>::exclusive(), Watched::new()));
-        let waits = Arc::new(Parking::<Model>::new());
-        let reader = thread::spawn({
-            let (table, waits) = (table.clone(), waits.clone());
+    explore_first(Some(5_000), 2, &["0", "1"], || {
+        let map = map();
+        map.insert(0, 0);
+        let home = map.home(&0).unwrap();
+        go((home + 1) % 3);
+        let (hold, done) = (map.hold(&0).unwrap(), Arc::new(Watched::new()));
+        let holder = thread::spawn({
+            let done = done.clone();
             move || {
-                while !table.0.with(|()| table.1.try_shared()) {
-                    if table.0.with(|()| table.1.prepare_shared::<Parking<Model>>()) {
-                        table.1.wait_shared(&*waits);
-                    }
-                }
-                let seen = table.2.get();
-                table.1.end_shared(&*waits);
-                seen
+                done.add();
+                drop(hold);
             }
         });
-        table.2.add();
-        table.1.downgrade(&*waits);
-        // Kept until the other has read: it needs nobody's end.
-        let seen = reader.join().unwrap();
-        table.1.end_shared(&*waits);
+        go(home);
+        // Nothing but the end of the hold shows it.
+        let seen = map.remove_unused(&0).map_or(0, |_| done.get());
+        holder.join().unwrap();
         seen
     });
 }

@@ -188,3 +188,31 @@ fn who_reserves_several_at_once_does_not_dead_lock() {
         [0, 1].map(|key| map.get(&key).unwrap())
     });
 }
+
+#[test]
+fn a_reservation_that_goes_on_as_a_reader_lets_readers_in_and_shows_them_what_was_done() {
+    explore_first(None, 2, &["1"], || {
+        let table =
+            Arc::new((Lock::<(), H1Mcs<Loom>, Loom>::new(()), Reservation::<Loom>::exclusive(), Watched::new()));
+        let waits = Arc::new(Parking::<Model>::new());
+        let reader = thread::spawn({
+            let (table, waits) = (table.clone(), waits.clone());
+            move || {
+                while !table.0.with(|()| table.1.try_shared()) {
+                    if table.0.with(|()| table.1.prepare_shared::<Parking<Model>>()) {
+                        table.1.wait_shared(&*waits);
+                    }
+                }
+                let seen = table.2.get();
+                table.1.end_shared(&*waits);
+                seen
+            }
+        });
+        table.2.add();
+        table.1.downgrade(&*waits);
+        // Kept until the other has read: it needs nobody's end.
+        let seen = reader.join().unwrap();
+        table.1.end_shared(&*waits);
+        seen
+    });
+}
