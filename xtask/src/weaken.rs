@@ -378,11 +378,12 @@ impl Drop for Copy {
 }
 
 /// What else than their names' files the interleaving tests are about.
-const ABOUT: [(&str, &[&str]); 5] = [
+const ABOUT: [(&str, &[&str]); 6] = [
     ("loom_fifo", &["ring_buffer"]),
     ("loom_locks", &["sync/barrier", "sync/once", "sync/rwlock"]),
     ("loom_mailboxes", &["inbox", "spsc"]),
     ("loom_park", &["runtime", "thread.rs"]),
+    ("loom_words", &["words/condition", "words/mutex", "words/semaphore"]),
     ("loom_words_gates", &["words/barrier", "words/once", "words/request", "words/rwlock", "words/visitors"]),
 ];
 

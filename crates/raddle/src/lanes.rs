@@ -11,12 +11,11 @@ pub(crate) mod layout;
 pub(crate) use layout::Kind;
 use layout::{EVENT, LINE, Layout, MAGIC, NAMES, PAGE, REASONS, VERSION, head};
 use raddle_machine::{Machine, Real};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use raddle_scheduler::one_at_a_time::{self, OneAtATime};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// The trace that goes on; null while there is none. Never freed, nor is its file unmapped: a writer may be on its way.
-static OPEN: AtomicPtr<Open> = AtomicPtr::new(std::ptr::null_mut());
-/// Somebody has a [`Claim`], or a trace goes on.
-static CLAIMED: AtomicBool = AtomicBool::new(false);
+/// The trace that goes on. Its file is never unmapped: a writer may be on its way.
+static TRACE: OneAtATime<Open, Real> = OneAtATime::constant();
 /// The next lane for a processor. The first is for everybody.
 static NEXT_LANE: AtomicU32 = AtomicU32::new(1);
 
@@ -28,20 +27,18 @@ struct Open {
     reasons: [AtomicUsize; REASONS],
 }
 
+// SAFETY: the file's words are only used as atomics, and it stays in memory.
+unsafe impl Send for Open {}
+// SAFETY: as above.
+unsafe impl Sync for Open {}
+
 /// The right to begin a trace, of which one goes on at a time.
-pub(crate) struct Claim(());
+pub(crate) struct Claim(one_at_a_time::Claim<'static, Open, Real>);
 
 impl Claim {
     /// `None` while somebody has it, or a trace goes on.
     pub fn take() -> Option<Self> {
-        // Acquire: pairs with `end`.
-        (!CLAIMED.swap(true, Ordering::Acquire)).then(|| Self(()))
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        CLAIMED.store(false, Ordering::Release);
+        TRACE.claim().map(Self)
     }
 }
 
@@ -63,7 +60,7 @@ pub(crate) struct Event {
 /// Whether anything is traced.
 #[inline(always)]
 pub(crate) fn is_on() -> bool {
-    !OPEN.load(Ordering::Relaxed).is_null()
+    TRACE.is_on()
 }
 
 /// By the owner of the processor whose lane it is, inside its mark.
@@ -81,15 +78,8 @@ pub(crate) fn note_outside(event: &Event) {
     put(0, event);
 }
 
-/// The trace that goes on.
-fn open() -> Option<&'static Open> {
-    // Acquire: pairs with `begin`.
-    // SAFETY: null, or what `begin` has leaked.
-    unsafe { OPEN.load(Ordering::Acquire).as_ref() }
-}
-
 fn put(lane: usize, event: &Event) {
-    let Some(open) = open() else { return };
+    let Some(open) = TRACE.get() else { return };
     let layout = open.layout;
     let (now, reason) = (Real::now(), open.number_of(event.reason));
     // More processors than lanes: they share the first.
@@ -160,7 +150,7 @@ impl Open {
 
 /// The thread is called so from now on.
 pub(crate) fn name(thread: usize, name: &str) {
-    let Some(open) = open() else { return };
+    let Some(open) = TRACE.get() else { return };
     let names = open.layout.names();
     let number = open.word(names).fetch_add(1, Ordering::Relaxed) as usize;
     if number < NAMES {
@@ -186,7 +176,7 @@ pub(crate) struct Head<'a> {
 pub(crate) unsafe fn begin(claim: Claim, file: *mut u8, head: &Head<'_>) {
     let Head { process, begun, layout, program } = *head;
     let reasons = [const { AtomicUsize::new(0) }; REASONS];
-    let open = Box::leak(Box::new(Open { file, layout, reasons }));
+    let open = Open { file, layout, reasons };
     let date = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     for (at, value) in [
         (head::MAGIC, MAGIC),
@@ -201,14 +191,10 @@ pub(crate) unsafe fn begin(claim: Claim, file: *mut u8, head: &Head<'_>) {
         open.word(at * 8).store(value, Ordering::Relaxed);
     }
     open.put_text(head::NAME * 8, LINE, program);
-    // `end` gives it up.
-    std::mem::forget(claim);
-    // Release: the trace as it was made.
-    OPEN.store(open, Ordering::Release);
+    claim.0.begin(open);
 }
 
 /// Nothing more is noted, but what is on its way.
 pub(crate) fn end() {
-    OPEN.store(std::ptr::null_mut(), Ordering::Relaxed);
-    drop(Claim(()));
+    TRACE.end();
 }

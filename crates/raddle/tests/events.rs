@@ -1,7 +1,7 @@
 //! A small executor of one's own on the kernel's events: tasks that block where nobody sees it keep no processor.
 
 use raddle::events::{ActivationId, Executor, Processor};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -119,6 +119,15 @@ fn all_tasks_run_and_each_loss_has_its_end() {
         let events = executor.events();
         let back = events.iter().filter(|event| matches!(event, Event::Unblocked(_))).count();
         assert_eq!(events.len(), 2 * back, "on {count}: {events:?}");
+        // Notices of each activation alternate, a loss first.
+        let mut lost = HashSet::new();
+        for event in &events {
+            let as_it_should = match event {
+                Event::Blocked(who) | Event::Preempted(who) => lost.insert(*who),
+                Event::Unblocked(who) => lost.remove(who),
+            };
+            assert!(as_it_should, "on {count}, at {event:?}: {events:?}");
+        }
     }
 }
 
@@ -136,6 +145,31 @@ fn processors_that_have_rested_are_added_again() {
         assert_eq!([is_done.recv(), is_done.recv(), is_done.recv()], [Ok(round); 3]);
     }
     drop(processors);
+}
+
+/// The task blocks, is told of, comes back and panics: that it is back is told all the same.
+#[test]
+fn a_loss_has_its_end_when_the_task_panics() {
+    let told = (0..100).any(|_| {
+        let executor = Small::default();
+        let (wait, mut wake) = std::io::pipe().unwrap();
+        let (done, is_done) = mpsc::channel::<()>();
+        executor.push(move || {
+            let _done = done;
+            read_a_byte(&wait);
+            panic!("as a test wants it");
+        });
+        executor.push(move || wake.write_all(&[1]).unwrap());
+        let processors = raddle::events::start(executor.clone(), 1).unwrap();
+        assert_eq!(is_done.recv(), Err(mpsc::RecvError), "it has panicked");
+        let stopped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| processors.stop()));
+        assert!(stopped.is_err());
+        let events = executor.events();
+        let back = events.iter().filter(|event| matches!(event, Event::Unblocked(_))).count();
+        assert_eq!(events.len(), 2 * back, "{events:?}");
+        back > 0
+    });
+    assert!(told);
 }
 
 #[test]

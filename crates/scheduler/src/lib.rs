@@ -7,7 +7,8 @@
 //! (the token), [`policy`], [`tokens`] and [`policies`], [`dispatch`] (the loop round the policy), [`govern`] (what
 //! adapts), [`idle`], [`takeover`], [`sync`], [`lock`], [`readiness`], [`lives`], [`batch`], [`doorbell`], [`members`],
 //! [`countdown`], [`parker`], [`watchman`], [`counted`], [`discard`], [`standby`], [`standing`], [`whereabouts`],
-//! [`turn`], [`keeper`], [`join`], [`spares`], [`bedside`], [`words`].
+//! [`turn`], [`keeper`], [`join`], [`spares`], [`bedside`], [`words`],
+//! [`notices`], [`once_box`], [`one_at_a_time`].
 
 pub mod batch;
 pub mod bedside;
@@ -24,6 +25,9 @@ pub mod keeper;
 pub mod lives;
 pub mod lock;
 pub mod members;
+pub mod notices;
+pub mod once_box;
+pub mod one_at_a_time;
 pub mod parker;
 pub mod policies;
 pub mod policy;

@@ -341,6 +341,30 @@ fn an_initialiser_runs_once_and_all_see_what_it_did() {
     });
 }
 
+/// Either way to learn of it is enough by itself.
+#[test]
+fn who_learns_that_it_is_done_sees_what_the_initialiser_did() {
+    explore(3, &["0", "1"], || {
+        let once = Arc::new((Once::default(), Watched::new()));
+        let other = {
+            let once = once.clone();
+            thread::spawn(move || if once.0.word.is_done() { once.1.get() } else { 0 })
+        };
+        once.0.call(|| once.1.add() == 1);
+        other.join().unwrap()
+    });
+    explore(3, &["()"], || {
+        let once = Arc::new((Once::default(), Watched::new()));
+        let initialiser = {
+            let once = once.clone();
+            thread::spawn(move || once.0.call(|| once.1.add() == 1))
+        };
+        once.0.call(|| once.1.add() == 1);
+        assert_eq!(once.1.get(), 1);
+        initialiser.join().unwrap();
+    });
+}
+
 #[test]
 fn when_an_initialiser_leaves_another_one_begins_and_sees_what_it_did() {
     explore(3, &["1", "2"], || {

@@ -8,23 +8,19 @@
 //! 3. `activation`: written by the activation that runs the thread; null when it is off a processor; read by anybody
 //!    (racy).
 //! 4. `join`: atomic, see [`raddle_scheduler::join`].
-//! 5. `info`: set once, by the thread or whoever has its join handle; freed with the descriptor, by who frees that.
-//!
-//! | edge | one side | the other |
-//! |---|---|---|
-//! | `info` | [`Descriptor::info_or_new`], which puts it there: the record's fields | who finds it |
+//! 5. `info`: made once, by the thread or whoever has its join handle; freed with the descriptor, by who frees that.
 
 use crate::carry::activation::Activation;
 use raddle_context::switch::Context;
 use raddle_machine::{Atomic, Ordering, Real};
 use raddle_scheduler::join::JoinWord;
+use raddle_scheduler::once_box::OnceBox;
 use raddle_scheduler::whereabouts::Whereabouts;
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicPtr;
 
 /// A thread's record, for the protocols.
 type Record = raddle_scheduler::Thread<Real>;
@@ -74,7 +70,7 @@ pub(crate) struct Descriptor {
     pub join: JoinWord<Real>,
     /// Runs the closure in `payload` and leaves the result there.
     pub run: Cell<unsafe fn(*const Descriptor)>,
-    pub info: AtomicPtr<Info>,
+    pub info: OnceBox<Info, Real>,
     pub payload: UnsafeCell<Payload>,
 }
 
@@ -101,7 +97,7 @@ impl Default for Descriptor {
             slot: Cell::new(0),
             join: JoinWord::unused(),
             run: Cell::new(nothing),
-            info: AtomicPtr::new(std::ptr::null_mut()),
+            info: OnceBox::default(),
             payload: UnsafeCell::new([MaybeUninit::uninit(); PAYLOAD_WORDS]),
         }
     }
@@ -156,37 +152,15 @@ impl Descriptor {
         self.tag() != FREE && !self.join.has_ended()
     }
 
-    /// What it has beside the record, if it has. For the thread, and for whoever has its join handle.
-    fn info(&self) -> Option<&Info> {
-        // Ordering[info]: Acquire. Pairs with `info_or_new`. Makes visible: its fields.
-        let info = self.info.load(Ordering::Acquire);
-        // SAFETY: rule 5: while the caller runs, or has the handle, nobody frees it.
-        unsafe { info.as_ref() }
-    }
-
     fn info_or_new(&self) -> &Info {
-        if let Some(info) = self.info() {
-            return info;
-        }
-        let mine = Box::into_raw(Box::new(Info::new(None, None)));
-        // Ordering[info]: AcqRel. Pairs with `info` and another one that comes here. Makes visible: its fields.
-        let (order, failed) = (Ordering::AcqRel, Ordering::Acquire);
-        match self.info.compare_exchange(std::ptr::null_mut(), mine, order, failed) {
-            // SAFETY: made above; rule 5.
-            Ok(_) => unsafe { &*mine },
-            Err(theirs) => {
-                // SAFETY: made above, and nobody has seen it.
-                drop(unsafe { Box::from_raw(mine) });
-                // SAFETY: rule 5.
-                unsafe { &*theirs }
-            }
-        }
+        self.info.get_or_make(|| Info::new(None, None))
     }
 
     /// What a thread is spawned with that nobody has made ready yet (rule 2).
     pub fn begin_with(&self, name: Option<String>, quantum: Option<u64>) {
-        // Relaxed: the hand-over of the thread publishes it.
-        self.info.store(Box::into_raw(Box::new(Info::new(name, quantum))), Ordering::Relaxed);
+        // SAFETY: rule 2: nobody else has the thread, whose hand-over publishes this; rule 5: its earlier owner's was
+        // freed with the descriptor.
+        unsafe { self.info.set(Info::new(name, quantum)) };
     }
 
     /// The calling thread, whose descriptor this is, takes another name (rule 2).
@@ -199,7 +173,7 @@ impl Descriptor {
 
     /// The name, if it has one. Only for who holds the thread (rule 2).
     pub fn name(&self) -> Option<&str> {
-        let info = self.info()?;
+        let info = self.info.get()?;
         let at = NonNull::new(info.at.get().cast_mut())?;
         // SAFETY: the text of `given` or `own`, which only the thread itself replaces: rule 2.
         let bytes = unsafe { NonNull::slice_from_raw_parts(at, info.length.get()).as_ref() };
@@ -209,7 +183,7 @@ impl Descriptor {
 
     /// The quantum that it was spawned with, in nanoseconds. For the thread, and for whoever has its join handle.
     pub fn quantum(&self) -> Option<u64> {
-        self.info()?.quantum
+        self.info.get()?.quantum
     }
 
     /// What is handed out as the thread, made of the name that the spawn gave it when it is first asked for. For the
@@ -223,17 +197,12 @@ impl Descriptor {
     /// The descriptor is about to be freed, by the caller.
     #[inline(always)]
     pub fn forget_info(&self) {
-        // Relaxed: whoever frees has seen the end of the thread and of its handle.
-        let info = self.info.load(Ordering::Relaxed);
-        if !info.is_null() {
-            self.info.store(std::ptr::null_mut(), Ordering::Relaxed);
-            // SAFETY: made by `Box::into_raw`, and taken out once: rule 5.
-            drop(unsafe { Box::from_raw(info) });
-        }
+        // SAFETY: rule 5: whoever frees has seen the end of the thread and of its handle.
+        unsafe { self.info.clear() };
     }
 
     /// Where a dump finds [`Info`], which may be freed meanwhile.
     pub fn info_address(&self) -> usize {
-        self.info.as_ptr().addr()
+        std::ptr::from_ref(&self.info).addr()
     }
 }

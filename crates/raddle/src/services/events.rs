@@ -85,7 +85,10 @@ use crate::carry::switching;
 use crate::os::{TaskState, task_state};
 use crate::sync::{Mutex, MutexGuard};
 use crate::{BuildError, Builder, JoinHandle, Pool};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use raddle_machine::Real;
+use raddle_scheduler::notices::{Notices, Wanted};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 
 /// Names an activation of one [`Processors`]. Used again for another task when its executor has returned.
@@ -116,38 +119,17 @@ pub trait Executor: Send + Sync + 'static {
     }
 }
 
-/// An activation's state: it waits to be made ready.
-const IDLE: u8 = 0;
-/// Ready, or about to look for what there is to do.
-const READY: u8 = 1;
-/// The executor has it.
-const AT_WORK: u8 = 2;
-/// At work, and somebody is about to tell that it has no processor.
-const TELLING: u8 = 6;
-/// At work, and it was told that it has no processor.
-const LOST: u8 = 3;
-/// The same, and that it has come back.
-const BACK: u8 = 4;
-/// Its thread has ended, perhaps by a panic.
-const ENDED: u8 = 5;
-
 struct Carrier {
     id: usize,
-    state: AtomicU8,
-    /// Another one gives way to it.
-    relieved: AtomicBool,
+    notices: Notices<Real>,
     /// Who it is; null before it has run.
     thread: AtomicPtr<Descriptor>,
 }
 
 impl Carrier {
-    fn change(&self, from: u8, to: u8) -> bool {
-        // Relaxed: nothing goes with it.
-        self.state.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    }
-
     /// The activation that it is on, and itself; `None` while it is on none.
     fn on(&self) -> Option<(&'static Activation, &'static Descriptor)> {
+        // Acquire: pairs with `Shared::live`.
         // SAFETY: null or a descriptor, which are type-stable.
         let thread: &'static Descriptor = unsafe { self.thread.load(Ordering::Acquire).as_ref()? };
         // SAFETY: null or an activation, which are never freed.
@@ -155,16 +137,19 @@ impl Carrier {
         std::ptr::eq(activation.current.load(Ordering::Relaxed), thread).then_some((activation, thread))
     }
 
-    /// It is at work, and has lost its processor (racy).
+    /// The activation that it is on without a processor (racy).
     fn is_without(&self) -> Option<&'static Activation> {
-        let (activation, _) = self.on().filter(|_| self.state.load(Ordering::Relaxed) == AT_WORK)?;
+        let (activation, _) = self.on()?;
         (crate::carry::turns::runs_without(activation) && !activation.turn.comes()).then_some(activation)
     }
 
-    /// It was lost, and waits for a processor.
+    /// It was lost, and waits for a processor (racy).
     fn comes(&self) -> bool {
-        matches!(self.state.load(Ordering::Relaxed), LOST | BACK)
-            && self.on().is_none_or(|(activation, _)| activation.turn.waits())
+        self.notices.is_lost() && self.waits()
+    }
+
+    fn waits(&self) -> bool {
+        self.on().is_none_or(|(activation, _)| activation.turn.waits())
     }
 }
 
@@ -175,27 +160,18 @@ struct Shared {
     carriers: Mutex<Vec<(Arc<Carrier>, Option<crate::park::Thread>)>>,
     handles: Mutex<Vec<JoinHandle<()>>>,
     /// Processors that were asked for and not added yet.
-    wanted: AtomicUsize,
+    wanted: Wanted<Real>,
     /// Carriers of which a loss was told and the end of it not seen.
     lost: AtomicUsize,
     stopping: AtomicBool,
 }
 
-/// Sets the state of a thread that ends, by a panic or not.
+/// Its thread ends, by a panic or not.
 struct Life<'a>(&'a Carrier);
 
 impl Drop for Life<'_> {
     fn drop(&mut self) {
-        self.0.state.store(ENDED, Ordering::Relaxed);
-    }
-}
-
-/// Its loss is told, or the executor's method has panicked.
-struct Told<'a>(&'a Carrier);
-
-impl Drop for Told<'_> {
-    fn drop(&mut self) {
-        self.0.state.store(LOST, Ordering::Relaxed);
+        self.0.notices.end();
     }
 }
 
@@ -211,7 +187,7 @@ pub struct Processors(Arc<Shared>);
 /// Begins with so many processors, each of which is added once. Kernel threads are made as activations block.
 pub fn start(executor: impl Executor, processors: usize) -> Result<Processors, BuildError> {
     let pool = Builder::new().processors(processors).build()?;
-    let wanted = AtomicUsize::new(pool.processors());
+    let wanted = Wanted::new(pool.processors());
     let shared = Arc::new(Shared {
         executor: Box::new(executor),
         pool,
@@ -282,29 +258,23 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Shared {
     fn want(&self) {
-        let most = self.pool.processors();
-        let more = |wanted| (wanted < most).then_some(wanted + 1);
-        let _ = self.wanted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        self.wanted.ask(self.pool.processors());
     }
 
     /// Somebody is ready to hear what happens to the others, and to go on with their processors.
     fn ready_one(self: &Arc<Self>) {
         let mut carriers = locked(&self.carriers);
-        if carriers.iter().any(|(carrier, _)| carrier.state.load(Ordering::Relaxed) == READY) {
+        if carriers.iter().any(|(carrier, _)| carrier.notices.is_ready()) {
             return;
         }
-        if let Some((_, thread)) = carriers.iter().find(|(carrier, _)| carrier.change(IDLE, READY)) {
+        if let Some((_, thread)) = carriers.iter().find(|(carrier, _)| carrier.notices.call()) {
             return thread.iter().for_each(crate::park::Thread::unpark);
         }
         if self.stopping.load(Ordering::Relaxed) {
             return;
         }
-        let carrier = Arc::new(Carrier {
-            id: carriers.len(),
-            state: AtomicU8::new(READY),
-            relieved: AtomicBool::new(false),
-            thread: AtomicPtr::new(std::ptr::null_mut()),
-        });
+        let thread = AtomicPtr::new(std::ptr::null_mut());
+        let carrier = Arc::new(Carrier { id: carriers.len(), notices: Notices::new(), thread });
         let (shared, own) = (self.clone(), carrier.clone());
         let handle = self.pool.spawn(move || shared.live(&own));
         carriers.push((carrier, None));
@@ -314,10 +284,10 @@ impl Shared {
 
     fn live(self: &Arc<Self>, me: &Carrier) {
         let thread = switching::current().map_or(std::ptr::null(), std::ptr::from_ref);
+        // Release: pairs with `Carrier::on`.
         me.thread.store(thread.cast_mut(), Ordering::Release);
         locked(&self.carriers)[me.id].1 = Some(crate::current());
         let _life = Life(me);
-        let idle = || me.state.load(Ordering::Relaxed) == IDLE;
         while !self.stopping.load(Ordering::Relaxed) {
             let found = self.tell_lost(me);
             if !found && self.others(me).iter().any(|other| other.comes()) {
@@ -325,25 +295,32 @@ impl Shared {
                 crate::yield_now();
                 continue;
             }
-            let less = |wanted: usize| wanted.checked_sub(1);
-            if found || self.wanted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() {
-                me.state.store(AT_WORK, Ordering::Relaxed);
-                self.ready_one();
-                self.executor.added(&Processor { shared: self, carrier: me });
-                while !me.change(AT_WORK, READY) {
-                    self.has_processor(me);
+            if found || self.wanted.take() {
+                me.notices.work();
+                let worked = catch_unwind(AssertUnwindSafe(|| {
+                    self.ready_one();
+                    self.executor.added(&Processor { shared: self, carrier: me });
+                }));
+                // By a panic or not: a loss that was told has its end.
+                while !me.notices.rests_from_work() {
+                    if !self.has_processor(me) {
+                        crate::yield_now();
+                    }
+                }
+                if let Err(panic) = worked {
+                    resume_unwind(panic);
                 }
                 continue;
             }
             {
                 // Under the lock: whoever asks has seen a ready one before, or sees an idle one after.
                 let _carriers = locked(&self.carriers);
-                if self.wanted.load(Ordering::Relaxed) > 0 {
+                if self.wanted.is_any() {
                     continue;
                 }
-                me.state.store(IDLE, Ordering::Relaxed);
+                me.notices.rest();
             }
-            while idle() && !self.stopping.load(Ordering::Relaxed) {
+            while me.notices.is_idle() && !self.stopping.load(Ordering::Relaxed) {
                 crate::park();
             }
         }
@@ -358,39 +335,30 @@ impl Shared {
     fn tell_lost(&self, me: &Carrier) -> bool {
         let mut found = false;
         for other in self.others(me) {
-            let Some(activation) = other.is_without() else { continue };
-            let computes = task_state(activation.tid.load(Ordering::Relaxed)) == TaskState::Running;
-            if !other.change(AT_WORK, TELLING) {
-                continue;
-            }
-            let _told = Told(&other);
-            self.lost.fetch_add(1, Ordering::Relaxed);
-            found = true;
-            if computes {
-                self.executor.preempted(ActivationId(other.id));
-            } else {
-                self.executor.blocked(ActivationId(other.id));
-            }
+            let is_without = || {
+                let activation = other.is_without()?;
+                Some(task_state(activation.tid.load(Ordering::Relaxed)) == TaskState::Running)
+            };
+            found |= other.notices.tell(is_without, |computes| {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+                if computes {
+                    self.executor.preempted(ActivationId(other.id));
+                } else {
+                    self.executor.blocked(ActivationId(other.id));
+                }
+            });
         }
         found
     }
 
-    /// The caller has a processor: if it had lost one, that is over.
-    fn has_processor(self: &Arc<Self>, me: &Carrier) {
-        while me.state.load(Ordering::Relaxed) == TELLING {
-            // The executor hears of the return after the loss.
-            crate::yield_now();
+    /// The caller has a processor. True if it had lost one, and that is over.
+    fn has_processor(self: &Arc<Self>, me: &Carrier) -> bool {
+        let was_lost = me.notices.comes_back(|| self.executor.unblocked(ActivationId(me.id)));
+        if was_lost {
+            self.lost.fetch_sub(1, Ordering::Relaxed);
+            self.ready_one();
         }
-        let is_new = me.change(LOST, AT_WORK);
-        if !is_new && !me.change(BACK, AT_WORK) {
-            return;
-        }
-        me.relieved.store(false, Ordering::Relaxed);
-        self.lost.fetch_sub(1, Ordering::Relaxed);
-        if is_new {
-            self.executor.unblocked(ActivationId(me.id));
-        }
-        self.ready_one();
+        was_lost
     }
 
     /// Whether the caller's processor is for another one that has come back, of which it tells.
@@ -398,12 +366,8 @@ impl Shared {
         if self.lost.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        self.others(me).iter().filter(|other| other.comes()).any(|other| {
-            if other.change(LOST, BACK) {
-                self.executor.unblocked(ActivationId(other.id));
-            }
-            !other.relieved.swap(true, Ordering::Relaxed)
-        })
+        let unblocked = |other: &Carrier| self.executor.unblocked(ActivationId(other.id));
+        self.others(me).iter().any(|other| other.notices.give_way(|| other.waits(), || unblocked(other)))
     }
 
     /// True if a carrier has panicked.
