@@ -29,7 +29,7 @@ struct Open {
 
 // SAFETY: the file's words are only used as atomics, and it stays in memory.
 unsafe impl Send for Open {}
-// SAFETY: as above.
+// SAFETY: its words are atomics, and so are its reasons; the layout does not change.
 unsafe impl Sync for Open {}
 
 /// The right to begin a trace, of which one goes on at a time.

@@ -22,8 +22,9 @@
 //!
 //! Invariants:
 //! - I1: notices of an activation alternate, a loss first, and who tells one sees what was done in the one before: each
-//!   is told in a state of its own, which nobody else leaves.
-//! - I2: one gives way for each loss. The word counts losses, so that who has looked at an earlier one gives way to none.
+//!   is told in a state of its own, which nobody else leaves (`COVERED` is such a one, marked).
+//! - I2: one gives way for each loss. The word counts losses, so that who has looked at an earlier one gives way to
+//!   none.
 //! - I3: nobody rests while a processor is asked for and none looks: see [`Wanted`].
 //!
 //! Whoever changes the word does so by a read-modify-write, so that each exchange sees the last change.

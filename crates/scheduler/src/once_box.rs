@@ -2,10 +2,12 @@
 //!
 //! Source: our own; std's `OnceLock`, in one word and without waiting.
 //!
-//! Roles: *users*, any number; the record's *owner*, who is alone before the others know the record and when it is freed.
+//! Roles: *users*, any number; the record's *owner*, who is alone before the others know the record and when it is
+//! freed.
 //!
 //! Invariants:
-//! - I1: all users get the same one: the first that is put there. Who comes second drops its own, which nobody has seen.
+//! - I1: all users get the same one: the first that is put there. Who comes second drops its own, which nobody has
+//!   seen.
 //! - I2: who gets it sees what its maker did.
 //!
 //! Progress: wait-free. It is freed by the owner, when there are no other users.

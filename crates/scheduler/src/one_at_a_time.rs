@@ -47,7 +47,7 @@ pub struct OneAtATime<T: 'static, M: Machine> {
 
 // SAFETY: it gives out shared references to what it takes in, which is never taken out.
 unsafe impl<T: Send + Sync, M: Machine> Sync for OneAtATime<T, M> {}
-// SAFETY: as above.
+// SAFETY: what it has taken in is shared by all, wherever this object is.
 unsafe impl<T: Send + Sync, M: Machine> Send for OneAtATime<T, M> {}
 
 /// The right to begin.
