@@ -51,6 +51,59 @@ fn main() {
 }
 "#;
 
+/// On one processor, beside a thread that gives way all the time: closures that the optimiser puts into the library's
+/// functions count until that thread has had its turns.
+const CLOSURES: &str = r#"
+use raddle::sync::{Condvar, LazyLock, Mutex, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+static TURNS: AtomicU64 = AtomicU64::new(0);
+static COUNT: AtomicU64 = AtomicU64::new(0);
+static STOP: AtomicBool = AtomicBool::new(false);
+#[inline(always)]
+fn count() {
+    let end = TURNS.load(Relaxed) + 200;
+    let mut count = 0;
+    while TURNS.load(Relaxed) < end { count += 1; }
+    COUNT.store(count, Relaxed);
+}
+fn way(name: &str, take: impl FnOnce()) {
+    COUNT.store(u64::MAX, Relaxed);
+    take();
+    if COUNT.load(Relaxed) > 2_000_000 { println!("{name}: did not give way") }
+}
+struct Counts;
+impl Drop for Counts { #[inline(always)] fn drop(&mut self) { count() } }
+fn main() {
+    let pool = raddle::Builder::new().processors(1).quantum(Duration::ZERO).build().unwrap();
+    let other = pool.spawn(|| while !STOP.load(Relaxed) { TURNS.fetch_add(1, Relaxed); raddle::yield_now(); });
+    way("Pool::run", || pool.run(|| count()));
+    way("Pool::spawn", || pool.spawn(|| count()).join().unwrap());
+    way("Builder", || raddle::thread::Builder::new().name("n".into()).spawn_into(&pool, || count()).unwrap().join().unwrap());
+    pool.run(|| {
+        way("spawn", || raddle::spawn(|| count()).join().unwrap());
+        way("scope", || raddle::scope(|_| count()));
+        way("Scope::spawn", || raddle::scope(|s| { s.spawn(|| count()); }));
+        way("Scope::fork", || raddle::scope(|s| s.fork(|| count())));
+        way("join, first", || { raddle::join(|| count(), || ()); });
+        way("join, second", || { raddle::join(|| (), || count()); });
+        way("block_on", || raddle::block_on(async { count() }));
+        way("future::run", || raddle::block_on(raddle::future::run(|| count())));
+        way("a result's drop", || {
+            let ends = raddle::spawn(|| { raddle::yield_now(); Counts });
+            drop(ends);
+            while COUNT.load(Relaxed) == u64::MAX { raddle::yield_now() }
+        });
+        way("LazyLock", || { let lazy = LazyLock::new(|| count()); *LazyLock::force(&lazy) });
+        way("OnceLock", || { OnceLock::new().get_or_init(|| count()); });
+        way("wait_while", || drop(Condvar::new().wait_while(Mutex::new(()).lock().unwrap(), |_| { count(); false })));
+    });
+    STOP.store(true, Relaxed);
+    other.join().unwrap();
+    println!("all ways");
+}
+"#;
+
 fn raddle() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_raddle"));
     for variable in [
@@ -115,12 +168,16 @@ fn rust_with_its_standard_library() {
         return;
     }
     let folder = Folder::new("compile");
-    folder.file("Cargo.toml", "[package]\nname = \"asks\"\nedition = \"2021\"\nbuild = \"build.rs\"\n[workspace]\n[profile.release]\nlto = \"fat\"\n");
+    let library = concat!(env!("CARGO_MANIFEST_DIR"), "/../raddle");
+    folder.file("Cargo.toml", &format!("[package]\nname = \"asks\"\nedition = \"2021\"\nbuild = \"build.rs\"\ndefault-run = \"asks\"\n[dependencies.raddle]\npath = \"{library}\"\ndefault-features = false\n[workspace]\n[profile.release]\nlto = \"fat\"\n"));
+    // The versions of dependencies that are here.
+    std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock"), folder.0.join("Cargo.lock")).unwrap();
     folder.file("build.rs", "fn main() { println!(\"cargo:rerun-if-changed=build.rs\"); }");
     folder.file("src/main.rs", ASKS);
+    folder.file("src/bin/closures.rs", CLOSURES);
     let mut cargo = raddle();
     let rustc = String::from_utf8(Command::new("rustc").arg("-vV").output().unwrap().stdout).unwrap();
-    let output = cargo.args(["cargo", "run", "-q", "--release"]).current_dir(&folder.0).output().unwrap();
+    let output = cargo.args(["cargo", "run", "-q", "--offline", "--release"]).current_dir(&folder.0).output().unwrap();
     if !rustc.contains("LLVM version: 22.") {
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && told.contains("LLVM"), "{told}");
@@ -128,6 +185,8 @@ fn rust_with_its_standard_library() {
         return;
     }
     assert_eq!(well(output), "sort: asked\nchars: asked\nutf8: asked\nown loop: asked\n");
+    let run = ["cargo", "run", "-q", "--offline", "--release", "--bin", "closures"];
+    assert_eq!(well(raddle().args(run).current_dir(&folder.0).output().unwrap()), "all ways\n");
 }
 
 #[test]

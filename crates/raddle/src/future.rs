@@ -48,6 +48,7 @@ use crate::sync::{
     LockResult, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore, TryLockError, TryLockResult,
     select,
 };
+use raddle_scheduler::code_of_program;
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
@@ -108,7 +109,7 @@ pub fn run<T: Send + 'static>(blocking: impl FnOnce() -> T + Send + 'static) -> 
     let reached = Reached(end.clone());
     let thread = crate::spawn(move || {
         let _reached = reached;
-        blocking()
+        code_of_program::call(blocking)
     });
     Run { thread: Some(thread), end }
 }

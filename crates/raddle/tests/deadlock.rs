@@ -20,7 +20,10 @@ fn child(case: &str) {
     let two = || raddle::Builder::new().processors(2).build().unwrap();
     let named = |name: &str| raddle::thread::Builder::new().name(name.into());
     match case {
-        "crossed" => {
+        "crossed" | "crossed without names" => {
+            // A thread with a quantum has what names are kept in, and no name.
+            let unnamed = || raddle::thread::Builder::new().quantum(Duration::from_millis(1));
+            let named = |name: &str| if case == "crossed" { named(name) } else { unnamed() };
             let pool = two();
             let (left, right) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
             let (l, r) = (left.clone(), right.clone());
@@ -151,6 +154,13 @@ fn main() {
     for name in names {
         assert!(text.contains(name), "{text}");
     }
+    let end = "└─ and so on in a circle";
+    let text = run("crossed without names", &[end]);
+    let circle = text.lines().filter(|line| line.contains("waits for the mutex at"));
+    assert!(
+        circle.clone().count() > 1 && circle.clone().all(|line| line.matches(" <unnamed> ").count() == 1),
+        "{text}"
+    );
     // Also where the monitor slept already when the kernel thread that joins them began to wait.
     let wait = "waits for a message from a channel";
     let text = run("joined late", &[names[0], wait]);

@@ -16,11 +16,12 @@
 //! assert!(raddle_scheduler::discard::discard(7));
 //! ```
 
+use crate::code_of_program;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Drops `value`. If its drop panics, the payload of that is leaked. True if it did not.
 pub fn discard<T>(value: T) -> bool {
-    match catch_unwind(AssertUnwindSafe(|| drop(value))) {
+    match catch_unwind(AssertUnwindSafe(|| code_of_program::let_go(value))) {
         Ok(()) => true,
         Err(payload) => {
             // It may panic too, and so on for ever.

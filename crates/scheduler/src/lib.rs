@@ -8,10 +8,11 @@
 //! adapts), [`idle`], [`takeover`], [`sync`], [`lock`], [`readiness`], [`lives`], [`batch`], [`doorbell`], [`members`],
 //! [`countdown`], [`parker`], [`watchman`], [`counted`], [`discard`], [`standby`], [`standing`], [`whereabouts`],
 //! [`turn`], [`keeper`], [`join`], [`spares`], [`bedside`], [`words`],
-//! [`notices`], [`once_box`], [`one_at_a_time`].
+//! [`notices`], [`once_box`], [`one_at_a_time`], [`code_of_program`].
 
 pub mod batch;
 pub mod bedside;
+pub mod code_of_program;
 pub mod countdown;
 pub mod counted;
 pub mod discard;

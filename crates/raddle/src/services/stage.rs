@@ -51,6 +51,7 @@ use crate::sync::{Semaphore, WaitError};
 use crate::threads::pool::Pool;
 use crate::threads::thread::{JoinHandle, SpawnError};
 use balance::Balance;
+use raddle_scheduler::code_of_program;
 use raddle_scheduler::sync::gate as generic;
 use std::fmt;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -225,7 +226,7 @@ impl Place {
         let work = move || {
             let _place = self;
             gate.begun.fetch_add(1, Ordering::Relaxed);
-            f()
+            code_of_program::call(f)
         };
         // Counted first, so that no more begin than are spawned.
         gate.spawned.fetch_add(1, Ordering::Relaxed);

@@ -1,6 +1,7 @@
 //! A value that is made when it is first used.
 
 use super::{Mutex, OnceLock};
+use raddle_scheduler::code_of_program;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
@@ -33,7 +34,7 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     pub fn force(this: &Self) -> &T {
         this.value.get_or_init(|| {
             let make = this.make.lock().unwrap_or_else(super::PoisonError::into_inner).take();
-            make.expect("what makes the value of this LazyLock has panicked before")()
+            code_of_program::call(make.expect("what makes the value of this LazyLock has panicked before"))
         })
     }
 

@@ -18,6 +18,7 @@ use crate::threads::members::{Member, Members};
 use crate::threads::scope::Data;
 use crate::threads::tasks;
 use crate::threads::thread::JoinHandle;
+use raddle_scheduler::code_of_program;
 use raddle_scheduler::discard::discard;
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -160,7 +161,7 @@ where
         let pool = crate::threads::pool::default_pool();
         if pool.processors() == 0 {
             // Threads are kernel threads here: a half is not worth one.
-            return (a(), b());
+            return (code_of_program::call(a), code_of_program::call(b));
         }
         return pool.run(|| join(a, b));
     };
@@ -174,10 +175,10 @@ where
     if crate::carry::switching::activation_of(me).processor().pool.idle.hungry() {
         offer();
     }
-    let ra = a();
+    let ra = code_of_program::call(a);
     if !guard.leave() {
         let b = half.work.take().expect("a half that nobody took is still here");
-        return (ra, b());
+        return (ra, code_of_program::call(b));
     }
     (ra, half.await_promoted())
 }
@@ -232,7 +233,7 @@ unsafe fn execute<B: FnOnce() -> R, R>(header: *const Header) {
     // nobody else touches `work` and `result` meanwhile.
     let half = unsafe { &*header.cast::<Half<B, R>>() };
     let work = half.work.take().expect("a half runs once");
-    let result = catch_unwind(AssertUnwindSafe(work));
+    let result = catch_unwind(AssertUnwindSafe(|| code_of_program::call(work)));
     // SAFETY: the half is run by the caller alone, and its owner reads the result after it was told of the end.
     unsafe { *half.result.get() = Some(result) };
 }

@@ -14,6 +14,7 @@
 //! ```
 
 pub use crate::threads::handle::{Thread, ThreadId};
+use raddle_scheduler::code_of_program;
 use std::cell::OnceCell;
 use std::future::{Future, IntoFuture};
 use std::pin::{Pin, pin};
@@ -67,7 +68,7 @@ pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
     let waker = parker.waker();
     let mut context = Context::from_waker(&waker);
     loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+        if let Poll::Ready(value) = code_of_program::poll(future.as_mut(), &mut context) {
             return value;
         }
         // SAFETY: made for the calling thread, which alone parks there.

@@ -8,6 +8,7 @@ use crate::threads::members::{Member, Members};
 use crate::threads::tasks::Tasks;
 use crate::threads::thread::{Builder, Hook, JoinHandle, Result, SpawnError};
 use raddle_machine::Real;
+use raddle_scheduler::code_of_program;
 use raddle_scheduler::countdown::{Countdown, LIMIT};
 use raddle_scheduler::{Runtime, Thread};
 use std::cell::Cell;
@@ -110,7 +111,7 @@ where
     let data = Data { count: Countdown::new(), owner, panicked: AtomicBool::new(false), members };
     let scope = Scope { data, tasks: Tasks::new(), scope: PhantomData, env: PhantomData };
     scope.tasks.open(&raw const scope.data);
-    let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+    let result = catch_unwind(AssertUnwindSafe(|| code_of_program::call_with(f, &scope)));
     // The scope's threads borrow from this frame and those below: nothing may unwind past this.
     crate::os::or_abort(
         || "the end of a scope panicked, whose threads may still run".into(),

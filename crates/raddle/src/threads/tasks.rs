@@ -16,6 +16,7 @@ use crate::carry::switching::current;
 use crate::threads::forkjoin::{Header, undisturbed};
 use crate::threads::members::Member;
 use crate::threads::scope::Data;
+use raddle_scheduler::code_of_program;
 use raddle_scheduler::discard::discard;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::{MaybeUninit, align_of, size_of};
@@ -317,7 +318,7 @@ unsafe fn execute<F: FnOnce()>(header: *const Header) {
     // SAFETY: the record is of this type, and is run once. What comes after does not use it: the owner may reuse its
     // room.
     let (work, panicked) = unsafe { ((*closure).work.assume_init_read(), (*closure).task.panicked) };
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| code_of_program::call(work))) {
         // SAFETY: the scope's, which waits for the task. Relaxed: read after the end of the task, by its owner or after
         // a join.
         unsafe { &*panicked }.store(true, Ordering::Relaxed);

@@ -12,6 +12,7 @@
 
 use crate::carry::descriptor::{Descriptor, FREE, PAYLOAD_WORDS, Payload};
 pub use crate::threads::giving_way::{check, yield_now, yield_softly};
+use raddle_scheduler::code_of_program;
 // std's paths: `use raddle::thread` stands in the place of `use std::thread`.
 pub use crate::carry::errors::SpawnError;
 use crate::carry::pool::{self, Shared};
@@ -421,7 +422,7 @@ where
     let (descriptor, (f, hook)) = unsafe { (&*descriptor, unpack::<(F, H)>((*descriptor).payload.get())) };
     let member = Member::new();
     hook.begun(&member);
-    let result: Result<T> = catch_unwind(AssertUnwindSafe(f));
+    let result: Result<T> = catch_unwind(AssertUnwindSafe(|| code_of_program::call(f)));
     let panicked = result.is_err();
     let drops = panicked || needs_drop::<T>() || !fits::<Result<T>>();
     let packed = pack(result);

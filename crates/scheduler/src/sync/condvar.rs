@@ -31,6 +31,7 @@
 use super::mutex::MutexGuard;
 use super::waiters::Waiters;
 use super::{LockResult, Patience, PoisonError, WaitError};
+use crate::code_of_program;
 use crate::runtime::Runtime;
 use core::time::Duration;
 use raddle_machine::Real;
@@ -109,7 +110,7 @@ impl<R: Runtime> Condvar<R> {
         mut guard: MutexGuard<'a, T, R>,
         mut condition: impl FnMut(&mut T) -> bool,
     ) -> LockResult<MutexGuard<'a, T, R>> {
-        while condition(&mut guard) {
+        while code_of_program::call_with(&mut condition, &mut *guard) {
             guard = self.wait(guard)?;
         }
         Ok(guard)
@@ -159,7 +160,7 @@ impl<R: Runtime> Condvar<R> {
         let patience = Patience { cancellable: false, ..Patience::timeout::<R::Machine>(timeout) };
         let mut timed_out = false;
         loop {
-            if !condition(&mut guard) {
+            if !code_of_program::call_with(&mut condition, &mut *guard) {
                 return Ok((guard, WaitTimeoutResult(false)));
             }
             if timed_out {

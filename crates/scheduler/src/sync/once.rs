@@ -27,6 +27,7 @@
 
 use super::waiters::Waiters;
 use super::{Patience, WaitError};
+use crate::code_of_program;
 use crate::runtime::Runtime;
 use raddle_machine::{Atomic, Machine, Ordering, Real, RealAtomic};
 use std::cell::UnsafeCell;
@@ -113,7 +114,7 @@ impl<R: Runtime> Once<R> {
     /// If an initialiser has panicked.
     #[inline]
     pub fn call_once(&self, f: impl FnOnce()) {
-        self.call_once_with(false, |_| f());
+        self.call_once_with(false, |_| code_of_program::call(f));
     }
 
     /// As [`Once::call_once`], but runs `f` also after a panic.
@@ -131,7 +132,7 @@ impl<R: Runtime> Once<R> {
                 return;
             };
             let mut running = Running { once: self, end: POISONED };
-            f(&OnceState(before == POISONED));
+            code_of_program::call_with(f, &OnceState(before == POISONED));
             running.end = DONE;
         }
     }
@@ -272,7 +273,7 @@ impl<T, R: Runtime> OnceLock<T, R> {
     #[inline]
     pub fn get_or_init(&self, f: impl FnOnce() -> T) -> &T {
         self.once.call_once_force(|_| {
-            let value = f();
+            let value = code_of_program::call(f);
             // SAFETY: one initialiser runs at a time, and nobody reads before it has ended well.
             unsafe { (*self.value.get()).write(value) };
         });

@@ -107,7 +107,8 @@ pub(crate) fn name_of(descriptor: &Descriptor) -> String {
     let name = info.and_then(|info| {
         let [at, length] = Info::NAME.map(|offset| word((info as usize).checked_add(offset)?));
         let mut bytes = vec![0; (length? as usize).min(NAME_BYTES)];
-        crate::os::peek(at? as usize, &mut bytes).then(|| String::from_utf8_lossy(&bytes).into_owned())
+        let at = at.filter(|at| *at != 0)?;
+        crate::os::peek(at as usize, &mut bytes).then(|| String::from_utf8_lossy(&bytes).into_owned())
     });
     name.map_or_else(|| "<unnamed>".into(), |name| format!("{name:?}"))
 }

@@ -18,6 +18,7 @@
 
 use super::Pool;
 use crate::carry::switching;
+use raddle_scheduler::code_of_program;
 use std::fmt;
 use std::sync::atomic::Ordering;
 
@@ -89,7 +90,7 @@ pub fn move_to(pool: &Pool) -> Result<(), MoveError> {
 /// ```
 pub fn blocking<T>(f: impl FnOnce() -> T) -> T {
     crate::carry::caller::give_processor_away(true);
-    let result = f();
+    let result = code_of_program::call(f);
     if let Some(me) = switching::current().filter(|_| crate::carry::caller::is_lightweight()) {
         switching::enter(me).leave();
     }
