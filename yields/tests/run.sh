@@ -89,6 +89,24 @@ for limits in 'gap=x' 'gap=0' 'gip=3' 'chunk=5000'; do
     grep -q '^raddle-yields: ' "$work/errors" || fail "$limits: $(head -n 1 "$work/errors")"
 done
 
+# Where there is no thread-local storage that a check could count in: other targets are left alone.
+for target in x86_64-unknown-none-elf i386-linux-gnu; do
+    cases=$((cases + 1))
+    printf 'unsigned f(unsigned n) { unsigned s = 1; while (n != 1) { n = n & 1 ? 3 * n + 1 : n / 2; s++; } return s; }\n' >"$work/bare.c"
+    "$tools/clang" --target=$target -ffreestanding -O2 -fpass-plugin="$plugin" -S -emit-llvm "$work/bare.c" -o "$work/bare.ll" || fail "$target"
+    if grep -q __raddle "$work/bare.ll"; then fail "$target has checks"; fi
+done
+
+# A plug-in of another version is refused by name, and nothing is compiled.
+cases=$((cases + 1))
+cat >"$work/version.c" <<'END'
+struct info { unsigned version; const char *name, *release; void (*begin)(void *); };
+struct info llvmGetPassPluginInfo(void) { return (struct info){ 1000, "raddle-yields", "1", 0 }; }
+END
+"$tools/clang" -shared -fPIC "$work/version.c" -o "$work/version.so"
+if "$tools/clang" -O1 -w -fpass-plugin="$work/version.so" -DINSTRUMENTED=0 -c vector.c -o "$work/version.o" 2>"$work/errors"; then fail "another version is accepted"; fi
+grep -qi 'version' "$work/errors" || fail "another version: $(head -n 1 "$work/errors")"
+
 # Without a runtime: the same programs ran above with one of the test's own; here there is none.
 cases=$((cases + 1))
 printf '#include <stdio.h>\nint main(int c, char **v) { unsigned s = 0; for (int i = 0; i < 100000000 + c; i++) s = s * 3 + i; printf("%%u\\n", s); }\n' >"$work/alone.c"
