@@ -1,16 +1,17 @@
 //! Waiting for requests that the program has begun itself.
 
 use crate::abi::{self, UNDEFINED, Word, abi, pmpi, wanted, word};
-use crate::engine::{self, Single, Wait, ended, soon, wait};
+use crate::engine::{self, Single, Wait, wait};
 use crate::entries::profiled;
+use crate::soon::{Kind, ended, soon};
 use std::ffi::c_int;
 
 /// Waits for all of these, null and inactive ones included. The first error, and what each was answered at once.
-pub(crate) fn finish_all(singles: &[Single]) -> (c_int, Vec<c_int>) {
+pub(crate) fn finish_all(kind: &Kind, singles: &[Single]) -> (c_int, Vec<c_int>) {
     let mut codes = vec![abi::SUCCESS; singles.len()];
     // One after the other: each test makes progress for all.
     let mut first = 0;
-    let done = soon(&mut || {
+    let done = soon(kind, &mut || {
         while let Some(single) = singles.get(first) {
             codes[first] = ended(single)?;
             first += 1;
@@ -31,13 +32,13 @@ pub(crate) fn finish_all(singles: &[Single]) -> (c_int, Vec<c_int>) {
 }
 
 /// Waits until `ask`, told where a flag lies, sets the flag or fails.
-pub(crate) fn until(ask: impl Fn(Word) -> c_int) -> c_int {
+pub(crate) fn until(kind: &Kind, ask: impl Fn(Word) -> c_int) -> c_int {
     let mut question = || {
         let mut flag: c_int = 0;
         let code = ask(word(&raw mut flag));
         (flag != 0 || code != abi::SUCCESS).then_some(code)
     };
-    soon(&mut question).unwrap_or_else(|| wait(Wait::Until(&mut question)))
+    soon(kind, &mut question).unwrap_or_else(|| wait(Wait::Until(&mut question)))
 }
 
 /// # Safety
@@ -45,7 +46,8 @@ pub(crate) fn until(ask: impl Fn(Word) -> c_int) -> c_int {
 #[unsafe(no_mangle)]
 #[allow(non_snake_case)]
 pub unsafe extern "C" fn MPI_Wait(request: Word, status: Word) -> c_int {
-    finish_all(&[Single { request: std::ptr::with_exposed_provenance_mut(request), status: wanted(status) }]).0
+    static KIND: Kind = Kind::new();
+    finish_all(&KIND, &[Single { request: std::ptr::with_exposed_provenance_mut(request), status: wanted(status) }]).0
 }
 
 /// # Safety
@@ -53,6 +55,7 @@ pub unsafe extern "C" fn MPI_Wait(request: Word, status: Word) -> c_int {
 #[unsafe(no_mangle)]
 #[allow(non_snake_case)]
 pub unsafe extern "C" fn MPI_Waitall(count: Word, requests: Word, statuses: Word) -> c_int {
+    static KIND: Kind = Kind::new();
     // The upper half of an argument may hold anything.
     let count = usize::try_from(count as u32 as c_int).unwrap_or(0);
     let singles: Vec<Single> = (0..count)
@@ -67,7 +70,7 @@ pub unsafe extern "C" fn MPI_Waitall(count: Word, requests: Word, statuses: Word
     let before: Vec<c_int> = places().map(|status| unsafe { abi::error_in(status) }).collect();
     // SAFETY: the caller's statuses, which nobody else uses during the call.
     places().for_each(|status| unsafe { abi::set_error(status, abi::SUCCESS) });
-    let (code, codes) = finish_all(&singles);
+    let (code, codes) = finish_all(&KIND, &singles);
     if code == abi::SUCCESS {
         // SAFETY: the caller's statuses, which nobody else uses during the call.
         places().zip(before).for_each(|(status, error)| unsafe { abi::set_error(status, error) });
@@ -88,8 +91,9 @@ pub unsafe extern "C" fn MPI_Waitall(count: Word, requests: Word, statuses: Word
 #[unsafe(no_mangle)]
 #[allow(non_snake_case)]
 pub unsafe extern "C" fn MPI_Waitany(count: Word, requests: Word, index: Word, status: Word) -> c_int {
+    static KIND: Kind = Kind::new();
     let test = pmpi!(Testany: fn(Word, Word, Word, Word, Word));
-    until(|flag| {
+    until(&KIND, |flag| {
         // SAFETY: the caller's arguments, and a place for the flag.
         unsafe { test(count, requests, index, flag, status) }
     })
@@ -106,6 +110,7 @@ pub unsafe extern "C" fn MPI_Waitsome(
     indices: Word,
     statuses: Word,
 ) -> c_int {
+    static KIND: Kind = Kind::new();
     let some = std::ptr::with_exposed_provenance_mut::<c_int>(finished);
     let test = pmpi!(Testsome: fn(Word, Word, Word, Word, Word));
     let mut question = || {
@@ -113,7 +118,7 @@ pub unsafe extern "C" fn MPI_Waitsome(
         let (code, some) = unsafe { (test(count, requests, finished, indices, statuses), *some) };
         (some == UNDEFINED || some > 0 || code != abi::SUCCESS).then_some(code)
     };
-    soon(&mut question).unwrap_or_else(|| wait(Wait::Until(&mut question)))
+    soon(&KIND, &mut question).unwrap_or_else(|| wait(Wait::Until(&mut question)))
 }
 
 /// Threads that wait meanwhile are an error of the program's, as natively. It is said here, and nobody tests for

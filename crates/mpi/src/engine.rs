@@ -3,42 +3,46 @@
 //! Source: our own. Roles: the *leader*, a thread that waits itself and tests everybody's requests; the *followers*,
 //! who sleep; the *newcomer*, who becomes either. A leader whose own wait has ended makes a follower the leader.
 //!
-//! Who waits alone asks some times itself before it becomes the leader ([`soon`]): between two ranks of one thread
+//! Who waits alone asks some times itself before it becomes the leader ([`crate::soon`]): between two ranks of one thread
 //! each that is all there is.
 //!
 //! A wait is a set of single requests, handed to the leader, or a question that only the implementation can answer
 //! (has one of these ended? is there a message?), which the leader asks. Requests lie in one array, and one call tests
 //! all of it.
 //!
-//! The leader yields between its rounds, so that other threads of its processor run. After [`ROUNDS`] of them in which
-//! nothing ended it sleeps: a quarter of the time for which nothing has ended, at most [`LONGEST`], or two hundred
-//! rounds where these take long. So what comes late is noticed late by a quarter, and a rank whose threads all wait
-//! costs about a two-hundredth of a core.
+//! The leader yields between its rounds, so that other threads of its processor run. When nothing has ended for
+//! [`AWAKE`] it sleeps between them: a quarter of the time for which nothing has ended, at most [`LONGEST`], or two
+//! hundred rounds where these take long. So what comes late is noticed late by a quarter, and a rank whose threads all
+//! wait costs less than a two-hundredth of a core. A newcomer wakes it.
+//!
+//! A test makes progress for all that the implementation has begun, and costs as much: Open MPI tries each message again
+//! for which there was no room. So of each kind of call one at most tests in vain between two rounds ([`Kind`](crate::soon::Kind)).
 //!
 //! Invariants:
 //! - I1: there is a leader while anybody waits: whoever gives the lead up takes a follower out of the list under the
 //!   lock, or says that there is none.
 //! - I2: a follower's frame is not left before its state says [`ENDED`], which is the last that the leader does to it.
 
-use crate::abi::{self, RequestBytes, StatusBytes, UNDEFINED, Word, abi, pmpi, word};
+use crate::abi::{self, UNDEFINED, Word, abi, pmpi, word};
+use crate::soon::Uncancelled;
 use std::ffi::c_int;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// Rounds without an end until the leader sleeps between two. Untested guess: some 50 µs.
-const ROUNDS: u32 = 400;
-/// The longest sleep where a round is short.
-const LONGEST: Duration = Duration::from_millis(4);
-
-/// Questions of the only thread that waits before it makes itself the leader. Untested guess: some 20 µs.
-const QUESTIONS: u32 = 200;
-/// After so many of them others may run.
-const YIELD_EACH: u32 = 16;
+/// Nothing has ended for so long when the leader first sleeps between two rounds. Untested guess: a sleep and its end
+/// take some 60 µs, and ranks that share a core must let each other run.
+const AWAKE: Duration = Duration::from_micros(50);
+/// The longest sleep where a round is short. With its end, and with what the runtime does meanwhile, it costs some 100 µs
+/// of processor time: at 4 ms ten seconds cost a rank 0.14 to 0.18 s.
+const LONGEST: Duration = Duration::from_millis(32);
 
 /// Threads in [`wait`]. Only a hint.
-static WAITING: AtomicUsize = AtomicUsize::new(0);
+pub static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+/// Rounds of all leaders. Only a hint.
+pub static ROUND: AtomicUsize = AtomicUsize::new(0);
 
 /// Held by the leader during a round, and for ever by who ends MPI.
 static TURN: Mutex<()> = Mutex::new(());
@@ -114,6 +118,8 @@ struct Shared {
     newcomers: Vec<Listed>,
     /// Who may lead next.
     followers: Vec<Listed>,
+    /// The leader, while it sleeps.
+    asleep: Option<Thread>,
 }
 
 impl Shared {
@@ -144,11 +150,13 @@ fn with<T>(f: impl FnOnce(&mut Shared) -> T) -> T {
         handed: None,
         newcomers: Vec::new(),
         followers: Vec::new(),
+        asleep: None,
     }))
 }
 
 /// Blocks until what is waited for has ended. The answer is its error code.
 pub fn wait(wait: Wait) -> c_int {
+    let _whole = Uncancelled::begin();
     // Relaxed: a counter.
     WAITING.fetch_add(1, Ordering::Relaxed);
     let code = wait_among(wait);
@@ -177,14 +185,17 @@ fn wait_among(wait: Wait) -> c_int {
         place: 0,
     };
     let me = Listed(&raw mut waiter);
-    let led = with(|shared| {
+    let (led, asleep) = with(|shared| {
         shared.newcomers.push(me);
         let led = shared.led.take();
         if led.is_none() {
             shared.follow(me);
         }
-        led
+        (led, shared.asleep.take())
     });
+    if let Some(leader) = asleep {
+        leader.unpark();
+    }
     let state = || {
         // SAFETY: the state alone is looked at, which is atomic.
         unsafe { (*me.0).state.load(Ordering::Acquire) }
@@ -218,6 +229,8 @@ fn lead(mut led: Led, me: Listed) {
         let turn = TURN.lock();
         let ended = led.round(me);
         drop(turn);
+        // Relaxed: a hint.
+        ROUND.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the leader's own waiter.
         if unsafe { (*me.0).state.load(Ordering::Relaxed) } == ENDED {
             break;
@@ -247,21 +260,34 @@ fn lead(mut led: Led, me: Listed) {
 /// How long nothing has ended.
 #[derive(Default)]
 struct Idle {
-    rounds: u32,
     since: Option<Instant>,
 }
 
 impl Idle {
     /// Between two rounds, of which the last one began then.
     fn rest(&mut self, began: Instant) {
-        self.rounds += 1;
-        let since = *self.since.get_or_insert(began);
-        if self.rounds < ROUNDS {
+        let Some(since) = self.since else {
+            self.since = Some(began);
+            return thread::yield_now();
+        };
+        let now = Instant::now();
+        if now - since < AWAKE {
             return thread::yield_now();
         }
-        let now = Instant::now();
-        let most = LONGEST.max(200 * (now - began));
-        thread::sleep(((now - since) / 4).min(most));
+        sleep(((now - since) / 4).min(LONGEST.max(200 * (now - began))));
+    }
+}
+
+/// Until a newcomer comes.
+fn sleep(longest: Duration) {
+    let alone = with(|shared| {
+        let alone = shared.newcomers.is_empty();
+        shared.asleep = alone.then(thread::current);
+        alone
+    });
+    if alone {
+        thread::park_timeout(longest);
+        with(|shared| shared.asleep = None);
     }
 }
 
@@ -410,36 +436,4 @@ fn tell_end(listed: Listed, me: Listed) {
             thread.unpark();
         }
     }
-}
-
-/// Tests one: its error, or success, if it has ended.
-pub(crate) fn ended(single: &Single) -> Option<c_int> {
-    let mut flag: c_int = 0;
-    let mut unwanted: StatusBytes = [0; 4];
-    let told = single.status.map_or_else(|| word(unwanted.as_mut_ptr()), |place| word(place));
-    let test = pmpi!(Test: fn(Word, Word, Word));
-    // SAFETY: a request of the program's, and places for the answers.
-    let code = unsafe { test(word(single.request), word(&raw mut flag), told) };
-    (flag != 0 || code != abi::SUCCESS).then_some(code)
-}
-
-/// Waits for one request that was begun just now, in `request`.
-pub fn finish(request: &mut RequestBytes, status: Option<*mut u8>) -> c_int {
-    let single = Single { request: request.as_mut_ptr().cast(), status };
-    soon(&mut || ended(&single)).unwrap_or_else(|| wait(Wait::All(&[single])))
-}
-
-/// Asks at once, and, where no other thread waits, some times more: what comes soon is answered as fast as natively.
-pub fn soon(question: &mut dyn FnMut() -> Option<c_int>) -> Option<c_int> {
-    for nth in 1..=QUESTIONS {
-        let answer = question();
-        // Relaxed: a hint.
-        if answer.is_some() || WAITING.load(Ordering::Relaxed) != 0 {
-            return answer;
-        }
-        if nth % YIELD_EACH == 0 {
-            thread::yield_now();
-        }
-    }
-    None
 }

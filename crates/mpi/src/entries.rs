@@ -39,11 +39,12 @@ macro_rules! blocking {
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, clippy::too_many_arguments)]
         pub unsafe extern "C" fn $mpi($($argument: $crate::abi::Word),*) -> std::ffi::c_int {
+            static KIND: $crate::soon::Kind = $crate::soon::Kind::new();
             let mut request: $crate::abi::RequestBytes = [0];
             let begin = $crate::abi::pmpi!($begin: fn($($crate::entries::word_for!($argument),)* $crate::abi::Word));
             // SAFETY: the caller's arguments, and a place for the request.
             match unsafe { begin($($argument,)* $crate::abi::word(request.as_mut_ptr())) } {
-                $crate::abi::SUCCESS => $crate::engine::finish(&mut request, None),
+                $crate::abi::SUCCESS => $crate::soon::finish(&KIND, &mut request, None),
                 error => error,
             }
         }
@@ -60,11 +61,12 @@ macro_rules! blocking_with_status {
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, clippy::too_many_arguments)]
         pub unsafe extern "C" fn $mpi($($argument: $crate::abi::Word,)* status: $crate::abi::Word) -> std::ffi::c_int {
+            static KIND: $crate::soon::Kind = $crate::soon::Kind::new();
             let mut request: $crate::abi::RequestBytes = [0];
             let begin = $crate::abi::pmpi!($begin: fn($($crate::entries::word_for!($argument),)* $crate::abi::Word));
             // SAFETY: the caller's arguments, and a place for the request.
             match unsafe { begin($($argument,)* $crate::abi::word(request.as_mut_ptr())) } {
-                $crate::abi::SUCCESS => $crate::engine::finish(&mut request, $crate::abi::wanted(status)),
+                $crate::abi::SUCCESS => $crate::soon::finish(&KIND, &mut request, $crate::abi::wanted(status)),
                 error => error,
             }
         }

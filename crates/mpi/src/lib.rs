@@ -11,7 +11,7 @@
 //! MPI's do ([`abi`]). All ranks of a program must use it or none: collective calls that block do not match those that
 //! do not.
 //!
-//! Reading order: [`abi`], [`engine`], [`entries`], [`messages`], [`completion`], [`collective`].
+//! Reading order: [`abi`], [`engine`], [`soon`], [`entries`], [`messages`], [`completion`], [`collective`].
 
 mod abi;
 mod collective;
@@ -19,3 +19,4 @@ mod completion;
 mod engine;
 mod entries;
 mod messages;
+mod soon;

@@ -1,8 +1,9 @@
 //! Messages from one rank to another.
 
 use crate::abi::{self, RequestBytes, Word, abi, pmpi, wanted, word};
-use crate::engine::{Single, finish};
+use crate::engine::Single;
 use crate::entries::{blocking, blocking_with_status, profiled};
+use crate::soon::{Kind, finish};
 use std::ffi::c_int;
 
 blocking! {
@@ -31,6 +32,7 @@ macro_rules! receiving {
             comm: Word,
             status: Word,
         ) -> c_int {
+            static KIND: Kind = Kind::new();
             let mut request: RequestBytes = [0];
             let place = word(request.as_mut_ptr());
             // SAFETY: the caller's arguments, and a place for the request.
@@ -41,7 +43,7 @@ macro_rules! receiving {
                 }
                 let begin = pmpi!($begin: fn(Word, Word, Word, Word, Word, Word, Word));
                 match begin(buffer, count, datatype, rank, tag, comm, place) {
-                    abi::SUCCESS => finish(&mut request, wanted(status)),
+                    abi::SUCCESS => finish(&KIND, &mut request, wanted(status)),
                     error => error,
                 }
             }
@@ -73,8 +75,9 @@ blocking_with_status! {
 #[unsafe(no_mangle)]
 #[allow(non_snake_case)]
 pub unsafe extern "C" fn MPI_Probe(rank: Word, tag: Word, comm: Word, status: Word) -> c_int {
+    static KIND: Kind = Kind::new();
     let probe = pmpi!(Iprobe: fn(Word, Word, Word, Word, Word));
-    crate::completion::until(|flag| {
+    crate::completion::until(&KIND, |flag| {
         // SAFETY: the caller's arguments, and a place for the flag.
         unsafe { probe(rank, tag, comm, flag, status) }
     })
@@ -85,8 +88,9 @@ pub unsafe extern "C" fn MPI_Probe(rank: Word, tag: Word, comm: Word, status: Wo
 #[unsafe(no_mangle)]
 #[allow(non_snake_case)]
 pub unsafe extern "C" fn MPI_Mprobe(rank: Word, tag: Word, comm: Word, message: Word, status: Word) -> c_int {
+    static KIND: Kind = Kind::new();
     let probe = pmpi!(Improbe: fn(Word, Word, Word, Word, Word, Word));
-    crate::completion::until(|flag| {
+    crate::completion::until(&KIND, |flag| {
         // SAFETY: the caller's arguments, and a place for the flag.
         unsafe { probe(rank, tag, comm, flag, message, status) }
     })
@@ -119,6 +123,7 @@ pub unsafe extern "C" fn MPI_Sendrecv(
             }
         };
     }
+    static KIND: Kind = Kind::new();
     let (mut sent, mut received): (RequestBytes, RequestBytes) = ([0], [0]);
     let receive = pmpi!(Irecv: fn(Word, Word, Word, Word, Word, Word, Word));
     let send = pmpi!(Isend: fn(Word, Word, Word, Word, Word, Word, Word));
@@ -134,11 +139,15 @@ pub unsafe extern "C" fn MPI_Sendrecv(
             // The receive would write to the caller's buffer after the return.
             let place = word(received.as_mut_ptr());
             pmpi!(Cancel: fn(Word))(place);
-            finish(&mut received, None);
+            finish(&KIND, &mut received, None);
             return code;
         }
     }
-    both(&mut received, wanted(status), &mut sent)
+    let singles = [
+        Single { request: received.as_mut_ptr().cast(), status: wanted(status) },
+        Single { request: sent.as_mut_ptr().cast(), status: None },
+    ];
+    crate::completion::finish_all(&KIND, &singles).0
 }
 
 /// # Safety
@@ -186,13 +195,4 @@ pub unsafe extern "C" fn MPI_Sendrecv_replace(
             status,
         )
     }
-}
-
-/// Waits for a receive and a send that were begun.
-fn both(received: &mut RequestBytes, status: Option<*mut u8>, sent: &mut RequestBytes) -> c_int {
-    let singles = [
-        Single { request: received.as_mut_ptr().cast(), status },
-        Single { request: sent.as_mut_ptr().cast(), status: None },
-    ];
-    crate::completion::finish_all(&singles).0
 }

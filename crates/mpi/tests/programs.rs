@@ -60,6 +60,9 @@ impl Mpi {
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(unique.replace(['(', ')'], ""));
         let language = if source.ends_with(".f90") { "mpif90" } else { "mpicc" };
         let mut compiler = Command::new(format!("{language}.{}", self.name));
+        if source == "counts.c" {
+            compiler.args(["-shared", "-fPIC"]);
+        }
         let output = compiler.args(["-O1", "-g", "-Wall", "-pthread", "-o"]).arg(&program).arg(path).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         program
@@ -145,6 +148,24 @@ fn hundreds_of_threads_of_two_ranks_send_to_and_fro() {
             }
         }
         std::fs::remove_file(program).unwrap();
+    }
+}
+
+/// Three hundred threads have nothing to wait for but each other: few of them ask MPI, and then it is asked seldom.
+#[test]
+fn threads_that_wait_ask_seldom() {
+    for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
+        let program = mpi.compile("together.c");
+        let counts = mpi.compile("counts.c");
+        for way in ways() {
+            let told = mpi.run(1, &format!("{way}:{}", counts.display()), &program, &["300"]);
+            let figures: Vec<u32> = told.split(' ').filter_map(|word| word.trim_matches(',').parse().ok()).collect();
+            let &[sum, at_first, least] = figures.as_slice() else { panic!("{told}") };
+            // Each asks once, and one at a time again and again.
+            assert!(sum == 300 * 299 / 2 && at_first < 2000 && least <= 6, "{}: {way}: {told}", mpi.name);
+        }
+        std::fs::remove_file(program).unwrap();
+        std::fs::remove_file(counts).unwrap();
     }
 }
 

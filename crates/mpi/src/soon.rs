@@ -1,0 +1,100 @@
+//! Asking before a wait: what ends soon is answered as fast as natively.
+
+use crate::abi::{self, RequestBytes, StatusBytes, Word, pmpi, word};
+use crate::engine::{ROUND, Single, WAITING, Wait, wait};
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+/// Questions of the only thread that waits before it makes itself the leader. Untested guess: some 20 µs.
+const QUESTIONS: u32 = 200;
+/// After so many of them others may run.
+const YIELD_EACH: u32 = 16;
+
+/// Whether a thread asks again and again, in [`soon`]. Only a hint.
+static ASKING: AtomicBool = AtomicBool::new(false);
+
+/// A kind of call, such as `MPI_Send`: the round in which one of it has last not ended at once.
+pub struct Kind(AtomicUsize);
+
+impl Kind {
+    /// None has.
+    pub const fn new() -> Kind {
+        Kind(AtomicUsize::new(usize::MAX))
+    }
+}
+
+/// While it lives the thread is not cancelled: who leads would take the lead along, and a request would write to a
+/// frame that is gone. MPI's calls are no cancellation points, but what they call may be (Open MPI's `epoll_wait`).
+pub struct Uncancelled(c_int);
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+impl Uncancelled {
+    pub fn begin() -> Uncancelled {
+        const DISABLE: c_int = 1;
+        let mut before = 0;
+        // SAFETY: a state that there is, and a place for the one before.
+        unsafe { pthread_setcancelstate(DISABLE, &raw mut before) };
+        Uncancelled(before)
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        // SAFETY: the state that it told, and nowhere to tell another.
+        unsafe { pthread_setcancelstate(self.0, std::ptr::null_mut()) };
+    }
+}
+
+/// Tests one: its error, or success, if it has ended.
+pub(crate) fn ended(single: &Single) -> Option<c_int> {
+    let mut flag: c_int = 0;
+    let mut unwanted: StatusBytes = [0; 4];
+    let told = single.status.map_or_else(|| word(unwanted.as_mut_ptr()), |place| word(place));
+    let test = pmpi!(Test: fn(Word, Word, Word));
+    // SAFETY: a request of the program's, and places for the answers.
+    let code = unsafe { test(word(single.request), word(&raw mut flag), told) };
+    (flag != 0 || code != abi::SUCCESS).then_some(code)
+}
+
+/// Waits for one request that was begun just now, in `request`, by a call of that kind.
+pub fn finish(kind: &Kind, request: &mut RequestBytes, status: Option<*mut u8>) -> c_int {
+    let single = Single { request: request.as_mut_ptr().cast(), status };
+    soon(kind, &mut || ended(&single)).unwrap_or_else(|| wait(Wait::All(&[single])))
+}
+
+/// Asks at once, unless one of the kind has been in vain since the last round; and, where no other thread waits, some
+/// times more: what comes soon is answered as fast as natively.
+pub fn soon(kind: &Kind, question: &mut dyn FnMut() -> Option<c_int>) -> Option<c_int> {
+    // Relaxed, as all here: hints.
+    let round = ROUND.load(Ordering::Relaxed);
+    let others = || WAITING.load(Ordering::Relaxed) != 0;
+    let among = others() || ASKING.load(Ordering::Relaxed);
+    if among && kind.0.load(Ordering::Relaxed) == round {
+        return None;
+    }
+    let _whole = Uncancelled::begin();
+    let answer = question();
+    if answer.is_some() {
+        return answer;
+    }
+    kind.0.store(round, Ordering::Relaxed);
+    if among || ASKING.swap(true, Ordering::Relaxed) {
+        return None;
+    }
+    let mut answer = None;
+    for nth in 2..=QUESTIONS {
+        answer = question();
+        if answer.is_some() || others() {
+            break;
+        }
+        if nth % YIELD_EACH == 0 {
+            thread::yield_now();
+        }
+    }
+    ASKING.store(false, Ordering::Relaxed);
+    answer
+}

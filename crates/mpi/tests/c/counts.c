@@ -1,0 +1,20 @@
+// A library that counts the tests which reach MPI, of one request and of many. Loaded after ours, before MPI's own.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <mpi.h>
+
+_Atomic int tests_of_one, tests_of_many;
+
+int PMPI_Test(MPI_Request *request, int *flag, MPI_Status *status) {
+    static int (*of_mpi)(MPI_Request *, int *, MPI_Status *);
+    if (!of_mpi) of_mpi = (int (*)(MPI_Request *, int *, MPI_Status *))dlsym(RTLD_NEXT, "PMPI_Test");
+    tests_of_one++;
+    return of_mpi(request, flag, status);
+}
+
+int PMPI_Testsome(int count, MPI_Request *requests, int *ended, int *indices, MPI_Status *statuses) {
+    static int (*of_mpi)(int, MPI_Request *, int *, int *, MPI_Status *);
+    if (!of_mpi) of_mpi = (int (*)(int, MPI_Request *, int *, int *, MPI_Status *))dlsym(RTLD_NEXT, "PMPI_Testsome");
+    tests_of_many++;
+    return of_mpi(count, requests, ended, indices, statuses);
+}
