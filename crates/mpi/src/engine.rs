@@ -3,8 +3,8 @@
 //! Source: our own. Roles: the *leader*, a thread that waits itself and tests everybody's requests; the *followers*,
 //! who sleep; the *newcomer*, who becomes either. A leader whose own wait has ended makes a follower the leader.
 //!
-//! Who waits alone asks some times itself before it becomes the leader ([`crate::soon`]): between two ranks of one thread
-//! each that is all there is.
+//! Who waits alone asks some times itself before it becomes the leader ([`crate::soon`]): between two ranks of one
+//! thread each that is all there is.
 //!
 //! A wait is a set of single requests, handed to the leader, or a question that only the implementation can answer
 //! (has one of these ended? is there a message?), which the leader asks. Requests lie in one array, and one call tests
@@ -15,8 +15,9 @@
 //! hundred rounds where these take long. So what comes late is noticed late by a quarter, and a rank whose threads all
 //! wait costs less than a two-hundredth of a core. A newcomer wakes it.
 //!
-//! A test makes progress for all that the implementation has begun, and costs as much: Open MPI tries each message again
-//! for which there was no room. So of each kind of call one at most tests in vain between two rounds ([`Kind`](crate::soon::Kind)).
+//! A test makes progress for all that the implementation has begun, and costs as much: Open MPI tries each message
+//! again for which there was no room. So of each kind of call one at most tests in vain between two rounds
+//! ([`Kind`](crate::soon::Kind)).
 //!
 //! Invariants:
 //! - I1: there is a leader while anybody waits: whoever gives the lead up takes a follower out of the list under the
@@ -24,7 +25,7 @@
 //! - I2: a follower's frame is not left before its state says [`ENDED`], which is the last that the leader does to it.
 
 use crate::abi::{self, UNDEFINED, Word, abi, pmpi, word};
-use crate::soon::Uncancelled;
+use crate::uncancelled::Uncancelled;
 use std::ffi::c_int;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -34,8 +35,8 @@ use std::time::{Duration, Instant};
 /// Nothing has ended for so long when the leader first sleeps between two rounds. Untested guess: a sleep and its end
 /// take some 60 µs, and ranks that share a core must let each other run.
 const AWAKE: Duration = Duration::from_micros(50);
-/// The longest sleep where a round is short. With its end, and with what the runtime does meanwhile, it costs some 100 µs
-/// of processor time: at 4 ms ten seconds cost a rank 0.14 to 0.18 s.
+/// The longest sleep where a round is short. With its end, and with what the runtime does meanwhile, it costs some
+/// 100 µs of processor time: at 4 ms ten seconds cost a rank 0.14 to 0.18 s.
 const LONGEST: Duration = Duration::from_millis(32);
 
 /// Threads in [`wait`]. Only a hint.

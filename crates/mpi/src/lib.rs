@@ -20,3 +20,4 @@ mod engine;
 mod entries;
 mod messages;
 mod soon;
+mod uncancelled;

@@ -169,6 +169,49 @@ fn threads_that_wait_ask_seldom() {
     }
 }
 
+/// Levels of MPI_THREAD, handlers of errors, cancelled requests, windows, new communicators: as natively. Natively the
+/// last level may not end while twenty threads wait.
+#[test]
+fn what_is_seldom_used_works_while_threads_wait() {
+    for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
+        let program = mpi.compile("corners.c");
+        for way in ways() {
+            for level in ["0", "1", "2", "3"] {
+                let told = mpi.run(2, &way, &program, &[level]);
+                let expected = (0..2).flat_map(|rank| corners(rank, level)).collect::<Vec<_>>().join("\n");
+                assert_eq!(told, expected, "{}: {way}", mpi.name);
+            }
+        }
+        std::fs::remove_file(program).unwrap();
+    }
+}
+
+/// What a rank prints of it, in the order of the letters.
+fn corners(rank: u32, level: &str) -> Vec<String> {
+    let other = 1 - rank;
+    let mut lines = vec![format!("level {level}, as asked for 1, main 1, sum 1")];
+    if level == "3" {
+        lines.insert(0, "handler called 1, truncated 1".into());
+        lines.insert(0, format!("got {}, was put {}", 10 + other, 20 + other));
+        lines.push("nothing to wait for 1".into());
+        lines.push("split 1, cancelled 11".into());
+        lines.push("waitall 1, the second's 1, first 1".into());
+    }
+    lines.into_iter().map(|line| format!("rank {rank}: {line}")).collect()
+}
+
+/// It ends where its call has ended; what it led goes on. Natively MPICH's other thread waits for ever.
+#[test]
+fn a_thread_that_is_cancelled_in_a_call_leaves_the_others_alone() {
+    for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
+        let program = mpi.compile("cancelled.c");
+        for way in ways() {
+            assert_eq!(mpi.run(1, &way, &program, &[]), "got 7\nthe other 0, cancelled 1", "{}: {way}", mpi.name);
+        }
+        std::fs::remove_file(program).unwrap();
+    }
+}
+
 #[test]
 fn calls_of_fortran_are_taken_over() {
     for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
