@@ -1,8 +1,8 @@
 //! Who calls: a lightweight thread or not, outside the runtime or not, with a processor or apart; and a caller's
 //! processor that is given away.
 
-use crate::carry::activation::Activation;
 use crate::carry::descriptor::Descriptor;
+use crate::carry::pool::Spare;
 use crate::carry::processor::Processor;
 use crate::carry::switching::{activation_of, current, enter};
 use std::sync::atomic::Ordering;
@@ -56,7 +56,7 @@ pub(crate) fn give_processor_away(always: bool) {
 pub(crate) fn hand_over(
     me: &'static Descriptor,
     processor: &'static Processor,
-    spare: &'static Activation,
+    spare: Spare<'static>,
     apart: bool,
 ) -> bool {
     let inside = enter(me);
@@ -73,7 +73,6 @@ pub(crate) fn hand_over(
     } else {
         // The thread has moved meanwhile.
         inside.leave();
-        processor.pool.dismiss(spare);
     }
     still
 }

@@ -15,6 +15,7 @@
 
 use crate::carry::activation::Activation;
 use crate::carry::descriptor::Descriptor;
+use crate::carry::pool;
 use crate::carry::switching::{activation_of, current, show};
 use crate::carry::witness::Inside;
 use std::sync::atomic::Ordering;
@@ -53,7 +54,6 @@ pub fn begin(spare: Spare) -> Option<u32> {
         let inside = Inside::enter(activation);
         if !std::ptr::eq(activation.processor(), processor) || inside.is_some() != successor.is_some() {
             inside.into_iter().for_each(Inside::leave);
-            successor.into_iter().for_each(|spare| processor.pool.dismiss(spare));
             continue;
         }
         return Some(take(me, activation, inside.zip(successor)));
@@ -65,7 +65,7 @@ pub fn begin(spare: Spare) -> Option<u32> {
 fn take(
     me: &'static Descriptor,
     activation: &'static Activation,
-    processor: Option<(Inside, &'static Activation)>,
+    processor: Option<(Inside, pool::Spare<'static>)>,
 ) -> u32 {
     crate::os::signals::block_all();
     activation.apart.store(false, Ordering::Relaxed);

@@ -16,6 +16,7 @@ use raddle_scheduler::idle::Idle;
 use raddle_scheduler::policies::AnyPolicy;
 use raddle_scheduler::spares::Spares;
 use raddle_scheduler::standing::Standing;
+use raddle_scheduler::takeover::ActivationId;
 use raddle_scheduler::watchman::Watchman;
 use raddle_scheduler::{Notify, Policy, Ready};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -136,7 +137,7 @@ impl Shared {
         while self.kernel_threads() != 0 {
             while self.idle.kick() {}
             while let Some(spare) = self.waiting_spare() {
-                spare.stop();
+                spare.end();
             }
             std::thread::sleep(std::time::Duration::from_micros(100));
         }
@@ -224,34 +225,26 @@ impl Shared {
         self.spares.list(activation.id)
     }
 
-    /// A spare that was asked for and is not needed: back to the list, or to its end.
-    pub fn dismiss(&self, spare: &'static Activation) {
-        if !self.became_spare(spare) {
-            spare.stop();
-        }
-    }
-
     /// A spare activation that waits for an order.
-    pub fn waiting_spare(&self) -> Option<&'static Activation> {
-        self.spares.take().and_then(crate::carry::activations::find)
+    pub fn waiting_spare(&self) -> Option<Spare<'_>> {
+        let activation = self.spares.take().and_then(crate::carry::activations::find)?;
+        Some(Spare { pool: self, activation })
     }
 
     /// Has at least so many spares listed, as far as kernel threads can be had.
     pub fn stock(&'static self, spares: usize) {
         for _ in self.spares.count()..spares {
-            match self.new_spare() {
-                Some(spare) => self.dismiss(spare),
-                None => return,
-            }
+            // It goes to the list.
+            let Some(_spare) = self.new_spare() else { return };
         }
     }
 
     /// A spare activation, started if there is none. `None` when no kernel thread can be had.
-    pub fn spare(&'static self) -> Option<&'static Activation> {
+    pub fn spare(&'static self) -> Option<Spare<'static>> {
         self.waiting_spare().or_else(|| self.new_spare())
     }
 
-    fn new_spare(&'static self) -> Option<&'static Activation> {
+    fn new_spare(&'static self) -> Option<Spare<'static>> {
         // Where the kernel refuses threads, it is not asked again at every look.
         let now = Real::now();
         if now < self.refused_until.load(Ordering::Relaxed) {
@@ -263,7 +256,7 @@ impl Shared {
         if started.is_err() {
             self.refused_until.store(now + REFUSAL, Ordering::Relaxed);
         }
-        started.ok()
+        started.ok().map(|activation| Spare { pool: self, activation })
     }
 
     /// How many kernel threads this pool has.
@@ -321,13 +314,46 @@ impl Shared {
     }
 
     /// A spare adopts a free processor, unless its activation was faster.
-    pub fn hand_over(&self, processor: &'static Processor, spare: &'static Activation) {
-        if processor.seat.owner.adopt(spare.id, &spare.mark) {
+    pub fn hand_over(&self, processor: &'static Processor, spare: Spare<'_>) {
+        if processor.seat.owner.adopt(spare.activation.id, &spare.activation.mark) {
             // In the spare's name: its kernel thread waits for the order, and enters then.
-            spare.mark.leave();
-            spare.order(processor);
-        } else {
-            self.dismiss(spare);
+            spare.activation.mark.leave();
+            spare.carry(processor);
+        }
+    }
+}
+
+/// A spare activation that was asked for: the right to give it its next order. One that is not needed goes back to the
+/// list where this is dropped, or to its end.
+#[must_use = "it goes back to the list"]
+pub(crate) struct Spare<'a> {
+    pool: &'a Shared,
+    activation: &'static Activation,
+}
+
+impl Spare<'_> {
+    /// What a processor's owner is called that it is taken for.
+    pub fn id(&self) -> ActivationId {
+        self.activation.id
+    }
+
+    /// It runs `processor`, which it owns by now.
+    pub fn carry(self, processor: &'static Processor) {
+        self.activation.order(processor);
+        std::mem::forget(self);
+    }
+
+    /// Its kernel thread ends.
+    fn end(self) {
+        self.activation.stop();
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Spare<'_> {
+    fn drop(&mut self) {
+        if !self.pool.became_spare(self.activation) {
+            self.activation.stop();
         }
     }
 }

@@ -12,7 +12,7 @@
 //! processor that computes, a look at `/proc` ([`crate::os::looks`]) for each that seems not to.
 
 use crate::carry::activation::{Activation, LOWEST};
-use crate::carry::pool::{self, Shared, WATCHMAN, hint};
+use crate::carry::pool::{self, Shared, Spare, WATCHMAN, hint};
 use crate::carry::processor::Processor;
 use crate::carry::traced;
 use crate::carry::turns::Returns;
@@ -344,17 +344,11 @@ fn take_over(
         borrow(pool, processor, owner, me, |_| None);
         return;
     };
-    if spare.id == owner.id {
-        // It has let the processor go since it was looked at, and became a spare.
-        pool.dismiss(spare);
-        return;
-    }
-    if processor.seat.owner.take(spare.id, owner.id, &owner.mark) == Take::Taken {
+    // The owner may have let the processor go since it was looked at, and have become a spare.
+    if spare.id() != owner.id && processor.seat.owner.take(spare.id(), owner.id, &owner.mark) == Take::Taken {
         TAKEOVERS.fetch_add(1, Ordering::Relaxed);
         traced::taken(processor, owner, traced::BLOCKED);
-        spare.order(processor);
-    } else {
-        pool.dismiss(spare);
+        spare.carry(processor);
     }
 }
 
@@ -366,7 +360,7 @@ fn borrow(
     processor: &'static Processor,
     owner: &'static Activation,
     me: &'static Activation,
-    successor: impl FnOnce(bool) -> Option<&'static Activation>,
+    successor: impl FnOnce(bool) -> Option<Spare<'static>>,
 ) -> bool {
     if processor.seat.owner.take(me.id, owner.id, &owner.mark) != Take::Taken {
         return false;

@@ -168,14 +168,12 @@ fn catch(core: u32) -> bool {
                 SHORT.fetch_add(1, Ordering::Relaxed);
                 continue;
             };
-            if spare.id != owner.id && processor.seat.owner.take(spare.id, owner.id, &owner.mark) == Take::Taken {
+            if spare.id() != owner.id && processor.seat.owner.take(spare.id(), owner.id, &owner.mark) == Take::Taken {
                 CATCHES.fetch_add(1, Ordering::Relaxed);
                 crate::carry::traced::taken(processor, owner, crate::carry::traced::BLOCKED);
                 LAST_CATCH.store(Real::now(), Ordering::Relaxed);
-                spare.order(processor);
+                spare.carry(processor);
                 caught = true;
-            } else {
-                pool.dismiss(spare);
             }
         }
     }

@@ -49,8 +49,7 @@ pub fn is_inside() -> bool {
 /// Has a kernel thread wait in the calling thread's pool for whoever begins next in a signal handler. False if none
 /// can be had.
 pub fn provide_spare(of: &crate::threads::pool::Pool) -> bool {
-    let pool = of.shared();
-    pool.spare().map(|spare| pool.dismiss(spare)).is_some()
+    of.shared().spare().is_some()
 }
 
 /// The time as [`doze_until`] takes it.
