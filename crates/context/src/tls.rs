@@ -312,13 +312,12 @@ impl Tls {
         }
     }
 
-    /// What a thread does last, on itself: destructors of C++ and Rust thread-local variables, then those of POSIX
-    /// thread-specific data (up to four rounds), then robust mutexes that it holds are marked, then what libc would
-    /// carry into the next thread; what libraries loaded at run time had for it is freed.
+    /// Destructors of C++ and Rust thread-local variables, then those of POSIX thread-specific data (up to four
+    /// rounds); then robust mutexes that the thread holds are marked.
     ///
     /// # Safety
-    /// Runs on the thread whose block is current, once; no TLS variable with a destructor is used afterwards.
-    pub unsafe fn run_destructors(&self) {
+    /// Runs on the thread whose block is current; its program's code uses no TLS variable with a destructor afterwards.
+    pub unsafe fn end_variables(&self) {
         let block = switch::current_fs() as *mut u8;
         // SAFETY: the functions and offsets are those of this libc, the block is the caller's.
         unsafe {
@@ -329,6 +328,19 @@ impl Tls {
                 (self.layout.call_tls_dtors)();
             }
             self.layout.leave_robust(block);
+        }
+    }
+
+    /// What a thread does last, on itself: [`Tls::end_variables`], then what libc would carry into the next thread;
+    /// what libraries loaded at run time had for it is freed.
+    ///
+    /// # Safety
+    /// Runs on the thread whose block is current, once; no TLS variable with a destructor is used afterwards.
+    pub unsafe fn run_destructors(&self) {
+        let block = switch::current_fs() as *mut u8;
+        // SAFETY: the functions and offsets are those of this libc, the block is the caller's.
+        unsafe {
+            self.end_variables();
             self.image.tidy_libc_part(block, &self.layout);
             // Here and not in `renew`, which may not block: `free` does.
             self.image.refresh_if_stale(&self.layout);

@@ -4,7 +4,8 @@
 //! Treiber, "Systems Programming: Coping with Parallelism", 1986. Differs from the papers: magazines are linked through
 //! the objects, and the depot is one stack of such chains, its head tagged against reuse.
 //!
-//! Roles: a [`Cache`] (one user at a time) allocates and frees; anyone who has the [`Slab`] looks up and iterates.
+//! Roles: a [`Cache`] (one user at a time) allocates and frees; anyone who has the [`Slab`] looks up and iterates, and
+//! allocates and frees single objects at the depot itself, as a cache of one step would.
 //!
 //! Words: `depot` = tag (high 32 bits) and 1 + index of the first object of the first chain (low 32 bits, 0: empty);
 //! `created`, how many objects exist; `chunks[i]`, a chunk's address or null, set once; per object `link` (the next in
@@ -142,6 +143,35 @@ impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usiz
     /// A cache: the way to allocate and free. Its objects go back to the slab when it is dropped.
     pub fn cache(self: &Arc<Self>) -> Cache<T, M, GROUP, CHUNK> {
         Cache { first: null_mut(), count: 0, spare: null_mut(), slab: self.clone() }
+    }
+
+    /// One object, as from a cache that is dropped again: for whoever wants one now and then. One exchange, two where a
+    /// chain of several is on top.
+    ///
+    /// # Errors
+    /// As for [`Cache::allocate`].
+    pub fn allocate(&self) -> Result<NonNull<T>, NoObject> {
+        let (first, count) = match self.pop_chain() {
+            Some(chain) => chain,
+            None => (self.create()?, GROUP as u32),
+        };
+        if count > 1 {
+            // Relaxed: our own chain. SAFETY: not null, type-stable.
+            let rest = unsafe { (*first).link.load(Ordering::Relaxed).cast() };
+            self.push_chain(rest, count - 1);
+        }
+        Ok(Self::value_of(first))
+    }
+
+    /// Returns an object, for whoever comes next.
+    ///
+    /// # Safety
+    /// As for [`Cache::free`].
+    pub unsafe fn free(&self, object: NonNull<T>) {
+        let object = Self::object_of(object);
+        // Relaxed: published with the chain. SAFETY: one of this slab's, and the caller's, by the contract.
+        unsafe { (*object).link.store(null_mut(), Ordering::Relaxed) };
+        self.push_chain(object, 1);
     }
 
     /// How many objects exist, in use or not.
@@ -425,7 +455,7 @@ impl<T: Send + Sync + 'static, M: Machine, const GROUP: usize, const CHUNK: usiz
     /// Returns an object.
     ///
     /// # Safety
-    /// It came from [`Cache::allocate`] of a cache of this slab, and this is its only return since. Its user uses it no
+    /// It was allocated from this slab, by any cache or none, and this is its only return since. Its user uses it no
     /// more, except by shared reference, and then knows that it may have another user.
     #[inline]
     pub unsafe fn free(&mut self, object: NonNull<T>) {
@@ -508,6 +538,20 @@ mod tests {
         }
         assert_eq!(slab.created(), OBJECTS);
         assert_eq!((slab.get(OBJECTS), slab.get(u32::MAX)), (None, None));
+    }
+
+    #[test]
+    fn single_objects_are_those_of_caches() {
+        let slab = Slab::<u32, Real, 4, 16>::new(|index| index);
+        let objects: Vec<_> = (0..6).map(|_| slab.allocate().unwrap()).collect();
+        assert_eq!((objects.iter().collect::<HashSet<_>>().len(), slab.created()), (6, 8));
+        for &object in &objects {
+            // SAFETY: from this slab, freed once, not used below.
+            unsafe { slab.free(object) };
+        }
+        let mut cache = slab.cache();
+        let again: HashSet<_> = (0..8).map(|_| cache.allocate().unwrap()).collect();
+        assert_eq!((again.len(), slab.created()), (8, 8), "none is lost, none is there twice");
     }
 
     #[test]

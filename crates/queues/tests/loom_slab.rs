@@ -150,3 +150,31 @@ fn two_create_at_once() {
         (mine, other.join().unwrap(), slab.created())
     });
 }
+
+#[test]
+fn single_objects_are_nobody_elses() {
+    // Both take and give back at the depot, where a chain of two lies at first: who finds it taken makes new ones.
+    let expected = ["(0, 1)", "(1, 0)", "(1, 1)", "(1, 2)", "(2, 1)"];
+    explore(None, &expected, || {
+        let slab = Objects2::new(|_| Watched(UnsafeCell::new(0)));
+        let mut cache = slab.cache();
+        let two = [allocate(&mut cache).1, allocate(&mut cache).1];
+        // SAFETY: allocated from this slab just above, freed once, not used any more.
+        two.into_iter().for_each(|object| unsafe { cache.free(object) });
+        drop(cache);
+        let single = |slab: &Objects2| {
+            let object = slab.allocate().unwrap();
+            // SAFETY: just allocated, used by nobody else until it is freed, once.
+            unsafe {
+                use_it(object);
+                let index = slab.index_of(object);
+                slab.free(object);
+                index
+            }
+        };
+        let other = slab.clone();
+        let other = thread::spawn(move || single(&other));
+        let mine = single(&slab);
+        (mine, other.join().unwrap())
+    });
+}

@@ -54,6 +54,9 @@ pub(super) fn within<T>(cannot: bool, f: impl FnOnce() -> T) -> T {
 
 /// What was left for the calling thread before its code begins; handlers do not end it here.
 pub(crate) fn before_it_begins() {
+    if !raddle::drop_in::is_interrupted() {
+        return;
+    }
     BEGINS.set(true);
     within(true, raddle::drop_in::poll_interruption);
     BEGINS.set(false);

@@ -121,7 +121,7 @@ fn note(thread: usize) -> Option<&'static Note> {
             if note.thread.load(Ordering::Relaxed) == thread {
                 if let Some(made) = made {
                     // SAFETY: allocated below, shown to nobody.
-                    unsafe { slab().cache().free(made.into()) };
+                    unsafe { slab().free(made.into()) };
                 }
                 return Some(note);
             }
@@ -130,7 +130,7 @@ fn note(thread: usize) -> Option<&'static Note> {
         let new = match made {
             Some(made) => made,
             // SAFETY: type-stable, and the slab lives as long as the process.
-            None => unsafe { slab().cache().allocate().ok()?.as_ref() },
+            None => unsafe { slab().allocate().ok()?.as_ref() },
         };
         made = Some(new);
         new.thread.store(thread, Ordering::Relaxed);

@@ -51,6 +51,13 @@ impl Pending {
         }
     }
 
+    /// Whether there are none: as the answers of all other looks say then.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        let sets = self.own.load(Ordering::SeqCst) | self.for_process.load(Ordering::SeqCst);
+        sets == 0 && self.places.load(Ordering::SeqCst) == 0
+    }
+
     /// All of them.
     pub fn all(&self) -> Set {
         // SeqCst here and below: whoever leaves a signal looks at the thread's state afterwards, and the thread here

@@ -83,6 +83,9 @@ pub(super) fn not_here(me: Option<&Record>, info: &Info) -> Set {
 
 /// What the calling thread has come to block, or an ending one has left, goes to another thread or back to the process.
 pub(super) fn hand_on(from: &Record) {
+    if from.pending.is_empty() {
+        return;
+    }
     loop {
         let blocks = if from.ends.load(Ordering::SeqCst) { Set::MAX } else { from.mask.load(Ordering::SeqCst) };
         let left = from.pending.of_process() & blocks;

@@ -210,6 +210,9 @@ fn has_heard() {
 /// Runs what is pending for the calling thread and not blocked, and hands on what was sent to the process and is.
 pub(crate) fn deliver() {
     let Some(me) = Record::current() else { return };
+    if me.pending.is_empty() {
+        return;
+    }
     if dedicated::task(me).is_some() {
         return pass_on(me);
     }

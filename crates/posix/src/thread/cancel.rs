@@ -241,7 +241,7 @@ pub(super) fn created(record: &'static Record, raw: *mut ()) {
     if record.request.created(raw, wake, &crate::futex::All) {
         signals::interrupt_and(record, true);
     }
-    if record.pending.all() != 0 {
+    if !record.pending.is_empty() && record.pending.all() != 0 {
         signals::interrupt(record);
     }
 }

@@ -6,7 +6,7 @@ use crate::os::{c, errno, set_errno, system_call};
 use crate::process::{masks, signals};
 use raddle_macros::entry;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 #[entry(if !raddle::drop_in::is_native() && !passes_through())]
 pub unsafe extern "C" fn pthread_create(
@@ -51,6 +51,10 @@ pub unsafe extern "C" fn pthread_setattr_default_np(attributes: *const c::pthrea
     result
 }
 
+/// Guard and stack of a thread that is created without attributes, in bytes; stack 0: not known yet. The C library
+/// reads its limit of stacks once, when the program starts.
+static PLAIN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
 /// The largest slot, in bytes.
 const LARGEST: usize = 1 << 30;
 
@@ -72,7 +76,39 @@ pub(super) struct Wanted {
 impl Wanted {
     /// # Safety
     /// Null (the defaults) or initialised attributes.
+    #[inline]
     pub unsafe fn of(attributes: *const c::pthread_attr_t) -> Self {
+        if attributes.is_null()
+            && let Some(known) = Self::known()
+        {
+            return known;
+        }
+        // SAFETY: null or initialised attributes, which are only read.
+        let wanted = unsafe { Self::asked(attributes) };
+        if attributes.is_null() && !DEFAULTS_SET.load(Ordering::Relaxed) {
+            PLAIN[0].store(wanted.guard, Ordering::Relaxed);
+            // Release: pairs with `known`.
+            PLAIN[1].store(wanted.stack, Ordering::Release);
+        }
+        wanted
+    }
+
+    /// What a thread of ours that gives no attributes wants, once that was asked for.
+    #[inline]
+    fn known() -> Option<Self> {
+        let stack = PLAIN[1].load(Ordering::Acquire);
+        let me = Record::current().filter(|me| dedicated::task(me).is_none())?;
+        if stack == 0 || DEFAULTS_SET.load(Ordering::Relaxed) {
+            return None;
+        }
+        let (guard, schedule) = (PLAIN[0].load(Ordering::Relaxed), me.schedule.load(Ordering::Relaxed));
+        Some(Wanted { detached: false, stack, given: 0, guard, schedule, explicit: false, mask: None })
+    }
+
+    /// # Safety
+    /// As for [`Wanted::of`].
+    #[cold]
+    unsafe fn asked(attributes: *const c::pthread_attr_t) -> Self {
         // SAFETY: the getters read initialised attributes, the caller's or a fresh set.
         unsafe {
             let mut fresh = std::mem::zeroed::<c::pthread_attr_t>();

@@ -70,7 +70,7 @@ fn join(target: Held, until: Until, value: *mut *mut c_void) -> Option<c_int> {
         unsafe { *value = target.result.load(Ordering::Relaxed) };
     }
     // The right to join is used up.
-    target.record().release();
+    target.release_with_right();
     Some(0)
 }
 
@@ -258,6 +258,6 @@ pub unsafe extern "C" fn pthread_detach(id: c::pthread_t) -> c_int {
         return c::EINVAL;
     }
     // The right to join is given up.
-    target.record().release();
+    target.release_with_right();
     0
 }

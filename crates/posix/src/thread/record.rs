@@ -146,10 +146,11 @@ impl Record {
 
     /// A record for a thread about to be created, held `holders` times. `None`: no memory.
     pub fn new(start: Start, argument: *mut c_void, state: u32, holders: u32) -> Option<&'static Record> {
-        let object = records().cache().allocate().ok()?;
+        let object = records().allocate().ok()?;
         // SAFETY: type-stable, and the slab lives as long as the process.
         let record: &'static Record = unsafe { object.as_ref() };
-        record.life.fetch_add(1, Ordering::Relaxed);
+        // Relaxed: nobody else writes to a record that is nobody's.
+        record.life.store(record.life.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         record.state.store(state, Ordering::Relaxed);
         record.start.store(start as *mut c_void, Ordering::Relaxed);
         record.argument.store(argument, Ordering::Relaxed);
@@ -307,8 +308,13 @@ impl Record {
 
     /// One holder less. The last one gives the record back.
     pub fn release(&'static self) {
+        self.release_some(1);
+    }
+
+    /// So many holders less, which are all the caller's.
+    fn release_some(&'static self, holders: u32) {
         // AcqRel: what the others did with the record comes before its next use.
-        if self.holders.fetch_sub(1, Ordering::AcqRel) != 1 {
+        if self.holders.fetch_sub(holders, Ordering::AcqRel) != holders {
             return;
         }
         // Nobody has it who could leave more.
@@ -319,7 +325,7 @@ impl Record {
             drop(unsafe { raddle::JoinHandle::<()>::from_raw(raw) });
         }
         // SAFETY: allocated in `new`, returned once: the count reached zero.
-        unsafe { records().cache().free(NonNull::from(self)) };
+        unsafe { records().free(NonNull::from(self)) };
     }
 
     /// Its name, without a zero byte; empty when it has none.
@@ -383,6 +389,11 @@ impl Held {
     /// The record.
     pub fn record(&self) -> &'static Record {
         self.0
+    }
+
+    /// Lets go of it, and of the right to join it, which the caller has.
+    pub fn release_with_right(self) {
+        std::mem::ManuallyDrop::new(self).0.release_some(2);
     }
 }
 

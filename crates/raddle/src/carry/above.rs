@@ -53,6 +53,12 @@ pub(crate) fn interruptions_run() -> bool {
     !ON_INTERRUPTION.load(Ordering::Relaxed).is_null()
 }
 
+/// Whether [`poll_interruption`] would run something.
+#[inline]
+pub fn is_interrupted() -> bool {
+    current().is_some_and(|me| me.goes_on_interrupted())
+}
+
 /// The calling thread looks whether it was interrupted, and runs what was named then.
 #[inline]
 pub fn poll_interruption() {

@@ -14,10 +14,9 @@ pub(crate) static FOREIGN_WAITERS: Sleepers<Real> = Sleepers::constant();
 /// Gives the record back when the kernel thread ends.
 fn give_back() {
     if let Some(record) = RECORD.take() {
-        let mut cache = crate::carry::pool::descriptors().cache();
         // SAFETY: allocated below from the same slab; the kernel thread waits for nothing any more, and stale claims
         // fail by their epoch.
-        unsafe { cache.free(NonNull::from(record)) };
+        unsafe { crate::carry::pool::descriptors().free(NonNull::from(record)) };
     }
 }
 
@@ -55,8 +54,7 @@ fn first() -> &'static Descriptor {
 }
 
 fn allocate() -> &'static Descriptor {
-    let mut cache = crate::carry::pool::descriptors().cache();
-    let record = cache.allocate().unwrap_or_else(|_| {
+    let record = crate::carry::pool::descriptors().allocate().unwrap_or_else(|_| {
         panic!("raddle: no memory for the record of a kernel thread; free memory or raise the process's limit")
     });
     // SAFETY: the slab's objects are type-stable and live for ever (the slab is a static).

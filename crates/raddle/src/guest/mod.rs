@@ -17,7 +17,7 @@ use raddle_scheduler::sync::address::{AddressTable, Waker};
 use raddle_scheduler::{Claim, Wake};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use crate::carry::above::{on_interruption, on_kernel_thread, poll_interruption};
+pub use crate::carry::above::{is_interrupted, on_interruption, on_kernel_thread, poll_interruption};
 pub use crate::carry::caller::{is_apart, is_lightweight};
 pub use crate::carry::clocks::{count as count_time, own_time_since_switch, time_since_switch};
 pub use crate::carry::dedicated::{Spare, begin as dedicate};
@@ -338,7 +338,7 @@ pub fn set_own_name(name: &str) {
 /// No variable with a destructor is used by the thread's code afterwards.
 pub unsafe fn run_destructors() {
     // SAFETY: the thread's code uses no variable with a destructor after this.
-    unsafe { crate::carry::pool::tls().run_destructors() };
+    unsafe { crate::carry::pool::tls().end_variables() };
 }
 
 /// The calling thread, which has the kernel thread of that number for itself, holds the C library's locks by it from

@@ -305,12 +305,11 @@ unsafe fn spawn_elsewhere(
     if priority >= pool.priorities {
         return Err(SpawnError::Priority(pool.priorities - 1));
     }
-    let mut cache = pool::descriptors().cache();
     if lightweight {
         let arena = pool::arena(class).map_err(|e| SpawnError::Stack(e.to_string()))?;
         arena.reserve().map_err(|e| SpawnError::Stack(e.to_string()))?;
     }
-    let Ok(descriptor) = cache.allocate() else {
+    let Ok(descriptor) = pool::descriptors().allocate() else {
         if lightweight && let Ok(arena) = pool::arena(class) {
             arena.unreserve();
         }
@@ -344,7 +343,7 @@ unsafe fn spawn_elsewhere(
 pub(crate) fn prepare() -> Option<&'static Descriptor> {
     let arena = pool::arena(pool::default_class()).ok()?;
     arena.reserve().ok()?;
-    let Ok(descriptor) = pool::descriptors().cache().allocate() else {
+    let Ok(descriptor) = pool::descriptors().allocate() else {
         arena.unreserve();
         return None;
     };
@@ -450,7 +449,7 @@ pub(crate) fn free(descriptor: &'static Descriptor) {
             inside.leave();
         }
         // SAFETY: allocated from this slab, and nobody refers to the descriptor any more.
-        None => unsafe { pool::descriptors().cache().free(NonNull::from(descriptor)) },
+        None => unsafe { pool::descriptors().free(NonNull::from(descriptor)) },
     }
 }
 
