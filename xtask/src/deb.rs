@@ -9,7 +9,7 @@ use std::process::Command;
 /// Builds, lays it out as Debian does, and packs it.
 pub fn run(args: &[String]) -> Outcome {
     shell::no_arguments(args)?;
-    shell::run(&mut cargo(&["build", "--release", "-p", "raddle-cli", "-p", "raddle-drop-in"]))?;
+    shell::run(&mut cargo(&["build", "--release", "-p", "raddle-cli", "-p", "raddle-drop-in", "-p", "raddle-mpi"]))?;
     let target = install::target();
     let built = target.join("release");
     let tree = target.join("deb");
@@ -19,6 +19,8 @@ pub fn run(args: &[String]) -> Outcome {
     let command = tree.join("usr/bin/raddle");
     install::copy(&built.join("raddle"), &command)?;
     install::copy(&built.join("libraddle_drop_in.so"), &tree.join(&library).join("libraddle.so.0"))?;
+    // For programs of MPI's that are linked with it; the command has its own copy.
+    install::copy(&built.join("libraddle_mpi.so"), &tree.join(&library).join("libraddle_mpi.so"))?;
     let script = tree.join("usr/share/gdb/auto-load").join(&library).join("libraddle.so.0-gdb.py");
     install::copy(&shell::root().join(install::DEBUGGER_SCRIPT), &script)?;
     // Without the tables for debuggers; the library stays as it is in the command, which compares the two.
@@ -27,7 +29,12 @@ pub fn run(args: &[String]) -> Outcome {
     let shared = tree.join("usr/share");
     shell::run(Command::new(&command).arg("write-pages").arg(&shared))?;
     let documents = shared.join("doc/raddle");
-    for (from, to) in [("README.md", "README.md"), ("CHANGELOG.md", "changelog"), ("docs/drop-in.md", "drop-in.md")] {
+    for (from, to) in [
+        ("README.md", "README.md"),
+        ("CHANGELOG.md", "changelog"),
+        ("docs/drop-in.md", "drop-in.md"),
+        ("docs/scale-out.md", "scale-out.md"),
+    ] {
         install::copy(&shell::root().join(from), &documents.join(to))?;
     }
     let (mit, apache) = (

@@ -12,7 +12,7 @@ mod suite;
 
 const USAGE: &str =
     "usage: cargo xtask mpi pingpong|stencil|waiting|latency [--mpi mpich|openmpi] [--threads T,..] [--runs N]
-                       [--native-seconds S] [--real-time]
+                       [--native-seconds S] [--real-time] [--rust]
        cargo xtask mpi suite FOLDER [--seconds S] [TEST ..]";
 
 /// How `mpirun` is started: its ending and options.
@@ -47,6 +47,8 @@ struct Options {
     runs: usize,
     native: Duration,
     real_time: bool,
+    /// The stencil of `examples/mpi`, by rsmpi.
+    rust: bool,
 }
 
 /// A program, and its arguments for so many threads.
@@ -102,7 +104,8 @@ pub fn run(args: &[String]) -> Outcome {
     let ours = ours.join(":");
     let mut hangs = 0;
     for mpi in &options.mpis {
-        let program = compile(mpi.0, subject.source, &target)?;
+        let program =
+            if options.rust { compile_rust(mpi.0, &target)? } else { compile(mpi.0, subject.source, &target)? };
         for &threads in options.threads.as_deref().unwrap_or(subject.threads) {
             hangs += compare(&options, mpi, &program, threads, &(subject.arguments)(threads), &ours)?;
         }
@@ -119,10 +122,15 @@ fn parse(args: &[String]) -> Outcome<Options> {
         runs: 5,
         native: Duration::from_secs(10),
         real_time: false,
+        rust: false,
     };
     while let Some((option, after)) = rest.split_first() {
         if option == "--real-time" {
             (options.real_time, rest) = (true, after);
+            continue;
+        }
+        if option == "--rust" && what == "stencil" {
+            (options.rust, rest) = (true, after);
             continue;
         }
         let Some((value, after)) = after.split_first() else { return Err(Failure::usage(USAGE)) };
@@ -148,9 +156,19 @@ fn parse(args: &[String]) -> Outcome<Options> {
 fn compile(mpi: &str, source: &str, target: &Path) -> Outcome<PathBuf> {
     let program = target.join(format!("mpi-{mpi}-{source}.out"));
     let mut compiler = Command::new(format!("mpicc.{mpi}"));
-    compiler.args(["-O2", "-pthread", "-o"]).arg(&program).arg(shell::root().join("crates/mpi/tests/c").join(source));
+    let folder = if source == STENCIL.source { "examples/c" } else { "crates/mpi/tests/c" };
+    compiler.args(["-O2", "-pthread", "-o"]).arg(&program).arg(shell::root().join(folder).join(source));
     shell::run(&mut compiler)?;
     Ok(program)
+}
+
+/// `examples/mpi`. Its build asks `MPICC` for the MPI, and libclang (`LIBCLANG_PATH`) for its header.
+fn compile_rust(mpi: &str, target: &Path) -> Outcome<PathBuf> {
+    let folder = target.join(format!("mpi-{mpi}-rust"));
+    let mut build = cargo(&["build", "--release", "--manifest-path", "examples/mpi/Cargo.toml"]);
+    build.env("CARGO_TARGET_DIR", &folder).env("MPICC", format!("mpicc.{mpi}"));
+    shell::run(&mut build)?;
+    Ok(folder.join("release/raddle-example-mpi"))
 }
 
 /// What a run has told: its result, and figures from lines such as `T=16: 1.25 us a round`.

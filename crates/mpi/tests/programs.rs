@@ -55,7 +55,8 @@ impl Mpi {
     }
 
     fn compile(&self, source: &str) -> PathBuf {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(source);
+        let folder = if source == "stencil.c" { "../../examples/c" } else { "tests/c" };
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(source);
         let unique = format!("{source}-{}-{}-{:?}", self.name, std::process::id(), std::thread::current().id());
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(unique.replace(['(', ')'], ""));
         let language = if source.ends_with(".f90") { "mpif90" } else { "mpicc" };
@@ -207,6 +208,23 @@ fn a_thread_that_is_cancelled_in_a_call_leaves_the_others_alone() {
         let program = mpi.compile("cancelled.c");
         for way in ways() {
             assert_eq!(mpi.run(1, &way, &program, &[]), "got 7\nthe other 0, cancelled 1", "{}: {way}", mpi.name);
+        }
+        std::fs::remove_file(program).unwrap();
+    }
+}
+
+/// One thread a rank natively, many with ours: the cells depend on the size alone.
+#[test]
+fn a_stencil_of_many_tiles_gives_the_bytes_of_one() {
+    for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
+        let program = mpi.compile("stencil.c");
+        let native = mpi.run(2, "", &program, &["1", "128", "64", "50"]);
+        assert_eq!(native.len(), 16, "{native}");
+        for way in ways() {
+            for (ranks, tiles) in [(1, "8"), (2, "1"), (2, "32"), (3, "7")] {
+                let told = mpi.run(ranks, &way, &program, &[tiles, "128", "64", "50"]);
+                assert_eq!(told, native, "{}: {way}: {ranks} ranks of {tiles} tiles", mpi.name);
+            }
         }
         std::fs::remove_file(program).unwrap();
     }
