@@ -166,6 +166,12 @@ fn cancellation_ends_waits_inside_the_c_library_in_the_kernel_and_in_handlers() 
 }
 
 #[test]
+fn a_cancellation_ends_no_wait_that_is_none_of_its_points_and_all_that_are_asynchronous() {
+    let out = same_as_native("raw_waits.c", &[]);
+    assert!(out.ends_with("wrong: 0\n"), "{out}");
+}
+
+#[test]
 fn the_first_thread_is_joined_with_time_limits_and_cancelled_in_a_handler() {
     let out = same_as_native("join_first.c", &[]);
     assert!(out.contains("cancelled"), "{out}");
@@ -174,9 +180,14 @@ fn the_first_thread_is_joined_with_time_limits_and_cancelled_in_a_handler() {
 #[test]
 fn the_first_thread_can_be_cancelled_while_it_waits() {
     let program = common::compile("cancel_first.c", &[]);
-    for what in ["sem", "sem, timed", "cond", "cond, timed", "requested", "disabled"] {
+    let joins = ["join", "timedjoin", "clockjoin"];
+    for what in
+        ["sem", "sem, timed", "cond", "cond, timed", "requested", "disabled", "epoll_pwait2"].iter().chain(&joins)
+    {
         let native = common::native(&program, &[what]).well();
-        assert!(native.contains("cleaned") && native.ends_with("joined: 0, cancelled: 1\n"), "{what}: {native}");
+        let end = if joins.contains(what) { "the other one joined: 0\n" } else { "" };
+        let end = format!("joined: 0, cancelled: 1\n{end}");
+        assert!(native.contains("cleaned") && native.ends_with(&end), "{what}: {native}");
         for environment in [&[("RADDLE_PROCESSORS", "1")][..], &[], &[("RADDLE_KERNEL_THREADS", "1")]] {
             assert_eq!(common::drop_in(&program, &[what], environment).well(), native, "{what}, {environment:?}");
         }

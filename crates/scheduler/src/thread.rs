@@ -360,6 +360,11 @@ impl<M: Machine> Thread<M> {
         self.request(CANCELLED | INTERRUPTED, Wake::Cancelled)
     }
 
+    /// Takes back what [`Thread::cancel`] asked for. Called by the thread itself, outside its waits.
+    pub fn forget_cancellation(&self) {
+        self.flags.fetch_and(!CANCELLED, Ordering::Relaxed);
+    }
+
     /// Asks the thread to look at what was left for it, and claims the wait in progress, which ends for no reason. The
     /// caller must push the thread on [`Claim::WonParked`]. Whoever suspends the thread looks at the flag first.
     pub fn interrupt(&self) -> Claim {

@@ -423,6 +423,15 @@ pub unsafe extern "C-unwind" fn epoll_pwait(
     done(unsafe { epoll_until(caller, set, events, count, milliseconds(time), at(mask)) }) as c_int
 }
 
+/// As [`kernel_waits::wait`], which any handler ends. (A signal of ours begins the time limit anew.)
+///
+/// # Safety
+/// As for the system call.
+unsafe fn dedicated_wait(number: c::c_long, arguments: [usize; 6]) -> isize {
+    // SAFETY: the caller's promise.
+    unsafe { kernel_waits::wait(number, arguments, false) }
+}
+
 #[entry]
 pub unsafe extern "C-unwind" fn epoll_pwait2(
     set: c_int,
@@ -439,9 +448,12 @@ pub unsafe extern "C-unwind" fn epoll_pwait2(
             done(unsafe { epoll_until(caller, set, events, count, deadline, at(mask)) }) as c_int
         }
         _ => {
+            crate::thread::cancel::point();
             let arguments = [set as usize, at(events), count as usize, at(time), at(mask), MASK];
+            let is_ours = crate::thread::record::Record::current().is_some();
+            let call = if is_ours { dedicated_wait } else { kernel_waits::call };
             // SAFETY: the caller's arguments; the kernel checks them.
-            done(unsafe { system_call(c::SYS_epoll_pwait2, arguments) }) as c_int
+            done(unsafe { call(c::SYS_epoll_pwait2, arguments) }) as c_int
         }
     }
 }

@@ -53,10 +53,31 @@ const LISTS: usize = 256;
 static NOTES: [AtomicPtr<Note>; LISTS] = [const { AtomicPtr::new(null_mut()) }; LISTS];
 
 thread_local! {
-    /// The calling thread's note while it waits.
-    static WAITING: Cell<*const Note> = const { Cell::new(null()) };
+    static WAITING: Cell<Waiting> = const { Cell::new(Waiting::NOTHING) };
     /// 1: a signal of ours has come since the calling lightweight thread was about to wait.
     static MET: AtomicU32 = const { AtomicU32::new(0) };
+}
+
+/// What the calling kernel thread waits for.
+#[derive(Clone, Copy)]
+struct Waiting {
+    /// Its note while it waits; null otherwise.
+    note: *const Note,
+    /// The wait is the runtime's, and not a system call made here.
+    runtimes: bool,
+}
+
+impl Waiting {
+    const NOTHING: Waiting = Waiting { note: null(), runtimes: false };
+
+    /// In a signal handler that has interrupted what `context` says: ends the wait, or has it not begin.
+    fn give_up(self, context: &mut c::ucontext_t) {
+        if self.runtimes {
+            raddle::drop_in::cancel_own_wait();
+        } else {
+            give_up(context);
+        }
+    }
 }
 
 /// A signal of ours has come here.
@@ -72,6 +93,22 @@ pub(super) fn met() {
 /// # Safety
 /// As for the system call, which has no time limit that must not begin anew.
 pub(crate) unsafe fn wait(number: c::c_long, arguments: [usize; 6], restarts: bool) -> isize {
+    // SAFETY: the caller's promise.
+    unsafe { wait_again(number, arguments, restarts, true, |_| {}) }
+}
+
+/// As [`wait`], ended by a cancellation only if that is wanted. `again`: what the arguments become before the call is
+/// made once more.
+///
+/// # Safety
+/// As for the system call, with the arguments and with what `again` makes of them.
+pub(crate) unsafe fn wait_again(
+    number: c::c_long,
+    mut arguments: [usize; 6],
+    restarts: bool,
+    cancellable: bool,
+    mut again: impl FnMut(&mut [usize; 6]),
+) -> isize {
     let Some(me) = Caller::here().record_or_dedicated() else {
         // SAFETY: the caller answers for number and arguments.
         return unsafe { system_call(number, arguments) };
@@ -79,7 +116,7 @@ pub(crate) unsafe fn wait(number: c::c_long, arguments: [usize; 6], restarts: bo
     let handlers = watch::begin();
     loop {
         MET.with(|met| met.store(0, Ordering::Relaxed));
-        if cancel::is_requested(me) {
+        if cancellable && cancel::is_requested(me) {
             return CANCELLED;
         }
         // SAFETY: a word of this thread's; the caller's promise.
@@ -88,12 +125,13 @@ pub(crate) unsafe fn wait(number: c::c_long, arguments: [usize; 6], restarts: bo
         if result != CANCELLED && !cut {
             return result;
         }
-        if cancel::is_requested(me) {
+        if cancellable && cancel::is_requested(me) {
             return CANCELLED;
         }
         if handlers.ended() || !restarts && handlers.interrupted() {
             return -(c::EINTR as isize);
         }
+        again(&mut arguments);
     }
 }
 
@@ -150,54 +188,94 @@ fn note(thread: usize) -> Option<&'static Note> {
 /// # Safety
 /// As for the system call, which has no time limit that must not begin anew.
 pub(crate) unsafe fn call(number: c::c_long, arguments: [usize; 6]) -> isize {
+    // SAFETY: a live word, or one on the stack; the caller's promise.
+    let call = |asked: &AtomicU32| unsafe { call_unless(asked.as_ptr(), number as usize, arguments.as_ptr()) };
+    let end = |result: &isize| match *result {
+        CANCELLED => End::GivenUp,
+        result if result == -(c::EINTR as isize) => End::Interrupted,
+        _ => End::Over,
+    };
+    announced(false, call, end).unwrap_or(CANCELLED)
+}
+
+/// Waits in the runtime by `wait`, which can be cancelled, on a kernel thread: its answer, or `None` if the thread is to
+/// be cancelled.
+pub(crate) fn of_runtime<E>(
+    wait: impl Fn() -> Result<(), E>,
+    is_cancelled: impl Fn(&E) -> bool,
+) -> Option<Result<(), E>> {
+    let wait = |asked: &AtomicU32| {
+        raddle::drop_in::wait_as_kernel_thread(|| {
+            if asked.load(Ordering::SeqCst) != 0 {
+                raddle::drop_in::cancel_own_wait();
+            }
+            wait()
+        })
+    };
+    let end = |result: &Result<(), E>| match result {
+        Err(error) if is_cancelled(error) => End::GivenUp,
+        _ => End::Over,
+    };
+    announced(true, wait, end)
+}
+
+/// How a wait on a kernel thread has ended.
+enum End {
+    /// As it does by itself.
+    Over,
+    /// By a signal, perhaps that of a canceller.
+    Interrupted,
+    /// By that, or before it began.
+    GivenUp,
+}
+
+/// Waits by `wait` on a kernel thread, where a canceller finds it: its answer, or `None` if the thread is to be
+/// cancelled. `wait` looks at the word that it gets before it begins. `runtimes`: as [`Waiting::runtimes`].
+fn announced<T>(runtimes: bool, wait: impl Fn(&AtomicU32) -> T, end: impl Fn(&T) -> End) -> Option<T> {
     // SAFETY: takes nothing.
     let me = unsafe { next!(pthread_self: fn() -> c::pthread_t)() } as usize;
-    let Some(note) = note(me) else {
-        // SAFETY: the caller answers for number and arguments.
-        return unsafe { system_call(number, arguments) };
-    };
-    WAITING.set(note);
+    let Some(note) = note(me) else { return Some(wait(&AtomicU32::new(0))) };
+    WAITING.set(Waiting { note, runtimes });
     // SAFETY: takes nothing.
     let task = unsafe { system_call(c::SYS_gettid, [0; 6]) } as u32;
     // It does already, where a handler has interrupted such a wait.
     let outer = Some(note.waits.load(Ordering::Relaxed)).filter(|&waits| waits == task).unwrap_or(0);
     note.waits.store(task, Ordering::SeqCst);
     let result = loop {
-        // SAFETY: a live word; the caller's promise.
-        let result = unsafe { call_unless(note.asked.as_ptr(), number as usize, arguments.as_ptr()) };
-        let cut = result == CANCELLED || result == -(c::EINTR as isize);
-        // What a wait has consumed it answers; the request then waits for the next one.
-        let asked = cut && note.asked.swap(0, Ordering::SeqCst) != 0;
+        let result = wait(&note.asked);
+        let end = end(&result);
+        let asked = !matches!(end, End::Over) && note.asked.swap(0, Ordering::SeqCst) != 0;
         // The C library noted the request before it was marked here: what it does not know was meant for a thread
         // that had this id, or this task's number, before.
         match libc_word::is_to_be_cancelled() {
-            true if asked => break CANCELLED,
-            false if result == CANCELLED => {}
-            _ => break result,
+            // What a wait has consumed it answers; the request then waits for the next one.
+            true if asked => break None,
+            false if matches!(end, End::GivenUp) => {}
+            _ => break Some(result),
         }
     };
     note.waits.store(outer, Ordering::SeqCst);
-    WAITING.set(null());
+    WAITING.set(Waiting::NOTHING);
     result
 }
 
 /// The wait that a handler of the program's has interrupted on a kernel thread, which is none of the handler's.
-pub(super) struct Interrupted(*const Note);
+pub(super) struct Interrupted(Waiting);
 
 impl Interrupted {
     /// Before the handler.
     pub(super) fn begin() -> Interrupted {
-        Interrupted(WAITING.replace(null()))
+        Interrupted(WAITING.replace(Waiting::NOTHING))
     }
 
     /// After the handler, which has interrupted what `context` says: a request that came meanwhile ends the wait.
-    /// (One that comes between this look and the return to the wait is missed.)
+    /// (One that comes between this look and the return to a system call is missed.)
     pub(super) fn end(self, context: &mut c::ucontext_t) {
         WAITING.set(self.0);
         // SAFETY: null or a note, which are never given back.
-        let asked = unsafe { self.0.as_ref() }.is_some_and(|note| note.asked.load(Ordering::SeqCst) != 0);
+        let asked = unsafe { self.0.note.as_ref() }.is_some_and(|note| note.asked.load(Ordering::SeqCst) != 0);
         if asked {
-            give_up(context);
+            self.0.give_up(context);
         }
     }
 }
@@ -273,13 +351,13 @@ fn prepare() -> bool {
 }
 
 unsafe extern "C-unwind" fn signalled(signal: c_int, info: *mut c_void, context: *mut c_void) {
-    if !WAITING.get().is_null() {
+    if !WAITING.get().note.is_null() {
         // In a handler of the program's that has interrupted a cancellation point of the C library: its canceller has
         // left it to this signal that the thread is cancelled at all.
         libc_word::complete_request();
         // SAFETY: the kernel's argument to this handler: the interrupted code's registers, which nobody else has while
         // the handler runs.
-        unsafe { give_up(&mut *context.cast()) };
+        unsafe { WAITING.get().give_up(&mut *context.cast()) };
         return;
     }
     type Handler = unsafe extern "C-unwind" fn(c_int, *mut c_void, *mut c_void);

@@ -3,21 +3,25 @@
 
 use super::signals;
 use super::watch;
-use crate::os::{c, deadline_after, now};
+use crate::os::{answer, c, deadline_after, now};
+use crate::thread::caller::Caller;
 use raddle_macros::entry;
 use std::ffi::{c_int, c_long, c_void};
 
 /// Repeats `call`, which answers in the C library's form, while nothing but a signal of ours has ended it.
 fn uncut(call: impl Fn() -> isize) -> isize {
-    if !raddle::drop_in::is_lightweight() {
-        return call();
+    // SAFETY: the C library's place for it, in the calling thread's own storage.
+    let kernels = |result: isize| if result == -1 { -(unsafe { *c::__errno_location() } as isize) } else { result };
+    match Caller::here() {
+        Caller::Light(_) => {}
+        Caller::Handler(_) => return answer(watch::tell(watch::uncut(|| kernels(call())))),
+        Caller::Native => return call(),
     }
     let handlers = watch::begin();
     loop {
         let kicks = signals::kicks_here();
         let result = call();
-        // SAFETY: the C library's place for it, in the calling thread's own storage.
-        let cut = result == -1 && unsafe { *c::__errno_location() } == c::EINTR;
+        let cut = kernels(result) == -(c::EINTR as isize);
         if !cut || handlers.interrupted() || signals::kicks_here() == kicks {
             if cut {
                 watch::tell(-(c::EINTR as isize));

@@ -9,6 +9,7 @@ use crate::futex::{self, For, Woken};
 use crate::os::{self, answer, c, system_call};
 use crate::process::{kernel_waits, own};
 use crate::thread::cancel;
+use crate::thread::record::Record;
 use raddle_macros::entry;
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -16,36 +17,117 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 /// `futex_waitv`, of Linux 5.16: the same number on all architectures.
 const SYS_FUTEX_WAITV: c_long = 449;
 
-/// Calls that wait, in which an asynchronous cancellation ends the thread.
-const WAITS: &[c_long] = &[
-    c::SYS_ppoll,
-    c::SYS_pselect6,
-    c::SYS_epoll_pwait,
-    c::SYS_nanosleep,
-    c::SYS_clock_nanosleep,
-    c::SYS_rt_sigsuspend,
-    c::SYS_rt_sigtimedwait,
-    c::SYS_read,
-    c::SYS_readv,
-    c::SYS_write,
-    c::SYS_writev,
-    c::SYS_accept4,
-    c::SYS_connect,
-    c::SYS_recvfrom,
-    c::SYS_recvmsg,
-    c::SYS_wait4,
-    c::SYS_waitid,
-    c::SYS_msgrcv,
-    c::SYS_semop,
+/// Calls that wait, made by number. A signal of ours ends none of them, and an asynchronous cancellation all.
+struct Wait {
+    number: c_long,
+    /// The kernel repeats it after a handler that restarts calls.
+    restarts: bool,
+    limit: Limit,
+}
+
+/// Where such a call has its time limit.
+#[derive(Clone, Copy)]
+enum Limit {
+    /// It has none, or an absolute one, or the kernel writes back what is left.
+    None,
+    /// That argument is in milliseconds.
+    Milliseconds(usize),
+    /// That argument is the place of a time.
+    Time(usize),
+}
+
+const fn restarted(number: c_long) -> Wait {
+    Wait { number, restarts: true, limit: Limit::None }
+}
+
+const fn ended(number: c_long, limit: Limit) -> Wait {
+    Wait { number, restarts: false, limit }
+}
+
+const WAITS: &[Wait] = &[
+    ended(c::SYS_ppoll, Limit::None),
+    ended(c::SYS_pselect6, Limit::None),
+    ended(c::SYS_epoll_pwait, Limit::Milliseconds(3)),
+    ended(c::SYS_nanosleep, Limit::Time(0)),
+    ended(c::SYS_clock_nanosleep, Limit::Time(2)),
+    ended(c::SYS_rt_sigsuspend, Limit::None),
+    ended(c::SYS_rt_sigtimedwait, Limit::Time(2)),
+    restarted(c::SYS_read),
+    restarted(c::SYS_readv),
+    restarted(c::SYS_write),
+    restarted(c::SYS_writev),
+    restarted(c::SYS_accept4),
+    restarted(c::SYS_connect),
+    restarted(c::SYS_recvfrom),
+    restarted(c::SYS_recvmsg),
+    restarted(c::SYS_wait4),
+    restarted(c::SYS_waitid),
+    ended(c::SYS_msgrcv, Limit::None),
+    ended(c::SYS_msgsnd, Limit::None),
+    ended(c::SYS_semop, Limit::None),
+    ended(c::SYS_semtimedop, Limit::Time(3)),
     #[cfg(target_arch = "x86_64")]
-    c::SYS_pause,
+    ended(c::SYS_pause, Limit::None),
     #[cfg(target_arch = "x86_64")]
-    c::SYS_poll,
+    ended(c::SYS_poll, Limit::Milliseconds(2)),
     #[cfg(target_arch = "x86_64")]
-    c::SYS_select,
+    ended(c::SYS_select, Limit::None),
     #[cfg(target_arch = "x86_64")]
-    c::SYS_epoll_wait,
+    ended(c::SYS_epoll_wait, Limit::Milliseconds(3)),
 ];
+
+impl Wait {
+    /// Makes the call, whose time limit goes on where a signal of ours has cut it.
+    ///
+    /// # Safety
+    /// As for the system call.
+    unsafe fn make(&self, arguments: [usize; 6]) -> isize {
+        let limit = match self.limit {
+            // Until a point in time.
+            Limit::Time(_) if self.number == c::SYS_clock_nanosleep && arguments[1] != 0 => Limit::None,
+            limit => limit,
+        };
+        let deadline = match limit {
+            Limit::None => None,
+            Limit::Milliseconds(at) => u64::try_from(arguments[at] as c_int).ok().map(|ms| ms * 1_000_000),
+            Limit::Time(at) => {
+                // SAFETY: null, or the caller's time: the kernel would read it, too.
+                let time = unsafe { std::ptr::with_exposed_provenance::<c::timespec>(arguments[at]).as_ref() };
+                time.and_then(|time| os::deadline_after(time).ok())
+                    .map(|at| at.saturating_sub(os::now(c::CLOCK_MONOTONIC)))
+            }
+        }
+        .map(|length| os::now(c::CLOCK_MONOTONIC).saturating_add(length));
+        let mut time = c::timespec { tv_sec: 0, tv_nsec: 0 };
+        let place = (&raw mut time).expose_provenance();
+        let again = |arguments: &mut [usize; 6]| {
+            let Some(deadline) = deadline else { return };
+            let left = deadline.saturating_sub(os::now(c::CLOCK_MONOTONIC));
+            match limit {
+                Limit::None => {}
+                Limit::Milliseconds(at) => arguments[at] = left.div_ceil(1_000_000) as usize,
+                Limit::Time(at) => {
+                    let left = c::timespec {
+                        tv_sec: (left / 1_000_000_000) as c::time_t,
+                        tv_nsec: (left % 1_000_000_000) as c_long,
+                    };
+                    // SAFETY: the time above, which only the kernel reads.
+                    unsafe { std::ptr::with_exposed_provenance_mut::<c::timespec>(place).write(left) };
+                    arguments[at] = place;
+                }
+            }
+        };
+        let cancellable = cancel::is_asynchronous();
+        // SAFETY: the caller's promise; a time that lives during the call.
+        match unsafe { kernel_waits::wait_again(self.number, arguments, self.restarts, cancellable, again) } {
+            kernel_waits::CANCELLED => {
+                cancel::point();
+                -(c::EINTR as isize)
+            }
+            result => result,
+        }
+    }
+}
 
 /// Variadic in C: arguments that the caller did not pass are read and go nowhere.
 #[entry]
@@ -85,14 +167,10 @@ pub unsafe extern "C-unwind" fn syscall(
                 futex::always_ask_the_kernel();
                 system_call(number, arguments)
             }
-            _ if WAITS.contains(&number) && cancel::is_asynchronous() => {
-                match kernel_waits::wait(number, arguments, true) {
-                    kernel_waits::CANCELLED => {
-                        cancel::point();
-                        -(c::EINTR as isize)
-                    }
-                    result => result,
-                }
+            _ if Record::current().is_some()
+                && let Some(wait) = WAITS.iter().find(|wait| wait.number == number) =>
+            {
+                wait.make(arguments)
             }
             _ => own::by_number(number, arguments),
         }
@@ -108,7 +186,12 @@ unsafe fn futex_call(arguments: [usize; 6]) -> isize {
     let command = operation & !(c::FUTEX_PRIVATE_FLAG | c::FUTEX_CLOCK_REALTIME);
     // SAFETY: the caller's promise, for every call made here.
     unsafe {
-        let kernel = || system_call(c::SYS_futex, arguments);
+        let waits = matches!(command, c::FUTEX_WAIT | c::FUTEX_WAIT_BITSET);
+        let limit = if command == c::FUTEX_WAIT { Limit::Time(3) } else { Limit::None };
+        let kernel = || match waits && Record::current().is_some() {
+            true => Wait { number: c::SYS_futex, restarts: true, limit }.make(arguments),
+            false => system_call(c::SYS_futex, arguments),
+        };
         if operation & c::FUTEX_PRIVATE_FLAG == 0 || address == 0 || !address.is_multiple_of(4) {
             return kernel();
         }
@@ -183,8 +266,12 @@ fn wait(word: &AtomicU32, expected: u32, deadline: Option<u64>) -> isize {
     if word.load(Ordering::SeqCst) != expected {
         return -(c::EAGAIN as isize);
     }
-    match futex::wait(For::AWord, word, expected, deadline, false) {
-        Woken::LookAgain | Woken::Cancelled => 0,
+    match futex::wait(For::AWord, word, expected, deadline, cancel::is_asynchronous()) {
+        Woken::Cancelled => {
+            cancel::point();
+            0
+        }
+        Woken::LookAgain => 0,
         Woken::TimedOut => -(c::ETIMEDOUT as isize),
         // A wake-up may have come with the signal.
         Woken::Interrupted if word.load(Ordering::SeqCst) != expected => 0,

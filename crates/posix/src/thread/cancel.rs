@@ -161,7 +161,7 @@ pub(crate) unsafe fn meet(context: *mut c_void) {
             unsafe { masks::settle_now(context) };
         }
         act();
-    } else if asynchronous && !masks::is_in_handler() {
+    } else if asynchronous && !masks::is_in_handler() && !libc_word::is_disabled() {
         // In the C library, where it may hold a lock, or in this library: a moment later.
         me.result.store(CANCELED, Ordering::Relaxed);
         ends_later(me);

@@ -6,7 +6,7 @@ use super::record::{DETACHED, Held, JOINABLE, JOINING, Record};
 use super::undo::Undo;
 use crate::futex::{For, Woken};
 use crate::os::{self, c};
-use crate::process::watch;
+use crate::process::{kernel_waits, watch};
 use raddle::sync::WaitError;
 use raddle_macros::entry;
 use std::ffi::{c_int, c_void};
@@ -83,8 +83,13 @@ fn wait(handle: &raddle::JoinHandle<()>, deadline: Option<u64>) -> Result<(), c_
     if let Some(waited) = watch::as_thread(caller, None, |_| handle.wait(deadline, true)) {
         return waited.map_err(error);
     }
-    if matches!(caller, Caller::Light(_)) || Record::current().is_none() {
+    if matches!(caller, Caller::Light(_)) {
         return handle.wait(deadline, true).map_err(error);
+    }
+    if Record::current().is_none() {
+        let is_cancelled = |error: &WaitError| *error == WaitError::Cancelled;
+        let waited = kernel_waits::of_runtime(|| handle.wait(deadline, true), is_cancelled);
+        return waited.unwrap_or(Err(WaitError::Cancelled)).map_err(error);
     }
     // In a handler that cannot wait as its thread does, or on a kernel thread of its own: nobody ends this wait.
     loop {

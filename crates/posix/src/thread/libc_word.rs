@@ -119,6 +119,12 @@ pub(super) fn is_exiting() -> bool {
     own().is_some_and(|word| word.load(Ordering::Relaxed) & EXITING != 0)
 }
 
+/// The calling thread is not to be cancelled now: the program wants that, or the C library in a call of its own
+/// (`pclose`), which looks at the request when it ends that.
+pub(super) fn is_disabled() -> bool {
+    own().is_some_and(|word| word.load(Ordering::Relaxed) & DISABLED != 0)
+}
+
 /// In a signal handler that has interrupted the C library: it is where a request ends the thread at once, unless the
 /// program asked for that everywhere.
 pub(super) fn may_be_cancelled() -> bool {

@@ -99,6 +99,23 @@ pub(crate) fn end_wait() {
     }
 }
 
+/// In a signal handler that the calling kernel thread runs: the cancellable wait that it has interrupted, or that it is
+/// about to begin, ends with its cancellation.
+pub(crate) fn cancel_wait() {
+    if let Some(record) = RECORD.get()
+        && record.thread.cancel() == Claim::WonParked
+    {
+        wake(&record.thread);
+    }
+}
+
+/// After [`cancel_wait`]: the calling kernel thread's waits are not cancelled any more.
+pub(crate) fn forget_cancellation() {
+    if let Some(record) = RECORD.get() {
+        record.thread.forget_cancellation();
+    }
+}
+
 /// The claimant's push: wakes the kernel thread.
 pub(crate) fn wake(thread: &'static Thread<Real>) {
     FOREIGN_WAITERS.wake(&thread.token);

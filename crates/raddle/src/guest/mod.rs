@@ -312,6 +312,20 @@ pub fn end_own_wait() {
     crate::carry::foreign::end_wait();
 }
 
+/// Runs `wait`, a cancellable wait of the calling kernel thread, that [`cancel_own_wait`] ends in a signal handler.
+pub fn wait_as_kernel_thread<T>(wait: impl FnOnce() -> T) -> T {
+    // The handler finds a record.
+    crate::carry::foreign::current();
+    let result = wait();
+    crate::carry::foreign::forget_cancellation();
+    result
+}
+
+/// In a signal handler that has interrupted [`wait_as_kernel_thread`] on its kernel thread: that wait is cancelled.
+pub fn cancel_own_wait() {
+    crate::carry::foreign::cancel_wait();
+}
+
 /// The lowest usable address of the calling lightweight thread's stack, and its end.
 pub fn own_stack() -> Option<(usize, usize)> {
     let raw = crate::carry::delays::address(current()?.slot.get());
