@@ -11,6 +11,7 @@
 
 mod barrier;
 mod c11;
+pub(crate) mod ceiling;
 mod cond;
 mod futex_call;
 mod mutex;

@@ -4,13 +4,13 @@
 //! looks again a few times, then yields once: the holder is often one switch away.
 //!
 //! The owner of recursive and error-checking mutexes is known by its thread pointer, in the word that the C library
-//! uses for its list of robust mutexes; robust ones go to the C library, and process-shared ones. A lightweight thread
-//! that locks one whose holder the kernel has to know becomes dedicated. Private priority-inheriting mutexes are as
-//! those without a protocol, but only their holder unlocks them: lightweight threads have no kernel priority to
-//! inherit, nor a number that the kernel could know the holder by. Private priority-protected ones keep their ceiling,
-//! and raise nobody.
+//! uses for its list of robust mutexes; robust ones go to the C library, process-shared ones, and those with a ceiling.
+//! A lightweight thread that locks one whose holder the kernel has to know becomes dedicated, and so does one that a
+//! ceiling is to raise. Private priority-inheriting mutexes are as those without a protocol, but only their holder
+//! unlocks them: lightweight threads have no kernel priority to inherit, nor a number that the kernel could know the
+//! holder by.
 
-use super::{Until, code};
+use super::{Until, ceiling, code};
 use crate::futex::{self, For, Woken};
 use crate::os::{c, thread_pointer};
 use crate::thread::{cancel, dedicated};
@@ -35,8 +35,6 @@ pub(super) struct Mutex {
     _spins: u32,
     /// The holder's thread pointer, written by the holder: for the kinds that ask, and for dumps.
     owner: AtomicU64,
-    /// Of a priority-protected one, in the other half of the C library's links.
-    ceiling: AtomicU32,
 }
 const _: () = assert!(size_of::<Mutex>() <= size_of::<c::pthread_mutex_t>());
 const _: () = assert!(std::mem::offset_of!(Mutex, word) == 0);
@@ -48,14 +46,13 @@ const NORMAL: u32 = 0;
 const RECURSIVE: u32 = 1;
 const ERRORCHECK: u32 = 2;
 const ADAPTIVE: u32 = 3;
-/// Robust, process-shared: the C library's. A destroyed mutex has all bits.
-const FOREIGN: u32 = 16 | 128;
+const ROBUST: u32 = 16;
 const INHERIT: u32 = 32;
 const PROTECT: u32 = 64;
-/// Mutexes of the C library's whose holder the kernel has to know: robust ones, and those that inherit priorities.
-const KERNELS: u32 = 16 | INHERIT;
-/// Where the C library keeps a ceiling in the word.
-const CEILING: u32 = 19;
+/// Robust, with a ceiling, process-shared: the C library's. A destroyed mutex has all bits.
+const FOREIGN: u32 = ROBUST | PROTECT | 128;
+/// Mutexes of the C library's that ask the kernel about their holder by its number.
+const BY_NUMBER: u32 = INHERIT | PROTECT;
 
 /// Looks at a held mutex before yielding, and pauses between two (untested guesses, as those of raddle's own mutex).
 const LOOKS: u32 = 4;
@@ -73,24 +70,20 @@ impl Mutex {
     #[inline]
     fn kind(&self) -> Option<u32> {
         let kind = self.kind.load(Ordering::Relaxed) & KIND;
-        (kind & FOREIGN == 0).then_some(kind & !(INHERIT | PROTECT))
+        (kind & FOREIGN == 0).then_some(kind & !INHERIT)
     }
 
     /// Before the C library locks the mutex, which is its own, for the caller.
-    fn let_the_kernel_know(&self) {
-        if self.kind.load(Ordering::Relaxed) & KERNELS != 0 {
-            dedicated::known_to_kernel();
-        }
+    fn let_the_kernel_know(&self) -> Result<(), c_int> {
+        let kind = self.kind.load(Ordering::Relaxed);
+        let asks = kind & (ROBUST | BY_NUMBER) != 0;
+        // Without a number that the kernel knows, a robust mutex is no more than not reported.
+        if asks && !dedicated::known_to_kernel() && kind & BY_NUMBER != 0 { Err(c::EAGAIN) } else { Ok(()) }
     }
 
-    /// Whether the caller's priority lets it lock the mutex.
-    #[inline]
-    fn admits(&self) -> Result<(), c_int> {
-        if self.kind.load(Ordering::Relaxed) & (FOREIGN | PROTECT) != PROTECT {
-            return Ok(());
-        }
-        let priority = crate::thread::own_priority();
-        if priority > self.ceiling.load(Ordering::Relaxed) as c_int { Err(c::EINVAL) } else { Ok(()) }
+    /// `lock`, of a mutex that is the C library's.
+    fn by_the_c_library(&self, lock: impl FnOnce() -> c_int) -> c_int {
+        if self.kind.load(Ordering::Relaxed) & PROTECT != 0 { ceiling::noting(lock) } else { lock() }
     }
 
     #[inline(always)]
@@ -117,8 +110,8 @@ impl Mutex {
         let kind = self.kind.load(Ordering::Relaxed);
         match until.is_before_all() {
             true if kind & INHERIT != 0 => Err(c::EINVAL),
-            true if kind & PROTECT == 0 => Err(c::ETIMEDOUT),
-            _ => until.deadline(),
+            true => Err(c::ETIMEDOUT),
+            false => until.deadline(),
         }
     }
 
@@ -161,7 +154,6 @@ impl Mutex {
     /// Locks a mutex of any kind but the C library's. With `ends`, an asynchronous cancellation ends the wait, and the
     /// thread: nothing with a destructor may be alive.
     fn lock_kind(&self, kind: u32, until: Until, ends: bool) -> Result<(), c_int> {
-        self.admits()?;
         if kind == NORMAL || kind == ADAPTIVE {
             self.acquire(until, ends)?;
             match self.is_its_holders(kind) {
@@ -196,10 +188,14 @@ impl Mutex {
     }
 
     fn try_lock_kind(&self, kind: u32) -> Result<(), c_int> {
-        self.admits()?;
         let me = thread_pointer();
-        if kind == RECURSIVE && self.owner.load(Ordering::Relaxed) == me {
-            return self.again();
+        if self.is_its_holders(kind) && self.owner.load(Ordering::Relaxed) == me {
+            match kind {
+                RECURSIVE => return self.again(),
+                // As the C library, of a mutex with a protocol.
+                ERRORCHECK if self.kind.load(Ordering::Relaxed) & INHERIT != 0 => return Err(c::EDEADLK),
+                _ => {}
+            }
         }
         if !self.word.try_acquire() {
             return Err(c::EBUSY);
@@ -294,61 +290,25 @@ pub unsafe extern "C" fn pthread_mutex_init(mutex: Raw, attributes: *const c::pt
         // SAFETY: the caller's mutex, which nobody uses yet.
         let this = unsafe { Mutex::of(mutex) };
         let kind = this.kind.load(Ordering::Relaxed);
-        if kind & INHERIT != 0 && kind & FOREIGN != 0 {
+        // At a thread's end the kernel would not find what it holds, and the C library relies on that.
+        if kind & ROBUST != 0 && kind & INHERIT != 0 {
             this.kind.store(kind & !INHERIT, Ordering::Relaxed);
-        }
-        if kind & (FOREIGN | PROTECT) == PROTECT {
-            let word = futex::plain(this.word.word());
-            // Free, once the ceiling is elsewhere.
-            this.ceiling.store(word.swap(0, Ordering::Relaxed) >> CEILING, Ordering::Relaxed);
         }
     }
     result
 }
 
 #[entry]
-pub unsafe extern "C" fn pthread_mutex_getprioceiling(mutex: *const c::pthread_mutex_t, ceiling: *mut c_int) -> c_int {
-    // SAFETY: the caller's mutex.
-    let this = unsafe { Mutex::of(mutex.cast_mut()) };
-    if this.kind.load(Ordering::Relaxed) & (FOREIGN | PROTECT) != PROTECT {
-        return natively!();
-    }
-    // SAFETY: the caller's place for it.
-    unsafe { *ceiling = this.ceiling.load(Ordering::Relaxed) as c_int };
-    0
-}
-
-#[entry]
 pub unsafe extern "C-unwind" fn pthread_mutex_setprioceiling(mutex: Raw, ceiling: c_int, old: *mut c_int) -> c_int {
     // SAFETY: the caller's mutex.
     let this = unsafe { Mutex::of(mutex) };
-    let kind = this.kind.load(Ordering::Relaxed) & KIND;
-    if kind & (FOREIGN | PROTECT) != PROTECT {
-        return natively!();
-    }
-    // SAFETY: take integers.
-    let known = unsafe { c::sched_get_priority_min(c::SCHED_FIFO)..=c::sched_get_priority_max(c::SCHED_FIFO) };
-    if !known.contains(&ceiling) {
-        return c::EINVAL;
-    }
-    // Whoever holds it may change it; others wait, whatever their priority.
-    let kind = kind & !PROTECT;
-    let mine = (kind == RECURSIVE || kind == ERRORCHECK) && this.owner.load(Ordering::Relaxed) == thread_pointer();
-    if mine && kind == ERRORCHECK {
-        return c::EDEADLK;
-    }
-    if !mine && let Err(error) = this.acquire(Until::NEVER, false) {
+    // Which locks it, if the caller does not hold it.
+    if this.kind().is_none()
+        && let Err(error) = this.let_the_kernel_know()
+    {
         return error;
     }
-    let before = this.ceiling.swap(ceiling as u32, Ordering::Relaxed);
-    if !mine {
-        this.release();
-    }
-    if !old.is_null() {
-        // SAFETY: the caller's place for it.
-        unsafe { *old = before as c_int };
-    }
-    0
+    this.by_the_c_library(|| natively!())
 }
 
 #[entry]
@@ -374,11 +334,11 @@ unsafe extern "C-unwind" fn lock_otherwise(mutex: Raw) -> c_int {
     let this = unsafe { Mutex::of(mutex) };
     match this.kind() {
         Some(kind) => code(this.lock_kind(kind, Until::NEVER, true)),
-        None => {
-            this.let_the_kernel_know();
+        None => match this.let_the_kernel_know() {
             // SAFETY: the caller's argument.
-            unsafe { next!(pthread_mutex_lock: fn(Raw) -> c_int)(mutex) }
-        }
+            Ok(()) => this.by_the_c_library(|| unsafe { next!(pthread_mutex_lock: fn(Raw) -> c_int)(mutex) }),
+            Err(error) => error,
+        },
     }
 }
 
@@ -388,10 +348,10 @@ pub unsafe extern "C" fn pthread_mutex_trylock(mutex: Raw) -> c_int {
     let this = unsafe { Mutex::of(mutex) };
     match this.kind() {
         Some(kind) => code(this.try_lock_kind(kind)),
-        None => {
-            this.let_the_kernel_know();
-            natively!()
-        }
+        None => match this.let_the_kernel_know() {
+            Ok(()) => this.by_the_c_library(|| natively!()),
+            Err(error) => error,
+        },
     }
 }
 
@@ -432,10 +392,10 @@ pub unsafe extern "C-unwind" fn pthread_mutex_timedlock(mutex: Raw, time: *const
             let until = unsafe { Until::new(c::CLOCK_REALTIME, time) };
             code(until.and_then(|until| this.lock_kind(kind, until, true)))
         }
-        None => {
-            this.let_the_kernel_know();
-            natively!()
-        }
+        None => match this.let_the_kernel_know() {
+            Ok(()) => this.by_the_c_library(|| natively!()),
+            Err(error) => error,
+        },
     }
 }
 
@@ -453,10 +413,10 @@ pub unsafe extern "C-unwind" fn pthread_mutex_clocklock(
             let until = unsafe { Until::new(clock, time) };
             code(until.and_then(|until| this.lock_kind(kind, until, true)))
         }
-        None => {
-            this.let_the_kernel_know();
-            natively!()
-        }
+        None => match this.let_the_kernel_know() {
+            Ok(()) => this.by_the_c_library(|| natively!()),
+            Err(error) => error,
+        },
     }
 }
 

@@ -109,12 +109,12 @@ thread_local! {
 }
 
 /// The calling thread is about to lock what the kernel gives to others if its holder dies: on a kernel thread of its
-/// own, by whose number it holds such locks from now on. Whoever it creates inherits nothing by this. Where no kernel
-/// thread can be had, the locks are the C library's alone.
-pub(crate) fn known_to_kernel() {
-    let Some(me) = Record::current().filter(|_| !IS_KNOWN.get()) else { return };
+/// own, by whose number it holds such locks from now on. Whoever it creates inherits nothing by this. False where no
+/// kernel thread can be had: the locks are the C library's alone.
+pub(crate) fn known_to_kernel() -> bool {
+    let Some(me) = Record::current().filter(|_| !IS_KNOWN.get()) else { return true };
     if raddle::drop_in::is_lightweight() {
-        let Some(mask) = dedicate(Spare::Any) else { return };
+        let Some(mask) = dedicate(Spare::Any) else { return false };
         raddle::drop_in::unmark();
         signals::set_kernel_mask(mask);
     }
@@ -122,6 +122,7 @@ pub(crate) fn known_to_kernel() {
         // SAFETY: the calling thread's, which keeps it until both end.
         IS_KNOWN.set(unsafe { raddle::drop_in::known_to_kernel(task) });
     }
+    IS_KNOWN.get()
 }
 
 /// The calling thread is about to get a descriptor for the signals that are pending for it, of which the kernel knows

@@ -72,6 +72,7 @@ pub(super) fn thread_was_not() {
 
 /// The calling thread's code has ended, destructors included. Does not return when it was the last one.
 pub(super) fn thread_ends() {
+    crate::sync::ceiling::put_back();
     // AcqRel: what all threads did comes before the exit.
     if LIVE.fetch_sub(1, Ordering::AcqRel) == 1 {
         // SAFETY: no thread of the program is left.

@@ -22,11 +22,5 @@ pub(crate) mod record;
 pub(crate) mod trampoline;
 pub(crate) mod undo;
 
-/// The scheduling priority that the calling thread has asked for; 0 on kernel threads.
-pub(crate) fn own_priority() -> std::ffi::c_int {
-    record::Record::current()
-        .map_or(0, |me| me.schedule.load(std::sync::atomic::Ordering::Relaxed) as u32 as std::ffi::c_int)
-}
-
 pub(crate) use create::pthread_create;
 pub(crate) use identity::{carrier_of, gettid, is_all_processors, name_by_prctl, number_to_ask};
