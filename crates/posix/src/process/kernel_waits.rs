@@ -92,6 +92,7 @@ pub(super) fn met() {
 ///
 /// # Safety
 /// As for the system call, which has no time limit that must not begin anew.
+#[inline(never)]
 pub(crate) unsafe fn wait(number: c::c_long, arguments: [usize; 6], restarts: bool) -> isize {
     // SAFETY: the caller's promise.
     unsafe { wait_again(number, arguments, restarts, true, |_| {}) }
@@ -187,6 +188,7 @@ fn note(thread: usize) -> Option<&'static Note> {
 ///
 /// # Safety
 /// As for the system call, which has no time limit that must not begin anew.
+#[inline(never)]
 pub(crate) unsafe fn call(number: c::c_long, arguments: [usize; 6]) -> isize {
     // SAFETY: a live word, or one on the stack; the caller's promise.
     let call = |asked: &AtomicU32| unsafe { call_unless(asked.as_ptr(), number as usize, arguments.as_ptr()) };
@@ -200,6 +202,7 @@ pub(crate) unsafe fn call(number: c::c_long, arguments: [usize; 6]) -> isize {
 
 /// Waits in the runtime by `wait`, which can be cancelled, on a kernel thread: its answer, or `None` if the thread is to
 /// be cancelled.
+#[inline(never)]
 pub(crate) fn of_runtime<E>(
     wait: impl Fn() -> Result<(), E>,
     is_cancelled: impl Fn(&E) -> bool,

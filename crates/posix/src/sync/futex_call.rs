@@ -79,8 +79,11 @@ const WAITS: &[Wait] = &[
 impl Wait {
     /// Makes the call, whose time limit goes on where a signal of ours has cut it.
     ///
+    /// Apart: its frame is not one of those that wait otherwise.
+    ///
     /// # Safety
     /// As for the system call.
+    #[inline(never)]
     unsafe fn make(&self, arguments: [usize; 6]) -> isize {
         let limit = match self.limit {
             // Until a point in time.
@@ -178,6 +181,22 @@ pub unsafe extern "C-unwind" fn syscall(
     answer(result) as c_long
 }
 
+/// Apart, as [`Wait::make`].
+///
+/// # Safety
+/// As for the system call.
+#[inline(never)]
+unsafe fn in_kernel(arguments: &[usize; 6]) -> isize {
+    let limit = match arguments[1] as c_int & !(c::FUTEX_PRIVATE_FLAG | c::FUTEX_CLOCK_REALTIME) {
+        c::FUTEX_WAIT => Limit::Time(3),
+        c::FUTEX_WAIT_BITSET => Limit::None,
+        // SAFETY: the caller's promise.
+        _ => return unsafe { system_call(c::SYS_futex, *arguments) },
+    };
+    // SAFETY: the caller's promise.
+    unsafe { Wait { number: c::SYS_futex, restarts: true, limit }.make(*arguments) }
+}
+
 /// # Safety
 /// As for the system call.
 unsafe fn futex_call(arguments: [usize; 6]) -> isize {
@@ -186,12 +205,7 @@ unsafe fn futex_call(arguments: [usize; 6]) -> isize {
     let command = operation & !(c::FUTEX_PRIVATE_FLAG | c::FUTEX_CLOCK_REALTIME);
     // SAFETY: the caller's promise, for every call made here.
     unsafe {
-        let waits = matches!(command, c::FUTEX_WAIT | c::FUTEX_WAIT_BITSET);
-        let limit = if command == c::FUTEX_WAIT { Limit::Time(3) } else { Limit::None };
-        let kernel = || match waits && Record::current().is_some() {
-            true => Wait { number: c::SYS_futex, restarts: true, limit }.make(arguments),
-            false => system_call(c::SYS_futex, arguments),
-        };
+        let kernel = || in_kernel(&arguments);
         if operation & c::FUTEX_PRIVATE_FLAG == 0 || address == 0 || !address.is_multiple_of(4) {
             return kernel();
         }
@@ -262,15 +276,21 @@ unsafe fn deadline(command: c_int, operation: c_int, time: usize) -> Result<Opti
     os::deadline(clock, time).map(Some)
 }
 
+/// Ends the caller, whose cancellation is asynchronous.
+#[cold]
+#[inline(never)]
+fn ends() -> isize {
+    cancel::point();
+    0
+}
+
+#[inline(always)]
 fn wait(word: &AtomicU32, expected: u32, deadline: Option<u64>) -> isize {
     if word.load(Ordering::SeqCst) != expected {
         return -(c::EAGAIN as isize);
     }
     match futex::wait(For::AWord, word, expected, deadline, cancel::is_asynchronous()) {
-        Woken::Cancelled => {
-            cancel::point();
-            0
-        }
+        Woken::Cancelled => ends(),
         Woken::LookAgain => 0,
         Woken::TimedOut => -(c::ETIMEDOUT as isize),
         // A wake-up may have come with the signal.
