@@ -428,7 +428,8 @@ pub unsafe extern "C-unwind" fn epoll_pwait(
 /// # Safety
 /// As for the system call.
 unsafe fn dedicated_wait(number: c::c_long, arguments: [usize; 6]) -> isize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the program's arguments for that call, which the kernel checks; the time limit may begin anew, as said
+    // above.
     unsafe { kernel_waits::wait(number, arguments, false) }
 }
 

@@ -94,7 +94,7 @@ pub(super) fn met() {
 /// As for the system call, which has no time limit that must not begin anew.
 #[inline(never)]
 pub(crate) unsafe fn wait(number: c::c_long, arguments: [usize; 6], restarts: bool) -> isize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller answers for number and arguments, which stay what they are.
     unsafe { wait_again(number, arguments, restarts, true, |_| {}) }
 }
 
@@ -200,8 +200,8 @@ pub(crate) unsafe fn call(number: c::c_long, arguments: [usize; 6]) -> isize {
     announced(false, call, end).unwrap_or(CANCELLED)
 }
 
-/// Waits in the runtime by `wait`, which can be cancelled, on a kernel thread: its answer, or `None` if the thread is to
-/// be cancelled.
+/// Waits in the runtime by `wait`, which can be cancelled, on a kernel thread: its answer, or `None` if the thread is
+/// to be cancelled.
 #[inline(never)]
 pub(crate) fn of_runtime<E>(
     wait: impl Fn() -> Result<(), E>,

@@ -61,7 +61,7 @@ pub(super) fn noting(lock: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: words of the calling thread's own control block.
     let before: Vec<Change> = words().map(|at| (at, unsafe { read(at) })).collect();
     let result = lock();
-    // SAFETY: the same.
+    // SAFETY: words of the calling thread's own control block, as above.
     let changed: Vec<Change> = before.into_iter().filter(|&(at, value)| unsafe { read(at) } != value).collect();
     if !changed.is_empty() {
         CHANGED.set(Box::into_raw(Box::new(changed)));
@@ -72,7 +72,7 @@ pub(super) fn noting(lock: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// A word of the calling thread's control block.
 unsafe fn read(at: usize) -> u32 {
-    // SAFETY: as promised.
+    // SAFETY: aligned, and it lives as long as the thread, whose control block it lies in.
     unsafe { with_exposed_provenance_mut::<u32>(at).read_volatile() }
 }
 

@@ -190,10 +190,10 @@ unsafe fn in_kernel(arguments: &[usize; 6]) -> isize {
     let limit = match arguments[1] as c_int & !(c::FUTEX_PRIVATE_FLAG | c::FUTEX_CLOCK_REALTIME) {
         c::FUTEX_WAIT => Limit::Time(3),
         c::FUTEX_WAIT_BITSET => Limit::None,
-        // SAFETY: the caller's promise.
+        // SAFETY: the program's arguments for a futex call, as the caller has promised; the kernel checks them.
         _ => return unsafe { system_call(c::SYS_futex, *arguments) },
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the program's arguments for a futex call, whose time, if it has one, is the fourth.
     unsafe { Wait { number: c::SYS_futex, restarts: true, limit }.make(*arguments) }
 }
 
