@@ -209,8 +209,11 @@ fn one(look: &Look, before: Option<&Look>, seconds: f64) -> String {
     let mut text =
         format!("{} ({})\n\n  {:<44} {:>12} {:>12}\n", look.program, look.pid, "", "now, or all", "a second");
     for (name, value) in &look.values {
-        let label = name.replace('_', " ").replace(" total", "").replace('{', "  {");
-        let shown = if name.starts_with("run_queue_delay_seconds") { time(Some(*value)) } else { count(*value) };
+        // What stands in labels is the program's: names of functions.
+        let (name_alone, labels) = name.find('{').map_or((name.as_str(), ""), |at| name.split_at(at));
+        let gap = if labels.is_empty() { "" } else { "  " };
+        let label = format!("{}{gap}{labels}", name_alone.replace('_', " ").replace(" total", ""));
+        let shown = if name.contains("_seconds{") { time(Some(*value)) } else { count(*value) };
         let grown = if name.ends_with("_total") { rate(look, before, name, seconds) } else { String::new() };
         let _ = writeln!(text, "  {label:<44} {shown:>12} {grown:>12}");
     }
@@ -222,7 +225,8 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "# program my server 42\n# HELP raddle_x y\nraddle_switches_total 1000\nraddle_threads{state=\"waiting\"} 7\n\
-                        raddle_processors{pool=\"0\",state=\"awake\"} 1\nraddle_processors{pool=\"1\",state=\"awake\"} 2\n";
+                        raddle_processors{pool=\"0\",state=\"awake\"} 1\nraddle_processors{pool=\"1\",state=\"awake\"} 2\n\
+                        raddle_quantum_gap_longest_seconds{function=\"so_slow\"} 0.0021\n";
 
     #[test]
     fn a_file_is_read() {
@@ -240,7 +244,10 @@ mod tests {
         assert_eq!(rate(&look, Some(&before), "switches_total", 2.0), "300");
         assert_eq!(rate(&look, None, "switches_total", 2.0), "-");
         assert!(all(std::slice::from_ref(&look), &BTreeMap::from([(42, before)]), 2.0).contains("my server"));
-        assert!(one(&look, None, 1.0).contains("threads  {state=\"waiting\"}"));
+        let shown = one(&look, None, 1.0);
+        assert!(shown.contains("threads  {state=\"waiting\"}"), "{shown}");
+        let gap = shown.lines().find(|line| line.contains("{function=\"so_slow\"}"));
+        assert!(gap.is_some_and(|line| line.contains("2.1")), "{shown}");
     }
 
     #[test]

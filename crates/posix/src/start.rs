@@ -299,8 +299,6 @@ pub(crate) fn lightweight() -> bool {
         crate::process::signals::prepare_kernel_threads();
         if settings.stats.is_some() || settings.metrics.is_some() {
             raddle::info::sample_delays(true);
-        }
-        if settings.stats.is_some() {
             crate::quantum::gaps::measure();
         }
         crate::quantum::begin();

@@ -109,7 +109,10 @@ fn duration(nanoseconds: u64) -> String {
 /// process's number.
 pub(crate) fn publish(path: &str) {
     let path = path.replace("{pid}", &std::process::id().to_string());
-    let text = || format!("# program {} {}\n{}", program(), std::process::id(), raddle::info::metrics());
+    let text = || {
+        let (metrics, gaps) = (raddle::info::metrics(), crate::quantum::gaps::metrics());
+        format!("# program {} {}\n{metrics}{gaps}", program(), std::process::id())
+    };
     if let Err(error) = raddle::drop_in::publish(path.clone().into(), std::time::Duration::from_secs(1), text) {
         say(&format!("raddle: no metrics: {path}: {error}\n"));
     }

@@ -47,6 +47,20 @@ fn quantum_checks_let_others_run() {
     let settings = [("RADDLE_PROCESSORS", "1"), ("RADDLE_QUANTUM", "1000,5000"), ("RADDLE_STATS", "json")];
     let measured = common::drop_in(&program, &["gap"], &settings);
     assert!(measured.err.contains("\"gaps\":1,") && measured.err.contains("\"gap_function\":\"slow\""), "{measured:?}");
+    // And while the program runs.
+    let file = program.with_extension("metrics");
+    let mut command = std::process::Command::new(&program);
+    command.args(["gap", "stays"]).env("LD_PRELOAD", common::library()).stdin(std::process::Stdio::piped());
+    let settings = [("RADDLE_PROCESSORS", "1"), ("RADDLE_QUANTUM", "1000,5000")];
+    let mut child = command.envs(settings).env("RADDLE_METRICS", &file).spawn().unwrap();
+    common::until("the function of the longest gap", || {
+        assert!(child.try_wait().unwrap().is_none());
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        text.contains("raddle_quantum_gap_longest_seconds{function=\"slow\"} 0.").then_some(())
+    });
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+    std::fs::remove_file(&file).unwrap();
     let wrong = common::drop_in(&program, &[], &[("RADDLE_QUANTUM", "soon")]);
     assert!(wrong.err.contains("RADDLE_QUANTUM is `soon`"), "{wrong:?}");
 }

@@ -1,5 +1,5 @@
-//! How far apart threads come to quantum checks, for `--stats`: the time between two looks of [`crate::quantum`]
-//! between which the thread ran on.
+//! How far apart threads come to quantum checks, for `--stats` and, while the program runs, for `--metrics`: the time
+//! between two looks of [`crate::quantum`] between which the thread ran on.
 //!
 //! A look comes once in so many instructions, so the figures hold the time of those, too: what is far above the others
 //! is code without checks, or the kernel took the core. Of the longest one the function is noted in which the check
@@ -10,8 +10,10 @@
 use crate::os::c;
 use std::cell::Cell;
 use std::ffi::CStr;
+use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Four for each power of two.
 const BUCKETS: usize = 4 * 40;
@@ -91,8 +93,34 @@ pub(crate) fn told() -> Option<Gaps> {
         });
         found.map_or(0, limit).min(max_ns)
     };
-    let function = function_at(LONGEST_AT.load(Ordering::Relaxed));
+    let function = named(LONGEST_AT.load(Ordering::Relaxed));
     Some(Gaps { count, p50_ns: at(50), p99_ns: at(99), max_ns, function })
+}
+
+/// The same in Prometheus's format, for a program that goes on; empty if there was no gap.
+pub(crate) fn metrics() -> String {
+    let Some(gaps) = told() else { return String::new() };
+    let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
+    let function: String = gaps.function.chars().filter(|c| !c.is_control() && !['"', '\\'].contains(c)).collect();
+    let mut text = String::from("# TYPE raddle_quantum_gaps_total counter\n");
+    let _ = writeln!(text, "raddle_quantum_gaps_total {}", gaps.count);
+    let _ = writeln!(text, "# TYPE raddle_quantum_gap_seconds gauge");
+    let _ = writeln!(text, "raddle_quantum_gap_seconds{{quantile=\"0.5\"}} {}", seconds(gaps.p50_ns));
+    let _ = writeln!(text, "raddle_quantum_gap_seconds{{quantile=\"0.99\"}} {}", seconds(gaps.p99_ns));
+    let _ = writeln!(text, "# HELP raddle_quantum_gap_longest_seconds and the function whose check ended it");
+    let _ = writeln!(text, "# TYPE raddle_quantum_gap_longest_seconds gauge");
+    let _ = writeln!(text, "raddle_quantum_gap_longest_seconds{{function=\"{function}\"}} {}", seconds(gaps.max_ns));
+    text
+}
+
+/// The name of the function at an address, which is looked up once for each that is asked for in turn.
+fn named(address: usize) -> String {
+    static LAST: Mutex<(usize, String)> = Mutex::new((0, String::new()));
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if last.1.is_empty() || last.0 != address {
+        *last = (address, function_at(address));
+    }
+    last.1.clone()
 }
 
 fn bucket(value: u64) -> usize {

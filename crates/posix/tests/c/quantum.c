@@ -108,4 +108,6 @@ int main(int count, char **arguments) {
     pthread_t id;
     assert(pthread_create(&id, 0, count > 1 ? has_a_gap : computes, 0) == 0);
     pthread_join(id, 0);
+    if (count > 2)
+        getchar();
 }
