@@ -1,5 +1,5 @@
 // How LLVM finds the pass: at the end of the optimiser (clang -fpass-plugin, ThinLTO), at the end of full link-time optimisation, and by
-// the name `raddle-yields<gap=4096;chunk=1024;leaf=512;unrolled=96;measure;off>` for opt.
+// the name `raddle-yields<gap=4096;chunk=1024;leaf=512;unrolled=104;measure;off>` for opt.
 #include "yields.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Passes/PassBuilder.h"

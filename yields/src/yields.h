@@ -28,8 +28,9 @@ struct Limits {
   uint64_t Chunk = 1024;
   // The longest way through a function without a check; so much is assumed of a call of an unknown function.
   uint64_t Leaf = 512;
-  // A loop whose turns cannot be counted ahead is unrolled until its body has about this weight.
-  uint64_t Unrolled = 96;
+  // A loop whose turns cannot be counted ahead is unrolled until its body has about this weight. A check costs it three instructions: two, and one
+  // that moves what goes round.
+  uint64_t Unrolled = 104;
   // Count what runs between checks, for tests: the program reads `__raddle_gap_max`.
   bool Measure = false;
   // Put no checks in: what a program costs without them is measured on one that is built alike.
