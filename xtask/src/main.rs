@@ -29,6 +29,7 @@ mod tsan;
 mod weaken;
 mod yields;
 mod yields_programs;
+mod yields_server;
 
 use std::process::ExitCode;
 

@@ -1,10 +1,12 @@
 //! `cargo xtask yields-programs`: whole programs of others, compiled with quantum checks, pass their own tests, as they
-//! are and, where that says more, under `raddle run` with a quantum of 50 µs.
+//! are and, where that says more, under `raddle run` with a quantum of 50 µs. memcached also serves under load, beside
+//! a request for which it computes (`yields_server.rs`).
 //!
 //! Sources come from Debian (`apt-get source`, with lists of its own, so nothing of the system's is changed) and from
 //! the crates' registry, into the target folder; nothing of them is kept elsewhere. A campaign, not a part of `ci`.
 
 use crate::shell::{self, Failure, Outcome, cargo};
+use crate::yields_server;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -26,6 +28,8 @@ struct Program {
     /// What the shell runs in the sources' folder, with `RADDLE` in the environment. Fails if anything does, and if the
     /// program has no checks.
     script: &'static str,
+    /// What is seen of the program in the sources' folder beside, with the command that runs it.
+    beside: Option<fn(&Path, &Path) -> Outcome>,
 }
 
 const COMPILERS: [(&str, &str); 2] = [("/usr/bin/make", "make"), ("/usr/bin/clang-22", "clang-22")];
@@ -43,6 +47,7 @@ const PROGRAMS: [Program; 4] = [
             "$RADDLE" run --main -- ./minigzip <zlib.3.pdf >packed.gz
             gzip -dc packed.gz | cmp - zlib.3.pdf
         "#,
+        beside: None,
     },
     Program {
         name: "sqlite",
@@ -61,6 +66,7 @@ const PROGRAMS: [Program; 4] = [
                 done
             done
         "#,
+        beside: None,
     },
     Program {
         name: "memcached",
@@ -75,6 +81,7 @@ const PROGRAMS: [Program; 4] = [
             sed -i 's/-o relaxed_privileges//' t/lib/MemcachedTest.pm
             prove t/binary-get.t t/cas.t t/flush-all.t t/incrdecr.t t/lru.t t/noreply.t t/touch.t t/64bit.t t/getset.t t/stats.t
         "#,
+        beside: Some(|sources, raddle| yields_server::run(&sources.join("memcached"), raddle)),
     },
     Program {
         name: "regex",
@@ -86,6 +93,7 @@ const PROGRAMS: [Program; 4] = [
             "$RADDLE" cargo test -q --release --test integration
             RADDLE_QUANTUM=50 "$RADDLE" run -- "$(ls -t target/raddle/*/release/deps/integration-* | grep -v '\.d$' | head -n 1)" | tail -n 2
         "#,
+        beside: None,
     },
 ];
 
@@ -149,7 +157,8 @@ fn one(program: &Program, raddle: &Path) -> Outcome {
     }
     let mut tests = Command::new("bash");
     tests.args(["-euo", "pipefail", "-c", program.script]).current_dir(&sources);
-    shell::run(tests.env("RADDLE", raddle).env("RADDLE_QUANTUM", "50"))
+    shell::run(tests.env("RADDLE", raddle).env("RADDLE_QUANTUM", "50"))?;
+    program.beside.map_or(Ok(()), |beside| beside(&sources, raddle))
 }
 
 /// The newest source of the package for this release, with lists and a cache beside it.
