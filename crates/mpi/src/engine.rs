@@ -13,7 +13,8 @@
 //! The leader yields between its rounds, so that other threads of its processor run. When nothing has ended for
 //! [`AWAKE`] it sleeps between them: a quarter of the time for which nothing has ended, at most [`LONGEST`], or two
 //! hundred rounds where these take long. So what comes late is noticed late by a quarter, and a rank whose threads all
-//! wait costs less than a two-hundredth of a core. A newcomer wakes it.
+//! wait costs less than a two-hundredth of a core. A newcomer wakes it. It does not sleep while parts of a long message
+//! move, which nothing tells but the length of a round.
 //!
 //! A test makes progress for all that the implementation has begun, and costs as much: Open MPI tries each message
 //! again for which there was no room. So of each kind of call one at most tests in vain between two rounds
@@ -32,9 +33,15 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// Nothing has ended for so long when the leader first sleeps between two rounds. Untested guess: a sleep and its end
-/// take some 60 µs, and ranks that share a core must let each other run.
-const AWAKE: Duration = Duration::from_micros(50);
+/// Nothing has ended for so long when the leader first sleeps between two rounds. With 50 µs MPICH's tests of messages
+/// of 32 MB took 9 s on a busy machine, with this 6 s, natively 2 to 4 s; ranks that share a core lose as much at each
+/// turn.
+const AWAKE: Duration = Duration::from_micros(1000);
+/// A round that moves a part of a long message takes longer than the others by so much. Untested guess: a part has some
+/// tens of kilobytes.
+const MOVES: Duration = Duration::from_micros(1);
+/// Of so many requests a round's length can be trusted: those of a thousand differ by more than that.
+const FEW: usize = 16;
 /// The longest sleep where a round is short. With its end, and with what the runtime does meanwhile, it costs some
 /// 100 µs of processor time: at 4 ms ten seconds cost a rank 0.14 to 0.18 s.
 const LONGEST: Duration = Duration::from_millis(32);
@@ -230,17 +237,18 @@ fn lead(mut led: Led, me: Listed) {
         let turn = TURN.lock();
         let ended = led.round(me);
         drop(turn);
+        let took = began.elapsed();
         // Relaxed: a hint.
         ROUND.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the leader's own waiter.
         if unsafe { (*me.0).state.load(Ordering::Relaxed) } == ENDED {
             break;
         }
-        if ended || came {
-            idle = Idle::default();
+        if ended || came || idle.moves(took, led.owners.len() + led.questions.len()) {
+            idle.since = None;
             thread::yield_now();
         } else {
-            idle.rest(began);
+            idle.rest(began, took);
         }
     }
     let next = with(|shared| {
@@ -258,24 +266,43 @@ fn lead(mut led: Led, me: Listed) {
     }
 }
 
-/// How long nothing has ended.
+/// How long nothing has ended, or moved.
 #[derive(Default)]
 struct Idle {
     since: Option<Instant>,
+    /// For how many requests the rounds were, and the shortest of them.
+    count: usize,
+    least: Duration,
+    /// It has slept since the last round: caches are cold, so the round's length tells less.
+    slept: bool,
 }
 
 impl Idle {
-    /// Between two rounds, of which the last one began then.
-    fn rest(&mut self, began: Instant) {
-        let Some(since) = self.since else {
-            self.since = Some(began);
-            return thread::yield_now();
-        };
-        let now = Instant::now();
-        if now - since < AWAKE {
-            return thread::yield_now();
+    /// Whether a round that took so long has moved parts of a long message: nobody may sleep between the parts. It is
+    /// known by its length alone, against the shortest round of as many requests.
+    fn moves(&mut self, took: Duration, count: usize) -> bool {
+        if self.count != count {
+            (self.count, self.least) = (count, took);
         }
-        sleep(((now - since) / 4).min(LONGEST.max(200 * (now - began))));
+        self.least = self.least.min(took);
+        if count > FEW {
+            return false;
+        }
+        let other = if self.slept { 8 * self.least + 20 * MOVES } else { 2 * self.least + MOVES };
+        took > other
+    }
+
+    /// Between two rounds, of which the last one began then.
+    fn rest(&mut self, began: Instant, took: Duration) {
+        let since = *self.since.get_or_insert(began);
+        let idle = began + took - since;
+        // Two rounds after each sleep.
+        self.slept = idle >= AWAKE && !self.slept;
+        if self.slept {
+            sleep((idle / 4).min(LONGEST.max(200 * took)));
+        } else {
+            thread::yield_now();
+        }
     }
 }
 
