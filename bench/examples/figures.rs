@@ -6,6 +6,7 @@
 
 use raddle_bench::catalogue;
 use raddle_bench::report::nanoseconds;
+use raddle_report::{Axis, Bar, Bars};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -163,48 +164,17 @@ fn page(figures: &Figures, servers: &str) -> String {
     text
 }
 
-/// Horizontal bars on a logarithmic axis, from the line at which both are level.
+/// Bars to both sides of the line at which both are level.
 fn chart(chosen: &[Chosen]) -> String {
-    let (left, bars, step, top) = (300.0, 460.0, 26.0, 44.0);
-    const TICKS: [f64; 6] = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0];
-    let most = chosen.iter().map(|row| row.ratio).fold(2.0, f64::max);
-    let ticks: Vec<f64> = TICKS.into_iter().filter(|tick| *tick < most * 2.0).collect();
-    let (low, high) = (ticks[0].ln(), ticks[ticks.len() - 1].ln());
-    let x = |ratio: f64| left + bars * (ratio.ln() - low) / (high - low);
-    let bottom = top + step * chosen.len() as f64;
-    let (width, height) = (left + bars + 60.0, bottom + 30.0);
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
-         font-size=\"13\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
-         <text x=\"12\" y=\"20\" font-weight=\"bold\">How many times as long the fastest other runtime takes</text>\n\
-         <text x=\"12\" y=\"36\" font-size=\"11\" fill=\"#555555\">right of the line Raddle is faster; logarithmic; {RUN}</text>\n"
-    );
-    for tick in &ticks {
-        let (at, level) = (x(*tick), *tick == 1.0);
-        let stroke = if level { "#333333" } else { "#dddddd" };
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{at:.1}\" y1=\"{top}\" x2=\"{at:.1}\" y2=\"{bottom}\" stroke=\"{stroke}\"/>\
-             <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#333333\">{tick}</text>",
-            bottom + 18.0
-        );
-    }
-    for (index, Chosen { about, other, ratio }) in chosen.iter().enumerate() {
-        let (y, from, to) = (top + step * index as f64, x(1.0), x(*ratio));
-        let colour = if *ratio >= 1.0 { "#2c7fb8" } else { "#d95f0e" };
-        let _ = writeln!(
-            svg,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{about}</text>\
-             <rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"16\" fill=\"{colour}\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\">{ratio:.1} {other}</text>",
-            left - 10.0,
-            y + 17.0,
-            from.min(to),
-            y + 5.0,
-            (to - from).abs().max(1.0),
-            from.max(to) + 6.0,
-            y + 17.0
-        );
-    }
-    svg + "</svg>\n"
+    let bar = |Chosen { about, other, ratio }: &Chosen| Bar {
+        label: about.to_string(),
+        figure: *ratio,
+        note: format!(" {other}"),
+        stands_out: *ratio < 1.0,
+        ..Bar::default()
+    };
+    let all: Vec<Bar> = chosen.iter().map(bar).collect();
+    let title = "How many times as long the fastest other runtime takes";
+    let axis = Axis::of_factors("right of the line Raddle is faster");
+    Bars { title, axis, all: &all }.standalone(RUN)
 }

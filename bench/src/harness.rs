@@ -2,6 +2,8 @@
 
 use crate::catalogue::Case;
 use crate::child::{self, Report};
+use crate::load::latency::Latencies;
+use crate::program::LATENCIES;
 use crate::report::Row;
 use crate::runtimes::Runtime;
 use crate::stats::Spread;
@@ -239,6 +241,7 @@ fn rows(case: &Case, present: &[&Contestant], tallies: &[Tally], expected: Optio
             disagrees: disagreement.is_some(),
             error: disagreement.or_else(|| tally.errors.first().cloned()),
             unit: case.workload.unit,
+            latencies: latencies(tally),
             extra: extra(tally),
         }
     };
@@ -253,6 +256,7 @@ fn times(tally: &Tally) -> Vec<f64> {
 /// Further figures: of numbers the median over the rounds, of all else the last one.
 fn extra(tally: &Tally) -> serde_json::Map<String, serde_json::Value> {
     let mut extra = tally.reports.last().map(|report| report.extra.clone()).unwrap_or_default();
+    extra.remove(LATENCIES);
     for (key, value) in &mut extra {
         let numbers: Vec<_> = tally.reports.iter().filter_map(|report| report.extra.get(key)?.as_f64()).collect();
         if let Some(spread) = Spread::of(&numbers).filter(|_| value.is_number() && numbers.len() > 1) {
@@ -260,6 +264,14 @@ fn extra(tally: &Tally) -> serde_json::Map<String, serde_json::Value> {
         }
     }
     extra
+}
+
+/// Of all rounds together.
+fn latencies(tally: &Tally) -> Option<Latencies> {
+    let mut all = tally.reports.iter().filter_map(|report| Latencies::heard(report.extra.get(LATENCIES)?));
+    let mut first = all.next()?;
+    all.for_each(|more| first.add(&more));
+    Some(first)
 }
 
 fn median_rss(tally: &Tally) -> Option<u64> {

@@ -159,6 +159,9 @@ impl Outcome {
     }
 }
 
+/// The key of the distribution of latencies.
+pub const LATENCIES: &str = "latencies";
+
 /// What one repetition gave.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {

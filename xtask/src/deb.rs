@@ -9,7 +9,8 @@ use std::process::Command;
 /// Builds, lays it out as Debian does, and packs it.
 pub fn run(args: &[String]) -> Outcome {
     shell::no_arguments(args)?;
-    shell::run(&mut cargo(&["build", "--release", "-p", "raddle-cli", "-p", "raddle-drop-in", "-p", "raddle-mpi"]))?;
+    let packages = ["build", "--release", "-p", "raddle-cli", "-p", "raddle-drop-in", "-p", "raddle-mpi"];
+    shell::run(cargo(&packages).envs(shell::commit()))?;
     let target = install::target();
     let built = target.join("release");
     let tree = target.join("deb");

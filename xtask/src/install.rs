@@ -15,7 +15,7 @@ pub fn run(args: &[String]) -> Outcome {
     };
     std::fs::create_dir_all(&prefix).map_err(|error| failed(&prefix, &error))?;
     let prefix = prefix.canonicalize().map_err(|error| failed(&prefix, &error))?;
-    shell::run(&mut cargo(&["build", "--release", "-p", "raddle-cli", "-p", "raddle-drop-in"]))?;
+    shell::run(cargo(&["build", "--release", "-p", "raddle-cli", "-p", "raddle-drop-in"]).envs(shell::commit()))?;
     let built = target().join("release");
     copy(&built.join("raddle"), &prefix.join("bin/raddle"))?;
     copy(&built.join("libraddle_drop_in.so"), &prefix.join("lib/libraddle.so.0"))?;

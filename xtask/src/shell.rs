@@ -50,6 +50,14 @@ pub fn root() -> PathBuf {
     here.parent().map_or(here.clone(), Path::to_path_buf)
 }
 
+/// What a build for others is told of the checkout, which they do not have: `RADDLE_COMMIT`, unless it is set.
+pub fn commit() -> Option<(&'static str, String)> {
+    const NAME: &str = "RADDLE_COMMIT";
+    let known = std::env::var_os(NAME).is_some();
+    let commit = output(Command::new("git").arg("-C").arg(root()).args(["rev-parse", "--short=10", "HEAD"]));
+    commit.ok().filter(|_| !known).map(|commit| (NAME, commit.trim().to_string()))
+}
+
 /// `cargo`, the one that started us, in the root of the checkout.
 pub fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

@@ -4,7 +4,7 @@
 use super::Api;
 use super::packet::with_percentiles;
 use crate::args::Args;
-use crate::load::latency::{Latencies, bucket_of};
+use crate::load::latency::{Latencies, code_of};
 use crate::load::protocol::mix;
 use crate::program::Outcome;
 use std::sync::Arc;
@@ -190,13 +190,13 @@ impl Hall {
     pub fn outcome(&self, time: Duration, heard: impl Iterator<Item = Heard>) -> Outcome {
         let mut latencies = Latencies::new();
         let (mut sum, mut late, mut count) = (0, 0, 0);
-        let limit = bucket_of(LATE.as_nanos() as u64);
+        let limit = code_of(LATE.as_nanos() as u64);
         for (written, buckets) in heard {
             sum += written;
             count += buckets.len();
             for bucket in buckets {
                 late += usize::from(bucket > limit);
-                latencies.note_bucket(bucket);
+                latencies.note_code(bucket);
             }
         }
         let share = late as f64 / count.max(1) as f64;
@@ -304,7 +304,7 @@ fn leg<A: Api>(
         hall.decode(conference, leg, tick, &mut frame);
         frame = exchange(tick, frame);
         heard.0 += hall.write(leg, &frame, std::hint::black_box(&mut line));
-        heard.1.push(bucket_of(since.elapsed().as_nanos() as u64));
+        heard.1.push(code_of(since.elapsed().as_nanos() as u64));
     }
     heard
 }

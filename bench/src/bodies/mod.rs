@@ -27,7 +27,7 @@ pub mod shared {
     pub use super::radix::{check_sorted, histogram, permute, prefix_sums, prepare, xorshift_keys};
     pub use super::share;
     pub use super::staged::Requests;
-    pub use crate::load::latency::bucket_of as latency_bucket;
+    pub use crate::load::latency::code_of as latency_bucket;
 }
 
 use crate::program::{Outcome, Request};

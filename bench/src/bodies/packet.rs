@@ -6,9 +6,9 @@
 
 use super::Api;
 use crate::args::Args;
-use crate::load::latency::{Latencies, bucket_of};
+use crate::load::latency::{Latencies, code_of};
 use crate::load::protocol::mix;
-use crate::program::Outcome;
+use crate::program::{LATENCIES, Outcome};
 use std::hint::{black_box, spin_loop};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -214,7 +214,7 @@ impl Traffic {
                 spin_loop();
             }
         }
-        let latency = bucket_of(since.elapsed().as_nanos() as u64);
+        let latency = code_of(since.elapsed().as_nanos() as u64);
         self.notes[number as usize].store(u32::from(latency) << SUM_BITS | sum as u32, Ordering::Relaxed);
         drop(buffer);
         // The counter publishes the note: whoever sees the count of all sees all notes.
@@ -230,7 +230,7 @@ impl Traffic {
             sum += u64::from(note & ((1 << SUM_BITS) - 1));
             // The percentiles of packet-bimodal are those of the short ones.
             if self.kind != Kind::Bimodal || !is_long(number) {
-                latencies.note_bucket((note >> SUM_BITS) as u16);
+                latencies.note_code((note >> SUM_BITS) as u16);
             }
         }
         with_percentiles(Outcome::new(self.count, time, sum), &latencies)
@@ -241,7 +241,11 @@ impl Traffic {
 /// Adds the percentiles to what a workload gives.
 pub fn with_percentiles(outcome: Outcome, latencies: &Latencies) -> Outcome {
     let at = |part| latencies.quantile(part);
-    outcome.with("p50_ns", at(0.5)).with("p99_ns", at(0.99)).with("p9999_ns", at(0.9999))
+    outcome
+        .with("p50_ns", at(0.5))
+        .with("p99_ns", at(0.99))
+        .with("p9999_ns", at(0.9999))
+        .with(LATENCIES, latencies.told())
 }
 
 pub(super) fn run<A: Api>(traffic: &'static Traffic) -> Result<Outcome, String> {

@@ -9,7 +9,7 @@
 use super::Api;
 use super::packet::with_percentiles;
 use crate::args::Args;
-use crate::load::latency::{Latencies, bucket_of};
+use crate::load::latency::{Latencies, code_of};
 use crate::load::protocol::mix;
 use crate::program::Outcome;
 use std::hint::spin_loop;
@@ -87,7 +87,7 @@ impl Requests {
     /// The second part, and the end of the request.
     pub fn second(&self, number: u64, due: Instant) {
         compute(self.second);
-        self.note(number, bucket_of(due.elapsed().as_nanos() as u64));
+        self.note(number, code_of(due.elapsed().as_nanos() as u64));
     }
 
     /// The request found no place.
@@ -105,7 +105,7 @@ impl Requests {
         let mut latencies = Latencies::new();
         let notes = self.notes.iter().map(|note| note.load(Ordering::Relaxed));
         let accepted: Vec<u16> = notes.filter(|&note| note != REFUSED).collect();
-        accepted.iter().for_each(|&note| latencies.note_bucket(note));
+        accepted.iter().for_each(|&note| latencies.note_code(note));
         let outcome = Outcome::new(accepted.len().max(1) as u64, time, self.sum.load(Ordering::Relaxed));
         with_percentiles(outcome, &latencies).with("accepted", accepted.len())
     }

@@ -13,7 +13,7 @@ pub mod server;
 pub mod upstream;
 pub mod web;
 
-use crate::program::{Outcome, Request};
+use crate::program::{LATENCIES, Outcome, Request};
 use latency::Latencies;
 use protocol::{Echo, Memcached, Protocol};
 use rustix::event::epoll;
@@ -183,6 +183,7 @@ fn outcome(seen: &Latencies, time: Duration, before: Usage, after: Usage) -> Out
         .with("p50_ns", seen.quantile(0.5))
         .with("p99_ns", seen.quantile(0.99))
         .with("p999_ns", seen.quantile(0.999))
+        .with(LATENCIES, seen.told())
         .with("server_cpu_ns", each(after.cpu_ns - before.cpu_ns).round())
         .with("server_rss_kib", after.rss_kib)
         .with("server_page_tables_kib", after.page_tables_kib)

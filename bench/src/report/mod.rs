@@ -1,6 +1,6 @@
 //! Rows, and the three ways to show them.
 
-mod circumstances;
+pub mod baseline;
 mod html;
 mod locks;
 mod table;
@@ -10,7 +10,10 @@ pub use locks::decision;
 pub use table::{case_table, nanoseconds, notes, table};
 
 use crate::catalogue::Unit;
+use crate::load::latency::Latencies;
 use crate::stats::Spread;
+use baseline::{Baseline, Change};
+use raddle_report::Circumstances;
 use serde_json::{Value, json};
 
 /// The figures of one runtime, under one policy, for one workload with one set of arguments.
@@ -46,6 +49,8 @@ pub struct Row {
     pub disagrees: bool,
     /// What the figure is the time of.
     pub unit: Unit,
+    /// Of all rounds, where the program tells them.
+    pub latencies: Option<Latencies>,
     /// The last round's further figures.
     pub extra: serde_json::Map<String, Value>,
 }
@@ -60,9 +65,11 @@ impl Row {
     }
 
     /// The row as an object with the keys that scripts rely on.
-    pub fn json(&self) -> Value {
+    fn json(&self, about: &About) -> Value {
         let part = |pick: fn(&Spread) -> f64| self.spread.as_ref().map(pick);
-        json!({
+        let place: serde_json::Map<String, Value> =
+            about.circumstances.iter().map(|(name, value)| (name.to_string(), value.into())).collect();
+        let mut row = json!({
             "workload": self.workload,
             "args": self.args,
             "runtime": self.runtime,
@@ -81,13 +88,55 @@ impl Row {
             "ratio": self.ratio,
             "error": self.error,
             "extra": self.extra,
-        })
+            "where": place,
+        });
+        let more = [
+            ("latency_distribution_ns", self.latencies.as_ref().map(|seen| json!(seen.distribution()))),
+            ("baseline", about.change(self).map(|change| {
+                json!({ "ns_median": change.before, "change": change.by, "verdict": change.verdict.text() })
+            })),
+        ];
+        for (key, value) in more {
+            if let Some(value) = value {
+                row[key] = value;
+            }
+        }
+        row
+    }
+}
+
+/// What made the rows, where and when, and what they are compared with.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// The command.
+    pub command: String,
+    /// As they were before something was measured.
+    pub circumstances: Circumstances,
+    /// An earlier run.
+    pub baseline: Option<Baseline>,
+}
+
+impl Default for About {
+    fn default() -> Self {
+        Self { command: String::new(), circumstances: Circumstances::now(), baseline: None }
+    }
+}
+
+impl About {
+    /// What changed about this row since the earlier run, if there is one.
+    pub fn change(&self, row: &Row) -> Option<Change> {
+        self.baseline.as_ref()?.change(row)
+    }
+
+    /// All rows beside the earlier run, for a terminal; nothing where there is none.
+    pub fn compared(&self, rows: &[Row]) -> String {
+        self.baseline.as_ref().map_or_else(String::new, |baseline| baseline.table(rows, &self.circumstances))
     }
 }
 
 /// All rows, one object a line.
-pub fn json_lines(rows: &[Row]) -> String {
-    rows.iter().map(|row| format!("{}\n", row.json())).collect()
+pub fn json_lines(rows: &[Row], about: &About) -> String {
+    rows.iter().map(|row| format!("{}\n", row.json(about))).collect()
 }
 
 #[cfg(test)]
@@ -112,6 +161,7 @@ pub(crate) mod samples {
             error: None,
             disagrees: false,
             unit: Unit::Each("thread"),
+            latencies: None,
             extra: serde_json::Map::new(),
         }
     }
@@ -137,7 +187,7 @@ pub(crate) mod samples {
 mod tests {
     use super::*;
 
-    const KEYS: [&str; 17] = [
+    const KEYS: [&str; 18] = [
         "workload",
         "args",
         "runtime",
@@ -155,11 +205,12 @@ mod tests {
         "checksum",
         "ratio",
         "error",
+        "where",
     ];
 
     #[test]
     fn every_line_has_every_key_also_after_a_failure() {
-        let text = json_lines(&[samples::row("go", 10.0), samples::failed("std")]);
+        let text = json_lines(&[samples::row("go", 10.0), samples::failed("std")], &About::default());
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(lines.len(), 2);
         for line in &lines {

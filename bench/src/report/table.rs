@@ -44,14 +44,23 @@ pub(super) fn same_case(a: &Row, b: &Row) -> bool {
     (&a.workload, &a.args, a.processors) == (&b.workload, &b.args, b.processors)
 }
 
-/// The heading of a group: workload, arguments, processors and what the figures mean.
-pub(super) fn heading(row: &Row) -> String {
+/// Workload, arguments and processors.
+pub(super) fn setting(row: &Row) -> String {
     let processors = if row.processors == 1 { "1 processor".into() } else { format!("{} processors", row.processors) };
-    let unit = match row.unit {
+    format!("{} {}, {processors}", row.workload, row.args)
+}
+
+/// What the figures mean.
+pub(super) fn time_of(row: &Row) -> String {
+    match row.unit {
         Unit::Each(what) => format!("time per {what}"),
         Unit::Run => "time of the whole run".into(),
-    };
-    format!("{} {}, {processors}: {unit}", row.workload, row.args)
+    }
+}
+
+/// The heading of a group.
+fn heading(row: &Row) -> String {
+    format!("{}: {}", setting(row), time_of(row))
 }
 
 fn group(text: &mut String, rows: &[Row]) {
@@ -108,7 +117,7 @@ fn further(text: &mut String, rows: &[Row], width: usize) {
 }
 
 /// A title, a key, and how the figure is shown.
-type Column = (&'static str, &'static str, fn(f64) -> String);
+pub(super) type Column = (&'static str, &'static str, fn(f64) -> String);
 
 /// The further figures that some of the rows have. What a runtime counts is shown only where the workload has
 /// latencies, or where policies are compared: elsewhere it would be noise.
@@ -177,7 +186,7 @@ pub fn nanoseconds(ns: f64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-fn size(kib: u64) -> String {
+pub(super) fn size(kib: u64) -> String {
     match kib {
         kib if kib < 10 * 1024 => format!("{kib} KiB"),
         kib if kib < 10 * 1024 * 1024 => format!("{} MiB", kib / 1024),

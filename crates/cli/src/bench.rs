@@ -11,7 +11,8 @@ use clap::{Args, ValueEnum};
 use raddle_bench::catalogue::{self, Case};
 use raddle_bench::harness::{self, Contestant, Event, Plan, Progress, Results};
 use raddle_bench::load::catalogue::{LOADS, SERVERS, is_load, servers};
-use raddle_bench::report::{self, Row};
+use raddle_bench::report::baseline::Baseline;
+use raddle_bench::report::{self, About, Row};
 use raddle_bench::runtimes::{self, Programs, RUNTIMES, Runtime, Source};
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -28,6 +29,8 @@ Examples:
   raddle bench lock_global --policy fifo --policy 'steal(lifo)'
   raddle bench packet --args 10M --runtimes raddle,go --policy steal --policy 'local(fifo, overflow=retry)'
   raddle bench city news --format html --out report.html
+  raddle bench create --format json --out before.json   then, after a change:
+  raddle bench create --baseline before.json        what got faster, slower, or neither, as far as the rounds tell
   raddle bench echo --args 1k,10k                   servers under load, one of them under `raddle run`
   raddle bench locks --runtimes raddle,std,parking_lot   each of our locks, and which one to take
   raddle bench blocked                              how long a processor rests when its thread blocks in the kernel unseen
@@ -81,6 +84,9 @@ pub struct Options {
     /// Of `report`: which paper's claims
     #[arg(long, value_name = "PAPER", value_parser = [paper::PAPER, activations::NAME])]
     paper: Option<String>,
+    /// Compare with what an earlier run has written (`--format json`), and say what the rounds bear out
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
     /// List the workloads and the runtimes
     #[arg(long)]
     list: bool,
@@ -99,6 +105,12 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         return print(&list()).map(|()| ExitCode::SUCCESS);
     }
     let is_report = options.workloads.iter().any(|name| name == paper::NAME);
+    let special = [paper::NAME, blocked::NAME, quantum::NAME];
+    if let Some(name) = options.workloads.iter().find(|name| special.contains(&name.as_str())) {
+        if options.baseline.is_some() {
+            return Err(format!("--baseline compares workloads, and `{name}` is none; leave it out"));
+        }
+    }
     match options.paper.as_deref() {
         Some(_) if !is_report => return Err("--paper is for `report`: `raddle bench report --paper NAME`".into()),
         Some(activations::NAME) => return activations::run(options),
@@ -119,11 +131,12 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     check_policies(options)?;
     let (loads, cases): (Vec<_>, Vec<_>) = cases(options)?.into_iter().partition(|case| is_load(case.workload));
     let chosen = runtimes(options, &cases, &loads)?;
+    let about = about(options)?;
     // An hour of measuring should not be lost to a folder that cannot be written to.
     let output = Output::claim(options.out.as_deref())?;
     let mut meter = Meter::new();
     let mut results = Results { rows: Vec::new(), missing: Vec::new(), settings: Vec::new(), failed: false };
-    let shows = Shows { format: options.format, output: &output };
+    let shows = Shows { format: options.format, output: &output, about: &about };
     let mut measure = |cases: Vec<Case>, chosen: &[&'static Runtime]| -> Result<(), String> {
         let mut contestants = contestants(options, chosen, &mut meter)?;
         if cases.iter().all(|case| case.workload.name == "locks") && !options.args.iter().any(|arg| arg.contains("by="))
@@ -160,20 +173,30 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     }
     match (options.format, &output) {
         (Format::Table, Output::Standard) => {
-            print(&(report::decision(&results.rows).unwrap_or_default() + &report::notes(&results)))?;
+            let decision = report::decision(&results.rows).unwrap_or_default();
+            print(&(decision + &report::notes(&results) + &about.compared(&results.rows)))?;
         }
         (Format::Json, Output::Standard) => {}
-        _ => output.write(&text(options.format, &results))?,
+        _ => output.write(&text(options.format, &results, &about))?,
     }
     tell(options, &results);
     Ok(if results.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn text(format: Format, results: &Results) -> String {
+/// What is known before anything is measured.
+fn about(options: &Options) -> Result<About, String> {
+    let baseline = options.baseline.as_deref().map(Baseline::read).transpose()?;
+    Ok(About { command: command_line(), baseline, ..About::default() })
+}
+
+fn text(format: Format, results: &Results, about: &About) -> String {
     match format {
-        Format::Table => report::table(results) + &report::decision(&results.rows).unwrap_or_default(),
-        Format::Json => report::json_lines(&results.rows),
-        Format::Html => report::html(results, &command_line()),
+        Format::Table => {
+            let decision = report::decision(&results.rows).unwrap_or_default();
+            report::table(results) + &decision + &about.compared(&results.rows)
+        }
+        Format::Json => report::json_lines(&results.rows, about),
+        Format::Html => report::html(results, about),
     }
 }
 
@@ -181,13 +204,14 @@ fn text(format: Format, results: &Results) -> String {
 struct Shows<'a> {
     format: Format,
     output: &'a Output,
+    about: &'a About,
 }
 
 impl Shows<'_> {
     fn case(&self, rows: &[Row], all: &[Row]) {
         let shown = match (self.format, self.output) {
             (Format::Table, Output::Standard) => print(&report::case_table(rows)),
-            (Format::Json, Output::Standard) => print(&report::json_lines(rows)),
+            (Format::Json, Output::Standard) => print(&report::json_lines(rows, self.about)),
             _ => {
                 let so_far = || Results {
                     rows: all.to_vec(),
@@ -195,7 +219,7 @@ impl Shows<'_> {
                     settings: vec![("incomplete".into(), "the run was not at its end when this was written".into())],
                     failed: false,
                 };
-                self.output.keep(|| text(self.format, &so_far()));
+                self.output.keep(|| text(self.format, &so_far(), self.about));
                 Ok(())
             }
         };

@@ -124,7 +124,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     let text = match options.format.unwrap_or(Format::Table) {
         Format::Table => rows::table(&all_rows),
         Format::Json => rows::json_lines(&all_rows),
-        Format::Html => rows::html(&all_rows, &command_line()),
+        Format::Html => rows::html(&all_rows, &command_line(), &raddle_report::Circumstances::now().of_simulation()),
     };
     output.write(&text)?;
     Ok(failures(all_rows.iter().filter_map(|(_, result)| result.as_ref().err())))

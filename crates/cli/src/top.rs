@@ -204,15 +204,28 @@ fn all(looks: &[Look], before: &BTreeMap<u32, Look>, seconds: f64) -> String {
     text
 }
 
+/// A figure's name for people: `threads{state="ready"}` as `threads, ready`.
+fn label(name: &str) -> String {
+    let (name, labels) = name.split_once('{').unwrap_or((name, ""));
+    let mut text = name.trim_end_matches("_total").trim_end_matches("_seconds").replace('_', " ");
+    for (key, value) in labels.trim_end_matches('}').split("\",").filter_map(|label| label.split_once('=')) {
+        let value = value.trim_matches('"');
+        text += &match (key, value.parse::<f64>()) {
+            ("quantile", Ok(part)) if part < 1.0 => format!(", {}th percentile", (part * 1e6).round() / 1e4),
+            ("quantile", _) => ", the longest".to_string(),
+            ("state", _) => format!(", {value}"),
+            _ => format!(", {key} {value}"),
+        };
+    }
+    text
+}
+
 /// One program, with all that is known.
 fn one(look: &Look, before: Option<&Look>, seconds: f64) -> String {
     let mut text =
         format!("{} ({})\n\n  {:<44} {:>12} {:>12}\n", look.program, look.pid, "", "now, or all", "a second");
     for (name, value) in &look.values {
-        // What stands in labels is the program's: names of functions.
-        let (name_alone, labels) = name.find('{').map_or((name.as_str(), ""), |at| name.split_at(at));
-        let gap = if labels.is_empty() { "" } else { "  " };
-        let label = format!("{}{gap}{labels}", name_alone.replace('_', " ").replace(" total", ""));
+        let label = label(name);
         let shown = if name.contains("_seconds{") { time(Some(*value)) } else { count(*value) };
         let grown = if name.ends_with("_total") { rate(look, before, name, seconds) } else { String::new() };
         let _ = writeln!(text, "  {label:<44} {shown:>12} {grown:>12}");
@@ -245,9 +258,15 @@ mod tests {
         assert_eq!(rate(&look, None, "switches_total", 2.0), "-");
         assert!(all(std::slice::from_ref(&look), &BTreeMap::from([(42, before)]), 2.0).contains("my server"));
         let shown = one(&look, None, 1.0);
-        assert!(shown.contains("threads  {state=\"waiting\"}"), "{shown}");
-        let gap = shown.lines().find(|line| line.contains("{function=\"so_slow\"}"));
+        assert!(shown.contains("  threads, waiting "), "{shown}");
+        let gap = shown.lines().find(|line| line.contains(", function so_slow"));
         assert!(gap.is_some_and(|line| line.contains("2.1")), "{shown}");
+        // What stands in labels is the program's: names of functions.
+        assert_eq!(label("x{function=\"f<a, b_c>\"}"), "x, function f<a, b_c>");
+        assert_eq!(label("processors{pool=\"0\",state=\"awake\"}"), "processors, pool 0, awake");
+        assert_eq!(label("run_queue_delay_seconds{quantile=\"0.999\"}"), "run queue delay, 99.9th percentile");
+        let ends = [label("switches_total"), label("x_seconds{quantile=\"1\"}")];
+        assert_eq!(ends, ["switches", "x, the longest"]);
     }
 
     #[test]

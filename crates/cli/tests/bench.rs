@@ -264,6 +264,80 @@ fn the_page_opens_in_a_browser() {
     assert!(dom.contains("25.0 ns") && dom.contains("Java 21"), "{dom}");
 }
 
+/// In a browser: texts of a drawing that are cut by its edge, or lie over another one.
+const MISPLACED: &str = "<script>
+const bad = [];
+for (const svg of document.querySelectorAll('svg')) {
+  const edge = svg.getBoundingClientRect();
+  const all = [...svg.querySelectorAll('text')].map(text => [text.textContent, text.getBoundingClientRect()]);
+  all.forEach(([name, a], index) => {
+    if (a.left < edge.left - 1 || a.right > edge.right + 1 || a.top < edge.top - 1 || a.bottom > edge.bottom + 1)
+      bad.push('cut: ' + name);
+    for (const [other, b] of all.slice(index + 1))
+      if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3)
+        bad.push(name + ' over ' + other);
+  });
+}
+document.body.dataset.misplaced = bad.join('; ') || 'none of ' + document.querySelectorAll('svg text').length;
+</script></body>";
+
+/// Names of any length and figures of any size: in every drawing of a bench and of a simulation all texts are whole.
+#[test]
+fn no_text_of_a_drawing_is_cut_or_lies_over_another() {
+    if raddle_bench::smoke::lacks(&[("chromium", "chromium")]) {
+        return;
+    }
+    let latencies = r#"echo '{"ops":10,"ns":123456789,"rss_kib":7,"checksum":10,"extra":{"latencies":[[1000,900],[20000,90],[5000000,10]]}}'"#;
+    let programs = Programs::new(&[("raddle", latencies), ("go", &prints(250, 10))]);
+    let page = programs.0.join("report.html");
+    let policy = "priority(3, steal(lifo, victims=neighbours(4)))";
+    let words = ["--runtimes", "raddle,go", "--format", "html", "--policy", policy, "--policy", "fifo", "--out"];
+    let ended = programs.bench(&[&create(&words)[..], &[page.to_str().unwrap()]].concat());
+    assert!(ended.status.success(), "{}", stderr(&ended));
+    let simulated = programs.0.join("sim.html");
+    let mut sim = Command::new(env!("CARGO_BIN_EXE_raddle"));
+    sim.args(["sim", "--workload", "yield:t=8:total=800", "--cores", "1,2,4,8,16,32,64", "--format", "html", "--out"]);
+    sim.arg(&simulated).args(["--policy", "fifo", "--policy", policy]);
+    let ended = output(sim).unwrap();
+    assert!(ended.status.success(), "{}", stderr(&ended));
+    for page in [page, simulated] {
+        let text = std::fs::read_to_string(&page).unwrap();
+        assert!(text.contains("<polyline"), "no lines in {}", page.display());
+        std::fs::write(&page, text.replace("</body>", MISPLACED)).unwrap();
+        let dom = browse(&page, &programs.0);
+        let said = dom.split_once("data-misplaced=\"").unwrap().1.split('"').next().unwrap();
+        assert!(said.starts_with("none of ") && said != "none of 0", "{}: {said}", page.display());
+    }
+}
+
+#[test]
+fn a_baseline_has_a_verdict_in_every_format_and_a_wrong_one_is_told_at_once() {
+    let before = Programs::new(&[("raddle", &prints(100, 10)), ("go", &prints(250, 10))]);
+    let file = before.0.join("before.json");
+    let file = file.to_str().unwrap();
+    let five = ["create", "--args", "10", "--rounds", "5", "--runtimes", "raddle,go"];
+    let ended = before.bench(&[&five[..], &["--format", "json", "--out", file]].concat());
+    assert!(ended.status.success(), "{}", stderr(&ended));
+    let now = Programs::new(&[("raddle", &prints(150, 10)), ("go", &prints(250, 10))]);
+    for (format, slower, level) in [
+        ("table", "+50.0 %, slower", "+0.0 %, no difference"),
+        ("json", "\"verdict\":\"slower\"", "\"verdict\":\"no difference\""),
+        ("html", "+50.0 %, slower", "+0.0 %, no difference"),
+    ] {
+        let ended = now.bench(&[&five[..], &["--baseline", file, "--format", format]].concat());
+        let text = stdout(&ended);
+        assert!(ended.status.success() && text.contains(slower) && text.contains(level), "{format}: {text}");
+    }
+    for (words, why) in [
+        (&["create", "--baseline", "/no/such"][..], "--baseline /no/such"),
+        (&["create", "--baseline", "/proc/self/status"], "--format json"),
+        (&["blocked", "--baseline", file], "--baseline compares workloads"),
+    ] {
+        let ended = now.bench(words);
+        assert!(ended.status.code() == Some(2) && stderr(&ended).contains(why), "{words:?}: {}", stderr(&ended));
+    }
+}
+
 fn browse(page: &Path, profile: &Path) -> String {
     let mut command = Command::new("chromium");
     command.args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]);

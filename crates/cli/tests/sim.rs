@@ -149,7 +149,7 @@ fn what_was_measured_here_is_a_machine_to_simulate_on() {
 
 #[test]
 fn a_report_has_the_claims_beside_ours_in_every_format() {
-    for (format, named) in [("table", "NOT HELD"), ("json", "\"held\":"), ("html", "<h1>Claims</h1>")] {
+    for (format, named) in [("table", "NOT HELD"), ("json", "\"held\":"), ("html", "<h2>Claims</h2>")] {
         let output = sim(&["report", "--packets", "200", "--many", "300", "--format", format]);
         assert!(output.status.success(), "{}", text(&output.stderr));
         let text = text(&output.stdout);
@@ -159,7 +159,10 @@ fn a_report_has_the_claims_beside_ours_in_every_format() {
     let output = sim(&["report", "--paper", "lesser-bear", "--format", "html"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let page = text(&output.stdout);
-    assert!(page.contains("<td>Table 3</td>") && page.contains("23 % less time than with Solaris threads"), "{page}");
+    assert!(
+        page.contains("<td class=\"text\">Table 3</td>") && page.contains("23 % less time than with Solaris threads"),
+        "{page}"
+    );
     for figure in ["Figure 7:", "Figure 8:", "Figure 9:"] {
         assert!(page.contains(&format!("<h2>{figure}")), "{figure} is not drawn: {page}");
     }

@@ -20,6 +20,7 @@ use crate::cost::Costs;
 use crate::report::{self, Row};
 use crate::simulate::{Expression, Figures, Plan, simulate};
 use crate::workloads::Workload;
+use raddle_report::{Circumstances, Page};
 use serde_json::json;
 use std::fmt::Write as _;
 
@@ -412,15 +413,23 @@ pub fn json_lines(runs: Runs, verdicts: &[Verdict]) -> String {
 }
 
 /// A page: the claims, then the plots and the table of all runs.
-pub fn html(scale: &Scale, runs: Runs, verdicts: &[Verdict], command: &str) -> String {
-    let claims = table(scale, &runs, verdicts);
-    let page = report::html(&runs.rows(), command);
-    page.replacen(
-        "<h1>Simulated</h1>",
-        &format!("<h1>Claims</h1>\n<pre>{}</pre>\n<h1>Simulated</h1>", crate::plot::escape(&claims)),
-        1,
-    )
+pub fn html(runs: Runs, verdicts: &[Verdict], command: &str, circumstances: &Circumstances) -> String {
+    let row = |(claim, held, seen): &Verdict| {
+        let (class, told) = if *held { ("text held", "held") } else { ("text not", "NOT HELD") };
+        let cells = [claim.says, claim.rule, seen, runs.why(claim, *held).unwrap_or_default()];
+        let rest = cells.into_iter().map(|text| ("text", text.to_string()));
+        [("text", claim.figure.to_string()), (class, told.to_string())].into_iter().chain(rest).collect()
+    };
+    let mut page = Page::new("The schedulers report, simulated", command);
+    page.circumstances(circumstances);
+    page.section("Claims", &raddle_report::table(&CLAIM_HEADS, verdicts.iter().map(row)));
+    report::sections(&mut page, &runs.rows());
+    page.finish()
 }
+
+/// The heads of a page's table of claims.
+pub(crate) const CLAIM_HEADS: [(&str, &str); 6] =
+    [("text", "figure"), ("text", ""), ("text", "claim"), ("text", "held if"), ("text", "seen"), ("text", "why not")];
 
 #[cfg(test)]
 mod tests {

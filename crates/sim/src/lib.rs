@@ -56,7 +56,6 @@ pub mod hurricane;
 mod lines;
 mod machine;
 pub mod papers;
-pub mod plot;
 mod published;
 pub mod records;
 pub mod report;

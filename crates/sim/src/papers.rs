@@ -22,12 +22,13 @@ mod hurricane;
 mod lesser_bear;
 mod lock_free;
 
+use crate::claims::CLAIM_HEADS;
 use crate::cost::Costs;
 use crate::hurricane::faults::Faults;
 use crate::hurricane::locks::Contention;
-use crate::plot::{Series, Unit, escape, plot};
 use crate::simulate::{Figures, Plan, simulate};
 use crate::workloads::Workload;
+use raddle_report::{Axis, Circumstances, Page, Series, Unit, lines};
 use serde_json::json;
 use std::fmt::Write as _;
 
@@ -70,6 +71,8 @@ pub struct Drawing {
     pub title: &'static str,
     /// Over what.
     pub across: &'static str,
+    /// What its heights are, and in which unit.
+    pub upwards: &'static str,
     draw: fn(&Machine, Size) -> Result<Vec<Series>, String>,
 }
 
@@ -306,9 +309,9 @@ pub fn draw(
 fn points((drawing, series): &Drawn) -> String {
     let Drawing { figure, title, across, .. } = drawing;
     let mut text = format!("\nfigure {figure}: {title}\n{across:>44}");
-    let places = series.first().map(|(_, points)| points.as_slice()).unwrap_or_default();
+    let places = series.first().map(|first| first.points.as_slice()).unwrap_or_default();
     places.iter().for_each(|(place, _)| text += &format!("{:>9}", (place * 100.0).round() / 100.0));
-    for (name, points) in series {
+    for Series { name, points, .. } in series {
         let _ = write!(text, "\n{name:>44}");
         points.iter().for_each(|(_, value)| text += &format!("{value:>9.1}"));
     }
@@ -353,7 +356,7 @@ pub fn json_lines(paper: &Paper, verdicts: &[Verdict], drawn: &[Drawn]) -> Strin
         |(figure, why): &(&str, &str)| json!({ "paper": paper.name, "figure": figure, "held": null, "why": why });
     let line = |(drawing, series): &Drawn| {
         let Drawing { figure, title, across, .. } = drawing;
-        let of = |(name, points): &Series| json!({ "paper": paper.name, "figure": figure, "title": title, "across": across, "series": name, "points": points });
+        let of = |Series { name, points, .. }: &Series| json!({ "paper": paper.name, "figure": figure, "title": title, "across": across, "series": name, "points": points });
         series.iter().map(of).collect::<Vec<_>>()
     };
     let lines = verdicts.iter().map(one).chain(paper.left_out.iter().map(left_out)).chain(drawn.iter().flat_map(line));
@@ -361,40 +364,38 @@ pub fn json_lines(paper: &Paper, verdicts: &[Verdict], drawn: &[Drawn]) -> Strin
 }
 
 /// A page with a table of the claims, and plots; `command` is shown as what made it.
-pub fn html(paper: &Paper, verdicts: &[Verdict], drawn: &[Drawn], command: &str) -> String {
+pub fn html(
+    paper: &Paper,
+    verdicts: &[Verdict],
+    drawn: &[Drawn],
+    command: &str,
+    circumstances: &Circumstances,
+) -> String {
     let Paper { title, machine, left_out, .. } = paper;
-    let mut rows = String::new();
-    let mut row = |figure: &str, class: &str, verdict: &str, cells: [&str; 4]| {
-        let cells: String = cells.iter().map(|text| format!("<td>{}</td>", escape(text))).collect();
-        let _ = writeln!(rows, "<tr><td>{}</td><td class=\"{class}\">{verdict}</td>{cells}</tr>", escape(figure));
+    let row = |figure: &str, class: &'static str, told: &str, cells: [&str; 4]| {
+        let rest = cells.iter().map(|text| ("text", text.to_string()));
+        [("text", figure.to_string()), (class, told.to_string())].into_iter().chain(rest).collect::<Vec<_>>()
     };
-    for verdict in verdicts {
+    let judged = verdicts.iter().map(|verdict| {
         let Verdict { claim, held, seen, ablations } = verdict;
-        let (class, told) = if *held { ("held", "held") } else { ("not", "NOT HELD") };
+        let (class, told) = if *held { ("text held", "held") } else { ("text not", "NOT HELD") };
         let mut why = verdict.why().unwrap_or_default().to_string();
         for (change, held, seen) in ablations {
             let _ = write!(why, " [with {change}: {}: {seen}]", if *held { "held" } else { "not held" });
         }
-        row(claim.figure, class, told, [claim.says, claim.rule, seen, &why]);
+        row(claim.figure, class, told, [claim.says, claim.rule, seen, &why])
+    });
+    let rest = left_out.iter().map(|(figure, why)| row(figure, "text", "left out", ["", "", "", why]));
+    let mut page = Page::new(&format!("raddle sim report: {title}"), command);
+    page.circumstances(circumstances);
+    page.paragraph(&format!("{} cores of {} (simulated), {}.", machine.cores, machine.preset, machine.policy));
+    page.section("Claims", &raddle_report::table(&CLAIM_HEADS, judged.chain(rest)));
+    for (drawing, series) in drawn {
+        let Drawing { figure, title, across, upwards, .. } = drawing;
+        let (across, upwards) = (Axis::of(across, Unit::Number), Axis::of(upwards, Unit::Number));
+        page.section(&format!("Figure {figure}: {title}"), &lines(title, &across, &upwards, series));
     }
-    for (figure, why) in *left_out {
-        row(figure, "out", "left out", ["", "", "", why]);
-    }
-    let one = |(drawing, series): &Drawn| {
-        let Drawing { figure, title, across, .. } = drawing;
-        plot(&format!("Figure {figure}: {title}"), across, (title, Unit::Number), series)
-    };
-    let plots: String = drawn.iter().map(one).collect();
-    let machine = format!("{} cores of {} (simulated), {}", machine.cores, machine.preset, machine.policy);
-    format!(
-        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>raddle sim report</title>\n<style>body{{font:14px sans-serif;\
-         margin:2em}}table{{border-collapse:collapse}}th,td{{text-align:left;vertical-align:top;padding:.3em .8em;border-bottom:1px solid \
-         #8884}}td.not{{color:#b03030}}td.held{{color:#2a7a3a}}text{{font:11px sans-serif}}</style>\n<h1>Claims</h1>\n<p>{}: {}</p>\n<p><code>{}</code></p>\n<table>\n\
-         <tr><th>figure</th><th></th><th>claim</th><th>held if</th><th>seen</th><th>why not</th></tr>\n{rows}</table>\n{plots}</html>\n",
-        escape(title),
-        escape(&machine),
-        escape(command)
-    )
+    page.finish()
 }
 
 #[cfg(test)]
@@ -407,7 +408,7 @@ mod tests {
             let all = || {
                 let verdicts = verdicts(paper, Size::Small, &mut |_, _, _| ()).unwrap();
                 let drawn = draw(paper, Size::Small, &mut |_, _, _| ()).unwrap();
-                let page = html(paper, &verdicts, &drawn, "raddle <x>");
+                let page = html(paper, &verdicts, &drawn, "raddle <x>", &Circumstances::none());
                 (table(paper, &verdicts, &drawn), json_lines(paper, &verdicts, &drawn), page, drawn)
             };
             let (text, json, page, drawn) = all();
@@ -426,9 +427,9 @@ mod tests {
             }
             for (drawing, series) in &drawn {
                 assert!(text.contains(&format!("figure {}: {}", drawing.figure, drawing.title)), "{text}");
-                for (name, points) in series {
+                for Series { name, points, .. } in series {
                     assert!(points.iter().all(|(_, value)| *value > 0.0), "{name}: {points:?}");
-                    assert_eq!(points.len(), series[0].1.len(), "{name}");
+                    assert_eq!(points.len(), series[0].points.len(), "{name}");
                 }
             }
         }

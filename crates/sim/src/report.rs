@@ -20,12 +20,12 @@
 //! let rows = [(plan, figures)];
 //! assert!(report::table(&rows).starts_with("yield t=8:total=800:work=0 under fifo on opteron (simulated, seed 7)"));
 //! assert!(report::json_lines(&rows).contains("\"processors\":4"));
-//! assert!(report::html(&rows, "raddle sim").contains("<svg"));
+//! assert!(report::html(&rows, "raddle sim", &raddle_report::Circumstances::none()).contains("<svg"));
 //! ```
 #![forbid(unsafe_code)]
 
-use crate::plot::{Series, Unit, escape, plot};
 use crate::simulate::{Figures, Plan};
+use raddle_report::{Axis, Circumstances, Page, Series, Unit, escape, lines};
 use serde_json::json;
 use std::fmt::Write as _;
 
@@ -164,9 +164,28 @@ fn json_of((plan, result): &Row) -> serde_json::Value {
 }
 
 /// A page of its own: plots over the number of cores, and the table.
-pub fn html(rows: &[Row], command: &str) -> String {
+pub fn html(rows: &[Row], command: &str, circumstances: &Circumstances) -> String {
+    let mut page = Page::new("raddle sim", command);
+    page.circumstances(circumstances);
+    sections(&mut page, rows);
+    page.finish()
+}
+
+/// The plots and the table of these runs.
+pub(crate) fn sections(page: &mut Page, rows: &[Row]) {
+    if let Some((plan, _)) = rows.first() {
+        page.paragraph(&format!("Simulated cores of {}, seed {}.", plan.costs.name, plan.seed));
+    }
     let mut names: Vec<String> = Vec::new();
-    let name_of = |plan: &Plan| format!("{} {}", plan.workload.name, plan.policy);
+    // Arguments only where they tell series apart.
+    let differs =
+        |word: &str| rows.iter().any(|(plan, _)| !plan.arguments.to_string().split(':').any(|own| own == word));
+    let name_of = |plan: &Plan| {
+        let arguments = plan.arguments.to_string();
+        let told: Vec<&str> = arguments.split(':').filter(|word| !word.is_empty() && differs(word)).collect();
+        let words = [plan.workload.name, &told.join(":"), &plan.policy.to_string()].map(String::from);
+        words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    };
     for (plan, _) in rows {
         if !names.contains(&name_of(plan)) {
             names.push(name_of(plan));
@@ -177,22 +196,18 @@ pub fn html(rows: &[Row], command: &str) -> String {
             let of_name = rows.iter().filter(|(plan, _)| name_of(plan) == *name);
             of_name.filter_map(|(plan, result)| Some((plan.cores as f64, value(result.as_ref().ok()?)))).collect()
         };
-        names.iter().map(|name| (name.clone(), points(name))).collect()
+        names.iter().map(|name| Series::new(name, points(name))).collect()
     };
-    let over =
-        |title: &str, upwards: (&str, Unit), value: fn(&Figures) -> f64| plot(title, "cores", upwards, &series(value));
-    let plots: String = [
-        over("Operations a second", ("operations a second", Unit::Number), Figures::throughput),
-        over("99th percentile from spawn to end", ("time", Unit::Nanoseconds), |figures| figures.lives[1] as f64),
-        over("Steals tried", ("steals", Unit::Number), |figures| figures.steals.0 as f64),
-        over("Stalls per instruction (7.3)", ("stalls per instruction", Unit::Number), Figures::stalls),
-        over("Cores busy", ("%", Unit::Number), |figures| figures.mean_utilisation() * 100.0),
-    ]
-    .concat();
-    format!(
-        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>raddle sim</title>\n<style>body{{font:14px sans-serif;margin:2em}}\
-         text{{font:11px sans-serif}}pre{{overflow:auto}}</style>\n<h1>Simulated</h1>\n<p><code>{}</code></p>\n{plots}<pre>{}</pre>\n</html>\n",
-        escape(command),
-        escape(&table(rows))
-    )
+    let plots: [(&str, &str, Unit, fn(&Figures) -> f64); 5] = [
+        ("Operations a second", "operations a second", Unit::Number, Figures::throughput),
+        ("99th percentile from spawn to end", "time", Unit::Nanoseconds, |figures| figures.lives[1] as f64),
+        ("Steals tried", "steals", Unit::Number, |figures| figures.steals.0 as f64),
+        ("Stalls per instruction (7.3)", "stalls per instruction", Unit::Number, Figures::stalls),
+        ("Cores busy", "share of the time", Unit::Percent, |figures| figures.mean_utilisation() * 100.0),
+    ];
+    let cores = Axis::of("cores", Unit::Number);
+    for (title, upwards, unit, value) in plots {
+        page.section(title, &lines(title, &cores, &Axis::of(upwards, unit), &series(value)));
+    }
+    page.section("Figures", &format!("<pre>{}</pre>\n", escape(&table(rows))));
 }

@@ -1,4 +1,4 @@
-//! How far comments reach.
+//! How far comments reach, and how long the documents are that a newcomer reads first.
 
 use super::{Tree, Violation};
 
@@ -20,9 +20,56 @@ pub fn comments(tree: &Tree) -> Vec<Violation> {
     found
 }
 
+/// README: lines, and numbers (those of its addresses, samples and table, too).
+const README: (usize, usize) = (120, 25);
+/// Bytes of HACKING, and columns of a line in either.
+const HACKING: usize = 10 * 1024;
+const DOCUMENT_COLUMNS: usize = 200;
+
+/// README and HACKING can be read in one go.
+pub fn documents(tree: &Tree) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for file in tree.files.iter().filter(|file| ["README.md", "HACKING.md"].contains(&file.path.as_str())) {
+        let mut add = |line, message| found.push(Violation::new(&file.path, line, message));
+        for (index, line) in file.text.lines().enumerate() {
+            let columns = line.chars().count();
+            if columns > DOCUMENT_COLUMNS {
+                add(index, format!("a line of {columns} columns: at most {DOCUMENT_COLUMNS}"));
+            }
+        }
+        let (lines, numbers) = (file.text.lines().count(), numbers(&file.text));
+        if file.path == "README.md" && (lines > README.0 || numbers > README.1) {
+            add(0, format!("{lines} lines and {numbers} numbers: at most {} and {}", README.0, README.1));
+        }
+        if file.path == "HACKING.md" && file.text.len() > HACKING {
+            add(0, format!("{} bytes: at most {HACKING}", file.text.len()));
+        }
+    }
+    found
+}
+
+/// How many numbers a text has: `1,000` and `2.0` are one each.
+fn numbers(text: &str) -> usize {
+    let within = |c: char| c.is_ascii_digit() || c == '.' || c == ',';
+    let words = text.split(|c: char| !within(c));
+    words.filter(|word| word.contains(|c: char| c.is_ascii_digit())).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_document_is_caught() {
+        let count = |path: &str, text: &str| documents(&Tree::of(&[(path, text)])).len();
+        assert_eq!(count("README.md", &"a\n".repeat(120)), 0);
+        assert_eq!(count("README.md", &"a\n".repeat(121)), 1);
+        assert_eq!(count("README.md", &"1,000 2.0 ".repeat(13)), 1);
+        assert_eq!(count("HACKING.md", &"a\n".repeat(6000)), 1);
+        assert_eq!(count("HACKING.md", &"a".repeat(201)), 1);
+        assert_eq!(count("docs/policies.md", &"9 ".repeat(9000)), 0);
+        assert_eq!(numbers("1,000 threads, 2.0 s, v3 and none."), 3);
+    }
 
     #[test]
     fn a_comment_beyond_the_margin_is_caught() {

@@ -139,6 +139,7 @@ const CLAIMS: [Claim; 13] = [
 /// Measures all and judges. A claim that does not hold is a result, not a failure.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
     refuse(options)?;
+    let about = super::about(options)?;
     let output = Output::claim(options.out.as_deref())?;
     let mut meter = Meter::new();
     let mut results = Results { rows: Vec::new(), missing: Vec::new(), settings: Vec::new(), failed: false };
@@ -160,9 +161,9 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         Format::Table => format!("{}\n{}", report::table(&results), table(&verdicts)),
         Format::Json => {
             let claims = verdicts.iter().map(|verdict| format!("{}\n", verdict.json()));
-            claims.collect::<String>() + &report::json_lines(&results.rows)
+            claims.collect::<String>() + &report::json_lines(&results.rows, &about)
         }
-        Format::Html => page(&report::html(&results, &super::command_line()), &verdicts),
+        Format::Html => page(&report::html(&results, &about), &verdicts),
     };
     output.write(&text)?;
     super::tell(options, &results);
@@ -243,6 +244,7 @@ mod tests {
     fn row(policy: &str, median: f64) -> Row {
         let spread = Spread { min: median, q1: median, median, q3: median, max: median };
         Row {
+            latencies: None,
             workload: "packet".into(),
             args: String::new(),
             runtime: "raddle".into(),

@@ -35,6 +35,7 @@ const CASES: [(&str, &str); 8] = [
 /// Runs it.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
     refuse(options)?;
+    let about = super::about(options)?;
     let output = Output::claim(options.out.as_deref())?;
     let mut meter = Meter::new();
     if cfg!(debug_assertions) {
@@ -68,10 +69,11 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         });
         results.extend(done);
         meter.clear();
-        output.keep(|| text(options.format, &results));
+        output.keep(|| super::text(options.format, &results, &about));
     }
-    if !is_table {
-        output.write(&text(options.format, &results))?;
+    match is_table {
+        true => print(&about.compared(&results.rows))?,
+        false => output.write(&super::text(options.format, &results, &about))?,
     }
     super::tell(options, &results);
     Ok(if results.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -86,14 +88,6 @@ fn refuse(options: &Options) -> Result<(), String> {
     match given.iter().find(|(_, given)| !given.is_empty()) {
         Some((name, _)) => Err(format!("`quick` has its own runs, so {name} is not for it; leave it out")),
         None => Ok(()),
-    }
-}
-
-fn text(format: Format, results: &Results) -> String {
-    match format {
-        Format::Table => report::table(results),
-        Format::Json => report::json_lines(&results.rows),
-        Format::Html => report::html(results, &super::command_line()),
     }
 }
 

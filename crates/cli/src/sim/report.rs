@@ -4,6 +4,7 @@ use super::{Format, command_line};
 use crate::output::Output;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use raddle_report::Circumstances;
 use raddle_sim::claims::{self, Scale};
 use raddle_sim::papers::{self, PAPERS, Paper, Size};
 use raddle_sim::watch::{STUCK_AFTER, Watchdog};
@@ -90,6 +91,10 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn simulated() -> Circumstances {
+    Circumstances::now().of_simulation()
+}
+
 /// What is not for this paper, rather than to leave it unheard.
 fn refuse(options: &Options, paper: &Paper) -> Result<(), String> {
     let Options { packets, many, machine, seed, .. } = options;
@@ -123,7 +128,7 @@ fn schedulers(
     let text = |runs: claims::Runs, verdicts: &[claims::Verdict]| match options.format {
         Format::Table => claims::table(&scale, &runs, verdicts),
         Format::Json => claims::json_lines(runs, verdicts),
-        Format::Html => claims::html(&scale, runs, verdicts, &command_line()),
+        Format::Html => claims::html(runs, verdicts, &command_line(), &simulated()),
     };
     // A claim is judged when all runs that it needs are there.
     let mut keep = |runs: &claims::Runs| output.keep(|| text(runs.clone(), &[]));
@@ -141,7 +146,7 @@ fn other(
     let text = |verdicts: &[papers::Verdict], drawn: &[papers::Drawn]| match format {
         Format::Table => papers::table(paper, verdicts, drawn),
         Format::Json => papers::json_lines(paper, verdicts, drawn),
-        Format::Html => papers::html(paper, verdicts, drawn, &command_line()),
+        Format::Html => papers::html(paper, verdicts, drawn, &command_line(), &simulated()),
     };
     // A run that is ended early leaves what it has in the file, if there is one.
     let mut keep = |verdicts: &[papers::Verdict]| output.keep(|| text(verdicts, &[]));

@@ -491,7 +491,7 @@ fn over_processors(machine: &Machine, hold: u64, size: Size) -> Result<Vec<Serie
     ];
     let one = |(name, kind): (&str, Kind)| {
         let point = |count| Ok::<_, String>((count as f64, mean(machine, kind, count, hold, size)?));
-        Ok((name.to_string(), COUNTS.into_iter().map(point).collect::<Result<_, String>>()?))
+        Ok(Series::new(name, COUNTS.into_iter().map(point).collect::<Result<_, String>>()?))
     };
     kinds.into_iter().map(one).collect()
 }
@@ -502,7 +502,7 @@ fn over_processes(machine: &Machine, shared: bool, size: Size) -> Result<Vec<Ser
             let asked = Faults { processes, shared, distributed, ..Faults::default() };
             Ok::<_, String>((processes as f64, fault(machine, asked, size)?))
         };
-        Ok((name.to_string(), COUNTS.into_iter().map(point).collect::<Result<_, String>>()?))
+        Ok(Series::new(name, COUNTS.into_iter().map(point).collect::<Result<_, String>>()?))
     };
     [("distributed locks", true), ("spin locks", false)].into_iter().map(one).collect()
 }
@@ -512,37 +512,43 @@ pub(super) const DRAWINGS: [Drawing; 6] = [
         figure: "5 (a)",
         title: "µs of a lock/unlock pair, held for 0",
         across: "processors",
+        upwards: "a lock/unlock pair [µs]",
         draw: |machine, size| over_processors(machine, 0, size),
     },
     Drawing {
         figure: "5 (b)",
         title: "µs of a lock/unlock pair, held for 25 µs",
         across: "processors",
+        upwards: "a lock/unlock pair [µs]",
         draw: |machine, size| over_processors(machine, HOLD, size),
     },
     Drawing {
         figure: "7 (a)",
         title: "µs of a fault on a page of one's own, one cluster of 16",
         across: "processes",
+        upwards: "a fault [µs]",
         draw: |machine, size| over_processes(machine, false, size),
     },
     Drawing {
         figure: "7 (b)",
         title: "µs of a fault on a shared page, one cluster of 16",
         across: "processes",
+        upwards: "a fault [µs]",
         draw: |machine, size| over_processes(machine, true, size),
     },
     Drawing {
         figure: "7 (c)",
         title: "µs of a fault on a page of one's own, 16 processes",
         across: "size of a cluster",
-        draw: |machine, size| Ok(vec![("distributed locks".into(), by_cluster(machine, false, size)?)]),
+        upwards: "a fault [µs]",
+        draw: |machine, size| Ok(vec![Series::new("distributed locks", by_cluster(machine, false, size)?)]),
     },
     Drawing {
         figure: "7 (d)",
         title: "µs of a fault on a shared page, 16 processes",
         across: "size of a cluster",
-        draw: |machine, size| Ok(vec![("distributed locks".into(), by_cluster(machine, true, size)?)]),
+        upwards: "a fault [µs]",
+        draw: |machine, size| Ok(vec![Series::new("distributed locks", by_cluster(machine, true, size)?)]),
     },
 ];
 

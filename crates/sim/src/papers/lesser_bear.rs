@@ -100,7 +100,7 @@ const SHORT: u64 = 1_000_000;
 
 fn over_bits(name: &str, of: &dyn Fn(u64) -> Result<f64, String>) -> Result<Series, String> {
     let point = |bits| Ok::<_, String>((bits as f64, of(bits)?));
-    Ok((name.into(), (1..=10).map(point).collect::<Result<_, _>>()?))
+    Ok(Series::new(name, (1..=10).map(point).collect::<Result<_, _>>()?))
 }
 
 /// The radix sort of section 4.1: 2^22 keys, 2^8 threads in each parallel part; `key` nanoseconds to count one.
@@ -231,6 +231,7 @@ pub(super) const DRAWINGS: [Drawing; 3] = [
         figure: "7",
         title: "time of the sort, % of what the locked queues take",
         across: "bits of the radix",
+        upwards: "of the locked queues' time [%]",
         draw: |machine, size| {
             let line =
                 |name: &str, tick| over_bits(name, &|bits| Ok(100.0 * (1.0 - saved(machine, bits, tick, size)?)));
@@ -242,12 +243,14 @@ pub(super) const DRAWINGS: [Drawing; 3] = [
         figure: "8",
         title: "time of the sort on 8 SuperSPARCs, ms",
         across: "bits of the radix",
+        upwards: "time of the sort [ms]",
         draw: |_, size| SOLARIS.draw(size),
     },
     Drawing {
         figure: "9",
         title: "time of the sort on 4 Xeons of 500 MHz, ms",
         across: "bits of the radix",
+        upwards: "time of the sort [ms]",
         draw: |_, size| LINUX.draw(size),
     },
 ];

@@ -92,10 +92,10 @@ impl Matrix<'_> {
     }
 }
 
-/// A line over the binary logarithm of the number of threads.
+/// A line over the number of threads.
 fn over_threads(all: &[u64], name: &str, of: &dyn Fn(u64) -> Result<f64, String>) -> Result<Series, String> {
-    let point = |&threads: &u64| Ok::<_, String>(((threads as f64).log2(), of(threads)?));
-    Ok((name.into(), all.iter().map(point).collect::<Result<_, _>>()?))
+    let point = |&threads: &u64| Ok::<_, String>((threads as f64, of(threads)?));
+    Ok(Series::new(name, all.iter().map(point).collect::<Result<_, _>>()?))
 }
 
 fn powers(most: u64) -> Vec<u64> {
@@ -109,25 +109,23 @@ fn to_multiply(size: Size) -> Vec<u64> {
     all
 }
 
-const POWERS: &str = "threads, 2 to the power of";
-
 pub(super) const DRAWINGS: [Drawing; 5] = [
     Drawing {
         figure: "7",
         title: "a thread's making and end, ns",
-        across: "threads, 10 to the power of",
+        across: "threads",
+        upwards: "making and end [ns]",
         draw: |machine, size| {
-            let point = |power: u32| {
-                let each = machine.each("packet", &format!("n={}:copy=0:body=0:bytes=0", 10u64.pow(power)))?;
-                Ok::<_, String>((f64::from(power), each))
-            };
-            Ok(vec![("fifo".into(), (0..=size.of(5, 2) as u32).map(point).collect::<Result<_, _>>()?)])
+            let all: Vec<u64> = (0..=size.of(5, 2) as u32).map(|power| 10u64.pow(power)).collect();
+            let each = |threads| machine.each("packet", &format!("n={threads}:copy=0:body=0:bytes=0"));
+            Ok(vec![over_threads(&all, "fifo", &each)?])
         },
     },
     Drawing {
         figure: "8",
         title: "a core's switch, ns, the kernel's being an estimate",
-        across: POWERS,
+        across: "threads",
+        upwards: "a switch [ns]",
         draw: |machine, size| {
             let switch = |threads: u64| {
                 // As in the claims: of shorter runs the cores' waking up counts.
@@ -143,7 +141,8 @@ pub(super) const DRAWINGS: [Drawing; 5] = [
     Drawing {
         figure: "9",
         title: "a lock and its release, ns, of all threads' lock and, by each core, of a thread's own",
-        across: POWERS,
+        across: "threads",
+        upwards: "lock and release [ns]",
         draw: |machine, size| {
             let total = size.of(100_000, 2_000);
             let lock = |which: &'static str| {
@@ -163,7 +162,8 @@ pub(super) const DRAWINGS: [Drawing; 5] = [
     Drawing {
         figure: "10 (a)",
         title: "speed-up of the matrices' multiplication, of 1,000 rows (our choice)",
-        across: POWERS,
+        across: "threads",
+        upwards: "speed-up",
         draw: |machine, size| {
             let (matrix, all) = (Matrix { machine, size, rows: ROWS }, to_multiply(size));
             let (native, kernel) = (matrix.native(1)?, matrix.kernel(1)?);
@@ -176,7 +176,8 @@ pub(super) const DRAWINGS: [Drawing; 5] = [
     Drawing {
         figure: "10 (b)",
         title: "time of the matrices' multiplication, ms; the sizes are our choice",
-        across: POWERS,
+        across: "threads",
+        upwards: "time [ms]",
         draw: |machine, size| {
             let (mut lines, all) = (Vec::new(), to_multiply(size));
             for rows in [ROWS, MORE_ROWS] {
