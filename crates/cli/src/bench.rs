@@ -106,10 +106,9 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     }
     let is_report = options.workloads.iter().any(|name| name == paper::NAME);
     let special = [paper::NAME, blocked::NAME, quantum::NAME];
-    if let Some(name) = options.workloads.iter().find(|name| special.contains(&name.as_str())) {
-        if options.baseline.is_some() {
-            return Err(format!("--baseline compares workloads, and `{name}` is none; leave it out"));
-        }
+    let named = options.workloads.iter().find(|name| special.contains(&name.as_str()));
+    if let Some(name) = named.filter(|_| options.baseline.is_some()) {
+        return Err(format!("--baseline compares workloads, and `{name}` is none; leave it out"));
     }
     match options.paper.as_deref() {
         Some(_) if !is_report => return Err("--paper is for `report`: `raddle bench report --paper NAME`".into()),

@@ -198,7 +198,8 @@ pub(crate) fn sections(page: &mut Page, rows: &[Row]) {
         };
         names.iter().map(|name| Series::new(name, points(name))).collect()
     };
-    let plots: [(&str, &str, Unit, fn(&Figures) -> f64); 5] = [
+    type Drawn = (&'static str, &'static str, Unit, fn(&Figures) -> f64);
+    let plots: [Drawn; 5] = [
         ("Operations a second", "operations a second", Unit::Number, Figures::throughput),
         ("99th percentile from spawn to end", "time", Unit::Nanoseconds, |figures| figures.lives[1] as f64),
         ("Steals tried", "steals", Unit::Number, |figures| figures.steals.0 as f64),
