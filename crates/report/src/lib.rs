@@ -1,7 +1,7 @@
 //! Plots as SVG, and pages that need nothing but themselves: for measured figures (`raddle bench`) and simulated ones
 //! (`raddle sim`).
 //!
-//! [`lines()`] draws series of points, [`quantiles`] the distributions of latencies, [`bars`] one figure of each
+//! [`lines()`] draws series of points, [`quantiles`] the distributions of latencies, [`bars()`] one figure of each
 //! contestant with its rounds; a [`Page`] holds them, with the command that made it and the [`Circumstances`].
 //!
 //! # Example
