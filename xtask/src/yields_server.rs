@@ -93,6 +93,9 @@ fn start(memcached: &Path, raddle: &Path, preempt: &str) -> Tried<Server> {
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let mut command = Command::new(raddle);
     command.args(["run", "--main", "--processors", "1", &format!("--preempt={preempt}"), "--"]).arg(memcached);
+    // Its table does not grow: beside a growing one the request can stop memcached's threads for ever (each holds what
+    // the other waits for), in any runtime.
+    command.args(["-o", "hashpower=20,no_hashexpand"]);
     command.args(["-u", "root", "-l", "127.0.0.1", "-t", "4", "-m", "512", "-p", &port.to_string()]);
     let server = Server { process: command.env("RADDLE_QUANTUM", "50").stdin(Stdio::null()).spawn()?, port };
     let (begun, mut requests) = (Instant::now(), String::new());
