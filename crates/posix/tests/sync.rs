@@ -54,6 +54,13 @@ fn no_wake_up_is_lost_where_threads_are_kernel_threads() {
     }
 }
 
+/// Kernel threads that wait for the same lock in two roles sleep on one word, in the order in which they came.
+#[test]
+fn a_writer_behind_a_reader_is_woken_where_both_are_kernel_threads() {
+    let program = common::compile("rwlock_roles.c", &[]);
+    assert_eq!(common::drop_in(&program, &[], &[]).well(), common::native(&program, &[]).well());
+}
+
 #[test]
 fn a_hundred_thousand_threads_wait_on_one_condition_variable() {
     let program = common::compile("sync_traffic.c", &[]);

@@ -173,6 +173,7 @@ fn whoever_looked_at_an_earlier_loss_gives_no_way() {
         while !world.comes_back() {
             thread::yield_now();
         }
+        assert_eq!(world.heard.get(), 2, "whoever is back sees what was told");
         // Without a turn this time.
         blocked.fetch_add(1, Ordering::Relaxed);
         assert!(world.tell());
