@@ -156,10 +156,11 @@ impl<T, M: Machine> Left<T, M> {
         let mut last = self.last.swap(null_mut(), Ordering::Acquire);
         let mut rest = Rest { left: self, first: null_mut() };
         while let Some(job) = NonNull::new(last) {
-            // SAFETY: a job that was pushed, taken by this swap alone.
-            let job = unsafe { &mut *job.as_ptr() };
-            last = std::mem::replace(&mut job.next, rest.first);
-            rest.first = job;
+            // SAFETY: a job that was pushed, taken by this swap alone. (No reference to the job itself: the pointer is
+            // also good for what lies behind it.)
+            let next = unsafe { &mut (*job.as_ptr()).next };
+            last = std::mem::replace(next, rest.first);
+            rest.first = job.as_ptr();
         }
         while let Some(job) = rest.pop() {
             f(job);
