@@ -69,6 +69,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
 
 /// How to lock and unlock.
 ///
@@ -162,7 +163,7 @@ impl<T: ?Sized, A: Algorithm<M>, M: Machine> Lock<T, A, M> {
     #[inline]
     pub fn with_place<R>(&self, place: &mut Place<A, M>, f: impl FnOnce(&mut T) -> R) -> R {
         // SAFETY: the place is borrowed alone for this call, and its node is in no queue between calls.
-        unsafe { self.with_node(&place.node, f) }
+        unsafe { self.with_node(place.node(), f) }
     }
 
     /// # Safety
@@ -179,9 +180,9 @@ impl<T: ?Sized, A: Algorithm<M>, M: Machine> Lock<T, A, M> {
     /// Waits until the lock is the caller's. [`Guard::unlock`] returns the place.
     #[inline]
     pub fn lock(&self, place: Place<A, M>) -> Guard<'_, T, A, M> {
-        // SAFETY: the guard owns the place from here on; its box does not move, and is leaked with a guard that is
-        // forgotten.
-        unsafe { self.algorithm.lock(&place.node) };
+        // SAFETY: the guard owns the place from here on, whose node does not move with it, and is leaked with a guard
+        // that is forgotten.
+        unsafe { self.algorithm.lock(place.node()) };
         Guard { lock: self, place: ManuallyDrop::new(place), not_send: PhantomData }
     }
 
@@ -198,8 +199,16 @@ impl<T: ?Sized, A: Algorithm<M>, M: Machine> Lock<T, A, M> {
 
 /// A node, ready to be used with any lock of its algorithm: what the paper's processors have for each lock.
 pub struct Place<A: Algorithm<M>, M: Machine> {
-    node: Box<A::Node>,
+    /// From a box, of which the place takes care. No box: to move one says that nobody else looks into it, and who
+    /// comes after a holder writes to its node.
+    node: NonNull<A::Node>,
+    _owns: PhantomData<Box<A::Node>>,
 }
+
+// SAFETY: a place is the only way to its node, but for a queue, whose words are atomic; it goes where the node may.
+unsafe impl<A: Algorithm<M, Node: Send>, M: Machine> Send for Place<A, M> {}
+// SAFETY: a shared place gives nothing but a shared node.
+unsafe impl<A: Algorithm<M, Node: Sync>, M: Machine> Sync for Place<A, M> {}
 
 impl<A: Algorithm<M>, M: Machine> Place<A, M> {
     /// A node of one's own.
@@ -210,7 +219,19 @@ impl<A: Algorithm<M>, M: Machine> Place<A, M> {
     fn of(node: A::Node) -> Self {
         let node = Box::new(node);
         A::touch(&node);
-        Self { node }
+        Self { node: NonNull::from(Box::leak(node)), _owns: PhantomData }
+    }
+
+    fn node(&self) -> &A::Node {
+        // SAFETY: a box's, which lives as long as the place; nobody has it exclusively until it is dropped.
+        unsafe { self.node.as_ref() }
+    }
+}
+
+impl<A: Algorithm<M>, M: Machine> Drop for Place<A, M> {
+    fn drop(&mut self) {
+        // SAFETY: from a box, and in no queue: a guard that is in one keeps its place.
+        drop(unsafe { Box::from_raw(self.node.as_ptr()) });
     }
 }
 
@@ -235,7 +256,7 @@ unsafe impl<T: ?Sized + Sync, A: Algorithm<M>, M: Machine> Sync for Guard<'_, T,
 impl<T: ?Sized, A: Algorithm<M>, M: Machine> Guard<'_, T, A, M> {
     /// True if somebody is known to wait for the lock: a long piece of work may give it up for a moment.
     pub fn is_awaited(&self) -> bool {
-        self.lock.algorithm.is_awaited(&self.place.node)
+        self.lock.algorithm.is_awaited(self.place.node())
     }
 
     /// Unlocks; the place can be used again.
@@ -243,7 +264,7 @@ impl<T: ?Sized, A: Algorithm<M>, M: Machine> Guard<'_, T, A, M> {
     pub fn unlock(self) -> Place<A, M> {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: a guard has locked with its node; this one is forgotten.
-        unsafe { this.lock.algorithm.unlock(&this.place.node) };
+        unsafe { this.lock.algorithm.unlock(this.place.node()) };
         // SAFETY: taken once, since the guard is forgotten.
         unsafe { ManuallyDrop::take(&mut this.place) }
     }
@@ -252,7 +273,7 @@ impl<T: ?Sized, A: Algorithm<M>, M: Machine> Guard<'_, T, A, M> {
 impl<T: ?Sized, A: Algorithm<M>, M: Machine> Drop for Guard<'_, T, A, M> {
     fn drop(&mut self) {
         // SAFETY: a guard has locked with its node, and is dropped once.
-        unsafe { self.lock.algorithm.unlock(&self.place.node) };
+        unsafe { self.lock.algorithm.unlock(self.place.node()) };
         // SAFETY: out of every queue since the line before; dropped once.
         unsafe { ManuallyDrop::drop(&mut self.place) };
     }

@@ -78,18 +78,21 @@ impl<M: Machine> TryMcs<M> {
 
     /// # Safety
     /// `before` was the tail when `node` became it.
-    unsafe fn link(node: &Node<M>, before: *mut Node<M>) {
+    unsafe fn link(node: *mut Node<M>, before: *mut Node<M>) {
         // SAFETY: who owns or collects `before` waits for this link (I2).
         let before = unsafe { &*before };
         // Ordering[try.next]: Release. Pairs with the load in `successor`. Makes visible: the node's state.
-        before.next.store(from_ref(node).cast_mut(), Ordering::Release);
+        before.next.store(node, Ordering::Release);
     }
 
     /// Takes the lock if it is free, and leaves the node in the queue if it is not. True if it was free.
     ///
     /// # Safety
     /// The node is a trier's (allocated, and freed only as I3 says), and tries nowhere else.
-    unsafe fn try_once(&self, node: &Node<M>) -> bool {
+    unsafe fn try_once(&self, whole: NonNull<Node<M>>) -> bool {
+        // SAFETY: the trier's, which is not freed meanwhile. The queue gets the pointer of the box, not one of this
+        // reference: who collects the node may free it.
+        let node = unsafe { whole.as_ref() };
         // Ordering[try.free]: Acquire. Pairs with the collector's swap. Makes visible: that it has left the node.
         if node.state.load(Ordering::Acquire) != FREE {
             // It is still queued behind somebody who holds the lock, or heads a queue itself.
@@ -98,13 +101,13 @@ impl<M: Machine> TryMcs<M> {
         node.state.store(ABANDONED, Ordering::Relaxed);
         // Ordering[try.tail]: AcqRel. Pairs with unlock, and with the next swap. Makes visible: the value; our node's
         // fields.
-        let before = self.tail.swap(from_ref(node).cast_mut(), Ordering::AcqRel);
+        let before = self.tail.swap(whole.as_ptr(), Ordering::AcqRel);
         if before.is_null() {
             node.state.store(HELD, Ordering::Relaxed);
             return true;
         }
         // SAFETY: it was the tail until just now.
-        unsafe { Self::link(node, before) };
+        unsafe { Self::link(whole.as_ptr(), before) };
         false
     }
 
@@ -147,7 +150,7 @@ unsafe impl<M: Machine> Algorithm<M> for TryMcs<M> {
             return;
         }
         // SAFETY: it was the tail until just now.
-        unsafe { Self::link(node, before) };
+        unsafe { Self::link(from_ref(node).cast_mut(), before) };
         // Ordering[try.grant]: Acquire. Pairs with the exchange in unlock. Makes visible: the value.
         while node.state.load(Ordering::Acquire) == WAITING {
             M::spin_hint();
@@ -245,7 +248,7 @@ impl<M: Machine> TryMcs<M> {
     /// Nobody else tries with `trying` meanwhile; if it says true, nobody does until [`TryMcs::leave`] with it.
     pub unsafe fn enter(&self, trying: &Trying<M>) -> bool {
         // SAFETY: a trier's node, which is tried nowhere else, as the caller promises.
-        unsafe { self.try_once(trying.node()) }
+        unsafe { self.try_once(trying.node) }
     }
 
     /// Gives the lock up.
