@@ -13,6 +13,7 @@ mod elsewhere;
 mod freeze;
 mod glibc;
 mod install;
+mod lock_counts;
 mod miri;
 mod model;
 mod mpi;
@@ -49,6 +50,9 @@ usage: cargo xtask COMMAND [ARGUMENTS]
   mpi pingpong|stencil|waiting|latency [--mpi NAME] [--threads T,..] [--runs N] [--native-seconds S] [--real-time]
                        programs of MPI's natively and with ours, in turns, two ranks; fails where one of ours does not end
   bench [ARGUMENTS]    the release build of `raddle bench ARGUMENTS`
+  lock-counts [--rounds N] [--programs FOLDER]
+                       what a turn of a lock costs, ours beside std's, parking_lot's and crossbeam's: instructions (needs
+                       valgrind) and processor time; fails where each of ours takes more instructions than another's
   freeze [--count N] [--millis N] [--policy P] [--seed N]
                        stops a kernel thread of the runtime N times under each policy: the others must go on
   aarch64 [ARGUMENTS]  the tests of crates/context for aarch64 under an emulator
@@ -94,6 +98,7 @@ fn main() -> ExitCode {
         "elsewhere" => shell::no_arguments(rest).and_then(|()| elsewhere::run()),
         "mutants" => mutants::run(rest),
         "bench" => bench::run(rest),
+        "lock-counts" => lock_counts::run(rest),
         "freeze" => freeze::run(rest),
         "preempt" => preempt::run(rest),
         "aarch64" => aarch64::run(rest),

@@ -3,7 +3,7 @@
 use raddle_machine::Real;
 use raddle_scheduler::lock::{
     Algorithm, Cna, Deferred, Full, H1Mcs, H2Mcs, Hemlock, Lock, Masked, Mcs, Own, Parked, Place, Reciprocating, Spin,
-    SwapH1Mcs, SwapH2Mcs, SwapMcs, TryMcs, Trying,
+    SpinThenQueue, SwapH1Mcs, SwapH2Mcs, SwapMcs, TryMcs, Trying,
 };
 use raddle_scheduler::sync::kernel_threads::KernelThreads;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,6 +46,7 @@ fn kernel_threads_count_under_each_lock() {
     }
     counts::<Spin<Real>>(any);
     counts::<Spin<Real, false, true>>(any);
+    counts::<SpinThenQueue<Real>>(any);
     counts::<Mcs<Real>>(any);
     counts::<H1Mcs<Real>>(any);
     counts::<H2Mcs<Real>>(any);

@@ -8,7 +8,8 @@ use loom::thread;
 use loom_runtime::{Watched, explore, explore_first};
 use raddle_machine::Loom;
 use raddle_scheduler::lock::{
-    Algorithm, Cna, H1Mcs, H2Mcs, Hemlock, Lock, Mcs, Place, Reciprocating, Spin, SwapH1Mcs, SwapH2Mcs, SwapMcs, TryMcs,
+    Algorithm, Cna, H1Mcs, H2Mcs, Hemlock, Lock, Mcs, Place, Reciprocating, Spin, SpinThenQueue, SwapH1Mcs, SwapH2Mcs,
+    SwapMcs, TryMcs,
 };
 use std::sync::Arc;
 
@@ -84,6 +85,12 @@ const IN_ANY: &[&str] = &["[1, 2]", "[2, 1]"];
 fn spin_locks_exclude() {
     // By swaps alone: where a lock is freed by a store, loom lets a waiter miss it for ever.
     excludes_twice_by::<Spin<Loom, false, true>>(|| Spin::with_caps(1, 1));
+}
+
+#[test]
+fn a_few_tries_and_then_a_queue_exclude() {
+    excludes_twice::<SpinThenQueue<Loom, true>>();
+    excludes_three::<SpinThenQueue<Loom, true>>(1);
 }
 
 #[test]

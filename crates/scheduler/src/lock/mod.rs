@@ -13,6 +13,7 @@
 //! | algorithm | waits on | order | starvation |
 //! |---|---|---|---|
 //! | [`Spin`] | the lock's word, with growing pauses | none | possible: who pauses long is overtaken by all who come meanwhile |
+//! | [`SpinThenQueue`] | the lock's word for a few tries, then its own node | none: newcomers overtake the queue | possible, of the queue's head |
 //! | [`Mcs`], [`H1Mcs`], [`H2Mcs`] | the waiter's own node | first come, first served | none |
 //! | [`SwapMcs`], [`SwapH1Mcs`], [`SwapH2Mcs`] | the waiter's own node | as above but for those who come during a repair | not excluded: a repair can be overtaken again and again |
 //! | [`Hemlock`] | the predecessor's node | first come, first served | none |
@@ -49,6 +50,7 @@ mod parked;
 mod reciprocating;
 mod reserve;
 mod spin;
+mod spin_then_queue;
 mod try_mcs;
 
 pub use barging::Barging;
@@ -61,6 +63,7 @@ pub use parked::Parked;
 pub use reciprocating::Reciprocating;
 pub use reserve::{Busy, Parking, Reservation, ReserveMap, Reserved, Shared, Spinning, Waits, optimistic};
 pub use spin::Spin;
+pub use spin_then_queue::SpinThenQueue;
 pub use try_mcs::{TryGuard, TryMcs, Trying};
 
 use raddle_machine::Machine;

@@ -45,7 +45,7 @@ impl<M: Machine, const TEST: bool, const SWAP: bool> Spin<M, TEST, SWAP> {
 
     /// Takes the lock if it is free.
     #[inline(always)]
-    fn try_once(&self) -> bool {
+    pub(super) fn try_once(&self) -> bool {
         // Ordering[spin]: Acquire. Pairs with the unlock's store or swap. Makes visible: the value.
         self.held.swap(1, Ordering::Acquire) == 0
     }

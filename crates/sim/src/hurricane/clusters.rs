@@ -31,10 +31,30 @@ pub enum Load {
     Destruction,
     /// Each looks threads up by their number; one in a hundred requests changes one.
     Registry,
+    /// Message passing: each sends to some process of its own program, which are four, and takes what was sent to it.
+    Messages,
+    /// A file server: each reads a directory that all read, and a file of its own; one request in 16 changes the
+    /// directory.
+    Files,
+    /// Ends of programs as above, and a message to some parent each time, noted in the record that has its place in
+    /// the tree.
+    Together,
+    /// The same, with a record for messages and one for the place in the tree.
+    Apart,
 }
 
 /// In the order of their numbers on a command line.
-pub const LOADS: [Load; 5] = [Load::Own, Load::Shared, Load::CopyOnWrite, Load::Destruction, Load::Registry];
+pub const LOADS: [Load; 9] = [
+    Load::Own,
+    Load::Shared,
+    Load::CopyOnWrite,
+    Load::Destruction,
+    Load::Registry,
+    Load::Messages,
+    Load::Files,
+    Load::Together,
+    Load::Apart,
+];
 
 /// An experiment.
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +131,15 @@ type Table<A> = Clustered<u64, Record, A, Spinning<Controlled>, Seats, BuildHash
 /// The family tree's root.
 const ROOT: u64 = 1 << 40;
 
+/// Where messages have records of their own.
+const MAILBOX: u64 = 1 << 41;
+
+/// Files of one's own, after the directories.
+const FILES: u64 = 1 << 20;
+
+/// Processes of a program that send messages to each other.
+const PROGRAM: u64 = 4;
+
 /// The table of a load, and who works on it.
 pub(crate) struct System<A: Algorithm<Controlled>> {
     table: Table<A>,
@@ -130,7 +159,11 @@ impl<A: Algorithm<Controlled>> System<A> {
         match self.asked.load {
             Load::Shared | Load::CopyOnWrite => turn % self.asked.pages,
             Load::Own => number as u64 * self.asked.pages + turn % self.asked.pages,
-            Load::Destruction | Load::Registry => Controlled::random() % self.asked.pages,
+            Load::Destruction | Load::Registry | Load::Together | Load::Apart => {
+                Controlled::random() % self.asked.pages
+            }
+            Load::Messages => number as u64 / PROGRAM * PROGRAM + Controlled::random() % PROGRAM,
+            Load::Files => turn % self.asked.pages,
         }
     }
 
@@ -148,11 +181,25 @@ impl<A: Algorithm<Controlled>> System<A> {
             Load::Shared | Load::CopyOnWrite | Load::Registry => {
                 (0..self.asked.pages).for_each(|page| _ = self.table.insert(page, record(1 << 30)));
             }
-            Load::Destruction => {
+            Load::Messages | Load::Files => {
+                let first = if self.asked.load == Load::Files { FILES } else { 0 };
+                // Processors in programs of four, whole ones.
+                let processes = (self.asked.processors as u64).next_multiple_of(PROGRAM);
+                for process in 0..processes {
+                    self.table.insert(first + process, record(0));
+                    let home = process.min(self.asked.processors as u64 - 1) as usize / self.asked.cluster;
+                    self.table.migrate(&(first + process), home);
+                }
+                if self.asked.load == Load::Files {
+                    (0..self.asked.pages).for_each(|directory| _ = self.table.insert(directory, record(1)));
+                }
+            }
+            Load::Destruction | Load::Together | Load::Apart => {
                 // Each processor's programs are children of a few parents, and these of the root.
                 self.table.insert(ROOT, record(0));
                 for parent in 0..self.asked.pages {
                     self.table.insert(ROOT + 1 + parent, Record { parent: ROOT, ..record(0) });
+                    self.table.insert(MAILBOX + parent, record(0));
                 }
             }
         }
@@ -175,7 +222,29 @@ impl<A: Algorithm<Controlled>> System<A> {
                 self.table.insert(fresh, Record { count: seen.min(1), ..Record::default() });
                 work(self.asked.work / 2);
             }
-            Load::Destruction => {
+            Load::Messages => {
+                let mine = number as u64;
+                self.table.update(&page, |record| record.count += 1);
+                work(self.asked.work);
+                self.table.update(&mine, |record| record.count = 0);
+            }
+            Load::Files => {
+                if turn % 16 == 15 {
+                    self.table.update(&page, |directory| directory.count += 1);
+                } else {
+                    assert!(self.table.read(&page).is_some(), "nobody takes out a directory");
+                }
+                let file = self.table.hold(&(FILES + number as u64));
+                work(self.asked.work);
+                drop(file);
+            }
+            Load::Destruction | Load::Together | Load::Apart => {
+                let message = Controlled::random() % self.asked.pages;
+                match self.asked.load {
+                    Load::Together => _ = self.table.update(&(ROOT + 1 + message), |record| record.count += 1),
+                    Load::Apart => _ = self.table.update(&(MAILBOX + message), |record| record.count += 1),
+                    _ => {}
+                }
                 let (parent, program) = (ROOT + 1 + page, (1 << 20) + number as u64 * self.asked.turns + turn);
                 self.table.insert(program, Record { parent, ..Record::default() });
                 self.table.update(&parent, |record| record.children.push(program));

@@ -6,8 +6,8 @@ use crate::execution::work;
 use crate::machine::Controlled;
 use raddle_machine::Machine;
 use raddle_scheduler::lock::{
-    Algorithm, Cna, Deferred, H1Mcs, H2Mcs, Hemlock, Lock, Mcs, Place, Reciprocating, Spin, SwapH1Mcs, SwapH2Mcs,
-    SwapMcs, TryMcs, Trying,
+    Algorithm, Cna, Deferred, H1Mcs, H2Mcs, Hemlock, Lock, Mcs, Place, Reciprocating, Spin, SpinThenQueue, SwapH1Mcs,
+    SwapH2Mcs, SwapMcs, TryMcs, Trying,
 };
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -45,6 +45,8 @@ pub enum Kind {
     Cna,
     /// Arrivals on a stack.
     Reciprocating,
+    /// A few tries, then a queue: what the paper's changes make unnecessary. By swaps alone.
+    SpinThenQueue,
 }
 
 /// An experiment.
@@ -167,6 +169,7 @@ pub fn contend(costs: &Costs, asked: &Contention) -> Result<Seen, String> {
         Kind::H2Cas => bodies(H2Mcs::new(), any, costs, asked),
         Kind::Hemlock => bodies(Hemlock::new(), any, costs, asked),
         Kind::Reciprocating => bodies(Reciprocating::new(), any, costs, asked),
+        Kind::SpinThenQueue => bodies(SpinThenQueue::<_, true>::new(), any, costs, asked),
         Kind::Cna => bodies(Cna::new(), move |number| Place::in_cluster(number / cluster), costs, asked),
     }
 }

@@ -5,6 +5,7 @@
 //! are no claims.
 
 mod ablations;
+mod uses;
 
 pub(super) use ablations::ABLATIONS;
 
@@ -106,7 +107,7 @@ fn text(points: &[(f64, f64)]) -> String {
     points.iter().map(|(place, value)| format!("{place:.0}: {value:.0}")).collect::<Vec<_>>().join(", ")
 }
 
-pub(super) const CLAIMS: [Claim; 29] = [
+pub(super) const CLAIMS: [Claim; 33] = [
     Claim {
         figure: "4.1.1",
         says: "without the initialisation of its node (H1) a pair of MCS takes 4.56 µs",
@@ -477,6 +478,10 @@ pub(super) const CLAIMS: [Claim; 29] = [
         },
         why: None,
     },
+    uses::ADAPTIVE,
+    uses::MESSAGES,
+    uses::FILES,
+    uses::APART,
 ];
 
 const COUNTS: [usize; 8] = [1, 2, 4, 6, 8, 10, 12, 16];

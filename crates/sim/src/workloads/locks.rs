@@ -6,15 +6,16 @@ use crate::hurricane::clusters::{Asked, LOADS, System};
 use crate::machine::Controlled;
 use crate::threads::{compute, spawn};
 use raddle_scheduler::lock::{
-    Algorithm, Cna, H1Mcs, H2Mcs, Hemlock, Lock, Mcs, Place, Reciprocating, Spin, SwapH1Mcs, SwapH2Mcs, SwapMcs,
+    Algorithm, Cna, H1Mcs, H2Mcs, Hemlock, Lock, Mcs, Place, Reciprocating, Spin, SpinThenQueue, SwapH1Mcs, SwapH2Mcs,
+    SwapMcs,
 };
 use raddle_scheduler::lock::{Change, Protocol, Ways};
 use std::rc::Rc;
 
 /// What the number of a lock means, in order.
 pub(super) const ABOUT: &str = "0 spin, 1 spin with a look first, 2 MCS, 3 H1-MCS, 4 H2-MCS, 5 to 7 these by swaps \
-                                alone, 8 Hemlock, 9 CNA, 10 Reciprocating";
-pub(super) const LAST: u64 = 10;
+                                alone, 8 Hemlock, 9 CNA, 10 Reciprocating, 11 spin, then queue";
+pub(super) const LAST: u64 = 11;
 
 /// Cores to a cluster of CNA.
 const CLUSTER: usize = 4;
@@ -56,13 +57,15 @@ pub(super) fn locks(arguments: &Arguments) {
         7 => turns(arguments, SwapH2Mcs::new(), any),
         8 => turns(arguments, Hemlock::new(), any),
         9 => turns(arguments, Cna::new(), |thread| Place::in_cluster(thread / CLUSTER)),
-        _ => turns(arguments, Reciprocating::new(), any),
+        10 => turns(arguments, Reciprocating::new(), any),
+        _ => turns(arguments, SpinThenQueue::<_, false>::new(), any),
     }
 }
 
 /// What the number of a load means, in order.
 pub(super) const LOADS_ABOUT: &str = "0 faults on pages of one's own, 1 on the same pages, 2 copy-on-write faults, 3 ends of programs, \
-                                      4 look-ups in a registry, one in a hundred a change";
+                                      4 look-ups in a registry, one in a hundred a change, 5 messages, 6 a file server, 7 ends of programs and messages in one \
+                                      record, 8 in two";
 
 /// The loads of [`crate::hurricane::clusters`], a thread for each processor.
 pub(super) fn faults(arguments: &Arguments) {
