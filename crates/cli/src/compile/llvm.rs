@@ -90,12 +90,14 @@ impl Llvm {
             .output();
         quiet("cmake", configure)?;
         quiet("cmake --build", Command::new("cmake").arg("--build").arg(&built).output())?;
-        self.ready()
-            .map(|ready| ready.display().to_string())
-            .ok_or_else(|| format!("{} was built, and the pass is not there", built.display()))
+        // It may be older than a source that it does not depend on.
+        let pass = built.join("raddle-yields.so");
+        pass.canonicalize()
+            .map(|pass| pass.display().to_string())
+            .map_err(|_| format!("{} was built, and the pass is not there", built.display()))
     }
 
-    /// Where the pass lies, if it does: named, installed, or built in the checkout.
+    /// Where the pass lies, if it does: named, installed, or built in the checkout since its sources changed.
     pub fn ready(&self) -> Option<PathBuf> {
         let name = format!("raddle-yields-{}.so", self.major);
         let own = std::env::current_exe().ok()?;
@@ -103,9 +105,19 @@ impl Llvm {
         let named = std::env::var_os("RADDLE_YIELDS_PLUGIN").map(PathBuf::from);
         let built =
             Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../target/yields-{}/raddle-yields.so", self.major));
-        let candidates = [named, prefix.map(|prefix| prefix.join("lib/raddle").join(name)), Some(built)];
+        let built =
+            Some(built).filter(|pass| is_newer(pass, &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../yields")));
+        let candidates = [named, prefix.map(|prefix| prefix.join("lib/raddle").join(name)), built];
         candidates.into_iter().flatten().find(|path| path.is_file()).and_then(|path| path.canonicalize().ok())
     }
+}
+
+/// True if no source of the pass has changed since `pass` was built.
+fn is_newer(pass: &Path, yields: &Path) -> bool {
+    let changed = |path: PathBuf| path.metadata().and_then(|found| found.modified()).ok();
+    let Some(built) = changed(pass.to_owned()) else { return false };
+    let sources = std::fs::read_dir(yields.join("src")).into_iter().flatten().flatten().map(|entry| entry.path());
+    sources.chain([yields.join("CMakeLists.txt")]).filter_map(changed).all(|source| source <= built)
 }
 
 /// The major of the LLVM in a rustc, as `rustc -vV` says.
@@ -167,6 +179,24 @@ pub fn quiet(what: &str, output: std::io::Result<std::process::Output>) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pass_older_than_its_sources_is_not_taken() {
+        let folder = std::env::temp_dir().join(format!("raddle-pass-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("src")).unwrap();
+        let pass = folder.join("pass.so");
+        assert!(!is_newer(&pass, &folder));
+        let file = |path: &Path, seconds: u64| {
+            let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+            std::fs::File::create(path).and_then(|file| file.set_modified(at)).unwrap();
+        };
+        file(&folder.join("src/pass.cpp"), 1000);
+        file(&pass, 2000);
+        assert!(is_newer(&pass, &folder));
+        file(&folder.join("src/pass.cpp"), 3000);
+        assert!(!is_newer(&pass, &folder));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn what_is_missing_is_named_with_its_remedy() {
