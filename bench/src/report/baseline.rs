@@ -7,8 +7,8 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Medians closer than this are level whatever the rounds say: criterion's default, too.
-const LEVEL: f64 = 0.01;
+/// Medians closer than this are level whatever the rounds say: a choice.
+const LEVEL_SHARE: f64 = 0.01;
 /// How often chance alone may make a difference that is told.
 const BY_CHANCE: f64 = 0.05;
 /// More rounds of a side than this change no verdict, and take long to count.
@@ -102,7 +102,7 @@ impl Baseline {
         let by = if was > 0.0 { now / was - 1.0 } else { return None };
         let verdict = match by_chance(&before, &row.each) {
             Err(TooFew) => Verdict::TooFew,
-            Ok(part) if part >= BY_CHANCE || by.abs() < LEVEL => Verdict::Level,
+            Ok(part) if part >= BY_CHANCE || by.abs() < LEVEL_SHARE => Verdict::Level,
             Ok(_) if by < 0.0 => Verdict::Faster,
             Ok(_) => Verdict::Slower,
         };

@@ -40,8 +40,9 @@ const AWAKE: Duration = Duration::from_micros(1000);
 /// A round that moves a part of a long message takes longer than the others by so much. Untested guess: a part has some
 /// tens of kilobytes.
 const MOVES: Duration = Duration::from_micros(1);
-/// Of so many requests a round's length can be trusted: those of a thousand differ by more than that.
-const FEW: usize = 16;
+/// Of so many requests a round's length is trusted: chosen, not measured. Rounds of a thousand differ by more than a
+/// part takes.
+const FEW_REQUESTS: usize = 16;
 /// The longest sleep where a round is short. With its end, and with what the runtime does meanwhile, it costs some
 /// 100 µs of processor time: at 4 ms ten seconds cost a rank 0.14 to 0.18 s.
 const LONGEST: Duration = Duration::from_millis(32);
@@ -285,7 +286,7 @@ impl Idle {
             (self.count, self.least) = (count, took);
         }
         self.least = self.least.min(took);
-        if count > FEW {
+        if count > FEW_REQUESTS {
             return false;
         }
         let other = if self.slept { 8 * self.least + 20 * MOVES } else { 2 * self.least + MOVES };

@@ -31,7 +31,7 @@
 //! |---|---|---|
 //! | `join.word` | [`JoinWord::end`]: all that the thread did | [`JoinWord::has_ended`], [`JoinWord::detach`] |
 //! | `join.word` | [`JoinWord::store`]: the result | [`JoinWord::detach`] |
-//! | `join.word` | the joiner's exchange: its armed wait | [`JoinWord::end`], `claim_joiner`, another joiner's exchange |
+//! | `join.word` | the joiner's exchange: its armed wait | [`JoinWord::end`], `claim_joiner`, another joiner |
 //! | `join.word` | [`JoinWord::detach`]: what the handle did with the record | [`JoinWord::store`], [`JoinWord::end`] |
 //!
 //! # Example

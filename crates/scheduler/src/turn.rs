@@ -16,7 +16,7 @@
 //! | `GIVEN` | the giver, who has passed a processor on | `NONE` by the activation |
 //! | `BESIDE` | the activation, without a processor, its token out | `GIVING` by a giver; `QUEUED` at its next entry |
 //! | `MISSED` | the giver, who keeps its processor: the token is gone | `NONE` or `QUEUED` by the activation |
-//! | `LEAVING` | the activation, which carries others on a free processor | `NONE` by itself, the thread off its stack |
+//! | `LEAVING` | the activation, carrying others by then | `NONE` by itself, the thread off its stack |
 //!
 //! Invariants:
 //! - I1: one token of the thread is out in `QUEUED`, `GIVING`, `BESIDE` and `LEAVING`, none in the others; the

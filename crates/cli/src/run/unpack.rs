@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Libraries of other builds stay in the cache for so long.
 const OTHERS_STAY: Duration = Duration::from_secs(30 * 24 * 3600);
 /// What is compared at once, and at either end of a file.
-const BLOCK: usize = 64 << 10;
+const BLOCK_BYTES: usize = 64 << 10;
 pub const PAGE: usize = 4 << 10;
 /// From here on, descriptors are those of nobody who counts on low numbers.
 const HIGH: i32 = 1000;
@@ -87,7 +87,7 @@ pub fn holds(path: &Path, bytes: &[u8]) -> bool {
     if !data.is_file() || !is_private(&data) || data.len() != bytes.len() as u64 {
         return false;
     }
-    let mut buffer = vec![0; BLOCK];
+    let mut buffer = vec![0; BLOCK_BYTES];
     let mut is_same = |at: usize, part: &[u8]| {
         let found = &mut buffer[..part.len()];
         file.read_exact_at(found, at as u64).is_ok() && found == part
@@ -97,7 +97,7 @@ pub fn holds(path: &Path, bytes: &[u8]) -> bool {
         let last = bytes.len().saturating_sub(PAGE);
         return is_same(0, first) && is_same(last, &bytes[last..]);
     }
-    bytes.chunks(BLOCK).zip((0..).step_by(BLOCK)).all(|(part, at)| is_same(at, part))
+    bytes.chunks(BLOCK_BYTES).zip((0..).step_by(BLOCK_BYTES)).all(|(part, at)| is_same(at, part))
 }
 
 /// Whether these bytes of an ELF file hold the note in which the linker has put a hash of its contents.
@@ -187,7 +187,7 @@ mod tests {
     fn a_library_is_told_by_its_build_id_and_its_ends() {
         let folder = Folder::new("build-id");
         let path = folder.0.join("library");
-        let mut library = vec![7u8; 3 * BLOCK + 5];
+        let mut library = vec![7u8; 3 * BLOCK_BYTES + 5];
         library[..4].copy_from_slice(b"\x7fELF");
         let is_held = |library: &[u8], changed_at: usize| {
             let mut other = library.to_vec();
@@ -197,7 +197,7 @@ mod tests {
             holds(&path, library)
         };
         let end = library.len() - 1;
-        let places = [0, 600, BLOCK + 1, 2 * BLOCK, end];
+        let places = [0, 600, BLOCK_BYTES + 1, 2 * BLOCK_BYTES, end];
         assert_eq!(places.map(|at| is_held(&library, at)), [false; 5], "without an id each byte counts");
         library[592..608].copy_from_slice(b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0");
         library[608..628].copy_from_slice(&[9; 20]);

@@ -13,7 +13,7 @@
 //! | algorithm | waits on | order | starvation |
 //! |---|---|---|---|
 //! | [`Spin`] | the lock's word, with growing pauses | none | possible: who pauses long is overtaken by all who come meanwhile |
-//! | [`SpinThenQueue`] | the lock's word for a few tries, then its own node | none: newcomers overtake the queue | possible, of the queue's head |
+//! | [`SpinThenQueue`] | the word some times, then its own node | none: newcomers overtake | possible, of the head |
 //! | [`Mcs`], [`H1Mcs`], [`H2Mcs`] | the waiter's own node | first come, first served | none |
 //! | [`SwapMcs`], [`SwapH1Mcs`], [`SwapH2Mcs`] | the waiter's own node | as above but for those who come during a repair | not excluded: a repair can be overtaken again and again |
 //! | [`Hemlock`] | the predecessor's node | first come, first served | none |
