@@ -40,6 +40,16 @@ fn an_echo_server_with_a_thread_for_each_connection() {
 }
 
 #[test]
+fn a_connect_that_waits_goes_on_after_signals_that_are_no_concern_of_its() {
+    let program = common::compile("connect_waits.c", &[]);
+    let native = common::native(&program, &[]).well();
+    assert!(native.lines().count() == 9 && native.contains("ends: Interrupted system call"), "{native}");
+    for processors in ["1", "2"] {
+        assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), native);
+    }
+}
+
+#[test]
 fn what_blocks_in_the_kernel_does_not_stop_the_others() {
     let program = common::compile("io_kernel.c", &["-Wno-unused-result"]);
     let native = common::native(&program, &[FILES]).well();

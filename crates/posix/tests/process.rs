@@ -77,6 +77,13 @@ fn a_thread_reads_what_was_sent_to_it_from_its_own_descriptor() {
 }
 
 #[test]
+fn a_child_sends_signals_to_its_parents_threads_by_their_numbers() {
+    let out = same_as_native("outside_signals.c", &["1", "2"]);
+    assert!(out.lines().count() == 51 && out.matches("there 1, sender 1").count() == 48, "{out}");
+    assert!(out.ends_with("null 0, none 3, bad 1, other 3\nkill 0, first 0\nthe process: 0, code 0\n"), "{out}");
+}
+
+#[test]
 fn times_that_are_none_are_answered_as_natively() {
     let out = same_as_native("bad_times.c", &["1", "2"]);
     assert!(out.lines().count() == 9 + 3 * 9 + 8 && out.matches("recvmmsg 22").count() == 7, "{out}");

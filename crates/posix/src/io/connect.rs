@@ -18,6 +18,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 const EINPROGRESS: isize = -(c::EINPROGRESS as isize);
+const EALREADY: isize = -(c::EALREADY as isize);
 
 #[entry]
 pub unsafe extern "C-unwind" fn accept(descriptor: c_int, address: *mut c::sockaddr, size: *mut c::socklen_t) -> c_int {
@@ -106,6 +107,7 @@ fn connect_to(descriptor: c_int, address: *const c_void, size: usize) -> isize {
         return raddle::drop_in::blocking(call);
     };
     let mut pause = 1_000_000;
+    let waits = Pause::begin();
     loop {
         let tick = c::timeval { tv_sec: 0, tv_usec: 1 };
         let limited = send_limit(descriptor, Some(tick)).is_some();
@@ -115,12 +117,16 @@ fn connect_to(descriptor: c_int, address: *const c_void, size: usize) -> isize {
         }
         match result {
             _ if !limited => return result,
-            EINPROGRESS => return connected(descriptor),
+            // The latter where a signal had ended the call before.
+            EINPROGRESS | EALREADY => return connected(descriptor),
+            // A signal of the runtime's, or one whose handler restarts calls.
+            EINTR if !waits.is_broken() => {}
             // A local socket whose listener's queue is full: there is no event to wait for.
             EAGAIN => {
                 match Pause::begin().until(after(pause)) {
-                    Pause::OVER => {}
-                    early => return early,
+                    CANCELLED => return CANCELLED,
+                    EINTR if waits.is_broken() => return EINTR,
+                    _ => {}
                 }
                 pause = (pause * 2).min(50_000_000);
             }

@@ -24,6 +24,8 @@ const _: () = assert!(size_of::<Info>() == 128);
 
 /// In a disguised description: the code is where the error number was, which no signal of ours has.
 const DISGUISED: c_int = 0x7264_6c65;
+/// In one that is on its way from a process to another one's thread ([`Info::for_thread`]).
+const FOR_THREAD: c_int = 0x7264_6c66;
 
 impl Info {
     /// Words that hold all but the signal: of the fields, no kind has more.
@@ -49,9 +51,32 @@ impl Info {
         Info::new(signal, c::SI_USER, 0)
     }
 
-    /// True if the number says all, where a thread was sent it.
+    /// The same, of this signal.
+    pub fn as_signal(self, signal: c_int) -> Info {
+        Info { signal, ..self }
+    }
+
+    /// What tells another process's runtime, as the signal `carrier`, that its thread of this number is sent this.
+    pub fn for_thread(&self, number: u32, carrier: c_int) -> Info {
+        let mut told = Info { signal: carrier, error: self.signal, code: c::SI_QUEUE, unused: FOR_THREAD, ..*self };
+        told.fields[2] = u64::from(number);
+        told.fields[3] = u64::from(self.code as u32);
+        told
+    }
+
+    /// The number of the thread that it is for, and the signal, where another process has sent it so.
+    pub fn meant_for_thread(&self) -> Option<(u32, Info)> {
+        if self.code != c::SI_QUEUE || self.unused != FOR_THREAD {
+            return None;
+        }
+        let mut meant = Info { signal: self.error, error: 0, code: self.fields[3] as c_int, ..*self };
+        (meant.fields[2], meant.fields[3]) = (0, 0);
+        Some((self.fields[2] as u32, meant))
+    }
+
+    /// True if the number says all, where a thread was sent it by its process.
     pub fn is_plain(&self) -> bool {
-        self.code == c::SI_TKILL
+        self.code == c::SI_TKILL && self.unused != FOR_THREAD
     }
 
     /// The value of a queued signal.
@@ -101,5 +126,15 @@ mod tests {
         again.restore();
         again.restore();
         assert_eq!((again.words(), again.signal), (info.words(), c::SIGCHLD));
+    }
+
+    #[test]
+    fn what_is_for_a_thread_of_another_process_is_told_from_a_queued_value() {
+        let info = Info::new(c::SIGUSR1, c::SI_TKILL, 0);
+        let told = info.for_thread(1 << 23, 40);
+        assert_eq!((told.signal, told.code), (40, c::SI_QUEUE));
+        let (number, meant) = told.meant_for_thread().unwrap();
+        assert_eq!((number, meant.signal, meant.words()), (1 << 23, c::SIGUSR1, info.words()));
+        assert!(Info::new(40, c::SI_QUEUE, 7).meant_for_thread().is_none());
     }
 }

@@ -35,12 +35,13 @@ pub unsafe extern "C-unwind" fn sigqueue(process: c::pid_t, signal: c_int, value
     unsafe { next!(sigqueue: fn(c::pid_t, c_int, *mut c_void) -> c_int)(process_of(process), signal, value) }
 }
 
-/// This process where the number is that of a lightweight thread, which the kernel does not know.
+/// The process of a lightweight thread's number, which the kernel does not know: this one, or the one that forked it.
 pub(crate) fn process_of(number: c::pid_t) -> c::pid_t {
-    match u32::try_from(number).ok().and_then(Record::of_number) {
-        Some(_) => std::process::id() as c::pid_t,
-        None => number,
+    let Ok(thread) = u32::try_from(number) else { return number };
+    if Record::of_number(thread).is_some() {
+        return std::process::id() as c::pid_t;
     }
+    Record::parent_of_number(thread).map_or(number, |parent| parent as c::pid_t)
 }
 
 /// A signal for the process has met a kernel thread of the runtime, which does not run `main`, and `main` is

@@ -11,8 +11,8 @@
 //! it is sent on ([`process_directed`]).
 
 use super::info::Info;
-use super::{actions, ending, fork, kernel_waits, masks, preempt, process_directed, rights, watch};
-use crate::os::{answer, c, failed, system_call};
+use super::{actions, by_number, ending, fork, kernel_waits, masks, preempt, process_directed, rights, watch};
+use crate::os::{c, failed, system_call};
 use crate::thread::caller::Caller;
 use crate::thread::record::Record;
 use crate::thread::{cancel, dedicated};
@@ -147,6 +147,8 @@ unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *m
             raddle::signal::block_only(signal, context, 0, 0);
         }
         has_heard();
+        // SAFETY: the kernel's argument.
+        unsafe { by_number::pass_on(info) };
         ending::within(!unwinds, deliver);
         ran = true;
     };
@@ -418,12 +420,12 @@ pub(crate) fn interrupt_and(target: &'static Record, restarts: bool) {
     target.bell.ring(usize::from(restarts), request, |task| kick(task, restarts));
 }
 
-fn is_sendable(signal: c_int) -> bool {
+pub(super) fn is_sendable(signal: c_int) -> bool {
     (1..=64).contains(&signal) && signal != 32 && signal != 33
 }
 
 /// Leaves a signal with a thread of ours.
-fn send(target: &'static Record, signal: c_int) -> c_int {
+pub(super) fn send(target: &'static Record, signal: c_int) -> c_int {
     if signal == 0 {
         return 0;
     }
@@ -441,7 +443,7 @@ fn send(target: &'static Record, signal: c_int) -> c_int {
     send_with(target, &Info::of_thread(signal))
 }
 
-fn send_with(target: &'static Record, info: &Info) -> c_int {
+pub(super) fn send_with(target: &'static Record, info: &Info) -> c_int {
     if let Some(task) = dedicated::task(target) {
         let place = std::ptr::from_ref(info).expose_provenance();
         // SAFETY: the kernel reads a description.
@@ -495,22 +497,6 @@ pub unsafe extern "C-unwind" fn pthread_sigqueue(id: c::pthread_t, signal: c_int
         return send(target.record(), signal);
     }
     send_with(target.record(), &Info::new(signal, c::SI_QUEUE, value.expose_provenance()))
-}
-
-#[entry]
-pub unsafe extern "C-unwind" fn tgkill(process: c::pid_t, task: c::pid_t, signal: c_int) -> c_int {
-    answer(send_to_number(process, task, signal)) as c_int
-}
-
-/// The system call `tgkill`, for numbers of ours too: 0 or a negated error number.
-pub(crate) fn send_to_number(process: c::pid_t, task: c::pid_t, signal: c_int) -> isize {
-    // SAFETY: takes nothing.
-    let own = unsafe { system_call(c::SYS_getpid, [0; 6]) } == process as isize;
-    if own && let Some(target) = u32::try_from(task).ok().and_then(Record::of_number) {
-        return -(send(target.record(), signal) as isize);
-    }
-    // SAFETY: takes integers.
-    unsafe { system_call(c::SYS_tgkill, [process as usize, task as usize, signal as usize, 0, 0, 0]) }
 }
 
 #[entry]

@@ -206,10 +206,13 @@ pub unsafe extern "C-unwind" fn sigtimedwait(
     time: *const c::timespec,
 ) -> c_int {
     // SAFETY: the caller's arguments.
-    match unsafe { wait_or_end(word(set), info, time) } {
-        Some(result) => answer(result) as c_int,
-        None => natively!(),
+    let Some(result) = (unsafe { wait_or_end(word(set), info, time) }) else { return natively!() };
+    // SAFETY: null, or the caller's place, which is filled.
+    if let Some(info) = unsafe { info.as_mut() }.filter(|info| result > 0 && info.si_code == c::SI_TKILL) {
+        // As the C library tells it.
+        info.si_code = c::SI_USER;
     }
+    answer(result) as c_int
 }
 
 #[entry]

@@ -160,12 +160,16 @@ pub unsafe extern "C-unwind" fn syscall(
             }
             c::SYS_gettid => crate::thread::gettid() as isize,
             // What it answered may come back here.
-            c::SYS_tgkill => crate::process::signals::send_to_number(a as c::pid_t, b as c::pid_t, c as c_int),
+            c::SYS_tgkill => crate::process::by_number::send_to_number(a as c::pid_t, b as c::pid_t, c as c_int),
             c::SYS_kill | c::SYS_rt_sigqueueinfo => {
                 let process = crate::process::process_directed::process_of(a as c::pid_t);
                 system_call(number, [process as usize, b, c, d, e, f])
             }
-            c::SYS_tkill => crate::process::signals::send_to_number(c::getpid(), a as c::pid_t, b as c_int),
+            c::SYS_tkill => crate::process::by_number::send_to_task(a as c::pid_t, b as c_int),
+            c::SYS_rt_tgsigqueueinfo => {
+                let info = std::ptr::with_exposed_provenance(d);
+                crate::process::by_number::queue_to_number(a as c::pid_t, b as c::pid_t, c as c_int, info)
+            }
             SYS_FUTEX_WAITV => {
                 futex::always_ask_the_kernel();
                 system_call(number, arguments)

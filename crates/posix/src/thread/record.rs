@@ -47,6 +47,8 @@ pub(crate) struct Record {
     index: u32,
     /// How often the record was used.
     life: AtomicU32,
+    /// How many forks lay between the program's start and its thread's.
+    forks: AtomicU32,
     /// How many hold it; 0 while it is nobody's.
     holders: AtomicU32,
     /// One of the constants above.
@@ -102,6 +104,11 @@ static FIRST: AtomicPtr<Record> = AtomicPtr::new(null_mut());
 /// In the child of a lightweight thread's fork: that thread, the process's first one now. It is not used again either.
 static FORKER: AtomicPtr<Record> = AtomicPtr::new(null_mut());
 
+/// How many forks lie between the program's start and this process.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+/// In the child of a fork: the process that forked.
+static PARENT: AtomicU32 = AtomicU32::new(0);
+
 thread_local! {
     static SELF: Cell<*const Record> = const { Cell::new(null()) };
 }
@@ -116,6 +123,7 @@ impl Record {
         Record {
             index,
             life: AtomicU32::new(0),
+            forks: AtomicU32::new(0),
             holders: AtomicU32::new(0),
             state: AtomicU32::new(DETACHED),
             request: Request::default(),
@@ -151,6 +159,7 @@ impl Record {
         let record: &'static Record = unsafe { object.as_ref() };
         // Relaxed: nobody else writes to a record that is nobody's.
         record.life.store(record.life.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        record.forks.store(FORKS.load(Ordering::Relaxed), Ordering::Relaxed);
         record.state.store(state, Ordering::Relaxed);
         record.start.store(start as *mut c_void, Ordering::Relaxed);
         record.argument.store(argument, Ordering::Relaxed);
@@ -214,6 +223,8 @@ impl Record {
         if !Self::first().is_some_and(Record::is_current) {
             FIRST.store(null_mut(), Ordering::Relaxed);
         }
+        FORKS.fetch_add(1, Ordering::Relaxed);
+        PARENT.store(std::os::unix::process::parent_id(), Ordering::Relaxed);
     }
 
     /// In the child of a lightweight thread's fork: true for that thread, which the first kernel thread runs.
@@ -257,8 +268,20 @@ impl Record {
         {
             return Held::take(first);
         }
+        let here = FORKS.load(Ordering::Relaxed);
+        Self::of_number_and(number, |record| record.forks.load(Ordering::Relaxed) == here)
+    }
+
+    fn of_number_and(number: u32, is: impl Fn(&Record) -> bool) -> Option<Held> {
         let index = number.checked_sub(FIRST_NUMBER)? & ((1 << INDEX_BITS) - 1);
-        Held::take(records().get(index)?).filter(|record| record.first_number() == number)
+        Held::take(records().get(index)?).filter(|record| record.first_number() == number && is(record))
+    }
+
+    /// In the child of a fork: the parent, if the number was that of a thread of its then and it still lives.
+    pub fn parent_of_number(number: u32) -> Option<u32> {
+        let above = FORKS.load(Ordering::Relaxed).checked_sub(1)?;
+        Self::of_number_and(number, |record| record.forks.load(Ordering::Relaxed) == above)?;
+        Some(std::os::unix::process::parent_id()).filter(|&parent| parent == PARENT.load(Ordering::Relaxed))
     }
 
     /// A live record of which `is` says so. For what is rare: it looks at all that ever were.
