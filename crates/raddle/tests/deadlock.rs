@@ -8,6 +8,7 @@ use raddle::sync::{Mutex, channel};
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
@@ -67,6 +68,47 @@ fn child(case: &str) {
             eprintln!("woke up");
             drop(sender);
         }
+        "retired with a deadline" => {
+            let pool = raddle::Builder::new().build().unwrap();
+            let processors = pool.processors();
+            // At once on all processors, so that each of them sleeps with a deadline.
+            let there: &AtomicUsize = Box::leak(Box::default());
+            let sleeps = move || {
+                there.fetch_add(1, Ordering::SeqCst);
+                while there.load(Ordering::SeqCst) < processors {
+                    std::hint::spin_loop();
+                }
+                raddle::sleep(Duration::from_millis(300));
+            };
+            let sleepers: Vec<_> = (0..processors).map(|_| pool.spawn(sleeps)).collect();
+            while there.load(Ordering::SeqCst) < processors {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            run_on_one_core();
+            // It looks while something runs.
+            while pool.processors() > 1 {
+                pool.run(raddle::yield_now);
+            }
+            sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+            eprintln!("all woke up");
+            let (_sender, receiver) = channel::bounded::<()>(1);
+            let receiver = Arc::new(receiver);
+            let one = receiver.clone();
+            let one = pool.spawn(move || one.recv().unwrap());
+            pool.spawn(move || receiver.recv().unwrap()).join().unwrap();
+            one.join().unwrap();
+        }
+        "a kernel thread ends later" => {
+            // It outlasts the monitor's looks, and nothing tells when it ends.
+            std::thread::spawn(|| std::thread::sleep(Duration::from_millis(500)));
+            let (_sender, receiver) = channel::bounded::<()>(1);
+            let receiver = Arc::new(receiver);
+            let one = receiver.clone();
+            let one = raddle::spawn(move || one.recv().unwrap());
+            raddle::spawn(move || receiver.recv().unwrap()).join().unwrap();
+            one.join().unwrap();
+        }
         "a kernel thread woken" => {
             let pool = quiet_pool();
             let (sender, receiver) = channel::bounded::<()>(1);
@@ -81,6 +123,27 @@ fn child(case: &str) {
             eprintln!("went on");
         }
         _ => unreachable!("an unknown case"),
+    }
+}
+
+/// From now on the process has the first of its cores.
+fn run_on_one_core() {
+    // SAFETY: a set of zeroes is valid; the kernel fills it. A kernel thread that has ended is an error, which nobody
+    // minds.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        assert_eq!(libc::sched_getaffinity(0, size_of_val(&set), &mut set), 0);
+        let mut cores = 0..libc::CPU_SETSIZE as usize;
+        let first = cores.find(|&core| libc::CPU_ISSET(core, &set)).unwrap();
+        cores.for_each(|core| libc::CPU_CLR(core, &mut set));
+        assert!(libc::CPU_ISSET(first, &set));
+        // Those that start meanwhile inherit from those that were told already, or are found in the second round.
+        for _ in 0..2 {
+            for task in std::fs::read_dir("/proc/self/task").unwrap().flatten() {
+                let task = task.file_name().to_str().unwrap().parse().unwrap();
+                libc::sched_setaffinity(task, size_of_val(&set), &set);
+            }
+        }
     }
 }
 
@@ -164,6 +227,12 @@ fn main() {
     // Also where the monitor slept already when the kernel thread that joins them began to wait.
     let wait = "waits for a message from a channel";
     let text = run("joined late", &[names[0], wait]);
+    assert!(text.contains(names[0]) && text.contains(wait), "{text}");
+    // Also where a processor has retired that slept with a deadline. (On one core none retires.)
+    let text = run("retired with a deadline", &["all woke up", names[0], wait]);
+    assert!(text.contains(names[0]) && text.contains(wait), "{text}");
+    // And where a kernel thread that could have woken them has ended meanwhile.
+    let text = run("a kernel thread ends later", &[names[0], wait]);
     assert!(text.contains(names[0]) && text.contains(wait), "{text}");
     // While somebody sleeps, it is none.
     let text = run("sleeper", &["woke up"]);

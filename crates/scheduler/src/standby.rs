@@ -107,6 +107,12 @@ impl<M: Machine> Standby<M> {
         matches!(self.state.load(Ordering::Relaxed), ARMED | ASLEEP)
     }
 
+    /// Whether its kernel thread sleeps, as it does until somebody arms it.
+    pub fn is_asleep(&self) -> bool {
+        // Relaxed: a word that changes meanwhile is one that somebody else has changed, who is awake.
+        self.state.load(Ordering::Relaxed) == ASLEEP
+    }
+
     /// For the keeper, when no kernel thread could be started: it does not serve.
     pub fn was_refused(&self) {
         // Relaxed: the word carries no data.

@@ -36,6 +36,11 @@ pub(crate) fn arm_on(activation: &Activation) {
     }
 }
 
+/// Standbys that sleep until a processor runs threads again.
+pub(crate) fn asleep() -> usize {
+    (0..MAX_CORES as u32).filter_map(find).filter(|standby| standby.word.is_asleep()).count()
+}
+
 pub(crate) fn find(core: u32) -> Option<&'static Standby> {
     // SAFETY: null, or a standby, which are never freed.
     unsafe { STANDBYS.get(core as usize)?.load(Ordering::Acquire).as_ref() }

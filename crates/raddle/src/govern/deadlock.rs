@@ -2,16 +2,19 @@
 //!
 //! The monitor asks when all processors of all pools sleep. It is a dead-lock only if every kernel thread of the
 //! process is known to wait for lightweight threads without a deadline: sleeping activations without timers, spares,
-//! the monitor itself and the kernel thread that looks for it, kernel threads inside a wait of ours, and activations
-//! whose thread is apart and waits for a word in memory. Any other kernel thread could still wake somebody, so nothing
-//! is said then. The report is a diagnosis on standard error, once per dead-lock; the program goes on waiting, since a
-//! signal handler or another process (through shared memory) is still conceivable.
+//! the monitor itself and the kernel thread that looks for it, sleeping standbys, kernel threads inside a wait of ours,
+//! and activations whose thread is apart and waits for a word in memory. Any other kernel thread could still wake
+//! somebody, so nothing is said then; but nothing tells when that one ends, so the monitor looks again later and later,
+//! and a dead-lock that its end has left is told within twice the time that nothing has run. The report is a diagnosis
+//! on standard error, once per dead-lock; the program goes on waiting, since a signal handler or another process
+//! (through shared memory) is still conceivable.
 
 use crate::carry::activation::Activation;
 use crate::carry::foreign::FOREIGN_WAITERS;
 use crate::carry::pool;
 use crate::govern::info::DumpOptions;
 use crate::os::{TaskState, task_state};
+use raddle_machine::{Machine, Real};
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,33 +36,68 @@ pub(crate) fn is_reported() -> bool {
     REPORTED_AT.each_ref().map(|a| a.load(Ordering::Relaxed)) == [stats.spawned, stats.exited]
 }
 
-/// Reports a dead-lock, if there is one.
-pub(crate) fn report() {
+/// Nanoseconds until it is looked for again where only a kernel thread stands against it; each time twice as long, so
+/// that a program which rests for a day is woken 23 times for it.
+const AGAIN_NS: u64 = 10_000_000;
+
+/// The monitor's search.
+#[derive(Default)]
+pub(crate) struct Search {
+    /// Switches at the last look that a kernel thread stood against, and how long it waited from there.
+    last: Option<(u64, u64)>,
+}
+
+impl Search {
+    /// Reports a dead-lock, if there is one. The time to look again, if another look may find what none will tell.
+    pub fn look(&mut self) -> Option<u64> {
+        let switches = report().err()?;
+        let wait_ns = match self.last {
+            Some((at, wait_ns)) if at == switches => wait_ns.saturating_mul(2),
+            _ => AGAIN_NS,
+        };
+        self.last = Some((switches, wait_ns));
+        Some(Real::now().saturating_add(wait_ns))
+    }
+}
+
+/// Reports a dead-lock, if there is one. Where there is none only because a kernel thread might wake somebody, which
+/// may end without a word: how often all threads have switched.
+fn report() -> Result<(), u64> {
     let stats = crate::govern::info::stats();
     let now = [stats.spawned, stats.exited];
     if stats.spawned == stats.exited || REPORTED_AT.each_ref().map(|a| a.load(Ordering::Relaxed)) == now {
-        return;
+        return Ok(());
     }
     let mut ours = FOREIGN_WAITERS.count() + 1 + u64::from(crate::os::looks::is_there());
+    ours += crate::carry::arming::asleep() as u64;
     for pool in pool::pools() {
         // Nor was any called since the monitor looked: one that has work, and is kept by the kernel from coming up,
         // still says that it sleeps.
         let asleep = pool.all_asleep() && pool.nobody_called();
         let timers = pool.processors().iter().any(|p| p.deadline.load(Ordering::Relaxed) != u64::MAX);
         if !asleep || timers {
-            return;
+            return Ok(());
         }
         ours += u64::from(pool.kernel_threads());
     }
     if crate::carry::events::table::is_any_awaited() || SIGNAL_WAITERS.load(Ordering::SeqCst) != 0 {
-        return;
+        return Ok(());
     }
     // A spare that carries a thread is in the kernel with it.
     if crate::carry::activations::all().any(|a| !a.current.load(Ordering::Relaxed).is_null() && !waits_for_us(a)) {
-        return;
+        return Ok(());
     }
-    if crate::os::kernel_threads() != Some(ours) || crate::govern::info::stats().switches != stats.switches {
-        return;
+    if crate::govern::info::stats().switches != stats.switches {
+        return Ok(());
+    }
+    match crate::os::kernel_threads() {
+        Some(there) if there == ours => {}
+        // One of the program's, or of ours whose kernel thread has said that it ends and is still there.
+        Some(_) => return Err(stats.switches),
+        None => return Ok(()),
+    }
+    if crate::govern::info::stats().switches != stats.switches {
+        return Ok(());
     }
     REPORTED_AT.iter().zip(now).for_each(|(a, n)| a.store(n, Ordering::Relaxed));
     let mut out = std::io::stderr().lock();
@@ -70,4 +108,5 @@ pub(crate) fn report() {
         stats.spawned - stats.exited
     );
     let _ = crate::govern::info::dump(&mut out, DumpOptions { threads: 50, backtraces: 10 });
+    Ok(())
 }

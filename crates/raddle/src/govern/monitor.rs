@@ -104,6 +104,7 @@ fn main() {
     let mut standbys = Standbys::default();
     let mut returns = Returns::default();
     let mut circles = crate::govern::dump::circles::CircleSearch::default();
+    let mut dead_locks = crate::govern::deadlock::Search::default();
     let mut pace = Pace::default();
     loop {
         crate::govern::dump::dump_if_wanted();
@@ -132,7 +133,7 @@ fn main() {
             crate::os::sleep(PERIOD_NS * u64::from(periods));
             continue;
         }
-        let (mut loops, mut events) = (None, None);
+        let (mut loops, mut events, mut dead_lock) = (None, None, None);
         // A processor that woke before it could see that the monitor sleeps is busy now.
         let rung = WATCHMAN.sleep(
             || pool::pools().all(Shared::all_asleep),
@@ -144,10 +145,10 @@ fn main() {
                 pool::shrink_stacks();
                 let timer = follower.next_deadline();
                 if timer.is_none() {
-                    crate::govern::deadlock::report();
+                    dead_lock = dead_locks.look();
                 }
                 let again = (!Real::heavy_fence_available()).then(|| Real::now() + 10 * PERIOD_NS);
-                [timer, again, loops, overslept, events, circle_due].into_iter().flatten().min()
+                [timer, again, loops, overslept, events, circle_due, dead_lock].into_iter().flatten().min()
             },
         );
         let now = Real::now();
@@ -155,7 +156,7 @@ fn main() {
             crate::carry::events::watch::visit();
         }
         // For the sake of loops, or of one that may be frozen, one look will do.
-        let short = [loops, events, circle_due].into_iter().flatten().any(|at| now >= at) && !rung;
+        let short = [loops, events, circle_due, dead_lock].into_iter().flatten().any(|at| now >= at) && !rung;
         pace.wakes(short);
     }
 }
