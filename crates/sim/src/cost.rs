@@ -126,7 +126,12 @@ const NUMBERS: [Number; 24] = [
 ];
 
 /// The names of the presets.
-pub const PRESETS: [&str; 6] = ["host", "epyc", "opteron", "xeon500", "supersparc", "hector"];
+pub const PRESETS: [&str; 7] = ["host", "epyc", "opteron", "xeon500", "supersparc", "hector", "firefly"];
+
+/// Nanoseconds by which the preset `firefly` is fitted.
+const FIREFLY_SWITCH: f64 = 18_800.0;
+const FIREFLY_SPAWN: f64 = 9_500.0;
+const FIREFLY_READY: f64 = 1_700.0;
 
 fn level(cores: usize, transfer: f64) -> Level {
     Level { cores, transfer }
@@ -195,6 +200,24 @@ impl Costs {
                 step: 250.0,
                 spin: 250.0,
                 ..host.slower(150.0)
+            },
+            // Six CVAX on one bus: a procedure call takes 7 µs, a trap 19.
+            "firefly" => Self {
+                source: "DEC Firefly, 6 x CVAX on one bus (Anderson et al., section 2.1): making a thread and the switch fitted to 34 and 37 \
+                         µs of FastThreads' Null Fork and Signal-Wait, the kernel's to a trap of 19 µs; the rest guesses"
+                    .into(),
+                cores: 6,
+                levels: vec![level(usize::MAX, 1_500.0)],
+                memory: 1_200.0,
+                exchange: 1_000.0,
+                spin: 20_000.0,
+                sleep: 19_000.0,
+                wake: 19_000.0,
+                wake_latency: 100_000.0,
+                switch: FIREFLY_SWITCH,
+                spawn: FIREFLY_SPAWN,
+                ready: FIREFLY_READY,
+                ..host.slower(200.0)
             },
             _ => return None,
         };

@@ -121,6 +121,11 @@ pub fn current() -> Option<usize> {
     with(|execution| execution.world.current).flatten()
 }
 
+/// How many coroutines there are.
+pub(crate) fn started() -> usize {
+    with(|execution| execution.coroutines.len()).unwrap_or(0)
+}
+
 /// Computes for so many nanoseconds: a step.
 pub fn work(nanoseconds: u64) {
     pass(Op::Work, nanoseconds);

@@ -44,6 +44,7 @@
 //! assert!(lost, "some interleaving loses an update");
 //! ```
 
+pub mod activations;
 pub mod calibrate;
 pub mod check;
 pub mod claims;

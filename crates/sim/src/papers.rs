@@ -1,5 +1,6 @@
-//! Three more papers on simulated machines: the lock-free scheduler's figures 7 to 10 and table 1, Lesser Bear's tables
-//! 2 and 3 and figures 7 to 9, and Hurricane's figures 5 and 7 ([`crate::hurricane`]).
+//! Four more papers on simulated machines: the lock-free scheduler's figures 7 to 10 and table 1, Lesser Bear's tables
+//! 2 and 3 and figures 7 to 9, Hurricane's figures 5 and 7 ([`crate::hurricane`]), and Scheduler Activations' figures 2
+//! and 3 and tables 1, 4 and 5 ([`crate::activations`]).
 //!
 //! Sources: F. Negele, F. Friedrich, S. Oh and B. Egger, *On the Design and Implementation of an Efficient Lock-Free
 //! Scheduler*, section 6 (64 cores, one ready queue for all: our `fifo`); H. Oguma and Y. Nakayama, *A Scheduling
@@ -18,10 +19,12 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod activations;
 mod hurricane;
 mod lesser_bear;
 mod lock_free;
 
+use crate::activations::nbody;
 use crate::claims::CLAIM_HEADS;
 use crate::cost::Costs;
 use crate::hurricane::faults::Faults;
@@ -101,16 +104,18 @@ struct Machine {
     changes: Changes,
 }
 
-/// What an ablation changes about the machine and the loads of Hurricane's experiments, each from what it is.
+/// What an ablation changes about the machine and the loads of the experiments, each from what it is.
 #[derive(Clone, Copy)]
 struct Changes {
     costs: fn(Costs) -> Costs,
     contention: fn(Contention) -> Contention,
     faults: fn(Faults) -> Faults,
+    nbody: fn(nbody::Asked) -> nbody::Asked,
 }
 
 impl Changes {
-    const NONE: Self = Self { costs: |costs| costs, contention: |asked| asked, faults: |asked| asked };
+    const NONE: Self =
+        Self { costs: |costs| costs, contention: |asked| asked, faults: |asked| asked, nbody: |asked| asked };
 }
 
 /// A claim that does not hold, judged again by its rule with something changed: what is to blame if it holds then.
@@ -156,7 +161,7 @@ impl Machine {
 }
 
 /// The papers.
-pub const PAPERS: [Paper; 3] = [
+pub const PAPERS: [Paper; 4] = [
     Paper {
         name: "lock-free",
         title: "the lock-free scheduler's figures 7 to 10 and table 1",
@@ -207,6 +212,22 @@ pub const PAPERS: [Paper; 3] = [
             "instructions by kind: counted in our assembly, by the test `lock_instructions` of crates/raddle",
         )],
         ablations: &hurricane::ABLATIONS,
+    },
+    Paper {
+        name: "activations",
+        title: "Scheduler Activations' figures 2 and 3, tables 1, 4 and 5, and section 5.2",
+        machine: Machine { preset: "firefly", cores: 6, policy: "steal(lifo)", changes: Changes::NONE },
+        claims: &activations::CLAIMS,
+        drawings: &activations::DRAWINGS,
+        left_out: &[
+            ("Table 1", "Ultrix processes: what they cost is a kernel's, and nothing of it is simulated"),
+            ("Figure 1", "no figures: what it shows is the test `turns` of crates/raddle"),
+            (
+                "code size",
+                "1,200 lines in Topaz and a few hundred in FastThreads: `cargo xtask size` counts ours, in ARCHITECTURE.md",
+            ),
+        ],
+        ablations: &activations::ABLATIONS,
     },
 ];
 
@@ -437,10 +458,11 @@ mod tests {
 
     #[test]
     fn no_figure_and_no_table_of_a_paper_is_passed_over() {
-        let all: [(&str, &[&str]); 3] = [
+        let all: [(&str, &[&str]); 4] = [
             ("lock-free", &["7", "8", "9", "10 (a)", "10 (b)", "Table 1"]),
             ("lesser-bear", &["7", "8", "9", "Table 2", "Table 3"]),
             ("hurricane", &["5 (a)", "5 (b)", "7 (a)", "7 (b)", "7 (c)", "7 (d)"]),
+            ("activations", &["2", "3", "Table 1", "Table 4", "Table 5"]),
         ];
         for (paper, (name, figures)) in PAPERS.iter().zip(all) {
             assert_eq!(paper.name, name);

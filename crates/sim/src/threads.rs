@@ -30,13 +30,17 @@
 //! assert!((500_000..700_000).contains(&tally.ended_at), "{}", tally.ended_at);
 //! ```
 
+mod blocking;
 mod record;
 mod runtime;
 
+pub use blocking::{Blocking, block, blocks_by};
+
 use crate::coroutine::{self, Coroutine};
 use crate::cost::Costs;
-use crate::execution::{current, now, stall, start, work};
+use crate::execution::{current, now, stall, start, started, work};
 use crate::machine::Controlled;
+use blocking::Blocked;
 use raddle_machine::{Atomic, Machine, Ordering};
 use raddle_queues::wait_list::NodePool;
 use raddle_scheduler::dispatch::{self, Dispatcher, Resting, rest};
@@ -63,6 +67,8 @@ enum After {
     StepBack,
     Park(Epoch),
     Exit,
+    /// In the kernel, until then.
+    Block(u64),
 }
 
 type Local = AnyLocal<Controlled>;
@@ -101,8 +107,13 @@ pub struct Tally {
     pub worked: Vec<u64>,
 }
 
-/// The cores of a run, under one policy.
+/// The cores of a run, under one policy; a run may have several pools, which know nothing of each other.
 pub struct Pool {
+    /// The coroutine of the first core.
+    base: usize,
+    blocked: Blocked,
+    /// Nanoseconds more for each critical section of the runtime, of which each thread passes some.
+    flags: Cell<u64>,
     policy: AnyPolicy<Controlled>,
     idle: Arc<Idle<Controlled>>,
     cores: Vec<Core>,
@@ -117,7 +128,7 @@ pub struct Pool {
 }
 
 thread_local! {
-    static POOL: RefCell<Option<Rc<Pool>>> = const { RefCell::new(None) };
+    static POOLS: RefCell<Vec<Rc<Pool>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Makes the cores of a run, of which the first begins with `first`, under the policy that `make` makes. Call it in the
@@ -146,6 +157,9 @@ pub fn pool(
     let count = cores;
     let cores: Vec<Core> = (0..count).map(core).collect();
     let pool = Rc::new(Pool {
+        base: started(),
+        blocked: Blocked::new(),
+        flags: Cell::new(0),
         idle,
         cores,
         policy,
@@ -158,7 +172,7 @@ pub fn pool(
         costs: costs.clone(),
         tally: RefCell::default(),
     });
-    POOL.set(Some(pool.clone()));
+    POOLS.with_borrow_mut(|pools| pools.push(pool.clone()));
     let mut first: Option<Body> = Some(Box::new(first));
     for index in 0..pool.cores.len() {
         let (pool, first) = (pool.clone(), first.take());
@@ -216,7 +230,12 @@ impl Resting<Controlled> for Idling<'_> {
 
 /// The pool that the caller runs in.
 fn here() -> Rc<Pool> {
-    POOL.with_borrow(Clone::clone).unwrap_or_else(|| panic!("outside of a simulation"))
+    let coroutine = current();
+    let mine = |pools: &Vec<Rc<Pool>>| {
+        let mut pools = pools.iter();
+        pools.find(|pool| coroutine.is_some_and(|me| pool.has(me))).cloned()
+    };
+    POOLS.with_borrow(mine).unwrap_or_else(|| panic!("outside of a simulation"))
 }
 
 /// Makes a thread that runs `body`, and for whose end nobody waits.
@@ -299,10 +318,28 @@ pub fn fetch(bytes: u64, from: usize) {
 
 /// The core that the caller is on.
 pub fn me() -> usize {
-    current().unwrap_or_else(|| panic!("outside of a simulation"))
+    let coroutine = current().unwrap_or_else(|| panic!("outside of a simulation"));
+    coroutine - here().base
 }
 
 impl Pool {
+    fn has(&self, coroutine: usize) -> bool {
+        (self.base..self.base + self.cores.len()).contains(&coroutine)
+    }
+
+    /// Each critical section of the runtime sets a flag, clears it and looks whether it was continued: so many
+    /// nanoseconds.
+    pub fn flags_cost(&self, nanoseconds: u64) {
+        self.flags.set(nanoseconds);
+    }
+
+    /// A critical section of the runtime is left.
+    fn section(&self) {
+        if self.flags.get() > 0 {
+            work(self.flags.get());
+        }
+    }
+
     fn spawn(&self, body: Body, join: u64) -> Record {
         let me = me();
         self.left.set(self.left.get() + 1);
@@ -318,6 +355,7 @@ impl Pool {
         };
         // Not borrowed across the steps below.
         let reused = self.free.borrow_mut().take(me);
+        self.section();
         let record = match reused {
             Some(record) => {
                 // SAFETY: records live until the end of the pool (I3); this one's thread has ended, so it is ours (I1).
@@ -340,6 +378,7 @@ impl Pool {
         unsafe { record.as_ref() }.state.borrow_mut().ready_at = now();
         // SAFETY: the thread was created, or suspended and claimed, or it yielded: once per call.
         let ready = unsafe { Ready::new(record.cast::<Thread<Controlled>>()) };
+        self.section();
         let core = &self.cores[me];
         let mut dispatcher = core.dispatcher.borrow_mut();
         match cause {
@@ -406,6 +445,7 @@ impl Pool {
         core.running.set(None);
         core.idle.set(next.is_none());
         full.state.borrow_mut().last = me;
+        self.section();
         match after {
             After::Yield => self.push(me, record, Cause::Yielded),
             After::StepBack => {
@@ -418,6 +458,10 @@ impl Pool {
                 if full.thread.finish_park(epoch).is_err() {
                     self.push(me, record, Cause::Woken);
                 }
+            }
+            After::Block(until) => {
+                self.blocked.notice();
+                self.blocked.push(until, record);
             }
             After::Exit => self.exit(me, record),
         }
@@ -454,6 +498,7 @@ impl Pool {
         self.tally.borrow_mut().lives.push(now() - state.spawned_at);
         drop(state);
         self.cores[me].ended.set(true);
+        self.section();
         let (before, joiner) = full.exited();
         if before == DETACHED {
             self.free.borrow_mut().give(me, record);
@@ -465,6 +510,9 @@ impl Pool {
         if self.left.get() == 0 {
             self.tally.borrow_mut().ended_at = now().max(1);
             (0..self.cores.len()).for_each(|core| self.idle.tell(Notify::Processor(core)));
+            if self.blocked.is_used() {
+                self.blocked.tell();
+            }
         }
     }
 
@@ -486,7 +534,7 @@ impl Pool {
 
     /// Ends the pool of a run that is over: gives back what its threads used, unless some have not ended.
     pub fn end(self: Rc<Self>) {
-        POOL.set(None);
+        POOLS.with_borrow_mut(|pools| pools.retain(|pool| !Rc::ptr_eq(pool, &self)));
         if self.left.get() > 0 {
             std::mem::forget(self);
             return;

@@ -43,9 +43,14 @@
 //! assert!(transfers(true) > 50 && transfers(false) == 0);
 //! ```
 
+mod processors;
+
+pub use processors::{DAEMON, KERNEL, Sharing};
+
 use crate::cost::Costs;
 use crate::driver::{Choice, Driver};
 use crate::world::{NOWHERE, Op, Status, Step, World};
+use processors::{Processors, Turn};
 use raddle_machine::Ordering;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -111,9 +116,18 @@ struct Line {
     home: u32,
 }
 
+/// The end of a quantum among the coroutines' times: this number and the processor's.
+const TICK: usize = 1 << 32;
+
+fn is_idle(world: &World, coroutine: usize) -> bool {
+    matches!(world.cores()[coroutine].status, Status::Waiting { deadline: None, .. })
+}
+
 /// The driver of a simulated machine; for at most 256 cores.
 pub struct VirtualTime {
     costs: Costs,
+    /// None: each coroutine is a processor.
+    processors: Option<Processors>,
     clocks: Vec<Clock>,
     heap: BinaryHeap<Reverse<(Time, usize)>>,
     lines: Vec<Line>,
@@ -133,6 +147,7 @@ impl VirtualTime {
     pub fn new(costs: Costs) -> Self {
         Self {
             costs,
+            processors: None,
             clocks: Vec::new(),
             heap: BinaryHeap::new(),
             lines: Vec::new(),
@@ -144,6 +159,11 @@ impl VirtualTime {
             asleep: ZERO,
             still: 0,
         }
+    }
+
+    /// The same with a kernel that gives its coroutines processors in turns.
+    pub fn shared(costs: Costs, sharing: Sharing) -> Self {
+        Self { processors: Some(Processors::new(sharing)), ..Self::new(costs) }
     }
 
     /// What was counted so far.
@@ -175,12 +195,77 @@ impl VirtualTime {
         }
     }
 
+    /// Gives a coroutine a processor from `at` on; one that spins has nothing to do with it.
+    fn gets_processor(&mut self, core: usize, at: Time, world: &World) {
+        if !is_idle(world, core) {
+            self.schedule(core, self.clocks[core].now.max(at));
+        }
+    }
+
+    /// Whether a coroutine whose time has come has a processor to go on with.
+    fn admitted(&mut self, core: usize, at: Time, world: &World) -> bool {
+        let Some(processors) = &mut self.processors else { return true };
+        if [KERNEL, DAEMON].contains(&world.cores()[core].name.as_str()) {
+            return true;
+        }
+        match processors.turn(core, at.0) {
+            Turn::Goes => return true,
+            Turn::Later(then) => self.schedule(core, Saturating(then)),
+            Turn::Waits => self.clocks[core].now = self.clocks[core].now.max(at),
+            Turn::GivesWayTo(next) => {
+                self.clocks[core].now = at;
+                self.gets_processor(next, at, world);
+            }
+        }
+        false
+    }
+
+    fn leaves_processor(&mut self, core: usize, idle: bool, world: &World) {
+        let now = self.clocks[core].now;
+        if let Some(next) = self.processors.as_mut().and_then(|all| all.left(core, now.0, idle)) {
+            self.gets_processor(next, now, world);
+        }
+    }
+
+    /// A daemon works: who has the processor that it takes goes on later.
+    fn daemon_works(&mut self, core: usize, lasts: Time) {
+        let now = self.clocks[core].now;
+        let Some(late) = self.processors.as_mut().and_then(|all| all.interrupted(now.0, lasts.0)) else { return };
+        if let (Some(due), None) = (self.clocks[late].due, self.clocks[late].slept_at) {
+            self.schedule(late, due + lasts);
+        }
+    }
+
+    /// Where idle coroutines keep processors from others, the ends of their quantums are times, too.
+    fn note_ticks(&mut self, world: &World) {
+        let Some(processors) = &mut self.processors else { return };
+        for (index, at) in processors.ticks(|coroutine| is_idle(world, coroutine)) {
+            self.heap.push(Reverse((Saturating(at), TICK + index)));
+        }
+    }
+
     /// The earliest entry that counts, taken out.
-    fn earliest(&mut self) -> Option<usize> {
-        while let Some(Reverse((at, core))) = self.heap.pop() {
-            let clock = &mut self.clocks[core];
-            if clock.due == Some(at) {
-                clock.due = None;
+    fn earliest(&mut self, world: &World) -> Option<usize> {
+        loop {
+            self.note_ticks(world);
+            let Reverse((at, core)) = self.heap.pop()?;
+            if at > END && core >= TICK {
+                return None;
+            }
+            if core >= TICK {
+                let idle = |coroutine| is_idle(world, coroutine);
+                let next = self.processors.as_mut().and_then(|all| all.tick(core - TICK, at.0, idle));
+                if let Some(next) = next {
+                    self.gets_processor(next, at, world);
+                }
+                continue;
+            }
+            if self.clocks[core].due == Some(at) {
+                self.clocks[core].due = None;
+                if !self.admitted(core, at, world) {
+                    continue;
+                }
+                let clock = &mut self.clocks[core];
                 clock.now = clock.now.max(at);
                 if let Some(since) = clock.slept_at.take() {
                     self.asleep += clock.now - since;
@@ -189,7 +274,6 @@ impl VirtualTime {
                 return Some(core);
             }
         }
-        None
     }
 
     /// What a core takes for so much by itself.
@@ -356,12 +440,14 @@ impl Driver for VirtualTime {
                 Status::Ready => {
                     let now = self.clocks[me].now;
                     // Mostly nobody is earlier: then nothing moves.
-                    if self.heap.peek().is_none_or(|&Reverse(first)| (now, me) < first) {
+                    let alone = self.processors.is_none();
+                    if alone && self.heap.peek().is_none_or(|&Reverse(first)| (now, me) < first) {
                         return self.unless_over(me);
                     }
                     self.schedule(me, now);
                 }
                 Status::Waiting { deadline, .. } => {
+                    self.leaves_processor(me, deadline.is_none(), world);
                     let clock = &mut self.clocks[me];
                     let now = clock.now;
                     clock.slept_at = Some(now);
@@ -371,10 +457,13 @@ impl Driver for VirtualTime {
                         self.schedule(me, now.max(Saturating(deadline) * Saturating(1000)));
                     }
                 }
-                Status::Ended => self.still += 1,
+                Status::Ended => {
+                    self.leaves_processor(me, false, world);
+                    self.still += 1;
+                }
             }
         }
-        self.earliest().map_or(Choice::Stop, |core| self.unless_over(core))
+        self.earliest(world).map_or(Choice::Stop, |core| self.unless_over(core))
     }
 
     fn all_asleep(&mut self, world: &World) -> Option<usize> {
@@ -387,6 +476,11 @@ impl Driver for VirtualTime {
     fn woken(&mut self, core: usize, world: &World) {
         let waker = world.current().map_or(ZERO, |waker| self.clocks[waker].now);
         let at = self.clocks[core].now.max(waker + time(self.costs.wake_latency));
+        if self.processors.as_ref().is_some_and(|all| all.is_waiting(core)) {
+            // It goes on when it gets a processor.
+            self.clocks[core].now = at;
+            return;
+        }
         self.schedule(core, at);
     }
 
@@ -402,6 +496,9 @@ impl Driver for VirtualTime {
         match access.op {
             Op::Begin | Op::Return => (self.clocks[core].now, executes) = (before, ZERO),
             Op::Work => {
+                if self.processors.is_some() && world.cores()[core].name == DAEMON {
+                    self.daemon_works(core, time(access.amount as f64));
+                }
                 let work = self.own(access.amount as f64);
                 self.clocks[core].now += work;
                 executes += work;

@@ -21,8 +21,9 @@ const TOLD_EVERY: Duration = Duration::from_secs(5);
 #[derive(Args)]
 pub struct Options {
     /// Which paper: the schedulers report's figures 7.1 to 7.7, the lock-free scheduler's figures 7 to 10 and table 1,
-    /// Lesser Bear's tables 2 and 3 and figures 7 to 9, or Hurricane's figures 5 and 7. These have machines and sizes
-    /// of their own: the options below but the last two are for the first one
+    /// Lesser Bear's tables 2 and 3 and figures 7 to 9, Hurricane's figures 5 and 7, or Scheduler Activations' figures
+    /// 2 and 3 and tables 1, 4 and 5. These have machines and sizes of their own: the options below but the last two
+    /// are for the first one
     #[arg(long, value_name = "NAME", default_value = "schedulers", value_parser = names())]
     paper: String,
     /// Packets of most runs; the paper has 50,000 [default: 50k]
