@@ -18,6 +18,7 @@ mod collective;
 mod completion;
 mod engine;
 mod entries;
+mod giving_way;
 mod messages;
 mod soon;
 mod uncancelled;

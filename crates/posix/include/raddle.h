@@ -49,6 +49,10 @@ int raddle_available(void);
  * threads of the same priority, too.) */
 void raddle_check(void);
 
+/* Offers the processor to ready threads of the same or a higher priority: 1 if another one ran. 0: none was ready, or the caller is no lightweight thread;
+ * nothing happened then, where sched_yield gives the kernel thread's core away. For loops that wait for what comes from outside the process. */
+int raddle_yield(void);
+
 /* What a program calls that was compiled with quantum checks (raddle cc) when its word is below zero: fills the word again, and gives way to a thread of a
  * higher priority at once, to others when the quantum (RADDLE_QUANTUM, in microseconds; 1000 if it is not set) is over. */
 void raddle_quantum_used(int64_t *word);

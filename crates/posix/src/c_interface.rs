@@ -167,6 +167,12 @@ pub extern "C" fn raddle_check() {
     }
 }
 
+/// Offers the processor to ready threads. Whether another one ran.
+#[unsafe(no_mangle)]
+pub extern "C" fn raddle_yield() -> c_int {
+    (raddle::drop_in::is_lightweight() && raddle::drop_in::yield_now()).into()
+}
+
 /// # Safety
 /// A C string.
 #[unsafe(no_mangle)]

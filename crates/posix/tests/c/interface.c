@@ -21,18 +21,28 @@ static void *note(void *argument) {
     return NULL;
 }
 
+static void *same(void *argument) {
+    return argument;
+}
+
 // On the pool's only processor: the less important thread is created first and runs last.
 static void *two(void *pool) {
-    pthread_t low, high;
+    pthread_t low, high, equal;
+    if (raddle_yield() != 0) return NULL;
     if (raddle_thread_create(&low, NULL, pool, 2, note, (void *)2L) != 0) return NULL;
     if (raddle_thread_create(&high, NULL, pool, 1, note, (void *)1L) != 0) return NULL;
+    // Nobody as important is ready; then one is.
+    if (raddle_yield() != 0) return NULL;
+    if (raddle_thread_create(&equal, NULL, pool, 0, same, NULL) != 0 || raddle_yield() != raddle_is_lightweight())
+        return NULL;
+    pthread_join(equal, NULL);
     pthread_join(low, NULL);
     pthread_join(high, NULL);
     return pool;
 }
 
 int main(void) {
-    if (raddle_is_lightweight()) return 1;
+    if (raddle_is_lightweight() || raddle_yield() != 0) return 1;
     if (raddle_pool_create(2, "steel") != NULL || !strstr(raddle_error(), "column 1")) return 2;
     if (raddle_policy_check("fifo") != 0 || raddle_policy_check("fifo(") == 0) return 3;
     raddle_pool *pool = raddle_pool_create(1, "priority(3, steal)");
