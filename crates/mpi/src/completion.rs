@@ -1,13 +1,16 @@
 //! Waiting for requests that the program has begun itself.
 
 use crate::abi::{self, UNDEFINED, Word, abi, pmpi, wanted, word};
+use crate::begun::{int, number, some_ended};
 use crate::engine::{self, Single, Wait, wait};
 use crate::entries::profiled;
+use crate::lengths::{Before, Needed};
 use crate::soon::{Kind, ended, soon};
 use std::ffi::c_int;
 
-/// Waits for all of these, null and inactive ones included. The first error, and what each was answered at once.
-pub(crate) fn finish_all(kind: &Kind, singles: &[Single]) -> (c_int, Vec<c_int>) {
+/// Waits for all of these, null and inactive ones included. The first error, and what each was answered at once. Whether
+/// one of them is long is asked where they have not ended soon; of those that the program has begun it is known.
+pub(crate) fn finish_all(kind: &Kind, singles: &[Single], long: impl FnOnce() -> bool) -> (c_int, Vec<c_int>) {
     let mut codes = vec![abi::SUCCESS; singles.len()];
     // One after the other: each test makes progress for all.
     let mut first = 0;
@@ -27,7 +30,12 @@ pub(crate) fn finish_all(kind: &Kind, singles: &[Single]) -> (c_int, Vec<c_int>)
         }
     }
     let found = codes.iter().copied().find(|code| *code != abi::SUCCESS);
-    let waited = if rest.is_empty() { abi::SUCCESS } else { wait(Wait::All(&rest)) };
+    let waited = if rest.is_empty() {
+        abi::SUCCESS
+    } else {
+        let _needed = long().then(Needed::begin);
+        wait(Wait::All(&rest))
+    };
     (found.unwrap_or(waited), codes)
 }
 
@@ -47,7 +55,17 @@ pub(crate) fn until(kind: &Kind, ask: impl Fn(Word) -> c_int) -> c_int {
 #[allow(non_snake_case)]
 pub unsafe extern "C" fn MPI_Wait(request: Word, status: Word) -> c_int {
     static KIND: Kind = Kind::new();
-    finish_all(&KIND, &[Single { request: std::ptr::with_exposed_provenance_mut(request), status: wanted(status) }]).0
+    let before = Before::of(request, 1);
+    let single = Single { request: std::ptr::with_exposed_provenance_mut(request), status: wanted(status) };
+    // What is null or inactive does not come to the leader.
+    let answer = soon(&KIND, &mut || ended(&single)).or_else(|| ended(&single));
+    let code = answer.unwrap_or_else(|| wait(Wait::All(&[single])));
+    if code == abi::SUCCESS {
+        before.all_ended()
+    } else {
+        before.changed_ended(request)
+    }
+    code
 }
 
 /// # Safety
@@ -56,8 +74,8 @@ pub unsafe extern "C" fn MPI_Wait(request: Word, status: Word) -> c_int {
 #[allow(non_snake_case)]
 pub unsafe extern "C" fn MPI_Waitall(count: Word, requests: Word, statuses: Word) -> c_int {
     static KIND: Kind = Kind::new();
-    // The upper half of an argument may hold anything.
-    let count = usize::try_from(count as u32 as c_int).unwrap_or(0);
+    let count = number(count);
+    let begun = Before::of(requests, count);
     let singles: Vec<Single> = (0..count)
         .map(|nth| Single {
             request: std::ptr::with_exposed_provenance_mut(requests + nth * abi().request),
@@ -70,12 +88,14 @@ pub unsafe extern "C" fn MPI_Waitall(count: Word, requests: Word, statuses: Word
     let before: Vec<c_int> = places().map(|status| unsafe { abi::error_in(status) }).collect();
     // SAFETY: the caller's statuses, which nobody else uses during the call.
     places().for_each(|status| unsafe { abi::set_error(status, abi::SUCCESS) });
-    let (code, codes) = finish_all(&KIND, &singles);
+    let (code, codes) = finish_all(&KIND, &singles, || false);
     if code == abi::SUCCESS {
+        begun.all_ended();
         // SAFETY: the caller's statuses, which nobody else uses during the call.
         places().zip(before).for_each(|(status, error)| unsafe { abi::set_error(status, error) });
         return code;
     }
+    begun.changed_ended(requests);
     // Which one it was stands in the statuses; those that were waited for have theirs already.
     for (single, code) in singles.iter().zip(codes).filter(|(_, code)| *code != abi::SUCCESS) {
         if let Some(status) = single.status {
@@ -92,11 +112,18 @@ pub unsafe extern "C" fn MPI_Waitall(count: Word, requests: Word, statuses: Word
 #[allow(non_snake_case)]
 pub unsafe extern "C" fn MPI_Waitany(count: Word, requests: Word, index: Word, status: Word) -> c_int {
     static KIND: Kind = Kind::new();
+    let before = Before::of(requests, number(count));
     let test = pmpi!(Testany: fn(Word, Word, Word, Word, Word));
-    until(&KIND, |flag| {
+    let code = until(&KIND, |flag| {
         // SAFETY: the caller's arguments, and a place for the flag.
         unsafe { test(count, requests, index, flag, status) }
-    })
+    });
+    if code == abi::SUCCESS {
+        before.one_ended(int(index))
+    } else {
+        before.changed_ended(requests)
+    }
+    code
 }
 
 /// # Safety
@@ -111,14 +138,21 @@ pub unsafe extern "C" fn MPI_Waitsome(
     statuses: Word,
 ) -> c_int {
     static KIND: Kind = Kind::new();
-    let some = std::ptr::with_exposed_provenance_mut::<c_int>(finished);
     let test = pmpi!(Testsome: fn(Word, Word, Word, Word, Word));
     let mut question = || {
         // SAFETY: the caller's arguments.
-        let (code, some) = unsafe { (test(count, requests, finished, indices, statuses), *some) };
+        let code = unsafe { test(count, requests, finished, indices, statuses) };
+        let some = int(finished);
         (some == UNDEFINED || some > 0 || code != abi::SUCCESS).then_some(code)
     };
-    soon(&KIND, &mut question).unwrap_or_else(|| wait(Wait::Until(&mut question)))
+    let before = Before::of(requests, number(count));
+    let code = soon(&KIND, &mut question).unwrap_or_else(|| wait(Wait::Until(&mut question)));
+    if code == abi::SUCCESS {
+        some_ended(&before, finished, indices)
+    } else {
+        before.changed_ended(requests)
+    }
+    code
 }
 
 /// Threads that wait meanwhile are an error of the program's, as natively. It is said here, and nobody tests for

@@ -13,8 +13,8 @@
 //! The leader yields between its rounds, so that other threads of its processor run. When nothing has ended for
 //! [`AWAKE`] it sleeps between them: a quarter of the time for which nothing has ended, at most [`LONGEST`], or two
 //! hundred rounds where these take long. So what comes late is noticed late by a quarter, and a rank whose threads all
-//! wait costs less than a two-hundredth of a core. A newcomer wakes it. It does not sleep while parts of a long message
-//! move, which nothing tells but the length of a round.
+//! wait costs less than a two-hundredth of a core. A newcomer wakes it. It does not sleep while others need its tests: a
+//! long message is outstanding, or there is a window ([`lengths`](crate::lengths)).
 //!
 //! A test makes progress for all that the implementation has begun, and costs as much: Open MPI tries each message
 //! again for which there was no room. So of each kind of call one at most tests in vain between two rounds
@@ -26,6 +26,8 @@
 //! - I2: a follower's frame is not left before its state says [`ENDED`], which is the last that the leader does to it.
 
 use crate::abi::{self, UNDEFINED, Word, abi, pmpi, word};
+use crate::giving_way;
+use crate::lengths;
 use crate::uncancelled::Uncancelled;
 use std::ffi::c_int;
 use std::sync::Mutex;
@@ -37,15 +39,10 @@ use std::time::{Duration, Instant};
 /// of 32 MB took 9 s on a busy machine, with this 6 s, natively 2 to 4 s; ranks that share a core lose as much at each
 /// turn.
 const AWAKE: Duration = Duration::from_micros(1000);
-/// A round that moves a part of a long message takes longer than the others by so much. Untested guess: a part has some
-/// tens of kilobytes.
-const MOVES: Duration = Duration::from_micros(1);
-/// Of so many requests a round's length is trusted: chosen, not measured. Rounds of a thousand differ by more than a
-/// part takes.
-const FEW_REQUESTS: usize = 16;
 /// The longest sleep where a round is short. With its end, and with what the runtime does meanwhile, it costs some
-/// 100 µs of processor time: at 4 ms ten seconds cost a rank 0.14 to 0.18 s.
-const LONGEST: Duration = Duration::from_millis(32);
+/// 100 to 300 µs of processor time: at 4 ms ten seconds cost a rank 0.14 to 0.18 s, at 32 ms on a busy machine 0.09 to
+/// 0.13 s.
+const LONGEST: Duration = Duration::from_millis(50);
 
 /// Threads in [`wait`]. Only a hint.
 pub static WAITING: AtomicUsize = AtomicUsize::new(0);
@@ -245,7 +242,7 @@ fn lead(mut led: Led, me: Listed) {
         if unsafe { (*me.0).state.load(Ordering::Relaxed) } == ENDED {
             break;
         }
-        if ended || came || idle.moves(took, led.owners.len() + led.questions.len()) {
+        if ended || came || lengths::needed() {
             idle.since = None;
             thread::yield_now();
         } else {
@@ -267,32 +264,14 @@ fn lead(mut led: Led, me: Listed) {
     }
 }
 
-/// How long nothing has ended, or moved.
+/// How long nothing has ended.
 #[derive(Default)]
 struct Idle {
     since: Option<Instant>,
-    /// For how many requests the rounds were, and the shortest of them.
-    count: usize,
-    least: Duration,
-    /// It has slept since the last round: caches are cold, so the round's length tells less.
     slept: bool,
 }
 
 impl Idle {
-    /// Whether a round that took so long has moved parts of a long message: nobody may sleep between the parts. It is
-    /// known by its length alone, against the shortest round of as many requests.
-    fn moves(&mut self, took: Duration, count: usize) -> bool {
-        if self.count != count {
-            (self.count, self.least) = (count, took);
-        }
-        self.least = self.least.min(took);
-        if count > FEW_REQUESTS {
-            return false;
-        }
-        let other = if self.slept { 8 * self.least + 20 * MOVES } else { 2 * self.least + MOVES };
-        took > other
-    }
-
     /// Between two rounds, of which the last one began then.
     fn rest(&mut self, began: Instant, took: Duration) {
         let since = *self.since.get_or_insert(began);
@@ -301,16 +280,25 @@ impl Idle {
         self.slept = idle >= AWAKE && !self.slept;
         if self.slept {
             sleep((idle / 4).min(LONGEST.max(200 * took)));
+        } else if idle >= AWAKE {
+            giving_way::to_threads();
         } else {
             thread::yield_now();
         }
     }
 }
 
+/// Wakes the leader, if it sleeps.
+pub fn rouse() {
+    if let Some(leader) = with(|shared| shared.asleep.take()) {
+        leader.unpark();
+    }
+}
+
 /// Until a newcomer comes.
 fn sleep(longest: Duration) {
     let alone = with(|shared| {
-        let alone = shared.newcomers.is_empty();
+        let alone = shared.newcomers.is_empty() && !lengths::needed();
         shared.asleep = alone.then(thread::current);
         alone
     });

@@ -30,10 +30,11 @@ macro_rules! word_for {
 }
 pub(crate) use word_for;
 
-/// `blocking!(MPI_Send: Isend(buffer, count, …));` makes an entry point of a call that begins `PMPI_Isend` of the same
-/// arguments and waits for its end.
+/// `blocking!(MPI_Send: Isend(buffer, count, …) if …);` makes an entry point of a call that begins `PMPI_Isend` of the
+/// same arguments and waits for its end. The condition says, where it must wait, whether it is long
+/// ([`lengths`](crate::lengths)).
 macro_rules! blocking {
-    ($($mpi:ident: $begin:ident($($argument:ident),*);)*) => {$(
+    ($($mpi:ident: $begin:ident($($argument:ident),*) if $long:expr;)*) => {$(
         /// # Safety
         /// As MPI says.
         #[unsafe(no_mangle)]
@@ -44,7 +45,7 @@ macro_rules! blocking {
             let begin = $crate::abi::pmpi!($begin: fn($($crate::entries::word_for!($argument),)* $crate::abi::Word));
             // SAFETY: the caller's arguments, and a place for the request.
             match unsafe { begin($($argument,)* $crate::abi::word(request.as_mut_ptr())) } {
-                $crate::abi::SUCCESS => $crate::soon::finish(&KIND, &mut request, None),
+                $crate::abi::SUCCESS => $crate::soon::finish(&KIND, &mut request, None, || $long),
                 error => error,
             }
         }
@@ -55,7 +56,7 @@ pub(crate) use blocking;
 
 /// As [`blocking`], for calls whose last argument is a place for a status.
 macro_rules! blocking_with_status {
-    ($($mpi:ident: $begin:ident($($argument:ident),*);)*) => {$(
+    ($($mpi:ident: $begin:ident($($argument:ident),*) if $long:expr;)*) => {$(
         /// # Safety
         /// As MPI says.
         #[unsafe(no_mangle)]
@@ -66,7 +67,7 @@ macro_rules! blocking_with_status {
             let begin = $crate::abi::pmpi!($begin: fn($($crate::entries::word_for!($argument),)* $crate::abi::Word));
             // SAFETY: the caller's arguments, and a place for the request.
             match unsafe { begin($($argument,)* $crate::abi::word(request.as_mut_ptr())) } {
-                $crate::abi::SUCCESS => $crate::soon::finish(&KIND, &mut request, $crate::abi::wanted(status)),
+                $crate::abi::SUCCESS => $crate::soon::finish(&KIND, &mut request, $crate::abi::wanted(status), || $long),
                 error => error,
             }
         }

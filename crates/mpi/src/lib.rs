@@ -11,14 +11,17 @@
 //! MPI's do ([`abi`]). All ranks of a program must use it or none: collective calls that block do not match those that
 //! do not.
 //!
-//! Reading order: [`abi`], [`engine`], [`soon`], [`entries`], [`messages`], [`completion`], [`collective`].
+//! Reading order: [`abi`], [`engine`], [`soon`], [`entries`], [`messages`], [`completion`], [`collective`],
+//! [`lengths`], [`begun`].
 
 mod abi;
+mod begun;
 mod collective;
 mod completion;
 mod engine;
 mod entries;
 mod giving_way;
+mod lengths;
 mod messages;
 mod soon;
 mod uncancelled;

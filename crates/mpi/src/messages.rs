@@ -3,22 +3,23 @@
 use crate::abi::{self, RequestBytes, Word, abi, pmpi, wanted, word};
 use crate::engine::Single;
 use crate::entries::{blocking, blocking_with_status, profiled};
+use crate::lengths::{message, whole};
 use crate::soon::{Kind, finish};
 use std::ffi::c_int;
 
 blocking! {
-    MPI_Send: Isend(buffer, count, datatype, rank, tag, comm);
-    MPI_Ssend: Issend(buffer, count, datatype, rank, tag, comm);
-    MPI_Rsend: Irsend(buffer, count, datatype, rank, tag, comm);
-    MPI_Send_c: Isend_c(buffer, count, datatype, rank, tag, comm);
-    MPI_Ssend_c: Issend_c(buffer, count, datatype, rank, tag, comm);
-    MPI_Rsend_c: Irsend_c(buffer, count, datatype, rank, tag, comm);
+    MPI_Send: Isend(buffer, count, datatype, rank, tag, comm) if message(count, datatype);
+    MPI_Ssend: Issend(buffer, count, datatype, rank, tag, comm) if message(count, datatype);
+    MPI_Rsend: Irsend(buffer, count, datatype, rank, tag, comm) if message(count, datatype);
+    MPI_Send_c: Isend_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype);
+    MPI_Ssend_c: Issend_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype);
+    MPI_Rsend_c: Irsend_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype);
 }
 
 /// Receives from whoever it is. From nobody at once: MPICH 4.0 leaves the status of a non-blocking receive from nobody
 /// empty.
 macro_rules! receiving {
-    ($($mpi:ident: $at_once:ident, $begin:ident;)*) => {$(
+    ($($mpi:ident: $at_once:ident, $begin:ident, $long:ident;)*) => {$(
         /// # Safety
         /// As MPI says.
         #[unsafe(no_mangle)]
@@ -43,7 +44,7 @@ macro_rules! receiving {
                 }
                 let begin = pmpi!($begin: fn(Word, Word, Word, Word, Word, Word, Word));
                 match begin(buffer, count, datatype, rank, tag, comm, place) {
-                    abi::SUCCESS => finish(&KIND, &mut request, wanted(status)),
+                    abi::SUCCESS => finish(&KIND, &mut request, wanted(status), || $long(count, datatype)),
                     error => error,
                 }
             }
@@ -52,8 +53,8 @@ macro_rules! receiving {
 }
 
 receiving! {
-    MPI_Recv: Recv, Irecv;
-    MPI_Recv_c: Recv_c, Irecv_c;
+    MPI_Recv: Recv, Irecv, message;
+    MPI_Recv_c: Recv_c, Irecv_c, whole;
 }
 
 profiled! {
@@ -66,8 +67,8 @@ profiled! {
 }
 
 blocking_with_status! {
-    MPI_Mrecv: Imrecv(buffer, count, datatype, message);
-    MPI_Mrecv_c: Imrecv_c(buffer, count, datatype, message);
+    MPI_Mrecv: Imrecv(buffer, count, datatype, from) if message(count, datatype);
+    MPI_Mrecv_c: Imrecv_c(buffer, count, datatype, from) if whole(count, datatype);
 }
 
 /// # Safety
@@ -139,7 +140,7 @@ pub unsafe extern "C" fn MPI_Sendrecv(
             // The receive would write to the caller's buffer after the return.
             let place = word(received.as_mut_ptr());
             pmpi!(Cancel: fn(Word))(place);
-            finish(&KIND, &mut received, None);
+            finish(&KIND, &mut received, None, || false);
             return code;
         }
     }
@@ -147,7 +148,8 @@ pub unsafe extern "C" fn MPI_Sendrecv(
         Single { request: received.as_mut_ptr().cast(), status: wanted(status) },
         Single { request: sent.as_mut_ptr().cast(), status: None },
     ];
-    crate::completion::finish_all(&KIND, &singles).0
+    let long = || message(send_count, send_type) || message(receive_count, receive_type);
+    crate::completion::finish_all(&KIND, &singles, long).0
 }
 
 /// # Safety

@@ -3,6 +3,7 @@
 use crate::abi::{self, RequestBytes, StatusBytes, Word, pmpi, word};
 use crate::engine::{ROUND, Single, WAITING, Wait, wait};
 use crate::giving_way;
+use crate::lengths::Needed;
 use crate::uncancelled::Uncancelled;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -36,10 +37,14 @@ pub(crate) fn ended(single: &Single) -> Option<c_int> {
     (flag != 0 || code != abi::SUCCESS).then_some(code)
 }
 
-/// Waits for one request that was begun just now, in `request`, by a call of that kind.
-pub fn finish(kind: &Kind, request: &mut RequestBytes, status: Option<*mut u8>) -> c_int {
+/// Waits for one request that was begun just now, in `request`, by a call of that kind. Whether it is long is asked
+/// where it has not ended soon.
+pub fn finish(kind: &Kind, request: &mut RequestBytes, status: Option<*mut u8>, long: impl FnOnce() -> bool) -> c_int {
     let single = Single { request: request.as_mut_ptr().cast(), status };
-    soon(kind, &mut || ended(&single)).unwrap_or_else(|| wait(Wait::All(&[single])))
+    soon(kind, &mut || ended(&single)).unwrap_or_else(|| {
+        let _needed = long().then(Needed::begin);
+        wait(Wait::All(&[single]))
+    })
 }
 
 /// Asks at once, unless one of the kind has been in vain since the last round; and, where no other thread waits, some

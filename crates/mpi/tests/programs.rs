@@ -170,6 +170,22 @@ fn threads_that_wait_ask_seldom() {
     }
 }
 
+/// A rank whose threads all wait sleeps between its tests, but not while parts of a long message may come.
+#[test]
+fn who_tests_sleeps_unless_something_long_is_outstanding() {
+    for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
+        let program = mpi.compile("lengths.c");
+        let counts = mpi.compile("counts.c");
+        for way in ways() {
+            let told = mpi.run(1, &format!("{way}:{}", counts.display()), &program, &[]);
+            let expected = "a: awake 1\nb: asleep 1\nc: awake 1\nd: asleep 1\ne: awake 1\nf: asleep 1";
+            assert_eq!(told, expected, "{}: {way}", mpi.name);
+        }
+        std::fs::remove_file(program).unwrap();
+        std::fs::remove_file(counts).unwrap();
+    }
+}
+
 /// Levels of MPI_THREAD, handlers of errors, cancelled requests, windows, new communicators: as natively. Natively the
 /// last level may not end while twenty threads wait.
 #[test]
