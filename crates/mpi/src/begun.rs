@@ -4,7 +4,7 @@
 
 use crate::abi::{SUCCESS, Word, pmpi};
 use crate::entries::{profiled, word_for};
-use crate::lengths::{self, Before, message, of_each, whole};
+use crate::lengths::{self, Before, message, number, of_each, whole};
 use std::ffi::c_int;
 
 /// `begins!(begun: MPI_Isend(buffer, …) if …;)`: the implementation's call, whose last argument is a place for a
@@ -114,11 +114,6 @@ as_it_is! {
     MPI_Win_allocate_shared_c Win_allocate_shared_c(size, unit, info, comm, base, window) before = ()
         => lengths::window_made(), else before;
     MPI_Win_free Win_free(window) before = () => lengths::window_freed(), else before;
-}
-
-/// A count of requests. The upper half of an argument may hold anything.
-pub fn number(count: Word) -> usize {
-    usize::try_from(count as u32 as c_int).unwrap_or(0)
 }
 
 /// What a call has written to a place of the caller's.

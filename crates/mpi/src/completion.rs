@@ -1,10 +1,10 @@
 //! Waiting for requests that the program has begun itself.
 
 use crate::abi::{self, UNDEFINED, Word, abi, pmpi, wanted, word};
-use crate::begun::{int, number, some_ended};
+use crate::begun::{int, some_ended};
 use crate::engine::{self, Single, Wait, wait};
 use crate::entries::profiled;
-use crate::lengths::{Before, Needed};
+use crate::lengths::{Before, Needed, number};
 use crate::soon::{Kind, ended, soon};
 use std::ffi::c_int;
 
@@ -40,7 +40,7 @@ pub(crate) fn finish_all(kind: &Kind, singles: &[Single], long: impl FnOnce() ->
 }
 
 /// Waits until `ask`, told where a flag lies, sets the flag or fails.
-pub(crate) fn until(kind: &Kind, ask: impl Fn(Word) -> c_int) -> c_int {
+pub(crate) fn until(kind: &Kind, mut ask: impl FnMut(Word) -> c_int) -> c_int {
     let mut question = || {
         let mut flag: c_int = 0;
         let code = ask(word(&raw mut flag));

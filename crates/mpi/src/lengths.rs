@@ -50,10 +50,19 @@ impl Drop for Needed {
     }
 }
 
+/// A count that is an `int`. The upper half of an argument may hold anything.
+pub fn number(count: Word) -> usize {
+    usize::try_from(count as u32 as c_int).unwrap_or(0)
+}
+
+/// A count that is an `MPI_Count`.
+pub fn large_number(count: Word) -> usize {
+    count
+}
+
 /// Whether a message of so many of these is long.
 pub fn message(count: Word, datatype: Word) -> bool {
-    // The upper half of an argument may hold anything.
-    whole(count as u32 as c_int as Word, datatype)
+    whole(number(count), datatype)
 }
 
 /// The same where the count is a whole word.
@@ -66,10 +75,11 @@ pub fn of_each(count: Word, datatype: Word, comm: Word) -> bool {
     let mut ranks: c_int = 0;
     // SAFETY: the caller's communicator, and a place for the answer.
     let code = unsafe { pmpi!(Comm_size: fn(Word, Word))(comm, word(&raw mut ranks)) };
-    code != SUCCESS || whole((count as u32 as usize).saturating_mul(ranks.max(1) as usize), datatype)
+    code != SUCCESS || whole(number(count).saturating_mul(ranks.max(1) as usize), datatype)
 }
 
-fn bytes_of(datatype: Word) -> usize {
+/// How long one is.
+pub fn bytes_of(datatype: Word) -> usize {
     let mut bytes: c_int = 0;
     // SAFETY: a datatype that MPI has taken, and a place for the answer.
     let code = unsafe { pmpi!(Type_size: fn(Word, Word))(datatype, word(&raw mut bytes)) };

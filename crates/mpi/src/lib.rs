@@ -12,7 +12,7 @@
 //! do not.
 //!
 //! Reading order: [`abi`], [`engine`], [`soon`], [`entries`], [`messages`], [`completion`], [`collective`],
-//! [`lengths`], [`begun`].
+//! [`lengths`], [`begun`], [`handlers`].
 
 mod abi;
 mod begun;
@@ -21,6 +21,7 @@ mod completion;
 mod engine;
 mod entries;
 mod giving_way;
+mod handlers;
 mod lengths;
 mod messages;
 mod soon;

@@ -3,7 +3,8 @@
 use crate::abi::{self, RequestBytes, Word, abi, pmpi, wanted, word};
 use crate::engine::Single;
 use crate::entries::{blocking, blocking_with_status, profiled};
-use crate::lengths::{message, whole};
+use crate::handlers::{self, Receive};
+use crate::lengths::{self, message, whole};
 use crate::soon::{Kind, finish};
 use std::ffi::c_int;
 
@@ -19,7 +20,7 @@ blocking! {
 /// Receives from whoever it is. From nobody at once: MPICH 4.0 leaves the status of a non-blocking receive from nobody
 /// empty.
 macro_rules! receiving {
-    ($($mpi:ident: $at_once:ident, $begin:ident, $long:ident;)*) => {$(
+    ($($mpi:ident: $at_once:ident, $begin:ident, $number:ident;)*) => {$(
         /// # Safety
         /// As MPI says.
         #[unsafe(no_mangle)]
@@ -42,9 +43,13 @@ macro_rules! receiving {
                     let receive = pmpi!($at_once: fn(Word, Word, Word, Word, Word, Word, Word));
                     return receive(buffer, count, datatype, rank, tag, comm, status);
                 }
+                if handlers::differ(comm) {
+                    let count = lengths::$number(count);
+                    return handlers::receive(&Receive { buffer, count, datatype, rank, tag, comm, status });
+                }
                 let begin = pmpi!($begin: fn(Word, Word, Word, Word, Word, Word, Word));
                 match begin(buffer, count, datatype, rank, tag, comm, place) {
-                    abi::SUCCESS => finish(&KIND, &mut request, wanted(status), || $long(count, datatype)),
+                    abi::SUCCESS => finish(&KIND, &mut request, wanted(status), || whole(lengths::$number(count), datatype)),
                     error => error,
                 }
             }
@@ -53,8 +58,8 @@ macro_rules! receiving {
 }
 
 receiving! {
-    MPI_Recv: Recv, Irecv, message;
-    MPI_Recv_c: Recv_c, Irecv_c, whole;
+    MPI_Recv: Recv, Irecv, number;
+    MPI_Recv_c: Recv_c, Irecv_c, large_number;
 }
 
 profiled! {
@@ -128,6 +133,20 @@ pub unsafe extern "C" fn MPI_Sendrecv(
     let (mut sent, mut received): (RequestBytes, RequestBytes) = ([0], [0]);
     let receive = pmpi!(Irecv: fn(Word, Word, Word, Word, Word, Word, Word));
     let send = pmpi!(Isend: fn(Word, Word, Word, Word, Word, Word, Word));
+    if handlers::differ(comm) {
+        let place = word(sent.as_mut_ptr());
+        // SAFETY: the caller's arguments, and a place for the request.
+        return unsafe {
+            match send(send_buffer, send_count, send_type, to, send_tag, comm, place) {
+                abi::SUCCESS => {
+                    let code = MPI_Recv(receive_buffer, receive_count, receive_type, from, receive_tag, comm, status);
+                    let sent = finish(&KIND, &mut sent, None, || message(send_count, send_type));
+                    if code == abi::SUCCESS { sent } else { code }
+                }
+                error => error,
+            }
+        };
+    }
     // SAFETY: the caller's arguments, and places for the requests.
     unsafe {
         let code =

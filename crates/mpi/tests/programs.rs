@@ -217,6 +217,29 @@ fn corners(rank: u32, level: &str) -> Vec<String> {
     lines.into_iter().map(|line| format!("rank {rank}: {line}")).collect()
 }
 
+/// Each communicator's own, though a request does not know which it is of (MPICH).
+#[test]
+fn handlers_of_errors_are_those_of_the_calls_communicator() {
+    for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
+        let program = mpi.compile("handlers.c");
+        for what in ["return", "call", "fatal", "none"] {
+            let told = |preload: &str| {
+                let output = mpi.end(2, preload, &[], &program, &[what]);
+                let text = String::from_utf8_lossy(&output.stdout).into_owned();
+                let mut lines: Vec<String> = text.lines().map(str::to_string).collect();
+                lines.sort_unstable();
+                (output.status.success(), lines)
+            };
+            let native = told("");
+            assert_eq!(native.0, native.1.iter().any(|line| line.contains("too long 1 1 1")), "{native:?}");
+            for way in ways() {
+                assert_eq!(told(&way), native, "{}: {way}: {what}", mpi.name);
+            }
+        }
+        std::fs::remove_file(program).unwrap();
+    }
+}
+
 /// It ends where its call has ended; what it led goes on. Natively MPICH's other thread waits for ever.
 #[test]
 fn a_thread_that_is_cancelled_in_a_call_leaves_the_others_alone() {

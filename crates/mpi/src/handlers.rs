@@ -1,0 +1,127 @@
+//! Whose handler MPICH calls when a message is too long.
+//!
+//! `MPI_Recv` calls the handler of its communicator. A test or wait of a request does not know that any more, and
+//! MPICH calls MPI_COMM_WORLD's. While the program has set none elsewhere that is the same: a communicator without one
+//! has that one's. Once it has, a receive on another communicator first finds the message that it is to get: whether
+//! that fits is known then, and the error is told to the right communicator. Open MPI's requests know theirs.
+
+use crate::abi::{self, RequestBytes, StatusBytes, Word, is_open_mpi, pmpi, wanted, word};
+use crate::completion::until;
+use crate::entries::profiled;
+use crate::lengths::bytes_of;
+use crate::soon::{Kind, finish};
+use std::ffi::c_int;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+// Of MPICH.
+const COMM_WORLD: u32 = 0x4400_0000;
+const BYTE: Word = 0x4c00_010d;
+const ERR_TRUNCATE: c_int = 14;
+
+const ERRORS_ARE_FATAL: u32 = 0x5400_0000;
+
+static SET: AtomicBool = AtomicBool::new(false);
+
+/// Communicators for which the program has asked for what one without a handler tells, too, that it has.
+static FATAL: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+/// Whether a receive on this one is [`receive`].
+pub fn differ(comm: Word) -> bool {
+    // Relaxed: who receives on a communicator has seen its handler set, or does not care.
+    SET.load(Ordering::Relaxed) && comm as u32 != COMM_WORLD
+}
+
+/// # Safety
+/// As MPI says.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn MPI_Comm_set_errhandler(comm: Word, handler: Word) -> c_int {
+    if !is_open_mpi() && comm as u32 != COMM_WORLD {
+        SET.store(true, Ordering::Relaxed);
+        let mut fatal = FATAL.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        fatal.retain(|with| *with != comm as u32);
+        if handler as u32 == ERRORS_ARE_FATAL {
+            fatal.push(comm as u32);
+        }
+    }
+    // SAFETY: the caller's arguments.
+    unsafe { pmpi!(Comm_set_errhandler: fn(Word, Word))(comm, handler) }
+}
+
+profiled! {
+    MPI_Comm_set_errhandler(comm, handler);
+}
+
+/// What `MPI_Recv` takes, from somebody.
+pub struct Receive {
+    pub buffer: Word,
+    pub count: usize,
+    pub datatype: Word,
+    pub rank: Word,
+    pub tag: Word,
+    pub comm: Word,
+    pub status: Word,
+}
+
+/// Finds the message, receives it, and tells the communicator's handler if it is too long.
+///
+/// # Safety
+/// As `MPI_Recv`'s.
+pub unsafe fn receive(asked: &Receive) -> c_int {
+    static KIND: Kind = Kind::new();
+    static FOUND: Kind = Kind::new();
+    let (mut message, mut request): (RequestBytes, RequestBytes) = ([0], [0]);
+    let mut found: StatusBytes = [0; 4];
+    let probe = pmpi!(Improbe: fn(Word, Word, Word, Word, Word, Word));
+    let code = until(&KIND, |flag| {
+        let (message, found) = (word(message.as_mut_ptr()), word(found.as_mut_ptr()));
+        // SAFETY: the caller's arguments, and places for the answers.
+        unsafe { probe(asked.rank, asked.tag, asked.comm, flag, message, found) }
+    });
+    if code != abi::SUCCESS {
+        return code;
+    }
+    let mut bytes: c_int = 0;
+    let get_count = pmpi!(Get_count: fn(Word, Word, Word));
+    let begin = pmpi!(Imrecv: fn(Word, Word, Word, Word, Word));
+    let (message, place) = (word(message.as_mut_ptr()), word(request.as_mut_ptr()));
+    // SAFETY: a status that the probe has filled, and a place for the answer.
+    let code = unsafe { get_count(word(found.as_ptr()), BYTE, word(&raw mut bytes)) };
+    // One of more than two gigabytes is received as it is.
+    let bytes = if code == abi::SUCCESS { usize::try_from(bytes).unwrap_or(0) } else { 0 };
+    if bytes <= asked.count.saturating_mul(bytes_of(asked.datatype)) {
+        // SAFETY: the caller's arguments, the message, and a place for the request.
+        return match unsafe { begin(asked.buffer, asked.count, asked.datatype, message, place) } {
+            abi::SUCCESS => finish(&FOUND, &mut request, wanted(asked.status), || true),
+            error => error,
+        };
+    }
+    let mut whole = vec![0u8; bytes];
+    // SAFETY: room for all of the message, which lives until the request has ended; a place for the request.
+    let code = unsafe { begin(word(whole.as_mut_ptr()), bytes, BYTE, message, place) };
+    if code == abi::SUCCESS {
+        finish(&FOUND, &mut request, wanted(asked.status), || true);
+    }
+    tell(asked.comm, ERR_TRUNCATE)
+}
+
+/// Calls a communicator's handler, or MPI_COMM_WORLD's if it has none. It does not return if the handler does not.
+fn tell(comm: Word, error: c_int) -> c_int {
+    let mut handler: c_int = 0;
+    let get = pmpi!(Comm_get_errhandler: fn(Word, Word));
+    let free = pmpi!(Errhandler_free: fn(Word));
+    // SAFETY: the caller's communicator, and a place for the answer, which is given back.
+    unsafe {
+        get(comm, word(&raw mut handler));
+        let mut given_back = handler;
+        free(word(&raw mut given_back));
+    }
+    let asked_for = || FATAL.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).contains(&(comm as u32));
+    let has_one = handler as u32 != ERRORS_ARE_FATAL || asked_for();
+    // SAFETY: a communicator, and an error's class.
+    unsafe {
+        pmpi!(Comm_call_errhandler: fn(Word, Word))(if has_one { comm } else { COMM_WORLD as Word }, error as Word)
+    };
+    error
+}
