@@ -1,10 +1,12 @@
-//! What the program begins, tests and frees itself: as it is, but that long messages are kept in mind ([`lengths`]).
+//! What the program begins, tests and frees itself: as it is, but that long messages are kept in mind ([`lengths`]),
+//! and wake who tests.
 //!
 //! Not kept in mind: persistent collective calls, buffered sends, windows' own requests.
 
 use crate::abi::{SUCCESS, Word, pmpi};
+use crate::engine;
 use crate::entries::{profiled, word_for};
-use crate::lengths::{self, Before, message, number, of_each, whole};
+use crate::lengths::{self, Before, made, message, number, of_each, whole};
 use std::ffi::c_int;
 
 /// `begins!(begun: MPI_Isend(buffer, …) if …;)`: the implementation's call, whose last argument is a place for a
@@ -20,12 +22,29 @@ macro_rules! begins {
             // SAFETY: the caller's arguments.
             let code = unsafe { begin($($argument,)* request) };
             if code == SUCCESS && $long {
-                lengths::$told(request);
+                $told(request);
             }
             code
         }
         profiled! { $mpi($($argument,)* request); }
     )*};
+}
+
+/// Keeps it in mind, and wakes who tests.
+fn begun(request: Word) {
+    lengths::begun(request);
+    engine::rouse();
+}
+
+fn started(requests: Word, count: usize) {
+    if lengths::started(requests, count) {
+        engine::rouse();
+    }
+}
+
+fn window_made() {
+    lengths::window_made();
+    engine::rouse();
 }
 
 begins! { begun:
@@ -89,8 +108,8 @@ macro_rules! as_it_is {
 }
 
 as_it_is! {
-    MPI_Start Start(request) before = () => lengths::started(request, 1), else before;
-    MPI_Startall Startall(count, requests) before = () => lengths::started(requests, number(count)), else before;
+    MPI_Start Start(request) before = () => started(request, 1), else before;
+    MPI_Startall Startall(count, requests) before = () => started(requests, number(count)), else before;
     MPI_Request_free Request_free(request) before = { lengths::freed(request); Before::of(request, 1) }
         => before.all_ended(), else ();
     MPI_Test Test(request, flag, status) before = Before::of(request, 1)
@@ -101,18 +120,18 @@ as_it_is! {
         => if int(flag) != 0 { before.one_ended(int(index)) }, else before.changed_ended(requests);
     MPI_Testsome Testsome(count, requests, finished, indices, statuses) before = Before::of(requests, number(count))
         => some_ended(&before, finished, indices), else before.changed_ended(requests);
-    MPI_Win_create Win_create(base, size, unit, info, comm, window) before = () => lengths::window_made(), else before;
+    MPI_Win_create Win_create(base, size, unit, info, comm, window) before = () => window_made(), else before;
     MPI_Win_allocate Win_allocate(size, unit, info, comm, base, window) before = ()
-        => lengths::window_made(), else before;
+        => window_made(), else before;
     MPI_Win_allocate_shared Win_allocate_shared(size, unit, info, comm, base, window) before = ()
-        => lengths::window_made(), else before;
-    MPI_Win_create_dynamic Win_create_dynamic(info, comm, window) before = () => lengths::window_made(), else before;
+        => window_made(), else before;
+    MPI_Win_create_dynamic Win_create_dynamic(info, comm, window) before = () => window_made(), else before;
     MPI_Win_create_c Win_create_c(base, size, unit, info, comm, window) before = ()
-        => lengths::window_made(), else before;
+        => window_made(), else before;
     MPI_Win_allocate_c Win_allocate_c(size, unit, info, comm, base, window) before = ()
-        => lengths::window_made(), else before;
+        => window_made(), else before;
     MPI_Win_allocate_shared_c Win_allocate_shared_c(size, unit, info, comm, base, window) before = ()
-        => lengths::window_made(), else before;
+        => window_made(), else before;
     MPI_Win_free Win_free(window) before = () => lengths::window_freed(), else before;
 }
 

@@ -8,8 +8,9 @@ use crate::lengths::{Before, Needed, number};
 use crate::soon::{Kind, ended, soon};
 use std::ffi::c_int;
 
-/// Waits for all of these, null and inactive ones included. The first error, and what each was answered at once. Whether
-/// one of them is long is asked where they have not ended soon; of those that the program has begun it is known.
+/// Waits for all of these, null and inactive ones included. The first error, and what each was answered at once.
+/// Whether one of them is long is asked where they have not ended soon; of those that the
+/// program has begun it is known.
 pub(crate) fn finish_all(kind: &Kind, singles: &[Single], long: impl FnOnce() -> bool) -> (c_int, Vec<c_int>) {
     let mut codes = vec![abi::SUCCESS; singles.len()];
     // One after the other: each test makes progress for all.

@@ -13,8 +13,8 @@
 //! The leader yields between its rounds, so that other threads of its processor run. When nothing has ended for
 //! [`AWAKE`] it sleeps between them: a quarter of the time for which nothing has ended, at most [`LONGEST`], or two
 //! hundred rounds where these take long. So what comes late is noticed late by a quarter, and a rank whose threads all
-//! wait costs less than a two-hundredth of a core. A newcomer wakes it. It does not sleep while others need its tests: a
-//! long message is outstanding, or there is a window ([`lengths`](crate::lengths)).
+//! wait costs less than a two-hundredth of a core. A newcomer wakes it. It does not sleep while others need its tests:
+//! a long message is outstanding, or there is a window ([`lengths`](crate::lengths)).
 //!
 //! A test makes progress for all that the implementation has begun, and costs as much: Open MPI tries each message
 //! again for which there was no room. So of each kind of call one at most tests in vain between two rounds

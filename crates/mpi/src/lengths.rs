@@ -2,20 +2,19 @@
 //!
 //! A short message comes whole by one test. A long one is agreed upon by both ranks and moves in parts, some with each
 //! test: a rank that sleeps between two of them holds it up. Nothing tells that a part has moved, but the calls say how
-//! long their messages are. While one is outstanding that is longer than [`EAGER`], the leader does not sleep
-//! ([`crate::engine`]). So it is while there is a window: other ranks reach its memory by this rank's tests.
+//! long their messages are. While one is outstanding that is longer than [`EAGER`], who tests does not sleep. So it is
+//! while there is a window: other ranks reach its memory by this rank's tests.
 //!
 //! A call that waits has a [`Needed`]; what the program begins itself is kept by its handle until a call has ended it.
 
 use crate::abi::{SUCCESS, Word, abi, pmpi, word};
-use crate::engine;
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Longer ones do not come whole: the limit of Open MPI in shared memory (`btl_vader_eager_limit`), the least of all that
-/// both have.
+/// Longer ones do not come whole: the limit of Open MPI in shared memory (`btl_vader_eager_limit`), the least of those
+/// that both have.
 const EAGER: usize = 4096;
 
 /// Long messages and windows that are outstanding.
@@ -125,7 +124,6 @@ fn begun_by(handle: u64) {
     with(&BEGUN, |counts| *counts.entry(handle).or_default() += 1);
     KEPT.fetch_add(1, Ordering::Relaxed);
     NEEDED.fetch_add(1, Ordering::Relaxed);
-    engine::rouse();
 }
 
 /// The program has made a persistent request for long messages.
@@ -134,17 +132,18 @@ pub fn made(request: Word) {
     PERSISTENTS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// It starts so many.
-pub fn started(requests: Word, count: usize) {
-    if PERSISTENTS.load(Ordering::Relaxed) == 0 {
-        return;
-    }
+/// It starts so many. Whether one of them is long.
+pub fn started(requests: Word, count: usize) -> bool {
+    let mut any = false;
+    let count = if PERSISTENTS.load(Ordering::Relaxed) == 0 { 0 } else { count };
     for nth in 0..count {
         let handle = handle(requests + nth * abi().request);
         if with(&PERSISTENT, |counts| counts.contains_key(&handle)) {
             begun_by(handle);
+            any = true;
         }
     }
+    any
 }
 
 /// It frees this one, which may go on.
@@ -157,7 +156,6 @@ pub fn freed(request: Word) {
 /// A window was made.
 pub fn window_made() {
     NEEDED.fetch_add(1, Ordering::Relaxed);
-    engine::rouse();
 }
 
 /// A window was freed.
