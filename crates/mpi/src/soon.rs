@@ -57,7 +57,7 @@ pub fn soon(kind: &Kind, question: &mut dyn FnMut() -> Option<c_int>) -> Option<
     if among && kind.0.load(Ordering::Relaxed) == round {
         return None;
     }
-    // The implementation's own call may be cancelled as far as this, too.
+    let _whole = Uncancelled::begin();
     let answer = question();
     if answer.is_some() {
         return answer;
@@ -66,7 +66,6 @@ pub fn soon(kind: &Kind, question: &mut dyn FnMut() -> Option<c_int>) -> Option<
     if among || ASKING.swap(true, Ordering::Relaxed) {
         return None;
     }
-    let _whole = Uncancelled::begin();
     let mut answer = None;
     for nth in 2..=QUESTIONS {
         answer = question();
