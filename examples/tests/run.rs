@@ -31,6 +31,36 @@ fn in_rust() {
     assert!(seen.len() < 20, "{seen:?}");
 }
 
+/// README's server stands in a program, too, which answers. (Samples are only compiled where they never end.)
+#[test]
+fn the_server_of_readme_answers() {
+    let source = std::fs::read_to_string(root().join("src/bin/echo.rs")).unwrap();
+    let (_, code) = source.split_once("\n\n").unwrap();
+    let readme = std::fs::read_to_string(root().join("../README.md")).unwrap();
+    assert!(readme.contains(code), "README and examples/src/bin/echo.rs differ");
+    let error = Command::new(env!("CARGO_BIN_EXE_echo")).arg("nowhere").output().unwrap();
+    assert!(!error.status.success());
+    // Another program may take the port before the server does; then it ends, and another one is tried.
+    let connected = (0..20).find_map(|_| {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut server = Command::new(env!("CARGO_BIN_EXE_echo")).arg(free.to_string()).spawn().unwrap();
+        loop {
+            match std::net::TcpStream::connect(free) {
+                Ok(stream) => return Some((server, stream)),
+                Err(_) if server.try_wait().unwrap().is_some() => return None,
+                Err(_) => std::thread::sleep(std::time::Duration::from_millis(10)),
+            }
+        }
+    });
+    let (mut server, mut stream) = connected.expect("a port is free");
+    std::io::Write::write_all(&mut stream, b"hello").unwrap();
+    let mut answer = [0; 5];
+    std::io::Read::read_exact(&mut stream, &mut answer).unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert_eq!(&answer, b"hello");
+}
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -52,13 +82,18 @@ fn in_c_and_cpp() {
         return;
     }
     let folder = installed();
+    let readme = std::fs::read_to_string(root().join("../README.md")).unwrap();
+    let (sample, _) = readme.split_once("```c\n").unwrap().1.split_once("```").unwrap();
+    let of_readme = folder.join("readme.c");
+    std::fs::write(&of_readme, sample).unwrap();
     for (compiler, source, expected) in [
-        ("cc", "c/pools.c", "sum 4950 on lightweight threads\n"),
-        ("c++", "c/scope.cc", "sum 4950, a lock, and an exception: none\n"),
+        ("cc", root().join("c/pools.c"), "sum 4950 on lightweight threads\n"),
+        ("c++", root().join("c/scope.cc"), "sum 4950, a lock, and an exception: none\n"),
+        ("cc", of_readme, ""),
     ] {
         let program = folder.join("program");
         let mut build = Command::new(compiler);
-        build.args(["-O1", "-Wall", "-Werror", "-pthread", "-o"]).arg(&program).arg(root().join(source));
+        build.args(["-O1", "-Wall", "-Werror", "-pthread", "-o"]).arg(&program).arg(source);
         build.arg("-I").arg(root().join("../crates/posix/include")).arg("-L").arg(&folder).arg("-lraddle");
         output(build);
         let mut run = Command::new(&program);
