@@ -71,6 +71,14 @@ struct Look {
     program: String,
     pid: u32,
     values: BTreeMap<String, f64>,
+    /// How many cores the process used since the look before.
+    cores: Option<f64>,
+    /// Threads by the share of a core that they used since then, the busiest first.
+    busy: Vec<(f64, String)>,
+    /// How many threads wait for what.
+    waiting: Vec<(f64, String)>,
+    /// Threads by the seconds that they have waited, and for what.
+    waits: Vec<(f64, String)>,
 }
 
 impl Look {
@@ -87,7 +95,21 @@ impl Look {
             let (name, value) = line.strip_prefix("raddle_")?.rsplit_once(' ')?;
             Some((name.to_string(), value.parse().ok()?))
         };
-        Some(Look { program: program.into(), pid: pid.parse().ok()?, values: lines.filter_map(value).collect() })
+        // What is no series stands in comments, which Prometheus's collectors pass over.
+        let told = |line: &str, what: &str| {
+            let (value, rest) = line.strip_prefix(what)?.split_once(' ').unwrap_or((&line[what.len()..], ""));
+            Some((value.parse().ok()?, rest.to_string()))
+        };
+        let all = |what: &str| text.lines().filter_map(|line| told(line, what)).collect::<Vec<(f64, String)>>();
+        Some(Look {
+            program: program.into(),
+            pid: pid.parse().ok()?,
+            values: lines.filter_map(value).collect(),
+            cores: all("# cores ").first().map(|(cores, _)| *cores),
+            busy: all("# busy "),
+            waiting: all("# waiting "),
+            waits: all("# waits "),
+        })
     }
 
     fn get(&self, name: &str) -> Option<f64> {
@@ -113,22 +135,40 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     loop {
         let looks = looks(options.which.as_deref())?;
         if looks.is_empty() {
-            eprintln!("raddle: no program of yours runs under `raddle run --metrics`");
+            eprintln!("raddle: {}", nothing(options.which.as_deref()));
             return Ok(ExitCode::FAILURE);
         }
         let seconds = f64::from(options.seconds);
-        let mut text = if screen { "\x1b[H\x1b[2J".to_string() } else { String::new() };
-        match (options.which.is_some(), looks.as_slice()) {
-            (true, [look]) => text += &one(look, before.get(&look.pid), seconds),
-            _ => text += &all(&looks, &before, seconds),
-        }
-        crate::output::print(&text)?;
+        let text = match (options.which.is_some(), looks.as_slice()) {
+            (true, [look]) => one(look, before.get(&look.pid), seconds),
+            _ => all(&looks, &before, seconds),
+        };
+        crate::output::print(&if screen { on_screen(&text) } else { text })?;
         if options.once {
             return Ok(ExitCode::SUCCESS);
         }
         before = looks.into_iter().map(|look| (look.pid, look)).collect();
         std::thread::sleep(Duration::from_secs(options.seconds.into()));
     }
+}
+
+/// Why nothing is shown, and what to do.
+fn nothing(which: Option<&Path>) -> String {
+    let how = "start it by `raddle run --metrics -- PROGRAM`";
+    match which {
+        Some(which) => format!("the program of {} has ended", which.display()),
+        None => format!("no program of yours runs with metrics; {how}, and leave it running"),
+    }
+}
+
+/// In the place of what stood on the terminal before, and no more than its lines: without flicker, line by line.
+fn on_screen(text: &str) -> String {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    let size = size.filter(|size| size.ws_row > 1 && size.ws_col > 1);
+    let (rows, columns) = size.map_or((24, 80), |size| (usize::from(size.ws_row), usize::from(size.ws_col)));
+    let lines = text.lines().take(rows - 1).map(|line| line.chars().take(columns).collect::<String>());
+    let lines = lines.map(|line| line + "\x1b[K\n").collect::<String>();
+    format!("\x1b[H{lines}\x1b[J")
 }
 
 fn looks(which: Option<&Path>) -> Result<Vec<Look>, String> {
@@ -149,7 +189,15 @@ fn looks(which: Option<&Path>) -> Result<Vec<Look>, String> {
     };
     let is_number = which.to_str().is_some_and(|text| text.parse::<u32>().is_ok());
     let path = if is_number { folder().join(which).with_extension("metrics") } else { which.to_path_buf() };
-    let look = Look::at(&path).map_err(|why| format!("{why}; is it under `raddle run --metrics`?"))?;
+    let look = Look::at(&path).map_err(|why| match is_number && !path.exists() {
+        true if !Path::new("/proc").join(which).exists() => format!("there is no process {}", which.display()),
+        true => format!(
+            "process {} writes no metrics: {} is not there; start it by `raddle run --metrics -- PROGRAM`",
+            which.display(),
+            path.display()
+        ),
+        false => format!("{why}; name the file that `raddle run --metrics=FILE` was given, or the process's number"),
+    })?;
     Ok(if look.is_alive() { vec![look] } else { Vec::new() })
 }
 
@@ -220,10 +268,37 @@ fn label(name: &str) -> String {
     text
 }
 
-/// One program, with all that is known.
+/// The threads that use the cores, and those that wait.
+fn threads(look: &Look) -> String {
+    let mut text = String::new();
+    let cores = look.cores.map_or_else(String::new, |cores| format!("; the process used {cores:.2} cores"));
+    if !look.busy.is_empty() || look.cores.is_some() {
+        let _ = writeln!(text, "\n  busiest threads, of one core, over the last second{cores}");
+    }
+    for (share, thread) in &look.busy {
+        let _ = writeln!(text, "  {:>9.1} %  {thread}", share * 100.0);
+    }
+    if !look.waiting.is_empty() {
+        text += "\n  threads that have waited for a second or longer, for what, and those that have waited longest\n";
+    }
+    let mut waiting = look.waiting.clone();
+    waiting.sort_by(|a, b| b.0.total_cmp(&a.0));
+    for (threads, what) in &waiting {
+        let ending = format!(" for {what}");
+        let longest = look.waits.iter().filter_map(|(waited, thread)| Some((waited, thread.strip_suffix(&ending)?)));
+        let longest: Vec<_> = longest.map(|(waited, thread)| format!("{waited:>9.1} s  {thread}")).collect();
+        let _ = writeln!(text, "  {:>11}  {what:<26}{}", count(*threads), longest.join(&format!("\n{:41}", "")));
+    }
+    text
+}
+
+/// One program, with all that is known: what is asked first, then the threads, then each figure.
 fn one(look: &Look, before: Option<&Look>, seconds: f64) -> String {
-    let mut text =
-        format!("{} ({})\n\n  {:<44} {:>12} {:>12}\n", look.program, look.pid, "", "now, or all", "a second");
+    let mut text = format!("{} ({})\n\n", look.program, look.pid);
+    let earlier = before.map(|before| (look.pid, before.clone())).into_iter().collect();
+    text += &all(std::slice::from_ref(look), &earlier, seconds);
+    text += &threads(look);
+    let _ = writeln!(text, "\n  {:<44} {:>12} {:>12}", "", "now, or all", "a second");
     for (name, value) in &look.values {
         let label = label(name);
         let shown = if name.contains("_seconds{") { time(Some(*value)) } else { count(*value) };
@@ -239,7 +314,9 @@ mod tests {
 
     const TEXT: &str = "# program my server 42\n# HELP raddle_x y\nraddle_switches_total 1000\nraddle_threads{state=\"waiting\"} 7\n\
                         raddle_processors{pool=\"0\",state=\"awake\"} 1\nraddle_processors{pool=\"1\",state=\"awake\"} 2\n\
-                        raddle_quantum_gap_longest_seconds{function=\"so_slow\"} 0.0021\n";
+                        raddle_quantum_gap_longest_seconds{function=\"so_slow\"} 0.0021\n\
+                        # cores 1.5000\n# busy 0.9800 3 \"hot loop\"\n# busy 0.5 4 <unnamed>\n\
+                        # waiting 2 a descriptor\n# waiting 70 a mutex\n# waits 61.250 9 \"x\" for a mutex\n";
 
     #[test]
     fn a_file_is_read() {
@@ -265,6 +342,10 @@ mod tests {
         assert_eq!(label("x{function=\"f<a, b_c>\"}"), "x, function f<a, b_c>");
         assert_eq!(label("processors{pool=\"0\",state=\"awake\"}"), "processors, pool 0, awake");
         assert_eq!(label("run_queue_delay_seconds{quantile=\"0.999\"}"), "run queue delay, 99.9th percentile");
+        let at = |part: &str| shown.find(part).unwrap_or_else(|| panic!("{part}: {shown}"));
+        // The kinds by how many wait for each.
+        assert!(at("98.0 %  3 \"hot loop\"") < at("70  a mutex") && at("70  a mutex") < at("2  a descriptor"));
+        assert!(shown.contains("61.2 s  9 \"x\"\n") && shown.contains("used 1.50 cores"), "{shown}");
         let ends = [label("switches_total"), label("x_seconds{quantile=\"1\"}")];
         assert_eq!(ends, ["switches", "x, the longest"]);
     }

@@ -9,7 +9,7 @@ Examples:
   raddle run --trace t.json -- ./server      writes t.json when the server ends
   raddle trace t.json.raw                    makes t.json of what is left when it crashed or was killed
 
-Open the file at https://ui.perfetto.dev, or in Chromium at about:tracing. Nothing of it leaves the machine.
+Open the file at https://ui.perfetto.dev. Nothing of it leaves the machine.
 
 Exit status: 0, or 2 when it is no trace, or cannot be read or written.";
 

@@ -66,6 +66,21 @@ impl Waits {
     }
 }
 
+/// What the thread with that pointer notes that it waits for, or waited for last; `None` if what lies there is no note.
+pub(crate) fn kind_under(pointer: usize) -> Option<String> {
+    /// Longer than any kind is.
+    const LONGEST: usize = 64;
+    let mut note = [0; size_of::<Note>()];
+    if !crate::os::peek(pointer.wrapping_add(note_offset()), &mut note) {
+        return None;
+    }
+    let [address, length, ..] =
+        Note::FIELDS.map(|at| usize::from_ne_bytes(note[at..at + 8].try_into().unwrap_or_default()));
+    let mut text = vec![0; Some(length).filter(|length| (1..=LONGEST).contains(length))?];
+    let text = crate::os::peek(address, &mut text).then_some(text)?;
+    String::from_utf8(text).ok().filter(|text| !text.contains(char::is_control))
+}
+
 /// From the calling thread's pointer to its note; the same for all threads, if the library was loaded with the program.
 /// A debugger's script believes no note that is not text.
 pub(crate) fn note_offset() -> usize {

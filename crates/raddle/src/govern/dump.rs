@@ -6,10 +6,12 @@
 //! allows. So a dump needs no lock and stops nobody, and what it prints of each thread was true at its visit.
 
 pub(crate) mod circles;
+mod frames;
 
 use crate::carry::descriptor::Descriptor;
 use crate::carry::note::{NOTE, Note};
 use crate::carry::switching::current;
+use frames::{Library, own_frames};
 use raddle_context::switch::{Context, current_fs, switch, switch_away};
 use raddle_context::tls;
 use raddle_scheduler::{Claim, Wake};
@@ -82,6 +84,7 @@ pub fn dump(out: &mut dyn io::Write, options: DumpOptions) -> io::Result<()> {
     }
     // Before the threads are visited, after which they come back to their waits.
     let circles = crate::govern::dump::circles::drawn();
+    let library = Library::find();
     let (mut listed, mut walked, mut omitted) = (0, 0, 0u64);
     for (index, descriptor) in crate::carry::pool::descriptors().iterate() {
         // SAFETY: objects of the slab live for ever.
@@ -94,7 +97,7 @@ pub fn dump(out: &mut dyn io::Write, options: DumpOptions) -> io::Result<()> {
             continue;
         }
         listed += 1;
-        let text = describe(descriptor, walked < options.backtraces, &mut walked);
+        let text = describe(descriptor, walked < options.backtraces, &mut walked, &library);
         writeln!(out, "thread {index} {text}")?;
     }
     if omitted > 0 {
@@ -107,7 +110,7 @@ pub fn dump(out: &mut dyn io::Write, options: DumpOptions) -> io::Result<()> {
 }
 
 /// One thread, in a line or with its stack.
-fn describe(descriptor: &'static Descriptor, walk: bool, walked: &mut usize) -> String {
+fn describe(descriptor: &'static Descriptor, walk: bool, walked: &mut usize, library: &Library) -> String {
     // SAFETY: null, or an activation, which are never freed.
     if let Some(activation) = unsafe { descriptor.activation.get().as_ref() } {
         return match activation.waits_for.load(Ordering::Relaxed) {
@@ -136,7 +139,7 @@ fn describe(descriptor: &'static Descriptor, walk: bool, walked: &mut usize) -> 
     // SAFETY: the claim was won and the thread is off its stack, until it is made ready below.
     let visited = unsafe { visit(descriptor, walk) };
     *walked += usize::from(visited.stack.is_some());
-    let text = visited.describe(descriptor, walk);
+    let text = visited.describe(descriptor, walk, library);
     // The claim was ours: the thread goes on from a wake-up for no reason.
     // SAFETY: the claim was won above.
     unsafe { crate::carry::ready::make_ready(descriptor.record()) };
@@ -167,7 +170,7 @@ struct Visit {
 
 impl Visit {
     /// In words. `walk`: the stack was to be walked.
-    fn describe(&self, target: &'static Descriptor, walk: bool) -> String {
+    fn describe(&self, target: &'static Descriptor, walk: bool, library: &Library) -> String {
         let name = target.name().unwrap_or("<unnamed>");
         let Some(note) = self.note else { return format!("{name:?} waits, with no room on its stack to ask for what") };
         let mut text = format!("{name:?} waits for {}", note.kind());
@@ -179,34 +182,12 @@ impl Visit {
         }
         let _ = write!(text, "; it is the one at {:#x}", std::ptr::from_ref(target).addr());
         match &self.stack {
-            Some(stack) => _ = write!(text, "\n{}", own_frames(&stack.to_string())),
+            Some(stack) => _ = write!(text, "\n{}", own_frames(stack, library)),
             None if walk => text.push_str("; its stack has no room to be walked"),
             None => {}
         }
         text
     }
-}
-
-/// The frames of a stack that are the program's own, and the names by which it called the runtime. All, if none is.
-fn own_frames(stack: &str) -> String {
-    let starts_a_frame =
-        |line: &str| line.trim_start().split_once(": ").is_some_and(|(number, _)| number.parse::<u32>().is_ok());
-    let is_ours = |line: &str| {
-        let name = line.trim_start().split_once(": ").map_or(line, |(_, name)| name);
-        let name = name.trim_start_matches('<');
-        ["raddle", "std::", "core::", "alloc::", "__rust", "rust_"].iter().any(|ours| name.starts_with(ours))
-    };
-    let (mut own, mut keeps) = (String::new(), false);
-    for line in stack.lines() {
-        if starts_a_frame(line) {
-            keeps = !is_ours(line);
-        }
-        if keeps {
-            own.push_str(line);
-            own.push('\n');
-        }
-    }
-    if own.is_empty() { stack.into() } else { own.trim_end().into() }
 }
 
 /// Bytes between a suspended thread's frames and the end of its stack.
@@ -284,19 +265,5 @@ pub(crate) extern "C" fn wanted(_: i32) {
 pub(crate) fn dump_if_wanted() {
     if WANTED.load(Ordering::Relaxed) && WANTED.swap(false, Ordering::Acquire) {
         let _ = dump(&mut io::stderr(), DumpOptions::default());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::own_frames;
-
-    #[test]
-    fn the_programs_own_frames_are_shown() {
-        let stack = "   0: <std::backtrace::Backtrace>::create\n             at x.rs:1\n   1: raddle::dump::visitor\n   2: serve\n             at serve.c:7\n   \
-                     3: <raddle_posix::X>::run\n   4: main";
-        assert_eq!(own_frames(stack), "   2: serve\n             at serve.c:7\n   4: main");
-        let none = "   0: std::a\n   1: raddle::b";
-        assert_eq!(own_frames(none), none);
     }
 }

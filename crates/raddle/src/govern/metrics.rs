@@ -4,7 +4,7 @@ use crate::carry::descriptor::Descriptor;
 use std::fmt::Write as _;
 
 /// Threads beyond this are not looked at one by one.
-const MOST_LOOKED_AT: u64 = 100_000;
+pub(super) const MOST_LOOKED_AT: u64 = 100_000;
 
 /// Threads that run, that could run, and that wait (racy).
 #[derive(Default)]

@@ -1,5 +1,6 @@
 //! What watches the processors and adapts them to the machine, and what tells of it.
 
+pub(crate) mod busiest;
 pub(crate) mod crowd;
 pub(crate) mod deadlock;
 pub(crate) mod dump;

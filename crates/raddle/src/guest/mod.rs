@@ -113,12 +113,14 @@ pub fn start(settings: &Settings) -> Result<bool, &'static str> {
     crate::threads::pool::start_default(settings).map(|pool| pool.processors() > 0)
 }
 
-/// Writes what `text` tells into the file again and again, by a kernel thread with descriptors of its own.
+/// Writes what `text` tells, and which threads run and wait most, into the file again and again, by a kernel thread
+/// with descriptors of its own.
 ///
 /// # Errors
 /// The file cannot be written, or there is no kernel thread.
 pub fn publish(path: std::path::PathBuf, period: std::time::Duration, text: fn() -> String) -> std::io::Result<()> {
-    crate::os::published::publish(path, period.as_nanos() as u64, text)
+    let published = (text, crate::govern::busiest::Busiest::default());
+    crate::os::published::publish(path, period.as_nanos() as u64, published)
 }
 
 /// What may take a fault: see [`on_fault`].

@@ -19,7 +19,7 @@ pub(crate) use cores::{allotted, default_processors, online};
 pub(crate) use looks::{kernel_threads, place_in_kernel, task_state, time_waiting, waited};
 pub(crate) use on_core::{CoreWord, probe_standby, stand_by_on};
 pub(crate) use probe::{kernel_events, rseq};
-pub(crate) use task::{TaskState, own_time_on_core, time_on_core};
+pub(crate) use task::{TaskState, own_time_on_core, process_time_on_core, time_on_core};
 
 use std::ffi::c_void;
 use std::io::Write as _;
@@ -245,6 +245,24 @@ fn place_in(maps: &str, address: usize) -> Option<String> {
         }
     }
     None
+}
+
+/// Where the file is mapped that holds `address`; nothing if that is the program's own, or cannot be told.
+pub(crate) fn own_library(address: usize) -> Vec<std::ops::Range<usize>> {
+    let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let part = |line: &str| {
+        let mut fields = line.splitn(6, ' ');
+        let (start, end) = fields.next()?.split_once('-')?;
+        let part = usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?;
+        Some((part, fields.nth(4)?.trim().to_string()))
+    };
+    let parts: Vec<_> = maps.lines().filter_map(part).collect();
+    let Some((_, file)) = parts.iter().find(|(part, _)| part.contains(&address)) else { return Vec::new() };
+    if program.as_os_str().is_empty() || program.as_os_str() == file.as_str() {
+        return Vec::new();
+    }
+    parts.iter().filter(|(_, other)| other == file).map(|(part, _)| part.clone()).collect()
 }
 
 /// Says why, and ends the process.

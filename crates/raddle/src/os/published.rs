@@ -6,20 +6,33 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Writes what `text` tells into the file now, and then every so many nanoseconds. Only the user may read it.
+/// What the file is to hold.
+pub(crate) trait Published: Send + 'static {
+    /// Looks at what the next text will tell of; how many nanoseconds the next look can wait.
+    fn look(&mut self) -> u64;
+
+    fn text(&mut self) -> String;
+}
+
+/// Writes the text into the file now, and then every so many nanoseconds. Only the user may read it.
 ///
 /// # Errors
 /// The file cannot be written, or there is no kernel thread.
-pub(crate) fn publish(path: PathBuf, period: u64, text: fn() -> String) -> std::io::Result<()> {
-    write(&path, &text())?;
+pub(crate) fn publish(path: PathBuf, period: u64, mut published: impl Published) -> std::io::Result<()> {
+    write(&path, &published.text())?;
     super::spawn("raddle-metrics", move || {
         if super::looks::leave_table(true).is_err() {
             return;
         }
         loop {
-            super::events::rest(period);
+            let mut left = period;
+            while left > 0 {
+                let pause = published.look().clamp(1, left);
+                super::events::rest(pause);
+                left -= pause;
+            }
             // A disk that is full for a while ends nothing.
-            let _ = write(&path, &text());
+            let _ = write(&path, &published.text());
         }
     })
 }
@@ -44,11 +57,23 @@ mod tests {
 
     static TIMES: AtomicU32 = AtomicU32::new(0);
 
+    /// Looks twice for each text.
+    struct Times;
+
+    impl Published for Times {
+        fn look(&mut self) -> u64 {
+            500_000
+        }
+
+        fn text(&mut self) -> String {
+            format!("time {}\n", TIMES.fetch_add(1, Ordering::Relaxed))
+        }
+    }
+
     #[test]
     fn the_file_is_written_again_and_is_the_users_alone() {
         let path = std::env::temp_dir().join(format!("raddle-published-{}", std::process::id()));
-        let text = || format!("time {}\n", TIMES.fetch_add(1, Ordering::Relaxed));
-        publish(path.clone(), 1_000_000, text).unwrap();
+        publish(path.clone(), 1_000_000, Times).unwrap();
         let seen = || std::fs::read_to_string(&path).unwrap();
         let first = seen();
         while seen() == first {
@@ -60,6 +85,6 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_written_is_told() {
-        assert!(publish("/nowhere/file".into(), 1_000_000, String::new).is_err());
+        assert!(publish("/nowhere/file".into(), 1_000_000, Times).is_err());
     }
 }

@@ -40,6 +40,13 @@ pub(crate) fn own_time_on_core() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// Nanoseconds that all kernel threads of the process have been on cores. One system call.
+pub(crate) fn process_time_on_core() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    read_clock(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// The kernel's answer: the C library's function may be the drop-in library's, which answers for threads.
 fn read_clock(clock: i32, time: &mut libc::timespec) -> isize {
     let arguments = [clock as usize, std::ptr::from_mut(time).expose_provenance(), 0, 0, 0, 0];

@@ -1,0 +1,153 @@
+//! `raddle top`, beside programs that run with metrics.
+#![forbid(unsafe_code)]
+
+mod folder;
+
+use folder::Folder;
+use std::process::{Command, Output, Stdio};
+
+fn raddle(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_raddle"));
+    command.arg("run").args(words).env_remove("LD_PRELOAD").env_remove("RADDLE_NOTHING_SKIPPED").stdin(Stdio::null());
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn text_of(output: &Output) -> String {
+    text(&output.stdout)
+}
+
+/// What the runtime does is in a file while the program runs, and `raddle top` shows it.
+#[test]
+fn top_shows_a_program_that_runs() {
+    let folder = Folder::new("run");
+    let source = r#"
+#include <pthread.h>
+#include <semaphore.h>
+#include <unistd.h>
+static sem_t over;
+static void *body(void *argument) { sem_wait(&over); return argument; }
+int main(void) {
+    pthread_t thread;
+    char byte;
+    pthread_create(&thread, 0, body, 0);
+    read(0, &byte, 1);
+    sem_post(&over);
+    pthread_join(thread, 0);
+    return 0;
+}
+"#;
+    let program = folder.program("waits", source, &["-w"]);
+    let file = folder.0.join("waits-{pid}.prom");
+    let mut command = raddle(&[&format!("--metrics={}", file.display())]);
+    let mut child = command.arg("--").arg(&program).stdin(Stdio::piped()).spawn().unwrap();
+    let file = folder.0.join(format!("waits-{}.prom", child.id()));
+    let waits = |text: &str| text.contains("raddle_threads{state=\"waiting\"} 1\n");
+    while !std::fs::read_to_string(&file).is_ok_and(|text| waits(&text)) {
+        assert!(child.try_wait().unwrap().is_none());
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let written = std::fs::read_to_string(&file).unwrap();
+    // As Prometheus reads it: comments, or a name, labels and a number.
+    let is_right = |line: &str| line.starts_with("# ") || line.rsplit_once(' ').unwrap().1.parse::<f64>().is_ok();
+    assert!(written.lines().all(is_right) && written.contains("raddle_threads_created_total 1\n"), "{written}");
+    let top = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_raddle"));
+        command.args(["top", "--once"]).args(words).output().unwrap()
+    };
+    let shown = top(&[file.to_str().unwrap()]);
+    assert!(text_of(&shown).starts_with(&format!("waits ({})", child.id())), "{shown:?}");
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+    let gone = top(&[file.to_str().unwrap()]);
+    assert_eq!(gone.status.code(), Some(1), "{gone:?}");
+    assert_eq!(top(&["/nowhere/file"]).status.code(), Some(2));
+    // A place that cannot be written is told, and the program runs.
+    let output = raddle(&["--metrics=/nowhere/file"]).arg("--").arg(&program).output().unwrap();
+    assert!(output.status.success() && text(&output.stderr).contains("no metrics"), "{output:?}");
+}
+
+/// What a hung or a hot program is asked first: which thread uses the core, and which waits for what.
+#[test]
+fn top_names_the_threads_that_compute_and_those_that_wait() {
+    let folder = Folder::new("run");
+    let source = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <unistd.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static volatile int over;
+static void *computes(void *argument) {
+    pthread_setname_np(pthread_self(), "hot loop");
+    while (!over) {}
+    return argument;
+}
+static void *waits(void *argument) {
+    pthread_setname_np(pthread_self(), "the \"patient\"");
+    pthread_mutex_lock(&lock);
+    pthread_mutex_unlock(&lock);
+    return argument;
+}
+int main(void) {
+    char byte;
+    pthread_t one, other;
+    pthread_mutex_lock(&lock);
+    pthread_create(&one, 0, computes, 0);
+    pthread_create(&other, 0, waits, 0);
+    read(0, &byte, 1);
+    over = 1;
+    pthread_mutex_unlock(&lock);
+    pthread_join(one, 0);
+    pthread_join(other, 0);
+    return 0;
+}
+"#;
+    let program = folder.program("two", source, &["-w"]);
+    let file = folder.0.join("two.prom");
+    let mut command = raddle(&[&format!("--metrics={}", file.display()), "--processors", "2"]);
+    let mut child = command.arg("--").arg(&program).stdin(Stdio::piped()).spawn().unwrap();
+    let top = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_raddle"));
+        text_of(&command.args(["top", "--once"]).arg(&file).output().unwrap())
+    };
+    let has = |shown: &str, parts: &[&str]| shown.lines().any(|line| parts.iter().all(|part| line.contains(part)));
+    let is_told = |shown: &str| {
+        has(shown, &[" %  ", "\"hot loop\""])
+            && has(shown, &["    1  a pthread mutex ", " s  ", r#" "the \"patient\"""#])
+    };
+    let mut shown = top();
+    for _ in 0..2400 {
+        if is_told(&shown) {
+            break;
+        }
+        assert!(child.try_wait().unwrap().is_none(), "{shown}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        shown = top();
+    }
+    assert!(is_told(&shown), "{shown}");
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+}
+
+/// Whoever comes without metrics hears how to have them.
+#[test]
+fn top_says_how_a_program_is_to_be_started() {
+    let folder = Folder::new("run");
+    let top = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_raddle"));
+        let output = command.arg("top").args(words).env("XDG_RUNTIME_DIR", &folder.0).output().unwrap();
+        (output.status.code(), text(&output.stderr))
+    };
+    let own = std::process::id().to_string();
+    for (words, status, parts) in [
+        (&[][..], 1, ["no program of yours runs with metrics", "raddle run --metrics -- PROGRAM"]),
+        (&[own.as_str()], 2, [own.as_str(), "start it by `raddle run --metrics -- PROGRAM`"]),
+        (&["4194305"], 2, ["there is no process 4194305", ""]),
+    ] {
+        let (code, error) = top(words);
+        assert!(code == Some(status) && parts.iter().all(|part| error.contains(part)), "{words:?}: {error}");
+    }
+}
