@@ -63,13 +63,6 @@ impl Plan {
         let present = self.contestants.iter().filter(|contestant| contestant.program.is_ok()).count();
         self.cases.len() * present * self.rounds as usize
     }
-
-    /// How long that takes where each repetition takes as long as on a slow runtime.
-    pub fn at_most(&self) -> Duration {
-        let present = self.contestants.iter().filter(|contestant| contestant.program.is_ok()).count();
-        let each: f64 = self.cases.iter().map(|case| (case.workload.slow)(&case.args) * f64::from(self.repeat)).sum();
-        Duration::from_secs_f64(each * present as f64 * f64::from(self.rounds))
-    }
 }
 
 /// What is told while a plan runs.

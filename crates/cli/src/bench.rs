@@ -136,14 +136,19 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     let mut meter = Meter::new();
     let mut results = Results { rows: Vec::new(), missing: Vec::new(), settings: Vec::new(), failed: false };
     let shows = Shows { format: options.format, output: &output, about: &about };
+    // Each kind of lock is a contestant of its own, so this workload takes turns apart from the others.
+    let (locks, cases): (Vec<_>, Vec<_>) = cases.into_iter().partition(|case| case.workload.name == "locks");
+    let of_load = |name| loads.iter().filter(|case| case.workload.name == name).cloned().collect::<Vec<_>>();
+    let loads = LOADS.iter().map(|load| (of_load(load.name), servers(load.name, &options.runtimes)));
+    let groups: Vec<_> = [(cases, chosen.clone()), (locks, chosen)].into_iter().chain(loads).collect();
+    let groups: Vec<_> = groups.into_iter().filter(|(cases, _)| !cases.is_empty()).collect();
+    meter.line(&foretold(options, &groups));
     let mut measure = |cases: Vec<Case>, chosen: &[&'static Runtime]| -> Result<(), String> {
         let mut contestants = contestants(options, chosen, &mut meter)?;
-        if cases.iter().all(|case| case.workload.name == "locks") && !options.args.iter().any(|arg| arg.contains("by="))
-        {
+        if is_of_each_lock(options, &cases) {
             contestants = each_lock(contestants);
         }
         let plan = Plan { cases, contestants, rounds: options.rounds, repeat: options.repeat, until: None };
-        meter.line(&foretold(&plan));
         let mut before = std::mem::take(&mut results.rows);
         let done = harness::run(&plan, &mut |event| {
             meter.show(&event);
@@ -158,17 +163,8 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         meter.clear();
         Ok(())
     };
-    let (locks, cases): (Vec<_>, Vec<_>) = cases.into_iter().partition(|case| case.workload.name == "locks");
-    for cases in [cases, locks] {
-        if !cases.is_empty() {
-            measure(cases, &chosen)?;
-        }
-    }
-    for load in LOADS {
-        let cases: Vec<_> = loads.iter().filter(|case| case.workload.name == load.name).cloned().collect();
-        if !cases.is_empty() {
-            measure(cases, &servers(load.name, &options.runtimes))?;
-        }
+    for (cases, chosen) in groups {
+        measure(cases, &chosen)?;
     }
     match (options.format, &output) {
         (Format::Table, Output::Standard) => {
@@ -228,10 +224,33 @@ impl Shows<'_> {
     }
 }
 
-/// What the run will take, before it begins.
-fn foretold(plan: &Plan) -> String {
-    let (cases, processes, at_most) = (plan.cases.len(), plan.processes(), plan.at_most());
-    format!("raddle: {cases} case(s), {processes} processes, at most about {}", duration(at_most))
+/// What all of the run will take at most, before anything is built or measured.
+fn foretold(options: &Options, groups: &[(Vec<Case>, Vec<&'static Runtime>)]) -> String {
+    let mut processes = 0;
+    let mut seconds = 0.0;
+    for (cases, chosen) in groups {
+        let policies = |runtime: &&'static Runtime| if runtime.policies { options.policy.len().max(1) } else { 1 };
+        let locks = |runtime: &&'static Runtime| match runtime.name == "raddle" && is_of_each_lock(options, cases) {
+            true => catalogue::LOCKS.len(),
+            false => 1,
+        };
+        let contestants: usize = chosen.iter().map(|runtime| policies(runtime) * locks(runtime)).sum();
+        let runs = contestants * options.rounds as usize;
+        processes += cases.len() * runs;
+        let each = cases.iter().map(|case| (case.workload.slow)(&case.args) * f64::from(options.repeat));
+        seconds += each.sum::<f64>() * runs as f64;
+    }
+    let cases: usize = groups.iter().map(|(cases, _)| cases.len()).sum();
+    let at_most = duration(Duration::from_secs_f64(seconds));
+    format!(
+        "raddle: {cases} case(s), {processes} processes, at most about {at_most}, and what is to be built first; each \
+         row is shown when it is done, Ctrl-C keeps those"
+    )
+}
+
+/// Whether our runtime takes part with each of its locks.
+fn is_of_each_lock(options: &Options, cases: &[Case]) -> bool {
+    cases.iter().all(|case| case.workload.name == "locks") && !options.args.iter().any(|arg| arg.contains("by="))
 }
 
 /// A wrong policy is told before anything is built or measured.

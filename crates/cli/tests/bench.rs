@@ -349,3 +349,55 @@ fn browse(page: &Path, profile: &Path) -> String {
     assert!(output.status.success(), "{}", stderr(&output));
     stdout(&output)
 }
+
+/// Ctrl-C, as a terminal sends it: to the command and what it has started. What was measured is shown, and in the file.
+#[test]
+fn an_ended_quick_bench_has_shown_its_rows() {
+    use std::io::BufRead as _;
+    use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+    let folder = Programs::new(&[]);
+    let file = folder.0.join("rows.json");
+    for words in [&[][..], &["--format", "json", "--out", file.to_str().unwrap()]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_raddle"));
+        command.args(["bench", "quick"]).args(words).process_group(0);
+        let held = FILES.lock();
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        drop(held);
+        let mut child = child.unwrap();
+        let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+        // The first row that is there.
+        if words.is_empty() {
+            assert!(lines.any(|line| line.unwrap().starts_with("create N=")));
+        } else {
+            while !file.exists() {
+                assert!(child.try_wait().unwrap().is_none());
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+        }
+        let group = format!("-{}", child.id());
+        let kill = |signal: &str| {
+            let mut command = Command::new("kill");
+            output({
+                command.args([signal, "--", &group]);
+                command
+            })
+        };
+        assert!(kill("-INT").unwrap().status.success());
+        assert_eq!(child.wait().unwrap().signal(), Some(2));
+        // Nothing of it runs on: whoever held the other end of the pipe has ended.
+        lines.for_each(drop);
+    }
+    let kept = std::fs::read_to_string(&file).unwrap();
+    let rows: Vec<Value> = kept.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(rows.len() >= 2 && rows[0]["workload"] == "create" && rows[0]["ns_median"].is_number(), "{kept}");
+}
+
+/// All of it is foretold at once, not each part as it comes.
+#[test]
+fn what_a_bench_takes_is_told_before_it_begins() {
+    let programs = Programs::new(&[("raddle", &prints(100, 10)), ("go", &prints(250, 10))]);
+    let words = ["create", "locks", "--args", "10", "--runtimes", "raddle,go", "--rounds", "1"];
+    let told = stderr(&programs.bench(&words));
+    let lines: Vec<&str> = told.lines().filter(|line| line.contains("at most about")).collect();
+    assert!(lines.len() == 1 && told.starts_with("raddle: 2 case(s), "), "{told}");
+}

@@ -399,6 +399,44 @@ fn wrong_settings_are_refused_before_the_start() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+/// A library that was named by hand is looked at: one with the program's allocator is weaker, another is none.
+#[test]
+fn a_named_library_that_is_weaker_is_told_of() {
+    let folder = Folder::new("run");
+    let program = folder.program("threads", THREADS, &[]);
+    // What cargo makes of the functions for tests and for Rust programs, and what it ships.
+    let built = |name: &str| std::env::current_exe().unwrap().with_file_name(name);
+    let run = |library: &Path, words: &[&str]| {
+        raddle(words).arg("--").arg(&program).env("RADDLE_LIBRARY", library).output().unwrap()
+    };
+    let weaker = run(&built("libraddle_posix.so"), &[]);
+    let told = text(&weaker.stderr);
+    assert!(text_of(&weaker).starts_with("sum 4950\n") && told.contains("jemalloc"), "{weaker:?}");
+    assert!(told.contains("libraddle_drop_in.so") && told.lines().count() == 1, "{told}");
+    assert_eq!(text(&run(&built("libraddle_posix.so"), &["--quiet"]).stderr), "");
+    assert_eq!(text(&run(&built("libraddle_drop_in.so"), &[]).stderr), "");
+    let another = run(Path::new(env!("CARGO_BIN_EXE_raddle")), &[]);
+    assert!(text(&another.stderr).contains("this is not raddle's drop-in library"), "{another:?}");
+    assert_eq!((another.status.code(), text_of(&another).as_str()), (Some(2), ""));
+}
+
+/// Whoever looks a setting up finds it: each option stands in the table of docs/drop-in.md.
+#[test]
+fn each_option_is_documented() {
+    let help = text(&raddle(&["--help"]).output().unwrap().stdout);
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/drop-in.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let options = help.lines().filter_map(|line| {
+        let words = line.split_whitespace().take(2);
+        words.filter(|_| line.starts_with("  ")).find(|word| word.starts_with("--") && word.len() > 2)
+    });
+    let options: Vec<&str> = options.map(|word| word.split(['[', '=']).next().unwrap()).collect();
+    assert!(options.len() > 10 && options.contains(&"--dump-on") && options.contains(&"--metrics"), "{options:?}");
+    let missing: Vec<_> =
+        options.iter().filter(|word| **word != "--help" && !page.contains(&format!("`{word}"))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
 /// The command is one file: a copy of it, alone in a folder, takes programs over, and its cache is used again.
 #[test]
 fn the_command_alone_takes_programs_over() {
@@ -485,56 +523,6 @@ int main(void) {
     let mut rest = String::new();
     std::io::Read::read_to_string(&mut output, &mut rest).unwrap();
     assert_eq!((rest.as_str(), child.wait().unwrap().code()), ("end\n", Some(0)));
-}
-
-/// What the runtime does is in a file while the program runs, and `raddle top` shows it.
-#[test]
-fn top_shows_a_program_that_runs() {
-    let folder = Folder::new("run");
-    let source = r#"
-#include <pthread.h>
-#include <semaphore.h>
-#include <unistd.h>
-static sem_t over;
-static void *body(void *argument) { sem_wait(&over); return argument; }
-int main(void) {
-    pthread_t thread;
-    char byte;
-    pthread_create(&thread, 0, body, 0);
-    read(0, &byte, 1);
-    sem_post(&over);
-    pthread_join(thread, 0);
-    return 0;
-}
-"#;
-    let program = folder.program("waits", source, &["-w"]);
-    let file = folder.0.join("waits-{pid}.prom");
-    let mut command = raddle(&[&format!("--metrics={}", file.display())]);
-    let mut child = command.arg("--").arg(&program).stdin(Stdio::piped()).spawn().unwrap();
-    let file = folder.0.join(format!("waits-{}.prom", child.id()));
-    let waits = |text: &str| text.contains("raddle_threads{state=\"waiting\"} 1\n");
-    while !std::fs::read_to_string(&file).is_ok_and(|text| waits(&text)) {
-        assert!(child.try_wait().unwrap().is_none());
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    let written = std::fs::read_to_string(&file).unwrap();
-    // As Prometheus reads it: comments, or a name, labels and a number.
-    let is_right = |line: &str| line.starts_with("# ") || line.rsplit_once(' ').unwrap().1.parse::<f64>().is_ok();
-    assert!(written.lines().all(is_right) && written.contains("raddle_threads_created_total 1\n"), "{written}");
-    let top = |words: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_raddle"));
-        command.args(["top", "--once"]).args(words).output().unwrap()
-    };
-    let shown = top(&[file.to_str().unwrap()]);
-    assert!(text_of(&shown).starts_with(&format!("waits ({})", child.id())), "{shown:?}");
-    drop(child.stdin.take());
-    assert!(child.wait().unwrap().success());
-    let gone = top(&[file.to_str().unwrap()]);
-    assert_eq!(gone.status.code(), Some(1), "{gone:?}");
-    assert_eq!(top(&["/nowhere/file"]).status.code(), Some(2));
-    // A place that cannot be written is told, and the program runs.
-    let output = run(&["--metrics=/nowhere/file"], &folder.program("threads", THREADS, &[]), &[]);
-    assert!(text_of(&output).starts_with("sum 4950\n") && text(&output.stderr).contains("no metrics"), "{output:?}");
 }
 
 fn text_of(output: &Output) -> String {

@@ -58,6 +58,10 @@ static REALLOC: Function = Function::new(c"__libc_realloc");
 static MEMALIGN: Function = Function::new(c"__libc_memalign");
 static FREE: Function = Function::new(c"__libc_free");
 
+/// By this name `raddle run` knows a library whose memory is not the program's allocator's.
+#[unsafe(export_name = "raddle_allocator_is_own")]
+pub static ALLOCATOR_IS_OWN: u8 = 1;
+
 struct OfTheCLibrary;
 
 #[global_allocator]

@@ -3,7 +3,7 @@
 use object::elf;
 use object::read::ReadCache;
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
-use object::{Endianness, FileKind, Object, ObjectSection};
+use object::{Endianness, FileKind, Object, ObjectSection, ObjectSymbol};
 use std::fs::File;
 use std::path::Path;
 
@@ -65,6 +65,33 @@ pub fn sanitizer(path: &Path) -> Option<&'static str> {
         names().any(|name| name == function.as_bytes() || name.starts_with(library.as_bytes()))
     };
     SANITIZERS.into_iter().find(|&(marks, _)| is_named(marks)).map(|(_, sanitizer)| sanitizer)
+}
+
+/// What a library is that was named in the place of our own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Library {
+    /// As it is shipped.
+    Shipped,
+    /// Its memory comes from the program's allocator.
+    WithoutAllocator,
+    /// Not the drop-in library.
+    Another,
+}
+
+/// Looks at the names that it exports.
+pub fn library(path: &Path) -> Library {
+    let is_exported = |file: File| {
+        let data = ReadCache::new(file);
+        let parsed = ElfFile64::<Endianness, _>::parse(&data).ok()?;
+        let exports =
+            |name: &str| parsed.dynamic_symbols().any(|symbol| symbol.is_definition() && symbol.name() == Ok(name));
+        Some((exports("raddle_thread_create"), exports("raddle_allocator_is_own")))
+    };
+    match File::open(path).ok().and_then(is_exported) {
+        Some((true, true)) => Library::Shipped,
+        Some((true, false)) => Library::WithoutAllocator,
+        _ => Library::Another,
+    }
 }
 
 /// What the program's loader says of it.

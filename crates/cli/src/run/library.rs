@@ -2,7 +2,7 @@
 //!
 //! `RADDLE_LIBRARY` names another one. A build that has none in it (`cargo check` makes none) takes the one beside it.
 
-use super::unpack;
+use super::{elf, unpack};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,6 +24,9 @@ pub fn find() -> Result<String, String> {
         if !path.is_file() {
             return Err(format!("RADDLE_LIBRARY={}: there is no such file", path.display()));
         }
+        if elf::library(&path) == elf::Library::Another {
+            return Err(format!("RADDLE_LIBRARY={}: this is not raddle's drop-in library", path.display()));
+        }
         return fit_for_preload(&path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?);
     }
     let own = std::env::current_exe().or_else(|error| as_called().ok_or(error));
@@ -36,6 +39,19 @@ pub fn find() -> Result<String, String> {
     let lies_ready = copies(&own).into_iter().filter(|path| unpack::holds(path, bytes));
     let mut fit = lies_ready.filter_map(|path| fit_for_preload(&path.canonicalize().ok()?).ok());
     fit.next().map_or_else(|| unpack::place(bytes, hash), Ok)
+}
+
+/// A remark on the library that RADDLE_LIBRARY names, where it is not as good as the one in this command.
+pub fn remark() -> Option<String> {
+    let path = PathBuf::from(std::env::var_os("RADDLE_LIBRARY")?);
+    (elf::library(&path) == elf::Library::WithoutAllocator).then(|| {
+        format!(
+            "RADDLE_LIBRARY={}: this build takes its memory from the program's allocator, so a program with jemalloc, \
+             tcmalloc or the like may hang or crash; take {BUILT} of the package raddle-drop-in, or leave \
+             RADDLE_LIBRARY out",
+            path.display()
+        )
+    })
 }
 
 /// Where this program was called from: what there is to go by without `/proc`.

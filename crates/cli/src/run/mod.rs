@@ -152,6 +152,9 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     if let Some(hint) = hint(&found).filter(|_| !options.children && !options.quiet && !options.compared) {
         eprintln!("raddle: note: {hint}");
     }
+    if let Some(remark) = library::remark().filter(|_| !options.quiet && !options.compared) {
+        eprintln!("raddle: note: {remark}");
+    }
     if let Some(rounds) = options.compare {
         let done = compare::compare(&found.program, options, rounds);
         return done.map_err(|error| format!("`{}` cannot be compared: {error}", found.program.path.display()));
