@@ -5,8 +5,8 @@
 //! right over many looks, as those of a profiler; a thread that is on a core between looks only is not seen. The time
 //! between looks varies, so that threads which move in step with the looks are seen as well.
 //!
-//! A wait is known by its epoch: a thread that is in the same wait at two texts has waited since the first. What it waits
-//! for is its own note ([`crate::carry::note`]), read by the kernel, and once for each wait. So threads that wait
+//! A wait is known by its epoch: a thread that is in the same wait at two texts has waited since the first. What it
+//! waits for is its own note ([`crate::carry::note`]), read by the kernel, and once for each wait. So threads that wait
 //! shortly cost two loads a text each, and no switch knows of any of this.
 //!
 //! Bound: [`KERNEL_THREADS_AT_ONCE`] kernel threads a look, [`NOTES_AT_ONCE`] notes a text. A program that rests is
