@@ -33,6 +33,15 @@ pub struct Abi {
     pub err_in_status: c_int,
     /// `MPI_PROC_NULL`.
     proc_null: c_int,
+    /// Handles are words, not halves of words.
+    wide: bool,
+    /// `MPI_COMM_WORLD`, `MPI_BYTE`, `MPI_PACKED` and `MPI_ERRORS_ARE_FATAL`; Open MPI's are addresses.
+    pub comm_world: Word,
+    pub byte: Word,
+    packed: Word,
+    pub errors_are_fatal: Word,
+    /// `MPI_ERR_TRUNCATE`.
+    pub err_truncate: c_int,
 }
 
 impl Abi {
@@ -41,20 +50,75 @@ impl Abi {
         // The upper half of an argument may hold anything.
         rank as u32 as c_int == self.proc_null
     }
+
+    /// A handle, as a call takes it, without what the upper half of a word may hold.
+    pub fn handle(&self, argument: Word) -> Word {
+        if self.wide { argument } else { argument as u32 as Word }
+    }
 }
 
-const MPICH: Abi = Abi { request: 4, status: 20, error: 16, ignore: 1, err_in_status: 17, proc_null: -1 };
-const OPEN_MPI: Abi = Abi { request: 8, status: 24, error: 8, ignore: 0, err_in_status: 18, proc_null: -2 };
+static MPICH: Abi = Abi {
+    request: 4,
+    status: 20,
+    error: 16,
+    ignore: 1,
+    err_in_status: 17,
+    proc_null: -1,
+    wide: false,
+    comm_world: 0x4400_0000,
+    byte: 0x4c00_010d,
+    packed: 0x4c00_010f,
+    errors_are_fatal: 0x5400_0000,
+    err_truncate: 14,
+};
+static OPEN_MPI: Abi = Abi {
+    request: 8,
+    status: 24,
+    error: 8,
+    ignore: 0,
+    err_in_status: 18,
+    proc_null: -2,
+    wide: true,
+    comm_world: 0,
+    byte: 0,
+    packed: 0,
+    errors_are_fatal: 0,
+    err_truncate: 15,
+};
+/// Of MPI 5.0, chapter 20: the same of every implementation.
+static STANDARD: Abi = Abi {
+    request: 8,
+    status: 32,
+    error: 8,
+    ignore: 0,
+    err_in_status: 19,
+    proc_null: -3,
+    wide: true,
+    comm_world: 0x101,
+    byte: 0x247,
+    packed: 0x207,
+    errors_are_fatal: 0x141,
+    err_truncate: 15,
+};
 
-/// The implementation.
+/// The implementation's. The standard's is that of a library of its own, `libmpi_abi`; Open MPI is known by a symbol
+/// that only it has.
 pub fn abi() -> &'static Abi {
-    if is_open_mpi() { &OPEN_MPI } else { &MPICH }
+    static FOUND: OnceLock<&Abi> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        if first_object(|file, _| file.starts_with(b"libmpi_abi.").then_some(())).is_some() {
+            &STANDARD
+        } else if look_up(c"ompi_mpi_comm_world").is_null() {
+            &MPICH
+        } else {
+            &OPEN_MPI
+        }
+    })
 }
 
-/// It is known by a symbol that only it has.
+/// Whether it is Open MPI's own.
 pub fn is_open_mpi() -> bool {
-    static FOUND: OnceLock<bool> = OnceLock::new();
-    *FOUND.get_or_init(|| !look_up(c"ompi_mpi_comm_world").is_null())
+    std::ptr::eq(abi(), &OPEN_MPI)
 }
 
 /// The address of a function of the implementation.
@@ -79,31 +143,43 @@ fn look_up(name: &CStr) -> *mut c_void {
         return found;
     }
     // Loaded by a module for itself alone, as Python's do, or named before this library.
-    struct Search<'a>(&'a CStr, *mut c_void);
-    unsafe extern "C" fn visit(object: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
+    let found = first_object(|file, path| {
+        if !file.starts_with(b"libmpi") && !file.starts_with(b"libpmpi") {
+            return None;
+        }
+        // SAFETY: C strings; an object that is loaded is only named again.
+        let found = unsafe {
+            let library = libc::dlopen(path.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);
+            if library.is_null() {
+                return None;
+            }
+            let found = libc::dlsym(library, name.as_ptr());
+            libc::dlclose(library);
+            found
+        };
+        (!found.is_null()).then_some(found)
+    });
+    found.unwrap_or(std::ptr::null_mut())
+}
+
+/// What `f` tells of the first loaded object of which it tells anything, by its file's name and path.
+fn first_object<T>(mut f: impl FnMut(&[u8], &CStr) -> Option<T>) -> Option<T> {
+    struct Search<'a, T>(&'a mut dyn FnMut(&[u8], &CStr) -> Option<T>, Option<T>);
+    unsafe extern "C" fn visit<T>(object: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
         // SAFETY: what `dl_iterate_phdr` shows, and what it was given to hand on.
-        let (object, search) = unsafe { (&*object, &mut *search.cast::<Search>()) };
+        let (object, search) = unsafe { (&*object, &mut *search.cast::<Search<T>>()) };
         if object.dlpi_name.is_null() {
             return 0;
         }
         // SAFETY: the loader's name of the object.
         let path = unsafe { CStr::from_ptr(object.dlpi_name) };
         let file = path.to_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        if file.starts_with(b"libmpi") || file.starts_with(b"libpmpi") {
-            // SAFETY: a C string; an object that is loaded is only named again.
-            unsafe {
-                let library = libc::dlopen(path.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);
-                if !library.is_null() {
-                    search.1 = libc::dlsym(library, search.0.as_ptr());
-                    libc::dlclose(library);
-                }
-            }
-        }
-        c_int::from(!search.1.is_null())
+        search.1 = (search.0)(file, path);
+        c_int::from(search.1.is_some())
     }
-    let mut search = Search(name, std::ptr::null_mut());
+    let mut search = Search(&mut f, None);
     // SAFETY: the function above, and what it takes.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
+    unsafe { libc::dl_iterate_phdr(Some(visit::<T>), (&raw mut search).cast()) };
     search.1
 }
 
@@ -155,9 +231,7 @@ pub unsafe fn set_error(status: *mut u8, error: c_int) {
 
 /// `MPI_PACKED`.
 pub fn packed() -> Word {
-    const OF_MPICH: Word = 0x4c00_010f;
-    let symbol = look_up(c"ompi_mpi_packed");
-    if symbol.is_null() { OF_MPICH } else { symbol.expose_provenance() }
+    if is_open_mpi() { look_up(c"ompi_mpi_packed").expose_provenance() } else { abi().packed }
 }
 
 /// For addresses that calls take.
@@ -170,4 +244,4 @@ pub fn wanted(status: Word) -> Option<*mut u8> {
     (status != abi().ignore).then(|| std::ptr::with_exposed_provenance_mut(status))
 }
 
-const _: () = assert!(size_of::<RequestBytes>() >= 8 && size_of::<StatusBytes>() >= 24 && size_of::<c_char>() == 1);
+const _: () = assert!(size_of::<RequestBytes>() >= 8 && size_of::<StatusBytes>() >= 32 && size_of::<c_char>() == 1);

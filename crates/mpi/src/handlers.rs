@@ -5,7 +5,7 @@
 //! has that one's. Once it has, a receive on another communicator first finds the message that it is to get: whether
 //! that fits is known then, and the error is told to the right communicator. Open MPI's requests know theirs.
 
-use crate::abi::{self, RequestBytes, StatusBytes, Word, is_open_mpi, pmpi, wanted, word};
+use crate::abi::{self, RequestBytes, StatusBytes, Word, abi, is_open_mpi, pmpi, wanted, word};
 use crate::completion::until;
 use crate::entries::profiled;
 use crate::lengths::bytes_of;
@@ -14,22 +14,15 @@ use std::ffi::c_int;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-// Of MPICH.
-const COMM_WORLD: u32 = 0x4400_0000;
-const BYTE: Word = 0x4c00_010d;
-const ERR_TRUNCATE: c_int = 14;
-
-const ERRORS_ARE_FATAL: u32 = 0x5400_0000;
-
 static SET: AtomicBool = AtomicBool::new(false);
 
 /// Communicators for which the program has asked for what one without a handler tells, too, that it has.
-static FATAL: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+static FATAL: Mutex<Vec<Word>> = Mutex::new(Vec::new());
 
 /// Whether a receive on this one is [`receive`].
 pub fn differ(comm: Word) -> bool {
     // Relaxed: who receives on a communicator has seen its handler set, or does not care.
-    SET.load(Ordering::Relaxed) && comm as u32 != COMM_WORLD
+    SET.load(Ordering::Relaxed) && abi().handle(comm) != abi().comm_world
 }
 
 /// # Safety
@@ -37,12 +30,12 @@ pub fn differ(comm: Word) -> bool {
 #[unsafe(no_mangle)]
 #[allow(non_snake_case)]
 pub unsafe extern "C" fn MPI_Comm_set_errhandler(comm: Word, handler: Word) -> c_int {
-    if !is_open_mpi() && comm as u32 != COMM_WORLD {
+    if !is_open_mpi() && abi().handle(comm) != abi().comm_world {
         SET.store(true, Ordering::Relaxed);
         let mut fatal = FATAL.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        fatal.retain(|with| *with != comm as u32);
-        if handler as u32 == ERRORS_ARE_FATAL {
-            fatal.push(comm as u32);
+        fatal.retain(|with| *with != abi().handle(comm));
+        if abi().handle(handler) == abi().errors_are_fatal {
+            fatal.push(abi().handle(comm));
         }
     }
     // SAFETY: the caller's arguments.
@@ -87,7 +80,7 @@ pub unsafe fn receive(asked: &Receive) -> c_int {
     let begin = pmpi!(Imrecv: fn(Word, Word, Word, Word, Word));
     let (message, place) = (word(message.as_mut_ptr()), word(request.as_mut_ptr()));
     // SAFETY: a status that the probe has filled, and a place for the answer.
-    let code = unsafe { get_count(word(found.as_ptr()), BYTE, word(&raw mut bytes)) };
+    let code = unsafe { get_count(word(found.as_ptr()), abi().byte, word(&raw mut bytes)) };
     // One of more than two gigabytes is received as it is.
     let bytes = if code == abi::SUCCESS { usize::try_from(bytes).unwrap_or(0) } else { 0 };
     if bytes <= asked.count.saturating_mul(bytes_of(asked.datatype)) {
@@ -99,16 +92,16 @@ pub unsafe fn receive(asked: &Receive) -> c_int {
     }
     let mut whole = vec![0u8; bytes];
     // SAFETY: room for all of the message, which lives until the request has ended; a place for the request.
-    let code = unsafe { begin(word(whole.as_mut_ptr()), bytes, BYTE, message, place) };
+    let code = unsafe { begin(word(whole.as_mut_ptr()), bytes, abi().byte, message, place) };
     if code == abi::SUCCESS {
         finish(&FOUND, &mut request, wanted(asked.status), || true);
     }
-    tell(asked.comm, ERR_TRUNCATE)
+    tell(asked.comm, abi().err_truncate)
 }
 
 /// Calls a communicator's handler, or MPI_COMM_WORLD's if it has none. It does not return if the handler does not.
 fn tell(comm: Word, error: c_int) -> c_int {
-    let mut handler: c_int = 0;
+    let mut handler: Word = 0;
     let get = pmpi!(Comm_get_errhandler: fn(Word, Word));
     let free = pmpi!(Errhandler_free: fn(Word));
     // SAFETY: the caller's communicator, and a place for the answer, which is given back.
@@ -117,11 +110,11 @@ fn tell(comm: Word, error: c_int) -> c_int {
         let mut given_back = handler;
         free(word(&raw mut given_back));
     }
-    let asked_for = || FATAL.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).contains(&(comm as u32));
-    let has_one = handler as u32 != ERRORS_ARE_FATAL || asked_for();
+    let asked_for = || FATAL.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).contains(&abi().handle(comm));
+    let has_one = abi().handle(handler) != abi().errors_are_fatal || asked_for();
     // SAFETY: a communicator, and an error's class.
     unsafe {
-        pmpi!(Comm_call_errhandler: fn(Word, Word))(if has_one { comm } else { COMM_WORLD as Word }, error as Word)
+        pmpi!(Comm_call_errhandler: fn(Word, Word))(if has_one { comm } else { abi().comm_world }, error as Word)
     };
     error
 }
