@@ -84,6 +84,22 @@ fn a_child_sends_signals_to_its_parents_threads_by_their_numbers() {
 }
 
 #[test]
+fn a_jump_restores_the_mask_that_its_thread_had() {
+    let out = same_as_native("jump_masks.c", &["1", "2"]);
+    assert!(out.lines().count() == 9 && out.ends_with("the same: 1\n"), "{out}");
+}
+
+#[test]
+fn a_thread_that_has_forked_is_joined_in_the_child() {
+    let program = common::compile("forker_joined.c", &[]);
+    let native = common::native(&program, &[]).well();
+    assert!(native.lines().count() == 20 && native.matches("status 0").count() == 7, "{native}");
+    for main in ["0", "1"] {
+        assert_eq!(common::drop_in(&program, &[], &[("RADDLE_MAIN", main)]).well(), native, "main: {main}");
+    }
+}
+
+#[test]
 fn times_that_are_none_are_answered_as_natively() {
     let out = same_as_native("bad_times.c", &["1", "2"]);
     assert!(out.lines().count() == 9 + 3 * 9 + 8 && out.matches("recvmmsg 22").count() == 7, "{out}");

@@ -3,9 +3,60 @@
 //!
 //! A jump that stays inside the innermost handler changes nothing. One from it into another handler that runs below
 //! counts as one out of all.
+//!
+//! What `sigsetjmp` saves is the kernel thread's mask. That of its thread is noted beside it, and a jump restores both.
 
+use super::signals::Set;
+use crate::thread::caller::Caller;
 use std::cell::Cell;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::Ordering;
+
+/// Bytes of registers before the rest of a `jmp_buf`; there stands whether a mask was saved, and behind it the mask, as
+/// programs are built with it.
+const REGISTERS: usize = if cfg!(target_arch = "x86_64") { 64 } else { 176 };
+/// The last two words of the sixteen that C gives a set, of which the kernel knows the first.
+const NOTE: usize = REGISTERS + size_of::<Set>() + 14 * size_of::<Set>();
+/// The first word of a note.
+const NOTED: u64 = 0x7261_6464_6c65_6d6b;
+
+/// What a jump to it restores.
+pub(super) struct Saved {
+    /// The kernel thread's mask; `None` where none was saved.
+    pub kernels: Option<*mut Set>,
+    /// The mask of the lightweight thread that saved it.
+    pub own: Option<Set>,
+}
+
+/// Reads a `jmp_buf`.
+///
+/// # Safety
+/// It was filled.
+pub(super) unsafe fn read(saved: *mut c_void) -> Saved {
+    // SAFETY: as promised; the layout is the C library's, which has it whole where a mask was saved.
+    unsafe {
+        let after = saved.byte_add(REGISTERS);
+        if after.cast::<c_int>().read() == 0 {
+            return Saved { kernels: None, own: None };
+        }
+        let [noted, own] = saved.byte_add(NOTE).cast::<[u64; 2]>().read();
+        Saved { kernels: Some(after.byte_add(size_of::<Set>()).cast()), own: (noted == NOTED).then_some(own) }
+    }
+}
+
+/// Before a `jmp_buf` is filled: notes the mask of the calling thread, if it is lightweight.
+///
+/// # Safety
+/// Where a mask is to be saved, `saved` is a whole `jmp_buf`.
+unsafe fn note(saved: *mut c_void, with_mask: c_int) {
+    if with_mask == 0 {
+        // What cancellation handlers of C fill has no room for one.
+        return;
+    }
+    let note = Caller::light().map_or([0; 2], |me| [NOTED, me.mask.load(Ordering::Relaxed)]);
+    // SAFETY: as promised.
+    unsafe { saved.byte_add(NOTE).cast::<[u64; 2]>().write(note) };
+}
 
 thread_local! {
     /// Where the kernel has saved what the innermost handler of the program interrupted, above the handler's frames; 0:
@@ -114,3 +165,59 @@ jump!(longjmp, find_longjmp);
 jump!(_longjmp, find_old_longjmp);
 jump!(siglongjmp, find_siglongjmp);
 jump!(__longjmp_chk, find_longjmp_chk);
+
+macro_rules! save {
+    ($name:ident, $find:ident, $with_mask:expr) => {
+        unsafe extern "C" fn $find(saved: *mut std::ffi::c_void, with_mask: c_int) -> *const () {
+            let always: Option<c_int> = $with_mask;
+            // SAFETY: the caller's argument.
+            unsafe { note(saved, always.unwrap_or(with_mask)) };
+            next!($name: fn()) as *const ()
+        }
+
+        /// Returns twice, so nothing of ours is left on the stack while the C library's runs.
+        ///
+        /// # Safety
+        /// As C says.
+        #[cfg(target_arch = "x86_64")]
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name() -> c_int {
+            std::arch::naked_asm!(
+                "push rdi",
+                "push rsi",
+                "sub rsp, 8",
+                "call {find}",
+                "add rsp, 8",
+                "pop rsi",
+                "pop rdi",
+                "jmp rax",
+                find = sym $find,
+            )
+        }
+
+        /// As above.
+        ///
+        /// # Safety
+        /// As C says.
+        #[cfg(target_arch = "aarch64")]
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name() -> c_int {
+            std::arch::naked_asm!(
+                "stp x29, x30, [sp, #-32]!",
+                "stp x0, x1, [sp, #16]",
+                "bl {find}",
+                "mov x16, x0",
+                "ldp x0, x1, [sp, #16]",
+                "ldp x29, x30, [sp], #32",
+                "br x16",
+                find = sym $find,
+            )
+        }
+    };
+}
+
+save!(__sigsetjmp, find_sigsetjmp, None);
+// The function saves the mask; C's `setjmp` is `_setjmp`, which does not.
+save!(setjmp, find_setjmp, Some(1));

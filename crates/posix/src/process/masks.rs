@@ -632,26 +632,38 @@ pub(super) unsafe fn settle_jump(saved: *mut c_void) {
     let returns = RETURNS.get();
     let handled = handlers_are_left();
     let (me, ours) = (Record::current(), raddle::drop_in::is_kernel_thread_of_runtime());
-    // SAFETY: the C library's layout, which programs are built with: registers, whether a mask was saved, and the mask.
-    let (restores, mask) = unsafe {
-        let saved = saved.byte_add(SAVED_REGISTERS);
-        (saved.cast::<c_int>().read() != 0, saved.byte_add(size_of::<Set>()).cast::<Set>())
+    // SAFETY: passed on from the caller.
+    let to = unsafe { super::jumps::read(saved) };
+    let Some(mask) = to.kernels else {
+        if handled != 0 {
+            goes_on_blocking(handled);
+        }
+        return;
     };
-    if restores && (me.is_some() || ours) {
-        // Until the jump restores its mask.
-        signals::block_movable();
-        if let Some(returns) = returns {
-            // What was saved is the kernel thread's: this is from before the wait that is left.
-            blocks_again(returns);
-        }
-        if ours {
-            // SAFETY: the mask lies in the buffer that the program jumps by.
-            unsafe { adapt(mask, 0) };
-        }
-        signals::deliver_after();
-    } else if !restores && handled != 0 {
-        goes_on_blocking(handled);
+    if me.is_none() && !ours {
+        return;
     }
+    let own = to.own.filter(|_| me.is_some());
+    // Not while the runtime's signals are blocked, since that waits for others who may wait likewise.
+    if let Some(own) = own {
+        blocks_again(own);
+    }
+    // Until the jump restores its mask.
+    signals::block_movable();
+    if let Some(returns) = returns.filter(|_| own.is_none()) {
+        // What was saved is the kernel thread's: this is from before the wait that is left.
+        blocks_again(returns);
+    }
+    // SAFETY: the mask lies in the buffer that the program jumps by.
+    unsafe {
+        if ours {
+            adapt(mask, 0);
+        } else if let Some(own) = own {
+            // It has become dedicated since.
+            mask.write(own & !signals::kicks());
+        }
+    }
+    signals::deliver_after();
 }
 
 /// The calling thread has left its handlers without a mask to restore: it goes on to block what they blocked.
@@ -677,9 +689,6 @@ impl Drop for Leaving {
         goes_on_blocking(handlers_are_left());
     }
 }
-
-/// Bytes of registers before the rest of a `jmp_buf`.
-const SAVED_REGISTERS: usize = if cfg!(target_arch = "x86_64") { 64 } else { 176 };
 
 /// # Safety
 /// The caller may change the set.

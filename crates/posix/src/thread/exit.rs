@@ -18,6 +18,8 @@ static LIVE: AtomicUsize = AtomicUsize::new(1);
 
 /// The first thread's id, as the C library has it; 0 until the first thread of ours is created.
 static FIRST: AtomicUsize = AtomicUsize::new(0);
+/// In the child of a lightweight thread's fork: that thread's id. It is the first one there.
+static FORKER: AtomicUsize = AtomicUsize::new(0);
 /// 1 once it has ended by `pthread_exit`: its kernel thread goes on, so who joins it waits for this word.
 static FIRST_ENDED: AtomicU32 = AtomicU32::new(0);
 /// What it ended with: by cancellation, unless it called `pthread_exit`.
@@ -45,10 +47,11 @@ pub(super) struct First {
     pub joined: &'static AtomicU32,
 }
 
-/// The first thread, if that is its id.
+/// The first thread, if that is its id: the C library's, or, in the child of a lightweight thread's fork, ours.
+#[inline]
 pub(super) fn first_thread(id: c::pthread_t) -> Option<First> {
-    let is_first = id != 0 && id as usize == FIRST.load(Ordering::Relaxed);
-    is_first.then_some(First { ended: &FIRST_ENDED, result: &FIRST_RESULT, joined: &FIRST_JOINED })
+    let is_first = id as usize == FIRST.load(Ordering::Relaxed) || id as usize == FORKER.load(Ordering::Relaxed);
+    (is_first && id != 0).then_some(First { ended: &FIRST_ENDED, result: &FIRST_RESULT, joined: &FIRST_JOINED })
 }
 
 /// A thread is about to be created.
@@ -84,8 +87,16 @@ pub(super) fn thread_ends() {
 /// while it waits for the process's.
 pub(super) fn rest_if_first(me: &Record) {
     if !raddle::drop_in::is_lightweight() && super::dedicated::task(me).is_none() {
+        FIRST_RESULT.store(me.result.load(Ordering::Relaxed), Ordering::Relaxed);
+        first_has_ended();
         rest()
     }
+}
+
+/// Who joins the first thread goes on.
+fn first_has_ended() {
+    FIRST_ENDED.store(1, Ordering::Release);
+    crate::futex::wake((&raw const FIRST_ENDED).addr(), usize::MAX);
 }
 
 /// In the child of a fork: one thread is left.
@@ -93,7 +104,15 @@ pub(crate) fn forked() {
     LIVE.store(1, Ordering::Relaxed);
     FIRST.store(0, Ordering::Relaxed);
     FIRST_ENDED.store(0, Ordering::Relaxed);
-    FIRST_JOINED.store(super::record::JOINABLE, Ordering::Relaxed);
+    let me = Record::current();
+    FORKER.store(me.map_or(0, |me| me.id() as usize), Ordering::Relaxed);
+    let detached = me.is_some_and(|me| me.state.load(Ordering::Relaxed) == super::record::DETACHED);
+    let joined = if detached { super::record::DETACHED } else { super::record::JOINABLE };
+    FIRST_JOINED.store(joined, Ordering::Relaxed);
+    if let Some(me) = me {
+        // Who joined it is gone.
+        me.state.store(joined, Ordering::Relaxed);
+    }
     Record::forked();
     prepare();
 }
@@ -156,8 +175,7 @@ fn prepare_first() {
         // First: else who has joined it may end before it is counted, and it would run the program's last functions in
         // that one's place.
         thread_ends();
-        FIRST_ENDED.store(1, Ordering::Release);
-        crate::futex::wake((&raw const FIRST_ENDED).addr(), usize::MAX);
+        first_has_ended();
         rest()
     }
 

@@ -129,16 +129,20 @@ unsafe fn join_ours(id: c::pthread_t, until: Until, value: *mut *mut c_void) -> 
 
 /// Joins the program's first thread, whose kernel thread goes on after its end: an error number, or 0 with its result
 /// stored. `None`: `id` is another thread, or there are no lightweight ones.
+#[inline]
 fn join_first(id: c::pthread_t, until: Until, value: *mut *mut c_void) -> Option<c_int> {
-    let first = super::exit::first_thread(id)?;
+    super::exit::first_thread(id).map(|first| join_the_first(&first, until, value))
+}
+
+fn join_the_first(first: &super::exit::First, until: Until, value: *mut *mut c_void) -> c_int {
     if super::exit::is_first() {
-        return Some(c::EDEADLK);
+        return c::EDEADLK;
     }
     if !matches!(until, Until::Now) {
         cancel::point();
     }
     if first.joined.compare_exchange(JOINABLE, JOINING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-        return Some(c::EINVAL);
+        return c::EINVAL;
     }
     let deadline = if let Until::Deadline(at) = until { Some(at) } else { None };
     loop {
@@ -148,7 +152,7 @@ fn join_first(id: c::pthread_t, until: Until, value: *mut *mut c_void) -> Option
         }
         if matches!(until, Until::Now) {
             first.joined.store(JOINABLE, Ordering::Release);
-            return Some(c::EBUSY);
+            return c::EBUSY;
         }
         let undo = Undo::new(|| first.joined.store(JOINABLE, Ordering::Release));
         let woken = crate::futex::wait(For::AnEnd, first.ended, 0, deadline, true);
@@ -156,14 +160,14 @@ fn join_first(id: c::pthread_t, until: Until, value: *mut *mut c_void) -> Option
         match woken {
             Woken::TimedOut => {
                 first.joined.store(JOINABLE, Ordering::Release);
-                return Some(c::ETIMEDOUT);
+                return c::ETIMEDOUT;
             }
             Woken::Cancelled => {
                 first.joined.store(JOINABLE, Ordering::Release);
                 cancel::point();
                 // It ends already.
                 if first.joined.compare_exchange(JOINABLE, JOINING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-                    return Some(c::EINVAL);
+                    return c::EINVAL;
                 }
             }
             _ => {}
@@ -173,15 +177,15 @@ fn join_first(id: c::pthread_t, until: Until, value: *mut *mut c_void) -> Option
         // SAFETY: the caller's place for it.
         unsafe { *value = first.result.load(Ordering::Relaxed) };
     }
-    Some(0)
+    0
 }
 
 #[entry]
 pub unsafe extern "C-unwind" fn pthread_join(id: c::pthread_t, value: *mut *mut c_void) -> c_int {
+    if let Some(result) = join_first(id, Until::Ended, value) {
+        return result;
+    }
     if !Record::is_ours(id) {
-        if let Some(result) = join_first(id, Until::Ended, value) {
-            return result;
-        }
         return natively!();
     }
     // SAFETY: the caller's arguments.
@@ -190,10 +194,10 @@ pub unsafe extern "C-unwind" fn pthread_join(id: c::pthread_t, value: *mut *mut 
 
 #[entry]
 pub unsafe extern "C-unwind" fn pthread_tryjoin_np(id: c::pthread_t, value: *mut *mut c_void) -> c_int {
+    if let Some(result) = join_first(id, Until::Now, value) {
+        return result;
+    }
     if !Record::is_ours(id) {
-        if let Some(result) = join_first(id, Until::Now, value) {
-            return result;
-        }
         return natively!();
     }
     // SAFETY: an id of ours.
@@ -261,6 +265,9 @@ pub unsafe extern "C" fn pthread_detach(id: c::pthread_t) -> c_int {
     let Some(target) = (unsafe { Record::hold(id) }) else { return c::ESRCH };
     if target.state.compare_exchange(JOINABLE, DETACHED, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return c::EINVAL;
+    }
+    if let Some(first) = super::exit::first_thread(id) {
+        first.joined.store(DETACHED, Ordering::Relaxed);
     }
     // The right to join is given up.
     target.release_with_right();
