@@ -207,3 +207,13 @@ fn the_first_thread_can_be_cancelled_while_it_waits() {
         }
     }
 }
+
+#[test]
+fn a_thread_is_told_a_stack_of_the_size_that_was_asked_for() {
+    let program = common::compile("stack_told.c", &["-Wno-infinite-recursion"]);
+    let native = common::native(&program, &[]).well();
+    assert!(native.lines().count() == 11 && native.matches("begins 0, inside 1, anew 1").count() == 10, "{native}");
+    for processors in ["1", "2"] {
+        assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), native);
+    }
+}

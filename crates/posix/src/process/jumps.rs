@@ -33,7 +33,7 @@ pub(super) struct Saved {
 /// # Safety
 /// It was filled.
 pub(super) unsafe fn read(saved: *mut c_void) -> Saved {
-    // SAFETY: as promised; the layout is the C library's, which has it whole where a mask was saved.
+    // SAFETY: the buffer was filled; the layout is the C library's, which has it whole where a mask was saved.
     unsafe {
         let after = saved.byte_add(REGISTERS);
         if after.cast::<c_int>().read() == 0 {
@@ -54,7 +54,7 @@ unsafe fn note(saved: *mut c_void, with_mask: c_int) {
         return;
     }
     let note = Caller::light().map_or([0; 2], |me| [NOTED, me.mask.load(Ordering::Relaxed)]);
-    // SAFETY: as promised.
+    // SAFETY: a mask is to be saved, so the caller has promised a whole buffer.
     unsafe { saved.byte_add(NOTE).cast::<[u64; 2]>().write(note) };
 }
 

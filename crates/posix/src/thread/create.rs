@@ -277,6 +277,7 @@ fn body(record: &'static Record) {
     }
     // SAFETY: the thread's code has ended, but for these destructors.
     unsafe { raddle::drop_in::run_destructors() };
+    super::identity::give_stack_back(record);
     // If it was the last one, the program's last functions run with its mask.
     exit::thread_ends();
     crate::process::process_directed::thread_ends(record);

@@ -35,6 +35,42 @@ pub unsafe extern "C" fn gettid() -> c::pid_t {
     }
 }
 
+/// What a thread is told of its stack, which may have more room than the `asked` bytes: as many, from the beginning of
+/// a page on, as the C library has it. Java makes the first pages inaccessible, and a later thread may have them in the
+/// middle, so the thread's end undoes that ([`give_stack_back`]).
+fn told_stack(record: &Record, low: usize, end: usize, asked: usize) -> (usize, usize) {
+    // SAFETY: asks for a constant.
+    let page = unsafe { c::sysconf(c::_SC_PAGESIZE) } as usize;
+    // What lies above the stack, in the thread's last page and the one behind it, is its thread-local storage.
+    let top = end.next_multiple_of(page);
+    let mut told = low.max(top.saturating_sub(asked) & !(page - 1));
+    let mut told_end = top.min(told + asked);
+    if told_end < end {
+        told += page;
+        told_end += page;
+    }
+    record.stack_told.store(told > low, Ordering::Relaxed);
+    (told, told_end)
+}
+
+/// The calling thread, which is `me`, ends: the part of its stack that is not in use any more is accessible, whatever
+/// the program has done with it.
+pub(super) fn give_stack_back(me: &Record) {
+    if !me.stack_told.load(Ordering::Relaxed) {
+        return;
+    }
+    let [low, end] = me.stack.each_ref().map(|word| word.load(Ordering::Relaxed));
+    let here = (&raw const low).expose_provenance();
+    // SAFETY: asks for a constant.
+    let page = unsafe { c::sysconf(c::_SC_PAGESIZE) } as usize;
+    if (low..end).contains(&here) {
+        let unused = (here & !(page - 1)).saturating_sub(low);
+        let access = (c::PROT_READ | c::PROT_WRITE) as usize;
+        // SAFETY: pages of the calling thread's own stack below its frames. A refusal leaves them as they are.
+        unsafe { system_call(c::SYS_mprotect, [low, unused, access, 0, 0, 0]) };
+    }
+}
+
 #[entry]
 pub unsafe extern "C" fn pthread_getattr_np(id: c::pthread_t, attributes: *mut c::pthread_attr_t) -> c_int {
     unsafe extern "C" {
@@ -46,11 +82,10 @@ pub unsafe extern "C" fn pthread_getattr_np(id: c::pthread_t, attributes: *mut c
         let Some(record) = (unsafe { Record::hold(id) }) else { return c::ESRCH };
         let [low, end] = record.stack.each_ref().map(|word| word.load(Ordering::Relaxed));
         let detached = record.state.load(Ordering::Relaxed) == super::record::DETACHED;
-        // A slot may have more room than was asked for: what is told is a size that the C library would have made of
-        // it.
+        // What the C library would have made of it.
         let asked = record.given_stack[1].load(Ordering::Relaxed) & !63;
         let is_given = record.given_stack[0].load(Ordering::Relaxed) != 0;
-        let low = if is_given || asked == 0 { low } else { low.max(end.saturating_sub(asked)) };
+        let (low, end) = if is_given || asked == 0 { (low, end) } else { told_stack(&record, low, end, asked) };
         let schedule = record.schedule.load(Ordering::Relaxed);
         let explicit = record.explicit.load(Ordering::Relaxed);
         (low, end, record.guard.load(Ordering::Relaxed), detached, schedule, explicit)

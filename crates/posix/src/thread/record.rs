@@ -64,6 +64,8 @@ pub(crate) struct Record {
     pub given_stack: [AtomicUsize; 2],
     /// The lowest address and the end of its stack; 0 until it has started.
     pub stack: [AtomicUsize; 2],
+    /// Somebody was told where it begins, above the lowest address.
+    pub stack_told: AtomicBool,
     pub guard: AtomicUsize,
     /// Up to 15 bytes and zeros.
     name: [AtomicU64; 2],
@@ -132,6 +134,7 @@ impl Record {
             result: AtomicPtr::new(null_mut()),
             given_stack: [const { AtomicUsize::new(0) }; 2],
             stack: [const { AtomicUsize::new(0) }; 2],
+            stack_told: AtomicBool::new(false),
             guard: AtomicUsize::new(0),
             name: [const { AtomicU64::new(0) }; 2],
             schedule: AtomicU64::new(0),
@@ -165,6 +168,7 @@ impl Record {
         record.argument.store(argument, Ordering::Relaxed);
         record.result.store(null_mut(), Ordering::Relaxed);
         record.request.word().store(0, Ordering::Relaxed);
+        record.stack_told.store(false, Ordering::Relaxed);
         record.guard.store(0, Ordering::Relaxed);
         record.schedule.store(0, Ordering::Relaxed);
         record.explicit.store(false, Ordering::Relaxed);
