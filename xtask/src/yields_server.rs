@@ -3,7 +3,12 @@
 //! Clients set and get on connections of their own. One more has all items looked through, again and again, by
 //! `lru_crawler crawl all`: a thread of the server computes then, and makes no call that waits. All threads of the
 //! server share one processor. Rounds with that request and without it take turns, and the median of their 99th
-//! percentiles is compared; a second server, whose checks never switch, shows what is gained.
+//! percentiles is compared; a second server, whose checks never switch, shows what is gained, and a third, on kernel
+//! threads of one core, what the kernel makes of it.
+//!
+//! memcached deals connections out to its four workers in turn. So some of the clients share the worker of the heavy
+//! request, which waits for the thread that looks through the items, and they wait with it, natively, too. They are
+//! counted like the others.
 
 use crate::shell::{Failure, Outcome};
 use std::io::{BufRead, BufReader, Write};
@@ -89,10 +94,15 @@ impl Connection {
     }
 }
 
-fn start(memcached: &Path, raddle: &Path, preempt: &str) -> Tried<Server> {
+/// Under `raddle run` with that `--preempt`, or natively on one core.
+fn start(memcached: &Path, raddle: &Path, preempt: Option<&str>) -> Tried<Server> {
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-    let mut command = Command::new(raddle);
-    command.args(["run", "--main", "--processors", "1", &format!("--preempt={preempt}"), "--"]).arg(memcached);
+    let mut command = Command::new(if preempt.is_some() { raddle } else { Path::new("taskset") });
+    match preempt {
+        Some(how) => command.args(["run", "--main", "--processors", "1", &format!("--preempt={how}"), "--"]),
+        None => command.args(["-c", "0"]),
+    };
+    command.arg(memcached);
     // Its table does not grow: beside a growing one the request can stop memcached's threads for ever (each holds what
     // the other waits for), in any runtime.
     command.args(["-o", "hashpower=20,no_hashexpand"]);
@@ -206,18 +216,20 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 /// Fails if the others wait more than [`LIMIT`] times as long beside the heavy request.
 pub fn run(memcached: &Path, raddle: &Path) -> Outcome {
     let told = |error: std::io::Error| Failure::failed(format!("memcached under load: {error}"));
-    let server = start(memcached, raddle, "yields").map_err(told)?;
-    let without_checks = start(memcached, raddle, "never").map_err(told)?;
-    let mut rows: [Vec<Round>; 3] = Default::default();
+    let server = start(memcached, raddle, Some("yields")).map_err(told)?;
+    let without_checks = start(memcached, raddle, Some("never")).map_err(told)?;
+    let native = start(memcached, raddle, None).map_err(told)?;
+    let mut rows: [Vec<Round>; 4] = Default::default();
     for at in 0..ROUNDS {
-        let seed = at as u64 * 3;
+        let seed = at as u64 * 4;
         rows[0].push(round(&server, false, seed).map_err(told)?);
         rows[1].push(round(&server, true, seed + 1).map_err(told)?);
         rows[2].push(round(&without_checks, true, seed + 2).map_err(told)?);
+        rows[3].push(round(&native, true, seed + 3).map_err(told)?);
     }
     println!("memcached, one processor, {CLIENTS} clients, medians of {ROUNDS} rounds (lowest and highest p99)");
     let ms = |wait: Duration| wait.as_secs_f64() * 1e3;
-    let names = ["alone", "beside the heavy request", "beside it, without checks"];
+    let names = ["alone", "beside the heavy request", "beside it, without checks", "beside it, natively"];
     for (name, rounds) in names.iter().zip(&rows) {
         let p99 = || rounds.iter().map(|round| ms(round.p99));
         println!(

@@ -54,6 +54,17 @@ fn no_wake_up_is_lost_where_threads_are_kernel_threads() {
     }
 }
 
+/// Whoever waits for a lock that one thread takes again and again, giving way only while it holds it, has it soon: by
+/// the count of turns, not by time. (Natively and without lightweight threads: `kernel_threads.rs`.)
+#[test]
+fn one_that_comes_too_late_again_and_again_has_the_lock() {
+    let program = common::compile("too_late.c", &[]);
+    for processors in ["1", "2"] {
+        let settings = [("RADDLE_PROCESSORS", processors), ("RADDLE_QUANTUM", "50")];
+        assert_eq!(common::drop_in(&program, &[], &settings).well(), "all had it\n", "on {processors} processors");
+    }
+}
+
 /// Kernel threads that wait for the same lock in two roles sleep on one word, in the order in which they came.
 #[test]
 fn a_writer_behind_a_reader_is_woken_where_both_are_kernel_threads() {

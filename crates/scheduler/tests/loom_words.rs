@@ -20,11 +20,13 @@ use raddle_scheduler::words::semaphore::{Overflows, SemaphoreWord, Slept};
 struct Lock {
     kernel: Kernel,
     word: MutexWord<Loom>,
+    /// Unlockers leave it for whom they wake.
+    leaves: bool,
 }
 
 impl Lock {
     fn lock(&self, impatient: bool) -> Result<(), TimedOut> {
-        if self.word.try_acquire() {
+        if self.word.try_acquire() || impatient && self.word.try_acquire_left() {
             return Ok(());
         }
         let sleep = |word: &Word| self.kernel.sleep_at(Kind::First, word, WAITED_FOR, impatient).map(|()| true);
@@ -32,9 +34,10 @@ impl Lock {
     }
 
     fn unlock(&self) {
-        self.word.release(|address| {
+        let wake = |address| {
             self.kernel.wake(address, 1);
-        });
+        };
+        self.word.release(|| self.leaves, wake);
     }
 }
 
@@ -43,8 +46,8 @@ struct Guarded {
     inside: Watched,
 }
 
-fn guarded() -> Arc<Guarded> {
-    Arc::new(Guarded { lock: Lock::default(), inside: Watched::new() })
+fn guarded(leaves: bool) -> Arc<Guarded> {
+    Arc::new(Guarded { lock: Lock { leaves, ..Lock::default() }, inside: Watched::new() })
 }
 
 impl Guarded {
@@ -58,9 +61,9 @@ impl Guarded {
     }
 }
 
-fn lockers(others: usize, preemptions: usize) {
+fn lockers(others: usize, preemptions: usize, leaves: bool) {
     explore(preemptions, &["()"], move || {
-        let guarded = guarded();
+        let guarded = guarded(leaves);
         let threads: Vec<_> = (0..others)
             .map(|_| {
                 let guarded = guarded.clone();
@@ -76,18 +79,26 @@ fn lockers(others: usize, preemptions: usize) {
 
 #[test]
 fn two_are_never_inside_a_mutex_together() {
-    lockers(1, 3);
+    lockers(1, 3, false);
+    lockers(1, 3, true);
 }
 
 #[test]
 fn of_three_none_is_left_asleep_at_a_mutex() {
-    lockers(2, 2);
+    lockers(2, 2, false);
+    lockers(2, 2, true);
 }
 
 #[test]
 fn one_that_times_out_at_a_mutex_takes_nobodys_wake_up() {
-    explore(2, &["false", "true"], || {
-        let guarded = guarded();
+    for leaves in [false, true] {
+        times_out(leaves);
+    }
+}
+
+fn times_out(leaves: bool) {
+    explore(2, &["false", "true"], move || {
+        let guarded = guarded(leaves);
         let patient = {
             let guarded = guarded.clone();
             thread::spawn(move || assert!(guarded.enter(false)))

@@ -27,6 +27,8 @@ enum Role {
 struct Lock {
     kernel: Kernel,
     word: RwLockWord<Loom>,
+    /// Unlockers leave it for those whom they wake.
+    leaves: bool,
 }
 
 fn name(lock: usize, role: Role) -> usize {
@@ -67,7 +69,7 @@ impl Lock {
     }
 
     fn unlock(&self, writers_first: bool) {
-        assert!(self.word.unlock(self.word.state(), writers_first, &self.kernel));
+        assert!(self.word.unlock(self.word.state(), writers_first, || self.leaves, &self.kernel));
     }
 }
 
@@ -79,7 +81,10 @@ struct Guarded {
 
 impl Guarded {
     fn new(writers_first: bool) -> Arc<Self> {
-        Arc::new(Self { lock: Lock::default(), inside: Watched::new(), writers_first })
+        Self::leaving(writers_first, false)
+    }
+    fn leaving(writers_first: bool, leaves: bool) -> Arc<Self> {
+        Arc::new(Self { lock: Lock { leaves, ..Lock::default() }, inside: Watched::new(), writers_first })
     }
     fn write(&self, impatient: bool) -> bool {
         let mine = self.lock.write(impatient);
@@ -105,8 +110,20 @@ const WRITE: Enter = |guarded| guarded.write(false);
 
 /// The first one is held at the beginning, so that the others sleep or not.
 fn enter(preemptions: usize, writers_first: bool, others: &'static [Enter], held_for_writing: bool) {
+    for leaves in [false, true] {
+        enter_leaving(leaves, preemptions, writers_first, others, held_for_writing);
+    }
+}
+
+fn enter_leaving(
+    leaves: bool,
+    preemptions: usize,
+    writers_first: bool,
+    others: &'static [Enter],
+    held_for_writing: bool,
+) {
     explore(preemptions, &["()"], move || {
-        let guarded = Guarded::new(writers_first);
+        let guarded = Guarded::leaving(writers_first, leaves);
         assert!(if held_for_writing { guarded.lock.write(false) } else { guarded.lock.read(false, false) });
         let threads: Vec<_> = others
             .iter()
@@ -117,7 +134,7 @@ fn enter(preemptions: usize, writers_first: bool, others: &'static [Enter], held
             .collect();
         guarded.lock.unlock(writers_first);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert!(guarded.lock.word.try_write().is_ok(), "somebody is inside");
+        assert!(guarded.lock.word.try_write_left().is_ok(), "somebody is inside");
     });
 }
 

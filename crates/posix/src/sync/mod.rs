@@ -19,6 +19,7 @@ mod once;
 mod rwlock;
 mod sem;
 mod spin;
+mod starving;
 
 pub(crate) use once::forked;
 

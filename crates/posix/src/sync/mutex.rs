@@ -3,6 +3,8 @@
 //! The word and why none is left asleep: [`raddle::drop_in::words::mutex`]. Locks barge. Before a thread sleeps it
 //! looks again a few times, then yields once: the holder is often one switch away.
 //!
+//! None starves behind a thread that takes it again and again: [`super::starving`].
+//!
 //! The owner of recursive and error-checking mutexes is known by its thread pointer, in the word that the C library
 //! uses for its list of robust mutexes; robust ones go to the C library, process-shared ones, and those with a ceiling.
 //! A lightweight thread that locks one whose holder the kernel has to know becomes dedicated, and so does one that a
@@ -10,6 +12,7 @@
 //! unlocks them: lightweight threads have no kernel priority to inherit, nor a number that the kernel could know the
 //! holder by.
 
+use super::starving::{Patience, leaves};
 use super::{Until, ceiling, code};
 use crate::futex::{self, For, Woken};
 use crate::os::{c, thread_pointer};
@@ -32,7 +35,9 @@ pub(super) struct Mutex {
     /// Threads that wait on a condition variable with this mutex. Written by the holder.
     users: AtomicU32,
     kind: AtomicU32,
-    _spins: u32,
+    /// Not 0: somebody has waited for a quantum, and the next unlock leaves the mutex for whom it wakes. A hint. Where
+    /// the C library counts spins.
+    starved: AtomicU32,
     /// The holder's thread pointer, written by the holder: for the kinds that ask, and for dumps.
     owner: AtomicU64,
 }
@@ -118,6 +123,9 @@ impl Mutex {
     #[cold]
     #[inline(never)]
     fn contend(&self, until: Until, ends: bool) -> Result<(), c_int> {
+        if self.word.is_left() {
+            crate::io::sleep::give_way();
+        }
         for _ in 0..LOOKS {
             if self.word.is_waited_for() {
                 break;
@@ -132,7 +140,9 @@ impl Mutex {
         }
         let deadline = self.deadline(until)?;
         let address = self.word.word().as_ptr().addr();
+        let mut patience = Patience::default();
         let sleep = |word: &RealAtomic<u32>| {
+            patience.sleeps(&self.starved);
             let ends = ends && cancel::is_asynchronous();
             // One whose cancellation is asynchronous leaves as one who timed out: the word says that somebody waits,
             // and no wake-up was consumed.
@@ -148,7 +158,7 @@ impl Mutex {
 
     #[inline(always)]
     fn release(&self) {
-        self.word.release(wake_one);
+        self.word.release(|| leaves(&self.starved), wake_one);
     }
 
     /// Locks a mutex of any kind but the C library's. With `ends`, an asynchronous cancellation ends the wait, and the
@@ -197,7 +207,7 @@ impl Mutex {
                 _ => {}
             }
         }
-        if !self.word.try_acquire() {
+        if !self.word.try_acquire() && !self.word.try_acquire_left() {
             return Err(c::EBUSY);
         }
         if self.is_its_holders(kind) {

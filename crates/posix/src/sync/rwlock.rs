@@ -11,6 +11,7 @@
 //! known if it came while a writer waited (those who come, and leave, without a writer in sight do not look into their
 //! thread-local storage), so each errs once at most for each writer.
 
+use super::starving::{Patience, leaves};
 use super::{Until, code};
 use crate::futex::{self, For, Woken};
 use crate::os::{c, now, thread_pointer};
@@ -29,7 +30,9 @@ struct RwLock {
     word: RwLockWord<Real>,
     /// Readers that passed a waiting writer since a writer had the lock.
     passed: AtomicU32,
-    _unused: u32,
+    /// Not 0: somebody has waited for a quantum, and whoever frees the lock leaves it for those whom that wakes
+    /// (`mutex.rs`).
+    starved: AtomicU32,
     /// The thread pointer of the writer inside; written by it.
     writer: AtomicU64,
     _unused_too: u32,
@@ -94,6 +97,11 @@ impl RwLock {
         self.word.try_write().inspect(|()| self.is_inside())
     }
 
+    /// As [`RwLock::try_write`], also if it is left for others.
+    fn write_left(&self) -> Result<(), State> {
+        self.word.try_write_left().inspect(|()| self.is_inside())
+    }
+
     /// The calling thread is the writer.
     #[inline(always)]
     fn is_inside(&self) {
@@ -115,6 +123,10 @@ impl RwLock {
             return Err(c::EDEADLK);
         }
         let deadline = until.deadline()?;
+        if self.word.state().is_left() {
+            crate::io::sleep::give_way();
+        }
+        let mut patience = Patience::default();
         let gives_way = Cell::new(None);
         let (lock, times) = READING.get();
         let times = if lock == self.address() { times } else { 0 };
@@ -132,6 +144,7 @@ impl RwLock {
                 gives_way.set(Some(way));
                 end = Some(deadline.unwrap_or(u64::MAX).min(way));
             }
+            patience.sleeps(&self.starved);
             let slept = self.sleep(Role::Reader, state, end);
             if slept == Woken::TimedOut && end == deadline { Err(c::ETIMEDOUT) } else { Ok(()) }
         };
@@ -162,11 +175,16 @@ impl RwLock {
         if self.word.state().has_writer() && self.is_mine() {
             return Err(c::EDEADLK);
         }
-        if raddle::drop_in::is_lightweight() && raddle::drop_in::yield_before_wait() && self.try_write().is_ok() {
+        if self.word.state().is_left() {
+            crate::io::sleep::give_way();
+        } else if raddle::drop_in::is_lightweight() && raddle::drop_in::yield_before_wait() && self.try_write().is_ok()
+        {
             return Ok(());
         }
         let deadline = until.deadline()?;
+        let mut patience = Patience::default();
         self.word.wait_to_write(&Waiters, |state| {
+            patience.sleeps(&self.starved);
             let undo = Undo::new(|| self.word.give_up(&Waiters));
             let slept = self.sleep(Role::Writer, state, deadline);
             undo.forget();
@@ -187,7 +205,8 @@ impl RwLock {
                 READING.set((lock, times.saturating_sub(1)));
             }
         }
-        if self.word.unlock(state, self.writers_first(), &Waiters) { Ok(()) } else { Err(c::EPERM) }
+        let leaves = || leaves(&self.starved);
+        if self.word.unlock(state, self.writers_first(), leaves, &Waiters) { Ok(()) } else { Err(c::EPERM) }
     }
 }
 
@@ -240,14 +259,15 @@ unsafe fn until(clock: c::clockid_t, time: *const c::timespec) -> Result<Until, 
 
 fn try_read(lock: &RwLock) -> Result<(), c_int> {
     let may_pass = !lock.writers_first();
-    lock.word.try_read(may_pass).map_err(|state| if state.is_full() { c::EAGAIN } else { c::EBUSY })
+    let tried = lock.word.try_read(may_pass).or_else(|_| lock.word.try_read_left(may_pass));
+    tried.map_err(|state| if state.is_full() { c::EAGAIN } else { c::EBUSY })
 }
 
 entry_points! {
     pthread_rwlock_rdlock(lock) = |this| this.read(Until::NEVER);
     pthread_rwlock_wrlock(lock) = |this| this.write(Until::NEVER);
     pthread_rwlock_tryrdlock(lock) = |this| try_read(this);
-    pthread_rwlock_trywrlock(lock) = |this| this.try_write().map_err(|_| c::EBUSY);
+    pthread_rwlock_trywrlock(lock) = |this| this.try_write().or_else(|_| this.write_left()).map_err(|_| c::EBUSY);
     pthread_rwlock_unlock(lock) = |this| this.unlock();
     pthread_rwlock_timedrdlock(lock, time: *const c::timespec) = |this|
         // SAFETY: the caller's time, used during the call.

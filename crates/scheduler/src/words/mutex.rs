@@ -1,22 +1,25 @@
 //! The word of a mutex.
 //!
 //! Source: the three states of Drepper, *Futexes Are Tricky* (2011), section 6. Differs from the paper: one that was
-//! woken takes the mutex as nobody's if it sees nobody else asleep, so that the last one does not wake in vain.
+//! woken takes the mutex as nobody's if it sees nobody else asleep, so that the last one does not wake in vain; and the
+//! fourth state.
 //!
 //! | word | meaning | becomes |
 //! |---|---|---|
 //! | 0 | free | 1 by a locker; 2 by one that was woken and leaves others asleep |
 //! | 1 | held | 0 by its holder; 2 by a thread that is about to sleep |
-//! | 2 | held, others may sleep | 0 by its holder, who then wakes one |
+//! | 2 | held, others may sleep | 0 or 3 by its holder, who then wakes one |
+//! | 3 | free, left for the woken one | as 0, but a locker that comes by offers its processor first |
 //!
 //! Invariant: a thread that sleeps (it published itself and then saw 2) is covered by the 2 in the word of a holder, by
-//! an unlocker that has stored 0 and not yet woken anybody, or by a woken thread that has not yet taken the mutex or
-//! stored 2 again. Proof: the unlocker of a 2 wakes one; that one takes the mutex with 1 only if it sees nobody asleep,
-//! read before its exchange. A sleeper that it missed saw 2 after the unlocker's 0 (else the unlocker's fence makes its
-//! publication visible to the woken one), so a later holder has the 2. A time-out ends a wait only if it consumed no
-//! wake-up.
+//! an unlocker that has stored 0 or 3 and not yet woken anybody, or by a woken thread that has not yet taken the mutex
+//! or stored 2 again. Proof: the unlocker of a 2 wakes one; that one takes the mutex with 1 only if it sees nobody
+//! asleep, read before its exchange. A sleeper that it missed saw 2 after the unlocker's store (else the unlocker's
+//! fence makes its publication visible to the woken one), so a later holder has the 2. A time-out ends a wait only if
+//! it consumed no wake-up. What is free may be taken by anybody: 3 is a request, so nothing depends on who follows it.
 //!
-//! Progress: the lock barges; a waiter may starve. After the exchange in [`MutexWord::release`] the mutex may be gone.
+//! Progress: the lock barges. A waiter that was woken too late again and again asks that the mutex be left for it; it
+//! has it then if lockers give way. After the exchange in [`MutexWord::release`] the mutex may be gone.
 //!
 //! | edge | one side | the other |
 //! |---|---|---|
@@ -27,7 +30,7 @@
 //! use raddle_scheduler::words::mutex::MutexWord;
 //! let word = MutexWord::<raddle_machine::Real>::default();
 //! assert!(word.try_acquire() && !word.try_acquire());
-//! word.release(|_| unreachable!("nobody waits"));
+//! word.release(|| false, |_| unreachable!("nobody waits"));
 //! assert!(!word.is_held());
 //! ```
 #![forbid(unsafe_code)]
@@ -38,6 +41,8 @@ const FREE: u32 = 0;
 const HELD: u32 = 1;
 /// What those who sleep compare the word with.
 pub const WAITED_FOR: u32 = 2;
+/// Free, for one that was woken.
+pub const LEFT: u32 = 3;
 
 /// See the module.
 #[repr(transparent)]
@@ -59,7 +64,19 @@ impl<M: Machine> MutexWord<M> {
     /// True while somebody holds it (racy).
     #[inline(always)]
     pub fn is_held(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != FREE
+        !matches!(self.0.load(Ordering::Relaxed), FREE | LEFT)
+    }
+
+    /// True while it is free for one that was woken (racy).
+    #[inline(always)]
+    pub fn is_left(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == LEFT
+    }
+
+    /// Takes it if it is left for another one.
+    pub fn try_acquire_left(&self) -> bool {
+        // Ordering[words.mutex]: Acquire. Pairs with `release`. Makes visible: what the last holder did.
+        self.is_left() && self.0.compare_exchange(LEFT, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// True while others may sleep (racy).
@@ -91,8 +108,8 @@ impl<M: Machine> MutexWord<M> {
             let word = self.0.load(Ordering::Relaxed);
             let new = match word {
                 // Whether others sleep is read before the exchange (module).
-                FREE if woken && others_sleep() => WAITED_FOR,
-                FREE => HELD,
+                FREE | LEFT if woken && others_sleep() => WAITED_FOR,
+                FREE | LEFT => HELD,
                 _ => WAITED_FOR,
             };
             // Ordering[words.mutex]: Acquire. Pairs with `release`. Makes visible: what the last holder did.
@@ -100,20 +117,37 @@ impl<M: Machine> MutexWord<M> {
             if word != WAITED_FOR && !exchanged() {
                 continue;
             }
-            if word == FREE {
+            if matches!(word, FREE | LEFT) {
                 return Ok(());
             }
             woken |= sleep(&self.0)?;
         }
     }
 
-    /// The holder gives it up; `wake` wakes one that sleeps on the word, which is a name only by then.
+    /// The holder gives it up; `wake` wakes one that sleeps on the word, which is a name only by then. `leaves` says,
+    /// while the caller still holds it, whether it is left for that one.
     #[inline(always)]
-    pub fn release(&self, wake: impl FnOnce(usize)) {
-        let address = std::ptr::from_ref(self).addr();
+    pub fn release(&self, leaves: impl FnOnce() -> bool, wake: impl FnOnce(usize)) {
         // Ordering[words.mutex]: Release. Pairs with whoever takes it next. Makes visible: what the holder did.
         // Point of no return: the mutex may be gone.
-        if self.0.swap(FREE, Ordering::Release) == WAITED_FOR {
+        if let Err(word) = self.0.compare_exchange(HELD, FREE, Ordering::Release, Ordering::Relaxed) {
+            self.release_to_waiters(word, leaves, wake);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn release_to_waiters(&self, word: u32, leaves: impl FnOnce() -> bool, wake: impl FnOnce(usize)) {
+        // One that nobody holds stays as it is, as with the C library.
+        if word != WAITED_FOR {
+            return;
+        }
+        let address = std::ptr::from_ref(self).addr();
+        let free = if leaves() { LEFT } else { FREE };
+        // Ordering[words.mutex]: Release. Pairs with whoever takes it next. Makes visible: what the holder did.
+        // Point of no return: the mutex may be gone.
+        // An exchange: a store would need that the exchange that failed before it has shown the newest value.
+        if self.0.swap(free, Ordering::Release) == WAITED_FOR {
             wake(address);
         }
     }

@@ -2,10 +2,12 @@
 //!
 //! Source: our own.
 //!
-//! `gate:32 | WRITER | READERS_WAIT | WRITERS_WAIT | readers:29`. The *gate* is a number that grows whenever those who
-//! wait should look again. A thread that must wait reads all at once and sleeps while the gate is what it was. Whoever
-//! frees the lock changes both in one exchange, its last access, and wakes by address. Readers and writers sleep under
-//! names of their own ([`Roles`]).
+//! `gate:32 | WRITER | READERS_WAIT | WRITERS_WAIT | LEFT | readers:28`. The *gate* is a number that grows whenever
+//! those who wait should look again. A thread that must wait reads all at once and sleeps while the gate is what it
+//! was. Whoever frees the lock changes both in one exchange, its last access, and wakes by address. Readers and writers
+//! sleep under names of their own ([`Roles`]). `LEFT` says of a free lock that it is left for those who were woken, as
+//! of a mutex ([`super::mutex`]): the first that comes in takes the bit away, and one that comes by gives way first.
+//! Nothing else depends on it.
 //!
 //! Invariants:
 //! - I1: a writer that sleeps is covered by `WRITERS_WAIT` in the word of a held lock, by an unlocker that has cleared
@@ -33,7 +35,8 @@
 
 use raddle_machine::{Atomic, Machine, Ordering};
 
-const READERS: u64 = WRITERS_WAIT - 1;
+const READERS: u64 = LEFT - 1;
+const LEFT: u64 = 1 << 28;
 const WRITERS_WAIT: u64 = 1 << 29;
 const READERS_WAIT: u64 = 1 << 30;
 const WRITER: u64 = 1 << 31;
@@ -86,6 +89,12 @@ impl State {
         self.0 & WRITERS_WAIT != 0
     }
 
+    /// It is free, for those who were woken.
+    #[inline(always)]
+    pub fn is_left(self) -> bool {
+        self.0 & LEFT != 0
+    }
+
     /// No further reader can be counted.
     #[inline(always)]
     pub fn is_full(self) -> bool {
@@ -116,17 +125,28 @@ impl<M: Machine> RwLockWord<M> {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Comes in as a reader if no writer is inside, nor, unless it `may_pass` them, waits.
+    /// Comes in as a reader if no writer is inside, nor, unless it `may_pass` them, waits, and if the lock is not left
+    /// for others.
     ///
     /// # Errors
     /// What keeps it out.
     #[inline(always)]
     pub fn try_read(&self, may_pass: bool) -> Result<(), State> {
-        let blocks = if may_pass { WRITER } else { WRITER | WRITERS_WAIT };
+        self.come_to_read(if may_pass { WRITER | LEFT } else { WRITER | WRITERS_WAIT | LEFT })
+    }
+
+    /// As [`RwLockWord::try_read`], also if it is left for others.
+    pub fn try_read_left(&self, may_pass: bool) -> Result<(), State> {
+        self.come_to_read(if may_pass { WRITER } else { WRITER | WRITERS_WAIT })
+    }
+
+    #[inline(always)]
+    fn come_to_read(&self, blocks: u64) -> Result<(), State> {
         let mut state = self.0.load(Ordering::Relaxed);
         while state & blocks == 0 && state & READERS != READERS {
+            let new = if blocks & LEFT == 0 { (state & !LEFT) + 1 } else { state + 1 };
             // Ordering[words.rwlock]: Acquire. Pairs with `unlock`. Makes visible: what the last writer did.
-            match self.0.compare_exchange_weak(state, state + 1, Ordering::Acquire, Ordering::Relaxed) {
+            match self.0.compare_exchange_weak(state, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Ok(()),
                 Err(now) => state = now,
             }
@@ -134,21 +154,26 @@ impl<M: Machine> RwLockWord<M> {
         Err(State(state))
     }
 
-    /// Comes in as the writer if nobody is inside.
+    /// Comes in as the writer if nobody is inside, and the lock is not left for others.
     ///
     /// # Errors
     /// What keeps it out.
     #[inline(always)]
     pub fn try_write(&self) -> Result<(), State> {
-        self.try_write_leaving(0)
+        self.come_to_write(WRITER | READERS | LEFT, 0)
     }
 
-    /// As [`RwLockWord::try_write`]; `waited_for` is set in the word then.
+    /// As [`RwLockWord::try_write`], also if it is left for others.
+    pub fn try_write_left(&self) -> Result<(), State> {
+        self.come_to_write(WRITER | READERS, 0)
+    }
+
+    /// As [`RwLockWord::try_write`] without what `blocks`; `waited_for` is set in the word then.
     #[inline(always)]
-    fn try_write_leaving(&self, waited_for: u64) -> Result<(), State> {
+    fn come_to_write(&self, blocks: u64, waited_for: u64) -> Result<(), State> {
         let mut state = self.0.load(Ordering::Relaxed);
-        while state & (WRITER | READERS) == 0 {
-            let new = state | WRITER | waited_for;
+        while state & blocks == 0 {
+            let new = if blocks & LEFT == 0 { state & !LEFT } else { state } | WRITER | waited_for;
             // Ordering[words.rwlock]: Acquire. Pairs with `unlock`. Makes visible: what all did who were inside.
             match self.0.compare_exchange_weak(state, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Ok(()),
@@ -171,7 +196,7 @@ impl<M: Machine> RwLockWord<M> {
     ) -> Result<bool, Refused<E>> {
         loop {
             let passes = may_pass();
-            let state = match self.try_read(passes) {
+            let state = match self.try_read_left(passes) {
                 Ok(()) => return Ok(passes),
                 Err(state) if state.is_full() => return Err(Refused::Full),
                 Err(state) => state,
@@ -197,7 +222,7 @@ impl<M: Machine> RwLockWord<M> {
         loop {
             // Whether other writers sleep is read before the exchange, as for mutexes.
             let others = if woken && sleepers.writers_may_sleep(self.name()) { WRITERS_WAIT } else { 0 };
-            let state = match self.try_write_leaving(others) {
+            let state = match self.come_to_write(WRITER | READERS, others) {
                 Ok(()) => return Ok(()),
                 Err(state) => state,
             };
@@ -242,11 +267,19 @@ impl<M: Machine> RwLockWord<M> {
     }
 
     /// Whoever is inside leaves; `state` was read meanwhile. With `writers_first` readers that wait are not woken while
-    /// writers wait. False if nobody is inside.
+    /// writers wait. `leaves`, asked once if others are woken, says whether the lock is left for them. False if nobody
+    /// is inside.
     #[inline(always)]
-    pub fn unlock(&self, state: State, writers_first: bool, sleepers: &impl Roles) -> bool {
+    pub fn unlock(
+        &self,
+        state: State,
+        writers_first: bool,
+        leaves: impl FnOnce() -> bool,
+        sleepers: &impl Roles,
+    ) -> bool {
         let lock = self.name();
         let mut state = state.0;
+        let (mut leaves, mut left) = (Some(leaves), 0);
         loop {
             let mut new = match state {
                 _ if state & WRITER != 0 => state & !WRITER,
@@ -259,7 +292,10 @@ impl<M: Machine> RwLockWord<M> {
                 readers = new & READERS_WAIT != 0 && !(writers && writers_first);
                 if writers || readers {
                     let cleared = if readers { WRITERS_WAIT | READERS_WAIT } else { WRITERS_WAIT };
-                    new = (new & !cleared).wrapping_add(GATE);
+                    if let Some(leaves) = leaves.take() {
+                        left = if leaves() { LEFT } else { 0 };
+                    }
+                    new = ((new & !cleared) | left).wrapping_add(GATE);
                 }
             }
             // Ordering[words.rwlock]: Release. Pairs with who comes next. Makes visible: what was done inside.

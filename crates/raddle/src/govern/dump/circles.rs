@@ -19,6 +19,8 @@
 use crate::carry::descriptor::{Descriptor, Info};
 use crate::carry::note::{MUTEX, PTHREAD_MUTEX, WAITED, Waits};
 use raddle_scheduler::Epoch;
+use raddle_scheduler::words::mutex::LEFT;
+
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
@@ -71,7 +73,7 @@ impl Waiter {
             PTHREAD_MUTEX => {
                 // The lock's word, and where the drop-in library keeps the holder.
                 let (held, holder) = (word(mutex)? as u32, word(mutex.checked_add(crate::carry::note::HOLDER_AT)?)?);
-                (held != 0 && holder != 0).then_some(Holder::Pointer(holder as usize))?
+                (!matches!(held, 0 | LEFT) && holder != 0).then_some(Holder::Pointer(holder as usize))?
             }
             _ => return None,
         };
