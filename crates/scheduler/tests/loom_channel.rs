@@ -4,9 +4,10 @@
 mod loom_runtime;
 
 use loom::thread;
-use loom_runtime::{Model, TIMEOUT, explore, explore_first};
+use loom_runtime::{Model, TIMEOUT, Watched, explore, explore_first};
 use raddle_scheduler::sync::channel;
 use raddle_scheduler::sync::channel::SendTimeoutError;
+use std::sync::Arc;
 
 #[test]
 fn a_full_channel_lets_its_sender_go_on() {
@@ -16,6 +17,47 @@ fn a_full_channel_lets_its_sender_go_on() {
         let received: Vec<_> = receiver.iter().collect();
         producer.join().unwrap();
         received
+    });
+}
+
+#[test]
+fn a_full_channel_of_two_lets_its_sender_go_on() {
+    explore(1, &["[1, 2, 3]"], || {
+        let (sender, receiver) = channel::bounded::<u32, Model>(2);
+        let producer = thread::spawn(move || (1..=3).for_each(|i| sender.send(i).unwrap()));
+        let received: Vec<_> = receiver.iter().collect();
+        producer.join().unwrap();
+        received
+    });
+}
+
+#[test]
+fn who_finds_a_message_or_a_place_sees_what_was_done_before() {
+    explore(2, &["None", "Some(1)"], || {
+        let (sender, receiver) = channel::bounded::<u32, Model>(1);
+        let done = Arc::new(Watched::new());
+        let seen = done.clone();
+        let producer = thread::spawn(move || {
+            done.add();
+            sender.send(1).unwrap();
+        });
+        let seen = receiver.try_recv().is_ok().then(|| seen.get());
+        producer.join().unwrap();
+        seen
+    });
+    explore(2, &["None", "Some(1)"], || {
+        let (sender, receiver) = channel::bounded::<u32, Model>(1);
+        sender.send(1).unwrap();
+        let done = Arc::new(Watched::new());
+        let seen = done.clone();
+        let consumer = thread::spawn(move || {
+            done.add();
+            receiver.try_recv().unwrap();
+            receiver
+        });
+        let seen = sender.try_send(2).is_ok().then(|| seen.get());
+        consumer.join().unwrap();
+        seen
     });
 }
 

@@ -23,7 +23,7 @@ unsafe impl<T: Send, M: Machine> Sync for Buffer<T, M> {}
 unsafe impl<T: Send, M: Machine> Send for Buffer<T, M> {}
 
 impl<T, M: Machine> Buffer<T, M> {
-    /// `capacity` is not 0 and fits an index.
+    /// `capacity` is not 0 and fits an index. (One of 1 works, but [`super::single`] is quicker.)
     pub fn new(capacity: usize) -> Self {
         Self {
             free: IndexRing::new(capacity, capacity),
@@ -32,13 +32,14 @@ impl<T, M: Machine> Buffer<T, M> {
         }
     }
 
-    /// Adds a message, whose position it returns; gives it back when there is no place.
+    /// Adds a message; gives it back when there is no place.
     #[inline]
-    pub fn push(&self, value: T) -> Result<u64, T> {
+    pub fn push(&self, value: T) -> Result<(), T> {
         let Some(number) = self.free.dequeue() else { return Err(value) };
         // SAFETY: this call took the number out of the free ring, so the cell is its own, and holds no message.
         unsafe { (*self.cells[number as usize].get()).write(value) };
-        Ok(self.full.enqueue(number))
+        self.full.enqueue(number);
+        Ok(())
     }
 
     /// Takes the oldest message.
@@ -47,20 +48,11 @@ impl<T, M: Machine> Buffer<T, M> {
         self.full.dequeue().map(|number| self.take(number))
     }
 
-    /// Takes back the message at `position`, unless it has been received.
-    pub fn withdraw(&self, position: u64) -> Option<T> {
-        self.full.withdraw(position).map(|number| self.take(number))
-    }
-
     fn take(&self, number: u32) -> T {
         // SAFETY: the caller took the number out of the full ring, so the cell is its own, and a sender has written it.
         let value = unsafe { (*self.cells[number as usize].get()).assume_init_read() };
         self.free.enqueue(number);
         value
-    }
-
-    pub fn is_taken(&self, position: u64) -> bool {
-        self.full.is_taken(position)
     }
 
     pub fn is_empty(&self) -> bool {

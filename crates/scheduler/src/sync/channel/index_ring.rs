@@ -95,9 +95,9 @@ impl<M: Machine> IndexRing<M> {
         position + ((ahead - 1) << self.shift) + 1
     }
 
-    /// Adds a number, of which there are never more than slots; its position.
+    /// Adds a number, of which there are never more than slots.
     #[inline]
-    pub fn enqueue(&self, number: u32) -> u64 {
+    pub fn enqueue(&self, number: u32) {
         // Ordering[ring.end]: Acquire. Pairs with the store below. Makes visible: that the position before is filled.
         let mut position = self.tail.0.load(Ordering::Acquire);
         loop {
@@ -111,7 +111,7 @@ impl<M: Machine> IndexRing<M> {
                 if self.slot(position).compare_exchange(slot.0, new.0, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
                     // Ordering[ring.end]: Release. Pairs with the load above. A plain store: the slots tell (I3).
                     self.tail.0.store(position + 1, Ordering::Release);
-                    return position;
+                    return;
                 }
             } else if slot.round() == round {
                 position += 1;
@@ -137,24 +137,10 @@ impl<M: Machine> IndexRing<M> {
         }
     }
 
-    /// Takes the number at `position`, if it is still there. For whoever enqueued it.
-    pub fn withdraw(&self, position: u64) -> Option<u32> {
-        let slot = Slot(self.slot(position).load(Ordering::Acquire));
-        if slot.round() != self.round(position) || slot.content() == 0 {
-            return None;
-        }
-        self.consume(position, slot)
-    }
-
-    /// True if the number at `position`, which was enqueued there, is gone.
-    pub fn is_taken(&self, position: u64) -> bool {
-        Slot(self.slot(position).load(Ordering::Acquire)).round() != self.round(position)
-    }
-
     #[inline]
     fn consume(&self, position: u64, slot: Slot) -> Option<u32> {
         let new = Slot::new(slot.round().wrapping_add(1), 0);
-        // Ordering[ring.slot]: SeqCst. Pairs with `enqueue`. SeqCst as there, for the sender of a rendezvous. Not
+        // Ordering[ring.slot]: SeqCst. Pairs with `enqueue`. SeqCst as there. Not
         // weakened: `front` has acquired the cell's content, what was read of it is released by the other ring's
         // `enqueue`, and models take the light fence before the wake-up for a full one.
         let taking = self.slot(position).compare_exchange(slot.0, new.0, Ordering::SeqCst, Ordering::Relaxed);
@@ -235,9 +221,9 @@ mod tests {
         ring.tail.0.store(1, Ordering::Relaxed);
         let seen: Vec<_> = std::iter::from_fn(|| ring.dequeue()).collect();
         assert_eq!(seen, [3, 0, 1, 2]);
-        assert_eq!(ring.enqueue(7), 1007);
-        assert_eq!(ring.withdraw(1007), Some(7));
-        assert_eq!(ring.withdraw(1007), None);
+        ring.enqueue(7);
+        assert_eq!(ring.tail.0.load(Ordering::Relaxed), 1008);
+        assert_eq!(ring.dequeue(), Some(7));
     }
 
     #[test]

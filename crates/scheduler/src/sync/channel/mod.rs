@@ -32,6 +32,7 @@ mod bounded;
 mod error;
 mod gate;
 mod index_ring;
+mod single;
 mod unbounded;
 
 pub use error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
@@ -50,9 +51,12 @@ use std::sync::Arc;
 pub const MAX_CAPACITY: usize = 1 << 30;
 
 enum Queue<T, M: Machine> {
-    Bounded(bounded::Buffer<T, M>),
+    /// One place.
+    Single(single::Single<T, M>),
     /// One place, and the sender stays until it is empty again.
-    Rendezvous(bounded::Buffer<T, M>),
+    Rendezvous(single::Single<T, M>),
+    /// Several places.
+    Bounded(bounded::Buffer<T, M>),
     Unbounded(unbounded::List<T, M>),
 }
 
@@ -100,7 +104,8 @@ impl<T, R: Runtime> Shared<T, R> {
     #[inline]
     fn push(&self, value: T) -> Result<u64, T> {
         match &self.queue {
-            Queue::Bounded(buffer) | Queue::Rendezvous(buffer) => buffer.push(value),
+            Queue::Single(single) | Queue::Rendezvous(single) => single.push(value),
+            Queue::Bounded(buffer) => buffer.push(value).map(|()| 0),
             Queue::Unbounded(list) => {
                 list.push(value);
                 Ok(0)
@@ -111,20 +116,18 @@ impl<T, R: Runtime> Shared<T, R> {
     #[inline]
     fn pop(&self) -> Option<T> {
         let value = match &self.queue {
-            Queue::Unbounded(list) => return list.pop(),
-            Queue::Bounded(buffer) => {
-                let value = buffer.pop()?;
-                if self.sending.wake_one() {
-                    self.call_both();
-                }
-                value
-            }
-            Queue::Rendezvous(buffer) => {
-                let value = buffer.pop()?;
+            Queue::Single(single) => single.pop()?,
+            Queue::Bounded(buffer) => buffer.pop()?,
+            Queue::Rendezvous(single) => {
+                let value = single.pop()?;
                 self.wake_senders();
-                value
+                return Some(value);
             }
+            Queue::Unbounded(list) => return list.pop(),
         };
+        if self.sending.wake_one() {
+            self.call_both();
+        }
         Some(value)
     }
 
@@ -149,7 +152,7 @@ impl<T, R: Runtime> Shared<T, R> {
 
     /// Wakes a sender if there is room; see [`Gate::wake_one`]. In a rendezvous whoever makes room wakes all.
     fn call_sender(&self) -> bool {
-        matches!(self.queue, Queue::Bounded(_)) && !self.is_full() && self.sending.wake_one()
+        matches!(self.queue, Queue::Single(_) | Queue::Bounded(_)) && !self.is_full() && self.sending.wake_one()
     }
 
     /// Looks at both sides, for those who relied on a thread that does not come.
@@ -174,14 +177,16 @@ impl<T, R: Runtime> Shared<T, R> {
 
     fn is_empty(&self) -> bool {
         match &self.queue {
-            Queue::Bounded(buffer) | Queue::Rendezvous(buffer) => buffer.is_empty(),
+            Queue::Single(single) | Queue::Rendezvous(single) => single.is_empty(),
+            Queue::Bounded(buffer) => buffer.is_empty(),
             Queue::Unbounded(list) => list.is_empty(),
         }
     }
 
     fn is_full(&self) -> bool {
         match &self.queue {
-            Queue::Bounded(buffer) | Queue::Rendezvous(buffer) => buffer.is_full(),
+            Queue::Single(single) | Queue::Rendezvous(single) => single.is_full(),
+            Queue::Bounded(buffer) => buffer.is_full(),
             Queue::Unbounded(_) => false,
         }
     }
@@ -195,7 +200,7 @@ impl<T, R: Runtime> Shared<T, R> {
             Ok(position) => {
                 self.wake_receiver();
                 match &self.queue {
-                    Queue::Rendezvous(buffer) => self.stay(buffer, position, patience()),
+                    Queue::Rendezvous(single) => self.stay(single, position, patience()),
                     _ => Ok(()),
                 }
             }
@@ -220,7 +225,7 @@ impl<T, R: Runtime> Shared<T, R> {
                             false => self.wake_receiver(),
                         }
                         return match &self.queue {
-                            Queue::Rendezvous(buffer) => self.stay(buffer, position, patience),
+                            Queue::Rendezvous(single) => self.stay(single, position, patience),
                             _ => Ok(()),
                         };
                     }
@@ -248,32 +253,32 @@ impl<T, R: Runtime> Shared<T, R> {
     #[cold]
     fn stay(
         &self,
-        buffer: &bounded::Buffer<T, R::Machine>,
+        single: &single::Single<T, R::Machine>,
         position: u64,
         patience: Patience,
     ) -> Result<(), (T, Failed)> {
         loop {
-            if buffer.is_taken(position) {
+            if single.is_taken(position) {
                 return Ok(());
             }
             let failed = if self.no_receivers() {
                 Failed::Disconnected
             } else {
                 R::note_wait("room in a channel", std::ptr::from_ref(self).addr(), None);
-                match self.sending.waiters().wait(patience, || buffer.is_taken(position) || self.no_receivers()) {
+                match self.sending.waiters().wait(patience, || single.is_taken(position) || self.no_receivers()) {
                     Ok(_) => continue,
                     Err(error) => Failed::Wait(error),
                 }
             };
-            return match self.withdraw(buffer, position) {
+            return match self.withdraw(single, position) {
                 Some(value) => Err((value, failed)),
                 None => Ok(()),
             };
         }
     }
 
-    fn withdraw(&self, buffer: &bounded::Buffer<T, R::Machine>, position: u64) -> Option<T> {
-        let value = buffer.withdraw(position)?;
+    fn withdraw(&self, single: &single::Single<T, R::Machine>, position: u64) -> Option<T> {
+        let value = single.withdraw(position)?;
         self.wake_senders();
         Some(value)
     }
@@ -326,8 +331,11 @@ impl<T, R: Runtime> Shared<T, R> {
 /// If `capacity` is above [`MAX_CAPACITY`].
 pub fn bounded<T, R: Runtime>(capacity: usize) -> (Sender<T, R>, Receiver<T, R>) {
     assert!(capacity <= MAX_CAPACITY, "a channel of {capacity} messages: at most {MAX_CAPACITY} are possible");
-    let buffer = bounded::Buffer::new(capacity.max(1));
-    Shared::create(if capacity == 0 { Queue::Rendezvous(buffer) } else { Queue::Bounded(buffer) })
+    Shared::create(match capacity {
+        0 => Queue::Rendezvous(single::Single::new()),
+        1 => Queue::Single(single::Single::new()),
+        _ => Queue::Bounded(bounded::Buffer::new(capacity)),
+    })
 }
 
 /// A channel whose senders never wait. What a burst of messages took is freed with the channel.
@@ -365,7 +373,7 @@ impl<T, R: Runtime> Sender<T, R> {
             return Err(TrySendError::Disconnected(value));
         }
         let position = shared.push(value).map_err(TrySendError::Full)?;
-        let Queue::Rendezvous(buffer) = &shared.queue else {
+        let Queue::Rendezvous(single) = &shared.queue else {
             shared.wake_receiver();
             return Ok(());
         };
@@ -373,7 +381,7 @@ impl<T, R: Runtime> Sender<T, R> {
         if shared.receiving.waiters().queue().wake_one() {
             return Ok(());
         }
-        shared.withdraw(buffer, position).map_or(Ok(()), |value| Err(TrySendError::Full(value)))
+        shared.withdraw(single, position).map_or(Ok(()), |value| Err(TrySendError::Full(value)))
     }
 
     /// Sends, waiting for room at most so long.
@@ -477,6 +485,7 @@ impl<T, R: Runtime> Receiver<T, R> {
     pub fn len(&self) -> Option<usize> {
         match &self.shared.queue {
             Queue::Bounded(buffer) => Some(buffer.len()),
+            Queue::Single(single) => Some(usize::from(!single.is_empty())),
             Queue::Rendezvous(_) => Some(0),
             Queue::Unbounded(_) => None,
         }
@@ -486,6 +495,7 @@ impl<T, R: Runtime> Receiver<T, R> {
     pub fn capacity(&self) -> Option<usize> {
         match &self.shared.queue {
             Queue::Bounded(buffer) => Some(buffer.capacity()),
+            Queue::Single(_) => Some(1),
             Queue::Rendezvous(_) => Some(0),
             Queue::Unbounded(_) => None,
         }
