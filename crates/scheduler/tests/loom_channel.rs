@@ -50,14 +50,10 @@ fn who_finds_a_message_or_a_place_sees_what_was_done_before() {
         sender.send(1).unwrap();
         let done = Arc::new(Watched::new());
         let seen = done.clone();
-        let consumer = thread::spawn(move || {
-            done.add();
-            receiver.try_recv().unwrap();
-            receiver
-        });
-        let seen = sender.try_send(2).is_ok().then(|| seen.get());
-        consumer.join().unwrap();
-        seen
+        let producer = thread::spawn(move || sender.try_send(2).is_ok().then(|| seen.get()));
+        done.add();
+        receiver.try_recv().unwrap();
+        producer.join().unwrap()
     });
 }
 

@@ -4,7 +4,7 @@
 mod loom_runtime;
 
 use loom::thread;
-use loom_runtime::{Model, TIMEOUT, Watched, explore, explore_first};
+use loom_runtime::{Model, TIMEOUT, Watched, explore, explore_first, yield_before_waits};
 use raddle_scheduler::Runtime;
 use raddle_scheduler::runtime::cancel;
 use raddle_scheduler::sync::{self, LockError};
@@ -183,5 +183,59 @@ fn a_notification_goes_to_one_that_still_waits() {
             shared.1.notify_one();
         }
         waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+    });
+}
+
+#[test]
+fn a_wait_that_begins_with_a_yield_is_woken_in_it_or_after() {
+    // The waker finds the thread armed, or parked.
+    yield_before_waits();
+    explore(2, &["2"], || {
+        let shared = Arc::new((Mutex::with_value(Watched::new()), Condvar::default()));
+        let other = thread::spawn({
+            let shared = shared.clone();
+            move || {
+                shared.0.lock().unwrap().add();
+                shared.1.notify_one();
+            }
+        });
+        let mut done = shared.0.lock().unwrap();
+        while done.get() == 0 {
+            done = shared.1.wait(done).unwrap();
+        }
+        let sum = done.add();
+        drop(done);
+        other.join().unwrap();
+        sum
+    });
+    explore(1, &["3"], || {
+        let mutex = Arc::new(Mutex::with_value(Watched::new()));
+        let others = [(); 2].map(|()| {
+            let mutex = mutex.clone();
+            thread::spawn(move || {
+                mutex.lock().unwrap().add();
+            })
+        });
+        mutex.lock().unwrap().add();
+        others.into_iter().for_each(|other| other.join().unwrap());
+        mutex.lock().unwrap().add() - 1
+    });
+}
+
+#[test]
+fn a_wait_that_begins_with_a_yield_may_run_out_of_time() {
+    yield_before_waits();
+    explore(2, &["(false, 0)", "(true, 0)"], || {
+        let mutex = Arc::new(Mutex::with_value(0));
+        let held = mutex.lock().unwrap();
+        let other = thread::spawn({
+            let mutex = mutex.clone();
+            move || mutex.lock_timeout(TIMEOUT).is_ok()
+        });
+        let value = *held;
+        drop(held);
+        let got = other.join().unwrap();
+        assert!(mutex.try_lock().is_ok());
+        (got, value)
     });
 }

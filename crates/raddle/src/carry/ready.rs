@@ -1,9 +1,8 @@
 //! A thread that was woken: how it becomes ready, from wherever its waker is.
 
-use crate::carry::caller::is_outside;
 use crate::carry::descriptor::Descriptor;
 use crate::carry::processor::bump;
-use crate::carry::switching::{current, enter_unless_apart};
+use crate::carry::switching::{current, enter_from_outside};
 use crate::carry::traced::Waker;
 use crate::carry::witness::Lent;
 use crate::lanes::Kind;
@@ -27,8 +26,8 @@ fn fetch(ready: &Ready<Real>) {
 }
 
 /// Queues a thread that `waker`, this processor's running thread, or its idle context, woke.
-#[inline]
-pub(crate) fn woken(mut inside: Lent<'_>, ready: Ready<Real>, waker: Waker) {
+#[inline(always)]
+fn woken_here(mut inside: Lent<'_>, ready: Ready<Real>, waker: Waker) {
     let (activation, processor) = (inside.activation, inside.processor);
     let woken = bump(&processor.counters.woken);
     if crate::pace::is_time_for_push(woken) {
@@ -37,6 +36,12 @@ pub(crate) fn woken(mut inside: Lent<'_>, ready: Ready<Real>, waker: Waker) {
     }
     let alone = activation.current.load(Ordering::Relaxed).is_null();
     inside.owned().dispatcher.woken(processor.pool, ready, alone, fetch);
+}
+
+/// As [`woken_here`], a call of its own: for those whose own path is another.
+#[inline(never)]
+pub(crate) fn woken(inside: Lent<'_>, ready: Ready<Real>, waker: Waker) {
+    woken_here(inside, ready, waker);
 }
 
 /// Makes a thread ready whose claim the caller won, from inside the mark.
@@ -55,7 +60,7 @@ pub(crate) fn ready_inside_by(inside: Lent<'_>, thread: &'static Thread<Real>, w
     // SAFETY: the caller won the claim of a parked thread: it alone may push it, once.
     let ready = unsafe { Ready::new(NonNull::from(thread)) };
     if Descriptor::of(thread).pool() == inside.processor.pool.index {
-        woken(inside, ready, waker);
+        woken_here(inside, ready, waker);
     } else {
         crate::carry::pool::submit(ready);
     }
@@ -79,7 +84,7 @@ pub(crate) fn ready_outside(thread: &'static Thread<Real>) {
 pub(crate) unsafe fn make_ready(thread: &'static Thread<Real>) {
     // Inside the runtime: an allocator that it called has released a lock of its own, on which a thread waits. Who is
     // apart makes others ready as a kernel thread does.
-    match current().filter(|me| is_outside(me)).and_then(enter_unless_apart) {
+    match current().and_then(enter_from_outside) {
         Some(mut inside) => {
             ready_inside(inside.lend(), thread);
             inside.leave();

@@ -109,11 +109,24 @@ pub(crate) fn enter(me: &'static Descriptor) -> Inside {
     }
 }
 
-/// As [`enter`]; `None` if the thread has gone apart: it has no processor, and keeps its kernel thread for what needs
-/// none.
+/// As [`enter`]; `None` if the thread is inside the runtime already, or has gone apart: it has no processor, and keeps
+/// its kernel thread for what needs none.
 #[inline(always)]
-pub(crate) fn enter_unless_apart(me: &'static Descriptor) -> Option<Inside> {
-    (!activation_of(me).apart.load(Ordering::Relaxed)).then(|| enter(me))
+pub(crate) fn enter_from_outside(me: &'static Descriptor) -> Option<Inside> {
+    // SAFETY: activations are never freed. Null for an instant at a thread's end: its stack is the runtime's then.
+    let activation: &'static Activation = unsafe { me.activation.get().as_ref()? };
+    if activation.mark.is_inside() || activation.apart.load(Ordering::Relaxed) {
+        return None;
+    }
+    Inside::enter(activation).or_else(|| Some(enter_elsewhere(me, activation)))
+}
+
+/// As [`enter`], of a thread whose activation has lost its processor.
+#[cold]
+#[inline(never)]
+fn enter_elsewhere(me: &'static Descriptor, activation: &'static Activation) -> Inside {
+    migrate(me, activation);
+    enter(me)
 }
 
 /// The activation that runs `me`.

@@ -129,14 +129,55 @@ impl<R: Runtime> Waiters<R> {
         Queue { queue: self.list.queue(), runtime: PhantomData }
     }
 
+    /// Perhaps yields, in the middle of the calling thread's wait `epoch`: true if that is over.
+    ///
+    /// A wait that ends so costs a yield: its waker finds a thread that is ready already, so nothing is pushed, and
+    /// nothing parked.
+    #[inline(always)]
+    fn yielded_until_over(&self, thread: &'static Thread<R::Machine>, epoch: Epoch) -> bool {
+        if !self.yield_first() {
+            return false;
+        }
+        let over = thread.is_fired(epoch);
+        if !over {
+            self.yield_was_lost();
+        }
+        over
+    }
+
     /// Waits once. `ready` looks at the condition, or arranges for being woken (sets a has-waiters bit); true: do not
     /// sleep.
     ///
     /// `Ok` says only that it is worth trying again; [`Wake::Granted`] is reported as such.
+    #[inline]
     pub(crate) fn wait(&self, patience: Patience, ready: impl FnOnce() -> bool) -> Result<Wake, WaitError> {
-        let published = Cell::new(Published::Not);
-        let publish = |thread, epoch| published.set(self.publish_first(thread, epoch));
-        let look = || published.get() == Published::Not || ready();
+        self.wait_after(patience, ready, |thread, epoch| self.yielded_until_over(thread, epoch))
+    }
+
+    /// As [`Waiters::wait`], of a caller that has asked [`Waiters::yield_first`] before.
+    #[inline]
+    pub(crate) fn wait_at_once(&self, patience: Patience, ready: impl FnOnce() -> bool) -> Result<Wake, WaitError> {
+        self.wait_after(patience, ready, |_, _| false)
+    }
+
+    /// `last`, asked when `ready` has said no, is true if the wait is over.
+    #[inline(always)]
+    fn wait_after(
+        &self,
+        patience: Patience,
+        ready: impl FnOnce() -> bool,
+        last: impl FnOnce(&'static Thread<R::Machine>, Epoch) -> bool,
+    ) -> Result<Wake, WaitError> {
+        let (published, waits) = (Cell::new(Published::Not), Cell::new(None));
+        let publish = |thread, epoch| {
+            waits.set(Some((thread, epoch)));
+            published.set(self.publish_first(thread, epoch));
+        };
+        let look = || {
+            published.get() == Published::Not
+                || ready()
+                || waits.get().is_some_and(|(thread, epoch)| last(thread, epoch))
+        };
         // SAFETY: the list is private to the primitive, whose wakers claim the epochs that they pop.
         let waited = unsafe { wait_until::<R>(patience.deadline, patience.cancellable, publish, look) };
         let popped = matches!(waited, Waited::Woken(Wake::Signalled | Wake::Granted));

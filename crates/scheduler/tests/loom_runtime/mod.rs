@@ -25,6 +25,12 @@ struct Full {
 thread_local! {
     // Loom runs all threads of one execution on one kernel thread.
     static NODES: Cell<Option<&'static NodePool<Loom>>> = const { Cell::new(None) };
+    static YIELDS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From here on the calling test's threads yield before they wait, or in their waits, as a runtime's may.
+pub fn yield_before_waits() {
+    YIELDS.set(true);
 }
 
 loom::thread_local! {
@@ -73,6 +79,13 @@ unsafe impl Runtime for Model {
 
     fn is_running(_: &'static Thread<Loom>) -> bool {
         false
+    }
+
+    fn yield_before_wait() -> bool {
+        if YIELDS.get() {
+            thread::yield_now();
+        }
+        YIELDS.get()
     }
 }
 

@@ -132,11 +132,11 @@ impl<R: Runtime> Gate<R> {
         self.coming.load(Ordering::SeqCst) != NOBODY
     }
 
-    /// Waits once, as [`Waiters::wait`]. `Ok(true)`: somebody may have relied on the caller's coming, and it has to
-    /// look at both sides (I2).
+    /// Waits once, as [`Waiters::wait_at_once`]. `Ok(true)`: somebody may have relied on the caller's coming, and it
+    /// has to look at both sides (I2).
     #[inline]
     pub fn wait(&self, patience: Patience, ready: impl FnOnce() -> bool) -> Result<bool, WaitError> {
-        let woken = self.waiters.wait(patience, ready)? == Wake::Signalled;
+        let woken = self.waiters.wait_at_once(patience, ready)? == Wake::Signalled;
         // Relaxed: what the waker wrote before its claim is visible; if it was overwritten, then by another who looks
         // (I2).
         let expected = woken && self.coming.load(Ordering::Relaxed) != NOBODY;
