@@ -74,7 +74,7 @@ const STENCIL: Subject = Subject {
 /// All threads wait for ten seconds.
 const WAITING: Subject = Subject {
     source: "pingpong.c",
-    threads: &[1000],
+    threads: &[8, 1000],
     arguments: |threads| vec![threads.to_string(), "5".into(), "10".into()],
 };
 
