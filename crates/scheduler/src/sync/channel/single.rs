@@ -1,8 +1,8 @@
 //! A buffer of one cell: a bounded channel of one message, and what a rendezvous passes its messages through.
 //!
 //! One word says what the cell holds and who is at it, so an operation is two exchanges of one word. Rejected: two
-//! rings of one slot each ([`super::bounded`]), which is what a larger buffer needs so that nobody waits for a thread
-//! that stands still in a cell; who holds the only cell holds up the others in both.
+//! rings of one slot each ([`mod@super::bounded`]), which is what a larger buffer needs so that nobody waits for a
+//! thread that stands still in a cell; who holds the only cell holds up the others in both.
 //!
 //! Roles: any thread sends or receives.
 //!
