@@ -67,8 +67,16 @@ impl Unsupported {
     }
 }
 
+/// A limit of the process or its user, not the C library, is in the way.
+const NO_KERNEL_THREAD: &str = "no kernel thread can be started";
+
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.reason.contains(NO_KERNEL_THREAD) {
+            return f.write_str(
+                "lightweight threads need a kernel thread, and none can be started (RLIMIT_NPROC, pids.max?); one kernel thread per thread is used",
+            );
+        }
         write!(
             f,
             "lightweight threads are not supported by this C library ({}); one kernel thread per thread is used",

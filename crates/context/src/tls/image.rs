@@ -544,7 +544,7 @@ fn capture_libc(libc_so: &Libc, start: isize, size: usize) -> Result<Captured, U
         let join: Join = libc_so.function(c"pthread_join")?;
         let mut thread = 0;
         if !start_small(create, &mut thread, first, (&raw mut request).cast()) {
-            return Err(Unsupported::new("no kernel thread can be started"));
+            return Err(Unsupported::new(super::NO_KERNEL_THREAD));
         }
         join(thread, core::ptr::null_mut());
     }

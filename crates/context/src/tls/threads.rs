@@ -197,7 +197,7 @@ impl Threads {
         let mut thread = 0;
         // SAFETY: the request is shared by reference until the join.
         if !unsafe { super::image::start_small(request.create, &mut thread, creator, argument) } {
-            return Err(Unsupported::new("no kernel thread can be started"));
+            return Err(Unsupported::new(super::NO_KERNEL_THREAD));
         }
         let held = (0..LOCK_TRIES).find_map(|_| self.try_lock());
         // Ordering[proof]: Release. Pairs with the Acquire in `creator`. Makes visible: that the lock is held.
