@@ -331,6 +331,8 @@ impl Activation {
                     let processor: &'static Processor = unsafe { &*std::ptr::with_exposed_provenance(address) };
                     self.unshelter();
                     self.set_processor(processor);
+                    // It slept, perhaps on another core than the one before it: the next thread may block at once.
+                    crate::carry::arming::arm(self);
                     // The monitor may have borrowed it since the order, and left it free; or it has retired.
                     if let Some(inside) = Inside::begin(self) {
                         self.serve(inside);

@@ -1,5 +1,5 @@
-//! The standbys of cores, as who begins to run threads sees them: armed after a sleep. What they are and do:
-//! [`crate::govern::standby`].
+//! The standbys of cores, as who begins to run threads sees them: armed after a sleep, and where a processor has
+//! changed hands. What they are and do: [`crate::govern::standby`].
 
 use crate::carry::activation::Activation;
 use raddle_machine::Real;
@@ -21,7 +21,7 @@ pub(crate) static STANDBYS: [AtomicPtr<Standby>; MAX_CORES] =
 pub(crate) static SERVING: AtomicBool = AtomicBool::new(false);
 
 /// Arms the standby of the core on which `activation` runs, if that has one. Called where a processor begins to run
-/// threads after a sleep.
+/// threads after a sleep, or on another kernel thread: on this core a standby may have looked in vain since.
 #[inline]
 pub(crate) fn arm(activation: &Activation) {
     if SERVING.load(Ordering::Relaxed) {

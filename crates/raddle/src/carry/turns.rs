@@ -242,6 +242,8 @@ fn take(activation: &'static Activation, me: &'static Descriptor, given: *mut Pr
     activation.set_processor(unsafe { &*given });
     delays::let_go(me);
     activation.turn.word.close();
+    // While it had none, the core's standby may have looked in vain.
+    crate::carry::arming::arm(activation);
 }
 
 /// An activation that has lost its processor enters the runtime on behalf of `me`. True if it has to try again: its
@@ -256,7 +258,7 @@ pub(crate) fn settle(activation: &'static Activation, me: &'static Descriptor) -
     turn.asked.store(0, Ordering::Relaxed);
     match turn.word.settle(|| free_processor(activation), Inside::release) {
         Settled::Nothing => return false,
-        Settled::Taken => {}
+        Settled::Taken => crate::carry::arming::arm(activation),
         Settled::Missed => {
             delays::let_go(me);
             turn.word.close();
