@@ -3,7 +3,7 @@
 mod schedulers;
 
 use crate::args::Args;
-use crate::bodies::shared::xorshift_keys;
+use crate::bodies::shared::{nbody_sequential, xorshift_keys};
 
 /// What one figure of a workload is the time of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -406,6 +406,30 @@ static WORKLOADS: &[Workload] = &[
         also_on_one: false,
         expected: |a| matrix_sum(a.number("n").ok()?),
         slow: |a| nanos(a, &["n", "n", "n"], 20.0),
+    },
+    Workload {
+        name: "nbody",
+        about: "steps of Barnes-Hut on N bodies, `chunk` to a thread; `memory` percent of their blocks fit, and a miss blocks in the kernel",
+        unit: Unit::Run,
+        defaults: &[
+            ("N", "16384"),
+            ("steps", "4"),
+            ("chunk", "64"),
+            ("block", "64"),
+            ("memory", "100"),
+            ("miss_us", "50k"),
+            ("again", "0"),
+        ],
+        cases: &["16384"],
+        also_on_one: true,
+        expected: |a| nbody_sequential(a.number("N").ok()?, a.number("steps").ok()?),
+        // A miss for each chunk and block at worst, and none beside another.
+        slow: |a| {
+            let of = |key: &str| a.number(key).unwrap_or(1).max(1) as f64;
+            let (parts, blocks) = (of("N") / of("chunk"), of("N") / of("block"));
+            let misses = if of("memory") < 100.0 { parts * blocks.min(40.0) } else { 0.0 };
+            of("steps") * (of("N") * of("again") * 5e-5 + misses * of("miss_us") * 1e-6)
+        },
     },
     Workload {
         name: "news",

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-const SMALL: [(&str, &str); 53] = [
+const SMALL: [(&str, &str); 54] = [
     ("create", "100"),
     ("park", "50"),
     ("yield", "T=4:total=400"),
@@ -33,6 +33,7 @@ const SMALL: [(&str, &str); 53] = [
     ("eratosthenes", "100"),
     ("mandelbrot", "N=100:C=2000:K=5000"),
     ("matrix", "M=3:n=20"),
+    ("nbody", "N=100:chunk=9:block=10:memory=50:miss_us=500"),
     ("news", "N=10:M=3:K=4"),
     ("producer", "N=3:C=2:K=50"),
     ("tokenring", "N=5:K=20"),

@@ -8,6 +8,7 @@ mod locks;
 mod micro;
 mod mixer;
 mod monitor;
+mod nbody;
 mod options;
 mod packet;
 mod programs;
@@ -21,6 +22,7 @@ pub use monitor::{MonitorBuffer, MonitorSemaphore};
 pub mod shared {
     pub use super::forkjoin::{Queens, lowest_bit};
     pub use super::mixer::{Frame, Hall, Heard, Search};
+    pub use super::nbody::sequential as nbody_sequential;
     pub use super::options::{Lattice, Values, sequential};
     pub use super::packet::{Traffic, with_percentiles};
     pub use super::programs::{mandelbrot_row, matrix_factors, matrix_row};
@@ -181,6 +183,7 @@ pub fn run<A: Api>(request: &Request) -> Result<Outcome, String> {
         "mandelbrot" => Ok(programs::mandelbrot::<A>(number("N")?, number("C")?, number("K")?)),
         "matrix" => Ok(programs::matrix::<A>(size("n")?, size("M")?)),
         "news" => Ok(programs::news::<A>(number("N")?, number("M")?, number("K")?)),
+        "nbody" => nbody::run::<A>(&request.args),
         "producer" => Ok(programs::producer::<A>(number("N")?, size("C")?, number("K")?)),
         "tokenring" => Ok(programs::tokenring::<A>(size("N")?, number("K")?)),
         "skynet" => forkjoin::skynet::<A>(number("N")?, request.args.text("by")?),
