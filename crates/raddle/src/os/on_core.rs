@@ -142,18 +142,31 @@ pub(super) fn library_area() -> Option<isize> {
 /// The kernel's: the core is not allotted to the process, or a filter forbids it. One that ends the process for it is
 /// not asked.
 pub(crate) fn stand_by_on(core: u32) -> io::Result<()> {
-    if is_filtered() && !survives(core) {
-        return Err(io::Error::other("a filter of system calls ends a process that asks for it"));
+    /// With so many filters a copy has lived on: only a further one could be deadly.
+    static SURVIVED: AtomicU32 = AtomicU32::new(0);
+    let filters = filters();
+    if filters != SURVIVED.load(Ordering::Relaxed) {
+        if !survives(core) {
+            return Err(io::Error::other("a filter of system calls ends a process that asks for it"));
+        }
+        if filters != UNKNOWN {
+            SURVIVED.store(filters, Ordering::Relaxed);
+        }
     }
     ask_to_stand_by(core)
 }
 
-/// Whether a filter of system calls is in force. Without `/proc` nobody knows, and there is none by all appearance.
-fn is_filtered() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:"));
-    mode.is_some_and(|mode| mode.trim() == "2")
+/// How many filters of system calls the calling kernel thread has, at least; 0 without any, and where `/proc` is
+/// absent, since nobody knows then.
+fn filters() -> u32 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let of = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<u32>().ok());
+    // The mode, and their number, which older kernels do not tell.
+    if of("Seccomp:") == Some(2) { of("Seccomp_filters:").unwrap_or(UNKNOWN).max(1) } else { 0 }
 }
+
+/// Filters that nobody counts.
+const UNKNOWN: u32 = u32::MAX;
 
 /// Whether a process that asks lives on: a copy of this one, which asks and ends. Nobody hears of it: its end raises no
 /// signal, and a wait for children does not meet it.
