@@ -254,6 +254,13 @@ pub const FAULTS: &[Fault] = &[
         ("", "turn.word.swap(MISSED, Ordering::Release);", ""),
         "steal",
     ),
+    fault(
+        "dispatch-turn-on",
+        "a thread that has left its stack is held to be on it",
+        TURN,
+        ("", "thread.leave();", ""),
+        "steal",
+    ),
     // Wake-ups.
     fault(
         "notify-silent",

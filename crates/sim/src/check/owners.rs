@@ -104,6 +104,12 @@ impl Owners {
         }
     }
 
+    /// The caller, which carries nothing, takes processor `me` if nobody carries that.
+    pub fn adopt(&self, me: usize) -> bool {
+        let Some(core) = current() else { return false };
+        self.owners[me].adopt(id(core), &self.marks[core]) && self.entered(me, core, true)
+    }
+
     /// The spare, which is the caller, tries to take processor `me` from its first carrier.
     pub fn take(&self, me: usize) -> Take {
         let Some(core) = current() else { return Take::Lost };
@@ -130,7 +136,7 @@ impl Owners {
         self.entered(me, core, entered)
     }
 
-    /// The spare, which is the caller, sets a processor free.
+    /// The caller sets its processor free.
     pub fn release(&self, me: usize) {
         let Some(core) = current() else { return };
         *self.left[me].borrow_mut() = stamp();

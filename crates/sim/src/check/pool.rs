@@ -17,6 +17,7 @@ use raddle_machine::{Atomic, Machine, Ordering};
 use raddle_scheduler::dispatch::{self, Dispatcher, Occasions, Resting, rest};
 use raddle_scheduler::idle::{Idle, Woken};
 use raddle_scheduler::turn::Turn;
+use raddle_scheduler::whereabouts::Whereabouts;
 use raddle_scheduler::{Cause, Local, Notify, Policy, Ready};
 use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
@@ -49,6 +50,8 @@ pub(super) struct Pool {
     /// coroutine, and what stands for each processor.
     turn: Turn<Controlled, u8>,
     returned: Cell<Option<(usize, usize)>>,
+    /// Whether that thread is on its stack.
+    stack: Whereabouts<Controlled, u8>,
     places: Box<[u8]>,
     /// How often each has switched, and the thread that it is pushing, with the step at which that began.
     switches: Vec<Cell<u64>>,
@@ -122,6 +125,7 @@ impl Pool {
             owners: Owners::new(processors, script.spare.is_some()),
             turn: Turn::default(),
             returned: Cell::new(None),
+            stack: Whereabouts::nowhere(),
             places: vec![0; processors].into_boxed_slice(),
             switches: (0..processors).map(|_| Cell::new(0)).collect(),
             pushing: (0..processors).map(|_| Cell::new(None)).collect(),

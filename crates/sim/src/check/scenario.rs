@@ -40,6 +40,8 @@ pub(super) enum Spare {
     Returns,
     /// The same, but that one goes on beside the others until it enters.
     Beside,
+    /// As the first one, and the thread that has lost it finds it free when it enters: it leaves its stack for others.
+    Leaves,
 }
 
 /// Who does what.
@@ -76,6 +78,7 @@ pub(super) enum Reach {
     Refused,
     InTurn,
     Missed,
+    Left,
 }
 
 impl Reach {
@@ -98,6 +101,7 @@ impl Reach {
             Reach::TakenOver => "a spare went on with a processor",
             Reach::Lost => "a thread came back to a processor that was lost, and waited in the queues",
             Reach::InTurn => "a processor was passed on to a thread that had come back, and waited for its turn",
+            Reach::Left => "a thread that had come back left its stack, and its activation carried others",
             Reach::Missed => "a thread that had come back went on beside the others, and its turn passed",
             Reach::Refused => "a spare left a processor to its owner, which was inside the runtime",
             Reach::Rescued => "a busy processor took over what one offered that stood still",
@@ -135,7 +139,7 @@ pub struct Scenario {
 }
 
 /// All of them.
-pub const SCENARIOS: [Scenario; 18] = [
+pub const SCENARIOS: [Scenario; 19] = [
     Scenario {
         name: "spawn",
         about: "a thread makes all others, and their processors find them",
@@ -231,6 +235,12 @@ pub const SCENARIOS: [Scenario; 18] = [
         about: "a spare takes a processor over, and the thread that has lost it goes on beside the others until it enters",
         needs: Needs::Hides,
         listed: &[Reach::TakenOver, Reach::Missed],
+    },
+    Scenario {
+        name: "leave",
+        about: "a spare takes a processor over and sets it free, and the thread that has lost it leaves its stack for others",
+        needs: Needs::Hides,
+        listed: &[Reach::Left],
     },
     Scenario {
         name: "order",
@@ -347,7 +357,7 @@ impl Scenario {
                 script.acts[0] = one(1).into_iter().chain([Act::Publish]).chain(then).collect();
                 script.begin = vec![(0, Cause::Woken)];
             }
-            "share" | "borrow" | "takeover" | "return" | "beside" => {
+            "share" | "borrow" | "takeover" | "return" | "beside" | "leave" => {
                 let works = [Act::Work; 2];
                 script.acts[1] = works.to_vec();
                 let spawns = (2..threads).map(Act::Spawn);
@@ -359,6 +369,7 @@ impl Scenario {
                     "borrow" => script.spare = Some(Spare::Borrows),
                     "return" => script.spare = Some(Spare::Returns),
                     "beside" => script.spare = Some(Spare::Beside),
+                    "leave" => script.spare = Some(Spare::Leaves),
                     _ => script.spare = Some(Spare::Carries),
                 }
                 if script.spare.is_some() {

@@ -6,7 +6,7 @@ use crate::execution::{current, work};
 use crate::machine::Controlled;
 use raddle_machine::Machine;
 use raddle_scheduler::takeover::Take;
-use raddle_scheduler::turn::{Came, Found, Settled, find};
+use raddle_scheduler::turn::{Came, Found, Settled, find, is_on};
 use raddle_scheduler::{Cause, Local};
 
 /// How often the spare tries to take a processor whose thread is not blocked.
@@ -80,20 +80,25 @@ impl Pool {
     /// The spare takes processor 0 now and then, and once more when its thread is blocked: for a moment, or to go on
     /// with it.
     pub(super) fn spare(&self, spare: Spare) {
-        let mut early = EARLY_TAKES;
+        let (mut early, mut done) = (EARLY_TAKES, false);
         while !self.over() {
+            if spare == Spare::Leaves {
+                // As the monitor does while a processor is free.
+                self.turn.call();
+            }
             let blocked = self.holding.get().is_some();
-            if blocked || early > 0 {
+            if !done && (blocked || early > 0) {
                 early -= u32::from(!blocked);
                 match self.owners.take(0) {
                     Take::Inside => self.reach(Reach::Refused),
                     Take::Lost => {}
-                    Take::Taken if spare == Spare::Borrows => {
+                    Take::Taken if matches!(spare, Spare::Borrows | Spare::Leaves) => {
                         self.publish(0);
                         self.owners.release(0);
-                        if blocked {
+                        if blocked && spare == Spare::Borrows {
                             return;
                         }
+                        done = blocked;
                     }
                     Take::Taken => {
                         self.tell(Some(0), || "is carried by the spare".to_string());
@@ -117,7 +122,9 @@ impl Pool {
         self.reach(Reach::Lost);
         self.busy.set(self.busy.get() - 1);
         match self.script.spare {
-            Some(spare @ (Spare::Returns | Spare::Beside)) => self.wait_for_turn(thread, spare == Spare::Returns),
+            Some(spare @ (Spare::Returns | Spare::Beside | Spare::Leaves)) => {
+                self.wait_for_turn(thread, spare == Spare::Returns)
+            }
             _ => {
                 self.submit(None, thread);
                 None
@@ -130,6 +137,7 @@ impl Pool {
     fn wait_for_turn(&self, thread: usize, patient: bool) -> Option<usize> {
         let core = current()?;
         self.returned.set(Some((thread, core)));
+        self.stack.install(std::ptr::from_ref(&self.places[0]).cast_mut());
         if self.turn.queue() {
             self.submit(None, thread);
         }
@@ -138,8 +146,17 @@ impl Pool {
             Came::Nothing => panic!("thread {thread} waits for nothing"),
             Came::Beside => {
                 work(3);
-                match self.turn.settle(|| None::<()>, |()| ()) {
+                let free = || (self.script.spare == Some(Spare::Leaves) && self.owners.adopt(0)).then_some(0);
+                match self.turn.settle(free, |me: usize| self.owners.release(me)) {
                     Settled::Given(given) => given,
+                    Settled::Leaves(me) => {
+                        self.tell(Some(me), || format!("is free, and thread {thread} leaves its stack for it"));
+                        self.reach(Reach::Left);
+                        self.turn.off(&self.stack);
+                        self.returned.set(None);
+                        // The caller goes on with it, and whoever selects the thread with that.
+                        return None;
+                    }
                     Settled::Missed => {
                         self.reach(Reach::Missed);
                         self.returned.set(None);
@@ -168,15 +185,23 @@ impl Pool {
     /// caller has it no more, or the thread runs already.
     pub(super) fn may_run(&self, me: usize, thread: usize) -> bool {
         let Some((_, core)) = self.returned.get().filter(|(returned, _)| *returned == thread) else { return true };
+        if !is_on(&self.stack) {
+            return true;
+        }
         let carries = |_| self.returned.get().is_some_and(|(returned, _)| returned == thread);
-        match find(|| Some(core), |_| &self.turn, carries) {
+        let at = || (!self.stack.get().is_null()).then_some(core);
+        match find(at, |_| &self.turn, carries) {
             Found::Waits(core) => {
                 self.tell(Some(me), || format!("is passed on to thread {thread}"));
                 self.owners.pass(me, core);
                 self.turn.give(std::ptr::from_ref(&self.places[me]).cast_mut());
             }
             Found::Missed => self.tell(Some(me), || format!("finds thread {thread} at work")),
-            Found::Leaves => unreachable!("no processor is free"),
+            Found::Leaves => {
+                self.tell(Some(me), || format!("finds thread {thread} on its way off its stack"));
+                self.submit(Some(me), thread);
+                Controlled::spin_hint();
+            }
         }
         false
     }
