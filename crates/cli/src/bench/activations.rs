@@ -27,7 +27,7 @@ const PAPER: [(&str, [f64; 3]); 2] =
 /// Threads, or signals, of a run of the library's, and of the kernel's.
 const TIMES: [(&str, u64); 2] = [("raddle", 100_000), ("std", 5_000)];
 /// N-body with half of its memory: a block of data that is missing blocks in the kernel for 50 ms.
-const NBODY: [&str; 7] = ["N=2048", "steps=1", "chunk=8", "block=64", "memory=50", "miss_us=50000", "again=400"];
+const NBODY: [&str; 7] = ["N=1024", "steps=1", "chunk=16", "block=64", "memory=50", "miss_us=50000", "again=400"];
 /// How often a thread blocks in the kernel.
 const BLOCKS: u64 = 400;
 /// How long one run may take.
