@@ -2,6 +2,8 @@
 # Tries an installed package as its users would: run it in a machine or a root with the package, gcc, g++, pkg-config, gdb,
 # man-db, bash-completion, memcached and python3. Ends with "all of it works", or at the first thing that does not.
 set -eu
+# Named from where this was started; below, the folder is another.
+drop_in=${DROP_IN:+$(realpath "$DROP_IN")}
 work=$(mktemp -d)
 server=
 trap 'test -z "$server" || kill "$server"; rm -rf "$work"' EXIT
@@ -53,7 +55,6 @@ stop
 echo "ends"
 
 say "memcached, LD_PRELOAD as the unit"
-drop_in=${DROP_IN:-}
 # The variables of packaging/raddle.conf, if it is named; otherwise what it holds of importance.
 variables=LD_PRELOAD=libraddle.so.0
 test -z "$drop_in" || variables=$(sed -n 's/^Environment=//p' "$drop_in" | tr '\n' ' ')
