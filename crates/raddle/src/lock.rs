@@ -75,6 +75,8 @@ pub type Clustered<K, V, C = std::sync::Arc<Topology>, S = std::collections::has
     generic::Clustered<K, V, Barging, generic::Parking<Host>, C, S>;
 /// The right to read an element of a [`Clustered`].
 pub type Replica<'a, V> = generic::Replica<'a, V, generic::Parking<Host>>;
+/// The right to read an element of a [`Clustered`] from the calling processor's copy.
+pub type Here<'a, V> = generic::Here<'a, V, generic::Parking<Host>>;
 /// Keeps an element of a [`Clustered`] from being removed as unused.
 pub type Hold = generic::Hold<Real>;
 

@@ -122,6 +122,48 @@ fn a_change_reaches_all_clusters_in_all_ways() {
 }
 
 #[test]
+fn a_change_goes_on_to_each_processor_s_copy() {
+    for (protocol, change) in ALL {
+        let map = map::<u32>();
+        map.insert(7, 0);
+        let read_everywhere = |expected| {
+            for processor in 0..6 {
+                PROCESSOR.set(processor);
+                assert_eq!(map.get_here(&7), expected, "{protocol:?}, {change:?}, processor {processor}");
+            }
+        };
+        read_everywhere(Some(0));
+        // Copies are made once, and from the cluster's instance.
+        read_everywhere(Some(0));
+        assert_eq!((map.stats().copied, map.stats().replicated), (6, 2));
+        for writer in 0..6 {
+            PROCESSOR.set(writer);
+            map.update_by(ways(protocol, change), &7, |value| *value += 1).unwrap();
+            read_everywhere(Some(writer as u32 + 1));
+        }
+        let stats = map.stats();
+        let expected = if change == Change::Broadcast { (6, 36) } else { (42, 0) };
+        assert_eq!((stats.copied, stats.copies_renewed), expected, "{protocol:?}, {change:?}");
+        // A move changes nothing; what is invalidated, given back or removed is gone for the processors, too.
+        assert!((0..3).all(|cluster| map.migrate(&7, cluster)));
+        read_everywhere(Some(6));
+        assert!(map.invalidate(&7));
+        read_everywhere(Some(6));
+        go((map.home(&7).unwrap() + 1) % 3);
+        let reading = map.read_here(&7);
+        let given_back = map.give_back();
+        assert_eq!((reading.as_deref(), given_back), (Some(&6), 0));
+        drop(reading);
+        map.give_back();
+        read_everywhere(Some(6));
+        assert_eq!(map.remove(&7), Some(6));
+        read_everywhere(None);
+        assert_eq!(map.insert(7, 9), None);
+        read_everywhere(Some(9));
+    }
+}
+
+#[test]
 fn an_element_moves_and_is_found() {
     let map = map::<String>();
     map.insert(3, "a".into());
@@ -250,7 +292,8 @@ fn a_panic_in_a_change_leaves_no_replica_of_what_was() {
             map.insert(1, 0);
             let read = |cluster| {
                 go(cluster);
-                map.get(&1)
+                assert_eq!(map.get(&1), map.get_here(&1));
+                map.get_here(&1)
             };
             assert!((0..3).all(|cluster| read(cluster) == Some(0)));
             go(writer);
@@ -337,7 +380,7 @@ fn kernel_threads_of_all_clusters_count_in_few_elements() {
                             }
                         }
                         _ => {
-                            let before = map.get(&key);
+                            let before = if turn % 2 == 0 { map.get(&key) } else { map.get_here(&key) };
                             assert!(before.is_none_or(|before| before <= 6 * EACH));
                         }
                     }

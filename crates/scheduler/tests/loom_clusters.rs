@@ -197,3 +197,52 @@ fn who_removes_what_nobody_holds_sees_what_the_holder_did() {
         seen
     });
 }
+
+#[test]
+fn nobody_reads_from_a_processor_s_copy_what_was_there_before_a_change() {
+    for change in [Change::Invalidate, Change::Broadcast] {
+        explore_first(Some(5_000), 2, &["0", "1"], move || {
+            let map = map();
+            map.insert(0, 0);
+            let home = map.home(&0).unwrap();
+            let away = (home + 1) % 3;
+            for cluster in [home, away] {
+                go(cluster);
+                assert_eq!(map.get_here(&0), Some(0));
+            }
+            assert_eq!(map.stats().copied, 2);
+            let changed = Arc::new(loom::sync::atomic::AtomicU32::new(0));
+            let told = changed.clone();
+            let writes = at(&map, home, move |map| {
+                map.update_by(ways(Protocol::Optimistic, change), &0, |value| *value = 1).unwrap();
+                told.store(1, loom::sync::atomic::Ordering::SeqCst);
+            });
+            go(away);
+            let told = changed.load(loom::sync::atomic::Ordering::SeqCst);
+            let seen = map.get_here(&0).unwrap();
+            assert!(seen >= told, "an old value after the change");
+            writes.join().unwrap();
+            assert_eq!(map.get_here(&0), Some(1));
+            go(home);
+            assert_eq!(map.get_here(&0), Some(1));
+            seen
+        });
+    }
+}
+
+#[test]
+fn a_copy_that_is_made_while_its_element_goes_is_gone_too() {
+    explore_first(Some(5_000), 2, &["None", "Some(0)"], || {
+        let map = map();
+        map.insert(0, 0);
+        let home = map.home(&0).unwrap();
+        let away = (home + 1) % 3;
+        let reads = at(&map, away, |map| map.get_here(&0));
+        go(home);
+        assert_eq!(map.remove(&0), Some(0));
+        let seen = reads.join().unwrap();
+        go(away);
+        assert_eq!(map.get_here(&0), None);
+        seen
+    });
+}

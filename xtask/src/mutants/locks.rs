@@ -14,6 +14,7 @@ const PARKED: &str = "crates/scheduler/src/lock/parked.rs";
 const RESERVE: &str = "crates/scheduler/src/lock/reserve.rs";
 const CLUSTERED: &str = "crates/scheduler/src/lock/clusters/map.rs";
 const CHANGES: &str = "crates/scheduler/src/lock/clusters/map/changes.rs";
+const COPIES: &str = "crates/scheduler/src/lock/clusters/map/copies.rs";
 
 /// All of them. No two change the same words.
 pub const LOCKS: &[Fault] = &[
@@ -193,5 +194,19 @@ pub const LOCKS: &[Fault] = &[
         CHANGES,
         ("", "home.note(at);", "();"),
         "loom loom_clusters a_reader_a_writer_and_a_mover_in_three_clusters_do_not_dead_lock",
+    ),
+    fault(
+        "clusters-copy-not-told",
+        "a change in another cluster leaves what processors there have",
+        CHANGES,
+        ("", "self.take_copies(me, cluster, key, &instance, then, &mut taken);", ""),
+        "loom loom_clusters nobody_reads_from_a_processor_s_copy_what_was_there_before_a_change",
+    ),
+    fault(
+        "clusters-copy-not-noted",
+        "a copy is made that its cluster's instance does not know of",
+        COPIES,
+        ("", "replica.0.copied.fetch_or(bit(member), Ordering::Relaxed);", ""),
+        "loom loom_clusters a_copy_that_is_made_while_its_element_goes_is_gone_too",
     ),
 ];

@@ -11,7 +11,7 @@
 
 mod map;
 
-pub use map::{Clustered, Hold, InUse, Replica};
+pub use map::{Clustered, Here, Hold, InUse, Replica};
 
 use std::sync::Arc;
 
@@ -134,6 +134,10 @@ pub struct ClusterStats {
     pub invalidated: u64,
     /// Replicas of other clusters that a change from here renewed.
     pub renewed: u64,
+    /// Copies that were made for single processors of this cluster.
+    pub copied: u64,
+    /// Copies of single processors, anywhere, that a change from here renewed.
+    pub copies_renewed: u64,
     /// Elements that moved to this cluster.
     pub moved: u64,
 }

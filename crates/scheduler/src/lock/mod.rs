@@ -54,7 +54,7 @@ mod spin_then_queue;
 mod try_mcs;
 
 pub use barging::Barging;
-pub use clusters::{Change, ClusterStats, Clustered, Clusters, Hold, InUse, Protocol, Replica, Seat, Ways};
+pub use clusters::{Change, ClusterStats, Clustered, Clusters, Here, Hold, InUse, Protocol, Replica, Seat, Ways};
 pub use cna::Cna;
 pub use deferred::{Deferred, Full, Job, Masked, Own, Turn};
 pub use hemlock::Hemlock;

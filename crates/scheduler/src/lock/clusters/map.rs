@@ -3,9 +3,9 @@
 //! Source: Unrau et al., sections 2.2, 2.3 and 5.2. See [`super`] for what differs.
 //!
 //! Words: an *instance* is what one cluster's table has of an element: the one at its *home* is the element, the
-//! others are replicas. The *anchor* of a key is a cluster that its hash names: the home, as long as the element has
-//! not moved, and else who knows the home. A replica may be *stale*: without a value, a place-holder until somebody
-//! asks for it again.
+//! others are replicas. A processor may have a *copy* of its cluster's instance ([`copies`]). The *anchor* of a key is
+//! a cluster that its hash names: the home, as long as the element has not moved, and else who knows the home. A
+//! replica may be *stale*: without a value, a place-holder until somebody asks for it again.
 //!
 //! Roles: *readers*, who hold an instance in their own cluster; *requesters*, who hold their cluster's stale instance
 //! alone while they ask the home; *writers*, who hold the home's instance alone, and then each replica; *movers* and
@@ -54,12 +54,15 @@
 //! ```
 
 mod changes;
+mod copies;
 mod instance;
 
+pub use copies::Here;
 pub use instance::{Hold, InUse, Replica};
 
 use super::{ClusterStats, Clusters, Seat, Ways};
 use crate::lock::{Algorithm, Busy, Lock, ReserveMap, Waits};
+use copies::{Copies, Then};
 use instance::{Counters, Instance, Instances, Met, Own, Role, World, count};
 use raddle_machine::{Atomic, Ordering};
 use raddle_queues::pad::Padded;
@@ -73,6 +76,8 @@ const PARTS: usize = 8;
 #[expect(clippy::type_complexity, reason = "each parameter is the map's own")]
 struct Cluster<K, V, A, W: Waits, S> {
     instances: Instances<K, V, A, W, S>,
+    /// What each of its processors has a copy of.
+    copies: Box<[Copies<K, V, A, W, S>]>,
     /// One for each of its processors: who calls from elsewhere comes through the one of its own number.
     lanes: Box<[Padded<Lock<(), A, World<W>>>]>,
     counters: Padded<Counters<World<W>>>,
@@ -121,6 +126,7 @@ where
             assert!(members > 0, "a cluster has a processor at least");
             Cluster {
                 instances: ReserveMap::with_parts(parts, hash.clone()),
+                copies: (0..members).map(|_| ReserveMap::with_parts(1, hash.clone())).collect(),
                 lanes: (0..members).map(|_| Padded(Lock::new(()))).collect(),
                 counters: Padded(Counters::new()),
             }
@@ -219,7 +225,10 @@ where
     /// The element, for reading; its instance in the caller's cluster is asked for if there is none. Waits while
     /// somebody changes it. None if there is no such key.
     pub fn read(&self, key: &K) -> Option<Replica<'_, V, W>> {
-        let me = self.here();
+        self.read_at(self.here(), key)
+    }
+
+    fn read_at(&self, me: Seat, key: &K) -> Option<Replica<'_, V, W>> {
         let map = &self.clusters[me.cluster].instances;
         loop {
             if let Some(found) = map.read(key).filter(|found| found.value.is_some()) {
@@ -309,6 +318,7 @@ where
             // The home's note of it stays, and is found out by the next change (I3).
             let instance = map.try_reserve(key).ok().flatten()?;
             let spare = !instance.is_home() && instance.used() == 0 && self.anchor(key) != me.cluster;
+            let spare = spare && self.take_copies(me, me.cluster, key, &instance, Then::DropUnread, &mut Vec::new());
             spare.then(|| map.remove_entry(key, instance))
         };
         map.keys().iter().filter_map(unused).count()
@@ -351,6 +361,8 @@ where
             sum.retries += counters.retries.load(Ordering::Relaxed);
             sum.invalidated += counters.invalidated.load(Ordering::Relaxed);
             sum.renewed += counters.renewed.load(Ordering::Relaxed);
+            sum.copied += counters.copied.load(Ordering::Relaxed);
+            sum.copies_renewed += counters.copies_renewed.load(Ordering::Relaxed);
             sum.moved += counters.moved.load(Ordering::Relaxed);
         }
         sum

@@ -1,5 +1,6 @@
 //! What changes elements: in their place, by taking them out, by moving their home.
 
+use super::copies::Then;
 use super::instance::{InUse, Instance, Kept, Met, Role, World, count};
 use super::{Clustered, ReserveMap};
 use crate::lock::clusters::{Change, Clusters, Protocol, Seat, Ways};
@@ -95,6 +96,9 @@ where
     ) -> (R, bool) {
         let anchor = self.anchor(key);
         let mut renewed: Vec<Kept<'_, V, W>> = Vec::new();
+        let mut taken = Vec::new();
+        let then = if ways.change == Change::Broadcast { Then::Renew } else { Then::Drop };
+        self.take_copies(me, at, key, &home, then, &mut taken);
         let (mut lone, has_own) = (true, own.is_some());
         for cluster in home.at_home().clusters() {
             if cluster == at || has_own && cluster == me.cluster {
@@ -105,6 +109,7 @@ where
                 continue;
             };
             lone &= cluster == me.cluster || instance.value.is_none();
+            self.take_copies(me, cluster, key, &instance, then, &mut taken);
             let old = instance.value.take();
             if old.is_some() && ways.change == Change::Broadcast {
                 renewed.push(instance);
@@ -120,6 +125,7 @@ where
         if let Some(own) = &mut own {
             debug_assert!(!own.is_home(), "the home is held by another guard");
             home.at_home().note(me.cluster);
+            self.take_copies(me, me.cluster, key, own, then, &mut taken);
             own.value = None;
         }
         let result = f(home.value.as_mut().unwrap_or_else(|| unreachable!("the home has a value")));
@@ -130,6 +136,7 @@ where
         if let Some(own) = own {
             own.value = Some(home.valid().clone());
         }
+        self.renew_copies(me, taken, home.valid());
         (result, self.moves(me, at, &mut home, lone, ways))
     }
 
@@ -212,6 +219,11 @@ where
             if counts.map(|instance| instance.used()).sum::<usize>() > 0 {
                 return Err(InUse);
             }
+        }
+        let instances = replicas.iter().map(|(cluster, instance)| (*cluster, instance));
+        let ends = home.iter().map(|home| (at, home)).chain([(anchor, &first)]);
+        for (cluster, instance) in instances.chain(ends) {
+            self.take_copies(me, cluster, key, instance, Then::Drop, &mut Vec::new());
         }
         let out = |cluster, instance| self.call(me, cluster, |map| map.remove_entry(key, instance));
         // The anchor's last (I1). Each is dropped here, without a lane.

@@ -16,6 +16,8 @@ pub(super) struct Instance<V, M: Machine> {
     /// Absent: stale. The home's is always there.
     pub(super) value: Option<V>,
     pub(super) role: Role<M>,
+    /// A bit for each processor of the cluster that may have a copy ([`super::copies`], I6).
+    pub(super) copied: Count<M>,
     /// Who holds it in this cluster (5.2).
     pub(super) uses: Arc<Count<M>>,
 }
@@ -58,11 +60,15 @@ impl<M: Machine> Home<M> {
 
 impl<V, M: Machine> Instance<V, M> {
     pub(super) fn home(value: V, clusters: usize) -> Self {
-        Self { value: Some(value), role: Role::Home(Home::new(clusters)), uses: Arc::new(Atomic::new(0)) }
+        Self::with(Some(value), Role::Home(Home::new(clusters)))
     }
 
     pub(super) fn stale(home: usize) -> Self {
-        Self { value: None, role: Role::Away(home), uses: Arc::new(Atomic::new(0)) }
+        Self::with(None, Role::Away(home))
+    }
+
+    fn with(value: Option<V>, role: Role<M>) -> Self {
+        Self { value, role, copied: Atomic::new(0), uses: Arc::new(Atomic::new(0)) }
     }
 
     pub(super) fn at_home(&self) -> &Home<M> {
@@ -93,6 +99,8 @@ pub(super) struct Counters<M: Machine> {
     pub(super) retries: M::Atomic<u64>,
     pub(super) invalidated: M::Atomic<u64>,
     pub(super) renewed: M::Atomic<u64>,
+    pub(super) copied: M::Atomic<u64>,
+    pub(super) copies_renewed: M::Atomic<u64>,
     pub(super) moved: M::Atomic<u64>,
     /// Keys whose anchor this cluster is.
     pub(super) keys: M::Atomic<usize>,
@@ -103,7 +111,8 @@ impl<M: Machine> Counters<M> {
         let zero = || Atomic::new(0);
         let (calls, replicated, retries) = (zero(), zero(), zero());
         let (invalidated, renewed, moved) = (zero(), zero(), zero());
-        Self { calls, replicated, retries, invalidated, renewed, moved, keys: Atomic::new(0) }
+        let (copied, copies_renewed, keys) = (zero(), zero(), Atomic::new(0));
+        Self { calls, replicated, retries, invalidated, renewed, copied, copies_renewed, moved, keys }
     }
 }
 
