@@ -57,6 +57,9 @@ pub type Reserved<'a, V> = generic::Reserved<'a, V, generic::Parking<Host>>;
 /// The right to read an element of a [`ReserveMap`].
 pub type Shared<'a, V> = generic::Shared<'a, V, generic::Parking<Host>>;
 
+/// An order among the maps that a program keeps elements of at the same time: [`raddle_scheduler::lock::Order`].
+pub type Order = generic::Order<Barging, Real>;
+
 /// A concurrent hash map with a table in each cluster of processors, which replicates what is read in several:
 /// [`raddle_scheduler::lock::Clustered`]. `C` says who belongs together: by default those that share the last cache, or
 /// as `RADDLE_CLUSTERS` says ([`Topology::machine`]).

@@ -1,7 +1,7 @@
 //! The map with reservations on kernel threads.
 
 use raddle_machine::Real;
-use raddle_scheduler::lock::{Barging, Busy, H1Mcs, Parking, ReserveMap, Spinning, optimistic};
+use raddle_scheduler::lock::{Barging, Busy, H1Mcs, Order, Parking, ReserveMap, Spinning, optimistic};
 use raddle_scheduler::sync::kernel_threads::KernelThreads;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -112,4 +112,35 @@ fn the_optimistic_protocol_retries_and_gives_up_what_it_had() {
     *local += 1;
     *remote += 1;
     assert_eq!(retries, 1);
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn who_waits_against_the_order_of_the_classes_is_told_though_nobody_is_in_the_way() {
+    let order = Arc::new(Order::new());
+    let (programs, pages) = (Map::<u32, u32>::new().in_order(&order, 1), Map::<u32, u32>::new().in_order(&order, 2));
+    (0..3).for_each(|key| _ = (programs.insert(key, 0), pages.insert(key, 0)));
+    let refused = |wait: &dyn Fn()| {
+        let panic = catch_unwind(AssertUnwindSafe(wait)).unwrap_err();
+        assert!(panic.downcast_ref::<String>().unwrap().contains("while it holds one of class 2"));
+    };
+    let page = pages.reserve(&0);
+    refused(&|| drop(programs.reserve(&0)));
+    refused(&|| drop(programs.read(&0)));
+    refused(&|| _ = programs.insert(4, 0));
+    refused(&|| drop(programs.reserve_all([&0, &1])));
+    // Another one of its own class is no better, and a reader holds it, too.
+    refused(&|| drop(pages.reserve(&1)));
+    let page = page.map(|page| page.downgrade());
+    refused(&|| drop(programs.reserve(&0)));
+    // To try is allowed, and counts; and other threads hold nothing.
+    let tried = programs.try_reserve(&0).unwrap();
+    std::thread::scope(|scope| assert!(scope.spawn(|| programs.reserve(&1).is_some()).join().unwrap()));
+    drop(page);
+    // In order, and again when all has been given back: also on another thread.
+    let pages_too = pages.reserve_all([&0, &1]);
+    std::thread::scope(|scope| _ = scope.spawn(move || drop(pages_too)).join());
+    drop(tried);
+    drop((programs.reserve(&0), pages.reserve(&0)));
+    assert_eq!(programs.len(), 3);
 }

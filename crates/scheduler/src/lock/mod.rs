@@ -61,7 +61,7 @@ pub use hemlock::Hemlock;
 pub use mcs::{H1Mcs, H2Mcs, Mcs, Queue, SwapH1Mcs, SwapH2Mcs, SwapMcs};
 pub use parked::Parked;
 pub use reciprocating::Reciprocating;
-pub use reserve::{Busy, Parking, Reservation, ReserveMap, Reserved, Shared, Spinning, Waits, optimistic};
+pub use reserve::{Busy, Order, Parking, Reservation, ReserveMap, Reserved, Shared, Spinning, Waits, optimistic};
 pub use spin::Spin;
 pub use spin_then_queue::SpinThenQueue;
 pub use try_mcs::{TryGuard, TryMcs, Trying};

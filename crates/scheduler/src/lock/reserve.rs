@@ -40,9 +40,13 @@
 //! assert!(table.with(|()| bits.try_shared()));
 //! ```
 
+mod guards;
 mod map;
+mod order;
 
-pub use map::{Busy, ReserveMap, Reserved, Shared, optimistic};
+pub use guards::{Reserved, Shared};
+pub use map::{Busy, ReserveMap, optimistic};
+pub use order::Order;
 
 use crate::runtime::Runtime;
 use crate::sync::address::AddressTable;

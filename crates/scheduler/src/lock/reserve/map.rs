@@ -28,7 +28,10 @@
 //! assert_eq!((map.get(&"a"), map.get(&"b"), map.len()), (Some(2), Some(2), 2));
 //! ```
 
-use super::{Reservation, Waits};
+use super::guards::{Held, Reserved, Shared};
+#[cfg(debug_assertions)]
+use super::order::{Class, Leaves};
+use super::{Order, Reservation, Waits};
 use crate::lock::{Algorithm, Lock};
 use raddle_machine::{Atomic, Machine, Ordering};
 use raddle_queues::pad::Padded;
@@ -36,17 +39,16 @@ use std::cell::UnsafeCell;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash};
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// Parts of a map, if nothing else is asked for: an untested guess.
 const PARTS: usize = 16;
 
-struct Element<V, M: Machine> {
-    reservation: Reservation<M>,
+pub(super) struct Element<V, M: Machine> {
+    pub(super) reservation: Reservation<M>,
     /// Who holds it alone, to find out who waits for itself; 0: unknown.
-    holder: M::Atomic<usize>,
-    value: UnsafeCell<Option<V>>,
+    pub(super) holder: M::Atomic<usize>,
+    pub(super) value: UnsafeCell<Option<V>>,
 }
 
 // SAFETY: the value is used under reservations (I1): by one alone, or by many for reading.
@@ -54,7 +56,7 @@ unsafe impl<V: Send + Sync, M: Machine> Sync for Element<V, M> {}
 // SAFETY: an element that goes elsewhere takes its value along, which is Send.
 unsafe impl<V: Send + Sync, M: Machine> Send for Element<V, M> {}
 
-type World<W> = <W as Waits>::Machine;
+pub(super) type World<W> = <W as Waits>::Machine;
 /// Elements under one coarse lock.
 #[expect(clippy::type_complexity, reason = "each parameter is the map's own")]
 struct Part<K, V, A, W: Waits, S> {
@@ -69,6 +71,8 @@ pub struct ReserveMap<K, V, A, W: Waits, S = RandomState> {
     parts: Box<[Part<K, V, A, W, S>]>,
     hash: S,
     waits: W,
+    #[cfg(debug_assertions)]
+    class: Option<Class<A, World<W>>>,
 }
 
 /// Somebody holds the element.
@@ -84,7 +88,7 @@ impl std::fmt::Display for Busy {
 impl std::error::Error for Busy {}
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+pub(super) enum Kind {
     Exclusive,
     Shared,
 }
@@ -126,7 +130,26 @@ where
     pub fn with_parts(parts: usize, hash: S) -> Self {
         assert!(parts > 0, "a map has a part at least");
         let part = |_| Part { lock: Padded(Lock::new(HashMap::with_hasher(hash.clone()))) };
-        Self { parts: (0..parts).map(part).collect(), waits: W::new(), hash }
+        Self {
+            parts: (0..parts).map(part).collect(),
+            waits: W::new(),
+            hash,
+            #[cfg(debug_assertions)]
+            class: None,
+        }
+    }
+
+    /// With a place in an order: who holds an element waits for those of later classes alone. It is checked where
+    /// assertions are compiled in, and the map parks its threads ([`Order`]).
+    #[must_use]
+    #[cfg_attr(not(debug_assertions), expect(unused_mut, reason = "nothing is kept then"))]
+    pub fn in_order(mut self, order: &Arc<Order<A, World<W>>>, class: u32) -> Self {
+        #[cfg(debug_assertions)]
+        {
+            self.class = Some(Class::new(order.clone(), class));
+        }
+        let _ = (order, class);
+        self
     }
 
     fn part(&self, key: &K) -> &Lock<Table<K, V, W, S>, A, World<W>> {
@@ -135,8 +158,21 @@ where
         &self.parts[hash as usize % self.parts.len()].lock.0
     }
 
+    /// # Panics
+    /// With assertions: if the caller holds what forbids it to wait for an element of this map.
+    #[inline(always)]
+    fn assert_in_order(&self) {
+        #[cfg(debug_assertions)]
+        if let Some(class) = self.class.as_ref().filter(|_| W::me() != 0) {
+            class.assert_may_wait(W::me());
+        }
+    }
+
     /// Reserves the element of a key, waiting for it if `patient`.
     fn take(&self, key: &K, kind: Kind, patient: bool) -> Result<Option<Held<'_, V, W>>, Busy> {
+        if patient {
+            self.assert_in_order();
+        }
         let part = self.part(key);
         loop {
             let found = part.with(|table| {
@@ -175,7 +211,16 @@ where
         if kind == Kind::Exclusive {
             element.holder.store(W::me(), Ordering::Relaxed);
         }
-        Held { element, kind, waits: &self.waits }
+        Held {
+            element,
+            kind,
+            waits: &self.waits,
+            #[cfg(debug_assertions)]
+            entered: self.class.as_ref().filter(|_| W::me() != 0).map(|class| {
+                class.enter(W::me());
+                (class as &dyn Leaves, W::me())
+            }),
+        }
     }
 
     /// # Panics
@@ -237,6 +282,7 @@ where
     where
         K: 'k,
     {
+        self.assert_in_order();
         let mut wanted: Vec<&K> = Vec::new();
         for key in keys {
             if !wanted.contains(&key) {
@@ -291,6 +337,7 @@ where
 
     /// The element, reserved: found, or placed now with the value that there is. Whether it was placed.
     pub(in crate::lock) fn find_or_place(&self, key: K, value: &mut Option<V>) -> (Reserved<'_, V, W>, bool) {
+        self.assert_in_order();
         let part = self.part(&key);
         let mut key = Some(key);
         loop {
@@ -407,72 +454,6 @@ impl<K: Hash + Eq, V, A: Algorithm<World<W>>, W: Waits, S: BuildHasher + Clone> 
         if let Some(element) = self.element.take() {
             self.map.remove_reserved(self.key, element);
         }
-    }
-}
-
-struct Held<'a, V, W: Waits> {
-    element: Arc<Element<V, World<W>>>,
-    kind: Kind,
-    waits: &'a W,
-}
-
-impl<V, W: Waits> Held<'_, V, W> {
-    fn value(&self) -> &V {
-        // SAFETY: reserved, alone or for reading (I1).
-        let value = unsafe { &*self.element.value.get() };
-        value.as_ref().unwrap_or_else(|| unreachable!("what can be found has a value, or is reserved (I2)"))
-    }
-}
-
-impl<V, W: Waits> Drop for Held<'_, V, W> {
-    fn drop(&mut self) {
-        let reservation = &self.element.reservation;
-        if self.kind == Kind::Exclusive {
-            self.element.holder.store(0, Ordering::Relaxed);
-            reservation.end_exclusive(self.waits);
-        } else {
-            reservation.end_shared(self.waits);
-        }
-    }
-}
-
-/// The right to use an element alone; dropping it ends the reservation.
-#[must_use = "dropping it ends the reservation at once"]
-pub struct Reserved<'a, V, W: Waits>(Held<'a, V, W>);
-
-impl<'a, V, W: Waits> Reserved<'a, V, W> {
-    /// Goes on as a reader, together with others.
-    pub fn downgrade(mut self) -> Shared<'a, V, W> {
-        self.0.element.holder.store(0, Ordering::Relaxed);
-        self.0.kind = Kind::Shared;
-        self.0.element.reservation.downgrade(self.0.waits);
-        Shared(self.0)
-    }
-}
-
-impl<V, W: Waits> Deref for Reserved<'_, V, W> {
-    type Target = V;
-    fn deref(&self) -> &V {
-        self.0.value()
-    }
-}
-
-impl<V, W: Waits> DerefMut for Reserved<'_, V, W> {
-    fn deref_mut(&mut self) -> &mut V {
-        // SAFETY: reserved alone (I1), and `&mut self` is the only way to it.
-        let value = unsafe { &mut *self.0.element.value.get() };
-        value.as_mut().unwrap_or_else(|| unreachable!("what can be found has a value, or is reserved (I2)"))
-    }
-}
-
-/// The right to read an element; dropping it ends the reservation.
-#[must_use = "dropping it ends the reservation at once"]
-pub struct Shared<'a, V, W: Waits>(Held<'a, V, W>);
-
-impl<V, W: Waits> Deref for Shared<'_, V, W> {
-    type Target = V;
-    fn deref(&self) -> &V {
-        self.0.value()
     }
 }
 
