@@ -4,10 +4,13 @@
 //! and when it is not compiled in tests only; files of tests and examples do not count at all. Lines of ours may be
 //! longer than Linux's, so characters that are no blanks are counted as well, on the same lines.
 //!
+//! Below it stands what it costs that an operation has a version for one table and one for clusters ([`versions`]).
+//!
 //! [`PARTS`] says which parts of a room are told apart, and which of them do what the folder kernel/sched does for
 //! Linux.
 
 mod linux;
+mod versions;
 
 use crate::shell::{self, Failure, Outcome};
 use crate::source::Source;
@@ -173,8 +176,9 @@ pub fn run(args: &[String]) -> Outcome {
     };
     // Asked first, so that a wrong folder is told at once.
     let theirs = folder.map(|folder| linux::read(Path::new(folder))).transpose()?;
-    let rooms = rooms(&read_tree(&shell::root())?);
-    print!("{}", of_rooms(&rooms));
+    let tree = read_tree(&shell::root())?;
+    let rooms = rooms(&tree);
+    print!("{}\n{}", of_rooms(&rooms), versions::table(&tree)?);
     match theirs {
         Some(theirs) => print!("\n{}\n{}", theirs.table(), beside(&rooms, &theirs)),
         None => println!(
