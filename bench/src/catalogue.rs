@@ -142,7 +142,11 @@ fn arguments(workload: &'static Workload, item: &str) -> Result<Args, String> {
 }
 
 /// The locks that `locks` knows: the runtime's own mutex, and those of ours beside it.
-pub const LOCKS: &[&str] = &["mutex", "fair", "spin", "mcs", "h1", "h2", "hemlock", "cna", "reciprocating", "try"];
+pub const LOCKS: &[&str] =
+    &["mutex", "barging", "fair", "spin", "mcs", "h1", "h2", "hemlock", "cna", "reciprocating", "try"];
+
+/// How `faults` keeps its elements: by one lock over all, by one in each, by a reservation, by one in each cluster.
+pub const KEPT: &[&str] = &["coarse", "elements", "hybrid", "clustered"];
 
 /// What `by` may be.
 fn ways(workload: &Workload) -> &'static [&'static str] {
@@ -151,8 +155,14 @@ fn ways(workload: &Workload) -> &'static [&'static str] {
         "options" => &["spawn", "sequential"],
         "staged" => &["pool", "bounded", "stages"],
         "locks" => LOCKS,
+        "faults" => KEPT,
         _ => &["spawn", "join", "scope"],
     }
+}
+
+/// The ways of `by` that are contestants of their own where nobody names one: ours, beside the others' first.
+pub fn each_way(workload: &Workload) -> Option<&'static [&'static str]> {
+    matches!(workload.name, "locks" | "faults").then(|| ways(workload))
 }
 
 /// The product of some arguments, in wrapping arithmetic.
@@ -356,6 +366,23 @@ static WORKLOADS: &[Workload] = &[
         also_on_one: false,
         expected: |a| product(a, &["total"]),
         slow: |a| nanos(a, &["total"], 3e4) + nanos(a, &["total", "gap"], 1.0) + nanos(a, &["total", "hold"], 1.0),
+    },
+    Workload {
+        name: "faults",
+        about: "T processes write to shared pages and copy them (load=1), or programs that have one parent end (load=2)",
+        unit: Unit::Each("turn"),
+        defaults: &[
+            ("T", "64"),
+            ("total", "64k"),
+            ("elements", "64"),
+            ("hold", "2000"),
+            ("load", "1"),
+            ("by", "elements"),
+        ],
+        cases: &["2", "64", "64:elements=1", "2:load=2", "64:load=2", "64:load=2:elements=1"],
+        also_on_one: false,
+        expected: |a| product(a, &["total"]),
+        slow: |a| nanos(a, &["total"], 3e4) + nanos(a, &["total", "hold"], 1.0),
     },
     Workload {
         name: "wake_remote",

@@ -1,9 +1,9 @@
 //! The workloads on this project's lightweight threads, under any policy.
 
 use crate::bodies::shared::Requests;
-use crate::bodies::{self, Api, Counted, OwnMutex, Turns, contend};
+use crate::bodies::{self, Api, Coarse, Counted, Element, Elements, Faults, Locked, OwnMutex, Turns, contend, faults};
 use crate::program::{self, Outcome};
-use raddle::lock::{self, Algorithm, Lock};
+use raddle::lock::{self, Algorithm, Busy, Clustered, Lock, ReserveMap, Topology};
 use raddle::stage::Stages;
 use raddle::sync::channel::{self, Receiver, Sender};
 use raddle::sync::{Condvar, Mutex, MutexGuard, Once, Semaphore, oneshot};
@@ -164,6 +164,7 @@ impl Api for Raddle {
     fn locks(by: &str, turns: Turns) -> Result<Outcome, String> {
         Ok(match by {
             "mutex" => contend::<Self, OwnMutex<Self>>(turns),
+            "barging" => contend::<Self, Behind<lock::Barging>>(turns),
             "fair" => contend::<Self, Behind<lock::Fair>>(turns),
             "spin" => contend::<Self, Behind<lock::Spin>>(turns),
             "mcs" => contend::<Self, Behind<lock::Mcs>>(turns),
@@ -175,6 +176,16 @@ impl Api for Raddle {
             "try" => contend::<Self, Behind<lock::TryMcs>>(turns),
             other => return Err(format!("not offered: there is no lock `{other}`")),
         })
+    }
+
+    fn faults(by: &str, asked: Faults) -> Result<Outcome, String> {
+        match by {
+            "coarse" => faults::<Self, Coarse<Self>>(asked),
+            "elements" => faults::<Self, Locked<Self>>(asked),
+            "hybrid" => faults::<Self, Reservable>(asked),
+            "clustered" => faults::<Self, InClusters>(asked),
+            other => Err(format!("not offered: nothing keeps elements by `{other}`")),
+        }
     }
 
     fn counters() -> Vec<(&'static str, u64)> {
@@ -203,6 +214,69 @@ impl<A: Algorithm<raddle::lock::Machine> + 'static> Counted for Behind<A> {
     }
     fn count(&self) -> u64 {
         self.0.with(|count| *count)
+    }
+}
+
+/// A lock for the search, and a reservation in each element.
+struct Reservable(ReserveMap<u64, Element>);
+
+impl Elements for Reservable {
+    fn new() -> Self {
+        Self(ReserveMap::new())
+    }
+    fn insert(&self, number: u64, element: Element) {
+        self.0.insert(number, element);
+    }
+    fn keep(&self, number: u64, f: impl FnMut(&mut Element)) -> bool {
+        self.0.reserve(&number).as_deref_mut().map(f).is_some()
+    }
+    /// The optimistic protocol: gives up the child if somebody has the parent, and waits there.
+    fn end(&self, child: u64, parent: u64, f: impl FnMut(&mut Element)) -> u64 {
+        let mut again = 0;
+        while let Some(kept) = self.0.reserve(&child) {
+            match self.0.try_reserve(&parent) {
+                Ok(mut found) => {
+                    _ = found.as_deref_mut().map(f);
+                    self.0.remove_reserved(&child, kept);
+                    break;
+                }
+                Err(Busy) => {
+                    drop(kept);
+                    again += 1;
+                    drop(self.0.reserve(&parent));
+                }
+            }
+        }
+        again
+    }
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// A table in each cluster of the machine's topology (`RADDLE_CLUSTERS` names another): the parent is where it is
+/// changed, and whoever ends tells it by a call.
+struct InClusters(Clustered<u64, Element>);
+
+impl Elements for InClusters {
+    fn new() -> Self {
+        Self(Clustered::over(Topology::machine()))
+    }
+    fn insert(&self, number: u64, element: Element) {
+        self.0.insert(number, element);
+    }
+    fn keep(&self, number: u64, mut f: impl FnMut(&mut Element)) -> bool {
+        self.0.update(&number, &mut f).is_some()
+    }
+    fn end(&self, child: u64, parent: u64, mut f: impl FnMut(&mut Element)) -> u64 {
+        let before = self.0.stats().retries;
+        self.0.update(&parent, &mut f);
+        self.0.remove(&child);
+        // Racy: others' are counted, too, where there are several clusters.
+        self.0.stats().retries.saturating_sub(before)
+    }
+    fn count(&self) -> usize {
+        self.0.len()
     }
 }
 

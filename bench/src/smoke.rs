@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-const SMALL: [(&str, &str); 54] = [
+const SMALL: [(&str, &str); 61] = [
     ("create", "100"),
     ("park", "50"),
     ("yield", "T=4:total=400"),
@@ -18,6 +18,7 @@ const SMALL: [(&str, &str); 54] = [
     ("lock_global", "T=4:total=400"),
     ("lock_block", "T=4:total=400"),
     ("locks", "T=4:total=400"),
+    ("locks", "T=4:total=400:by=barging"),
     ("locks", "T=4:total=400:by=fair"),
     // Who spins waits for a kernel thread that may have no core: few turns.
     ("locks", "T=2:total=20:by=spin:hold=50"),
@@ -28,6 +29,12 @@ const SMALL: [(&str, &str); 54] = [
     ("locks", "T=2:total=20:by=cna"),
     ("locks", "T=2:total=20:by=reciprocating"),
     ("locks", "T=2:total=20:by=try"),
+    ("faults", "T=4:total=400:elements=3"),
+    ("faults", "T=4:total=400:elements=3:by=coarse:load=2"),
+    ("faults", "T=4:total=400:elements=1:load=2"),
+    ("faults", "T=4:total=400:elements=3:by=hybrid"),
+    ("faults", "T=4:total=400:elements=1:by=hybrid:load=2"),
+    ("faults", "T=4:total=400:elements=3:by=clustered"),
     ("wake_remote", "n=20:gap_us=10"),
     ("city", "N=10:K=3:C=2"),
     ("eratosthenes", "100"),

@@ -71,7 +71,7 @@ struct Padded<T>(T);
 
 /// About so many nanoseconds of computing.
 #[inline(always)]
-fn compute(nanoseconds: u64) {
+pub(super) fn compute(nanoseconds: u64) {
     let mut word = 1u64;
     // A multiplication takes about a nanosecond, and each needs the one before.
     (0..nanoseconds).for_each(|_| word = std::hint::black_box(word.wrapping_mul(0x9e37_79b9)));

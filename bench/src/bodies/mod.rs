@@ -3,6 +3,7 @@
 //! A runtime implements [`Api`]; the bodies are generic over it and compile to direct calls, so that no runtime pays
 //! for the sharing. [`run`] picks the body of a request. It must be called inside a thread of that runtime.
 
+mod faults;
 mod forkjoin;
 mod locks;
 mod micro;
@@ -15,6 +16,7 @@ mod programs;
 mod radix;
 mod staged;
 
+pub use faults::{Coarse, Element, Elements, Faults, Locked, faults};
 pub use locks::{Counted, OwnMutex, Turns, contend};
 pub use monitor::{MonitorBuffer, MonitorSemaphore};
 
@@ -154,6 +156,15 @@ pub trait Api: Sized + Send + Sync + 'static {
         }
     }
 
+    /// The turns of `faults`, with elements behind locks of that kind.
+    fn faults(by: &str, asked: Faults) -> Result<Outcome, String> {
+        match by {
+            "coarse" => faults::<Self, Coarse<Self>>(asked),
+            "elements" => faults::<Self, Locked<Self>>(asked),
+            other => Err(format!("not offered: this runtime keeps no elements by `{other}`")),
+        }
+    }
+
     /// What the runtime has counted so far, where it counts: each repetition reports what was added.
     fn counters() -> Vec<(&'static str, u64)> {
         Vec::new()
@@ -175,6 +186,7 @@ pub fn run<A: Api>(request: &Request) -> Result<Outcome, String> {
         "lock_local" => micro::lock_local::<A>(number("T")?, number("total")?),
         "lock_global" => micro::lock_global::<A>(number("T")?, number("total")?, false),
         "locks" => A::locks(request.args.text("by")?, Turns::new(&request.args)?),
+        "faults" => A::faults(request.args.text("by")?, Faults::new(&request.args)?),
         "lock_block" => micro::lock_global::<A>(number("T")?, number("total")?, true),
         "wake_remote" if request.processors < 2 => Err(request.not_offered("it needs a second processor")),
         "wake_remote" => Ok(micro::wake_remote::<A>(number("n")?, number("gap_us")?)),

@@ -33,6 +33,7 @@ Examples:
   raddle bench create --baseline before.json        what got faster, slower, or neither, as far as the rounds tell
   raddle bench echo --args 1k,10k                   servers under load, one of them under `raddle run`
   raddle bench locks --runtimes raddle,std,parking_lot   each of our locks, and which one to take
+  raddle bench faults --runtimes raddle,std,parking_lot  page faults, and programs that end, behind locks of four kinds
   raddle bench blocked                              how long a processor rests when its thread blocks in the kernel unseen
   raddle bench quantum                              how long a ready thread waits behind threads that compute, with checks and without
   raddle bench report                               what the schedulers report claims, measured here
@@ -136,17 +137,20 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     let mut meter = Meter::new();
     let mut results = Results { rows: Vec::new(), missing: Vec::new(), settings: Vec::new(), failed: false };
     let shows = Shows { format: options.format, output: &output, about: &about };
-    // Each kind of lock is a contestant of its own, so this workload takes turns apart from the others.
-    let (locks, cases): (Vec<_>, Vec<_>) = cases.into_iter().partition(|case| case.workload.name == "locks");
+    // Each kind of lock is a contestant of its own, so these workloads take turns apart from the others.
+    let (apart, cases): (Vec<_>, Vec<_>) =
+        cases.into_iter().partition(|case| catalogue::each_way(case.workload).is_some());
+    let (locks, faults): (Vec<_>, Vec<_>) = apart.into_iter().partition(|case| case.workload.name == "locks");
     let of_load = |name| loads.iter().filter(|case| case.workload.name == name).cloned().collect::<Vec<_>>();
     let loads = LOADS.iter().map(|load| (of_load(load.name), servers(load.name, &options.runtimes)));
-    let groups: Vec<_> = [(cases, chosen.clone()), (locks, chosen)].into_iter().chain(loads).collect();
+    let groups: Vec<_> =
+        [(cases, chosen.clone()), (locks, chosen.clone()), (faults, chosen)].into_iter().chain(loads).collect();
     let groups: Vec<_> = groups.into_iter().filter(|(cases, _)| !cases.is_empty()).collect();
     meter.line(&foretold(options, &groups));
     let mut measure = |cases: Vec<Case>, chosen: &[&'static Runtime]| -> Result<(), String> {
         let mut contestants = contestants(options, chosen, &mut meter)?;
-        if is_of_each_lock(options, &cases) {
-            contestants = each_lock(contestants);
+        if let Some(ways) = ways_apart(options, &cases) {
+            contestants = each_way(contestants, ways);
         }
         let plan = Plan { cases, contestants, rounds: options.rounds, repeat: options.repeat, until: None };
         let mut before = std::mem::take(&mut results.rows);
@@ -230,10 +234,8 @@ fn foretold(options: &Options, groups: &[(Vec<Case>, Vec<&'static Runtime>)]) ->
     let mut seconds = 0.0;
     for (cases, chosen) in groups {
         let policies = |runtime: &&'static Runtime| if runtime.policies { options.policy.len().max(1) } else { 1 };
-        let locks = |runtime: &&'static Runtime| match runtime.name == "raddle" && is_of_each_lock(options, cases) {
-            true => catalogue::LOCKS.len(),
-            false => 1,
-        };
+        let ways = ways_apart(options, cases).map_or(1, <[_]>::len);
+        let locks = |runtime: &&'static Runtime| if runtime.name == "raddle" { ways } else { 1 };
         let contestants: usize = chosen.iter().map(|runtime| policies(runtime) * locks(runtime)).sum();
         let runs = contestants * options.rounds as usize;
         processes += cases.len() * runs;
@@ -248,9 +250,10 @@ fn foretold(options: &Options, groups: &[(Vec<Case>, Vec<&'static Runtime>)]) ->
     )
 }
 
-/// Whether our runtime takes part with each of its locks.
-fn is_of_each_lock(options: &Options, cases: &[Case]) -> bool {
-    cases.iter().all(|case| case.workload.name == "locks") && !options.args.iter().any(|arg| arg.contains("by="))
+/// The locks with each of which our runtime takes part, if the workload has some and nobody names one.
+fn ways_apart(options: &Options, cases: &[Case]) -> Option<&'static [&'static str]> {
+    let ways = cases.first().and_then(|case| catalogue::each_way(case.workload))?;
+    (!options.args.iter().any(|arg| arg.contains("by="))).then_some(ways)
 }
 
 /// A wrong policy is told before anything is built or measured.
@@ -307,12 +310,12 @@ fn runtimes(options: &Options, cases: &[Case], loads: &[Case]) -> Result<Vec<&'s
 }
 
 /// Our runtime with each of its locks, as contestants of their own, so that they take turns.
-fn each_lock(contestants: Vec<Contestant>) -> Vec<Contestant> {
+fn each_way(contestants: Vec<Contestant>, ways: &'static [&'static str]) -> Vec<Contestant> {
     let with = |contestant: Contestant| -> Vec<Contestant> {
         if contestant.runtime.name != "raddle" {
             return vec![contestant];
         }
-        catalogue::LOCKS.iter().map(|&lock| Contestant { lock: Some(lock), ..contestant.clone() }).collect()
+        ways.iter().map(|&lock| Contestant { lock: Some(lock), ..contestant.clone() }).collect()
     };
     contestants.into_iter().flat_map(with).collect()
 }

@@ -83,8 +83,18 @@ impl Api for ParkingLot {
 }
 
 /// The workloads in which the locks decide; in the others it would be std under another name.
-const ABOUT_LOCKS: [&str; 9] =
-    ["pp_cond", "lock_local", "lock_global", "lock_block", "locks", "wake_remote", "city", "news", "producer"];
+const ABOUT_LOCKS: [&str; 10] = [
+    "pp_cond",
+    "lock_local",
+    "lock_global",
+    "lock_block",
+    "locks",
+    "faults",
+    "wake_remote",
+    "city",
+    "news",
+    "producer",
+];
 
 fn main() -> std::process::ExitCode {
     program::main(|request| {
