@@ -14,25 +14,33 @@ struct Measured {
     name: &'static str,
     program: &'static str,
     by: &'static str,
+    /// Which of the others it is judged against: those that do the same for their users.
+    against: &'static [&'static str],
 }
 
-const fn measured(name: &'static str, program: &'static str, by: &'static str) -> Measured {
-    Measured { name, program, by }
+const fn measured(
+    name: &'static str,
+    program: &'static str,
+    by: &'static str,
+    against: &'static [&'static str],
+) -> Measured {
+    Measured { name, program, by, against }
 }
 
-/// Ours first. Judged is the last of ours, whose waiters sleep as theirs do; those that spin are shown beside.
-const LOCKS: [Measured; 6] = [
-    measured("H2Mcs", "raddle-bench-raddle", "h2"),
-    measured("Spin", "raddle-bench-raddle", "spin"),
-    measured("Mutex", "raddle-bench-raddle", "mutex"),
-    measured("std", "raddle-bench-std", "mutex"),
-    measured("parking_lot", "raddle-bench-parking-lot", "mutex"),
-    measured("crossbeam", "raddle-bench-crossbeam", "mutex"),
+/// Ours first. Judged are those whose waiters sleep as theirs do; those that spin are shown beside. parking_lot's mutex
+/// knows no poison and `Barging` neither; `Mutex`, std's and crossbeam's ask at both ends whether their thread panics.
+const LOCKS: [Measured; 7] = [
+    measured("H2Mcs", "raddle-bench-raddle", "h2", &[]),
+    measured("Spin", "raddle-bench-raddle", "spin", &[]),
+    measured("Barging", "raddle-bench-raddle", "barging", &["parking_lot"]),
+    measured("Mutex", "raddle-bench-raddle", "mutex", &["std", "crossbeam"]),
+    measured("std", "raddle-bench-std", "mutex", &[]),
+    measured("parking_lot", "raddle-bench-parking-lot", "mutex", &[]),
+    measured("crossbeam", "raddle-bench-crossbeam", "mutex", &[]),
 ];
-const OURS: usize = 3;
 
 /// The first whose waiters sleep. Where threads share two cores those that spin tell how busy the machine is.
-const PARKING: usize = OURS - 1;
+const PARKING: usize = 2;
 
 /// How the locks are shared.
 const USES: [(&str, &str); 3] = [
@@ -89,9 +97,9 @@ pub fn run(args: &[String]) -> Outcome {
         }
     };
     println!("instructions of a turn, one processor");
-    let slower = table(&LOCKS, PARKING, |lock, what| instructions(&folder.join(lock.program), what, lock.by))?;
+    let slower = table(&LOCKS, |lock, what| instructions(&folder.join(lock.program), what, lock.by))?;
     println!("nanoseconds of processor time of a turn, two processors, the middle of {}", options.rounds);
-    table(&LOCKS[PARKING..], 0, |lock, what| {
+    table(&LOCKS[PARKING..], |lock, what| {
         let once = |_| nanoseconds(&folder.join(lock.program), what, lock.by);
         let mut seen: Vec<f64> = (0..options.rounds.max(1)).map(once).collect::<Outcome<_>>()?;
         seen.sort_by(f64::total_cmp);
@@ -103,8 +111,8 @@ pub fn run(args: &[String]) -> Outcome {
     }
 }
 
-/// Prints a table, and tells the rows in which a later lock is quicker than ours.
-fn table(locks: &[Measured], ours: usize, measure: impl Fn(&Measured, &str) -> Outcome<f64>) -> Outcome<Vec<String>> {
+/// Prints a table, and tells the rows in which a lock that one of ours is judged against is quicker.
+fn table(locks: &[Measured], measure: impl Fn(&Measured, &str) -> Outcome<f64>) -> Outcome<Vec<String>> {
     let names: String = locks.iter().map(|lock| format!("{:>13}", lock.name)).collect();
     println!("{:<28}{names}", "");
     let mut slower = Vec::new();
@@ -114,17 +122,20 @@ fn table(locks: &[Measured], ours: usize, measure: impl Fn(&Measured, &str) -> O
             let what = format!("T={threads} {arguments}");
             let seen = locks.iter().map(|lock| measure(lock, &what)).collect::<Outcome<Vec<f64>>>()?;
             println!("{row:<28}{}", seen.iter().map(|cost| format!("{cost:>13.1}")).collect::<String>());
-            if is_slower(&seen, ours) {
-                slower.push(row);
-            }
+            slower.extend(quicker(locks, &seen).into_iter().map(|pair| format!("{row}: {pair}")));
         }
     }
     Ok(slower)
 }
 
-/// True if one behind ours costs less.
-fn is_slower(seen: &[f64], ours: usize) -> bool {
-    seen[ours] > LEVEL * seen[ours + 1..].iter().copied().fold(f64::INFINITY, f64::min)
+/// Each lock of ours that costs more than one it is judged against.
+fn quicker(locks: &[Measured], seen: &[f64]) -> Vec<String> {
+    let cost = |name: &str| locks.iter().position(|lock| lock.name == name).map_or(f64::INFINITY, |at| seen[at]);
+    let pairs = locks.iter().flat_map(|ours| ours.against.iter().map(|other| (ours.name, *other)));
+    pairs
+        .filter(|(ours, other)| cost(ours) > LEVEL * cost(other))
+        .map(|(ours, other)| format!("{ours} {:.1}, {other} {:.1}", cost(ours), cost(other)))
+        .collect()
 }
 
 fn workload(command: &mut Command, (what, by): (&str, &str), total: u64, processors: u32) {
@@ -198,10 +209,15 @@ mod tests {
     }
 
     #[test]
-    fn ours_is_slower_if_one_of_theirs_is_quicker() {
-        assert!(is_slower(&[50.0, 60.0, 49.0], 0));
-        assert!(!is_slower(&[49.2, 60.0, 49.0], 0));
-        assert!(!is_slower(&[20.0, 50.0, 60.0], 1));
+    fn ours_is_judged_against_those_that_do_the_same() {
+        // H2Mcs, Spin, Barging, Mutex, std, parking_lot, crossbeam.
+        let judged = |seen: [f64; 7]| quicker(&LOCKS, &seen);
+        assert!(judged([90.0, 90.0, 55.0, 65.0, 66.0, 54.9, 300.0]).is_empty());
+        assert_eq!(judged([50.0, 50.0, 57.0, 65.0, 66.0, 55.0, 300.0]), ["Barging 57.0, parking_lot 55.0"]);
+        assert_eq!(judged([50.0, 50.0, 50.0, 65.0, 60.0, 55.0, 64.0]).len(), 2);
+        // A name that is in no table is a lock that nothing is compared with.
+        let known = |name: &&str| LOCKS.iter().any(|lock| lock.name == *name);
+        assert!(LOCKS.iter().flat_map(|lock| lock.against).all(|name| known(name)));
     }
 
     #[test]
