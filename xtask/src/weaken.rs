@@ -378,7 +378,8 @@ impl Drop for Copy {
 }
 
 /// What else than their names' files the interleaving tests are about.
-const ABOUT: [(&str, &[&str]); 6] = [
+const ABOUT: [(&str, &[&str]); 7] = [
+    ("loom_deferred", &["lock/mcs"]),
     ("loom_fifo", &["ring_buffer"]),
     ("loom_locks", &["sync/barrier", "sync/once", "sync/rwlock"]),
     ("loom_mailboxes", &["inbox", "spsc"]),
