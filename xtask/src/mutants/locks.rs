@@ -196,14 +196,14 @@ pub const LOCKS: &[Fault] = &[
         "loom loom_clusters a_reader_a_writer_and_a_mover_in_three_clusters_do_not_dead_lock",
     ),
     fault(
-        "clusters-copy-not-told",
+        "lock-cluster-copy-not-told",
         "a change in another cluster leaves what processors there have",
         CHANGES,
         ("", "self.take_copies(me, cluster, key, &instance, then, &mut taken);", ""),
         "loom loom_clusters nobody_reads_from_a_processor_s_copy_what_was_there_before_a_change",
     ),
     fault(
-        "clusters-copy-not-noted",
+        "lock-cluster-copy-not-noted",
         "a copy is made that its cluster's instance does not know of",
         COPIES,
         ("", "replica.0.copied.fetch_or(bit(member), Ordering::Relaxed);", ""),
