@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(judged([50.0, 50.0, 50.0, 65.0, 60.0, 55.0, 64.0]).len(), 2);
         // A name that is in no table is a lock that nothing is compared with.
         let known = |name: &&str| LOCKS.iter().any(|lock| lock.name == *name);
-        assert!(LOCKS.iter().flat_map(|lock| lock.against).all(|name| known(name)));
+        assert!(LOCKS.iter().flat_map(|lock| lock.against).all(known));
     }
 
     #[test]
