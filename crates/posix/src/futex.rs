@@ -153,7 +153,8 @@ pub(crate) fn wait_as(
         };
         pass_on.forget();
         return match waited {
-            Ok(()) if watch.ended() => Woken::Interrupted,
+            // No handler restarts a wait with a time limit.
+            Ok(()) if watch.ended() || deadline.is_some() && watch.interrupted() => Woken::Interrupted,
             Ok(()) => Woken::LookAgain,
             Err(raddle::sync::WaitError::TimedOut) => Woken::TimedOut,
             Err(raddle::sync::WaitError::Cancelled) => Woken::Cancelled,

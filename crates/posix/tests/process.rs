@@ -100,6 +100,15 @@ fn a_thread_that_has_forked_is_joined_in_the_child() {
 }
 
 #[test]
+fn what_is_done_in_part_or_has_a_time_limit_is_not_restarted() {
+    let out = same_as_native("restart_parts.c", &["1", "2"]);
+    assert_eq!(
+        out,
+        "sem_wait: 0\nsem_timedwait: EINTR\nsem_clockwait: EINTR\nwrite: a part\nsend: a part\nrecv all: a part\n"
+    );
+}
+
+#[test]
 fn times_that_are_none_are_answered_as_natively() {
     let out = same_as_native("bad_times.c", &["1", "2"]);
     assert!(out.lines().count() == 9 + 3 * 9 + 8 && out.matches("recvmmsg 22").count() == 7, "{out}");

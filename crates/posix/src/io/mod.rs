@@ -149,6 +149,19 @@ fn blocking(
     descriptor: c_int,
     interest: Interest,
     told: Told,
+    attempt: impl FnMut() -> isize,
+    in_kernel: impl FnOnce() -> isize,
+) -> isize {
+    blocking_after(false, descriptor, interest, told, attempt, in_kernel)
+}
+
+/// The same. `partly`: a part of what the call is to do is done, so any handler ends it, as in the kernel.
+#[inline]
+fn blocking_after(
+    partly: bool,
+    descriptor: c_int,
+    interest: Interest,
+    told: Told,
     mut attempt: impl FnMut() -> isize,
     in_kernel: impl FnOnce() -> isize,
 ) -> isize {
@@ -166,7 +179,7 @@ fn blocking(
         }
     }
     let deadline = close::time_limit(descriptor, interest).map(after);
-    match wait_and_repeat(descriptor, interest, glance, told, deadline, &mut attempt) {
+    match wait_and_repeat(partly, descriptor, interest, glance, told, deadline, &mut attempt) {
         Some(result) => result,
         None => in_kernel(),
     }
@@ -174,6 +187,7 @@ fn blocking(
 
 /// As [`blocking`], after the first attempt, which followed `glance`. `None` where the kernel must wait.
 fn wait_and_repeat(
+    partly: bool,
     descriptor: c_int,
     interest: Interest,
     mut glance: Glance,
@@ -201,7 +215,7 @@ fn wait_and_repeat(
             return Some(result);
         }
         // With a time limit, as in the kernel, no handler restarts a call.
-        if pause.is_broken() || deadline.is_some() && pause.is_interrupted() {
+        if pause.is_broken() || (partly || deadline.is_some()) && pause.is_interrupted() {
             return Some(EINTR);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::kind::Kind;
 use super::stream::{total, whole};
-use super::{Told, at, blocking, done, ours};
+use super::{Told, at, blocking, blocking_after, done, ours};
 use crate::os::{c, now, system_call};
 use raddle::io::Interest;
 use raddle_macros::entry;
@@ -128,7 +128,7 @@ fn receive(descriptor: c_int, buffer: *mut c_void, size: usize, flags: c_int, fr
     let told = |done| if takes_all { Told::All(size - done) } else { Told::Exactly };
     let once = |done| {
         let attempt = || call(done, flags | c::MSG_DONTWAIT);
-        blocking(descriptor, Interest::Read, told(done), attempt, || call(done, flags))
+        blocking_after(done > 0, descriptor, Interest::Read, told(done), attempt, || call(done, flags))
     };
     let first = once(0);
     if flags & c::MSG_WAITALL == 0 || first <= 0 || !is_stream(descriptor) {

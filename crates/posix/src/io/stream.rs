@@ -229,10 +229,11 @@ pub(super) fn whole(
         let glance = Glance::at(descriptor, Interest::Write);
         let mut result = more();
         if result == EAGAIN {
-            result = match wait_and_repeat(descriptor, Interest::Write, glance, Told::Guessed, deadline, &mut more) {
-                Some(result) => result,
-                None => in_kernel(descriptor, &[part]),
-            };
+            result =
+                match wait_and_repeat(true, descriptor, Interest::Write, glance, Told::Guessed, deadline, &mut more) {
+                    Some(result) => result,
+                    None => in_kernel(descriptor, &[part]),
+                };
         }
         if result <= 0 {
             break;
