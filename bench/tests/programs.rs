@@ -10,10 +10,8 @@ use std::time::Duration;
 fn std_is_right_in_all_but_stages_and_locks_of_ours() {
     let refused = smoke::check(Path::new(env!("CARGO_BIN_EXE_raddle-bench-std")), &[]);
     let refused = refused.unwrap();
-    assert!(
-        refused.len() == 2 + 9 && refused.iter().all(|case| case.starts_with("staged") || case.starts_with("locks")),
-        "{refused:?}"
-    );
+    let of_ours = |case: &String| ["staged", "locks", "faults"].iter().any(|name| case.starts_with(name));
+    assert!(refused.len() == 2 + 10 + 3 && refused.iter().all(of_ours), "{refused:?}");
 }
 
 #[cfg(feature = "raddle")]
@@ -28,7 +26,7 @@ fn raddle_is_right_in_all_under_several_policies() {
 }
 
 #[test]
-fn go_is_right_in_all_but_fork_join_calls_stages_locks_and_nbody() {
+fn go_is_right_in_all_but_fork_join_calls_stages_locks_faults_and_nbody() {
     if smoke::lacks(&[("go", "golang-go")]) {
         return;
     }
@@ -42,7 +40,7 @@ fn go_is_right_in_all_but_fork_join_calls_stages_locks_and_nbody() {
     for words in [&[][..], &["--handles"]] {
         let refused = smoke::check(&program, words).unwrap();
         assert!(
-            refused.len() == 6 + 3 + 10 + 1 && !refused.iter().any(|case| case.contains("by=spawn")),
+            refused.len() == 6 + 3 + 11 + 6 + 1 && !refused.iter().any(|case| case.contains("by=spawn")),
             "{refused:?}"
         );
     }
