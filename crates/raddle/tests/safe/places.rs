@@ -34,7 +34,9 @@ case!(a_dump_of_threads_with_the_smallest_stack_at_every_depth, On::Lightweight,
         .collect();
     let text = loop {
         let text = dumped();
-        if (0..33).all(|depth| text.contains(&format!("\"depth {depth}\" waits"))) {
+        // Those who are on their way have yielded once before they park.
+        let waits = |depth| text.contains(&format!("\"depth {depth}\" waits"));
+        if (0..33).all(waits) && !text.contains("on its way") {
             break text;
         }
         std::thread::yield_now();
