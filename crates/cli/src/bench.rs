@@ -245,7 +245,7 @@ fn foretold(options: &Options, groups: &[(Vec<Case>, Vec<&'static Runtime>)]) ->
     let cases: usize = groups.iter().map(|(cases, _)| cases.len()).sum();
     let at_most = duration(Duration::from_secs_f64(seconds));
     format!(
-        "raddle: {cases} case(s), {processes} processes, at most about {at_most}, and what is to be built first; each \
+        "raddle: {cases} case(s), at most {processes} processes and about {at_most}, and what is to be built first; each \
          row is shown when it is done, Ctrl-C keeps those"
     )
 }
