@@ -26,7 +26,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 /// Nanoseconds between two looks, at least; up to as much again is added. A hundred looks a second tell shares of some
-/// percent apart within a second, and cost a thousandth of a core.
+/// percent apart within a second. What they cost was not measured.
 const LOOK_NS: u64 = 7_000_000;
 /// Each costs a system call at each look.
 const KERNEL_THREADS_AT_ONCE: usize = 64;
