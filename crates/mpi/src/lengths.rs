@@ -2,7 +2,7 @@
 //!
 //! A short message comes whole by one test. A long one is agreed upon by both ranks and moves in parts, some with each
 //! test: a rank that sleeps between two of them holds it up. Nothing tells that a part has moved, but the calls say how
-//! long their messages are. While one is outstanding that is longer than [`EAGER`], who tests does not sleep. So it is
+//! long their messages are. While one of more than [`EAGER_BYTES`] is outstanding, who tests does not sleep. So it is
 //! while there is a window: other ranks reach its memory by this rank's tests.
 //!
 //! A call that waits has a [`Needed`]; what the program begins itself is kept by its handle until a call has ended it.
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Longer ones do not come whole: the limit of Open MPI in shared memory (`btl_vader_eager_limit`), the least of those
 /// that both have.
-const EAGER: usize = 4096;
+const EAGER_BYTES: usize = 4096;
 
 /// Long messages and windows that are outstanding.
 static NEEDED: AtomicUsize = AtomicUsize::new(0);
@@ -66,7 +66,7 @@ pub fn message(count: Word, datatype: Word) -> bool {
 
 /// The same where the count is a whole word.
 pub fn whole(count: Word, datatype: Word) -> bool {
-    count.saturating_mul(bytes_of(datatype)) > EAGER
+    count.saturating_mul(bytes_of(datatype)) > EAGER_BYTES
 }
 
 /// Whether each of a communicator's ranks gives or gets so many.

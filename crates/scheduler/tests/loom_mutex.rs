@@ -13,21 +13,24 @@ use std::sync::Arc;
 type Mutex<T> = sync::Mutex<T, Model>;
 type Condvar = sync::Condvar<Model>;
 
+/// What three threads have added up to, each in one turn of the lock.
+fn turns_of_three() -> u32 {
+    let mutex = Arc::new(Mutex::with_value(Watched::new()));
+    let others = [(); 2].map(|()| {
+        let mutex = mutex.clone();
+        thread::spawn(move || {
+            mutex.lock().unwrap().add();
+        })
+    });
+    mutex.lock().unwrap().add();
+    others.into_iter().for_each(|other| other.join().unwrap());
+    // In two statements, so that the guard does not outlive the mutex.
+    mutex.lock().unwrap().add() - 1
+}
+
 #[test]
 fn a_mutex_excludes_and_wakes() {
-    explore(1, &["3"], || {
-        let mutex = Arc::new(Mutex::with_value(Watched::new()));
-        let others = [(); 2].map(|()| {
-            let mutex = mutex.clone();
-            thread::spawn(move || {
-                mutex.lock().unwrap().add();
-            })
-        });
-        mutex.lock().unwrap().add();
-        others.into_iter().for_each(|other| other.join().unwrap());
-        // In two statements, so that the guard does not outlive the mutex.
-        mutex.lock().unwrap().add() - 1
-    });
+    explore(1, &["3"], turns_of_three);
 }
 
 #[test]
@@ -208,18 +211,7 @@ fn a_wait_that_begins_with_a_yield_is_woken_in_it_or_after() {
         other.join().unwrap();
         sum
     });
-    explore(1, &["3"], || {
-        let mutex = Arc::new(Mutex::with_value(Watched::new()));
-        let others = [(); 2].map(|()| {
-            let mutex = mutex.clone();
-            thread::spawn(move || {
-                mutex.lock().unwrap().add();
-            })
-        });
-        mutex.lock().unwrap().add();
-        others.into_iter().for_each(|other| other.join().unwrap());
-        mutex.lock().unwrap().add() - 1
-    });
+    explore(1, &["3"], turns_of_three);
 }
 
 #[test]

@@ -67,7 +67,7 @@ impl System {
     pub fn costs(self) -> Result<Costs, String> {
         let costs = Costs::preset("firefly").ok_or("the preset is gone")?;
         Ok(match self {
-            Self::Kernel => Costs { spawn: TOPAZ_SPAWN, ready: TOPAZ_READY, switch: TOPAZ_SWITCH, ..costs },
+            Self::Kernel => Costs { spawn: TOPAZ_SPAWN_NS, ready: TOPAZ_READY_NS, switch: TOPAZ_SWITCH_NS, ..costs },
             _ => costs,
         })
     }
@@ -75,7 +75,7 @@ impl System {
     fn sharing(self, processors: usize) -> Sharing {
         Sharing {
             processors,
-            quantum: QUANTUM,
+            quantum: QUANTUM_NS,
             idle_spins: self == Self::Oblivious,
             daemon_takes_idle: self == Self::Activations,
         }
@@ -85,15 +85,15 @@ impl System {
 /// Of user-level threads: lists of their own, the last first, and theft.
 pub const POLICY: &str = "steal(lifo)";
 /// Nanoseconds, fitted to 948 and 441 µs.
-const TOPAZ_SPAWN: f64 = 720_000.0;
-const TOPAZ_READY: f64 = 203_000.0;
-const TOPAZ_SWITCH: f64 = 200_000.0;
+const TOPAZ_SPAWN_NS: f64 = 720_000.0;
+const TOPAZ_READY_NS: f64 = 203_000.0;
+const TOPAZ_SWITCH_NS: f64 = 200_000.0;
 /// Nanoseconds after which the kernel lets another kernel thread run. The paper gives none.
-const QUANTUM: u64 = 100_000_000;
+const QUANTUM_NS: u64 = 100_000_000;
 /// The processors of the machine.
 pub const PROCESSORS: usize = 6;
 /// Nanoseconds of a notice: two of them make 2.4 ms.
-pub const NOTICE: u64 = 1_200_000;
+pub const NOTICE_NS: u64 = 1_200_000;
 
 /// A daemon that wakes now and then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

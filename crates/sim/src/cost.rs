@@ -129,9 +129,9 @@ const NUMBERS: [Number; 24] = [
 pub const PRESETS: [&str; 7] = ["host", "epyc", "opteron", "xeon500", "supersparc", "hector", "firefly"];
 
 /// Nanoseconds by which the preset `firefly` is fitted.
-const FIREFLY_SWITCH: f64 = 18_800.0;
-const FIREFLY_SPAWN: f64 = 9_500.0;
-const FIREFLY_READY: f64 = 1_700.0;
+const FIREFLY_SWITCH_NS: f64 = 18_800.0;
+const FIREFLY_SPAWN_NS: f64 = 9_500.0;
+const FIREFLY_READY_NS: f64 = 1_700.0;
 
 fn level(cores: usize, transfer: f64) -> Level {
     Level { cores, transfer }
@@ -214,9 +214,9 @@ impl Costs {
                 sleep: 19_000.0,
                 wake: 19_000.0,
                 wake_latency: 100_000.0,
-                switch: FIREFLY_SWITCH,
-                spawn: FIREFLY_SPAWN,
-                ready: FIREFLY_READY,
+                switch: FIREFLY_SWITCH_NS,
+                spawn: FIREFLY_SPAWN_NS,
+                ready: FIREFLY_READY_NS,
                 ..host.slower(200.0)
             },
             _ => return None,

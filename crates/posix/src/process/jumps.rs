@@ -110,24 +110,16 @@ unsafe fn leaves(_: *const c_void) -> bool {
     true
 }
 
-macro_rules! jump {
-    ($name:ident, $find:ident) => {
-        unsafe extern "C" fn $find(saved: *mut std::ffi::c_void) -> *const () {
-            // SAFETY: the caller's argument.
-            if unsafe { leaves(saved) } {
-                raddle::signal::left_by_a_jump();
-                // SAFETY: the caller's argument.
-                unsafe { super::masks::settle_jump(saved) };
-            }
-            next!($name: fn()) as *const ()
-        }
-
+/// A function that goes on as the C library's one of its name, which `$find` finds, with the same arguments: nothing of
+/// ours is left on the stack while that runs. It may return twice, or never.
+macro_rules! through {
+    ($name:ident by $find:ident) => {
         /// # Safety
         /// As C says.
         #[cfg(target_arch = "x86_64")]
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name() -> ! {
+        pub unsafe extern "C" fn $name() {
             std::arch::naked_asm!(
                 "push rdi",
                 "push rsi",
@@ -146,7 +138,7 @@ macro_rules! jump {
         #[cfg(target_arch = "aarch64")]
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name() -> ! {
+        pub unsafe extern "C" fn $name() {
             std::arch::naked_asm!(
                 "stp x29, x30, [sp, #-32]!",
                 "stp x0, x1, [sp, #16]",
@@ -158,6 +150,22 @@ macro_rules! jump {
                 find = sym $find,
             )
         }
+    };
+}
+
+macro_rules! jump {
+    ($name:ident, $find:ident) => {
+        unsafe extern "C" fn $find(saved: *mut std::ffi::c_void) -> *const () {
+            // SAFETY: the caller's argument.
+            if unsafe { leaves(saved) } {
+                raddle::signal::left_by_a_jump();
+                // SAFETY: the caller's argument.
+                unsafe { super::masks::settle_jump(saved) };
+            }
+            next!($name: fn()) as *const ()
+        }
+
+        through! { $name by $find }
     };
 }
 
@@ -175,46 +183,7 @@ macro_rules! save {
             next!($name: fn()) as *const ()
         }
 
-        /// Returns twice, so nothing of ours is left on the stack while the C library's runs.
-        ///
-        /// # Safety
-        /// As C says.
-        #[cfg(target_arch = "x86_64")]
-        #[unsafe(naked)]
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name() -> c_int {
-            std::arch::naked_asm!(
-                "push rdi",
-                "push rsi",
-                "sub rsp, 8",
-                "call {find}",
-                "add rsp, 8",
-                "pop rsi",
-                "pop rdi",
-                "jmp rax",
-                find = sym $find,
-            )
-        }
-
-        /// As above.
-        ///
-        /// # Safety
-        /// As C says.
-        #[cfg(target_arch = "aarch64")]
-        #[unsafe(naked)]
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name() -> c_int {
-            std::arch::naked_asm!(
-                "stp x29, x30, [sp, #-32]!",
-                "stp x0, x1, [sp, #16]",
-                "bl {find}",
-                "mov x16, x0",
-                "ldp x0, x1, [sp, #16]",
-                "ldp x29, x30, [sp], #32",
-                "br x16",
-                find = sym $find,
-            )
-        }
+        through! { $name by $find }
     };
 }
 

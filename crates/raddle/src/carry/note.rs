@@ -51,12 +51,7 @@ pub(crate) struct Waits {
 impl Waits {
     /// The note under a thread pointer, if it is of a mutex. Whatever lies there is read: the thread may have ended.
     pub fn of(pointer: usize) -> Option<Waits> {
-        let mut note = [0; size_of::<Note>()];
-        if !crate::os::peek(pointer.wrapping_add(note_offset()), &mut note) {
-            return None;
-        }
-        let [address, length, object, _] =
-            Note::FIELDS.map(|at| usize::from_ne_bytes(note[at..at + 8].try_into().unwrap_or_default()));
+        let [address, length, object, _] = fields_under(pointer)?;
         [MUTEX, PTHREAD_MUTEX].into_iter().find_map(|kind| {
             let mut text = [0; 32];
             let text = &mut text[..kind.len()];
@@ -66,16 +61,18 @@ impl Waits {
     }
 }
 
+/// The words of what lies where a thread with that pointer has its note, in the order of [`Note::FIELDS`].
+fn fields_under(pointer: usize) -> Option<[usize; 4]> {
+    let mut note = [0; size_of::<Note>()];
+    crate::os::peek(pointer.wrapping_add(note_offset()), &mut note)
+        .then(|| Note::FIELDS.map(|at| usize::from_ne_bytes(note[at..at + 8].try_into().unwrap_or_default())))
+}
+
 /// What the thread with that pointer notes that it waits for, or waited for last; `None` if what lies there is no note.
 pub(crate) fn kind_under(pointer: usize) -> Option<String> {
     /// Longer than any kind is.
     const LONGEST: usize = 64;
-    let mut note = [0; size_of::<Note>()];
-    if !crate::os::peek(pointer.wrapping_add(note_offset()), &mut note) {
-        return None;
-    }
-    let [address, length, ..] =
-        Note::FIELDS.map(|at| usize::from_ne_bytes(note[at..at + 8].try_into().unwrap_or_default()));
+    let [address, length, ..] = fields_under(pointer)?;
     let mut text = vec![0; Some(length).filter(|length| (1..=LONGEST).contains(length))?];
     let text = crate::os::peek(address, &mut text).then_some(text)?;
     String::from_utf8(text).ok().filter(|text| !text.contains(char::is_control))

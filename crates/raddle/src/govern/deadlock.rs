@@ -50,7 +50,7 @@ pub(crate) struct Search {
 impl Search {
     /// Reports a dead-lock, if there is one. The time to look again, if another look may find what none will tell.
     pub fn look(&mut self) -> Option<u64> {
-        let switches = report().err()?;
+        let switches = report()?;
         let wait_ns = match self.last {
             Some((at, wait_ns)) if at == switches => wait_ns.saturating_mul(2),
             _ => AGAIN_NS,
@@ -60,44 +60,40 @@ impl Search {
     }
 }
 
-/// Reports a dead-lock, if there is one. Where there is none only because a kernel thread might wake somebody, which
-/// may end without a word: how often all threads have switched.
-fn report() -> Result<(), u64> {
+/// Reports a dead-lock, if there is one. How often all threads have switched, where there is none only because a kernel
+/// thread might wake somebody: that may end without a word.
+fn report() -> Option<u64> {
     let stats = crate::govern::info::stats();
     let now = [stats.spawned, stats.exited];
     if stats.spawned == stats.exited || REPORTED_AT.each_ref().map(|a| a.load(Ordering::Relaxed)) == now {
-        return Ok(());
+        return None;
     }
     let mut ours = FOREIGN_WAITERS.count() + 1 + u64::from(crate::os::looks::is_there());
-    ours += crate::carry::arming::asleep() as u64;
     for pool in pool::pools() {
         // Nor was any called since the monitor looked: one that has work, and is kept by the kernel from coming up,
         // still says that it sleeps.
         let asleep = pool.all_asleep() && pool.nobody_called();
         let timers = pool.processors().iter().any(|p| p.deadline.load(Ordering::Relaxed) != u64::MAX);
         if !asleep || timers {
-            return Ok(());
+            return None;
         }
         ours += u64::from(pool.kernel_threads());
     }
     if crate::carry::events::table::is_any_awaited() || SIGNAL_WAITERS.load(Ordering::SeqCst) != 0 {
-        return Ok(());
+        return None;
     }
     // A spare that carries a thread is in the kernel with it.
     if crate::carry::activations::all().any(|a| !a.current.load(Ordering::Relaxed).is_null() && !waits_for_us(a)) {
-        return Ok(());
+        return None;
     }
+    ours += crate::carry::arming::asleep() as u64;
+    let there = crate::os::kernel_threads()?;
     if crate::govern::info::stats().switches != stats.switches {
-        return Ok(());
+        return None;
     }
-    match crate::os::kernel_threads() {
-        Some(there) if there == ours => {}
-        // One of the program's, or of ours whose kernel thread has said that it ends and is still there.
-        Some(_) => return Err(stats.switches),
-        None => return Ok(()),
-    }
-    if crate::govern::info::stats().switches != stats.switches {
-        return Ok(());
+    if there != ours {
+        // One of the program's, or of ours that has said that it ends and is still there.
+        return Some(stats.switches);
     }
     REPORTED_AT.iter().zip(now).for_each(|(a, n)| a.store(n, Ordering::Relaxed));
     let mut out = std::io::stderr().lock();
@@ -108,5 +104,5 @@ fn report() -> Result<(), u64> {
         stats.spawned - stats.exited
     );
     let _ = crate::govern::info::dump(&mut out, DumpOptions { threads: 50, backtraces: 10 });
-    Ok(())
+    None
 }

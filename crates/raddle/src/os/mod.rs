@@ -227,19 +227,15 @@ pub(crate) fn name_of(address: usize) -> String {
 /// anywhere.
 fn place_in(maps: &str, address: usize) -> Option<String> {
     let mut first: Option<(usize, &str)> = None;
-    for line in maps.lines() {
-        let mut fields = line.split_whitespace();
-        let (start, end) = fields.next()?.split_once('-')?;
-        let (start, end) = (usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?);
-        let file = fields.nth(4);
+    for (part, file) in maps.lines().filter_map(mapped) {
         // What is zero at the start lies behind the file's last part, without its name.
         match (file, first) {
             (Some(file), Some((_, before))) if file == before => {}
-            (Some(file), _) if file.starts_with('/') => first = Some((start, file)),
+            (Some(file), _) if file.starts_with('/') => first = Some((part.start, file)),
             (Some(_), _) => first = None,
             (None, _) => {}
         }
-        if (start..end).contains(&address) {
+        if part.contains(&address) {
             let (base, file) = first?;
             return Some(format!("{}+{:#x}", file.rsplit('/').next()?, address - base));
         }
@@ -251,18 +247,20 @@ fn place_in(maps: &str, address: usize) -> Option<String> {
 pub(crate) fn own_library(address: usize) -> Vec<std::ops::Range<usize>> {
     let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let part = |line: &str| {
-        let mut fields = line.splitn(6, ' ');
-        let (start, end) = fields.next()?.split_once('-')?;
-        let part = usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?;
-        Some((part, fields.nth(4)?.trim().to_string()))
-    };
-    let parts: Vec<_> = maps.lines().filter_map(part).collect();
-    let Some((_, file)) = parts.iter().find(|(part, _)| part.contains(&address)) else { return Vec::new() };
-    if program.as_os_str().is_empty() || program.as_os_str() == file.as_str() {
+    let parts = || maps.lines().filter_map(mapped);
+    let Some((_, Some(file))) = parts().find(|(part, _)| part.contains(&address)) else { return Vec::new() };
+    if program.as_os_str().is_empty() || program.as_os_str() == file {
         return Vec::new();
     }
-    parts.iter().filter(|(_, other)| other == file).map(|(part, _)| part.clone()).collect()
+    parts().filter(|(_, other)| *other == Some(file)).map(|(part, _)| part).collect()
+}
+
+/// A line of the kernel's table: addresses, and what is mapped there if it has a name (which may have spaces).
+fn mapped(line: &str) -> Option<(std::ops::Range<usize>, Option<&str>)> {
+    let mut fields = line.splitn(6, ' ');
+    let (start, end) = fields.next()?.split_once('-')?;
+    let part = usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?;
+    Some((part, fields.nth(4).map(str::trim).filter(|name| !name.is_empty())))
 }
 
 /// Says why, and ends the process.

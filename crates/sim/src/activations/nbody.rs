@@ -2,7 +2,7 @@
 //! cache whose misses block in the kernel.
 
 use super::trace::{Trace, trace};
-use super::{Daemon, Main, NOTICE, PROCESSORS, Programs, System, ends};
+use super::{Daemon, Main, NOTICE_NS, PROCESSORS, Programs, System, ends};
 use crate::machine::Controlled;
 use crate::threads::{Blocking, Simulated, block, compute, spawn_joined};
 use raddle_machine::{Atomic, Machine, Ordering};
@@ -67,7 +67,7 @@ impl Default for Asked {
             steps: 1,
             miss: 50_000_000,
             daemon: Daemon { every: 50_000_000, lasts: 4_000_000 },
-            notice: NOTICE,
+            notice: NOTICE_NS,
             lock: TreeLock::Spins,
             force: 30_000,
             inside: 200_000,
@@ -77,15 +77,15 @@ impl Default for Asked {
 }
 
 /// Nanoseconds for a level of the tree, and inside its lock.
-const LEVEL: u64 = 15_000;
-const INSERT: u64 = 60_000;
+const LEVEL_NS: u64 = 15_000;
+const INSERT_NS: u64 = 60_000;
 /// A thread that computes looks so often whether it is to give way.
-const QUANTUM_CHECK: u64 = 2_000_000;
+const QUANTUM_CHECK_NS: u64 = 2_000_000;
 
 fn work(nanoseconds: u64) {
     let mut left = nanoseconds;
     while left > 0 {
-        let now = left.min(QUANTUM_CHECK);
+        let now = left.min(QUANTUM_CHECK_NS);
         compute(now);
         left -= now;
     }
@@ -94,7 +94,7 @@ fn work(nanoseconds: u64) {
 /// Nanoseconds that it takes one processor without threads, with all memory.
 fn sequential(trace: &Trace, asked: &Asked) -> u64 {
     let visits = trace.steps.iter().flatten();
-    visits.map(|visit| visit.depth * LEVEL + INSERT + visit.forces * asked.force + asked.inside).sum()
+    visits.map(|visit| visit.depth * LEVEL_NS + INSERT_NS + visit.forces * asked.force + asked.inside).sum()
 }
 
 /// Which blocks are in memory. One that is on its way counts as there: a miss blocks the thread that met it, no other.
@@ -183,8 +183,8 @@ impl Program {
         if let Some(&own) = visit.blocks.first() {
             self.need(own);
         }
-        work(visit.depth * LEVEL);
-        self.locked(|| work(INSERT));
+        work(visit.depth * LEVEL_NS);
+        self.locked(|| work(INSERT_NS));
     }
 
     fn force(&self, step: usize, body: usize) {

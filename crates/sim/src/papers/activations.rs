@@ -5,12 +5,12 @@
 
 use super::{Ablation, Changes, Claim, Drawing, Machine, Series, Size};
 use crate::activations::nbody::{Asked, Seen, nbody};
-use crate::activations::{NOTICE, PROCESSORS, System, mixed, operations};
+use crate::activations::{NOTICE_NS, PROCESSORS, System, mixed, operations};
 
 /// Nanoseconds of a critical section's flag: three accesses to memory.
-const FLAG: u64 = 3_000;
+const FLAG_NS: u64 = 3_000;
 /// A notice as dear as half of a signal and wait of Topaz threads: what the authors expect of a tuned kernel.
-const TUNED: u64 = 220_000;
+const TUNED_NS: u64 = 220_000;
 
 fn run(machine: &Machine, asked: Asked, size: Size) -> Result<Seen, String> {
     let asked = Asked { bodies: size.of(asked.bodies as u64, 128) as usize, ..asked };
@@ -84,7 +84,7 @@ pub(super) const CLAIMS: [Claim; 15] = [
         says: "with a flag for each critical section null-fork takes 49 µs instead of 37, signal-wait 48 instead of 42",
         rule: "with 3 µs a section: each 5 to 45 % more, null-fork the more of both",
         judge: |_, _| {
-            let (plain, flags) = (operations(System::Activations, 0)?, operations(System::Activations, FLAG)?);
+            let (plain, flags) = (operations(System::Activations, 0)?, operations(System::Activations, FLAG_NS)?);
             let more = [flags.null_fork - plain.null_fork, flags.signal_wait - plain.signal_wait];
             let share = [more[0] / plain.null_fork, more[1] / plain.signal_wait];
             let held = share.iter().all(|share| (0.05..=0.45).contains(share)) && more[0] > more[1];
@@ -101,7 +101,7 @@ pub(super) const CLAIMS: [Claim; 15] = [
         says: "with the prototype's upcalls (2.4 ms) they pay only where most operations are of the user level",
         rule: "break-even at 3 to 8 of them for each through the kernel",
         judge: |_, _| {
-            let user = break_even(NOTICE)?;
+            let user = break_even(NOTICE_NS)?;
             Ok(((3..=8).contains(&user), format!("at {user} for each")))
         },
         why: None,
@@ -111,7 +111,7 @@ pub(super) const CLAIMS: [Claim; 15] = [
         says: "with upcalls as quick as the kernel's own operations activations are practical everywhere",
         rule: "two notices of 0.22 ms: break-even at 1 at most",
         judge: |_, _| {
-            let user = break_even(TUNED)?;
+            let user = break_even(TUNED_NS)?;
             Ok((user <= 1, format!("at {user} for each")))
         },
         why: None,

@@ -20,7 +20,6 @@ use crate::carry::descriptor::{Descriptor, Info};
 use crate::carry::note::{MUTEX, PTHREAD_MUTEX, WAITED, Waits};
 use raddle_scheduler::Epoch;
 use raddle_scheduler::words::mutex::LEFT;
-
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
