@@ -84,10 +84,12 @@ impl Standbys {
         self.stock = self.stock.max(STOCK.0);
         LAST_CATCH.store(Real::now(), Ordering::Relaxed);
         SERVING.store(true, Ordering::Relaxed);
-        if begin == Begin::Start
-            && let Err(error) = crate::os::spawn(format!("raddle-stand{core}"), move || main(standby))
-        {
-            refuse(standby, &error);
+        if begin == Begin::Start {
+            // Here, since it would have to open a file, for which it has the program's descriptors.
+            let filters = crate::os::filters();
+            if let Err(error) = crate::os::spawn(format!("raddle-stand{core}"), move || main(standby, filters)) {
+                refuse(standby, &error);
+            }
         }
     }
 
@@ -143,8 +145,8 @@ fn running_owners(pool: &'static Shared) -> impl Iterator<Item = &'static Activa
     awake.filter_map(|p| crate::carry::activations::find(p.seat.owner.owner()))
 }
 
-fn main(standby: &'static Standby) {
-    if let Err(error) = crate::os::stand_by_on(standby.core) {
+fn main(standby: &'static Standby, filters: Option<u32>) {
+    if let Err(error) = crate::os::stand_by_on(standby.core, filters) {
         return refuse(standby, &error);
     }
     standby.word.serve(|| catch(standby.core));

@@ -37,6 +37,7 @@ const STATE: u32 = 1 << 27;
 const KERNEL_THREADS: u32 = 2 << 27;
 const QUOTA: u32 = 3 << 27;
 const PLACE: u32 = 4 << 27;
+const FILTERS: u32 = 5 << 27;
 const WAITING: u32 = 0;
 const KIND: u32 = 7 << 27;
 const NUMBER: u32 = STATE - 1;
@@ -113,13 +114,25 @@ pub(crate) fn place_in_kernel(tid: u32) -> Option<usize> {
     matches!(ask(PLACE | tid & NUMBER), Reply::Is(1)).then(|| PLACE_FOUND.load(Ordering::Relaxed))
 }
 
-/// How many kernel threads the process has. It waits for the answer as long as there may be one: nobody asks twice.
+/// How many kernel threads the process has.
 pub(crate) fn kernel_threads() -> Option<u64> {
+    count(KERNEL_THREADS, task::kernel_threads)
+}
+
+/// How many filters of system calls the calling kernel thread has, which those that it starts inherit; `None` where it
+/// has some, and the kernel does not count them.
+pub(crate) fn filters() -> Option<u32> {
+    let me = super::gettid();
+    count(FILTERS | me & NUMBER, || task::filters(me).map(u64::from)).map(|filters| filters as u32)
+}
+
+/// Asks for a count. It waits for the answer as long as there may be one: nobody asks twice.
+fn count(question: u32, here: impl FnOnce() -> Option<u64>) -> Option<u64> {
     loop {
-        match ask(KERNEL_THREADS) {
+        match ask(question) {
             Reply::Is(count) => return (count != NUMBER).then_some(u64::from(count)),
             Reply::Late => super::events::rest(ANSWER_NS / 10),
-            Reply::Nobody => return task::kernel_threads(),
+            Reply::Nobody => return here(),
         }
     }
 }
@@ -212,6 +225,7 @@ fn serve(word: &Word) -> ! {
                 PLACE_FOUND.store(place.unwrap_or(0), Ordering::Relaxed);
                 u32::from(place.is_some())
             }
+            FILTERS => task::filters(seen & NUMBER).unwrap_or(NUMBER),
             KERNEL_THREADS => task::kernel_threads().map_or(NUMBER, |count| count.min(u64::from(NUMBER)) as u32),
             _ => super::cores::quota_now().map_or(NUMBER, |cores| cores.min(NUMBER as usize) as u32),
         };

@@ -16,7 +16,7 @@ mod task;
 pub(crate) mod ticker;
 
 pub(crate) use cores::{allotted, default_processors, online};
-pub(crate) use looks::{kernel_threads, place_in_kernel, task_state, time_waiting, waited};
+pub(crate) use looks::{filters, kernel_threads, place_in_kernel, task_state, time_waiting, waited};
 pub(crate) use on_core::{CoreWord, probe_standby, stand_by_on};
 pub(crate) use probe::{kernel_events, rseq};
 pub(crate) use task::{TaskState, own_time_on_core, process_time_on_core, time_on_core};

@@ -136,37 +136,24 @@ pub(super) fn library_area() -> Option<isize> {
 }
 
 /// Makes the calling kernel thread one of the idle class on `core`: it runs there while nothing else wants to. Kernel
-/// threads that it would start are not of that class.
+/// threads that it would start are not of that class. It has so many [filters](super::filters) of system calls.
 ///
 /// # Errors
 /// The kernel's: the core is not allotted to the process, or a filter forbids it. One that ends the process for it is
 /// not asked.
-pub(crate) fn stand_by_on(core: u32) -> io::Result<()> {
+pub(crate) fn stand_by_on(core: u32, filters: Option<u32>) -> io::Result<()> {
     /// With so many filters a copy has lived on: only a further one could be deadly.
     static SURVIVED: AtomicU32 = AtomicU32::new(0);
-    let filters = filters();
-    if filters != SURVIVED.load(Ordering::Relaxed) {
+    if filters != Some(SURVIVED.load(Ordering::Relaxed)) {
         if !survives(core) {
             return Err(io::Error::other("a filter of system calls ends a process that asks for it"));
         }
-        if filters != UNKNOWN {
+        if let Some(filters) = filters {
             SURVIVED.store(filters, Ordering::Relaxed);
         }
     }
     ask_to_stand_by(core)
 }
-
-/// How many filters of system calls the calling kernel thread has, at least; 0 without any, and where `/proc` is
-/// absent, since nobody knows then.
-fn filters() -> u32 {
-    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-    let of = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<u32>().ok());
-    // The mode, and their number, which older kernels do not tell.
-    if of("Seccomp:") == Some(2) { of("Seccomp_filters:").unwrap_or(UNKNOWN).max(1) } else { 0 }
-}
-
-/// Filters that nobody counts.
-const UNKNOWN: u32 = u32::MAX;
 
 /// Whether a process that asks lives on: a copy of this one, which asks and ends. Nobody hears of it: its end raises no
 /// signal, and a wait for children does not meet it.
@@ -244,7 +231,9 @@ pub(crate) fn probe_standby() -> Result<(), String> {
         word.unregister();
         match core.filter(|_| registered) {
             None => Err("the kernel does not say on which core a thread runs (no restartable sequences)".to_string()),
-            Some(core) => stand_by_on(core).map_err(|error| format!("SCHED_IDLE is refused: {error}")),
+            Some(core) => {
+                stand_by_on(core, super::filters()).map_err(|error| format!("SCHED_IDLE is refused: {error}"))
+            }
         }
     };
     let kernel_thread = super::marks::native(|| std::thread::Builder::new().name("raddle-probe".into()).spawn(probe));
@@ -267,7 +256,7 @@ mod tests {
                 return;
             }
             let core = WORD.core().unwrap();
-            stand_by_on(core).unwrap();
+            stand_by_on(core, Some(0)).unwrap();
             assert_eq!(WORD.core(), Some(core));
             // SAFETY: asks for numbers.
             let is_at = unsafe { (libc::sched_getcpu(), libc::sched_getscheduler(0)) };
@@ -277,6 +266,6 @@ mod tests {
         })
         .join()
         .unwrap();
-        assert!(stand_by_on(u32::MAX).is_err());
+        assert!(stand_by_on(u32::MAX, Some(0)).is_err());
     }
 }

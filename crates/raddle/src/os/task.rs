@@ -88,6 +88,15 @@ pub(super) fn kernel_threads() -> Option<u64> {
     Some(std::fs::read_dir("/proc/self/task").ok()?.count() as u64)
 }
 
+/// How many filters of system calls kernel thread `tid` of this process has; 0 where `/proc` is absent, since nobody
+/// knows then, and `None` where the kernel tells of them without their number, as older ones do. Opens a file.
+pub(super) fn filters(tid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/self/task/{tid}/status")).unwrap_or_default();
+    let of = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<u32>().ok());
+    // The mode.
+    if of("Seccomp:") == Some(2) { of("Seccomp_filters:") } else { Some(0) }
+}
+
 /// The name may hold anything, brackets included: the state follows the last bracket.
 fn parse(stat: &str) -> TaskState {
     match stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()) {
