@@ -25,6 +25,7 @@ mod shell;
 mod size;
 mod source;
 mod std_examples;
+mod stuck;
 mod tidy;
 mod tsan;
 mod weaken;

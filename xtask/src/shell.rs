@@ -1,9 +1,11 @@
 //! Running other programs: what every command shares.
 
+use crate::stuck;
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// Why a command did not succeed, and the exit status that says so.
@@ -72,11 +74,15 @@ pub fn run(command: &mut Command) -> Outcome {
     if status.success() { Ok(()) } else { Err(Failure::failed(format!("`{shown}` failed ({status})"))) }
 }
 
-/// Runs `command`, passes its standard output on line by line and shows each line to `look`.
+/// Runs `command`, passes its standard output on line by line and shows each line to `look`. A test program of ours
+/// that it starts and that does not end is [ended](stuck).
 pub fn run_watched(command: &mut Command, mut look: impl FnMut(&str)) -> Outcome {
     let shown = show(command);
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(&shown, &error))?;
     let output = child.stdout.take().ok_or_else(|| Failure::failed("no pipe to the child"))?;
+    let (process, programs) = (child.id(), root().join("target"));
+    let (_over, is_over) = mpsc::channel();
+    std::thread::spawn(move || stuck::watch(process, &programs, Duration::from_secs(stuck::LONGEST_S), is_over));
     for line in BufReader::new(output).split(b'\n') {
         let line = line.map_err(|error| Failure::failed(format!("reading from `{shown}`: {error}")))?;
         let line = String::from_utf8_lossy(&line);
