@@ -5,7 +5,7 @@ use raddle::sync::Semaphore;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
-const SIGNALS: u32 = 20_000;
+const SIGNALS: u32 = 4_000;
 
 static HANDLED: AtomicU32 = AtomicU32::new(0);
 static TASK: AtomicI32 = AtomicI32::new(0);
