@@ -12,7 +12,7 @@ mod suite;
 
 const USAGE: &str =
     "usage: cargo xtask mpi pingpong|stencil|waiting|latency [--mpi mpich|openmpi] [--threads T,..] [--runs N]
-                       [--native-seconds S] [--real-time] [--rust]
+                       [--native-seconds S] [--real-time] [--rust] [--bytes N]
        cargo xtask mpi suite FOLDER [--seconds S] [TEST ..]";
 
 /// How `mpirun` is started: its ending and options.
@@ -49,39 +49,48 @@ struct Options {
     real_time: bool,
     /// The stencil of `examples/mpi`, by rsmpi.
     rust: bool,
+    /// Of a message, and of a buffer that waits for one.
+    bytes: u32,
 }
 
-/// A program, and its arguments for so many threads.
+/// Longer messages than this, in bytes, go to and fro [`LONG_BYTES`] in all.
+const LONG: u32 = 4096;
+const LONG_BYTES: u32 = 1 << 30;
+
+/// A program, and its arguments for so many threads and bytes.
 struct Subject {
     source: &'static str,
     threads: &'static [u32],
-    arguments: fn(u32) -> Vec<String>,
+    arguments: fn(u32, u32) -> Vec<String>,
 }
 
 const PINGPONG: Subject = Subject {
     source: "pingpong.c",
     threads: &[1, 16, 64, 256, 1000],
-    arguments: |threads| vec![threads.to_string(), (100_000 / threads).to_string()],
+    arguments: |threads, bytes| {
+        let rounds = if bytes > LONG { LONG_BYTES / bytes / threads } else { 100_000 / threads };
+        vec![threads.to_string(), rounds.max(2).to_string(), "0".into(), bytes.to_string()]
+    },
 };
 
 /// A tile a core, and sixteen.
 const STENCIL: Subject = Subject {
     source: "stencil.c",
     threads: &[1, 16],
-    arguments: |tiles| vec![tiles.to_string(), "512".into(), "256".into(), "2000".into()],
+    arguments: |tiles, _| vec![tiles.to_string(), "512".into(), "256".into(), "2000".into()],
 };
 
 /// All threads wait for ten seconds.
 const WAITING: Subject = Subject {
     source: "pingpong.c",
     threads: &[8, 1000],
-    arguments: |threads| vec![threads.to_string(), "5".into(), "10".into()],
+    arguments: |threads, bytes| vec![threads.to_string(), "5".into(), "10".into(), bytes.to_string()],
 };
 
 const LATENCY: Subject = Subject {
     source: "latency.c",
     threads: &[1, 2, 16, 64],
-    arguments: |threads| vec![threads.to_string(), "2000".into()],
+    arguments: |threads, _| vec![threads.to_string(), "2000".into()],
 };
 
 /// The command.
@@ -107,7 +116,7 @@ pub fn run(args: &[String]) -> Outcome {
         let program =
             if options.rust { compile_rust(mpi.0, &target)? } else { compile(mpi.0, subject.source, &target)? };
         for &threads in options.threads.as_deref().unwrap_or(subject.threads) {
-            hangs += compare(&options, mpi, &program, threads, &(subject.arguments)(threads), &ours)?;
+            hangs += compare(&options, mpi, &program, threads, &(subject.arguments)(threads, options.bytes), &ours)?;
         }
     }
     if hangs == 0 { Ok(()) } else { Err(Failure::failed(format!("{hangs} runs with ours did not end or failed"))) }
@@ -123,6 +132,7 @@ fn parse(args: &[String]) -> Outcome<Options> {
         native: Duration::from_secs(10),
         real_time: false,
         rust: false,
+        bytes: 4,
     };
     while let Some((option, after)) = rest.split_first() {
         if option == "--real-time" {
@@ -137,6 +147,7 @@ fn parse(args: &[String]) -> Outcome<Options> {
         let number = || value.parse::<u32>().map_err(|_| Failure::usage(format!("{option} {value}: not a number")));
         match option.as_str() {
             "--mpi" => options.mpis.retain(|(name, _)| name == value),
+            "--bytes" if ["pingpong", "waiting"].contains(&what.as_str()) => options.bytes = number()?.max(4),
             "--runs" => options.runs = number()?.max(1) as usize,
             "--native-seconds" => options.native = Duration::from_secs(number()?.into()),
             "--threads" => {
@@ -171,13 +182,24 @@ fn compile_rust(mpi: &str, target: &Path) -> Outcome<PathBuf> {
     Ok(folder.join("release/raddle-example-mpi"))
 }
 
-/// What a run has told: its result, and figures from lines such as `T=16: 1.25 us a round`.
+/// What a run has told: its result, and figures from lines such as `T=16: 1.25 us a round`; none where there is no such
+/// line.
 #[derive(Debug)]
 struct Told {
     result: String,
-    wall: f64,
+    wall: Option<f64>,
     /// The largest of the ranks'.
-    processor: f64,
+    processor: Option<f64>,
+}
+
+impl Told {
+    fn by(result: &str, text: &str) -> Told {
+        Told {
+            result: result.trim().to_string(),
+            wall: figure(text, " us a"),
+            processor: figure(text, " us of processor").or_else(|| figure(text, " s of processor")),
+        }
+    }
 }
 
 /// One size natively and with ours, in turns; prints a line. The answer is how many runs with ours went wrong.
@@ -207,10 +229,7 @@ fn compare(
     let results: Vec<&str> = told.iter().flatten().map(|run| run.result.as_str()).collect();
     let same = results.windows(2).all(|pair| pair[0] == pair[1]);
     let [native, with] = [0, 1].map(|way| summary(&told[way], failed[way]));
-    let times = match (median(&told[0], |run| run.wall), median(&told[1], |run| run.wall)) {
-        (Some(native), Some(with)) => format!("; natively {:.2} times as long", native / with),
-        _ => String::new(),
-    };
+    let times = times(&told);
     println!(
         "{} T={threads}: natively {native}; with ours {with}{times}{}",
         mpi.0,
@@ -219,26 +238,37 @@ fn compare(
     Ok(failed[1] + usize::from(!same))
 }
 
-fn median(told: &[Told], of: fn(&Told) -> f64) -> Option<f64> {
-    let mut values: Vec<f64> = told.iter().map(of).collect();
+/// How many times as long it takes natively, where both ways have told it.
+fn times([native, with]: &[Vec<Told>; 2]) -> String {
+    match (median(native, |run| run.wall), median(with, |run| run.wall)) {
+        (Some(native), Some(with)) => format!("; natively {:.2} times as long", native / with),
+        _ => String::new(),
+    }
+}
+
+fn median(told: &[Told], of: fn(&Told) -> Option<f64>) -> Option<f64> {
+    let mut values: Vec<f64> = told.iter().filter_map(of).collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
 }
 
 fn summary(told: &[Told], failed: usize) -> String {
     let ended = if failed == 0 { String::new() } else { format!(", {failed} did not end") };
-    match (median(told, |run| run.wall), median(told, |run| run.processor)) {
-        (Some(wall), Some(processor)) => {
-            let least = told.iter().map(|run| run.wall).fold(f64::MAX, f64::min);
-            let unit = if wall.is_finite() && wall > 0.0 {
-                format!("{wall:.2} us (least {least:.2}), ")
-            } else {
-                String::new()
-            };
-            format!("{unit}processor time {processor:.2} ({} runs{ended})", told.len())
-        }
-        _ => format!("no run{ended}"),
+    if told.is_empty() {
+        return format!("no run{ended}");
     }
+    let mut figures = Vec::new();
+    if let Some(wall) = median(told, |run| run.wall) {
+        let least = told.iter().filter_map(|run| run.wall).fold(f64::MAX, f64::min);
+        figures.push(format!("{wall:.2} us (least {least:.2})"));
+    }
+    if let Some(processor) = median(told, |run| run.processor) {
+        figures.push(format!("processor time {processor:.2}"));
+    }
+    if figures.is_empty() {
+        figures.push("told no time".into());
+    }
+    format!("{} ({} runs{ended})", figures.join(", "), told.len())
 }
 
 /// One run. `None` if it did not end in time, or failed.
@@ -270,11 +300,7 @@ fn one(
         println!("{}", text.trim());
         return Ok(None);
     }
-    Ok(Some(Told {
-        result: String::from_utf8_lossy(&output.stdout).trim().to_string(),
-        wall: figure(&text, " us a").unwrap_or(0.0),
-        processor: figure(&text, " us of processor").or_else(|| figure(&text, " s of processor")).unwrap_or(0.0),
-    }))
+    Ok(Some(Told::by(&String::from_utf8_lossy(&output.stdout), &text)))
 }
 
 /// True if an `mpirun` ends in time; it is asked to end otherwise, which ends its ranks.
@@ -307,6 +333,17 @@ mod tests {
         assert_eq!(figure(text, " us a"), Some(1.25));
         assert_eq!(figure(text, " us of processor"), Some(0.75));
         assert_eq!(figure(text, " s of processor"), None);
+    }
+
+    #[test]
+    fn a_time_that_is_not_told_is_no_figure() {
+        let told = |text: &str| (0..2).map(|_| Told::by("abc\n", text)).collect::<Vec<_>>();
+        assert_eq!(times(&[told(""), told("")]), "");
+        assert_eq!(times(&[told("T=1: 3.00 us a step"), told("")]), "");
+        assert_eq!(times(&[told("T=1: 3.00 us a step"), told("T=1: 2.00 us a step")]), "; natively 1.50 times as long");
+        assert_eq!(summary(&told(""), 0), "told no time (2 runs)");
+        assert_eq!(summary(&told("rank 0: 0.5 s of processor time"), 1), "processor time 0.50 (2 runs, 1 did not end)");
+        assert_eq!(summary(&[], 2), "no run, 2 did not end");
     }
 
     #[test]

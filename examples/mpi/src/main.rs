@@ -7,12 +7,14 @@
 //! ```
 //!
 //! Prints a hash of all cells, which depends on the size and the steps alone: `examples/c/stencil.c` prints the same.
+//! The time of a step goes to standard error.
 
 use mpi::Threading;
 use mpi::collective::SystemOperation;
 use mpi::traits::*;
 use std::sync::Arc;
 use std::thread;
+use std::time::Instant;
 
 /// What all tiles are dealt out of.
 #[derive(Clone, Copy)]
@@ -41,6 +43,8 @@ fn main() {
     let shape = Shape { ranks, tiles, rows, columns, steps };
     assert!(rows >= ranks * tiles && ranks * tiles < 10_000);
     let universe = Arc::new(universe);
+    world.barrier();
+    let began = Instant::now();
     let threads: Vec<_> = (rank * tiles..(rank + 1) * tiles)
         .map(|tile| {
             let universe = universe.clone();
@@ -56,6 +60,8 @@ fn main() {
     if rank == 0 {
         let mut all = vec![0u64; rows];
         root.reduce_into_root(&hashes, &mut all, SystemOperation::bitwise_or());
+        let micros = began.elapsed().as_secs_f64() * 1e6;
+        eprintln!("T={tiles}: {:.2} us a step", micros / steps as f64);
         println!("{:016x}", all.iter().fold(0u64, |hash, row| hash.wrapping_mul(31).wrapping_add(*row)));
     } else {
         root.reduce_into(&hashes, SystemOperation::bitwise_or());

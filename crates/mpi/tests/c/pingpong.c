@@ -1,5 +1,6 @@
 // T threads a rank, each with a partner on the other: rounds of a message there and back; then, with seconds, all wait for so long. Prints what came, the
-// time of a round and the processor time of the wait.
+// time of a round and the processor time of the wait. Messages, and buffers of the wait, have so many bytes.
+// usage: pingpong T ROUNDS [SECONDS [BYTES]]
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -7,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static int rank, rounds, seconds;
+static int rank, rounds, seconds, numbers = 1;
 static long sum;
 
 static double now(clockid_t clock) {
@@ -17,20 +18,21 @@ static double now(clockid_t clock) {
 }
 
 static void *partner(void *argument) {
-    int t = (int)(long)argument, value = 0;
+    int t = (int)(long)argument, *value = calloc(numbers, sizeof *value);
     for (int i = 0; i < rounds; i++) {
         if (rank == 0) {
-            MPI_Send(&value, 1, MPI_INT, 1, t, MPI_COMM_WORLD);
-            MPI_Recv(&value, 1, MPI_INT, 1, t, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(value, numbers, MPI_INT, 1, t, MPI_COMM_WORLD);
+            MPI_Recv(value, numbers, MPI_INT, 1, t, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         } else {
-            MPI_Recv(&value, 1, MPI_INT, 0, t, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            value++;
-            MPI_Send(&value, 1, MPI_INT, 0, t, MPI_COMM_WORLD);
+            MPI_Recv(value, numbers, MPI_INT, 0, t, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            value[numbers - 1]++;
+            MPI_Send(value, numbers, MPI_INT, 0, t, MPI_COMM_WORLD);
         }
     }
-    __sync_fetch_and_add(&sum, value);
+    __sync_fetch_and_add(&sum, value[numbers - 1]);
     // What it waits for comes after so many seconds.
-    if (seconds) MPI_Recv(&value, 1, MPI_INT, 1 - rank, 5000 + t, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (seconds) MPI_Recv(value, numbers, MPI_INT, 1 - rank, 5000 + t, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    free(value);
     return 0;
 }
 
@@ -38,6 +40,7 @@ int main(int count, char **values) {
     int provided, threads = atoi(values[1]);
     rounds = atoi(values[2]);
     seconds = count > 3 ? atoi(values[3]) : 0;
+    if (count > 4) numbers = atoi(values[4]) / (int)sizeof(int);
     MPI_Init_thread(&count, &values, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     pthread_t *ids = malloc(threads * sizeof *ids);
