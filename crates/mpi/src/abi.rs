@@ -220,6 +220,17 @@ pub unsafe fn error_in(status: *const u8) -> c_int {
     unsafe { status.add(abi().error).cast::<c_int>().read() }
 }
 
+/// Whether a status is that of a request that was cancelled.
+///
+/// # Safety
+/// A status of the implementation.
+pub unsafe fn is_cancelled(status: *const u8) -> bool {
+    let mut flag: c_int = 0;
+    // SAFETY: the caller's status, and a place for the flag.
+    let code = unsafe { pmpi!(Test_cancelled: fn(Word, Word))(word(status), word(&raw mut flag)) };
+    code == SUCCESS && flag != 0
+}
+
 /// Writes an error into a status.
 ///
 /// # Safety

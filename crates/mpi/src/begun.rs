@@ -47,15 +47,16 @@ fn window_made() {
     engine::rouse();
 }
 
+// Ready sends are standard ones, as MPI allows: the receive that one relies on may have been taken back.
 begins! { begun:
     MPI_Isend Isend(buffer, count, datatype, rank, tag, comm) if message(count, datatype);
     MPI_Issend Issend(buffer, count, datatype, rank, tag, comm) if message(count, datatype);
-    MPI_Irsend Irsend(buffer, count, datatype, rank, tag, comm) if message(count, datatype);
+    MPI_Irsend Isend(buffer, count, datatype, rank, tag, comm) if message(count, datatype);
     MPI_Irecv Irecv(buffer, count, datatype, rank, tag, comm) if message(count, datatype);
     MPI_Imrecv Imrecv(buffer, count, datatype, from) if message(count, datatype);
     MPI_Isend_c Isend_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype);
     MPI_Issend_c Issend_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype);
-    MPI_Irsend_c Irsend_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype);
+    MPI_Irsend_c Isend_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype);
     MPI_Irecv_c Irecv_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype);
     MPI_Imrecv_c Imrecv_c(buffer, count, datatype, from) if whole(count, datatype);
     MPI_Ibcast Ibcast(buffer, count, datatype, root, comm) if message(count, datatype);
@@ -84,7 +85,7 @@ begins! { begun:
 begins! { made:
     MPI_Send_init Send_init(buffer, count, datatype, rank, tag, comm) if message(count, datatype);
     MPI_Ssend_init Ssend_init(buffer, count, datatype, rank, tag, comm) if message(count, datatype);
-    MPI_Rsend_init Rsend_init(buffer, count, datatype, rank, tag, comm) if message(count, datatype);
+    MPI_Rsend_init Send_init(buffer, count, datatype, rank, tag, comm) if message(count, datatype);
     MPI_Recv_init Recv_init(buffer, count, datatype, rank, tag, comm) if message(count, datatype);
 }
 

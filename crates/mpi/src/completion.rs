@@ -8,10 +8,17 @@ use crate::lengths::{Before, Needed, number};
 use crate::soon::{Kind, ended, soon};
 use std::ffi::c_int;
 
-/// Waits for all of these, null and inactive ones included. The first error, and what each was answered at once.
-/// Whether one of them is long is asked where they have not ended soon; of those that the
+/// Which requests of a call are long.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Long {
+    pub any: bool,
+    pub receive: bool,
+}
+
+/// Waits for all of these, null and inactive ones included. The first error, or that the receive among them was taken
+/// back; and what each was answered at once. Which are long is asked where they have not ended soon; of those that the
 /// program has begun it is known.
-pub(crate) fn finish_all(kind: &Kind, singles: &[Single], long: impl FnOnce() -> bool) -> (c_int, Vec<c_int>) {
+pub(crate) fn finish_all(kind: &Kind, singles: &[Single], long: impl FnOnce() -> Long) -> (c_int, Vec<c_int>) {
     let mut codes = vec![abi::SUCCESS; singles.len()];
     // One after the other: each test makes progress for all.
     let mut first = 0;
@@ -22,19 +29,22 @@ pub(crate) fn finish_all(kind: &Kind, singles: &[Single], long: impl FnOnce() ->
         }
         Some(abi::SUCCESS)
     });
-    let mut rest = Vec::new();
+    let mut rest: Vec<&Single> = Vec::new();
     for (single, code) in singles.iter().zip(&mut codes).skip(first).filter(|_| done.is_none()) {
         // What is null or inactive does not come to the leader.
         match ended(single) {
             Some(found) => *code = found,
-            None => rest.push(Single { request: single.request, status: single.status }),
+            None => rest.push(single),
         }
     }
     let found = codes.iter().copied().find(|code| *code != abi::SUCCESS);
     let waited = if rest.is_empty() {
         abi::SUCCESS
     } else {
-        let _needed = long().then(Needed::begin);
+        let long = long();
+        let of_rest = |single: &&Single| Single { recall: single.recall && long.receive, ..**single };
+        let rest: Vec<Single> = rest.iter().map(of_rest).collect();
+        let _needed = long.any.then(Needed::begin);
         wait(Wait::All(&rest))
     };
     (found.unwrap_or(waited), codes)
@@ -57,7 +67,8 @@ pub(crate) fn until(kind: &Kind, mut ask: impl FnMut(Word) -> c_int) -> c_int {
 pub unsafe extern "C" fn MPI_Wait(request: Word, status: Word) -> c_int {
     static KIND: Kind = Kind::new();
     let before = Before::of(request, 1);
-    let single = Single { request: std::ptr::with_exposed_provenance_mut(request), status: wanted(status) };
+    let single =
+        Single { request: std::ptr::with_exposed_provenance_mut(request), status: wanted(status), recall: false };
     // What is null or inactive does not come to the leader.
     let answer = soon(&KIND, &mut || ended(&single)).or_else(|| ended(&single));
     let code = answer.unwrap_or_else(|| wait(Wait::All(&[single])));
@@ -81,6 +92,7 @@ pub unsafe extern "C" fn MPI_Waitall(count: Word, requests: Word, statuses: Word
         .map(|nth| Single {
             request: std::ptr::with_exposed_provenance_mut(requests + nth * abi().request),
             status: wanted(statuses).map(|first| first.wrapping_add(nth * abi().status)),
+            recall: false,
         })
         .collect();
     // Should one fail, the others' statuses say that they have not.
@@ -89,7 +101,7 @@ pub unsafe extern "C" fn MPI_Waitall(count: Word, requests: Word, statuses: Word
     let before: Vec<c_int> = places().map(|status| unsafe { abi::error_in(status) }).collect();
     // SAFETY: the caller's statuses, which nobody else uses during the call.
     places().for_each(|status| unsafe { abi::set_error(status, abi::SUCCESS) });
-    let (code, codes) = finish_all(&KIND, &singles, || false);
+    let (code, codes) = finish_all(&KIND, &singles, Long::default);
     if code == abi::SUCCESS {
         begun.all_ended();
         // SAFETY: the caller's statuses, which nobody else uses during the call.

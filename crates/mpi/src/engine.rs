@@ -70,7 +70,13 @@ pub struct Single {
     pub request: *mut u8,
     /// Where its status goes, if anybody wants it.
     pub status: Option<*mut u8>,
+    /// The leader may take it back: a receive of a long message, of a call that is the only one to know of it. Then the
+    /// wait's answer is [`TAKEN_BACK`].
+    pub recall: bool,
 }
+
+/// No code of MPI's.
+pub const TAKEN_BACK: c_int = -1;
 
 /// What a thread waits for.
 pub enum Wait<'a> {
@@ -91,6 +97,8 @@ struct Waiter {
     result: c_int,
     question: Option<*mut Question>,
     singles: *const [Single],
+    /// Those of its requests that may be were taken back, or had found their message.
+    recalled: bool,
     /// Where it stands among the followers; under the lock.
     place: usize,
 }
@@ -109,6 +117,8 @@ struct Led {
     requests: Vec<u8>,
     owners: Vec<(Listed, usize)>,
     questions: Vec<Listed>,
+    /// Some may have to be taken back.
+    recallable: bool,
     /// Room for what a test answers.
     indices: Vec<c_int>,
     statuses: Vec<u8>,
@@ -188,6 +198,7 @@ fn wait_among(wait: Wait) -> c_int {
         result: abi::SUCCESS,
         question,
         singles,
+        recalled: false,
         place: 0,
     };
     let me = Listed(&raw mut waiter);
@@ -242,8 +253,14 @@ fn lead(mut led: Led, me: Listed) {
         if unsafe { (*me.0).state.load(Ordering::Relaxed) } == ENDED {
             break;
         }
-        if ended || came || lengths::needed() {
+        if ended || came {
+            idle = Idle::default();
+            thread::yield_now();
+        } else if lengths::needed() {
             idle.since = None;
+            if *idle.needed_since.get_or_insert(began) + AWAKE <= began {
+                led.recall();
+            }
             thread::yield_now();
         } else {
             idle.rest(began, took);
@@ -268,6 +285,8 @@ fn lead(mut led: Led, me: Listed) {
 #[derive(Default)]
 struct Idle {
     since: Option<Instant>,
+    /// The same while it must not sleep.
+    needed_since: Option<Instant>,
     slept: bool,
 }
 
@@ -322,6 +341,27 @@ impl Led {
             let handle = unsafe { std::slice::from_raw_parts(single.request, abi().request) };
             self.requests.extend_from_slice(handle);
             self.owners.push((listed, index));
+            self.recallable |= single.recall;
+        }
+    }
+
+    /// Takes back what may be, each once. What has found its message stays: parts of it move.
+    fn recall(&mut self) {
+        if !std::mem::take(&mut self.recallable) {
+            return;
+        }
+        let cancel = pmpi!(Cancel: fn(Word));
+        let size = abi().request;
+        for (nth, &(listed, index)) in self.owners.iter().enumerate() {
+            // SAFETY: listed: frame and slice; the mark is the leader's.
+            unsafe {
+                let waiter = &mut *listed.0;
+                if (&*waiter.singles)[index].recall && !waiter.recalled {
+                    waiter.recalled = true;
+                    // A request that has not ended. It stays among those that are tested.
+                    cancel(word(self.requests[nth * size..].as_ptr()));
+                }
+            }
         }
     }
 
@@ -410,8 +450,11 @@ impl Led {
                 std::ptr::copy_nonoverlapping(status, place, abi().status);
                 abi::set_error(place, before);
             }
-            if waiter.result == abi::SUCCESS {
+            let taken_back = waiter.recalled && single.recall && error == abi::SUCCESS && abi::is_cancelled(status);
+            if error != abi::SUCCESS && matches!(waiter.result, abi::SUCCESS | TAKEN_BACK) {
                 waiter.result = error;
+            } else if taken_back && waiter.result == abi::SUCCESS {
+                waiter.result = TAKEN_BACK;
             }
             waiter.left -= 1;
             if waiter.left == 0 {

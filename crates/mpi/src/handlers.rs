@@ -57,7 +57,7 @@ pub struct Receive {
     pub status: Word,
 }
 
-/// Finds the message, receives it, and tells the communicator's handler if it is too long.
+/// Finds the message and receives it. Where handlers differ, the communicator's is told if it is too long.
 ///
 /// # Safety
 /// As `MPI_Recv`'s.
@@ -75,14 +75,9 @@ pub unsafe fn receive(asked: &Receive) -> c_int {
     if code != abi::SUCCESS {
         return code;
     }
-    let mut bytes: c_int = 0;
-    let get_count = pmpi!(Get_count: fn(Word, Word, Word));
     let begin = pmpi!(Imrecv: fn(Word, Word, Word, Word, Word));
     let (message, place) = (word(message.as_mut_ptr()), word(request.as_mut_ptr()));
-    // SAFETY: a status that the probe has filled, and a place for the answer.
-    let code = unsafe { get_count(word(found.as_ptr()), abi().byte, word(&raw mut bytes)) };
-    // One of more than two gigabytes is received as it is.
-    let bytes = if code == abi::SUCCESS { usize::try_from(bytes).unwrap_or(0) } else { 0 };
+    let bytes = if differ(asked.comm) { bytes_in(&found) } else { 0 };
     if bytes <= asked.count.saturating_mul(bytes_of(asked.datatype)) {
         // SAFETY: the caller's arguments, the message, and a place for the request.
         return match unsafe { begin(asked.buffer, asked.count, asked.datatype, message, place) } {
@@ -97,6 +92,16 @@ pub unsafe fn receive(asked: &Receive) -> c_int {
         finish(&FOUND, &mut request, wanted(asked.status), || true);
     }
     tell(asked.comm, abi().err_truncate)
+}
+
+/// How long the message is of which a status tells; nothing for one of more than two gigabytes, which is received as it
+/// is.
+fn bytes_in(found: &StatusBytes) -> usize {
+    let mut bytes: c_int = 0;
+    let get_count = pmpi!(Get_count: fn(Word, Word, Word));
+    // SAFETY: a status that a probe has filled, and a place for the answer.
+    let code = unsafe { get_count(word(found.as_ptr()), abi().byte, word(&raw mut bytes)) };
+    if code == abi::SUCCESS { usize::try_from(bytes).unwrap_or(0) } else { 0 }
 }
 
 /// Calls a communicator's handler, or MPI_COMM_WORLD's if it has none. It does not return if the handler does not.

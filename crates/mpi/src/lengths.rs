@@ -5,6 +5,10 @@
 //! long their messages are. While one of more than [`EAGER_BYTES`] is outstanding, who tests does not sleep. So it is
 //! while there is a window: other ranks reach its memory by this rank's tests.
 //!
+//! A receive may be outstanding for hours without a message. One that a blocking call has begun is cancelled when
+//! nothing has ended for a while: either it has found its message, and parts of that move, or it is gone, and the call
+//! looks for its message with `MPI_Improbe`, which moves nothing before there is one.
+//!
 //! A call that waits has a [`Needed`]; what the program begins itself is kept by its handle until a call has ended it.
 
 use crate::abi::{SUCCESS, Word, abi, pmpi, word};

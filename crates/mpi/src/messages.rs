@@ -1,20 +1,22 @@
 //! Messages from one rank to another.
 
 use crate::abi::{self, RequestBytes, Word, abi, pmpi, wanted, word};
-use crate::engine::Single;
+use crate::completion::{Long, finish_all};
+use crate::engine::{Single, TAKEN_BACK};
 use crate::entries::{blocking, blocking_with_status, profiled};
 use crate::handlers::{self, Receive};
 use crate::lengths::{self, message, whole};
-use crate::soon::{Kind, finish};
+use crate::soon::{Kind, finish, finish_receive};
 use std::ffi::c_int;
 
+// A ready send is a standard one, as MPI allows: the receive that it relies on may have been taken back.
 blocking! {
     MPI_Send: Isend(buffer, count, datatype, rank, tag, comm) if message(count, datatype);
     MPI_Ssend: Issend(buffer, count, datatype, rank, tag, comm) if message(count, datatype);
-    MPI_Rsend: Irsend(buffer, count, datatype, rank, tag, comm) if message(count, datatype);
+    MPI_Rsend: Isend(buffer, count, datatype, rank, tag, comm) if message(count, datatype);
     MPI_Send_c: Isend_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype);
     MPI_Ssend_c: Issend_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype);
-    MPI_Rsend_c: Irsend_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype);
+    MPI_Rsend_c: Isend_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype);
 }
 
 /// Receives from whoever it is. From nobody at once: MPICH 4.0 leaves the status of a non-blocking receive from nobody
@@ -43,13 +45,19 @@ macro_rules! receiving {
                     let receive = pmpi!($at_once: fn(Word, Word, Word, Word, Word, Word, Word));
                     return receive(buffer, count, datatype, rank, tag, comm, status);
                 }
+                let number = lengths::$number(count);
+                let asked = Receive { buffer, count: number, datatype, rank, tag, comm, status };
                 if handlers::differ(comm) {
-                    let count = lengths::$number(count);
-                    return handlers::receive(&Receive { buffer, count, datatype, rank, tag, comm, status });
+                    return handlers::receive(&asked);
                 }
                 let begin = pmpi!($begin: fn(Word, Word, Word, Word, Word, Word, Word));
                 match begin(buffer, count, datatype, rank, tag, comm, place) {
-                    abi::SUCCESS => finish(&KIND, &mut request, wanted(status), || whole(lengths::$number(count), datatype)),
+                    abi::SUCCESS => {
+                        match finish_receive(&KIND, &mut request, wanted(status), || whole(number, datatype)) {
+                            TAKEN_BACK => handlers::receive(&asked),
+                            code => code,
+                        }
+                    }
                     error => error,
                 }
             }
@@ -164,11 +172,18 @@ pub unsafe extern "C" fn MPI_Sendrecv(
         }
     }
     let singles = [
-        Single { request: received.as_mut_ptr().cast(), status: wanted(status) },
-        Single { request: sent.as_mut_ptr().cast(), status: None },
+        Single { request: received.as_mut_ptr().cast(), status: wanted(status), recall: true },
+        Single { request: sent.as_mut_ptr().cast(), status: None, recall: false },
     ];
-    let long = || message(send_count, send_type) || message(receive_count, receive_type);
-    crate::completion::finish_all(&KIND, &singles, long).0
+    let long = || {
+        let receive = message(receive_count, receive_type);
+        Long { any: receive || message(send_count, send_type), receive }
+    };
+    match finish_all(&KIND, &singles, long).0 {
+        // SAFETY: the caller's arguments.
+        TAKEN_BACK => unsafe { MPI_Recv(receive_buffer, receive_count, receive_type, from, receive_tag, comm, status) },
+        code => code,
+    }
 }
 
 /// # Safety

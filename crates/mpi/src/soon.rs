@@ -40,10 +40,24 @@ pub(crate) fn ended(single: &Single) -> Option<c_int> {
 /// Waits for one request that was begun just now, in `request`, by a call of that kind. Whether it is long is asked
 /// where it has not ended soon.
 pub fn finish(kind: &Kind, request: &mut RequestBytes, status: Option<*mut u8>, long: impl FnOnce() -> bool) -> c_int {
-    let single = Single { request: request.as_mut_ptr().cast(), status };
+    finish_one(kind, Single { request: request.as_mut_ptr().cast(), status, recall: false }, long)
+}
+
+/// The same of a receive, which may be taken back: the answer is [`TAKEN_BACK`](crate::engine::TAKEN_BACK) then.
+pub fn finish_receive(
+    kind: &Kind,
+    request: &mut RequestBytes,
+    status: Option<*mut u8>,
+    long: impl FnOnce() -> bool,
+) -> c_int {
+    finish_one(kind, Single { request: request.as_mut_ptr().cast(), status, recall: true }, long)
+}
+
+fn finish_one(kind: &Kind, single: Single, long: impl FnOnce() -> bool) -> c_int {
     soon(kind, &mut || ended(&single)).unwrap_or_else(|| {
-        let _needed = long().then(Needed::begin);
-        wait(Wait::All(&[single]))
+        let long = long();
+        let _needed = long.then(Needed::begin);
+        wait(Wait::All(&[Single { recall: single.recall && long, ..single }]))
     })
 }
 

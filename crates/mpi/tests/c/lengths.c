@@ -1,4 +1,4 @@
-// Who tests stays awake while a long message is outstanding, or a window is there, and sleeps again however these end. One rank, with counts.c loaded.
+// Who tests stays awake while a long message may be on its way, or a window is there, and sleeps again however these end. One rank, with counts.c loaded.
 // Prints for each whether it was awake, and at the end whether it sleeps.
 #define _GNU_SOURCE
 #pragma GCC diagnostic ignored "-Wstringop-overflow" // MPICH's MPI_STATUSES_IGNORE
@@ -100,9 +100,9 @@ int main(int count, char **words) {
     asked = dlsym(RTLD_DEFAULT, "tests_of_many");
     MPI_Init_thread(&count, &words, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    // A receive of a long message.
+    // A receive of a long message that has not come.
     pthread_create(&id, NULL, waits, (void *)(long)LONG);
-    printf("a: awake %d\n", is_awake());
+    printf("a: asleep %d\n", sleeps());
     MPI_Send(from[0], 1, MPI_CHAR, 0, 1, MPI_COMM_WORLD);
     pthread_join(id, NULL);
     // Of a short one, beside a long one that the program has begun; then beside a window.
