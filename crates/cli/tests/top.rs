@@ -86,7 +86,6 @@ static void *computes(void *argument) {
     return argument;
 }
 static void *waits(void *argument) {
-    pthread_setname_np(pthread_self(), "the \"patient\"");
     pthread_mutex_lock(&lock);
     pthread_mutex_unlock(&lock);
     return argument;
@@ -97,6 +96,7 @@ int main(void) {
     pthread_mutex_lock(&lock);
     pthread_create(&one, 0, computes, 0);
     pthread_create(&other, 0, waits, 0);
+    pthread_setname_np(other, "the \"patient\"");
     read(0, &byte, 1);
     over = 1;
     pthread_mutex_unlock(&lock);

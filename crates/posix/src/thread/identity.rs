@@ -11,6 +11,7 @@ use super::record::{Held, Record};
 use crate::os::{c, system_call};
 use raddle_macros::entry;
 use std::ffi::{CStr, c_char, c_int};
+use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering;
 
 #[entry]
@@ -149,6 +150,12 @@ pub unsafe extern "C" fn pthread_setname_np(id: c::pthread_t, name: *const c_cha
     record.set_name(name);
     if record.is_current() {
         raddle::drop_in::set_own_name(&String::from_utf8_lossy(name));
+    } else if let handle = record.request.handle()
+        && !handle.is_null()
+    {
+        // SAFETY: the record is held, so its handle lives; this copy of it is not dropped.
+        let handle = ManuallyDrop::new(unsafe { raddle::JoinHandle::<()>::from_raw(handle.cast()) });
+        raddle::drop_in::set_name(&handle, name);
     }
     // Of the thread that runs `main` the process is known to others.
     let is_first = Record::first().is_some_and(|first| std::ptr::eq(first, record.record()));

@@ -9,6 +9,7 @@
 //!    (racy).
 //! 4. `join`: atomic, see [`raddle_scheduler::join`].
 //! 5. `info`: made once, by the thread or whoever has its join handle; freed with the descriptor, by who frees that.
+//!    Whoever has the handle may write a name into `told`, and say where it is, at any time: all of it is atomic.
 
 use crate::carry::activation::Activation;
 use raddle_context::switch::Context;
@@ -21,6 +22,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 
 /// A thread's record, for the protocols.
 type Record = raddle_scheduler::Thread<Real>;
@@ -36,14 +38,16 @@ pub(crate) type Payload = [MaybeUninit<u64>; PAYLOAD_WORDS];
 #[repr(C)]
 pub(crate) struct Info {
     /// Where the name is, for debuggers, which do not know what a `String` looks like. Null: none.
-    at: Cell<*const u8>,
-    length: Cell<usize>,
+    at: AtomicPtr<u8>,
+    length: AtomicUsize,
     /// The name that the spawn gave it.
     given: Option<String>,
     /// Its quantum in nanoseconds, if it was spawned with one.
     quantum: Option<u64>,
     /// The name that it has given itself.
     own: Cell<Option<String>>,
+    /// The name that another thread has given it since, up to the first zero; empty: none.
+    told: [AtomicU64; 2],
     /// What [`crate::JoinHandle::thread`] and [`crate::current`] share, of a type of the room above.
     handle: OnceLock<Box<dyn Any + Send + Sync>>,
 }
@@ -53,9 +57,33 @@ impl Info {
     pub const NAME: [usize; 2] = [std::mem::offset_of!(Info, at), std::mem::offset_of!(Info, length)];
 
     fn new(given: Option<String>, quantum: Option<u64>) -> Self {
-        let (at, length) = given.as_ref().map_or((std::ptr::null(), 0), |name| (name.as_ptr(), name.len()));
-        let (at, length) = (Cell::new(at), Cell::new(length));
-        Self { at, length, given, quantum, own: Cell::new(None), handle: OnceLock::new() }
+        let info = Self {
+            at: AtomicPtr::default(),
+            length: AtomicUsize::new(0),
+            given,
+            quantum,
+            own: Cell::new(None),
+            told: [const { AtomicU64::new(0) }; 2],
+            handle: OnceLock::new(),
+        };
+        info.given.as_ref().inspect(|name| info.show(name.as_ptr(), name.len()));
+        info
+    }
+
+    /// Debuggers and dumps find the name there. Relaxed: they read it with care, whatever it points to.
+    fn show(&self, at: *const u8, length: usize) {
+        self.length.store(length, Ordering::Relaxed);
+        self.at.store(at.cast_mut(), Ordering::Relaxed);
+    }
+
+    fn tell(&self, name: &[u8]) {
+        let mut bytes = [0; 16];
+        let length = name.len().min(bytes.len());
+        bytes[..length].copy_from_slice(&name[..length]);
+        for (word, part) in self.told.iter().zip(bytes.as_chunks().0) {
+            // Relaxed: whoever reads while it changes has a half of each name, at worst.
+            word.store(u64::from_ne_bytes(*part), Ordering::Relaxed);
+        }
     }
 }
 
@@ -166,19 +194,34 @@ impl Descriptor {
     /// The calling thread, whose descriptor this is, takes another name (rule 2).
     pub fn rename(&self, name: String) {
         let info = self.info_or_new();
-        info.at.set(name.as_ptr());
-        info.length.set(name.len());
+        info.show(name.as_ptr(), name.len());
         info.own.set(Some(name));
+        info.tell(&[]);
     }
 
-    /// The name, if it has one. Only for who holds the thread (rule 2).
-    pub fn name(&self) -> Option<&str> {
-        let info = self.info.get()?;
-        let at = NonNull::new(info.at.get().cast_mut())?;
-        // SAFETY: the text of `given` or `own`, which only the thread itself replaces: rule 2.
-        let bytes = unsafe { NonNull::slice_from_raw_parts(at, info.length.get()).as_ref() };
-        // SAFETY: the text of a string.
-        Some(unsafe { std::str::from_utf8_unchecked(bytes) })
+    /// The thread takes another name, of at most 16 bytes. For who has its join handle (rule 5).
+    pub fn rename_other(&self, name: &[u8]) {
+        let info = self.info_or_new();
+        info.tell(name);
+        info.show(info.told.as_ptr().cast(), name.len().min(size_of_val(&info.told)));
+    }
+
+    /// Hands on the name, if it has one, without memory from the allocator. Only for who holds the thread (rule 2).
+    pub fn with_name<T>(&self, take: impl FnOnce(Option<&str>) -> T) -> T {
+        let Some(info) = self.info.get() else { return take(None) };
+        let words = info.told.each_ref().map(|word| word.load(Ordering::Relaxed).to_ne_bytes());
+        let text = words.as_flattened().split(|byte| *byte == 0).next().expect("a first part");
+        if !text.is_empty() {
+            return take(Some(text.utf8_chunks().next().map_or("", |chunk| chunk.valid())));
+        }
+        // SAFETY: `own`, which only the thread itself replaces: rule 2.
+        let own = unsafe { (*info.own.as_ptr()).as_deref() };
+        take(own.or(info.given.as_deref()))
+    }
+
+    /// A copy of the name, if it has one. Only for who holds the thread (rule 2).
+    pub fn name(&self) -> Option<String> {
+        self.with_name(|name| name.map(str::to_owned))
     }
 
     /// The quantum that it was spawned with, in nanoseconds. For the thread, and for whoever has its join handle.

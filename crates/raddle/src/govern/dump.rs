@@ -171,7 +171,7 @@ struct Visit {
 impl Visit {
     /// In words. `walk`: the stack was to be walked.
     fn describe(&self, target: &'static Descriptor, walk: bool, library: &Library) -> String {
-        let name = target.name().unwrap_or("<unnamed>");
+        let name = target.name().unwrap_or_else(|| "<unnamed>".into());
         let Some(note) = self.note else { return format!("{name:?} waits, with no room on its stack to ask for what") };
         let mut text = format!("{name:?} waits for {}", note.kind());
         if note.object != 0 {

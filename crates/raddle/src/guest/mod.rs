@@ -347,6 +347,13 @@ pub fn set_own_name(name: &str) {
     }
 }
 
+/// Names another lightweight thread, with at most 16 bytes.
+pub fn set_name<T>(thread: &crate::JoinHandle<T>, name: &[u8]) {
+    let target = thread.descriptor();
+    crate::carry::traced::named(target, &String::from_utf8_lossy(name));
+    target.rename_other(name);
+}
+
 /// The calling thread's destructors of thread-local variables and thread-specific data, now instead of at its end. It
 /// works on a lightweight thread, and on what a fork made of one.
 ///

@@ -520,6 +520,11 @@ impl<T> JoinHandle<T> {
         Thread::of(self.descriptor)
     }
 
+    /// The thread's record, which stays the thread's as long as the handle is there.
+    pub(crate) fn descriptor(&self) -> &'static Descriptor {
+        self.descriptor
+    }
+
     /// The handle as a word, for tables that are not Rust's: [`JoinHandle::from_raw`] makes it a handle again.
     #[doc(hidden)]
     pub fn into_raw(self) -> *const () {
@@ -642,7 +647,7 @@ pub fn is_cancelled() -> bool {
 /// The calling thread's name, if it has one.
 pub fn current_name() -> Option<String> {
     match running() {
-        Some(me) => me.name().map(str::to_owned),
+        Some(me) => me.name(),
         None => std::thread::current().name().map(str::to_owned),
     }
 }

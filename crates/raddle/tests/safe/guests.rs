@@ -243,7 +243,10 @@ case!(names_that_change_while_all_threads_are_dumped, On::Lightweight, {
             })
         })
         .collect();
-    for _ in 0..200 {
+    for round in 0..200 {
+        // By others, too, with what need not be UTF-8.
+        let name = [b"another", &b"\xff\xc3"[..], b"", b"longer than there is room for"][round % 4];
+        threads.iter().for_each(|thread| drop_in::set_name(thread, name));
         let mut text = Vec::new();
         raddle::info::dump(&mut text, Default::default()).unwrap();
     }

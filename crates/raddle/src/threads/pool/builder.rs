@@ -270,8 +270,11 @@ fn install_overflow_report() {
     static DONE: std::sync::Once = std::sync::Once::new();
     DONE.call_once(|| {
         let name_of = |_: usize, out: &mut dyn std::fmt::Write| {
-            let name = crate::carry::switching::current().and_then(|me| me.name());
-            let _ = out.write_str(name.unwrap_or("<unnamed>"));
+            let mut say = |name: Option<&str>| _ = out.write_str(name.unwrap_or("<unnamed>"));
+            match crate::carry::switching::current() {
+                Some(me) => me.with_name(say),
+                None => say(None),
+            }
         };
         if let Err(error) = raddle_context::overflow::install(name_of) {
             os::say_once(&format!("raddle: stack overflows will not be reported by name: {error}"));
