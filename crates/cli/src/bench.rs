@@ -26,7 +26,7 @@ Examples:
   raddle bench create yield --runtimes raddle,go,tokio
   raddle bench create --args 1k,1M --rounds 9 --format json
   raddle bench fib --args 30:by=join,30:by=spawn
-  raddle bench lock_global --policy fifo --policy 'steal(lifo)'
+  raddle bench lock_global --policy fifo --policy 'steal(fifo)'
   raddle bench packet --args 10M --runtimes raddle,go --policy steal --policy 'local(fifo, overflow=retry)'
   raddle bench city news --format html --out report.html
   raddle bench create --format json --out before.json   then, after a change:

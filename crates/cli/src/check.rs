@@ -28,7 +28,7 @@ was over before one was reached (NOT REACHED, which says nothing of the policy),
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
-    /// The policy, such as `fifo` or `priority(3, steal(lifo))`
+    /// The policy, such as `fifo` or `priority(3, steal(fifo))`
     #[arg(value_name = "POLICY")]
     policy: String,
     /// Processors of the pool
@@ -242,6 +242,8 @@ fn table(options: &Options, subject: &Subject, plan: &Plan, report: &Report, too
     }
     if !report.demanding {
         text += "nothing broke; so few runs need not reach what is listed\n";
+    } else if report.missed().next().is_none() {
+        text += "nothing broke\n";
     }
     for tried in &report.tried {
         if let (true, Some((bound, runs))) = (options.exhaustive, tried.broken_off) {

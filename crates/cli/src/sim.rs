@@ -227,8 +227,14 @@ fn plans(options: &Options) -> Result<Vec<Plan>, String> {
     let cores = cores(&options.cores)?;
     let seeds = seeds(&options.seed)?;
     let costs = machine(&options.machine)?;
-    let policies = options.policy.iter().map(|text| text.parse().map_err(|why| format!("{why}")));
-    let policies: Vec<raddle_sim::simulate::Expression> = policies.collect::<Result<_, String>>()?;
+    let mut policies: Vec<raddle_sim::simulate::Expression> = Vec::new();
+    for text in &options.policy {
+        let policy = text.parse().map_err(|why| format!("{why}"))?;
+        match policies.contains(&policy) {
+            true => eprintln!("raddle: `{text}` is `{policy}`, which is there already"),
+            false => policies.push(policy),
+        }
+    }
     let mut plans = Vec::new();
     for text in &options.workload {
         let (workload, arguments) = workload(text)?;

@@ -7,7 +7,7 @@ use std::io::IsTerminal as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -70,6 +70,8 @@ fn is_own(path: &Path) -> Result<(), String> {
 struct Look {
     program: String,
     pid: u32,
+    /// When it was written.
+    written: Option<SystemTime>,
     values: BTreeMap<String, f64>,
     /// How many cores the process used since the look before.
     cores: Option<f64>,
@@ -84,8 +86,12 @@ struct Look {
 impl Look {
     fn at(path: &Path) -> Result<Look, String> {
         is_own(path)?;
-        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Look::read(&text).ok_or_else(|| format!("{} holds no metrics of raddle's", path.display()))
+        let read = |error| format!("{}: {error}", path.display());
+        // Of the file that is read: another one may take its place.
+        let file = std::fs::File::open(path).map_err(read)?;
+        let text = std::io::read_to_string(&file).map_err(read)?;
+        let look = Look::read(&text).ok_or_else(|| format!("{} holds no metrics of raddle's", path.display()))?;
+        Ok(Look { written: file.metadata().and_then(|data| data.modified()).ok(), ..look })
     }
 
     fn read(text: &str) -> Option<Look> {
@@ -104,6 +110,7 @@ impl Look {
         Some(Look {
             program: program.into(),
             pid: pid.parse().ok()?,
+            written: None,
             values: lines.filter_map(value).collect(),
             cores: all("# cores ").first().map(|(cores, _)| *cores),
             busy: all("# busy "),
@@ -130,7 +137,7 @@ impl Look {
 
 /// Runs the subcommand.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
-    let mut before: BTreeMap<u32, Look> = BTreeMap::new();
+    let mut seen = BTreeMap::new();
     let screen = std::io::stdout().is_terminal() && !options.once;
     loop {
         let looks = looks(options.which.as_deref())?;
@@ -138,18 +145,32 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
             eprintln!("raddle: {}", nothing(options.which.as_deref()));
             return Ok(ExitCode::FAILURE);
         }
-        let seconds = f64::from(options.seconds);
-        let text = match (options.which.is_some(), looks.as_slice()) {
-            (true, [look]) => one(look, before.get(&look.pid), seconds),
-            _ => all(&looks, &before, seconds),
+        seen = follow(seen, looks);
+        let text = match (options.which.is_some(), seen.values().next()) {
+            (true, Some((look, before))) => one(look, before.as_ref()),
+            _ => all(&seen),
         };
         crate::output::print(&if screen { on_screen(&text) } else { text })?;
         if options.once {
             return Ok(ExitCode::SUCCESS);
         }
-        before = looks.into_iter().map(|look| (look.pid, look)).collect();
         std::thread::sleep(Duration::from_secs(options.seconds.into()));
     }
+}
+
+/// Programs by number, each as it is now, and as it was when its file was written before.
+type Seen = BTreeMap<u32, (Look, Option<Look>)>;
+
+fn follow(mut seen: Seen, looks: Vec<Look>) -> Seen {
+    let follow = |look: Look| {
+        let before = match seen.remove(&look.pid) {
+            Some((same, before)) if same.written == look.written => before,
+            Some((earlier, _)) => Some(earlier),
+            None => None,
+        };
+        (look.pid, (look, before))
+    };
+    looks.into_iter().map(follow).collect()
 }
 
 /// Why nothing is shown, and what to do.
@@ -202,8 +223,11 @@ fn looks(which: Option<&Path>) -> Result<Vec<Look>, String> {
 }
 
 /// How much a counter grew a second.
-fn rate(look: &Look, before: Option<&Look>, name: &str, seconds: f64) -> String {
-    let grown = before.and_then(|before| Some((look.get(name)? - before.get(name)?) / seconds));
+fn rate(look: &Look, before: Option<&Look>, name: &str) -> String {
+    let grown = before.and_then(|before| {
+        let seconds = look.written?.duration_since(before.written?).ok()?.as_secs_f64();
+        Some((look.get(name)? - before.get(name)?) / seconds).filter(|grown| grown.is_finite())
+    });
     grown.map_or_else(|| "-".into(), count)
 }
 
@@ -223,33 +247,33 @@ fn time(seconds: Option<f64>) -> String {
 }
 
 /// A line for each program.
-fn all(looks: &[Look], before: &BTreeMap<u32, Look>, seconds: f64) -> String {
+fn all(seen: &Seen) -> String {
     let mut text = format!(
         "{:>8} {:<16} {:>6} {:>8} {:>7} {:>8} {:>9} {:>9} {:>10} {:>10}\n",
         "PID", "PROGRAM", "PROC", "RUNNING", "READY", "WAITING", "SWITCH/s", "CREATE/s", "DELAY p50", "DELAY p99"
     );
-    for look in looks {
-        let before = before.get(&look.pid);
-        let awake = look.sum("processors", "\"awake\"");
-        let all = awake + look.sum("processors", "\"asleep\"");
-        let state = |name: &str| count(look.sum("threads", name));
-        let delay = |quantile: &str| time(look.get(&format!("run_queue_delay_seconds{{quantile=\"{quantile}\"}}")));
-        let _ = writeln!(
-            text,
-            "{:>8} {:<16} {:>6} {:>8} {:>7} {:>8} {:>9} {:>9} {:>10} {:>10}",
-            look.pid,
-            look.program,
-            format!("{awake:.0}/{all:.0}"),
-            state("running"),
-            state("ready"),
-            state("waiting"),
-            rate(look, before, "switches_total", seconds),
-            rate(look, before, "threads_created_total", seconds),
-            delay("0.5"),
-            delay("0.99")
-        );
-    }
+    seen.values().for_each(|(look, before)| text += &line(look, before.as_ref()));
     text
+}
+
+fn line(look: &Look, before: Option<&Look>) -> String {
+    let awake = look.sum("processors", "\"awake\"");
+    let all = awake + look.sum("processors", "\"asleep\"");
+    let state = |name: &str| count(look.sum("threads", name));
+    let delay = |quantile: &str| time(look.get(&format!("run_queue_delay_seconds{{quantile=\"{quantile}\"}}")));
+    format!(
+        "{:>8} {:<16} {:>6} {:>8} {:>7} {:>8} {:>9} {:>9} {:>10} {:>10}\n",
+        look.pid,
+        look.program,
+        format!("{awake:.0}/{all:.0}"),
+        state("running"),
+        state("ready"),
+        state("waiting"),
+        rate(look, before, "switches_total"),
+        rate(look, before, "threads_created_total"),
+        delay("0.5"),
+        delay("0.99")
+    )
 }
 
 /// A figure's name for people: `threads{state="ready"}` as `threads, ready`.
@@ -293,16 +317,16 @@ fn threads(look: &Look) -> String {
 }
 
 /// One program, with all that is known: what is asked first, then the threads, then each figure.
-fn one(look: &Look, before: Option<&Look>, seconds: f64) -> String {
+fn one(look: &Look, before: Option<&Look>) -> String {
     let mut text = format!("{} ({})\n\n", look.program, look.pid);
-    let earlier = before.map(|before| (look.pid, before.clone())).into_iter().collect();
-    text += &all(std::slice::from_ref(look), &earlier, seconds);
+    text += &all(&BTreeMap::new());
+    text += &line(look, before);
     text += &threads(look);
     let _ = writeln!(text, "\n  {:<44} {:>12} {:>12}", "", "now, or all", "a second");
     for (name, value) in &look.values {
         let label = label(name);
         let shown = if name.contains("_seconds{") { time(Some(*value)) } else { count(*value) };
-        let grown = if name.ends_with("_total") { rate(look, before, name, seconds) } else { String::new() };
+        let grown = if name.ends_with("_total") { rate(look, before, name) } else { String::new() };
         let _ = writeln!(text, "  {label:<44} {shown:>12} {grown:>12}");
     }
     text
@@ -328,13 +352,17 @@ mod tests {
 
     #[test]
     fn rates_are_of_what_was_seen_before() {
-        let look = Look::read(TEXT).unwrap();
-        let mut before = look.clone();
+        let at = |seconds: u64| Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        let look = Look { written: at(7), ..Look::read(TEXT).unwrap() };
+        let mut before = Look { written: at(5), ..look.clone() };
         before.values.insert("switches_total".into(), 400.0);
-        assert_eq!(rate(&look, Some(&before), "switches_total", 2.0), "300");
-        assert_eq!(rate(&look, None, "switches_total", 2.0), "-");
-        assert!(all(std::slice::from_ref(&look), &BTreeMap::from([(42, before)]), 2.0).contains("my server"));
-        let shown = one(&look, None, 1.0);
+        assert_eq!(rate(&look, Some(&before), "switches_total"), "300");
+        assert_eq!([None, Some(&look)].map(|before| rate(&look, before, "switches_total")), ["-", "-"]);
+        // A file that was not written again tells nothing new.
+        let seen =
+            [&before, &look, &look].into_iter().fold(BTreeMap::new(), |seen, look| follow(seen, vec![look.clone()]));
+        assert!(seen[&42] == (look.clone(), Some(before)) && all(&seen).contains("my server"), "{seen:?}");
+        let shown = one(&look, None);
         assert!(shown.contains("  threads, waiting "), "{shown}");
         let gap = shown.lines().find(|line| line.contains(", function so_slow"));
         assert!(gap.is_some_and(|line| line.contains("2.1")), "{shown}");

@@ -39,6 +39,14 @@ fn each_line_of_json_is_a_run_with_the_keys_of_bench() {
     }
 }
 
+/// Two ways to write a policy are one line of a plot, which went to and fro.
+#[test]
+fn a_policy_that_is_named_twice_is_simulated_once() {
+    let output = sim(&["--policy", "steal", "--policy", "steal(lifo)", "--cores", "1,2", "--format", "json"]);
+    assert_eq!(text(&output.stdout).lines().count(), 2, "{output:?}");
+    assert_eq!(text(&output.stderr), "raddle: `steal(lifo)` is `steal`, which is there already\n");
+}
+
 #[test]
 fn what_is_wrong_is_refused_by_name() {
     let folder = std::env::temp_dir().join(format!("raddle-sim-{}", std::process::id()));

@@ -55,7 +55,7 @@ pub struct Options {
     /// each quantum (RADDLE_QUANTUM, in microseconds) while others wait
     #[arg(long, value_name = "WHEN")]
     preempt: Option<Preempt>,
-    /// The policy that decides which thread runs next, such as `fifo` or `steal(lifo)`
+    /// The policy that decides which thread runs next, such as `fifo` or `steal(fifo)`
     #[arg(long, value_name = "EXPR")]
     policy: Option<String>,
     /// Have threads that wait in MPI's calls let others run; for all ranks of a program alike
