@@ -144,8 +144,10 @@ fn short(chosen: &[Chosen]) -> String {
 fn page(figures: &Figures, servers: &str) -> String {
     let mut text = format!(
         "# Figures\n\nWritten by `cargo run -p raddle-bench --example figures`; do not edit. Raw results: [bench/results](../bench/results/{RESULTS}/README.md).\n\n\
-         ![chart](performance.svg)\n\n## Workloads\n\nMedians of interleaved rounds of `raddle bench`: {RUN}. Times are per thread, yield, round trip, lock, message or\n\
-         hop, of the whole run for the programs. The last column is above 1 where Raddle is the fastest. Other guests share the host: compare within a row.\n\n\
+         ![chart](performance.svg)\n\n## Workloads\n\nMedians of interleaved rounds of `raddle bench`:\n\
+         {RUN}.\n\
+         Times are per thread, yield, round trip, lock, message or hop, of the whole run for the programs.\n\
+         The last column is above 1 where Raddle is the fastest. Other guests share the host: compare within a row.\n\n\
          | workload | processors | {} | fastest other / raddle |\n|---|---|{}---|\n",
         RUNTIMES.join(" | "),
         "---|".repeat(RUNTIMES.len())

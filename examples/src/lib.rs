@@ -21,4 +21,7 @@ pages! {
     ForkJoin = "../../docs/fork-join.md",
     Cancellation = "../../docs/cancellation.md",
     TokioAndRaddle = "../../docs/tokio-and-raddle.md",
+    Locks = "../../docs/locks.md",
+    Policies = "../../docs/policies.md",
+    Preemptible = "../../docs/preemptible.md",
 }

@@ -229,9 +229,10 @@ fn compare(examples: &[Example], work: &Path) -> Outcome<(String, String)> {
     let version = shell::output(Command::new("rustc").arg("--version"))?;
     let version = version.split(" (").next().unwrap_or("rustc").trim();
     let mut page = format!(
-        "# The examples of std's documentation\n\nWritten by `cargo xtask std-examples`, of {version}. Each example of `std::thread` and `std::sync` that the \
-         compiler takes as it stands, without unstable features (atomics, `Arc` and `Weak` left out: they are std's here, too), is compiled with \
-         `raddle::thread` and `raddle::sync` in the place of std's, and run on a lightweight thread: does it end as with std?\n\n\
+        "# The examples of std's documentation\n\nWritten by `cargo xtask std-examples`, of {version}. Each example of `std::thread` and `std::sync` that the\n\
+         compiler takes as it stands, without unstable features (atomics, `Arc` and `Weak` left out: they are std's here,\n\
+         too), is compiled with `raddle::thread` and `raddle::sync` in the place of std's, and run on a lightweight thread:\n\
+         does it end as with std?\n\n\
          **{compile} of {all} compile, {alike} end alike.**\n\n| page | examples | compile | end alike |\n|---|---|---|---|\n"
     );
     for (name, Row { all, compile, alike }) in &rows {

@@ -49,7 +49,7 @@ impl Violation {
 
 type Rule = (&'static str, fn(&Tree) -> Vec<Violation>);
 
-const RULES: [Rule; 20] = [
+const RULES: [Rule; 21] = [
     ("queues and scheduler reach the world through machine only", layers::world_through_machine),
     ("system calls live in one os module", layers::system_calls_in_os),
     ("safe rooms forbid unsafe code", layers::safe_rooms),
@@ -65,6 +65,7 @@ const RULES: [Rule; 20] = [
     ("nothing unfinished, nothing private", words::forbidden),
     ("comments keep the margin", margin::comments),
     ("README and HACKING are short", margin::documents),
+    ("pages fit a screen", margin::pages),
     ("rooms of a crate use each other one way", circles::between_rooms),
     ("somebody calls each function", callers::unused_functions),
     ("thresholds have units and figures", thresholds::of_the_governor),

@@ -1,6 +1,7 @@
 //! How far comments reach, and how long the documents are that a newcomer reads first.
 
 use super::{Tree, Violation};
+use std::path::Path;
 
 /// Columns that a line with a comment may have.
 const COLUMNS: usize = 120;
@@ -22,9 +23,30 @@ pub fn comments(tree: &Tree) -> Vec<Violation> {
 
 /// README: lines, and numbers (those of its addresses, samples and table, too).
 const README: (usize, usize) = (120, 25);
-/// Bytes of HACKING, and columns of a line in either.
+/// Bytes of HACKING.
 const HACKING: usize = 10 * 1024;
+/// Columns of a line in either, and of one on a page of docs that stands in no table, sample or output.
 const DOCUMENT_COLUMNS: usize = 200;
+const PAGE_COLUMNS: usize = 160;
+/// A page with a list of names that a command writes.
+const WRITTEN: &str = "docs/programs.md";
+
+/// A line of a page fits a screen.
+pub fn pages(tree: &Tree) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let is_page = |path: &str| path.ends_with(".md") && Path::new(path).parent() == Some(Path::new("docs"));
+    for file in tree.files.iter().filter(|file| is_page(&file.path) && file.path != WRITTEN) {
+        let mut is_block = false;
+        for (index, line) in file.text.lines().enumerate() {
+            is_block ^= line.trim_start().starts_with("```");
+            let columns = line.chars().count();
+            if columns > PAGE_COLUMNS && !is_block && !line.starts_with('|') {
+                found.push(Violation::new(&file.path, index, format!("{columns} columns: at most {PAGE_COLUMNS}")));
+            }
+        }
+    }
+    found
+}
 
 /// README and HACKING can be read in one go.
 pub fn documents(tree: &Tree) -> Vec<Violation> {
@@ -69,6 +91,15 @@ mod tests {
         assert_eq!(count("HACKING.md", &"a".repeat(201)), 1);
         assert_eq!(count("docs/policies.md", &"9 ".repeat(9000)), 0);
         assert_eq!(numbers("1,000 threads, 2.0 s, v3 and none."), 3);
+    }
+
+    #[test]
+    fn a_page_wider_than_a_screen_is_caught() {
+        let count = |path: &str, text: &str| pages(&Tree::of(&[(path, text)])).len();
+        let line = "x".repeat(161);
+        assert_eq!(count("docs/faq.md", &format!("{line}\n{line}\n")), 2);
+        assert_eq!(count("docs/faq.md", &format!("{}\n| {line} |\n```text\n{line}\n```\n", &line[1..])), 0);
+        assert_eq!(count("docs/decisions/0001.md", &line), 0);
     }
 
     #[test]
