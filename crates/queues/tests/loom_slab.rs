@@ -69,6 +69,33 @@ fn a_cache_gets_what_another_gave_back_or_a_new_object() {
 }
 
 #[test]
+fn what_a_cluster_gives_back_serves_another_that_has_nothing() {
+    // Both look into their own depot first: the main thread's had two, the other's nothing.
+    let expected = ["(0, 1, 1, 2)", "(0, 2, 1, 3)", "(1, 0, 0, 2)", "(1, 0, 2, 3)", "(1, 2, 0, 3)"];
+    explore(None, &expected, || {
+        let slab = Objects::in_clusters(2, |_| Watched(UnsafeCell::new(0)));
+        let mut mine = slab.cache();
+        let two = [allocate(&mut mine).1, allocate(&mut mine).1];
+        // SAFETY: allocated from this slab just above, freed once, not used any more.
+        two.into_iter().for_each(|object| unsafe { mine.free(object) });
+        mine.give_back();
+        let other = slab.clone();
+        let other = thread::spawn(move || {
+            let mut cache = other.cache_in(1);
+            let (index, object) = allocate(&mut cache);
+            // SAFETY: allocated from this slab just above, freed once, not used any more. It goes to the other depot.
+            unsafe { cache.free(object) };
+            index
+        });
+        let (a, b) = (allocate(&mut mine), allocate(&mut mine));
+        assert_ne!(a.0, b.0);
+        // SAFETY: still in use, by us.
+        unsafe { use_it(a.1) };
+        (a.0, b.0, other.join().unwrap(), slab.created())
+    });
+}
+
+#[test]
 fn a_chain_that_was_taken_and_given_back_is_not_mistaken() {
     // The classical accident: one reads head A and its next B; others take A and B and give A back.
     let expected = [

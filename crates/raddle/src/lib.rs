@@ -34,6 +34,7 @@ mod refused;
 mod services;
 pub mod sync;
 mod threads;
+mod topology;
 pub mod trace;
 
 pub use carry::quanta::Preempt;

@@ -18,9 +18,7 @@
 //! assert_eq!(line.into_inner().len(), 3);
 //! ```
 
-mod topology;
-
-pub use topology::{Grouping, Topology};
+pub use crate::topology::{Grouping, Topology};
 
 use crate::Host;
 use raddle_machine::Real;

@@ -92,8 +92,9 @@ pub enum Expression {
     },
     /// A policy of the inner kind for each cluster of processors; who finds nothing in its own looks into the others.
     Clustered {
-        /// How many processors a cluster has.
-        size: u32,
+        /// How many processors a cluster has; without a number as many as the machine groups
+        /// ([`Expression::in_clusters_of`]).
+        size: Option<u32>,
         /// What orders the threads of a cluster.
         inner: Box<Expression>,
     },
@@ -108,6 +109,27 @@ pub enum Mix {
     Alternate(u32),
     /// The newest; after so many selections the stack is turned over.
     Reverse(u32),
+}
+
+impl Expression {
+    /// With clusters of so many processors where none are told: what the machine groups.
+    ///
+    /// ```
+    /// use raddle_scheduler::expression::Expression;
+    /// let expression: Expression = "priority(2, clustered(steal))".parse().unwrap();
+    /// assert_eq!(expression.in_clusters_of(&|| 8).to_string(), "priority(2, clustered(8, steal))");
+    /// ```
+    pub fn in_clusters_of(self, machine: &dyn Fn() -> u32) -> Self {
+        let inside = |inner: Box<Self>| Box::new(inner.in_clusters_of(machine));
+        match self {
+            Self::Clustered { size, inner } => {
+                Self::Clustered { size: size.or_else(|| Some(machine().max(1))), inner: inside(inner) }
+            }
+            Self::Priority { levels, inner, aging } => Self::Priority { levels, inner: inside(inner), aging },
+            Self::Apart { started, new, turn } => Self::Apart { started: inside(started), new: inside(new), turn },
+            other => other,
+        }
+    }
 }
 
 impl Default for Expression {
@@ -237,7 +259,8 @@ impl fmt::Display for Expression {
             Expression::Request(how, queues) => request(f, *how, queues),
             Expression::Apart { started, new, turn: TURN } => write!(f, "apart({started}, {new})"),
             Expression::Apart { started, new, turn } => write!(f, "apart({started}, {new}, turn={turn})"),
-            Expression::Clustered { size, inner } => write!(f, "clustered({size}, {inner})"),
+            Expression::Clustered { size: None, inner } => write!(f, "clustered({inner})"),
+            Expression::Clustered { size: Some(size), inner } => write!(f, "clustered({size}, {inner})"),
             Expression::Priority { levels, inner, aging: None } => write!(f, "priority({levels}, {inner})"),
             Expression::Priority { levels, inner, aging: Some(k) } => {
                 write!(f, "priority({levels}, {inner}, aging={k})")

@@ -2,8 +2,8 @@
 
 use raddle_machine::Real;
 use raddle_scheduler::lock::{
-    Algorithm, Cna, Deferred, Full, H1Mcs, H2Mcs, Hemlock, Lock, Masked, Mcs, Own, Parked, Place, Reciprocating, Spin,
-    SpinThenQueue, SwapH1Mcs, SwapH2Mcs, SwapMcs, TryMcs, Trying,
+    Algorithm, Barging, Cna, Deferred, Full, H1Mcs, H2Mcs, Hemlock, Lock, Masked, Mcs, Own, Parked, Place,
+    Reciprocating, Spin, SpinThenQueue, SwapH1Mcs, SwapH2Mcs, SwapMcs, TryMcs, Trying,
 };
 use raddle_scheduler::sync::kernel_threads::KernelThreads;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -58,6 +58,7 @@ fn kernel_threads_count_under_each_lock() {
     counts::<Cna<Real>>(|number| Place::in_cluster(number % 2));
     counts::<TryMcs<Real>>(any);
     counts::<Parked<KernelThreads>>(any);
+    counts::<Barging<KernelThreads>>(any);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! All interleavings, within stated bounds, of the queue lock for threads: exclusion, order, and no wake-up that is
-//! lost.
+//! All interleavings, within stated bounds, of the locks for threads that are no mutex: exclusion, order where it is
+//! promised, and no wake-up that is lost.
 #![cfg(feature = "loom")]
 
 mod loom_runtime;
@@ -8,11 +8,29 @@ use loom::thread;
 use loom_runtime::{Model, Watched, explore};
 use raddle_machine::Loom;
 use raddle_scheduler::Wake;
-use raddle_scheduler::lock::{Lock, Parked, Place};
+use raddle_scheduler::lock::{Barging, Lock, Parked, Place};
 use raddle_scheduler::runtime::{Runtime, wake};
 use std::sync::Arc;
 
 type Watch = Lock<Watched, Parked<Model>, Loom>;
+
+#[test]
+fn those_that_barge_exclude_each_other_and_all_are_woken() {
+    // Each with a place of its own, whose plain cell the unlock reads, and twice: it is used again.
+    explore(2, &["4"], || {
+        let lock = Arc::new(Lock::<Watched, Barging<Model>, Loom>::new(Watched::new()));
+        let twice = |lock: &Lock<Watched, Barging<Model>, Loom>| {
+            let mut place = Place::new();
+            (0..2).map(|_| lock.with_place(&mut place, |value| value.add())).max().unwrap()
+        };
+        let other = thread::spawn({
+            let lock = lock.clone();
+            move || twice(&lock)
+        });
+        let mine = twice(&lock);
+        mine.max(other.join().unwrap())
+    });
+}
 
 #[test]
 fn threads_exclude_each_other_and_all_are_woken() {

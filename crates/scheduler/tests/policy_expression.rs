@@ -39,6 +39,8 @@ fn good_ones_are_read() {
     reads("stochastic( 50 )", "stochastic(50)");
     reads("priority(2, alternate(16))", "priority(2, alternate(16))");
     reads("clustered(8,reverse(64))", "clustered(8, reverse(64))");
+    reads("clustered( reverse(64))", "clustered(reverse(64))");
+    reads("priority(3, clustered(fifo))", "priority(3, clustered(fifo))");
     reads("priority(3, clustered(4, multiqueue(2)))", "priority(3, clustered(4, multiqueue(2)))");
     reads("clustered(2, priority(3, waiver))", "clustered(2, priority(3, waiver))");
     assert_eq!(Expression::default().to_string(), "steal");
@@ -213,6 +215,12 @@ fn arguments_of_clustered() {
     let help = Some("as in `clustered(4, steal)`");
     fails("clustered", 1, "`clustered` takes the size of a cluster and a policy", help);
     fails("clustered(4)", 1, "`clustered` takes the size of a cluster and a policy", help);
+    fails(
+        "clustered(rotator)",
+        11,
+        "a ring cannot be divided into clusters: who looks into another's would be a member of it",
+        Some("`waiver` is the same without the ring"),
+    );
     fails("clustered(0, steal)", 11, "expected a number from 1 to 4096", None);
     fails("clustered(4, steel)", 14, "unknown policy `steel`", Some("did you mean `steal`?"));
     fails("clustered(k=4, steal)", 11, "`k=` is not expected here", help);
@@ -325,7 +333,7 @@ fn expression() -> impl Strategy<Value = Expression> {
         .prop_map(|(levels, inner, aging)| Expression::Priority { levels, inner: Box::new(inner), aging });
     let clustered = (1..=MAX_CLUSTER, leaf())
         .prop_filter("a ring cannot be cut", |(_, inner)| *inner != Expression::Rotator)
-        .prop_map(|(size, inner)| Expression::Clustered { size, inner: Box::new(inner) });
+        .prop_map(|(size, inner)| Expression::Clustered { size: Some(size), inner: Box::new(inner) });
     let plain = || leaf().prop_filter("a ring is no part", |inner| *inner != Expression::Rotator).prop_map(Box::new);
     let apart =
         (plain(), plain(), 1..=MAX_TURN).prop_map(|(started, new, turn)| Expression::Apart { started, new, turn });

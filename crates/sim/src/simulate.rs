@@ -110,8 +110,10 @@ fn percentiles(mut values: Vec<u64>) -> [u64; 3] {
 /// # Errors
 /// What the plan, or the simulated program, has done wrong, by name.
 pub fn simulate(plan: &Plan) -> Result<Figures, String> {
-    let make = |cores, others| policies::build(&plan.policy, cores, others).map_err(|why| why.to_string());
-    simulate_under(&plan.policy.to_string(), plan, make)
+    let of_the_machine = || plan.costs.levels.iter().map(|level| level.cores).find(|&cores| cores > 1).unwrap_or(1);
+    let policy = plan.policy.clone().in_clusters_of(&|| of_the_machine().min(plan.cores) as u32);
+    let make = |cores, others| policies::build(&policy, cores, others).map_err(|why| why.to_string());
+    simulate_under(&policy.to_string(), plan, make)
 }
 
 /// Simulates under a policy that no expression names, instead of the plan's.

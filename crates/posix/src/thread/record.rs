@@ -117,7 +117,7 @@ thread_local! {
 
 fn records() -> &'static Arc<Slab<Record, Real>> {
     static RECORDS: OnceLock<Arc<Slab<Record, Real>>> = OnceLock::new();
-    RECORDS.get_or_init(|| Slab::new(Record::empty))
+    RECORDS.get_or_init(|| Slab::for_processors(raddle::drop_in::usable_cores(), Record::empty))
 }
 
 impl Record {
@@ -157,7 +157,7 @@ impl Record {
 
     /// A record for a thread about to be created, held `holders` times. `None`: no memory.
     pub fn new(start: Start, argument: *mut c_void, state: u32, holders: u32) -> Option<&'static Record> {
-        let object = records().allocate().ok()?;
+        let object = records().allocate_near(raddle::drop_in::core).ok()?;
         // SAFETY: type-stable, and the slab lives as long as the process.
         let record: &'static Record = unsafe { object.as_ref() };
         // Relaxed: nobody else writes to a record that is nobody's.
@@ -352,7 +352,7 @@ impl Record {
             drop(unsafe { raddle::JoinHandle::<()>::from_raw(raw) });
         }
         // SAFETY: allocated in `new`, returned once: the count reached zero.
-        unsafe { records().free(NonNull::from(self)) };
+        unsafe { records().free_near(NonNull::from(self), raddle::drop_in::core) };
     }
 
     /// Its name, without a zero byte; empty when it has none.

@@ -16,7 +16,7 @@ fn give_back() {
     if let Some(record) = RECORD.take() {
         // SAFETY: allocated below from the same slab; the kernel thread waits for nothing any more, and stale claims
         // fail by their epoch.
-        unsafe { crate::carry::pool::descriptors().free(NonNull::from(record)) };
+        unsafe { crate::carry::pool::descriptors().free_near(NonNull::from(record), crate::os::core) };
     }
 }
 
@@ -54,7 +54,7 @@ fn first() -> &'static Descriptor {
 }
 
 fn allocate() -> &'static Descriptor {
-    let record = crate::carry::pool::descriptors().allocate().unwrap_or_else(|_| {
+    let record = crate::carry::pool::descriptors().allocate_near(crate::os::core).unwrap_or_else(|_| {
         panic!("raddle: no memory for the record of a kernel thread; free memory or raise the process's limit")
     });
     // SAFETY: the slab's objects are type-stable and live for ever (the slab is a static).

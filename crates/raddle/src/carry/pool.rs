@@ -46,7 +46,7 @@ pub(crate) static TLS: OnceLock<&'static Tls> = OnceLock::new();
 /// All descriptors of the process.
 pub(crate) fn descriptors() -> &'static Arc<Slab<Descriptor, Real>> {
     DESCRIPTORS.get_or_init(|| {
-        let slab = Slab::new(|_| Descriptor::default());
+        let slab = Slab::for_processors(os::usable(), |_| Descriptor::default());
         crate::carry::debug_layout::publish(&slab);
         slab
     })

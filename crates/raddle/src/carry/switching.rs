@@ -567,7 +567,7 @@ unsafe fn exited_alone(activation: &'static Activation, ended: &'static Descript
     let detached = unsafe { leave_result(ended, crate::carry::ready::ready_outside) };
     if detached {
         // SAFETY: nobody joins a detached thread, so the descriptor is ours.
-        unsafe { crate::carry::pool::descriptors().free(NonNull::from(ended)) };
+        unsafe { crate::carry::pool::descriptors().free_near(NonNull::from(ended), crate::os::core) };
     }
 }
 

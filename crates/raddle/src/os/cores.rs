@@ -43,6 +43,11 @@ pub(crate) fn online() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1).max(1)
 }
 
+/// Cores on which the caller may run, whatever its control group's quota; opens no file.
+pub fn usable() -> usize {
+    affinity(0).map_or(1, |cores| cores.iter().map(|word| word.count_ones() as usize).sum::<usize>().max(1))
+}
+
 /// The affinity mask of a kernel thread of this process.
 fn affinity(task: u32) -> Option<Cores> {
     let mut mask: Cores = [0; 128];

@@ -15,6 +15,7 @@ pub(crate) mod signals;
 mod task;
 pub(crate) mod ticker;
 
+pub use cores::usable;
 pub(crate) use cores::{allotted, default_processors, online};
 pub(crate) use looks::{filters, kernel_threads, place_in_kernel, task_state, time_waiting, waited};
 pub(crate) use on_core::{CoreWord, probe_standby, stand_by_on};
@@ -45,7 +46,7 @@ pub(crate) fn set_errno(reason: i32) {
 }
 
 /// The number of the core on which the caller runs, or ran a moment ago; 0 if the system does not tell.
-pub(crate) fn core() -> usize {
+pub fn core() -> usize {
     // SAFETY: asks for a number.
     usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
 }

@@ -309,7 +309,7 @@ unsafe fn spawn_elsewhere(
         let arena = pool::arena(class).map_err(|e| SpawnError::Stack(e.to_string()))?;
         arena.reserve().map_err(|e| SpawnError::Stack(e.to_string()))?;
     }
-    let Ok(descriptor) = pool::descriptors().allocate() else {
+    let Ok(descriptor) = pool::descriptors().allocate_near(crate::os::core) else {
         if lightweight && let Ok(arena) = pool::arena(class) {
             arena.unreserve();
         }
@@ -343,7 +343,7 @@ unsafe fn spawn_elsewhere(
 pub(crate) fn prepare() -> Option<&'static Descriptor> {
     let arena = pool::arena(pool::default_class()).ok()?;
     arena.reserve().ok()?;
-    let Ok(descriptor) = pool::descriptors().allocate() else {
+    let Ok(descriptor) = pool::descriptors().allocate_near(crate::os::core) else {
         arena.unreserve();
         return None;
     };
@@ -449,7 +449,7 @@ pub(crate) fn free(descriptor: &'static Descriptor) {
             inside.leave();
         }
         // SAFETY: allocated from this slab, and nobody refers to the descriptor any more.
-        None => unsafe { pool::descriptors().free(NonNull::from(descriptor)) },
+        None => unsafe { pool::descriptors().free_near(NonNull::from(descriptor), crate::os::core) },
     }
 }
 

@@ -405,11 +405,18 @@ fn is_ring(expression: &Expression) -> bool {
 
 fn clustered(reader: &Reader<'_>, node: &Node<'_>) -> Parsed<Expression> {
     const EXAMPLE: &str = "as in `clustered(4, steal)`";
+    if let Some([Argument { key: None, value: Value::Node(inner_node), .. }]) = node.arguments.as_deref() {
+        return in_clusters(reader, None, inner_node, policy(reader, inner_node)?);
+    }
     let (size, inner_node, inner, rest) = number_and_policy(reader, node, "size of a cluster", MAX_CLUSTER, EXAMPLE)?;
     if let Some(extra) = rest.first() {
         let at = extra.key.as_ref().map_or_else(|| extra.at(), |key| key.at);
         return reader.error(at, "`clustered` takes one number and one policy", Some(EXAMPLE.to_string()));
     }
+    in_clusters(reader, Some(size), inner_node, inner)
+}
+
+fn in_clusters(reader: &Reader<'_>, size: Option<u32>, inner_node: &Node<'_>, inner: Expression) -> Parsed<Expression> {
     if matches!(inner, Expression::Clustered { .. }) {
         let help = "give one `clustered` the size that matters".to_string();
         return reader.error(inner_node.at, "clusters within clusters are not available", Some(help));

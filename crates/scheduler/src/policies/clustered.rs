@@ -1,4 +1,5 @@
-//! `clustered(k, P)`: clusters of k processors, each under a policy P of its own.
+//! `clustered(k, P)`: clusters of k processors, each under a policy P of its own; `clustered(P)`: of as many as share
+//! the machine's last cache, or as its user groups them.
 //!
 //! Source: DESIGN of this project, after hierarchical clustering in the Hurricane papers and the MSc report *Effective
 //! parallelism with OCaml schedulers*, section 7.1.1, which would fit neighbourhoods to the hierarchy of memory.

@@ -326,13 +326,14 @@ pub fn build<M: Machine>(
         }
         Expression::Clustered { size, inner } => {
             // One more takes part in each: a visitor.
-            let members = (*size as usize).min(processors).min(MAX_PROCESSORS - 1);
+            let size = size.unwrap_or(processors as u32);
+            let members = (size as usize).min(processors).min(MAX_PROCESSORS - 1);
             let cluster = |number| {
                 let others = clustered::members(others.clone(), number, members, processors);
                 build(inner, members + 1, others)
             };
             let clusters: Result<Vec<_>, _> = (0..processors.div_ceil(members)).map(cluster).collect();
-            AnyPolicy::Other(Box::new(clustered::Clustered::new(clusters?, members, *size, others)))
+            AnyPolicy::Other(Box::new(clustered::Clustered::new(clusters?, members, size, others)))
         }
         Expression::Apart { started, new, turn } => {
             let of = |inner| build(inner, processors, others.clone());

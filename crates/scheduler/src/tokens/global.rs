@@ -49,14 +49,15 @@ impl<M: Machine> Global<M> {
     pub fn new(processors: usize) -> Result<Arc<Self>, Full> {
         let domain = Hazards::new(processors)?;
         let queue = Unbounded::new(&domain)?;
-        let carriers = Slab::new(|_| Carrier { item: Item::without_node(), word: M::Atomic::new(0) });
+        let carriers =
+            Slab::for_processors(processors, |_| Carrier { item: Item::without_node(), word: M::Atomic::new(0) });
         Ok(Arc::new(Self { queue, domain, carriers }))
     }
 
     /// The end of processor `index`; none if it is in use, or there is no such processor.
     pub fn end(self: &Arc<Self>, index: usize) -> Option<GlobalEnd<M>> {
         let seat = self.domain.seat(index)?;
-        Some(GlobalEnd { seat, cache: self.carriers.cache(), queue: self.clone() })
+        Some(GlobalEnd { seat, cache: self.carriers.cache_of(index), queue: self.clone() })
     }
 
     /// True if it is empty now (racy: who is in the middle of a push has yet to tell).

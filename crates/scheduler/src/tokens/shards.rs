@@ -30,14 +30,15 @@ impl<M: Machine> Shards<M> {
         let word = || Padded(M::Atomic::new(0));
         let shard = |_| Ok(Shard { queue: Unbounded::new(&domain)?, pushed: word(), popped: word() });
         let shards = (0..count).map(shard).collect::<Result<_, Full>>()?;
-        let carriers = Slab::new(|_| Carrier { item: Item::without_node(), word: M::Atomic::new(0) });
+        let carriers =
+            Slab::for_processors(processors, |_| Carrier { item: Item::without_node(), word: M::Atomic::new(0) });
         Ok(Arc::new(Self { shards, domain, carriers }))
     }
 
     /// The end of processor `index`; none if it is in use, or there is no such processor.
     pub fn end(self: &Arc<Self>, index: usize) -> Option<ShardsEnd<M>> {
         let seat = self.domain.seat(index)?;
-        Some(ShardsEnd { seat, cache: self.carriers.cache(), shards: self.clone() })
+        Some(ShardsEnd { seat, cache: self.carriers.cache_of(index), shards: self.clone() })
     }
 
     /// How many queues there are.

@@ -122,7 +122,8 @@ impl Builder {
         match &self.own {
             Some(make) => Ok(AnyPolicy::Other(make(room, idle.clone()))),
             None => {
-                policies::build(&self.policy, room, idle.clone()).map_err(|error| BuildError::Policy(error.to_string()))
+                let policy = self.policy.clone().in_clusters_of(&of_the_machine);
+                policies::build(&policy, room, idle.clone()).map_err(|error| BuildError::Policy(error.to_string()))
             }
         }
     }
@@ -240,7 +241,7 @@ impl Builder {
             }
             let owned = Owned {
                 dispatcher: Dispatcher::new(part),
-                descriptors: descriptors().cache(),
+                descriptors: descriptors().cache_of(index),
                 kept: Kept::new(),
                 timers: Default::default(),
                 held: None,
@@ -308,4 +309,10 @@ fn kernel_pool() -> Result<&'static Shared, BuildError> {
         quanta: Quanta::default(),
     }
     .register()
+}
+
+/// How many processors the machine has in its largest cluster, by the last cache or as `RADDLE_CLUSTERS` says.
+fn of_the_machine() -> u32 {
+    let topology = crate::topology::Topology::machine();
+    topology.clusters().map(<[usize]>::len).max().and_then(|most| u32::try_from(most).ok()).unwrap_or(1)
 }
