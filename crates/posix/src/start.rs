@@ -152,7 +152,8 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, _: *const *const c_
         unsafe { c::atexit(at_exit) };
     }
     if let Some(own) = own_path() {
-        if settings.first == Some(settings.pid) {
+        let is_preloaded = || settings.first.is_none() && !settings.children && in_list(&own).is_some();
+        if settings.first == Some(settings.pid) || is_preloaded() {
             keep(settings, &own);
         }
         if !settings.children {
@@ -195,9 +196,11 @@ fn keep(settings: &Settings, own: &str) {
     let setting = |name: &&CStr| CString::new([name.to_bytes(), b"=", variable(name)?.as_bytes()].concat()).ok();
     let tunables = users_tunables();
     let put_in = tunables.as_ref().and(Some(&TUNABLES));
+    // Without `raddle run` the process is the first one all the same.
+    let first = settings.first.is_none().then(|| CString::new(format!("RADDLE_RUN={}", settings.pid)).ok()).flatten();
     exec::keep(exec::Kept {
         library: CString::new(own).unwrap_or_default(),
-        settings: NAMES.iter().chain(put_in).filter_map(setting).collect(),
+        settings: NAMES.iter().chain(put_in).filter_map(setting).chain(first).collect(),
         replaced: tunables.and_then(|users| CString::new(format!("GLIBC_TUNABLES={users}")).ok()),
         process: settings.pid,
         quiet: variable(QUIET).is_some_and(|value| value == "1"),
@@ -212,12 +215,8 @@ fn users_tunables() -> Option<String> {
 
 /// Takes this library out of `LD_PRELOAD`, and what `raddle run` set with it.
 fn leave_environment(own: &str) {
-    let Some(list) = variable(PRELOAD) else { return };
-    let rest: Vec<&str> = list.split([':', ' ']).filter(|path| !path.is_empty() && !same_file(path, own)).collect();
-    if rest.len() == list.split([':', ' ']).filter(|path| !path.is_empty()).count() {
-        return;
-    }
-    let rest = CString::new(rest.join(":")).unwrap_or_default();
+    let Some(rest) = in_list(own) else { return };
+    let rest = CString::new(rest).unwrap_or_default();
     // SAFETY: C strings; at start no other thread reads the environment.
     unsafe {
         if rest.is_empty() {
@@ -236,8 +235,19 @@ fn leave_environment(own: &str) {
     }
 }
 
+/// The others of `LD_PRELOAD`, if this library is there.
+fn in_list(own: &str) -> Option<String> {
+    let list = variable(PRELOAD)?;
+    let all = || list.split([':', ' ']).filter(|path| !path.is_empty());
+    let rest: Vec<&str> = all().filter(|path| !same_file(path, own)).collect();
+    (rest.len() < all().count()).then(|| rest.join(":"))
+}
+
+/// A name without a folder is looked for by the loader, in the library's own folder among others.
 fn same_file(path: &str, own: &str) -> bool {
-    path == own || std::fs::canonicalize(path).ok().is_some_and(|path| path == std::path::Path::new(own))
+    let own = std::path::Path::new(own);
+    let is_name = || !path.contains('/') && own.file_name().is_some_and(|name| name == path);
+    own == std::path::Path::new(path) || is_name() || std::fs::canonicalize(path).is_ok_and(|path| path == own)
 }
 
 /// Where the loader found this library; none when it is part of the program.
