@@ -42,6 +42,8 @@ pub struct Abi {
     pub errors_are_fatal: Word,
     /// `MPI_ERR_TRUNCATE`.
     pub err_truncate: c_int,
+    /// `MPI_ANY_SOURCE` and `MPI_ANY_TAG`, where they have been seen.
+    pub any: Option<[c_int; 2]>,
 }
 
 impl Abi {
@@ -70,6 +72,7 @@ static MPICH: Abi = Abi {
     packed: 0x4c00_010f,
     errors_are_fatal: 0x5400_0000,
     err_truncate: 14,
+    any: Some([-2, -1]),
 };
 static OPEN_MPI: Abi = Abi {
     request: 8,
@@ -84,6 +87,7 @@ static OPEN_MPI: Abi = Abi {
     packed: 0,
     errors_are_fatal: 0,
     err_truncate: 15,
+    any: Some([-1, -1]),
 };
 /// Of MPI 5.0, chapter 20: the same of every implementation.
 static STANDARD: Abi = Abi {
@@ -99,6 +103,7 @@ static STANDARD: Abi = Abi {
     packed: 0x207,
     errors_are_fatal: 0x141,
     err_truncate: 15,
+    any: None,
 };
 
 /// The implementation's. The standard's is that of a library of its own, `libmpi_abi`; Open MPI is known by a symbol
@@ -229,6 +234,17 @@ pub unsafe fn is_cancelled(status: *const u8) -> bool {
     // SAFETY: the caller's status, and a place for the flag.
     let code = unsafe { pmpi!(Test_cancelled: fn(Word, Word))(word(status), word(&raw mut flag)) };
     code == SUCCESS && flag != 0
+}
+
+/// Whether a message waits on a communicator, or that cannot be asked.
+pub fn may_have_message(comm: Word) -> bool {
+    let Some([source, tag]) = abi().any else { return true };
+    let mut flag: c_int = 0;
+    let mut status: StatusBytes = [0; 4];
+    let probe = pmpi!(Iprobe: fn(Word, Word, Word, Word, Word));
+    // SAFETY: a communicator of the program's, and places for the answers.
+    let code = unsafe { probe(source as Word, tag as Word, comm, word(&raw mut flag), word(status.as_mut_ptr())) };
+    flag != 0 || code != SUCCESS
 }
 
 /// Writes an error into a status.

@@ -51,13 +51,23 @@ pub(crate) fn finish_all(kind: &Kind, singles: &[Single], long: impl FnOnce() ->
 }
 
 /// Waits until `ask`, told where a flag lies, sets the flag or fails.
-pub(crate) fn until(kind: &Kind, mut ask: impl FnMut(Word) -> c_int) -> c_int {
-    let mut question = || {
+pub(crate) fn until(kind: &Kind, ask: impl FnMut(Word) -> c_int) -> c_int {
+    let mut question = answering(ask);
+    soon(kind, &mut question).unwrap_or_else(|| wait(Wait::Until(&mut question)))
+}
+
+/// The same, for a message on a communicator.
+pub(crate) fn until_message(comm: Word, kind: &Kind, ask: impl FnMut(Word) -> c_int) -> c_int {
+    let mut question = answering(ask);
+    soon(kind, &mut question).unwrap_or_else(|| wait(Wait::UntilMessage(comm, &mut question)))
+}
+
+fn answering(mut ask: impl FnMut(Word) -> c_int) -> impl FnMut() -> Option<c_int> {
+    move || {
         let mut flag: c_int = 0;
         let code = ask(word(&raw mut flag));
         (flag != 0 || code != abi::SUCCESS).then_some(code)
-    };
-    soon(kind, &mut question).unwrap_or_else(|| wait(Wait::Until(&mut question)))
+    }
 }
 
 /// # Safety

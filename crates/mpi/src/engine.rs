@@ -10,11 +10,11 @@
 //! (has one of these ended? is there a message?), which the leader asks. Requests lie in one array, and one call tests
 //! all of it.
 //!
-//! The leader yields between its rounds, so that other threads of its processor run. When nothing has ended for
-//! [`AWAKE`] it sleeps between them: a quarter of the time for which nothing has ended, at most [`LONGEST`], or two
-//! hundred rounds where these take long. So what comes late is noticed late by a quarter, and a rank whose threads all
-//! wait costs less than a two-hundredth of a core. A newcomer wakes it. It does not sleep while others need its tests:
-//! a long message is outstanding, or there is a window ([`lengths`](crate::lengths)).
+//! The leader yields between its rounds, so that other threads of its processor run. When nothing has ended for a while
+//! it sleeps between them ([`idle`](crate::idle)): a quarter of the time for which nothing has ended, at most some
+//! milliseconds, or two hundred rounds where these take long. So what comes late is noticed late by a quarter, and a
+//! rank whose threads all wait costs less than a two-hundredth of a core. A newcomer wakes it. It does not sleep while
+//! others need its tests: a long message is outstanding, or there is a window ([`lengths`](crate::lengths)).
 //!
 //! A test makes progress for all that the implementation has begun, and costs as much: Open MPI tries each message
 //! again for which there was no room. So of each kind of call one at most tests in vain between two rounds
@@ -26,7 +26,7 @@
 //! - I2: a follower's frame is not left before its state says [`ENDED`], which is the last that the leader does to it.
 
 use crate::abi::{self, UNDEFINED, Word, abi, pmpi, word};
-use crate::giving_way;
+use crate::idle::Idle;
 use crate::lengths;
 use crate::uncancelled::Uncancelled;
 use std::ffi::c_int;
@@ -34,15 +34,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
-
-/// Nothing has ended for so long when the leader first sleeps between two rounds. With 50 µs MPICH's tests of messages
-/// of 32 MB took 9 s on a busy machine, with this 6 s, natively 2 to 4 s; ranks that share a core lose as much at each
-/// turn.
-const AWAKE: Duration = Duration::from_micros(1000);
-/// The longest sleep where a round is short. With its end, and with what the runtime does meanwhile, it costs some
-/// 100 to 300 µs of processor time: at 4 ms ten seconds cost a rank 0.14 to 0.18 s, at 32 ms on a busy machine 0.09 to
-/// 0.13 s.
-const LONGEST: Duration = Duration::from_millis(50);
 
 /// Threads in [`wait`]. Only a hint.
 pub static WAITING: AtomicUsize = AtomicUsize::new(0);
@@ -84,6 +75,8 @@ pub enum Wait<'a> {
     All(&'a [Single]),
     /// Until this answers.
     Until(&'a mut dyn FnMut() -> Option<c_int>),
+    /// The same; it does not where no message waits on this communicator.
+    UntilMessage(Word, &'a mut dyn FnMut() -> Option<c_int>),
 }
 
 type Question = dyn FnMut() -> Option<c_int>;
@@ -96,6 +89,7 @@ struct Waiter {
     left: usize,
     result: c_int,
     question: Option<*mut Question>,
+    comm: Option<Word>,
     singles: *const [Single],
     /// Those of its requests that may be were taken back, or had found their message.
     recalled: bool,
@@ -116,7 +110,9 @@ unsafe impl Send for Listed {}
 struct Led {
     requests: Vec<u8>,
     owners: Vec<(Listed, usize)>,
-    questions: Vec<Listed>,
+    /// With each that has been asked the communicator of whose messages it asks, if it does: those who have none are
+    /// not touched.
+    questions: Vec<(Listed, Option<Word>)>,
     /// Some may have to be taken back.
     recallable: bool,
     /// Room for what a test answers.
@@ -181,9 +177,10 @@ pub fn wait(wait: Wait) -> c_int {
 }
 
 fn wait_among(wait: Wait) -> c_int {
+    let comm = if let Wait::UntilMessage(comm, _) = wait { Some(abi().handle(comm)) } else { None };
     let (singles, question) = match wait {
         Wait::All(singles) => (singles, None),
-        Wait::Until(question) => {
+        Wait::Until(question) | Wait::UntilMessage(_, question) => {
             let question: *mut (dyn FnMut() -> Option<c_int> + '_) = question;
             // SAFETY: only the lifetime changes: the frame that it lives in is not left before the wait has ended (I2).
             let question =
@@ -197,6 +194,7 @@ fn wait_among(wait: Wait) -> c_int {
         left: singles.len(),
         result: abi::SUCCESS,
         question,
+        comm,
         singles,
         recalled: false,
         place: 0,
@@ -257,13 +255,12 @@ fn lead(mut led: Led, me: Listed) {
             idle = Idle::default();
             thread::yield_now();
         } else if lengths::needed() {
-            idle.since = None;
-            if *idle.needed_since.get_or_insert(began) + AWAKE <= began {
+            if idle.needed_long(began) {
                 led.recall();
             }
             thread::yield_now();
-        } else {
-            idle.rest(began, took);
+        } else if let Some(longest) = idle.rest(began, took) {
+            sleep(longest);
         }
     }
     let next = with(|shared| {
@@ -278,32 +275,6 @@ fn lead(mut led: Led, me: Listed) {
         // SAFETY: as above. Release: the lead lies ready.
         unsafe { (*next.0).state.store(LEADS, Ordering::Release) };
         thread.unpark();
-    }
-}
-
-/// How long nothing has ended.
-#[derive(Default)]
-struct Idle {
-    since: Option<Instant>,
-    /// The same while it must not sleep.
-    needed_since: Option<Instant>,
-    slept: bool,
-}
-
-impl Idle {
-    /// Between two rounds, of which the last one began then.
-    fn rest(&mut self, began: Instant, took: Duration) {
-        let since = *self.since.get_or_insert(began);
-        let idle = began + took - since;
-        // Two rounds after each sleep.
-        self.slept = idle >= AWAKE && !self.slept;
-        if self.slept {
-            sleep((idle / 4).min(LONGEST.max(200 * took)));
-        } else if idle >= AWAKE {
-            giving_way::to_threads();
-        } else {
-            thread::yield_now();
-        }
     }
 }
 
@@ -332,7 +303,7 @@ impl Led {
         // SAFETY: listed, so its frame lasts, and it is the leader's.
         let waiter = unsafe { &*listed.0 };
         if waiter.question.is_some() {
-            self.questions.push(listed);
+            self.questions.push((listed, None));
         }
         // SAFETY: the slice lies in a frame that lasts as long.
         let singles = unsafe { &*waiter.singles };
@@ -421,13 +392,26 @@ impl Led {
     /// Asks what only the implementation can answer.
     fn ask(&mut self) -> bool {
         let ended = &mut self.ended;
-        self.questions.retain(|&listed| {
+        // Of the communicator that was last looked at, whether there is any message.
+        let mut last: Option<(Word, bool)> = None;
+        self.questions.retain_mut(|&mut (listed, ref mut comm)| {
+            if let Some(comm) = *comm {
+                if last.is_none_or(|(of, _)| of != comm) {
+                    last = Some((comm, abi::may_have_message(comm)));
+                }
+                if last.is_some_and(|(_, any)| !any) {
+                    return true;
+                }
+            }
             // SAFETY: listed: its frame lasts, and the question in it is the leader's to ask.
             let answer = unsafe { (*listed.0).question.and_then(|question| (*question)()) };
             if let Some(code) = answer {
                 // SAFETY: as above; the result is the leader's.
                 unsafe { (*listed.0).result = code };
                 ended.push(listed);
+            } else {
+                // SAFETY: as above. What is wrong with the call itself was told by now.
+                *comm = unsafe { (*listed.0).comm };
             }
             answer.is_none()
         });

@@ -6,7 +6,7 @@
 //! that fits is known then, and the error is told to the right communicator. Open MPI's requests know theirs.
 
 use crate::abi::{self, RequestBytes, StatusBytes, Word, abi, is_open_mpi, pmpi, wanted, word};
-use crate::completion::until;
+use crate::completion::until_message;
 use crate::entries::profiled;
 use crate::lengths::bytes_of;
 use crate::soon::{Kind, finish};
@@ -67,7 +67,7 @@ pub unsafe fn receive(asked: &Receive) -> c_int {
     let (mut message, mut request): (RequestBytes, RequestBytes) = ([0], [0]);
     let mut found: StatusBytes = [0; 4];
     let probe = pmpi!(Improbe: fn(Word, Word, Word, Word, Word, Word));
-    let code = until(&KIND, |flag| {
+    let code = until_message(asked.comm, &KIND, |flag| {
         let (message, found) = (word(message.as_mut_ptr()), word(found.as_mut_ptr()));
         // SAFETY: the caller's arguments, and places for the answers.
         unsafe { probe(asked.rank, asked.tag, asked.comm, flag, message, found) }

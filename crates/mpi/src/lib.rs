@@ -11,7 +11,7 @@
 //! MPI's do ([`abi`]). All ranks of a program must use it or none: collective calls that block do not match those that
 //! do not.
 //!
-//! Reading order: [`abi`], [`engine`], [`soon`], [`entries`], [`messages`], [`completion`], [`collective`],
+//! Reading order: [`abi`], [`engine`], [`idle`], [`soon`], [`entries`], [`messages`], [`completion`], [`collective`],
 //! [`lengths`], [`begun`], [`handlers`].
 
 mod abi;
@@ -22,6 +22,7 @@ mod engine;
 mod entries;
 mod giving_way;
 mod handlers;
+mod idle;
 mod lengths;
 mod messages;
 mod soon;
