@@ -31,10 +31,12 @@
 //! ```
 
 mod blocking;
+mod quantum;
 mod record;
 mod runtime;
 
 pub use blocking::{Blocking, block, blocks_by};
+pub use quantum::{compute_within, look_at_quantum};
 
 use crate::coroutine::{self, Coroutine};
 use crate::cost::Costs;
@@ -79,6 +81,8 @@ struct Core {
     /// Where its loop is while it runs a thread.
     home: Coroutine,
     running: Cell<Option<Record>>,
+    /// Since when the running thread has had the core.
+    turn: Cell<u64>,
     /// A thread has ended here, and nothing else has run since: its stack goes on with the next one that starts.
     ended: Cell<bool>,
     /// Stacks of threads that have ended.
@@ -148,6 +152,7 @@ pub fn pool(
         dispatcher: RefCell::new(Dispatcher::new(policy.part(index, |local| local))),
         home: Coroutine::here(),
         running: Cell::new(None),
+        turn: Cell::new(0),
         ended: Cell::new(false),
         spare: RefCell::new(Vec::new()),
         worked: Cell::new(0),
@@ -429,6 +434,7 @@ impl Pool {
         core.idle.set(false);
         core.running.set(Some(record));
         let (after, next) = loop {
+            core.turn.set(now());
             // SAFETY: the core's loop is where we are, and the thread is suspended or has not begun; nothing of either
             // is borrowed. It comes back when the thread leaves.
             unsafe { coroutine::go(core.home.handle(), handle) };

@@ -25,6 +25,9 @@ use std::rc::Rc;
 /// A parameter of a workload: name, default value, meaning.
 type Parameter = (&'static str, u64, &'static str);
 
+const CHECK: &str = "picoseconds more, for a check of a quantum each time";
+const QUANTUM: &str = "nanoseconds after which a thread that computes gives way; 0: never";
+
 /// A workload.
 #[derive(Debug)]
 pub struct Workload {
@@ -182,6 +185,8 @@ pub const WORKLOADS: [Workload; 16] = [
             ("c", 2_000, "points of a row"),
             ("k", 5_000, "iterations of a point at most"),
             ("iteration", 6_000, "picoseconds that an iteration takes"),
+            ("check", 0, CHECK),
+            ("quantum", 0, QUANTUM),
         ],
         operations: |arguments| arguments.of("n") * arguments.of("c"),
         main: |arguments| programs::mandelbrot(&arguments),
@@ -193,7 +198,8 @@ pub const WORKLOADS: [Workload; 16] = [
             ("n", 1_000, "rows and columns"),
             ("t", 64, "threads"),
             ("multiply", 12_500, "picoseconds to multiply and add two numbers"),
-            ("check", 0, "picoseconds more, for a check of a quantum each time"),
+            ("check", 0, CHECK),
+            ("quantum", 0, QUANTUM),
             (
                 "cache",
                 8_192,
@@ -206,7 +212,18 @@ pub const WORKLOADS: [Workload; 16] = [
     Workload {
         name: "news",
         about: "reporters publish on one board, where an item stays until all customers have read it",
-        parameters: &[("n", 1_000, "customers"), ("m", 10, "reporters"), ("k", 10, "items of each")],
+        parameters: &[
+            ("n", 1_000, "customers"),
+            ("m", 10, "reporters"),
+            ("k", 10, "items of each"),
+            (
+                "look",
+                0,
+                "picoseconds to look whether a customer has read, at all of them after each reading; 0: a count is kept",
+            ),
+            ("check", 0, CHECK),
+            ("quantum", 0, QUANTUM),
+        ],
         operations: |arguments| arguments.of("n") * arguments.of("m") * arguments.of("k"),
         main: |arguments| programs::news(&arguments),
     },

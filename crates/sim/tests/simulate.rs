@@ -98,6 +98,22 @@ fn no_core_works_more_than_all_the_time_and_all_work_is_done() {
 }
 
 #[test]
+fn with_quanta_threads_come_along_alike_and_no_work_is_lost() {
+    // Nine threads on eight cores: one of them is left over, unless all of them take turns.
+    let matrix = |quantum| figures("matrix", &format!("n=72:t=9:cache=10k:quantum={quantum}"), "fifo", 8);
+    let (never, short) = (matrix(0), matrix(10_000));
+    assert!(short.elapsed * 10 < never.elapsed * 7, "{} and {}", short.elapsed, never.elapsed);
+    for (workload, arguments) in [("mandelbrot", "n=9:c=30:k=90"), ("news", "n=20:m=3:k=2:look=5k:check=1k")] {
+        let worked = |more: &str| {
+            let figures = figures(workload, &format!("{arguments}{more}"), "fifo", 3);
+            figures.mean_utilisation() * 3.0 * figures.elapsed as f64
+        };
+        let (never, short) = (worked(""), worked(":quantum=50"));
+        assert!((short / never - 1.0).abs() < 1e-6, "{workload}: {short} of {never}");
+    }
+}
+
+#[test]
 fn one_queue_for_all_is_contended_and_queues_of_their_own_are_less() {
     let stalls = |policy| figures("yield", "t=64:total=5000", policy, 32).stalls();
     let (shared, own) = (stalls("fifo"), stalls("steal"));

@@ -5,7 +5,7 @@
 //! that is a parameter; what it does with others is what the primitives' own accesses cost.
 
 use super::Arguments;
-use crate::threads::{Simulated, Spawned, compute, compute_on, spawn_joined, touch};
+use crate::threads::{Simulated, Spawned, compute, compute_on, compute_within, look_at_quantum, spawn_joined, touch};
 use raddle_scheduler::sync::channel::{self, Receiver};
 use raddle_scheduler::sync::{Condvar, Mutex, MutexGuard, Semaphore};
 use std::cell::Cell;
@@ -138,8 +138,9 @@ pub(crate) fn shortest(arguments: &Arguments, cores: usize) -> f64 {
 }
 
 pub(super) fn mandelbrot(arguments: &Arguments) {
-    let picoseconds = arguments.of("iteration");
-    let thread = |iterations: u64| spawn_joined(move || compute(iterations * picoseconds / 1_000));
+    let [iteration, check, quantum] = ["iteration", "check", "quantum"].map(|name| arguments.of(name));
+    let row = move |iterations: u64| compute_within(iterations * (iteration + check) / 1_000, quantum);
+    let thread = |iterations: u64| spawn_joined(move || row(iterations));
     let threads: Vec<_> = rows(arguments).into_iter().map(thread).collect();
     threads.into_iter().for_each(Spawned::join);
 }
@@ -149,12 +150,17 @@ pub(super) fn mandelbrot(arguments: &Arguments) {
 pub(super) fn matrix(arguments: &Arguments) {
     let [size, threads, cache] = ["n", "t", "cache"].map(|name| arguments.of(name));
     let row = size * size * (arguments.of("multiply") + arguments.of("check")) / 1_000;
+    let quantum = arguments.of("quantum");
+    let parts = if quantum == 0 { 1 } else { row.div_ceil(quantum).max(1) };
     let factor = 8 * size * size;
     let fetched = if factor < cache * 1_024 { 0 } else { factor };
     let thread = |number: u64| {
         let rows = size / threads + u64::from(number < size % threads);
         Counting::start(move || {
-            (0..rows).for_each(|_| compute_on(row, fetched));
+            for _ in 0..rows * parts {
+                compute_on(row / parts, fetched / parts);
+                look_at_quantum(quantum);
+            }
             rows
         })
     };
@@ -190,8 +196,11 @@ impl Board {
     }
 }
 
+/// Who has read looks whether all customers have: by a count that is kept, or by looking at each of them.
 pub(super) fn news(arguments: &Arguments) {
     let [customers, reporters, items] = ["n", "m", "k"].map(|name| arguments.of(name));
+    let [look, check, quantum] = ["look", "check", "quantum"].map(|name| arguments.of(name));
+    let all_looked_at = if look == 0 { 0 } else { customers * (look + check) / 1_000 };
     let board = Rc::new(Board {
         state: Mutex::with_value(State::default()),
         fresh: Condvar::default(),
@@ -202,6 +211,9 @@ pub(super) fn news(arguments: &Arguments) {
         Counting::start(move || {
             for seen in 0..reporters * items {
                 let mut state = board.until(&board.fresh, |state| state.published > seen);
+                if all_looked_at > 0 {
+                    compute_within(all_looked_at, quantum);
+                }
                 state.unread -= 1;
                 if state.unread == 0 {
                     drop(state);
