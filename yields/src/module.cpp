@@ -1,7 +1,8 @@
 // Which functions get checks, and in which order.
 //
 // Left as they are: declarations, naked functions, resolvers of indirect functions (they run before thread-local storage can be reached),
-// interrupt handlers, coroutines that have not been split, functions annotated `raddle_uncooperative`, and the runtime's own.
+// interrupt handlers, coroutines that have not been split, functions annotated `raddle_uncooperative`, and the runtime's own; and what is a kernel's,
+// by its code model or for want of a red zone.
 #include "yields.h"
 #include "llvm/ADT/SCCIterator.h"
 #include "llvm/ADT/StringExtras.h"
@@ -57,7 +58,7 @@ static bool isRuntime(StringRef Name) {
 
 static bool isLeft(const Function &F, const SmallPtrSetImpl<const Function *> &Annotated, const SmallPtrSetImpl<const Function *> &Resolvers) {
   return F.isDeclaration() || F.hasAvailableExternallyLinkage() || F.hasFnAttribute(Attribute::Naked) ||
-         F.hasFnAttribute(Attribute::PresplitCoroutine) || F.hasFnAttribute("interrupt") || F.getCallingConv() == CallingConv::X86_INTR ||
+         F.hasFnAttribute(Attribute::NoRedZone) || F.hasFnAttribute(Attribute::PresplitCoroutine) || F.hasFnAttribute("interrupt") || F.getCallingConv() == CallingConv::X86_INTR ||
          F.hasFnAttribute("no_caller_saved_registers") || F.hasFnAttribute(Excluded) || F.hasFnAttribute(Done) ||
          Annotated.contains(&F) || Resolvers.contains(&F) || isRuntime(F.getName());
 }
@@ -93,7 +94,7 @@ static bool mayShape(const Function &F) {
 
 PreservedAnalyses Yields::run(Module &M, ModuleAnalysisManager &MAM) {
   Triple Target(M.getTargetTriple());
-  if (L.Off || !Target.isOSLinux() || !Target.isArch64Bit() || !(Target.getArch() == Triple::x86_64 || Target.getArch() == Triple::aarch64))
+  if (L.Off || M.getCodeModel() == CodeModel::Kernel || !Target.isOSLinux() || !Target.isArch64Bit() || !(Target.getArch() == Triple::x86_64 || Target.getArch() == Triple::aarch64))
     return PreservedAnalyses::all();
   auto &FAM = MAM.getResult<FunctionAnalysisManagerModuleProxy>(M).getManager();
   SmallPtrSet<const Function *, 8> Annotated = annotated(M), Resolvers;

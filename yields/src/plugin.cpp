@@ -8,6 +8,7 @@
 #else
 #include "llvm/Passes/PassPlugin.h"
 #endif
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cstdlib>
 
@@ -50,11 +51,44 @@ static yields::Limits limits() {
   return L;
 }
 
+// True in a linker that makes a program without the C library's start files: the names of all of them end like that.
+static bool startsByItself() {
+  auto Read = [](StringRef Path) { return MemoryBuffer::getFileAsStream(Path); };
+  auto Line = Read("/proc/self/cmdline");
+  if (!Line)
+    return false;
+  SmallVector<StringRef, 64> Words;
+  (*Line)->getBuffer().split(Words, '\0', -1, false);
+  if (Words.empty() || !Words.front().ends_with("lld"))
+    return false;
+  for (StringRef Word : Words) {
+    if (Word == "-shared" || Word == "-r" || Word == "--relocatable" || Word.ends_with("crt1.o"))
+      return false;
+    // A long line comes in a file.
+    if (Word.consume_front("@"))
+      if (auto File = Read(Word); !File || (*File)->getBuffer().contains("crt1.o") || (*File)->getBuffer().contains("-shared"))
+        return false;
+  }
+  return true;
+}
+
+// At the link. A check there would write to where no thread-local storage is.
+static yields::Limits limitsOfLink() {
+  yields::Limits L = limits();
+  static const bool Bare = startsByItself();
+  if (Bare && !L.Off) {
+    errs() << "raddle-yields: this program is linked without the C library's start files, so nothing sets up the thread-local storage that "
+              "checks count in: build it without raddle\n";
+    std::exit(1);
+  }
+  return L;
+}
+
 static void registerCallbacks(PassBuilder &PB) {
   PB.registerPipelineParsingCallback([](StringRef Name, ModulePassManager &MPM, ArrayRef<PassBuilder::PipelineElement>) {
     if (!Name.consume_front("raddle-yields"))
       return false;
-    yields::Limits L;
+    yields::Limits L = limits();
     if (!Name.empty() && !(Name.consume_front("<") && Name.consume_back(">") && parse(Name, L)))
       return false;
     MPM.addPass(yields::Yields(L));
@@ -64,13 +98,13 @@ static void registerCallbacks(PassBuilder &PB) {
   PB.registerOptimizerLastEPCallback([](ModulePassManager &MPM, OptimizationLevel, ThinOrFullLTOPhase Phase) {
     // Before the link the checks would stand in the way of inlining, and those of the link would come on top.
     if (Phase != ThinOrFullLTOPhase::ThinLTOPreLink && Phase != ThinOrFullLTOPhase::FullLTOPreLink)
-      MPM.addPass(yields::Yields(limits()));
+      MPM.addPass(yields::Yields(Phase == ThinOrFullLTOPhase::ThinLTOPostLink ? limitsOfLink() : limits()));
   });
 #else
   PB.registerOptimizerLastEPCallback([](ModulePassManager &MPM, OptimizationLevel) { MPM.addPass(yields::Yields(limits())); });
 #endif
   PB.registerFullLinkTimeOptimizationLastEPCallback(
-      [](ModulePassManager &MPM, OptimizationLevel) { MPM.addPass(yields::Yields(limits())); });
+      [](ModulePassManager &MPM, OptimizationLevel) { MPM.addPass(yields::Yields(limitsOfLink())); });
 }
 
 extern "C" LLVM_ATTRIBUTE_WEAK __attribute__((visibility("default"))) PassPluginLibraryInfo llvmGetPassPluginInfo() {

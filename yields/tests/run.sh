@@ -89,13 +89,25 @@ for limits in 'gap=x' 'gap=0' 'gip=3' 'chunk=5000'; do
     grep -q '^raddle-yields: ' "$work/errors" || fail "$limits: $(head -n 1 "$work/errors")"
 done
 
-# Where there is no thread-local storage that a check could count in: other targets are left alone.
-for target in x86_64-unknown-none-elf i386-linux-gnu; do
+# Where there is no thread-local storage that a check could count in: other targets and a kernel's code are left alone.
+for target in x86_64-unknown-none-elf i386-linux-gnu 'x86_64-linux-gnu -mcmodel=kernel' 'x86_64-linux-gnu -mno-red-zone'; do
     cases=$((cases + 1))
     printf 'unsigned f(unsigned n) { unsigned s = 1; while (n != 1) { n = n & 1 ? 3 * n + 1 : n / 2; s++; } return s; }\n' >"$work/bare.c"
+    # shellcheck disable=SC2086
     "$tools/clang" --target=$target -ffreestanding -O2 -fpass-plugin="$plugin" -S -emit-llvm "$work/bare.c" -o "$work/bare.ll" || fail "$target"
     if grep -q __raddle "$work/bare.ll"; then fail "$target has checks"; fi
 done
+
+# A program with a start of its own: the link that would put checks in ends with a line; a library has none, and gets them.
+case $(uname -m) in x86_64)
+    cases=$((cases + 1))
+    printf 'void _start(void) { unsigned s = 1; for (volatile unsigned n = 9999; n; n--) s = s * 3 + n; __asm__ volatile("syscall" ::"a"(60), "D"(s & 0)); }\n' >"$work/start.c"
+    late=(-O2 -flto -nostdlib -fuse-ld="$tools/ld.lld" -Wl,--load-pass-plugin="$plugin")
+    if "$tools/clang" "${late[@]}" -static "$work/start.c" -o "$work/start" 2>"$work/errors"; then fail "a start of its own is accepted"; fi
+    grep -q '^raddle-yields: .*start files' "$work/errors" || fail "a start of its own: $(head -n 1 "$work/errors")"
+    "$tools/clang" "${late[@]}" -shared -fPIC "$work/start.c" -o "$work/start.so" || fail "a library without start files"
+    ;;
+esac
 
 # A plug-in of another version is refused by name, and nothing is compiled.
 cases=$((cases + 1))

@@ -149,6 +149,28 @@ fn main() {
 }
 "#;
 
+/// A program that starts by itself, with no thread-local storage.
+#[cfg(target_arch = "x86_64")]
+const STARTS: &str = r#"
+static void call(long number, long a, const char *b, long c) { __asm__ volatile("syscall" : "+a"(number) : "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory"); }
+__attribute__((force_align_arg_pointer)) void _start(void) {
+    volatile unsigned long sum = 0;
+    for (unsigned long i = 0; i < 300000; i++) sum += i;
+    call(1, 1, sum == 299999UL * 300000 / 2 ? "right\n" : "wrong\n", 6);
+    call(60, 0, 0, 0);
+}
+"#;
+
+/// The same without the standard library of Rust.
+const STARTS_IN_RUST: &str = r#"
+#![no_std]
+#![no_main]
+#[panic_handler]
+fn panics(_: &core::panic::PanicInfo) -> ! { loop {} }
+#[unsafe(no_mangle)]
+pub extern "C" fn _start() -> ! { loop { core::hint::spin_loop() } }
+"#;
+
 fn raddle() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_raddle"));
     for variable in [
@@ -250,6 +272,48 @@ lto = "fat"
     assert_eq!(well(output), ways);
     let run = ["cargo", "run", "-q", "--offline", "--release", "--bin", "closures"];
     assert_eq!(well(raddle().args(run).current_dir(&folder.0).output().unwrap()), "all ways\n");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn what_starts_by_itself_is_left_alone_or_refused() {
+    if !has_llvm("raddle cc -ffreestanding") {
+        return;
+    }
+    let folder = Folder::new("compile");
+    let source = folder.file("starts.c", STARTS);
+    let program = folder.0.join("starts");
+    for flags in [&["-ffreestanding", "-nostdlib"][..], &["-nostartfiles"], &["-flto", "-ffreestanding", "-nostdlib"]] {
+        let mut compile = raddle();
+        compile.args(["cc", "-O2", "-static"]).args(flags).arg(&source).arg("-o").arg(&program);
+        let output = compile.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.starts_with("raddle: -") && said.contains("none are put in"), "{said}");
+        well(output);
+        assert_eq!(well(Command::new(&program).output().unwrap()), "right\n", "{flags:?}");
+    }
+    // In Rust it is known at the link only, and what is in `core` has checks by then.
+    folder.file(
+        "Cargo.toml",
+        "[package]\nname = \"starts\"\nedition = \"2024\"\nbuild = \"build.rs\"\n[workspace]\n[profile.dev]\npanic = \"abort\"\n",
+    );
+    folder.file("build.rs", "fn main() { println!(\"cargo:rustc-link-arg=-nostartfiles\"); }");
+    folder.file("src/main.rs", STARTS_IN_RUST);
+    let refused = |arguments: &[&str]| {
+        let output =
+            raddle().args(["cargo", "build", "-q", "--offline"]).args(arguments).current_dir(&folder.0).output();
+        let output = output.unwrap();
+        assert!(!output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let target = refused(&["--target", "x86_64-unknown-none"]);
+    let said = refused(&[]);
+    if said.contains("this rustc has LLVM") {
+        eprintln!("SKIPPED: this rustc has another LLVM than 22");
+        return;
+    }
+    assert!(target.contains("--target x86_64-unknown-none: only this machine's own"), "{target}");
+    assert!(said.contains("raddle-yields: this program is linked without the C library's start files"), "{said}");
 }
 
 #[test]

@@ -81,9 +81,43 @@ fn compile(program: &str, arguments: &[OsString]) -> Result<ExitCode, String> {
         crate::output::print(&format!("{}\n", flags.join(" ")))?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(flag) = bare(arguments) {
+        eprintln!(
+            "raddle: {flag}: perhaps nothing sets up the thread-local storage that checks count in; none are put in"
+        );
+        let error = Command::new(llvm.tool(program)).args(arguments).exec();
+        return Err(format!("`{}` cannot be started: {error}", llvm.tool(program).display()));
+    }
     let mut command = Command::new(llvm.tool(program));
     // A call that only links, or only preprocesses, does not use them.
     command.arg("--start-no-unused-arguments").args(flags).arg("--end-no-unused-arguments").args(arguments);
     let error = command.exec();
     Err(format!("`{}` cannot be started: {error}", llvm.tool(program).display()))
+}
+
+/// The flag by which a program does without the C library's start, if there is one.
+fn bare(arguments: &[OsString]) -> Option<&str> {
+    let words = || arguments.iter().filter_map(|argument| argument.to_str());
+    let freestanding = words().rfind(|word| ["-ffreestanding", "-fhosted"].contains(word));
+    let links = !words().any(|word| ["-c", "-S", "-E", "-shared", "-r"].contains(&word));
+    let of_link = words().find(|word| links && ["-nostartfiles", "-nostdlib"].contains(word));
+    freestanding.filter(|&flag| flag != "-fhosted").or(of_link)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_starts_by_itself_is_seen() {
+        let bare = |line: &str| {
+            let words: Vec<_> = line.split(' ').map(OsString::from).collect();
+            bare(&words).map(str::to_string)
+        };
+        assert_eq!(bare("-O2 -ffreestanding -c a.c").as_deref(), Some("-ffreestanding"));
+        assert_eq!(bare("-static -nostdlib a.c").as_deref(), Some("-nostdlib"));
+        for hosted in ["-O2 a.c", "-ffreestanding -fhosted a.c", "-shared -nostdlib a.o", "-nostdlib -c a.c"] {
+            assert_eq!(bare(hosted), None, "{hosted}");
+        }
+    }
 }

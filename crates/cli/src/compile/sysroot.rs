@@ -1,7 +1,7 @@
 //! The standard library with quantum checks: a copy of rustc's sysroot in which each object is made anew from the
 //! bitcode that it carries.
 //!
-//! Made once for each rustc and pass, and kept beside what cargo builds.
+//! Made once for each rustc, pass and limits of its own, and kept beside what cargo builds.
 
 use super::llvm::{Llvm, quiet};
 use std::fs;
@@ -21,10 +21,10 @@ pub fn prepare(llvm: &Llvm, plugin: &str, rustc: &Path, target: &str, cache: &Pa
     if !libraries.is_dir() {
         return Err(format!("the standard library for {target} is not in {}", original.display()));
     }
-    let copy = cache.join(format!(
-        "sysroot-{:016x}",
-        key(&[told("-vV")?.as_bytes(), &fs::read(plugin).map_err(|e| format!("{plugin}: {e}"))?])
-    ));
+    let pass = fs::read(plugin).map_err(at(Path::new(plugin)))?;
+    let limits = std::env::var_os("RADDLE_YIELDS").unwrap_or_default();
+    let copy =
+        cache.join(format!("sysroot-{:016x}", key(&[told("-vV")?.as_bytes(), &pass, limits.as_encoded_bytes()])));
     if copy.is_dir() {
         return Ok(copy);
     }
