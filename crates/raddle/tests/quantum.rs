@@ -112,6 +112,36 @@ fn a_quantum_is_the_threads_own_or_its_prioritys() {
     assert_eq!(named.unwrap().join().unwrap(), (4000, 5000, 4000, Some("named".into())));
 }
 
+/// The quantum of the thread that takes the mutex again and again ends while it holds it, so those who wait for it run
+/// only then, and each is too late.
+#[test]
+fn who_waits_for_a_mutex_behind_one_that_gives_way_with_it_has_it() {
+    const MOST: usize = 2_000;
+    let pool = one_processor().quantum(Duration::ZERO).build().unwrap();
+    let turns = pool.run(|| {
+        let shared = Arc::new((raddle::sync::Mutex::new(0), AtomicUsize::new(0)));
+        let waiters: Vec<_> = (0..5)
+            .map(|_| {
+                let shared = shared.clone();
+                raddle::spawn(move || {
+                    *shared.0.lock().unwrap() += 1;
+                    shared.1.fetch_add(1, Ordering::Relaxed);
+                })
+            })
+            .collect();
+        let again = |_: &usize| {
+            let held = shared.0.lock().unwrap();
+            used_up();
+            drop(held);
+            shared.1.load(Ordering::Relaxed) < 5
+        };
+        let turns = (0..MOST).take_while(again).count();
+        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+        turns
+    });
+    assert!(turns < MOST, "not within {turns} turns of another one");
+}
+
 #[test]
 fn on_a_kernel_thread_a_check_asks_seldom() {
     let begun = Instant::now();

@@ -4,7 +4,7 @@
 mod loom_runtime;
 
 use loom::thread;
-use loom_runtime::{Model, TIMEOUT, Watched, explore, explore_first, yield_before_waits};
+use loom_runtime::{Model, TIMEOUT, Watched, explore, explore_first, starve_at_once, yield_before_waits};
 use raddle_scheduler::Runtime;
 use raddle_scheduler::runtime::cancel;
 use raddle_scheduler::sync::{self, LockError};
@@ -187,6 +187,38 @@ fn a_notification_goes_to_one_that_still_waits() {
         }
         waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
     });
+}
+
+#[test]
+fn one_that_was_too_late_is_handed_the_mutex() {
+    starve_at_once();
+    // One waits, and is too late if the mutex is taken again before it comes; or it gives up meanwhile.
+    let turns = |timed: bool| {
+        move || {
+            let mutex = Arc::new(Mutex::with_value(Watched::new()));
+            let held = mutex.lock().unwrap();
+            let other = thread::spawn({
+                let mutex = mutex.clone();
+                move || {
+                    let mine = if timed { mutex.lock_timeout(TIMEOUT).ok() } else { mutex.lock().ok() };
+                    mine.map(|guard| guard.add());
+                }
+            });
+            // Not a preemption: it waits without using up the bound.
+            thread::yield_now();
+            drop(held);
+            for _ in 0..2 {
+                let again = mutex.lock().unwrap();
+                again.add();
+                thread::yield_now();
+                drop(again);
+            }
+            other.join().unwrap();
+            mutex.lock().unwrap().add()
+        }
+    };
+    explore(2, &["4"], turns(false));
+    explore(1, &["3", "4"], turns(true));
 }
 
 #[test]

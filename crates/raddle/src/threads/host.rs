@@ -76,6 +76,10 @@ unsafe impl Runtime for Host {
         }
     }
 
+    fn quantum() -> u64 {
+        super::quantum::if_one_was_over()
+    }
+
     #[inline]
     fn yield_before_wait() -> bool {
         current().is_some_and(yield_in_silence)

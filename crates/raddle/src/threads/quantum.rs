@@ -21,6 +21,7 @@ use raddle_machine::{Machine, Real};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Instructions, as the compiler counts them, between two looks at the clock: 5 to 20 µs.
@@ -53,6 +54,9 @@ pub struct Rules {
 
 static RULES: OnceLock<Rules> = OnceLock::new();
 
+/// A thread has given way because its quantum was over: this program has checks.
+static WAS_OVER: AtomicBool = AtomicBool::new(false);
+
 /// From now on these hold. Only the first ones do.
 pub fn rule(rules: Rules) {
     let _ = RULES.set(rules);
@@ -69,6 +73,11 @@ pub fn of_caller() -> u64 {
         Some(rules) => (rules.quantum)(priority),
         None => crate::carry::pool::pool(me.pool()).quanta.of(priority),
     }
+}
+
+/// As [`of_caller`] once a thread's quantum has been over; until then endless.
+pub fn if_one_was_over() -> u64 {
+    if WAS_OVER.load(Ordering::Relaxed) { of_caller() } else { u64::MAX }
 }
 
 /// Whether the calling thread may give way at a check.
@@ -110,6 +119,10 @@ pub unsafe extern "C" fn raddle_quantum_used(word: *mut i64) {
         look_for_others(over);
         crate::threads::giving_way::check();
         if over {
+            // Not a store each time: others read it.
+            if !WAS_OVER.load(Ordering::Relaxed) {
+                WAS_OVER.store(true, Ordering::Relaxed);
+            }
             crate::threads::giving_way::yield_now();
             BEGUN.set(Real::now());
         }

@@ -5,7 +5,9 @@
 //! compare-and-swap each, and neither waits for a load of the word: both know what it should be.
 //!
 //! Locks barge: a thread that comes along may take a free mutex before one that was woken for it, which is what makes
-//! short critical sections fast. [`MutexGuard::unlock_to_waiter`] hands over instead. A thread spins for a held mutex
+//! short critical sections fast. [`MutexGuard::unlock_to_waiter`] hands over instead, and so does the next unlock when a
+//! woken thread has come too late again after it has waited for a quantum ([`Runtime::quantum`]): one that gives way
+//! while it holds the mutex, and takes it again at once, would keep the others from it. A thread spins for a held mutex
 //! only while the holder is on a processor, and briefly.
 //!
 //! | word | actor | becomes |
@@ -40,7 +42,7 @@
 //! assert_eq!(*TOTAL.lock().unwrap(), 2);
 //! ```
 
-use super::waiters::Waiters;
+use super::waiters::{Queue, Waiters};
 use super::{LockResult, Patience, PoisonError, TryLockError, TryLockResult, WaitError};
 use crate::runtime::{Runtime, wake};
 use crate::thread::{Epoch, Thread, Wake};
@@ -192,6 +194,7 @@ impl<R: Runtime> RawMutex<R> {
         }
         // True while this thread covers the others in the list (I1).
         let mut woken = false;
+        let mut too_late = None;
         let mut spins = 0;
         loop {
             if word & OWNER == 0 {
@@ -212,6 +215,9 @@ impl<R: Runtime> RawMutex<R> {
                 }
                 word = self.state.load(Ordering::Relaxed);
                 continue;
+            }
+            if woken {
+                self.waiters.was_too_late(&mut too_late);
             }
             let kind = if patience.deadline.is_none() { "a mutex" } else { "a mutex, until a point in time" };
             // The address of the word: it is the first field.
@@ -323,6 +329,12 @@ impl<R: Runtime> RawMutex<R> {
             // Read while we hold the mutex, and not before the bit says that the list has a queue.
             let queue = (word & WAITERS != 0).then(|| self.waiters.queue());
             let free = if poison { POISONED } else { word & POISONED };
+            if let Some(queue) = queue
+                && self.waiters.somebody_starved()
+                && self.hand_over(queue, free)
+            {
+                return;
+            }
             // Ordering[mutex.state]: AcqRel. Pairs with `try_lock` and `look`. Makes visible: the data; acquires queued
             // nodes.
             // Point of no return: from here on only runtime memory is touched.
@@ -346,23 +358,24 @@ impl<R: Runtime> RawMutex<R> {
         // Ordering[mutex.state]: Acquire. Pairs with `look`. Makes visible: queued nodes.
         // Not weakened: who sees too little goes on in `unlock_slow`, which looks again.
         let word = self.state.load(Ordering::Acquire);
-        if word & WAITERS != 0 {
-            let poisoned = if poison { POISONED } else { word & POISONED };
-            let queue = self.waiters.queue();
-            let grant = |heir| {
-                // An exchange, so that the new holder's unlock acquires the nodes whose waiters had set the bit before.
-                // Ordering[mutex.state]: AcqRel. Pairs with `accept_grant` and `look`. Makes visible: the data. WAITERS
-                // stays: the new holder finds out at its unlock whether anybody is left. Not weakened: the wake-up
-                // shows the data too, and an exchange carries on what a look released.
-                self.state.swap(owner::<R>(heir) | GRANTING | WAITERS | poisoned, Ordering::AcqRel);
-            };
-            // Point of no return: the grant; a failed one leaves the mutex in our hands, so the next exchange is
-            // allowed.
-            if queue.grant_one(grant) {
-                return;
-            }
+        let poisoned = if poison { POISONED } else { word & POISONED };
+        if word & WAITERS != 0 && self.hand_over(self.waiters.queue(), poisoned) {
+            return;
         }
         self.unlock_slow(poison);
+    }
+
+    /// Of the holder: gives the mutex to the thread that has waited longest; false if nobody waits any more.
+    fn hand_over(&self, queue: Queue<R>, poisoned: u64) -> bool {
+        let grant = |heir| {
+            // An exchange, so that the new holder's unlock acquires the nodes whose waiters had set the bit before.
+            // Ordering[mutex.state]: AcqRel. Pairs with `accept_grant` and `look`. Makes visible: the data. WAITERS
+            // stays: the new holder finds out at its unlock whether anybody is left. Not weakened: the wake-up shows
+            // the data too, and an exchange carries on what a look released.
+            self.state.swap(owner::<R>(heir) | GRANTING | WAITERS | poisoned, Ordering::AcqRel);
+        };
+        // Point of no return: the grant; a failed one leaves the mutex in our hands, so the next exchange is allowed.
+        queue.grant_one(grant)
     }
 
     /// Offers the mutex to a thread whose wait `epoch` is for it. True if the thread has it now.

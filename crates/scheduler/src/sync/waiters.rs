@@ -7,7 +7,7 @@
 use super::{Patience, WaitError};
 use crate::runtime::{Runtime, Waited, Word, wait_until};
 use crate::thread::{Claim, Epoch, SHORT_EPOCH, Thread, Wake};
-use raddle_machine::{Atomic, Ordering, Real, RealAtomic};
+use raddle_machine::{Atomic, Machine, Ordering, Real, RealAtomic};
 use raddle_queues::wait_list::{self, Spare};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -17,6 +17,8 @@ pub struct Waiters<R: Runtime> {
     list: wait_list::WaitList<R::Machine>,
     /// Waits to come that do without a yield.
     without: Word<R, u8>,
+    /// Not 0: somebody has waited for longer than a quantum, and was woken too late again.
+    starved: Word<R, u8>,
     runtime: PhantomData<fn() -> R>,
 }
 
@@ -26,13 +28,19 @@ const WITHOUT: u8 = 64;
 impl<R: Runtime<Machine = Real>> Waiters<R> {
     /// Nobody waits, in a constant.
     pub const fn new() -> Self {
-        Self { list: wait_list::WaitList::new(), without: RealAtomic::<u8>::constant(0), runtime: PhantomData }
+        Self {
+            list: wait_list::WaitList::new(),
+            without: RealAtomic::<u8>::constant(0),
+            starved: RealAtomic::<u8>::constant(0),
+            runtime: PhantomData,
+        }
     }
 }
 
 impl<R: Runtime> Default for Waiters<R> {
     fn default() -> Self {
-        Self { list: wait_list::WaitList::default(), without: Atomic::new(0), runtime: PhantomData }
+        let (without, starved) = (Atomic::new(0), Atomic::new(0));
+        Self { list: wait_list::WaitList::default(), without, starved, runtime: PhantomData }
     }
 }
 
@@ -121,6 +129,30 @@ impl<R: Runtime> Waiters<R> {
     #[inline]
     pub(crate) fn yield_was_lost(&self) {
         self.without.store(WITHOUT, Ordering::Relaxed);
+    }
+
+    /// The calling thread, woken, was too late; `since` is when that was so first. From a quantum later on it says so.
+    #[cold]
+    pub(crate) fn was_too_late(&self, since: &mut Option<u64>) {
+        let quantum = R::quantum();
+        if quantum == u64::MAX {
+            return;
+        }
+        let time = R::Machine::now();
+        if time.saturating_sub(*since.get_or_insert(time)) >= quantum {
+            // Relaxed: a hint. A waker that does not see it yet sees it the next time.
+            self.starved.store(1, Ordering::Relaxed);
+        }
+    }
+
+    /// True if somebody has said so since the last time. The caller still keeps the object alive.
+    #[inline]
+    pub(crate) fn somebody_starved(&self) -> bool {
+        let starved = self.starved.load(Ordering::Relaxed) != 0;
+        if starved {
+            self.starved.store(0, Ordering::Relaxed);
+        }
+        starved
     }
 
     /// What a waker keeps beyond the object's life.

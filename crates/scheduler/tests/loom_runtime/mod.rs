@@ -26,11 +26,17 @@ thread_local! {
     // Loom runs all threads of one execution on one kernel thread.
     static NODES: Cell<Option<&'static NodePool<Loom>>> = const { Cell::new(None) };
     static YIELDS: Cell<bool> = const { Cell::new(false) };
+    static STARVES: Cell<bool> = const { Cell::new(false) };
 }
 
 /// From here on the calling test's threads yield before they wait, or in their waits, as a runtime's may.
 pub fn yield_before_waits() {
     YIELDS.set(true);
+}
+
+/// From here on the calling test's threads starve when they are woken too late once.
+pub fn starve_at_once() {
+    STARVES.set(true);
 }
 
 loom::thread_local! {
@@ -86,6 +92,10 @@ unsafe impl Runtime for Model {
             thread::yield_now();
         }
         YIELDS.get()
+    }
+
+    fn quantum() -> u64 {
+        if STARVES.get() { 0 } else { u64::MAX }
     }
 }
 
