@@ -30,6 +30,7 @@ mod tidy;
 mod tsan;
 mod weaken;
 mod yields;
+mod yields_paper;
 mod yields_programs;
 mod yields_server;
 
@@ -73,6 +74,8 @@ usage: cargo xtask COMMAND [ARGUMENTS]
                        threads give way to a timer in the midst of what they do, a million times in each program
   yields [--llvm MAJOR]
                        builds the compiler pass that puts quantum checks in against each LLVM that is here, and tests it
+  yields-paper [--rounds N] [--raddle PROGRAM]
+                       what checks cost the lock-free scheduler's News, Matrix and switches: ours, and the paper's
   yields-programs [--only NAME] [--raddle PROGRAM]
                        programs of Debian and the registry, compiled with quantum checks, pass their own tests
   miri                 the tests of queues and scheduler under Miri (needs a nightly toolchain with miri)
@@ -111,6 +114,7 @@ fn main() -> ExitCode {
         "size" => size::run(rest),
         "setup" => setup::run(rest),
         "yields" => yields::run(rest),
+        "yields-paper" => yields_paper::run(rest),
         "yields-programs" => yields_programs::run(rest),
         "miri" => miri::run(rest),
         "tsan" => tsan::run(rest),
