@@ -88,7 +88,7 @@ static void registerCallbacks(PassBuilder &PB) {
   PB.registerPipelineParsingCallback([](StringRef Name, ModulePassManager &MPM, ArrayRef<PassBuilder::PipelineElement>) {
     if (!Name.consume_front("raddle-yields"))
       return false;
-    yields::Limits L = limits();
+    yields::Limits L = limitsOfLink();
     if (!Name.empty() && !(Name.consume_front("<") && Name.consume_back(">") && parse(Name, L)))
       return false;
     MPM.addPass(yields::Yields(L));

@@ -270,6 +270,9 @@ lto = "fat"
     let naked = if cfg!(target_arch = "x86_64") { "naked: 42\n" } else { "" };
     let ways = format!("sort: asked\nchars: asked\nutf8: asked\nno_std: asked\n{naked}own loop: asked\n");
     assert_eq!(well(output), ways);
+    // Unoptimised, too.
+    let dev = raddle().args(["cargo", "run", "-q", "--offline"]).current_dir(&folder.0).output().unwrap();
+    assert_eq!(well(dev), ways);
     let run = ["cargo", "run", "-q", "--offline", "--release", "--bin", "closures"];
     assert_eq!(well(raddle().args(run).current_dir(&folder.0).output().unwrap()), "all ways\n");
 }

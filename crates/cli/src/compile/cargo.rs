@@ -6,6 +6,7 @@
 use super::llvm::{self, Llvm};
 use super::sysroot;
 use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -61,6 +62,7 @@ pub fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
     let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
     let sysroot = sysroot::prepare(&llvm, &plugin, &rustc, &host, &folder)?;
 
+    let linker = linker_for_all_levels(&linker, &folder)?;
     let mut flags: Vec<String> = Vec::new();
     if let Ok(encoded) = std::env::var("CARGO_ENCODED_RUSTFLAGS") {
         flags.extend(encoded.split('\x1f').filter(|flag| !flag.is_empty()).map(str::to_string));
@@ -86,6 +88,35 @@ pub fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
     }
     let error = command.exec();
     Err(format!("cargo cannot be started: {error}"))
+}
+
+/// The linker by way of a script: at level 0, that of the profile `dev`, link-time optimisation asks no plug-in, unless its
+/// passes are named.
+fn linker_for_all_levels(linker: &str, folder: &Path) -> Result<String, String> {
+    let script = folder.join("raddle-ld");
+    let text = format!(
+        r#"#!/bin/sh
+for word; do
+    shift
+    set -- "$@" "$word"
+    case $word in
+    -plugin-opt=O0) set -- "$@" --lto-newpm-passes=raddle-yields ;;
+    @*) ! grep -q -e -plugin-opt=O0 "${{word#@}}" || set -- "$@" --lto-newpm-passes=raddle-yields ;;
+    esac
+done
+exec '{linker}' "$@"
+"#
+    );
+    let failed = |error| format!("{}: {error}", script.display());
+    if std::fs::read_to_string(&script).is_ok_and(|there| there == text) {
+        return Ok(script.display().to_string());
+    }
+    // In one piece: another one may be linking.
+    let own = folder.join(format!("raddle-ld-{}", std::process::id()));
+    std::fs::write(&own, text).map_err(failed)?;
+    std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o755)).map_err(failed)?;
+    std::fs::rename(&own, &script).map_err(failed)?;
+    Ok(script.display().to_string())
 }
 
 fn rustc_of(toolchain: &str) -> Result<PathBuf, String> {
