@@ -1,5 +1,5 @@
-//! `cargo xtask yields-paper`: what quantum checks cost the lock-free scheduler's News, Matrix and switches (its table 1,
-//! figures 10 and 8), which it blames them for: without checks, with ours, and with a check where its compiler puts one.
+//! `cargo xtask yields-paper`: what quantum checks cost the lock-free scheduler's News, Matrix and switches (its table
+//! 1, figures 10 and 8), which it blames them for: without checks, with ours, and with one where its compiler has it.
 //!
 //! Machine instructions are counted without a runtime (valgrind's callgrind), so that they are the program's own;
 //! processor time is that under `raddle run` with one queue for all, as the paper's system has it, and beside it that

@@ -91,8 +91,8 @@ pub unsafe trait Runtime: Copy + Send + Sync + Sized + 'static {
     /// A wait of the calling thread that never left its stack is over: signals that were put off for it may come.
     fn wait_over() {}
 
-    /// Nanoseconds after which a thread that computes gives way to others, perhaps while it holds a lock: who waits for one
-    /// for longer, and comes too late again, is handed it. Never, where threads give way where they say so alone.
+    /// Nanoseconds after which a thread that computes gives way to others, perhaps while it holds a lock: who waits for
+    /// one for longer, and comes too late again, is handed it. Never, where threads give way where they say so alone.
     fn quantum() -> u64 {
         u64::MAX
     }

@@ -90,8 +90,8 @@ pub fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
     Err(format!("cargo cannot be started: {error}"))
 }
 
-/// The linker by way of a script: at level 0, that of the profile `dev`, link-time optimisation asks no plug-in, unless its
-/// passes are named.
+/// The linker by way of a script: at level 0, that of the profile `dev`, link-time optimisation asks no plug-in, unless
+/// its passes are named.
 fn linker_for_all_levels(linker: &str, folder: &Path) -> Result<String, String> {
     let script = folder.join("raddle-ld");
     let text = format!(

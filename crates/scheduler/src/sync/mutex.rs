@@ -5,8 +5,8 @@
 //! compare-and-swap each, and neither waits for a load of the word: both know what it should be.
 //!
 //! Locks barge: a thread that comes along may take a free mutex before one that was woken for it, which is what makes
-//! short critical sections fast. [`MutexGuard::unlock_to_waiter`] hands over instead, and so does the next unlock when a
-//! woken thread has come too late again after it has waited for a quantum ([`Runtime::quantum`]): one that gives way
+//! short critical sections fast. [`MutexGuard::unlock_to_waiter`] hands over instead, and so does the next unlock when
+//! a woken thread has come too late again after it has waited for a quantum ([`Runtime::quantum`]): one that gives way
 //! while it holds the mutex, and takes it again at once, would keep the others from it. A thread spins for a held mutex
 //! only while the holder is on a processor, and briefly.
 //!
