@@ -218,7 +218,7 @@ fn one_that_was_too_late_is_handed_the_mutex() {
         }
     };
     explore(2, &["4"], turns(false));
-    explore(1, &["3", "4"], turns(true));
+    explore(2, &["3", "4"], turns(true));
 }
 
 #[test]
