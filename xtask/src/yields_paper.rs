@@ -71,13 +71,15 @@ pub fn run(arguments: &[String]) -> Outcome {
     );
     for level in LEVELS {
         for (name, _, words) in ROWS {
-            let mut times = vec![Vec::new(); KINDS.len() + 1];
+            let mut times = vec![Vec::new(); KINDS.len()];
+            let mut natively = Vec::new();
             for _ in 0..rounds {
-                for kind in 0..KINDS.len() {
-                    times[kind].push(milliseconds(Some(&raddle), &program(level, kind), words)?);
+                for (kind, times) in times.iter_mut().enumerate() {
+                    times.push(milliseconds(Some(&raddle), &program(level, kind), words)?);
                 }
-                times[KINDS.len()].push(milliseconds(None, &program(level, 0), words)?);
+                natively.push(milliseconds(None, &program(level, 0), words)?);
             }
+            times.push(natively);
             let middle = |mut seen: Vec<f64>| {
                 seen.sort_by(f64::total_cmp);
                 seen[seen.len() / 2]
