@@ -385,7 +385,7 @@ pub(super) const CLAIMS: [Claim; 17] = [
     Claim {
         figure: "Table 1",
         says: "News is slower than on Linux (1,260 ms, Linux 374)",
-        rule: "with a loop over all customers after each reading (our reading of its \"tight innermost loop\"), whose turn takes 1 ns and 2.2 more for a \
+        rule: "with a loop over all customers after each reading (our reading of its `tight innermost loop`), whose turn takes 1 ns and 2.2 more for a \
                check (what one costs their Matrix of 1,000 rows), it takes longer than Linux's 374 ms",
         judge: |machine, size| {
             let time = news(machine, size, NEWS_LOOK, NEWS_CHECK)?;
