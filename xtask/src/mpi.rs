@@ -53,9 +53,9 @@ struct Options {
     bytes: u32,
 }
 
-/// Longer messages than this, in bytes, go to and fro [`LONG_BYTES`] in all.
-const LONG: u32 = 4096;
-const LONG_BYTES: u32 = 1 << 30;
+/// Longer messages, which `raddle-mpi` calls long, go to and fro by so many bytes in all.
+const EAGER_BYTES: u32 = 4096;
+const LONG_TOTAL_BYTES: u32 = 1 << 30;
 
 /// A program, and its arguments for so many threads and bytes.
 struct Subject {
@@ -68,7 +68,7 @@ const PINGPONG: Subject = Subject {
     source: "pingpong.c",
     threads: &[1, 16, 64, 256, 1000],
     arguments: |threads, bytes| {
-        let rounds = if bytes > LONG { LONG_BYTES / bytes / threads } else { 100_000 / threads };
+        let rounds = if bytes > EAGER_BYTES { LONG_TOTAL_BYTES / bytes / threads } else { 100_000 / threads };
         vec![threads.to_string(), rounds.max(2).to_string(), "0".into(), bytes.to_string()]
     },
 };

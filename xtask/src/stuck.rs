@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// The longest of our test programs took 100 s on a machine with twenty times the load of its cores.
+/// The longest of our test programs took 163 s on a machine with twenty times the load of its cores (2026-11-27).
 pub const LONGEST_S: u64 = 600;
 
 /// Looks at the programs of `folder` that process `parent` has started, until `over` is dropped: of one that is older

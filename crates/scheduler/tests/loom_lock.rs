@@ -5,49 +5,14 @@
 mod loom_runtime;
 
 use loom::thread;
-use loom_runtime::{Watched, explore, explore_first};
+use loom_runtime::locks::{excludes_three, excludes_twice, excludes_twice_by};
+use loom_runtime::{explore, explore_first};
 use raddle_machine::Loom;
 use raddle_scheduler::lock::{
     Algorithm, Cna, H1Mcs, H2Mcs, Hemlock, Lock, Mcs, Place, Reciprocating, Spin, SpinThenQueue, SwapH1Mcs, SwapH2Mcs,
     SwapMcs, TryMcs,
 };
 use std::sync::Arc;
-
-type Watch<A> = Lock<Watched, A, Loom>;
-
-/// Two threads, twice each with one place, so that nodes are used again after a contention.
-fn excludes_twice<A: Algorithm<Loom> + 'static>() {
-    excludes_twice_by(A::new);
-}
-
-fn excludes_twice_by<A: Algorithm<Loom> + 'static>(new: fn() -> A) {
-    explore(2, &["4"], move || {
-        let lock = Arc::new(Watch::<A>::with_algorithm(new(), Watched::new()));
-        let twice = |lock: &Watch<A>| {
-            let mut place = Place::new();
-            (0..2).map(|_| lock.with_place(&mut place, |value| value.add())).max().unwrap()
-        };
-        let other = thread::spawn({
-            let lock = lock.clone();
-            move || twice(&lock)
-        });
-        let mine = twice(&lock);
-        mine.max(other.join().unwrap())
-    });
-}
-
-/// Three threads, so that a queue has a middle.
-fn excludes_three<A: Algorithm<Loom> + 'static>(preemptions: usize) {
-    explore(preemptions, &["3"], || {
-        let lock = Arc::new(Watch::<A>::new(Watched::new()));
-        let others = [(); 2].map(|()| {
-            let lock = lock.clone();
-            thread::spawn(move || lock.with(|value| value.add()))
-        });
-        let mine = lock.with(|value| value.add());
-        others.into_iter().map(|other| other.join().unwrap()).fold(mine, u32::max)
-    });
-}
 
 /// One comes while the lock is held, the other after the first is seen to wait: who is served first?
 fn serves<A: Algorithm<Loom> + 'static>(orders: &'static [&'static str], places: fn(usize) -> Place<A, Loom>) {

@@ -5,6 +5,7 @@
 mod loom_runtime;
 
 use loom::thread;
+use loom_runtime::locks::{excludes_three, excludes_twice};
 use loom_runtime::{Model, Watched, explore};
 use raddle_machine::Loom;
 use raddle_scheduler::Wake;
@@ -12,37 +13,15 @@ use raddle_scheduler::lock::{Barging, Lock, Parked, Place};
 use raddle_scheduler::runtime::{Runtime, wake};
 use std::sync::Arc;
 
-type Watch = Lock<Watched, Parked<Model>, Loom>;
-
 #[test]
 fn those_that_barge_exclude_each_other_and_all_are_woken() {
-    // Each with a place of its own, whose plain cell the unlock reads, and twice: it is used again.
-    explore(2, &["4"], || {
-        let lock = Arc::new(Lock::<Watched, Barging<Model>, Loom>::new(Watched::new()));
-        let twice = |lock: &Lock<Watched, Barging<Model>, Loom>| {
-            let mut place = Place::new();
-            (0..2).map(|_| lock.with_place(&mut place, |value| value.add())).max().unwrap()
-        };
-        let other = thread::spawn({
-            let lock = lock.clone();
-            move || twice(&lock)
-        });
-        let mine = twice(&lock);
-        mine.max(other.join().unwrap())
-    });
+    // Each with a place of its own, whose plain cell the unlock reads.
+    excludes_twice::<Barging<Model>>();
 }
 
 #[test]
 fn threads_exclude_each_other_and_all_are_woken() {
-    explore(2, &["3"], || {
-        let lock = Arc::new(Watch::new(Watched::new()));
-        let others = [(); 2].map(|()| {
-            let lock = lock.clone();
-            thread::spawn(move || lock.with(|value| value.add()))
-        });
-        let mine = lock.with(|value| value.add());
-        others.into_iter().map(|other| other.join().unwrap()).fold(mine, u32::max)
-    });
+    excludes_three::<Parked<Model>>(2);
 }
 
 #[test]
@@ -71,7 +50,7 @@ fn a_wake_up_for_nothing_costs_a_look() {
     // A third party wakes the waiter, as time-outs of other waits may: it publishes itself again, and the grant finds
     // it.
     explore(2, &["2"], || {
-        let lock = Arc::new(Watch::new(Watched::new()));
+        let lock = Arc::new(Lock::<Watched, Parked<Model>, Loom>::new(Watched::new()));
         let guard = lock.lock(Place::new());
         let known = Arc::new(loom::sync::Mutex::new(None));
         let waiter = thread::spawn({

@@ -1,6 +1,8 @@
 //! A runtime whose threads are loom's, and what its tests have in common.
 #![allow(dead_code)] // Each test file uses its part.
 
+pub mod locks;
+
 use loom::cell::UnsafeCell;
 use loom::thread;
 use raddle_machine::Loom;
