@@ -189,6 +189,32 @@ fn an_element_moves_and_is_found() {
 }
 
 #[test]
+fn what_has_moved_is_changed_at_its_home_without_a_call() {
+    for (protocol, change) in ALL {
+        let map = map::<u32>().with_ways(ways(protocol, change));
+        map.insert(3, 0);
+        let anchor = map.home(&3).unwrap();
+        let to = (anchor + 1) % 3;
+        go(to);
+        assert!(map.migrate(&3, to));
+        // The old home has a replica, which goes with the first change.
+        map.update_by(ways(protocol, Change::Invalidate), &3, |value| *value += 1).unwrap();
+        let before = map.stats();
+        (0..5).for_each(|_| map.update_by(ways(Protocol::Optimistic, change), &3, |value| *value += 1).unwrap());
+        let after = map.stats();
+        assert_eq!((after.calls, after.invalidated), (before.calls, before.invalidated), "{protocol:?}, {change:?}");
+        // Who reads at the anchor again is told of the next change, as everybody is.
+        go(anchor);
+        assert_eq!(map.get(&3), Some(6));
+        go(to);
+        map.update(&3, |value| *value += 1).unwrap();
+        go(anchor);
+        assert_eq!((map.get(&3), map.home(&3)), (Some(7), Some(to)));
+        assert_eq!((map.remove(&3), map.get(&3)), (Some(7), None));
+    }
+}
+
+#[test]
 fn what_one_cluster_writes_in_turn_moves_there() {
     for protocol in [Protocol::Optimistic, Protocol::Pessimistic] {
         let map = map::<u32>().with_ways(Ways { protocol, moves_after: Some(3), ..Ways::default() });

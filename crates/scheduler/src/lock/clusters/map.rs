@@ -13,8 +13,8 @@
 //!
 //! Invariants: I1. A key is there if and only if its anchor has an instance. I2. An instance with a value has the
 //! home's value: a writer has all of them alone while it changes the element. I3. The home notes each cluster that
-//! has an instance (and maybe others): noted under a reservation of the home's instance. I4. The home changes only
-//! while the anchor's, the old and the new home's instances are held alone.
+//! has an instance (and maybe others), but the anchor while that is stale: noted under a reservation of the home's
+//! instance. I4. The home changes only while the anchor's, the old and the new home's instances are held alone.
 //!
 //! No dead-lock (for one key): requesters and optimistic writers hold instances that are not the home's, and never
 //! wait for another one; they *try*, and give up what they hold. Writers hold the home's and wait for replicas, whose

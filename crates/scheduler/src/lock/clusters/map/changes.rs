@@ -113,12 +113,15 @@ where
             let old = instance.value.take();
             if old.is_some() && ways.change == Change::Broadcast {
                 renewed.push(instance);
-            } else if cluster == anchor || instance.used() > 0 {
-                count::<World<W>>(&self.counters(me.cluster).invalidated);
-            } else {
+                continue;
+            }
+            count::<World<W>>(&self.counters(me.cluster).invalidated);
+            if cluster == anchor {
+                // It stays, and is found there by who takes the element out; changes need not come to it again (I3).
+                home.at_home().forget(cluster);
+            } else if instance.used() == 0 {
                 home.at_home().forget(cluster);
                 drop(self.call(me, cluster, |map| map.remove_entry(key, instance)));
-                count::<World<W>>(&self.counters(me.cluster).invalidated);
             }
         }
         let mut own = own;
