@@ -6,7 +6,7 @@ mod loom_runtime;
 
 use loom::thread;
 use loom_runtime::locks::{excludes_three, excludes_twice, excludes_twice_by};
-use loom_runtime::{explore, explore_first};
+use loom_runtime::{Watched, explore, explore_first};
 use raddle_machine::Loom;
 use raddle_scheduler::lock::{
     Algorithm, Cna, H1Mcs, H2Mcs, Hemlock, Lock, Mcs, Place, Reciprocating, Spin, SpinThenQueue, SwapH1Mcs, SwapH2Mcs,
@@ -50,6 +50,31 @@ const IN_ANY: &[&str] = &["[1, 2]", "[2, 1]"];
 fn spin_locks_exclude() {
     // By swaps alone: where a lock is freed by a store, loom lets a waiter miss it for ever.
     excludes_twice_by::<Spin<Loom, false, true>>(|| Spin::with_caps(1, 1));
+}
+
+/// Those who wait in such a lock may miss the store for ever, in loom; those who try a few times end, some in vain.
+#[test]
+fn spin_locks_that_a_store_frees_exclude_those_who_try() {
+    tries_exclude::<true>();
+    tries_exclude::<false>();
+}
+
+fn tries_exclude<const TEST: bool>() {
+    explore(3, &["1", "2", "3", "4"], || {
+        let lock = Arc::new(Lock::<Watched, Spin<Loom, TEST>, Loom>::new(Watched::new()));
+        let twice = |lock: &Lock<Watched, Spin<Loom, TEST>, Loom>| {
+            (0..2).filter(|_| lock.try_with(|value| value.add()).is_some()).count()
+        };
+        let other = thread::spawn({
+            let lock = lock.clone();
+            move || twice(&lock)
+        });
+        let mine = twice(&lock);
+        let all = mine + other.join().unwrap();
+        let lock = Arc::into_inner(lock).unwrap_or_else(|| unreachable!("the other has ended"));
+        assert_eq!(lock.into_inner().get() as usize, all);
+        all
+    });
 }
 
 #[test]

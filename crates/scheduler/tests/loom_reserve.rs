@@ -7,7 +7,7 @@ mod loom_runtime;
 use loom::thread;
 use loom_runtime::{Model, Watched, explore, explore_first};
 use raddle_machine::Loom;
-use raddle_scheduler::lock::{Barging, H1Mcs, Lock, Parking, Reservation, ReserveMap, Waits, optimistic};
+use raddle_scheduler::lock::{Barging, H1Mcs, Lock, Parking, Reservation, ReserveMap, Spinning, Waits, optimistic};
 use std::collections::hash_map::DefaultHasher;
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
@@ -41,6 +41,39 @@ fn an_element_is_had_by_one_at_a_time_and_waiters_are_woken() {
         });
         let mine = turn(&table, &waits);
         mine.max(other.join().unwrap())
+    });
+}
+
+/// Who spins may miss it for ever, in loom; who tries ends.
+#[test]
+fn a_reservation_that_a_store_ends_shows_what_was_done() {
+    let expected = ["(None, None)", "(None, Some(1))", "(Some(2), None)", "(Some(2), Some(1))", "(Some(2), Some(2))"];
+    explore(3, &expected, || {
+        let table =
+            Arc::new((Lock::<(), H1Mcs<Loom>, Loom>::new(()), Reservation::<Loom>::exclusive(), Watched::new()));
+        let alone = thread::spawn({
+            let table = table.clone();
+            move || {
+                table.0.with(|()| table.1.try_exclusive()).then(|| {
+                    let seen = table.2.add();
+                    table.1.end_exclusive(&Spinning::<Loom>::new());
+                    seen
+                })
+            }
+        });
+        let reader = thread::spawn({
+            let table = table.clone();
+            move || {
+                table.0.with(|()| table.1.try_shared()).then(|| {
+                    let seen = table.2.get();
+                    table.1.end_shared(&Spinning::<Loom>::new());
+                    seen
+                })
+            }
+        });
+        table.2.add();
+        table.1.end_exclusive(&Spinning::<Loom>::new());
+        (alone.join().unwrap(), reader.join().unwrap())
     });
 }
 

@@ -241,7 +241,6 @@ impl<M: Machine> Reservation<M> {
             }
         } else {
             // Ordering[reserve.end]: Release. Pairs with `try_exclusive` and `try_shared`. Makes visible: the element.
-            // Not weakened: loom does not end where waiters spin; the swap above is the same edge, and a test's.
             self.word.store(0, Ordering::Release);
         }
     }

@@ -21,9 +21,12 @@
 //! use raddle_scheduler::lock::{Lock, Spin};
 //! let lock = Lock::<u32, Spin<Real>, Real>::with_algorithm(Spin::with_caps(8, 64), 3);
 //! assert_eq!(lock.with(|value| *value), 3);
+//! // Who must not wait tries: inside, nobody else is there.
+//! assert_eq!(lock.with(|_| lock.try_with(|_| ())), None);
+//! assert_eq!(lock.try_with(|value| *value), Some(3));
 //! ```
 
-use super::Algorithm;
+use super::{Algorithm, Inside, Lock};
 use raddle_machine::{Atomic, Machine, Ordering};
 
 /// The pauses that suit this machine's cores: an untested guess.
@@ -64,6 +67,20 @@ impl<M: Machine, const TEST: bool, const SWAP: bool> Spin<M, TEST, SWAP> {
     }
 }
 
+impl<T: ?Sized, M: Machine, const TEST: bool, const SWAP: bool> Lock<T, Spin<M, TEST, SWAP>, M> {
+    /// Calls `f` with the value, alone, if nobody has the lock just now; waits for nobody. None if somebody has it. A
+    /// panic in `f` unlocks.
+    #[inline]
+    pub fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+        if !self.algorithm.try_once() {
+            return None;
+        }
+        let _inside = Inside::<Spin<M, TEST, SWAP>, M> { algorithm: &self.algorithm, node: &() };
+        // SAFETY: the lock is ours (I1) until `_inside` is dropped, which the reference does not outlive.
+        Some(f(unsafe { &mut *self.value.get() }))
+    }
+}
+
 // SAFETY: by I1 one at a time; the orderings are tagged.
 unsafe impl<M: Machine, const TEST: bool, const SWAP: bool> Algorithm<M> for Spin<M, TEST, SWAP> {
     type Node = ();
@@ -87,8 +104,7 @@ unsafe impl<M: Machine, const TEST: bool, const SWAP: bool> Algorithm<M> for Spi
             // Ordering[spin]: Release. Pairs with the swap in `try_once`. Makes visible: the value.
             self.held.swap(0, Ordering::Release);
         } else {
-            // Ordering[spin]: Release. Pairs with the swap in `try_once`. Makes visible: the value. Not weakened: loom
-            // does not end where a store frees a lock; the swap above is the same edge, and a test's.
+            // Ordering[spin]: Release. Pairs with the swap in `try_once`. Makes visible: the value.
             self.held.store(0, Ordering::Release);
         }
     }
