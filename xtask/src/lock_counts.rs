@@ -114,8 +114,8 @@ pub fn run(args: &[String]) -> Outcome {
     }
 }
 
-/// Prints a table of the locks from `first` on, and tells the rows in which a lock that one of ours is judged against is
-/// quicker.
+/// Prints a table of the locks from `first` on, and tells the rows in which a lock that one of ours is judged against
+/// is quicker.
 fn table(first: usize, measure: impl Fn(&Measured, &str) -> Outcome<f64>) -> Outcome<Vec<String>> {
     let names: String = LOCKS[first..].iter().map(|lock| format!("{:>13}", lock.name)).collect();
     println!("{:<28}{names}", "");
