@@ -2,11 +2,13 @@
 
 use crate::abi::{self, UNDEFINED, Word, abi, pmpi, wanted, word};
 use crate::begun::{int, some_ended};
-use crate::engine::{self, Single, Wait, wait};
+use crate::engine::{self, wait};
 use crate::entries::profiled;
 use crate::lengths::{Before, Needed, number};
-use crate::soon::{Kind, ended, soon};
+use crate::soon::{Kind, soon};
+use crate::waits::{Single, Wait};
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Which requests of a call are long.
 #[derive(Clone, Copy, Default)]
@@ -16,28 +18,33 @@ pub(crate) struct Long {
 }
 
 /// Waits for all of these, null and inactive ones included. The first error, or that the receive among them was taken
-/// back; and what each was answered at once. Which are long is asked where they have not ended soon; of those that the
-/// program has begun it is known.
-pub(crate) fn finish_all(kind: &Kind, singles: &[Single], long: impl FnOnce() -> Long) -> (c_int, Vec<c_int>) {
-    let mut codes = vec![abi::SUCCESS; singles.len()];
+/// back; and those that failed at once, with their errors. Which are long is asked where they have not ended soon; of
+/// those that the program has begun it is known.
+pub(crate) fn finish_all(kind: &Kind, singles: &[Single], long: impl FnOnce() -> Long) -> (c_int, Vec<(usize, c_int)>) {
+    let mut failed = Vec::new();
+    let mut note = |nth, code| {
+        if code != abi::SUCCESS {
+            failed.push((nth, code));
+        }
+    };
     // One after the other: each test makes progress for all.
     let mut first = 0;
     let done = soon(kind, &mut || {
         while let Some(single) = singles.get(first) {
-            codes[first] = ended(single)?;
+            note(first, single.ended()?);
             first += 1;
         }
         Some(abi::SUCCESS)
     });
     let mut rest: Vec<&Single> = Vec::new();
-    for (single, code) in singles.iter().zip(&mut codes).skip(first).filter(|_| done.is_none()) {
+    for (nth, single) in singles.iter().enumerate().skip(first).filter(|_| done.is_none()) {
         // What is null or inactive does not come to the leader.
-        match ended(single) {
-            Some(found) => *code = found,
+        match single.ended() {
+            Some(code) => note(nth, code),
             None => rest.push(single),
         }
     }
-    let found = codes.iter().copied().find(|code| *code != abi::SUCCESS);
+    let found = failed.first().map(|(_, code)| *code);
     let waited = if rest.is_empty() {
         abi::SUCCESS
     } else {
@@ -47,7 +54,7 @@ pub(crate) fn finish_all(kind: &Kind, singles: &[Single], long: impl FnOnce() ->
         let _needed = long.any.then(Needed::begin);
         wait(Wait::All(&rest))
     };
-    (found.unwrap_or(waited), codes)
+    (found.unwrap_or(waited), failed)
 }
 
 /// Waits until `ask`, told where a flag lies, sets the flag or fails.
@@ -80,7 +87,7 @@ pub unsafe extern "C" fn MPI_Wait(request: Word, status: Word) -> c_int {
     let single =
         Single { request: std::ptr::with_exposed_provenance_mut(request), status: wanted(status), recall: false };
     // What is null or inactive does not come to the leader.
-    let answer = soon(&KIND, &mut || ended(&single)).or_else(|| ended(&single));
+    let answer = soon(&KIND, &mut || single.ended()).or_else(|| single.ended());
     let code = answer.unwrap_or_else(|| wait(Wait::All(&[single])));
     if code == abi::SUCCESS {
         before.all_ended()
@@ -96,6 +103,11 @@ pub unsafe extern "C" fn MPI_Wait(request: Word, status: Word) -> c_int {
 #[allow(non_snake_case)]
 pub unsafe extern "C" fn MPI_Waitall(count: Word, requests: Word, statuses: Word) -> c_int {
     static KIND: Kind = Kind::new();
+    if (count as u32 as c_int) < 0 || requests == 0 {
+        // Wrong, or nothing to wait for: it says so, and does not block.
+        // SAFETY: the caller's arguments.
+        return unsafe { pmpi!(Waitall: fn(Word, Word, Word))(count, requests, statuses) };
+    }
     let count = number(count);
     let begun = Before::of(requests, count);
     let singles: Vec<Single> = (0..count)
@@ -111,7 +123,7 @@ pub unsafe extern "C" fn MPI_Waitall(count: Word, requests: Word, statuses: Word
     let before: Vec<c_int> = places().map(|status| unsafe { abi::error_in(status) }).collect();
     // SAFETY: the caller's statuses, which nobody else uses during the call.
     places().for_each(|status| unsafe { abi::set_error(status, abi::SUCCESS) });
-    let (code, codes) = finish_all(&KIND, &singles, Long::default);
+    let (code, failed) = finish_all(&KIND, &singles, Long::default);
     if code == abi::SUCCESS {
         begun.all_ended();
         // SAFETY: the caller's statuses, which nobody else uses during the call.
@@ -120,8 +132,8 @@ pub unsafe extern "C" fn MPI_Waitall(count: Word, requests: Word, statuses: Word
     }
     begun.changed_ended(requests);
     // Which one it was stands in the statuses; those that were waited for have theirs already.
-    for (single, code) in singles.iter().zip(codes).filter(|(_, code)| *code != abi::SUCCESS) {
-        if let Some(status) = single.status {
+    for (nth, code) in failed {
+        if let Some(status) = singles[nth].status {
             // SAFETY: the caller's status.
             unsafe { abi::set_error(status, code) };
         }
@@ -186,7 +198,9 @@ pub unsafe extern "C" fn MPI_Waitsome(
 #[unsafe(no_mangle)]
 #[allow(non_snake_case)]
 pub unsafe extern "C" fn MPI_Finalize() -> c_int {
-    let waiting = engine::stop();
+    static ENDED: AtomicBool = AtomicBool::new(false);
+    // Relaxed: a second call is an error of the program's, which the implementation tells.
+    let waiting = if ENDED.swap(true, Ordering::Relaxed) { 0 } else { engine::stop() };
     if waiting != 0 {
         eprintln!(
             "raddle: MPI_Finalize while {waiting} of the rank's threads wait in MPI's calls: \

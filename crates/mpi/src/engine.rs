@@ -25,14 +25,15 @@
 //!   lock, or says that there is none.
 //! - I2: a follower's frame is not left before its state says [`ENDED`], which is the last that the leader does to it.
 
-use crate::abi::{self, UNDEFINED, Word, abi, pmpi, word};
+use crate::abi::{self, StatusBytes, UNDEFINED, Word, abi, pmpi, word};
 use crate::idle::Idle;
 use crate::lengths;
 use crate::uncancelled::Uncancelled;
+use crate::waits::{Single, TAKEN_BACK, Wait, directly};
 use std::ffi::c_int;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::thread::{self, Thread};
+use std::thread::{self, Thread, ThreadId};
 use std::time::{Duration, Instant};
 
 /// Threads in [`wait`]. Only a hint.
@@ -46,7 +47,10 @@ static TURN: Mutex<()> = Mutex::new(());
 
 /// Before the implementation is ended: nobody tests any more. The answer is how many threads wait, and will.
 pub fn stop() -> usize {
-    std::mem::forget(TURN.lock());
+    // A handler of errors that the leader's test has called has the turn.
+    if !leads() {
+        std::mem::forget(TURN.lock());
+    }
     // Relaxed: a number for people.
     WAITING.load(Ordering::Relaxed)
 }
@@ -54,30 +58,6 @@ pub fn stop() -> usize {
 const WAITS: u32 = 0;
 const LEADS: u32 = 1;
 const ENDED: u32 = 2;
-
-/// A request to be tested, and where the ends of it are told.
-pub struct Single {
-    /// The caller's handle, read when the wait begins and written when it ends.
-    pub request: *mut u8,
-    /// Where its status goes, if anybody wants it.
-    pub status: Option<*mut u8>,
-    /// The leader may take it back: a receive of a long message, of a call that is the only one to know of it. Then the
-    /// wait's answer is [`TAKEN_BACK`].
-    pub recall: bool,
-}
-
-/// No code of MPI's.
-pub const TAKEN_BACK: c_int = -1;
-
-/// What a thread waits for.
-pub enum Wait<'a> {
-    /// All of these, none of them null or inactive. The answer is the first error.
-    All(&'a [Single]),
-    /// Until this answers.
-    Until(&'a mut dyn FnMut() -> Option<c_int>),
-    /// The same; it does not where no message waits on this communicator.
-    UntilMessage(Word, &'a mut dyn FnMut() -> Option<c_int>),
-}
 
 type Question = dyn FnMut() -> Option<c_int>;
 
@@ -130,6 +110,8 @@ struct Shared {
     newcomers: Vec<Listed>,
     /// Who may lead next.
     followers: Vec<Listed>,
+    /// Who leads.
+    leader: Option<ThreadId>,
     /// The leader, while it sleeps.
     asleep: Option<Thread>,
 }
@@ -162,16 +144,24 @@ fn with<T>(f: impl FnOnce(&mut Shared) -> T) -> T {
         handed: None,
         newcomers: Vec::new(),
         followers: Vec::new(),
+        leader: None,
         asleep: None,
     }))
+}
+
+/// Whether this thread is the leader, and is here again: its test has called a handler of errors.
+fn leads() -> bool {
+    let me = thread::current().id();
+    with(|shared| shared.leader == Some(me))
 }
 
 /// Blocks until what is waited for has ended. The answer is its error code.
 pub fn wait(wait: Wait) -> c_int {
     let _whole = Uncancelled::begin();
     // Relaxed: a counter.
-    WAITING.fetch_add(1, Ordering::Relaxed);
-    let code = wait_among(wait);
+    let others = WAITING.fetch_add(1, Ordering::Relaxed) != 0;
+    // For a leader nobody would test.
+    let code = if others && leads() { directly(wait) } else { wait_among(wait) };
     WAITING.fetch_sub(1, Ordering::Relaxed);
     code
 }
@@ -236,8 +226,12 @@ fn wait_among(wait: Wait) -> c_int {
 /// Tests for all until the wait of `me` has ended, and hands the lead on.
 fn lead(mut led: Led, me: Listed) {
     let mut idle = Idle::default();
+    let myself = thread::current().id();
     loop {
-        let newcomers = with(|shared| std::mem::take(&mut shared.newcomers));
+        let newcomers = with(|shared| {
+            shared.leader = Some(myself);
+            std::mem::take(&mut shared.newcomers)
+        });
         let came = !newcomers.is_empty();
         newcomers.into_iter().for_each(|waiter| led.admit(waiter));
         let began = Instant::now();
@@ -264,6 +258,7 @@ fn lead(mut led: Led, me: Listed) {
         }
     }
     let next = with(|shared| {
+        shared.leader = None;
         let next = shared.followers.pop();
         let place = if next.is_some() { &mut shared.handed } else { &mut shared.led };
         *place = Some(led);
@@ -355,6 +350,9 @@ impl Led {
             return false;
         }
         let count = self.owners.len();
+        if count == 1 {
+            return self.test_one();
+        }
         self.indices.resize(count, 0);
         self.statuses.resize(count * abi().status, 0);
         let mut finished: c_int = 0;
@@ -386,6 +384,21 @@ impl Led {
         }
         done.sort_unstable();
         done.into_iter().rev().for_each(|index| self.remove(index));
+        true
+    }
+
+    /// Tests the only one, by the call that tells its handler the error itself: of several at once MPICH tells it that
+    /// the error stands in a status.
+    fn test_one(&mut self) -> bool {
+        let (mut flag, mut status): (c_int, StatusBytes) = (0, [0; 4]);
+        let test = pmpi!(Test: fn(Word, Word, Word));
+        // SAFETY: a request that stays alive until it is removed here, and places for the answers.
+        let code = unsafe { test(word(self.requests.as_mut_ptr()), word(&raw mut flag), word(status.as_mut_ptr())) };
+        if flag == 0 && code == abi::SUCCESS {
+            return false;
+        }
+        self.tell(0, status.as_ptr().cast(), code);
+        self.remove(0);
         true
     }
 

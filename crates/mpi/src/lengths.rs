@@ -152,7 +152,7 @@ pub fn started(requests: Word, count: usize) -> bool {
 
 /// It frees this one, which may go on.
 pub fn freed(request: Word) {
-    if PERSISTENTS.load(Ordering::Relaxed) != 0 && take(&PERSISTENT, handle(request)) {
+    if PERSISTENTS.load(Ordering::Relaxed) != 0 && request != 0 && take(&PERSISTENT, handle(request)) {
         PERSISTENTS.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -172,7 +172,8 @@ pub struct Before(Vec<u64>);
 
 impl Before {
     pub fn of(requests: Word, count: usize) -> Before {
-        let count = if KEPT.load(Ordering::Relaxed) == 0 { 0 } else { count };
+        // A program that passes no array is told so by the call.
+        let count = if KEPT.load(Ordering::Relaxed) == 0 || requests == 0 { 0 } else { count };
         Before((0..count).map(|nth| handle(requests + nth * abi().request)).collect())
     }
 

@@ -11,8 +11,8 @@
 //! MPI's do ([`abi`]). All ranks of a program must use it or none: collective calls that block do not match those that
 //! do not.
 //!
-//! Reading order: [`abi`], [`engine`], [`idle`], [`soon`], [`entries`], [`messages`], [`completion`], [`collective`],
-//! [`lengths`], [`begun`], [`handlers`].
+//! Reading order: [`abi`], [`waits`], [`engine`], [`idle`], [`soon`], [`entries`], [`messages`], [`completion`],
+//! [`collective`], [`lengths`], [`begun`], [`handlers`].
 
 mod abi;
 mod begun;
@@ -27,3 +27,4 @@ mod lengths;
 mod messages;
 mod soon;
 mod uncancelled;
+mod waits;

@@ -2,11 +2,11 @@
 
 use crate::abi::{self, RequestBytes, Word, abi, pmpi, wanted, word};
 use crate::completion::{Long, finish_all};
-use crate::engine::{Single, TAKEN_BACK};
 use crate::entries::{blocking, blocking_with_status, profiled};
 use crate::handlers::{self, Receive};
 use crate::lengths::{self, message, whole};
 use crate::soon::{Kind, finish, finish_receive};
+use crate::waits::{Single, TAKEN_BACK};
 use std::ffi::c_int;
 
 // A ready send is a standard one, as MPI allows: the receive that it relies on may have been taken back.

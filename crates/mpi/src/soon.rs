@@ -1,10 +1,11 @@
 //! Asking before a wait: what ends soon is answered as fast as natively.
 
-use crate::abi::{self, RequestBytes, StatusBytes, Word, pmpi, word};
-use crate::engine::{ROUND, Single, WAITING, Wait, wait};
+use crate::abi::RequestBytes;
+use crate::engine::{ROUND, WAITING, wait};
 use crate::giving_way;
 use crate::lengths::Needed;
 use crate::uncancelled::Uncancelled;
+use crate::waits::{Single, Wait};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -26,24 +27,13 @@ impl Kind {
     }
 }
 
-/// Tests one: its error, or success, if it has ended.
-pub(crate) fn ended(single: &Single) -> Option<c_int> {
-    let mut flag: c_int = 0;
-    let mut unwanted: StatusBytes = [0; 4];
-    let told = single.status.map_or_else(|| word(unwanted.as_mut_ptr()), |place| word(place));
-    let test = pmpi!(Test: fn(Word, Word, Word));
-    // SAFETY: a request of the program's, and places for the answers.
-    let code = unsafe { test(word(single.request), word(&raw mut flag), told) };
-    (flag != 0 || code != abi::SUCCESS).then_some(code)
-}
-
 /// Waits for one request that was begun just now, in `request`, by a call of that kind. Whether it is long is asked
 /// where it has not ended soon.
 pub fn finish(kind: &Kind, request: &mut RequestBytes, status: Option<*mut u8>, long: impl FnOnce() -> bool) -> c_int {
     finish_one(kind, Single { request: request.as_mut_ptr().cast(), status, recall: false }, long)
 }
 
-/// The same of a receive, which may be taken back: the answer is [`TAKEN_BACK`](crate::engine::TAKEN_BACK) then.
+/// The same of a receive, which may be taken back: the answer is [`TAKEN_BACK`](crate::waits::TAKEN_BACK) then.
 pub fn finish_receive(
     kind: &Kind,
     request: &mut RequestBytes,
@@ -54,7 +44,7 @@ pub fn finish_receive(
 }
 
 fn finish_one(kind: &Kind, single: Single, long: impl FnOnce() -> bool) -> c_int {
-    soon(kind, &mut || ended(&single)).unwrap_or_else(|| {
+    soon(kind, &mut || single.ended()).unwrap_or_else(|| {
         let long = long();
         let _needed = long.then(Needed::begin);
         wait(Wait::All(&[Single { recall: single.recall && long, ..single }]))

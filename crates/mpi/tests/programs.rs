@@ -232,6 +232,30 @@ fn corners(rank: u32, level: &str) -> Vec<String> {
     lines.into_iter().map(|line| format!("rank {rank}: {line}")).collect()
 }
 
+#[test]
+fn what_a_program_does_wrong_is_told_as_natively() {
+    for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
+        let program = mpi.compile("wrong.c");
+        for what in ["calls", "late", "answered", "fatal", "twice"] {
+            let told = |preload: &str| {
+                let output = mpi.end(2, preload, &[], &program, &[what]);
+                let text = String::from_utf8_lossy(&output.stdout).into_owned();
+                let mut lines: Vec<String> =
+                    text.lines().filter(|line| line.starts_with("rank 1")).map(str::to_string).collect();
+                lines.sort_unstable();
+                (output.status.success(), lines)
+            };
+            let native = told("");
+            let goes_on = ["calls", "late"].contains(&what) || what == "answered" && mpi.name == "openmpi";
+            assert_eq!(native.0, goes_on, "{native:?}");
+            for way in ways() {
+                assert_eq!(told(&way), native, "{}: {way}: {what}", mpi.name);
+            }
+        }
+        std::fs::remove_file(program).unwrap();
+    }
+}
+
 /// Each communicator's own, though a request does not know which it is of (MPICH).
 #[test]
 fn handlers_of_errors_are_those_of_the_calls_communicator() {

@@ -97,7 +97,7 @@ int main(int count, char **words) {
     pthread_t id;
     MPI_Request request;
     MPI_Win window;
-    asked = dlsym(RTLD_DEFAULT, "tests_of_many");
+    asked = dlsym(RTLD_DEFAULT, "tests");
     MPI_Init_thread(&count, &words, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     // A receive of a long message that has not come.

@@ -79,7 +79,7 @@ int main(int count, char **words) {
     int provided, rank, slept = 0;
     pthread_t ids[THREADS];
     char byte = 0, *buffer = malloc(2 * LONG);
-    asked = dlsym(RTLD_DEFAULT, "tests_of_many");
+    asked = dlsym(RTLD_DEFAULT, "tests");
     MPI_Init_thread(&count, &words, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

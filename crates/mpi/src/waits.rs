@@ -1,0 +1,66 @@
+//! What is waited for, and waiting for it without anybody's help.
+
+use crate::abi::{self, StatusBytes, Word, pmpi, word};
+use crate::giving_way;
+use std::ffi::c_int;
+
+/// A request to be tested, and where the ends of it are told.
+pub struct Single {
+    /// The caller's handle, read when the wait begins and written when it ends.
+    pub request: *mut u8,
+    /// Where its status goes, if anybody wants it.
+    pub status: Option<*mut u8>,
+    /// The leader may take it back: a receive of a long message, of a call that is the only one to know of it. Then the
+    /// wait's answer is [`TAKEN_BACK`].
+    pub recall: bool,
+}
+
+/// No code of MPI's.
+pub const TAKEN_BACK: c_int = -1;
+
+/// What a thread waits for.
+pub enum Wait<'a> {
+    /// All of these, none of them null or inactive. The answer is the first error.
+    All(&'a [Single]),
+    /// Until this answers.
+    Until(&'a mut dyn FnMut() -> Option<c_int>),
+    /// The same; it does not where no message waits on this communicator.
+    UntilMessage(Word, &'a mut dyn FnMut() -> Option<c_int>),
+}
+
+impl Single {
+    /// Tests it: its error, or success, if it has ended.
+    pub fn ended(&self) -> Option<c_int> {
+        let mut flag: c_int = 0;
+        let mut unwanted: StatusBytes = [0; 4];
+        let told = self.status.map_or_else(|| word(unwanted.as_mut_ptr()), |place| word(place));
+        let test = pmpi!(Test: fn(Word, Word, Word));
+        // SAFETY: a request of the program's, and places for the answers.
+        let code = unsafe { test(word(self.request), word(&raw mut flag), told) };
+        (flag != 0 || code != abi::SUCCESS).then_some(code)
+    }
+}
+
+/// Waits as it is, among tests of its own.
+pub fn directly(wait: Wait) -> c_int {
+    match wait {
+        Wait::All(singles) => {
+            let mut first = abi::SUCCESS;
+            for single in singles {
+                let code = until(&mut || single.ended());
+                first = if first == abi::SUCCESS { code } else { first };
+            }
+            first
+        }
+        Wait::Until(question) | Wait::UntilMessage(_, question) => until(question),
+    }
+}
+
+fn until(question: &mut dyn FnMut() -> Option<c_int>) -> c_int {
+    loop {
+        match question() {
+            Some(code) => return code,
+            None => giving_way::to_threads(),
+        }
+    }
+}
