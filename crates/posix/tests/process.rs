@@ -77,6 +77,16 @@ fn a_thread_reads_what_was_sent_to_it_from_its_own_descriptor() {
 }
 
 #[test]
+fn what_the_kernel_sends_to_who_calls_it_is_the_threads() {
+    let out = same_as_native("own_calls.c", &["1", "3"]);
+    for line in ["broken and taken: 5\n", "too long and taken: 1\n", "handled: 0, then 1, elsewhere 0\n"] {
+        assert!(out.contains(line), "{line}{out}");
+    }
+    assert!(out.matches("lives\n").count() == 3 && out.matches("ended by signal 13\n").count() == 2, "{out}");
+    assert!(out.contains("called forker\n") && out.contains("ended with 7\na raw child: 500\n"), "{out}");
+}
+
+#[test]
 fn a_child_sends_signals_to_its_parents_threads_by_their_numbers() {
     let out = same_as_native("outside_signals.c", &["1", "2"]);
     assert!(out.lines().count() == 51 && out.matches("there 1, sender 1").count() == 48, "{out}");

@@ -10,7 +10,7 @@
 
 use super::info::Info;
 use super::signals::{self, Set, bit};
-use super::{alternate, ending, jumps, kernel_waits, masks, process_directed, vfork, watch};
+use super::{alternate, ending, jumps, kernel_waits, masks, own_calls, process_directed, vfork, watch};
 use crate::os::{answer, c, set_errno, system_call};
 use crate::thread::record::Record;
 use raddle_macros::entry;
@@ -172,6 +172,45 @@ unsafe fn install_raw(signal: c_int, handler: usize, flags: c_int, mask: Set) ->
         (&raw mut action.sa_mask).cast::<Set>().write(mask);
         native()(signal, &action, std::ptr::null_mut())
     }
+}
+
+/// The default action, whatever the program has asked for: it is about to end.
+pub(super) fn to_default(signal: c_int) {
+    // SAFETY: the default action takes no memory.
+    unsafe { install_raw(signal, c::SIG_DFL, 0, 0) };
+}
+
+/// Has a handler of ours stand in the default action's place ([`own_calls`]), if that is the signal's action.
+pub(super) fn replace_default(signal: c_int) {
+    let action = &ACTIONS[signal as usize];
+    // SAFETY: zeroes are an action; the first call asks only, the others install ours, or what was there before.
+    unsafe {
+        let mut before: c::sigaction = std::mem::zeroed();
+        native()(signal, std::ptr::null(), &mut before);
+        if before.sa_sigaction != c::SIG_DFL {
+            return;
+        }
+        action.mask.store(mask_of(&before), Ordering::Relaxed);
+        action.flags.store(before.sa_flags, Ordering::Relaxed);
+        action.handler.store(own_calls::handler(), Ordering::Relaxed);
+        let mut ours = behind_entry(&before);
+        ours.sa_flags |= c::SA_RESTART;
+        native()(signal, &ours, &mut before);
+        if before.sa_sigaction != c::SIG_DFL {
+            // The program has set another one meanwhile.
+            native()(signal, &before, std::ptr::null_mut());
+        }
+    }
+}
+
+/// What the kernel is told in place of the program's handler.
+fn behind_entry(wanted: &c::sigaction) -> c::sigaction {
+    let mut ours = *wanted;
+    ours.sa_sigaction = entry as *const () as usize;
+    ours.sa_flags = wanted.sa_flags & !(c::SA_RESETHAND | c::SA_NODEFER) | c::SA_SIGINFO;
+    // SAFETY: the set's first word is the kernel's.
+    unsafe { (&raw mut ours.sa_mask).cast::<Set>().write(DEFERRABLE) };
+    ours
 }
 
 type Sigaction = unsafe extern "C" fn(c_int, *const c::sigaction, *mut c::sigaction) -> c_int;
@@ -358,7 +397,15 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const c::sigaction, old:
     }
     let action = &ACTIONS[signal as usize];
     // SAFETY: null or the caller's action; `old` may be the same place.
-    let new = unsafe { new.as_ref() }.copied();
+    let mut new = unsafe { new.as_ref() }.copied();
+    if let Some(wanted) = &mut new
+        && wanted.sa_sigaction == c::SIG_DFL
+        && own_calls::is_replaced(signal)
+        && !vfork::is_child()
+    {
+        wanted.sa_sigaction = own_calls::handler();
+        wanted.sa_flags |= RESTORER;
+    }
     // SAFETY: zeroes are an action.
     let mut before: c::sigaction = unsafe { std::mem::zeroed() };
     let result = match new {
@@ -369,15 +416,8 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const c::sigaction, old:
             // of this but memory.
             unsafe { native()(signal, &wanted, &mut before) }
         }
-        Some(wanted) => {
-            let mut ours = wanted;
-            ours.sa_sigaction = entry as *const () as usize;
-            ours.sa_flags = wanted.sa_flags & !(c::SA_RESETHAND | c::SA_NODEFER) | c::SA_SIGINFO;
-            // SAFETY: the set's first word is the kernel's.
-            unsafe { (&raw mut ours.sa_mask).cast::<Set>().write(DEFERRABLE) };
-            // SAFETY: `entry` fits the flags.
-            unsafe { native()(signal, &ours, &mut before) }
-        }
+        // SAFETY: `entry` fits the flags.
+        Some(wanted) => unsafe { native()(signal, &behind_entry(&wanted), &mut before) },
     };
     if result != 0 {
         return result;
@@ -385,6 +425,10 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const c::sigaction, old:
     if before.sa_sigaction == entry as *const () as usize {
         before.sa_sigaction = action.handler.load(Ordering::Relaxed);
         before.sa_flags = before.sa_flags & !c::SA_SIGINFO | action.flags.load(Ordering::Relaxed);
+        if before.sa_sigaction == own_calls::handler() {
+            before.sa_sigaction = c::SIG_DFL;
+            before.sa_flags = action.flags.load(Ordering::Relaxed);
+        }
         // SAFETY: the caller's place for the action, in which a mask is 64 signals as the kernel has it.
         unsafe { (&raw mut before.sa_mask).cast::<Set>().write(action.mask.load(Ordering::Relaxed)) };
     }

@@ -7,11 +7,11 @@
 //! not there.
 
 use super::{masks, signals, vfork};
-use crate::os::c;
+use crate::os::{c, system_call};
 use crate::thread::exit;
 use crate::thread::record::Record;
 use raddle_macros::entry;
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_long, c_void};
 use std::sync::atomic::Ordering;
 
 /// Registers the child's handler.
@@ -27,6 +27,7 @@ pub(super) fn prepare() {
 unsafe extern "C" fn child() {
     // SAFETY: the only thread of a child that was just made, outside the runtime: it called `fork`.
     unsafe { raddle::drop_in::forked() };
+    crate::thread::names_child();
     crate::thread::dedicated::forked();
     exit::forked();
     crate::sync::forked();
@@ -51,6 +52,45 @@ pub unsafe extern "C" fn fork() -> c::pid_t {
         hidden.end();
     }
     child
+}
+
+/// The C library's handlers do not run in a child that the program makes by `syscall`, but what is ours is in order
+/// there. `None`: that call makes no child with memory of its own.
+///
+/// # Safety
+/// The program's arguments for the call of that number.
+pub(crate) unsafe fn by_number(number: c_long, arguments: [usize; 6]) -> Option<isize> {
+    let flags = match number {
+        #[cfg(target_arch = "x86_64")]
+        c::SYS_fork => 0,
+        c::SYS_clone => arguments[0],
+        c::SYS_clone3 => {
+            let mut flags = [0; size_of::<u64>()];
+            if !super::own::read(arguments[0], &mut flags) {
+                return None;
+            }
+            u64::from_ne_bytes(flags) as usize
+        }
+        _ => return None,
+    };
+    if flags & c::CLONE_VM as usize != 0 || vfork::is_child() {
+        return None;
+    }
+    let hidden = raddle::drop_in::hide();
+    // SAFETY: the caller's promise. A child that begins on another stack does not return here, as it would not return
+    // from the C library's function.
+    let result = unsafe { system_call(number, arguments) };
+    if result == 0 {
+        if exit::has_threads() {
+            // SAFETY: in the child, whose only thread this is.
+            unsafe { child() };
+        }
+        super::exec::forget();
+    } else {
+        raddle::io::doubt_all();
+        hidden.end();
+    }
+    Some(result)
 }
 
 #[entry]

@@ -74,6 +74,11 @@ impl Info {
         Some((self.fields[2] as u32, meant))
     }
 
+    /// The process that has sent it, where one has.
+    pub fn sender(&self) -> c_int {
+        self.fields[0] as c_int
+    }
+
     /// True if the number says all, where a thread was sent it by its process.
     pub fn is_plain(&self) -> bool {
         self.code == c::SI_TKILL && self.unused != FOR_THREAD

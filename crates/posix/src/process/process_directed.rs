@@ -15,7 +15,7 @@
 
 use super::info::Info;
 use super::signals::{self, Set, bit};
-use super::{actions, masks};
+use super::{actions, masks, own_calls};
 use crate::os::{c, system_call};
 use crate::thread::record::Record;
 use raddle_macros::entry;
@@ -56,6 +56,7 @@ pub(super) fn goes_to_main(me: Option<&Record>, info: &Info) -> bool {
         matches!(info.code, c::SI_USER | c::SI_TIMER | SI_KERNEL) || signal == c::SIGCHLD && info.code > 0;
     let goes = for_process
         && actions::DEFERRABLE & bit(signal) != 0
+        && !own_calls::is_of_a_call(info)
         && main.mask.load(Ordering::SeqCst) & bit(signal) == 0
         && !main.ends.load(Ordering::SeqCst)
         && !me.is_some_and(|me| std::ptr::eq(me, main))
@@ -69,7 +70,7 @@ pub(super) fn goes_to_main(me: Option<&Record>, info: &Info) -> bool {
 /// A signal has met a kernel thread of the runtime that is not to take it: `me` blocks it, or nobody runs there. The
 /// answer is what the kernel thread is to block from now on. Called in the signal's handler.
 pub(super) fn not_here(me: Option<&Record>, info: &Info) -> Set {
-    if let Some(me) = me.filter(|_| info.code == c::SI_TKILL)
+    if let Some(me) = me.filter(|_| info.code == c::SI_TKILL || own_calls::is_of_a_call(info))
         && me.pending.leave(info, false)
     {
         return 0;

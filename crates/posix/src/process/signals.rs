@@ -11,7 +11,9 @@
 //! it is sent on ([`process_directed`]).
 
 use super::info::Info;
-use super::{actions, by_number, ending, fork, kernel_waits, masks, preempt, process_directed, rights, watch};
+use super::{
+    actions, by_number, ending, fork, kernel_waits, masks, own_calls, preempt, process_directed, rights, watch,
+};
 use crate::os::{c, failed, system_call};
 use crate::thread::caller::Caller;
 use crate::thread::record::Record;
@@ -552,6 +554,9 @@ pub unsafe extern "C-unwind" fn pthread_sigmask(how: c_int, new: *const c::sigse
             _ => return c::EINVAL,
         };
         let after = after & !UNBLOCKABLE;
+        if after & !before & own_calls::OWN_CALLS != 0 {
+            own_calls::is_blocked(after);
+        }
         me.mask.store(after, Ordering::SeqCst);
         masks::changed(before, after);
     }

@@ -159,6 +159,10 @@ pub unsafe extern "C-unwind" fn syscall(
                 own::by_number(number, arguments)
             }
             c::SYS_gettid => crate::thread::gettid() as isize,
+            c::SYS_exit => {
+                crate::thread::exit::at_once(a);
+                system_call(number, arguments)
+            }
             // What it answered may come back here.
             c::SYS_tgkill => crate::process::by_number::send_to_number(a as c::pid_t, b as c::pid_t, c as c_int),
             c::SYS_kill | c::SYS_rt_sigqueueinfo => {
@@ -174,6 +178,7 @@ pub unsafe extern "C-unwind" fn syscall(
                 futex::always_ask_the_kernel();
                 system_call(number, arguments)
             }
+            _ if let Some(result) = crate::process::fork::by_number(number, arguments) => result,
             _ if Record::current().is_some()
                 && let Some(wait) = WAITS.iter().find(|wait| wait.number == number) =>
             {
@@ -197,8 +202,10 @@ unsafe fn in_kernel(arguments: &[usize; 6]) -> isize {
         // SAFETY: the program's arguments for a futex call, as the caller has promised; the kernel checks them.
         _ => return unsafe { system_call(c::SYS_futex, *arguments) },
     };
+    // No handler restarts a wait with a time limit.
+    let restarts = arguments[3] == 0;
     // SAFETY: the program's arguments for a futex call, whose time, if it has one, is the fourth.
-    unsafe { Wait { number: c::SYS_futex, restarts: true, limit }.make(*arguments) }
+    unsafe { Wait { number: c::SYS_futex, restarts, limit }.make(*arguments) }
 }
 
 /// # Safety

@@ -3,7 +3,7 @@
 use super::record::{DETACHED, JOINABLE, Record, Start};
 use super::{cancel, dedicated, exit, trampoline};
 use crate::os::{c, errno, set_errno, system_call};
-use crate::process::{masks, signals};
+use crate::process::{masks, own_calls, signals};
 use raddle_macros::entry;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -212,6 +212,9 @@ pub(super) unsafe fn create(id: *mut c::pthread_t, wanted: &Wanted, start: Start
     record.explicit.store(wanted.explicit, Ordering::Relaxed);
     let creators = signals::own_mask();
     let mask = wanted.mask.map_or(creators, |mask| mask & !signals::UNBLOCKABLE);
+    if mask & own_calls::OWN_CALLS != 0 {
+        own_calls::is_blocked(mask);
+    }
     record.mask.store(mask, Ordering::SeqCst);
     if mask != creators {
         masks::changed(creators, mask);

@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 /// Threads that have not ended, the first one included; kernel threads that libraries start are not counted.
 static LIVE: AtomicUsize = AtomicUsize::new(1);
 
+/// This process, from the first thread of ours on.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// The first thread's id, as the C library has it; 0 until the first thread of ours is created.
 static FIRST: AtomicUsize = AtomicUsize::new(0);
 /// In the child of a lightweight thread's fork: that thread's id. It is the first one there.
@@ -27,6 +29,7 @@ static FIRST_RESULT: AtomicPtr<c_void> = AtomicPtr::new(cancel::CANCELED);
 
 /// Notes who the first thread is, if it is the caller, and has its end noted.
 pub(crate) fn prepare() {
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
     if is_first() {
         // One of ours that a fork made the first ends as its kind does.
         if Record::current().is_none() {
@@ -35,6 +38,11 @@ pub(crate) fn prepare() {
         // SAFETY: takes nothing.
         FIRST.store(unsafe { next!(pthread_self: fn() -> c::pthread_t)() } as usize, Ordering::Relaxed);
     }
+}
+
+/// Whether there were ever threads of ours.
+pub(crate) fn has_threads() -> bool {
+    PROCESS.load(Ordering::Relaxed) != 0
 }
 
 /// Whether somebody joins it, as records say it.
@@ -148,6 +156,38 @@ pub unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
     let found = next!(pthread_exit: fn(*mut c_void) -> !) as *const ();
     // SAFETY: the C library's function, which unwinds.
     unsafe { std::mem::transmute::<*const (), unsafe extern "C-unwind" fn(*mut c_void) -> !>(found)(value) }
+}
+
+/// The program is about to have the kernel end the calling thread, by `syscall`. What is a thread of ours ends here:
+/// without cleanup handlers, but with the destructors of what is its own. The last one ends the process.
+pub(crate) fn at_once(status: usize) {
+    // SAFETY: takes nothing.
+    let process = unsafe { system_call(c::SYS_getpid, [0; 6]) } as u32;
+    // The child of a `vfork`, or of a `clone` that shares memory, has nothing of its own here; before the first thread
+    // there is nothing of ours.
+    if PROCESS.load(Ordering::Relaxed) != process {
+        return;
+    }
+    let is_first = is_first();
+    if LIVE.load(Ordering::Relaxed) == 1 && (is_first || Record::current().is_some()) {
+        // SAFETY: no thread of the program is left. What is registered to run at the end does not.
+        unsafe { system_call(c::SYS_exit_group, [status, 0, 0, 0, 0, 0]) };
+    } else if let Some(me) = Record::current() {
+        if masks::is_in_handler() {
+            // SAFETY: the calling thread's own call.
+            unsafe { pthread_exit(std::ptr::null_mut()) }
+        }
+        me.result.store(std::ptr::null_mut(), Ordering::Relaxed);
+        cancel::begin_exit(me);
+        // SAFETY: in the thread's own code, in no handler; between are frames of the program's and of `syscall`.
+        unsafe { super::trampoline::leave() }
+    } else if is_first {
+        FIRST_RESULT.store(std::ptr::null_mut(), Ordering::Relaxed);
+        masks::first_ends();
+        thread_ends();
+        first_has_ended();
+        rest()
+    }
 }
 
 /// True on the process's first kernel thread.

@@ -371,6 +371,18 @@ pub unsafe extern "C" fn pthread_setschedprio(id: c::pthread_t, priority: c_int)
     on_kernel_thread(&record, c::SYS_sched_setparam, [(&raw const parameters).expose_provenance(), 0])
 }
 
+/// In the child of a fork, which the kernel has named as it did the kernel thread: it is called as the thread was.
+pub(crate) fn names_child() {
+    let Some(me) = Record::current().filter(|me| dedicated::task(me).is_none()) else { return };
+    let mut name = [0u8; 16];
+    // SAFETY: the calling thread's id, and room for 16 bytes, of which the kernel reads a C string.
+    unsafe {
+        if pthread_getname_np(me.id(), name.as_mut_ptr().cast(), name.len()) == 0 {
+            system_call(c::SYS_prctl, [c::PR_SET_NAME as usize, name.as_ptr().addr(), 0, 0, 0, 0]);
+        }
+    }
+}
+
 /// `prctl` with PR_SET_NAME (`set`) or PR_GET_NAME, of a lightweight thread: 0 or a negated error number.
 ///
 /// # Safety

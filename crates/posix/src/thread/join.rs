@@ -22,11 +22,18 @@ enum Until {
     Now,
 }
 
+impl Until {
+    /// What a thread is answered that joins itself.
+    fn of_itself(self) -> c_int {
+        if let Until::Now = self { c::EBUSY } else { c::EDEADLK }
+    }
+}
+
 /// Joins a thread of ours: an error number, or 0 with its result stored. `None`: the caller was cancelled, and the
 /// thread is as joinable as before.
 fn join(target: Held, until: Until, value: *mut *mut c_void) -> Option<c_int> {
     if target.is_current() {
-        return Some(c::EDEADLK);
+        return Some(until.of_itself());
     }
     if target.state.compare_exchange(JOINABLE, JOINING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return Some(c::EINVAL);
@@ -136,7 +143,7 @@ fn join_first(id: c::pthread_t, until: Until, value: *mut *mut c_void) -> Option
 
 fn join_the_first(first: &super::exit::First, until: Until, value: *mut *mut c_void) -> c_int {
     if super::exit::is_first() {
-        return c::EDEADLK;
+        return until.of_itself();
     }
     if !matches!(until, Until::Now) {
         cancel::point();

@@ -23,4 +23,4 @@ pub(crate) mod trampoline;
 pub(crate) mod undo;
 
 pub(crate) use create::pthread_create;
-pub(crate) use identity::{carrier_of, gettid, is_all_processors, name_by_prctl, number_to_ask};
+pub(crate) use identity::{carrier_of, gettid, is_all_processors, name_by_prctl, names_child, number_to_ask};

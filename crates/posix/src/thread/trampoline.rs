@@ -9,6 +9,7 @@
 //! the throw, as natively.
 
 use super::record::Start;
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
 /// The C library's `__pthread_unwind_buf_t`: registers, a flag, four pointers; a little more than the largest.
@@ -34,8 +35,26 @@ type Register = unsafe extern "C" fn(*mut Buffer);
 pub(crate) unsafe fn call(start: Start, argument: *mut c_void, top: *mut u8, buffer: *mut Buffer) -> *mut c_void {
     let set_jump = next!(__sigsetjmp: fn(*mut Buffer, c_int) -> c_int);
     let register = next!(__pthread_register_cancel: fn(*mut Buffer));
+    OUTERMOST.set(buffer);
     // SAFETY: as promised by the caller; the two functions are the C library's.
     unsafe { enter(start, argument, top, buffer, register, set_jump) }
+}
+
+thread_local! {
+    /// Where the calling thread's code has begun.
+    static OUTERMOST: Cell<*mut Buffer> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+/// Leaves the code of the calling thread for the frame in which it began, without a look at what lies between.
+///
+/// # Safety
+/// In that code, on a thread that [`call`] runs, and in no signal handler; nothing of the runtime's lies between.
+pub(crate) unsafe fn leave() -> ! {
+    let found = next!(_longjmp: fn(*mut Buffer, c_int) -> !) as *const ();
+    // SAFETY: the C library's function; the buffer was filled by `call`, which has not returned.
+    unsafe {
+        std::mem::transmute::<*const (), unsafe extern "C" fn(*mut Buffer, c_int) -> !>(found)(OUTERMOST.get(), 1)
+    }
 }
 
 /// What [`call_handler`] hands to the function that calls the handler.
