@@ -85,6 +85,8 @@ pub type Hold = generic::Hold<Real>;
 pub type Fair = generic::Parked<Host>;
 /// Test-and-set with exponential back-off.
 pub type Spin = generic::Spin<Real>;
+/// A few tries, then a queue: what [`H1Mcs`] and [`H2Mcs`] make unnecessary.
+pub type SpinThenQueue = generic::SpinThenQueue<Real>;
 /// The queue lock of Mellor-Crummey and Scott.
 pub type Mcs = generic::Mcs<Real>;
 /// With nodes that are ready.

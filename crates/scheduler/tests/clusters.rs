@@ -350,6 +350,28 @@ fn who_changes_what_it_changes_already_is_told() {
     assert_eq!(map.get(&1), Some(0));
 }
 
+#[test]
+fn who_changes_what_it_reads_is_told_wherever_it_has_gone_since() {
+    for (protocol, change) in ALL {
+        let map = map::<u32>().with_ways(ways(protocol, change));
+        map.insert(1, 0);
+        for (reads, writes) in (0..3).flat_map(|reads| (0..3).map(move |writes| (reads, writes))) {
+            go(reads);
+            let replica = map.read(&1).unwrap();
+            go(writes);
+            let panic = catch_unwind(AssertUnwindSafe(|| map.update(&1, |value| *value = 7))).unwrap_err();
+            assert!(panic.downcast_ref::<&str>().unwrap().contains("holds already"));
+            assert_eq!(*replica, 0);
+            drop(replica);
+            (0..3).for_each(|cluster| {
+                go(cluster);
+                assert_eq!(map.get(&1), Some(0));
+            });
+        }
+        assert_eq!((map.update(&1, |value| *value += 1), map.get(&1)), (Some(()), Some(1)));
+    }
+}
+
 /// A value whose copy panics when it is told to.
 struct Fragile(u32);
 

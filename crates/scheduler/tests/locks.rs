@@ -76,6 +76,21 @@ fn a_panic_inside_unlocks() {
 }
 
 #[test]
+fn a_thread_that_locks_what_it_holds_is_told_where_waiters_park() {
+    fn told<A: Algorithm<Real>>() {
+        let lock = Lock::<u32, A, Real>::new(1);
+        for _ in 0..2 {
+            let panic = catch_unwind(AssertUnwindSafe(|| lock.with(|_| lock.with(|_| ())))).unwrap_err();
+            assert!(panic.downcast_ref::<&str>().unwrap().contains("holds already"));
+            // Whoever had it last, it is free.
+            assert_eq!((lock.with(|value| *value), *lock.lock(Place::new())), (1, 1));
+        }
+    }
+    told::<Parked<KernelThreads>>();
+    told::<Barging<KernelThreads>>();
+}
+
+#[test]
 fn a_guard_that_is_forgotten_leaves_the_lock_held_and_frees_nothing() {
     let lock = Lock::<u32, TryMcs<Real>, Real>::new(1);
     let mut forgetful = Trying::new();

@@ -91,6 +91,33 @@ fn a_thread_that_would_wait_for_itself_is_told() {
 }
 
 #[test]
+fn a_thread_that_would_wait_for_itself_as_a_reader_is_told() {
+    let map = Map::<u32, u32>::new();
+    (1..3).for_each(|key| _ = map.insert(key, 1));
+    let told = |wait: &dyn Fn()| {
+        let panic = catch_unwind(AssertUnwindSafe(wait)).unwrap_err();
+        assert!(panic.downcast_ref::<&str>().unwrap().contains("holds already"));
+    };
+    let read = map.read(&1).unwrap();
+    told(&|| drop(map.reserve(&1)));
+    told(&|| _ = map.insert(1, 2));
+    told(&|| _ = map.remove(&1));
+    told(&|| drop(map.reserve_all(&[2, 1])));
+    told(&|| map.for_each(|_, value| *value += 1));
+    // To look, and to use others, is allowed, and who waited in vain has nothing.
+    assert!(map.try_reserve(&1).is_err() && map.insert(3, 3).is_none() && *read == 1);
+    drop(read);
+    // One that goes on as a reader reads; a reader that has gone is not in its own way.
+    let reads = map.reserve(&1).unwrap().downgrade();
+    told(&|| drop(map.reserve(&1)));
+    drop(reads);
+    let (first, second) = (map.read(&1), map.read(&1));
+    drop(first);
+    drop(second);
+    assert_eq!((map.insert(1, 5), map.remove(&1)), (Some(1), Some(5)));
+}
+
+#[test]
 fn the_optimistic_protocol_retries_and_gives_up_what_it_had() {
     let (here, there) = (
         ReserveMap::<u32, u32, H1Mcs<Real>, Spinning<Real>>::new(),

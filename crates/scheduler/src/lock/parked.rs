@@ -6,7 +6,8 @@
 //!
 //! Roles: *holder*; *waiters*.
 //!
-//! Words: `tail` and `next` as in MCS. `holder`: the record of who holds it, perhaps one too late. A node's `state`:
+//! Words: `tail` and `next` as in MCS. `holder`: the record of who holds it, or 0: between two
+//! holders, and for a moment after. A node's `state`:
 //!
 //! | state | set by | from |
 //! |---|---|---|
@@ -103,6 +104,7 @@ impl<R: Runtime> Parked<R> {
             }
             (0..PAUSES).for_each(|_| R::Machine::spin_hint());
         }
+        R::note_wait("a fair lock", from_ref(self).addr(), self.holder());
         while !self.granted(node) {
             self.sleep(node);
         }
@@ -113,13 +115,15 @@ impl<R: Runtime> Parked<R> {
         node.state.load(Ordering::Acquire) == GRANTED
     }
 
-    fn holder_runs(&self) -> bool {
+    /// Who holds it, if that is known just now.
+    fn holder(&self) -> Option<&'static Thread<R::Machine>> {
         let holder = self.holder.load(Ordering::Relaxed);
-        if holder == 0 {
-            return true;
-        }
         // SAFETY: only addresses of thread records are stored there, and records stay readable for ever.
-        R::is_running(unsafe { &*std::ptr::with_exposed_provenance::<Thread<R::Machine>>(holder) })
+        (holder != 0).then(|| unsafe { &*std::ptr::with_exposed_provenance::<Thread<R::Machine>>(holder) })
+    }
+
+    fn holder_runs(&self) -> bool {
+        self.holder().is_none_or(R::is_running)
     }
 
     fn sleep(&self, node: &Node<R::Machine>) {
@@ -163,10 +167,17 @@ impl<R: Runtime> Parked<R> {
         }
     }
 
-    fn hold(&self) {
-        // SAFETY: becomes an address, which is looked at for `is_running` alone.
-        let me = from_ref(unsafe { R::current() });
-        self.holder.store(me.expose_provenance(), Ordering::Relaxed);
+    /// The caller, as it is named as the holder.
+    #[inline]
+    fn me() -> usize {
+        // SAFETY: becomes an address, which is compared, and looked at for `is_running`.
+        from_ref(unsafe { R::current() }).expose_provenance()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell() -> ! {
+        panic!("a thread locks a `Fair` lock that it holds already: it would wait for itself for ever")
     }
 }
 
@@ -184,6 +195,11 @@ unsafe impl<R: Runtime> Algorithm<R::Machine> for Parked<R> {
 
     #[inline]
     unsafe fn lock(&self, node: &Node<R::Machine>) {
+        let me = Self::me();
+        // Before the node is in the queue. A thread finds its own name as long as it holds the lock, and never else.
+        if self.holder.load(Ordering::Relaxed) == me {
+            Self::tell();
+        }
         // Ordering[parked.tail]: AcqRel. Pairs with unlock, and with the next swap here. Makes visible: the value; our
         // node's fields.
         let before = self.tail.swap(from_ref(node).cast_mut(), Ordering::AcqRel);
@@ -191,11 +207,12 @@ unsafe impl<R: Runtime> Algorithm<R::Machine> for Parked<R> {
             // SAFETY: it was the tail until just now.
             unsafe { self.queue_up(node, before) };
         }
-        self.hold();
+        self.holder.store(me, Ordering::Relaxed);
     }
 
     #[inline]
     unsafe fn unlock(&self, node: &Node<R::Machine>) {
+        self.holder.store(0, Ordering::Relaxed);
         let me = from_ref(node).cast_mut();
         if node.next.load(Ordering::Relaxed).is_null()
             // Ordering[parked.tail]: Release. Pairs with the swap in lock. Makes visible: the value.

@@ -126,6 +126,7 @@ impl<R: Runtime> Waits for Parking<R> {
     }
 
     fn wait(&self, address: usize, over: impl Fn() -> bool) {
+        R::note_wait("an element of a map", address, None);
         // Without a deadline, and masked: it ends by a wake-up, or for nothing.
         let _ = self.table.wait(address, None, false, over);
     }

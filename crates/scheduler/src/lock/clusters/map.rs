@@ -20,7 +20,7 @@
 //! wait for another one; they *try*, and give up what they hold. Writers hold the home's and wait for replicas, whose
 //! holders are those, or readers. Movers and removers hold the anchor's, *try* the home's and give up the anchor's,
 //! then wait for replicas as writers do. Who keeps a [`Replica`] and waits for another element must keep an order, as
-//! with any lock; who changes the element that it reads itself waits for ever.
+//! with any lock; who changes the element that it reads itself is told by a panic.
 //!
 //! Progress: blocking on holders of instances. Fairness: new readers wait as soon as a writer does. A request that
 //! tries can be overtaken again and again by those of the home's own cluster, who wait at the instance itself, as in

@@ -12,6 +12,8 @@ use std::sync::Arc;
 pub(super) struct Held<'a, V, W: Waits> {
     pub(super) element: Arc<Element<V, World<W>>>,
     pub(super) kind: Kind,
+    /// Who took it, as the element's holder.
+    pub(super) who: usize,
     pub(super) waits: &'a W,
     /// Its class, in an order, and who took it.
     #[cfg(debug_assertions)]
@@ -33,11 +35,19 @@ impl<V, W: Waits> Drop for Held<'_, V, W> {
             class.leave(thread);
         }
         let reservation = &self.element.reservation;
-        if self.kind == Kind::Exclusive {
-            self.element.holder.store(0, Ordering::Relaxed);
-            reservation.end_exclusive(self.waits);
-        } else {
-            reservation.end_shared(self.waits);
+        let holder = &self.element.holder;
+        // A name goes before what it stands for. Relaxed: a thread compares it with its own alone.
+        match self.kind {
+            Kind::Exclusive => {
+                holder.store(0, Ordering::Relaxed);
+                reservation.end_exclusive(self.waits);
+            }
+            Kind::Shared => {
+                if self.who != 0 && holder.load(Ordering::Relaxed) == self.who {
+                    holder.store(0, Ordering::Relaxed);
+                }
+                reservation.end_shared(self.waits);
+            }
         }
     }
 }
@@ -49,7 +59,6 @@ pub struct Reserved<'a, V, W: Waits>(pub(super) Held<'a, V, W>);
 impl<'a, V, W: Waits> Reserved<'a, V, W> {
     /// Goes on as a reader, together with others.
     pub fn downgrade(mut self) -> Shared<'a, V, W> {
-        self.0.element.holder.store(0, Ordering::Relaxed);
         self.0.kind = Kind::Shared;
         self.0.element.reservation.downgrade(self.0.waits);
         Shared(self.0)

@@ -46,7 +46,7 @@ const PARTS: usize = 16;
 
 pub(super) struct Element<V, M: Machine> {
     pub(super) reservation: Reservation<M>,
-    /// Who holds it alone, to find out who waits for itself; 0: unknown.
+    /// Who holds it alone, or one of those who read it (the first one), to find out who waits for itself; 0: unknown.
     pub(super) holder: M::Atomic<usize>,
     pub(super) value: UnsafeCell<Option<V>>,
 }
@@ -208,12 +208,14 @@ where
     }
 
     fn held(&self, element: Arc<Element<V, World<W>>>, kind: Kind) -> Held<'_, V, W> {
-        if kind == Kind::Exclusive {
-            element.holder.store(W::me(), Ordering::Relaxed);
+        let who = W::me();
+        if who != 0 && (kind == Kind::Exclusive || element.holder.load(Ordering::Relaxed) == 0) {
+            element.holder.store(who, Ordering::Relaxed);
         }
         Held {
             element,
             kind,
+            who,
             waits: &self.waits,
             #[cfg(debug_assertions)]
             entered: self.class.as_ref().filter(|_| W::me() != 0).map(|class| {
@@ -224,11 +226,11 @@ where
     }
 
     /// # Panics
-    /// If the caller holds it itself.
+    /// If the caller holds it itself. Who reads it beside others is not always known; who is named holds it.
     fn wait(&self, element: &Element<V, World<W>>, kind: Kind) {
         let me = W::me();
         if me != 0 && element.holder.load(Ordering::Relaxed) == me {
-            panic!("a thread reserves an element that it holds already: it would wait for itself for ever");
+            panic!("a thread waits for an element that it holds already: it would wait for itself for ever");
         }
         match kind {
             Kind::Exclusive => element.reservation.wait(&self.waits),
@@ -240,7 +242,8 @@ where
     /// (any more).
     ///
     /// # Panics
-    /// If the calling thread holds it already, and the map parks its threads.
+    /// If the calling thread holds it already, or reads it and nobody else does, and the map parks its threads. A guard
+    /// counts for the thread that took it. So do the other calls that wait.
     pub fn reserve(&self, key: &K) -> Option<Reserved<'_, V, W>> {
         self.take(key, Kind::Exclusive, true).ok().flatten().map(Reserved)
     }
