@@ -65,6 +65,20 @@ fn one_that_comes_too_late_again_and_again_has_the_lock() {
     }
 }
 
+/// Threads that give way to each other leave the core to the kernel as well while the first thread, a kernel thread,
+/// may want it, and only then: by the number of system calls, not by time.
+#[test]
+fn a_yield_goes_to_the_kernel_while_the_first_thread_is_awake() {
+    let program = common::compile("yields.c", &[]);
+    let one = [("RADDLE_PROCESSORS", "1")];
+    assert_eq!(common::drop_in(&program, &["awake"], &one).well(), "the kernel was asked\n");
+    // A kernel thread that is off its core for long is alone when it comes back, and asks the kernel then.
+    common::until("a run in which they give way to each other", || {
+        let told = common::drop_in(&program, &["asleep"], &one).well();
+        (told == "they gave way to each other\n").then_some(())
+    });
+}
+
 /// Kernel threads that wait for the same lock in two roles sleep on one word, in the order in which they came.
 #[test]
 fn a_writer_behind_a_reader_is_woken_where_both_are_kernel_threads() {

@@ -5,7 +5,9 @@ use crate::os::{c, deadline, deadline_after, failed, set_errno, system_call};
 use crate::process::{kernel_waits, watch};
 use crate::thread::caller::Caller;
 use raddle_macros::entry;
+use std::cell::Cell;
 use std::ffi::{c_int, c_uint};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 #[entry]
 pub unsafe extern "C-unwind" fn sched_yield() -> c_int {
@@ -13,13 +15,41 @@ pub unsafe extern "C-unwind" fn sched_yield() -> c_int {
     0
 }
 
-/// Lets others run: a thread of the same processor, or, where none is ready, a kernel thread of the process that waits
-/// for the core.
+/// Lets others run: a thread of the same processor, and, where none is ready or a kernel thread of the program may want
+/// the core, one that waits for it. Otherwise threads that yield to each other until the program's first thread has
+/// done something would keep it from a core for a slice of the kernel's each time.
 pub(crate) fn give_way() {
-    if !raddle::drop_in::is_lightweight() || !raddle::drop_in::yield_now() {
+    let another_ran = raddle::drop_in::is_lightweight() && raddle::drop_in::yield_now();
+    if !another_ran || raddle::drop_in::kernel_thread_wants_a_core() && is_first_of_round() {
         // SAFETY: takes nothing, and does not fail.
         unsafe { system_call(c::SYS_sched_yield, [0; 6]) };
     }
+}
+
+/// How often threads that yield to each other have asked the kernel, on the cores of one number modulo [`CORES`].
+#[repr(align(64))]
+struct Asked(AtomicU32);
+
+const CORES: usize = 64;
+static ASKED: [Asked; CORES] = [const { Asked(AtomicU32::new(0)) }; CORES];
+
+thread_local! {
+    /// What that was when the calling thread gave way last.
+    static SEEN: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Of the threads that yield to each other on a core one asks the kernel in each round: true for who comes back without
+/// another one having asked since it gave way last. A mistake, as after a move to another core, lasts for one round.
+fn is_first_of_round() -> bool {
+    let asked = &ASKED[raddle::drop_in::core() % CORES].0;
+    let count = asked.load(Ordering::Relaxed);
+    let is_first = SEEN.get() == count;
+    let count = count.wrapping_add(u32::from(is_first));
+    if is_first {
+        asked.store(count, Ordering::Relaxed);
+    }
+    SEEN.set(count);
+    is_first
 }
 
 /// Sleeps until a point of CLOCK_MONOTONIC: 0 or an error number; what is left goes to `left`.

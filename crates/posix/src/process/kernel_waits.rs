@@ -190,8 +190,12 @@ fn note(thread: usize) -> Option<&'static Note> {
 /// As for the system call, which has no time limit that must not begin anew.
 #[inline(never)]
 pub(crate) unsafe fn call(number: c::c_long, arguments: [usize; 6]) -> isize {
-    // SAFETY: a live word, or one on the stack; the caller's promise.
-    let call = |asked: &AtomicU32| unsafe { call_unless(asked.as_ptr(), number as usize, arguments.as_ptr()) };
+    let call = |asked: &AtomicU32| {
+        // SAFETY: a live word, or one on the stack; the caller's promise.
+        raddle::drop_in::asleep_in_kernel(|| unsafe {
+            call_unless(asked.as_ptr(), number as usize, arguments.as_ptr())
+        })
+    };
     let end = |result: &isize| match *result {
         CANCELLED => End::GivenUp,
         result if result == -(c::EINTR as isize) => End::Interrupted,

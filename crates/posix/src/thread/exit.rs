@@ -34,6 +34,7 @@ pub(crate) fn prepare() {
         // One of ours that a fork made the first ends as its kind does.
         if Record::current().is_none() {
             prepare_first();
+            raddle::drop_in::count_kernel_thread();
         }
         // SAFETY: takes nothing.
         FIRST.store(unsafe { next!(pthread_self: fn() -> c::pthread_t)() } as usize, Ordering::Relaxed);
@@ -129,7 +130,7 @@ pub(crate) fn forked() {
 pub(super) fn rest() -> ! {
     loop {
         // SAFETY: waits for a signal, with the present mask.
-        unsafe { system_call(c::SYS_ppoll, [0; 6]) };
+        raddle::drop_in::asleep_in_kernel(|| unsafe { system_call(c::SYS_ppoll, [0; 6]) });
     }
 }
 

@@ -7,9 +7,66 @@ use raddle_scheduler::counted::Sleepers;
 use raddle_scheduler::{Claim, Epoch, Thread, Wake};
 use std::cell::Cell;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Kernel threads that wait in [`suspend`] without a deadline, and were not woken.
 pub(crate) static FOREIGN_WAITERS: Sleepers<Real> = Sleepers::constant();
+
+/// Kernel threads that are counted, as long as they live, and want a core, or may: all of them but those in [`suspend`]
+/// and [`asleep`]. One that waits in the kernel otherwise is among them, since nothing tells of it.
+static AWAKE: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether the calling kernel thread is in [`AWAKE`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    Never,
+    Awake,
+    Asleep,
+}
+
+/// Whether a kernel thread that is counted may want a core at this moment.
+#[inline]
+pub(crate) fn any_awake() -> bool {
+    // Relaxed: an answer that is a moment old will do.
+    AWAKE.load(Ordering::Relaxed) != 0
+}
+
+/// The calling kernel thread is counted from here on.
+pub(crate) fn count() {
+    if COUNTED.get() == Counted::Never {
+        wakes();
+    }
+}
+
+fn wakes() {
+    if COUNTED.replace(Counted::Awake) != Counted::Awake {
+        AWAKE.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn leaves_awake(to: Counted) {
+    if COUNTED.replace(to) == Counted::Awake {
+        AWAKE.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Calls `f`, in which the calling kernel thread wants no core.
+pub(crate) fn asleep<T>(f: impl FnOnce() -> T) -> T {
+    if COUNTED.get() == Counted::Never {
+        return f();
+    }
+    leaves_awake(Counted::Asleep);
+    let result = f();
+    // Also where a handler has slept inside `f`, or has jumped out of an earlier one.
+    wakes();
+    result
+}
+
+/// In the child of a fork: of the kernel threads only the caller's is left.
+pub(crate) fn forget() {
+    FOREIGN_WAITERS.forget();
+    AWAKE.store(usize::from(COUNTED.get() == Counted::Awake), Ordering::Relaxed);
+}
 
 /// Gives the record back when the kernel thread ends.
 fn give_back() {
@@ -23,6 +80,7 @@ fn give_back() {
 thread_local! {
     /// Without a destructor: readable as long as the kernel thread runs.
     static RECORD: Cell<Option<&'static Descriptor>> = const { Cell::new(None) };
+    static COUNTED: Cell<Counted> = const { Cell::new(Counted::Never) };
 }
 
 /// The calling kernel thread's record: the same for its whole life, but for destructors of thread-specific data that
@@ -71,7 +129,7 @@ pub(crate) fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake {
         return me.outcome();
     }
     // What the token is while nobody has woken it.
-    let asleep = if deadline.is_none() { FOREIGN_WAITERS.sleeps(&me.token) } else { 0 };
+    let token = if deadline.is_none() { FOREIGN_WAITERS.sleeps(&me.token) } else { 0 };
     if deadline.is_none() {
         // It may be the last one that was awake: the monitor, if it sleeps, has not seen a dead-lock for its sake.
         crate::carry::pool::hint();
@@ -86,7 +144,7 @@ pub(crate) fn suspend(epoch: Epoch, deadline: Option<u64>) -> Wake {
             return me.outcome();
         }
         // When the claim was lost, its winner's token is on its way: wait for it without a deadline.
-        Real::wait(&me.token, asleep, deadline.filter(|_| !late));
+        self::asleep(|| Real::wait(&me.token, token, deadline.filter(|_| !late)));
     }
 }
 
@@ -119,4 +177,24 @@ pub(crate) fn forget_cancellation() {
 /// The claimant's push: wakes the kernel thread.
 pub(crate) fn wake(thread: &'static Thread<Real>) {
     FOREIGN_WAITERS.wake(&thread.token);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_thread_is_counted_while_it_wants_a_core() {
+        let of_this = || COUNTED.get() == Counted::Awake;
+        // Nobody knows of it yet.
+        assert!(!asleep(of_this) && !of_this());
+        count();
+        count();
+        assert!(of_this() && any_awake() && !asleep(of_this) && of_this());
+        // One that was left by a jump is mended by the next.
+        leaves_awake(Counted::Asleep);
+        asleep(|| assert!(!asleep(of_this) && of_this()));
+        assert!(of_this());
+        leaves_awake(Counted::Never);
+    }
 }

@@ -25,7 +25,7 @@ pub unsafe fn forked() {
     crate::govern::standby::forget();
     crate::govern::dump::circles::forget();
     crate::os::looks::forget();
-    crate::carry::foreign::FOREIGN_WAITERS.forget();
+    crate::carry::foreign::forget();
     for (_, descriptor) in crate::carry::pool::descriptors().iterate() {
         // A record of a kernel thread may be the caller's own: it is not waiting, and goes on to be its record.
         descriptor.thread.disarm();

@@ -324,6 +324,22 @@ pub fn wait_as_kernel_thread<T>(wait: impl FnOnce() -> T) -> T {
     result
 }
 
+/// From here on the calling kernel thread, which carries no lightweight ones, counts as one that may want a core.
+pub fn count_kernel_thread() {
+    crate::carry::foreign::count();
+}
+
+/// Calls `f`, in which the calling kernel thread wants no core.
+pub fn asleep_in_kernel<T>(f: impl FnOnce() -> T) -> T {
+    crate::carry::foreign::asleep(f)
+}
+
+/// Whether a kernel thread that carries no lightweight ones may want a core at this moment (racy).
+#[inline]
+pub fn kernel_thread_wants_a_core() -> bool {
+    crate::carry::foreign::any_awake()
+}
+
 /// In a signal handler that has interrupted [`wait_as_kernel_thread`] on its kernel thread: that wait is cancelled.
 pub fn cancel_own_wait() {
     crate::carry::foreign::cancel_wait();
