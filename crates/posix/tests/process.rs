@@ -77,6 +77,15 @@ fn a_thread_reads_what_was_sent_to_it_from_its_own_descriptor() {
 }
 
 #[test]
+fn a_context_has_the_mask_of_the_thread_that_filled_it() {
+    let out = same_as_native("contexts.c", &["1", "2"]);
+    assert!(
+        out.contains("blocked there: 1, here: 0, handled: 1\n") && out.contains("set by hand: 1, here: 0\n"),
+        "{out}"
+    );
+}
+
+#[test]
 fn what_the_kernel_sends_to_who_calls_it_is_the_threads() {
     let out = same_as_native("own_calls.c", &["1", "3"]);
     for line in ["broken and taken: 5\n", "too long and taken: 1\n", "handled: 0, then 1, elsewhere 0\n"] {

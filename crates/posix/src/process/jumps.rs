@@ -153,6 +153,8 @@ macro_rules! through {
     };
 }
 
+pub(super) use through;
+
 macro_rules! jump {
     ($name:ident, $find:ident) => {
         unsafe extern "C" fn $find(saved: *mut std::ffi::c_void) -> *const () {

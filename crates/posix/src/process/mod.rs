@@ -14,6 +14,7 @@
 mod actions;
 mod alternate;
 pub(crate) mod by_number;
+mod contexts;
 pub(crate) mod ending;
 pub(crate) mod exec;
 pub(crate) mod fork;
