@@ -168,8 +168,11 @@ fn compile(mpi: &str, source: &str, target: &Path) -> Outcome<PathBuf> {
     let program = target.join(format!("mpi-{mpi}-{source}.out"));
     let mut compiler = Command::new(format!("mpicc.{mpi}"));
     let folder = if source == STENCIL.source { "examples/c" } else { "crates/mpi/tests/c" };
-    compiler.args(["-O2", "-pthread", "-o"]).arg(&program).arg(shell::root().join(folder).join(source));
+    // Another command may be starting it meanwhile.
+    let new = target.join(format!("mpi-{mpi}-{source}.{}", std::process::id()));
+    compiler.args(["-O2", "-pthread", "-o"]).arg(&new).arg(shell::root().join(folder).join(source));
     shell::run(&mut compiler)?;
+    std::fs::rename(&new, &program).map_err(|error| Failure::failed(format!("{}: {error}", program.display())))?;
     Ok(program)
 }
 
