@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What checks cost, in instructions (valgrind --tool=callgrind), less what an empty run takes: each program is built without and with them. Below stand the
-# geometric mean of the loops from others' code, and how many these are.
+# What checks cost, in instructions (valgrind --tool=callgrind), less what an empty run of the same build takes: each program is built without and with
+# them. Below stand the geometric mean of the loops from others' code, and how many these are.
 #     yields/cost/cost.sh PLUGIN FOLDER_OF_LLVMS_TOOLS [FOLDER_WITH_sqlite3.c FOLDER_OF_ZLIBS_SOURCES [RADDLE]]
 # RADDLE is the command: with it Rust's loops are counted, too, whose program without checks is built in the same way, with a pass that does nothing.
 set -euo pipefail
@@ -24,10 +24,12 @@ build() { # name, sources
 }
 count() { valgrind --tool=callgrind --callgrind-out-file=/dev/null "$@" 2>&1 >/dev/null | sed -nE 's/.*Collected : ([0-9]+).*/\1/p'; }
 row() { # program, work
-    local plain checked empty
-    plain=$(count "$work/$1.plain" "$2") checked=$(count "$work/$1.checked" "$2") empty=$(count "$work/$1.plain" nothing)
+    local plain checked
+    # What the set-up takes is the set-up's, without checks and with them.
+    plain=$(($(count "$work/$1.plain" "$2") - $(count "$work/$1.plain" nothing)))
+    checked=$(($(count "$work/$1.checked" "$2") - $(count "$work/$1.checked" nothing)))
     [ "$("$work/$1.plain" "$2")" = "$("$work/$1.checked" "$2")" ] || { echo "$2: another result with checks" >&2; exit 1; }
-    awk -v name="$2" -v a="$plain" -v b="$checked" -v e="$empty" 'BEGIN { printf "%-18s %12d %12d %7.3f\n", name, a - e, b - e, (b - e) / (a - e) }'
+    awk -v name="$2" -v a="$plain" -v b="$checked" 'BEGIN { printf "%-18s %12d %12d %7.3f\n", name, a, b, b / a }'
 }
 printf '%-18s %12s %12s %7s\n' work without with ratio
 flags=()

@@ -116,5 +116,8 @@ void Checks::measure(Function &F, const Weights &W) {
       continue;
     IRBuilder<> B(&Block, At);
     B.CreateStore(B.CreateAdd(B.CreateLoad(B.getInt64Ty(), Gap), B.getInt64(Weight)), Gap);
+    for (Instruction &I : Block)
+      if (givesWay(I) && I.getNextNode())
+        new StoreInst(B.getInt64(0), Gap, I.getNextNode()->getIterator());
   }
 }

@@ -20,6 +20,7 @@
 #include "llvm/Analysis/TargetTransformInfo.h"
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include "llvm/Transforms/Utils/Local.h"
 #include "llvm/Transforms/Utils/LoopSimplify.h"
 #include "llvm/Transforms/Utils/LoopUtils.h"
@@ -37,7 +38,11 @@ static constexpr uint64_t LargestUnrolled = 64;
 // In a larger function the register allocator pays more for the copies than the checks cost: SQLite's interpreter, 4,500 instructions, takes 2 %
 // more instructions with its small loops unrolled. Up to there it is the other way round: heap sort and a red-black tree, inlined into one
 // function of some 1,500, cost 1.13 and 1.09 times their instructions without, 0.95 and 0.87 with it.
-static constexpr unsigned LargestFunction = 2500;
+// A loop's surroundings are the outermost loop that contains it: what lies before and after that one needs no register within.
+static constexpr unsigned LargestSurroundings = 2500;
+// Nothing is unrolled any more where the function has grown to that: each loop is looked at with all that is around it, so a function of many loops
+// would take the square of their number (800 loops in one: 84 s of processor time and no end without it).
+static constexpr unsigned LargestFunction = 10000;
 
 namespace {
 
@@ -165,7 +170,8 @@ static bool stripMine(Loop &L, ScalarEvolution &SE, uint64_t Turns) {
     Over->addIncoming(T.Variable, Again);
     Last = Over;
   }
-  Value *Bound = T.Bound;
+  // Pointers are compared as such, or the code generator would keep the number beside the pointer and move both at each turn.
+  Value *Bound = T.Bound, *Place = Last;
   if (Narrow->isPointerTy()) {
     Last = B.CreatePtrToInt(Last, Number);
     Bound = B.CreatePtrToInt(Bound, Number);
@@ -179,7 +185,9 @@ static bool stripMine(Loop &L, ScalarEvolution &SE, uint64_t Turns) {
   } else {
     IsFar = B.CreateICmp(CmpInst::getStrictPredicate(T.Goes), Next, Bound);
   }
-  Value *Limit = Counts ? B.CreateSelect(IsFar, Far, Distance, "yields.chunk") : B.CreateSelect(IsFar, Next, Bound, "yields.limit");
+  if (Narrow->isPointerTy())
+    Next = B.CreatePtrAdd(Place, T.Step > 0 ? Far : B.CreateNeg(Far));
+  Value *Limit = Counts ? B.CreateSelect(IsFar, Far, Distance, "yields.chunk") : B.CreateSelect(IsFar, Next, T.Bound, "yields.limit");
   B.CreateBr(Header);
 
   Value *Old = T.Branch->getCondition();
@@ -196,8 +204,6 @@ static bool stripMine(Loop &L, ScalarEvolution &SE, uint64_t Turns) {
     cast<PHINode>(Last)->setIncomingValueForBlock(Again, Asked);
   }
   B.SetInsertPoint(T.Branch);
-  if (Narrow->isPointerTy())
-    Compared = B.CreatePtrToInt(Compared, Number);
   auto *Inner = B.CreateCondBr(B.CreateICmp(T.Goes, Compared, With), Header, Left);
   Inner->setMetadata(LLVMContext::MD_loop, T.Branch->getMetadata(LLVMContext::MD_loop));
   DebugLoc Where = T.Branch->getDebugLoc();
@@ -243,6 +249,36 @@ static bool isTested(const Instruction &Variable, const Loop &L) {
   });
 }
 
+static size_t surroundings(const Loop &L) {
+  size_t Sum = 0;
+  for (const BasicBlock *B : L.getOutermostLoop()->blocks())
+    Sum += B->size();
+  return Sum;
+}
+
+// A way back out of a switch gets a block of its own: the unroller takes no other ends of a turn than branches.
+static bool endByBranch(const Loop &L, LoopInfo &LI, DominatorTree &DT) {
+  BasicBlock *Latch = L.getLoopLatch(), *Header = L.getHeader();
+  if (!isa<SwitchInst>(Latch->getTerminator()) || count(successors(Latch), Header) != 1)
+    return false;
+  SplitEdge(Latch, Header, &DT, &LI);
+  return true;
+}
+
+// As the optimiser leaves a loop that it has unrolled without knowing how long it is: it counts turns several at a time, up to a multiple of that.
+static bool isUnrolled(const Loop &L, ScalarEvolution &SE) {
+  auto *Branch = dyn_cast<BranchInst>(L.getLoopLatch()->getTerminator());
+  auto *Compare = Branch && Branch->isConditional() ? dyn_cast<ICmpInst>(Branch->getCondition()) : nullptr;
+  if (!Compare || !Compare->isEquality() || !SE.isSCEVable(Compare->getOperand(0)->getType()))
+    return false;
+  auto *Values = dyn_cast<SCEVAddRecExpr>(SE.getSCEV(Compare->getOperand(0)));
+  auto *Step = Values && Values->getLoop() == &L ? dyn_cast<SCEVConstant>(Values->getStepRecurrence(SE)) : nullptr;
+  if (!Step || !L.isLoopInvariant(Compare->getOperand(1)))
+    return false;
+  APInt By = Step->getAPInt().abs();
+  return By.ugt(1) && By.isPowerOf2() && SE.getConstantMultiple(SE.getSCEV(Compare->getOperand(1))).urem(By) == 0;
+}
+
 static bool unroll(Loop &L, uint64_t Body, LoopInfo &LI, DominatorTree &DT, ScalarEvolution &SE, FunctionAnalysisManager &FAM,
                    const Limits &Lim) {
   Function &F = *L.getHeader()->getParent();
@@ -257,7 +293,7 @@ static bool unroll(Loop &L, uint64_t Body, LoopInfo &LI, DominatorTree &DT, Scal
   auto *Branch = dyn_cast<BranchInst>(L.getLoopLatch()->getTerminator());
   bool Exits = Branch && Branch->isConditional() && L.isLoopExiting(L.getLoopLatch());
   if (!Branch || !(Exits || Branch->isUnconditional()) || Size > LargestUnrolled || F.hasOptSize() || F.hasMinSize() ||
-      F.getInstructionCount() > LargestFunction || L.getHeader()->hasAddressTaken() || !L.isInnermost() || !L.isSafeToClone())
+      surroundings(L) > LargestSurroundings || F.getInstructionCount() > LargestFunction || L.getHeader()->hasAddressTaken() || !L.isInnermost() || !L.isSafeToClone())
     return false;
   unsigned Count = (Lim.Unrolled + Body - 1) / Body;
   while (Count > 1 && Count * Size > 512)
@@ -322,7 +358,7 @@ static bool shapeOne(Function &F, FunctionAnalysisManager &FAM, const Passages &
     formLCSSARecursively(*Here, DT, &LI, &SE);
     bool Long = SE.getSmallConstantTripCount(Here) > 0 || isVector(*Here);
     // What the optimiser has unrolled it takes for long, too.
-    bool Mined = Long || !Here->isInnermost() || findOptionMDForLoop(Here, "llvm.loop.unroll.disable");
+    bool Mined = Long || !Here->isInnermost() || isUnrolled(*Here, SE) || findOptionMDForLoop(Here, "llvm.loop.unroll.disable");
     if (Mined && *Body <= HeaviestMined && *Body * 4 <= L.Chunk && stripMine(*Here, SE, L.Chunk / *Body)) {
       T.Most[Header] = L.Chunk / *Body;
       // The outer loop's turns are chunks: it is done, too.
@@ -330,7 +366,10 @@ static bool shapeOne(Function &F, FunctionAnalysisManager &FAM, const Passages &
       T.Chunked.insert(Header->getPrevNode());
       return Changed = true;
     }
-    if (!Long && *Body <= HeaviestUnrolled && L.Unrolled >= 2 * *Body && unroll(*Here, *Body, LI, DT, SE, FAM, L)) {
+    if (Long || *Body > HeaviestUnrolled || L.Unrolled < 2 * *Body)
+      continue;
+    Changed |= endByBranch(*Here, LI, DT);
+    if (unroll(*Here, *Body, LI, DT, SE, FAM, L)) {
       Unrolled.insert(Header);
       return Changed = true;
     }

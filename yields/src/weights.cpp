@@ -32,12 +32,23 @@ static uint64_t lines(const InlineAsm &Text) {
 }
 
 // Other libraries' functions that call none of the program's, and that programs call often.
-static bool isLibrary(StringRef Name) {
+static bool isLibrary(const Function &F) {
+  StringRef Name = F.getName();
+  // Allocators: of Rust, too, whose names each compiler makes anew.
+  if (F.hasFnAttribute(Attribute::AllocKind))
+    return true;
   if (Name.starts_with("_ZSt") && Name.contains("_Rb_tree_"))
     return true;
   return is_contained({"__errno_location", "pthread_mutex_lock", "pthread_mutex_trylock", "pthread_mutex_unlock", "pthread_rwlock_rdlock",
                        "pthread_rwlock_wrlock", "pthread_rwlock_unlock", "pthread_self", "pthread_getspecific", "clock_gettime"},
                       Name);
+}
+
+// They let others run: as good as a check.
+bool yields::givesWay(const Instruction &I) {
+  auto *Call = dyn_cast<CallBase>(&I);
+  const Function *Callee = Call ? Call->getCalledFunction() : nullptr;
+  return Callee && Callee->isDeclaration() && is_contained({"sched_yield", "thrd_yield", "pthread_yield"}, Callee->getName());
 }
 
 // They call functions of the program.
@@ -73,8 +84,10 @@ Passage Weights::of(const Instruction &I) const {
       *P.Through += Arguments;
     return P;
   }
+  if (givesWay(I))
+    return {Library, 1, {}, Library};
   LibFunc Which;
-  if (Callee->isDeclaration() && (TLI.getLibFunc(*Callee, Which) ? !comesBack(Which) : isLibrary(Callee->getName())))
+  if (Callee->isDeclaration() && (TLI.getLibFunc(*Callee, Which) ? !comesBack(Which) : isLibrary(*Callee)))
     return Passage::plain(Library);
   return Unknown;
 }

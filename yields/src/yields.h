@@ -62,6 +62,8 @@ struct Place {
 };
 
 // weights.cpp
+bool givesWay(const llvm::Instruction &I);
+
 class Weights {
 public:
   Weights(llvm::Function &F, llvm::FunctionAnalysisManager &FAM, const Passages &Known, const Limits &L);

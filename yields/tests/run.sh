@@ -62,10 +62,10 @@ done
 cases=$((cases + 1))
 "$tools/clang" -O2 -w -DINSTRUMENTED=1 -fpass-plugin="$plugin" -S -emit-llvm special.c calls.c
 checks() { [[ $(cat special.ll calls.ll | sed -n "/^define.*@$1(/,/^}/p") == *__raddle_quantum* ]]; }
-for function in naked choose excluded excluded_by_pragma raddle_quantum_used small; do
+for function in naked choose excluded excluded_by_pragma raddle_quantum_used small hands_on gives_way; do
     if checks $function; then fail "$function has a check"; fi
 done
-for function in fib even tail calls_small compare jumps_back; do
+for function in fib even tail calls_small compare jumps_back calls_hands_on hands_on_to_pointer; do
     checks $function || fail "$function has no check"
 done
 rm -f special.ll calls.ll

@@ -49,6 +49,17 @@ NOINLINE uint64_t switched(const unsigned char *code, long n) {
     for (long i = 0; i < n; i++) switch (code[i & 63]) { case 0: s += 3; break; case 1: s *= 2; continue; default: s ^= s >> 7; }
     return s;
 }
+/* A turn that ends in a switch, one of whose ways is the way back: a search in a node of a tree. */
+NOINLINE uint64_t searches(const uint32_t *keys, long n, uint32_t key) {
+    long i = 0;
+    for (;; i++) {
+        if (i == n) return n;
+        switch (keys[i] > key ? 1 : keys[i] == key ? 2 : 0) { case 0: continue; case 1: return i; default: return ~i; }
+    }
+}
+/* As the optimiser unrolls; and one whose counter meets the bound after it has gone round. */
+NOINLINE uint64_t fours(const uint32_t *p, uint64_t n) { uint64_t s = 0; for (uint64_t i = 0; i != (n & ~3ull); i += 4) { s = s * 3 + p[i]; s ^= p[i + 1]; s += p[i + 2] * s; s ^= p[i + 3]; } return s; }
+NOINLINE uint64_t fours_round(uint16_t from, uint16_t to) { uint64_t s = 0; for (uint16_t i = from & ~3; i != (to & ~3); i += 4) s = s * 3 + i; return s; }
 NOINLINE uint64_t straight(uint64_t a) {
 #define A a = a * 3 + 1; a ^= a >> 3; a += 7;
 #define B A A A A A A A A A A
@@ -71,6 +82,10 @@ int main(void) {
     long last; MUST_ASK("last value", last_value(N, &last)); printf("%ld\n", last);
     for (int at = 0; at < 4; at++) printf("%llu ", (unsigned long long)irreducible(5, at));
     MUST_ASK("irreducible", irreducible(N, 1)); MUST_ASK("jumps", jumps(code, N)); MUST_ASK("switched", switched(code, N));
+    uint32_t *sorted = malloc(N * sizeof *sorted);
+    for (int i = 0; i < N; i++) sorted[i] = i * 3;
+    MUST_ASK("searches", searches(sorted, N, 3 * N)); for (int i = 0; i < 60; i++) printf("%llx ", (unsigned long long)searches(sorted, i % 12, i));
+    MUST_ASK("fours", fours(p, N)); for (int i = 0; i < 60; i++) printf("%llx ", (unsigned long long)(fours(p, i) ^ fours_round(i * 7, i * 5)));
     uint64_t sum = 0; for (int i = 1; i < 3000; i++) sum += collatz(i);
     printf("%llu\n", (unsigned long long)sum);
     for (int step = 1; step < 256; step += 2) sum = sum * 5 + wraps(step);
