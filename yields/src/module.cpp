@@ -1,8 +1,8 @@
 // Which functions get checks, and in which order.
 //
-// Left as they are: declarations, naked functions, resolvers of indirect functions (they run before thread-local storage can be reached),
-// interrupt handlers, coroutines that have not been split, functions annotated `raddle_uncooperative`, and the runtime's own; and what is a kernel's,
-// by its code model or for want of a red zone.
+// Left as they are: declarations, naked functions, resolvers of indirect functions and what they call (in a static program they run before there
+// is thread-local storage), interrupt handlers, coroutines that have not been split, functions annotated `raddle_uncooperative`, and the runtime's
+// own; and what is a kernel's, by its code model or for want of a red zone.
 #include "yields.h"
 #include "llvm/ADT/SCCIterator.h"
 #include "llvm/ADT/StringExtras.h"
@@ -63,6 +63,19 @@ static bool isLeft(const Function &F, const SmallPtrSetImpl<const Function *> &A
          Annotated.contains(&F) || Resolvers.contains(&F) || isRuntime(F.getName());
 }
 
+// The function, and those that it calls by name, as far as they are in this module.
+static void withCallees(const Function &F, SmallPtrSetImpl<const Function *> &All) {
+  SmallVector<const Function *, 8> Open{&F};
+  while (!Open.empty()) {
+    const Function *Next = Open.pop_back_val();
+    if (!All.insert(Next).second)
+      continue;
+    for (const Instruction &I : instructions(*Next))
+      if (auto *Call = dyn_cast<CallBase>(&I); Call && Call->getCalledFunction())
+        Open.push_back(Call->getCalledFunction());
+  }
+}
+
 // Handed to a function of another module, such as qsort, which may call it in a loop that has no checks.
 static bool isCalledBack(const Function &F) {
   for (const Use &U : F.uses())
@@ -100,7 +113,7 @@ PreservedAnalyses Yields::run(Module &M, ModuleAnalysisManager &MAM) {
   SmallPtrSet<const Function *, 8> Annotated = annotated(M), Resolvers;
   for (GlobalIFunc &I : M.ifuncs())
     if (const Function *R = I.getResolverFunction())
-      Resolvers.insert(R);
+      withCallees(*R, Resolvers);
 
   // Callees before callers, so that a caller knows what its calls do.
   SmallVector<Function *, 64> Order;

@@ -62,7 +62,7 @@ done
 cases=$((cases + 1))
 "$tools/clang" -O2 -w -DINSTRUMENTED=1 -fpass-plugin="$plugin" -S -emit-llvm special.c calls.c
 checks() { [[ $(cat special.ll calls.ll | sed -n "/^define.*@$1(/,/^}/p") == *__raddle_quantum* ]]; }
-for function in naked choose excluded excluded_by_pragma raddle_quantum_used small hands_on gives_way; do
+for function in naked choose probes excluded excluded_by_pragma raddle_quantum_used small hands_on gives_way; do
     if checks $function; then fail "$function has a check"; fi
 done
 for function in fib even tail calls_small compare jumps_back calls_hands_on hands_on_to_pointer; do
@@ -118,6 +118,18 @@ END
 "$tools/clang" -shared -fPIC "$work/version.c" -o "$work/version.so"
 if "$tools/clang" -O1 -w -fpass-plugin="$work/version.so" -DINSTRUMENTED=0 -c vector.c -o "$work/version.o" 2>"$work/errors"; then fail "another version is accepted"; fi
 grep -qi 'version' "$work/errors" || fail "another version: $(head -n 1 "$work/errors")"
+
+# A resolver, and what it calls, runs before there is thread-local storage where a program is static.
+cases=$((cases + 1))
+cat >"$work/early.c" <<'END'
+static int one(void) { return 1; }
+__attribute__((noinline)) static int probes(int n) { int v = 1; for (int i = 0; i < n; i++) { v = v * 3 + i; __asm__ volatile("" : "+r"(v)); } return v; }
+__attribute__((noinline)) int probes_twice(int n) { return probes(n) | probes(n / 2); }
+static int (*choose(void))(void) { return probes_twice(100000) ? one : 0; }
+int chosen(void) __attribute__((ifunc("choose")));
+int main(void) { return chosen() - 1; }
+END
+"$tools/clang" -O2 -static -fpass-plugin="$plugin" "$work/early.c" -o "$work/early" && "$work/early" || fail "a resolver in a static program: $?"
 
 # Without a runtime: the same programs ran above with one of the test's own; here there is none.
 cases=$((cases + 1))

@@ -14,7 +14,8 @@ __attribute__((naked)) NOINLINE long naked(long x) { __asm__("leaq 5(%rdi), %rax
 NOINLINE long flags(long n) { return n; } NOINLINE long asm_goto(long n) { return n; } NOINLINE long naked(long x) { return x + 5; }
 #endif
 static long chosen(long x) { return x + 1; }
-static void *choose(void) { for (volatile int i = 0; i < 100000; i++) {} return (void *)chosen; }
+__attribute__((noinline)) int probes(int n) { int v = 0; for (int i = 0; i < n; i++) { v = v * 3 + i; __asm__ volatile("" : "+r"(v)); } return v; }
+static void *choose(void) { for (volatile int i = 0; i < 100000; i++) {} return probes(1000) ? (void *)chosen : 0; }
 long indirect(long x) __attribute__((ifunc("choose")));
 NOINLINE long allocates(int n) { long s = 0; for (int i = 1; i < n; i++) { int *p = __builtin_alloca(16); p[i & 3] = i; __asm__ volatile("" : : "r"(p) : "memory"); s += p[i & 3]; } return s; }
 static _Thread_local long counter;
