@@ -1,13 +1,12 @@
-//! All interleavings, within stated bounds, of waiting on an address, and of the mutex that the drop-in library builds
-//! on it (`crates/posix/src/sync/mutex.rs`), whose word is copied here.
+//! All interleavings, within stated bounds, of waiting on an address. What is built on it has its own:
+//! `loom_words.rs`.
 #![cfg(feature = "loom")]
 
 mod loom_runtime;
 
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
-use loom_runtime::{Model, Watched, explore};
-use raddle_machine::{Loom, Machine};
+use loom_runtime::{Model, explore};
 use raddle_scheduler::sync::WaitError;
 use raddle_scheduler::sync::address::AddressTable;
 use std::sync::Arc;
@@ -104,75 +103,5 @@ fn one_wake_up_goes_to_one_that_still_waits() {
             word.wake(1);
         }
         takers.map(|taker| taker.join().unwrap())
-    });
-}
-
-/// The word of the drop-in's mutex: 0 free, 1 held, 2 held and others may sleep.
-fn lock(mutex: &Word, deadline: Option<u64>) -> bool {
-    let mut woken = false;
-    loop {
-        let word = mutex.word.load(Ordering::Relaxed);
-        let new = match word {
-            0 if woken && !mutex.table.is_empty(mutex.address) => 2,
-            0 => 1,
-            _ => 2,
-        };
-        if word != 2 && mutex.word.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            continue;
-        }
-        if word == 0 {
-            return true;
-        }
-        match mutex.wait(2, deadline) {
-            Ok(()) => woken = true,
-            Err(_) => return false,
-        }
-    }
-}
-
-fn unlock(mutex: &Word) {
-    if mutex.word.swap(0, Ordering::Release) == 2 {
-        Loom::fence(Ordering::SeqCst);
-        mutex.table.waker(mutex.address).wake_after_fence(1);
-    }
-}
-
-#[test]
-fn the_drop_ins_mutex_excludes_and_wakes() {
-    explore(1, &["3"], || {
-        let mutex = Word::new(&Arc::default(), HERE);
-        let data = Arc::new(Watched::new());
-        let work = |mutex: &Word, data: &Watched| {
-            assert!(lock(mutex, None));
-            data.add();
-            unlock(mutex);
-        };
-        let others = [(); 2].map(|()| {
-            let (mutex, data) = (mutex.clone(), data.clone());
-            thread::spawn(move || work(&mutex, &data))
-        });
-        work(&mutex, &data);
-        others.into_iter().for_each(|other| other.join().unwrap());
-        data.add() - 1
-    });
-}
-
-#[test]
-fn the_drop_ins_mutex_passes_by_a_waiter_that_times_out() {
-    explore(1, &["[false, true]", "[true, true]"], || {
-        let mutex = Word::new(&Arc::default(), HERE);
-        assert!(lock(&mutex, None));
-        let others = [SOON, None].map(|deadline| {
-            let mutex = mutex.clone();
-            thread::spawn(move || {
-                let held = lock(&mutex, deadline);
-                if held {
-                    unlock(&mutex);
-                }
-                held
-            })
-        });
-        unlock(&mutex);
-        others.map(|other| other.join().unwrap())
     });
 }
