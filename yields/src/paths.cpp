@@ -20,8 +20,9 @@ using namespace yields;
 
 static constexpr uint64_t Never = uint64_t(1) << 40;
 
-// What a function that only hands on weighs at most, without the call.
-static constexpr uint64_t HandsOn = 16;
+// What a function that only hands on weighs at most, in instructions, without the call. Not measured against other numbers: each such function adds
+// as much to the bound at most.
+static constexpr uint64_t HandsOnInstructions = 16;
 
 // One straight line to one call, of a function that is known by name and is no part of a circle in this module: a check here would only stand
 // before that of the function that is called. A circle of such functions has no way out.
@@ -36,7 +37,7 @@ static bool handsOn(const Function &F, const Weights &W, const Passages &Known) 
     if (To || !(To = Call->getCalledFunction()))
       return false;
   }
-  return To && (To->isDeclaration() || Known.contains(To)) && W.own(F.front()) <= HandsOn;
+  return To && (To->isDeclaration() || Known.contains(To)) && W.own(F.front()) <= HandsOnInstructions;
 }
 
 namespace {
@@ -99,9 +100,7 @@ public:
          bool CalledBack, SmallVectorImpl<Place> &Places)
       : F(F), LI(FAM.getResult<LoopAnalysis>(F)), BFI(FAM.getResult<BlockFrequencyAnalysis>(F)),
         BPI(FAM.getResult<BranchProbabilityAnalysis>(F)), W(F, FAM, Known, L), L(L), T(T),
-        Light(CalledBack              ? 0
-              : handsOn(F, W, Known) ? L.Leaf + 2 * HandsOn
-                                     : L.Leaf),
+        Light(CalledBack ? 0 : handsOn(F, W, Known) ? L.Leaf + 2 * HandsOnInstructions : L.Leaf),
         Places(Places) {}
 
   Passage function() {

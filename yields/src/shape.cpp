@@ -39,10 +39,10 @@ static constexpr uint64_t LargestUnrolled = 64;
 // more instructions with its small loops unrolled. Up to there it is the other way round: heap sort and a red-black tree, inlined into one
 // function of some 1,500, cost 1.13 and 1.09 times their instructions without, 0.95 and 0.87 with it.
 // A loop's surroundings are the outermost loop that contains it: what lies before and after that one needs no register within.
-static constexpr unsigned LargestSurroundings = 2500;
+static constexpr unsigned LargestSurroundingsInstructions = 2500;
 // Nothing is unrolled any more where the function has grown to that: each loop is looked at with all that is around it, so a function of many loops
 // would take the square of their number (800 loops in one: 84 s of processor time and no end without it).
-static constexpr unsigned LargestFunction = 10000;
+static constexpr unsigned LargestFunctionInstructions = 10000;
 
 namespace {
 
@@ -293,7 +293,8 @@ static bool unroll(Loop &L, uint64_t Body, LoopInfo &LI, DominatorTree &DT, Scal
   auto *Branch = dyn_cast<BranchInst>(L.getLoopLatch()->getTerminator());
   bool Exits = Branch && Branch->isConditional() && L.isLoopExiting(L.getLoopLatch());
   if (!Branch || !(Exits || Branch->isUnconditional()) || Size > LargestUnrolled || F.hasOptSize() || F.hasMinSize() ||
-      surroundings(L) > LargestSurroundings || F.getInstructionCount() > LargestFunction || L.getHeader()->hasAddressTaken() || !L.isInnermost() || !L.isSafeToClone())
+      surroundings(L) > LargestSurroundingsInstructions || F.getInstructionCount() > LargestFunctionInstructions ||
+      L.getHeader()->hasAddressTaken() || !L.isInnermost() || !L.isSafeToClone())
     return false;
   unsigned Count = (Lim.Unrolled + Body - 1) / Body;
   while (Count > 1 && Count * Size > 512)

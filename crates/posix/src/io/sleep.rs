@@ -30,6 +30,7 @@ pub(crate) fn give_way() {
 #[repr(align(64))]
 struct Asked(AtomicU32);
 
+/// The counters. Cores that share one ask in each other's stead.
 const CORES: usize = 64;
 static ASKED: [Asked; CORES] = [const { Asked(AtomicU32::new(0)) }; CORES];
 

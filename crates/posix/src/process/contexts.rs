@@ -72,9 +72,7 @@ unsafe fn take(context: *mut c_void) {
     };
     let before = me.mask.load(Ordering::Relaxed);
     if before != wanted {
-        if wanted & !before & own_calls::OWN_CALLS != 0 {
-            own_calls::is_blocked(wanted);
-        }
+        own_calls::is_blocked(wanted);
         me.mask.store(wanted, Ordering::SeqCst);
         masks::changed(before, wanted);
         signals::deliver();

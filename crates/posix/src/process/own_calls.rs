@@ -15,14 +15,22 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// These signals.
-pub(crate) const OWN_CALLS: Set = bit(c::SIGPIPE) | bit(c::SIGXFSZ);
+const OWN_CALLS: Set = bit(c::SIGPIPE) | bit(c::SIGXFSZ);
 
 /// Those that a thread has blocked, which have no default action in the kernel from then on.
 static BLOCKED: AtomicU64 = AtomicU64::new(0);
 
-/// A lightweight thread comes to block these, which are some of [`OWN_CALLS`].
-#[cold]
+/// A lightweight thread comes to block these, or blocks them already.
+#[inline]
 pub(crate) fn is_blocked(set: Set) {
+    let set = set & OWN_CALLS;
+    if set & !BLOCKED.load(Ordering::Relaxed) != 0 {
+        replace(set);
+    }
+}
+
+#[cold]
+fn replace(set: Set) {
     for signal in [c::SIGPIPE, c::SIGXFSZ] {
         if set & bit(signal) != 0 && BLOCKED.fetch_or(bit(signal), Ordering::SeqCst) & bit(signal) == 0 {
             actions::replace_default(signal);

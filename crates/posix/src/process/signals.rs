@@ -554,9 +554,7 @@ pub unsafe extern "C-unwind" fn pthread_sigmask(how: c_int, new: *const c::sigse
             _ => return c::EINVAL,
         };
         let after = after & !UNBLOCKABLE;
-        if after & !before & own_calls::OWN_CALLS != 0 {
-            own_calls::is_blocked(after);
-        }
+        own_calls::is_blocked(after);
         me.mask.store(after, Ordering::SeqCst);
         masks::changed(before, after);
     }

@@ -212,9 +212,7 @@ pub(super) unsafe fn create(id: *mut c::pthread_t, wanted: &Wanted, start: Start
     record.explicit.store(wanted.explicit, Ordering::Relaxed);
     let creators = signals::own_mask();
     let mask = wanted.mask.map_or(creators, |mask| mask & !signals::UNBLOCKABLE);
-    if mask & own_calls::OWN_CALLS != 0 {
-        own_calls::is_blocked(mask);
-    }
+    own_calls::is_blocked(mask);
     record.mask.store(mask, Ordering::SeqCst);
     if mask != creators {
         masks::changed(creators, mask);

@@ -6,8 +6,8 @@
 //!
 //! Roles: *holder*; *waiters*.
 //!
-//! Words: `tail` and `next` as in MCS. `holder`: the record of who holds it, or 0: between two
-//! holders, and for a moment after. A node's `state`:
+//! Words: `tail` and `next` as in MCS. `holder`: the record of who holds it, or 0: between two holders, and for a
+//! moment after. A node's `state`:
 //!
 //! | state | set by | from |
 //! |---|---|---|
