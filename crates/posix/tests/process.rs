@@ -51,6 +51,11 @@ fn handlers_wait_as_their_threads_do_and_let_in_what_those_block() {
 }
 
 #[test]
+fn a_request_ends_with_the_thread_it_was_for() {
+    same_as_native("cancel_kept.c", &["1", "3"]);
+}
+
+#[test]
 fn threads_are_cancelled_where_a_handler_of_theirs_waits() {
     let out = same_as_native("handler_cancel.c", &["1", "3"]);
     assert!(out.lines().count() == 13 && out.matches("cancelled 3, cleaned 3, returned 0").count() == 13, "{out}");

@@ -254,12 +254,20 @@ fn announced<T>(runtimes: bool, wait: impl Fn(&AtomicU32) -> T, end: impl Fn(&T)
         let asked = !matches!(end, End::Over) && note.asked.swap(0, Ordering::SeqCst) != 0;
         // The C library noted the request before it was marked here: what it does not know was meant for a thread
         // that had this id, or this task's number, before.
-        match libc_word::is_to_be_cancelled() {
+        let cancelled = match (end, libc_word::is_to_be_cancelled()) {
             // What a wait has consumed it answers; the request then waits for the next one.
-            true if asked => break None,
-            false if matches!(end, End::GivenUp) => {}
-            _ => break Some(result),
+            (End::Over, _) => false,
+            (End::GivenUp, Some(false)) => continue,
+            // The C library's own signal may come before the request is marked here.
+            (_, Some(noted)) => noted,
+            (_, None) => asked,
+        };
+        if cancelled {
+            // The next cancellation point acts, though the canceller's signal may still be on its way.
+            libc_word::complete_request();
+            break None;
         }
+        break Some(result);
     };
     note.waits.store(outer, Ordering::SeqCst);
     WAITING.set(Waiting::NOTHING);
@@ -348,7 +356,6 @@ fn prepare() -> bool {
             return false;
         }
         if action.handler != signalled as *const () as usize {
-            libc_word::prepare();
             ORIGINAL.store(action.handler, Ordering::Release);
             action.handler = signalled as *const () as usize;
             system_call(c::SYS_rt_sigaction, [CANCEL as usize, place, 0, 8, 0, 0]);

@@ -258,6 +258,8 @@ fn wake(raw: *mut ()) {
 pub unsafe extern "C-unwind" fn pthread_cancel(id: c::pthread_t) -> c_int {
     if !Record::is_ours(id) {
         EVER.store(true, Ordering::Relaxed);
+        // Its waits in this library ask whether the C library knows of the request.
+        libc_word::prepare();
         let found = next!(pthread_cancel: fn(c::pthread_t) -> c_int) as *const ();
         type Function = unsafe extern "C-unwind" fn(c::pthread_t) -> c_int;
         // SAFETY: the C library's function, which may unwind; the caller's argument.

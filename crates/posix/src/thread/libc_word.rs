@@ -23,8 +23,11 @@ const EXITING: u32 = 16;
 /// Where the word is, from the thread pointer; 0: not known.
 static OFFSET: AtomicIsize = AtomicIsize::new(0);
 
-/// Before the first lightweight thread.
+/// Before the first lightweight thread, and before the first request to a kernel thread.
 pub(crate) fn prepare() {
+    if OFFSET.load(Ordering::Relaxed) != 0 {
+        return;
+    }
     let [Some(field), Some(size)] = [c"_thread_db_pthread_cancelhandling", c"_thread_db_sizeof_pthread"].map(find_data)
     else {
         return;
@@ -96,9 +99,9 @@ pub(crate) fn complete_request() {
     }
 }
 
-/// Whether the calling kernel thread ends at its next cancellation point; true where that is not known.
-pub(crate) fn is_to_be_cancelled() -> bool {
-    own().is_none_or(|word| word.load(Ordering::Relaxed) & (DISABLED | BEGUN) == BEGUN)
+/// Whether the calling kernel thread ends at its next cancellation point, if that is known.
+pub(crate) fn is_to_be_cancelled() -> Option<bool> {
+    own().map(|word| word.load(Ordering::Relaxed) & (DISABLED | BEGUN) == BEGUN)
 }
 
 /// It ends: it is not cancelled any more.
