@@ -334,7 +334,7 @@ static WORKLOADS: &[Workload] = &[
     },
     Workload {
         name: "locks",
-        about: "T threads share so many locks: lock, hold ns, unlock, pause gap ns, or so many turns in a burst",
+        about: "T threads share so many locks: lock, hold ns, unlock, pause gap ns, or so many turns in a burst; ms at most",
         unit: Unit::Each("turn"),
         defaults: &[
             ("T", "64"),
@@ -343,6 +343,7 @@ static WORKLOADS: &[Workload] = &[
             ("hold", "0"),
             ("gap", "0"),
             ("burst", "1"),
+            ("ms", "150"),
             ("by", "mutex"),
         ],
         cases: &[
@@ -365,7 +366,14 @@ static WORKLOADS: &[Workload] = &[
         ],
         also_on_one: false,
         expected: |a| product(a, &["total"]),
-        slow: |a| nanos(a, &["total"], 3e4) + nanos(a, &["total", "gap"], 1.0) + nanos(a, &["total", "hold"], 1.0),
+        slow: |a| {
+            let turns =
+                nanos(a, &["total"], 3e4) + nanos(a, &["total", "gap"], 1.0) + nanos(a, &["total", "hold"], 1.0);
+            match a.number("ms") {
+                Ok(ms) if ms > 0 => turns.min(ms as f64 * 1e-3),
+                _ => turns,
+            }
+        },
     },
     Workload {
         name: "faults",

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-const SMALL: [(&str, &str); 61] = [
+const SMALL: [(&str, &str); 62] = [
     ("create", "100"),
     ("park", "50"),
     ("yield", "T=4:total=400"),
@@ -20,6 +20,8 @@ const SMALL: [(&str, &str); 61] = [
     ("locks", "T=4:total=400"),
     ("locks", "T=4:total=400:by=barging"),
     ("locks", "T=4:total=400:by=fair"),
+    // A minute's turns at the least: the time ends them.
+    ("locks", "T=4:total=4000000000:ms=1"),
     // Who spins waits for a kernel thread that may have no core: few turns.
     ("locks", "T=2:total=20:by=spin:hold=50"),
     ("locks", "T=2:total=20:by=mcs:gap=50"),

@@ -40,7 +40,7 @@ fn go_is_right_in_all_but_fork_join_calls_stages_locks_faults_and_nbody() {
     for words in [&[][..], &["--handles"]] {
         let refused = smoke::check(&program, words).unwrap();
         assert!(
-            refused.len() == 6 + 3 + 11 + 6 + 1 && !refused.iter().any(|case| case.contains("by=spawn")),
+            refused.len() == 6 + 3 + 12 + 6 + 1 && !refused.iter().any(|case| case.contains("by=spawn")),
             "{refused:?}"
         );
     }

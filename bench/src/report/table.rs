@@ -135,13 +135,14 @@ fn count(count: f64) -> String {
     format!("{count:.0}")
 }
 
-const FIGURES: [Column; 22] = [
+const FIGURES: [Column; 23] = [
     ("requests/s", "requests_per_s", count),
     ("p50", "p50_ns", nanoseconds),
     ("p99", "p99_ns", nanoseconds),
     ("p99.9", "p999_ns", nanoseconds),
     ("p99.99", "p9999_ns", nanoseconds),
     ("longest", "longest_ns", nanoseconds),
+    ("turns", "turns_in_time", count),
     ("late", "late_share", |share| format!("{:.2} %", 100.0 * share)),
     ("conferences", "conferences", count),
     ("late runs", "late_runs", count),

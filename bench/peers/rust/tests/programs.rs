@@ -11,7 +11,7 @@ fn refused(program: &str) -> Vec<String> {
 fn tokio_is_right_in_all_but_fork_join_calls_and_stages() {
     let refused = refused(env!("CARGO_BIN_EXE_raddle-bench-tokio"));
     assert!(
-        refused.len() == 6 + 3 + 11 + 6 + 1 && !refused.iter().any(|case| case.contains("by=spawn")),
+        refused.len() == 6 + 3 + 12 + 6 + 1 && !refused.iter().any(|case| case.contains("by=spawn")),
         "{refused:?}"
     );
 }
@@ -26,10 +26,10 @@ fn rayon_is_right_in_what_does_not_block() {
 
 #[test]
 fn parking_lot_is_right_where_locks_decide() {
-    assert_eq!(smoke::cases().unwrap().len() - refused(env!("CARGO_BIN_EXE_raddle-bench-parking-lot")).len(), 9 + 3);
+    assert_eq!(smoke::cases().unwrap().len() - refused(env!("CARGO_BIN_EXE_raddle-bench-parking-lot")).len(), 10 + 3);
 }
 
 #[test]
 fn crossbeam_is_right_where_channels_and_its_lock_decide() {
-    assert_eq!(smoke::cases().unwrap().len() - refused(env!("CARGO_BIN_EXE_raddle-bench-crossbeam")).len(), 5);
+    assert_eq!(smoke::cases().unwrap().len() - refused(env!("CARGO_BIN_EXE_raddle-bench-crossbeam")).len(), 6);
 }
