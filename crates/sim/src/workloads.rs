@@ -122,6 +122,7 @@ pub const WORKLOADS: [Workload; 16] = [
             ("hold", 0, "nanoseconds inside"),
             ("think", 100, "nanoseconds between two turns of a thread"),
             ("cap", 64, "the longest pause of a spin lock, in spin hints"),
+            ("patience", 64, "CNA's hand-overs within a cluster before another one's turn"),
         ],
         operations: |arguments| arguments.of("total"),
         main: |arguments| locks::locks(&arguments),

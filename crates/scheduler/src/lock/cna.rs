@@ -40,7 +40,11 @@ use std::ptr::{from_ref, null_mut};
 
 const WAITING: usize = 0;
 const GRANTED: usize = 1;
-/// Hand-overs within a cluster before another one's turn: an untested guess.
+/// Hand-overs within a cluster before another one's turn: 88 % of the turns a second that there are without a bound, on
+/// 128 simulated cores in clusters of 4, of which each wants the lock again 100 ns after it had it (1 hand-over in 4 to
+/// another cluster: 46 %, in 16: 70 %, in 256: 97 %; `raddle sim --machine epyc --cores 128 --workload
+/// locks:t=128:lock=9:patience=64`, 2026-11-27). Who waits in another cluster waits for so many turns more, for each
+/// cluster that is before it.
 const HAND_OVERS: u32 = 64;
 
 /// A node, on cache lines of its own.

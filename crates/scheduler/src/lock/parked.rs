@@ -36,15 +36,13 @@
 
 use super::Algorithm;
 use crate::runtime::{Runtime, Word, wait_until, wake};
+use crate::sync::mutex::{PAUSES, SPINS};
 use crate::thread::{Epoch, Thread, Wake};
 use raddle_machine::{Atomic, Machine, Ordering};
 use std::ptr::{from_ref, null_mut};
 
 const GRANTED: u64 = 0;
 const WAITING: u64 = 1;
-/// Looks at the node while the holder runs: an untested guess, as `PAUSES`.
-const LOOKS: u32 = 8;
-const PAUSES: u32 = 16;
 
 /// A record's address has so many low bits that are 0, and is so wide.
 const ALIGNED: u64 = 3;
@@ -95,7 +93,7 @@ impl<R: Runtime> Parked<R> {
         let before = unsafe { &*before };
         // Ordering[parked.next]: Release. Pairs with the load in `successor`. Makes visible: that the node waits.
         before.next.store(from_ref(node).cast_mut(), Ordering::Release);
-        for _ in 0..LOOKS {
+        for _ in 0..SPINS {
             if self.granted(node) {
                 return;
             }

@@ -45,7 +45,7 @@ fn any<A: Algorithm<Controlled>>(_: usize) -> Place<A, Controlled> {
 }
 
 pub(super) fn locks(arguments: &Arguments) {
-    let cap = arguments.of("cap").clamp(1, u64::from(u32::MAX)) as u32;
+    let [cap, patience] = ["cap", "patience"].map(|name| arguments.of(name).clamp(1, u64::from(u32::MAX)) as u32);
     match arguments.of("lock") {
         0 => turns(arguments, Spin::<_, false, true>::with_caps(1, cap), any),
         1 => turns(arguments, Spin::<_, true, false>::with_caps(1, cap), any),
@@ -56,7 +56,7 @@ pub(super) fn locks(arguments: &Arguments) {
         6 => turns(arguments, SwapH1Mcs::new(), any),
         7 => turns(arguments, SwapH2Mcs::new(), any),
         8 => turns(arguments, Hemlock::new(), any),
-        9 => turns(arguments, Cna::new(), |thread| Place::in_cluster(thread / CLUSTER)),
+        9 => turns(arguments, Cna::with_patience(patience), |thread| Place::in_cluster(thread / CLUSTER)),
         10 => turns(arguments, Reciprocating::new(), any),
         _ => turns(arguments, SpinThenQueue::<_, false>::new(), any),
     }
