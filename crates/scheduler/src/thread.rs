@@ -9,7 +9,8 @@
 //! processor once this one is off its stack), and *claimants* (wakers, timers, cancellers: any number, anywhere).
 //!
 //! The wait word is `epoch:56 | wake:4 | phase:4`. The epoch is never reset, and thread records are type-stable (their
-//! memory is only ever a thread record), so a claim on an old epoch fails instead of waking the wrong wait.
+//! memory is only ever a thread record), so a claim on an old epoch fails instead of waking the wrong wait. Its lowest
+//! 32 bits count waits, those above the lives of the record ([`Thread::number`]).
 //!
 //! | phase | set by | from | meaning |
 //! |---|---|---|---|
@@ -60,6 +61,7 @@ const PARKED: u64 = 2;
 const FIRED: u64 = 3;
 const WAKE_SHIFT: u32 = 4;
 const EPOCH_SHIFT: u32 = 8;
+const LIFE_SHIFT: u32 = EPOCH_SHIFT + 32;
 
 /// Bits of an epoch that [`Thread::claim_short`] compares.
 pub const SHORT_EPOCH: u32 = 20;
@@ -399,6 +401,15 @@ impl<M: Machine> Thread<M> {
     pub fn recycle(&self, priority: u8) {
         self.flags.store(0, Ordering::Relaxed);
         self.priority.store(priority, Ordering::Relaxed);
-        self.disarm();
+        let word = self.wait.load(Ordering::Relaxed) >> EPOCH_SHIFT << EPOCH_SHIFT | IDLE;
+        self.wait.store(word.wrapping_add(1 << LIFE_SHIFT), Ordering::Relaxed);
+    }
+
+    /// A number for the thread, not 0, which the record's next 16 million threads do not have (a kernel thread has
+    /// another one after 4 billion waits). For the thread itself.
+    pub fn number(&self) -> usize {
+        // Records are aligned so, and addresses have 47 bits: the life is above them.
+        let place = std::ptr::from_ref(self).addr() >> 7;
+        place ^ (self.wait.load(Ordering::Relaxed) >> LIFE_SHIFT << 40) as usize
     }
 }

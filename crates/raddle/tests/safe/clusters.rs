@@ -1,7 +1,9 @@
 //! Maps of reserved and replicated elements, with keys, values and clusters that do what none should.
 
 use crate::harness::{On, panics, pool, quiet};
-use raddle::lock::{Change, Clustered, Clusters, Deferred, Lock, Protocol, ReserveMap, Seat, TryMcs, Trying, Ways};
+use raddle::lock::{
+    Change, Clustered, Clusters, Deferred, Lock, Order, Protocol, ReserveMap, Seat, TryMcs, Trying, Ways,
+};
 use std::cell::Cell;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -198,6 +200,35 @@ case!(an_element_that_is_reserved_twice_by_one_thread, On::Lightweight, {
         drop(held);
         assert_eq!(map.get(&1), Some(1));
     });
+});
+
+case!(a_reservation_that_outlives_its_thread_is_not_laid_to_the_next_one {
+    let order = Arc::new(Order::new());
+    let map = |class| -> &'static ReserveMap<u32, u32> { Box::leak(Box::new(ReserveMap::new().in_order(&order, class))) };
+    let (first, second) = (map(1), map(2));
+    first.insert(1, 1);
+    second.insert(1, 1);
+    pool(1).run(|| {
+        // The taker's record becomes that of one of the readers.
+        let kept = raddle::spawn(|| second.reserve(&1)).join().unwrap();
+        let read = |_| raddle::spawn(|| (first.get(&1), second.get(&1)));
+        let readers: Vec<_> = (0..32).map(read).collect();
+        for _ in 0..32 {
+            raddle::yield_now();
+        }
+        drop(kept);
+        readers.into_iter().for_each(|reader| assert_eq!(reader.join().unwrap(), (Some(1), Some(1))));
+    });
+});
+
+case!(many_elements_at_once {
+    let map: ReserveMap<u32, ()> = ReserveMap::new();
+    let keys: Vec<u32> = (0..300_000).collect();
+    keys.iter().for_each(|key| _ = map.insert(*key, ()));
+    // Those that are named twice count once.
+    let all = map.reserve_all(keys.iter().chain(&keys[..1_000]));
+    assert_eq!((all.len(), map.len()), (300_000, 300_000));
+    assert!(map.try_read(&7).is_err());
 });
 
 case!(an_element_that_is_made_of_itself {

@@ -72,7 +72,7 @@ pub trait Waits: Send + Sync {
     /// Wakes all who wait there.
     fn wake(&self, address: usize);
 
-    /// The caller, in a word; 0 where nobody knows.
+    /// The caller, in a word that no other thread has; 0 where nobody knows.
     fn me() -> usize;
 }
 
@@ -136,8 +136,9 @@ impl<R: Runtime> Waits for Parking<R> {
     }
 
     fn me() -> usize {
+        // Not the record: a guard may outlive the thread that took it, whose record then stands for another one.
         // SAFETY: becomes a number to compare.
-        std::ptr::from_ref(unsafe { R::current() }).addr()
+        unsafe { R::current() }.number()
     }
 }
 

@@ -36,8 +36,8 @@ use crate::lock::{Algorithm, Lock};
 use raddle_machine::{Atomic, Machine, Ordering};
 use raddle_queues::pad::Padded;
 use std::cell::UnsafeCell;
-use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
@@ -286,12 +286,8 @@ where
         K: 'k,
     {
         self.assert_in_order();
-        let mut wanted: Vec<&K> = Vec::new();
-        for key in keys {
-            if !wanted.contains(&key) {
-                wanted.push(key);
-            }
-        }
+        let mut named = HashSet::with_hasher(self.hash.clone());
+        let wanted: Vec<&K> = keys.into_iter().filter(|key| named.insert(*key)).collect();
         loop {
             let mut all = Vec::new();
             let busy = wanted.iter().find(|key| match self.try_reserve(key) {
