@@ -51,24 +51,17 @@ pub fn decision(rows: &[Row]) -> Option<String> {
     threads.sort_unstable();
     threads.dedup();
     let mut text = String::from(
-        "which lock (those that were as quick in brackets; beside it the quickest of the others, in multiples of it):\n",
+        "which lock (those that were as quick in brackets; then the quickest of the others, in multiples of it):\n",
     );
-    let _ = write!(text, "  {:28}", "sharing  contention  turns");
-    threads.iter().for_each(|threads| _ = write!(text, " {:<44}", format!("T={threads}")));
-    text.push('\n');
+    let _ = writeln!(text, "  {:26}{:>8}  lock", "sharing  contention  turns", "threads");
     for (kind, name) in USES {
-        let cell = |threads: u64| {
+        for &threads in &threads {
             let of_case: Vec<&Row> =
                 seen.iter().filter(|(used, _)| *used == (threads, kind)).map(|(_, row)| *row).collect();
             let (ours, others): (Vec<&Row>, Vec<&Row>) = of_case.into_iter().partition(ours);
-            best(&ours, &others).unwrap_or_else(|| "-".into())
-        };
-        let _ = write!(text, "  {name:28}");
-        threads.iter().for_each(|&threads| _ = write!(text, " {:<44}", cell(threads)));
-        while text.ends_with(' ') {
-            text.pop();
+            let cell = best(&ours, &others).unwrap_or_else(|| "-".into());
+            let _ = writeln!(text, "  {name:26}{threads:>8}  {cell}");
         }
-        text.push('\n');
     }
     Some(text)
 }
@@ -119,10 +112,14 @@ mod tests {
             samples::row("raddle-other", 1.0),
         ];
         let text = decision(&rows).unwrap();
-        let line = |name: &str| text.lines().find(|line| line.contains(name)).unwrap();
-        assert!(line("own").contains("h2 (spin); std 1.50"), "{text}");
-        assert!(line("bursts").contains(" - ") && line("bursts").trim_end().ends_with("mutex"), "{text}");
-        assert!(line("extreme").trim_end().ends_with('-'), "{text}");
+        let line = |name: &str, threads: &str| {
+            text.lines()
+                .find(|line| line.contains(name) && line.split_whitespace().any(|word| word == threads))
+                .unwrap()
+        };
+        assert!(line("own", "2").ends_with("  h2 (spin); std 1.50"), "{text}");
+        assert!(line("bursts", "2").ends_with("  -") && line("bursts", "64").ends_with("  mutex"), "{text}");
+        assert!(line("extreme", "64").ends_with("  -"), "{text}");
         // One lock alone is nothing to choose from.
         assert!(decision(&[row("raddle", own, 20.0), row("std", own, 15.0)]).is_none());
     }
