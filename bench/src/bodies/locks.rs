@@ -93,9 +93,9 @@ struct Line<A: Api, L> {
 }
 
 /// The time from when all threads are there until the last one has had its turns, or until the time is over and each
-/// has ended the turn that it was in: locks that are handed from one kernel thread to another take a turn each time slice
-/// where there are fewer cores. A thread has the lock of its number, modulo. A burst is so many turns without a pause,
-/// after which comes a pause for each of them.
+/// has ended the turn that it was in: locks that are handed from one kernel thread to another take a turn each time
+/// slice where there are fewer cores. A thread has the lock of its number, modulo. A burst is so many turns without a
+/// pause, after which comes a pause for each of them.
 pub fn contend<A: Api, L: Counted>(turns: Turns) -> Outcome {
     let locks = (0..turns.locks.min(turns.threads)).map(|_| Padded(L::new())).collect();
     let each = Padded(AtomicU64::new(turns.each));
