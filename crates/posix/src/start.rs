@@ -321,8 +321,8 @@ pub(crate) fn lightweight() -> bool {
         if started && let Some(signal) = settings.dump_on {
             dump_on(signal);
         }
-        if started && settings.preempt == Preempt::Timer {
-            preempt::begin(settings.quantum.shortest());
+        if started {
+            preempt::begin(settings.preempt, settings.quantum.shortest());
         }
         if started && let Some((path, events)) = &settings.trace {
             crate::stats::begin_trace(settings, path, *events);

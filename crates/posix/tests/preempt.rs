@@ -1,4 +1,5 @@
 //! `--preempt=timer`: threads that compute without quantum checks give way where a timer finds them, and lose nothing.
+//! Those that spin do so without it.
 
 mod common;
 
@@ -45,6 +46,23 @@ fn threads_that_compute_give_way_to_the_timer_and_lose_nothing() {
         let main_too = [("RADDLE_PREEMPT", "timer"), ("RADDLE_MAIN", "1"), ("RADDLE_QUANTUM", "200")];
         gave_way(&program, &["5", "3"], &main_too, common::PATIENCE);
     }
+}
+
+#[test]
+fn threads_that_spin_give_way_unasked() {
+    let program = common::compile("spins.c", &[]);
+    let gave_way = |settings: &[(&str, &str)]| {
+        let ended = common::drop_in(&program, &["20", "5"], &[settings, &[("RADDLE_STATS", "json")]].concat());
+        assert!(ended.status.success() && ended.out == "all have met\n", "{ended:?}");
+        counter(&ended, "preemptions")
+    };
+    for processors in ["1", "2"] {
+        // The spare that the monitor gives to a thread that computes may be there first.
+        common::until("a thread that spins and gives way", || {
+            (gave_way(&[("RADDLE_PROCESSORS", processors)]) > 0).then_some(())
+        });
+    }
+    assert_eq!(gave_way(&[("RADDLE_PREEMPT", "never")]), 0);
 }
 
 #[test]

@@ -32,6 +32,7 @@ pub(crate) mod process_directed;
 pub(crate) mod rights;
 pub(crate) mod sandbox;
 pub(crate) mod signals;
+mod spins;
 mod system_v;
 mod target;
 pub(crate) mod vfork;

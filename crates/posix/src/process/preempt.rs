@@ -1,8 +1,8 @@
 //! Ticks of the timer: threads that compute without quantum checks give way in the handler (`--preempt=timer`, decision
-//! 0039).
+//! 0039), or only those that spin ([`spins`], decision 0055).
 //!
 //! A tick is one of our signals, sent by a timer of the kernel thread's own. The handler runs on the thread's own
-//! stack. If the thread can give way where it was interrupted, it does so there ([`raddle::drop_in::preemption`]), and
+//! stack. If the thread can give way where it was interrupted, it does so there ([`preemption`]), and
 //! goes on later, perhaps on another kernel thread: it returns from the handler with the mask and the alternate stack
 //! of that one ([`masks::give_way`]), with its own registers, `errno`, and vector registers, which the kernel has put
 //! on the stack. Otherwise the timer asks again soon.
@@ -15,8 +15,9 @@
 //! 3. a handler of the program runs, or the thread is the child of a `vfork`, or it holds (`raddle_hold`);
 //! 4. it is on another stack than its own.
 
-use super::{masks, signals, vfork};
+use super::{masks, signals, spins, vfork};
 use crate::os::c;
+use raddle::drop_in::preemption::{self, Asked, Interrupted};
 use std::ffi::{CStr, c_int, c_void};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,7 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub(crate) enum Preempt {
     /// Where they wait only.
     Never,
-    /// At quantum checks too.
+    /// At quantum checks too, and where they spin.
     Yields,
     /// At quantum checks, and where a timer finds them.
     Timer,
@@ -67,20 +68,27 @@ const SEARCHED_BYTES: usize = 1 << 20;
 /// Frames that are looked at where the search has found something that looks like a call from the C library.
 const FRAMES: usize = 512;
 
-/// From now on a timer asks threads that compute to give way.
-pub(crate) fn begin(quantum_ns: u64) {
+/// From now on a timer asks threads that compute to give way: those that the setting says.
+pub(crate) fn begin(when: Preempt, quantum_ns: u64) {
     static BEGUN: AtomicBool = AtomicBool::new(false);
+    let asked = match when {
+        Preempt::Never => return,
+        Preempt::Yields => Asked::Spinning,
+        Preempt::Timer => Asked::All,
+    };
     if BEGUN.swap(true, Ordering::AcqRel) {
         return;
     }
     if find_code() {
-        crate::os::say(
-            c"raddle: RADDLE_PREEMPT=timer: the library is part of the program, so threads give way at quantum checks alone\n",
-        );
+        if asked == Asked::All {
+            crate::os::say(
+                c"raddle: RADDLE_PREEMPT=timer: the library is part of the program, so threads give way at quantum checks alone\n",
+            );
+        }
         return;
     }
     signals::install_kicks();
-    raddle::drop_in::preemption::begin(signals::restarting_kick(), quantum_ns);
+    preemption::begin(signals::restarting_kick(), quantum_ns, asked);
 }
 
 /// Finds the ranges once, since handlers may not ask the loader. True if this library's code is the program's own.
@@ -139,7 +147,7 @@ pub(super) unsafe fn is_tick(info: *const c_void) -> bool {
     // SAFETY: the kernel's argument to a handler is a description of its signal.
     let info = unsafe { &*info.cast::<c::siginfo_t>() };
     // SAFETY: a timer's description has a value.
-    info.si_code == c::SI_TIMER && raddle::drop_in::preemption::is_tick(unsafe { info.si_value().sival_ptr }.addr())
+    info.si_code == c::SI_TIMER && preemption::is_tick(unsafe { info.si_value().sival_ptr }.addr())
 }
 
 /// A tick has come.
@@ -154,27 +162,43 @@ pub(super) unsafe fn ticked(context: *mut c_void) {
     let errno = unsafe { *c::__errno_location() };
     // SAFETY: the saved context, as promised.
     let interrupted = unsafe { &*context.cast::<c::ucontext_t>() };
-    let blocked = || super::rights::is_c_library_code(interrupted) && super::rights::is_waiting_call(interrupted);
-    let period = crate::start::settings().quantum.shortest();
-    let is_over = || raddle::drop_in::preemption::is_over_by_ticks(period);
-    if raddle::drop_in::preemption::is_due(is_over, || may_give_way(interrupted), blocked) {
+    if preemption::is_due(&Place(interrupted)) {
         // SAFETY: the kernel's argument to the handler of this tick, which the caller is.
-        unsafe {
-            masks::give_way(context, || raddle::drop_in::preemption::begin_anew(raddle::drop_in::preemption::give_way))
-        };
+        unsafe { masks::give_way(context, || preemption::begin_anew(preemption::give_way)) };
     }
     crate::os::set_errno(errno);
+}
+
+/// Where a tick has found a thread.
+struct Place<'a>(&'a c::ucontext_t);
+
+impl Interrupted for Place<'_> {
+    fn is_over(&self) -> bool {
+        preemption::is_over_by_ticks(crate::start::settings().quantum.shortest())
+    }
+
+    fn spins(&self) -> bool {
+        spins::is_near_a_pause(registers(self.0).0)
+    }
+
+    fn may(&self) -> bool {
+        may_give_way(self.0)
+    }
+
+    fn is_blocked(&self) -> bool {
+        super::rights::is_c_library_code(self.0) && super::rights::is_waiting_call(self.0)
+    }
 }
 
 /// See the top of the file.
 fn may_give_way(interrupted: &c::ucontext_t) -> bool {
     let (at, stack_pointer) = registers(interrupted);
     let closed_here = closed().any(|(low, high, _)| (low..high).contains(&at));
-    if closed_here || masks::is_in_handler() || raddle::drop_in::preemption::is_held() || vfork::is_child() {
+    if closed_here || masks::is_in_handler() || preemption::is_held() || vfork::is_child() {
         return false;
     }
     let here = &raw const at as usize;
-    match raddle::drop_in::preemption::own_stack(stack_pointer) {
+    match preemption::own_stack(stack_pointer) {
         Some(stack) if stack.contains(&here) => !is_called_back(at, stack_pointer, stack.end),
         _ => false,
     }

@@ -20,7 +20,8 @@ use crate::carry::witness::Inside;
 use crate::govern::follow::Follower;
 use crate::govern::standby::{CATCHES, Standbys};
 use crate::govern::ways::{Way, wanted};
-use crate::os::{TaskState, looks, task_state, ticker, time_on_core};
+use crate::os::ticker::{self, Asked};
+use crate::os::{TaskState, looks, task_state, time_on_core};
 use raddle_machine::{Machine, Real};
 use raddle_scheduler::Notify;
 use raddle_scheduler::govern::short::{Sample, Short};
@@ -264,7 +265,8 @@ fn still(
         },
     };
     seen.beside.retain(|a| computes_beside(a));
-    let order = seen.stall.order(doing, pool.idle.sleeping() > 0, seen.beside.len());
+    let others_idle = pool.idle.sleeping() > 0;
+    let order = seen.stall.order(doing, others_idle, seen.beside.len());
     let Some(activation) = activation else {
         if order == Order::Carry {
             match pool.spare() {
@@ -274,8 +276,12 @@ fn still(
         }
         return false;
     };
-    if doing == Doing::Computes && ticker::quantum_ns().is_some() {
-        have_it_tick(activation, processor);
+    if doing == Doing::Computes {
+        match ticker::asked() {
+            Some(Asked::All) => have_it_tick(activation, processor),
+            Some(Asked::Spinning) if !others_idle && seen.stall.is_to_be_asked() => have_it_say(activation),
+            _ => {}
+        }
     }
     match order {
         Order::TakeOver if wanted() != Way::Nobody => {
@@ -307,6 +313,14 @@ fn have_it_tick(activation: &'static Activation, processor: &'static Processor) 
         crate::os::say_once(
             "raddle: the kernel refuses a timer (`ulimit -i`): threads that compute give way at quantum checks alone",
         );
+    }
+}
+
+/// The thread that computes there is asked whether it spins: then it gives way, and those after it that spin, too.
+fn have_it_say(activation: &'static Activation) {
+    let task = activation.tid.load(Ordering::Relaxed);
+    if task != 0 && activation.ticker.prepare(task) {
+        activation.ticker.ask_once();
     }
 }
 

@@ -14,6 +14,7 @@ use crate::carry::processor::Processor;
 use crate::carry::switching::{self, activation_of, current};
 use crate::carry::witness::Inside;
 use crate::os::ticker;
+pub use crate::os::ticker::Asked;
 pub use crate::threads::quantum::{
     Rules, begin_anew, enter_section, is_held, is_over_by_ticks, leave_section, of_caller, rule, set_quantum,
 };
@@ -24,9 +25,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 static GAVE_WAY: AtomicU64 = AtomicU64::new(0);
 static PUT_OFF: AtomicU64 = AtomicU64::new(0);
 
-/// From now on threads that compute get `signal` once in a quantum, while others wait for their processor.
-pub fn begin(signal: i32, quantum_ns: u64) {
-    ticker::begin(signal, quantum_ns);
+/// From now on threads that compute get `signal` once in a quantum, while others wait for their processor and one is
+/// `asked`.
+pub fn begin(signal: i32, quantum_ns: u64, asked: Asked) {
+    ticker::begin(signal, quantum_ns, asked);
 }
 
 /// True if a signal that carries this is a tick.
@@ -39,9 +41,20 @@ pub fn counts() -> (u64, u64) {
     (GAVE_WAY.load(Ordering::Relaxed), PUT_OFF.load(Ordering::Relaxed))
 }
 
-/// In the handler of a tick: true if the interrupted thread is to give way now, by [`give_way`]. `over` says whether
-/// its own quantum is over, `may` whether it can, `blocked` whether its kernel thread is blocked in a system call.
-pub fn is_due(over: impl FnOnce() -> bool, may: impl FnOnce() -> bool, blocked: impl FnOnce() -> bool) -> bool {
+/// What the handler of a tick can tell of the interrupted thread.
+pub trait Interrupted {
+    /// Its own quantum is over.
+    fn is_over(&self) -> bool;
+    /// It spins.
+    fn spins(&self) -> bool;
+    /// It can give way where it is.
+    fn may(&self) -> bool;
+    /// Its kernel thread is blocked in a system call.
+    fn is_blocked(&self) -> bool;
+}
+
+/// In the handler of a tick: true if the interrupted thread is to give way now, by [`give_way`].
+pub fn is_due(interrupted: &impl Interrupted) -> bool {
     let Some(me) = current() else {
         // A processor that sleeps, or a handler that interrupted nobody.
         if let Some(activation) = own_activation() {
@@ -59,26 +72,48 @@ pub fn is_due(over: impl FnOnce() -> bool, may: impl FnOnce() -> bool, blocked: 
     if activation.after.get().is_without_processor()
         || alone
         || processor.seat.owner.owner() != activation.id
-        || blocked()
+        || interrupted.is_blocked()
     {
         activation.ticker.rest(None);
         return false;
     }
     let switches = processor.counters.switches.load(Ordering::Relaxed);
+    if ticker::asked() == Some(ticker::Asked::Spinning) {
+        return is_spinning(interrupted, activation, processor, switches);
+    }
     let urgent = processor.preempt.load(Ordering::Relaxed);
     if !activation.ticker.has_run_for_long(switches) && !urgent {
         activation.ticker.was_idle(None, None, 0);
         return false;
     }
-    if !others_wait(activation, processor) || !over() && !urgent {
+    if !others_wait(activation, processor) || !interrupted.is_over() && !urgent {
         return false;
     }
-    if may() {
+    if interrupted.may() {
         return true;
     }
     PUT_OFF.fetch_add(1, Ordering::Relaxed);
     activation.ticker.again();
     false
+}
+
+/// The same where only threads that spin are asked. One has spun for a quantum, or the monitor has seen that it does
+/// not switch.
+fn is_spinning(
+    interrupted: &impl Interrupted,
+    activation: &'static Activation,
+    processor: &'static Processor,
+    switches: u64,
+) -> bool {
+    let ticks = activation.ticker.is_on();
+    let for_long = activation.ticker.has_run_for_long(switches) || !ticks;
+    let due = for_long && interrupted.spins() && interrupted.may() && others_wait(activation, processor);
+    if due {
+        activation.ticker.spins(switches + 1);
+    } else if ticks {
+        activation.ticker.was_idle(None, None, 0);
+    }
+    due
 }
 
 /// Whether anybody waits for the processor, after its deadlines and events were looked at.

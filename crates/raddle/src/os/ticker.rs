@@ -4,10 +4,13 @@
 //! processor computes; the signal's handler, on the kernel thread itself, switches it off where nobody waits
 //! ([`crate::guest::preemption`]).
 //!
+//! Where only threads that spin are asked ([`Asked::Spinning`]), the monitor has it go off once. The handler switches
+//! it on if it has found a thread that spins.
+//!
 //! | word | written by |
 //! |---|---|
 //! | `timer`, `task` | the monitor |
-//! | `state` | the monitor to ON; the kernel thread's handler to OFF and FAR |
+//! | `state` | the monitor to ON; the kernel thread's handler to any |
 //! | `switches`, `traffic`, `calm` | the kernel thread's handler |
 //!
 //! Only the monitor makes and deletes timers, and it deletes one only when its kernel thread has ended: a number that
@@ -17,12 +20,13 @@
 
 use raddle_machine::raw::system_call;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// Nanoseconds between two ticks; 0: programs are not asked.
 static QUANTUM_NS: AtomicU64 = AtomicU64::new(0);
 /// What a tick comes with.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
+static SPINNING_ONLY: AtomicBool = AtomicBool::new(false);
 /// What tells a tick from the program's own timers: its address.
 static TICK: u8 = 0;
 
@@ -41,16 +45,27 @@ const ON: u32 = 2;
 /// `traffic` of a ticker that is to be switched on at the monitor's next look, whatever that finds.
 const ANY: u64 = u64::MAX;
 
-/// From now on kernel threads that compute get `signal` once a quantum.
-pub(crate) fn begin(signal: c_int, quantum_ns: u64) {
+/// Who is asked to give way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Each thread that computes.
+    All,
+    /// One that spins: it waits for what another thread is to do.
+    Spinning,
+}
+
+/// From now on kernel threads that compute get `signal`, once a quantum while one is `asked`.
+pub(crate) fn begin(signal: c_int, quantum_ns: u64, asked: Asked) {
     SIGNAL.store(signal, Ordering::Relaxed);
+    SPINNING_ONLY.store(asked == Asked::Spinning, Ordering::Relaxed);
     QUANTUM_NS.store(quantum_ns.max(SHORTEST_NS), Ordering::Release);
 }
 
-/// The quantum, if timers ask threads to give way.
+/// Whom timers ask to give way, if there are any.
 #[inline]
-pub(crate) fn quantum_ns() -> Option<u64> {
-    Some(QUANTUM_NS.load(Ordering::Relaxed)).filter(|&quantum| quantum != 0)
+pub(crate) fn asked() -> Option<Asked> {
+    let spinning = SPINNING_ONLY.load(Ordering::Relaxed);
+    (QUANTUM_NS.load(Ordering::Acquire) != 0).then_some(if spinning { Asked::Spinning } else { Asked::All })
 }
 
 /// True if that is what a tick's `siginfo_t` carries.
@@ -120,7 +135,34 @@ impl Ticker {
 
     /// The next tick comes at once: a more urgent thread waits. For anybody.
     pub fn ring(&self) {
-        self.set(1, QUANTUM_NS.load(Ordering::Relaxed));
+        if asked() == Some(Asked::All) {
+            self.set(1, QUANTUM_NS.load(Ordering::Relaxed));
+        }
+    }
+
+    /// The monitor's, of a processor that computes: one tick comes, unless it ticks already.
+    pub fn ask_once(&self) {
+        if self.state.load(Ordering::Relaxed) != ON {
+            self.set(1, 0);
+        }
+    }
+
+    /// In the handler: it ticks.
+    pub fn is_on(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == ON
+    }
+
+    /// In the handler: the thread spins and is to give way, and those that have their turns next may spin, too. The
+    /// processor has switched so often, the next thread's beginning included: that one has had its quantum at the next
+    /// tick.
+    pub fn spins(&self, switches: u64) {
+        self.switches.store(switches, Ordering::Relaxed);
+        self.calm.store(0, Ordering::Relaxed);
+        if !self.is_on() {
+            let quantum = QUANTUM_NS.load(Ordering::Relaxed);
+            self.state.store(ON, Ordering::Relaxed);
+            self.set(quantum, quantum);
+        }
     }
 
     /// In the handler: true if the thread that runs has had a quantum, and does not run since the last tick only.

@@ -214,11 +214,29 @@ case!(a_look_of_a_wait_that_waits {
     });
 });
 
+/// A thread that could give way.
+struct Anywhere;
+
+impl drop_in::preemption::Interrupted for Anywhere {
+    fn is_over(&self) -> bool {
+        true
+    }
+    fn spins(&self) -> bool {
+        true
+    }
+    fn may(&self) -> bool {
+        true
+    }
+    fn is_blocked(&self) -> bool {
+        false
+    }
+}
+
 case!(a_thread_that_gives_way_where_no_tick_was {
     two().run(|| {
         for _ in 0..20 {
             drop_in::preemption::give_way();
-            assert!(!drop_in::preemption::is_due(|| true, || true, || false));
+            assert!(!drop_in::preemption::is_due(&Anywhere));
             drop_in::yield_now();
             drop_in::yield_before_wait();
             drop_in::poll_interruption();

@@ -10,6 +10,9 @@
 //! | computes | some are idle | what it holds is made takeable, once |
 //! | computes for [`SLICE_PERIODS`] | are busy, or have been told | a spare goes on beside it; two after as long each, then two after twice as long, and so on |
 //!
+//! A thread that computes while nobody is idle may be spinning for one that waits for its processor. It is asked now
+//! and then ([`Stall::is_to_be_asked`]), where threads can be asked, and gives way if it spins, so that no spare comes.
+//!
 //! The monitor looks again after a period, or after [`SETTLED_PERIODS`] where nothing needs it: each processor
 //! switches, or each computes and has been seen to. It sleeps after [`REST_AFTER_PERIODS`] with nothing busy.
 
@@ -72,6 +75,8 @@ pub struct Stall {
     published: bool,
     /// How still it is when the next spare is due.
     share_at_periods: u32,
+    /// How still it is when its thread is asked next whether it spins.
+    ask_at_periods: u32,
     /// How often a thread had stepped back there behind those that it had spawned, and whether one has done so since
     /// the look before.
     retries: u64,
@@ -106,6 +111,16 @@ impl Stall {
             Doing::Computes => self.share(beside),
             Doing::Without | Doing::Unknown => Order::Nothing,
         }
+    }
+
+    /// Whether the thread that is known to compute there is to be asked now if it spins: at once, and whenever it has
+    /// stood still for twice as long as the last time, so that one that computes is seldom interrupted.
+    pub fn is_to_be_asked(&mut self) -> bool {
+        let due = self.still_periods >= self.ask_at_periods;
+        if due {
+            self.ask_at_periods = self.still_periods.saturating_mul(2);
+        }
+        due
     }
 
     /// With each further spare that was slower, not with each second one, the last of 16 threads that spin for it on
@@ -205,6 +220,15 @@ mod tests {
             }
         }
         assert_eq!(times, [20, 40, 60, 100, 140, 220, 300, 460]);
+    }
+
+    #[test]
+    fn one_that_computes_is_asked_more_and_more_seldom_whether_it_spins() {
+        let mut stall = still(0);
+        let asked: Vec<_> =
+            (1..=100).filter(|_| stall.stands_still(7, 0, 1) && stall.is_due() && stall.is_to_be_asked()).collect();
+        assert_eq!(asked, [2, 4, 8, 16, 32, 64]);
+        assert!(!stall.stands_still(8, 0, 1) && stall.stands_still(8, 0, 4) && stall.is_to_be_asked());
     }
 
     #[test]
