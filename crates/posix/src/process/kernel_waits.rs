@@ -284,12 +284,20 @@ impl Interrupted {
     }
 
     /// After the handler, which has interrupted what `context` says: a request that came meanwhile ends the wait.
-    /// (One that comes between this look and the return to a system call is missed.)
     pub(super) fn end(self, context: &mut c::ucontext_t) {
-        WAITING.set(self.0);
         // SAFETY: null or a note, which are never given back.
-        let asked = unsafe { self.0.note.as_ref() }.is_some_and(|note| note.asked.load(Ordering::SeqCst) != 0);
-        if asked {
+        let Some(note) = (unsafe { self.0.note.as_ref() }) else {
+            WAITING.set(self.0);
+            return;
+        };
+        // A request that is marked after the look below comes by a signal, which finds the thread back in its wait: the
+        // return from this handler lets it in.
+        let cancel: u64 = 1 << (CANCEL - 1);
+        let arguments = [c::SIG_BLOCK as usize, (&raw const cancel).expose_provenance(), 0, 8, 0, 0];
+        // SAFETY: a live set of the kernel's size; what was blocked before is not asked for.
+        unsafe { system_call(c::SYS_rt_sigprocmask, arguments) };
+        WAITING.set(self.0);
+        if note.asked.load(Ordering::SeqCst) != 0 {
             self.0.give_up(context);
         }
     }
