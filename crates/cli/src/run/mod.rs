@@ -112,7 +112,7 @@ enum EventLoops {
 enum Preempt {
     /// Where they wait only
     Never,
-    /// At quantum checks, which a compiler has put in (the default)
+    /// At quantum checks, which a compiler has put in, and where they are found spinning (the default)
     Yields,
     /// There, and where a timer finds them
     Timer,
