@@ -4,6 +4,7 @@
 mod undisturbed;
 
 use raddle::Preempt;
+use raddle::sync::{Mutex, RwLock, Semaphore};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -112,34 +113,67 @@ fn a_quantum_is_the_threads_own_or_its_prioritys() {
     assert_eq!(named.unwrap().join().unwrap(), (4000, 5000, 4000, Some("named".into())));
 }
 
-/// The quantum of the thread that takes the mutex again and again ends while it holds it, so those who wait for it run
-/// only then, and each is too late.
-#[test]
-fn who_waits_for_a_mutex_behind_one_that_gives_way_with_it_has_it() {
+/// The quantum of the thread that takes the lock again and again ends while it holds it, so those who wait for it run
+/// only then, and each is too late. `again` and `once` take the lock, and call what they are given meanwhile.
+#[track_caller]
+fn who_waits_has_it<L: Send + Sync + 'static>(
+    lock: L,
+    again: fn(&L, &mut dyn FnMut()),
+    once: fn(&L, &mut dyn FnMut()),
+) {
     const MOST: usize = 2_000;
     let pool = one_processor().quantum(Duration::ZERO).build().unwrap();
-    let turns = pool.run(|| {
-        let shared = Arc::new((raddle::sync::Mutex::new(0), AtomicUsize::new(0)));
+    let turns = pool.run(move || {
+        let shared = Arc::new((lock, AtomicUsize::new(0)));
         let waiters: Vec<_> = (0..5)
             .map(|_| {
                 let shared = shared.clone();
-                raddle::spawn(move || {
-                    *shared.0.lock().unwrap() += 1;
-                    shared.1.fetch_add(1, Ordering::Relaxed);
-                })
+                raddle::spawn(move || once(&shared.0, &mut || _ = shared.1.fetch_add(1, Ordering::Relaxed)))
             })
             .collect();
-        let again = |_: &usize| {
-            let held = shared.0.lock().unwrap();
-            used_up();
-            drop(held);
+        let turn = |_: &usize| {
+            again(&shared.0, &mut || _ = used_up());
             shared.1.load(Ordering::Relaxed) < 5
         };
-        let turns = (0..MOST).take_while(again).count();
+        let turns = (0..MOST).take_while(turn).count();
         waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
         turns
     });
     assert!(turns < MOST, "not within {turns} turns of another one");
+}
+
+#[test]
+fn who_waits_for_a_mutex_behind_one_that_gives_way_with_it_has_it() {
+    let lock: fn(&Mutex<()>, &mut dyn FnMut()) = |mutex, inside| {
+        let _held = mutex.lock().unwrap();
+        inside();
+    };
+    who_waits_has_it(Mutex::new(()), lock, lock);
+}
+
+#[test]
+fn who_waits_to_read_or_write_behind_a_writer_that_gives_way_does_so() {
+    let write: fn(&RwLock<()>, &mut dyn FnMut()) = |lock, inside| {
+        let _held = lock.write().unwrap();
+        inside();
+    };
+    let read: fn(&RwLock<()>, &mut dyn FnMut()) = |lock, inside| {
+        let _held = lock.read().unwrap();
+        inside();
+    };
+    who_waits_has_it(RwLock::new(()), write, write);
+    who_waits_has_it(RwLock::new(()), write, read);
+    // One that waits to write keeps readers out.
+    who_waits_has_it(RwLock::new(()), read, write);
+}
+
+#[test]
+fn who_waits_for_a_permit_behind_one_that_gives_way_with_it_has_it() {
+    let acquire: fn(&Semaphore, &mut dyn FnMut()) = |semaphore, inside| {
+        let _permit = semaphore.enter(1);
+        inside();
+    };
+    who_waits_has_it(Semaphore::new(1), acquire, acquire);
 }
 
 #[test]

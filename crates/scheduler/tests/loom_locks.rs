@@ -4,7 +4,7 @@
 mod loom_runtime;
 
 use loom::thread;
-use loom_runtime::{Model, TIMEOUT, Watched, explore};
+use loom_runtime::{Model, TIMEOUT, Watched, explore, starve_at_once};
 use raddle_scheduler::sync;
 use std::sync::Arc;
 
@@ -93,6 +93,47 @@ fn a_writer_that_times_out_passes_its_wake_up_on() {
         patient.join().unwrap();
         (timed, lock.read().unwrap().get())
     });
+}
+
+/// One waits, and is too late if the lock is taken again before it comes, or gives up meanwhile; then the lock is left
+/// for it, and who comes by gives way.
+#[test]
+fn a_lock_that_is_left_for_one_that_was_too_late_may_be_taken_by_anybody() {
+    starve_at_once();
+    let turns = |reads: bool, timed: bool| {
+        move || {
+            let lock = Arc::new(RwLock::with_value(Watched::new()));
+            let held = lock.write().unwrap();
+            let other = thread::spawn({
+                let lock = lock.clone();
+                move || {
+                    let write = |guard: &Watched| _ = guard.add();
+                    match (reads, timed) {
+                        (true, true) => drop(lock.read_timeout(TIMEOUT).map(|guard| guard.get())),
+                        (true, false) => drop(lock.read().map(|guard| guard.get())),
+                        (false, true) => drop(lock.write_timeout(TIMEOUT).map(|guard| write(&guard))),
+                        (false, false) => drop(lock.write().map(|guard| write(&guard))),
+                    }
+                }
+            });
+            // Not a preemption: it waits without using up the bound.
+            thread::yield_now();
+            drop(held);
+            for _ in 0..2 {
+                let again = lock.write().unwrap();
+                again.add();
+                thread::yield_now();
+                drop(again);
+            }
+            let tried = lock.try_write().map(drop).is_ok();
+            other.join().unwrap();
+            (lock.read().unwrap().get(), tried)
+        }
+    };
+    explore(2, &["(3, true)"], turns(false, false));
+    explore(2, &["(2, true)", "(3, true)"], turns(false, true));
+    explore(2, &["(2, false)", "(2, true)"], turns(true, false));
+    explore(2, &["(2, true)"], turns(true, true));
 }
 
 #[test]

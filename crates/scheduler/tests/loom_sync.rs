@@ -8,7 +8,7 @@
 mod loom_runtime;
 
 use loom::thread;
-use loom_runtime::{Model, TIMEOUT, Watched, explore};
+use loom_runtime::{Model, TIMEOUT, Watched, explore, starve_at_once};
 use raddle_scheduler::sync::{self, oneshot};
 use std::sync::Arc;
 
@@ -51,6 +51,47 @@ fn several_permits_reach_whoever_wants_them() {
         takers.into_iter().for_each(|taker| taker.join().unwrap());
         semaphore.available()
     });
+}
+
+/// One waits, and is too late if the permit is taken again before it comes, or gives up meanwhile; then it is left for
+/// it, and who comes by gives way.
+#[test]
+fn a_permit_that_is_left_for_one_that_was_too_late_may_be_taken_by_anybody() {
+    starve_at_once();
+    let turns = |timed: bool| {
+        move || {
+            let shared = Arc::new((Semaphore::with_permits(1), Watched::new()));
+            shared.0.acquire(1);
+            let other = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    let (semaphore, watched) = &*shared;
+                    if timed {
+                        if semaphore.acquire_timeout(1, TIMEOUT).is_err() {
+                            return;
+                        }
+                    } else {
+                        semaphore.acquire(1);
+                    }
+                    watched.add();
+                    semaphore.release(1);
+                }
+            });
+            // Not a preemption: it waits without using up the bound.
+            thread::yield_now();
+            shared.0.release(1);
+            for _ in 0..2 {
+                shared.0.acquire(1);
+                shared.1.add();
+                thread::yield_now();
+                shared.0.release(1);
+            }
+            other.join().unwrap();
+            (shared.0.available(), shared.0.try_acquire(1), shared.1.get())
+        }
+    };
+    explore(2, &["(1, true, 3)"], turns(false));
+    explore(2, &["(1, true, 2)", "(1, true, 3)"], turns(true));
 }
 
 #[test]

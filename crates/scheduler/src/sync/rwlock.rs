@@ -1,10 +1,15 @@
 //! Many readers or one writer: std's `RwLock`, poisoning included.
 //!
-//! One word: `writers waiting:28 | readers:32 | WRITERS_WAITED | READERS_WAITED | POISONED | WRITER`; the two `WAITED`
-//! bits are set once a thread has ever waited in that list, and never cleared: a bit says that its list has a queue.
+//! One word: `writers waiting:27 | readers:32 | LEFT | WRITERS_WAITED | READERS_WAITED | POISONED | WRITER`; the two
+//! `WAITED` bits are set once a thread has ever waited in that list, and never cleared: a bit says that its list has a
+//! queue.
 //!
 //! A reader goes in while no writer holds the lock or waits for it, so writers do not starve; under a stream of writers
 //! readers wait, and a thread that reads twice can wait for itself, both as with std's.
+//!
+//! Those who come by may take a free lock before one that was woken for it. `LEFT` says of a free lock that such a one
+//! was too late again after a quantum, as of a mutex ([`super::mutex`]): who comes by gives way once before it takes
+//! the lock. Whoever takes it clears the bit. Nothing else depends on it: what is free may be taken by anybody.
 //!
 //! Who owes a wake-up: who leaves the lock free wakes one writer if writers wait, else all readers; a writer that gives
 //! up wakes the readers that waited only because of it. A woken writer tries before it gives up: if it fails, somebody
@@ -31,6 +36,7 @@
 use super::waiters::{Queue, Waiters};
 use super::{LockError, LockResult, Patience, PoisonError, TryLockError, TryLockResult, WaitError};
 use crate::runtime::Runtime;
+use crate::thread::Wake;
 use core::time::Duration;
 use raddle_machine::{Atomic, Machine, Ordering, Real, RealAtomic};
 use std::cell::UnsafeCell;
@@ -42,7 +48,8 @@ const WRITER: u64 = 1;
 const POISONED: u64 = 2;
 const READERS_WAITED: u64 = 4;
 const WRITERS_WAITED: u64 = 8;
-const READER: u64 = 16;
+const LEFT: u64 = 16;
+const READER: u64 = 32;
 const READERS: u64 = (u32::MAX as u64) * READER;
 const WAITING: u64 = READER << 32;
 
@@ -59,6 +66,16 @@ fn is_full(word: u64) -> bool {
 /// True if a writer may go in.
 fn writable(word: u64) -> bool {
     word & (WRITER | READERS) == 0
+}
+
+/// As [`readable`], and the lock is not left for another one.
+fn readable_by_all(word: u64) -> bool {
+    word & (WRITER | LEFT) == 0 && word < READERS
+}
+
+/// As [`writable`], and the lock is not left for another one.
+fn writable_by_all(word: u64) -> bool {
+    word & (WRITER | READERS | LEFT) == 0
 }
 
 /// See the module.
@@ -106,7 +123,7 @@ fn poison<G>(poisoned: bool, guard: G) -> LockResult<G> {
 type Locked<G> = Result<G, LockError<G>>;
 
 impl<T: ?Sized, R: Runtime> RwLock<T, R> {
-    /// Changes the word by `change` while `may` allows it; the word it had.
+    /// Changes the word by `change` while `may` allows it, and takes `LEFT` away; the word it had.
     #[inline]
     fn enter(&self, may: fn(u64) -> bool, change: u64) -> Option<u64> {
         let mut word = self.state.load(Ordering::Relaxed);
@@ -114,7 +131,7 @@ impl<T: ?Sized, R: Runtime> RwLock<T, R> {
             // Ordering[rwlock.state]: Acquire. Pairs with `leave`. Makes visible: the data.
             match self.state.compare_exchange_weak(
                 word,
-                word.wrapping_add(change),
+                (word & !LEFT).wrapping_add(change),
                 Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
@@ -127,14 +144,23 @@ impl<T: ?Sized, R: Runtime> RwLock<T, R> {
 
     #[inline]
     fn read_with(&self, patience: impl FnOnce() -> Patience) -> Result<u64, WaitError> {
-        match self.enter(readable, READER) {
+        match self.enter(readable_by_all, READER) {
             Some(word) => Ok(word),
             None => self.read_slow(patience()),
         }
     }
 
+    /// Gives way, once, to whom the lock is left for.
+    fn give_way(&self) {
+        if self.state.load(Ordering::Relaxed) & LEFT != 0 {
+            R::yield_now();
+        }
+    }
+
     #[cold]
     fn read_slow(&self, patience: Patience) -> Result<u64, WaitError> {
+        self.give_way();
+        let (mut woken, mut too_late) = (false, None);
         loop {
             if let Some(word) = self.enter(readable, READER) {
                 return Ok(word);
@@ -143,14 +169,17 @@ impl<T: ?Sized, R: Runtime> RwLock<T, R> {
                 !is_full(self.state.load(Ordering::Relaxed)),
                 "too many active read locks: more than can be counted"
             );
+            if woken {
+                self.readers.was_too_late(&mut too_late);
+            }
             R::note_wait("a reader-writer lock, to read", std::ptr::from_ref(self).addr(), None);
-            self.readers.wait(patience, || self.announce(readable, READERS_WAITED))?;
+            woken |= self.readers.wait(patience, || self.announce(readable, READERS_WAITED))? == Wake::Signalled;
         }
     }
 
     #[inline]
     fn write_with(&self, patience: impl FnOnce() -> Patience) -> Result<u64, WaitError> {
-        match self.enter(writable, WRITER) {
+        match self.enter(writable_by_all, WRITER) {
             Some(word) => Ok(word),
             None => self.write_slow(patience()),
         }
@@ -158,22 +187,30 @@ impl<T: ?Sized, R: Runtime> RwLock<T, R> {
 
     #[cold]
     fn write_slow(&self, patience: Patience) -> Result<u64, WaitError> {
+        self.give_way();
         // Relaxed: an unlock that misses it leaves the lock free before, and `look` sees that.
         self.state.fetch_add(WAITING, Ordering::Relaxed);
+        let (mut woken, mut too_late) = (false, None);
         loop {
             if let Some(word) = self.enter(writable, WRITER.wrapping_sub(WAITING)) {
                 return Ok(word);
             }
+            if woken {
+                self.writers.was_too_late(&mut too_late);
+            }
             R::note_wait("a reader-writer lock, to write", std::ptr::from_ref(self).addr(), None);
-            if let Err(error) = self.writers.wait(patience, || self.announce(writable, WRITERS_WAITED)) {
-                // SeqCst so that no fence is needed before readers are woken
-                // (`raddle_queues::wait_list::Queue::is_empty`).
-                let word = self.state.fetch_sub(WAITING, Ordering::SeqCst) - WAITING;
-                if readable(word) {
-                    R::Machine::light_fence();
-                    self.readers.queue().wake_all();
+            match self.writers.wait(patience, || self.announce(writable, WRITERS_WAITED)) {
+                Ok(wake) => woken |= wake == Wake::Signalled,
+                Err(error) => {
+                    // SeqCst so that no fence is needed before readers are woken
+                    // (`raddle_queues::wait_list::Queue::is_empty`).
+                    let word = self.state.fetch_sub(WAITING, Ordering::SeqCst) - WAITING;
+                    if readable(word) {
+                        R::Machine::light_fence();
+                        self.readers.queue().wake_all();
+                    }
+                    return Err(error);
                 }
-                return Err(error);
             }
         }
     }
@@ -199,10 +236,14 @@ impl<T: ?Sized, R: Runtime> RwLock<T, R> {
     fn leave(&self, change: u64, poisoned: u64) {
         // Ordering[rwlock.state]: Acquire. Pairs with the fence before `look`. Makes visible: the lists' queues.
         let mut word = self.state.load(Ordering::Acquire);
+        let mut left = None;
         loop {
             let writers = (word & WRITERS_WAITED != 0).then(|| self.writers.queue());
             let readers = (word & READERS_WAITED != 0).then(|| self.readers.queue());
-            let new = word.wrapping_sub(change) | poisoned;
+            let mut new = word.wrapping_sub(change) | poisoned;
+            if writable(new) && (writers.is_some() || readers.is_some()) {
+                new |= *left.get_or_insert_with(|| self.left_for_the_woken(new));
+            }
             // Ordering[rwlock.state]: SeqCst. Pairs with `enter`. Makes visible: the data. SeqCst so that no fence is
             // needed (`raddle_queues::wait_list::Queue::is_empty`).
             // Point of no return: the next holder may free the lock.
@@ -214,6 +255,13 @@ impl<T: ?Sized, R: Runtime> RwLock<T, R> {
                 Err(now) => word = now,
             }
         }
+    }
+
+    /// `LEFT` if the caller, about to leave the lock as `word` says, is to leave it for those that it wakes.
+    #[cold]
+    fn left_for_the_woken(&self, word: u64) -> u64 {
+        let woken = if word >= WAITING { &self.writers } else { &self.readers };
+        if woken.somebody_starved() { LEFT } else { 0 }
     }
 
     #[cold]
@@ -502,6 +550,21 @@ mod tests {
         assert!(matches!(lock.try_write(), Err(TryLockError::WouldBlock)));
         drop(reading);
         assert!(lock.try_write().is_ok());
+    }
+
+    #[test]
+    fn who_comes_in_takes_the_mark_away_that_it_is_left_for_another_one() {
+        let lock = RwLock::<u32, KernelThreads>::new(7);
+        let inside = |is: u64, guard: &dyn Fn()| {
+            lock.state.store(LEFT, Ordering::Relaxed);
+            guard();
+            assert_eq!(lock.state.load(Ordering::Relaxed), is);
+        };
+        inside(READER, &|| std::mem::forget(lock.read()));
+        inside(READER, &|| std::mem::forget(lock.try_read()));
+        inside(WRITER, &|| std::mem::forget(lock.write()));
+        inside(WRITER, &|| std::mem::forget(lock.try_write()));
+        inside(0, &|| drop(lock.write()));
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! A counting semaphore.
 //!
-//! One word: `WAITED:1 | many:31 | permits:32`; `WAITED` once a thread has ever waited, `many` the number of threads
-//! that wait for more than one permit.
+//! One word: `WAITED:1 | LEFT:1 | many:30 | permits:32`; `WAITED` once a thread has ever waited, `many` the number of
+//! threads that wait for more than one permit.
 //!
 //! Who owes a wake-up: a release of k permits wakes k waiters, or all while one of them wants several: these then see
 //! for themselves who can go on. Acquiring barges, so a waiter for many permits can starve behind a stream of takers of
-//! one.
+//! one. One that was too late again after a quantum says so, as of a mutex ([`super::mutex`]): then a release leaves
+//! its permits for whom it wakes (`LEFT`), and who comes by gives way once before it takes them. Whoever takes some
+//! clears the bit, on which nothing else depends.
 //!
 //! Invariants:
 //! - I1: a thread asleep for one permit while one is free does not last: each release after it has looked pops a
@@ -34,17 +36,19 @@
 use super::waiters::{Queue, Waiters};
 use super::{Patience, WaitError};
 use crate::runtime::Runtime;
+use crate::thread::Wake;
 use core::time::Duration;
 use raddle_machine::{Atomic, Machine, Ordering, Real, RealAtomic};
 
 const WAITED: u64 = 1 << 63;
+const LEFT: u64 = 1 << 62;
 const MANY: u64 = 1 << 32;
 
 fn permits(word: u64) -> u32 {
     word as u32
 }
 fn many(word: u64) -> u64 {
-    (word & !WAITED) / MANY
+    (word & !(WAITED | LEFT)) / MANY
 }
 
 /// See the module.
@@ -69,9 +73,15 @@ impl<R: Runtime> Semaphore<R> {
     /// Takes `count` permits if they are there.
     #[inline]
     pub fn try_acquire(&self, count: u32) -> bool {
+        self.take(count, 0)
+    }
+
+    /// As [`Semaphore::try_acquire`] while the word has no bit that `blocks`.
+    #[inline]
+    fn take(&self, count: u32, blocks: u64) -> bool {
         let mut word = self.state.load(Ordering::Relaxed);
-        while permits(word) >= count {
-            let new = word - count as u64;
+        while permits(word) >= count && word & blocks == 0 {
+            let new = (word & !LEFT) - count as u64;
             // Ordering[semaphore.state]: Acquire. Pairs with `release`. Makes visible: what was done before it.
             match self.state.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return true,
@@ -84,7 +94,7 @@ impl<R: Runtime> Semaphore<R> {
     /// Takes `count` permits, waiting for them. Masked from cancellation.
     #[inline]
     pub fn acquire(&self, count: u32) {
-        if !self.try_acquire(count) {
+        if !self.take(count, LEFT) {
             self.acquire_slow(count, Patience::MASKED).expect("a masked wait without a deadline ended early");
         }
     }
@@ -94,7 +104,7 @@ impl<R: Runtime> Semaphore<R> {
     /// # Errors
     /// If they were not had; none are taken then.
     pub fn acquire_timeout(&self, count: u32, timeout: Duration) -> Result<(), WaitError> {
-        if self.try_acquire(count) {
+        if self.take(count, LEFT) {
             return Ok(());
         }
         self.acquire_slow(count, Patience::timeout::<R::Machine>(timeout))
@@ -105,7 +115,7 @@ impl<R: Runtime> Semaphore<R> {
     /// # Errors
     /// If they were not had; none are taken then.
     pub fn acquire_cancellable(&self, count: u32) -> Result<(), WaitError> {
-        if self.try_acquire(count) {
+        if self.take(count, LEFT) {
             return Ok(());
         }
         self.acquire_slow(count, Patience::CANCELLABLE)
@@ -113,17 +123,26 @@ impl<R: Runtime> Semaphore<R> {
 
     #[cold]
     fn acquire_slow(&self, count: u32, patience: Patience) -> Result<(), WaitError> {
+        // Gives way, once, to whom permits are left for.
+        if self.state.load(Ordering::Relaxed) & LEFT != 0 {
+            R::yield_now();
+        }
         if count > 1 {
             // Relaxed: a releaser that misses it adds its permits before, and `look` sees them (I2).
             self.state.fetch_add(MANY, Ordering::Relaxed);
         }
+        let (mut woken, mut too_late) = (false, None);
         let result = loop {
             if self.try_acquire(count) {
                 break Ok(());
             }
+            if woken {
+                self.waiters.was_too_late(&mut too_late);
+            }
             R::note_wait("a semaphore", std::ptr::from_ref(self).addr(), None);
-            if let Err(error) = self.waiters.wait(patience, || self.announce(count)) {
-                break Err(error);
+            match self.waiters.wait(patience, || self.announce(count)) {
+                Ok(wake) => woken |= wake == Wake::Signalled,
+                Err(error) => break Err(error),
             }
         };
         if count > 1 {
@@ -157,13 +176,19 @@ impl<R: Runtime> Semaphore<R> {
     pub fn release(&self, count: u32) {
         // Ordering[semaphore.state]: Acquire. Pairs with the fence before `look`. Makes visible: the list's queue.
         let mut word = self.state.load(Ordering::Acquire);
+        let mut left = None;
         let (queue, word) = loop {
             assert!(permits(word).checked_add(count).is_some(), "a semaphore with more than u32::MAX permits");
             let queue = (word & WAITED != 0).then(|| self.waiters.queue());
+            let left = match queue {
+                Some(_) => *left.get_or_insert_with(|| if self.waiters.somebody_starved() { LEFT } else { 0 }),
+                None => 0,
+            };
+            let new = (word + count as u64) | left;
             // Ordering[semaphore.state]: SeqCst. Pairs with `try_acquire`. Makes visible: what was done before. SeqCst
             // so that no fence is needed (`raddle_queues::wait_list::Queue::is_empty`).
             // Point of no return: who takes the permit may free the semaphore.
-            match self.state.compare_exchange_weak(word, word + count as u64, Ordering::SeqCst, Ordering::Acquire) {
+            match self.state.compare_exchange_weak(word, new, Ordering::SeqCst, Ordering::Acquire) {
                 Ok(_) => break (queue, word),
                 Err(now) => word = now,
             }
@@ -216,5 +241,22 @@ impl<R: Runtime> Permit<'_, R> {
 impl<R: Runtime> Drop for Permit<'_, R> {
     fn drop(&mut self) {
         self.semaphore.release(self.count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::kernel_threads::KernelThreads;
+
+    #[test]
+    fn who_takes_permits_takes_the_mark_away_that_they_are_left_for_another_one() {
+        let semaphore = Semaphore::<KernelThreads>::new(0);
+        for take in [|s: &Semaphore<_>| s.acquire(1), |s: &Semaphore<_>| assert!(s.try_acquire(1))] {
+            semaphore.state.store(WAITED | LEFT | (3 * MANY) | 2, Ordering::Relaxed);
+            assert_eq!(many(semaphore.state.load(Ordering::Relaxed)), 3);
+            take(&semaphore);
+            assert_eq!(semaphore.state.load(Ordering::Relaxed), WAITED | (3 * MANY) | 1);
+        }
     }
 }

@@ -131,7 +131,8 @@ impl<R: Runtime> Waiters<R> {
         self.without.store(WITHOUT, Ordering::Relaxed);
     }
 
-    /// The calling thread, woken, was too late; `since` is when that was so first. From a quantum later on it says so.
+    /// The calling thread, woken, was too late; `since` is when that was so first. From a quantum later on it says so:
+    /// whoever leaves what it waits for then leaves it for the one that it wakes (decision 0033).
     #[cold]
     pub(crate) fn was_too_late(&self, since: &mut Option<u64>) {
         let quantum = R::quantum();
