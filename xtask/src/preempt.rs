@@ -3,8 +3,7 @@
 //!
 //! A campaign, not a part of `ci`, which runs the same for a moment; with the optimised library, as users run it.
 //! Inside the C library no thread gives way, so the share of their time that the programs spend there decides how long
-//! it takes. On a quiet machine a program gives way some 2,500 times in a second; beside others that take the cores
-//! from it for 20 ms and more at a time, less than 100 times: then the monitor has others go on beside it.
+//! it takes: in a second of processor time a program gives way some 800 to 2,000 times.
 
 use crate::shell::{self, Failure, Outcome, cargo};
 

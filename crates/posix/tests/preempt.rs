@@ -66,6 +66,13 @@ fn threads_that_spin_give_way_unasked() {
 }
 
 #[test]
+fn who_computes_beside_the_processors_comes_back_to_them() {
+    let program = common::compile("preempt_beside.c", &[]);
+    let settings = [("RADDLE_PREEMPT", "timer"), ("RADDLE_PROCESSORS", "1"), ("RADDLE_QUANTUM", "1000")];
+    assert_ne!(gave_way(&program, &[], &settings, common::PATIENCE), 0);
+}
+
+#[test]
 fn no_timer_asks_a_program_that_did_not_ask_for_it() {
     let program = common::compile("preempt.c", &["-lm"]);
     for settings in [&[][..], &[("RADDLE_PREEMPT", "yields")], &[("RADDLE_PREEMPT", "never")]] {

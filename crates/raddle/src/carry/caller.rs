@@ -1,10 +1,11 @@
 //! Who calls: a lightweight thread or not, outside the runtime or not, with a processor or apart; and a caller's
-//! processor that is given away.
+//! processor that is given away, or offered to others.
 
 use crate::carry::descriptor::Descriptor;
 use crate::carry::pool::Spare;
 use crate::carry::processor::Processor;
-use crate::carry::switching::{activation_of, current, enter};
+use crate::carry::switching::{activation_of, current, enter, yield_inside};
+use crate::carry::witness::Inside;
 use std::sync::atomic::Ordering;
 
 /// True where a call may be taken over: the caller is a lightweight thread, and outside the runtime. False on kernel
@@ -75,4 +76,17 @@ pub(crate) fn hand_over(
         inside.leave();
     }
     still
+}
+
+/// A thread of a higher priority waits for this processor, or a tick has found `me`. True if `me` has left its
+/// processor, or come back to one.
+#[cold]
+pub(crate) fn preempted(me: &'static Descriptor) -> bool {
+    let Some(inside) = Inside::enter(activation_of(me)) else {
+        // Others have its processor, whose flag is theirs.
+        enter(me).leave();
+        return true;
+    };
+    inside.processor().preempt.store(false, Ordering::Relaxed);
+    yield_inside(inside, me)
 }

@@ -226,7 +226,7 @@ pub(crate) fn yield_in_silence(me: &'static Descriptor) -> bool {
 
 /// Yields, and leaves the mark.
 #[inline(always)]
-fn yield_inside(mut inside: Inside, me: &'static Descriptor) -> bool {
+pub(super) fn yield_inside(mut inside: Inside, me: &'static Descriptor) -> bool {
     let floor = me.thread.priority_now();
     match inside.owned().dispatcher.offer(floor) {
         Some(next) => {
@@ -258,13 +258,6 @@ pub(crate) fn step_back(me: &'static Descriptor) {
         }
         inside.leave();
     }
-    yield_now(me);
-}
-
-/// A thread of a higher priority waits for this processor.
-#[cold]
-pub(crate) fn preempted(me: &'static Descriptor) {
-    activation_of(me).processor().preempt.store(false, Ordering::Relaxed);
     yield_now(me);
 }
 

@@ -108,8 +108,9 @@ pub(crate) struct Returns {
 }
 
 impl Returns {
-    /// One look: the kernel is asked to tell of the return of those whose processors were taken.
-    pub fn look(&mut self) {
+    /// One look: the kernel is asked to tell of the return of those whose processors were taken; `runs` hears of those
+    /// that do not block.
+    pub fn look(&mut self, runs: impl Fn(&'static Activation)) {
         let Some(entry) = entry() else { return };
         self.looks = self.looks.wrapping_add(1);
         let mut left = QUESTIONS;
@@ -124,10 +125,12 @@ impl Returns {
             }
             left -= 1;
             turn.asked.store(self.looks.max(1), Ordering::Relaxed);
+            let Some(place) = crate::os::place_in_kernel(activation.tid.load(Ordering::Relaxed)) else {
+                runs(activation);
+                continue;
+            };
             // Acquire: its activation is through with the last one.
-            if let Some(place) = crate::os::place_in_kernel(activation.tid.load(Ordering::Relaxed))
-                && turn.trap.compare_exchange(FREE, SETTING, Ordering::Acquire, Ordering::Relaxed).is_ok()
-            {
+            if turn.trap.compare_exchange(FREE, SETTING, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 turn.place.store(place, Ordering::Relaxed);
                 let is_set = activation.trap(place, entry);
                 // Release: the place. A failure: it has come back already.

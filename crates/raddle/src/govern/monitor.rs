@@ -125,7 +125,7 @@ fn main() {
         follower.fire();
         standbys.arm();
         if [&TAKEOVERS, &PUBLICATIONS, &CATCHES].into_iter().any(|taken| taken.load(Ordering::Relaxed) != 0) {
-            returns.look();
+            returns.look(have_it_come_back);
         }
         let circle_due = circles.walk(now, crate::govern::deadlock::is_reported);
         let asked = requests.as_mut().is_some_and(|look| look());
@@ -299,6 +299,13 @@ fn still(
         Order::Nothing | Order::Carry | Order::TakeOver | Order::Publish => {}
     }
     doing == Doing::Computes
+}
+
+/// The thread that computes beside the processors is asked to come back to the queue.
+fn have_it_come_back(activation: &'static Activation) {
+    if ticker::asked() == Some(Asked::All) {
+        have_it_tick(activation, activation.processor());
+    }
 }
 
 /// The thread that computes there is asked to give way once a quantum, while others wait.

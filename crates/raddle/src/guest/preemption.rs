@@ -9,9 +9,9 @@
 //! that takes the monitor two looks.
 
 use crate::carry::activation::Activation;
-use crate::carry::descriptor::Descriptor;
+use crate::carry::caller;
 use crate::carry::processor::Processor;
-use crate::carry::switching::{self, activation_of, current};
+use crate::carry::switching::{activation_of, current};
 use crate::carry::witness::Inside;
 use crate::os::ticker;
 pub use crate::os::ticker::Asked;
@@ -62,18 +62,22 @@ pub fn is_due(interrupted: &impl Interrupted) -> bool {
         }
         return false;
     };
-    if !crate::carry::caller::is_outside(me) || me.thread.is_in_wait() {
+    if !caller::is_outside(me) || me.thread.is_in_wait() {
         // It is about to switch, or in the middle of it.
         return false;
     }
     let activation = activation_of(me);
     let processor = activation.processor();
     let alone = activation.apart.load(Ordering::Relaxed) || activation.dedicated.load(Ordering::Relaxed);
-    if activation.after.get().is_without_processor()
-        || alone
-        || processor.seat.owner.owner() != activation.id
-        || interrupted.is_blocked()
-    {
+    if activation.after.get().is_without_processor() || alone || interrupted.is_blocked() {
+        activation.ticker.rest(None);
+        return false;
+    }
+    if processor.seat.owner.owner() != activation.id {
+        if ticker::asked() == Some(Asked::All) {
+            // Others have its processor: without this it would run beside them for as long as it computes.
+            return may_or_later(activation, interrupted);
+        }
         activation.ticker.rest(None);
         return false;
     }
@@ -89,6 +93,11 @@ pub fn is_due(interrupted: &impl Interrupted) -> bool {
     if !others_wait(activation, processor) || !interrupted.is_over() && !urgent {
         return false;
     }
+    may_or_later(activation, interrupted)
+}
+
+/// True if the thread can give way where it is; otherwise it is asked again soon.
+fn may_or_later(activation: &'static Activation, interrupted: &impl Interrupted) -> bool {
     if interrupted.may() {
         return true;
     }
@@ -136,9 +145,7 @@ fn others_wait(activation: &'static Activation, processor: &'static Processor) -
 /// True if it was interrupted by others meanwhile, and has to look why.
 pub fn give_way() -> bool {
     let Some(me) = current() else { return false };
-    let me: &'static Descriptor = me;
-    activation_of(me).processor().preempt.store(false, Ordering::Relaxed);
-    if switching::yield_now(me) {
+    if caller::preempted(me) {
         GAVE_WAY.fetch_add(1, Ordering::Relaxed);
     }
     me.thread.is_interrupted()

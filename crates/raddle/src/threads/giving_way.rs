@@ -50,6 +50,6 @@ pub fn check() {
     if let Some(me) = current()
         && crate::carry::switching::activation_of(me).processor().preempt.load(Ordering::Relaxed)
     {
-        crate::carry::switching::preempted(me);
+        crate::carry::caller::preempted(me);
     }
 }
