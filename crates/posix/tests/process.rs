@@ -370,3 +370,28 @@ fn threads_and_handlers_begin_with_the_masks_that_they_were_given() {
     let out = same_as_native("signal_begins.c", &["1", "2"]);
     assert!(out.contains("in the thread: 10\n") && out.ends_with("taken 1\n"), "{out}");
 }
+
+#[test]
+fn a_place_that_cannot_be_reached_is_told_as_the_kernel_does() {
+    let program = common::compile("bad_places.c", &["-Wno-nonnull"]);
+    let native = common::native(&program, &[]).well();
+    assert!(native.matches("EFAULT").count() > 4 * 30, "{native}");
+    let fallback = ("RADDLE_KERNEL_THREADS", "1");
+    for environment in [("RADDLE_PROCESSORS", "1"), ("RADDLE_PROCESSORS", "2"), ("RADDLE_MAIN", "1"), fallback] {
+        let ours = common::drop_in(&program, &[], &[environment]);
+        assert_eq!(ours.out, native, "{environment:?}: {ours:?}");
+        assert!(ours.status.success(), "{ours:?}");
+    }
+}
+
+#[test]
+fn a_handler_of_what_another_thread_has_sent_finds_the_thread_where_it_computes() {
+    let out = same_as_native("found_at.c", &["1", "2"]);
+    assert_eq!(out, "10 of 10\n10 of 20\n10 of 10\n77\n");
+}
+
+#[test]
+fn the_child_of_a_threads_fork_is_the_threads() {
+    let out = same_as_native("parents.c", &["1", "2"]);
+    assert!(out.lines().count() == 9 && out.ends_with("and died\n"), "{out}");
+}

@@ -9,7 +9,7 @@
 //! The signal mask of a call is the thread's until it returns.
 
 use super::{Apart, CANCELLED, EINTR, Pause, after, apart, at, done, in_handler, left, ours_or_handlers};
-use crate::os::{c, deadline_after, now, system_call};
+use crate::os::{c, deadline_after, now, reach, system_call};
 use crate::process::{kernel_waits, watch};
 use crate::thread::caller::Caller;
 use raddle::io::{Failure, Glance, Interest};
@@ -189,6 +189,15 @@ pub unsafe extern "C-unwind" fn __poll_chk(
     unsafe { poll(entries, count, time) }
 }
 
+/// The deadline that a call asks for, if it does; `None` where the kernel is to refuse the time or the mask.
+fn wanted(time: *const c::timespec, mask: *const c::sigset_t) -> Option<Option<u64>> {
+    if !(reach::reads_or_null(time) && reach::reads_or_null(mask.cast::<u64>())) {
+        return None;
+    }
+    // SAFETY: the caller's time, or none.
+    unsafe { time.as_ref() }.map(deadline_after).transpose().ok()
+}
+
 #[entry]
 pub unsafe extern "C-unwind" fn ppoll(
     entries: *mut c::pollfd,
@@ -196,10 +205,8 @@ pub unsafe extern "C-unwind" fn ppoll(
     time: *const c::timespec,
     mask: *const c::sigset_t,
 ) -> c_int {
-    // SAFETY: the caller's time, or none.
-    let deadline = unsafe { time.as_ref() }.map(deadline_after).transpose();
-    match (ours_or_handlers(), deadline) {
-        (Some(caller), Ok(deadline)) => {
+    match ours_or_handlers().and_then(|caller| Some((caller, wanted(time, mask)?))) {
+        Some((caller, deadline)) => {
             // SAFETY: the caller's entries and mask.
             done(unsafe { poll_until(caller, entries, count as usize, deadline, at(mask)) }) as c_int
         }
@@ -223,6 +230,13 @@ pub unsafe extern "C-unwind" fn __ppoll_chk(
 /// Numbers that a set of `select` has room for.
 const SET: usize = c::FD_SETSIZE;
 const WORDS: usize = SET / 64;
+
+/// Whether each is null or memory for a set of so many numbers.
+fn are_sets(count: usize, given: [*mut c::fd_set; 3]) -> bool {
+    let words = count.div_ceil(64);
+    let is_set = |set: *mut u64| words == 0 || reach::reads_all(set, words) && reach::writes(set);
+    given.iter().all(|set| set.is_null() || is_set(set.cast()))
+}
 
 /// The three sets of a `select`, as the caller gave them.
 struct Sets {
@@ -310,7 +324,11 @@ pub unsafe extern "C-unwind" fn select(
     others: *mut c::fd_set,
     time: *mut c::timeval,
 ) -> c_int {
-    let numbers = usize::try_from(count).ok().filter(|count| *count <= SET);
+    let sets = [readers, writers, others];
+    let numbers = usize::try_from(count).ok().filter(|count| *count <= SET && are_sets(*count, sets));
+    if !reach::writes_or_null(time) {
+        return natively!();
+    }
     // SAFETY: the caller's time, or none.
     let limit = unsafe { time.as_mut() };
     let valid = limit.as_ref().is_none_or(|time| time.tv_sec >= 0 && (0..1_000_000).contains(&time.tv_usec));
@@ -319,7 +337,7 @@ pub unsafe extern "C-unwind" fn select(
         after((time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_usec as u64 * 1000))
     });
     // SAFETY: the caller's sets.
-    let result = unsafe { Sets::new(numbers, [readers, writers, others]) }.until(caller, deadline, 0);
+    let result = unsafe { Sets::new(numbers, sets) }.until(caller, deadline, 0);
     if let (Some(time), Some(deadline)) = (limit, deadline) {
         // Linux tells what is left.
         let left = deadline.saturating_sub(now(c::CLOCK_MONOTONIC)) / 1000;
@@ -339,11 +357,12 @@ pub unsafe extern "C-unwind" fn pselect(
     mask: *const c::sigset_t,
 ) -> c_int {
     let numbers = usize::try_from(count).ok().filter(|count| *count <= SET);
-    // SAFETY: the caller's time, or none.
-    let deadline = unsafe { time.as_ref() }.map(deadline_after).transpose();
-    let (Some(numbers), Ok(deadline)) = (numbers, deadline) else { return natively!() };
+    let sets = [readers, writers, others];
+    let (Some(numbers), Some(deadline)) = (numbers.filter(|&count| are_sets(count, sets)), wanted(time, mask)) else {
+        return natively!();
+    };
     // SAFETY: the caller's sets and mask.
-    done(unsafe { Sets::new(numbers, [readers, writers, others]) }.until(caller, deadline, at(mask))) as c_int
+    done(unsafe { Sets::new(numbers, sets) }.until(caller, deadline, at(mask))) as c_int
 }
 
 /// # Safety
@@ -414,6 +433,9 @@ pub unsafe extern "C-unwind" fn epoll_pwait(
     time: c_int,
     mask: *const c::sigset_t,
 ) -> c_int {
+    if !reach::reads_or_null(mask.cast::<u64>()) {
+        return natively!();
+    }
     if mask.is_null()
         && let Some(me) = Apart::of_caller(caller, time)
     {
@@ -441,10 +463,8 @@ pub unsafe extern "C-unwind" fn epoll_pwait2(
     time: *const c::timespec,
     mask: *const c::sigset_t,
 ) -> c_int {
-    // SAFETY: the caller's time, or none.
-    let deadline = unsafe { time.as_ref() }.map(deadline_after).transpose();
-    match (ours_or_handlers(), deadline) {
-        (Some(caller), Ok(deadline)) => {
+    match ours_or_handlers().and_then(|caller| Some((caller, wanted(time, mask)?))) {
+        Some((caller, deadline)) => {
             // SAFETY: the caller's room for events and mask.
             done(unsafe { epoll_until(caller, set, events, count, deadline, at(mask)) }) as c_int
         }

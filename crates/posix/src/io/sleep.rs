@@ -1,7 +1,7 @@
 //! Sleeping and yielding.
 
 use super::{Pause, after, in_handler, ours_or_handlers};
-use crate::os::{c, deadline, deadline_after, failed, set_errno, system_call};
+use crate::os::{c, deadline, deadline_after, failed, reach, set_errno, system_call};
 use crate::process::{kernel_waits, watch};
 use crate::thread::caller::Caller;
 use raddle_macros::entry;
@@ -79,7 +79,7 @@ fn in_kernel(end: u64) -> isize {
     })
 }
 
-#[entry(if let Some(caller) = ours_or_handlers().filter(|_| !time.is_null()))]
+#[entry(if let Some(caller) = ours_or_handlers().filter(|_| reach::reads(time) && reach::writes_or_null(left)))]
 pub unsafe extern "C-unwind" fn nanosleep(time: *const c::timespec, left: *mut c::timespec) -> c_int {
     // SAFETY: the caller's time.
     let error = match unsafe { deadline_after(&*time) } {
@@ -96,8 +96,9 @@ pub unsafe extern "C-unwind" fn clock_nanosleep(
     time: *const c::timespec,
     left: *mut c::timespec,
 ) -> c_int {
+    let reachable = || reach::reads(time) && (flags & c::TIMER_ABSTIME != 0 || reach::writes_or_null(left));
     let known = [c::CLOCK_MONOTONIC, c::CLOCK_REALTIME, c::CLOCK_BOOTTIME, c::CLOCK_TAI].contains(&clock);
-    let Some(caller) = ours_or_handlers().filter(|_| known && !time.is_null()) else { return natively!() };
+    let Some(caller) = ours_or_handlers().filter(|_| known && reachable()) else { return natively!() };
     // SAFETY: the caller's time.
     let time = unsafe { &*time };
     if flags & c::TIMER_ABSTIME == 0 {

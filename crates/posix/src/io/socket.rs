@@ -3,7 +3,7 @@
 use super::kind::Kind;
 use super::stream::{total, whole};
 use super::{Told, at, blocking, blocking_after, done, ours};
-use crate::os::{c, now, system_call};
+use crate::os::{c, now, reach, system_call};
 use raddle::io::Interest;
 use raddle_macros::entry;
 use std::ffi::{c_int, c_uint, c_void};
@@ -176,7 +176,7 @@ pub unsafe extern "C-unwind" fn recvmmsg(
         // SAFETY: the rest of the caller's messages; the kernel checks them.
         unsafe { system_call(c::SYS_recvmmsg, arguments) }
     };
-    if !ours() || is_the_kernels(flags) || flags & c::MSG_WAITALL != 0 || count == 0 {
+    if !ours() || is_the_kernels(flags) || flags & c::MSG_WAITALL != 0 || count == 0 || !reach::reads_or_null(time) {
         return natively!();
     }
     // SAFETY: the caller's time, or none. As in the kernel, it is looked at after each message only.
@@ -255,14 +255,14 @@ unsafe fn send_message(descriptor: c_int, message: *const c::msghdr, flags: c_in
         // SAFETY: the caller's message; the kernel checks it.
         unsafe { system_call(c::SYS_sendmsg, [descriptor as usize, at(message), flags as usize, 0, 0, 0]) }
     };
-    if flags & c::MSG_DONTWAIT != 0 || message.is_null() {
+    if flags & c::MSG_DONTWAIT != 0 || !reach::reads(message) {
         return call(flags);
     }
     // SAFETY: the caller's message.
     let (parts, count) = unsafe { ((*message).msg_iov, (*message).msg_iovlen) };
     let parts = match count {
         // SAFETY: the caller's parts.
-        1..=MOST_PARTS => unsafe { std::slice::from_raw_parts(parts, count) },
+        1..=MOST_PARTS if reach::reads_all(parts, count) => unsafe { std::slice::from_raw_parts(parts, count) },
         _ => &[],
     };
     if total(parts) == 0 {

@@ -2,7 +2,7 @@
 
 use super::kind::Kind;
 use super::{EAGAIN, Told, at, blocking, done, is_nonblocking, ours, socket, wait_and_repeat};
-use crate::os::{c, system_call};
+use crate::os::{c, reach, system_call};
 use crate::process::kernel_waits;
 use raddle::io::{Glance, Interest};
 use raddle_macros::entry;
@@ -19,7 +19,13 @@ const PIPE_BUF: usize = 4096;
 /// The kernel takes no more parts at once.
 pub(super) const MOST_PARTS: c_int = 1024;
 
-#[entry(if ours())]
+/// A call refuses more otherwise than one for parts does.
+#[inline]
+fn fits(count: usize) -> bool {
+    isize::try_from(count).is_ok()
+}
+
+#[entry(if fits(count) && ours())]
 pub unsafe extern "C-unwind" fn read(descriptor: c_int, buffer: *mut c_void, count: usize) -> isize {
     done(read_from(descriptor, &[c::iovec { iov_base: buffer, iov_len: count }]))
 }
@@ -30,19 +36,19 @@ pub unsafe extern "C-unwind" fn __read_chk(descriptor: c_int, buffer: *mut c_voi
     done(read_from(descriptor, &[c::iovec { iov_base: buffer, iov_len: count }]))
 }
 
-#[entry(if ours() && (1..=MOST_PARTS).contains(&count))]
+#[entry(if ours() && (1..=MOST_PARTS).contains(&count) && reach::reads_all(parts, count as usize))]
 pub unsafe extern "C-unwind" fn readv(descriptor: c_int, parts: *const c::iovec, count: c_int) -> isize {
     // SAFETY: so many parts, by the caller.
     let parts = unsafe { std::slice::from_raw_parts(parts, count as usize) };
     done(read_from(descriptor, parts))
 }
 
-#[entry(if ours())]
+#[entry(if fits(count) && ours())]
 pub unsafe extern "C-unwind" fn write(descriptor: c_int, data: *const c_void, count: usize) -> isize {
     done(write_to(descriptor, &[c::iovec { iov_base: data.cast_mut(), iov_len: count }]))
 }
 
-#[entry(if ours() && (1..=MOST_PARTS).contains(&count))]
+#[entry(if ours() && (1..=MOST_PARTS).contains(&count) && reach::reads_all(parts, count as usize))]
 pub unsafe extern "C-unwind" fn writev(descriptor: c_int, parts: *const c::iovec, count: c_int) -> isize {
     // SAFETY: so many parts, by the caller.
     let parts = unsafe { std::slice::from_raw_parts(parts, count as usize) };

@@ -2,6 +2,7 @@
 
 pub(crate) mod frames;
 pub(crate) mod modes;
+pub(crate) mod reach;
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};

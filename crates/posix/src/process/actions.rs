@@ -11,7 +11,7 @@
 use super::info::Info;
 use super::signals::{self, Set, bit};
 use super::{alternate, ending, jumps, kernel_waits, masks, own_calls, process_directed, vfork, watch};
-use crate::os::{answer, c, set_errno, system_call};
+use crate::os::{answer, c, reach, set_errno, system_call};
 use crate::thread::record::Record;
 use raddle_macros::entry;
 use std::ffi::{c_int, c_void};
@@ -72,7 +72,10 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
     // The kernel does not know what a lightweight thread blocks, and tells the handler's mask.
     let me = Record::current().filter(|_| raddle::drop_in::is_kernel_thread_of_runtime());
     let mask = action.mask.load(Ordering::Relaxed) | me.map_or(0, |me| me.mask.load(Ordering::Relaxed));
-    let raised = signals::take_raised(signal);
+    let found_at = signals::take_raised(signal);
+    let raised = found_at.is_some();
+    // A signal of ours has found the thread computing, and its handler runs below this one.
+    let seen = found_at.filter(|at| !at.is_null()).unwrap_or(context);
     let on_stack = action.flags.load(Ordering::Relaxed) & c::SA_ONSTACK != 0;
     // SAFETY: the kernel's argument.
     let top = if on_stack { unsafe { alternate::top(context) } } else { std::ptr::null_mut() };
@@ -124,10 +127,10 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
             }
             // This frame, and those below, lie on the kernel thread's alternate stack then.
             let may_wait = raised && !on_stack;
-            // SAFETY: the program's handler; the kernel's arguments.
-            let call = || unsafe { ending::call(called, signal, info, context, raised, may_wait) };
-            // SAFETY: the kernel's argument.
-            ended = unsafe { told.to(context, call) };
+            // SAFETY: the program's handler; the kernel's arguments, to this handler or one below.
+            let call = || unsafe { ending::call(called, signal, info, seen, raised, may_wait) };
+            // SAFETY: the same.
+            ended = unsafe { told.to(seen, call) };
         }
         0
     };
@@ -268,6 +271,10 @@ pub(super) unsafe fn take_fault(signal: c_int, info: *mut c_void, context: *mut 
 /// On a lightweight thread the handler sees the thread's mask, as those behind [`entry()`] do. Its waits are the kernel
 /// thread's, which has the kernel's frame and blocks the fault. A fault is never put off.
 unsafe extern "C-unwind" fn fault_entry(signal: c_int, info: *mut c_void, context: *mut c_void) {
+    // SAFETY: the kernel's argument; this returns after that answer.
+    if unsafe { reach::recover(context) } {
+        return;
+    }
     // SAFETY: the kernel's argument.
     unsafe { raddle::signal::set_back(context) };
     let action = &ACTIONS[signal as usize];

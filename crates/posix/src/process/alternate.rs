@@ -10,7 +10,7 @@
 //! it finds none. Its handlers run there.
 
 use super::{actions, signals};
-use crate::os::{answer, c, set_errno, system_call};
+use crate::os::{answer, c, reach, set_errno, system_call};
 use crate::thread::caller::Caller;
 use crate::thread::dedicated;
 use crate::thread::record::Record;
@@ -62,6 +62,10 @@ pub unsafe extern "C" fn sigaltstack(new: *const c::stack_t, old: *mut c::stack_
             system_call(c::SYS_sigaltstack, [new.cast::<c_void>().addr(), old.cast::<c_void>().addr(), 0, 0, 0, 0])
         };
         return answer(result) as c_int;
+    }
+    if !(reach::reads_or_null(new) && reach::writes_or_null(old)) {
+        set_errno(c::EFAULT);
+        return -1;
     }
     let here = (&raw const new).addr();
     let before = OWN.get();
@@ -127,6 +131,10 @@ fn own() -> Option<Alternate> {
 /// # Safety
 /// A handler's arguments.
 pub(crate) unsafe extern "C-unwind" fn take_fault(signal: c_int, info: *mut c_void, context: *mut c_void) -> bool {
+    // SAFETY: the kernel's argument; the handler returns after that answer.
+    if unsafe { reach::recover(context) } {
+        return true;
+    }
     let has_stack = actions::fault_handler(signal) != 0 && own().is_some();
     // SAFETY: the kernel's description of the fault.
     let address = || unsafe { (*info.cast::<c::siginfo_t>()).si_addr() }.addr();

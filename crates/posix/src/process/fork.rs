@@ -5,11 +5,14 @@
 //! program's own handlers may run before it, when the child still has the parent's runtime; so the calling thread is
 //! hidden from the runtime during the call: what those handlers wake goes nowhere, and they do not switch to what is
 //! not there.
+//!
+//! A lightweight thread that forks is a kernel thread from then on ([`crate::thread::dedicated`]): the child's parent
+//! is one for the kernel.
 
 use super::{masks, signals, vfork};
 use crate::os::{c, system_call};
-use crate::thread::exit;
 use crate::thread::record::Record;
+use crate::thread::{dedicated, exit};
 use raddle_macros::entry;
 use std::ffi::{c_char, c_int, c_long, c_void};
 use std::sync::atomic::Ordering;
@@ -25,23 +28,30 @@ pub(super) fn prepare() {
 }
 
 unsafe extern "C" fn child() {
+    let had_mask = Record::current().is_some_and(|me| dedicated::task(me).is_some());
     // SAFETY: the only thread of a child that was just made, outside the runtime: it called `fork`.
     unsafe { raddle::drop_in::forked() };
     crate::thread::names_child();
-    crate::thread::dedicated::forked();
+    dedicated::forked();
     exit::forked();
     crate::sync::forked();
     // The child of a `vfork` has its own mask already.
     if !vfork::forked()
         && let Some(me) = Record::current()
     {
-        signals::set_kernel_mask(me.mask.load(Ordering::Relaxed));
+        if had_mask {
+            // The kernel has kept it.
+            me.mask.store(signals::kernel_mask(), Ordering::Relaxed);
+        } else {
+            signals::set_kernel_mask(me.mask.load(Ordering::Relaxed));
+        }
     }
     masks::forked(signals::own_mask());
 }
 
 #[entry]
 pub unsafe extern "C" fn fork() -> c::pid_t {
+    dedicated::known_alone();
     let hidden = raddle::drop_in::hide();
     let child = natively!();
     if child == 0 {
@@ -76,6 +86,7 @@ pub(crate) unsafe fn by_number(number: c_long, arguments: [usize; 6]) -> Option<
     if flags & c::CLONE_VM as usize != 0 || vfork::is_child() {
         return None;
     }
+    dedicated::known_alone();
     let hidden = raddle::drop_in::hide();
     // SAFETY: the caller's promise. A child that begins on another stack does not return here, as it would not return
     // from the C library's function.
@@ -100,6 +111,7 @@ pub unsafe extern "C" fn forkpty(
     settings: *const c_void,
     size: *const c_void,
 ) -> c::pid_t {
+    dedicated::known_alone();
     let hidden = raddle::drop_in::hide();
     let child = natively!();
     if child == 0 {

@@ -348,7 +348,7 @@ pub unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: u
 
 /// The descriptor tells its readers of what is sent to them: as a rule its maker.
 fn signal_descriptor() -> Result<(), c_int> {
-    crate::thread::dedicated::known_by_its_signals();
+    crate::thread::dedicated::known_alone();
     Ok(())
 }
 

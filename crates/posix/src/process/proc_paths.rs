@@ -1,12 +1,14 @@
 //! Names of files that name a thread by its number: `/proc/self/task/N`, `/proc/N`.
 //!
 //! The kernel knows the numbers of kernel threads. A thread that is named by the number that its `gettid` answered
-//! before it was [dedicated] becomes so, and the name is translated. The directory itself (`/proc/self/task`) lists
+//! before it was [dedicated] becomes so, and the name is translated; so does one that names itself
+//! (`/proc/thread-self`). The directory itself (`/proc/self/task`) lists
 //! kernel threads, and those of lightweight threads are the runtime's.
 //!
 //! [dedicated]: crate::thread::dedicated
 
-use crate::thread::dedicated::task_of;
+use crate::os::reach;
+use crate::thread::dedicated::{self, task_of};
 use crate::thread::record::Record;
 use raddle_macros::entry;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -21,9 +23,12 @@ const FOLDER: &[u8] = b"/proc/";
 /// `path` is null or a C string.
 #[inline]
 unsafe fn translated(path: *const c_char, room: &mut [u8; ROOM]) -> *const c_char {
+    // Before there are threads it names none of ours.
+    if !(dedicated::has_runtime() && reach::reads(path)) {
+        return path;
+    }
     // SAFETY: as promised; no byte behind the first one that differs is read.
-    let names_proc =
-        !path.is_null() && FOLDER.iter().enumerate().all(|(at, &byte)| unsafe { path.add(at).read() } as u8 == byte);
+    let names_proc = FOLDER.iter().enumerate().all(|(at, &byte)| unsafe { path.add(at).read() } as u8 == byte);
     // SAFETY: a C string, since it begins as the folder's name; the room outlives the answer.
     if names_proc { unsafe { translate(path, room) } } else { path }
 }
@@ -46,6 +51,9 @@ unsafe fn translate(path: *const c_char, room: &mut [u8; ROOM]) -> *const c_char
     // "", "proc", a process or thread, "task", a thread, and the rest.
     for (at, part) in name.split(|&byte| byte == b'/').enumerate() {
         let mut digits = [0u8; 10];
+        if at == 2 && part == b"thread-self" {
+            dedicated::known_alone();
+        }
         let number = if at == 2 || at == 4 { task(part) } else { None };
         let part = match number {
             Some(number) => {

@@ -14,7 +14,7 @@ use super::info::Info;
 use super::{
     actions, by_number, ending, fork, kernel_waits, masks, own_calls, preempt, process_directed, rights, watch,
 };
-use crate::os::{c, failed, system_call};
+use crate::os::{c, failed, reach, system_call};
 use crate::thread::caller::Caller;
 use crate::thread::record::Record;
 use crate::thread::{cancel, dedicated};
@@ -114,6 +114,8 @@ thread_local! {
     static KICKS: Cell<u32> = const { Cell::new(0) };
     /// The signal that the thread is sending itself.
     static RAISED: Cell<c_int> = const { Cell::new(0) };
+    /// What a signal of ours has interrupted, in whose handler the thread sends itself that one; null: nothing.
+    static FOUND_AT: Cell<*mut c_void> = const { Cell::new(std::ptr::null_mut()) };
 }
 
 /// A signal has come here that is no concern of the thread's.
@@ -151,7 +153,7 @@ unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *m
         has_heard();
         // SAFETY: the kernel's argument.
         unsafe { by_number::pass_on(info) };
-        ending::within(!unwinds, deliver);
+        ending::within(!unwinds, || deliver_at(context));
         ran = true;
     };
     // SAFETY: installed with all that can wait blocked; the arguments are the kernel's; the delivery runs handlers of
@@ -213,6 +215,12 @@ fn has_heard() {
 
 /// Runs what is pending for the calling thread and not blocked, and hands on what was sent to the process and is.
 pub(crate) fn deliver() {
+    deliver_at(std::ptr::null_mut());
+}
+
+/// As [`deliver`]. `context`: null, or the kernel's argument to the handler that calls, which the program's handlers
+/// are to find: what the thread did, instead of our own call that sends it the signal.
+fn deliver_at(context: *mut c_void) {
     let Some(me) = Record::current() else { return };
     if me.pending.is_empty() {
         return;
@@ -238,7 +246,7 @@ pub(crate) fn deliver() {
         if actions::is_fault(signal) {
             watch::count_handler(Some(me), false);
         }
-        raise_here(info);
+        raise_at(info, context);
     }
     process_directed::hand_on(me);
 }
@@ -297,6 +305,11 @@ pub(super) fn kick(task: u32, restart: bool) -> bool {
 
 /// Has the kernel deliver a signal to the calling kernel thread, now.
 pub(super) fn raise_here(info: Info) {
+    raise_at(info, std::ptr::null_mut());
+}
+
+/// As [`raise_here`], with `context` as [`deliver_at`] has it.
+fn raise_at(info: Info, context: *mut c_void) {
     let one = bit(info.signal);
     let mut before: Set = 0;
     let places = [(&raw const one).expose_provenance(), (&raw mut before).expose_provenance()];
@@ -311,12 +324,13 @@ pub(super) fn raise_here(info: Info) {
         unsafe { system_call(c::SYS_rt_tgsigqueueinfo, [process, task, info.signal as usize, place, 0, 0]) }
     };
     RAISED.set(info.signal);
+    FOUND_AT.set(context);
     if send(&info) == -(c::EAGAIN as isize) {
         // The user's limit of queued signals is reached: what `kill` sends is not refused.
         send(&Info::of_process(info.signal));
     }
     // Ignored, for one.
-    RAISED.set(0);
+    forget_raised();
     if before & one != 0 {
         // Not what was read: the threads' masks may have changed meanwhile.
         masks::renew(one);
@@ -326,15 +340,16 @@ pub(super) fn raise_here(info: Info) {
 /// A handler has been left otherwise than by returning.
 pub(super) fn forget_raised() {
     RAISED.set(0);
+    FOUND_AT.set(std::ptr::null_mut());
 }
 
-/// Whether the thread has just sent itself a signal: the handler that asks is at a place where its thread may end.
-pub(super) fn take_raised(signal: c_int) -> bool {
-    let raised = RAISED.get() == signal;
-    if raised {
+/// Whether the thread has just sent itself a signal: the handler that asks is at a place where its thread may end. Then
+/// with the context that the program's handler is to find, if it is not the handler's own.
+pub(super) fn take_raised(signal: c_int) -> Option<*mut c_void> {
+    (RAISED.get() == signal).then(|| {
         RAISED.set(0);
-    }
-    raised
+        FOUND_AT.replace(std::ptr::null_mut())
+    })
 }
 
 /// Unblocks signals for the calling kernel thread.
@@ -543,6 +558,9 @@ pub unsafe extern "C-unwind" fn pthread_sigmask(how: c_int, new: *const c::sigse
         }
         return result;
     };
+    if !(reach::reads_or_null(new.cast::<Set>()) && reach::writes_or_null(old)) {
+        return c::EFAULT;
+    }
     let before = me.mask.load(Ordering::Relaxed);
     if !new.is_null() {
         // SAFETY: the caller's set, whose first word is the kernel's.

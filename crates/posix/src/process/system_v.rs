@@ -3,7 +3,7 @@
 
 use super::signals;
 use super::watch;
-use crate::os::{answer, c, deadline_after, now};
+use crate::os::{answer, c, deadline_after, now, reach};
 use crate::thread::caller::Caller;
 use raddle_macros::entry;
 use std::ffi::{c_int, c_long, c_void};
@@ -44,8 +44,10 @@ pub unsafe extern "C-unwind" fn semtimedop(
     time: *const c::timespec,
 ) -> c_int {
     let next = next!(semtimedop: fn(c_int, *mut c_void, usize, *const c::timespec) -> c_int);
-    // SAFETY: null or the caller's time.
-    let deadline = unsafe { time.as_ref() }.map(deadline_after);
+    // On kernel threads the kernel looks first.
+    let cut = !matches!(Caller::here(), Caller::Native) && reach::reads(time);
+    // SAFETY: the caller's time.
+    let deadline = cut.then(|| deadline_after(unsafe { &*time }));
     let Some(Ok(deadline)) = deadline else {
         // SAFETY: the caller's arguments.
         return uncut(|| unsafe { next(set, operations, count, time) } as isize) as c_int;

@@ -7,7 +7,7 @@ use super::info::Info;
 use super::signals::{self, Set};
 use super::watch::{self, HandlersSeen};
 use super::{ending, kernel_waits, masks};
-use crate::os::{answer, c, deadline_after, now, system_call};
+use crate::os::{answer, c, deadline_after, now, reach, system_call};
 use crate::thread::caller::Caller;
 use crate::thread::cancel;
 use crate::thread::record::Record;
@@ -169,9 +169,14 @@ unsafe fn wait_in_handler(me: &'static Record, set: Set, info: *mut c::siginfo_t
 ///
 /// # Safety
 /// As for [`wait`].
-unsafe fn wait_or_end(set: Set, info: *mut c::siginfo_t, time: *const c::timespec) -> Option<isize> {
+unsafe fn wait_or_end(set: *const c::sigset_t, info: *mut c::siginfo_t, time: *const c::timespec) -> Option<isize> {
     let caller = Caller::here();
     let me = caller.record()?;
+    if !(reach::reads(set.cast::<Set>()) && reach::writes_or_null(info) && reach::reads_or_null(time)) {
+        return Some(-(c::EFAULT as isize));
+    }
+    // SAFETY: the caller's set.
+    let set = unsafe { word(set) };
     if let Caller::Light(_) = caller {
         cancel::point();
     }
@@ -206,7 +211,7 @@ pub unsafe extern "C-unwind" fn sigtimedwait(
     time: *const c::timespec,
 ) -> c_int {
     // SAFETY: the caller's arguments.
-    let Some(result) = (unsafe { wait_or_end(word(set), info, time) }) else { return natively!() };
+    let Some(result) = (unsafe { wait_or_end(set, info, time) }) else { return natively!() };
     // SAFETY: null, or the caller's place, which is filled.
     if let Some(info) = unsafe { info.as_mut() }.filter(|info| result > 0 && info.si_code == c::SI_TKILL) {
         // As the C library tells it.
@@ -225,7 +230,7 @@ pub unsafe extern "C-unwind" fn sigwaitinfo(set: *const c::sigset_t, info: *mut 
 pub unsafe extern "C-unwind" fn sigwait(set: *const c::sigset_t, signal: *mut c_int) -> c_int {
     loop {
         // SAFETY: the caller's arguments.
-        let result = match unsafe { wait_or_end(word(set), std::ptr::null_mut(), std::ptr::null()) } {
+        let result = match unsafe { wait_or_end(set, std::ptr::null_mut(), std::ptr::null()) } {
             Some(result) => result,
             None => return natively!(),
         };
@@ -317,13 +322,16 @@ fn suspend_in_handler(wanted: Set) -> isize {
 #[entry]
 pub unsafe extern "C-unwind" fn sigsuspend(set: *const c::sigset_t) -> c_int {
     let Some(me) = Caller::light() else {
-        if masks::is_in_handler() && Record::current().is_some() {
+        if masks::is_in_handler() && Record::current().is_some() && reach::reads(set.cast::<Set>()) {
             // SAFETY: the caller's set.
             return answer(watch::tell(suspend_in_handler(unsafe { word(set) }))) as c_int;
         }
         return natively!();
     };
     cancel::point();
+    if !reach::reads(set.cast::<Set>()) {
+        return answer(-(c::EFAULT as isize)) as c_int;
+    }
     let watch = watch::begin();
     // The mask is the thread's own again before it is cancelled.
     answer(watch::tell(watch::with_thread_mask(set.expose_provenance(), || wait_for_handler(me, watch)))) as c_int

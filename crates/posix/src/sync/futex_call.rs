@@ -6,10 +6,10 @@
 //! of futexes bears.
 
 use crate::futex::{self, For, Woken};
-use crate::os::{self, answer, c, system_call};
+use crate::os::{self, answer, c, reach, system_call};
 use crate::process::{kernel_waits, own};
-use crate::thread::cancel;
 use crate::thread::record::Record;
+use crate::thread::{cancel, dedicated};
 use raddle_macros::entry;
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -94,8 +94,10 @@ impl Wait {
             Limit::None => None,
             Limit::Milliseconds(at) => u64::try_from(arguments[at] as c_int).ok().map(|ms| ms * 1_000_000),
             Limit::Time(at) => {
-                // SAFETY: null, or the caller's time: the kernel would read it, too.
-                let time = unsafe { std::ptr::with_exposed_provenance::<c::timespec>(arguments[at]).as_ref() };
+                let time = std::ptr::with_exposed_provenance::<c::timespec>(arguments[at]);
+                // Without a runtime no signal of ours cuts the call.
+                // SAFETY: the caller's time: the kernel would read it, too.
+                let time = (dedicated::has_runtime() && reach::reads(time)).then(|| unsafe { &*time });
                 time.and_then(|time| os::deadline_after(time).ok())
                     .map(|at| at.saturating_sub(os::now(c::CLOCK_MONOTONIC)))
             }
@@ -220,8 +222,9 @@ unsafe fn futex_call(arguments: [usize; 6]) -> isize {
         if operation & c::FUTEX_PRIVATE_FLAG == 0 || address == 0 || !address.is_multiple_of(4) {
             return kernel();
         }
+        let readable = || reach::reads(std::ptr::with_exposed_provenance::<u32>(address));
         match command {
-            c::FUTEX_WAIT | c::FUTEX_WAIT_BITSET if raddle::drop_in::is_lightweight() => {
+            c::FUTEX_WAIT | c::FUTEX_WAIT_BITSET if raddle::drop_in::is_lightweight() && readable() => {
                 if command == c::FUTEX_WAIT_BITSET && third as u32 == 0 {
                     return kernel();
                 }
@@ -243,12 +246,16 @@ unsafe fn futex_call(arguments: [usize; 6]) -> isize {
             },
             c::FUTEX_REQUEUE => requeue(address, value, fourth),
             c::FUTEX_CMP_REQUEUE => {
+                // Without a runtime nobody of ours waits.
+                if !(dedicated::has_runtime() && readable()) {
+                    return kernel();
+                }
                 if word(address).load(Ordering::SeqCst) != third as u32 {
                     return -(c::EAGAIN as isize);
                 }
                 requeue(address, value, fourth)
             }
-            c::FUTEX_WAKE_OP => wake_op(address, value, fourth, second, third as u32),
+            c::FUTEX_WAKE_OP if dedicated::has_runtime() => wake_op(address, value, fourth, second, third as u32),
             c::FUTEX_WAIT_REQUEUE_PI => {
                 futex::always_ask_the_kernel();
                 kernel()
@@ -273,10 +280,15 @@ fn count(value: usize) -> usize {
 /// # Safety
 /// `time` is null or the address of a timespec.
 unsafe fn deadline(command: c_int, operation: c_int, time: usize) -> Result<Option<u64>, c_int> {
-    // SAFETY: null, or the address of a time that is readable now.
-    let Some(time) = (unsafe { std::ptr::with_exposed_provenance::<c::timespec>(time).as_ref() }) else {
+    if time == 0 {
         return Ok(None);
-    };
+    }
+    let time = std::ptr::with_exposed_provenance::<c::timespec>(time);
+    if !reach::reads(time) {
+        return Err(c::EFAULT);
+    }
+    // SAFETY: a time that is readable now.
+    let time = unsafe { &*time };
     if time.tv_sec < 0 {
         return Err(c::EINVAL);
     }
@@ -326,7 +338,10 @@ unsafe fn wake_op(address: usize, wake: usize, wake_there: usize, there: usize, 
     if code >> 31 != 0 {
         operand = 1u32.wrapping_shl(operand);
     }
-    if there == 0 || !there.is_multiple_of(4) {
+    if !there.is_multiple_of(4) {
+        return -(c::EINVAL as isize);
+    }
+    if !reach::writes(std::ptr::with_exposed_provenance_mut::<u32>(there)) {
         return -(c::EFAULT as isize);
     }
     // SAFETY: the caller's second futex, alive; aligned, as was asked just now.

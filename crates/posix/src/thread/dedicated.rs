@@ -50,6 +50,12 @@ pub(crate) fn runtime_runs() {
     RUNS.store(true, Ordering::Relaxed);
 }
 
+/// Whether it has, or had.
+#[inline]
+pub(crate) fn has_runtime() -> bool {
+    RUNS.load(Ordering::Relaxed)
+}
+
 /// In the child of a fork: the runtime has none, and whatever the caller has, all are to have.
 pub(crate) fn forked() {
     RUNS.store(false, Ordering::Relaxed);
@@ -125,10 +131,11 @@ pub(crate) fn known_to_kernel() -> bool {
     IS_KNOWN.get()
 }
 
-/// The calling thread is about to get a descriptor for the signals that are pending for it, of which the kernel knows
-/// those of kernel threads only. Whoever it creates inherits nothing by this. Where no kernel thread can be had, the
-/// descriptor tells of the process's signals alone.
-pub(crate) fn known_by_its_signals() {
+/// The calling thread is about to become a parent, or to get a descriptor for the signals that are pending for it. The
+/// kernel knows kernel threads only: who may trace the child and wait for it, with whose end it is sent a signal, what
+/// is pending. Whoever the thread creates inherits nothing by this. Where no kernel thread can be had, these are the
+/// kernel thread's that it runs on, and the descriptor tells of the process's signals alone.
+pub(crate) fn known_alone() {
     if raddle::drop_in::is_lightweight()
         && !crate::process::vfork::is_child()
         && let Some(mask) = dedicate(Spare::Any)
@@ -186,11 +193,14 @@ fn dedicate(spare: Spare) -> Option<signals::Set> {
     masks::changed(mask, signals::Set::MAX);
     signals::pass_on(me);
     let (name, length) = me.name();
-    if length != 0 {
-        let name = [&name[..length.min(15)], b"\0"].concat();
-        // SAFETY: a C string.
-        unsafe { system_call(c::SYS_prctl, [c::PR_SET_NAME as usize, name.as_ptr().addr(), 0, 0, 0, 0]) };
-    }
+    let name = match &name[..length.min(15)] {
+        // As one that has none of its own: the program's. SAFETY: the C library's own string.
+        [] => unsafe { std::ffi::CStr::from_ptr(c::program_invocation_short_name) }.to_bytes(),
+        own => own,
+    };
+    let name = [&name[..name.len().min(15)], b"\0"].concat();
+    // SAFETY: a C string.
+    unsafe { system_call(c::SYS_prctl, [c::PR_SET_NAME as usize, name.as_ptr().addr(), 0, 0, 0, 0]) };
     crate::futex::wake(me.task.as_ptr().addr(), usize::MAX);
     Some(mask & !signals::kicks())
 }

@@ -8,7 +8,7 @@
 
 use super::dedicated;
 use super::record::{Held, Record};
-use crate::os::{c, system_call};
+use crate::os::{c, reach, system_call};
 use raddle_macros::entry;
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::ManuallyDrop;
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn pthread_getname_np(id: c::pthread_t, buffer: *mut c_cha
         length = program.len().min(15);
         bytes[..length].copy_from_slice(&program[..length]);
     }
-    if size <= length {
+    if size < 16 {
         return c::ERANGE;
     }
     // SAFETY: the caller's buffer of that size.
@@ -391,6 +391,9 @@ pub(crate) unsafe fn name_by_prctl(set: bool, address: usize) -> isize {
     // SAFETY: takes nothing.
     let me = unsafe { pthread_self() };
     let mut bytes = [0u8; 16];
+    if !set && !reach::writes(std::ptr::with_exposed_provenance_mut::<[u8; 16]>(address)) {
+        return -(c::EFAULT as isize);
+    }
     if !set {
         // SAFETY: room for 16 bytes; the caller's place for as many.
         unsafe {
