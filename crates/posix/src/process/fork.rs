@@ -17,6 +17,14 @@ use raddle_macros::entry;
 use std::ffi::{c_char, c_int, c_long, c_void};
 use std::sync::atomic::Ordering;
 
+/// The calling thread is about to fork. `main` on a lightweight thread stays one: the process's signals are left for it
+/// where they meet others, which the kernel would not do.
+fn becomes_parent() {
+    if !Record::first().is_some_and(Record::is_current) {
+        dedicated::known_alone();
+    }
+}
+
 /// Registers the child's handler.
 pub(super) fn prepare() {
     type Handler = Option<unsafe extern "C" fn()>;
@@ -51,7 +59,7 @@ unsafe extern "C" fn child() {
 
 #[entry]
 pub unsafe extern "C" fn fork() -> c::pid_t {
-    dedicated::known_alone();
+    becomes_parent();
     let hidden = raddle::drop_in::hide();
     let child = natively!();
     if child == 0 {
@@ -86,7 +94,7 @@ pub(crate) unsafe fn by_number(number: c_long, arguments: [usize; 6]) -> Option<
     if flags & c::CLONE_VM as usize != 0 || vfork::is_child() {
         return None;
     }
-    dedicated::known_alone();
+    becomes_parent();
     let hidden = raddle::drop_in::hide();
     // SAFETY: the caller's promise. A child that begins on another stack does not return here, as it would not return
     // from the C library's function.
@@ -111,7 +119,7 @@ pub unsafe extern "C" fn forkpty(
     settings: *const c_void,
     size: *const c_void,
 ) -> c::pid_t {
-    dedicated::known_alone();
+    becomes_parent();
     let hidden = raddle::drop_in::hide();
     let child = natively!();
     if child == 0 {
