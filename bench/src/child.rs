@@ -1,5 +1,7 @@
 //! One run of a program: a fresh process, its time-out and its line of output.
 
+use raddle_machine::child::end_with_parent;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -32,6 +34,7 @@ pub struct Report {
 pub fn run(mut command: Command, limit: Duration) -> Result<Report, String> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let program = command.get_program().to_string_lossy().into_owned();
+    tied(&mut command, Signal::KILL);
     let mut child = command.spawn().map_err(|e| format!("cannot start {program}: {e}"))?;
     let output = reader(child.stdout.take());
     let errors = reader(child.stderr.take());
@@ -47,6 +50,13 @@ pub fn run(mut command: Command, limit: Duration) -> Result<Report, String> {
         Some(value) => read(&value),
         None => Err(format!("{program} printed no result ({status}){}", last_line(&errors))),
     }
+}
+
+/// What it starts gets `signal` when this process ends: one that is ended alone, by its number, leaves nobody behind.
+/// To be started by a kernel thread that lives as long as the process.
+pub fn tied(command: &mut Command, signal: Signal) -> &mut Command {
+    end_with_parent(command, signal.as_raw());
+    command
 }
 
 fn end(child: &mut Child) {

@@ -23,6 +23,7 @@
 use crate::waits;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::hint::black_box;
+use std::io::Write as _;
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -87,7 +88,9 @@ impl Best {
         for again in 0..most {
             if again == 1 {
                 let round_trip = best.0.round_trip;
-                eprintln!(
+                // That nobody can read it is no reason to end.
+                let _ = writeln!(
+                    std::io::stderr(),
                     "raddle: two cores lie far from each other, {round_trip} ns there and back; looks for nearer ones, for a moment or a minute"
                 );
             }

@@ -1,6 +1,8 @@
 //! The server under load: a child process, what it uses of memory and of the processors.
 
+use crate::child::tied;
 use crate::processor_time::ProcessorTime;
+use rustix::process::Signal;
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -110,12 +112,8 @@ impl Drop for Server {
 
 /// A command that does not outlive this process, whatever becomes of it.
 pub(super) fn leash(program: &Path) -> Command {
-    let setpriv = Path::new("/usr/bin/setpriv");
-    if !setpriv.exists() {
-        return Command::new(program);
-    }
-    let mut command = Command::new(setpriv);
-    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    let mut command = Command::new(program);
+    tied(&mut command, Signal::KILL);
     command
 }
 

@@ -62,13 +62,22 @@ pub struct Options {
     #[arg(long, value_name = "EXPR")]
     policy: Vec<String>,
     /// How many processors each runtime may use
-    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(
+        long, allow_negative_numbers = true, default_value_t = 2, value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..=raddle::pool::MAX_PROCESSORS as i64)
+    )]
     processors: u16,
     /// How many fresh processes each runtime gets per workload; the table shows their median
-    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long, allow_negative_numbers = true, default_value_t = 5, value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     rounds: u32,
     /// How often a process repeats the workload; all but the last warm up
-    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long, allow_negative_numbers = true, default_value_t = 2, value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     repeat: u32,
     /// How to show the results; JSON is one object a line
     #[arg(long, value_enum, default_value_t = Format::Table)]
@@ -129,6 +138,9 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         return quick::run(options);
     }
     check_policies(options)?;
+    if let Some(folder) = options.programs.as_deref().filter(|folder| !folder.is_dir()) {
+        return Err(format!("--programs {}: there is no such folder", folder.display()));
+    }
     let (loads, cases): (Vec<_>, Vec<_>) = cases(options)?.into_iter().partition(|case| is_load(case.workload));
     let chosen = runtimes(options, &cases, &loads)?;
     let about = about(options)?;

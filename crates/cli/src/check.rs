@@ -32,29 +32,32 @@ pub struct Options {
     #[arg(value_name = "POLICY")]
     policy: String,
     /// Processors of the pool
-    #[arg(long, default_value_t = 2, value_name = "N")]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 2, value_name = "N")]
     processors: usize,
     /// Threads
-    #[arg(long, default_value_t = 4, value_name = "N")]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 4, value_name = "N")]
     threads: usize,
     /// Which scenarios, separated by commas; `all` of them by default
     #[arg(long, default_value = "all", value_name = "NAME")]
     scenario: String,
     /// The first seed
-    #[arg(long, default_value_t = 0, value_name = "S")]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 0, value_name = "S")]
     seed: u64,
     /// Runs by seeds only, and so many of each scenario
-    #[arg(long, value_name = "N", conflicts_with = "exhaustive", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long, allow_negative_numbers = true, value_name = "N", conflicts_with = "exhaustive",
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
     runs: Option<u64>,
     /// Systematic runs only, until all have been made; fails if `--seconds` ends it before
     #[arg(long)]
     exhaustive: bool,
     /// Up to how many preemptions to explore systematically
-    #[arg(long, default_value_t = 2, value_name = "K", conflicts_with = "runs")]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 2, value_name = "K", conflicts_with = "runs")]
     preemptions: u32,
     /// How long to take in all; 30 unless `--runs` or `--exhaustive` is given. Each scenario has its part, and 100
     /// seeds however late it is
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, allow_negative_numbers = true, value_name = "S", value_parser = clap::value_parser!(u32).range(1..))]
     seconds: Option<u32>,
     /// Make one run again, as a failing check printed it
     #[arg(long, value_name = "TOKEN", conflicts_with_all = ["runs", "exhaustive"])]

@@ -23,7 +23,8 @@ impl Output {
         claimed.map_err(|why| format!("cannot write {}: {why}; name another file with --out", path.display()))
     }
 
-    fn of(path: &Path) -> io::Result<Self> {
+    /// As [`Output::claim`], for a file that is not named with `--out`.
+    pub fn of(path: &Path) -> io::Result<Self> {
         // A link to a file that is not there names the one to be made.
         let opened = OpenOptions::new().write(true).truncate(false).create(path.is_symlink()).open(path);
         let file = match opened {
@@ -64,7 +65,7 @@ impl Output {
         let (path, result) = match self {
             Self::Standard => return print(text),
             Self::There(path, file) => {
-                let result = written_there(&file, text);
+                let result = written_there(&file, text.as_bytes());
                 (path, result)
             }
             Self::Replaced(path) => {
@@ -83,15 +84,40 @@ pub fn print(text: &str) -> Result<(), String> {
     unless_closed(result).map_err(|why| format!("cannot write: {why}"))
 }
 
+/// Writes to the standard error; that nobody can read it is no reason to end.
+pub fn remark(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
 fn unless_closed(result: io::Result<()>) -> io::Result<()> {
     result.or_else(|why| if why.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(why) })
 }
 
-fn written_there(mut file: &File, text: &str) -> io::Result<()> {
+/// Writes into a file that is open, in place of what it holds.
+pub fn written_there(mut file: &File, bytes: &[u8]) -> io::Result<()> {
     if file.metadata()?.is_file() {
         file.set_len(0)?;
     }
-    file.write_all(text.as_bytes())
+    file.write_all(bytes)
+}
+
+/// The name at which others than this command will put a file when it is whole: absolute, since they may go elsewhere,
+/// in a folder that may be written to, and nothing there that is no file: a device would be gone.
+pub fn to_be_put(option: &str, named: &Path) -> Result<PathBuf, String> {
+    let wrong = |why: &dyn std::fmt::Display| format!("{option}: {}: {why}; name another file", named.display());
+    let mut path = std::path::absolute(named).map_err(|error| wrong(&error))?;
+    if path.exists() && !path.is_file() {
+        return Err(wrong(&"it is no file"));
+    }
+    if path.is_symlink() {
+        path = path.canonicalize().unwrap_or(path);
+    }
+    let folder = folder(&path);
+    // Each process has a folder of its own there.
+    if !folder.to_string_lossy().contains("{pid}") {
+        rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).map_err(|error| wrong(&error))?;
+    }
+    Ok(path)
 }
 
 fn replaced(path: &Path, text: &str) -> io::Result<()> {
@@ -182,6 +208,24 @@ mod tests {
         }
         assert!(Output::claim(Some(Path::new("/dev/null"))).unwrap().write("nothing").is_ok());
         assert!(Output::claim(Some(Path::new("/dev/full"))).unwrap().write("much").is_err());
+    }
+
+    #[test]
+    fn what_others_put_there_goes_where_a_link_leads_and_never_in_the_place_of_a_device() {
+        let folder = Folder::new("put");
+        let (file, link, dangling) = (folder.0.join("file"), folder.0.join("link"), folder.0.join("dangling"));
+        fs::write(&file, "before").unwrap();
+        symlink("file", &link).unwrap();
+        symlink("absent", &dangling).unwrap();
+        let put = |path: &Path| to_be_put("--trace", path);
+        assert_eq!(put(&link).unwrap(), file.canonicalize().unwrap());
+        for path in [&file, &dangling, &folder.0.join("new"), &folder.0.join("{pid}/new")] {
+            assert_eq!(put(path).unwrap(), *path);
+        }
+        for path in ["/dev/null".as_ref(), folder.0.as_path(), &folder.0.join("no/such"), &file.join("x")] {
+            let why = put(path).unwrap_err();
+            assert!(why.starts_with("--trace: ") && why.ends_with("; name another file"), "{why}");
+        }
     }
 
     #[test]

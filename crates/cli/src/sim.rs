@@ -55,10 +55,13 @@ pub struct Options {
     #[arg(long, value_name = "NAME|FILE", default_value = "epyc")]
     machine: String,
     /// What all that is random follows from: 7, or 1,2,3, or 1..64 for all from 1 to 64
-    #[arg(long, value_name = "S", default_value = "1")]
+    #[arg(long, allow_negative_numbers = true, value_name = "S", default_value = "1")]
     seed: String,
     /// After so many steps a simulated program is said to loop
-    #[arg(long, value_name = "N", default_value_t = 20_000_000_000)]
+    #[arg(
+        long, allow_negative_numbers = true, value_name = "N", default_value_t = 20_000_000_000,
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
     steps: u64,
     /// How to show the results; JSON is one object a line
     #[arg(long, value_enum)]

@@ -1,5 +1,6 @@
 //! `raddle top`: what programs under `raddle run --metrics` do, second by second.
 
+use crate::output::to_be_put;
 use clap::Args;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -29,7 +30,10 @@ pub struct Options {
     #[arg(long)]
     once: bool,
     /// Seconds between two looks
-    #[arg(long, default_value_t = 1, value_name = "S", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(
+        long, allow_negative_numbers = true, default_value_t = 1, value_name = "S",
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
     seconds: u16,
 }
 
@@ -43,10 +47,10 @@ fn folder() -> PathBuf {
     )
 }
 
-/// The file for `--metrics`: absolute, since the program may go elsewhere.
+/// The file for `--metrics`.
 pub fn file(named: &Path) -> Result<PathBuf, String> {
     if !named.as_os_str().is_empty() {
-        return std::path::absolute(named).map_err(|error| format!("--metrics: {}: {error}", named.display()));
+        return to_be_put("--metrics", named);
     }
     let folder = folder();
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);

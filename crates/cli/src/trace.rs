@@ -1,7 +1,9 @@
 //! `raddle trace`: what is left of a trace whose program did not end by itself.
 
+use crate::output::{print, to_be_put};
 use clap::Args;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -31,20 +33,8 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         Some(end) if end == "raw" => Ok(options.raw.with_extension("")),
         _ => Err(format!("{} does not end in .raw: say with --output where to write", options.raw.display())),
     };
-    let into = options.output.clone().map_or_else(plain, Ok)?;
+    File::open(&options.raw).map_err(|error| format!("{}: {error}", options.raw.display()))?;
+    let into = to_be_put("--output", &options.output.clone().map_or_else(plain, Ok)?)?;
     raddle::trace::convert(&options.raw, &into).map_err(|error| format!("{}: {error}", options.raw.display()))?;
-    println!("{}", into.display());
-    Ok(ExitCode::SUCCESS)
-}
-
-/// The file for `--trace`: absolute, since the program may go elsewhere, and in a folder that may be written to.
-pub fn file(named: &Path) -> Result<PathBuf, String> {
-    let wrong = |why: &dyn std::fmt::Display| format!("--trace: {}: {why}", named.display());
-    let path = std::path::absolute(named).map_err(|error| wrong(&error))?;
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).map_err(|error| wrong(&error))?;
-    if path.exists() && !path.is_file() {
-        return Err(wrong(&"it is no file"));
-    }
-    Ok(path)
+    print(&format!("{}\n", into.display())).map(|()| ExitCode::SUCCESS)
 }

@@ -92,3 +92,25 @@ fn wrong_use_is_explained() {
         assert!(error.contains(told), "{words:?}: {error}");
     }
 }
+
+/// Not taken for an option of that name.
+#[test]
+fn a_negative_number_is_out_of_range() {
+    for words in [
+        "run --processors -1 true",
+        "run --trace t --trace-events -1 true",
+        "bench create --processors -1",
+        "bench create --rounds -1",
+        "check fifo --processors -1",
+        "check fifo --seconds -1",
+        "sim --seed -1",
+        "sim --steps -1",
+        "top --seconds -1",
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_raddle")).args(words.split(' ')).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        let option = words.split(' ').take_while(|word| *word != "-1").last().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        assert!(error.contains(option) && error.contains("-1") && !error.contains("tip:"), "{words}: {error}");
+    }
+}

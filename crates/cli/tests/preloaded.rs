@@ -35,3 +35,29 @@ fn what_a_script_becomes_goes_on_and_what_it_starts_is_native() {
         assert!(!found.contains("RADDLE") && !found.contains("LD_PRELOAD"), "{found}");
     }
 }
+
+/// A device, or a pipe, gets the bytes and stays what it is.
+#[test]
+fn the_library_is_written_into_a_device_and_in_the_place_of_a_file() {
+    let folder = Folder::new("written");
+    let write = |path: &std::path::Path, output: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_raddle"));
+        command.arg("write-library").arg(path).stdout(output).output().unwrap()
+    };
+    let (file, link, pipe) = (folder.file("file", "before"), folder.0.join("link"), folder.0.join("pipe"));
+    std::os::unix::fs::symlink("file", &link).unwrap();
+    assert!(write(&link, Stdio::null()).status.success());
+    assert!(link.is_symlink());
+    let library = std::fs::read(&file).unwrap();
+    assert!(library.starts_with(b"\x7fELF"));
+    // A link to whatever the output is.
+    std::os::unix::fs::symlink("/proc/self/fd/1", &pipe).unwrap();
+    assert!(write(&pipe, Stdio::piped()).stdout == library);
+    assert!(pipe.is_symlink());
+    // Not in the root's own folder of devices, should it fail.
+    let full = folder.0.join("full");
+    std::os::unix::fs::symlink("/dev/full", &full).unwrap();
+    let output = write(&full, Stdio::null());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("No space left"));
+}

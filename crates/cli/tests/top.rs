@@ -65,9 +65,14 @@ int main(void) {
     let gone = top(&[file.to_str().unwrap()]);
     assert_eq!(gone.status.code(), Some(1), "{gone:?}");
     assert_eq!(top(&["/nowhere/file"]).status.code(), Some(2));
-    // A place that cannot be written is told, and the program runs.
-    let output = raddle(&["--metrics=/nowhere/file"]).arg("--").arg(&program).output().unwrap();
-    assert!(output.status.success() && text(&output.stderr).contains("no metrics"), "{output:?}");
+    // A place that is gone is told, and the program runs.
+    let gone = folder.0.join("gone");
+    std::fs::create_dir(&gone).unwrap();
+    let script = format!("rmdir {}; exec {}", gone.display(), program.display());
+    let mut command = raddle(&[&format!("--metrics={}/file", gone.display()), "--quiet"]);
+    let output = command.args(["--", "/bin/sh", "-c", &script]).output().unwrap();
+    let error = text(&output.stderr);
+    assert!(output.status.success() && error.contains("no metrics") && error.contains("--metrics=FILE"), "{output:?}");
 }
 
 /// What a hung or a hot program is asked first: which thread uses the core, and which waits for what.
@@ -149,5 +154,21 @@ fn top_says_how_a_program_is_to_be_started() {
     ] {
         let (code, error) = top(words);
         assert!(code == Some(status) && parts.iter().all(|part| error.contains(part)), "{words:?}: {error}");
+    }
+}
+
+/// Before the program starts: it could only go on without. A device would be replaced by a file.
+#[test]
+fn a_file_that_metrics_and_traces_cannot_be_put_at_is_told_before_the_program_starts() {
+    let folder = Folder::new("run");
+    let (absent, itself) = (folder.0.join("no/such"), folder.0.as_path());
+    for option in ["--metrics=", "--trace="] {
+        for file in [absent.as_path(), itself, "/dev/null".as_ref()] {
+            let output = raddle(&[&format!("{option}{}", file.display()), "--", "echo", "ran"]).output().unwrap();
+            let error = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{error}");
+            assert!(error.contains(option.trim_end_matches('=')) && error.contains("name another file"), "{error}");
+            assert!(output.stdout.is_empty());
+        }
     }
 }

@@ -16,6 +16,8 @@
 //! ```
 
 mod atomic;
+#[doc(hidden)]
+pub mod child;
 #[cfg(feature = "loom")]
 mod loom_machine;
 #[doc(hidden)]

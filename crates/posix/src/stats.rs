@@ -114,7 +114,7 @@ pub(crate) fn publish(path: &str) {
         format!("# program {} {}\n{metrics}{gaps}", program(), std::process::id())
     };
     if let Err(error) = raddle::drop_in::publish(path.clone().into(), std::time::Duration::from_secs(1), text) {
-        say(&format!("raddle: no metrics: {path}: {error}\n"));
+        say(&format!("raddle: no metrics: {path}: {error}; name a file where this user may write: --metrics=FILE\n"));
     }
 }
 

@@ -11,6 +11,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -67,7 +68,9 @@ impl Watchdog {
                 seen = steps;
                 show(&state.what, steps - state.began);
                 if idle >= patience && !state.what.is_empty() {
-                    eprintln!(
+                    // Also where nobody can read it.
+                    let _ = writeln!(
+                        std::io::stderr(),
                         "\nraddle: {}: no step for {} seconds: the policy or the workload loops without one",
                         state.what,
                         patience.as_secs()

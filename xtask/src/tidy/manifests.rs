@@ -28,7 +28,7 @@ const GRAPH: [Allowed; 19] = [
         &["raddle", "raddle-bench", "raddle-drop-in", "raddle-macros", "raddle-mpi", "raddle-report", "raddle-sim"],
         &[],
     ),
-    ("raddle-bench", &["raddle", "raddle-report"], &[]),
+    ("raddle-bench", &["raddle", "raddle-machine", "raddle-report"], &[]),
     ("raddle-bench-peers", &["raddle", "raddle-bench"], &[]),
     ("raddle-bench-service", &[], &[]),
     ("raddle-examples", &["raddle"], &[]),

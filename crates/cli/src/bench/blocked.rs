@@ -4,7 +4,9 @@
 
 use super::{Format, Meter, Options, PROGRAM};
 use crate::output::Output;
+use raddle_bench::child::tied;
 use raddle_bench::report::nanoseconds;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::process::{Command, ExitCode};
@@ -60,7 +62,9 @@ pub fn refuse(name: &str, options: &Options) -> Result<(), String> {
 /// A fresh process that measures one way.
 pub(super) fn one(way: &str, blocks: u64) -> Result<Value, String> {
     let own = std::env::current_exe().map_err(|error| format!("cannot tell where this program lies: {error}"))?;
-    let output = Command::new(own).args([PROGRAM, NAME, &blocks.to_string()]).env("RADDLE_EVENTS", way).output();
+    let mut command = Command::new(own);
+    command.args([PROGRAM, NAME, &blocks.to_string()]).env("RADDLE_EVENTS", way);
+    let output = tied(&mut command, Signal::KILL).output();
     let output = output.map_err(|error| format!("cannot start a program that measures: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -7,7 +7,9 @@
 use super::{Format, Meter, Options};
 use crate::compile::llvm::{Llvm, quiet};
 use crate::output::Output;
+use raddle_bench::child::tied;
 use raddle_bench::report::nanoseconds;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -203,7 +205,7 @@ fn one(program: &Path, case: &Case) -> Result<Value, String> {
     command.args(["run", "--processors", "1", "--policy", "priority(2, steal)"]);
     command.arg(format!("--preempt={}", case.preempt)).arg("--").arg(program);
     command.args([case.mode, &case.busy.to_string(), &case.samples.to_string()]);
-    let output = command.env("RADDLE_QUANTUM", case.quantum.to_string()).output();
+    let output = tied(&mut command, Signal::KILL).env("RADDLE_QUANTUM", case.quantum.to_string()).output();
     let output = output.map_err(|error| format!("cannot start a program that measures: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let figures = text.lines().find_map(|line| serde_json::from_str(line).ok()).filter(|_| output.status.success());

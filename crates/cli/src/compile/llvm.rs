@@ -81,6 +81,7 @@ impl Llvm {
         if let Some(ready) = self.ready() {
             return Ok(ready.display().to_string());
         }
+        eprintln!("raddle: note: building the compiler pass for LLVM {} first, this once", self.major);
         let configure = Command::new("cmake")
             .arg("-S")
             .arg(&sources)

@@ -1,9 +1,12 @@
 //! What a program gains: it is run natively and under `raddle run`, in turns, and what each took is shown side by side.
 
 use super::{Options, program::Program};
+use crate::output::remark;
+use raddle_bench::child::tied;
 use raddle_bench::{memory::Memory, processor_time::ProcessorTime, stats::Spread};
+use rustix::process::Signal;
 use std::ffi::OsString;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,25 +32,24 @@ pub fn compare(program: &Program, options: &Options, rounds: u16) -> io::Result<
     native.arg0(&program.name).args(&program.arguments).envs(program.environment.iter().cloned());
     let mut ours = Command::new(std::env::current_exe()?);
     ours.args(words(std::env::args_os().skip(1)));
+    // Not KILL: a server may end in order.
+    for command in [&mut native, &mut ours] {
+        tied(command, Signal::TERM);
+    }
     let (mut natively, mut lightweight) = (Vec::new(), Vec::new());
     for round in 1..=rounds {
         natively.push(run(&mut native)?);
         lightweight.push(run(&mut ours)?);
         let seconds = |runs: &[Run]| runs.last().map_or(0.0, |run| run.seconds);
-        say(&format!(
+        remark(&format!(
             "raddle: round {round} of {rounds}: natively {:.3} s, under raddle run {:.3} s\n",
             seconds(&natively),
             seconds(&lightweight)
         ));
     }
-    say(&table(&options.command[0].to_string_lossy(), &natively, &lightweight));
+    remark(&table(&options.command[0].to_string_lossy(), &natively, &lightweight));
     let status = lightweight.last().map_or(ExitStatus::default(), |run| run.status);
     Ok(ExitCode::from(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8))
-}
-
-/// On standard error; that nobody can read it is no reason to end.
-fn say(text: &str) {
-    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// The same command line for one run.

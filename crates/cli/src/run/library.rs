@@ -3,6 +3,7 @@
 //! `RADDLE_LIBRARY` names another one. A build that has none in it (`cargo check` makes none) takes the one beside it.
 
 use super::{elf, unpack};
+use crate::output::{Output, written_there};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -76,7 +77,13 @@ pub struct Write {
 pub fn write(options: &Write) -> Result<ExitCode, String> {
     let own = std::env::current_exe().map_err(|e| format!("cannot tell where this program lies: {e}"))?;
     let (bytes, _) = EMBEDDED.ok_or_else(|| without_library(&own))?;
-    unpack::write(&options.file, bytes).map_err(|error| format!("cannot write {}: {error}", options.file.display()))?;
+    let written = Output::of(&options.file).and_then(|output| match output {
+        // A device, a pipe: it stays what it is.
+        Output::There(_, file) => written_there(&file, bytes),
+        Output::Replaced(path) => unpack::write(&path, bytes),
+        Output::Standard => unreachable!("a file was named"),
+    });
+    written.map_err(|error| format!("cannot write {}: {error}", options.file.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,6 +9,7 @@ mod program;
 mod tunables;
 mod unpack;
 
+use crate::output::to_be_put;
 use clap::{Args, ValueEnum};
 use program::{Found, Program};
 use std::ffi::OsString;
@@ -37,7 +38,10 @@ Exit status: that of the program; 127 when it is not found, 126 when it cannot b
 #[command(after_help = EXAMPLES)]
 pub struct Options {
     /// Run its threads on at most N processors; default: as many as the cores that it may use
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=raddle::pool::MAX_PROCESSORS as i64))]
+    #[arg(
+        long, allow_negative_numbers = true, value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..=raddle::pool::MAX_PROCESSORS as i64)
+    )]
     processors: Option<u16>,
     /// Keep all processors where other processes use the cores, too; otherwise some rest while a program that waits for
     /// descriptors a lot does about as much on fewer
@@ -77,7 +81,10 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// How many events of each processor a trace keeps: the last ones
-    #[arg(long, value_name = "N", requires = "trace", default_value_t = raddle::trace::EVENTS as u32, value_parser = clap::value_parser!(u32).range(1024..=raddle::trace::MOST_EVENTS as i64))]
+    #[arg(
+        long, allow_negative_numbers = true, value_name = "N", requires = "trace", default_value_t = raddle::trace::EVENTS as u32,
+        value_parser = clap::value_parser!(u32).range(1024..=raddle::trace::MOST_EVENTS as i64)
+    )]
     trace_events: u32,
     /// Run `main` on a lightweight thread, too: for programs whose first thread hands work to others all the time
     #[arg(long)]
@@ -160,7 +167,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         return done.map_err(|error| format!("`{}` cannot be compared: {error}", found.program.path.display()));
     }
     let metrics = options.metrics.as_deref().map(|named| crate::top::file(named.as_ref())).transpose()?;
-    let trace = options.trace.as_deref().map(crate::trace::file).transpose()?;
+    let trace = options.trace.as_deref().map(|named| to_be_put("--trace", named)).transpose()?;
     let error = match elf::sanitizer(&found.program.path) {
         Some(sanitizer) => {
             if !options.quiet && !options.compared {

@@ -1,11 +1,12 @@
 //! `raddle sim --calibrate`: what this machine costs.
 
 use crate::output::Output;
-use raddle_bench::quiet;
+use raddle_bench::{child::tied, quiet};
 use raddle_sim::calibrate::{
     AT_ONCE, Measured, Observers, OfThreads, ROUNDS, fit, measure, probes, quick, quickest, quietly, round, warning,
 };
 use raddle_sim::cost::Costs;
+use rustix::process::Signal;
 use std::hint::black_box;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -58,7 +59,9 @@ pub fn measured() -> Result<Measured, String> {
 pub fn measured_afresh() -> Result<Measured, String> {
     let executable = std::env::current_exe().map_err(|why| format!("cannot tell where this program lies: {why}"))?;
     let best = quiet::Best::here().to_string();
-    let output = Command::new(&executable).args(["sim", "predict", "--probes"]).env(quiet::VARIABLE, best).output();
+    let mut command = Command::new(&executable);
+    command.args(["sim", "predict", "--probes"]).env(quiet::VARIABLE, best);
+    let output = tied(&mut command, Signal::KILL).output();
     let output = output.map_err(|why| format!("cannot start {}: {why}", executable.display()))?;
     let measured = Measured::from_line(&String::from_utf8_lossy(&output.stdout)).filter(|_| output.status.success());
     measured.ok_or_else(|| format!("the probes: {}", String::from_utf8_lossy(&output.stderr).trim_end()))

@@ -1,8 +1,9 @@
 //! What `raddle sim predict` measures of the program `packet` by itself: its own code, without a scheduler.
 
 use raddle_bench::bodies::shared::Traffic;
-use raddle_bench::{catalogue, quiet};
+use raddle_bench::{catalogue, child::tied, quiet};
 use raddle_sim::calibrate::{disturbed, middle_half, quick, quickest_by, quietly, round};
+use rustix::process::Signal;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::process::Command;
@@ -78,10 +79,9 @@ impl Packets {
 
 /// As [`here`], in a fresh process: what an allocator gives differs from one to the next.
 pub(super) fn measured(executable: &Path) -> Result<Packets, String> {
-    let output = Command::new(executable)
-        .args(["sim", "predict", "--own-code"])
-        .env(quiet::VARIABLE, quiet::Best::here().to_string())
-        .output();
+    let mut command = Command::new(executable);
+    command.args(["sim", "predict", "--own-code"]).env(quiet::VARIABLE, quiet::Best::here().to_string());
+    let output = tied(&mut command, Signal::KILL).output();
     let output = output.map_err(|why| format!("cannot start {}: {why}", executable.display()))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let times: Vec<f64> = text.split_whitespace().filter_map(|time| time.parse().ok()).collect();
