@@ -116,6 +116,9 @@ pub fn to_be_put(option: &str, named: &Path) -> Result<PathBuf, String> {
     // Each process has a folder of its own there.
     if !folder.to_string_lossy().contains("{pid}") {
         rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).map_err(|error| wrong(&error))?;
+        if !folder.is_dir() {
+            return Err(wrong(&"it lies in no folder"));
+        }
     }
     Ok(path)
 }
