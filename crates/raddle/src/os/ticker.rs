@@ -64,8 +64,11 @@ pub(crate) fn begin(signal: c_int, quantum_ns: u64, asked: Asked) {
 /// Whom timers ask to give way, if there are any.
 #[inline]
 pub(crate) fn asked() -> Option<Asked> {
-    let spinning = SPINNING_ONLY.load(Ordering::Relaxed);
-    (QUANTUM_NS.load(Ordering::Acquire) != 0).then_some(if spinning { Asked::Spinning } else { Asked::All })
+    if QUANTUM_NS.load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    // After that: it was written before.
+    Some(if SPINNING_ONLY.load(Ordering::Relaxed) { Asked::Spinning } else { Asked::All })
 }
 
 /// True if that is what a tick's `siginfo_t` carries.
