@@ -243,9 +243,20 @@ fn what_is_left_of_a_program_that_was_killed_is_made_a_trace() {
     let output = raddle(&["trace"]).arg(&raw).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{}\n", trace.display()), "{output:?}");
     assert!(Trace::read(&trace).thread("member \"0\"").contains(&"runs"));
-    let other = folder.0.join("other.json");
-    let refused = raddle(&["trace"]).arg(folder.0.join("program.c")).arg("--output").arg(&other).output().unwrap();
-    assert!(refused.status.code() == Some(2) && String::from_utf8_lossy(&refused.stderr).contains("no trace"));
+    // No trace, in the place of a device, not there, and where the name cannot be printed: each is told, none a panic.
+    let full = || Stdio::from(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+    let (source, other) = (folder.0.join("program.c"), folder.0.join("other.json"));
+    for (raw, into, output, told) in [
+        (&source, other.as_path(), Stdio::null(), "no trace"),
+        (&raw, "/dev/null".as_ref(), Stdio::null(), "no file"),
+        (&folder.0.join("absent"), other.as_path(), Stdio::null(), "No such file"),
+        (&raw, other.as_path(), full(), "No space left"),
+    ] {
+        let mut command = raddle(&["trace"]);
+        let output = command.arg(raw).arg("--output").arg(into).stdout(output).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && error.contains(told), "{told}: {error}");
+    }
 }
 
 #[test]
