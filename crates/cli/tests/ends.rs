@@ -22,7 +22,14 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-fn starts(command: &mut Command) -> Child {
+/// Starts it with signals as a terminal would: a shell's background job ignores SIGINT.
+fn starts(command: &Command) -> Child {
+    let mut with_defaults = Command::new("env");
+    with_defaults.arg("--default-signal").arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        with_defaults.env(name, value.unwrap());
+    }
+    let command = &mut with_defaults;
     command.env_remove("LD_PRELOAD").env_remove("RADDLE_NOTHING_SKIPPED").stdin(Stdio::null());
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
@@ -33,7 +40,8 @@ fn goes_with_it(mut command: Child, file: &Path, signal: &str) {
     let process = format!("/proc/{child}");
     assert!(Path::new(&process).exists());
     assert!(Command::new("kill").args([signal, &command.id().to_string()]).status().unwrap().success());
-    assert!(!command.wait().unwrap().success());
+    let status = until("the command ends", || command.try_wait().unwrap());
+    assert!(!status.success());
     // Whoever inherits it may be late to bury it.
     until("the child ends", || {
         let state = std::fs::read_to_string(format!("{process}/stat")).unwrap_or(") Z".into());

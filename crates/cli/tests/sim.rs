@@ -71,7 +71,8 @@ fn what_is_wrong_is_refused_by_name() {
     }
     let looping = sim(&["--cores", "2", "--steps", "1000"]);
     assert_eq!(looping.status.code(), Some(1));
-    assert!(text(&looping.stderr).contains("goes on without end"), "{}", text(&looping.stderr));
+    let told = text(&looping.stderr);
+    assert!(told.contains("goes on without end") && told.contains("`--steps`"), "{told}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

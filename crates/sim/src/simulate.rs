@@ -148,6 +148,9 @@ fn simulate_under(
         )),
         Outcome::Done if left == 0 => None,
         Outcome::Asleep(_) => Some(format!("under `{policy}` all cores sleep, and {left} threads have not ended")),
+        endless @ Outcome::Endless { .. } => Some(format!(
+            "under `{policy}` {endless}; the limit for all cores is {steps} (`--steps`), which a program that only needs more may have raised"
+        )),
         other => Some(format!("under `{policy}`: {other}")),
     };
     if let Some(error) = error {

@@ -16,8 +16,6 @@ use std::time::{Duration, Instant};
 pub const NAME: &str = "quick";
 /// How long all of it takes, unless the machine is very slow.
 const TIME: Duration = Duration::from_secs(20);
-/// At most so many fresh processes of each runtime for a row.
-const ROUNDS: u32 = 5;
 
 /// Workloads with arguments at which kernel threads need about a third of a second, so that each row has a few rounds;
 /// one where both are level.
@@ -45,7 +43,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     }
     let is_table = options.format == Format::Table && options.out.is_none();
     if is_table {
-        print(&heading(options.processors))?;
+        print(&heading(options.processors, options.rounds))?;
     }
     let end = Instant::now() + TIME;
     let contestants = ["raddle", "std"].map(|name| runtimes::find(name).and_then(own_program));
@@ -56,7 +54,8 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         let cases = cases.into_iter().take(1).collect();
         let now = Instant::now();
         let until = Some(now + end.saturating_duration_since(now) / (CASES.len() - index) as u32);
-        let plan = Plan { cases, contestants: contestants.clone(), rounds: ROUNDS, repeat: 2, until };
+        let plan =
+            Plan { cases, contestants: contestants.clone(), rounds: options.rounds, repeat: options.repeat, until };
         let done = harness::run(&plan, &mut |event| {
             if meter.terminal {
                 meter.show(&event);
@@ -91,9 +90,9 @@ fn refuse(options: &Options) -> Result<(), String> {
     }
 }
 
-fn heading(processors: u16) -> String {
+fn heading(processors: u16, rounds: u32) -> String {
     format!(
-        "raddle beside std's kernel threads, {processors} processor(s), medians of at most {ROUNDS} runs, about {} s:\n\n\
+        "raddle beside std's kernel threads, {processors} processor(s), medians of at most {rounds} runs, about {} s:\n\n\
          {:<34} {:>12} {:>12} {:>14}\n",
         TIME.as_secs(),
         "",
