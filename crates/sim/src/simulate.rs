@@ -149,7 +149,7 @@ fn simulate_under(
         Outcome::Done if left == 0 => None,
         Outcome::Asleep(_) => Some(format!("under `{policy}` all cores sleep, and {left} threads have not ended")),
         endless @ Outcome::Endless { .. } => Some(format!(
-            "under `{policy}` {endless}; the limit for all cores is {steps} (`--steps`), which a program that only needs more may have raised"
+            "under `{policy}` {endless}; the limit for all cores is {steps}: a program that only needs more gets it by a larger one (`--steps`)"
         )),
         other => Some(format!("under `{policy}`: {other}")),
     };

@@ -9,7 +9,7 @@ use super::c;
 use std::ffi::c_void;
 
 /// A page is at least so large.
-const PAGE: usize = 4096;
+pub(crate) const PAGE_BYTES: usize = 4096;
 
 /// Whether something can be read there.
 #[inline]
@@ -43,12 +43,12 @@ pub(crate) fn writes_or_null<T>(place: *mut T) -> bool {
 
 #[inline]
 fn all(from: usize, size: usize, write: bool) -> bool {
-    if from < PAGE || from.checked_add(size).is_none() {
+    if from < PAGE_BYTES || from.checked_add(size).is_none() {
         return size == 0;
     }
     let last = from + size.max(1) - 1;
     // SAFETY: any addresses may be asked for; nothing is changed.
-    size == 0 || (from..last).step_by(PAGE).all(|at| unsafe { touch(at, write) }) && unsafe { touch(last, write) }
+    size == 0 || (from..last).step_by(PAGE_BYTES).all(|at| unsafe { touch(at, write) }) && unsafe { touch(last, write) }
 }
 
 /// In the handler of a fault: true if [`touch`] has met it, which goes on.

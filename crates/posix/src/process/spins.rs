@@ -6,15 +6,15 @@
 //! quantum at most.
 //!
 //! The code may lie on a page that can be run and not read. So the kernel is asked to read it first: it looks at a set
-//! of signals before it looks at what is to be done with it, which is nothing.
+//! of signals before it looks at what is to be done with it, which is nothing. (A try by the thread itself, as of
+//! [`crate::os::reach`], would be a fault, for which the program may have asked the default action.)
 
 use crate::os::c;
+use crate::os::reach::PAGE_BYTES;
 
 /// Bytes before and behind the interrupted instruction that are searched, on the same page. A loop that spins has 10 to
 /// 20 in all, if it does nothing else; and one that takes a lock is seldom longer.
 const NEAR_BYTES: usize = 32;
-/// At least so large are pages.
-const PAGE_BYTES: usize = 4096;
 /// What the kernel is asked to do with a set of signals: no number that it knows.
 const NOTHING: usize = usize::MAX;
 /// Bytes of such a set.

@@ -2,6 +2,7 @@
 
 use super::record::{DETACHED, JOINABLE, Record, Start};
 use super::{cancel, dedicated, exit, trampoline};
+use crate::os::reach::PAGE_BYTES;
 use crate::os::{c, errno, set_errno, system_call};
 use crate::process::{masks, own_calls, signals};
 use raddle_macros::entry;
@@ -157,14 +158,13 @@ impl Wanted {
     /// EINVAL: more stack and guard than there are addresses, or a priority where the class has none. EAGAIN: more than
     /// there is room for.
     fn check(&self) -> Result<(), c_int> {
-        const PAGE: usize = 4096;
         if self.explicit && self.schedule >> 32 == c::SCHED_OTHER as u64 && self.schedule as u32 != 0 {
             return Err(c::EINVAL);
         }
         if self.given != 0 {
             return Ok(());
         }
-        let guard = self.guard.checked_next_multiple_of(PAGE);
+        let guard = self.guard.checked_next_multiple_of(PAGE_BYTES);
         let size = guard.and_then(|guard| self.stack.checked_add(guard)).ok_or(c::EINVAL)?;
         if size <= LARGEST {
             return Ok(());

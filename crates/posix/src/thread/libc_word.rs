@@ -92,7 +92,8 @@ pub(super) fn request() {
     set(REQUESTED, true);
 }
 
-/// The signal of a canceller has come to the calling kernel thread, which acts on it at a cancellation point.
+/// The calling kernel thread acts on a request that has begun at its next cancellation point: the canceller's signal
+/// has come, or a wait of this library has met the request before it.
 pub(crate) fn complete_request() {
     if own().is_some_and(|word| word.load(Ordering::Relaxed) & BEGUN != 0) {
         request();

@@ -1,5 +1,6 @@
-/* One processor. A thread computes where it may not give way, in the comparison of qsort, until a spare has another one go on. From then on it computes in its own
- * code, and comes back to the queue there: another kernel thread carries it on. */
+/* One processor. A thread computes where it may not give way, in the comparison of qsort, until a spare has another one
+ * go on. From then on it computes in its own code, and comes back to the queue there: another kernel thread carries it
+ * on. */
 #define _GNU_SOURCE
 #include <assert.h>
 #include <pthread.h>
