@@ -27,7 +27,7 @@ use raddle_scheduler::lock as generic;
 /// The machine that these locks are for.
 pub use raddle_machine::Real as Machine;
 
-pub use generic::{Algorithm, Busy, Change, ClusterStats, Clusters, Full, InUse, Job, Protocol, Seat, Ways};
+pub use generic::{Algorithm, Busy, Change, ClusterStats, Clusters, Full, InUse, Job, Protocol, Seat, Ways, optimistic};
 
 /// A value behind a lock of the given algorithm: [`raddle_scheduler::lock::Lock`].
 pub type Lock<T, A> = generic::Lock<T, A, Real>;
@@ -103,6 +103,22 @@ pub type Cna = generic::Cna<Real>;
 pub type TryMcs = generic::TryMcs<Real>;
 /// What one needs to try a lock of [`TryMcs`].
 pub type Trying = generic::Trying<Real>;
+/// The right to the value of a lock that was tried.
+pub type TryGuard<'a, T> = generic::TryGuard<'a, T, Real>;
+/// A thread's place for one lock, by which a handler that has interrupted it there is refused:
+/// [`raddle_scheduler::lock::Lock::with_own`].
+///
+/// ```
+/// use raddle::lock::{H2Mcs, Lock, Own};
+/// let (lock, own) = (Lock::<u32, H2Mcs>::new(1), Own::<H2Mcs>::new());
+/// let refused = lock.with_own(&own, |value| {
+///     *value += 1;
+///     // What a handler finds that comes just now.
+///     lock.with_own(&own, |_| ()).is_none()
+/// });
+/// assert_eq!(refused, Some(true));
+/// ```
+pub type Own<A> = generic::Own<A, Real>;
 /// A value to which work can be left instead of waiting for it.
 pub type Deferred<T> = generic::Deferred<T, Real>;
 /// What who takes a [`Deferred`] without a closure lends to it.

@@ -161,6 +161,27 @@ fn a_map_s_element_is_kept_while_others_pass() {
 }
 
 #[test]
+fn who_reads_reads_again_though_a_writer_waits() {
+    // The writer waits for the first reading, whether it has come before the second one or not.
+    explore_first(Some(5_000), 1, &["(0, 0, 1)"], || {
+        let map = map::<u32>();
+        map.insert(1, 0);
+        let first = map.read(&1).unwrap();
+        let writer = thread::spawn({
+            let map = map.clone();
+            move || *map.reserve(&1).unwrap() += 1
+        });
+        let again = map.read(&1).unwrap();
+        let seen = *first;
+        drop(first);
+        let seen = (seen, *again);
+        drop(again);
+        writer.join().unwrap();
+        (seen.0, seen.1, map.get(&1).unwrap())
+    });
+}
+
+#[test]
 fn many_wants_are_one_request() {
     explore_first(Some(5_000), 1, &["1"], || {
         let map = map::<u32>();

@@ -4,8 +4,8 @@ use raddle_machine::Real;
 use raddle_scheduler::lock::{Barging, Busy, H1Mcs, Order, Parking, ReserveMap, Spinning, optimistic};
 use raddle_scheduler::sync::kernel_threads::KernelThreads;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Barrier};
 
 type Map<K, V> = ReserveMap<K, V, Barging<KernelThreads>, Parking<KernelThreads>>;
 
@@ -115,6 +115,41 @@ fn a_thread_that_would_wait_for_itself_as_a_reader_is_told() {
     drop(first);
     drop(second);
     assert_eq!((map.insert(1, 5), map.remove(&1)), (Some(1), Some(5)));
+}
+
+#[test]
+fn each_of_many_readers_is_told_that_it_would_wait_for_itself() {
+    let map = Map::<u32, u32>::new();
+    map.insert(1, 1);
+    let told = || {
+        let panic = catch_unwind(AssertUnwindSafe(|| drop(map.reserve(&1)))).unwrap_err();
+        assert!(panic.downcast_ref::<&str>().unwrap().contains("holds already"));
+    };
+    // More than there is room for in the element, all at the same time.
+    const READERS: usize = if cfg!(miri) { 12 } else { 60 };
+    let all = Barrier::new(READERS);
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..READERS)
+            .map(|_| {
+                scope.spawn(|| {
+                    let read = map.read(&1).unwrap();
+                    all.wait();
+                    told();
+                    // Whom a writer's mark keeps out comes in again, since it is in already.
+                    assert_eq!((map.get(&1), *read), (Some(1), 1));
+                    all.wait();
+                })
+            })
+            .collect();
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+    });
+    // Of two of its own, the end of one leaves the other.
+    for first_goes in [true, false] {
+        let mut reads = [map.read(&1), map.read(&1)];
+        reads[usize::from(!first_goes)] = None;
+        told();
+    }
+    assert_eq!(map.insert(1, 2), Some(1));
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod locks;
 pub(crate) mod programs;
 mod radix;
 
+use crate::hurricane::clusters::LOADS;
 use crate::threads::{Simulated, compute, fetch, me, spawn, spawn_joined, touch};
 use raddle_scheduler::Runtime;
 use raddle_scheduler::expression::nearest;
@@ -310,7 +311,7 @@ impl Workload {
                 "depth" => 24,
                 "bits" => 16,
                 "barrier" | "protocol" | "change" => 1,
-                "load" => 4,
+                "load" => LOADS.len() as u64 - 1,
                 "lock" => locks::LAST,
                 "n" if self.name == "matrix" => 10_000,
                 "n" if self.name == "fib" => 32,
@@ -466,6 +467,11 @@ mod tests {
             assert!(packet.arguments(text).unwrap_err().contains(named), "{text}");
         }
         assert!(Workload::find("tree").unwrap().arguments("depth=60").is_err());
+        // Each load that `--list` names, and no other.
+        let faults = Workload::find("faults").unwrap();
+        let taken = |load| faults.arguments(&format!("load={load}")).is_ok();
+        let named = |load| locks::LOADS_ABOUT.split(&[',', ' '][..]).any(|word| word == format!("{load}"));
+        assert_eq!((0..12).map(taken).collect::<Vec<_>>(), (0..12).map(named).collect::<Vec<_>>());
         let twice = Workload::find("packet").unwrap().arguments("n=1:n=2").unwrap_err();
         assert!(twice.contains("`n` has been given before"), "{twice}");
         assert!(Workload::find("pocket").unwrap_err().contains("tokenring"));

@@ -150,6 +150,13 @@ pub const LOCKS: &[Fault] = &[
         "loom loom_reserve the_last_reader_wakes_a_writer",
     ),
     fault(
+        "lock-reserve-reader-shut-out",
+        "a reader that reads already waits for a writer that waits for it",
+        RESERVE,
+        ("while ", "word & EXCLUSIVE == 0 && word & !WAITERS != 0", "word & (WAITERS | EXCLUSIVE) == 0"),
+        "loom loom_reserve who_reads_reads_again_though_a_writer_waits",
+    ),
+    fault(
         "lock-cluster-asks-again",
         "who waited for another's request asks, too",
         CLUSTERED,

@@ -13,6 +13,7 @@
 //! |---|---|
 //! | 0 → EXCLUSIVE | reserver, by a plain store: who may change a 0 holds the lock |
 //! | n → n + 1, neither EXCLUSIVE nor WAITERS | reserver |
+//! | n → n + 1, with WAITERS | reserver that reads it already: who waits there waits for it in any case |
 //! | not 0 → with WAITERS | waiter, under the lock |
 //! | with EXCLUSIVE → 0 | holder; it wakes if WAITERS was set |
 //! | with EXCLUSIVE → 1 | holder that goes on as a reader; it wakes if WAITERS was set |
@@ -42,6 +43,7 @@
 
 mod guards;
 mod map;
+mod names;
 mod order;
 
 pub use guards::{Reserved, Shared};
@@ -177,6 +179,20 @@ impl<M: Machine> Reservation<M> {
         while word & (WAITERS | EXCLUSIVE) == 0 {
             // Ordering[reserve.end]: Acquire. Pairs with `end_exclusive`. Makes visible: the element.
             match self.word.compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// Reserves it for reading for one who reads it already, though somebody waits, who waits for it anyway. Under the
+    /// coarse lock only.
+    pub(super) fn try_shared_again(&self) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word & EXCLUSIVE == 0 && word & !WAITERS != 0 {
+            // Relaxed: nobody has had it alone since the caller's first reservation, which showed it the element.
+            match self.word.compare_exchange_weak(word, word + 1, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => word = now,
             }

@@ -2,9 +2,9 @@
 
 use super::Waits;
 use super::map::{Element, Kind, World};
+use super::names::Place;
 #[cfg(debug_assertions)]
 use super::order::Leaves;
-use raddle_machine::{Atomic, Ordering};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use std::sync::Arc;
 pub(super) struct Held<'a, V, W: Waits> {
     pub(super) element: Arc<Element<V, World<W>>>,
     pub(super) kind: Kind,
-    /// Who took it, as the element's holder.
-    pub(super) who: usize,
+    /// Where the name of who took it stands, if it has one.
+    pub(super) place: Option<Place>,
     pub(super) waits: &'a W,
     /// Its class, in an order, and who took it.
     #[cfg(debug_assertions)]
@@ -34,20 +34,13 @@ impl<V, W: Waits> Drop for Held<'_, V, W> {
         if let Some((class, thread)) = self.entered {
             class.leave(thread);
         }
-        let reservation = &self.element.reservation;
-        let holder = &self.element.holder;
-        // A name goes before what it stands for. Relaxed: a thread compares it with its own alone.
+        // A name goes before what it stands for.
+        if let Some(place) = &self.place {
+            self.element.names.leave(place);
+        }
         match self.kind {
-            Kind::Exclusive => {
-                holder.store(0, Ordering::Relaxed);
-                reservation.end_exclusive(self.waits);
-            }
-            Kind::Shared => {
-                if self.who != 0 && holder.load(Ordering::Relaxed) == self.who {
-                    holder.store(0, Ordering::Relaxed);
-                }
-                reservation.end_shared(self.waits);
-            }
+            Kind::Exclusive => self.element.reservation.end_exclusive(self.waits),
+            Kind::Shared => self.element.reservation.end_shared(self.waits),
         }
     }
 }

@@ -29,11 +29,12 @@
 //! ```
 
 use super::guards::{Held, Reserved, Shared};
+use super::names::{Names, Place};
 #[cfg(debug_assertions)]
 use super::order::{Class, Leaves};
 use super::{Order, Reservation, Waits};
 use crate::lock::{Algorithm, Lock};
-use raddle_machine::{Atomic, Machine, Ordering};
+use raddle_machine::Machine;
 use raddle_queues::pad::Padded;
 use std::cell::UnsafeCell;
 use std::collections::hash_map::RandomState;
@@ -48,9 +49,15 @@ const PARTS: usize = 16;
 
 pub(super) struct Element<V, M: Machine> {
     pub(super) reservation: Reservation<M>,
-    /// Who holds it alone, or one of those who read it (the first one), to find out who waits for itself; 0: unknown.
-    pub(super) holder: M::Atomic<usize>,
+    /// Who holds it, to find out who waits for itself.
+    pub(super) names: Names<M>,
     pub(super) value: UnsafeCell<Option<V>>,
+}
+
+impl<V, M: Machine> Element<V, M> {
+    fn new(reservation: Reservation<M>, value: Option<V>) -> Arc<Self> {
+        Arc::new(Self { reservation, names: Names::new(), value: UnsafeCell::new(value) })
+    }
 }
 
 // SAFETY: the value is used under reservations (I1): by one alone, or by many for reading.
@@ -183,7 +190,7 @@ where
             });
             let Some((element, looked)) = found else { return Ok(None) };
             match looked {
-                Looked::Ours => return Ok(Some(self.held(element, kind))),
+                Looked::Ours(place) => return Ok(Some(self.held(element, kind, place))),
                 Looked::Over => {}
                 Looked::Reserved if patient => self.wait(&element, kind),
                 Looked::Reserved => return Err(Busy),
@@ -192,12 +199,19 @@ where
     }
 
     fn try_element(element: &Element<V, World<W>>, kind: Kind, patient: bool) -> Looked {
+        let name = W::me();
         let ours = match kind {
             Kind::Exclusive => element.reservation.try_exclusive(),
-            Kind::Shared => element.reservation.try_shared(),
+            Kind::Shared => {
+                element.reservation.try_shared()
+                    || name != 0 && element.names.has(name) && element.reservation.try_shared_again()
+            }
         };
         match ours {
-            true => Looked::Ours,
+            true => Looked::Ours((name != 0).then(|| match kind {
+                Kind::Exclusive => element.names.alone(name),
+                Kind::Shared => element.names.beside_others(name),
+            })),
             false if !patient => Looked::Reserved,
             false => {
                 let waits = match kind {
@@ -209,15 +223,11 @@ where
         }
     }
 
-    fn held(&self, element: Arc<Element<V, World<W>>>, kind: Kind) -> Held<'_, V, W> {
-        let who = W::me();
-        if who != 0 && (kind == Kind::Exclusive || element.holder.load(Ordering::Relaxed) == 0) {
-            element.holder.store(who, Ordering::Relaxed);
-        }
+    fn held(&self, element: Arc<Element<V, World<W>>>, kind: Kind, place: Option<Place>) -> Held<'_, V, W> {
         Held {
             element,
             kind,
-            who,
+            place,
             waits: &self.waits,
             #[cfg(debug_assertions)]
             entered: self.class.as_ref().filter(|_| W::me() != 0).map(|class| {
@@ -228,10 +238,10 @@ where
     }
 
     /// # Panics
-    /// If the caller holds it itself. Who reads it beside others is not always known; who is named holds it.
+    /// If the caller holds it itself, alone or as a reader.
     fn wait(&self, element: &Element<V, World<W>>, kind: Kind) {
         let me = W::me();
-        if me != 0 && element.holder.load(Ordering::Relaxed) == me {
+        if me != 0 && element.names.has(me) {
             panic!("a thread waits for an element that it holds already: it would wait for itself for ever");
         }
         match kind {
@@ -244,8 +254,8 @@ where
     /// (any more).
     ///
     /// # Panics
-    /// If the calling thread holds it already, or reads it and nobody else does, and the map parks its threads. A guard
-    /// counts for the thread that took it. So do the other calls that wait.
+    /// If it would have to wait, and the calling thread itself holds it, alone or as a reader, and the map parks its
+    /// threads. A guard counts for the thread that took it. So do the other calls that wait.
     pub fn reserve(&self, key: &K) -> Option<Reserved<'_, V, W>> {
         self.take(key, Kind::Exclusive, true).ok().flatten().map(Reserved)
     }
@@ -259,7 +269,8 @@ where
         Ok(self.take(key, Kind::Exclusive, false)?.map(Reserved))
     }
 
-    /// The element for reading, together with other readers; waits while somebody has it alone, or waits for it.
+    /// The element for reading, together with other readers; waits while somebody has it alone, or waits for it. A
+    /// thread that reads it already may read it again, whoever waits.
     pub fn read(&self, key: &K) -> Option<Shared<'_, V, W>> {
         self.take(key, Kind::Shared, true).ok().flatten().map(Shared)
     }
@@ -267,7 +278,7 @@ where
     /// As [`ReserveMap::read`], but does not wait.
     ///
     /// # Errors
-    /// If somebody has the element alone, or waits for it.
+    /// If somebody has the element alone, or waits for it and the caller does not read it already.
     pub fn try_read(&self, key: &K) -> Result<Option<Shared<'_, V, W>>, Busy> {
         Ok(self.take(key, Kind::Shared, false)?.map(Shared))
     }
@@ -346,14 +357,14 @@ where
                 if let Some(element) = key.as_ref().and_then(|key| table.get(key)) {
                     return (element.clone(), Self::try_element(element, Kind::Exclusive, true), false);
                 }
-                let value = UnsafeCell::new(value.take());
-                let (reservation, holder) = (Reservation::exclusive(), Atomic::new(0));
-                let element = Arc::new(Element { reservation, holder, value });
+                let element = Element::new(Reservation::exclusive(), value.take());
                 table.extend(key.take().map(|key| (key, element.clone())));
-                (element, Looked::Ours, true)
+                let name = W::me();
+                let place = (name != 0).then(|| element.names.alone(name));
+                (element, Looked::Ours(place), true)
             });
             match looked {
-                Looked::Ours => return (Reserved(self.held(element, Kind::Exclusive)), placed),
+                Looked::Ours(place) => return (Reserved(self.held(element, Kind::Exclusive, place)), placed),
                 Looked::Over => {}
                 Looked::Reserved => self.wait(&element, Kind::Exclusive),
             }
@@ -388,8 +399,7 @@ where
     /// # Errors
     /// What was given, if there is an element of that key, whoever has it.
     pub fn insert_new(&self, key: K, value: V) -> Result<(), (K, V)> {
-        let (reservation, holder) = (Reservation::new(), Atomic::new(0));
-        let element = Arc::new(Element { reservation, holder, value: UnsafeCell::new(Some(value)) });
+        let element = Element::new(Reservation::new(), Some(value));
         let mut given = Some((key, element));
         self.part(given.as_ref().map_or_else(|| unreachable!("it was put in above"), |(key, _)| key)).with(|table| {
             if let Some((key, element)) = given.take_if(|(key, _)| !table.contains_key(key)) {
@@ -437,7 +447,8 @@ where
 }
 
 enum Looked {
-    Ours,
+    /// And where the caller's name stands, if it has one.
+    Ours(Option<Place>),
     Reserved,
     /// It was reserved, and is not any more.
     Over,
