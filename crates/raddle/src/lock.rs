@@ -27,7 +27,9 @@ use raddle_scheduler::lock as generic;
 /// The machine that these locks are for.
 pub use raddle_machine::Real as Machine;
 
-pub use generic::{Algorithm, Busy, Change, ClusterStats, Clusters, Full, InUse, Job, Protocol, Seat, Ways, optimistic};
+pub use generic::{
+    Algorithm, Busy, Change, ClusterStats, Clusters, Full, InUse, Job, Protocol, Seat, Ways, optimistic,
+};
 
 /// A value behind a lock of the given algorithm: [`raddle_scheduler::lock::Lock`].
 pub type Lock<T, A> = generic::Lock<T, A, Real>;

@@ -26,9 +26,11 @@ fn an_element_is_had_by_one_at_a_time_and_waiters_are_woken() {
         let turn = |table: &(Lock<(), H1Mcs<Loom>, Loom>, Reservation<Loom>, Watched), waits: &Parking<Model>| {
             let (lock, reservation, value) = table;
             // As the map does it: look under the lock, wait without it, search again.
-            while !lock.with(|()| reservation.try_exclusive()) {
+            let mut covers = false;
+            while !lock.with(|()| reservation.try_exclusive_covering(covers)) {
                 if lock.with(|()| reservation.prepare::<Parking<Model>>()) {
                     reservation.wait(waits);
+                    covers = true;
                 }
             }
             let seen = value.add();
@@ -83,10 +85,15 @@ fn readers_share_and_a_writer_comes_after_them() {
         let table = Arc::new((Lock::<(), H1Mcs<Loom>, Loom>::new(()), Reservation::<Loom>::new(), Watched::new()));
         let waits = Arc::new(Parking::<Model>::new());
         let reader = |table: &(Lock<(), H1Mcs<Loom>, Loom>, Reservation<Loom>, Watched), waits: &Parking<Model>| {
+            let mut covers = false;
             while !table.0.with(|()| table.1.try_shared()) {
                 if table.0.with(|()| table.1.prepare::<Parking<Model>>()) {
                     table.1.wait(waits);
+                    covers = true;
                 }
+            }
+            if covers {
+                table.1.pass_on(waits);
             }
             let seen = table.2.get();
             table.1.end_shared(waits);
@@ -96,9 +103,11 @@ fn readers_share_and_a_writer_comes_after_them() {
             let (table, waits) = (table.clone(), waits.clone());
             thread::spawn(move || reader(&table, &waits))
         });
-        while !table.0.with(|()| table.1.try_exclusive()) {
+        let mut covers = false;
+        while !table.0.with(|()| table.1.try_exclusive_covering(covers)) {
             if table.0.with(|()| table.1.prepare::<Parking<Model>>()) {
                 table.1.wait(&*waits);
+                covers = true;
             }
         }
         table.2.add();
@@ -179,6 +188,34 @@ fn who_reads_reads_again_though_a_writer_waits() {
         writer.join().unwrap();
         (seen.0, seen.1, map.get(&1).unwrap())
     });
+}
+
+#[test]
+fn all_who_wait_have_their_turn_though_one_is_woken_at_a_time() {
+    // Two writers wait, or a writer and a reader, and one takes the element out on its way, or nobody.
+    for (reads, removes) in [(false, false), (true, false), (false, true)] {
+        explore_first(Some(20_000), 2, &["true"], move || {
+            let map = map::<u32>();
+            map.insert(1, 0);
+            let held = map.reserve(&1).unwrap();
+            let first = thread::spawn({
+                let map = map.clone();
+                move || map.reserve(&1).map(|mut value| *value += 1).is_some()
+            });
+            let second = thread::spawn({
+                let map = map.clone();
+                move || {
+                    if reads { map.read(&1).is_some() } else { map.reserve(&1).map(|mut value| *value += 1).is_some() }
+                }
+            });
+            if removes {
+                _ = map.remove_reserved(&1, held)
+            } else {
+                drop(held)
+            }
+            (first.join().unwrap(), second.join().unwrap()) == (!removes, !removes)
+        });
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ const TRY: &str = "crates/scheduler/src/lock/try_mcs.rs";
 const DEFERRED: &str = "crates/scheduler/src/lock/deferred.rs";
 const PARKED: &str = "crates/scheduler/src/lock/parked.rs";
 const RESERVE: &str = "crates/scheduler/src/lock/reserve.rs";
+const ELEMENT: &str = "crates/scheduler/src/lock/reserve/element.rs";
 const CLUSTERED: &str = "crates/scheduler/src/lock/clusters/map.rs";
 const CHANGES: &str = "crates/scheduler/src/lock/clusters/map/changes.rs";
 const COPIES: &str = "crates/scheduler/src/lock/clusters/map/copies.rs";
@@ -155,6 +156,27 @@ pub const LOCKS: &[Fault] = &[
         RESERVE,
         ("while ", "word & EXCLUSIVE == 0 && word & !WAITERS != 0", "word & (WAITERS | EXCLUSIVE) == 0"),
         "loom loom_reserve who_reads_reads_again_though_a_writer_waits",
+    ),
+    fault(
+        "lock-reserve-covers-nobody",
+        "who was woken and has the element forgets the others who wait",
+        RESERVE,
+        ("EXCLUSIVE | if ", "covers", "false"),
+        "loom loom_reserve all_who_wait_have_their_turn_though_one_is_woken_at_a_time",
+    ),
+    fault(
+        "lock-reserve-reader-wakes-nobody",
+        "a reader that was woken wakes no other",
+        ELEMENT,
+        ("            if ", "kind == Kind::Shared", "false"),
+        "loom loom_reserve all_who_wait_have_their_turn_though_one_is_woken_at_a_time",
+    ),
+    fault(
+        "lock-reserve-gone-in-silence",
+        "who was woken and finds the element gone wakes no other",
+        ELEMENT,
+        ("if let Some(element) = ", "self.element.take()", "self.element.take().filter(|_| false)"),
+        "loom loom_reserve all_who_wait_have_their_turn_though_one_is_woken_at_a_time",
     ),
     fault(
         "lock-cluster-asks-again",

@@ -11,7 +11,7 @@
 //!
 //! | transition | actor |
 //! |---|---|
-//! | 0 → EXCLUSIVE | reserver, by a plain store: who may change a 0 holds the lock |
+//! | 0 → EXCLUSIVE, with WAITERS if it covers others | reserver, by a plain store: who may change a 0 holds the lock |
 //! | n → n + 1, neither EXCLUSIVE nor WAITERS | reserver |
 //! | n → n + 1, with WAITERS | reserver that reads it already: who waits there waits for it in any case |
 //! | not 0 → with WAITERS | waiter, under the lock |
@@ -19,9 +19,11 @@
 //! | with EXCLUSIVE → 1 | holder that goes on as a reader; it wakes if WAITERS was set |
 //! | n → n - 1; WAITERS alone → 0 | holder; the last one wakes |
 //!
-//! Invariants: I1. A word that is 0 is changed under the lock alone. I2. A waiter sleeps only while its mark is set,
-//! and who takes the mark away wakes all who wait at that word. I3. After a holder's last exchange the word is not
-//! touched, only its address is used.
+//! Invariants: I1. A word that is 0 is changed under the lock alone. I2. A waiter sleeps only while the word is marked,
+//! or while somebody *covers* those who wait there. Who takes the mark away wakes one, who covers the others from then
+//! on, until it marks the word again (it waits, or has the element alone), or passes on: a reader wakes the next one,
+//! and who finds the element gone wakes all. I3. After a holder's last exchange the word is not touched, only its
+//! address is used.
 //!
 //! Progress: blocking on the holder of a reservation. Fairness: none among waiters, who come back through the coarse
 //! lock; new readers wait as soon as anybody waits, so readers do not starve a writer. Memory: the element is counted,
@@ -41,6 +43,7 @@
 //! assert!(table.with(|()| bits.try_shared()));
 //! ```
 
+mod element;
 mod guards;
 mod map;
 mod names;
@@ -71,8 +74,8 @@ pub trait Waits: Send + Sync {
     /// Waits until `over`, which becomes true before [`Waits::wake`] is called with the same address; or less long.
     fn wait(&self, address: usize, over: impl Fn() -> bool);
 
-    /// Wakes all who wait there.
-    fn wake(&self, address: usize);
+    /// Wakes those who wait there, so many at most.
+    fn wake(&self, address: usize, most: usize);
 
     /// The caller, in a word that no other thread has; 0 where nobody knows.
     fn me() -> usize;
@@ -107,7 +110,7 @@ impl<M: Machine> Waits for Spinning<M> {
         }
     }
 
-    fn wake(&self, _: usize) {}
+    fn wake(&self, _: usize, _: usize) {}
 
     fn me() -> usize {
         0
@@ -133,8 +136,8 @@ impl<R: Runtime> Waits for Parking<R> {
         let _ = self.table.wait(address, None, false, over);
     }
 
-    fn wake(&self, address: usize) {
-        self.table.waker(address).wake(usize::MAX);
+    fn wake(&self, address: usize, most: usize) {
+        self.table.waker(address).wake(most);
     }
 
     fn me() -> usize {
@@ -163,11 +166,18 @@ impl<M: Machine> Reservation<M> {
     /// Reserves it for the caller alone, if nobody has it. Under the coarse lock only.
     #[inline]
     pub fn try_exclusive(&self) -> bool {
+        self.try_exclusive_covering(false)
+    }
+
+    /// As [`Reservation::try_exclusive`]. `covers`: the caller has waited for it, as others may do still, of whom the
+    /// end of its reservation wakes the next one.
+    #[inline]
+    pub fn try_exclusive_covering(&self, covers: bool) -> bool {
         // Ordering[reserve.end]: Acquire. Pairs with `end_exclusive` and `end_shared`. Makes visible: the element.
         let free = self.word.load(Ordering::Acquire) == 0;
         if free {
             // Plain (I1).
-            self.word.store(EXCLUSIVE, Ordering::Relaxed);
+            self.word.store(EXCLUSIVE | if covers { WAITERS } else { 0 }, Ordering::Relaxed);
         }
         free
     }
@@ -228,7 +238,8 @@ impl<M: Machine> Reservation<M> {
         if W::MARKS { self.mark(for_what) } else { self.word.load(Ordering::Relaxed) & for_what != 0 }
     }
 
-    /// Waits for the end of the reservations that there are. Then the caller locks and searches again.
+    /// Waits for the end of the reservations that there are. Then the caller locks and searches again, and covers
+    /// those who wait still (I2): [`Reservation::try_exclusive_covering`], [`Reservation::pass_on`].
     pub fn wait<W: Waits<Machine = M>>(&self, waits: &W) {
         self.wait_for(waits, u32::MAX);
     }
@@ -243,6 +254,16 @@ impl<M: Machine> Reservation<M> {
         waits.wait(self.address(), || self.word.load(Ordering::Relaxed) & over == 0);
     }
 
+    /// Wakes the next one who waits: what a reader does that has waited, and reads now.
+    pub fn pass_on<W: Waits<Machine = M>>(&self, waits: &W) {
+        waits.wake(self.address(), 1);
+    }
+
+    /// Wakes all who wait: nobody finds what it is the word of any more.
+    pub(super) fn wake_all<W: Waits<Machine = M>>(&self, waits: &W) {
+        waits.wake(self.address(), usize::MAX);
+    }
+
     fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
@@ -255,7 +276,7 @@ impl<M: Machine> Reservation<M> {
             // Ordering[reserve.end]: Release. Pairs with `try_exclusive` and `try_shared`. Makes visible: the element.
             // Point of no return: the element may be gone.
             if self.word.swap(0, Ordering::Release) & WAITERS != 0 {
-                waits.wake(address);
+                waits.wake(address, 1);
             }
         } else {
             // Ordering[reserve.end]: Release. Pairs with `try_exclusive` and `try_shared`. Makes visible: the element.
@@ -268,7 +289,7 @@ impl<M: Machine> Reservation<M> {
     pub fn downgrade<W: Waits<Machine = M>>(&self, waits: &W) {
         // Ordering[reserve.end]: Release. Pairs with `try_shared` and `try_exclusive`. Makes visible: the element.
         if self.word.swap(1, Ordering::Release) & WAITERS != 0 {
-            waits.wake(self.address());
+            waits.wake(self.address(), 1);
         }
     }
 
@@ -285,7 +306,7 @@ impl<M: Machine> Reservation<M> {
             // element. Not weakened: an exchange carries on what the subtraction released.
             && self.word.compare_exchange(WAITERS, 0, Ordering::Release, Ordering::Relaxed).is_ok()
         {
-            waits.wake(address);
+            waits.wake(address, 1);
         }
     }
 }

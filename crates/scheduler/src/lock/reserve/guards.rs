@@ -1,7 +1,7 @@
 //! The rights to elements of a [`super::ReserveMap`].
 
 use super::Waits;
-use super::map::{Element, Kind, World};
+use super::element::{Element, Kind, World};
 use super::names::Place;
 #[cfg(debug_assertions)]
 use super::order::Leaves;

@@ -28,15 +28,15 @@
 //! assert_eq!((map.get(&"a"), map.get(&"b"), map.len()), (Some(2), Some(2), 2));
 //! ```
 
+use super::element::{Covered, Element, Kind, World};
 use super::guards::{Held, Reserved, Shared};
-use super::names::{Names, Place};
+use super::names::Place;
 #[cfg(debug_assertions)]
 use super::order::{Class, Leaves};
 use super::{Order, Reservation, Waits};
 use crate::lock::{Algorithm, Lock};
 use raddle_machine::Machine;
 use raddle_queues::pad::Padded;
-use std::cell::UnsafeCell;
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
@@ -47,25 +47,6 @@ use std::sync::Arc;
 /// ns), with 256 a read takes 88 (2026-11-27). So it is as many as a chip or two have cores.
 const PARTS: usize = 16;
 
-pub(super) struct Element<V, M: Machine> {
-    pub(super) reservation: Reservation<M>,
-    /// Who holds it, to find out who waits for itself.
-    pub(super) names: Names<M>,
-    pub(super) value: UnsafeCell<Option<V>>,
-}
-
-impl<V, M: Machine> Element<V, M> {
-    fn new(reservation: Reservation<M>, value: Option<V>) -> Arc<Self> {
-        Arc::new(Self { reservation, names: Names::new(), value: UnsafeCell::new(value) })
-    }
-}
-
-// SAFETY: the value is used under reservations (I1): by one alone, or by many for reading.
-unsafe impl<V: Send + Sync, M: Machine> Sync for Element<V, M> {}
-// SAFETY: an element that goes elsewhere takes its value along, which is Send.
-unsafe impl<V: Send + Sync, M: Machine> Send for Element<V, M> {}
-
-pub(super) type World<W> = <W as Waits>::Machine;
 /// Elements under one coarse lock.
 #[expect(clippy::type_complexity, reason = "each parameter is the map's own")]
 struct Part<K, V, A, W: Waits, S> {
@@ -95,12 +76,6 @@ impl std::fmt::Display for Busy {
 }
 
 impl std::error::Error for Busy {}
-
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Kind {
-    Exclusive,
-    Shared,
-}
 
 impl<K, V, A, W> ReserveMap<K, V, A, W>
 where
@@ -183,25 +158,31 @@ where
             self.assert_in_order();
         }
         let part = self.part(key);
+        let mut covered = Covered::new(&self.waits);
         loop {
             let found = part.with(|table| {
                 let element = table.get(key)?;
-                Some((element.clone(), Self::try_element(element, kind, patient)))
+                Some((element.clone(), Self::try_element(element, kind, patient, covered.is(element))))
             });
-            let Some((element, looked)) = found else { return Ok(None) };
+            let Some((element, looked)) = found else {
+                return Ok(None);
+            };
             match looked {
-                Looked::Ours(place) => return Ok(Some(self.held(element, kind, place))),
+                Looked::Ours(place) => {
+                    covered.has(&element, kind);
+                    return Ok(Some(self.held(element, kind, place)));
+                }
                 Looked::Over => {}
-                Looked::Reserved if patient => self.wait(&element, kind),
+                Looked::Reserved if patient => self.wait(element, kind, &mut covered),
                 Looked::Reserved => return Err(Busy),
             }
         }
     }
 
-    fn try_element(element: &Element<V, World<W>>, kind: Kind, patient: bool) -> Looked {
+    fn try_element(element: &Element<V, World<W>>, kind: Kind, patient: bool, covers: bool) -> Looked {
         let name = W::me();
         let ours = match kind {
-            Kind::Exclusive => element.reservation.try_exclusive(),
+            Kind::Exclusive => element.reservation.try_exclusive_covering(covers),
             Kind::Shared => {
                 element.reservation.try_shared()
                     || name != 0 && element.names.has(name) && element.reservation.try_shared_again()
@@ -239,15 +220,17 @@ where
 
     /// # Panics
     /// If the caller holds it itself, alone or as a reader.
-    fn wait(&self, element: &Element<V, World<W>>, kind: Kind) {
+    fn wait(&self, element: Arc<Element<V, World<W>>>, kind: Kind, covered: &mut Covered<'_, V, W>) {
         let me = W::me();
         if me != 0 && element.names.has(me) {
             panic!("a thread waits for an element that it holds already: it would wait for itself for ever");
         }
+        covered.waits_for(&element);
         match kind {
             Kind::Exclusive => element.reservation.wait(&self.waits),
             Kind::Shared => element.reservation.wait_shared(&self.waits),
         }
+        covered.has_waited(element);
     }
 
     /// The element for the caller alone, as long as it likes; waits while others have it. None if there is no such key
@@ -352,10 +335,12 @@ where
         self.assert_in_order();
         let part = self.part(&key);
         let mut key = Some(key);
+        let mut covered = Covered::new(&self.waits);
         loop {
             let (element, looked, placed) = part.with(|table| {
                 if let Some(element) = key.as_ref().and_then(|key| table.get(key)) {
-                    return (element.clone(), Self::try_element(element, Kind::Exclusive, true), false);
+                    let looked = Self::try_element(element, Kind::Exclusive, true, covered.is(element));
+                    return (element.clone(), looked, false);
                 }
                 let element = Element::new(Reservation::exclusive(), value.take());
                 table.extend(key.take().map(|key| (key, element.clone())));
@@ -364,9 +349,12 @@ where
                 (element, Looked::Ours(place), true)
             });
             match looked {
-                Looked::Ours(place) => return (Reserved(self.held(element, Kind::Exclusive, place)), placed),
+                Looked::Ours(place) => {
+                    covered.has(&element, Kind::Exclusive);
+                    return (Reserved(self.held(element, Kind::Exclusive, place)), placed);
+                }
                 Looked::Over => {}
-                Looked::Reserved => self.wait(&element, Kind::Exclusive),
+                Looked::Reserved => self.wait(element, Kind::Exclusive, &mut covered),
             }
         }
     }
@@ -406,7 +394,9 @@ where
                 table.insert(key, element);
             }
         });
-        let Some((key, element)) = given else { return Ok(()) };
+        let Some((key, element)) = given else {
+            return Ok(());
+        };
         let value = Arc::into_inner(element).and_then(|element| element.value.into_inner());
         Err((key, value.unwrap_or_else(|| unreachable!("nobody has seen the element"))))
     }
