@@ -478,6 +478,12 @@ impl Arena {
         slot.index()
     }
 
+    /// Idle slots that keep their pages though nobody has needed them since the last call: no more than those would have
+    /// been missed. None at the first.
+    pub fn rested(&self) -> usize {
+        self.hot.rested()
+    }
+
     /// Gives the memory of idle slots back to the system, but for `keep` of them. Returns how many were emptied: none
     /// where somebody keeps the loader's lock, so it is to be called again.
     pub fn shrink(&'static self, keep: usize) -> usize {

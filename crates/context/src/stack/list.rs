@@ -24,16 +24,25 @@ pub struct Entry {
 pub struct List {
     head: AtomicU64,
     length: AtomicUsize,
+    /// The least that `length` has been since [`List::rested`] was called last.
+    fewest: AtomicUsize,
 }
 
 impl List {
     pub const fn new() -> List {
-        List { head: AtomicU64::new(0), length: AtomicUsize::new(0) }
+        List { head: AtomicU64::new(0), length: AtomicUsize::new(0), fewest: AtomicUsize::new(0) }
     }
 
     pub fn len(&self) -> usize {
         // Ordering: Relaxed, a counter only. It may lag behind, but not below zero: see `pop`.
         self.length.load(Ordering::Relaxed)
+    }
+
+    /// How many have lain here without need since the last call: as many as were there all the time. (None, at first.)
+    pub fn rested(&self) -> usize {
+        // Ordering: Relaxed, a statistic: a pop between the two makes the next answer too large by what it took.
+        let now = self.len();
+        self.fewest.swap(now, Ordering::Relaxed).min(now)
     }
 
     pub fn push(&self, index: u32, entries: &[Entry]) {
@@ -92,7 +101,11 @@ impl List {
             // Ordering[slots]: Acquire on failure, for the next round. Success needs none: the load above was Acquire.
             match self.head.compare_exchange_weak(head, new, Ordering::Relaxed, Ordering::Acquire) {
                 Ok(_) => {
-                    self.length.fetch_sub(count, Ordering::Relaxed);
+                    let left = self.length.fetch_sub(count, Ordering::Relaxed) - count;
+                    // Ordering: Relaxed, a statistic. Looked at first, since it is seldom lowered.
+                    if left < self.fewest.load(Ordering::Relaxed) {
+                        self.fewest.fetch_min(left, Ordering::Relaxed);
+                    }
                     let mut top = head as u32;
                     for _ in 0..count {
                         let index = top - 1;

@@ -3,7 +3,6 @@
 use crate::carry::activation::Activation;
 use crate::carry::descriptor::Descriptor;
 use crate::carry::errors::BuildError;
-use crate::carry::kept::STACKS_KEPT;
 use crate::carry::loops::{Loops, Wish};
 use crate::carry::processor::Processor;
 use crate::carry::quanta::Quanta;
@@ -495,13 +494,6 @@ pub(crate) fn arena(class: u32) -> Result<&'static Arena, BuildError> {
 /// The arenas that were made.
 pub(crate) fn arenas() -> impl Iterator<Item = &'static Arena> {
     ARENAS.iter().filter_map(|arena| arena.get().copied())
-}
-
-/// Gives the memory of idle stacks back to the system, but for some.
-pub(crate) fn shrink_stacks() {
-    for arena in arenas() {
-        arena.shrink(STACKS_KEPT);
-    }
 }
 
 /// In the child of a fork, where no kernel thread but the caller exists: no pool and no activation is left. Their

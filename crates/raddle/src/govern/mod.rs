@@ -5,6 +5,7 @@ pub(crate) mod crowd;
 pub(crate) mod deadlock;
 pub(crate) mod dump;
 pub(crate) mod follow;
+pub(crate) mod idle_stacks;
 pub mod info;
 pub(crate) mod metrics;
 pub(crate) mod monitor;

@@ -18,6 +18,7 @@ use crate::carry::traced;
 use crate::carry::turns::Returns;
 use crate::carry::witness::Inside;
 use crate::govern::follow::Follower;
+use crate::govern::idle_stacks::IdleStacks;
 use crate::govern::standby::{CATCHES, Standbys};
 use crate::govern::ways::{Way, wanted};
 use crate::os::ticker::{self, Asked};
@@ -106,6 +107,7 @@ fn main() {
     let mut returns = Returns::default();
     let mut circles = crate::govern::dump::circles::CircleSearch::default();
     let mut dead_locks = crate::govern::deadlock::Search::default();
+    let mut idle_stacks = IdleStacks::default();
     let mut pace = Pace::default();
     loop {
         crate::govern::dump::dump_if_wanted();
@@ -134,7 +136,7 @@ fn main() {
             crate::os::sleep(PERIOD_NS * u64::from(periods));
             continue;
         }
-        let (mut loops, mut events, mut dead_lock) = (None, None, None);
+        let (mut loops, mut events, mut dead_lock, mut stacks) = (None, None, None, None);
         // A processor that woke before it could see that the monitor sleeps is busy now.
         let rung = WATCHMAN.sleep(
             || pool::pools().all(Shared::all_asleep),
@@ -143,13 +145,13 @@ fn main() {
                 let overslept = Follower::next_visit();
                 events = crate::carry::events::watch::next_visit(Real::now());
                 loops = follower.next_look();
-                pool::shrink_stacks();
+                stacks = idle_stacks.look(Real::now());
                 let timer = follower.next_deadline();
                 if timer.is_none() {
                     dead_lock = dead_locks.look();
                 }
                 let again = (!Real::heavy_fence_available()).then(|| Real::now() + 10 * PERIOD_NS);
-                [timer, again, loops, overslept, events, circle_due, dead_lock].into_iter().flatten().min()
+                [timer, again, loops, overslept, events, circle_due, dead_lock, stacks].into_iter().flatten().min()
             },
         );
         let now = Real::now();
@@ -157,7 +159,7 @@ fn main() {
             crate::carry::events::watch::visit();
         }
         // For the sake of loops, or of one that may be frozen, one look will do.
-        let short = [loops, events, circle_due, dead_lock].into_iter().flatten().any(|at| now >= at) && !rung;
+        let short = [loops, events, circle_due, dead_lock, stacks].into_iter().flatten().any(|at| now >= at) && !rung;
         pace.wakes(short);
     }
 }
