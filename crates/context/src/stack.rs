@@ -478,8 +478,8 @@ impl Arena {
         slot.index()
     }
 
-    /// Idle slots that keep their pages though nobody has needed them since the last call: no more than those would have
-    /// been missed. None at the first.
+    /// Idle slots that keep their pages though nobody has needed them since the last call: nobody would have missed so
+    /// many. None at the first.
     pub fn rested(&self) -> usize {
         self.hot.rested()
     }

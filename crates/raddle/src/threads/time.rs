@@ -24,8 +24,8 @@ pub fn sleep_ms(milliseconds: u32) {
 
 /// Blocks the calling thread for at least `duration`; its processor runs others meanwhile. Ends early when the thread
 /// is cancelled. A million sleepers cost a heap entry each; where a thousand wait for points in time already, a
-/// processor with nothing else to do may be late by a thousandth of `duration`, at most by a millisecond, to wake several
-/// at once.
+/// processor with nothing else to do may be late by a thousandth of `duration`, at most by a millisecond, to wake
+/// several at once.
 pub fn sleep(duration: Duration) {
     let deadline = deadline_after(duration);
     while Real::now() < deadline {
