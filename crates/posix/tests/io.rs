@@ -202,10 +202,11 @@ fn a_dead_lock_with_an_event_loop_is_reported() {
 }
 
 #[test]
-fn closing_a_descriptor_wakes_those_who_wait_for_it() {
+fn who_waits_for_a_descriptor_waits_on_when_it_is_closed() {
     let program = common::compile("io_close.c", &[]);
-    for processors in ["1", "3"] {
-        assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), "500\n");
+    assert_eq!(common::native(&program, &[]).well(), "ok\n");
+    for settings in [("RADDLE_PROCESSORS", "1"), ("RADDLE_PROCESSORS", "3"), ("RADDLE_MAIN", "1")] {
+        assert_eq!(common::drop_in(&program, &[], &[settings]).well(), "ok\n");
     }
 }
 

@@ -1,9 +1,9 @@
 //! The ends of descriptors, and their time limits.
 //!
-//! A thread that waits for a descriptor that another one closes wakes up with EBADF. (A kernel thread would wait on,
-//! for what the number no longer stands for.)
+//! A thread that waits for a descriptor that another one closes waits on, for what the number stood for
+//! ([`handover`]); who comes too late for that wakes up with EBADF.
 
-use super::{at, kind};
+use super::{at, handover, kind};
 use crate::os::{answer, c, system_call};
 use raddle::io::{Interest, closing, closing_range};
 use raddle_macros::entry;
@@ -26,6 +26,7 @@ fn ending(descriptor: c_int, end: impl FnOnce() -> c_int) -> c_int {
         raddle::io::doubt(descriptor);
         return end();
     }
+    handover::hand_over(descriptor);
     closing(descriptor, end)
 }
 
@@ -50,8 +51,40 @@ pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: 
         return answer(close()) as c_int;
     }
     kind::forget_range(first, last);
+    handover::hand_over_range(first, last);
     let result = closing_range(first, last, close);
     answer(result) as c_int
+}
+
+#[entry]
+pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
+    if first < 0 {
+        return natively!();
+    }
+    // SAFETY: closes what the caller wants closed. Where the kernel has no such call, the C library goes one by one.
+    if unsafe { close_range(first as c_uint, c_uint::MAX, 0) } != 0 {
+        natively!()
+    }
+}
+
+#[entry]
+pub unsafe extern "C-unwind" fn fclose(stream: *mut c::FILE) -> c_int {
+    // SAFETY: the caller's stream.
+    match unsafe { c::fileno(stream) } {
+        // It lies in memory.
+        -1 => natively!(),
+        descriptor => ending(descriptor, || natively!()),
+    }
+}
+
+#[entry]
+pub unsafe extern "C-unwind" fn shutdown(descriptor: c_int, how: c_int) -> c_int {
+    let result = natively!();
+    // Who waits to send into a full local stream is told of nothing by the kernel's pollers, at either end.
+    if result == 0 && super::connect::option(descriptor, c::SO_DOMAIN) == Some(c::AF_UNIX) {
+        raddle::io::wake_writers();
+    }
+    result
 }
 
 /// Some socket of the program has a time limit: only then are sockets asked for theirs.

@@ -10,8 +10,9 @@
 //!   end of it, and SO_ERROR tells it. A connection that is made at once (loopback, mostly) does not wait for the tick.
 
 use super::birth::note;
-use super::{CANCELLED, EAGAIN, EINTR, Pause, Told, after, at, blocking, done, is_nonblocking, ours, stream};
+use super::{CANCELLED, EAGAIN, EBADF, EINTR, Pause, Told, after, at, blocking, done, is_nonblocking, ours, stream};
 use crate::os::{c, system_call};
+use crate::process::kernel_waits;
 use raddle::io::{Failure, Interest};
 use raddle_macros::entry;
 use std::ffi::{c_int, c_void};
@@ -51,13 +52,15 @@ static ACCEPTING: [AtomicU8; 4096] = [const { AtomicU8::new(0) }; 4096];
 const COURTESY: u32 = 3;
 
 fn accept_from(descriptor: c_int, address: usize, size: usize, flags: c_int) -> isize {
-    let call = || {
-        let arguments = [descriptor as usize, address, size, flags as usize, 0, 0];
-        // SAFETY: the caller's places for the address; the kernel checks them.
-        let result = unsafe { system_call(c::SYS_accept4, arguments) };
+    let arguments = [descriptor as usize, address, size, flags as usize, 0, 0];
+    let noted = |result: isize| {
         note(result as c_int);
         result
     };
+    // SAFETY: the caller's places for the address; the kernel checks them.
+    let call = || noted(unsafe { system_call(c::SYS_accept4, arguments) });
+    // SAFETY: as above. A time limit of the socket's begins anew.
+    let in_kernel = || noted(unsafe { kernel_waits::wait(c::SYS_accept4, arguments, true) });
     // What does not listen has an error to tell, and would not become ready.
     let listens = || option(descriptor, c::SO_ACCEPTCONN) == Some(1);
     let turn = &ACCEPTING[descriptor as usize % ACCEPTING.len()];
@@ -77,7 +80,7 @@ fn accept_from(descriptor: c_int, address: usize, size: usize, flags: c_int) -> 
         turn.store(0, Ordering::Relaxed);
         result
     };
-    blocking(descriptor, Interest::Read, Told::Guessed, attempt, call)
+    blocking(descriptor, Interest::Read, Told::Guessed, attempt, in_kernel)
 }
 
 /// A socket's option that is a number.
@@ -147,7 +150,11 @@ fn connected(descriptor: c_int) -> isize {
         match raddle::io::wait_for(&each, None, true) {
             Ok(()) if pause.is_broken() => return EINTR,
             Ok(()) => {}
-            Err(Failure::Closed) => return -(c::EBADF as isize),
+            Err(Failure::Closed) => {
+                // Its call has made the connection's beginning, and ends here.
+                let _ = super::handover::waits_on(|one| one == descriptor, || ());
+                return EBADF;
+            }
             Err(Failure::Cancelled | Failure::TimedOut) => return CANCELLED,
             Err(Failure::AlwaysReady | Failure::Unsupported) => {
                 let mut one = c::pollfd { fd: descriptor, events: c::POLLOUT, revents: 0 };

@@ -11,7 +11,8 @@
 //! [`stream`]: read and write; [`socket`]: what takes a socket; [`connect`]: beginnings of connections; [`poll`]:
 //! waiting for many;
 //! [`apart`]: threads that do so all the time, and keep a kernel thread to themselves; [`birth`], [`close`]: the
-//! beginnings and ends of descriptors; [`flags`]: whether they block; [`sleep`]: time; [`child`]: waiting for
+//! beginnings and ends of descriptors; [`handover`]: ends beside who waits;
+//! [`flags`]: whether they block; [`sleep`]: time; [`child`]: waiting for
 //! processes.
 
 mod apart;
@@ -20,6 +21,7 @@ mod child;
 mod close;
 mod connect;
 mod flags;
+mod handover;
 mod kind;
 mod poll;
 pub(crate) mod sleep;
@@ -42,6 +44,7 @@ const EAGAIN: isize = -(c::EAGAIN as isize);
 const MOST_VAIN_EVENTS: u32 = 100;
 
 const EINTR: isize = -(c::EINTR as isize);
+const EBADF: isize = -(c::EBADF as isize);
 /// What a call answers inside this room when its thread's cancellation ended the wait: no error of the kernel's.
 const CANCELLED: isize = kernel_waits::CANCELLED;
 
@@ -150,7 +153,7 @@ fn blocking(
     interest: Interest,
     told: Told,
     attempt: impl FnMut() -> isize,
-    in_kernel: impl FnOnce() -> isize,
+    in_kernel: impl FnMut() -> isize,
 ) -> isize {
     blocking_after(false, descriptor, interest, told, attempt, in_kernel)
 }
@@ -163,7 +166,7 @@ fn blocking_after(
     interest: Interest,
     told: Told,
     mut attempt: impl FnMut() -> isize,
-    in_kernel: impl FnOnce() -> isize,
+    mut in_kernel: impl FnMut() -> isize,
 ) -> isize {
     let glance = Glance::at(descriptor, interest);
     if !(glance.is_empty(descriptor, interest) && flags::blocks(descriptor)) {
@@ -179,13 +182,19 @@ fn blocking_after(
         }
     }
     let deadline = close::time_limit(descriptor, interest).map(after);
-    match wait_and_repeat(partly, descriptor, interest, glance, told, deadline, &mut attempt) {
-        Some(result) => result,
-        None => in_kernel(),
-    }
+    let mut calls = Calls { attempt: &mut attempt, in_kernel: &mut in_kernel };
+    wait_and_repeat(partly, descriptor, interest, glance, told, deadline, &mut calls)
 }
 
-/// As [`blocking`], after the first attempt, which followed `glance`. `None` where the kernel must wait.
+/// The two forms of a call.
+struct Calls<'a> {
+    /// It does not block.
+    attempt: &'a mut dyn FnMut() -> isize,
+    /// It may.
+    in_kernel: &'a mut dyn FnMut() -> isize,
+}
+
+/// As [`blocking`], after the first attempt, which followed `glance`.
 fn wait_and_repeat(
     partly: bool,
     descriptor: c_int,
@@ -193,33 +202,35 @@ fn wait_and_repeat(
     mut glance: Glance,
     told: Told,
     deadline: Option<u64>,
-    attempt: &mut dyn FnMut() -> isize,
-) -> Option<isize> {
+    calls: &mut Calls<'_>,
+) -> isize {
     let pause = Pause::begin();
     Apart::waits_otherwise();
     for _ in 0..MOST_VAIN_EVENTS {
         match raddle::io::wait_since(descriptor, interest, glance, deadline, true) {
             Ok(()) => {}
-            Err(Failure::TimedOut) => return Some(EAGAIN),
-            Err(Failure::Cancelled) => return Some(CANCELLED),
-            Err(Failure::Closed) => return Some(-(c::EBADF as isize)),
-            Err(Failure::AlwaysReady | Failure::Unsupported) => return None,
+            Err(Failure::TimedOut) => return EAGAIN,
+            Err(Failure::Cancelled) => return CANCELLED,
+            Err(Failure::Closed) => {
+                return handover::waits_on(|one| one == descriptor, &mut *calls.in_kernel).unwrap_or(EBADF);
+            }
+            Err(Failure::AlwaysReady | Failure::Unsupported) => break,
         }
         glance = Glance::at(descriptor, interest);
-        let result = attempt();
+        let result = (calls.attempt)();
         if told.nothing(result) {
             glance.emptied(descriptor, interest);
         }
         if result != EAGAIN {
             raddle::io::pass_on(descriptor, interest);
-            return Some(result);
+            return result;
         }
         // With a time limit, as in the kernel, no handler restarts a call.
         if pause.is_broken() || (partly || deadline.is_some()) && pause.is_interrupted() {
-            return Some(EINTR);
+            return EINTR;
         }
     }
-    None
+    (calls.in_kernel)()
 }
 
 /// A point of CLOCK_MONOTONIC, so many nanoseconds from now.

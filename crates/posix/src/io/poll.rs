@@ -8,7 +8,7 @@
 //!
 //! The signal mask of a call is the thread's until it returns.
 
-use super::{Apart, CANCELLED, EINTR, Pause, after, apart, at, done, in_handler, left, ours_or_handlers};
+use super::{Apart, CANCELLED, EINTR, Pause, after, apart, at, done, handover, in_handler, left, ours_or_handlers};
 use crate::os::{c, deadline_after, now, reach, system_call};
 use crate::process::{kernel_waits, watch};
 use crate::thread::caller::Caller;
@@ -91,12 +91,14 @@ fn wait_once(entries: &[c::pollfd], nested: &mut Option<Nested>, deadline: Optio
     result
 }
 
-/// Repeats `look` (0: nothing is ready) and waits in between. `in_kernel` is told how much time is left.
+/// Repeats `look` (0: nothing is ready) and waits in between, for descriptors of whose numbers `is_one` tells.
+/// `in_kernel` is told how much time is left.
 fn looks(
     pause: &Pause,
     deadline: Option<u64>,
     mut look: impl FnMut() -> isize,
     mut wait: impl FnMut(Option<u64>) -> Result<(), Failure>,
+    is_one: impl Fn(c_int) -> bool,
     mut in_kernel: impl FnMut(Option<&c::timespec>) -> isize,
 ) -> isize {
     let mut rounds = 0;
@@ -117,17 +119,19 @@ fn looks(
         }
         rounds += 1;
         let waited = if rounds > super::MOST_VAIN_EVENTS { Err(Failure::Unsupported) } else { wait(deadline) };
-        match waited {
+        let result = match waited {
             // A handler ends these calls, whether it asks for restarts or not.
             Ok(()) if pause.is_interrupted() => return EINTR,
-            Ok(()) | Err(Failure::TimedOut | Failure::Closed) => {}
+            Ok(()) | Err(Failure::TimedOut) => continue,
+            Err(Failure::Closed) => match handover::waits_on(&is_one, || in_kernel(left(deadline).as_ref())) {
+                Some(result) => result,
+                None => continue,
+            },
             Err(Failure::Cancelled) => return CANCELLED,
-            Err(Failure::AlwaysReady | Failure::Unsupported) => {
-                let result = in_kernel(left(deadline).as_ref());
-                if result != EINTR || pause.is_interrupted() {
-                    return result;
-                }
-            }
+            Err(Failure::AlwaysReady | Failure::Unsupported) => in_kernel(left(deadline).as_ref()),
+        };
+        if result != EINTR || pause.is_interrupted() {
+            return result;
         }
     }
 }
@@ -141,24 +145,34 @@ unsafe fn poll_until(
     deadline: Option<u64>,
     mask: usize,
 ) -> isize {
-    let call = |time: Option<&c::timespec>, mask: usize| {
+    let arguments = |time: Option<&mut c::timespec>, mask: usize| {
         // The kernel writes the time that is left.
-        let mut time = time.copied();
-        let time = time.as_mut().map_or(0, |time| at(std::ptr::from_mut(time)));
+        let time = time.map_or(0, |time| at(std::ptr::from_mut(time)));
+        [at(entries), count, time, mask, MASK, 0]
+    };
+    let call = |time: Option<&c::timespec>, mask: usize| {
         // SAFETY: the caller's entries; the kernel checks them.
-        unsafe { kernel_waits::attempt(c::SYS_ppoll, [at(entries), count, time, mask, MASK, 0]) }
+        unsafe { kernel_waits::attempt(c::SYS_ppoll, arguments(time.copied().as_mut(), mask)) }
+    };
+    let in_kernel = |time: Option<&c::timespec>| {
+        // SAFETY: the caller's entries and the local time; the kernel checks them.
+        unsafe { kernel_waits::attempt_anywhere(c::SYS_ppoll, arguments(time.copied().as_mut(), 0)) }
     };
     let mut nested = None;
+    let given = || {
+        // SAFETY: the caller's entries, which a look before this has found readable.
+        if count == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(entries, count) } }
+    };
     let wait = |deadline| {
-        // SAFETY: the caller's entries, which the look before this has found readable.
-        let entries = if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(entries, count) } };
+        let entries = given();
         if entries.iter().all(|entry| entry.fd < 0) {
             return sleep(deadline);
         }
         wait_once(entries, &mut nested, deadline)
     };
     let pause = Pause::begin();
-    let as_thread = || looks(&pause, deadline, || call(Some(&NOW), 0), wait, |left| call(left, 0));
+    let is_one = |number| given().iter().any(|entry| entry.fd == number);
+    let as_thread = || looks(&pause, deadline, || call(Some(&NOW), 0), wait, is_one, in_kernel);
     watch::wait(caller, mask, as_thread, |mask| in_handler(deadline, |left| call(left, mask)))
 }
 
@@ -259,7 +273,8 @@ impl Sets {
     }
 
     /// One look at, or wait for, the numbers as they were given; the caller's sets hold the answer if there is one.
-    fn call(&self, time: Option<&c::timespec>, mask: usize) -> isize {
+    /// `anywhere`: as [`kernel_waits::attempt_anywhere`].
+    fn call(&self, time: Option<&c::timespec>, mask: usize, anywhere: bool) -> isize {
         let mut answer = self.before;
         let mut places = [0; 3];
         for (place, (copy, set)) in places.iter_mut().zip(answer.iter_mut().zip(&self.given)) {
@@ -269,10 +284,9 @@ impl Sets {
         let time = time.as_mut().map_or(0, |time| at(std::ptr::from_mut(time)));
         let mask = [mask, MASK];
         let mask = if mask[0] == 0 { 0 } else { at(mask.as_ptr()) };
+        let attempt = if anywhere { kernel_waits::attempt_anywhere } else { kernel_waits::attempt };
         // SAFETY: null or our copies, of so many words, that live during the call; so do time and mask.
-        let result = unsafe {
-            kernel_waits::attempt(c::SYS_pselect6, [self.count, places[0], places[1], places[2], time, mask])
-        };
+        let result = unsafe { attempt(c::SYS_pselect6, [self.count, places[0], places[1], places[2], time, mask]) };
         if result >= 0 {
             for (set, copy) in self.given.iter().zip(&answer).filter(|(set, _)| !set.is_null()) {
                 // SAFETY: not null, so the caller's set, with room for so many words, as `select` asks; the copy is our
@@ -311,8 +325,14 @@ impl Sets {
         let mut nested = None;
         let pause = Pause::begin();
         let wait = |deadline| self.wait(&mut nested, deadline);
-        let as_thread = || looks(&pause, deadline, || self.call(Some(&NOW), 0), wait, |left| self.call(left, 0));
-        watch::wait(caller, mask, as_thread, |mask| in_handler(deadline, |left| self.call(left, mask)))
+        let is_one = |number: c_int| {
+            self.before
+                .iter()
+                .any(|set| set.get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 != 0))
+        };
+        let look = || self.call(Some(&NOW), 0, false);
+        let as_thread = || looks(&pause, deadline, look, wait, is_one, |left| self.call(left, 0, true));
+        watch::wait(caller, mask, as_thread, |mask| in_handler(deadline, |left| self.call(left, mask, false)))
     }
 }
 
@@ -375,15 +395,20 @@ unsafe fn epoll_until(
     deadline: Option<u64>,
     mask: usize,
 ) -> isize {
-    let call = |milliseconds: c_int, mask: usize| {
-        let arguments = [set as usize, at(events), count as usize, milliseconds as usize, mask, MASK];
-        // SAFETY: the caller's room for events; the kernel checks it.
-        unsafe { kernel_waits::attempt(c::SYS_epoll_pwait, arguments) }
+    let arguments = |milliseconds: c_int, mask: usize| {
+        [set as usize, at(events), count as usize, milliseconds as usize, mask, MASK]
     };
-    let in_kernel = |left: Option<&c::timespec>, mask: usize| {
+    let milliseconds = |left: Option<&c::timespec>| {
         let round_up = |time: &c::timespec| time.tv_sec * 1000 + (time.tv_nsec + 999_999) / 1_000_000;
-        call(left.map_or(-1, |time| round_up(time).min(i64::from(c_int::MAX)) as c_int), mask)
+        left.map_or(-1, |time| round_up(time).min(i64::from(c_int::MAX)) as c_int)
     };
+    // SAFETY: the caller's room for events; the kernel checks it.
+    let call = |time: c_int, mask: usize| unsafe { kernel_waits::attempt(c::SYS_epoll_pwait, arguments(time, mask)) };
+    let in_kernel = |left: Option<&c::timespec>| {
+        // SAFETY: the caller's room for events; the kernel checks it.
+        unsafe { kernel_waits::attempt_anywhere(c::SYS_epoll_pwait, arguments(milliseconds(left), 0)) }
+    };
+    let in_handlers = |left: Option<&c::timespec>, mask: usize| call(milliseconds(left), mask);
     let glance = Cell::new(Glance::default());
     let mut gathered = raddle::drop_in::gather().filter(|_| !Apart::caller_mixes());
     let look = || loop {
@@ -401,8 +426,8 @@ unsafe fn epoll_until(
         result
     };
     let pause = Pause::begin();
-    let as_thread = || looks(&pause, deadline, look, wait, |left| in_kernel(left, 0));
-    let result = watch::wait(caller, mask, as_thread, |mask| in_handler(deadline, |left| in_kernel(left, mask)));
+    let as_thread = || looks(&pause, deadline, look, wait, |number| number == set, in_kernel);
+    let result = watch::wait(caller, mask, as_thread, |mask| in_handler(deadline, |left| in_handlers(left, mask)));
     if waits > 0 {
         raddle::io::pass_on(set, Interest::Read);
         raddle::drop_in::note_turns(waits);

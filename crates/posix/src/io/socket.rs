@@ -4,6 +4,7 @@ use super::kind::Kind;
 use super::stream::{total, whole};
 use super::{Told, at, blocking, blocking_after, done, ours};
 use crate::os::{c, now, reach, system_call};
+use crate::process::kernel_waits;
 use raddle::io::Interest;
 use raddle_macros::entry;
 use std::ffi::{c_int, c_uint, c_void};
@@ -115,20 +116,25 @@ pub unsafe extern "C-unwind" fn __recvfrom_chk(
 }
 
 fn receive(descriptor: c_int, buffer: *mut c_void, size: usize, flags: c_int, from: usize, from_size: usize) -> isize {
-    let call = |done: usize, flags: c_int| {
+    let arguments = |done: usize, flags: c_int| {
         let place = buffer.cast::<u8>().wrapping_add(done);
-        let arguments = [descriptor as usize, at(place), size - done, flags as usize, from, from_size];
-        // SAFETY: a part of the caller's buffer, and its places for the sender; the kernel checks them.
-        unsafe { system_call(c::SYS_recvfrom, arguments) }
+        [descriptor as usize, at(place), size - done, flags as usize, from, from_size]
     };
-    if is_the_kernels(flags) {
+    // SAFETY: a part of the caller's buffer, and its places for the sender; the kernel checks them.
+    let call = |done, flags| unsafe { system_call(c::SYS_recvfrom, arguments(done, flags)) };
+    // SAFETY: as above. A time limit of the socket's begins anew.
+    let in_kernel = |done| unsafe { kernel_waits::wait(c::SYS_recvfrom, arguments(done, flags), true) };
+    if flags & c::MSG_DONTWAIT != 0 {
         return call(0, flags);
+    }
+    if is_the_kernels(flags) {
+        return in_kernel(0);
     }
     let takes_all = flags & !(c::MSG_WAITALL | c::MSG_NOSIGNAL) == 0 && size > 0 && Kind::of(descriptor) == Kind::Tcp;
     let told = |done| if takes_all { Told::All(size - done) } else { Told::Exactly };
     let once = |done| {
         let attempt = || call(done, flags | c::MSG_DONTWAIT);
-        blocking_after(done > 0, descriptor, Interest::Read, told(done), attempt, || call(done, flags))
+        blocking_after(done > 0, descriptor, Interest::Read, told(done), attempt, || in_kernel(done))
     };
     let first = once(0);
     if flags & c::MSG_WAITALL == 0 || first <= 0 || !is_stream(descriptor) {
@@ -155,11 +161,18 @@ pub unsafe extern "C-unwind" fn recvmsg(descriptor: c_int, message: *mut c::msgh
         // SAFETY: the caller's message; the kernel checks it.
         unsafe { system_call(c::SYS_recvmsg, [descriptor as usize, at(message), flags as usize, 0, 0, 0]) }
     };
-    // To receive all of a message into parts is left to the kernel, which keeps its place in them.
-    if is_the_kernels(flags) || flags & c::MSG_WAITALL != 0 {
+    let in_kernel = || {
+        // SAFETY: as above. A time limit of the socket's begins anew.
+        unsafe { kernel_waits::wait(c::SYS_recvmsg, [descriptor as usize, at(message), flags as usize, 0, 0, 0], true) }
+    };
+    if flags & c::MSG_DONTWAIT != 0 {
         return done(call(flags));
     }
-    done(blocking(descriptor, Interest::Read, Told::Exactly, || call(flags | c::MSG_DONTWAIT), || call(flags)))
+    // To receive all of a message into parts is left to the kernel, which keeps its place in them.
+    if is_the_kernels(flags) || flags & c::MSG_WAITALL != 0 {
+        return done(in_kernel());
+    }
+    done(blocking(descriptor, Interest::Read, Told::Exactly, || call(flags | c::MSG_DONTWAIT), in_kernel))
 }
 
 #[entry]

@@ -1,7 +1,7 @@
 //! `read`, `write` and their vectors, on anything.
 
 use super::kind::Kind;
-use super::{EAGAIN, Told, at, blocking, done, is_nonblocking, ours, socket, wait_and_repeat};
+use super::{Calls, EAGAIN, Told, at, blocking, done, is_nonblocking, ours, socket, wait_and_repeat};
 use crate::os::{c, reach, system_call};
 use crate::process::kernel_waits;
 use raddle::io::{Glance, Interest};
@@ -235,11 +235,8 @@ pub(super) fn whole(
         let glance = Glance::at(descriptor, Interest::Write);
         let mut result = more();
         if result == EAGAIN {
-            result =
-                match wait_and_repeat(true, descriptor, Interest::Write, glance, Told::Guessed, deadline, &mut more) {
-                    Some(result) => result,
-                    None => in_kernel(descriptor, &[part]),
-                };
+            let mut calls = Calls { attempt: &mut more, in_kernel: &mut || in_kernel(descriptor, &[part]) };
+            result = wait_and_repeat(true, descriptor, Interest::Write, glance, Told::Guessed, deadline, &mut calls);
         }
         if result <= 0 {
             break;

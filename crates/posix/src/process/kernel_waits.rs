@@ -22,6 +22,7 @@ use super::rights::KernelAction;
 use super::watch;
 use crate::os::{c, system_call};
 use crate::thread::caller::Caller;
+use crate::thread::record::Record;
 use crate::thread::{cancel, libc_word};
 use raddle::drop_in::slab::Slab;
 use raddle_machine::Real;
@@ -309,7 +310,27 @@ impl Interrupted {
 /// # Safety
 /// As for the system call.
 pub(crate) unsafe fn attempt(number: c::c_long, arguments: [usize; 6]) -> isize {
-    let Caller::Handler(Some(me)) = Caller::here() else {
+    let me = match Caller::here() {
+        Caller::Handler(me) => me,
+        _ => None,
+    };
+    // SAFETY: the caller answers for number and arguments.
+    unsafe { attempt_of(me, number, arguments) }
+}
+
+/// The same on a lightweight thread, too.
+///
+/// # Safety
+/// As for the system call.
+pub(crate) unsafe fn attempt_anywhere(number: c::c_long, arguments: [usize; 6]) -> isize {
+    // SAFETY: the caller answers for number and arguments.
+    unsafe { attempt_of(Caller::here().record_or_dedicated(), number, arguments) }
+}
+
+/// # Safety
+/// As for the system call.
+unsafe fn attempt_of(me: Option<&'static Record>, number: c::c_long, arguments: [usize; 6]) -> isize {
+    let Some(me) = me else {
         // SAFETY: the caller answers for number and arguments.
         return unsafe { system_call(number, arguments) };
     };

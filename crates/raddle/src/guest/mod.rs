@@ -265,6 +265,16 @@ pub fn kernel_threads(mut visit: impl FnMut(u32, &'static AtomicU64)) {
     }
 }
 
+/// Whether the kernel thread of that number, of this process, waits in the kernel. `None` if that cannot be told, or
+/// not soon.
+pub fn is_blocked(task: u32) -> Option<bool> {
+    match crate::os::task_state(task) {
+        crate::os::TaskState::Running => Some(false),
+        crate::os::TaskState::Blocked => Some(true),
+        crate::os::TaskState::Unknown => None,
+    }
+}
+
 /// The word of the kernel thread that runs this, if it carries threads, whatever runs on it. For signal handlers too.
 pub fn heard_by_this() -> Option<&'static AtomicU64> {
     let task = crate::os::gettid();

@@ -209,14 +209,14 @@ pub(crate) fn arm(descriptor: i32, interest: Interest) -> Result<(), Failure> {
     }
 }
 
-/// The kernel tells of that descriptor no more, until it is armed again.
-pub(crate) fn disarm(descriptor: i32) {
-    let Some(sets) = Sets::current().filter(|_| !is_ours(descriptor)) else { return };
+/// The kernel tells of that descriptor no more, until it is armed again. How many threads have waited for it.
+pub(crate) fn disarm(descriptor: i32) -> usize {
+    let Some(sets) = Sets::current().filter(|_| !is_ours(descriptor)) else { return 0 };
     table::unregister(descriptor, || {
         // What was not registered is an error that nobody minds.
         unwatch(sets.readers, descriptor);
         unwatch(sets.writers, descriptor);
-    });
+    })
 }
 
 /// True for the numbers of our own descriptors.

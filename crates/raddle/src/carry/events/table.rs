@@ -322,16 +322,35 @@ pub(crate) fn wake_one(descriptor: i32, interest: Interest, ready: &mut dyn FnMu
     false
 }
 
-/// Wakes all that wait for a direction.
-pub(crate) fn wake_all(descriptor: i32, interest: Interest) {
+/// Wakes all that wait for a direction: how many.
+pub(crate) fn wake_all(descriptor: i32, interest: Interest) -> usize {
+    let mut woken = 0;
     // SAFETY: the claim of each was won by `wake_one`, which shows it once.
-    while wake_one(descriptor, interest, &mut |thread| unsafe { crate::carry::ready::make_ready(thread) }) {}
+    while wake_one(descriptor, interest, &mut |thread| unsafe { crate::carry::ready::make_ready(thread) }) {
+        woken += 1;
+    }
+    woken
 }
 
-/// Wakes all that wait for either direction.
-fn wake_both(descriptor: i32) {
-    wake_all(descriptor, Interest::Read);
-    wake_all(descriptor, Interest::Write);
+/// Wakes all that wait for either direction: how many.
+fn wake_both(descriptor: i32) -> usize {
+    wake_all(descriptor, Interest::Read) + wake_all(descriptor, Interest::Write)
+}
+
+/// Wakes all that wait to write, whatever descriptor, to look again.
+pub(crate) fn wake_writers() {
+    (0..used().len()).for_each(|number| {
+        wake_all(number as i32, Interest::Write);
+    });
+}
+
+/// The lowest number from `first` to `last` for which somebody may be waiting.
+pub(crate) fn first_awaited(first: u32, last: u32) -> Option<i32> {
+    let end = used().len().min((last as usize).saturating_add(1));
+    let entries = used().get(first as usize..end)?.iter();
+    let waits = |direction: &Direction| !direction.waiters.queue().is_empty(&NODES);
+    let mut found = entries.zip(first..).filter(|(entry, _)| waits(&entry.readers) || waits(&entry.writers));
+    found.next().map(|(_, number)| number as i32)
 }
 
 /// Entries that were ever used.
@@ -354,7 +373,9 @@ pub(crate) fn end_lives<T>(first: u32, last: u32, close: impl FnOnce() -> T) -> 
         entry.begin_life();
     }
     let result = close();
-    ending.for_each(|number| wake_both(number as i32));
+    ending.for_each(|number| {
+        wake_both(number as i32);
+    });
     result
 }
 
@@ -409,11 +430,11 @@ pub(crate) fn born(descriptor: i32) {
 }
 
 /// Runs `remove`, which takes the descriptor's registrations out of the poller. It stands for the same as before;
-/// whoever waits finds its life changed, and looks again.
-pub(crate) fn unregister(descriptor: i32, remove: impl FnOnce()) {
-    let Some(entry) = entry(descriptor).filter(|entry| entry.is_used()) else { return };
+/// whoever waits finds its life changed, and looks again. How many these are.
+pub(crate) fn unregister(descriptor: i32, remove: impl FnOnce()) -> usize {
+    let Some(entry) = entry(descriptor).filter(|entry| entry.is_used()) else { return 0 };
     entry.lives.unregister(|| entry.life_began(), remove);
-    wake_both(descriptor);
+    wake_both(descriptor)
 }
 
 /// The number may stand for something else from now on. Wakes nobody, so it may be called anywhere.

@@ -139,10 +139,23 @@ pub fn doubt(descriptor: i32) {
 }
 
 /// The events of that descriptor are to wake no processor any more: its threads will wait for it in the kernel. Whoever
-/// waits for it now looks again, as after [`closing`].
+/// waits for it now looks again, as after [`closing`]: so many threads.
 #[doc(hidden)]
-pub fn disarm(descriptor: i32) {
-    reactor::disarm(descriptor);
+pub fn disarm(descriptor: i32) -> usize {
+    reactor::disarm(descriptor)
+}
+
+/// The lowest number from `first` to `last` for which somebody may be waiting; `None`, too, where numbers are not the
+/// program's.
+#[doc(hidden)]
+pub fn first_awaited(first: u32, last: u32) -> Option<i32> {
+    if crate::os::looks::has_own_table() { None } else { table::first_awaited(first, last) }
+}
+
+/// All who wait to write to anything look again: something has happened of which the kernel tells no poller.
+#[doc(hidden)]
+pub fn wake_writers() {
+    table::wake_writers();
 }
 
 /// Another process has got all descriptors: none has a known life until its number is given out anew.
