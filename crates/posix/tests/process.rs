@@ -254,6 +254,13 @@ fn signals_count_merge_and_tell_as_natively_and_handlers_run_one_at_a_time() {
 }
 
 #[test]
+fn of_signals_that_are_let_in_together_each_handler_interrupts_the_one_before() {
+    assert_eq!(same_as_native("signal_nested.c", &["1", "2", "4"]), "ok\n");
+    let program = common::compile("signal_nested.c", &[]);
+    assert_eq!(common::drop_in(&program, &[], &[("RADDLE_MAIN", "1")]).well(), "ok\n");
+}
+
+#[test]
 fn handlers_wait_change_masks_and_jump_and_waits_end_as_natively() {
     let out = same_as_native("signal_waits.c", &["1", "2", "4"]);
     let program = common::compile("signal_waits.c", &[]);

@@ -10,7 +10,7 @@
 
 use super::{Apart, CANCELLED, EINTR, Pause, after, apart, at, done, handover, in_handler, left, ours_or_handlers};
 use crate::os::{c, deadline_after, now, reach, system_call};
-use crate::process::{kernel_waits, watch};
+use crate::process::{kernel_waits, masked_waits, watch};
 use crate::thread::caller::Caller;
 use raddle::io::{Failure, Glance, Interest};
 use raddle_macros::entry;
@@ -224,7 +224,7 @@ pub unsafe extern "C-unwind" fn ppoll(
             // SAFETY: the caller's entries and mask.
             done(unsafe { poll_until(caller, entries, count as usize, deadline, at(mask)) }) as c_int
         }
-        _ => natively!(),
+        _ => masked_waits::waiting_in_kernel(mask, || natively!()),
     }
 }
 
@@ -379,7 +379,7 @@ pub unsafe extern "C-unwind" fn pselect(
     let numbers = usize::try_from(count).ok().filter(|count| *count <= SET);
     let sets = [readers, writers, others];
     let (Some(numbers), Some(deadline)) = (numbers.filter(|&count| are_sets(count, sets)), wanted(time, mask)) else {
-        return natively!();
+        return masked_waits::waiting_in_kernel(mask, || natively!());
     };
     // SAFETY: the caller's sets and mask.
     done(unsafe { Sets::new(numbers, sets) }.until(caller, deadline, at(mask))) as c_int
@@ -450,7 +450,7 @@ pub unsafe extern "C-unwind" fn epoll_wait(set: c_int, events: *mut c_void, coun
     done(unsafe { epoll_until(caller, set, events, count, milliseconds(time), 0) }) as c_int
 }
 
-#[entry(if let Some(caller) = ours_or_handlers())]
+#[entry]
 pub unsafe extern "C-unwind" fn epoll_pwait(
     set: c_int,
     events: *mut c_void,
@@ -458,9 +458,9 @@ pub unsafe extern "C-unwind" fn epoll_pwait(
     time: c_int,
     mask: *const c::sigset_t,
 ) -> c_int {
-    if !reach::reads_or_null(mask.cast::<u64>()) {
-        return natively!();
-    }
+    let Some(caller) = ours_or_handlers().filter(|_| reach::reads_or_null(mask.cast::<u64>())) else {
+        return masked_waits::waiting_in_kernel(mask, || natively!());
+    };
     if mask.is_null()
         && let Some(me) = Apart::of_caller(caller, time)
     {
@@ -499,7 +499,7 @@ pub unsafe extern "C-unwind" fn epoll_pwait2(
             let is_ours = crate::thread::record::Record::current().is_some();
             let call = if is_ours { dedicated_wait } else { kernel_waits::call };
             // SAFETY: the caller's arguments; the kernel checks them.
-            done(unsafe { call(c::SYS_epoll_pwait2, arguments) }) as c_int
+            done(masked_waits::waiting_in_kernel(mask, || unsafe { call(c::SYS_epoll_pwait2, arguments) })) as c_int
         }
     }
 }

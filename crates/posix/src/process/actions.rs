@@ -10,8 +10,9 @@
 
 use super::info::Info;
 use super::signals::{self, Set, bit};
-use super::{alternate, ending, jumps, kernel_waits, masks, own_calls, process_directed, vfork, watch};
+use super::{alternate, ending, jumps, kernel_waits, masked_waits, masks, own_calls, process_directed, vfork, watch};
 use crate::os::{answer, c, reach, set_errno, system_call};
+use crate::thread::cancel;
 use crate::thread::record::Record;
 use raddle_macros::entry;
 use std::ffi::{c_int, c_void};
@@ -80,7 +81,7 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
     // SAFETY: the kernel's argument.
     let top = if on_stack { unsafe { alternate::top(context) } } else { std::ptr::null_mut() };
     let mut ended = None;
-    let mut heed = |told: &mut masks::Told| {
+    let mut heed = |told: &mut masks::Told, waits_with: Option<Set>| {
         let me = Record::current();
         // SAFETY: the kernel's description of the signal, which is this handler's to change.
         let what = unsafe { &mut *info.cast::<Info>() };
@@ -107,8 +108,11 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
         // have heard of his knows that none is on its way to him any more. The runtime's signals are let in, whatever
         // the interrupted code is (one of their own handlers, often): whoever changes a mask waits for kernel threads
         // to hear, and what the handler lets in ends what it waits for.
-        // SAFETY: the kernel's argument.
-        unsafe { raddle::signal::block_only(signal, context, mask, signals::kicks()) };
+        match waits_with {
+            Some(waits_with) => signals::set_kernel_mask((waits_with | mask | bit(signal)) & !signals::kicks()),
+            // SAFETY: the kernel's argument.
+            None => unsafe { raddle::signal::block_only(signal, context, mask, signals::kicks()) },
+        }
         let handler = action.handler.load(Ordering::Relaxed);
         if flags & c::SA_RESETHAND != 0 {
             action.handler.store(0, Ordering::Relaxed);
@@ -119,18 +123,20 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
         if flags & c::SA_NODEFER != 0 && mask & bit(signal) == 0 {
             signals::unblock(bit(signal));
         }
-        if handler > c::SIG_IGN {
+        if handler > c::SIG_IGN && !is_ended_by_others(me) {
             let mut called = handler;
             if !top.is_null() {
                 action.called.store(handler, Ordering::Relaxed);
                 called = alternate::entry as *const () as usize;
             }
+            let stack = alternate::Setting::begin(top.is_null());
             // This frame, and those below, lie on the kernel thread's alternate stack then.
             let may_wait = raised && !on_stack;
             // SAFETY: the program's handler; the kernel's arguments, to this handler or one below.
             let call = || unsafe { ending::call(called, signal, info, seen, raised, may_wait) };
             // SAFETY: the same.
             ended = unsafe { told.to(seen, call) };
+            stack.end();
         }
         0
     };
@@ -142,8 +148,11 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
         let handling = masks::handling(if again { mask } else { mask | bit(signal) });
         let leaving = masks::Leaving;
         let interrupted = kernel_waits::Interrupted::begin();
-        let more = heed(&mut told);
+        // SAFETY: the kernel's argument.
+        let waited = unsafe { masked_waits::InterruptedWait::begin(context) };
+        let more = heed(&mut told, waited.mask);
         std::mem::forget(leaving);
+        waited.end();
         // SAFETY: the kernel's argument, which nobody else uses now.
         interrupted.end(unsafe { &mut *context.cast() });
         handling.end();
@@ -160,6 +169,16 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
         // SAFETY: the kernel's argument; the handler is over.
         unsafe { ending::go_on(ended, context, mask | bit(signal)) };
     }
+}
+
+/// A handler is about to run for the calling thread, with all blocked that it blocks: as in the kernel, others that are
+/// pending and let in interrupt it before it has begun. True if one of them has ended the thread.
+fn is_ended_by_others(me: Option<&Record>) -> bool {
+    let Some(me) = me.filter(|me| !me.pending.is_empty()) else { return false };
+    let before = cancel::is_to_end(me);
+    // What would be unwound is this library's.
+    ending::within(true, signals::deliver);
+    !before && cancel::is_to_end(me)
 }
 
 /// Installs an action by the C library's function, which supplies the return from the handler.
@@ -306,8 +325,10 @@ unsafe extern "C-unwind" fn fault_entry(signal: c_int, info: *mut c_void, contex
         unsafe { raddle::signal::block_only(signal, context, mask, signals::kicks()) };
         // SAFETY: the program's handler with the kernel's arguments, in the handler that runs it.
         let call = || unsafe { ending::call(called, signal, info, context, true, !on_stack) };
+        let stack = alternate::Setting::begin(top.is_null());
         // SAFETY: the kernel's argument.
         ended = unsafe { told.to(context, call) };
+        stack.end();
         std::mem::forget(leaving);
         handling.end();
         told.end();

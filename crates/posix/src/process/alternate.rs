@@ -19,12 +19,13 @@ use raddle_macros::entry;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
-/// What a thread has set: where it begins, its size, and whether it is in use.
+/// What a thread has set: where it begins, its size, whether it is in use, and whether it is not while a handler runs.
 #[derive(Clone, Copy)]
 struct Alternate {
     base: usize,
     size: usize,
     disabled: bool,
+    disarms: bool,
 }
 
 impl Alternate {
@@ -94,13 +95,12 @@ pub unsafe extern "C" fn sigaltstack(new: *const c::stack_t, old: *mut c::stack_
             Some(own) => unsafe {
                 (*old).ss_sp = std::ptr::with_exposed_provenance_mut(own.base);
                 (*old).ss_size = own.size;
-                (*old).ss_flags = if own.disabled {
-                    c::SS_DISABLE
-                } else if on_it {
-                    c::SS_ONSTACK
-                } else {
-                    0
+                let state = match (own.disabled, on_it) {
+                    (true, _) => c::SS_DISABLE,
+                    (_, true) => c::SS_ONSTACK,
+                    _ => 0,
                 };
+                (*old).ss_flags = state | if own.disarms { AUTODISARM } else { 0 };
             },
             // SAFETY: the caller's place for it.
             None => unsafe {
@@ -113,10 +113,38 @@ pub unsafe extern "C" fn sigaltstack(new: *const c::stack_t, old: *mut c::stack_
     }
     if let Some(wanted) = wanted {
         let disabled = wanted.ss_flags & c::SS_DISABLE != 0;
-        let base = wanted.ss_sp.expose_provenance();
-        OWN.set(Some(Alternate { base, size: wanted.ss_size, disabled }));
+        let (base, size) = if disabled { (0, 0) } else { (wanted.ss_sp.expose_provenance(), wanted.ss_size) };
+        OWN.set(Some(Alternate { base, size, disabled, disarms: wanted.ss_flags & AUTODISARM != 0 }));
     }
     0
+}
+
+/// What the thread has set while a handler runs: its return restores that, as the kernel does; a jump out of it does
+/// not.
+#[must_use]
+pub(super) struct Setting(Option<Alternate>);
+
+impl Setting {
+    /// `disarms`: what is not to be used while a handler runs is unused from here on. (Where the handler runs on it
+    /// [`entry()`] says so.)
+    pub fn begin(disarms: bool) -> Self {
+        let setting = Setting(OWN.get());
+        if disarms {
+            disarm();
+        }
+        setting
+    }
+
+    /// The handler has returned.
+    pub fn end(self) {
+        OWN.set(self.0);
+    }
+}
+
+fn disarm() {
+    if OWN.get().is_some_and(|own| own.disarms) {
+        OWN.set(Some(Alternate { base: 0, size: 0, disabled: true, disarms: false }));
+    }
 }
 
 /// Whether the calling thread's own stack, on which it is not, is to be used by a handler.
@@ -158,8 +186,9 @@ pub(super) unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, c
         // SAFETY: the program's handler, which takes the signal and perhaps the rest.
         return unsafe { call_on(top, handler, signal, info, context) };
     }
-    // Also where the thread ends in the handler.
-    let _restored = Undo::new(restore);
+    disarm();
+    // Also where the thread ends in the handler. (A handler below may have set another stack for this one.)
+    let _restored = KERNELS.get().is_none().then(|| Undo::new(restore));
     // Until the kernel does not take this stack to be free.
     BLOCKED.set(signals::block_movable());
     // SAFETY: takes what a handler takes; the stack is the thread's, by its own word, and nothing runs there.
@@ -174,7 +203,8 @@ unsafe extern "C-unwind" fn begin_on_own(signal: c_int, info: *mut c_void, conte
         let [mut none, mut before]: [c::stack_t; 2] = std::mem::zeroed();
         none.ss_flags = c::SS_DISABLE;
         let places = [(&raw const none).expose_provenance(), (&raw mut before).expose_provenance()];
-        if system_call(c::SYS_sigaltstack, [places[0], places[1], 0, 0, 0, 0]) == 0 {
+        let outermost = KERNELS.get().is_none();
+        if system_call(c::SYS_sigaltstack, [places[0], places[1], 0, 0, 0, 0]) == 0 && outermost {
             KERNELS.set(Some(before));
         }
     }
@@ -189,6 +219,20 @@ pub(super) fn restore() {
         // SAFETY: the kernel reads a description that it has written.
         unsafe { system_call(c::SYS_sigaltstack, [(&raw const stack).expose_provenance(), 0, 0, 0, 0, 0]) };
     }
+}
+
+/// The calling kernel thread's alternate stack, as the kernel tells it.
+pub(super) fn kernels() -> c::stack_t {
+    // SAFETY: zeroes are a description, which the kernel writes to.
+    unsafe {
+        let mut stack: c::stack_t = std::mem::zeroed();
+        system_call(c::SYS_sigaltstack, [0, (&raw mut stack).expose_provenance(), 0, 0, 0, 0]);
+        stack
+    }
+}
+
+pub(super) fn is_on_kernels() -> bool {
+    kernels().ss_flags & c::SS_ONSTACK != 0
 }
 
 /// Where the alternate stack ends that the interrupted thread has set; null if it has set none, or was on it.

@@ -20,8 +20,8 @@
 //! that differs from what the masks say. All are SeqCst, M precedes D, and who has written the set decides again: the
 //! last one to write has seen every M that came before some other's last D.
 
-use super::actions;
 use super::signals::{self, Set, bit};
+use super::{actions, alternate};
 use crate::os::{c, now, system_call};
 use crate::thread::caller::Caller;
 use crate::thread::record::{Held, Record};
@@ -381,7 +381,7 @@ fn blocks_again(own: Set) {
 /// In a handler that may wait as its thread does: runs `wait` as the thread, which blocks `wanted` meanwhile. False if
 /// it cannot.
 pub(super) fn as_thread(wanted: Set, wait: impl FnOnce()) -> bool {
-    if is_on_alternate_stack() {
+    if alternate::is_on_kernels() {
         return false;
     }
     let before = signals::block_movable();
@@ -418,29 +418,16 @@ pub(super) unsafe fn give_way(context: *mut c_void, give_way: impl FnOnce() -> b
     }
 }
 
-/// The calling kernel thread's alternate stack, as the kernel tells it.
-fn alternate_stack() -> c::stack_t {
-    // SAFETY: zeroes are a description, which the kernel writes to.
-    unsafe {
-        let mut stack: c::stack_t = std::mem::zeroed();
-        system_call(c::SYS_sigaltstack, [0, (&raw mut stack).expose_provenance(), 0, 0, 0, 0]);
-        stack
-    }
-}
-
-fn is_on_alternate_stack() -> bool {
-    alternate_stack().ss_flags & c::SS_ONSTACK != 0
-}
-
 /// No handler runs any more. The answer is what was blocked.
 fn handlers_are_left() -> Set {
     if let Some(own) = OUTSIDE.take() {
         blocks_again(own);
     }
     RETURNS.set(None);
+    super::masked_waits::forget();
     super::ending::forget();
     super::jumps::forget();
-    super::alternate::restore();
+    alternate::restore();
     DEPTH.set(0);
     handle(0)
 }
@@ -483,6 +470,8 @@ pub(super) fn waiting_with<T>(me: &Record, wanted: Set, wait: impl FnOnce() -> T
 #[must_use]
 pub(super) struct Told {
     whose: Whose,
+    /// The handler has run.
+    ran: bool,
     /// What the handler finds there, and what it has left.
     told: Set,
     left: Set,
@@ -520,7 +509,7 @@ impl Told {
             Some(me) => (Whose::Thread, RETURNS.get().unwrap_or_else(|| me.mask.load(Ordering::Relaxed))),
             None => (Whose::Kernels, 0),
         };
-        Told { whose, told, left: told, kernels: 0 }
+        Told { whose, ran: false, told, left: told, kernels: 0 }
     }
 
     /// Runs the program's handler. All is blocked that can wait when this returns.
@@ -539,6 +528,7 @@ impl Told {
             unsafe { place.write(self.told) };
         }
         let result = handler();
+        self.ran = true;
         signals::block_movable();
         // SAFETY: the frame of this handler, which has not returned.
         self.left = unsafe { place.read() } & !signals::UNBLOCKABLE;
@@ -555,14 +545,18 @@ impl Told {
     /// When what the handler has blocked counts no more, with all blocked that can wait, and before [`settle`].
     pub fn end(self) {
         let told = self.told & !signals::UNBLOCKABLE;
-        if self.left == told {
+        // As in the kernel, a handler that ends a wait with another mask returns to what was blocked before.
+        let ends_wait = self.ran && self.whose == Whose::Thread && RETURNS.get().is_some();
+        if self.left == told && !ends_wait {
             return;
         }
         match (self.whose, Record::current()) {
             (Whose::Kernels, _) if crate::thread::exit::is_first() => first_changed(told, self.left),
             (Whose::Handler, _) => _ = handle(self.left),
-            (Whose::Thread, Some(_)) if RETURNS.get().is_some() => RETURNS.set(Some(self.left)),
             (Whose::Thread, Some(me)) => {
+                if RETURNS.get().is_some() {
+                    RETURNS.set(Some(self.left));
+                }
                 let before = me.mask.swap(self.left, Ordering::SeqCst);
                 changed(before, self.left);
             }
@@ -605,7 +599,7 @@ pub(super) unsafe fn settle(context: *mut c_void, more: Set) {
     unsafe {
         apply_with(context, more);
         if MOVED.get() {
-            (*context.cast::<c::ucontext_t>()).uc_stack = alternate_stack();
+            (*context.cast::<c::ucontext_t>()).uc_stack = alternate::kernels();
         }
     }
 }

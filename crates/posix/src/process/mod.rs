@@ -3,13 +3,13 @@
 //! Reading order: [`actions`] (handlers, wherever they arrive), [`alternate`] (the stacks of those for faults),
 //! [`jumps`] (out of handlers), [`ending`] (`pthread_exit` in them), [`signals`] (signals to one thread),
 //! [`by_number`] (by the number that `gettid` answers), [`process_directed`] (signals to the process), [`pending`]
-//! (both, on their way), [`info`] (what is told of them), [`masks`] (what kernel threads block), [`preempt`] (ticks of
-//! the timer that asks threads to give way), [`waiting`] (for signals), [`watch`] (waits and handlers),
-//! [`kernel_waits`] (waits in the kernel that a cancellation ends), [`fork`], [`vfork`] (children that share memory),
-//! [`exec`] (programs that replace themselves; [`target`]: whether by one that can be taken over), [`rights`] (the
-//! set*id family), [`own`] (what the kernel ties to a kernel thread), [`proc_paths`] (files that name a thread),
-//! [`sandbox`] (filters of system calls), [`loader`] (calls under its locks), [`system_v`] (calls that no handler
-//! restarts).
+//! (both, on their way), [`info`] (what is told of them), [`masks`] (what kernel threads block; [`masked_waits`]: in
+//! waits of theirs), [`preempt`] (ticks of the timer that asks threads to give way), [`waiting`] (for signals),
+//! [`watch`] (waits and handlers), [`kernel_waits`] (waits in the kernel that a cancellation ends), [`fork`],
+//! [`vfork`] (children that share memory), [`exec`] (programs that replace themselves; [`target`]: whether by one that
+//! can be taken over), [`rights`] (the set*id family), [`own`] (what the kernel ties to a kernel thread),
+//! [`proc_paths`] (files that name a thread), [`sandbox`] (filters of system calls), [`loader`] (calls under its
+//! locks), [`system_v`] (calls that no handler restarts).
 
 mod actions;
 mod alternate;
@@ -22,6 +22,7 @@ mod info;
 mod jumps;
 pub(crate) mod kernel_waits;
 mod loader;
+pub(crate) mod masked_waits;
 pub(crate) mod masks;
 pub(crate) mod own;
 pub(crate) mod own_calls;

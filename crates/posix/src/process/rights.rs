@@ -93,6 +93,13 @@ fn set_thread_pointer(pointer: usize) {
 /// Start and end of the code of this library, of the C library, of the loader and of what the kernel lends.
 static CODE: [[AtomicUsize; 2]; 4] = [const { [AtomicUsize::new(0), AtomicUsize::new(0)] }; 4];
 
+/// Where there are no lightweight threads yet, or never will be: the ranges are known from here on.
+pub(super) fn know_code() {
+    if CODE[0][1].load(Ordering::Relaxed) == 0 {
+        find_code();
+    }
+}
+
 /// Finds the ranges once, since handlers may not ask the loader.
 fn find_code() {
     unsafe extern "C" fn visit(info: *mut c::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {
@@ -125,6 +132,15 @@ fn find_code() {
 pub(super) fn can_unwind(context: &c::ucontext_t) -> bool {
     let code = if crate::thread::record::Record::current().is_some() { &CODE[1..2] } else { &CODE[..2] };
     is_program_code(context) || is_in(code, context) && is_waiting_call(context)
+}
+
+/// What was interrupted is a system call, in this library or in the C library, that the signal has ended.
+pub(super) fn is_ended_call(context: &c::ucontext_t) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    let result = context.uc_mcontext.gregs[c::REG_RAX as usize];
+    #[cfg(target_arch = "aarch64")]
+    let result = context.uc_mcontext.regs[0] as i64;
+    result == -i64::from(c::EINTR) && is_in(&CODE[..2], context) && is_waiting_call(context)
 }
 
 /// The interrupted instruction, which can be read, is a system call that goes on after the handler, or follows one that

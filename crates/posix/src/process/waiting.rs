@@ -6,7 +6,7 @@
 use super::info::Info;
 use super::signals::{self, Set};
 use super::watch::{self, HandlersSeen};
-use super::{ending, kernel_waits, masks};
+use super::{ending, kernel_waits, masked_waits, masks};
 use crate::os::{answer, c, deadline_after, now, reach, system_call};
 use crate::thread::caller::Caller;
 use crate::thread::cancel;
@@ -326,7 +326,7 @@ pub unsafe extern "C-unwind" fn sigsuspend(set: *const c::sigset_t) -> c_int {
             // SAFETY: the caller's set.
             return answer(watch::tell(suspend_in_handler(unsafe { word(set) }))) as c_int;
         }
-        return natively!();
+        return masked_waits::waiting_in_kernel(set, || natively!());
     };
     cancel::point();
     if !reach::reads(set.cast::<Set>()) {
