@@ -1,8 +1,9 @@
 //! The map with reservations on kernel threads.
 
 use raddle_machine::Real;
-use raddle_scheduler::lock::{Barging, Busy, H1Mcs, Order, Parking, ReserveMap, Spinning, optimistic};
+use raddle_scheduler::lock::{Barging, Busy, H1Mcs, Order, Parking, ReserveMap, Reserved, Spinning, Waits, optimistic};
 use raddle_scheduler::sync::kernel_threads::KernelThreads;
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
@@ -150,6 +151,45 @@ fn each_of_many_readers_is_told_that_it_would_wait_for_itself() {
         told();
     }
     assert_eq!(map.insert(1, 2), Some(1));
+}
+
+type Told = ReserveMap<u32, u32, H1Mcs<Real>, Tells>;
+thread_local! {
+    static HELD: RefCell<Vec<Reserved<'static, u32, Tells>>> = const { RefCell::new(Vec::new()) };
+    static WAITED_FOR: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Who waits notes for what, and lets all go that is held.
+struct Tells;
+
+impl Waits for Tells {
+    type Machine = Real;
+    const MARKS: bool = false;
+    fn new() -> Self {
+        Self
+    }
+    fn wait(&self, address: usize, _: impl Fn() -> bool) {
+        WAITED_FOR.with_borrow_mut(|seen| seen.push(address));
+        drop(HELD.take());
+    }
+    fn wake(&self, _: usize, _: usize) {}
+    fn me() -> usize {
+        0
+    }
+}
+
+#[test]
+fn those_who_want_several_try_them_in_one_order_whichever_they_name() {
+    let map: &'static Told = Box::leak(Box::new(Told::new()));
+    (0..8).for_each(|key| _ = map.insert(key, key));
+    for keys in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+        HELD.set(map.reserve_all(&[0, 1, 2]));
+        let all = map.reserve_all(&keys);
+        assert!(all.iter().map(|element| **element).eq(keys));
+    }
+    // All were held by somebody each time, and the first one was waited for.
+    let seen = WAITED_FOR.take();
+    assert_eq!((seen.len(), seen.iter().all(|address| *address == seen[0])), (3, true));
 }
 
 #[test]

@@ -275,8 +275,9 @@ where
     }
 
     /// Several elements for the caller alone, in the order of `keys`; those that are absent are left out. While it
-    /// waits for one of them it holds none, so those who reserve by this call never wait for each other in a circle. A
-    /// key that is named twice counts once.
+    /// waits for one of them it holds none, so those who reserve by this call never wait for each other in a circle;
+    /// and all try in one order, so that who has the last one that others want has what is before it. A key that is
+    /// named twice counts once.
     pub fn reserve_all<'k>(&self, keys: impl IntoIterator<Item = &'k K>) -> Vec<Reserved<'_, V, W>>
     where
         K: 'k,
@@ -284,19 +285,21 @@ where
         self.assert_in_order();
         let mut named = HashSet::with_hasher(self.hash.clone());
         let wanted: Vec<&K> = keys.into_iter().filter(|key| named.insert(*key)).collect();
+        let mut order: Vec<usize> = (0..wanted.len()).collect();
+        order.sort_by_cached_key(|at| self.hash.hash_one(wanted[*at]));
         loop {
-            let mut all = Vec::new();
-            let busy = wanted.iter().find(|key| match self.try_reserve(key) {
+            let mut all: Vec<Option<Reserved<'_, V, W>>> = wanted.iter().map(|_| None).collect();
+            let busy = order.iter().find(|at| match self.try_reserve(wanted[**at]) {
                 Ok(element) => {
-                    all.extend(element);
+                    all[**at] = element;
                     false
                 }
                 Err(Busy) => true,
             });
-            let Some(key) = busy else { return all };
+            let Some(at) = busy else { return all.into_iter().flatten().collect() };
             // Local reservations are given up before the retry (section 2.3).
             drop(all);
-            drop(self.reserve(key));
+            drop(self.reserve(wanted[*at]));
         }
     }
 
