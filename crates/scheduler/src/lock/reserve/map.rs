@@ -287,19 +287,27 @@ where
         let wanted: Vec<&K> = keys.into_iter().filter(|key| named.insert(*key)).collect();
         let mut order: Vec<usize> = (0..wanted.len()).collect();
         order.sort_by_cached_key(|at| self.hash.hash_one(wanted[*at]));
+        let mut waited_for: Option<(usize, Reserved<'_, V, W>)> = None;
         loop {
             let mut all: Vec<Option<Reserved<'_, V, W>>> = wanted.iter().map(|_| None).collect();
-            let busy = order.iter().find(|at| match self.try_reserve(wanted[**at]) {
-                Ok(element) => {
-                    all[**at] = element;
-                    false
-                }
-                Err(Busy) => true,
+            // Kept, so that those who wait behind are not woken to find it taken.
+            if let Some((at, element)) = waited_for.take() {
+                all[at] = Some(element);
+            }
+            let busy = order.iter().find(|at| {
+                all[**at].is_none()
+                    && match self.try_reserve(wanted[**at]) {
+                        Ok(element) => {
+                            all[**at] = element;
+                            false
+                        }
+                        Err(Busy) => true,
+                    }
             });
             let Some(at) = busy else { return all.into_iter().flatten().collect() };
             // Local reservations are given up before the retry (section 2.3).
             drop(all);
-            drop(self.reserve(wanted[*at]));
+            waited_for = self.reserve(wanted[*at]).map(|element| (*at, element));
         }
     }
 
