@@ -256,7 +256,9 @@ lto = "fat"
     folder.file("bare/Cargo.toml", "[package]\nname = \"bare\"\nedition = \"2021\"\n");
     folder.file("bare/src/lib.rs", BARE);
     folder.file("build.rs", "fn main() { println!(\"cargo:rerun-if-changed=build.rs\"); }");
-    folder.file("src/main.rs", ASKS);
+    // Flags of cargo's configuration are kept.
+    folder.file(".cargo/config.toml", "[build]\nrustflags = [\"--cfg\", \"configured\"]\n");
+    folder.file("src/main.rs", format!("#[cfg(not(configured))] compile_error!(\"no flags\");\n{ASKS}"));
     folder.file("src/bin/closures.rs", CLOSURES);
     let mut cargo = raddle();
     let rustc = String::from_utf8(Command::new("rustc").arg("-vV").output().unwrap().stdout).unwrap();
@@ -270,8 +272,11 @@ lto = "fat"
     let naked = if cfg!(target_arch = "x86_64") { "naked: 42\n" } else { "" };
     let ways = format!("sort: asked\nchars: asked\nutf8: asked\nno_std: asked\n{naked}own loop: asked\n");
     assert_eq!(well(output), ways);
-    // Unoptimised, too.
-    let dev = raddle().args(["cargo", "run", "-q", "--offline"]).current_dir(&folder.0).output().unwrap();
+    // Unoptimised, too; from another folder, and with the options that cargo takes before its subcommand.
+    let mut dev = raddle();
+    dev.args(["cargo", "--config", "build.rustflags=['--cfg', 'configured']", "-q", "run", "--offline"]);
+    dev.arg("--manifest-path").arg(folder.0.join("Cargo.toml")).current_dir(std::env::temp_dir());
+    let dev = dev.output().unwrap();
     assert_eq!(well(dev), ways);
     let run = ["cargo", "run", "-q", "--offline", "--release", "--bin", "closures"];
     assert_eq!(well(raddle().args(run).current_dir(&folder.0).output().unwrap()), "all ways\n");
@@ -334,6 +339,12 @@ fn what_cannot_be_done_is_said() {
     std::fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let mismatched = told(&["cargo", "build"], &[("RUSTC", other.to_str().unwrap())]);
     assert!(mismatched.contains("this rustc has LLVM 17; the pass exists for 22 and 19"), "{mismatched}");
+    // The compiler that is named goes before a newer one.
+    let clang = folder.file("clang", "#!/bin/sh\necho 19.1.7\n");
+    std::fs::set_permissions(&clang, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let named = [("RADDLE_LLVM_TOOLS", folder.0.to_str().unwrap()), ("RADDLE_YIELDS_PLUGIN", clang.to_str().unwrap())];
+    let older = told(&["cc", "-flto", "--print-flags"], &named);
+    assert!(older.contains("ld.lld is not here: apt-get install lld-19"), "{older}");
     if !has_llvm("a plug-in that is none") {
         return;
     }

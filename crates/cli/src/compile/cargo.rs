@@ -19,6 +19,7 @@ pub fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
         Some((first, rest)) if first.to_string_lossy().starts_with('+') => (Some(first), rest),
         _ => (None, arguments),
     };
+    let (global, rest) = rest.split_at(global_options(rest));
     let Some((subcommand, rest)) = rest.split_first() else {
         return Err("name what cargo is to do: build, run or test".into());
     };
@@ -30,7 +31,7 @@ pub fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
     }
     let cargo = || {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.args(toolchain);
+        command.args(toolchain).args(global);
         command
     };
     let rustc = match toolchain {
@@ -56,20 +57,14 @@ pub fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
     }
     let folder = match option(rest, "--target-dir").map(PathBuf::from) {
         Some(folder) => folder,
-        None => target_folder(&mut cargo())?.join("raddle"),
+        None => target_folder(&mut cargo(), option(rest, "--manifest-path"))?.join("raddle"),
     };
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
     let sysroot = sysroot::prepare(&llvm, &plugin, &rustc, &host, &folder)?;
 
     let linker = linker_for_all_levels(&linker, &folder)?;
-    let mut flags: Vec<String> = Vec::new();
-    if let Ok(encoded) = std::env::var("CARGO_ENCODED_RUSTFLAGS") {
-        flags.extend(encoded.split('\x1f').filter(|flag| !flag.is_empty()).map(str::to_string));
-    } else if let Ok(plain) = std::env::var("RUSTFLAGS") {
-        flags.extend(plain.split_whitespace().map(str::to_string));
-    }
-    flags.extend([
+    let own = [
         format!("--sysroot={}", sysroot.display()),
         // Code of the program that the library calls stays apart from the library's own, which gets no checks.
         "--cfg=raddle_yields".into(),
@@ -77,11 +72,20 @@ pub fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
         format!("-Clinker={}", llvm.tool("clang").display()),
         format!("-Clink-arg=-fuse-ld={linker}"),
         format!("-Clink-arg=-Wl,--load-pass-plugin={plugin}"),
-    ]);
+    ];
     let mut command = cargo();
+    match flags_of_environment() {
+        Some(mut flags) => {
+            flags.extend(own);
+            command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
+        }
+        // Cargo adds them to what its configuration has.
+        None => {
+            command.arg("--config").arg(with_flags(&configuration(&mut cargo()), &host, &own));
+        }
+    }
     command.arg(subcommand).arg("--target").arg(&host).arg("--target-dir").arg(&folder);
     command.args(without(rest, &["--target", "--target-dir"]));
-    command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
     // The linker optimises across crates already; rustc's own way does not go with it.
     for profile in ["DEV", "RELEASE", "TEST", "BENCH"] {
         command.env(format!("CARGO_PROFILE_{profile}_LTO"), "off");
@@ -138,9 +142,53 @@ fn host(rustc: &Path) -> Result<String, String> {
     host.map(str::to_string).ok_or_else(|| format!("`{} -vV` names no host", rustc.display()))
 }
 
+/// How many words stand before the subcommand: options of cargo itself, with their values.
+fn global_options(words: &[OsString]) -> usize {
+    let mut count = 0;
+    while let Some(word) = words.get(count).map(|word| word.to_string_lossy()).filter(|word| word.starts_with('-')) {
+        count += if ["--color", "--config", "-C", "-Z"].contains(&word.as_ref()) { 2 } else { 1 };
+    }
+    count.min(words.len())
+}
+
+/// Flags of rustc that the environment names: then cargo takes none of its configuration.
+fn flags_of_environment() -> Option<Vec<String>> {
+    if let Ok(encoded) = std::env::var("CARGO_ENCODED_RUSTFLAGS") {
+        return Some(encoded.split('\x1f').filter(|flag| !flag.is_empty()).map(str::to_string).collect());
+    }
+    Some(std::env::var("RUSTFLAGS").ok()?.split_whitespace().map(str::to_string).collect())
+}
+
+/// Cargo's configuration: its files and its environment. Released ones show it only if asked like this.
+fn configuration(cargo: &mut Command) -> serde_json::Value {
+    cargo.env("RUSTC_BOOTSTRAP", "1").args(["-Zunstable-options", "config", "get", "--format", "json"]);
+    cargo.output().ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default()
+}
+
+/// The setting by which cargo adds `own` to its configuration's flags of rustc: it takes those for all targets only
+/// where none are set for a target.
+fn with_flags(configuration: &serde_json::Value, host: &str, own: &[String]) -> String {
+    let targets = configuration["target"].as_object();
+    let of_target = targets
+        .into_iter()
+        .flatten()
+        .any(|(target, set)| (target == host || target.starts_with("cfg(")) && !set["rustflags"].is_null());
+    let (place, there) = if of_target {
+        (format!("target.{host}.rustflags"), &configuration["target"][host]["rustflags"])
+    } else {
+        ("build.rustflags".into(), &configuration["build"]["rustflags"])
+    };
+    // Lists are joined; a text is replaced.
+    match there.as_str() {
+        Some(text) => format!("{place}={}", serde_json::json!(format!("{text} {}", own.join(" ")))),
+        None => format!("{place}={}", serde_json::json!(own)),
+    }
+}
+
 /// Where cargo would build.
-fn target_folder(cargo: &mut Command) -> Result<PathBuf, String> {
-    let output = cargo.args(["metadata", "--no-deps", "--format-version", "1"]).output();
+fn target_folder(cargo: &mut Command, manifest: Option<String>) -> Result<PathBuf, String> {
+    cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
+    let output = cargo.args(manifest.iter().flat_map(|path| ["--manifest-path", path])).output();
     let output = output.map_err(|error| format!("cargo cannot be started: {error}"))?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).trim().to_string());
@@ -190,6 +238,26 @@ mod tests {
         assert_eq!(without(&line, &["--target", "--target-dir"]), words("--release -- --target x"));
         assert_eq!(option(&words("--target=y"), "--target").as_deref(), Some("y"));
         assert_eq!(without(&words("-q --target=y z"), &["--target"]), words("-q z"));
+    }
+
+    #[test]
+    fn the_subcommand_comes_after_options_of_cargo() {
+        let count = |text: &str| global_options(&text.split_whitespace().map(OsString::from).collect::<Vec<_>>());
+        assert_eq!([count("build -q"), count("-q build"), count("--config a=1 -v b"), count("")], [0, 1, 3, 0]);
+        assert_eq!([count("--config=a test"), count("--config")], [1, 1]);
+    }
+
+    #[test]
+    fn flags_are_added_where_cargo_takes_them_from() {
+        let with = |text: &str| with_flags(&serde_json::from_str(text).unwrap(), "a-b-c", &["-o".into()]);
+        let all = r#"build.rustflags=["-o"]"#;
+        assert_eq!([with("{}"), with(r#"{"build":{"rustflags":["-v"]}}"#)], [all, all]);
+        let others = r#"{"target":{"d":{"rustflags":[]},"a-b-c":{"linker":"x"}}}"#;
+        assert_eq!([with("null"), with(others)], [all, all]);
+        let one = r#"target.a-b-c.rustflags=["-o"]"#;
+        assert_eq!(with(r#"{"target":{"a-b-c":{"rustflags":["-v"]}}}"#), one);
+        assert_eq!(with(r#"{"target":{"cfg(unix)":{"rustflags":"-v"}}}"#), one);
+        assert_eq!(with(r#"{"build":{"rustflags":"-v -w"}}"#), r#"build.rustflags="-v -w -o""#);
     }
 
     #[test]

@@ -22,8 +22,10 @@ impl Llvm {
             Some(Ok(major)) if MAJORS.contains(&major) => Some(major),
             Some(_) => return Err(format!("RADDLE_LLVM={}: {}", wanted.unwrap_or_default(), supported())),
         };
-        let mut found =
-            MAJORS.into_iter().filter(|major| wanted.is_none_or(|wanted| wanted == *major)).filter_map(Self::of);
+        // What is named goes before the newest.
+        let named = std::env::var_os("RADDLE_LLVM_TOOLS").and_then(|tools| version(&Path::new(&tools).join("clang")));
+        let of_wanted = |major: &u32| wanted.is_none_or(|wanted| wanted == *major);
+        let mut found = named.into_iter().chain(MAJORS).filter(of_wanted).filter_map(Self::of);
         found.next().ok_or_else(|| {
             let major = wanted.unwrap_or(MAJORS[0]);
             format!("clang {major} is not here: {}", remedy(major))
@@ -68,9 +70,8 @@ impl Llvm {
                 self.major, self.major
             ));
         }
-        let config = self.tools.join("../lib/cmake/llvm");
-        if !config.join("LLVMConfig.cmake").is_file() {
-            return Err(format!("the pass cannot be built for LLVM {}: {}", self.major, remedy(self.major)));
+        if let Some(remedy) = self.lacks() {
+            return Err(format!("the pass cannot be built for LLVM {}: {remedy}", self.major));
         }
         // One at a time: others may be at it, too.
         let lock = built.with_extension("lock");
@@ -87,7 +88,7 @@ impl Llvm {
             .arg(&sources)
             .arg("-B")
             .arg(&built)
-            .arg(format!("-DLLVM_DIR={}", config.display()))
+            .arg(format!("-DLLVM_DIR={}", self.config().display()))
             .output();
         quiet("cmake", configure)?;
         quiet("cmake --build", Command::new("cmake").arg("--build").arg(&built).output())?;
@@ -96,6 +97,18 @@ impl Llvm {
         pass.canonicalize()
             .map(|pass| pass.display().to_string())
             .map_err(|_| format!("{} was built, and the pass is not there", built.display()))
+    }
+
+    /// LLVM's own settings for who builds against it.
+    fn config(&self) -> PathBuf {
+        self.tools.join("../lib/cmake/llvm")
+    }
+
+    /// The remedy, if the pass cannot be built here.
+    pub fn lacks(&self) -> Option<String> {
+        let has =
+            self.config().join("LLVMConfig.cmake").is_file() && Command::new("cmake").arg("--version").output().is_ok();
+        (!has).then(|| remedy(self.major))
     }
 
     /// Where the pass lies, if it does: named, installed, or built in the checkout since its sources changed.

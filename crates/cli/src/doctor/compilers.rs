@@ -60,7 +60,10 @@ fn of(name: &'static str, llvm: &Llvm) -> Finding {
             name,
             State::Noted,
             format!("LLVM {major}; the pass is not built"),
-            format!("it is built at the first use, from the sources: {}", llvm::remedy(major)),
+            match llvm.lacks() {
+                None => "it is built at the first use, in about a minute".into(),
+                Some(remedy) => format!("to build it from the sources: {remedy}"),
+            },
         ),
     }
 }
