@@ -156,15 +156,10 @@ fn workload(command: &mut Command, (what, by): (&str, &str), total: u64, process
 /// Threads that valgrind lets a program have: those of the largest row, and the runtime's.
 const VALGRIND_THREADS: &str = "--max-threads=1100";
 
-/// Counted is all but the order of the waits, in which chance is: it took 5 to 7 instructions of a turn, more than the
-/// locks differ by.
-const NOT_COUNTED: [&str; 2] = ["--collect-atstart=yes", "--toggle-collect=*bodies::locks::by_length*"];
-
 fn instructions(program: &Path, what: &str, by: &str) -> Outcome<f64> {
     let count = |total| {
         let mut command = Command::new("valgrind");
-        command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", VALGRIND_THREADS]);
-        command.args(NOT_COUNTED).arg(program);
+        command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", VALGRIND_THREADS]).arg(program);
         workload(&mut command, (what, by), total, 1);
         let shown = shell::show(&command);
         let output = command.output().map_err(|error| Failure::failed(format!("`{shown}`: {error}")))?;

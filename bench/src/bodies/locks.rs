@@ -140,7 +140,7 @@ pub fn contend<A: Api, L: Counted>(turns: Turns) -> Outcome {
         waits.extend(waited);
     }
     drop(clock);
-    by_length(&mut waits);
+    waits.sort_unstable();
     let quantile = |share: f64| waits.get(((waits.len() as f64 * share) as usize).min(waits.len().max(1) - 1)).copied();
     let sum: u64 = line.locks.iter().map(|lock| lock.0.count()).sum();
     let total = turns.threads * turns.each;
@@ -151,12 +151,6 @@ pub fn contend<A: Api, L: Counted>(turns: Turns) -> Outcome {
         .with("p50_ns", quantile(0.5).unwrap_or(0))
         .with("p99_ns", quantile(0.99).unwrap_or(0))
         .with("longest_ns", waits.last().copied().unwrap_or(0))
-}
-
-/// Sorts. A call of its own, so that `cargo xtask lock-counts` can leave it out: what it takes depends on the clock.
-#[inline(never)]
-fn by_length(waits: &mut [u64]) {
-    waits.sort_unstable();
 }
 
 /// Nobody has a further turn after that time, or when what is returned is dropped. A kernel thread's, since threads
