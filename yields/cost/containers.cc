@@ -62,4 +62,5 @@ int main(int count, char **arguments) {
             sum += text.find(text.substr(one % 19000, 5));
     }
     std::printf("%lu\n", sum);
+    return 0;
 }

@@ -3,21 +3,35 @@
 # them. Below stand the geometric mean of the loops from others' code, and how many these are.
 #     yields/cost/cost.sh PLUGIN FOLDER_OF_LLVMS_TOOLS [FOLDER_WITH_sqlite3.c FOLDER_OF_ZLIBS_SOURCES [RADDLE]]
 # RADDLE is the command: with it Rust's loops are counted, too, whose program without checks is built in the same way, with a pass that does nothing.
+# With ROUNDS=11 in the environment the columns are microseconds of processor time in place of instructions, the medians of so many rounds in which
+# both run in turns, with the lowest and highest of the rounds' ratios; functions and loops are aligned alike in both builds then.
 set -euo pipefail
 plugin=$(realpath "$1") tools=$2 sqlite=${3:-} zlib=${4:-} raddle=${5:-}
 raddle=${raddle:+$(realpath "$raddle")}
 cd "$(dirname "${BASH_SOURCE[0]}")"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+rounds=${ROUNDS:-}
+timed=()
+if [ -n "$rounds" ]; then
+    timed=(-Dmain=work_main -falign-functions=64 -falign-loops=32)
+    export RUSTFLAGS="-Clink-arg=-Wl,-mllvm,-align-all-functions=6 -Clink-arg=-Wl,-mllvm,-align-loops=32"
+    "$tools/clang" -O2 rounds.c -o "$work/rounds"
+fi
 build() { # name, sources
-    local name=$1 source kind compiler with
+    local name=$1 source kind with
+    local -a compiler
     shift
+    if [ -n "$rounds" ]; then
+        case $1 in *.cc) compiler=(clang++ -x c++) ;; *) compiler=(clang) ;; esac
+        for kind in plain checked; do "$tools/${compiler[0]}" "${compiler[@]:1}" -O2 -c repeat.c -o "$work/$name.repeat.$kind.o"; done
+    fi
     for kind in plain checked; do
         with=()
         if [ $kind = checked ]; then with=(-fpass-plugin="$plugin"); fi
         for source in "$@"; do
-            case $source in *.cc) compiler=clang++ ;; *) compiler=clang ;; esac
-            "$tools/$compiler" -O2 -w "${flags[@]}" "${with[@]}" -c "$source" -o "$work/$name.$(basename "$source").$kind.o"
+            case $source in *.cc) compiler=(clang++) ;; *) compiler=(clang) ;; esac
+            "$tools/${compiler[0]}" -O2 -w "${timed[@]}" "${flags[@]}" "${with[@]}" -c "$source" -o "$work/$name.$(basename "$source").$kind.o"
         done
         "$tools/clang++" "$work/$name".*."$kind".o -o "$work/$name.$kind" -lm -lpthread -ldl
     done
@@ -25,10 +39,14 @@ build() { # name, sources
 count() { valgrind --tool=callgrind --callgrind-out-file=/dev/null "$@" 2>&1 >/dev/null | sed -nE 's/.*Collected : ([0-9]+).*/\1/p'; }
 row() { # program, work
     local plain checked
+    [ "$("$work/$1.plain" "$2")" = "$("$work/$1.checked" "$2")" ] || { echo "$2: another result with checks" >&2; exit 1; }
+    if [ -n "$rounds" ]; then
+        "$work/rounds" "$rounds" "$work/$1.plain" "$work/$1.checked" "$2"
+        return
+    fi
     # What the set-up takes is the set-up's, without checks and with them.
     plain=$(($(count "$work/$1.plain" "$2") - $(count "$work/$1.plain" nothing)))
     checked=$(($(count "$work/$1.checked" "$2") - $(count "$work/$1.checked" nothing)))
-    [ "$("$work/$1.plain" "$2")" = "$("$work/$1.checked" "$2")" ] || { echo "$2: another result with checks" >&2; exit 1; }
     awk -v name="$2" -v a="$plain" -v b="$checked" 'BEGIN { printf "%-18s %12d %12d %7.3f\n", name, a, b, b / a }'
 }
 printf '%-18s %12s %12s %7s\n' work without with ratio

@@ -25,4 +25,5 @@ int main(int c,char**v){const char*w=v[1];
  if(!strcmp(w,"sieve")){char*f=malloc(500000);printf("%d\n",sieve(f,500000));}
  if(!strcmp(w,"words")){char*s=malloc(400001);unsigned r=1;for(int i=0;i<400000;i++){r=r*1103515245+12345;s[i]=(r>>16)%6?'a':' ';}s[400000]=0;printf("%d\n",words(s));}
  if(!strcmp(w,"fib"))printf("%d\n",fib(25));
+ return 0;
 }

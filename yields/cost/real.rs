@@ -1,5 +1,6 @@
 //! Rust's standard library, a JSON parser and a regex engine at work: cost.sh counts their instructions with and
-//! without checks. The argument names the work; any other one only makes the numbers.
+//! without checks. The first argument names the work; any other one only makes the numbers. The second one says how
+//! often.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
@@ -15,6 +16,13 @@ fn numbers(count: usize) -> Vec<u32> {
 
 fn main() {
     let work = std::env::args().nth(1).unwrap_or_default();
+    let times = std::env::args().nth(2).and_then(|times| times.parse().ok()).unwrap_or(1);
+    (0..times).for_each(|_: u32| run(&work));
+}
+
+/// A function of its own, so that no loop is round all.
+#[inline(never)]
+fn run(work: &str) {
     let all = numbers(40_000);
     let mut text = String::new();
     for one in &all[..8000] {
@@ -25,7 +33,7 @@ fn main() {
             all[..4000].iter().map(|n| format!("{{\"id\":{n},\"name\":\"x\\ny{n}\",\"c\":[1,2.5,{{\"d\":-{n}}}]}}")).collect();
         format!("[{}]", rows.join(","))
     };
-    let sum: usize = match work.as_str() {
+    let sum: usize = match work {
         "std_sort" => {
             let mut sorted = all.clone();
             sorted.sort();
