@@ -34,9 +34,8 @@ const GONE: u32 = u32::MAX;
 /// The descriptor is about to end: whoever waits for it goes on in the kernel.
 #[inline]
 pub(super) fn hand_over(descriptor: c_int) {
-    let number = descriptor as u32;
-    if raddle::io::first_awaited(number, number).is_some() {
-        hand_over_awaited(descriptor);
+    if raddle::io::was_awaited(descriptor) {
+        hand_over_range(descriptor as u32, descriptor as u32);
     }
 }
 

@@ -344,6 +344,14 @@ pub(crate) fn wake_writers() {
     });
 }
 
+/// False for what nobody has ever waited for.
+#[inline]
+pub(crate) fn was_awaited(descriptor: i32) -> bool {
+    let waited = |direction: &Direction| !direction.waiters.queue().is_none();
+    let entry = usize::try_from(descriptor).ok().and_then(|number| table().get(number));
+    entry.is_some_and(|entry| waited(&entry.readers) || waited(&entry.writers))
+}
+
 /// The lowest number from `first` to `last` for which somebody may be waiting.
 pub(crate) fn first_awaited(first: u32, last: u32) -> Option<i32> {
     let end = used().len().min((last as usize).saturating_add(1));

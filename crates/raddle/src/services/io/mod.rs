@@ -145,6 +145,13 @@ pub fn disarm(descriptor: i32) -> usize {
     reactor::disarm(descriptor)
 }
 
+/// False for a descriptor whose number nobody has ever waited for.
+#[doc(hidden)]
+#[inline]
+pub fn was_awaited(descriptor: i32) -> bool {
+    table::was_awaited(descriptor)
+}
+
 /// The lowest number from `first` to `last` for which somebody may be waiting; `None`, too, where numbers are not the
 /// program's.
 #[doc(hidden)]
