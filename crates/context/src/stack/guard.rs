@@ -118,21 +118,22 @@ pub fn length(slot_size: usize, page: usize) -> usize {
     if slot_size >= 1 << 20 { 4 * page } else { page }
 }
 
-/// Makes `length` bytes inaccessible. They stay so.
+/// Makes ranges inaccessible. They stay so.
 ///
 /// # Safety
-/// They are the lowest bytes of a slot that the caller owns and nobody has used.
-pub unsafe fn install(start: *mut u8, length: usize) {
-    // SAFETY: by the caller's promise nothing lies there.
-    let done = unsafe {
-        match guard_method() {
-            GuardMethod::Lightweight => libc::madvise(start.cast(), length, MADV_GUARD_INSTALL),
-            GuardMethod::Mprotect => libc::mprotect(start.cast(), length, libc::PROT_NONE),
-        }
+/// They are the lowest bytes of slots that the caller owns and nobody has used.
+pub unsafe fn install(ranges: &[libc::iovec]) {
+    let done = match guard_method() {
+        // SAFETY: by the caller's promise nothing lies there.
+        GuardMethod::Lightweight => unsafe { super::size::advise(ranges, MADV_GUARD_INSTALL) },
+        GuardMethod::Mprotect => ranges.iter().try_for_each(|range| {
+            // SAFETY: as above.
+            let done = unsafe { libc::mprotect(range.iov_base, range.iov_len, libc::PROT_NONE) } == 0;
+            if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+        }),
     };
-    if done != 0 {
+    if let Err(why) = done {
         // A stack without a guard would corrupt its neighbour silently.
-        let why = std::io::Error::last_os_error();
         let remedy = match why.raw_os_error() {
             Some(libc::ENOMEM) => "raise vm.max_map_count or run fewer threads at once",
             Some(libc::EINVAL) => "stacks must not be locked in memory (mlockall)",

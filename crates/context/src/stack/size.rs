@@ -238,6 +238,40 @@ pub fn dump(start: usize, bytes: usize) {
     unsafe { libc::madvise(core::ptr::with_exposed_provenance_mut(start), bytes, libc::MADV_DODUMP) };
 }
 
+/// Advises the kernel of many ranges, in one call where it takes that from a process about itself (seen on Linux 6.18):
+/// where pages go, each call interrupts all cores that run the process. Each range is tried; the first refusal is the answer.
+///
+/// # Safety
+/// As for `madvise` of each.
+pub unsafe fn advise(ranges: &[libc::iovec], advice: c_int) -> std::io::Result<()> {
+    /// `PIDFD_SELF_THREAD_GROUP`, which the `libc` crate lacks.
+    const THIS_PROCESS: isize = -10_001;
+    let bytes: usize = ranges.iter().map(|range| range.iov_len).sum();
+    let arguments = [
+        THIS_PROCESS.cast_unsigned(),
+        ranges.as_ptr().expose_provenance(),
+        ranges.len(),
+        advice.cast_unsigned() as usize,
+        0,
+        0,
+    ];
+    if ranges.len() > 1 {
+        // SAFETY: the kernel reads the ranges, and the caller vouches for what it does there.
+        let done = unsafe { raddle_machine::raw::system_call(libc::SYS_process_madvise as usize, arguments) };
+        if done == bytes.cast_signed() {
+            return Ok(());
+        }
+    }
+    let mut result = Ok(());
+    for range in ranges {
+        // SAFETY: the caller's conditions.
+        if unsafe { libc::madvise(range.iov_base, range.iov_len, advice) } != 0 && result.is_ok() {
+            result = Err(std::io::Error::last_os_error());
+        }
+    }
+    result
+}
+
 fn map(wish: *mut c_void, bytes: usize, protection: c_int, flags: c_int) -> std::io::Result<*mut u8> {
     let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new private mapping, in nobody else's place.
