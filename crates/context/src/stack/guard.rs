@@ -127,7 +127,7 @@ pub unsafe fn install(ranges: &[libc::iovec]) {
         // SAFETY: by the caller's promise nothing lies there.
         GuardMethod::Lightweight => unsafe { super::size::advise(ranges, MADV_GUARD_INSTALL) },
         GuardMethod::Mprotect => ranges.iter().try_for_each(|range| {
-            // SAFETY: as above.
+            // SAFETY: the lowest bytes of a slot of the caller's, which nobody has used.
             let done = unsafe { libc::mprotect(range.iov_base, range.iov_len, libc::PROT_NONE) } == 0;
             if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
         }),

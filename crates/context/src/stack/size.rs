@@ -238,8 +238,9 @@ pub fn dump(start: usize, bytes: usize) {
     unsafe { libc::madvise(core::ptr::with_exposed_provenance_mut(start), bytes, libc::MADV_DODUMP) };
 }
 
-/// Advises the kernel of many ranges, in one call where it takes that from a process about itself (seen on Linux 6.18):
-/// where pages go, each call interrupts all cores that run the process. Each range is tried; the first refusal is the answer.
+/// Advises the kernel of many ranges, in one call where it takes that from a process about itself (seen on Linux
+/// 6.18): where pages go, each call interrupts all cores that run the process. Each range is tried; the first refusal
+/// is the answer.
 ///
 /// # Safety
 /// As for `madvise` of each.

@@ -1,0 +1,60 @@
+//! The first use of slots: guards are made, and what threads touch is had, for several slots by one call each.
+
+use super::{Arena, GUARDED, HOT_PAGES, Slot, guard, size};
+use core::sync::atomic::Ordering;
+
+/// Slots whose guards are made, or whose memory goes, by one call.
+pub const SLOTS_AT_ONCE: usize = 16;
+
+/// Memory that the kernel is advised of.
+pub fn range(start: usize, bytes: usize) -> libc::iovec {
+    libc::iovec { iov_base: core::ptr::with_exposed_provenance_mut(start), iov_len: bytes }
+}
+
+/// None of it.
+pub const NOTHING: libc::iovec = libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 };
+
+impl Arena {
+    /// A slot that was never used, with some more for those who come next, whose guards are made in the same call: at
+    /// most an eighth of those used so far, so that what is touched too early is little.
+    #[cold]
+    pub(super) fn take_fresh(&'static self) -> Option<Slot> {
+        // Ordering: Relaxed, counters only: nobody has touched the slots.
+        let used = self.fresh.load(Ordering::Relaxed) as usize;
+        let free = self.limit.saturating_sub(self.reserved.load(Ordering::Relaxed));
+        let more = if guard::are_scarce() { 0 } else { (used / 8).min(SLOTS_AT_ONCE - 1).min(free / 2) };
+        // I1: the slots in our hands count as taken.
+        let more = if more > 0 { self.reserve_some(more) } else { 0 };
+        let end = |first: u32| (first as usize + 1 + more).min(self.limit) as u32;
+        let next = |fresh: u32| ((fresh as usize) < self.limit).then(|| end(fresh));
+        let first = self.fresh.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok();
+        if let Some(first) = first {
+            self.put_guards(first..end(first));
+            self.cold.push_all(first + 1..end(first), self.entries());
+        }
+        self.unreserve_some(more);
+        first.map(|first| self.set_up(first))
+    }
+
+    /// Makes the guards of slots that were never used and are ours (I2), and touches what threads on them do: a page
+    /// fault for each would take longer.
+    pub(super) fn put_guards(&self, slots: core::ops::Range<u32>) {
+        self.have_dumped(slots.end as usize);
+        let (mut guards, mut tops) = ([NOTHING; SLOTS_AT_ONCE], [NOTHING; SLOTS_AT_ONCE]);
+        let count = slots.len();
+        for (index, (guard, top)) in slots.zip(guards.iter_mut().zip(&mut tops)) {
+            let base = self.slot_base(index);
+            *guard = range(base, self.guard);
+            *top = range(base + self.slot_size - self.hot_bytes, self.hot_bytes);
+            // Ordering: Relaxed: ours (I2), published by the push or its thread's own use.
+            self.entry(index).state.store(GUARDED, Ordering::Relaxed);
+        }
+        // SAFETY: the lowest bytes of slots that were taken just now for the first time.
+        unsafe { guard::install(&guards[..count]) };
+        if count > 1 && self.hot_bytes <= HOT_PAGES * size::page_size() {
+            // Where it is refused they are touched when they are used.
+            // SAFETY: reads and writes nothing.
+            let _ = unsafe { size::advise(&tops[..count], libc::MADV_POPULATE_WRITE) };
+        }
+    }
+}
