@@ -248,6 +248,9 @@ raddle = {{ path = "{library}", default-features = false }}
 [workspace]
 [profile.release]
 lto = "fat"
+[profile.own-one]
+inherits = "release"
+lto = "fat"
 "#
     );
     folder.file("Cargo.toml", &manifest);
@@ -262,7 +265,11 @@ lto = "fat"
     folder.file("src/bin/closures.rs", CLOSURES);
     let mut cargo = raddle();
     let rustc = String::from_utf8(Command::new("rustc").arg("-vV").output().unwrap().stdout).unwrap();
-    let output = cargo.args(["cargo", "run", "-q", "--offline", "--release"]).current_dir(&folder.0).output().unwrap();
+    let output = cargo
+        .args(["cargo", "run", "-q", "--offline", "--profile", "own-one"])
+        .current_dir(&folder.0)
+        .output()
+        .unwrap();
     if !rustc.contains("LLVM version: 22.") {
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && told.contains("LLVM"), "{told}");
@@ -278,7 +285,7 @@ lto = "fat"
     dev.arg("--manifest-path").arg(folder.0.join("Cargo.toml")).current_dir(std::env::temp_dir());
     let dev = dev.output().unwrap();
     assert_eq!(well(dev), ways);
-    let run = ["cargo", "run", "-q", "--offline", "--release", "--bin", "closures"];
+    let run = ["cargo", "run", "-q", "--offline", "--profile=own-one", "--bin", "closures"];
     assert_eq!(well(raddle().args(run).current_dir(&folder.0).output().unwrap()), "all ways\n");
 }
 

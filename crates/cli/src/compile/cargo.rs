@@ -87,8 +87,9 @@ pub fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
     command.arg(subcommand).arg("--target").arg(&host).arg("--target-dir").arg(&folder);
     command.args(without(rest, &["--target", "--target-dir"]));
     // The linker optimises across crates already; rustc's own way does not go with it.
-    for profile in ["DEV", "RELEASE", "TEST", "BENCH"] {
-        command.env(format!("CARGO_PROFILE_{profile}_LTO"), "off");
+    let own = option(rest, "--profile");
+    for profile in ["dev", "release", "test", "bench"].into_iter().chain(own.as_deref()) {
+        command.env(format!("CARGO_PROFILE_{}_LTO", profile.to_uppercase().replace('-', "_")), "off");
     }
     let error = command.exec();
     Err(format!("cargo cannot be started: {error}"))
