@@ -11,6 +11,8 @@ pub(crate) const MAX_CORES: usize = 1024;
 pub(crate) struct Standby {
     pub core: u32,
     pub word: raddle_scheduler::standby::Standby<Real>,
+    /// What the kernel tells the kernel thread about its own core.
+    pub on_core: crate::os::CoreWord,
 }
 
 /// By core; null where there never was one. Never freed: others may be about to arm it.

@@ -16,9 +16,10 @@
 //! after a sleep. The word between them is [`raddle_scheduler::standby`].
 //!
 //! That an activation which ran on this core last is off it says that it has blocked, or that it moves to another core,
-//! or that the standby runs by its own share of the core (0.3 % beside one that computes). In the last two cases the
-//! processor of one that computes is taken: it finds out at its next entry, as after a slice
-//! ([`crate::govern::monitor`]).
+//! or that the standby runs by its own share of the core (0.3 % beside one that computes). So the standby gives the
+//! core up before it takes anything: if somebody ran then, the activation has not blocked, or another program uses the
+//! core, and the monitor sees what there is to see. The processor of an activation that moves to another core is
+//! taken: it finds out at its next entry, as after a slice ([`crate::govern::monitor`]).
 //!
 //! Progress: [`crate::carry::arming::arm`] is wait-free; a standby that is frozen delays nobody, since the monitor sees
 //! the same a little later.
@@ -26,6 +27,7 @@
 use crate::carry::activation::Activation;
 use crate::carry::arming::{MAX_CORES, SERVING, STANDBYS, Standby, arm_on, find};
 use crate::carry::pool::{self, Shared};
+use crate::os::CoreWord;
 use raddle_machine::{Machine, Real};
 use raddle_scheduler::standby::Begin;
 use raddle_scheduler::takeover::Take;
@@ -73,7 +75,7 @@ impl Standbys {
             return;
         }
         let standby = find(core).unwrap_or_else(|| {
-            let made = Box::leak(Box::new(Standby { core, word: Default::default() }));
+            let made = Box::leak(Box::new(Standby { core, word: Default::default(), on_core: CoreWord::new() }));
             STANDBYS[core as usize].store(made, Ordering::Release);
             made
         });
@@ -149,22 +151,32 @@ fn main(standby: &'static Standby, filters: Option<u32>) {
     if let Err(error) = crate::os::stand_by_on(standby.core, filters) {
         return refuse(standby, &error);
     }
-    standby.word.serve(|| catch(standby.core));
+    // Where it is refused no standby is begun either: an activation's core is not known there.
+    standby.on_core.register();
+    standby.word.serve(|| catch(standby));
+    standby.on_core.unregister();
 }
 
 /// Takes over the processors whose activations have blocked on this core. True if there was one.
-fn catch(core: u32) -> bool {
+fn catch(standby: &'static Standby) -> bool {
     let mut caught = false;
+    // Asked once, when there is something to take.
+    let mut nobody_runs_here = None;
     for pool in pool::pools().filter(|pool| pool.is_open() && !pool.is_stopping()) {
         for processor in pool.processors() {
             if !processor.seat.is_active() || pool.idle.is_sleeping(processor.index) {
                 continue;
             }
             let Some(owner) = crate::carry::activations::find(processor.seat.owner.owner()) else { continue };
-            let off_here =
-                owner.core() == Some(core) && owner.runs_a_thread() && !owner.mark.is_inside() && !owner.turn.comes();
+            let off_here = owner.core() == Some(standby.core)
+                && owner.runs_a_thread()
+                && !owner.mark.is_inside()
+                && !owner.turn.comes();
             if !off_here {
                 continue;
+            }
+            if !*nobody_runs_here.get_or_insert_with(|| standby.on_core.yields_to_nobody()) {
+                return false;
             }
             let Some(spare) = pool.waiting_spare() else {
                 SHORT.fetch_add(1, Ordering::Relaxed);
