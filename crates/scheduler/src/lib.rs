@@ -8,7 +8,7 @@
 //! adapts), [`idle`], [`takeover`], [`sync`], [`lock`], [`readiness`], [`lives`], [`batch`], [`doorbell`], [`members`],
 //! [`countdown`], [`parker`], [`watchman`], [`counted`], [`discard`], [`standby`], [`standing`], [`whereabouts`],
 //! [`turn`], [`keeper`], [`join`], [`spares`], [`bedside`], [`words`],
-//! [`notices`], [`once_box`], [`one_at_a_time`], [`code_of_program`].
+//! [`notices`], [`once_box`], [`one_at_a_time`], [`handover`], [`code_of_program`].
 
 pub mod batch;
 pub mod bedside;
@@ -20,6 +20,7 @@ pub mod dispatch;
 pub mod doorbell;
 pub mod expression;
 pub mod govern;
+pub mod handover;
 pub mod idle;
 pub mod join;
 pub mod keeper;

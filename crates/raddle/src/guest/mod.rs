@@ -35,6 +35,8 @@ pub use raddle_scheduler::words;
 
 /// Which signals are on their way to a thread that runs, of so many kinds.
 pub type Doorbell<const KINDS: usize> = raddle_scheduler::doorbell::Doorbell<Real, KINDS>;
+/// What is about to end, and those who go on waiting for it elsewhere.
+pub type Handover = raddle_scheduler::handover::Handover<Real>;
 
 /// Lists for all addresses together: 1 MiB of zero pages, touched as needed.
 const LISTS: usize = 1 << 18;
