@@ -87,7 +87,8 @@ impl CoreWord {
     }
 
     /// Gives the core up to whoever else may run there, and says whether there was nobody. Of a kernel thread of the
-    /// idle class: nothing with which it shares its core's time is ready. By its own kernel thread, which sets no traps.
+    /// idle class: nothing with which it shares its core's time is ready. By its own kernel thread, which sets no
+    /// traps.
     ///
     /// Whoever is off its core outside of the section that its area names finds that name gone; so it is known, and not
     /// judged by the time. True, too, where the area is not registered.
