@@ -3,8 +3,8 @@
 //! Source: this project.
 //!
 //! Roles: *enders*, of whom one at a time ends one thing, named by a number; *comers*, any number, whose waits have
-//! been ended since the thing is about to end. A comer says under a name of its own that it comes, begins to wait elsewhere,
-//! and the ender looks whether it is there already. One comer at a time.
+//! been ended since the thing is about to end. A comer says under a name of its own that it comes, begins to wait
+//! elsewhere, and the ender looks whether it is there already. One comer at a time.
 //!
 //! | `ending` | set by | left by |
 //! |---|---|---|
