@@ -3,6 +3,7 @@
 
 use super::{Api, share};
 use crate::args::Args;
+use crate::load::latency::Latencies;
 use crate::program::Outcome;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -132,25 +133,24 @@ pub fn contend<A: Api, L: Counted>(turns: Turns) -> Outcome {
     let clock = turns.at_most.map(|at_most| end_after(at_most, line.clone()));
     let start = Instant::now();
     A::open(&line.go);
-    let (mut end, mut done, mut waits) = (start, 0, Vec::new());
+    // A histogram: to sort them would take instructions by what the clock said, which `xtask lock-counts` would count.
+    let (mut end, mut done, mut longest, mut waits) = (start, 0, 0, Latencies::new());
     for handle in handles {
         let (ended, had, waited) = A::join(handle);
         end = end.max(ended);
         done += had;
-        waits.extend(waited);
+        for wait in waited {
+            longest = wait.max(longest);
+            waits.note(wait);
+        }
     }
     drop(clock);
-    waits.sort_unstable();
-    let quantile = |share: f64| waits.get(((waits.len() as f64 * share) as usize).min(waits.len().max(1) - 1)).copied();
     let sum: u64 = line.locks.iter().map(|lock| lock.0.count()).sum();
     let total = turns.threads * turns.each;
     // All of them, if each of those that were had has been counted.
     let outcome = Outcome::new(done, end - start, (total - done).wrapping_add(sum));
     let outcome = if done < total { outcome.with("turns_in_time", done) } else { outcome };
-    outcome
-        .with("p50_ns", quantile(0.5).unwrap_or(0))
-        .with("p99_ns", quantile(0.99).unwrap_or(0))
-        .with("longest_ns", waits.last().copied().unwrap_or(0))
+    outcome.with("p50_ns", waits.quantile(0.5)).with("p99_ns", waits.quantile(0.99)).with("longest_ns", longest)
 }
 
 /// Nobody has a further turn after that time, or when what is returned is dropped. A kernel thread's, since threads
