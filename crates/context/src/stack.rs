@@ -75,7 +75,7 @@ use raddle_machine::{Machine, Real};
 use slot::Header;
 
 pub use guard::{GuardMethod, guard_method};
-pub use size::{StackError, StackSize, address_space};
+pub use size::{StackError, StackSize, address_space, has_filters, has_no_filters};
 pub use slot::Slot;
 
 /// Pages at the end of a slot that a parked thread keeps: at least so many, more when TLS is large.

@@ -261,6 +261,13 @@ fn of_signals_that_are_let_in_together_each_handler_interrupts_the_one_before() 
 }
 
 #[test]
+fn a_filter_that_kills_for_rare_calls_meets_none_of_the_runtimes() {
+    assert_eq!(same_as_native("filtered.c", &["1", "2"]), "ok\n");
+    let program = common::compile("filtered.c", &[]);
+    assert_eq!(common::drop_in(&program, &["inherited"], &[]).well(), "ok\n");
+}
+
+#[test]
 fn handlers_wait_change_masks_and_jump_and_waits_end_as_natively() {
     let out = same_as_native("signal_waits.c", &["1", "2", "4"]);
     let program = common::compile("signal_waits.c", &[]);

@@ -2,7 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 use core::fmt;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 /// Why a stack cannot be had, in one line that names cause and remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -238,9 +238,28 @@ pub fn dump(start: usize, bytes: usize) {
     unsafe { libc::madvise(core::ptr::with_exposed_provenance_mut(start), bytes, libc::MADV_DODUMP) };
 }
 
+/// Whether [`advise`] may make a call that filters of system calls seldom know.
+static TOGETHER: AtomicU8 = AtomicU8::new(UNKNOWN);
+const UNKNOWN: u8 = 0;
+const UNFILTERED: u8 = 1;
+const FILTERED: u8 = 2;
+
+/// The process has no filter of system calls, which might kill for a call that it does not know: many slots may be
+/// made and emptied by one such call, unless [`has_filters`] was called.
+pub fn has_no_filters() {
+    // Relaxed: the word carries no data.
+    let _ = TOGETHER.compare_exchange(UNKNOWN, UNFILTERED, Ordering::Relaxed, Ordering::Relaxed);
+}
+
+/// The process has a filter of system calls, or is about to get one.
+pub fn has_filters() {
+    // Relaxed: the word carries no data.
+    TOGETHER.store(FILTERED, Ordering::Relaxed);
+}
+
 /// Advises the kernel of many ranges, in one call where it takes that from a process about itself (seen on Linux
-/// 6.18): where pages go, each call interrupts all cores that run the process. Each range is tried; the first refusal
-/// is the answer.
+/// 6.18) and no filter may kill for it: where pages go, each call interrupts all cores that run the process. Each range
+/// is tried; the first refusal is the answer.
 ///
 /// # Safety
 /// As for `madvise` of each.
@@ -256,7 +275,8 @@ pub unsafe fn advise(ranges: &[libc::iovec], advice: c_int) -> std::io::Result<(
         0,
         0,
     ];
-    if ranges.len() > 1 {
+    // Relaxed: the word carries no data.
+    if ranges.len() > 1 && TOGETHER.load(Ordering::Relaxed) == UNFILTERED {
         // SAFETY: the kernel reads the ranges, and the caller vouches for what it does there.
         let done = unsafe { raddle_machine::raw::system_call(libc::SYS_process_madvise as usize, arguments) };
         if done == bytes.cast_signed() {

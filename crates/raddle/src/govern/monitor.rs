@@ -100,6 +100,9 @@ fn main() {
         crate::os::say_once("raddle: no activation is left for the monitor: blocked threads hold their processors");
         return;
     };
+    if crate::os::filters() == Some(0) {
+        raddle_context::stack::has_no_filters();
+    }
     let mut seen: HashMap<usize, Seen> = HashMap::new();
     let mut follower = Follower::default();
     let mut requests: Option<Look> = None;
