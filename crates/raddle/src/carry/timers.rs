@@ -5,9 +5,9 @@
 //! time comes. An entry names a thread and an epoch; when the wait ended otherwise, the entry is stale, its claim
 //! fails, and it is swept when stale entries outnumber live ones.
 //!
-//! A crowd of sleepers is woken several at a time: a deadline set where [`CROWD`] others are pending may be met late by
-//! a [`SLACK_PART`] of the wait, at most by [`MOST_SLACK_NS`], unless the processor is awake anyway. (Linux leaves
-//! itself as much of each wait in `poll` and `select`.) So the heap is in the order of the latest times, until the
+//! A crowd of sleepers is woken several at a time: a deadline set where [`CROWD_DEADLINES`] others are pending may be
+//! met late by a [`SLACK_PART`] of the wait, at most by [`MOST_SLACK_NS`], unless the processor is awake anyway. (Linux
+//! leaves itself as much of each wait in `poll` and `select`.) So the heap is in the order of the latest times, until the
 //! first of which a processor may sleep.
 
 use crate::carry::witness::Lent;
@@ -56,9 +56,9 @@ pub(crate) struct Timers {
 /// Below this size nothing is swept.
 const SWEEP_FLOOR: usize = 1024;
 
-/// Pending deadlines of a processor that make a crowd. A thousand sleepers of a second each, one wake-up apiece, took
-/// some 4 % of a core; ten thousand 40 %.
-const CROWD: usize = 1000;
+/// Pending deadlines of a processor that make a crowd. Ten thousand sleepers of a second each, one wake-up apiece, took
+/// 40 % of a core: a thousand some 4, by proportion.
+const CROWD_DEADLINES: usize = 1000;
 /// In a crowd a deadline may be met late by so small a part of the wait, and by so many nanoseconds at most.
 const SLACK_PART: u64 = 1000;
 const MOST_SLACK_NS: u64 = 1_000_000;
@@ -74,8 +74,11 @@ impl Timers {
             self.heap.retain(|entry| entry.thread.current_wait() == Some(entry.epoch));
             self.sweep_at = self.heap.len() * 2;
         }
-        let slack =
-            if self.heap.len() < CROWD { 0 } else { (deadline.saturating_sub(now()) / SLACK_PART).min(MOST_SLACK_NS) };
+        let slack = if self.heap.len() < CROWD_DEADLINES {
+            0
+        } else {
+            (deadline.saturating_sub(now()) / SLACK_PART).min(MOST_SLACK_NS)
+        };
         self.heap.push(Entry { deadline, latest: deadline.saturating_add(slack), thread, epoch });
     }
 
@@ -186,9 +189,9 @@ mod tests {
     fn a_crowd_is_woken_several_at_a_time() {
         // A hundred microseconds apart, of half a second and more: the slack of each has six to eleven. The first ones
         // are no crowd.
-        let few = wake_ups(CROWD as u64, 500_000_000, 100_000);
-        assert_eq!(few, CROWD);
-        let more = wake_ups(CROWD as u64 + 9000, 500_000_000, 100_000) - few;
+        let few = wake_ups(CROWD_DEADLINES as u64, 500_000_000, 100_000);
+        assert_eq!(few, CROWD_DEADLINES);
+        let more = wake_ups(CROWD_DEADLINES as u64 + 9000, 500_000_000, 100_000) - few;
         assert!((9000 / 11..=9000 / 6).contains(&more), "{more}");
     }
 }
