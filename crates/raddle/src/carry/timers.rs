@@ -7,8 +7,8 @@
 //!
 //! A crowd of sleepers is woken several at a time: a deadline set where [`CROWD_DEADLINES`] others are pending may be
 //! met late by a [`SLACK_PART`] of the wait, at most by [`MOST_SLACK_NS`], unless the processor is awake anyway. (Linux
-//! leaves itself as much of each wait in `poll` and `select`.) So the heap is in the order of the latest times, until the
-//! first of which a processor may sleep.
+//! leaves itself as much of each wait in `poll` and `select`.) So the heap is in the order of the latest times, until
+//! the first of which a processor may sleep.
 
 use crate::carry::witness::Lent;
 use raddle_machine::{Machine, Real};
