@@ -285,8 +285,24 @@ lto = "fat"
     dev.arg("--manifest-path").arg(folder.0.join("Cargo.toml")).current_dir(std::env::temp_dir());
     let dev = dev.output().unwrap();
     assert_eq!(well(dev), ways);
-    let run = ["cargo", "run", "-q", "--offline", "--profile=own-one", "--bin", "closures"];
-    assert_eq!(well(raddle().args(run).current_dir(&folder.0).output().unwrap()), "all ways\n");
+    // Settings behind the subcommand, and flags that the environment has for the target.
+    let host = rustc.lines().find_map(|line| line.strip_prefix("host: ")).unwrap().to_uppercase().replace('-', "_");
+    for configured in ["RADDLE_NO_SUCH".into(), format!("CARGO_TARGET_{host}_RUSTFLAGS")] {
+        let mut run = raddle();
+        run.args([
+            "cargo",
+            "run",
+            "-q",
+            "--offline",
+            "--profile=own-one",
+            "--bin",
+            "closures",
+            "--config",
+            "build.jobs=2",
+        ]);
+        let run = run.env(configured, "--cfg configured").current_dir(&folder.0).output().unwrap();
+        assert_eq!(well(run), "all ways\n");
+    }
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -29,9 +29,11 @@ pub fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
             subcommand.to_string_lossy()
         ));
     }
+    // Cargo forgets those before the subcommand, ours among them, where there are any behind it.
+    let settings = settings(rest);
     let cargo = || {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.args(toolchain).args(global);
+        command.args(toolchain).args(global).args(&settings);
         command
     };
     let rustc = match toolchain {
@@ -79,13 +81,19 @@ pub fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
             flags.extend(own);
             command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
         }
-        // Cargo adds them to what its configuration has.
-        None => {
-            command.arg("--config").arg(with_flags(&configuration(&mut cargo()), &host, &own));
-        }
+        None => match std::env::var(target_variable(&host)) {
+            // Its configuration does not show that variable, and takes no other flags then but the target's.
+            Ok(flags) => {
+                command.env(target_variable(&host), format!("{flags} {}", own.join(" ")));
+            }
+            // Cargo adds them to what its configuration has.
+            Err(_) => {
+                command.arg("--config").arg(with_flags(&configuration(&mut cargo()), &host, &own));
+            }
+        },
     }
     command.arg(subcommand).arg("--target").arg(&host).arg("--target-dir").arg(&folder);
-    command.args(without(rest, &["--target", "--target-dir"]));
+    command.args(without(rest, &["--target", "--target-dir", "--config"]));
     // The linker optimises across crates already; rustc's own way does not go with it.
     let own = option(rest, "--profile");
     for profile in ["dev", "release", "test", "bench"].into_iter().chain(own.as_deref()) {
@@ -150,6 +158,25 @@ fn global_options(words: &[OsString]) -> usize {
         count += if ["--color", "--config", "-C", "-Z"].contains(&word.as_ref()) { 2 } else { 1 };
     }
     count.min(words.len())
+}
+
+/// The settings of cargo's configuration among the arguments, before a `--`.
+fn settings(arguments: &[OsString]) -> Vec<OsString> {
+    let mut found = Vec::new();
+    let mut words = arguments.iter().take_while(|word| *word != "--");
+    while let Some(word) = words.next() {
+        if word == "--config" {
+            found.extend([Some(word), words.next()].into_iter().flatten().cloned());
+        } else if word.to_string_lossy().starts_with("--config=") {
+            found.push(word.clone());
+        }
+    }
+    found
+}
+
+/// The variable by which the environment names flags of rustc for one target.
+fn target_variable(host: &str) -> String {
+    format!("CARGO_TARGET_{}_RUSTFLAGS", host.to_uppercase().replace(['-', '.'], "_"))
 }
 
 /// Flags of rustc that the environment names: then cargo takes none of its configuration.
@@ -239,6 +266,10 @@ mod tests {
         assert_eq!(without(&line, &["--target", "--target-dir"]), words("--release -- --target x"));
         assert_eq!(option(&words("--target=y"), "--target").as_deref(), Some("y"));
         assert_eq!(without(&words("-q --target=y z"), &["--target"]), words("-q z"));
+        let line = words("-q --config a=1 --config=b.toml x -- --config c");
+        assert_eq!(settings(&line), words("--config a=1 --config=b.toml"));
+        assert_eq!(without(&line, &["--config"]), words("-q x -- --config c"));
+        assert_eq!(target_variable("x86_64-unknown-linux-gnu"), "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS");
     }
 
     #[test]
