@@ -15,7 +15,7 @@
 //! | `coming` | set by | left by |
 //! |---|---|---|
 //! | 0 | ender, comer | a comer that comes |
-//! | its name | that comer | the ender that has found it there or has no more time; the comer, whose wait has ended or who is late |
+//! | its name | that comer | the ender, having found it there or out of time; the comer, at its wait's end or late |
 //! | `GONE` | that comer, whose wait has ended | the ender; the next one, if this one had no more time |
 //!
 //! Invariant, with events E the ender writes `LATE`, L it looks at `coming` for the last time, C a comer writes its

@@ -93,9 +93,9 @@ impl CoreWord {
     /// Whoever is off its core outside of the section that its area names finds that name gone; so it is known, and not
     /// judged by the time. True, too, where the area is not registered.
     ///
-    /// A thread of the idle class beside one that computed and one beside one that blocked again and again, on a busy
-    /// machine: of 1,004 turns in which the other one computed none was called alone, of 8,578 in which it had blocked
-    /// 351 were not, since a third program ran (2026-11-27, two virtual cores, Linux 6.18).
+    /// A C program asked the same by the kernel's count of switches, on a busy machine: of 995 turns of the idle class
+    /// in which the other thread computed none was called alone; of 8,578 in which it had blocked 351 were not, since
+    /// another program ran (2026-11-27, two virtual cores, Linux 6.18).
     pub fn yields_to_nobody(&'static self) -> bool {
         /// Where the kernel expects the signature in front of a handler, which is never entered: no code lies at
         /// address one.

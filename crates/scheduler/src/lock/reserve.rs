@@ -11,7 +11,7 @@
 //!
 //! | transition | actor |
 //! |---|---|
-//! | 0 → EXCLUSIVE, with WAITERS if it covers others | reserver, by a plain store: who may change a 0 holds the lock |
+//! | 0 → EXCLUSIVE, with WAITERS if it covers others | reserver, by a plain store (I1) |
 //! | n → n + 1, neither EXCLUSIVE nor WAITERS | reserver |
 //! | n → n + 1, with WAITERS | reserver that reads it already: who waits there waits for it in any case |
 //! | not 0 → with WAITERS | waiter, under the lock |
