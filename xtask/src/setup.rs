@@ -35,7 +35,7 @@ const CI: [Need; 24] = [
 ];
 
 /// What campaigns need beyond that; see HACKING.md.
-const CAMPAIGNS: [Need; 9] = [
+const CAMPAIGNS: [Need; 11] = [
     ("gcc-aarch64-linux-gnu", "aarch64-linux-gnu-gcc", "building for aarch64"),
     ("libc6-dev-arm64-cross", "", "building for aarch64"),
     ("qemu-user", "qemu-aarch64", "running the aarch64 switch"),
@@ -44,6 +44,8 @@ const CAMPAIGNS: [Need; 9] = [
     ("clang-22", "clang-22", "as above; the LLVM of the released rustc"),
     ("lld-22", "ld.lld-22", "as above"),
     ("llvm-22-dev", "", "as above"),
+    ("clang-19", "clang-19", "as above; the older LLVM that it is kept for"),
+    ("llvm-19-dev", "", "as above"),
     ("debootstrap", "debootstrap", "trying other C libraries"),
 ];
 

@@ -259,8 +259,9 @@ lto = "fat"
     folder.file("bare/Cargo.toml", "[package]\nname = \"bare\"\nedition = \"2021\"\n");
     folder.file("bare/src/lib.rs", BARE);
     folder.file("build.rs", "fn main() { println!(\"cargo:rerun-if-changed=build.rs\"); }");
-    // Flags of cargo's configuration are kept.
-    folder.file(".cargo/config.toml", "[build]\nrustflags = [\"--cfg\", \"configured\"]\n");
+    // Flags of cargo's configuration are kept; those for a target that this is not set none aside.
+    let configuration = "[build]\nrustflags = ['--cfg', 'configured']\n[target.'cfg(windows)']\nrustflags = ['-v']\n";
+    folder.file(".cargo/config.toml", configuration);
     folder.file("src/main.rs", format!("#[cfg(not(configured))] compile_error!(\"no flags\");\n{ASKS}"));
     folder.file("src/bin/closures.rs", CLOSURES);
     let mut cargo = raddle();
@@ -330,21 +331,30 @@ fn what_starts_by_itself_is_left_alone_or_refused() {
     );
     folder.file("build.rs", "fn main() { println!(\"cargo:rustc-link-arg=-nostartfiles\"); }");
     folder.file("src/main.rs", STARTS_IN_RUST);
-    let refused = |arguments: &[&str]| {
-        let output =
-            raddle().args(["cargo", "build", "-q", "--offline"]).args(arguments).current_dir(&folder.0).output();
-        let output = output.unwrap();
+    let refused = |arguments: &[&str], (variable, value): (&str, &str)| {
+        let mut build = raddle();
+        build.args(["cargo", "build", "-q", "--offline"]).args(arguments).env(variable, value);
+        let output = build.current_dir(&folder.0).output().unwrap();
         assert!(!output.status.success(), "{output:?}");
         String::from_utf8(output.stderr).unwrap()
     };
-    let target = refused(&["--target", "x86_64-unknown-none"]);
-    let said = refused(&[]);
+    let nothing = ("RADDLE_NO_SUCH", "");
+    let target = refused(&["--target", "x86_64-unknown-none"], nothing);
+    let configured = refused(&[], ("CARGO_BUILD_TARGET", "x86_64-unknown-none"));
+    let said = refused(&[], nothing);
     if said.contains("this rustc has LLVM") {
         eprintln!("SKIPPED: this rustc has another LLVM than 22");
         return;
     }
     assert!(target.contains("--target x86_64-unknown-none: only this machine's own"), "{target}");
+    assert!(configured.contains("build.target x86_64-unknown-none: only this machine's own"), "{configured}");
     assert!(said.contains("raddle-yields: this program is linked without the C library's start files"), "{said}");
+    // Flags that are lost on the way to rustc: no program without checks is built in silence.
+    let wrapper = "#!/bin/sh\nfor word; do shift; case $word in -Clink*) ;; *) set -- \"$@\" \"$word\" ;; esac; done\nexec \"$@\"\n";
+    let wrapper = folder.file("wrapper", wrapper);
+    std::fs::set_permissions(&wrapper, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let said = refused(&[], ("RUSTC_WRAPPER", wrapper.to_str().unwrap()));
+    assert!(said.contains("cargo does not give rustc the flags that put quantum checks in"), "{said}");
 }
 
 #[test]

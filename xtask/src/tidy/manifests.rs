@@ -18,7 +18,7 @@ const GRAPH: [Allowed; 19] = [
         &["serde", "serde_json"],
     ),
     ("raddle", &["raddle-machine", "raddle-queues", "raddle-scheduler", "raddle-context"], &["io-uring", "libc"]),
-    ("raddle-posix", &["raddle-machine", "raddle", "raddle-macros"], &["libc"]),
+    ("raddle-posix", &["raddle-machine", "raddle", "raddle-macros"], &["libc", "rustc-demangle"]),
     ("raddle-macros", &[], &[]),
     ("raddle-std", &["raddle", "raddle-posix", "raddle-macros"], &[]),
     ("raddle-drop-in", &["raddle-posix"], &["bitflags"]),

@@ -4,7 +4,7 @@
 //! built apart and get no checks.
 
 use super::llvm::{self, Llvm};
-use super::sysroot;
+use super::{flags, sysroot};
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -21,7 +21,7 @@ pub fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
     };
     let (global, rest) = rest.split_at(global_options(rest));
     let Some((subcommand, rest)) = rest.split_first() else {
-        return Err("name what cargo is to do: build, run or test".into());
+        return Err("name what cargo is to do: build, run, test or bench".into());
     };
     if !BUILDING.iter().any(|name| subcommand == name) {
         return Err(format!(
@@ -36,8 +36,14 @@ pub fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
         command.args(toolchain).args(global).args(&settings);
         command
     };
+    let configuration = flags::configuration(&mut cargo());
+    let configured = |name: &str| configuration["build"][name].as_str().map(OsString::from);
     let rustc = match toolchain {
-        None => PathBuf::from(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())),
+        None => ["RUSTC", "CARGO_BUILD_RUSTC"]
+            .into_iter()
+            .find_map(std::env::var_os)
+            .or_else(|| configured("rustc"))
+            .map_or_else(|| PathBuf::from("rustc"), PathBuf::from),
         Some(toolchain) => rustc_of(&toolchain.to_string_lossy()[1..])?,
     };
     let major = llvm::of_rustc(&rustc)?;
@@ -47,16 +53,24 @@ pub fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
             llvm::MAJORS.map(|major| major.to_string()).join(" and ")
         ));
     }
-    llvm::named_tools(std::env::var_os("RADDLE_LLVM_TOOLS").map(PathBuf::from))?;
+    llvm::named_tools()?;
     let llvm = Llvm::of(major).ok_or_else(|| {
         format!("this rustc has LLVM {major}, and clang {major} is not here: {}", llvm::remedy(major))
     })?;
     let (plugin, linker) = (llvm.plugin()?, llvm.linker()?);
     let host = host(&rustc)?;
-    let named = option(rest, "--target").unwrap_or_else(|| host.clone());
+    let (how, named) = match option(rest, "--target") {
+        Some(named) => ("--target", named),
+        None => {
+            let named = std::env::var("CARGO_BUILD_TARGET").ok().filter(|named| !named.is_empty());
+            let named = named.or_else(|| configured("target")?.into_string().ok());
+            ("cargo's build.target", named.unwrap_or_else(|| host.clone()))
+        }
+    };
     if named != host {
-        return Err(format!("--target {named}: only this machine's own, {host}, is supported"));
+        return Err(format!("{how} {named}: only this machine's own, {host}, is supported"));
     }
+    let target = flags::Target::of(&rustc, &host)?;
     let folder = match option(rest, "--target-dir").map(PathBuf::from) {
         Some(folder) => folder,
         None => target_folder(&mut cargo(), option(rest, "--manifest-path"))?.join("raddle"),
@@ -76,22 +90,8 @@ pub fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
         format!("-Clink-arg=-Wl,--load-pass-plugin={plugin}"),
     ];
     let mut command = cargo();
-    match flags_of_environment() {
-        Some(mut flags) => {
-            flags.extend(own);
-            command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
-        }
-        None => match std::env::var(target_variable(&host)) {
-            // Its configuration does not show that variable, and takes no other flags then but the target's.
-            Ok(flags) => {
-                command.env(target_variable(&host), format!("{flags} {}", own.join(" ")));
-            }
-            // Cargo adds them to what its configuration has.
-            Err(_) => {
-                command.arg("--config").arg(with_flags(&configuration(&mut cargo()), &host, &own));
-            }
-        },
-    }
+    flags::add(&mut command, &configuration, &target, &own);
+    flags::refuse_links_without(&mut command, &configuration, &target, &folder)?;
     command.arg(subcommand).arg("--target").arg(&host).arg("--target-dir").arg(&folder);
     command.args(without(rest, &["--target", "--target-dir", "--config"]));
     // The linker optimises across crates already; rustc's own way does not go with it.
@@ -106,7 +106,6 @@ pub fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
 /// The linker by way of a script: at level 0, that of the profile `dev`, link-time optimisation asks no plug-in, unless
 /// its passes are named.
 fn linker_for_all_levels(linker: &str, folder: &Path) -> Result<String, String> {
-    let script = folder.join("raddle-ld");
     let text = format!(
         r#"#!/bin/sh
 for word; do
@@ -120,16 +119,22 @@ done
 exec '{linker}' "$@"
 "#
     );
+    Ok(script_in(folder, "raddle-ld", &text)?.display().to_string())
+}
+
+/// A script that cargo or rustc starts.
+pub fn script_in(folder: &Path, name: &str, text: &str) -> Result<PathBuf, String> {
+    let script = folder.join(name);
     let failed = |error| format!("{}: {error}", script.display());
     if std::fs::read_to_string(&script).is_ok_and(|there| there == text) {
-        return Ok(script.display().to_string());
+        return Ok(script);
     }
     // In one piece: another one may be linking.
-    let own = folder.join(format!("raddle-ld-{}", std::process::id()));
+    let own = folder.join(format!("{name}-{}", std::process::id()));
     std::fs::write(&own, text).map_err(failed)?;
     std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o755)).map_err(failed)?;
     std::fs::rename(&own, &script).map_err(failed)?;
-    Ok(script.display().to_string())
+    Ok(script)
 }
 
 fn rustc_of(toolchain: &str) -> Result<PathBuf, String> {
@@ -172,45 +177,6 @@ fn settings(arguments: &[OsString]) -> Vec<OsString> {
         }
     }
     found
-}
-
-/// The variable by which the environment names flags of rustc for one target.
-fn target_variable(host: &str) -> String {
-    format!("CARGO_TARGET_{}_RUSTFLAGS", host.to_uppercase().replace(['-', '.'], "_"))
-}
-
-/// Flags of rustc that the environment names: then cargo takes none of its configuration.
-fn flags_of_environment() -> Option<Vec<String>> {
-    if let Ok(encoded) = std::env::var("CARGO_ENCODED_RUSTFLAGS") {
-        return Some(encoded.split('\x1f').filter(|flag| !flag.is_empty()).map(str::to_string).collect());
-    }
-    Some(std::env::var("RUSTFLAGS").ok()?.split_whitespace().map(str::to_string).collect())
-}
-
-/// Cargo's configuration: its files and its environment. Released ones show it only if asked like this.
-fn configuration(cargo: &mut Command) -> serde_json::Value {
-    cargo.env("RUSTC_BOOTSTRAP", "1").args(["-Zunstable-options", "config", "get", "--format", "json"]);
-    cargo.output().ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default()
-}
-
-/// The setting by which cargo adds `own` to its configuration's flags of rustc: it takes those for all targets only
-/// where none are set for a target.
-fn with_flags(configuration: &serde_json::Value, host: &str, own: &[String]) -> String {
-    let targets = configuration["target"].as_object();
-    let of_target = targets
-        .into_iter()
-        .flatten()
-        .any(|(target, set)| (target == host || target.starts_with("cfg(")) && !set["rustflags"].is_null());
-    let (place, there) = if of_target {
-        (format!("target.{host}.rustflags"), &configuration["target"][host]["rustflags"])
-    } else {
-        ("build.rustflags".into(), &configuration["build"]["rustflags"])
-    };
-    // Lists are joined; a text is replaced.
-    match there.as_str() {
-        Some(text) => format!("{place}={}", serde_json::json!(format!("{text} {}", own.join(" ")))),
-        None => format!("{place}={}", serde_json::json!(own)),
-    }
 }
 
 /// Where cargo would build.
@@ -269,7 +235,6 @@ mod tests {
         let line = words("-q --config a=1 --config=b.toml x -- --config c");
         assert_eq!(settings(&line), words("--config a=1 --config=b.toml"));
         assert_eq!(without(&line, &["--config"]), words("-q x -- --config c"));
-        assert_eq!(target_variable("x86_64-unknown-linux-gnu"), "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS");
     }
 
     #[test]
@@ -280,21 +245,8 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_added_where_cargo_takes_them_from() {
-        let with = |text: &str| with_flags(&serde_json::from_str(text).unwrap(), "a-b-c", &["-o".into()]);
-        let all = r#"build.rustflags=["-o"]"#;
-        assert_eq!([with("{}"), with(r#"{"build":{"rustflags":["-v"]}}"#)], [all, all]);
-        let others = r#"{"target":{"d":{"rustflags":[]},"a-b-c":{"linker":"x"}}}"#;
-        assert_eq!([with("null"), with(others)], [all, all]);
-        let one = r#"target.a-b-c.rustflags=["-o"]"#;
-        assert_eq!(with(r#"{"target":{"a-b-c":{"rustflags":["-v"]}}}"#), one);
-        assert_eq!(with(r#"{"target":{"cfg(unix)":{"rustflags":"-v"}}}"#), one);
-        assert_eq!(with(r#"{"build":{"rustflags":"-v -w"}}"#), r#"build.rustflags="-v -w -o""#);
-    }
-
-    #[test]
     fn what_builds_nothing_is_refused() {
         assert!(run(&["publish".into()]).unwrap_err().contains("builds nothing"));
-        assert!(run(&[]).unwrap_err().contains("build, run or test"));
+        assert!(run(&[]).unwrap_err().contains("build, run, test or bench"));
     }
 }

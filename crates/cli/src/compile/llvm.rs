@@ -1,5 +1,6 @@
 //! Which LLVM is here, and the pass plug-in for it.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,15 +16,15 @@ pub struct Llvm {
 impl Llvm {
     /// The one that `RADDLE_LLVM` names, or the newest.
     pub fn find() -> Result<Self, String> {
-        named_tools(std::env::var_os("RADDLE_LLVM_TOOLS").map(PathBuf::from))?;
-        let wanted = std::env::var("RADDLE_LLVM").ok();
+        named_tools()?;
+        let wanted = variable("RADDLE_LLVM").and_then(|wanted| wanted.into_string().ok());
         let wanted = match wanted.as_deref().map(str::parse) {
             None => None,
             Some(Ok(major)) if MAJORS.contains(&major) => Some(major),
             Some(_) => return Err(format!("RADDLE_LLVM={}: {}", wanted.unwrap_or_default(), supported())),
         };
         // What is named goes before the newest.
-        let named = std::env::var_os("RADDLE_LLVM_TOOLS").and_then(|tools| version(&Path::new(&tools).join("clang")));
+        let named = variable("RADDLE_LLVM_TOOLS").and_then(|tools| version(&Path::new(&tools).join("clang")));
         let of_wanted = |major: &u32| wanted.is_none_or(|wanted| wanted == *major);
         let mut found = named.into_iter().chain(MAJORS).filter(of_wanted).filter_map(Self::of);
         found.next().ok_or_else(|| {
@@ -35,7 +36,7 @@ impl Llvm {
     /// The one of that major, with its clang.
     pub fn of(major: u32) -> Option<Self> {
         let tools = PathBuf::from(format!("/usr/lib/llvm-{major}/bin"));
-        let named = std::env::var_os("RADDLE_LLVM_TOOLS")
+        let named = variable("RADDLE_LLVM_TOOLS")
             .map(PathBuf::from)
             .filter(|tools| version(&tools.join("clang")) == Some(major));
         let tools = named.unwrap_or(tools);
@@ -58,7 +59,7 @@ impl Llvm {
 
     /// The pass for it: one that lies ready, or built now from the sources.
     pub fn plugin(&self) -> Result<String, String> {
-        named_plugin(std::env::var_os("RADDLE_YIELDS_PLUGIN").map(PathBuf::from))?;
+        named_plugin(variable("RADDLE_YIELDS_PLUGIN").map(PathBuf::from))?;
         if let Some(ready) = self.ready() {
             return Ok(ready.display().to_string());
         }
@@ -116,7 +117,7 @@ impl Llvm {
         let name = format!("raddle-yields-{}.so", self.major);
         let own = std::env::current_exe().ok()?;
         let prefix = own.parent().and_then(Path::parent);
-        let named = std::env::var_os("RADDLE_YIELDS_PLUGIN").map(PathBuf::from);
+        let named = variable("RADDLE_YIELDS_PLUGIN").map(PathBuf::from);
         let built =
             Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../target/yields-{}/raddle-yields.so", self.major));
         let built =
@@ -151,9 +152,17 @@ pub fn remedy(major: u32) -> String {
     format!("apt-get install clang-{major} lld-{major} llvm-{major}-dev cmake (Debian's names)")
 }
 
+/// A variable of the environment; an empty one sets nothing.
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
 /// What `RADDLE_LLVM_TOOLS` names must hold a clang of a supported major.
-pub fn named_tools(folder: Option<PathBuf>) -> Result<(), String> {
-    let Some(folder) = folder else { return Ok(()) };
+pub fn named_tools() -> Result<(), String> {
+    variable("RADDLE_LLVM_TOOLS").map_or(Ok(()), |folder| has_clang(Path::new(&folder)))
+}
+
+fn has_clang(folder: &Path) -> Result<(), String> {
     match version(&folder.join("clang")) {
         Some(major) if MAJORS.contains(&major) => Ok(()),
         Some(major) => Err(format!("RADDLE_LLVM_TOOLS={}: this is clang {major}; {}", folder.display(), supported())),
@@ -217,7 +226,7 @@ mod tests {
         assert!(Llvm::of(3).is_none());
         assert!(remedy(22).contains("clang-22") && remedy(22).contains("llvm-22-dev"));
         let nowhere = || Some(PathBuf::from("/nowhere"));
-        assert!(named_tools(nowhere()).unwrap_err().contains("no clang in it") && named_tools(None).is_ok());
+        assert!(has_clang(Path::new("/nowhere")).unwrap_err().contains("no clang in it"));
         assert!(named_plugin(nowhere()).unwrap_err().contains("no such file") && named_plugin(None).is_ok());
         assert!(of_rustc(Path::new("/nowhere/rustc")).unwrap_err().contains("cannot be started"));
         assert!(of_rustc(Path::new("/bin/true")).unwrap_err().contains("names no LLVM version"));

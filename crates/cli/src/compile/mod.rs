@@ -2,6 +2,7 @@
 //! gives way to others.
 
 mod cargo;
+mod flags;
 pub mod llvm;
 mod sysroot;
 

@@ -33,6 +33,9 @@ fn rust() -> Finding {
             format!("the pass exists for {known}: use another rustc"),
         );
     }
+    if let Err(why) = llvm::named_tools() {
+        return Finding::new(name, State::Missing, "no", why);
+    }
     match Llvm::of(major) {
         None => Finding::new(
             name,

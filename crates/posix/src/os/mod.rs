@@ -159,6 +159,22 @@ pub(crate) fn sanitizer() -> Option<&'static str> {
     SANITIZERS.iter().find(|(name, _)| there(name)).map(|&(_, sanitizer)| sanitizer)
 }
 
+/// A function's name in C++, by the `__cxa_demangle` of the C++ library that the program has loaded.
+pub(crate) fn demangle_cpp(name: &str) -> Option<String> {
+    type Demangle = unsafe extern "C" fn(*const c_char, *mut c_char, *mut usize, *mut c_int) -> *mut c_char;
+    let name = std::ffi::CString::new(name).ok()?;
+    // SAFETY: a C string; the C++ ABI gives the function of that name this type. Without a buffer it allocates one, or
+    // returns null, and it may be told no length and no status. What it has allocated is a C string, and `free`s.
+    unsafe {
+        let function = libc::dlsym(libc::RTLD_DEFAULT, c"__cxa_demangle".as_ptr());
+        let function: Demangle = (!function.is_null()).then(|| std::mem::transmute(function))?;
+        let found = function(name.as_ptr(), std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
+        let text = (!found.is_null()).then(|| std::ffi::CStr::from_ptr(found).to_string_lossy().into_owned());
+        libc::free(found.cast());
+        text
+    }
+}
+
 /// The calling thread's thread pointer: who it is among those that live, lightweight or not.
 #[inline(always)]
 pub(crate) fn thread_pointer() -> u64 {

@@ -150,7 +150,7 @@ fn place_of_check() -> usize {
     found[1]
 }
 
-/// The name of the function at an address, as its file has it; else the file and the place in it.
+/// The name of the function at an address, by its file's symbols; else the file and the place in it.
 fn function_at(address: usize) -> String {
     // SAFETY: zeroes are a description, which is written to; any address may be asked for.
     let found = unsafe {
@@ -164,7 +164,17 @@ fn function_at(address: usize) -> String {
     // The program itself may be named as it was started.
     let bytes = std::fs::read(&file).or_else(|_| std::fs::read("/proc/self/exe")).unwrap_or_default();
     let name = symbol(&bytes, address - base).or_else(|| symbol(&bytes, address));
-    name.unwrap_or_else(|| format!("{}+{:#x}", file.rsplit('/').next().unwrap_or(&file), address - base))
+    let place = || format!("{}+{:#x}", file.rsplit('/').next().unwrap_or(&file), address - base);
+    name.map_or_else(place, |name| as_written(&name))
+}
+
+/// A name of the linker's as it stands in the source: Rust's here, C++'s by the program's own library.
+fn as_written(name: &str) -> String {
+    if let Ok(name) = rustc_demangle::try_demangle(name) {
+        return format!("{name:#}");
+    }
+    let in_cpp = name.starts_with("_Z").then(|| crate::os::demangle_cpp(name)).flatten();
+    in_cpp.unwrap_or_else(|| name.into())
 }
 
 /// The function at an address, by the symbols of an ELF file of 64 bits.
@@ -211,6 +221,15 @@ mod tests {
             assert!(value < limit && limit <= value.max(4) + value.max(4) / 4 + 1, "{value}: {limit}");
         }
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn names_are_told_as_they_are_written() {
+        assert_eq!(as_written("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
+        assert_eq!(as_written("_RNvNtCs1234_7mycrate3foo3bar"), "mycrate::foo::bar");
+        assert_eq!(as_written("slow"), "slow");
+        // No program in C++: nothing here knows.
+        assert_eq!(as_written("_ZNot"), "_ZNot");
     }
 
     #[test]
