@@ -219,6 +219,10 @@ fn a_campaign_in_parts_gives_the_bytes_of_one_process() {
     assert_eq!((merged.status.code(), merged.stdout.len()), (Some(1), 0));
     assert!(told.contains("3 of 9 simulations are missing") && told.contains("--only 3,5,7"), "{told}");
     assert!(told.contains("body_far=0 under `steal(fifo)` on 2 cores, seed 1"), "{told}");
+    assert!(told.contains("torn, line 2: no whole line"), "{told}");
+    std::fs::write(named("other"), "some\nother\nfile\n").unwrap();
+    let merged = with(&["--merge", &named("part-0"), &named("other")]);
+    assert!(text(&merged.stderr).contains("other: no line of it is a simulation's"), "{}", text(&merged.stderr));
     std::fs::write(named("rest"), with(&["--only", "3,5,7"]).stdout).unwrap();
     let merged = with(&["--merge", &named("part-0"), &named("torn"), &named("rest")]);
     assert!(merged.stdout == whole.stdout && text(&merged.stderr).contains("torn, line 2"), "{}", text(&merged.stderr));

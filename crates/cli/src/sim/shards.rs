@@ -111,18 +111,32 @@ impl Campaign {
         for file in files {
             let shown = file.display();
             let bytes = std::fs::read(file).map_err(|why| format!("cannot read {shown}: {why}"))?;
+            let (mut results, mut others) = (0, Vec::new());
             for (nth, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
                 let Some((number, row)) = self.read(line).map_err(|why| format!("{shown}, line {}: {why}", nth + 1))?
                 else {
-                    remarks.push(format!("{shown}, line {}: no whole line of a simulation; it is left out", nth + 1));
+                    others.push(nth + 1);
                     continue;
                 };
+                results += 1;
                 if found.insert(number, row.to_string()).is_some_and(|other| other != row) {
                     return Err(format!(
                         "{shown}, line {}: simulation {number} has come out otherwise before",
                         nth + 1
                     ));
                 }
+            }
+            match (results, &others[..]) {
+                // A part of which there was nothing to do is empty.
+                (_, []) => {}
+                (0, _) => remarks.push(format!("{shown}: no line of it is a simulation's; it is left out")),
+                (_, [line]) => {
+                    remarks.push(format!("{shown}, line {line}: no whole line of a simulation; it is left out"));
+                }
+                (_, [first, ..]) => remarks.push(format!(
+                    "{shown}, line {first} and {} more: no whole lines of simulations; they are left out",
+                    others.len() - 1
+                )),
             }
         }
         let missing: Vec<usize> = (0..self.names.len()).filter(|number| !found.contains_key(number)).collect();
@@ -135,8 +149,9 @@ impl Campaign {
         let more =
             if missing.len() > NAMED { format!("\n  and {} more", missing.len() - NAMED) } else { String::new() };
         let numbers: Vec<String> = missing.iter().map(usize::to_string).collect();
+        let remarks: String = remarks.iter().map(|remark| format!("{remark}\n")).collect();
         Err(format!(
-            "{} of {} simulations are missing:\n{}{more}\nrun them alone, with the same options and `--only {}`, and merge what comes of it, too",
+            "{remarks}{} of {} simulations are missing:\n{}{more}\nrun them alone, with the same options and `--only {}`, and merge what comes of it, too",
             missing.len(),
             self.names.len(),
             named.join("\n"),
