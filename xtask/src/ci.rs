@@ -21,6 +21,12 @@ pub fn run() -> Outcome {
         let mut corpus = cargo(&["test", "--profile", "optimised", "-p", "raddle", "--test", "safe"]);
         run_watched(corpus.env("RUST_BACKTRACE", "0"), |line| tally.count(line))
     });
+    // Debug assertions make frames larger: what parked threads take is told by a build without.
+    sections.section("memory of parked threads, optimised", || {
+        let test = ["--test", "sync", "parked_threads"];
+        let mut memory = cargo(&["test", "--profile", "optimised", "-p", "raddle-posix"]);
+        run_watched(memory.args(test), |line| tally.count(line))
+    });
     sections.section("interleavings", || model::run_all(|line| tally.count(line)));
     let mut checks = String::new();
     sections.section("the compiler pass", || {

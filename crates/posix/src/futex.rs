@@ -160,6 +160,19 @@ pub(crate) fn wait_as(
             Err(raddle::sync::WaitError::Cancelled) => Woken::Cancelled,
         };
     }
+    wait_in_kernel(name, address, expected, deadline, cancellable, apart)
+}
+
+/// The same in the kernel. Apart: its frame is not one of those of a thread that parks.
+#[inline(never)]
+fn wait_in_kernel(
+    name: usize,
+    address: usize,
+    expected: u32,
+    deadline: Option<u64>,
+    cancellable: bool,
+    apart: bool,
+) -> Woken {
     let time = deadline.map(|at| c::timespec {
         tv_sec: (at / 1_000_000_000) as c::time_t,
         tv_nsec: (at % 1_000_000_000) as c::c_long,

@@ -40,21 +40,35 @@ impl Arena {
     /// fault for each would take longer.
     pub(super) fn put_guards(&self, slots: core::ops::Range<u32>) {
         self.have_dumped(slots.end as usize);
-        let (mut guards, mut tops) = ([NOTHING; SLOTS_AT_ONCE], [NOTHING; SLOTS_AT_ONCE]);
+        self.install_guards(slots.clone());
+        if slots.len() > 1 && self.hot_bytes <= HOT_PAGES * size::page_size() {
+            self.have_tops(slots);
+        }
+    }
+
+    /// Apart, as [`Arena::have_tops`]: the stack that this runs on is a parked thread's, and what it takes stays.
+    #[inline(never)]
+    fn install_guards(&self, slots: core::ops::Range<u32>) {
+        let mut guards = [NOTHING; SLOTS_AT_ONCE];
         let count = slots.len();
-        for (index, (guard, top)) in slots.zip(guards.iter_mut().zip(&mut tops)) {
-            let base = self.slot_base(index);
-            *guard = range(base, self.guard);
-            *top = range(base + self.slot_size - self.hot_bytes, self.hot_bytes);
+        for (index, guard) in slots.zip(&mut guards) {
+            *guard = range(self.slot_base(index), self.guard);
             // Ordering: Relaxed: ours (I2), published by the push or its thread's own use.
             self.entry(index).state.store(GUARDED, Ordering::Relaxed);
         }
         // SAFETY: the lowest bytes of slots that were taken just now for the first time.
         unsafe { guard::install(&guards[..count]) };
-        if count > 1 && self.hot_bytes <= HOT_PAGES * size::page_size() {
-            // Where it is refused they are touched when they are used.
-            // SAFETY: reads and writes nothing.
-            let _ = unsafe { size::advise(&tops[..count], libc::MADV_POPULATE_WRITE) };
+    }
+
+    #[inline(never)]
+    fn have_tops(&self, slots: core::ops::Range<u32>) {
+        let mut tops = [NOTHING; SLOTS_AT_ONCE];
+        let count = slots.len();
+        for (index, top) in slots.zip(&mut tops) {
+            *top = range(self.slot_base(index) + self.slot_size - self.hot_bytes, self.hot_bytes);
         }
+        // Where it is refused they are touched when they are used.
+        // SAFETY: reads and writes nothing.
+        let _ = unsafe { size::advise(&tops[..count], libc::MADV_POPULATE_WRITE) };
     }
 }

@@ -145,11 +145,28 @@ pub unsafe extern "C-unwind" fn syscall(
     e: usize,
     f: usize,
 ) -> c_long {
-    let arguments = [a, b, c, d, e, f];
-    // SAFETY: the caller's promise, for every call made here.
+    // SAFETY: the caller's promise, for both calls made here.
     let result = unsafe {
         match number {
-            c::SYS_futex => futex_call(arguments),
+            c::SYS_futex if is_wait(b) => futex_wait(a, b, c, d, e, f),
+            c::SYS_futex => futex_call(a, b, c, d, e, f),
+            _ => other_call(number, &[a, b, c, d, e, f]),
+        }
+    };
+    answer(result) as c_long
+}
+
+/// Any call but a futex's. Apart, as [`Wait::make`].
+///
+/// # Safety
+/// As for the system call.
+#[inline(never)]
+unsafe fn other_call(number: c_long, arguments: &[usize; 6]) -> isize {
+    let arguments = *arguments;
+    let [a, b, c, d, e, f] = arguments;
+    // SAFETY: the caller's promise, for every call made here.
+    unsafe {
+        match number {
             // A thread's own TCB has no area that the kernel knows.
             c::SYS_rseq if raddle::drop_in::is_lightweight() => -(c::ENOSYS as isize),
             c::SYS_sched_yield if raddle::drop_in::is_lightweight() => {
@@ -188,8 +205,7 @@ pub unsafe extern "C-unwind" fn syscall(
             }
             _ => own::by_number(number, arguments),
         }
-    };
-    answer(result) as c_long
+    }
 }
 
 /// Apart, as [`Wait::make`].
@@ -197,43 +213,94 @@ pub unsafe extern "C-unwind" fn syscall(
 /// # Safety
 /// As for the system call.
 #[inline(never)]
-unsafe fn in_kernel(arguments: &[usize; 6]) -> isize {
-    let limit = match arguments[1] as c_int & !(c::FUTEX_PRIVATE_FLAG | c::FUTEX_CLOCK_REALTIME) {
+unsafe fn in_kernel(a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
+    let arguments = [a, b, c, d, e, f];
+    let limit = match command(b) {
         c::FUTEX_WAIT => Limit::Time(3),
         c::FUTEX_WAIT_BITSET => Limit::None,
         // SAFETY: the program's arguments for a futex call, as the caller has promised; the kernel checks them.
-        _ => return unsafe { system_call(c::SYS_futex, *arguments) },
+        _ => return unsafe { system_call(c::SYS_futex, arguments) },
     };
     // No handler restarts a wait with a time limit.
     let restarts = arguments[3] == 0;
     // SAFETY: the program's arguments for a futex call, whose time, if it has one, is the fourth.
-    unsafe { Wait { number: c::SYS_futex, restarts, limit }.make(*arguments) }
+    unsafe { Wait { number: c::SYS_futex, restarts, limit }.make(arguments) }
 }
 
+/// The operation without its flags.
+#[inline(always)]
+fn command(operation: usize) -> c_int {
+    operation as c_int & !(c::FUTEX_PRIVATE_FLAG | c::FUTEX_CLOCK_REALTIME)
+}
+
+#[inline(always)]
+fn is_wait(operation: usize) -> bool {
+    [c::FUTEX_WAIT, c::FUTEX_WAIT_BITSET].contains(&command(operation))
+}
+
+/// Whether all who use such a word are known here.
+#[inline(always)]
+fn is_private(address: usize, operation: usize) -> bool {
+    operation as c_int & c::FUTEX_PRIVATE_FLAG != 0 && address != 0 && address.is_multiple_of(4)
+}
+
+#[inline(always)]
+fn is_readable(address: usize) -> bool {
+    reach::reads(std::ptr::with_exposed_provenance::<u32>(address))
+}
+
+/// Of the calls that wait. The frames of what a thread does not park in are not among it.
+///
 /// # Safety
 /// As for the system call.
-unsafe fn futex_call(arguments: [usize; 6]) -> isize {
-    let [address, operation, value, fourth, second, third] = arguments;
-    let operation = operation as c_int;
-    let command = operation & !(c::FUTEX_PRIVATE_FLAG | c::FUTEX_CLOCK_REALTIME);
+#[inline(always)]
+unsafe fn futex_wait(
+    address: usize,
+    operation: usize,
+    value: usize,
+    time: usize,
+    second: usize,
+    third: usize,
+) -> isize {
     // SAFETY: the caller's promise, for every call made here.
     unsafe {
-        let kernel = || in_kernel(&arguments);
-        if operation & c::FUTEX_PRIVATE_FLAG == 0 || address == 0 || !address.is_multiple_of(4) {
+        let kernel = || in_kernel(address, operation, value, time, second, third);
+        if !is_private(address, operation) {
             return kernel();
         }
-        let readable = || reach::reads(std::ptr::with_exposed_provenance::<u32>(address));
-        match command {
-            c::FUTEX_WAIT | c::FUTEX_WAIT_BITSET if raddle::drop_in::is_lightweight() && readable() => {
-                if command == c::FUTEX_WAIT_BITSET && third as u32 == 0 {
-                    return kernel();
-                }
-                match deadline(command, operation, fourth) {
-                    Ok(deadline) => wait(word(address), value as u32, deadline),
-                    Err(error) => -(error as isize),
-                }
-            }
-            c::FUTEX_WAIT | c::FUTEX_WAIT_BITSET => futex::counted(address, kernel),
+        if !(raddle::drop_in::is_lightweight() && is_readable(address)) {
+            return futex::counted(address, kernel);
+        }
+        if command(operation) == c::FUTEX_WAIT_BITSET && third as u32 == 0 {
+            return kernel();
+        }
+        match deadline(operation, time) {
+            Ok(deadline) => wait(word(address), value as u32, deadline),
+            Err(error) => -(error as isize),
+        }
+    }
+}
+
+/// All others. Apart, as [`Wait::make`].
+///
+/// # Safety
+/// As for the system call.
+#[inline(never)]
+unsafe fn futex_call(
+    address: usize,
+    operation: usize,
+    value: usize,
+    fourth: usize,
+    second: usize,
+    third: usize,
+) -> isize {
+    // SAFETY: the caller's promise, for every call made here.
+    unsafe {
+        let kernel = || in_kernel(address, operation, value, fourth, second, third);
+        if !is_private(address, operation) {
+            return kernel();
+        }
+        match command(operation) {
             c::FUTEX_WAKE => futex::wake(address, count(value)) as isize,
             c::FUTEX_WAKE_BITSET => match third as u32 {
                 0 => kernel(),
@@ -247,7 +314,7 @@ unsafe fn futex_call(arguments: [usize; 6]) -> isize {
             c::FUTEX_REQUEUE => requeue(address, value, fourth),
             c::FUTEX_CMP_REQUEUE => {
                 // Without a runtime nobody of ours waits.
-                if !(dedicated::has_runtime() && readable()) {
+                if !(dedicated::has_runtime() && is_readable(address)) {
                     return kernel();
                 }
                 if word(address).load(Ordering::SeqCst) != third as u32 {
@@ -279,10 +346,16 @@ fn count(value: usize) -> usize {
 
 /// # Safety
 /// `time` is null or the address of a timespec.
-unsafe fn deadline(command: c_int, operation: c_int, time: usize) -> Result<Option<u64>, c_int> {
-    if time == 0 {
-        return Ok(None);
-    }
+#[inline(always)]
+unsafe fn deadline(operation: usize, time: usize) -> Result<Option<u64>, c_int> {
+    // SAFETY: not null, so the address of a timespec, as the caller has promised.
+    if time == 0 { Ok(None) } else { unsafe { deadline_at(operation, time) } }
+}
+
+/// # Safety
+/// `time` is the address of a timespec.
+#[inline(never)]
+unsafe fn deadline_at(operation: usize, time: usize) -> Result<Option<u64>, c_int> {
     let time = std::ptr::with_exposed_provenance::<c::timespec>(time);
     if !reach::reads(time) {
         return Err(c::EFAULT);
@@ -292,10 +365,10 @@ unsafe fn deadline(command: c_int, operation: c_int, time: usize) -> Result<Opti
     if time.tv_sec < 0 {
         return Err(c::EINVAL);
     }
-    if command == c::FUTEX_WAIT {
+    if command(operation) == c::FUTEX_WAIT {
         return os::deadline_after(time).map(Some);
     }
-    let clock = if operation & c::FUTEX_CLOCK_REALTIME != 0 { c::CLOCK_REALTIME } else { c::CLOCK_MONOTONIC };
+    let clock = if operation as c_int & c::FUTEX_CLOCK_REALTIME != 0 { c::CLOCK_REALTIME } else { c::CLOCK_MONOTONIC };
     os::deadline(clock, time).map(Some)
 }
 
@@ -330,6 +403,7 @@ fn requeue(address: usize, wake: usize, moved: usize) -> isize {
 
 /// # Safety
 /// Both words are the caller's futexes, alive.
+#[inline(never)]
 unsafe fn wake_op(address: usize, wake: usize, wake_there: usize, there: usize, code: u32) -> isize {
     let operation = (code >> 28) & 7;
     let comparison = (code >> 24) & 15;

@@ -12,14 +12,17 @@ use super::record::Start;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
-/// The C library's `__pthread_unwind_buf_t`: registers, a flag, four pointers; a little more than the largest.
+/// Words of a [`Buffer`]: as many as a `jmp_buf` has, which is larger. Each thread has one on its stack.
+const WORDS: usize = if cfg!(target_arch = "aarch64") { 40 } else { 26 };
+
+/// The C library's `__pthread_unwind_buf_t`: registers, a flag, four pointers.
 #[repr(C, align(16))]
-pub(crate) struct Buffer([u64; 64]);
+pub(crate) struct Buffer([u64; WORDS]);
 
 impl Buffer {
     /// An empty one.
     pub fn new() -> Self {
-        Buffer([0; 64])
+        Buffer([0; WORDS])
     }
 }
 
