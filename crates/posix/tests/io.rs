@@ -174,8 +174,16 @@ fn a_dead_lock_with_an_event_loop_is_reported() {
     let ended = common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", "2")]);
     assert!(!ended.err.contains("dead-lock"), "{ended:?}");
     ended.well();
-    let mut child = Command::new(&program)
-        .arg("alone")
+    reports_a_dead_lock(&program, "alone", "is apart and waits for a word");
+    // Waits that have ended are none.
+    reports_a_dead_lock(&program, "timed", "waits for a pthread mutex");
+}
+
+/// Until a line of the report says so.
+#[track_caller]
+fn reports_a_dead_lock(program: &std::path::Path, argument: &str, last: &str) {
+    let mut child = Command::new(program)
+        .arg(argument)
         .env("LD_PRELOAD", common::library())
         .env("RADDLE_PROCESSORS", "2")
         .stderr(Stdio::piped())
@@ -185,7 +193,7 @@ fn a_dead_lock_with_an_event_loop_is_reported() {
     let err = BufReader::new(child.stderr.take().unwrap());
     let reader = std::thread::spawn(move || err.lines().map_while(Result::ok).all(|line| lines.send(line).is_ok()));
     let mut seen = Vec::new();
-    while !seen.iter().any(|line: &String| line.contains("is apart and waits for a word")) {
+    while !seen.iter().any(|line: &String| line.contains(last)) {
         match told.recv_timeout(common::PATIENCE) {
             Ok(line) => seen.push(line),
             Err(why) => {

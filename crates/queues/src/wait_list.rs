@@ -453,6 +453,24 @@ impl Queue {
 
     /// As [`Queue::pop`]; the node that left the list with it is the caller's.
     pub fn pop_with_spare<M: Machine>(self, pool: &NodePool<M>) -> Option<(usize, u64, Spare)> {
+        self.pop_if(pool, |_, _| true)
+    }
+
+    /// Takes out what stands first and has ended, up to the first wait that goes on, as `is_live` tells. The list is
+    /// empty afterwards if no wait in it went on, unless somebody came meanwhile.
+    pub fn drop_ended<M: Machine>(self, pool: &NodePool<M>, is_live: impl Fn(usize, u64) -> bool) {
+        while let Some((_, _, spare)) = self.pop_if(pool, |thread, epoch| !is_live(thread, epoch)) {
+            spare.give(pool);
+        }
+    }
+
+    /// Takes the first wait out if it is `wanted`; an answer about a wait must not change from yes to no.
+    #[inline(always)]
+    fn pop_if<M: Machine>(
+        self,
+        pool: &NodePool<M>,
+        wanted: impl Fn(usize, u64) -> bool,
+    ) -> Option<(usize, u64, Spare)> {
         if self.0 == 0 {
             return None;
         }
@@ -461,6 +479,13 @@ impl Queue {
             let (head, first, tail, mut next) = Self::first(ends, pool)?;
             if tail.index() == head.index() {
                 Self::advance(ends, tail, next.index());
+            }
+            let node = pool.nodes.get(next.index());
+            // Validated by the exchanges below, on the link and on `head`: until then the node is in the list and its
+            // words are fixed. (Where it was not, a "no" may be about another wait: then somebody else took it out.)
+            let wait = (node.thread.load(Ordering::Relaxed), node.epoch.load(Ordering::Relaxed));
+            if !wanted(wait.0, wait.1) {
+                return None;
             }
             if !next.is_marked() {
                 // Ordering[list.link]: AcqRel. Pairs with `unlink`, whose exchange on the same word now fails. Makes
@@ -474,10 +499,6 @@ impl Queue {
                 }
                 next = next.marked();
             }
-            let node = pool.nodes.get(next.index());
-            // Validated by the exchange below: while `head` stands still, the node is in the list and its words are
-            // fixed.
-            let wait = (node.thread.load(Ordering::Relaxed), node.epoch.load(Ordering::Relaxed));
             let new = head.successor(next.index());
             // Ordering[list.swing]: AcqRel. Pairs with `first`. Makes visible: that `tail` is not behind.
             match ends.head.compare_exchange(head.word(), new.word(), Ordering::AcqRel, Ordering::Relaxed) {

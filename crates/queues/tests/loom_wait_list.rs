@@ -155,6 +155,53 @@ fn a_sweep_meets_a_waker_and_a_waiter_that_use_its_nodes() {
     });
 }
 
+fn drop_ended(shared: &Shared) -> bool {
+    let queue = shared.1.queue();
+    queue.drop_ended(&shared.0, is_live);
+    queue.is_empty(&shared.0)
+}
+
+#[test]
+fn what_has_ended_is_dropped_beside_a_waker_and_nobody_who_waits() {
+    // The waker gets the one that goes on, whoever takes out those before it.
+    explore(Some(3), &["(Some(1), [3])"], || {
+        let list = shared(&[2, 4, 1, 3]);
+        let other = spawn(&list, drop_ended);
+        let mine = pop_live(&list);
+        other.join().unwrap();
+        (mine, rest(&list))
+    });
+}
+
+#[test]
+fn a_node_that_lives_again_under_a_slow_drop_is_kept() {
+    // The other one takes the node that this one judges, and waits with it: that is another wait.
+    explore(Some(3), &["(false, [1])", "(true, [1])"], || {
+        let list = shared(&[2]);
+        let other = spawn(&list, |list| {
+            pop(list);
+            push(list, 1);
+        });
+        let was_empty = drop_ended(&list);
+        other.join().unwrap();
+        (was_empty, rest(&list))
+    });
+}
+
+#[test]
+fn what_has_ended_is_dropped_beside_a_sweeper() {
+    explore(Some(3), &["[1, 3]"], || {
+        let list = shared(&[2, 4, 1]);
+        let sweeper = spawn(&list, |list| {
+            sweep(list);
+            push(list, 3);
+        });
+        drop_ended(&list);
+        sweeper.join().unwrap();
+        rest(&list)
+    });
+}
+
 #[test]
 fn one_of_two_sweepers_works_and_nobody_waits() {
     explore(Some(3), &["[1, 3]"], || {

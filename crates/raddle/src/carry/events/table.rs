@@ -255,11 +255,14 @@ fn keep_spare(direction: &Direction, spare: Spare) {
 /// A wait that was published here has ended otherwise.
 pub(crate) fn abandon(descriptor: i32, interest: Interest) {
     if let Some(list) = list(descriptor, interest) {
-        list.abandon(&NODES, |thread, epoch| {
-            // SAFETY: a sweeper shows words of its own list only.
-            unsafe { thread_of(thread) }.current_wait() == Some(Epoch::from_bits(epoch))
-        });
+        list.abandon(&NODES, goes_on);
     }
+}
+
+/// Whether a wait that a list shows has not ended.
+fn goes_on(thread: usize, epoch: u64) -> bool {
+    // SAFETY: lists show words of their own nodes only, which are of this table.
+    unsafe { thread_of(thread) }.current_wait() == Some(Epoch::from_bits(epoch))
 }
 
 /// True while somebody may be waiting.
@@ -367,9 +370,14 @@ fn used() -> &'static [Entry] {
     &all[..all.len().min(HIGHEST.load(Ordering::Relaxed) as usize)]
 }
 
-/// True while somebody may be waiting for some descriptor.
+/// True while somebody may be waiting for some descriptor. Waits that have ended by their time limit, or by another
+/// descriptor, do not count: they are taken out.
 pub(crate) fn is_any_awaited() -> bool {
-    let waits = |direction: &Direction| !direction.waiters.queue().is_empty(&NODES);
+    let waits = |direction: &Direction| {
+        let queue = direction.waiters.queue();
+        queue.drop_ended(&NODES, goes_on);
+        !queue.is_empty(&NODES)
+    };
     used().iter().any(|entry| waits(&entry.readers) || waits(&entry.writers))
 }
 
