@@ -143,6 +143,7 @@ fn variable(name: &CStr) -> Option<String> {
 static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = constructor;
 
 extern "C" fn constructor(_: c_int, _: *const *const c_char, _: *const *const c_char) {
+    crate::process::step_aside::at_begin();
     // The program begins with what it would find without this library.
     let errno = crate::os::errno();
     let settings = settings();
@@ -300,6 +301,7 @@ pub(crate) fn lightweight() -> bool {
             return false;
         }
         if let Some(sanitizer) = crate::os::sanitizer() {
+            let sanitizer = sanitizer.to_string_lossy();
             let line = format!("raddle: this program is built with {sanitizer}: its threads are kernel threads\n");
             crate::os::say(&CString::new(line).unwrap_or_default());
             return false;

@@ -75,3 +75,53 @@ fn constructors_before_main_may_make_threads() {
         assert_eq!(ended.well(), "constructor: 28 8\n0 wrong\ndestructor\n", "{preload}");
     }
 }
+
+/// By `LD_PRELOAD`, by hand or as a child of a program whose children are taken over: the sanitizer comes first, as
+/// natively. (What `raddle run` itself starts is looked at before: crates/cli/tests/run.rs.)
+#[test]
+fn a_program_of_a_sanitizer_into_which_the_library_comes_runs_as_it_is() {
+    for (option, sanitizer) in [
+        ("-fsanitize=address", "AddressSanitizer"),
+        ("-fsanitize=thread", "ThreadSanitizer"),
+        ("-fsanitize=leak", "LeakSanitizer"),
+    ] {
+        let program = common::compile("sanitized.c", &[option]);
+        let shim = common::compile("no_proc_mod.c", &["-shared", "-fPIC", "-ldl"]);
+        let run = |preload: &str, quiet: bool| {
+            let mut command = Command::new(&program);
+            command.args(["a word", ""]).env("ASAN_OPTIONS", "detect_leaks=0").env("LSAN_OPTIONS", "detect_leaks=0");
+            command.env("LD_PRELOAD", preload);
+            if quiet {
+                command.env("RADDLE_QUIET", "1");
+            }
+            common::run(command)
+        };
+        let native = run("", false).well();
+        assert_eq!(native, "4950 [a word] [] preload []\n", "{option}");
+        let ours = common::library().display().to_string();
+        let ended = run(&ours, false);
+        let note =
+            format!("raddle: note: this program is built with {sanitizer}: it runs as it is, on kernel threads\n");
+        assert_eq!((&ended.out, &ended.err), (&native, &note), "{option}");
+        ended.well();
+        assert_eq!(run(&ours, true).err, "", "{option}");
+        // Another library stays.
+        if sanitizer != "AddressSanitizer" {
+            let both = run(&format!("{ours}:{}", shim.display()), true);
+            assert_eq!(both.well(), native.replace("[]\n", &format!("[{}]\n", shim.display())), "{option}");
+        }
+        // Where the runtime is the program's own it comes first, and threads are kernel threads. (That of leaks does
+        // not start natively so.)
+        let statically = match sanitizer {
+            "AddressSanitizer" => "-static-libasan",
+            "ThreadSanitizer" => "-static-libtsan",
+            _ => continue,
+        };
+        let program = common::compile("sanitized.c", &[option, statically]);
+        let mut command = Command::new(&program);
+        command.args(["a word", ""]).env("ASAN_OPTIONS", "detect_leaks=0").env("LD_PRELOAD", common::library());
+        let ended = common::run(command);
+        assert!(ended.err.contains("its threads are kernel threads"), "{option}: {ended:?}");
+        assert_eq!(ended.well(), native, "{option}");
+    }
+}

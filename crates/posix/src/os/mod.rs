@@ -4,7 +4,7 @@ pub(crate) mod frames;
 pub(crate) mod modes;
 pub(crate) mod reach;
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// The C types and constants that entry points speak in.
@@ -98,7 +98,7 @@ impl Next {
         if function.is_null() {
             say(c"raddle: the C library lacks a function that the program calls: ");
             // SAFETY: a C string.
-            say(unsafe { std::ffi::CStr::from_ptr(self.name.as_ptr().cast()) });
+            say(unsafe { CStr::from_ptr(self.name.as_ptr().cast()) });
             say(c"\n");
             // SAFETY: ends the process.
             unsafe { libc::abort() }
@@ -136,27 +136,64 @@ pub(crate) fn find_all() {
         }
     }
     look_who_tells_the_time();
-    // Those that are missing are nobody's error.
+    forget_what_was_missing();
+}
+
+/// What was looked for and is not there is nobody's error.
+pub(crate) fn forget_what_was_missing() {
     // SAFETY: forgets the last one.
     unsafe { libc::dlerror() };
 }
 
 /// The sanitizer that the program was built with, if it keeps an account of each thread's stack and storage: it knows
 /// kernel threads only.
-pub(crate) fn sanitizer() -> Option<&'static str> {
-    const SANITIZERS: [(&std::ffi::CStr, &str); 5] = [
-        (c"__asan_init", "AddressSanitizer"),
-        (c"__hwasan_init", "HWAddressSanitizer"),
-        (c"__tsan_init", "ThreadSanitizer"),
-        (c"__msan_init", "MemorySanitizer"),
-        (c"__lsan_init", "LeakSanitizer"),
+pub(crate) fn sanitizer() -> Option<&'static CStr> {
+    let named = sanitizer_and_place().map(|(sanitizer, _)| sanitizer);
+    // One whose runtime is a part of the program hides its name, but not what it takes of the C library's. (Allocators
+    // take `pthread_create`, too, not `strlen`.)
+    let takes = |name: &CStr| is_in_program(find_anywhere(name));
+    named.or_else(|| (takes(c"pthread_create") && takes(c"strlen")).then_some(c"a sanitizer"))
+}
+
+/// The first definition of that name, the program's own before all others'; null if there is none.
+fn find_anywhere(name: &CStr) -> *const c_void {
+    // SAFETY: a C string.
+    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.cast_const()
+}
+
+/// Whether that lies in the program itself, not in a library.
+fn is_in_program(place: *const c_void) -> bool {
+    // SAFETY: zeroes are a valid Dl_info, which is only filled; the program's headers are where the kernel says.
+    unsafe {
+        let (mut found, mut program): (libc::Dl_info, libc::Dl_info) = (std::mem::zeroed(), std::mem::zeroed());
+        let headers = libc::getauxval(libc::AT_PHDR) as usize;
+        libc::dladdr(place, &mut found) != 0
+            && libc::dladdr(std::ptr::with_exposed_provenance(headers), &mut program) != 0
+            && program.dli_fbase == found.dli_fbase
+    }
+}
+
+/// The same, if its runtime is a library, which comes after this one where that was preloaded.
+pub(crate) fn sanitizer_in_library() -> Option<&'static CStr> {
+    let (sanitizer, function) = sanitizer_and_place()?;
+    (!is_in_program(function)).then_some(sanitizer)
+}
+
+/// A function of its runtime, too.
+fn sanitizer_and_place() -> Option<(&'static CStr, *const c_void)> {
+    const SANITIZERS: [(&CStr, &CStr); 5] = [
+        (c"__asan_init", c"AddressSanitizer"),
+        (c"__hwasan_init", c"HWAddressSanitizer"),
+        (c"__tsan_init", c"ThreadSanitizer"),
+        (c"__msan_init", c"MemorySanitizer"),
+        (c"__lsan_init", c"LeakSanitizer"),
     ];
     // Our own build under one knows of lightweight threads.
-    let there = |name: &std::ffi::CStr| {
-        // SAFETY: a C string.
-        !cfg!(raddle_tsan) && !unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.is_null()
-    };
-    SANITIZERS.iter().find(|(name, _)| there(name)).map(|&(_, sanitizer)| sanitizer)
+    if cfg!(raddle_tsan) {
+        return None;
+    }
+    let there = |&(name, sanitizer)| Some((sanitizer, find_anywhere(name))).filter(|(_, place)| !place.is_null());
+    SANITIZERS.iter().find_map(there)
 }
 
 /// A function's name in C++, by the `__cxa_demangle` of the C++ library that the program has loaded.
@@ -193,14 +230,14 @@ pub(crate) fn thread_pointer() -> u64 {
 }
 
 /// Something of the C library's that is no function; `None` if it has none of that name.
-pub(crate) fn find_data(name: &std::ffi::CStr) -> Option<*mut c_void> {
+pub(crate) fn find_data(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: a C string; RTLD_NEXT is valid in any object.
     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     (!found.is_null()).then_some(found)
 }
 
 /// Writes to standard error, from anywhere.
-pub(crate) fn say(text: &std::ffi::CStr) {
+pub(crate) fn say(text: &CStr) {
     let bytes = text.to_bytes();
     // SAFETY: the bytes are live; an error is nobody's business here.
     unsafe { system_call(libc::SYS_write, [2, bytes.as_ptr().addr(), bytes.len(), 0, 0, 0]) };

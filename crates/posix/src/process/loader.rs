@@ -27,6 +27,8 @@ impl Drop for Until {
 
 #[entry]
 pub unsafe extern "C-unwind" fn dl_iterate_phdr(callback: Callback, data: *mut c_void) -> c_int {
+    // First: a sanitizer that calls before it has begun has taken even the function that thread-local variables use.
+    super::step_aside::before_begin();
     let next = next!(dl_iterate_phdr: fn(Callback, *mut c_void) -> c_int);
     // SAFETY: the same function, which is left by an exception if the program's function is.
     let next = unsafe { std::mem::transmute::<unsafe extern "C" fn(Callback, *mut c_void) -> c_int, Walk>(next) };

@@ -1,13 +1,13 @@
 //! The process: signals, forks, whose rights it has.
 //!
 //! Reading order: [`actions`] (handlers, wherever they arrive), [`alternate`] (the stacks of those for faults),
-//! [`jumps`] (out of handlers), [`ending`] (`pthread_exit` in them), [`signals`] (signals to one thread),
-//! [`by_number`] (by the number that `gettid` answers), [`process_directed`] (signals to the process), [`pending`]
-//! (both, on their way), [`info`] (what is told of them), [`masks`] (what kernel threads block; [`masked_waits`]: in
-//! waits of theirs), [`preempt`] (ticks of the timer that asks threads to give way), [`waiting`] (for signals),
-//! [`watch`] (waits and handlers), [`kernel_waits`] (waits in the kernel that a cancellation ends), [`fork`],
-//! [`vfork`] (children that share memory), [`exec`] (programs that replace themselves; [`target`]: whether by one that
-//! can be taken over), [`rights`] (the set*id family), [`own`] (what the kernel ties to a kernel thread),
+//! [`jumps`] (out of handlers), [`ending`] (`pthread_exit` in them), [`signals`] (signals to one thread), [`by_number`]
+//! (by the number that `gettid` answers), [`process_directed`] (signals to the process), [`pending`] (both, on their
+//! way), [`info`] (what is told of them), [`masks`] (what kernel threads block; [`masked_waits`]: in waits of theirs),
+//! [`preempt`] (ticks of the timer that asks threads to give way), [`waiting`] (for signals), [`watch`] (waits and
+//! handlers), [`kernel_waits`] (waits in the kernel that a cancellation ends), [`fork`], [`vfork`] (children that share
+//! memory), [`step_aside`] (programs of sanitizers), [`exec`] (programs that replace themselves; [`target`]: whether by
+//! one that can be taken over), [`rights`] (the set*id family), [`own`] (what the kernel ties to a kernel thread),
 //! [`proc_paths`] (files that name a thread), [`sandbox`] (filters of system calls), [`loader`] (calls under its
 //! locks), [`system_v`] (calls that no handler restarts).
 
@@ -34,6 +34,7 @@ pub(crate) mod rights;
 pub(crate) mod sandbox;
 pub(crate) mod signals;
 mod spins;
+pub(crate) mod step_aside;
 mod system_v;
 mod target;
 pub(crate) mod vfork;
