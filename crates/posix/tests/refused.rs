@@ -73,6 +73,22 @@ fn without_the_idle_class_nothing_is_lost_and_one_line_says_so() {
     std::fs::remove_file(program).unwrap();
 }
 
+/// A list of what is allowed names `read` and `write` and not what the runtime makes of them.
+#[test]
+fn where_calls_that_do_not_block_are_refused_reads_and_writes_go_on() {
+    const PLAIN: &[libc::c_long] = &[libc::SYS_preadv2, libc::SYS_pwritev2, libc::SYS_readv, libc::SYS_writev];
+    const NO_POLLER: &[libc::c_long] = &[libc::SYS_preadv2, libc::SYS_pwritev2, libc::SYS_epoll_create1];
+    let program = common::compile("pipes.c", &[]);
+    let native = common::native(&program, &[]).well();
+    assert_eq!(native, "12750\n");
+    for calls in [PLAIN, NO_POLLER] {
+        let ours = filtered(&program, calls, Filter::Refuses);
+        assert!(ours.status.success() && said(&ours).is_empty(), "{calls:?}: {ours:?}");
+        assert_eq!(ours.out, native, "{calls:?}");
+    }
+    std::fs::remove_file(program).unwrap();
+}
+
 #[test]
 fn where_perf_and_its_like_are_forbidden_or_deadly_nobody_asks_for_them() {
     let program = common::compile("refused.c", &[]);

@@ -10,6 +10,7 @@ use std::ffi::{c_int, c_void};
 
 const EOPNOTSUPP: isize = -(c::EOPNOTSUPP as isize);
 const ENOSYS: isize = -(c::ENOSYS as isize);
+const REFUSED: [isize; 2] = [-(c::EPERM as isize), -(c::EACCES as isize)];
 const ENOTSOCK: isize = -(c::ENOTSOCK as isize);
 /// The position that stands for the descriptor's own.
 const HERE: usize = usize::MAX;
@@ -72,10 +73,22 @@ pub(super) fn total(parts: &[c::iovec]) -> usize {
     parts.iter().fold(0, |sum: usize, part| sum.saturating_add(part.iov_len))
 }
 
-/// The call as the kernel does it.
-fn read_in_kernel(descriptor: c_int, parts: &[c::iovec]) -> isize {
+/// The kernel takes no more at once, and refuses a part of twice as much.
+const MOST_BYTES: usize = 0x7fff_f000;
+
+/// The call as the kernel does it, by the number that the program itself would use: a filter of system calls may know
+/// no other.
+fn in_kernel_by(one: c::c_long, several: c::c_long, descriptor: c_int, parts: &[c::iovec]) -> isize {
+    let (number, place, count) = match parts {
+        [part] if part.iov_len <= MOST_BYTES => (one, at(part.iov_base), part.iov_len),
+        _ => (several, at(parts.as_ptr()), parts.len()),
+    };
     // SAFETY: the caller's buffers; the kernel checks them.
-    unsafe { kernel_waits::wait(c::SYS_readv, [descriptor as usize, at(parts.as_ptr()), parts.len(), 0, 0, 0], true) }
+    unsafe { kernel_waits::wait(number, [descriptor as usize, place, count, 0, 0, 0], true) }
+}
+
+fn read_in_kernel(descriptor: c_int, parts: &[c::iovec]) -> isize {
+    in_kernel_by(c::SYS_read, c::SYS_readv, descriptor, parts)
 }
 
 fn read_from(descriptor: c_int, parts: &[c::iovec]) -> isize {
@@ -106,12 +119,19 @@ fn other_kind(descriptor: c_int, again: impl FnOnce() -> isize) -> isize {
     if Kind::ask(descriptor).is_socket() { ENOTSOCK } else { again() }
 }
 
+/// A call that does not block is not known for this descriptor, or a filter of system calls refuses it: the plain one
+/// then tells what there is to tell.
+#[inline]
+fn is_not_to_be_had(result: isize) -> bool {
+    result < 0 && (result == EOPNOTSUPP || result == ENOSYS || REFUSED.contains(&result))
+}
+
 /// Reads what is there.
 fn read_now(descriptor: c_int, parts: &[c::iovec]) -> isize {
     let arguments = [descriptor as usize, at(parts.as_ptr()), parts.len(), HERE, HERE, c::RWF_NOWAIT as usize];
     // SAFETY: the caller's buffers; the kernel checks them.
     let result = unsafe { system_call(c::SYS_preadv2, arguments) };
-    if result == EOPNOTSUPP || result == ENOSYS {
+    if is_not_to_be_had(result) {
         Kind::Old.note(descriptor);
         return if is_ready(descriptor, c::POLLIN) { read_in_kernel(descriptor, parts) } else { EAGAIN };
     }
@@ -165,8 +185,7 @@ pub(super) fn is_ready(descriptor: c_int, events: i16) -> bool {
 }
 
 fn write_in_kernel(descriptor: c_int, parts: &[c::iovec]) -> isize {
-    // SAFETY: the caller's data; the kernel checks it.
-    unsafe { kernel_waits::wait(c::SYS_writev, [descriptor as usize, at(parts.as_ptr()), parts.len(), 0, 0, 0], true) }
+    in_kernel_by(c::SYS_write, c::SYS_writev, descriptor, parts)
 }
 
 fn write_to(descriptor: c_int, parts: &[c::iovec]) -> isize {
@@ -192,7 +211,7 @@ fn write_now(descriptor: c_int, parts: &[c::iovec]) -> isize {
         let arguments = [descriptor as usize, at(parts.as_ptr()), parts.len(), HERE, HERE, c::RWF_NOWAIT as usize];
         // SAFETY: the caller's data; the kernel checks it.
         let result = unsafe { system_call(c::SYS_pwritev2, arguments) };
-        if result != EOPNOTSUPP && result != ENOSYS {
+        if !is_not_to_be_had(result) {
             return result;
         }
         Kind::Old.note(descriptor);
