@@ -427,6 +427,9 @@ Usage: raddle thread [NUMBER]"""
         gdb.execute("frame")
 
 
+# The runtime tells its kernel threads something by the highest signals that are free: no reason to stop.
+gdb.execute("handle SIG62 SIG63 SIG64 nostop noprint pass", to_string=True)
+
 InfoThreads()
 Raddle()
 Backtrace()

@@ -108,6 +108,28 @@ fn gdb_shows_lightweight_threads_live_and_in_a_core_dump() {
     std::fs::remove_file(program).unwrap();
 }
 
+/// Breakpoints, and signals of the runtime's own, which are no reason to stop.
+#[test]
+fn a_program_that_gdb_starts_stops_in_a_thread_where_it_is_to_and_goes_on() {
+    if common::lacks(&[("gdb", "gdb")]) {
+        return;
+    }
+    let program = common::compile("pipes.c", &["-O0"]);
+    for processors in ["1", "3"] {
+        let preload = format!("set environment LD_PRELOAD {}", common::library().display());
+        let bound = format!("set environment RADDLE_PROCESSORS {processors}");
+        let start = [preload.as_str(), &bound, "set startup-with-shell off", "break asks", "run", "backtrace 1"];
+        let go_on = ["info locals", "delete", "continue", "info signals SIG63"];
+        let said = gdb(&[program.to_str().unwrap()], &[&start[..], &go_on[..]].concat());
+        assert!(said.contains("hit Breakpoint 1, asks (") && said.contains("#0  asks ("), "{said}");
+        assert!(said.contains("pair = ") && said.contains("12750\n") && said.contains("exited normally"), "{said}");
+        assert!(!said.contains("received signal"), "{said}");
+        let line = said.lines().find(|line| line.starts_with("SIG63")).unwrap_or_default();
+        assert_eq!(line.split_whitespace().skip(1).take(3).collect::<Vec<_>>(), ["No", "No", "Yes"], "{said}");
+    }
+    std::fs::remove_file(program).unwrap();
+}
+
 #[test]
 fn a_program_without_the_library_is_told_so() {
     if common::lacks(&[("gdb", "gdb")]) {
