@@ -117,15 +117,17 @@ struct Permits {
     kernel: Kernel,
     word: SemaphoreWord<Loom>,
     gift: Watched,
+    /// Whether posts leave their permits for whom they wake.
+    leaves: bool,
 }
 
-fn permits(value: u32) -> Arc<Permits> {
-    Arc::new(Permits { kernel: Kernel::default(), word: SemaphoreWord::new(value), gift: Watched::new() })
+fn permits(leaves: bool) -> Arc<Permits> {
+    Arc::new(Permits { kernel: Kernel::default(), word: SemaphoreWord::new(0), gift: Watched::new(), leaves })
 }
 
 impl Permits {
     fn wait(&self, impatient: bool) -> bool {
-        self.word.take() || self.word.wait_for(|word| self.sleep(word, impatient)).is_ok()
+        self.word.take_unless_left() || self.word.wait_for(|word| self.sleep(word, impatient)).is_ok()
     }
 
     fn sleep(&self, word: &SemaphoreWord<Loom>, impatient: bool) -> Slept<TimedOut> {
@@ -138,87 +140,98 @@ impl Permits {
     }
 
     fn post(&self) -> Result<(), Overflows> {
-        self.word.post(|address| {
-            self.kernel.wake(address, 1);
-        })
+        self.word.post(
+            || self.leaves,
+            |address| {
+                self.kernel.wake(address, 1);
+            },
+        )
     }
 }
 
 #[test]
 fn who_takes_a_permit_sees_what_was_done_before_it_was_posted() {
-    explore(3, &["2"], || {
-        let permits = permits(0);
-        let poster = {
-            let permits = permits.clone();
-            thread::spawn(move || {
-                permits.gift.add();
-                permits.post().unwrap();
-            })
-        };
-        assert!(permits.wait(false));
-        let seen = permits.gift.add();
-        poster.join().unwrap();
-        seen
-    });
+    for leaves in [false, true] {
+        explore(3, &["2"], move || {
+            let permits = permits(leaves);
+            let poster = {
+                let permits = permits.clone();
+                thread::spawn(move || {
+                    permits.gift.add();
+                    permits.post().unwrap();
+                })
+            };
+            assert!(permits.wait(false));
+            let seen = permits.gift.add();
+            poster.join().unwrap();
+            seen
+        });
+    }
 }
 
 #[test]
 fn as_many_are_woken_as_permits_are_posted() {
-    explore(2, &["()"], || {
-        let permits = permits(0);
-        let waiters = [0, 1].map(|_| {
-            let permits = permits.clone();
-            thread::spawn(move || assert!(permits.wait(false)))
+    for leaves in [false, true] {
+        explore(2, &["()"], move || {
+            let permits = permits(leaves);
+            let waiters = [0, 1].map(|_| {
+                let permits = permits.clone();
+                thread::spawn(move || assert!(permits.wait(false)))
+            });
+            permits.post().unwrap();
+            permits.post().unwrap();
+            waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+            assert!(!permits.word.take() && !permits.word.is_left());
         });
-        permits.post().unwrap();
-        permits.post().unwrap();
-        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
-        assert!(!permits.word.take());
-    });
+    }
 }
 
 #[test]
 fn one_that_times_out_at_a_semaphore_takes_nobodys_permit() {
-    explore(2, &["false", "true"], || {
-        let permits = permits(0);
-        let impatient = {
-            let permits = permits.clone();
-            thread::spawn(move || {
-                let took = permits.wait(true);
-                if took {
-                    permits.post().unwrap();
-                }
-                took
-            })
-        };
-        let patient = {
-            let permits = permits.clone();
-            thread::spawn(move || assert!(permits.wait(false)))
-        };
-        permits.post().unwrap();
-        patient.join().unwrap();
-        impatient.join().unwrap()
-    });
+    for leaves in [false, true] {
+        explore(2, &["false", "true"], move || {
+            let permits = permits(leaves);
+            let impatient = {
+                let permits = permits.clone();
+                thread::spawn(move || {
+                    let took = permits.wait(true);
+                    if took {
+                        permits.post().unwrap();
+                    }
+                    took
+                })
+            };
+            let patient = {
+                let permits = permits.clone();
+                thread::spawn(move || assert!(permits.wait(false)))
+            };
+            permits.post().unwrap();
+            patient.join().unwrap();
+            impatient.join().unwrap()
+        });
+    }
 }
 
 #[test]
 fn a_wake_up_that_comes_with_an_interruption_is_used() {
-    explore(3, &["false", "true"], || {
-        let permits = permits(0);
-        let poster = {
-            let permits = permits.clone();
-            thread::spawn(move || permits.post().unwrap())
-        };
-        let interrupted = |word: &SemaphoreWord<Loom>| match permits.sleep(word, true) {
-            Slept::Over(error) => Slept::Interrupted(error),
-            other => other,
-        };
-        let took = permits.word.wait_for(interrupted).is_ok();
-        poster.join().unwrap();
-        // The permit is there if it was not taken.
-        assert_eq!(permits.word.take(), !took);
-        took
-    });
+    for leaves in [false, true] {
+        explore(3, &["false", "true"], move || {
+            let permits = permits(leaves);
+            let poster = {
+                let permits = permits.clone();
+                thread::spawn(move || permits.post().unwrap())
+            };
+            let interrupted = |word: &SemaphoreWord<Loom>| match permits.sleep(word, true) {
+                Slept::Over(error) => Slept::Interrupted(error),
+                other => other,
+            };
+            let took = permits.word.wait_for(interrupted).is_ok();
+            poster.join().unwrap();
+            // The permit is there if it was not taken.
+            assert_eq!(permits.word.take(), !took);
+            took
+        });
+    }
 }
 
 #[derive(Default)]

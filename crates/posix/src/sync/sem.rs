@@ -2,8 +2,11 @@
 //! semaphores are its own.
 //!
 //! `sem_post` may come from a signal handler: it raises the value and wakes one waiter, and takes no lock.
+//!
+//! None starves behind a thread that takes it again and again: [`super::starving`].
 
 use super::Until;
+use super::starving::{Patience, leaves};
 use crate::futex::{self, For, Woken};
 use crate::os::{c, failed};
 use crate::process::watch;
@@ -19,11 +22,15 @@ type Raw = *mut c::sem_t;
 
 #[repr(C)]
 struct Semaphore {
-    /// The value in the low half, the number of waiters in the high one.
+    /// The value in the low half, the number of waiters in the high one, and whether a permit is left for one of them.
     word: SemaphoreWord<Real>,
     /// Not 0 when shared with other processes.
     shared: AtomicU32,
+    /// Not 0 once a waiter was too late again and again. The C library has no use for it and does not set it: a hint.
+    starved: AtomicU32,
 }
+
+const _: () = assert!(size_of::<Semaphore>() <= size_of::<c::sem_t>());
 
 impl Semaphore {
     /// # Safety
@@ -53,18 +60,26 @@ impl Semaphore {
     #[inline(always)]
     fn wait(&self, until: Until) -> Result<(), c_int> {
         cancel::point();
-        if self.word.take() { Ok(()) } else { self.wait_slow(until) }
+        if self.word.take_unless_left() { Ok(()) } else { self.wait_slow(until) }
     }
 
     #[cold]
     #[inline(never)]
     fn wait_slow(&self, until: Until) -> Result<(), c_int> {
+        if self.word.is_left() {
+            crate::io::sleep::give_way();
+        }
         if raddle::drop_in::is_lightweight() && raddle::drop_in::yield_before_wait() && self.word.take() {
             return Ok(());
         }
         let deadline = until.deadline()?;
+        // Most waits are for what another thread has yet to do: the clock is asked once one was woken too late.
+        let (mut patience, mut was_too_late) = (Patience::default(), false);
         self.word
             .wait_for(|word| {
+                if std::mem::replace(&mut was_too_late, true) {
+                    patience.sleeps(&self.starved);
+                }
                 let undo = Undo::new(|| word.leave());
                 let woken = futex::wait(For::ASemaphore, Self::value(word), 0, deadline, true);
                 undo.forget();
@@ -85,7 +100,7 @@ impl Semaphore {
 
     #[inline(always)]
     fn post(&self) -> Result<(), c_int> {
-        self.word.post(wake_one).map_err(|Overflows| c::EOVERFLOW)
+        self.word.post(|| leaves(&self.starved), wake_one).map_err(|Overflows| c::EOVERFLOW)
     }
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 
 static pthread_mutex_t mutex;
 static pthread_rwlock_t rwlock;
+static sem_t semaphore;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static int told;
 static atomic_int waiting, had;
@@ -24,8 +26,14 @@ static int is(const char *of) { return strcmp(kind, of) == 0; }
 
 static int of_readers(void) { return strstr(kind, " behind a ") != 0; }
 
+static int of_semaphores(void) { return strstr(kind, "semaphore") != 0; }
+
 static void lock(int waits) {
     struct timespec far = {time(0) + 3600, 0};
+    if (of_semaphores()) {
+        assert((is("timed semaphore") && waits ? sem_timedwait(&semaphore, &far) : sem_wait(&semaphore)) == 0);
+        return;
+    }
     int reads = waits ? is("reader behind a writer") : is("writer behind a reader");
     if (of_readers())
         assert((reads ? pthread_rwlock_rdlock(&rwlock) : pthread_rwlock_wrlock(&rwlock)) == 0);
@@ -33,7 +41,13 @@ static void lock(int waits) {
         assert((is("timed") && waits ? pthread_mutex_timedlock(&mutex, &far) : pthread_mutex_lock(&mutex)) == 0);
 }
 
-static void unlock(void) { assert((of_readers() ? pthread_rwlock_unlock(&rwlock) : pthread_mutex_unlock(&mutex)) == 0); }
+static void unlock(void) {
+    if (of_semaphores()) {
+        assert(sem_post(&semaphore) == 0);
+        return;
+    }
+    assert((of_readers() ? pthread_rwlock_unlock(&rwlock) : pthread_mutex_unlock(&mutex)) == 0);
+}
 
 static void *waits(void *unused) {
     (void)unused;
@@ -70,6 +84,7 @@ static void one(const char *of, int others) {
         pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK);
     pthread_mutex_init(&mutex, &attributes);
     pthread_rwlock_init(&rwlock, 0);
+    sem_init(&semaphore, 0, 1);
     /* All wait for the lock, or for the condition. */
     if (!is("condition"))
         lock(0);
@@ -96,6 +111,9 @@ static void one(const char *of, int others) {
     assert(pthread_mutex_trylock(&mutex) == 0 && pthread_mutex_unlock(&mutex) == 0);
     assert(pthread_rwlock_trywrlock(&rwlock) == 0 && pthread_rwlock_unlock(&rwlock) == 0);
     assert(pthread_rwlock_tryrdlock(&rwlock) == 0 && pthread_rwlock_unlock(&rwlock) == 0);
+    int value;
+    assert(sem_trywait(&semaphore) == 0 && sem_post(&semaphore) == 0);
+    assert(sem_getvalue(&semaphore, &value) == 0 && value == 1 && sem_destroy(&semaphore) == 0);
     assert(pthread_mutex_destroy(&mutex) == 0 && pthread_rwlock_destroy(&rwlock) == 0);
     if (so_far < others)
         printf("%s: %d of %d had it in %d turns\n", kind, so_far, others, turns);
@@ -105,7 +123,7 @@ static void one(const char *of, int others) {
 
 static void *all(void *unused) {
     (void)unused;
-    const char *kinds[] = {"normal", "recursive", "checking", "timed", "condition", "reader behind a writer", "writer behind a writer", "writer behind a reader", 0};
+    const char *kinds[] = {"semaphore", "timed semaphore", "normal", "recursive", "checking", "timed", "condition", "reader behind a writer", "writer behind a writer", "writer behind a reader", 0};
     for (const char **of = kinds; *of; of++) {
         one(*of, 1);
         one(*of, 5);

@@ -1,4 +1,4 @@
-//! The word of a semaphore: `waiters:32 | value:32`.
+//! The word of a semaphore: `LEFT:1 | waiters:31 | value:32`.
 //!
 //! Source: our own; the layout is the C library's.
 //!
@@ -6,8 +6,11 @@
 //! waiters' half before it compares the value's half with 0; a post changes the same word, so it finds the waiter
 //! counted, and wakes one, or the waiter finds the value. Of several posts each wakes one.
 //!
-//! Progress: taking is lock-free; a waiter may starve, since others barge. [`SemaphoreWord::post`] may come from a
-//! signal handler. After its exchange the semaphore may be gone.
+//! `LEFT`: the last post has left its permit for the one that it wakes, and who comes by gives way before it takes it.
+//! It is a request: whoever takes one clears it, and nothing depends on it.
+//!
+//! Progress: taking is lock-free; a waiter may starve where no post leaves it a permit, since others barge.
+//! [`SemaphoreWord::post`] may come from a signal handler. After its exchange the semaphore may be gone.
 //!
 //! | edge | one side | the other |
 //! |---|---|---|
@@ -18,13 +21,14 @@
 //! use raddle_scheduler::words::semaphore::SemaphoreWord;
 //! let word = SemaphoreWord::<raddle_machine::Real>::new(1);
 //! assert!(word.take() && !word.take());
-//! word.post(|_| unreachable!("nobody waits")).unwrap();
+//! word.post(|| false, |_| unreachable!("nobody waits")).unwrap();
 //! assert!(word.take());
 //! ```
 #![forbid(unsafe_code)]
 
 use raddle_machine::{Atomic, Machine, Ordering};
 
+const LEFT: u64 = 1 << 63;
 const WAITER: u64 = 1 << 32;
 const VALUE: u64 = WAITER - 1;
 const MOST: u64 = i32::MAX as u64;
@@ -63,15 +67,27 @@ impl<M: Machine> SemaphoreWord<M> {
     /// Takes one if there is one.
     #[inline(always)]
     pub fn take(&self) -> bool {
-        self.take_and_leave(0)
+        self.take_and_leave(0, 0)
+    }
+
+    /// Takes one if there is one that is left for nobody.
+    #[inline(always)]
+    pub fn take_unless_left(&self) -> bool {
+        self.take_and_leave(0, LEFT)
+    }
+
+    /// Whether the last post has left its permit for a waiter.
+    pub fn is_left(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & LEFT != 0
     }
 
     #[inline(always)]
-    fn take_and_leave(&self, waiter: u64) -> bool {
+    fn take_and_leave(&self, waiter: u64, blocks: u64) -> bool {
         let mut data = self.0.load(Ordering::Relaxed);
-        while data & VALUE != 0 {
+        while data & VALUE != 0 && data & blocks == 0 {
+            let new = (data & !LEFT) - 1 - waiter;
             // Ordering[words.semaphore]: Acquire. Pairs with `post`. Makes visible: what was done before it.
-            match self.0.compare_exchange_weak(data, data - 1 - waiter, Ordering::Acquire, Ordering::Relaxed) {
+            match self.0.compare_exchange_weak(data, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => data = now,
             }
@@ -99,12 +115,12 @@ impl<M: Machine> SemaphoreWord<M> {
     pub fn wait_for<E>(&self, mut sleep: impl FnMut(&Self) -> Slept<E>) -> Result<(), E> {
         self.arrive();
         loop {
-            if self.take_and_leave(WAITER) {
+            if self.take_and_leave(WAITER, 0) {
                 return Ok(());
             }
             let error = match sleep(self) {
                 Slept::LookAgain => continue,
-                Slept::Interrupted(_) if self.take_and_leave(WAITER) => return Ok(()),
+                Slept::Interrupted(_) if self.take_and_leave(WAITER, 0) => return Ok(()),
                 Slept::Interrupted(error) | Slept::Over(error) => error,
             };
             self.leave();
@@ -112,26 +128,28 @@ impl<M: Machine> SemaphoreWord<M> {
         }
     }
 
-    /// Adds one; `wake` wakes one that sleeps on the word, which is a name only by then.
+    /// Adds one; `wake` wakes one that sleeps on the word, which is a name only by then. Where somebody waits, `leaves`
+    /// says whether the permit is left for the one that is woken.
     ///
     /// # Errors
     /// [`Overflows`].
     #[inline(always)]
-    pub fn post(&self, wake: impl FnOnce(usize)) -> Result<(), Overflows> {
+    pub fn post(&self, leaves: impl FnOnce() -> bool, wake: impl FnOnce(usize)) -> Result<(), Overflows> {
         let address = std::ptr::from_ref(self).addr();
         let mut data = self.0.load(Ordering::Relaxed);
+        let left = if data >= WAITER && leaves() { LEFT } else { 0 };
         loop {
             if data & VALUE == MOST {
                 return Err(Overflows);
             }
             // Ordering[words.semaphore]: Release. Pairs with `take`. Makes visible: what was done before.
             // Point of no return: the semaphore may be gone.
-            match self.0.compare_exchange_weak(data, data + 1, Ordering::Release, Ordering::Relaxed) {
+            match self.0.compare_exchange_weak(data, (data + 1) | left, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => break,
                 Err(now) => data = now,
             }
         }
-        if data >= WAITER {
+        if data & !LEFT >= WAITER {
             wake(address);
         }
         Ok(())
