@@ -54,8 +54,8 @@ impl Case {
 
     /// After how many seconds a process of so many repetitions is given up.
     pub fn limit_seconds(&self, repetitions: u32) -> u64 {
-        // Untested guess: a start may take long on a loaded machine, and a slow runtime be four times slower than
-        // foreseen.
+        // Only what hangs is to be ended so: a start may take long on a loaded machine, and a slow runtime be four
+        // times slower than foreseen. No figure depends on it.
         30 + (4.0 * (self.workload.slow)(&self.args) * f64::from(repetitions)) as u64
     }
 }

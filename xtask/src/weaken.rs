@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How many times longer than the unchanged tests a mutant's may take; an untested guess.
+/// How many times longer than the unchanged tests a mutant's may take. It ends what hangs only; its verdict
+/// is then "timed out", not "killed".
 const ROOM: u32 = 5;
 
 /// What a mutant's tests get at least.

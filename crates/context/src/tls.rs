@@ -225,7 +225,7 @@ impl Tls {
     /// Begins to take blocks back; `None` where somebody else keeps the loader's lock.
     pub(crate) fn take_back(&self) -> Option<TakeBack<'_>> {
         let sweep = match &self.threads {
-            Ok(threads) => Some((0..SWEEP_TRIES).find_map(|_| threads.sweep())?),
+            Ok(threads) => Some((0..threads::LOCK_TRIES).find_map(|_| threads.sweep())?),
             Err(_) => None,
         };
         Some(TakeBack { tls: self, sweep })
@@ -410,9 +410,6 @@ unsafe fn build(layout: &Layout, image: &Image, area_top: *mut u8, table: *mut u
     }
     fs.addr()
 }
-
-/// How often the loader's lock is tried before blocks are left where they are. An untested guess.
-const SWEEP_TRIES: u32 = 1000;
 
 /// Takes blocks back whose memory shall go: when it is dropped, nobody looks at them any more.
 pub(crate) struct TakeBack<'a> {

@@ -10,6 +10,7 @@
 //! A lightweight thread inside the runtime, and a signal handler that interrupted it, count as kernel threads: the word
 //! is the same, so nothing is lost.
 
+use crate::os::reach::PAGE_BYTES;
 use crate::os::{c, now, system_call};
 use crate::process::{kernel_waits, watch};
 use crate::thread::caller::Caller;
@@ -32,8 +33,9 @@ pub(crate) enum Woken {
     Cancelled,
 }
 
-/// A power of two; an untested guess: a few kernel threads sleep at a time.
-const BUCKETS: usize = 1024;
+/// A page of them, a power of two: while s kernel threads sleep, a wake-up of nobody asks the kernel in s of 1024
+/// cases.
+const BUCKETS: usize = PAGE_BYTES / size_of::<Bucket<Real>>();
 static SLEEPERS: [Bucket<Real>; BUCKETS] = [const { Bucket::constant() }; BUCKETS];
 static ALWAYS_ASK: AtomicBool = AtomicBool::new(false);
 

@@ -50,7 +50,8 @@ use std::alloc::Layout;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// Items per block: with its link about half a kilobyte. An untested guess.
+/// Items per block: with its link half a kilobyte. With 15, 63 and 255 `create` under `rotator`, whose ring is
+/// of these queues, takes the same instructions to 0.3 % (2026-11-28, docs/constants.md).
 const BLOCK: usize = if cfg!(feature = "loom") { 2 } else { 63 };
 
 struct Block<M: Machine> {

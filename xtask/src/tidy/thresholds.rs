@@ -23,17 +23,6 @@ const UNITS: [&str; 12] = [
     "THREADS",
     "WINDOWS",
 ];
-/// Numbers that nobody has measured, below these folders: they may become fewer.
-const GUESSES: [(&str, usize); 8] = [
-    ("bench/", 1),
-    ("crates/context/", 3),
-    ("crates/mpi/", 2),
-    ("crates/posix/", 15),
-    ("crates/queues/", 4),
-    ("crates/raddle/", 8),
-    ("crates/scheduler/", 18),
-    ("xtask/", 1),
-];
 
 /// A threshold of the governor has its unit in its name, and a figure in its comment.
 pub fn of_the_governor(tree: &Tree) -> Vec<Violation> {
@@ -67,7 +56,7 @@ pub fn of_the_governor(tree: &Tree) -> Vec<Violation> {
     found
 }
 
-/// Fewer and fewer numbers are guesses that nobody has tested.
+/// No number is a guess that nobody has tested.
 pub fn guesses(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     for file in tree.files.iter().filter(|file| file.is_rust() && !file.path.ends_with("tidy/thresholds.rs")) {
@@ -75,12 +64,6 @@ pub fn guesses(tree: &Tree) -> Vec<Violation> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let guesses = words.windows(2).filter(|pair| pair[0] == "untested" && pair[1].starts_with("guess"));
         found.extend(guesses.map(|_| Violation::new(&file.path, 0, "an untested guess: measure it, or do without")));
-    }
-    for (folder, left) in GUESSES {
-        let below: Vec<usize> = (0..found.len()).filter(|&index| found[index].path.starts_with(folder)).collect();
-        if below.len() <= left {
-            below.into_iter().rev().for_each(|index| drop(found.remove(index)));
-        }
     }
     found
 }

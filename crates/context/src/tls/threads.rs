@@ -237,8 +237,9 @@ impl Threads {
     }
 }
 
-/// How often the lock is tried at start, where others hold it for moments only. An untested guess.
-const LOCK_TRIES: u32 = 10_000;
+/// How often the lock is tried, which others hold for moments only. So many vain tries take 64 µs, and a thread of the
+/// C library's is created in 4, of which it holds the lock for a part (2026-11-28, `cas` of docs/constants.md).
+pub(super) const LOCK_TRIES: u32 = 10_000;
 
 /// The states of libc's simple lock.
 const FREE: u32 = 0;

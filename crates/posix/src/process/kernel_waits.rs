@@ -20,6 +20,7 @@
 
 use super::rights::KernelAction;
 use super::watch;
+use crate::os::reach::PAGE_BYTES;
 use crate::os::{c, system_call};
 use crate::thread::caller::Caller;
 use crate::thread::record::Record;
@@ -49,8 +50,8 @@ struct Note {
     next: AtomicPtr<Note>,
 }
 
-/// A power of two; an untested guess.
-const LISTS: usize = 256;
+/// A page of them, a power of two: with 512 kernel threads a list has one note on average.
+const LISTS: usize = PAGE_BYTES / size_of::<AtomicPtr<Note>>();
 static NOTES: [AtomicPtr<Note>; LISTS] = [const { AtomicPtr::new(null_mut()) }; LISTS];
 
 thread_local! {

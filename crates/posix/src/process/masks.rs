@@ -22,7 +22,7 @@
 
 use super::signals::{self, Set, bit};
 use super::{actions, alternate};
-use crate::os::{c, now, system_call};
+use crate::os::{FROZEN_NS, c, now, system_call};
 use crate::thread::caller::Caller;
 use crate::thread::record::{Held, Record};
 use std::cell::Cell;
@@ -57,11 +57,6 @@ thread_local! {
     /// So many handlers run.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
-
-/// How long one who blocks a signal waits for kernel threads that do not run, in nanoseconds: an untested guess. Too
-/// short on a busy machine means that the signal may end the process; too long, that a kernel thread which the kernel
-/// does not let go of delays whoever blocks.
-const OTHERS_NS: u64 = 1_000_000_000;
 
 /// Before the first kernel thread of the runtime. `first`: the mask of the process's first thread, if it is the caller.
 pub(super) fn prepare(first: Option<Set>) {
@@ -248,7 +243,7 @@ fn tell(wait: bool) {
         }
         signals::kick(task, true);
     });
-    let end = now(c::CLOCK_MONOTONIC) + OTHERS_NS;
+    let end = now(c::CLOCK_MONOTONIC) + FROZEN_NS;
     while wait && !all_heard(changes, process) && now(c::CLOCK_MONOTONIC) < end {
         // SAFETY: takes nothing.
         unsafe { system_call(c::SYS_sched_yield, [0; 6]) };

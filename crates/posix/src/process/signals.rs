@@ -14,7 +14,7 @@ use super::info::Info;
 use super::{
     actions, by_number, ending, fork, kernel_waits, masks, own_calls, preempt, process_directed, rights, watch,
 };
-use crate::os::{c, failed, reach, system_call};
+use crate::os::{FROZEN_NS, c, failed, now, reach, system_call};
 use crate::thread::caller::Caller;
 use crate::thread::record::Record;
 use crate::thread::{cancel, dedicated};
@@ -286,10 +286,9 @@ pub(super) fn deliver_after() {
 /// Sends a kernel thread of the process one of the signals of ours: whether it was sent. One that has ended is an error
 /// that nobody minds.
 pub(super) fn kick(task: u32, restart: bool) -> bool {
-    /// How often it is tried again where the user's limit of queued signals is reached: an untested guess.
-    const ATTEMPTS: usize = 100_000;
     let signal = KICK[usize::from(restart)].load(Ordering::Relaxed);
-    for _ in 0..ATTEMPTS {
+    let mut end = None;
+    loop {
         // SAFETY: take integers.
         unsafe {
             let process = system_call(c::SYS_getpid, [0; 6]) as usize;
@@ -297,10 +296,14 @@ pub(super) fn kick(task: u32, restart: bool) -> bool {
             if result != -(c::EAGAIN as isize) {
                 return result == 0;
             }
+            // The user's limit of queued signals is reached: kernel threads of ours that run take theirs.
+            let now = now(c::CLOCK_MONOTONIC);
+            if now > *end.get_or_insert(now + FROZEN_NS) {
+                return false;
+            }
             system_call(c::SYS_sched_yield, [0; 6]);
         }
     }
-    false
 }
 
 /// Has the kernel deliver a signal to the calling kernel thread, now.

@@ -7,7 +7,7 @@ use super::info::Info;
 use super::signals::{self, Set};
 use super::watch::{self, HandlersSeen};
 use super::{ending, kernel_waits, masked_waits, masks};
-use crate::os::{answer, c, deadline_after, now, reach, system_call};
+use crate::os::{LOOK_AGAIN_NS, answer, c, deadline_after, now, reach, system_call};
 use crate::thread::caller::Caller;
 use crate::thread::cancel;
 use crate::thread::record::Record;
@@ -15,10 +15,6 @@ use crate::thread::undo::Undo;
 use raddle::io::{Failure, Interest};
 use raddle_macros::entry;
 use std::ffi::{c_int, c_void};
-
-/// Without a descriptor, one who waits looks again after so many nanoseconds: an untested guess. What is sent to the
-/// thread itself comes at once.
-const LOOKS_AGAIN_NS: u64 = 10_000_000;
 
 /// The calling lightweight thread, or a handler of its, waits for one of `set` by `rest`, which gets a descriptor to
 /// wait for, if there is one, and a deadline: the signal, a negated error number, or [`kernel_waits::CANCELLED`].
@@ -89,14 +85,15 @@ unsafe fn wait(
                 result => break result,
             }
         }
-        let soon = (descriptor < 0).then(|| now(c::CLOCK_MONOTONIC) + LOOKS_AGAIN_NS);
+        // Without a descriptor one looks again now and then; what is sent to the thread itself comes at once.
+        let soon = (descriptor < 0).then(|| now(c::CLOCK_MONOTONIC) + LOOK_AGAIN_NS);
         let until = soon.map_or(deadline, |soon| Some(deadline.map_or(soon, |at| at.min(soon))));
         match rest((descriptor >= 0).then_some(descriptor as i32), until, watch) {
             Err(Failure::TimedOut) if until == deadline => break -(c::EAGAIN as isize),
             Err(Failure::Cancelled) => break kernel_waits::CANCELLED,
             Err(Failure::Unsupported | Failure::AlwaysReady | Failure::Closed) => {
                 // The kernel cannot watch it: the kernel thread waits, a little at a time.
-                let pause = c::timespec { tv_sec: 0, tv_nsec: LOOKS_AGAIN_NS as c::c_long };
+                let pause = c::timespec { tv_sec: 0, tv_nsec: LOOK_AGAIN_NS as c::c_long };
                 // SAFETY: a time on the stack.
                 unsafe { system_call(c::SYS_nanosleep, [(&raw const pause).expose_provenance(), 0, 0, 0, 0, 0]) };
             }

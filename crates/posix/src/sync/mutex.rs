@@ -18,6 +18,7 @@ use crate::futex::{self, For, Woken};
 use crate::os::{c, thread_pointer};
 use crate::thread::{cancel, dedicated};
 use raddle::drop_in::words::mutex::{MutexWord, WAITED_FOR};
+use raddle::drop_in::{PAUSES, SPINS};
 use raddle_machine::{Real, RealAtomic};
 use raddle_macros::entry;
 use std::ffi::c_int;
@@ -58,10 +59,6 @@ const PROTECT: u32 = 64;
 const FOREIGN: u32 = ROBUST | PROTECT | 128;
 /// Mutexes of the C library's that ask the kernel about their holder by its number.
 const BY_NUMBER: u32 = INHERIT | PROTECT;
-
-/// Looks at a held mutex before yielding, and pauses between two (untested guesses, as those of raddle's own mutex).
-const LOOKS: u32 = 4;
-const PAUSES: u32 = 30;
 
 impl Mutex {
     /// # Safety
@@ -126,7 +123,7 @@ impl Mutex {
         if self.word.is_left() {
             crate::io::sleep::give_way();
         }
-        for _ in 0..LOOKS {
+        for _ in 0..SPINS {
             if self.word.is_waited_for() {
                 break;
             }

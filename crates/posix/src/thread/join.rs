@@ -81,9 +81,6 @@ fn join(target: Held, until: Until, value: *mut *mut c_void) -> Option<c_int> {
     Some(0)
 }
 
-/// Between two looks of one who waits in the kernel whether it is to be cancelled, in nanoseconds: an untested guess.
-const LOOKS: u64 = 20_000_000;
-
 /// Waits for a thread's end: 0 or an error number, which is 0 for a cancellation.
 fn wait(handle: &raddle::JoinHandle<()>, deadline: Option<u64>) -> Result<(), c_int> {
     let caller = Caller::here();
@@ -103,7 +100,7 @@ fn wait(handle: &raddle::JoinHandle<()>, deadline: Option<u64>) -> Result<(), c_
         if cancel::is_requested_here() {
             return Err(0);
         }
-        let soon = os::now(c::CLOCK_MONOTONIC) + LOOKS;
+        let soon = os::now(c::CLOCK_MONOTONIC) + os::LOOK_AGAIN_NS;
         let until = deadline.map_or(soon, |at| at.min(soon));
         match handle.wait(Some(until), true) {
             Err(WaitError::TimedOut) if Some(until) != deadline => {}

@@ -59,7 +59,8 @@ const SWEEP_FLOOR: usize = 1024;
 /// Pending deadlines of a processor that make a crowd. Ten thousand sleepers of a second each, one wake-up apiece, took
 /// 40 % of a core: a thousand some 4, by proportion.
 const CROWD_DEADLINES: usize = 1000;
-/// In a crowd a deadline may be met late by so small a part of the wait, and by so many nanoseconds at most.
+/// In a crowd a deadline may be met late by so small a part of the wait, which is Linux's for `poll` and `select`, and
+/// by so many nanoseconds at most, which are the monitor's period, far below the kernel's 100 ms.
 const SLACK_PART: u64 = 1000;
 const MOST_SLACK_NS: u64 = 1_000_000;
 

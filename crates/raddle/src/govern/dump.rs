@@ -58,7 +58,7 @@ impl Default for DumpOptions {
 /// ```
 pub fn dump(out: &mut dyn io::Write, options: DumpOptions) -> io::Result<()> {
     let mut options = options;
-    if place_of_caller().is_some_and(|(sp, limit)| sp - limit < ROOM_TO_NAME) {
+    if place_of_caller().is_some_and(|(sp, limit)| sp - limit < ROOM_TO_NAME_BYTES) {
         options.backtraces = 0;
         writeln!(out, "raddle: no stacks, since the caller's own is too small to look up names")?;
     }
@@ -148,10 +148,11 @@ fn describe(descriptor: &'static Descriptor, walk: bool, walked: &mut usize, lib
 
 /// Bytes below a thread's frames that the visitor needs to read the note, and to walk the stack as well: twice what it
 /// was seen to use, without optimisation.
-const ROOM_TO_LOOK: usize = 1 << 10;
-const ROOM_TO_WALK: usize = 4 << 10;
-/// Bytes that the caller needs to look up the names of functions: an untested guess; half the default stack is enough.
-const ROOM_TO_NAME: usize = crate::carry::pool::DEFAULT_STACK / 2;
+const ROOM_TO_LOOK_BYTES: usize = 1 << 10;
+const ROOM_TO_WALK_BYTES: usize = 4 << 10;
+/// Bytes that the caller needs to look up the names of functions: 128 KiB, six times the 22 that std's look-up was
+/// seen to take in a small program, with optimisation and without (2026-11-28, `names` of docs/constants.md).
+const ROOM_TO_NAME_BYTES: usize = crate::carry::pool::DEFAULT_STACK / 2;
 
 /// Where the calling thread's stack is used up to, and where it ends; `None` on a kernel thread's.
 fn place_of_caller() -> Option<(usize, usize)> {
@@ -204,8 +205,8 @@ unsafe fn visit(descriptor: &'static Descriptor, walk: bool) -> Visit {
     // SAFETY: the caller holds the thread (descriptor rule 2).
     let context = unsafe { &*descriptor.context.get() };
     let room = room(context);
-    let mut visit = Visit { back: Context::empty(), walk: walk && room >= ROOM_TO_WALK, note: None, stack: None };
-    if room < ROOM_TO_LOOK {
+    let mut visit = Visit { back: Context::empty(), walk: walk && room >= ROOM_TO_WALK_BYTES, note: None, stack: None };
+    if room < ROOM_TO_LOOK_BYTES {
         return visit;
     }
     // A lightweight caller must not be switched away from meanwhile: its processor's mark is held.

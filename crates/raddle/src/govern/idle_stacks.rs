@@ -10,7 +10,9 @@ use crate::carry::kept::STACKS_KEPT;
 use crate::carry::pool;
 use raddle_context::stack::Arena;
 
-/// Nanoseconds for which a stack must have been idle.
+/// Nanoseconds for which a stack must have been idle. Where a thousand threads begin and end, and begin again 10, 60,
+/// 250 and 900 ms later, 25, 100 and 400 ms here do not change a thread's processor time by more than the rounds do
+/// (1.7 to 2.7 µs; 2026-11-28, `bursts` of docs/constants.md): any serves.
 const REST_NS: u64 = 100_000_000;
 
 /// When the monitor has looked at them last.

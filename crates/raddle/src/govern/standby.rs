@@ -33,8 +33,8 @@ use raddle_scheduler::standby::Begin;
 use raddle_scheduler::takeover::Take;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Nanoseconds without a catch until standbys end. An untested guess; none exists in a program that never blocks
-/// unseen.
+/// Nanoseconds without a catch until standbys end: ten times the second for which a standby may be kept from its core
+/// while others compute there (docs/decisions/0031), in which it can catch nothing.
 const REST_NS: u64 = 10_000_000_000;
 /// The kernel refused one: the monitor alone is left.
 static REFUSED: AtomicBool = AtomicBool::new(false);

@@ -32,6 +32,7 @@ pub use crate::os::{core, usable as usable_cores};
 pub use crate::threads::pool::Settings;
 pub use raddle_context::stack::has_filters;
 pub use raddle_queues::{places, slab};
+pub use raddle_scheduler::sync::mutex::{PAUSES, SPINS};
 pub use raddle_scheduler::words;
 
 /// Which signals are on their way to a thread that runs, of so many kinds.

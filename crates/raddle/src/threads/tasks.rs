@@ -23,8 +23,9 @@ use std::mem::{MaybeUninit, align_of, size_of};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Words of a scope's own room: a dozen tasks with a few words of closure each. An untested guess.
-const ROOM: usize = 96;
+/// Words of a scope's own room: a dozen tasks with a few words of closure each. With 24, 96 and 384 `fib by=scope`
+/// takes the same instructions to 1 % (2026-11-28, docs/constants.md).
+const ROOM_WORDS: usize = 96;
 
 thread_local! {
     /// The newest open scope of the calling thread. Where the list ends is null, or the thread's own place in a scope,
@@ -110,7 +111,7 @@ pub(crate) struct Tasks {
     used: Cell<usize>,
     /// How many tasks the owner gave away at once when it last found a processor hungry.
     gift: Cell<usize>,
-    room: UnsafeCell<[MaybeUninit<u64>; ROOM]>,
+    room: UnsafeCell<[MaybeUninit<u64>; ROOM_WORDS]>,
 }
 
 // SAFETY: other threads only compare `owner` with themselves; the rest is touched by the owner.
@@ -129,7 +130,7 @@ impl Tasks {
             oldest: Cell::new(std::ptr::null()),
             used: Cell::new(0),
             gift: Cell::new(0),
-            room: UnsafeCell::new([MaybeUninit::uninit(); ROOM]),
+            room: UnsafeCell::new([MaybeUninit::uninit(); ROOM_WORDS]),
         }
     }
 
@@ -162,7 +163,7 @@ impl Tasks {
         }
         let words = size_of::<Closure<F>>().div_ceil(size_of::<u64>());
         let below = self.used.get();
-        let fits = align_of::<Closure<F>>() <= align_of::<u64>() && words <= ROOM - below;
+        let fits = align_of::<Closure<F>>() <= align_of::<u64>() && words <= ROOM_WORDS - below;
         let place: *mut Closure<F> = if fits {
             self.used.set(below + words);
             // SAFETY: below the end of the room, and nobody uses it from `below` on.

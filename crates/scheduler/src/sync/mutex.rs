@@ -66,9 +66,9 @@ const MADE_IN_PANIC: u64 = GRANTING;
 /// work, 0, 1, 4, 16 and 64 looks in five interleaved rounds each, T = 2, 64 and 1000 threads: up to 4 the CPU time of
 /// a turn differs by less than the rounds do; 16 take 0 to 3 % more of it and 64 take 1 to 7 % (64 threads, held for 20
 /// and 100 pauses), with as many sleeps. (2026-11-26)
-pub(crate) const SPINS: u32 = 4;
+pub const SPINS: u32 = 4;
 /// Pauses between two looks: a look takes the cache line from the holder.
-pub(crate) const PAUSES: u32 = 30;
+pub const PAUSES: u32 = 30;
 
 /// The address of the record of the thread that holds the mutex with this word, if one does and not only may come to.
 pub fn holder_in(word: u64) -> Option<usize> {

@@ -36,9 +36,6 @@ const WRITERS: u64 = u64::MAX;
 const ALARM: u64 = u64::MAX - 1;
 /// Events fetched at once: they lie on the stack of whoever looks.
 const BATCH: usize = 64;
-/// So many events are worth a walk ahead. Untested guess.
-const MANY: usize = 4;
-
 /// Written at each look: away from what every wait reads.
 static EVENTS: Padded<AtomicU64> = Padded(AtomicU64::new(0));
 
@@ -145,7 +142,7 @@ impl Batch {
         let mut writers = false;
         let events = &self.events[..std::mem::take(&mut self.count)];
         EVENTS.fetch_add(events.len() as u64, Ordering::Relaxed);
-        if events.len() >= MANY {
+        if events.len() > 1 {
             // Each event leads through half a dozen cache lines, one after the other: fetch them for all events at
             // once.
             for step in 0..=table::STEPS {

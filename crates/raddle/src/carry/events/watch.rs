@@ -40,9 +40,9 @@ const ID: u64 = (1 << 12) - 1;
 /// server that is busy (measured: 64 echoes take 350,000), and short enough that one who turns to computing delays
 /// events hardly longer than that.
 const NEAR: u64 = 1_000_000;
-/// Nanoseconds between two looks of threads that call for events all the time. Untested guess: about two of their
-/// rounds.
-const TURN: u64 = 50_000;
+/// Nanoseconds between two looks of threads that call for events all the time: about two of their rounds. memcached -t
+/// 4 takes as much processor time for a request with 12, 50 and 200 µs (2026-11-28, `serve` of docs/constants.md).
+const TURN_NS: u64 = 50_000;
 /// Nanoseconds after which a kept watch begins anew: should the program close our descriptors, nothing would end it.
 const RENEW: u64 = 1_000_000_000;
 /// Nanoseconds between two audits of the waits.
@@ -119,7 +119,7 @@ pub(crate) fn poll(mut inside: Lent<'_>, works: bool) -> bool {
 /// As [`poll`], unless somebody has looked a moment ago. For threads that wait for events in their own way and may
 /// never leave their processor meanwhile.
 pub(crate) fn poll_in_turn(inside: Lent<'_>) {
-    if Sets::current().is_some() && Real::now().saturating_sub(LOOKED.load(Ordering::Relaxed) & !ID) >= TURN {
+    if Sets::current().is_some() && Real::now().saturating_sub(LOOKED.load(Ordering::Relaxed) & !ID) >= TURN_NS {
         poll(inside, true);
     }
 }
