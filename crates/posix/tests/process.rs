@@ -34,6 +34,12 @@ fn children_share_memory_and_nothing_else_until_they_are_gone() {
 }
 
 #[test]
+fn children_that_begin_in_a_function_are_not_taken_for_their_parents() {
+    let out = same_as_native("clone.c", &["1", "3"]);
+    assert_eq!(out.matches(": 24 of 24 in threads, 4 of 4 in the first one").count(), 3, "{out}");
+}
+
+#[test]
 fn threads_that_a_collector_stops_hold_no_kernel_thread() {
     let program = common::compile("stop_world.c", &[]);
     assert_eq!(common::native(&program, &[]).out, "stopped and went on: 10, wrong: 0\n");

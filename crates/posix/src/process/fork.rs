@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 
 /// The calling thread is about to fork. `main` on a lightweight thread stays one: the process's signals are left for it
 /// where they meet others, which the kernel would not do.
-fn becomes_parent() {
+pub(super) fn becomes_parent() {
     if !Record::first().is_some_and(Record::is_current) {
         dedicated::known_alone();
     }
@@ -35,7 +35,7 @@ pub(super) fn prepare() {
     unsafe { pthread_atfork(None, None, Some(child)) };
 }
 
-unsafe extern "C" fn child() {
+pub(super) unsafe extern "C" fn child() {
     let had_mask = Record::current().is_some_and(|me| dedicated::task(me).is_some());
     // SAFETY: the only thread of a child that was just made, outside the runtime: it called `fork`.
     unsafe { raddle::drop_in::forked() };

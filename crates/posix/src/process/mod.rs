@@ -6,14 +6,15 @@
 //! way), [`info`] (what is told of them), [`masks`] (what kernel threads block; [`masked_waits`]: in waits of theirs),
 //! [`preempt`] (ticks of the timer that asks threads to give way), [`waiting`] (for signals), [`watch`] (waits and
 //! handlers), [`kernel_waits`] (waits in the kernel that a cancellation ends), [`fork`], [`vfork`] (children that share
-//! memory), [`step_aside`] (programs of sanitizers), [`exec`] (programs that replace themselves; [`target`]: whether by
-//! one that can be taken over), [`rights`] (the set*id family), [`own`] (what the kernel ties to a kernel thread),
-//! [`proc_paths`] (files that name a thread), [`sandbox`] (filters of system calls), [`loader`] (calls under its
-//! locks), [`system_v`] (calls that no handler restarts).
+//! memory), [`clone`] (that begin in a function), [`step_aside`] (programs of sanitizers), [`exec`] (programs that
+//! replace themselves; [`target`]: whether by one that can be taken over), [`rights`] (the set*id family), [`own`]
+//! (what the kernel ties to a kernel thread), [`proc_paths`] (files that name a thread), [`sandbox`] (filters of system
+//! calls), [`loader`] (calls under its locks), [`system_v`] (calls that no handler restarts).
 
 mod actions;
 mod alternate;
 pub(crate) mod by_number;
+mod clone;
 mod contexts;
 pub(crate) mod ending;
 pub(crate) mod exec;

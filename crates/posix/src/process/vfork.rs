@@ -49,7 +49,7 @@ pub(super) fn forked() -> bool {
 }
 
 /// Before the child is made. The answer is how many there are already, one below the other.
-extern "C" fn begin() -> usize {
+pub(super) extern "C" fn begin() -> usize {
     let depth = DEPTH.get();
     if depth == 0 {
         let mask = signals::own_mask();
@@ -64,7 +64,7 @@ extern "C" fn begin() -> usize {
 }
 
 /// After the system call, in the child (`result` is 0), and then in the parent. The answer is the call's.
-extern "C" fn finish(result: isize, depth: usize) -> c::pid_t {
+pub(super) extern "C" fn finish(result: isize, depth: usize) -> c::pid_t {
     if result == 0 {
         if depth == 0 {
             signals::set_kernel_mask(CHILD_BLOCKS.get());
