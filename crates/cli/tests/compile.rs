@@ -78,6 +78,16 @@ fn main() {
 /// A crate without the standard library, with an instruction of its own in its loop.
 const BARE: &str = r#"
 #![no_std]
+/// ```
+/// static ASKED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+/// #[no_mangle]
+/// pub unsafe extern "C" fn raddle_quantum_used(word: *mut i64) {
+///     ASKED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+///     *word = 1000;
+/// }
+/// bare::count(std::hint::black_box(300_000));
+/// assert!(ASKED.load(std::sync::atomic::Ordering::Relaxed) > 10);
+/// ```
 #[inline(never)]
 pub fn count(turns: u64) -> u64 {
     let (mut sum, mut turn) = (1u64, 0);
@@ -304,6 +314,11 @@ lto = "fat"
         let run = run.env(configured, "--cfg configured").current_dir(&folder.0).output().unwrap();
         assert_eq!(well(run), "all ways\n");
     }
+    // Examples of documentation have checks, too.
+    let mut examples = raddle();
+    examples.args(["cargo", "test", "--offline", "--doc", "-p", "bare"]).current_dir(&folder.0);
+    let told = well(examples.output().unwrap());
+    assert!(told.contains("1 passed"), "{told}");
 }
 
 #[cfg(target_arch = "x86_64")]

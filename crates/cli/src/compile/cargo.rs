@@ -90,7 +90,9 @@ pub fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
         format!("-Clink-arg=-Wl,--load-pass-plugin={plugin}"),
     ];
     let mut command = cargo();
-    flags::add(&mut command, &configuration, &target, &own);
+    flags::add(&mut command, &configuration, &target, "rustflags", &own);
+    // The examples of documentation, which are compiled and linked apart.
+    flags::add(&mut command, &configuration, &target, "rustdocflags", &own);
     flags::refuse_links_without(&mut command, &configuration, &target, &folder)?;
     command.arg(subcommand).arg("--target").arg(&host).arg("--target-dir").arg(&folder);
     command.args(without(rest, &["--target", "--target-dir", "--config"]));

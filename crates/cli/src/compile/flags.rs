@@ -1,4 +1,4 @@
-//! Flags of rustc beside those that the user's environment and cargo's configuration have.
+//! Flags of rustc and rustdoc beside those that the user's environment and cargo's configuration have.
 
 use super::cargo::script_in;
 use cargo_platform::{Cfg, Platform};
@@ -50,35 +50,37 @@ pub fn configuration(cargo: &mut Command) -> Value {
     cargo.output().ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default()
 }
 
-/// Has `cargo` give rustc `own` beside the flags that it gives anyway.
-pub fn add(cargo: &mut Command, configuration: &Value, target: &Target, own: &[String]) {
-    if let Some(mut flags) = of_environment() {
+/// Has `cargo` give `own` beside the flags that it gives anyway: to rustc where `what` is `rustflags`; where it is
+/// `rustdocflags` to rustdoc, which compiles examples of documentation.
+pub fn add(cargo: &mut Command, configuration: &Value, target: &Target, what: &str, own: &[String]) {
+    let variable = what.to_uppercase();
+    if let Some(mut flags) = of_environment(&variable) {
         flags.extend_from_slice(own);
-        cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
-    } else if let Ok(flags) = std::env::var(target.variable("RUSTFLAGS")) {
+        cargo.env(format!("CARGO_ENCODED_{variable}"), flags.join("\x1f"));
+    } else if let Ok(flags) = std::env::var(target.variable(&variable)) {
         // Cargo's configuration does not show that variable, and it takes no others then but the target's.
-        cargo.env(target.variable("RUSTFLAGS"), format!("{flags} {}", own.join(" ")));
+        cargo.env(target.variable(&variable), format!("{flags} {}", own.join(" ")));
     } else {
         // Cargo adds them to what its configuration has.
-        cargo.arg("--config").arg(setting(configuration, target, own));
+        cargo.arg("--config").arg(setting(configuration, target, what, own));
     }
 }
 
-/// Flags of rustc that the environment names: then cargo takes none of its configuration.
-fn of_environment() -> Option<Vec<String>> {
-    if let Ok(encoded) = std::env::var("CARGO_ENCODED_RUSTFLAGS") {
+/// Flags that the environment names: then cargo takes none of its configuration.
+fn of_environment(variable: &str) -> Option<Vec<String>> {
+    if let Ok(encoded) = std::env::var(format!("CARGO_ENCODED_{variable}")) {
         return Some(encoded.split('\x1f').filter(|flag| !flag.is_empty()).map(str::to_string).collect());
     }
-    Some(std::env::var("RUSTFLAGS").ok()?.split_whitespace().map(str::to_string).collect())
+    Some(std::env::var(variable).ok()?.split_whitespace().map(str::to_string).collect())
 }
 
-/// The setting by which cargo adds `own` to its configuration's flags of rustc: it takes those for all targets only
-/// where none are set for the target.
-fn setting(configuration: &Value, target: &Target, own: &[String]) -> String {
-    let (place, there) = if target.settings(configuration, "rustflags").next().is_some() {
-        (format!("target.{}.rustflags", target.name), &configuration["target"][&target.name]["rustflags"])
+/// The setting by which cargo adds `own` to its configuration's flags: it takes those for all targets only where none
+/// are set for the target.
+fn setting(configuration: &Value, target: &Target, what: &str, own: &[String]) -> String {
+    let (place, there) = if target.settings(configuration, what).next().is_some() {
+        (format!("target.{}.{what}", target.name), &configuration["target"][&target.name][what])
     } else {
-        ("build.rustflags".into(), &configuration["build"]["rustflags"])
+        (format!("build.{what}"), &configuration["build"][what])
     };
     // Lists are joined; a text is replaced.
     match there.as_str() {
@@ -136,7 +138,7 @@ mod tests {
 
     #[test]
     fn flags_are_added_where_cargo_takes_them_from() {
-        let with = |text: &str| setting(&serde_json::from_str(text).unwrap(), &target(), &["-o".into()]);
+        let with = |text: &str| setting(&serde_json::from_str(text).unwrap(), &target(), "rustflags", &["-o".into()]);
         let all = r#"build.rustflags=["-o"]"#;
         assert_eq!([with("{}"), with(r#"{"build":{"rustflags":["-v"]}}"#)], [all, all]);
         let others = r#"{"target":{"d":{"rustflags":[]},"a-b-c":{"linker":"x"}}}"#;
@@ -144,13 +146,16 @@ mod tests {
         let one = r#"target.a-b-c.rustflags=["-o"]"#;
         assert_eq!(with(r#"{"target":{"a-b-c":{"rustflags":["-v"]}}}"#), one);
         assert_eq!(with(r#"{"build":{"rustflags":"-v -w"}}"#), r#"build.rustflags="-v -w -o""#);
+        let documented =
+            serde_json::json!({ "build": { "rustdocflags": "-v" }, "target": { "a-b-c": { "rustflags": "-w" } } });
+        assert_eq!(setting(&documented, &target(), "rustdocflags", &["-o".into()]), r#"build.rustdocflags="-v -o""#);
     }
 
     #[test]
     fn flags_of_a_cfg_count_where_it_holds() {
         let place = |cfg: &str| {
             let configuration = serde_json::json!({ "target": { cfg: { "rustflags": "-v" } } });
-            setting(&configuration, &target(), &[]).split_once('=').unwrap().0.to_string()
+            setting(&configuration, &target(), "rustflags", &[]).split_once('=').unwrap().0.to_string()
         };
         for holds in ["cfg(unix)", r#"cfg(all(unix, not(target_os = "macos")))"#, "cfg(any(windows, unix))"] {
             assert_eq!(place(holds), "target.a-b-c.rustflags", "{holds}");
