@@ -6,6 +6,7 @@ use raddle_scheduler::lock::{
 use raddle_scheduler::sync::kernel_threads::KernelThreads;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// So many clusters of two.
@@ -369,6 +370,121 @@ fn who_changes_what_it_reads_is_told_wherever_it_has_gone_since() {
             });
         }
         assert_eq!((map.update(&1, |value| *value += 1), map.get(&1)), (Some(()), Some(1)));
+    }
+}
+
+/// Three clusters of two, which count the calls to each.
+#[derive(Default)]
+struct Counting([AtomicU32; 3]);
+
+impl Clusters for Counting {
+    fn count(&self) -> usize {
+        3
+    }
+    fn members(&self, _: usize) -> usize {
+        2
+    }
+    fn here(&self) -> Seat {
+        Pairs(3).here()
+    }
+    fn carry<R>(&self, _: Seat, to: Seat, call: impl FnOnce() -> R) -> R {
+        let result = call();
+        self.0[to.cluster].fetch_add(1, Ordering::SeqCst);
+        result
+    }
+}
+
+type Counted = Clustered<u32, u32, Barging<KernelThreads>, Parking<KernelThreads>, Arc<Counting>>;
+
+/// What `f` does with a map of which the calling thread keeps an element, while a change waits for that: the
+/// element's own instance in a cluster, or a processor's `copy`. And the cluster in which it is kept. Its home has
+/// `moved` or not.
+fn while_a_change_waits(by: Ways, copy: bool, moved: bool, f: impl FnOnce(&Counted, usize)) {
+    let clusters = Arc::new(Counting::default());
+    let map = &Counted::over(clusters.clone());
+    go(0);
+    map.insert(1, 4);
+    let anchor = map.home(&1).unwrap();
+    let home = (anchor + usize::from(moved)) % 3;
+    assert!(map.migrate(&1, home));
+    // The change comes to it last, when it has the other replica; or the anchor is elsewhere, where a pessimist would
+    // wait with nothing in its hands.
+    let keeps = if moved { 3 - anchor - home } else { 2 - home / 2 };
+    for cluster in 0..3 {
+        go(cluster);
+        assert_eq!((map.get(&1), !copy || map.get_here(&1) == Some(4)), (Some(4), true));
+    }
+    go(keeps);
+    let (replica, here) = (map.read(&1).filter(|_| !copy), map.read_here(&1).filter(|_| copy));
+    let before = clusters.0[keeps].load(Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        let change = scope.spawn(|| {
+            go(home);
+            map.update_by(by, &1, |value| *value = 5)
+        });
+        // The first call finds the instance reserved, or the second one the copy.
+        while clusters.0[keeps].load(Ordering::SeqCst) < before + 1 + u32::from(copy) {
+            std::thread::yield_now();
+        }
+        f(map, keeps);
+        drop((replica, here));
+        assert_eq!(change.join().unwrap(), Some(()));
+    });
+    assert_eq!(map.get(&1), Some(5));
+}
+
+#[test]
+fn who_keeps_an_element_reads_it_again_in_any_cluster_though_a_change_waits() {
+    for (protocol, change) in ALL {
+        for (copy, moved) in [(false, false), (false, true), (true, false), (true, true)] {
+            while_a_change_waits(ways(protocol, change), copy, moved, |map, keeps| {
+                for processor in 0..6 {
+                    PROCESSOR.set(processor);
+                    let reads = [map.get(&1), map.get_here(&1), map.get_from_home(&1)];
+                    assert_eq!(reads, [Some(4); 3], "on processor {processor}");
+                    let (first, second) = (map.read(&1), map.read_here(&1));
+                    assert_eq!((first.map(|it| *it), second.map(|it| *it)), (Some(4), Some(4)));
+                    let mut seen = 0;
+                    map.for_each(|_, value| seen += value);
+                    assert_eq!((seen, map.contains(&1), map.give_back()), (4, true, 0));
+                    if !copy {
+                        assert!(map.hold(&1).is_some());
+                    }
+                }
+                go(keeps);
+            });
+        }
+    }
+}
+
+#[test]
+fn who_keeps_an_element_and_changes_it_in_any_cluster_while_a_change_waits_is_told() {
+    type Call = fn(&Counted);
+    let calls: [Call; 8] = [
+        |map| _ = map.home(&1),
+        |map| _ = map.update(&1, |value| *value = 7),
+        |map| _ = map.update_by(ways(Protocol::Pessimistic, Change::Broadcast), &1, |value| *value = 7),
+        |map| _ = map.insert(1, 7),
+        |map| _ = map.remove(&1),
+        |map| _ = map.remove_unused(&1),
+        |map| _ = map.invalidate(&1),
+        |map| _ = (0..3).map(|to| map.migrate(&1, to)).collect::<Vec<_>>(),
+    ];
+    for (protocol, change) in ALL {
+        for (copy, moved) in [(false, false), (false, true), (true, false), (true, true)] {
+            while_a_change_waits(ways(protocol, change), copy, moved, |map, _| {
+                for processor in 0..6 {
+                    PROCESSOR.set(processor);
+                    // Where the anchor has not been taken yet there is an instance to count in.
+                    let of_copies: Option<Call> = (copy && !moved).then_some(|map| _ = map.hold(&1));
+                    for call in calls.into_iter().chain(of_copies) {
+                        let panic = catch_unwind(AssertUnwindSafe(|| call(map))).unwrap_err();
+                        let told = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref().map(String::as_str));
+                        assert!(told.unwrap().contains("holds already"), "on processor {processor}");
+                    }
+                }
+            });
+        }
     }
 }
 

@@ -156,6 +156,30 @@ fn nobody_reads_what_was_there_before_a_change() {
 }
 
 #[test]
+fn who_keeps_a_replica_reads_again_in_another_cluster_though_a_change_waits() {
+    for copy in [false, true] {
+        explore_first(Some(3_000), 1, &["(Some(0), Some(0), Some(1))"], move || {
+            let map = map();
+            map.insert(0, 0);
+            let home = map.home(&0).unwrap();
+            for cluster in [2, 1] {
+                go((home + cluster) % 3);
+                assert_eq!(map.get_here(&0), Some(0));
+            }
+            let (replica, here) = (map.read(&0).filter(|_| !copy), map.read_here(&0).filter(|_| copy));
+            // The change may have begun anywhere, and waits for what is kept here.
+            let by = ways(Protocol::Optimistic, Change::Broadcast);
+            let writes = at(&map, home, move |map| map.update_by(by, &0, |value| *value = 1).unwrap());
+            go((home + 2) % 3);
+            let again = (map.get(&0), map.get_here(&0));
+            drop((replica, here));
+            writes.join().unwrap();
+            (again.0, again.1, map.get(&0))
+        });
+    }
+}
+
+#[test]
 fn what_is_held_in_one_cluster_is_not_removed_in_another() {
     let expected = ["(false, Ok(Some(0)))", "(true, Err(InUse))", "(true, Ok(Some(0)))"];
     explore_first(Some(5_000), 2, &expected, || {

@@ -16,6 +16,7 @@ const ELEMENT: &str = "crates/scheduler/src/lock/reserve/element.rs";
 const CLUSTERED: &str = "crates/scheduler/src/lock/clusters/map.rs";
 const CHANGES: &str = "crates/scheduler/src/lock/clusters/map/changes.rs";
 const COPIES: &str = "crates/scheduler/src/lock/clusters/map/copies.rs";
+const KEPT: &str = "crates/scheduler/src/lock/clusters/map/kept.rs";
 
 /// All of them. No two change the same words.
 pub const LOCKS: &[Fault] = &[
@@ -182,7 +183,7 @@ pub const LOCKS: &[Fault] = &[
         "lock-cluster-asks-again",
         "who waited for another's request asks, too",
         CLUSTERED,
-        ("let mut own = self.own(me, key)?;\n            if ", "own.get().value.is_some()", "false"),
+        ("", "if own.get().value.is_some() {", "if false {"),
         "loom loom_clusters requests_of_a_cluster_are_combined_into_one",
     ),
     fault(
@@ -198,10 +199,31 @@ pub const LOCKS: &[Fault] = &[
         CHANGES,
         (
             "",
-            "drop(own);\n                    self.retry(me);\n                    // The pessimist waits there, too: it holds nothing.\n                    drop(self.clusters[at].instances.reserve(key));",
-            "self.retry(me); drop(self.clusters[at].instances.reserve(key)); drop(own);",
+            "drop(own);\n                    self.retry(me);\n                    // The pessimist waits there, too: it holds nothing.\n                    drop(self.patient_at(me, at, key));",
+            "self.retry(me); drop(self.patient_at(me, at, key)); drop(own);",
         ),
         "loom loom_clusters three_clusters_that_each_change_what_all_have_do_not_dead_lock",
+    ),
+    fault(
+        "lock-cluster-waits-for-itself",
+        "a thread that keeps an element waits in another cluster for a change that waits for it",
+        KEPT,
+        ("", "if W::me() == 0 {", "if true {"),
+        "loom loom_clusters who_keeps_a_replica_reads_again_in_another_cluster_though_a_change_waits",
+    ),
+    fault(
+        "lock-cluster-waits-for-a-copy",
+        "as that, at its processor's copy",
+        COPIES,
+        ("", "|| self.kept(me, key)", "|| None"),
+        "loom loom_clusters who_keeps_a_replica_reads_again_in_another_cluster_though_a_change_waits",
+    ),
+    fault(
+        "lock-cluster-looks-at-no-copies",
+        "as that, if what it keeps is a processor's copy",
+        KEPT,
+        ("", "has_copies != 0", "has_copies == 7"),
+        "loom loom_clusters who_keeps_a_replica_reads_again_in_another_cluster_though_a_change_waits",
     ),
     fault(
         "lock-cluster-keeps-replicas",
@@ -235,7 +257,7 @@ pub const LOCKS: &[Fault] = &[
         "lock-cluster-copy-not-noted",
         "a copy is made that its cluster's instance does not know of",
         COPIES,
-        ("", "replica.0.copied.fetch_or(bit(member), Ordering::Relaxed);", ""),
+        ("", "instance.copied.fetch_or(bit(member), Ordering::Relaxed);", ""),
         "loom loom_clusters a_copy_that_is_made_while_its_element_goes_is_gone_too",
     ),
 ];

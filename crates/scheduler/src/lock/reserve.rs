@@ -48,10 +48,12 @@ mod guards;
 mod map;
 mod names;
 mod order;
+mod unless;
 
 pub use guards::{Reserved, Shared};
 pub use map::{Busy, ReserveMap, optimistic};
 pub use order::Order;
+pub(in crate::lock) use unless::never;
 
 use crate::runtime::Runtime;
 use crate::sync::address::AddressTable;

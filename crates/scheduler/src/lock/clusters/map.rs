@@ -20,7 +20,8 @@
 //! wait for another one; they *try*, and give up what they hold. Writers hold the home's and wait for replicas, whose
 //! holders are those, or readers. Movers and removers hold the anchor's, *try* the home's and give up the anchor's,
 //! then wait for replicas as writers do. Who keeps a [`Replica`] and waits for another element must keep an order, as
-//! with any lock; who changes the element that it reads itself is told by a panic.
+//! with any lock. Who keeps one and wants the same element again, in any cluster, reads what it keeps, or is told by a
+//! panic ([`kept`]).
 //!
 //! Progress: blocking on holders of instances. Fairness: new readers wait as soon as a writer does. A request that
 //! tries can be overtaken again and again by those of the home's own cluster, who wait at the instance itself, as in
@@ -56,14 +57,16 @@
 mod changes;
 mod copies;
 mod instance;
+mod kept;
 
 pub use copies::Here;
 pub use instance::{Hold, InUse, Replica};
 
 use super::{ClusterStats, Clusters, Seat, Ways};
+use crate::lock::reserve::never;
 use crate::lock::{Algorithm, Busy, Lock, ReserveMap, Waits};
 use copies::{Copies, Then};
-use instance::{Counters, Instance, Instances, Met, Own, Role, World, count};
+use instance::{Counters, Instance, Instances, Met, Own, Read, Right, Role, World, count};
 use raddle_machine::{Atomic, Ordering};
 use raddle_queues::pad::Padded;
 use std::collections::hash_map::RandomState;
@@ -200,15 +203,23 @@ where
     }
 
     /// The caller's cluster's instance, held alone; a place-holder if there was none. None: there is no such key.
-    fn own<'a, 'k>(&'a self, me: Seat, key: &'k K) -> Option<Own<'a, 'k, K, V, A, W, S>> {
+    /// Before it waits it asks `instead` for what to return instead.
+    #[expect(clippy::type_complexity, reason = "each parameter is the map's own")]
+    fn own<'a, 'k, G>(
+        &'a self,
+        me: Seat,
+        key: &'k K,
+        instead: impl FnMut() -> Option<G>,
+    ) -> Result<Option<Own<'a, 'k, K, V, A, W, S>>, G> {
         let map = &self.clusters[me.cluster].instances;
         let anchor = self.anchor(key);
         let (instance, placed) = if anchor == me.cluster {
-            (map.reserve(key)?, false)
+            let Some(instance) = map.reserve_unless(key, instead)? else { return Ok(None) };
+            (instance, false)
         } else {
-            map.find_or_place(key.clone(), &mut Some(Instance::stale(anchor)))
+            map.find_or_place(key.clone(), &mut Some(Instance::stale(anchor)), instead)?
         };
-        Some(Own { map, key, instance: Some(instance), placed })
+        Ok(Some(Own { map, key, instance: Some(instance), placed }))
     }
 
     /// Where the home is, if the instance that the caller holds is the anchor's, who knows.
@@ -224,21 +235,27 @@ where
     }
 
     /// The element, for reading; its instance in the caller's cluster is asked for if there is none. Waits while
-    /// somebody changes it. None if there is no such key.
+    /// somebody changes it; a thread that reads the element already, in whichever cluster, reads that once more, and
+    /// waits for nobody. None if there is no such key.
     pub fn read(&self, key: &K) -> Option<Replica<'_, V, W>> {
-        self.read_at(self.here(), key)
+        match self.read_at(self.here(), key) {
+            Ok(found) => found.map(|found| Replica(Right::Instance(found))),
+            Err(kept) => Some(kept),
+        }
     }
 
-    fn read_at(&self, me: Seat, key: &K) -> Option<Replica<'_, V, W>> {
+    /// The instance of the caller's cluster, for reading; `Err`: what the caller keeps of it, instead of waiting.
+    fn read_at(&self, me: Seat, key: &K) -> Result<Option<Read<'_, V, W>>, Replica<'_, V, W>> {
         let map = &self.clusters[me.cluster].instances;
+        let kept = || self.kept(me, key);
         loop {
-            if let Some(found) = map.read(key).filter(|found| found.value.is_some()) {
-                return Some(Replica(found));
+            if let Some(found) = map.read_unless(key, kept)?.filter(|found| found.value.is_some()) {
+                return Ok(Some(found));
             }
-            let mut own = self.own(me, key)?;
+            let Some(mut own) = self.own(me, key, kept)? else { return Ok(None) };
             if own.get().value.is_some() {
                 // Somebody's request was answered meanwhile: the combining of section 2.2.
-                return Some(Replica(own.keep().downgrade()));
+                return Ok(Some(own.keep().downgrade()));
             }
             match self.find(me, key, self.hint(me, key, own.get()), ReserveMap::try_read) {
                 Ok((_, home)) => {
@@ -248,17 +265,17 @@ where
                     let mut instance = own.keep();
                     instance.value = Some(value);
                     count::<World<W>>(&self.counters(me.cluster).replicated);
-                    return Some(Replica(instance.downgrade()));
+                    return Ok(Some(instance.downgrade()));
                 }
                 Err(Met::Absent) => {
                     // A stale one goes, too.
                     own.placed = true;
-                    return None;
+                    return Ok(None);
                 }
                 Err(Met::Busy(at)) => {
                     drop(own);
                     self.retry(me);
-                    drop(self.clusters[at].instances.read(key));
+                    self.wait_to_read(me, at, key)?;
                 }
             }
         }
@@ -279,7 +296,9 @@ where
                 Err(Met::Absent) => return None,
                 Err(Met::Busy(at)) => {
                     self.retry(me);
-                    drop(self.clusters[at].instances.read(key));
+                    if let Err(kept) = self.wait_to_read(me, at, key) {
+                        return Some(kept.clone());
+                    }
                 }
             }
         }
@@ -291,24 +310,39 @@ where
     }
 
     /// Where an element's home is (racy); None if there is no such key.
+    ///
+    /// # Panics
+    /// If the calling thread reads the element while somebody else changes it, and the map parks its threads.
     pub fn home(&self, key: &K) -> Option<usize> {
         let me = self.here();
         loop {
             match self.find(me, key, None, ReserveMap::try_read) {
                 Ok((at, _)) => return Some(at),
                 Err(Met::Absent) => return None,
-                Err(Met::Busy(at)) => drop(self.clusters[at].instances.read(key)),
+                Err(Met::Busy(at)) => {
+                    drop(never(self.clusters[at].instances.read_unless(key, || self.keeps_nothing(me, key))));
+                }
             }
         }
     }
 
     /// Keeps an element from [`Clustered::remove_unused`], until what it returns is dropped. Counted in the caller's
-    /// cluster. None if there is no such key.
+    /// cluster, or where the calling thread reads the element. None if there is no such key.
+    ///
+    /// # Panics
+    /// If the calling thread reads a processor's copy ([`Clustered::read_here`]) while somebody changes the element,
+    /// and the map parks its threads.
     pub fn hold(&self, key: &K) -> Option<Hold<World<W>>> {
         let replica = self.read(key)?;
+        let Right::Instance(instance) = &replica.0 else {
+            panic!(
+                "a thread waits for an element that it holds already: it reads a processor's copy, and would wait for \
+                 itself for ever; hold the element before it is read, or read it by `read`"
+            )
+        };
         // Relaxed: under a reservation, which a remover has to wait for.
-        replica.0.uses.fetch_add(1, Ordering::Relaxed);
-        Some(Hold(replica.0.uses.clone()))
+        instance.uses.fetch_add(1, Ordering::Relaxed);
+        Some(Hold(instance.uses.clone()))
     }
 
     /// Gives back the replicas that nobody holds in the caller's cluster, and that nobody reads just now; how many.

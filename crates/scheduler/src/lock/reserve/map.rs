@@ -33,6 +33,7 @@ use super::guards::{Held, Reserved, Shared};
 use super::names::Place;
 #[cfg(debug_assertions)]
 use super::order::{Class, Leaves};
+use super::unless::never;
 use super::{Order, Reservation, Waits};
 use crate::lock::{Algorithm, Lock};
 use raddle_machine::Machine;
@@ -53,7 +54,7 @@ struct Part<K, V, A, W: Waits, S> {
     lock: Padded<Lock<Table<K, V, W, S>, A, World<W>>>,
 }
 
-type Table<K, V, W, S> = HashMap<K, Arc<Element<V, World<W>>>, S>;
+pub(super) type Table<K, V, W, S> = HashMap<K, Arc<Element<V, World<W>>>, S>;
 
 /// See the module.
 #[expect(clippy::type_complexity, reason = "as in `Part`")]
@@ -136,7 +137,7 @@ where
         self
     }
 
-    fn part(&self, key: &K) -> &Lock<Table<K, V, W, S>, A, World<W>> {
+    pub(super) fn part(&self, key: &K) -> &Lock<Table<K, V, W, S>, A, World<W>> {
         // The table inside places elements by the low bits, and tells them apart by the highest.
         let hash = self.hash.hash_one(key) >> 24 & 0xffff_ffff;
         &self.parts[hash as usize % self.parts.len()].lock.0
@@ -152,8 +153,15 @@ where
         }
     }
 
-    /// Reserves the element of a key, waiting for it if `patient`.
-    fn take(&self, key: &K, kind: Kind, patient: bool) -> Result<Option<Held<'_, V, W>>, Busy> {
+    /// Reserves the element of a key. Each time it is reserved, `instead` is asked: what it gives ends the call, else
+    /// this waits, which only the `patient` do.
+    pub(super) fn take<G>(
+        &self,
+        key: &K,
+        kind: Kind,
+        patient: bool,
+        mut instead: impl FnMut() -> Option<G>,
+    ) -> Result<Option<Held<'_, V, W>>, G> {
         if patient {
             self.assert_in_order();
         }
@@ -173,8 +181,11 @@ where
                     return Ok(Some(self.held(element, kind, place)));
                 }
                 Looked::Over => {}
-                Looked::Reserved if patient => self.wait(element, kind, &mut covered),
-                Looked::Reserved => return Err(Busy),
+                Looked::Reserved => match instead() {
+                    // If it has marked the element, who ends the reservation looks for one to wake, and goes on.
+                    Some(given) => return Err(given),
+                    None => self.wait(element, kind, &mut covered),
+                },
             }
         }
     }
@@ -204,7 +215,7 @@ where
         }
     }
 
-    fn held(&self, element: Arc<Element<V, World<W>>>, kind: Kind, place: Option<Place>) -> Held<'_, V, W> {
+    pub(super) fn held(&self, element: Arc<Element<V, World<W>>>, kind: Kind, place: Option<Place>) -> Held<'_, V, W> {
         Held {
             element,
             kind,
@@ -240,7 +251,7 @@ where
     /// If it would have to wait, and the calling thread itself holds it, alone or as a reader, and the map parks its
     /// threads. A guard counts for the thread that took it. So do the other calls that wait.
     pub fn reserve(&self, key: &K) -> Option<Reserved<'_, V, W>> {
-        self.take(key, Kind::Exclusive, true).ok().flatten().map(Reserved)
+        never(self.reserve_unless(key, || None))
     }
 
     /// As [`ReserveMap::reserve`], but does not wait: what a remote request does, which then goes back
@@ -249,13 +260,13 @@ where
     /// # Errors
     /// If somebody has the element.
     pub fn try_reserve(&self, key: &K) -> Result<Option<Reserved<'_, V, W>>, Busy> {
-        Ok(self.take(key, Kind::Exclusive, false)?.map(Reserved))
+        Ok(self.take(key, Kind::Exclusive, false, || Some(Busy))?.map(Reserved))
     }
 
     /// The element for reading, together with other readers; waits while somebody has it alone, or waits for it. A
     /// thread that reads it already may read it again, whoever waits.
     pub fn read(&self, key: &K) -> Option<Shared<'_, V, W>> {
-        self.take(key, Kind::Shared, true).ok().flatten().map(Shared)
+        never(self.read_unless(key, || None))
     }
 
     /// As [`ReserveMap::read`], but does not wait.
@@ -263,7 +274,7 @@ where
     /// # Errors
     /// If somebody has the element alone, or waits for it and the caller does not read it already.
     pub fn try_read(&self, key: &K) -> Result<Option<Shared<'_, V, W>>, Busy> {
-        Ok(self.take(key, Kind::Shared, false)?.map(Shared))
+        Ok(self.take(key, Kind::Shared, false, || Some(Busy))?.map(Shared))
     }
 
     /// A copy of a value; waits while somebody has it alone.
@@ -314,7 +325,7 @@ where
     /// Puts a value there, and returns what was there before; waits while others have the element.
     pub fn insert(&self, key: K, value: V) -> Option<V> {
         let mut value = Some(value);
-        let (mut element, _) = self.find_or_place(key, &mut value);
+        let (mut element, _) = never(self.find_or_place(key, &mut value, || None));
         // If an element was there, it is ours now.
         value.map(|value| std::mem::replace(&mut *element, value))
     }
@@ -329,7 +340,7 @@ where
     where
         K: Clone,
     {
-        let (element, placed) = self.find_or_place(key.clone(), &mut None);
+        let (element, placed) = never(self.find_or_place(key.clone(), &mut None, || None));
         if !placed {
             return Ok(element);
         }
@@ -341,8 +352,14 @@ where
         Ok(element)
     }
 
-    /// The element, reserved: found, or placed now with the value that there is. Whether it was placed.
-    pub(in crate::lock) fn find_or_place(&self, key: K, value: &mut Option<V>) -> (Reserved<'_, V, W>, bool) {
+    /// The element, reserved: found, or placed now with the value that there is. Whether it was placed. Before it waits
+    /// it asks `instead` for what to return instead.
+    pub(in crate::lock) fn find_or_place<G>(
+        &self,
+        key: K,
+        value: &mut Option<V>,
+        mut instead: impl FnMut() -> Option<G>,
+    ) -> Result<(Reserved<'_, V, W>, bool), G> {
         self.assert_in_order();
         let part = self.part(&key);
         let mut key = Some(key);
@@ -362,10 +379,13 @@ where
             match looked {
                 Looked::Ours(place) => {
                     covered.has(&element, Kind::Exclusive);
-                    return (Reserved(self.held(element, Kind::Exclusive, place)), placed);
+                    return Ok((Reserved(self.held(element, Kind::Exclusive, place)), placed));
                 }
                 Looked::Over => {}
-                Looked::Reserved => self.wait(element, Kind::Exclusive, &mut covered),
+                Looked::Reserved => match instead() {
+                    Some(given) => return Err(given),
+                    None => self.wait(element, Kind::Exclusive, &mut covered),
+                },
             }
         }
     }

@@ -4,6 +4,7 @@ use super::copies::Then;
 use super::instance::{InUse, Instance, Kept, Met, Role, World, count};
 use super::{Clustered, ReserveMap};
 use crate::lock::clusters::{Change, Clusters, Protocol, Seat, Ways};
+use crate::lock::reserve::never;
 use crate::lock::{Algorithm, Busy, Waits};
 use raddle_machine::{Atomic, Ordering};
 use std::hash::{BuildHasher, Hash};
@@ -21,7 +22,8 @@ where
     /// such key. If `f` panics, what it has changed so far stays, and replicas are dropped.
     ///
     /// # Panics
-    /// If the calling thread changes it already, and the map parks its threads.
+    /// If the calling thread changes it already, or keeps a [`Replica`](super::Replica) of it, and the map parks its
+    /// threads. So do the other calls that change it.
     pub fn update<R>(&self, key: &K, f: impl FnOnce(&mut V) -> R) -> Option<R> {
         self.update_by(self.ways, key, f)
     }
@@ -34,7 +36,7 @@ where
         let me = self.here();
         loop {
             let own = match ways.protocol {
-                Protocol::Optimistic => Some(self.own(me, key)?),
+                Protocol::Optimistic => Some(never(self.own(me, key, || self.keeps_nothing(me, key)))?),
                 Protocol::Pessimistic => None,
             };
             let (mut own, found) = match own {
@@ -69,13 +71,22 @@ where
                     drop(own);
                     self.retry(me);
                     // The pessimist waits there, too: it holds nothing.
-                    drop(self.clusters[at].instances.reserve(key));
+                    drop(self.patient_at(me, at, key));
                 }
             }
         }
     }
 
-    /// The instance of another cluster, held alone; waits for it, without a lane.
+    /// The instance of a cluster, held alone; waits for it, without a lane. The caller holds nothing.
+    ///
+    /// # Panics
+    /// If it would have to wait, and its thread reads the element.
+    fn patient_at(&self, me: Seat, cluster: usize, key: &K) -> Option<Kept<'_, V, W>> {
+        never(self.clusters[cluster].instances.reserve_unless(key, || self.keeps_nothing(me, key)))
+    }
+
+    /// The instance of another cluster, held alone; waits for it, without a lane. The caller holds the home's, so who
+    /// has it are readers, and its thread is told there if it is one of them.
     fn instance_at(&self, me: Seat, cluster: usize, key: &K) -> Option<Kept<'_, V, W>> {
         match self.call(me, cluster, |map| map.try_reserve(key)) {
             Ok(found) => found,
@@ -178,7 +189,10 @@ where
     fn both(&self, me: Seat, key: &K) -> Option<(usize, Kept<'_, V, W>, Option<Kept<'_, V, W>>)> {
         let anchor = self.anchor(key);
         loop {
-            let first = self.instance_at(me, anchor, key)?;
+            let first = match self.call(me, anchor, |map| map.try_reserve(key)) {
+                Ok(found) => found?,
+                Err(Busy) => self.patient_at(me, anchor, key)?,
+            };
             let at = match first.role {
                 Role::Home(_) => return Some((anchor, first, None)),
                 Role::Away(home) => home,
@@ -188,7 +202,7 @@ where
                 Err(Busy) => {
                     drop(first);
                     self.retry(me);
-                    drop(self.clusters[at].instances.reserve(key));
+                    drop(self.patient_at(me, at, key));
                 }
             }
         }
@@ -255,8 +269,11 @@ where
         if at == to {
             return true;
         }
-        let mut target = (to != anchor)
-            .then(|| self.clusters[to].instances.find_or_place(key.clone(), &mut Some(Instance::stale(anchor))).0);
+        let place = || {
+            let mut stale = Some(Instance::stale(anchor));
+            never(self.clusters[to].instances.find_or_place(key.clone(), &mut stale, || None)).0
+        };
+        let mut target = (to != anchor).then(place);
         let old = home.as_mut().unwrap_or(&mut first);
         let value = old.valid().clone();
         let role = std::mem::replace(&mut old.role, Role::Away(to));

@@ -12,9 +12,9 @@
 //! and wait for copies, whose holders are readers.
 
 use super::Clustered;
-use super::instance::{Instance, Replica, World, count};
+use super::instance::{Instance, Replica, Right, World, count};
 use crate::lock::clusters::{Clusters, Seat};
-use crate::lock::{Algorithm, Busy, ReserveMap, Reserved, Shared, Waits};
+use crate::lock::{Algorithm, Busy, ReserveMap, Reserved, Waits};
 use raddle_machine::{Atomic, Ordering};
 use std::hash::{BuildHasher, Hash};
 use std::ops::Deref;
@@ -44,21 +44,12 @@ pub(super) enum Then {
 
 /// The right to read an element from the calling processor's copy: nobody changes it, anywhere, until this is dropped.
 #[must_use = "dropping it ends the reservation at once"]
-pub struct Here<'a, V, W: Waits>(From<'a, V, W>);
-
-enum From<'a, V, W: Waits> {
-    Copy(Shared<'a, Option<V>, W>),
-    /// The copy was made by this call, or is being made.
-    Cluster(Replica<'a, V, W>),
-}
+pub struct Here<'a, V, W: Waits>(Replica<'a, V, W>);
 
 impl<V, W: Waits> Deref for Here<'_, V, W> {
     type Target = V;
     fn deref(&self) -> &V {
-        match &self.0 {
-            From::Copy(copy) => copy.as_ref().unwrap_or_else(|| unreachable!("looked at when it was taken")),
-            From::Cluster(replica) => replica,
-        }
+        &self.0
     }
 }
 
@@ -79,22 +70,33 @@ where
         let copies = &self.clusters[me.cluster].copies;
         let member = me.member % copies.len();
         let own = &copies[member];
-        if let Some(copy) = own.read(key).filter(|copy| copy.is_some()) {
-            return Some(Here(From::Copy(copy)));
+        match own.read_unless(key, || self.kept(me, key)) {
+            Ok(Some(copy)) if copy.is_some() => return Some(Here(Replica(Right::Copy(copy)))),
+            Ok(_) => {}
+            Err(kept) => return Some(Here(kept)),
         }
-        let replica = self.read_at(me, key)?;
+        let instance = match self.read_at(me, key) {
+            Ok(found) => found?,
+            Err(kept) => return Some(Here(kept)),
+        };
         // Relaxed: under a shared reservation, whose end orders it before who has the instance alone (I6).
-        replica.0.copied.fetch_or(bit(member), Ordering::Relaxed);
+        instance.copied.fetch_or(bit(member), Ordering::Relaxed);
+        let counters = self.counters(me.cluster);
+        if counters.has_copies.load(Ordering::Relaxed) == 0 {
+            // Relaxed: said before a copy is made, whose reservation or table orders it before who reads that.
+            counters.has_copies.store(1, Ordering::Relaxed);
+        }
+        let value = || Some(instance.valid().clone());
         let made = match own.try_reserve(key) {
-            Ok(Some(mut stale)) => stale.replace(replica.clone()).is_none(),
-            Ok(None) => own.insert_new(key.clone(), Some(replica.clone())).is_ok(),
+            Ok(Some(mut stale)) => std::mem::replace(&mut *stale, value()).is_none(),
+            Ok(None) => own.insert_new(key.clone(), value()).is_ok(),
             // Another thread of this processor makes or reads it.
             Err(Busy) => false,
         };
         if made {
-            count::<World<W>>(&self.counters(me.cluster).copied);
+            count::<World<W>>(&counters.copied);
         }
-        Some(Here(From::Cluster(replica)))
+        Some(Here(Replica(Right::Instance(instance))))
     }
 
     /// A copy of a value, from the calling processor's: see [`Clustered::read_here`].

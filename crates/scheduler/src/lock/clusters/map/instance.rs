@@ -104,6 +104,8 @@ pub(super) struct Counters<M: Machine> {
     pub(super) moved: M::Atomic<u64>,
     /// Keys whose anchor this cluster is.
     pub(super) keys: M::Atomic<usize>,
+    /// 1 once one of its processors has had a copy.
+    pub(super) has_copies: M::Atomic<u32>,
 }
 
 impl<M: Machine> Counters<M> {
@@ -112,7 +114,8 @@ impl<M: Machine> Counters<M> {
         let (calls, replicated, retries) = (zero(), zero(), zero());
         let (invalidated, renewed, moved) = (zero(), zero(), zero());
         let (copied, copies_renewed, keys) = (zero(), zero(), Atomic::new(0));
-        Self { calls, replicated, retries, invalidated, renewed, copied, copies_renewed, moved, keys }
+        let has_copies = Atomic::new(0);
+        Self { calls, replicated, retries, invalidated, renewed, copied, copies_renewed, moved, keys, has_copies }
     }
 }
 
@@ -141,12 +144,25 @@ impl std::error::Error for InUse {}
 
 /// The right to read an element in the reader's cluster: nobody changes it, anywhere, until this is dropped.
 #[must_use = "dropping it ends the reservation at once"]
-pub struct Replica<'a, V, W: Waits>(pub(super) Shared<'a, Instance<V, World<W>>, W>);
+pub struct Replica<'a, V, W: Waits>(pub(super) Right<'a, V, W>);
+
+pub(super) type Read<'a, V, W> = Shared<'a, Instance<V, World<W>>, W>;
+
+/// What is reserved for a reader.
+pub(super) enum Right<'a, V, W: Waits> {
+    /// A cluster's instance, which has a value.
+    Instance(Read<'a, V, W>),
+    /// A processor's copy, which has a value.
+    Copy(Shared<'a, Option<V>, W>),
+}
 
 impl<V, W: Waits> Deref for Replica<'_, V, W> {
     type Target = V;
     fn deref(&self) -> &V {
-        self.0.valid()
+        match &self.0 {
+            Right::Instance(instance) => instance.valid(),
+            Right::Copy(copy) => copy.as_ref().unwrap_or_else(|| unreachable!("looked at when it was taken")),
+        }
     }
 }
 
