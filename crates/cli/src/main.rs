@@ -66,7 +66,9 @@ enum Sub {
 fn refused(error: &clap::Error) -> ! {
     let unknown = error.get(ContextKind::InvalidSubcommand).filter(|_| error.kind() == ErrorKind::InvalidSubcommand);
     if let (Some(unknown), None) = (unknown, error.get(ContextKind::SuggestedSubcommand)) {
-        let names = ["run", "bench", "check", "sim", "top", "trace", "doctor", "completions", "cc", "c++", "cargo"];
+        let command = Command::command();
+        let names: Vec<&str> =
+            command.get_subcommands().filter(|sub| !sub.is_hide_set()).map(|sub| sub.get_name()).collect();
         let meant = raddle_bench::catalogue::similar(&unknown.to_string(), &names);
         if !meant.is_empty() {
             eprintln!("raddle: {}", meant.trim_end());

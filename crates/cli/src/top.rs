@@ -50,6 +50,13 @@ fn folder() -> PathBuf {
 /// The file for `--metrics`.
 pub fn file(named: &Path) -> Result<PathBuf, String> {
     if !named.as_os_str().is_empty() {
+        let name = named.as_os_str().to_string_lossy();
+        let port = name.rsplit_once(':').map(|(_, port)| port).filter(|_| !name.contains('/'));
+        if port.is_some_and(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())) {
+            return Err(format!(
+                "--metrics: `{name}` is an address; what is written is a file (./{name}, if it is to be called so), which a collector can read"
+            ));
+        }
         return to_be_put("--metrics", named);
     }
     let folder = folder();

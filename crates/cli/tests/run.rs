@@ -537,6 +537,24 @@ fn a_mistyped_command_is_told_with_the_one_that_was_meant() {
 }
 
 #[test]
+fn a_value_that_was_meant_for_an_option_is_told() {
+    let told = |words: &[&str], status: i32| {
+        let output = raddle(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{output:?}");
+        text(&output.stderr)
+    };
+    for (option, value) in [("--metrics", "no-such-folder-of-metrics"), ("--compare", "5"), ("--stats", "json")] {
+        let said = told(&[option, value], 127);
+        assert!(said.contains(&format!("it is written with `=`: {option}={value}")), "{said}");
+    }
+    assert!(!told(&["--metrics", "--", "no-such-program-anywhere"], 127).contains("with `=`"));
+    // Others' tools take an address: no file of that name is written.
+    let address = told(&["--metrics=127.0.0.1:9999", "true"], 2);
+    assert!(address.contains("is an address; what is written is a file"), "{address}");
+    assert!(told(&["--compare", "--trace", "t.json", "true"], 2).contains("cannot be used with '--trace"));
+}
+
+#[test]
 fn the_doctor_tries_it() {
     let doctor = |set: &[(&str, &str)]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_raddle"));

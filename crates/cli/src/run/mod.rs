@@ -12,7 +12,7 @@ mod unpack;
 use crate::output::to_be_put;
 use clap::{Args, ValueEnum};
 use program::{Found, Program};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -94,7 +94,7 @@ pub struct Options {
     children: bool,
     /// Run it natively and under raddle, in turns, so often each (3 times if no number is given), and show what each
     /// took; standard input is empty
-    #[arg(long, value_name = "ROUNDS", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "ROUNDS", num_args = 0..=1, require_equals = true, default_missing_value = "3", conflicts_with = "trace", value_parser = clap::value_parser!(u16).range(1..))]
     compare: Option<u16>,
     /// Make no remarks
     #[arg(long)]
@@ -149,6 +149,9 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         Ok(found) => found,
         Err(refusal) => {
             eprintln!("raddle: {refusal}");
+            if let Some(option) = option_before(name, std::env::args_os()) {
+                eprintln!("raddle: as the value of {option} it is written with `=`: {option}={}", name.display());
+            }
             return Ok(ExitCode::from(refusal.status()));
         }
     };
@@ -180,6 +183,13 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     };
     eprintln!("raddle: `{}` cannot be started: {error}", found.program.path.display());
     Ok(ExitCode::from(126))
+}
+
+/// The option whose value is a choice, where the program's name stands behind it.
+fn option_before(name: &OsStr, words: impl Iterator<Item = OsString>) -> Option<&'static str> {
+    let words: Vec<OsString> = words.take_while(|word| word != "--").collect();
+    let place = words.iter().position(|word| word == name)?;
+    ["--stats", "--metrics", "--compare"].into_iter().find(|option| words[place - 1] == *option)
 }
 
 /// A policy is tried out before the program starts: the library in the program could only complain and go on without
