@@ -111,6 +111,7 @@ pub fn cases(workload: &'static Workload, chosen: &[String], processors: usize) 
     let mut cases = Vec::new();
     for item in items {
         let args = arguments(workload, item)?;
+        crate::bodies::possible(workload.name, &args)?;
         cases.push(Case { workload, args: args.clone(), processors });
         if workload.also_on_one && processors != 1 {
             cases.push(Case { workload, args, processors: 1 });

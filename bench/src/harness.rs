@@ -168,7 +168,8 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(Event)) -> Results {
         }
         settings(&mut results.settings, &present, &tallies);
         let rows = rows(case, &present, &tallies, case.expected());
-        results.failed |= rows.iter().zip(&present).any(|(row, contestant)| fatal(row, contestant));
+        results.failed |=
+            rows.iter().zip(&present).any(|(row, contestant)| fatal(row, contestant)) || unmeasured(&rows);
         tell(Event::Done(&rows));
         results.rows.extend(rows);
     }
@@ -179,6 +180,12 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(Event)) -> Results {
 fn fatal(row: &Row, contestant: &Contestant) -> bool {
     let ours = contestant.runtime.is_ours();
     row.error.as_ref().is_some_and(|error| row.disagrees || ours && !refusal(error))
+}
+
+/// All failed that did not refuse: whatever was asked for, there is nothing of it.
+fn unmeasured(rows: &[Row]) -> bool {
+    let failed: Vec<_> = rows.iter().filter(|row| !row.error.as_deref().is_some_and(refusal)).collect();
+    !failed.is_empty() && failed.iter().all(|row| row.rounds == 0 && row.error.is_some())
 }
 
 fn start(plan: &Plan, case: &Case, contestant: &Contestant) -> Result<Report, String> {
@@ -241,9 +248,9 @@ fn rows(case: &Case, present: &[&Contestant], tallies: &[Tally], expected: Optio
     present.iter().zip(tallies).map(row).collect()
 }
 
-/// Nanoseconds for one operation, by each round.
+/// Nanoseconds for one operation, by each round that had one.
 fn times(tally: &Tally) -> Vec<f64> {
-    tally.reports.iter().map(|r| r.ns as f64 / r.ops.max(1) as f64).collect()
+    tally.reports.iter().filter(|r| r.ops > 0).map(|r| r.ns as f64 / r.ops as f64).collect()
 }
 
 /// Further figures: of numbers the median over the rounds, of all else the last one.
@@ -376,7 +383,20 @@ mod tests {
         let failed = rows(&case(), &[&a, &b], &failed, Some(2));
         assert_eq!((fatal(&failed[0], &a), fatal(&failed[1], &b)), (true, false));
         let refused = [tally(&[], &["not offered: x"])];
-        assert!(!fatal(&rows(&case(), &[&a], &refused, Some(2))[0], &a));
+        let refused = rows(&case(), &[&a], &refused, Some(2));
+        assert!(!fatal(&refused[0], &a) && !unmeasured(&refused));
+        // Where nobody has a figure, others' failures are.
+        assert!(unmeasured(&failed[1..]) && unmeasured(&[refused[0].clone(), failed[1].clone()]));
+        let some = rows(&case(), &[&a, &b], &[tally(&[report(20, 2)], &[]), tally(&[], &["broke"])], Some(2));
+        assert!(!unmeasured(&some));
+    }
+
+    #[test]
+    fn a_round_without_an_operation_has_no_time() {
+        let none = Report { ops: 0, ..report(20, 2) };
+        let rows = rows(&case(), &[&contestant("go")], &[tally(&[none], &[])], Some(2));
+        assert_eq!((rows[0].spread, rows[0].each.len(), rows[0].ratio, rows[0].rounds), (None, 0, None, 1));
+        assert_eq!((rows[0].error.as_deref(), rows[0].without_figure()), (None, "no operation was done"));
     }
 
     #[test]

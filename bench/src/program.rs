@@ -5,8 +5,8 @@
 //! With `--undisturbed` ([`quiet::Best`]) it goes on, at most [`MOST_REPETITIONS`] times more, until it has seen
 //! [`ENOUGH`] repetitions during which its kernel threads did not wait for a core, and before and after which the cores
 //! were quiet ([`crate::quiet`]). On one processor the quickest of them counts, since what else took time was not the
-//! program's own; on more the one a quarter from there, since who finds what differs, too. The exit status is 0 unless
-//! the run failed.
+//! program's own; on more the one a quarter from there, since who finds what differs, too. The exit status is 2 if it
+//! did not run what was asked for, which the object then says (`error`), 1 if the run failed, else 0.
 
 use crate::args::Args;
 use crate::memory::Memory;
@@ -189,6 +189,11 @@ pub fn use_cores(processors: usize) -> Result<(), String> {
     rustix::thread::sched_setaffinity(None, &chosen).map_err(refused)
 }
 
+/// The exit status of what was not run.
+const REFUSED: u8 = 2;
+/// The exit status of a run that failed.
+const FAILED: u8 = 1;
+
 /// The `main` of a program: reads the request, lets `run` serve it and prints the line. `settings` says how the runtime
 /// was set up.
 pub fn main(run: impl FnOnce(&Request) -> Result<(Outcome, String), String>) -> ExitCode {
@@ -201,17 +206,21 @@ pub fn main_of(
     run: impl FnOnce(&Request) -> Result<(Outcome, String), String>,
 ) -> ExitCode {
     let failures = record_panics();
-    let result = Request::parse(words).and_then(|mut request| {
+    let result = Request::parse(words).map_err(|error| (error, REFUSED)).and_then(|mut request| {
         request.baseline = Memory::now();
         let served = catch_unwind(AssertUnwindSafe(|| run(&request)));
         // The first panic is the cause; the ones after it are its echoes in those who joined.
         let first = failures.lock().unwrap_or_else(PoisonError::into_inner).take();
         let served = served.unwrap_or_else(|payload| Err(panic_text(&*payload)));
-        Ok((request, served.map_err(|error| first.unwrap_or(error))?))
+        match (served, first) {
+            (Ok(served), _) => Ok((request, served)),
+            (Err(_), Some(first)) => Err((first, FAILED)),
+            (Err(error), None) => Err((error, REFUSED)),
+        }
     });
     let (line, code) = match result {
         Ok((request, (outcome, settings))) => (success(&request, outcome, &settings), ExitCode::SUCCESS),
-        Err(error) => (json!({ "error": error }), ExitCode::FAILURE),
+        Err((error, status)) => (json!({ "error": error }), ExitCode::from(status)),
     };
     println!("{line}");
     code

@@ -51,6 +51,7 @@ fn what_is_wrong_is_one_line_of_json() {
     let run = |words: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_raddle-bench-std"));
         command.args(words);
+        assert_eq!(command.output().unwrap().status.code(), Some(2), "{words:?}");
         child::run(command, Duration::from_secs(300)).unwrap_err()
     };
     assert!(run(&["create", "N=1"]).contains("--processors"));

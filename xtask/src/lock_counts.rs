@@ -46,16 +46,20 @@ const LOCKS: [Measured; 7] = [
 const PARKING: usize = 2;
 
 /// How the locks are shared; in the first use nobody waits.
-const USES: [(&str, &str); 3] = [
-    ("of each its own", "locks=1000 hold=0 gap=0"),
-    ("one, wanted always", "locks=1 hold=50 gap=50"),
-    ("one, nothing else", "locks=1 hold=0 gap=0"),
+const USES: [(&str, &str, [u64; 2]); 3] = [
+    ("of each its own", "locks=1000 hold=0 gap=0", SHORT_TURNS),
+    ("one, wanted always", "locks=1 hold=50 gap=50", LONG_TURNS),
+    ("one, nothing else", "locks=1 hold=0 gap=0", SHORT_TURNS),
 ];
 
 const THREADS: [u64; 3] = [2, 64, 1000];
 
-/// Turns of the short and of the long run under callgrind: multiples of all numbers of threads.
-const COUNTED: [u64; 2] = [64_000, 192_000];
+/// Turns of the short and of the long run under callgrind: multiples of all numbers of threads. What depends on the
+/// clock (how far the histogram of waits grows, and is searched) differed by 150,000 instructions between two
+/// measurements of one lock: of a turn of 58 instructions one, with 128,000 turns. So there are ten times as many.
+const SHORT_TURNS: [u64; 2] = [640_000, 1_920_000];
+/// The same for turns of 500 instructions and more.
+const LONG_TURNS: [u64; 2] = [64_000, 192_000];
 
 /// The same for processor time, which is told in hundredths of a second.
 const TIMED: [u64; 2] = [192_000, 3_264_000];
@@ -100,9 +104,9 @@ pub fn run(args: &[String]) -> Outcome {
         }
     };
     println!("instructions of a turn, one processor");
-    let slower = table(0, |lock, what| instructions(&folder.join(lock.program), what, lock.by))?;
+    let slower = table(0, |lock, what, turns| instructions(&folder.join(lock.program), (what, lock.by), turns))?;
     println!("nanoseconds of processor time of a turn, two processors, the middle of {}", options.rounds);
-    table(PARKING, |lock, what| {
+    table(PARKING, |lock, what, _| {
         let once = |_| nanoseconds(&folder.join(lock.program), what, lock.by);
         let mut seen: Vec<f64> = (0..options.rounds.max(1)).map(once).collect::<Outcome<_>>()?;
         seen.sort_by(f64::total_cmp);
@@ -116,17 +120,17 @@ pub fn run(args: &[String]) -> Outcome {
 
 /// Prints a table of the locks from `first` on, and tells the rows in which a lock that one of ours is judged against
 /// is quicker.
-fn table(first: usize, measure: impl Fn(&Measured, &str) -> Outcome<f64>) -> Outcome<Vec<String>> {
+fn table(first: usize, measure: impl Fn(&Measured, &str, [u64; 2]) -> Outcome<f64>) -> Outcome<Vec<String>> {
     let names: String = LOCKS[first..].iter().map(|lock| format!("{:>13}", lock.name)).collect();
     println!("{:<28}{names}", "");
     let mut slower = Vec::new();
-    for (number, (name, arguments)) in USES.iter().enumerate() {
+    for (number, (name, arguments, turns)) in USES.iter().enumerate() {
         for threads in THREADS {
             let row = format!("{name}, T={threads}");
             let what = format!("T={threads} {arguments}");
             let waited_for = number > 0;
             let locks = &LOCKS[if waited_for { PARKING } else { first }..];
-            let seen = locks.iter().map(|lock| measure(lock, &what)).collect::<Outcome<Vec<f64>>>()?;
+            let seen = locks.iter().map(|lock| measure(lock, &what, *turns)).collect::<Outcome<Vec<f64>>>()?;
             let left_out = LOCKS.len() - first - locks.len();
             let cells = std::iter::repeat_n(format!("{:>13}", "-"), left_out);
             let cells = cells.chain(seen.iter().map(|cost| format!("{cost:>13.1}")));
@@ -156,11 +160,11 @@ fn workload(command: &mut Command, (what, by): (&str, &str), total: u64, process
 /// Threads that valgrind lets a program have: those of the largest row, and the runtime's.
 const VALGRIND_THREADS: &str = "--max-threads=1100";
 
-fn instructions(program: &Path, what: &str, by: &str) -> Outcome<f64> {
+fn instructions(program: &Path, what: (&str, &str), turns: [u64; 2]) -> Outcome<f64> {
     let count = |total| {
         let mut command = Command::new("valgrind");
         command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", VALGRIND_THREADS]).arg(program);
-        workload(&mut command, (what, by), total, 1);
+        workload(&mut command, what, total, 1);
         let shown = shell::show(&command);
         let output = command.output().map_err(|error| Failure::failed(format!("`{shown}`: {error}")))?;
         let told = String::from_utf8_lossy(&output.stderr);
@@ -169,8 +173,8 @@ fn instructions(program: &Path, what: &str, by: &str) -> Outcome<f64> {
             Failure::failed(format!("`{shown}` failed ({}): {}", output.status, answer.trim()))
         })
     };
-    let [short, long] = [count(COUNTED[0])?, count(COUNTED[1])?];
-    Ok((long - short) / (COUNTED[1] - COUNTED[0]) as f64)
+    let [short, long] = [count(turns[0])?, count(turns[1])?];
+    Ok((long - short) / (turns[1] - turns[0]) as f64)
 }
 
 /// What callgrind tells at its end.
@@ -240,7 +244,7 @@ mod tests {
             assert_eq!(parsed(line).map(|_| ()).unwrap_err().status, 2, "{line}");
         }
         for threads in THREADS {
-            assert!(COUNTED.iter().chain(&TIMED).all(|total| total % threads == 0));
+            assert!(SHORT_TURNS.iter().chain(&LONG_TURNS).chain(&TIMED).all(|total| total % threads == 0));
         }
     }
 }

@@ -10,6 +10,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -46,10 +47,17 @@ func main() {
 	}
 	line, _ := json.Marshal(result)
 	fmt.Println(string(line))
-	if err != nil {
+	var failed failure
+	if errors.As(err, &failed) {
 		os.Exit(1)
+	} else if err != nil {
+		// It did not run what was asked for.
+		os.Exit(2)
 	}
 }
+
+// failure is what a run said that ended with a panic.
+type failure struct{ error }
 
 // serve runs the workload inside a goroutine and turns a panic of its own into an error.
 func serve(words []string) (map[string]any, error) {
@@ -67,7 +75,7 @@ func serve(words []string) (map[string]any, error) {
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
-				done <- answer{err: fmt.Errorf("%v", p)}
+				done <- answer{err: failure{fmt.Errorf("%v", p)}}
 			}
 		}()
 		var a answer

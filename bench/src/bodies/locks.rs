@@ -150,7 +150,12 @@ pub fn contend<A: Api, L: Counted>(turns: Turns) -> Outcome {
     // All of them, if each of those that were had has been counted.
     let outcome = Outcome::new(done, end - start, (total - done).wrapping_add(sum));
     let outcome = if done < total { outcome.with("turns_in_time", done) } else { outcome };
-    outcome.with("p50_ns", waits.quantile(0.5)).with("p99_ns", waits.quantile(0.99)).with("longest_ns", longest)
+    match waits.total() {
+        0 => outcome,
+        _ => {
+            outcome.with("p50_ns", waits.quantile(0.5)).with("p99_ns", waits.quantile(0.99)).with("longest_ns", longest)
+        }
+    }
 }
 
 /// Nobody has a further turn after that time, or when what is returned is dropped. A kernel thread's, since threads

@@ -34,6 +34,7 @@ pub mod shared {
     pub use crate::load::latency::code_of as latency_bucket;
 }
 
+use crate::args::Args;
 use crate::program::{Outcome, Request};
 use std::ops::DerefMut;
 
@@ -230,6 +231,21 @@ pub fn run<A: Api>(request: &Request) -> Result<Outcome, String> {
 pub(crate) use options::expected as expected_of_options;
 pub(crate) use packet::expected as expected_of_packets;
 pub(crate) use staged::expected as expected_of_staged;
+
+/// Whether there can be such a run: what each of the programs would refuse.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn possible(workload: &str, args: &Args) -> Result<(), String> {
+    match workload {
+        "yield" | "lock_local" | "lock_global" | "lock_block" => {
+            share(args.number("total")?, args.number("T")?).map(drop)
+        }
+        "locks" => Turns::new(args).map(drop),
+        "faults" => Faults::new(args).map(drop),
+        _ => Ok(()),
+    }
+}
 
 /// The equal share of `total` for each of `parts`, which must divide it.
 pub fn share(total: u64, parts: u64) -> Result<u64, String> {

@@ -65,8 +65,7 @@ fn figures(rows: &[Row], about: &About) -> String {
     let line = |row: &Row| {
         let mut cells = vec![("", row.label())];
         let Some(s) = row.spread else {
-            let error = row.error.as_deref().unwrap_or("no round was run");
-            cells.push(("error", error.to_string()));
+            cells.push(("error", row.without_figure().to_string()));
             return cells;
         };
         cells.extend([s.median, s.min, s.q1, s.q3, s.max].map(|ns| ("", nanoseconds(ns))));

@@ -56,6 +56,15 @@ pub struct Row {
 }
 
 impl Row {
+    /// Why there is no figure, where there is none.
+    pub fn without_figure(&self) -> &str {
+        match &self.error {
+            Some(error) => error,
+            None if self.rounds > 0 => "no operation was done",
+            None => "no round was run",
+        }
+    }
+
     /// The runtime and its policy.
     pub fn label(&self) -> String {
         match &self.policy {

@@ -83,7 +83,7 @@ fn group(text: &mut String, rows: &[Row]) {
                 row.ratio.map_or_else(|| "-".into(), |ratio| format!("{ratio:.2}")),
                 row.rss_kib.map_or_else(|| "-".into(), size),
             ),
-            (None, error) => writeln!(text, "  {label:width$} {}", error.as_deref().unwrap_or("no round was run")),
+            (None, _) => writeln!(text, "  {label:width$} {}", row.without_figure()),
         };
         if let (Some(_), Some(error)) = (&row.spread, &row.error) {
             let _ = writeln!(text, "  {:width$} {} of the rounds counted; {error}", "", row.rounds);

@@ -25,6 +25,23 @@ fn rayon_is_right_in_what_does_not_block() {
 }
 
 #[test]
+fn what_they_cannot_run_is_told_by_the_exit_status() {
+    let status = |program: &str, words: &str| {
+        std::process::Command::new(program).args(words.split(' ')).output().unwrap().status.code()
+    };
+    let locks = "locks T=2 total=64 hold=0 gap=0 burst=1 by=mutex --processors 1";
+    for program in [env!("CARGO_BIN_EXE_raddle-bench-parking-lot"), env!("CARGO_BIN_EXE_raddle-bench-crossbeam")] {
+        assert_eq!(status(program, &format!("{locks} locks=1")), Some(0));
+        for wrong in ["locks=0", "locks=one", "locks=1 total=7", "locks=1 by=h2", "locks=1 --processors 0"] {
+            assert_eq!(status(program, &format!("{locks} {wrong}")), Some(2), "{wrong}");
+        }
+    }
+    for wrong in ["many", "0", "-1", "1 1"] {
+        assert_eq!(status(env!("CARGO_BIN_EXE_raddle-bench-maps"), wrong), Some(2), "{wrong}");
+    }
+}
+
+#[test]
 fn parking_lot_is_right_where_locks_decide() {
     assert_eq!(smoke::cases().unwrap().len() - refused(env!("CARGO_BIN_EXE_raddle-bench-parking-lot")).len(), 10 + 3);
 }

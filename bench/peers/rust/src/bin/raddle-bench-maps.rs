@@ -24,6 +24,7 @@ use raddle::lock::ReserveMap;
 use raddle_bench::processor_time::ProcessorTime;
 use std::collections::HashMap;
 use std::hint::black_box;
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -383,8 +384,27 @@ fn rows<M: Map>() -> [f64; ROWS.len()] {
     ]
 }
 
-fn main() {
-    let rounds: usize = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(5).max(1);
+/// How many rounds the words ask for.
+fn rounds_of(words: &[String]) -> Result<usize, String> {
+    match words {
+        [] => Ok(5),
+        [word] => match word.parse() {
+            Ok(rounds) if rounds > 0 => Ok(rounds),
+            _ => Err(format!("`{word}` is no number of rounds: pass a whole number of at least 1, or nothing for 5")),
+        },
+        _ => Err("pass a number of rounds, or nothing for 5".into()),
+    }
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let rounds = match rounds_of(&words) {
+        Ok(rounds) => rounds,
+        Err(error) => {
+            eprintln!("raddle-bench-maps: {error}");
+            return ExitCode::from(2);
+        }
+    };
     let maps: [(&str, Measure); 6] = [
         (Ours::NAME, rows::<Ours>),
         (Dash::NAME, rows::<Dash>),
@@ -408,4 +428,5 @@ fn main() {
         let cells: String = seen.iter_mut().map(|map| format!("{:>17.0}", middle(map))).collect();
         println!("{name:<24}{cells}");
     }
+    ExitCode::SUCCESS
 }
