@@ -8,6 +8,7 @@ pub(crate) const UNASKED: isize = -4096;
 
 /// As in `ring.rs`.
 #[derive(Clone, Copy, Debug)]
+#[allow(dead_code)] // No ring takes them.
 pub(crate) struct Send {
     pub descriptor: i32,
     pub data: *const u8,
