@@ -89,8 +89,12 @@ fn traffic() -> u64 {
 const TRAFFIC: u64 = 16 * 40 + 10 * 120 + 16 * 10;
 
 fn storm(policy: &str, signals: u64) {
+    static STORMS: AtomicU64 = AtomicU64::new(0);
+    // A name of its own: kernel threads of the storm before may still be ending, and the kernel drops what is sent to
+    // them then.
+    let prefix = format!("storm{}-", STORMS.fetch_add(1, Ordering::Relaxed));
     let builder = raddle::Builder::new().processors(2).policy(policy.parse().unwrap());
-    let pool = builder.kernel_thread_prefix("storm-").build().unwrap();
+    let pool = builder.kernel_thread_prefix(&prefix).build().unwrap();
     let (handled, sum) = (HANDLED.load(Ordering::Acquire), SUM.load(Ordering::Relaxed));
     let sent = AtomicU64::new(0);
     let over = AtomicBool::new(false);
@@ -103,12 +107,12 @@ fn storm(policy: &str, signals: u64) {
     let total = std::thread::scope(|s| {
         let sender = s.spawn(|| {
             let mut total = 0;
-            let mut tids = activations("storm-");
+            let mut tids = activations(&prefix);
             while sent.load(Ordering::Relaxed) < signals {
                 let count = sent.load(Ordering::Relaxed);
                 // A few at a time: those that wait together interrupt the same instruction.
                 if count.is_multiple_of(8) {
-                    tids = activations("storm-");
+                    tids = activations(&prefix);
                     while count - (HANDLED.load(Ordering::Acquire) - handled) > 16 {
                         std::thread::yield_now();
                     }
@@ -118,7 +122,7 @@ fn storm(policy: &str, signals: u64) {
                     total += value as u64;
                     sent.store(count + 1, Ordering::Relaxed);
                 } else {
-                    tids = activations("storm-");
+                    tids = activations(&prefix);
                 }
             }
             over.store(true, Ordering::Relaxed);
