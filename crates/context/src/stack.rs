@@ -38,12 +38,15 @@
 //! | `GUARDED` + `PREPARED` | used; block valid | trimmer: block released, pages returned → `GUARDED` |
 //! | `GUARDED` | cold: pages are zero | taker: block prepared → `GUARDED` + `PREPARED` |
 //!
-//! I1. taken ≤ reserved ≤ limit: who holds a reservation finds a slot. A trimmer reserves before it takes.
+//! I1. taken ≤ reserved ≤ limit: who holds a reservation finds a slot. A trimmer reserves before it takes. Slots whose
+//!     guards somebody makes beside its own count as neither: if all others come to be reserved until that is done, the
+//!     last to take one wait for it.
 //! I2. Each index is in exactly one place: a list, a token [`Slot`], or not yet handed out (≥ `fresh`).
 //!
-//! Progress: `reserve`, `take` and `give` are lock-free; `shrink` gives up where it would have to wait, and holds the
-//! loader's lock while it takes blocks out of the list of threads. Reclamation: the side table and the slots are never
-//! unmapped while the process lives, so a late reader of `next` reads a stale index and fails its CAS on the tag.
+//! Progress: `reserve` and `give` are lock-free, and so is `take` but for that wait; `shrink` gives up where it would
+//! have to wait, and holds the loader's lock while it takes blocks out of the list of threads. Reclamation: the side
+//! table and the slots are never unmapped while the process lives, so a late reader of `next` reads a stale index and
+//! fails its CAS on the tag.
 //!
 //! | edge | from | to |
 //! |---|---|---|

@@ -19,23 +19,21 @@ pub const NOTHING: libc::iovec = libc::iovec { iov_base: core::ptr::null_mut(), 
 impl Arena {
     /// A slot that was never used, with some more for those who come next, whose guards are made in the same call: at
     /// most an eighth of those used so far, so that what is touched too early is little.
+    ///
+    /// Only of the first half: the slots in our hands are not reserved, so that nobody is refused for them, and who has
+    /// a reservation finds another slot meanwhile (I1).
     #[cold]
     pub(super) fn take_fresh(&'static self) -> Option<Slot> {
         // Ordering: Relaxed, counters only: nobody has touched the slots.
         let used = self.fresh.load(Ordering::Relaxed) as usize;
-        let free = self.limit.saturating_sub(self.reserved.load(Ordering::Relaxed));
-        let more = if guard::are_scarce() { 0 } else { (used / 8).min(SLOTS_AT_ONCE - 1).min(free / 2) };
-        // I1: the slots in our hands count as taken.
-        let more = if more > 0 { self.reserve_some(more) } else { 0 };
+        let one = guard::are_scarce() || used >= self.limit / 2;
+        let more = if one { 0 } else { (used / 8).min(SLOTS_AT_ONCE - 1) };
         let end = |first: u32| (first as usize + 1 + more).min(self.limit) as u32;
         let next = |fresh: u32| ((fresh as usize) < self.limit).then(|| end(fresh));
-        let first = self.fresh.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok();
-        if let Some(first) = first {
-            self.put_guards(first..end(first));
-            self.cold.push_all(first + 1..end(first), self.entries());
-        }
-        self.unreserve_some(more);
-        first.map(|first| self.set_up(first))
+        let first = self.fresh.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
+        self.put_guards(first..end(first));
+        self.cold.push_all(first + 1..end(first), self.entries());
+        Some(self.set_up(first))
     }
 
     /// Makes the guards of slots that were never used and are ours (I2), and touches what threads on them do: a page
