@@ -13,8 +13,20 @@ fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("gdb/raddle.py")
 }
 
-/// What gdb prints for these commands.
+/// What gdb prints for these commands. gdb 13.1 may end itself where kernel threads of a program that it has started
+/// come to their end ("wait returned unexpected status 0x0"): that is asked for anew.
 fn gdb(arguments: &[&str], commands: &[&str]) -> String {
+    const ATTEMPTS: usize = 10;
+    for _ in 1..ATTEMPTS {
+        let said = gdb_once(arguments, commands);
+        if !said.contains("A problem internal to GDB") {
+            return said;
+        }
+    }
+    gdb_once(arguments, commands)
+}
+
+fn gdb_once(arguments: &[&str], commands: &[&str]) -> String {
     let mut gdb = Command::new("gdb");
     gdb.args(["-batch", "-nx", "-iex", "set debuginfod enabled off", "-x"]).arg(script()).args(arguments);
     commands.iter().for_each(|command| {
