@@ -54,9 +54,9 @@ const USES: [(&str, &str, [u64; 2]); 3] = [
 
 const THREADS: [u64; 3] = [2, 64, 1000];
 
-/// Turns of the short and of the long run under callgrind: multiples of all numbers of threads. What depends on the
-/// clock (how far the histogram of waits grows, and is searched) differed by 150,000 instructions between two
-/// measurements of one lock: of a turn of 58 instructions one, with 128,000 turns. So there are ten times as many.
+/// Turns of the short and of the long run under callgrind: multiples of all numbers of threads. Two measurements of
+/// one lock differed by 150,000 instructions, which is one of a turn's 58 with 128,000 turns; why is not known
+/// (perhaps the histogram of waits, which follows the clock). So there are ten times as many.
 const SHORT_TURNS: [u64; 2] = [640_000, 1_920_000];
 /// The same for turns of 500 instructions and more.
 const LONG_TURNS: [u64; 2] = [64_000, 192_000];

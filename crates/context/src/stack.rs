@@ -38,9 +38,9 @@
 //! | `GUARDED` + `PREPARED` | used; block valid | trimmer: block released, pages returned → `GUARDED` |
 //! | `GUARDED` | cold: pages are zero | taker: block prepared → `GUARDED` + `PREPARED` |
 //!
-//! I1. taken ≤ reserved ≤ limit: who holds a reservation finds a slot. A trimmer reserves before it takes. Slots whose
-//!     guards somebody makes beside its own count as neither: if all others come to be reserved until that is done, the
-//!     last to take one wait for it.
+//! I1. taken ≤ reserved ≤ limit: who holds a reservation finds a slot. A trimmer reserves before it takes. Slots
+//!     whose guards a taker makes beside its own count as neither: if all others come to be reserved meanwhile, the
+//!     last takers wait for that call.
 //! I2. Each index is in exactly one place: a list, a token [`Slot`], or not yet handed out (≥ `fresh`).
 //!
 //! Progress: `reserve` and `give` are lock-free, and so is `take` but for that wait; `shrink` gives up where it would

@@ -188,8 +188,8 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
 /// The option whose value is a choice, where the program's name stands behind it.
 fn option_before(name: &OsStr, words: impl Iterator<Item = OsString>) -> Option<&'static str> {
     let words: Vec<OsString> = words.take_while(|word| word != "--").collect();
-    let place = words.iter().position(|word| word == name)?;
-    ["--stats", "--metrics", "--compare"].into_iter().find(|option| words[place - 1] == *option)
+    let before = words.windows(2).find(|pair| pair[1] == name).map(|pair| &pair[0])?;
+    ["--stats", "--metrics", "--compare"].into_iter().find(|option| before == option)
 }
 
 /// A policy is tried out before the program starts: the library in the program could only complain and go on without

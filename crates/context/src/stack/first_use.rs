@@ -20,8 +20,8 @@ impl Arena {
     /// A slot that was never used, with some more for those who come next, whose guards are made in the same call: at
     /// most an eighth of those used so far, so that what is touched too early is little.
     ///
-    /// Only of the first half: the slots in our hands are not reserved, so that nobody is refused for them, and who has
-    /// a reservation finds another slot meanwhile (I1).
+    /// Only of the first half: the slots in our hands are not reserved, so that nobody is refused for them; who has a
+    /// reservation finds another slot meanwhile, of the other half at least (I1).
     #[cold]
     pub(super) fn take_fresh(&'static self) -> Option<Slot> {
         // Ordering: Relaxed, counters only: nobody has touched the slots.

@@ -23,7 +23,8 @@ type Strings = *const *const c_char;
 type Main = unsafe extern "C-unwind" fn(c_int, Strings, Strings) -> c_int;
 
 /// The stack where the limit for it is "unlimited", in bytes of address space. Twice what the kernel keeps free below
-/// a stack whatever its limit (`MIN_GAP`, 128 MiB). Size is free: 64 MiB to 4 GiB are mapped and unmapped in 6 to 7 µs.
+/// a stack whatever its limit (`MIN_GAP`, 128 MiB). Size costs no time: mapping and unmapping 64 MiB to 4 GiB takes 6
+/// to 7 µs.
 const UNLIMITED_BYTES: usize = 256 << 20;
 
 /// The program's function.

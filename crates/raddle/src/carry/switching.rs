@@ -643,7 +643,6 @@ unsafe fn end_alone(activation: &'static Activation, me: &'static Descriptor) ->
 ///
 /// # Safety
 /// `me` is the running thread and runs no user code any more.
-#[inline(never)] // Its frame would be one of each thread's that waits.
 unsafe fn last(me: &'static Descriptor) -> &'static Descriptor {
     if let Some(activation) = crate::carry::dedicated::own_activation(me) {
         // SAFETY: the caller is the running thread, this activation is its own, and no code of its runs any more.
