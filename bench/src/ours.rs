@@ -286,7 +286,8 @@ pub fn main_of(words: impl IntoIterator<Item = String>) -> ExitCode {
         PROCESSORS.get_or_init(|| request.processors);
         let mut builder = raddle::Builder::new().processors(request.processors);
         if let Some(policy) = &request.policy {
-            let policy = policy.parse().map_err(|error| format!("the policy `{policy}` is wrong: {error}"))?;
+            let policy: raddle::policy::Expression =
+                policy.parse().map_err(|error| format!("the policy `{policy}` is wrong: {error}"))?;
             builder = builder.policy(policy);
         }
         if request.delays {

@@ -271,7 +271,7 @@ fn ways_apart(options: &Options, cases: &[Case]) -> Option<&'static [&'static st
 /// A wrong policy is told before anything is built or measured.
 fn check_policies(options: &Options) -> Result<(), String> {
     for policy in &options.policy {
-        let parsed = policy.parse().map_err(|error| format!("--policy: {error}"))?;
+        let parsed: raddle::policy::Expression = policy.parse().map_err(|error| format!("--policy: {error}"))?;
         let builder = raddle::Builder::new().processors(options.processors.into()).policy(parsed);
         builder.build().map_err(|error| format!("--policy: {error}"))?;
     }

@@ -70,7 +70,7 @@ pub unsafe extern "C" fn raddle_pool_create(processors: c_uint, policy: *const c
     }
     // SAFETY: null or a C string, which is copied before the call ends.
     if let Some(policy) = unsafe { text(policy) } {
-        builder = match policy.parse() {
+        builder = match policy.parse::<raddle::policy::Expression>() {
             Ok(policy) => builder.policy(policy),
             Err(error) => {
                 set_error(&error.to_string());
@@ -182,7 +182,7 @@ pub unsafe extern "C" fn raddle_policy_check(policy: *const c_char) -> c_int {
         set_error("no policy was given");
         return c::EINVAL;
     };
-    match policy.parse().map(|policy| raddle::Builder::new().policy(policy)) {
+    match policy.parse::<raddle::policy::Expression>() {
         Ok(_) => 0,
         Err(error) => {
             set_error(&error.to_string());

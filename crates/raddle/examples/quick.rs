@@ -25,7 +25,6 @@ fn fib(n: u64) -> u64 {
 fn main() {
     let processors = std::env::args().nth(1).map_or(2, |a| a.parse().expect("a number of processors"));
     let policy = std::env::args().nth(2).unwrap_or_else(|| "steal(lifo)".into());
-    let policy = policy.parse().unwrap_or_else(|error| panic!("{error}"));
     let pool = raddle::Builder::new().processors(processors).policy(policy).build().expect("a pool");
     println!("{processors} processors, {}", pool.policy());
     pool.run(|| {

@@ -2,8 +2,7 @@
 //!
 //! ```
 //! use raddle::policy::Expression;
-//! let policy: Expression = "priority(3, steal(lifo))".parse().unwrap();
-//! let pool = raddle::Builder::new().processors(2).policy(policy).build().unwrap();
+//! let pool = raddle::Builder::new().processors(2).policy("priority(3, steal(lifo))").build().unwrap();
 //! assert_eq!(pool.policy().to_string(), "priority(3, steal)");
 //! let wrong = "priority(3, steel)".parse::<Expression>().unwrap_err();
 //! assert_eq!(wrong.column(), 13);

@@ -104,7 +104,7 @@ fn cancel_tree(pool: &raddle::Pool, depth: u32, width: u64, by_handle: bool) {
 fn a_tree_is_cancelled_from_its_root() {
     for policy in ["steal", "fifo", "local(lifo, overflow=retry)"] {
         for processors in [1, 2, 3] {
-            let builder = raddle::Builder::new().processors(processors).policy(policy.parse().unwrap());
+            let builder = raddle::Builder::new().processors(processors).policy(policy);
             let pool = builder.build().unwrap();
             for by_handle in [true, false] {
                 cancel_tree(&pool, 5, 3, by_handle);

@@ -10,7 +10,7 @@ fn samples() -> u64 {
 fn waits_are_sampled_by_kind_and_only_when_asked_for() {
     for processors in [1, 2] {
         for policy in ["steal(lifo)", "fifo", "rotator", "priority(2, lifo)"] {
-            let builder = raddle::Builder::new().processors(processors).policy(policy.parse().unwrap());
+            let builder = raddle::Builder::new().processors(processors).policy(policy);
             let pool = builder.build().unwrap();
             // All are there before the first yields: one that is alone on its processor would not push at all.
             let yields = || {

@@ -143,7 +143,7 @@ struct Seen {
 
 /// Yields among `threads` threads on `processors`.
 fn watch(policy: &str, processors: usize, threads: usize) -> Seen {
-    let builder = raddle::Builder::new().processors(processors).policy(policy.parse().unwrap());
+    let builder = raddle::Builder::new().processors(processors).policy(policy);
     let pool = builder.build().unwrap();
     // A kernel thread gives itself its name when it starts.
     let monitor = loop {

@@ -270,7 +270,7 @@ fn without_membarrier_no_wake_up_is_lost() {
     if in_child("without_membarrier_no_wake_up_is_lost") {
         forbid(libc::SYS_membarrier, None, libc::ENOSYS);
         for policy in ["steal(lifo)", "lifo", "priority(2, steal)", "rotator"] {
-            let pool = raddle::Builder::new().processors(2).policy(policy.parse().unwrap()).build().unwrap();
+            let pool = raddle::Builder::new().processors(2).policy(policy).build().unwrap();
             (0..50).for_each(|_| works(&pool));
             // Round trips in which a processor is about to sleep whenever the other one pushes.
             pool.run(|| {

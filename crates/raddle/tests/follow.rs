@@ -86,7 +86,7 @@ fn processors_follow_the_affinity_and_nothing_is_lost() {
     }
     let cores = my_cores();
     for policy in ["steal(lifo)", "lifo", "fifo", "priority(2, steal(fifo))"] {
-        let pool = raddle::Builder::new().policy(policy.parse().unwrap()).build().unwrap();
+        let pool = raddle::Builder::new().policy(policy).build().unwrap();
         let all = pool.processors();
         let fixed = raddle::Builder::new().processors(3).build().unwrap();
         // Long sleepers, on whichever processor each begins: their deadlines outlive it.
@@ -169,7 +169,7 @@ fn the_ring_keeps_its_processors() {
         return;
     }
     let cores = my_cores();
-    let pool = raddle::Builder::new().policy("rotator".parse().unwrap()).build().unwrap();
+    let pool = raddle::Builder::new().policy("rotator").build().unwrap();
     run_on(&cores[..1]);
     for _ in 0..20 {
         assert_eq!(pool.run(traffic), TRAFFIC);

@@ -12,7 +12,7 @@ thread_local! {
 }
 
 fn pool(processors: usize, policy: &str) -> raddle::Pool {
-    raddle::Builder::new().processors(processors).policy(policy.parse().unwrap()).build().unwrap()
+    raddle::Builder::new().processors(processors).policy(policy).build().unwrap()
 }
 
 #[test]

@@ -36,6 +36,6 @@ fn threads_run_block_and_yield_under_a_policy_of_ones_own() {
 #[test]
 fn an_expression_afterwards_takes_its_place() {
     assert!(format!("{:?}", builder()).contains("own"));
-    let pool = builder().policy("fifo".parse().unwrap()).build().unwrap();
+    let pool = builder().policy("fifo").build().unwrap();
     assert_eq!((pool.policy(), builder().build().unwrap().policy()), ("fifo".to_string(), "polite".to_string()));
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 fn pool(policy: &str, processors: usize) -> raddle::Pool {
-    raddle::Builder::new().processors(processors).policy(policy.parse().unwrap()).build().unwrap()
+    raddle::Builder::new().processors(processors).policy(policy).build().unwrap()
 }
 
 const POLICIES: &[&str] = &[

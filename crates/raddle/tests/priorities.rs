@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use undisturbed::undisturbed;
 
 fn pool(policy: &str) -> raddle::Pool {
-    raddle::Builder::new().processors(1).policy(policy.parse().unwrap()).build().unwrap()
+    raddle::Builder::new().processors(1).policy(policy).build().unwrap()
 }
 
 fn at(priority: u8) -> raddle::thread::Builder {

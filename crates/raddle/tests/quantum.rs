@@ -94,8 +94,7 @@ fn within_a_section_a_thread_does_not_give_way() {
 #[test]
 fn a_quantum_is_the_threads_own_or_its_prioritys() {
     let micros = Duration::from_micros;
-    let pool =
-        one_processor().policy("priority(3, steal)".parse().unwrap()).quanta([micros(4), micros(8)]).build().unwrap();
+    let pool = one_processor().policy("priority(3, steal)").quanta([micros(4), micros(8)]).build().unwrap();
     let at = |priority: u8, own: Option<Duration>| {
         let builder = raddle::thread::Builder::new().priority(priority);
         let builder = own.into_iter().fold(builder, |builder, own| builder.quantum(own));

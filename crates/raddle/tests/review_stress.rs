@@ -75,7 +75,7 @@ fn a_mixture_of_everything_comes_to_an_end() {
                     let policy = ["steal(lifo)", "steal(fifo)", "priority(3, steal(lifo))", "lifo"];
                     let pool = raddle::Builder::new()
                         .processors([1, 2, 5][k as usize])
-                        .policy(policy[((round + k) % 4) as usize].parse().unwrap())
+                        .policy(policy[((round + k) % 4) as usize])
                         .build()
                         .unwrap();
                     let done = Arc::new(AtomicU64::new(0));

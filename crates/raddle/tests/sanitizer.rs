@@ -68,7 +68,7 @@ fn race() {
 #[test]
 fn what_spawns_joins_locks_and_wake_ups_order_is_no_race() {
     for policy in ["steal", "fifo", "rotator", "priority(2, lifo)", "multiqueue(2)", "request(ticket)"] {
-        let pool = raddle::Builder::new().processors(3).policy(policy.parse().unwrap()).build().unwrap();
+        let pool = raddle::Builder::new().processors(3).policy(policy).build().unwrap();
         pool.run(|| {
             let (shared, lock) = (Shared::default(), raddle::sync::Mutex::new(()));
             raddle::scope(|s| {

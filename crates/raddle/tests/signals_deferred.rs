@@ -93,7 +93,7 @@ fn storm(policy: &str, signals: u64) {
     // A name of its own: kernel threads of the storm before may still be ending, and the kernel drops what is sent to
     // them then.
     let prefix = format!("storm{}-", STORMS.fetch_add(1, Ordering::Relaxed));
-    let builder = raddle::Builder::new().processors(2).policy(policy.parse().unwrap());
+    let builder = raddle::Builder::new().processors(2).policy(policy);
     let pool = builder.kernel_thread_prefix(&prefix).build().unwrap();
     let (handled, sum) = (HANDLED.load(Ordering::Acquire), SUM.load(Ordering::Relaxed));
     let sent = AtomicU64::new(0);

@@ -33,7 +33,10 @@ fn what_cannot_be_built_says_why() {
     }
     let (error, text) = fails(Stages::builder().stage("a", 3).processors(100_000));
     assert!(matches!(error, BuildError::Pool { .. }) && text.contains("`a`") && text.contains("100000"), "{text}");
-    let ring = || "rotator".parse().unwrap();
+    let (error, text) = fails(Stages::builder().stage("a", 3).stage_with("b", 3, "steal(life)"));
+    assert!(matches!(error, BuildError::Pool { .. }) && format!("{error:?}") == text, "{error:?}");
+    assert!(text.contains("`b`") && text.ends_with("  steal(life)\n        ^^^^ did you mean `lifo`?"), "{text}");
+    let ring = || "rotator";
     let (error, text) = fails(Stages::builder().stage_with("a", 3, ring()).stage("b", 3).processors(3));
     assert!(error == BuildError::Ring("a".into()) && text.contains("`a`"), "{text}");
     // Where no processor can move, it may.
@@ -122,8 +125,7 @@ fn feed_until(stage: Stage, processors: usize) {
 #[test]
 fn processors_move_to_where_the_load_is_and_none_is_left_without() {
     for policy in ["steal", "lifo", "local(overflow=retry)"] {
-        let policy = || policy.parse().unwrap();
-        let builder = Stages::builder().stage_with("front", 200, policy()).stage_with("back", 200, policy());
+        let builder = Stages::builder().stage_with("front", 200, policy).stage_with("back", 200, policy);
         let stages = builder.processors(5).build().unwrap();
         let (front, back) = (stages.stage("front").unwrap(), stages.stage("back").unwrap());
         assert_eq!((front.load().processors, back.load().processors), (3, 2));

@@ -423,3 +423,30 @@ impl FromStr for Expression {
         reader::read(source)
     }
 }
+
+/// So that whoever takes a policy takes its text as well.
+impl TryFrom<&str> for Expression {
+    type Error = ExpressionError;
+
+    fn try_from(source: &str) -> Result<Self, ExpressionError> {
+        reader::read(source)
+    }
+}
+
+/// As that of `&str`.
+impl TryFrom<&String> for Expression {
+    type Error = ExpressionError;
+
+    fn try_from(source: &String) -> Result<Self, ExpressionError> {
+        reader::read(source)
+    }
+}
+
+/// As that of `&str`.
+impl TryFrom<String> for Expression {
+    type Error = ExpressionError;
+
+    fn try_from(source: String) -> Result<Self, ExpressionError> {
+        reader::read(&source)
+    }
+}

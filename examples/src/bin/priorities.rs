@@ -6,7 +6,7 @@ use raddle::sync::Mutex;
 use std::sync::Arc;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let pool = raddle::Builder::new().processors(1).policy("priority(3, fifo)".parse()?).build()?;
+    let pool = raddle::Builder::new().processors(1).policy("priority(3, fifo)").build()?;
     let order = Arc::new(Mutex::new(Vec::new()));
     pool.run(|| {
         let threads: Vec<_> = [(2, "cleaning up"), (1, "a report"), (0, "a request"), (1, "another report")]

@@ -196,7 +196,8 @@ fn option_before(name: &OsStr, words: impl Iterator<Item = OsString>) -> Option<
 /// it.
 fn check_policy(options: &Options) -> Result<(), String> {
     let Some(policy) = &options.policy else { return Ok(()) };
-    let mut builder = raddle::Builder::new().policy(policy.parse().map_err(|error| format!("--policy: {error}"))?);
+    let policy: raddle::policy::Expression = policy.parse().map_err(|error| format!("--policy: {error}"))?;
+    let mut builder = raddle::Builder::new().policy(policy);
     if let Some(processors) = options.processors {
         builder = builder.processors(processors.into());
     }

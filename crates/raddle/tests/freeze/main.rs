@@ -148,7 +148,7 @@ fn start_until_one_ends(probes: &mut [Probe], pool: &raddle::Pool) {
 /// Runs a plan. Every assertion about counts is in `traffic`.
 fn run(plan: &Plan, seed: u64) -> Seen {
     let builder = raddle::Builder::new().processors(plan.processors).kernel_thread_prefix(PREFIX);
-    let pool = builder.policy(plan.policy.parse().unwrap()).build().unwrap();
+    let pool = builder.policy(plan.policy).build().unwrap();
     let mut choices = Choices(seed);
     let traffic = Traffic::start(&pool, seed);
     let bounded = plan.policy != "rotator";
@@ -286,7 +286,7 @@ fn a_quiet_pool_goes_on_when_the_one_it_would_wake_is_frozen() {
     for policy in ["steal(lifo)", "fifo", "lifo", "priority(3, steal)"] {
         let plan = Plan { policy, processors: 3, count: 0, least: Duration::ZERO };
         let builder = raddle::Builder::new().processors(plan.processors).kernel_thread_prefix(PREFIX);
-        let pool = builder.policy(policy.parse().unwrap()).build().unwrap();
+        let pool = builder.policy(policy).build().unwrap();
         for index in 0..2 * plan.processors {
             // Long enough for all, the monitor included, to fall asleep; whether they do is not judged.
             std::thread::sleep(Duration::from_millis(40));
@@ -312,7 +312,7 @@ fn deadlines_come_though_the_kernel_thread_that_sleeps_until_them_is_frozen() {
     for policy in ["steal(lifo)", "fifo", "priority(3, steal)", "local(overflow=lockfree)"] {
         let plan = Plan { policy, processors: 3, count: 0, least: Duration::ZERO };
         let builder = raddle::Builder::new().processors(plan.processors).kernel_thread_prefix(PREFIX);
-        let pool = builder.policy(policy.parse().unwrap()).build().unwrap();
+        let pool = builder.policy(policy).build().unwrap();
         let (mut index, mut held_up) = (0, 0);
         while index < plan.processors {
             assert!(held_up < TRIES, "{policy}: frozen {held_up} times, number {index} held up the others each time");

@@ -22,7 +22,7 @@ fn fork_many(pool: &raddle::Pool, count: usize) -> Vec<u32> {
 }
 
 case!(tasks_run_once_though_a_full_queue_makes_the_spawn_yield {
-    let pool = raddle::Builder::new().processors(2).policy("local(overflow=retry)".parse().unwrap()).build().unwrap();
+    let pool = raddle::Builder::new().processors(2).policy("local(overflow=retry)").build().unwrap();
     assert_eq!(fork_many(&pool, 700), [1; 700]);
 });
 

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 pub const MAX_CAPACITY: usize = 1 << 24;
 
 /// Why stages could not be built. Nothing was started then.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
     /// None was named.
@@ -64,12 +64,19 @@ impl fmt::Display for BuildError {
     }
 }
 
+/// As it is displayed: an error that `main` returns points at the column of a policy.
+impl fmt::Debug for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl std::error::Error for BuildError {}
 
 /// Makes [`Stages`].
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
-    stages: Vec<(String, usize, Expression)>,
+    stages: Vec<(String, usize, pool::Builder)>,
     processors: Option<usize>,
 }
 
@@ -79,9 +86,14 @@ impl Builder {
         self.stage_with(name, places, Expression::default())
     }
 
-    /// One more stage, under this policy.
-    pub fn stage_with(mut self, name: impl Into<String>, places: usize, policy: Expression) -> Self {
-        self.stages.push((name.into(), places, policy));
+    /// One more stage, under this policy: a text such as `steal(lifo)`, or an [`Expression`]. If the text is wrong,
+    /// [`Builder::build`] says where.
+    pub fn stage_with<P>(mut self, name: impl Into<String>, places: usize, policy: P) -> Self
+    where
+        P: TryInto<Expression>,
+        P::Error: fmt::Display,
+    {
+        self.stages.push((name.into(), places, pool::Builder::new().policy(policy)));
         self
     }
 
@@ -117,10 +129,9 @@ impl Builder {
         let room = processors - (count - 1);
         let mut pools: Vec<Pool> = Vec::new();
         let mut gates: Vec<&'static Gate> = Vec::new();
-        for (index, (name, capacity, policy)) in self.stages.into_iter().enumerate() {
+        for (index, (name, capacity, builder)) in self.stages.into_iter().enumerate() {
             let begin = processors / count + usize::from(index < processors % count);
-            let builder = pool::Builder::new().processors(begin).policy(policy);
-            let pool = match builder.build_with_room(room) {
+            let pool = match builder.processors(begin).build_with_room(room) {
                 Ok(Some(pool)) => pool,
                 Ok(None) => return Err(BuildError::Ring(name)),
                 Err(error) => return Err(BuildError::Pool { stage: name, error }),

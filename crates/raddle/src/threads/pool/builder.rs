@@ -82,25 +82,27 @@ impl Builder {
         Self { event_loops, ..self }
     }
 
-    /// This policy.
-    pub fn policy(mut self, policy: Expression) -> Self {
-        (self.policy, self.wrong) = (policy, None);
-        self.own = None;
-        self
-    }
-
-    /// The policy that this text names, such as `steal(lifo)`. If it is wrong, [`Builder::build`] says where.
+    /// This policy: a text such as `steal(lifo)`, or an [`Expression`]. If the text is wrong, [`Builder::build`] says
+    /// where.
     ///
     /// ```
-    /// let pool = raddle::Builder::new().with_policy("steal(lifo)").build().unwrap();
+    /// use raddle::policy::Expression;
+    /// let pool = raddle::Builder::new().policy("steal(lifo)").build().unwrap();
     /// assert_eq!(pool.run(|| 6 * 7), 42);
-    /// let wrong = raddle::Builder::new().with_policy("steal(life)").build().unwrap_err();
+    /// let read: Expression = "steal(lifo)".parse().unwrap();
+    /// assert_eq!(raddle::Builder::new().policy(read).build().unwrap().policy(), pool.policy());
+    ///
+    /// let wrong = raddle::Builder::new().policy("steal(life)").build().unwrap_err();
     /// assert!(format!("{wrong:?}").contains("column 7"));
     /// ```
-    pub fn with_policy(self, text: &str) -> Self {
-        match text.parse() {
-            Ok(policy) => self.policy(policy),
-            Err(error) => Self { wrong: Some(error.to_string()), ..self },
+    pub fn policy<P>(self, policy: P) -> Self
+    where
+        P: TryInto<Expression>,
+        P::Error: fmt::Display,
+    {
+        match policy.try_into() {
+            Ok(policy) => Self { policy, wrong: None, own: None, ..self },
+            Err(error) => Self { wrong: Some(error.to_string()), own: None, ..self },
         }
     }
 

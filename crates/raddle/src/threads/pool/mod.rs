@@ -2,7 +2,7 @@
 //!
 //! # Example
 //! ```
-//! let pool = raddle::Builder::new().processors(2).policy("steal(lifo)".parse().unwrap()).build().unwrap();
+//! let pool = raddle::Builder::new().processors(2).policy("steal(lifo)").build().unwrap();
 //! let data = vec![1, 2, 3, 4];
 //! let sum: i32 = pool.run(|| {
 //!     raddle::scope(|s| {
@@ -17,6 +17,7 @@ use crate::carry::pool::Shared;
 use crate::carry::processor::Processor;
 use crate::carry::witness::Inside;
 use crate::os;
+use raddle_scheduler::expression::Expression;
 use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -225,7 +226,7 @@ fn build_default(settings: &Settings) -> Result<Pool, String> {
         builder = builder.event_loops(wish);
     }
     if let Some(text) = &settings.policy {
-        builder = builder.policy(text.parse().map_err(|error| format!("RADDLE_POLICY: {error}"))?);
+        builder = builder.policy(Expression::try_from(text).map_err(|error| format!("RADDLE_POLICY: {error}"))?);
     }
     builder.build().map_err(|error| error.to_string())
 }

@@ -7,7 +7,7 @@
 //! # Example
 //! ```
 //! let front = raddle::Builder::new().processors(1).build().unwrap();
-//! let back = raddle::Builder::new().processors(1).policy("priority(2, fifo)".parse().unwrap()).build().unwrap();
+//! let back = raddle::Builder::new().processors(1).policy("priority(2, fifo)").build().unwrap();
 //! let (front, back) = (&front, &back);
 //! front.run(|| {
 //!     assert!(front.is_current());
