@@ -31,6 +31,8 @@ pub struct Change {
     pub by: f64,
     /// What the rounds say of it.
     pub verdict: Verdict,
+    /// Of the run that has fewer.
+    pub rounds: usize,
 }
 
 /// What the rounds of two runs say.
@@ -47,12 +49,12 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// As it is told.
-    pub fn text(self) -> &'static str {
+    /// In a word, for programs.
+    pub fn word(self) -> &'static str {
         match self {
             Verdict::Faster => "faster",
             Verdict::Slower => "slower",
-            Verdict::Level => "no difference",
+            Verdict::Level => "level",
             Verdict::TooFew => "too few rounds",
         }
     }
@@ -61,7 +63,12 @@ impl Verdict {
 impl Change {
     /// The difference and the verdict.
     pub fn text(&self) -> String {
-        format!("{:+.1} %, {}", self.by * 100.0, self.verdict.text())
+        let told = match self.verdict {
+            Verdict::Level => format!("neither faster nor slower as far as {} rounds tell", self.rounds),
+            Verdict::TooFew => format!("{} rounds are too few to tell", self.rounds),
+            Verdict::Faster | Verdict::Slower => self.verdict.word().into(),
+        };
+        format!("{:+.1} %, {told}", self.by * 100.0)
     }
 }
 
@@ -72,7 +79,9 @@ impl Baseline {
     /// It cannot be read, or holds no figures of `raddle bench`.
     pub fn read(path: &Path) -> Result<Self, String> {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| format!("--baseline {name}: {error}"))?;
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            format!("--baseline {name}: {error}; name what `raddle bench --format json --out FILE` has written")
+        })?;
         Self::of(&name, &text)
     }
 
@@ -106,7 +115,8 @@ impl Baseline {
             Ok(_) if by < 0.0 => Verdict::Faster,
             Ok(_) => Verdict::Slower,
         };
-        Some(Change { before: was, by, verdict })
+        let rounds = before.len().min(row.each.len());
+        Some(Change { before: was, by, verdict, rounds })
     }
 
     /// The file, and in what its circumstances differ from these.

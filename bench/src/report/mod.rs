@@ -102,7 +102,7 @@ impl Row {
         let more = [
             ("latency_distribution_ns", self.latencies.as_ref().map(|seen| json!(seen.distribution()))),
             ("baseline", about.change(self).map(|change| {
-                json!({ "ns_median": change.before, "change": change.by, "verdict": change.verdict.text() })
+                json!({ "ns_median": change.before, "change": change.by, "verdict": change.verdict.word() })
             })),
         ];
         for (key, value) in more {

@@ -64,19 +64,19 @@ pub struct Options {
     /// How many processors each runtime may use
     #[arg(
         long, allow_negative_numbers = true, default_value_t = 2, value_name = "N",
-        value_parser = clap::value_parser!(u16).range(1..=raddle::pool::MAX_PROCESSORS as i64)
+        value_parser = crate::numbers::whole::<u16>(1..=raddle::pool::MAX_PROCESSORS as u64, "--processors 4")
     )]
     processors: u16,
     /// How many fresh processes each runtime gets per workload; the table shows their median
     #[arg(
         long, allow_negative_numbers = true, default_value_t = 5, value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..)
+        value_parser = crate::numbers::whole::<u32>(crate::numbers::SOME, "--rounds 9")
     )]
     rounds: u32,
     /// How often a process repeats the workload; all but the last warm up
     #[arg(
         long, allow_negative_numbers = true, default_value_t = 2, value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..)
+        value_parser = crate::numbers::whole::<u32>(crate::numbers::SOME, "--repeat 3")
     )]
     repeat: u32,
     /// How to show the results; JSON is one object a line
@@ -376,7 +376,7 @@ fn contestants(options: &Options, chosen: &[&'static Runtime], meter: &mut Meter
 pub const PROGRAM: &str = "one-workload";
 
 /// This command itself as a runtime's program.
-fn own_program(runtime: &'static Runtime) -> Result<Contestant, String> {
+pub fn own_program(runtime: &'static Runtime) -> Result<Contestant, String> {
     if !["raddle", "std"].contains(&runtime.name) {
         return Err(format!("this command has no program of {}", runtime.name));
     }

@@ -1,7 +1,9 @@
 //! `raddle check`: a policy in many interleavings, with its queues and the protocol of sleeping and waking.
 //!
-//! Uses nothing else of the command, so that `crates/sim/examples/check.rs` is the same program without the rest.
+//! Uses nothing else of the command but how it reads numbers, so that `crates/sim/examples/check.rs` is the same
+//! program without the rest.
 
+use crate::numbers::{ANY, SOME, whole};
 use clap::{Args, ValueEnum};
 use raddle_sim::check::{
     self, Failure, MOST_PROCESSORS, MOST_THREADS, Plan, Progress, Report, SCENARIOS, Scenario, Subject, Token, Tried,
@@ -32,32 +34,32 @@ pub struct Options {
     #[arg(value_name = "POLICY")]
     policy: String,
     /// Processors of the pool
-    #[arg(long, allow_negative_numbers = true, default_value_t = 2, value_name = "N")]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 2, value_name = "N", value_parser = whole::<usize>(ANY, "--processors 3"))]
     processors: usize,
     /// Threads
-    #[arg(long, allow_negative_numbers = true, default_value_t = 4, value_name = "N")]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 4, value_name = "N", value_parser = whole::<usize>(ANY, "--threads 5"))]
     threads: usize,
     /// Which scenarios, separated by commas; `all` of them by default
     #[arg(long, default_value = "all", value_name = "NAME")]
     scenario: String,
     /// The first seed
-    #[arg(long, allow_negative_numbers = true, default_value_t = 0, value_name = "S")]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 0, value_name = "S", value_parser = whole::<u64>(0..=u64::MAX, "--seed 7"))]
     seed: u64,
     /// Runs by seeds only, and so many of each scenario
     #[arg(
         long, allow_negative_numbers = true, value_name = "N", conflicts_with = "exhaustive",
-        value_parser = clap::value_parser!(u64).range(1..)
+        value_parser = whole::<u64>(1..=u64::MAX, "--runs 1000")
     )]
     runs: Option<u64>,
     /// Systematic runs only, until all have been made; fails if `--seconds` ends it before
     #[arg(long)]
     exhaustive: bool,
     /// Up to how many preemptions to explore systematically
-    #[arg(long, allow_negative_numbers = true, default_value_t = 2, value_name = "K", conflicts_with = "runs")]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 2, value_name = "K", conflicts_with = "runs", value_parser = whole::<u32>(ANY, "--preemptions 3"))]
     preemptions: u32,
     /// How long to take in all; 30 unless `--runs` or `--exhaustive` is given. Each scenario has its part, and 100
     /// seeds however late it is
-    #[arg(long, allow_negative_numbers = true, value_name = "S", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, allow_negative_numbers = true, value_name = "S", value_parser = whole::<u32>(SOME, "--seconds 60"))]
     seconds: Option<u32>,
     /// Make one run again, as a failing check printed it
     #[arg(long, value_name = "TOKEN", conflicts_with_all = ["runs", "exhaustive"])]

@@ -14,6 +14,7 @@ mod bench;
 mod check;
 mod compile;
 mod doctor;
+mod numbers;
 mod output;
 mod pages;
 mod run;
@@ -28,7 +29,7 @@ use std::process::ExitCode;
 /// Lightweight threads: run programs on them, measure them, check their schedulers, and see what this machine offers
 /// them.
 #[derive(Parser)]
-#[command(name = "raddle", version, arg_required_else_help = true)]
+#[command(name = "raddle", version, long_version = env!("RADDLE_LONG_VERSION"), arg_required_else_help = true)]
 struct Command {
     #[command(subcommand)]
     subcommand: Sub,
@@ -63,7 +64,13 @@ enum Sub {
 }
 
 /// Ends with clap's message, and names the command that was meant where clap finds none so near.
-fn refused(error: &clap::Error) -> ! {
+fn refused(mut error: clap::Error) -> ! {
+    // How it could be passed as a value: nobody means a program, a workload or a process with such a name.
+    error.remove(ContextKind::Suggested);
+    let of_run = std::env::args_os().nth(1).is_some_and(|word| word == "run");
+    if of_run && error.kind() == ErrorKind::UnknownArgument {
+        eprintln!("raddle: options of the program come after its name, as in `raddle run -- ./server --port 7000`");
+    }
     let unknown = error.get(ContextKind::InvalidSubcommand).filter(|_| error.kind() == ErrorKind::InvalidSubcommand);
     if let (Some(unknown), None) = (unknown, error.get(ContextKind::SuggestedSubcommand)) {
         let command = Command::command();
@@ -78,7 +85,10 @@ fn refused(error: &clap::Error) -> ! {
 }
 
 fn main() -> ExitCode {
-    let result = match Command::try_parse().unwrap_or_else(|error| refused(&error)).subcommand {
+    if let Some(commit) = option_env!("RADDLE_COMMIT") {
+        raddle_report::Circumstances::built_at(commit);
+    }
+    let result = match Command::try_parse().unwrap_or_else(|error| refused(error)).subcommand {
         Sub::Run(options) => run::run(&options),
         Sub::Bench(options) => bench::run(&options),
         Sub::Check(options) => check::run(&options),
@@ -99,4 +109,38 @@ fn main() -> ExitCode {
         eprintln!("raddle: {error}");
         ExitCode::from(2)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What of a command's words is refused, each option of it that takes a value being given `value` in turn.
+    fn refusals(command: &clap::Command, path: &[&str], value: &str, all: &mut Vec<String>) {
+        for option in command.get_opts() {
+            let given = format!("--{}={value}", option.get_long().unwrap());
+            // What is required besides is told before, or after: a wrong value comes first.
+            let words = path.iter().copied().chain([given.as_str(), "fifo"]);
+            all.extend(Command::try_parse_from(words).err().map(|error| error.to_string()));
+        }
+        for sub in command.get_subcommands() {
+            refusals(sub, &[path, &[sub.get_name()]].concat(), value, all);
+        }
+    }
+
+    #[test]
+    fn whatever_number_is_wrong_an_example_of_a_right_one_is_given() {
+        for value in ["x", "-1", "1.5", "", "99999999999999999999999"] {
+            let mut all = Vec::new();
+            refusals(&Command::command(), &["raddle"], value, &mut all);
+            let wrong: Vec<_> = all.iter().filter(|text| text.contains("invalid value")).collect();
+            assert!(wrong.len() > 20 || value.is_empty(), "{}: {all:?}", wrong.len());
+            for text in &wrong {
+                let own = ["found in string", "is not in", "empty string", "too large"];
+                assert!(!own.iter().any(|own| text.contains(own)), "{text}");
+                let names = ["give ", "possible values", "it is one of", "a part is"];
+                assert!(names.iter().any(|name| text.contains(name)), "{text}");
+            }
+        }
+    }
 }

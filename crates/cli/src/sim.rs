@@ -60,7 +60,7 @@ pub struct Options {
     /// After so many steps a simulated program is said to loop
     #[arg(
         long, allow_negative_numbers = true, value_name = "N", default_value_t = 20_000_000_000,
-        value_parser = clap::value_parser!(u64).range(1..)
+        value_parser = crate::numbers::whole::<u64>(1..=u64::MAX, "--steps 1000000")
     )]
     steps: u64,
     /// How to show the results; JSON is one object a line
@@ -70,7 +70,7 @@ pub struct Options {
     #[arg(long, value_name = "I/N|rank", conflicts_with_all = ["merge", "only", "calibrate", "list"])]
     shard: Option<shards::Shard>,
     /// Run the simulations of these numbers alone, which --merge has named, and tell each on a line
-    #[arg(long, value_name = "N,..", value_delimiter = ',', conflicts_with_all = ["merge", "calibrate", "list"])]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', conflicts_with_all = ["merge", "calibrate", "list"], value_parser = crate::numbers::whole::<usize>(crate::numbers::ANY, "--only 3,7"))]
     only: Vec<usize>,
     /// Put together what parts have told, as one process prints it with --format json; for the same options
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["calibrate", "list"])]
@@ -289,9 +289,14 @@ fn costs(file: &str) -> std::io::Result<String> {
 
 /// The numbers of cores that a text names.
 fn cores(text: &str) -> Result<Vec<usize>, String> {
-    let one = |text: &str| {
-        let number = text.trim().parse::<usize>().ok().filter(|number| (1..=MOST_CORES).contains(number));
-        number.ok_or_else(|| format!("--cores: `{text}`: from 1 to {MOST_CORES} cores can be simulated"))
+    let wrong = |why: &str| {
+        format!(
+            "--cores {text}: {why}; give numbers from 1 to {MOST_CORES}, as in `16`, `1,2,4`, `1..128` or `10..120:10`"
+        )
+    };
+    let one = |part: &str| {
+        let number = part.trim().parse::<usize>().ok().filter(|number| (1..=MOST_CORES).contains(number));
+        number.ok_or_else(|| wrong(&format!("so many cores as `{part}` cannot be simulated")))
     };
     let mut all = Vec::new();
     for part in text.split(',') {
@@ -302,7 +307,7 @@ fn cores(text: &str) -> Result<Vec<usize>, String> {
         let (last, step) = rest.split_once(':').map_or((rest, None), |(last, step)| (last, Some(step)));
         let (first, last) = (one(first)?, one(last)?);
         if first > last {
-            return Err(format!("--cores: `{part}` goes downwards"));
+            return Err(wrong(&format!("`{part}` goes downwards")));
         }
         match step {
             Some(step) => all.extend((first..=last).step_by(one(step)?)),
@@ -320,13 +325,16 @@ fn cores(text: &str) -> Result<Vec<usize>, String> {
 /// The seeds that a text names.
 fn seeds(text: &str) -> Result<Vec<u64>, String> {
     const MOST: u64 = 100_000;
-    let one = |text: &str| text.trim().parse::<u64>().map_err(|_| format!("--seed: `{text}` is no seed"));
+    let wrong = |why: &str| {
+        format!("--seed {text}: {why}; give whole numbers, upwards, at most {MOST}, as in `7`, `1,2,3` or `1..64`")
+    };
+    let one = |part: &str| part.trim().parse::<u64>().map_err(|_| wrong(&format!("`{part}` is no seed")));
     let mut all = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once("..").unwrap_or((part, part));
         let (first, last) = (one(first)?, one(last)?);
         if first > last || last - first >= MOST {
-            return Err(format!("--seed: `{part}`: upwards, at most {MOST}"));
+            return Err(wrong(&format!("`{part}` is not so")));
         }
         all.extend(first..=last);
     }

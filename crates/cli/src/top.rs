@@ -32,7 +32,7 @@ pub struct Options {
     /// Seconds between two looks
     #[arg(
         long, allow_negative_numbers = true, default_value_t = 1, value_name = "S",
-        value_parser = clap::value_parser!(u16).range(1..)
+        value_parser = crate::numbers::whole::<u16>(1..=u64::from(u16::MAX), "--seconds 5")
     )]
     seconds: u16,
 }
@@ -72,7 +72,10 @@ fn is_own(path: &Path) -> Result<(), String> {
     let user = rustix::process::geteuid().as_raw();
     match (data.uid() == user || user == 0) && data.mode() & 0o022 == 0 && !data.is_symlink() {
         true => Ok(()),
-        false => Err(format!("{} is not this user's alone", path.display())),
+        false => Err(format!(
+            "{}: another user's, or others may write it, so it is not read; ask as its user, by `sudo -u NAME raddle top`",
+            path.display()
+        )),
     }
 }
 
@@ -223,14 +226,40 @@ fn looks(which: Option<&Path>) -> Result<Vec<Look>, String> {
     let path = if is_number { folder().join(which).with_extension("metrics") } else { which.to_path_buf() };
     let look = Look::at(&path).map_err(|why| match is_number && !path.exists() {
         true if !Path::new("/proc").join(which).exists() => format!("there is no process {}", which.display()),
-        true => format!(
-            "process {} writes no metrics: {} is not there; start it by `raddle run --metrics -- PROGRAM`",
-            which.display(),
-            path.display()
-        ),
+        true => of_another(which).unwrap_or_else(|| {
+            format!(
+                "process {} writes no metrics: {} is not there; start it by `raddle run --metrics -- PROGRAM`",
+                which.display(),
+                path.display()
+            )
+        }),
         false => format!("{why}; name the file that `raddle run --metrics=FILE` was given, or the process's number"),
     })?;
     Ok(if look.is_alive() { vec![look] } else { Vec::new() })
+}
+
+/// What to do about a process of another user's, whose file lies where that user looks.
+fn of_another(pid: &Path) -> Option<String> {
+    let owner = std::fs::metadata(Path::new("/proc").join(pid)).ok()?.uid();
+    if owner == rustix::process::geteuid().as_raw() {
+        return None;
+    }
+    let name = user_name(owner).unwrap_or_else(|| format!("#{owner}"));
+    let pid = pid.display();
+    Some(format!(
+        "process {pid} is user {name}'s, and a user's metrics are shown to that user alone: `sudo -u '{name}' raddle top {pid}`"
+    ))
+}
+
+/// A user's name, if the file of users has it.
+fn user_name(number: u32) -> Option<String> {
+    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    let of = |line: &str| {
+        let mut parts = line.split(':');
+        let (name, of) = (parts.next()?, parts.nth(1)?);
+        (of == number.to_string()).then(|| name.to_string())
+    };
+    users.lines().find_map(of)
 }
 
 /// How much a counter grew a second.

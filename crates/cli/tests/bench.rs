@@ -321,9 +321,9 @@ fn a_baseline_has_a_verdict_in_every_format_and_a_wrong_one_is_told_at_once() {
     assert!(ended.status.success(), "{}", stderr(&ended));
     let now = Programs::new(&[("raddle", &prints(150, 10)), ("go", &prints(250, 10))]);
     for (format, slower, level) in [
-        ("table", "+50.0 %, slower", "+0.0 %, no difference"),
-        ("json", "\"verdict\":\"slower\"", "\"verdict\":\"no difference\""),
-        ("html", "+50.0 %, slower", "+0.0 %, no difference"),
+        ("table", "+50.0 %, slower", "+0.0 %, neither faster nor slower as far as 5 rounds tell"),
+        ("json", "\"verdict\":\"slower\"", "\"verdict\":\"level\""),
+        ("html", "+50.0 %, slower", "+0.0 %, neither faster nor slower as far as 5 rounds tell"),
     ] {
         let ended = now.bench(&[&five[..], &["--baseline", file, "--format", format]].concat());
         let text = stdout(&ended);

@@ -386,14 +386,17 @@ fn wrong_settings_are_refused_before_the_start() {
         assert_eq!(output.status.code(), Some(2), "{error}");
         assert!(error.contains(expected), "{error}");
     };
-    wrong(&["--processors", "0"], "1..=1024");
-    wrong(&["--processors", "100000"], "1..=1024");
+    wrong(&["--processors", "0"], "a whole number from 1 to 1024, as in `--processors 4`");
+    wrong(&["--processors", "100000"], "a whole number from 1 to 1024, as in `--processors 4`");
     wrong(&["--processors", "two"], "--processors");
     wrong(&["--policy", "priority(3, steel)"], "column 13");
     wrong(&["--stats=xml"], "json");
     // A mistyped option is not the program's name.
     wrong(&["--procesors", "2"], "'--processors'");
     wrong(&["--stat"], "'--stats'");
+    // No option of ours: the program's come after its name, and nobody means a program of such a name.
+    wrong(&["-x"], "come after its name");
+    assert!(!text(&run(&["--procesors", "2"], Path::new("/bin/true"), &[]).stderr).contains("to pass"));
     let output = raddle(&["--", "/bin/true"]).env("RADDLE_LIBRARY", "/no/where.so").output().unwrap();
     assert!(text(&output.stderr).contains("RADDLE_LIBRARY=/no/where.so"), "{output:?}");
     assert_eq!(output.status.code(), Some(2));

@@ -55,8 +55,10 @@ fn what_is_wrong_is_refused_by_name() {
     std::fs::write(&file, "{\"hits\": 3}").unwrap();
     let file = file.to_str().unwrap();
     for (arguments, named) in [
-        (&["--cores", "0"][..], "`0`: from 1 to 256"),
-        (&["--cores", "100000"], "`100000`: from 1 to 256"),
+        (&["--cores", "0"][..], "--cores 0: so many cores as `0` cannot be simulated; give numbers from 1 to 256"),
+        (&["--cores", "100000"], "--cores 100000: so many"),
+        (&["--cores", "5..1"], "`5..1` goes downwards; give numbers from 1 to 256, as in `16`"),
+        (&["--seed", "1..x"], "--seed 1..x: `x` is no seed; give whole numbers"),
         (&["--machine", "vax"], "no machine `vax`"),
         (&["--machine", "no/such/file.json"], "cannot read the costs"),
         (&["--machine", file], "`hits` is no cost"),
@@ -91,6 +93,28 @@ fn a_file_that_cannot_be_written_is_told_before_the_work() {
         );
         assert!(!told.contains("calibrating") && !told.contains("part 1"), "{arguments:?}: {told}");
     }
+}
+
+/// An installed command: no program of the benchmark lies beside it, and no sources.
+#[test]
+fn a_command_alone_holds_the_model_against_its_machine() {
+    use std::io::BufRead as _;
+    let folder = std::env::temp_dir().join(format!("raddle-alone-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let alone = folder.join("raddle");
+    let ours = env!("CARGO_BIN_EXE_raddle");
+    std::fs::hard_link(ours, &alone).or_else(|_| std::fs::copy(ours, &alone).map(drop)).unwrap();
+    let mut command = Command::new(&alone);
+    command.args(["sim", "predict", "--machine", "epyc"]).stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let lines = std::io::BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let told: Vec<String> = lines.take_while(|line| !line.starts_with("raddle: part 1 of")).collect();
+    // What it does from there on takes minutes.
+    let is_measuring = child.try_wait().unwrap().is_none();
+    let _ = child.kill();
+    child.wait().unwrap();
+    assert!(is_measuring && !told.iter().any(|line| line.contains("is not there")), "{told:?}");
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

@@ -172,3 +172,20 @@ fn a_file_that_metrics_and_traces_cannot_be_put_at_is_told_before_the_program_st
         }
     }
 }
+
+#[test]
+fn of_another_users_process_it_is_told_whose_it_is() {
+    use std::os::unix::{fs::MetadataExt as _, process::CommandExt as _};
+    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    // Root can have a process of another user's; to others the first one is.
+    let other = is_root.then(|| Command::new("sleep").arg("1000").uid(65534).gid(65534).spawn().unwrap());
+    let pid = other.as_ref().map_or(1, std::process::Child::id).to_string();
+    let ended = Command::new(env!("CARGO_BIN_EXE_raddle")).args(["top", &pid]).output().unwrap();
+    if let Some(mut other) = other {
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+    let told = text(&ended.stderr);
+    assert!(ended.status.code() == Some(2) || ended.status.code() == Some(1), "{:?}", ended.status);
+    assert!(told.contains(&format!("process {pid} is user ")) && told.contains("`sudo -u '"), "{told}");
+}

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What is known of this machine and this build: a name and a value each. What cannot be read is left out.
@@ -34,6 +35,11 @@ impl Circumstances {
         Self { all: all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect() }
     }
 
+    /// Says which commit the program was built at, as its build script has found it.
+    pub fn built_at(commit: &'static str) {
+        let _ = BUILT_AT.set(commit);
+    }
+
     /// Of a simulation, in which neither the machine that it runs on nor the day has a part: the build alone.
     pub fn of_simulation(mut self) -> Self {
         self.all.retain(|(name, _)| *name == "raddle");
@@ -56,14 +62,18 @@ impl Circumstances {
     }
 }
 
-/// The version, and the commit where it is known: packagers name it by `RADDLE_COMMIT` when they build, and a build in
-/// a checkout finds it there.
+/// As [`Circumstances::built_at`] was told.
+static BUILT_AT: OnceLock<&'static str> = OnceLock::new();
+
+/// The version, and the commit where it is known: that of the checkout that the program lies in, which knows of changes
+/// since, and otherwise the one that it was [built at](Circumstances::built_at).
 fn version() -> String {
     let version = env!("CARGO_PKG_VERSION");
-    let commit = option_env!("RADDLE_COMMIT").map(String::from).or_else(|| {
+    let of_checkout = || {
         let own = std::env::current_exe().ok()?;
         own.ancestors().skip(1).find(|folder| is_ours(folder)).and_then(commit)
-    });
+    };
+    let commit = of_checkout().or_else(|| BUILT_AT.get().map(ToString::to_string));
     commit.map_or_else(|| version.to_string(), |commit| format!("{version}, commit {commit}"))
 }
 
@@ -127,6 +137,15 @@ mod tests {
         assert!(here.get("raddle").is_some_and(|value| value.starts_with(env!("CARGO_PKG_VERSION"))));
         let simulated = here.of_simulation();
         assert!(simulated.get("date").is_none() && simulated.get("raddle").is_some());
+    }
+
+    #[test]
+    fn where_no_checkout_is_the_commit_of_the_build_is_named() {
+        let known = version();
+        Circumstances::built_at("0123456789");
+        let now = version();
+        assert!(now == known || now == format!("{known}, commit 0123456789"), "{known}: {now}");
+        assert!(now.contains(", commit "), "{now}");
     }
 
     #[test]

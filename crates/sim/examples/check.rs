@@ -4,6 +4,8 @@
 
 #[path = "../../cli/src/check.rs"]
 mod check;
+#[path = "../../cli/src/numbers.rs"]
+mod numbers;
 
 use clap::Parser;
 use std::process::ExitCode;

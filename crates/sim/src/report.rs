@@ -203,7 +203,7 @@ pub(crate) fn sections(page: &mut Page, rows: &[Row]) {
         ("Operations a second", "operations a second", Unit::Number, Figures::throughput),
         ("99th percentile from spawn to end", "time", Unit::Nanoseconds, |figures| figures.lives[1] as f64),
         ("Steals tried", "steals", Unit::Number, |figures| figures.steals.0 as f64),
-        ("Stalls per instruction (7.3)", "stalls per instruction", Unit::Number, Figures::stalls),
+        ("Stalls per instruction", "stalls per instruction", Unit::Number, Figures::stalls),
         ("Cores busy", "share of the time", Unit::Percent, |figures| figures.mean_utilisation() * 100.0),
     ];
     let cores = Axis::of("cores", Unit::Number);

@@ -40,7 +40,7 @@ pub struct Options {
     /// Run its threads on at most N processors; default: as many as the cores that it may use
     #[arg(
         long, allow_negative_numbers = true, value_name = "N",
-        value_parser = clap::value_parser!(u16).range(1..=raddle::pool::MAX_PROCESSORS as i64)
+        value_parser = crate::numbers::whole::<u16>(1..=raddle::pool::MAX_PROCESSORS as u64, "--processors 4")
     )]
     processors: Option<u16>,
     /// Keep all processors where other processes use the cores, too; otherwise some rest while a program that waits for
@@ -83,7 +83,7 @@ pub struct Options {
     /// How many events of each processor a trace keeps: the last ones
     #[arg(
         long, allow_negative_numbers = true, value_name = "N", requires = "trace", default_value_t = raddle::trace::EVENTS as u32,
-        value_parser = clap::value_parser!(u32).range(1024..=raddle::trace::MOST_EVENTS as i64)
+        value_parser = crate::numbers::whole::<u32>(1024..=raddle::trace::MOST_EVENTS as u64, "--trace-events 65536")
     )]
     trace_events: u32,
     /// Run `main` on a lightweight thread, too: for programs whose first thread hands work to others all the time
@@ -94,7 +94,10 @@ pub struct Options {
     children: bool,
     /// Run it natively and under raddle, in turns, so often each (3 times if no number is given), and show what each
     /// took; standard input is empty
-    #[arg(long, value_name = "ROUNDS", num_args = 0..=1, require_equals = true, default_missing_value = "3", conflicts_with = "trace", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(
+        long, value_name = "ROUNDS", num_args = 0..=1, require_equals = true, default_missing_value = "3", conflicts_with = "trace",
+        value_parser = crate::numbers::whole::<u16>(1..=u64::from(u16::MAX), "--compare=5")
+    )]
     compare: Option<u16>,
     /// Make no remarks
     #[arg(long)]

@@ -16,7 +16,7 @@ use raddle_sim::simulate::{self, Plan};
 use raddle_sim::watch::{STUCK_AFTER, Watchdog};
 use raddle_sim::workloads::Workload;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// A prediction this near is said to hold.
@@ -45,9 +45,9 @@ pub struct Options {
     /// disturbed to the end is replaced, up to four times as many run. Of a process the quickest of several undisturbed
     /// repetitions does; on two processors the one a quarter from there (the quickest may be one in which one of them
     /// ran all)
-    #[arg(long, default_value_t = 12, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 12, value_name = "N", value_parser = crate::numbers::whole::<u32>(crate::numbers::SOME, "--rounds 20"))]
     rounds: u32,
-    /// Take the benchmark's program from FOLDER, instead of building it
+    /// Take the benchmark's program from FOLDER, instead of building it; an installed command has it in itself
     #[arg(long, value_name = "FOLDER")]
     programs: Option<PathBuf>,
     /// Write the table to FILE instead of the standard output
@@ -137,7 +137,14 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         Some(folder) => Programs::ready(folder),
         None => Programs::beside(&executable, true),
     };
-    let program = programs.prepare(runtime, &mut |step| eprintln!("{step}"))?;
+    let program = match programs.prepare(runtime, &mut |step| eprintln!("{step}")) {
+        Ok(program) => {
+            Contestant { runtime, policy: None, lock: None, program: Ok(program), first: Vec::new(), words: Vec::new() }
+        }
+        // An installed command has no program beside it, but ours in it.
+        Err(_) if options.programs.is_none() => crate::bench::own_program(runtime)?,
+        Err(why) => return Err(why),
+    };
     let (mut probes, mut own_code) = (Seen::new(), Seen::new());
     let before = quiet::Taken::now();
     let mut cases: Vec<Seen<f64>> = (0..2 * CASES.len()).map(|_| Seen::new()).collect();
@@ -215,16 +222,13 @@ fn predict(costs: &Costs, own_code: &str, case: Case, processors: usize, seen: &
 }
 
 /// Runs the program in a fresh process: its nanoseconds in all; nothing if it never had its cores for itself.
-fn measure(case: Case, processors: usize, program: &Path) -> Result<Option<f64>, String> {
+fn measure(case: Case, processors: usize, program: &Contestant) -> Result<Option<f64>, String> {
     let (name, arguments, _, policy) = case;
     let cases = catalogue::cases(catalogue::find(name)?, &[arguments.into()], processors)?;
     let contestant = Contestant {
-        runtime: runtimes::find("raddle")?,
         policy: Some(policy.into()),
-        lock: None,
-        program: Ok(program.into()),
-        first: Vec::new(),
         words: vec!["--undisturbed".into(), quiet::Best::here().to_string()],
+        ..program.clone()
     };
     // Some workloads come with a case on one processor, too.
     let cases = cases.into_iter().filter(|case| case.processors == processors).take(1).collect();

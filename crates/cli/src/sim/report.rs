@@ -36,7 +36,7 @@ pub struct Options {
     #[arg(long, value_name = "NAME|FILE")]
     machine: Option<String>,
     /// What all that is random follows from [default: 1]
-    #[arg(long, value_name = "S")]
+    #[arg(long, allow_negative_numbers = true, value_name = "S", value_parser = crate::numbers::whole::<u64>(0..=u64::MAX, "--seed 7"))]
     seed: Option<u64>,
     /// How to show the results; JSON is one object a line: the claims, then the runs
     #[arg(long, value_enum, default_value_t = Format::Table)]
@@ -54,7 +54,7 @@ fn names() -> PossibleValuesParser {
 fn packets(text: &str) -> Result<u64, String> {
     const MOST: u64 = 10_000_000;
     let number = number(text).filter(|number| (1..=MOST).contains(number));
-    number.ok_or_else(|| format!("a number from 1 to {MOST}, such as 50k or 1M"))
+    number.ok_or_else(|| format!("give a number from 1 to {MOST}, such as 50k or 1M"))
 }
 
 /// Runs it. A claim that does not hold is a result, not a failure.
