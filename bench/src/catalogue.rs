@@ -254,6 +254,16 @@ static WORKLOADS: &[Workload] = &[
         slow: |a| nanos(a, &["N"], 2e4),
     },
     Workload {
+        name: "sleep",
+        about: "N threads sleep ms milliseconds at the same time, turns times each: processor time, and how late they wake",
+        unit: Unit::Each("sleep, in processor time"),
+        defaults: &[("N", "10k"), ("ms", "1000"), ("turns", "1")],
+        cases: &["10k", "100k"],
+        also_on_one: false,
+        expected: |a| product(a, &["N", "turns"]),
+        slow: |a| nanos(a, &["N", "turns"], 1e5) + nanos(a, &["ms", "turns"], 1e6),
+    },
+    Workload {
         name: "yield",
         about: "T threads yield total times in all",
         unit: Unit::Each("yield"),

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-const SMALL: [(&str, &str); 62] = [
+const SMALL: [(&str, &str); 63] = [
     ("create", "100"),
     ("park", "50"),
+    ("sleep", "N=20:ms=2:turns=3"),
     ("yield", "T=4:total=400"),
     ("pp_chan", "50"),
     ("pp_cond", "50"),

@@ -178,6 +178,8 @@ func run(r *request) (outcome, error) {
 		return create(n("N")), nil
 	case "park":
 		return park(n("N"), r.baseline), nil
+	case "sleep":
+		return sleepers(n("N"), n("ms"), n("turns"), r.baseline), nil
 	case "yield":
 		return yields(n("T"), n("total")), nil
 	case "pp_chan":

@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -69,6 +71,49 @@ func park(n uint64, baseline memory) outcome {
 		"block_ns_per_thread":    float64(blocked.Nanoseconds()) / float64(n),
 		"release_ns_per_thread":  float64(time.Since(release).Nanoseconds()) / float64(n),
 	}}
+}
+
+// The time of an operation is processor time, as in the other programs.
+func sleepers(n, ms, turns uint64, baseline memory) outcome {
+	asked := time.Duration(ms) * time.Millisecond
+	before := processorTime()
+	late := make([]time.Duration, n)
+	var all sync.WaitGroup
+	for i := range late {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for turn := uint64(0); turn < turns; turn++ {
+				start := time.Now()
+				time.Sleep(asked)
+				late[i] = max(late[i], time.Since(start)-asked)
+			}
+		}()
+	}
+	now := memoryNow()
+	all.Wait()
+	spent := processorTime() - before
+	slices.Sort(late)
+	at := func(share float64) float64 {
+		if n == 0 {
+			return 0
+		}
+		return float64(late[int(float64(n)*share)].Nanoseconds())
+	}
+	return outcome{ops: n * turns, time: spent, checksum: n * turns, extra: map[string]any{
+		"rss_per_thread":         perThread(now.rss, baseline.rss, n),
+		"page_tables_per_thread": perThread(now.pageTables, baseline.pageTables, n),
+		"late_p50_ns":            at(0.5),
+		"late_p99_ns":            at(0.99),
+	}}
+}
+
+func processorTime() time.Duration {
+	var used syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) != nil {
+		return 0
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 func yields(threads, total uint64) outcome {

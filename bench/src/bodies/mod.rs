@@ -14,6 +14,7 @@ mod options;
 mod packet;
 mod programs;
 mod radix;
+mod sleep;
 mod staged;
 
 pub use faults::{Coarse, Element, Elements, Faults, Locked, faults};
@@ -30,6 +31,7 @@ pub mod shared {
     pub use super::programs::{mandelbrot_row, matrix_factors, matrix_row};
     pub use super::radix::{check_sorted, histogram, permute, prefix_sums, prepare, xorshift_keys};
     pub use super::share;
+    pub use super::sleep::{Sleepers, late_ns};
     pub use super::staged::Requests;
     pub use crate::load::latency::code_of as latency_bucket;
 }
@@ -179,6 +181,7 @@ pub fn run<A: Api>(request: &Request) -> Result<Outcome, String> {
     let once = || match request.workload.as_str() {
         "create" => Ok(micro::create::<A>(number("N")?)),
         "park" => Ok(micro::park::<A>(number("N")?, request.baseline)),
+        "sleep" => Ok(sleep::sleepers::<A>(number("N")?, number("ms")?, number("turns")?, request.baseline)),
         "yield" => micro::yields::<A>(number("T")?, number("total")?),
         "pp_chan" => Ok(micro::pp_chan::<A>(number("n")?)),
         "pp_cond" => Ok(micro::pp_cond::<A>(number("n")?)),

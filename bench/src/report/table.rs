@@ -135,13 +135,15 @@ fn count(count: f64) -> String {
     format!("{count:.0}")
 }
 
-const FIGURES: [Column; 23] = [
+const FIGURES: [Column; 25] = [
     ("requests/s", "requests_per_s", count),
     ("p50", "p50_ns", nanoseconds),
     ("p99", "p99_ns", nanoseconds),
     ("p99.9", "p999_ns", nanoseconds),
     ("p99.99", "p9999_ns", nanoseconds),
     ("longest", "longest_ns", nanoseconds),
+    ("late p50", "late_p50_ns", nanoseconds),
+    ("late p99", "late_p99_ns", nanoseconds),
     ("turns", "turns_in_time", count),
     ("late", "late_share", |share| format!("{:.2} %", 100.0 * share)),
     ("conferences", "conferences", count),

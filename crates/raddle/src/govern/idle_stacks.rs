@@ -8,12 +8,19 @@
 
 use crate::carry::kept::STACKS_KEPT;
 use crate::carry::pool;
-use raddle_context::stack::Arena;
+use raddle_context::stack::{Arena, ArenaStats};
 
-/// Nanoseconds for which a stack must have been idle. Where a thousand threads begin and end, and begin again 10, 60,
-/// 250 and 900 ms later, 25, 100 and 400 ms here do not change a thread's processor time by more than the rounds do
-/// (1.7 to 2.7 µs; 2026-11-28, `bursts` of docs/constants.md): any serves.
-const REST_NS: u64 = 100_000_000;
+/// Nanoseconds for which a stack must have been idle. Where a hundred thousand threads that sleep for a second end and
+/// begin again, this takes 0.3 to 0.5 s, in which some stacks rest: with 100 ms here a thread takes 2.3 to 9.8 µs of
+/// processor time, with a second 2.1 to 2.4 (2026-11-28, `sleep` of docs/constants.md). A thousand are as quick with
+/// 25, 100 and 400 ms (`bursts`).
+const REST_NS: u64 = 1_000_000_000;
+
+/// Threads that are walked past for one stack that is emptied, at most; so the memory of idle stacks is at most an
+/// eighth of that of those in use. Where a million threads sleep for 5 s and end, the walks take 6 % of the processor
+/// time with it, as much as the emptying, and 14 to 18 % without (2026-11-28, `perf record` of
+/// `sleep N=1000000 ms=5000`).
+const WALKED_PER_STACK: usize = 8;
 
 /// When the monitor has looked at them last.
 #[derive(Debug, Default)]
@@ -31,12 +38,22 @@ impl IdleStacks {
         if now.saturating_sub(self.looked) >= REST_NS {
             self.looked = now;
             for arena in arenas() {
-                let needed = arena.stats().hot.saturating_sub(arena.rested());
-                arena.shrink(needed.max(STACKS_KEPT));
+                let stats = arena.stats();
+                let keep = stats.hot.saturating_sub(arena.rested()).max(STACKS_KEPT);
+                if pays(&stats, stats.hot.saturating_sub(keep)) {
+                    arena.shrink(keep);
+                }
             }
         }
-        arenas().any(|arena| arena.stats().hot > STACKS_KEPT).then(|| self.looked + REST_NS)
+        let some = |stats: ArenaStats| pays(&stats, stats.hot.saturating_sub(STACKS_KEPT));
+        arenas().any(|arena| some(arena.stats())).then(|| self.looked + REST_NS)
     }
+}
+
+/// Whether so many idle stacks are worth a walk through the C library's list of all threads, out of which their blocks
+/// are to be taken: with a million threads asleep it takes 0.1 s.
+fn pays(stats: &ArenaStats, idle: usize) -> bool {
+    idle > stats.reserved / WALKED_PER_STACK
 }
 
 #[cfg(test)]
@@ -86,5 +103,29 @@ mod tests {
         }
         assert_eq!(arena.stats().hot, STACKS_KEPT);
         assert!(now <= (10 + 8 + 2) * REST_NS);
+    }
+
+    #[test]
+    fn a_few_stay_beside_many_that_are_in_use() {
+        let arena = Arena::new(64 << 10, 2048).expect("address space");
+        let arenas = || std::iter::once(arena);
+        let mut stacks = IdleStacks::default();
+        let in_use = WALKED_PER_STACK * 2 * STACKS_KEPT;
+        for _ in 0..in_use {
+            arena.reserve().expect("a slot");
+            let _ = arena.take();
+        }
+        // Not worth the walk, and the monitor is not told to come again for them.
+        let few = 3 * STACKS_KEPT;
+        use_stacks(arena, few);
+        assert_eq!(stacks.look_at(10 * REST_NS, arenas), None);
+        assert_eq!(stacks.look_at(12 * REST_NS, arenas), None);
+        assert_eq!(arena.stats().hot, few);
+        use_stacks(arena, few + 1);
+        while stacks.look_at(20 * REST_NS, arenas).is_some() {
+            stacks.looked = 0;
+        }
+        assert_eq!(arena.stats().hot, STACKS_KEPT);
+        arena.unreserve_some(in_use);
     }
 }

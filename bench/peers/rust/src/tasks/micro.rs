@@ -2,7 +2,7 @@
 //! too, since a task that blocked its worker would be no task.
 
 use super::{all, joined};
-use raddle_bench::bodies::shared::share;
+use raddle_bench::bodies::shared::{Sleepers, late_ns, share};
 use raddle_bench::memory::Memory;
 use raddle_bench::program::Outcome;
 use std::sync::Arc;
@@ -97,6 +97,27 @@ pub async fn park(n: u64, baseline: Memory) -> Outcome {
         .with("page_tables_per_thread", growth(now.page_tables_kib, baseline.page_tables_kib))
         .with("block_ns_per_thread", each(blocked.as_nanos() as f64))
         .with("release_ns_per_thread", each(released.as_nanos() as f64))
+}
+
+pub async fn sleepers(tasks: u64, ms: u64, turns: u64, baseline: Memory) -> Outcome {
+    let asked = Duration::from_millis(ms);
+    let mut sleepers = Sleepers::begin(tasks, turns, baseline);
+    let body = move || async move {
+        let mut latest = 0;
+        for _ in 0..turns {
+            let start = Instant::now();
+            tokio::time::sleep(asked).await;
+            latest = latest.max(late_ns(start, asked));
+        }
+        latest
+    };
+    let handles: Vec<_> = (0..tasks).map(|_| tokio::spawn(body())).collect();
+    sleepers.all_made();
+    let mut late = Vec::with_capacity(handles.len());
+    for handle in handles {
+        late.push(joined(handle).await);
+    }
+    sleepers.end(late)
 }
 
 pub async fn yields(tasks: u64, total: u64) -> Result<Outcome, String> {

@@ -51,6 +51,7 @@ async fn once(request: &Request) -> Result<Outcome, String> {
     match request.workload.as_str() {
         "create" => Ok(micro::create(number("N")?).await),
         "park" => Ok(micro::park(number("N")?, request.baseline).await),
+        "sleep" => Ok(micro::sleepers(number("N")?, number("ms")?, number("turns")?, request.baseline).await),
         "yield" => micro::yields(number("T")?, number("total")?).await,
         "pp_chan" => Ok(micro::pp_chan(number("n")?).await),
         "pp_cond" => Ok(micro::pp_cond(number("n")?).await),
