@@ -35,12 +35,13 @@ const CI: [Need; 24] = [
 ];
 
 /// What campaigns need beyond that; see HACKING.md.
-const CAMPAIGNS: [Need; 11] = [
+const CAMPAIGNS: [Need; 12] = [
     ("gcc-aarch64-linux-gnu", "aarch64-linux-gnu-gcc", "building for aarch64"),
     ("libc6-dev-arm64-cross", "", "building for aarch64"),
     ("qemu-user", "qemu-aarch64", "running the aarch64 switch"),
     ("valgrind", "valgrind", "instruction counts"),
     ("cmake", "cmake", "building the compiler pass; so the following"),
+    ("make", "make", "as above"),
     ("clang-22", "clang-22", "as above; the LLVM of the released rustc"),
     ("lld-22", "ld.lld-22", "as above"),
     ("llvm-22-dev", "", "as above"),

@@ -43,7 +43,7 @@ pub fn run(args: &[String]) -> Outcome {
     println!("{}", done.line());
     if done.passed.is_empty() {
         return Err(Failure::usage(
-            "there is no LLVM to build against: install clang-22, llvm-22-dev and cmake (Debian's names)",
+            "there is no LLVM to build against: install clang-22, llvm-22-dev, cmake and make (Debian's names)",
         ));
     }
     Ok(())

@@ -95,9 +95,9 @@ static void registerCallbacks(PassBuilder &PB) {
     return true;
   });
 #if LLVM_VERSION_MAJOR >= 20
-  PB.registerOptimizerLastEPCallback([](ModulePassManager &MPM, OptimizationLevel, ThinOrFullLTOPhase Phase) {
-    // Before the link the checks would stand in the way of inlining, and those of the link would come on top.
-    if (Phase != ThinOrFullLTOPhase::ThinLTOPreLink && Phase != ThinOrFullLTOPhase::FullLTOPreLink)
+  PB.registerOptimizerLastEPCallback([](ModulePassManager &MPM, OptimizationLevel Level, ThinOrFullLTOPhase Phase) {
+    // Before the link the checks would stand in the way of inlining, which there is none of at level 0; and a thin link at that level asks nobody.
+    if ((Phase != ThinOrFullLTOPhase::ThinLTOPreLink || Level == OptimizationLevel::O0) && Phase != ThinOrFullLTOPhase::FullLTOPreLink)
       MPM.addPass(yields::Yields(Phase == ThinOrFullLTOPhase::ThinLTOPostLink ? limitsOfLink() : limits()));
   });
 #else

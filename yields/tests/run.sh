@@ -109,6 +109,12 @@ case $(uname -m) in x86_64)
     ;;
 esac
 
+# A thin link at level 0 asks no plug-in: what is compiled at that level has its checks before.
+cases=$((cases + 1))
+"$tools/clang" -O0 -w -flto=thin -fuse-ld="$tools/ld.lld" -fpass-plugin="$plugin" -Wl,--load-pass-plugin="$plugin" -DINSTRUMENTED=1 loops.c -o "$work/thin" &&
+    "$work/thin" >"$work/said" || fail "a thin link at level 0: $?"
+if grep 'no check asked' "$work/said"; then fail "a thin link at level 0 has no checks"; fi
+
 # A plug-in of another version is refused by name, and nothing is compiled.
 cases=$((cases + 1))
 cat >"$work/version.c" <<'END'

@@ -209,10 +209,10 @@ fn has_llvm(test: &str) -> bool {
         "/usr/lib/llvm-22/bin/ld.lld",
         "/usr/lib/llvm-22/lib/cmake/llvm/LLVMConfig.cmake",
     ];
-    let has =
-        needed.iter().all(|path| Path::new(path).exists()) && Command::new("cmake").arg("--version").output().is_ok();
+    let starts = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    let has = needed.iter().all(|path| Path::new(path).exists()) && starts("cmake") && starts("make");
     if !has {
-        eprintln!("SKIPPED: {test} needs clang-22, lld-22, llvm-22-dev and cmake");
+        eprintln!("SKIPPED: {test} needs clang-22, lld-22, llvm-22-dev, cmake and make");
     }
     has
 }
@@ -224,7 +224,17 @@ fn a_thread_that_counts_gives_way_on_one_processor() {
     }
     let folder = Folder::new("compile");
     let source = folder.file("counts.c", COUNTS);
-    for (flags, name) in [(&["-O0"][..], "o0"), (&["-O2"], "o2"), (&["-O2", "-flto"], "lto")] {
+    // Flags may come in a file.
+    let in_file = format!("@{}", folder.file("flags", "-O1\n\"-flto\"\n").display());
+    let ways: [(&[&str], &str); 6] = [
+        (&["-O0"], "o0"),
+        (&["-O2"], "o2"),
+        (&["-O2", "-flto"], "lto"),
+        (&["-O0", "-flto=thin"], "thin"),
+        (&["-O0", "-flto"], "lto0"),
+        (&[&in_file], "in-file"),
+    ];
+    for (flags, name) in ways {
         let program = folder.0.join(name);
         well(raddle().arg("cc").args(flags).arg("-pthread").arg(&source).arg("-o").arg(&program).output().unwrap());
         let run = raddle()
@@ -235,6 +245,27 @@ fn a_thread_that_counts_gives_way_on_one_processor() {
             .unwrap();
         assert_eq!(well(run), "gave way\n", "{flags:?}");
     }
+    // Compiled and linked apart: what is optimised gets checks where the link is not, or only the linker is told.
+    let object = folder.0.join("counts.o");
+    for (how, link) in [("-flto=thin", &["-O0", "-flto=thin"][..]), ("-flto", &["-fuse-ld=lld"])] {
+        well(raddle().args(["cc", "-O2", how, "-c"]).arg(&source).arg("-o").arg(&object).output().unwrap());
+        let program = folder.0.join("apart");
+        well(raddle().arg("cc").args(link).arg("-pthread").arg(&object).arg("-o").arg(&program).output().unwrap());
+        let mut run = raddle();
+        run.args(["run", "--processors", "1", "--"]).arg(&program).env("RADDLE_QUANTUM", "0");
+        assert_eq!(well(run.output().unwrap()), "gave way\n", "{how}, {link:?}");
+    }
+    // By CMake, whose own link-time optimisation is for compiler and linker to know.
+    let lines = "cmake_minimum_required(VERSION 3.20)\nproject(counts C)\nset(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)\nadd_executable(made counts.c)\n";
+    folder.file("CMakeLists.txt", lines);
+    let built = folder.0.join("built");
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(&folder.0).arg("-B").arg(&built).arg("-DCMAKE_BUILD_TYPE=Release");
+    well(configure.env("CC", concat!(env!("CARGO_BIN_EXE_raddle"), " cc")).output().unwrap());
+    well(Command::new("cmake").arg("--build").arg(&built).output().unwrap());
+    let mut run = raddle();
+    run.args(["run", "--processors", "1", "--"]).arg(built.join("made")).env("RADDLE_QUANTUM", "0");
+    assert_eq!(well(run.output().unwrap()), "gave way\n", "by CMake");
     let flags = well(raddle().args(["cc", "--print-flags"]).output().unwrap());
     assert!(flags.starts_with("-fpass-plugin=/"), "{flags}");
 }

@@ -84,14 +84,13 @@ impl Llvm {
             return Ok(ready.display().to_string());
         }
         eprintln!("raddle: note: building the compiler pass for LLVM {} first, this once", self.major);
-        let configure = Command::new("cmake")
-            .arg("-S")
-            .arg(&sources)
-            .arg("-B")
-            .arg(&built)
-            .arg(format!("-DLLVM_DIR={}", self.config().display()))
-            .output();
-        quiet("cmake", configure)?;
+        let mut configure = Command::new("cmake");
+        configure.arg("-S").arg(&sources).arg("-B").arg(&built);
+        configure.arg(format!("-DLLVM_DIR={}", self.config().display()));
+        if !starts("c++") && variable("CXX").is_none() {
+            configure.arg(format!("-DCMAKE_CXX_COMPILER={}", self.tool("clang++").display()));
+        }
+        quiet("cmake", configure.output())?;
         quiet("cmake --build", Command::new("cmake").arg("--build").arg(&built).output())?;
         // It may be older than a source that it does not depend on.
         let pass = built.join("raddle-yields.so");
@@ -107,8 +106,7 @@ impl Llvm {
 
     /// The remedy, if the pass cannot be built here.
     pub fn lacks(&self) -> Option<String> {
-        let has =
-            self.config().join("LLVMConfig.cmake").is_file() && Command::new("cmake").arg("--version").output().is_ok();
+        let has = self.config().join("LLVMConfig.cmake").is_file() && starts("cmake") && starts("make");
         (!has).then(|| remedy(self.major))
     }
 
@@ -149,7 +147,12 @@ pub fn of_rustc(rustc: &Path) -> Result<u32, String> {
 
 /// What to install.
 pub fn remedy(major: u32) -> String {
-    format!("apt-get install clang-{major} lld-{major} llvm-{major}-dev cmake (Debian's names)")
+    format!("apt-get install clang-{major} lld-{major} llvm-{major}-dev cmake make (Debian's names)")
+}
+
+/// True if there is such a program.
+fn starts(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok()
 }
 
 /// A variable of the environment; an empty one sets nothing.
@@ -187,7 +190,7 @@ fn version(clang: &Path) -> Option<u32> {
     String::from_utf8_lossy(&output.stdout).split('.').next()?.parse().ok()
 }
 
-/// Ends well, or what it said on its last lines.
+/// Ends well, or what it said from its first error on; without one, on its last lines.
 pub fn quiet(what: &str, output: std::io::Result<std::process::Output>) -> Result<(), String> {
     let output = output.map_err(|error| format!("`{what}` cannot be started: {error}"))?;
     if output.status.success() {
@@ -195,8 +198,12 @@ pub fn quiet(what: &str, output: std::io::Result<std::process::Output>) -> Resul
     }
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said).into_owned();
-    let last: Vec<&str> = said.lines().rev().take(5).collect();
-    Err(format!("`{what}` failed ({}): {}", output.status, last.into_iter().rev().collect::<Vec<_>>().join(" | ")))
+    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    // From the first error on: what comes after it often is about what comes of it.
+    let error = lines.iter().position(|line| line.to_lowercase().contains("error"));
+    let from = error.unwrap_or(lines.len()).min(lines.len().saturating_sub(5));
+    let told = lines[from..].iter().take(5).copied().collect::<Vec<_>>().join(" | ");
+    Err(format!("`{what}` failed ({}): {told}", output.status))
 }
 
 #[cfg(test)]
@@ -233,5 +240,8 @@ mod tests {
         let failed =
             quiet("false", Command::new("sh").args(["-c", "echo first; echo why >&2; exit 3"]).output()).unwrap_err();
         assert!(failed.contains("first | why") && failed.contains("3"), "{failed}");
+        let lines = "echo 'Error: why'; for i in 1 2 3 4 5 6; do echo after $i; done; exit 1";
+        let failed = quiet("sh", Command::new("sh").args(["-c", lines]).output()).unwrap_err();
+        assert!(failed.ends_with(": Error: why | after 1 | after 2 | after 3 | after 4"), "{failed}");
     }
 }

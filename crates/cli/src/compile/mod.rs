@@ -16,7 +16,7 @@ const EXAMPLES: &str = "\
 Examples:
   raddle cc -O2 -pthread server.c -o server && raddle run -- ./server
   make CC='raddle cc' CXX='raddle c++'
-  cmake -B build -DCMAKE_C_COMPILER=clang-22 -DCMAKE_C_FLAGS=\"$(raddle cc --print-flags)\"
+  CC='raddle cc' CXX='raddle c++' cmake -B build
 
 All arguments go to clang (RADDLE_LLVM=22 or 19 chooses which); `--print-flags` alone shows what is added. The program runs without raddle, too.
 Guide: docs/preemptible.md";
@@ -71,18 +71,25 @@ pub fn cargo(options: &Cargo) -> Result<ExitCode, String> {
 fn compile(program: &str, arguments: &[OsString]) -> Result<ExitCode, String> {
     let llvm = Llvm::find()?;
     let plugin = llvm.plugin()?;
-    let linked_late = arguments.iter().any(|argument| argument.to_string_lossy().starts_with("-flto"));
+    let words = words(arguments);
     let mut flags = vec![format!("-fpass-plugin={plugin}")];
-    if linked_late {
-        // The pass runs where code is generated: in the linker.
+    // The pass runs where code is generated: in the linker, also where it alone tells that objects hold bitcode.
+    if words.iter().any(|word| word.starts_with("-flto")) {
         flags.push(format!("-fuse-ld={}", llvm.linker()?));
+        flags.push(format!("-Wl,--load-pass-plugin={plugin}"));
+        // A thin link at level 0 asks no plug-in, and what was compiled at that level stays as it is at this one.
+        let level = words.iter().rfind(|word| word.starts_with("-O"));
+        if level.is_some_and(|level| level == "-O0") && words.iter().any(|word| word == "-flto=thin") {
+            flags.push("-Wl,--lto-O1".into());
+        }
+    } else if words.iter().any(|word| word.starts_with("-fuse-ld=") && word.contains("lld")) {
         flags.push(format!("-Wl,--load-pass-plugin={plugin}"));
     }
     if arguments.iter().any(|argument| argument == "--print-flags") {
         crate::output::print(&format!("{}\n", flags.join(" ")))?;
         return Ok(ExitCode::SUCCESS);
     }
-    if let Some(flag) = bare(arguments) {
+    if let Some(flag) = bare(&words) {
         eprintln!(
             "raddle: {flag}: perhaps nothing sets up the thread-local storage that checks count in; none are put in"
         );
@@ -96,9 +103,22 @@ fn compile(program: &str, arguments: &[OsString]) -> Result<ExitCode, String> {
     Err(format!("`{}` cannot be started: {error}", llvm.tool(program).display()))
 }
 
+/// The arguments, those in files (`@file`) included.
+fn words(arguments: &[OsString]) -> Vec<String> {
+    let of = |argument: &OsString| {
+        let word = argument.to_string_lossy().into_owned();
+        let text = word.strip_prefix('@').and_then(|file| std::fs::read_to_string(file).ok());
+        // Flags that matter here need no quotes, and may have them.
+        text.map_or(vec![word], |text| {
+            text.split_whitespace().map(|word| word.trim_matches(['"', '\'']).to_string()).collect()
+        })
+    };
+    arguments.iter().flat_map(of).collect()
+}
+
 /// The flag by which a program does without the C library's start, if there is one.
-fn bare(arguments: &[OsString]) -> Option<&str> {
-    let words = || arguments.iter().filter_map(|argument| argument.to_str());
+fn bare(words: &[String]) -> Option<&str> {
+    let words = || words.iter().map(String::as_str);
     let freestanding = words().rfind(|word| ["-ffreestanding", "-fhosted"].contains(word));
     let links = !words().any(|word| ["-c", "-S", "-E", "-shared", "-r"].contains(&word));
     let of_link = words().find(|word| links && ["-nostartfiles", "-nostdlib"].contains(word));
@@ -112,7 +132,7 @@ mod tests {
     #[test]
     fn what_starts_by_itself_is_seen() {
         let bare = |line: &str| {
-            let words: Vec<_> = line.split(' ').map(OsString::from).collect();
+            let words: Vec<_> = line.split(' ').map(str::to_string).collect();
             bare(&words).map(str::to_string)
         };
         assert_eq!(bare("-O2 -ffreestanding -c a.c").as_deref(), Some("-ffreestanding"));
