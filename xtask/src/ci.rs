@@ -2,6 +2,7 @@
 
 use crate::shell::{self, Outcome, Sections, cargo, run_watched};
 use crate::{model, tidy, yields};
+use std::path::Path;
 
 /// The command: every section runs, whatever became of the others, so that one run names all that is wrong.
 pub fn run() -> Outcome {
@@ -73,9 +74,30 @@ fn packages() -> Outcome {
         "--allow-dirty",
         "--target-dir",
     ]);
-    let done = shell::run(package.arg(&folder));
+    let done = shell::run(package.arg(&folder)).and_then(|()| publishable(&folder));
     let _ = std::fs::remove_dir_all(&folder);
     done
+}
+
+/// Whether the registry would take them, all at once, since they depend on each other: their manifests, and that nobody
+/// has these versions. It is asked, so that without it there is no answer; that the packages build was seen before.
+fn publishable(folder: &Path) -> Outcome {
+    let mut publish =
+        cargo(&["publish", "--workspace", "--dry-run", "--no-verify", "--quiet", "--allow-dirty", "--target-dir"]);
+    match shell::output(publish.arg(folder)) {
+        Err(failure) if is_of_the_network(&failure.to_string()) => {
+            println!("skipped: `{}`, as the registry cannot be reached", shell::show(&publish));
+            Ok(())
+        }
+        done => done.map(drop),
+    }
+}
+
+/// Whether cargo could not ask, as it says so.
+fn is_of_the_network(told: &str) -> bool {
+    ["but --offline was specified", "download of config.json failed", "failed to download from"]
+        .iter()
+        .any(|known| told.contains(known))
 }
 
 fn rustdoc() -> Outcome {
@@ -140,6 +162,15 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_registry_that_cannot_be_reached_is_told_from_a_package_that_cannot_be_published() {
+        assert!(is_of_the_network("error: attempting to make an HTTP request, but --offline was specified"));
+        assert!(is_of_the_network("Caused by:\n  failed to download from `https://there/config.json`"));
+        assert!(!is_of_the_network(
+            "error: all dependencies must have a version requirement specified when publishing."
+        ));
+    }
 
     #[test]
     fn closing_lines_add_up() {
