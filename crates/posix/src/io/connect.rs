@@ -98,8 +98,9 @@ pub unsafe extern "C-unwind" fn connect(descriptor: c_int, address: *const c::so
 }
 
 fn connect_to(descriptor: c_int, address: *const c_void, size: usize) -> isize {
+    let arguments = [descriptor as usize, at(address), size, 0, 0, 0];
     // SAFETY: the caller's address; the kernel checks it.
-    let call = || unsafe { system_call(c::SYS_connect, [descriptor as usize, at(address), size, 0, 0, 0]) };
+    let call = || unsafe { system_call(c::SYS_connect, arguments) };
     let carries_messages =
         option(descriptor, c::SO_TYPE).is_none_or(|kind| kind == c::SOCK_DGRAM || kind == c::SOCK_RAW);
     if carries_messages || is_nonblocking(descriptor) {
@@ -121,14 +122,19 @@ fn connect_to(descriptor: c_int, address: *const c_void, size: usize) -> isize {
         match result {
             _ if !limited => return result,
             // The latter where a signal had ended the call before.
-            EINPROGRESS | EALREADY => return connected(descriptor),
+            EINPROGRESS | EALREADY => return connected(arguments, &waits),
             // A signal of the runtime's, or one whose handler restarts calls.
             EINTR if !waits.is_broken() => {}
             // A local socket whose listener's queue is full: there is no event to wait for.
             EAGAIN => {
+                // By a handler that ran before the call or after it, too.
+                let ends = || waits.is_broken();
+                if ends() {
+                    return EINTR;
+                }
                 match Pause::begin().until(after(pause)) {
                     CANCELLED => return CANCELLED,
-                    EINTR if waits.is_broken() => return EINTR,
+                    EINTR if ends() => return EINTR,
                     _ => {}
                 }
                 pause = (pause * 2).min(50_000_000);
@@ -138,22 +144,23 @@ fn connect_to(descriptor: c_int, address: *const c_void, size: usize) -> isize {
     }
 }
 
-/// Waits for the end of a connection's beginning.
-fn connected(descriptor: c_int) -> isize {
+/// Waits for the end of a connection's beginning, which the call with these arguments has made; `waits` since then.
+fn connected(arguments: [usize; 6], waits: &Pause) -> isize {
+    let descriptor = arguments[0] as c_int;
     let each = |visit: &mut dyn FnMut(c_int, Interest)| visit(descriptor, Interest::Write);
-    let pause = Pause::begin();
     loop {
         if stream::is_ready(descriptor, c::POLLOUT) {
             raddle::io::pass_on(descriptor, Interest::Write);
             return option(descriptor, c::SO_ERROR).map_or(-(c::EBADF as isize), |error| -(error as isize));
         }
         match raddle::io::wait_for(&each, None, true) {
-            Ok(()) if pause.is_broken() => return EINTR,
+            Ok(()) if waits.is_broken() => return EINTR,
             Ok(()) => {}
             Err(Failure::Closed) => {
-                // Its call has made the connection's beginning, and ends here.
-                let _ = super::handover::waits_on(|one| one == descriptor, || ());
-                return EBADF;
+                // Made again, the call waits for the end of that beginning.
+                // SAFETY: the caller's address; the kernel checks it.
+                let again = || unsafe { kernel_waits::wait(c::SYS_connect, arguments, true) };
+                return super::handover::waits_on(|one| one == descriptor, again).unwrap_or(EBADF);
             }
             Err(Failure::Cancelled | Failure::TimedOut) => return CANCELLED,
             Err(Failure::AlwaysReady | Failure::Unsupported) => {

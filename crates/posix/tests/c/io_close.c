@@ -1,6 +1,7 @@
 // Threads that wait for descriptors which others close: the kernel holds the file for their calls, so they wait on, and
 // get what comes. (poll and select look the number up again then, and find it closed.) And `shutdown` beside those who wait to send.
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -155,6 +156,44 @@ static void *accepts(void *nothing) {
     return nothing;
 }
 
+static struct sockaddr_in server;
+
+static void *connects(void *argument) {
+    long result = connect(*(int *)argument, (void *)&server, sizeof server);
+    if (result < 0 && errno == EBADF) late = 1;
+    else CHECK(result == 0);
+    return NULL;
+}
+
+// The listener's queue is full, so the connection begins and waits; its descriptor is closed, then the queue is emptied.
+static void *beginnings(void *nothing) {
+    enum { MOST = 20 };
+    int fd = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0), fillers[MOST], count = 0;
+    socklen_t size = sizeof server;
+    server = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    CHECK(bind(fd, (void *)&server, size) == 0 && listen(fd, 0) == 0 && getsockname(fd, (void *)&server, &size) == 0);
+    struct pollfd made = {0, POLLOUT, 0};
+    do {
+        CHECK(count < MOST);
+        made.fd = fillers[count++] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        if (connect(made.fd, (void *)&server, size)) CHECK(errno == EINPROGRESS);
+    } while (poll(&made, 1, 100) == 1);
+    pthread_t thread;
+    pthread_create(&thread, NULL, connects, &client);
+    until_it_waits();
+    close(client);
+    // Among them the client, who has gone by then: nobody holds its socket any more.
+    for (int accepted = 0; accepted < count + !late; accepted++) {
+        struct pollfd one = {fd, POLLIN, 0};
+        if (poll(&one, 1, 4000) != 1) break;
+        close(accept(fd, NULL, NULL));
+    }
+    pthread_join(thread, NULL);
+    for (int i = 0; i < count; i++) close(fillers[i]);
+    close(fd);
+    return nothing;
+}
+
 static void *looper(void *argument) {
     struct epoll_event event;
     int count = epoll_wait(*(int *)argument, &event, 1, -1);
@@ -251,6 +290,7 @@ static void *everything(void *nothing) {
         for (long how = 0; how < WAYS; how++) in_time(readers, (void *)(how * 6 + what));
     in_time(accepts, NULL);
     in_time(loops, NULL);
+    in_time(beginnings, NULL);
     for (long how = 0; how < 4; how++) senders((void *)how);
     in_time(ends, NULL);
     in_time(ends, (void *)1);
