@@ -19,7 +19,12 @@ pub unsafe extern "C-unwind" fn sched_yield() -> c_int {
 /// the core, one that waits for it. Otherwise threads that yield to each other until the program's first thread has
 /// done something would keep it from a core for a slice of the kernel's each time.
 pub(crate) fn give_way() {
-    let another_ran = raddle::drop_in::is_lightweight() && raddle::drop_in::yield_now();
+    let another_ran = if raddle::drop_in::is_lightweight() {
+        raddle::drop_in::yield_now()
+    } else {
+        // A handler that waits so, in a world that is stopped, say.
+        watch::as_thread(Caller::here(), None, |_| raddle::drop_in::yield_now()).unwrap_or(false)
+    };
     if !another_ran || raddle::drop_in::kernel_thread_wants_a_core() && is_first_of_round() {
         // SAFETY: takes nothing, and does not fail.
         unsafe { system_call(c::SYS_sched_yield, [0; 6]) };

@@ -281,6 +281,14 @@ pub(super) unsafe fn take_fault(signal: c_int, info: *mut c_void, context: *mut 
         // SAFETY: the default action takes no memory.
         unsafe { install_raw(signal, default, 0, 0) };
     }
+    if Record::current().is_none() {
+        // A kernel thread's. The kernel has met the report, whose action blocks nothing but the fault.
+        let mask = action.mask.load(Ordering::Relaxed) & !signals::kicks();
+        let before = signals::block(mask);
+        if action.flags.load(Ordering::Relaxed) & c::SA_NODEFER != 0 {
+            signals::set_kernel_mask(before & !bit(signal) | mask);
+        }
+    }
     // SAFETY: the kernel's arguments to the handler of this fault, which the caller is.
     unsafe { fault_entry(signal, info, context) };
 }

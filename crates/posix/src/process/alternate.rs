@@ -102,12 +102,12 @@ pub unsafe extern "C" fn sigaltstack(new: *const c::stack_t, old: *mut c::stack_
                 };
                 (*old).ss_flags = state | if own.disarms { AUTODISARM } else { 0 };
             },
+            // The kernel thread's is none of the program's: Go and others would have their handlers there.
             // SAFETY: the caller's place for it.
             None => unsafe {
-                let result = system_call(c::SYS_sigaltstack, [0, old.cast::<c_void>().addr(), 0, 0, 0, 0]);
-                if result < 0 {
-                    return answer(result) as c_int;
-                }
+                (*old).ss_sp = std::ptr::null_mut();
+                (*old).ss_size = 0;
+                (*old).ss_flags = c::SS_DISABLE;
             },
         }
     }

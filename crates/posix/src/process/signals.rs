@@ -398,7 +398,7 @@ pub(crate) fn block_movable() -> Set {
 }
 
 /// Blocks these too. The answer is what was blocked before.
-fn block(set: Set) -> Set {
+pub(super) fn block(set: Set) -> Set {
     let mut before: Set = 0;
     let places = [(&raw const set).expose_provenance(), (&raw mut before).expose_provenance()];
     // SAFETY: a set to read, and one to write to.

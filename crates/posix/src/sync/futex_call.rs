@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 /// `futex_waitv`, of Linux 5.16: the same number on all architectures.
 const SYS_FUTEX_WAITV: c_long = 449;
+/// Likewise `epoll_pwait2`, of Linux 5.11.
+const SYS_EPOLL_PWAIT2: c_long = 441;
 
 /// Calls that wait, made by number. A signal of ours ends none of them, and an asynchronous cancellation all.
 struct Wait {
@@ -48,6 +50,8 @@ const WAITS: &[Wait] = &[
     ended(c::SYS_ppoll, Limit::None),
     ended(c::SYS_pselect6, Limit::None),
     ended(c::SYS_epoll_pwait, Limit::Milliseconds(3)),
+    ended(SYS_EPOLL_PWAIT2, Limit::Time(3)),
+    ended(c::SYS_io_getevents, Limit::Time(4)),
     ended(c::SYS_nanosleep, Limit::Time(0)),
     ended(c::SYS_clock_nanosleep, Limit::Time(2)),
     ended(c::SYS_rt_sigsuspend, Limit::None),
@@ -169,7 +173,7 @@ unsafe fn other_call(number: c_long, arguments: &[usize; 6]) -> isize {
         match number {
             // A thread's own TCB has no area that the kernel knows.
             c::SYS_rseq if raddle::drop_in::is_lightweight() => -(c::ENOSYS as isize),
-            c::SYS_sched_yield if raddle::drop_in::is_lightweight() => {
+            c::SYS_sched_yield => {
                 crate::io::sleep::give_way();
                 0
             }

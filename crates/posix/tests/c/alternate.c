@@ -36,7 +36,9 @@ static void *digger(void *argument) {
     size = argument ? 1 << 20 : 256 << 10;
     low = malloc(size);
     stack_t own = {.ss_sp = low, .ss_size = size}, now;
-    if (sigaltstack(&own, 0)) return (void *)1;
+    // Nobody else's is its.
+    if (sigaltstack(0, &now) || now.ss_flags != SS_DISABLE || now.ss_size) return (void *)5;
+    if (sigaltstack(&own, &now) || now.ss_flags != SS_DISABLE) return (void *)1;
     for (int i = 0; i < 3; i++) {
         if (!sigsetjmp(jump, 1)) dig(0);
         if (!sigsetjmp(jump, 1)) *(volatile int *)8 = 1;

@@ -98,5 +98,7 @@ int main(void) {
         pthread_create(&t, NULL, beside, NULL);
         pthread_join(t, NULL);
     }
+    // The first thread, beside others that there have been.
+    thread(NULL);
     return 0;
 }

@@ -9,13 +9,15 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ipc.h>
 #include <sys/sem.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-static int pipes[2], sets, wrong;
+static int pipes[2], sets, loop, wrong;
+static unsigned long contexts;
 static unsigned word, shared;
 static char byte;
 
@@ -30,9 +32,13 @@ static long semaphores(void) { struct sembuf s = {0, -1, 0}; return semop(sets, 
 static long semaphores_timed(void) { struct sembuf s = {0, -1, 0}; struct timespec t = {3600, 0}; return semtimedop(sets, &s, 1, &t); }
 static long semaphores_by_number(void) { struct sembuf s = {0, -1, 0}; return syscall(SYS_semtimedop, sets, &s, 1UL, NULL); }
 
+static long events(void) { char told[64]; return syscall(SYS_io_getevents, contexts, 1L, 1L, told, NULL); }
+static long loops(void) { char told[64]; struct timespec t = {3600, 0}; return syscall(441 /* epoll_pwait2 */, loop, told, 1, &t, NULL, 0); }
+
 static const struct { const char *name; long (*call)(void); } waits[] = {
     {"read", reads}, {"ppoll", pauses}, {"ppoll, timed", polls}, {"nanosleep", sleeps}, {"clock_nanosleep", dozes}, {"futex", futex},
     {"futex, shared", futex_shared}, {"semop", semaphores}, {"semtimedop", semaphores_timed}, {"semtimedop by number", semaphores_by_number},
+    {"io_getevents", events}, {"epoll_pwait2", loops},
 };
 enum { WAITS = sizeof waits / sizeof *waits };
 
@@ -65,7 +71,8 @@ int main(void) {
     sigaction(SIGHUP, &hup, NULL), sigaction(SIGUSR1, &usr1, NULL);
     sem_init(&begun, 0, 0);
     sets = semget(IPC_PRIVATE, 1, 0600);
-    if (pipe(pipes) || sets < 0) return 2;
+    loop = epoll_create1(0);
+    if (pipe(pipes) || sets < 0 || loop < 0 || syscall(SYS_io_setup, 4, &contexts)) return 2;
     for (kind = 0; kind < WAITS; kind++)
         for (asynchronous = 0; asynchronous < 2; asynchronous++)
             for (place = 0; place < 2; place++) {
