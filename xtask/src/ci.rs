@@ -95,9 +95,19 @@ fn publishable(folder: &Path) -> Outcome {
 
 /// Whether cargo could not ask, as it says so.
 fn is_of_the_network(told: &str) -> bool {
-    ["but --offline was specified", "download of config.json failed", "failed to download from"]
-        .iter()
-        .any(|known| told.contains(known))
+    let known = [
+        "but --offline was specified",
+        "download of config.json failed",
+        "failed to download from",
+        "failed to fetch",
+        "failed to query",
+        "spurious network error",
+        "esolve host",
+        "imed out",
+        // A mirror takes the registry's place.
+        "is replaced with",
+    ];
+    known.iter().any(|known| told.contains(known))
 }
 
 fn rustdoc() -> Outcome {
@@ -167,6 +177,7 @@ mod tests {
     fn a_registry_that_cannot_be_reached_is_told_from_a_package_that_cannot_be_published() {
         assert!(is_of_the_network("error: attempting to make an HTTP request, but --offline was specified"));
         assert!(is_of_the_network("Caused by:\n  failed to download from `https://there/config.json`"));
+        assert!(is_of_the_network("error: crates-io is replaced with non-remote-registry source dir ./vendor"));
         assert!(!is_of_the_network(
             "error: all dependencies must have a version requirement specified when publishing."
         ));
