@@ -240,7 +240,7 @@ impl Elements for Reservable {
                     self.0.remove_reserved(&child, kept);
                     break;
                 }
-                Err(Busy) => {
+                Err(Busy { .. }) => {
                     drop(kept);
                     again += 1;
                     drop(self.0.reserve(&parent));

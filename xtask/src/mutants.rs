@@ -281,6 +281,7 @@ mod tests {
             let text: &mut String = texts.entry(fault.file).or_insert_with(read);
             *text = fault.applied(text, index + 1).unwrap_or_else(|failure| panic!("{}: {failure}", fault.name));
             assert!(text.contains(&format!("fault({})", index + 1)), "{}", fault.name);
+            assert!(fault.is_whole(), "{}: stands in a choice, so no delimiter of it is another part's", fault.name);
         }
     }
 

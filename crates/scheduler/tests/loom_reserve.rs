@@ -190,6 +190,28 @@ fn who_reads_reads_again_though_a_writer_waits() {
     });
 }
 
+/// As a map does it: a thread that gave its reservation away is still named where that one reads.
+#[test]
+fn who_gave_its_reservation_to_another_thread_reads_beside_that_one_what_it_has_done() {
+    explore(2, &["None", "Some(1)"], || {
+        let table =
+            Arc::new((Lock::<(), H1Mcs<Loom>, Loom>::new(()), Reservation::<Loom>::exclusive(), Watched::new()));
+        let waits = Arc::new(Parking::<Model>::new());
+        let changes = thread::spawn({
+            let (table, waits) = (table.clone(), waits.clone());
+            move || {
+                table.2.add();
+                table.1.downgrade(&*waits);
+            }
+        });
+        let again = table.0.with(|()| table.1.try_shared_again());
+        let seen = again.then(|| table.2.get());
+        changes.join().unwrap();
+        (0..1 + u32::from(again)).for_each(|_| table.1.end_shared(&*waits));
+        seen
+    });
+}
+
 #[test]
 fn all_who_wait_have_their_turn_though_one_is_woken_at_a_time() {
     // Two writers wait, or a reader and a writer, or the element is taken out.

@@ -204,9 +204,9 @@ fn the_optimistic_protocol_retries_and_gives_up_what_it_had() {
     let (mut local, mut remote, retries) = optimistic::<Real, _, _>(
         || here.try_reserve(&1).expect("given up before each retry").unwrap(),
         |_| match there.try_reserve(&1) {
-            Err(Busy) => {
+            Err(Busy { .. }) => {
                 blocker = None;
-                Err(Busy)
+                Err(Busy::default())
             }
             found => Ok(found?.unwrap()),
         },
@@ -214,6 +214,37 @@ fn the_optimistic_protocol_retries_and_gives_up_what_it_had() {
     *local += 1;
     *remote += 1;
     assert_eq!(retries, 1);
+}
+
+#[test]
+fn who_tries_what_it_holds_itself_is_told_and_gives_up_what_it_had() {
+    let (here, there) = (Map::<u32, u32>::new(), Map::<u32, u32>::new());
+    (0..2).for_each(|key| _ = (here.insert(key, 0), there.insert(key, 0)));
+    type Try = fn(&Map<u32, u32>) -> Result<(), Busy>;
+    let (reserves, reads): (Try, Try) = (|map| map.try_reserve(&1).map(drop), |map| map.try_read(&1).map(drop));
+    let told = |remote: Try, at: &Map<u32, u32>| {
+        let both = || optimistic::<Real, _, _>(|| here.reserve(&0).unwrap(), |_| remote(at));
+        let panic = catch_unwind(AssertUnwindSafe(|| drop(both()))).unwrap_err();
+        assert!(panic.downcast_ref::<&str>().unwrap().contains("holds already"));
+        assert!(here.try_reserve(&0).is_ok(), "what was reserved here has been given up");
+    };
+    let reserved = there.reserve(&1);
+    told(reserves, &there);
+    told(reads, &there);
+    // Others know as well that it is not theirs.
+    let mut by_others = None;
+    std::thread::scope(|scope| by_others = scope.spawn(|| reserves(&there)).join().ok());
+    assert_eq!(by_others, Some(Err(Busy { by_caller: false })));
+    drop(reserved);
+    let read = there.read(&1);
+    told(reserves, &there);
+    assert_eq!(reads(&there), Ok(()), "a reader reads again");
+    drop(read);
+    // What it has reserved here just now is no better.
+    let panic = catch_unwind(AssertUnwindSafe(|| {
+        drop(optimistic::<Real, _, _>(|| here.reserve(&1).unwrap(), |_| reserves(&here)));
+    }));
+    assert!(panic.is_err() && reserves(&here).is_ok() && reserves(&there).is_ok());
 }
 
 #[test]

@@ -18,6 +18,24 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// True if what is changed, and what it is changed to, closes each delimiter that it opens, and no other.
+    #[cfg(test)]
+    pub fn is_whole(&self) -> bool {
+        [self.old, self.new].iter().all(|text| {
+            [('(', ')'), ('{', '}'), ('[', ']')].iter().all(|(open, close)| {
+                let mut depth = 0_i32;
+                let steps = text.chars().map(|c| i32::from(c == *open) - i32::from(c == *close));
+                steps
+                    .map(|step| {
+                        depth += step;
+                        depth
+                    })
+                    .all(|depth| depth >= 0)
+                    && depth == 0
+            })
+        })
+    }
+
     /// The text of the file in which fault `number` can be switched on.
     pub fn applied(&self, text: &str, number: usize) -> Outcome<String> {
         let Fault { before, old, new, .. } = self;

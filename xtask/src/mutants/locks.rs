@@ -183,7 +183,7 @@ pub const LOCKS: &[Fault] = &[
         "lock-cluster-asks-again",
         "who waited for another's request asks, too",
         CLUSTERED,
-        ("", "if own.get().value.is_some() {", "if false {"),
+        ("            if ", "own.get().value.is_some()", "false"),
         "loom loom_clusters requests_of_a_cluster_are_combined_into_one",
     ),
     fault(
@@ -208,14 +208,14 @@ pub const LOCKS: &[Fault] = &[
         "lock-cluster-waits-for-itself",
         "a thread that keeps an element waits in another cluster for a change that waits for it",
         KEPT,
-        ("", "if W::me() == 0 {", "if true {"),
+        ("if ", "W::me() == 0", "true"),
         "loom loom_clusters who_keeps_a_replica_reads_again_in_another_cluster_though_a_change_waits",
     ),
     fault(
         "lock-cluster-waits-for-a-copy",
         "as that, at its processor's copy",
         COPIES,
-        ("", "|| self.kept(me, key)", "|| None"),
+        ("own.read_unless(key, || ", "self.kept(me, key)", "None"),
         "loom loom_clusters who_keeps_a_replica_reads_again_in_another_cluster_though_a_change_waits",
     ),
     fault(

@@ -202,6 +202,40 @@ case!(an_element_that_is_reserved_twice_by_one_thread, On::Lightweight, {
     });
 });
 
+case!(a_wait_for_an_element_is_not_ended_by_a_cancellation, On::Lightweight, {
+    let map: ReserveMap<u32, u32> = ReserveMap::new();
+    let spread: Clustered<u32, u32> = Clustered::over(raddle::lock::Topology::machine());
+    pool(2).run(|| {
+        map.insert(1, 0);
+        spread.insert(1, 0);
+        let (held, read) = (map.reserve(&1), spread.read(&1));
+        raddle::scope(|s| {
+            let waits = (0..6).map(|number| {
+                let (map, spread) = (&map, &spread);
+                s.spawn(move || match number % 3 {
+                    0 => map.reserve(&1).map(|mut value| *value += 1),
+                    1 => map.insert(1, 7).map(drop),
+                    _ => spread.update(&1, |value| *value += 1),
+                })
+            });
+            let waits: Vec<_> = waits.collect();
+            for _ in 0..20 {
+                raddle::yield_now();
+            }
+            s.cancel();
+            waits.iter().for_each(|wait| wait.cancel());
+            for _ in 0..20 {
+                raddle::yield_now();
+            }
+            assert_eq!((held.as_deref(), read.as_deref()), (Some(&0), Some(&0)), "nobody came in");
+            drop((held, read));
+            waits.into_iter().for_each(|wait| assert_eq!(wait.join().unwrap(), Some(())));
+        });
+        assert!(map.get(&1).is_some_and(|value| value >= 7));
+        assert_eq!(spread.get(&1), Some(2));
+    });
+});
+
 case!(a_reservation_that_outlives_its_thread_is_not_laid_to_the_next_one {
     let order = Arc::new(Order::new());
     let map = |class| -> &'static ReserveMap<u32, u32> { Box::leak(Box::new(ReserveMap::new().in_order(&order, class))) };

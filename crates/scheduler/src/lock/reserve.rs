@@ -200,11 +200,13 @@ impl<M: Machine> Reservation<M> {
 
     /// Reserves it for reading for one who reads it already, though somebody waits, who waits for it anyway. Under the
     /// coarse lock only.
-    pub(super) fn try_shared_again(&self) -> bool {
+    #[inline]
+    pub fn try_shared_again(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         while word & EXCLUSIVE == 0 && word & !WAITERS != 0 {
-            // Relaxed: nobody has had it alone since the caller's first reservation, which showed it the element.
-            match self.word.compare_exchange_weak(word, word + 1, Ordering::Relaxed, Ordering::Relaxed) {
+            // Ordering[reserve.end]: Acquire. Pairs with `downgrade`. Makes visible: the element, as another thread has
+            // changed it to which the caller gave its reservation, and which reads on.
+            match self.word.compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => word = now,
             }

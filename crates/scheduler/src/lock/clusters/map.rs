@@ -182,7 +182,7 @@ where
     where
         G: Deref<Target = Instance<V, World<W>>>,
     {
-        let look = |at: usize| self.call(me, at, |map| take(map, key)).map_err(|Busy| Met::Busy(at));
+        let look = |at: usize| self.call(me, at, |map| take(map, key)).map_err(|Busy { .. }| Met::Busy(at));
         loop {
             let home = match hint.take() {
                 Some(home) => home,

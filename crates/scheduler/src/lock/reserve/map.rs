@@ -67,12 +67,20 @@ pub struct ReserveMap<K, V, A, W: Waits, S = RandomState> {
 }
 
 /// Somebody holds the element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Busy;
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Busy {
+    /// The calling thread itself is known to hold it, alone or for reading: each try fails until it gives that up.
+    /// Never known where waits do not park.
+    pub by_caller: bool,
+}
 
 impl std::fmt::Display for Busy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the element is reserved")
+        f.write_str(if self.by_caller {
+            "the caller itself has reserved the element"
+        } else {
+            "the element is reserved"
+        })
     }
 }
 
@@ -160,7 +168,7 @@ where
         key: &K,
         kind: Kind,
         patient: bool,
-        mut instead: impl FnMut() -> Option<G>,
+        mut instead: impl FnMut(&Element<V, World<W>>) -> Option<G>,
     ) -> Result<Option<Held<'_, V, W>>, G> {
         if patient {
             self.assert_in_order();
@@ -181,7 +189,7 @@ where
                     return Ok(Some(self.held(element, kind, place)));
                 }
                 Looked::Over => {}
-                Looked::Reserved => match instead() {
+                Looked::Reserved => match instead(&element) {
                     // If it has marked the element, who ends the reservation looks for one to wake, and goes on.
                     Some(given) => return Err(given),
                     None => self.wait(element, kind, &mut covered),
@@ -229,11 +237,21 @@ where
         }
     }
 
+    /// True if the calling thread is known to hold it, alone or as a reader.
+    fn is_callers(element: &Element<V, World<W>>) -> bool {
+        let me = W::me();
+        me != 0 && element.names.has(me)
+    }
+
+    /// What ends a try.
+    fn busy(element: &Element<V, World<W>>) -> Option<Busy> {
+        Some(Busy { by_caller: Self::is_callers(element) })
+    }
+
     /// # Panics
     /// If the caller holds it itself, alone or as a reader.
     fn wait(&self, element: Arc<Element<V, World<W>>>, kind: Kind, covered: &mut Covered<'_, V, W>) {
-        let me = W::me();
-        if me != 0 && element.names.has(me) {
+        if Self::is_callers(&element) {
             panic!("a thread waits for an element that it holds already: it would wait for itself for ever");
         }
         covered.waits_for(&element);
@@ -260,7 +278,7 @@ where
     /// # Errors
     /// If somebody has the element.
     pub fn try_reserve(&self, key: &K) -> Result<Option<Reserved<'_, V, W>>, Busy> {
-        Ok(self.take(key, Kind::Exclusive, false, || Some(Busy))?.map(Reserved))
+        Ok(self.take(key, Kind::Exclusive, false, Self::busy)?.map(Reserved))
     }
 
     /// The element for reading, together with other readers; waits while somebody has it alone, or waits for it. A
@@ -274,7 +292,7 @@ where
     /// # Errors
     /// If somebody has the element alone, or waits for it and the caller does not read it already.
     pub fn try_read(&self, key: &K) -> Result<Option<Shared<'_, V, W>>, Busy> {
-        Ok(self.take(key, Kind::Shared, false, || Some(Busy))?.map(Shared))
+        Ok(self.take(key, Kind::Shared, false, Self::busy)?.map(Shared))
     }
 
     /// A copy of a value; waits while somebody has it alone.
@@ -312,7 +330,7 @@ where
                             all[**at] = element;
                             false
                         }
-                        Err(Busy) => true,
+                        Err(Busy { .. }) => true,
                     }
             });
             let Some(at) = busy else { return all.into_iter().flatten().collect() };
@@ -364,13 +382,15 @@ where
         let part = self.part(&key);
         let mut key = Some(key);
         let mut covered = Covered::new(&self.waits);
+        // Owned out here, so that a panic in the key's hash drops the value without the lock (I3).
+        let mut new = None;
         loop {
             let (element, looked, placed) = part.with(|table| {
                 if let Some(element) = key.as_ref().and_then(|key| table.get(key)) {
                     let looked = Self::try_element(element, Kind::Exclusive, true, covered.is(element));
                     return (element.clone(), looked, false);
                 }
-                let element = Element::new(Reservation::exclusive(), value.take());
+                let element = new.insert(Element::new(Reservation::exclusive(), value.take())).clone();
                 table.extend(key.take().map(|key| (key, element.clone())));
                 let name = W::me();
                 let place = (name != 0).then(|| element.names.alone(name));
@@ -493,18 +513,25 @@ impl<K: Hash + Eq, V, A: Algorithm<World<W>>, W: Waits, S: BuildHasher + Clone> 
 /// The optimistic protocol of section 2.3: `reserve` what is needed here, then do the remote part with it; if that
 /// meets a reservation, all that was reserved here is given up, and both begin again, after a pause. So nobody waits
 /// for one who waits for it. How often it began again comes with the result.
+///
+/// # Panics
+/// If what the remote part meets is held by the calling thread, as a [`Busy`] that [`ReserveMap::try_reserve`] or
+/// [`ReserveMap::try_read`] has returned says: it would begin again for ever.
 pub fn optimistic<M: Machine, L, T>(
     mut reserve: impl FnMut() -> L,
     mut remote: impl FnMut(&mut L) -> Result<T, Busy>,
 ) -> (L, T, u32) {
-    let mut retries = 0;
+    let mut retries: u32 = 0;
     loop {
         let mut local = reserve();
         match remote(&mut local) {
             Ok(result) => return (local, result, retries),
-            Err(Busy) => drop(local),
+            Err(Busy { by_caller: true }) => panic!(
+                "a thread tries an element that it holds already, again and again: it would wait for itself for ever"
+            ),
+            Err(Busy { by_caller: false }) => drop(local),
         }
-        retries += 1;
+        retries = retries.saturating_add(1);
         // Uneven, so that two that met do not meet again for ever.
         let pause = 1 + M::random() % (1 << retries.min(10));
         (0..pause).for_each(|_| M::spin_hint());

@@ -18,18 +18,18 @@ where
     pub(in crate::lock) fn reserve_unless<G>(
         &self,
         key: &K,
-        instead: impl FnMut() -> Option<G>,
+        mut instead: impl FnMut() -> Option<G>,
     ) -> Result<Option<Reserved<'_, V, W>>, G> {
-        Ok(self.take(key, Kind::Exclusive, true, instead)?.map(Reserved))
+        Ok(self.take(key, Kind::Exclusive, true, |_| instead())?.map(Reserved))
     }
 
     /// As [`ReserveMap::read`]; before it waits it asks `instead` for what to return instead.
     pub(in crate::lock) fn read_unless<G>(
         &self,
         key: &K,
-        instead: impl FnMut() -> Option<G>,
+        mut instead: impl FnMut() -> Option<G>,
     ) -> Result<Option<Shared<'_, V, W>>, G> {
-        Ok(self.take(key, Kind::Shared, true, instead)?.map(Shared))
+        Ok(self.take(key, Kind::Shared, true, |_| instead())?.map(Shared))
     }
 
     /// The element once more, if the calling thread reads it already. Waits for nobody.

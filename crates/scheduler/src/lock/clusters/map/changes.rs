@@ -90,7 +90,7 @@ where
     fn instance_at(&self, me: Seat, cluster: usize, key: &K) -> Option<Kept<'_, V, W>> {
         match self.call(me, cluster, |map| map.try_reserve(key)) {
             Ok(found) => found,
-            Err(Busy) => self.clusters[cluster].instances.reserve(key),
+            Err(Busy { .. }) => self.clusters[cluster].instances.reserve(key),
         }
     }
 
@@ -191,7 +191,7 @@ where
         loop {
             let first = match self.call(me, anchor, |map| map.try_reserve(key)) {
                 Ok(found) => found?,
-                Err(Busy) => self.patient_at(me, anchor, key)?,
+                Err(Busy { .. }) => self.patient_at(me, anchor, key)?,
             };
             let at = match first.role {
                 Role::Home(_) => return Some((anchor, first, None)),
@@ -199,7 +199,7 @@ where
             };
             match self.call(me, at, |map| map.try_reserve(key)) {
                 Ok(home) => return Some((at, first, home)),
-                Err(Busy) => {
+                Err(Busy { .. }) => {
                     drop(first);
                     self.retry(me);
                     drop(self.patient_at(me, at, key));

@@ -91,7 +91,7 @@ where
             Ok(Some(mut stale)) => std::mem::replace(&mut *stale, value()).is_none(),
             Ok(None) => own.insert_new(key.clone(), value()).is_ok(),
             // Another thread of this processor makes or reads it.
-            Err(Busy) => false,
+            Err(Busy { .. }) => false,
         };
         if made {
             count::<World<W>>(&counters.copied);
@@ -123,9 +123,9 @@ where
             }
             let found = match self.call(me, cluster, |_| copies.try_reserve(key)) {
                 Ok(found) => found,
-                Err(Busy) if then == Then::DropUnread => return false,
+                Err(Busy { .. }) if then == Then::DropUnread => return false,
                 // Without a lane, as for instances.
-                Err(Busy) => copies.reserve(key),
+                Err(Busy { .. }) => copies.reserve(key),
             };
             let Some(mut copy) = found else { continue };
             if copy.take().is_some() && then == Then::Renew {
