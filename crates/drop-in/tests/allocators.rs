@@ -25,10 +25,11 @@ fn library() -> &'static Path {
 }
 
 /// Compiles the program once for each test.
-fn compile(name: &str) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../posix/tests/c/lib_malloc.c");
+fn compile(source: &str, name: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-    let built = Command::new("cc").args(["-O1", "-g", "-pthread", "-o"]).arg(&program).arg(source).status();
+    let built =
+        Command::new("cc").args(["-O1", "-g", "-fno-builtin", "-pthread", "-o"]).arg(&program).arg(source).status();
     assert!(built.expect("cc (Debian package gcc) is needed for this test").success());
     program
 }
@@ -51,7 +52,7 @@ fn with_allocator(name: &str) {
         assert!(lacks(&[(&wanted, "libjemalloc2, libtcmalloc-minimal4")]));
         return;
     };
-    let program = compile(name);
+    let program = compile("../posix/tests/c/lib_malloc.c", name);
     let expected = run(&program, "", "1");
     let both = format!("{}:{}", library().display(), allocator.display());
     // What is looked for happens in one run of five or so.
@@ -71,6 +72,17 @@ fn jemalloc() {
 #[test]
 fn tcmalloc() {
     with_allocator("libtcmalloc_minimal.so.4");
+}
+
+/// One processor: all waited for a kernel thread whose memory they kept, and the program for ever.
+#[test]
+fn one_of_the_programs_own() {
+    let program = compile("tests/c/own_allocator.c", "own");
+    for processors in ["1", "2", "4"] {
+        let told = run(&program, &library().display().to_string(), processors);
+        assert_eq!(told, "all have got memory\n", "{processors} processors");
+    }
+    std::fs::remove_file(program).unwrap();
 }
 
 /// True, and said on standard error, if something that the calling test needs is not installed: a program in PATH, or a

@@ -397,15 +397,16 @@ fn borrow(
     crate::carry::timers::fire_due(inside.lend());
     let dispatcher = &mut inside.owned().dispatcher;
     let (notify, has_work) = (dispatcher.expose(), dispatcher.has_work());
-    let spare = successor(has_work);
     traced::taken(processor, owner, traced::COMPUTES);
     inside.release();
     PUBLICATIONS.fetch_add(1, Ordering::Relaxed);
-    if let Some(spare) = spare {
-        pool.hand_over(processor, spare);
-    }
     if notify != Notify::Nobody {
         pool.idle.kick();
+    }
+    // The processor is free by now: to start a kernel thread the C library asks the program's own allocator for memory,
+    // whose lock a thread of that processor may hold.
+    if let Some(spare) = successor(has_work) {
+        pool.hand_over(processor, spare);
     }
     true
 }
