@@ -1,6 +1,8 @@
 //! Tells the command which commit it is built at, so that reports of an installed one name it, too: `RADDLE_COMMIT`, if
 //! whoever builds sets it, and otherwise the checkout's. A package has no checkout, and is known by its version.
 //!
+//! The names of what it sets do not begin with `RADDLE_`: cargo gives it to the tests that it runs, too, which look for
+//! settings.
 //! Not in test builds: they find the checkout that they lie in when they run, and a commit would rebuild the command.
 
 use std::path::Path;
@@ -12,10 +14,10 @@ fn main() {
     let version = env!("CARGO_PKG_VERSION");
     match std::env::var("RADDLE_COMMIT").ok().or_else(of_checkout) {
         Some(commit) => {
-            println!("cargo:rustc-env=RADDLE_COMMIT={commit}");
-            println!("cargo:rustc-env=RADDLE_LONG_VERSION={version}, commit {commit}");
+            println!("cargo:rustc-env=BUILT_AT_COMMIT={commit}");
+            println!("cargo:rustc-env=BUILT_AS_VERSION={version}, commit {commit}");
         }
-        None => println!("cargo:rustc-env=RADDLE_LONG_VERSION={version}"),
+        None => println!("cargo:rustc-env=BUILT_AS_VERSION={version}"),
     }
 }
 

@@ -29,7 +29,7 @@ use std::process::ExitCode;
 /// Lightweight threads: run programs on them, measure them, check their schedulers, and see what this machine offers
 /// them.
 #[derive(Parser)]
-#[command(name = "raddle", version, long_version = env!("RADDLE_LONG_VERSION"), arg_required_else_help = true)]
+#[command(name = "raddle", version, long_version = env!("BUILT_AS_VERSION"), arg_required_else_help = true)]
 struct Command {
     #[command(subcommand)]
     subcommand: Sub,
@@ -85,7 +85,7 @@ fn refused(mut error: clap::Error) -> ! {
 }
 
 fn main() -> ExitCode {
-    if let Some(commit) = option_env!("RADDLE_COMMIT") {
+    if let Some(commit) = option_env!("BUILT_AT_COMMIT") {
         raddle_report::Circumstances::built_at(commit);
     }
     let result = match Command::try_parse().unwrap_or_else(|error| refused(error)).subcommand {
