@@ -170,6 +170,12 @@ impl Shared {
         &self.name
     }
 
+    /// True if its policy is known to take a thread from outside without a lock and without memory, so that it may be
+    /// asked whatever the caller is in the middle of.
+    pub fn takes_anywhere(&self) -> bool {
+        matches!(self.policy, AnyPolicy::Steal(_))
+    }
+
     /// Gives the policy a thread from outside.
     fn submit(&self, ready: Ready<Real>) -> Notify {
         self.submitted.fetch_add(1, Ordering::Relaxed);

@@ -24,6 +24,9 @@
 //! its activation carries others (`LEAVING`): the thread goes off its stack, to be resumed like any other. The monitor
 //! has those that wait look again while a processor stays free.
 //!
+//! Policies: only where the pool's takes a thread without memory and without a lock (`steal`): others, and those of the
+//! program's own, are never asked in the middle of what a thread does. Under them it runs beside the others at once.
+//!
 //! Bound: it waits for [`PATIENCE_NS`] at most while it has a processor to wait for: then it runs beside the
 //! others, as the kernel shares the cores, until it enters the runtime. So nobody waits for ever for one who has a
 //! lock of the C library's. One that was back before the monitor could ask (a block of less than one to four
@@ -206,7 +209,9 @@ unsafe extern "C" fn came_back() {
     activation.turn.trap.store(FREE, Ordering::Release);
 }
 
-/// True on a thread that is outside the runtime, without a processor, and not in the middle of something.
+/// True on a thread that is outside the runtime, without a processor, and not in the middle of something. It may be in
+/// the middle of the allocator, and keep that one's lock: so its policy must not need memory to take it, nor a lock
+/// whose holder may need some.
 fn may_wait(activation: &'static Activation, me: &'static Descriptor) -> bool {
     runs_without(activation)
         && !activation.is_closed()
@@ -214,6 +219,7 @@ fn may_wait(activation: &'static Activation, me: &'static Descriptor) -> bool {
         && !me.thread.is_in_wait()
         && std::ptr::eq(me.activation.get(), activation)
         && !activation.processor().pool.is_stopping()
+        && activation.processor().pool.takes_anywhere()
 }
 
 fn wait_for_turn(activation: &'static Activation, me: &'static Descriptor) {
