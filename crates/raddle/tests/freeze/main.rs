@@ -14,11 +14,14 @@
 //! A policy that locks ([`LOCKING`]) may stand still while the frozen kernel thread is within the lock: there only the
 //! counts are judged, and it is said how often it stood.
 //!
+//! One that is stopped within the C library's allocator may keep the test itself from memory: `warden` lets it go on.
+//!
 //! `RADDLE_SEED` repeats a choice of victims and traffic (not the instructions at which they are hit). The campaign:
 //! `cargo xtask freeze --count 1000 --millis 1000`.
 
 mod icebox;
 mod traffic;
+mod warden;
 
 use icebox::{Frozen, Task, freeze, place_of, tasks};
 use std::io::Write as _;
@@ -102,6 +105,7 @@ fn await_or_report(plan: &Plan, what: &str, frozen: Option<&Frozen>, done: impl 
             let _ = writeln!(std::io::stderr(), "after the dump: {}", if done() { "done" } else { "not done" });
             std::process::exit(101);
         }
+        warden::beat();
         std::thread::sleep(Duration::from_micros(50));
     }
 }
@@ -147,6 +151,7 @@ fn start_until_one_ends(probes: &mut [Probe], pool: &raddle::Pool) {
 
 /// Runs a plan. Every assertion about counts is in `traffic`.
 fn run(plan: &Plan, seed: u64) -> Seen {
+    warden::watch();
     let builder = raddle::Builder::new().processors(plan.processors).kernel_thread_prefix(PREFIX);
     let pool = builder.policy(plan.policy).build().unwrap();
     let mut choices = Choices(seed);
@@ -184,6 +189,7 @@ fn run(plan: &Plan, seed: u64) -> Seen {
         if plan.locks() {
             let go_on = || probes_end() && walkers_go_on();
             while !go_on() && start.elapsed() < plan.least.max(HELD_AFTER) {
+                warden::beat();
                 std::thread::sleep(Duration::from_micros(50));
             }
             seen.held_up += u64::from(!go_on());
@@ -195,10 +201,11 @@ fn run(plan: &Plan, seed: u64) -> Seen {
         }
         std::thread::sleep(plan.least.saturating_sub(start.elapsed()));
         seen.monitors += u64::from(one.task.name == MONITOR);
-        seen.in_program += u64::from(place_of(one.at).starts_with("freeze"));
         seen.groups_moved += u64::from(traffic.grouped() > grouped);
         seen.walked += traffic.walked() - walked;
+        let at = one.at;
         drop(one);
+        seen.in_program += u64::from(place_of(at).starts_with("freeze"));
         probes.retain(Probe::is_started);
         await_or_report(plan, "probes are lost", None, || probes.iter().all(Probe::is_finished));
         probes.into_iter().for_each(Probe::check);
