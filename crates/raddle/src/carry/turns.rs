@@ -25,7 +25,7 @@
 //! has those that wait look again while a processor stays free.
 //!
 //! Policies: only where the pool's takes a thread without memory and without a lock (`steal`): others, and those of the
-//! program's own, are never asked in the middle of what a thread does. Under them it runs beside the others at once.
+//! program's own, are not asked here. Under them it runs beside the others at once.
 //!
 //! Bound: it waits for [`PATIENCE_NS`] at most while it has a processor to wait for: then it runs beside the
 //! others, as the kernel shares the cores, until it enters the runtime. So nobody waits for ever for one who has a

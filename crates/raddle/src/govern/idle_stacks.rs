@@ -8,7 +8,7 @@
 
 use crate::carry::kept::STACKS_KEPT;
 use crate::carry::pool;
-use raddle_context::stack::{Arena, ArenaStats};
+use raddle_context::stack::Arena;
 
 /// Nanoseconds for which a stack must have been idle. Where a hundred thousand threads that sleep for a second end and
 /// begin again, this takes 0.3 to 0.5 s, in which some stacks rest: with 100 ms here a thread takes 2.3 to 9.8 µs of
@@ -16,10 +16,10 @@ use raddle_context::stack::{Arena, ArenaStats};
 /// 25, 100 and 400 ms (`bursts`).
 const REST_NS: u64 = 1_000_000_000;
 
-/// Threads that are walked past for one stack that is emptied, at most; so the memory of idle stacks is at most an
-/// eighth of that of those in use. Where a million threads sleep for 5 s and end, the walks take 6 % of the processor
-/// time with it, as much as the emptying, and 14 to 18 % without (2026-11-28, `perf record` of
-/// `sleep N=1000000 ms=5000`).
+/// Threads in use that are walked past for one stack that is emptied, at most; so the idle stacks of a class are at
+/// most an eighth of all in use, and [`STACKS_KEPT`]. A million sleeps of 5 s take 10.7 s of processor time with 0.1 s
+/// of rest, 9.5 with a second, and 8.9 with walks bounded so, in both of two rounds (2026-11-28,
+/// `raddle-bench-raddle sleep N=1000000 ms=5000 turns=1 --processors 2`, two cores of an Intel Xeon).
 const WALKED_PER_STACK: usize = 8;
 
 /// When the monitor has looked at them last.
@@ -35,25 +35,21 @@ impl IdleStacks {
     }
 
     fn look_at<I: Iterator<Item = &'static Arena>>(&mut self, now: u64, arenas: impl Fn() -> I) -> Option<u64> {
+        // To empty some, their blocks are taken out of the C library's list of all threads, which is walked whole.
+        let worth_a_walk = arenas().map(|arena| arena.stats().reserved).sum::<usize>() / WALKED_PER_STACK;
         if now.saturating_sub(self.looked) >= REST_NS {
             self.looked = now;
             for arena in arenas() {
-                let stats = arena.stats();
-                let keep = stats.hot.saturating_sub(arena.rested()).max(STACKS_KEPT);
-                if pays(&stats, stats.hot.saturating_sub(keep)) {
+                let hot = arena.stats().hot;
+                let keep = hot.saturating_sub(arena.rested()).max(STACKS_KEPT);
+                if hot.saturating_sub(keep) > worth_a_walk {
                     arena.shrink(keep);
                 }
             }
         }
-        let some = |stats: ArenaStats| pays(&stats, stats.hot.saturating_sub(STACKS_KEPT));
-        arenas().any(|arena| some(arena.stats())).then(|| self.looked + REST_NS)
+        let may_pay = |arena: &Arena| arena.stats().hot.saturating_sub(STACKS_KEPT) > worth_a_walk;
+        arenas().any(may_pay).then(|| self.looked + REST_NS)
     }
-}
-
-/// Whether so many idle stacks are worth a walk through the C library's list of all threads, out of which their blocks
-/// are to be taken: with a million threads asleep it takes 0.1 s.
-fn pays(stats: &ArenaStats, idle: usize) -> bool {
-    idle > stats.reserved / WALKED_PER_STACK
 }
 
 #[cfg(test)]
