@@ -5,6 +5,7 @@
 //! status that nobody wants is written.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
 /// A machine word of a call: a handle, a count, an address.
@@ -31,15 +32,19 @@ pub struct Abi {
     pub ignore: Word,
     /// `MPI_ERR_IN_STATUS`.
     pub err_in_status: c_int,
+    /// `MPI_ERR_PENDING`.
+    pub err_pending: c_int,
     /// `MPI_PROC_NULL`.
     proc_null: c_int,
     /// Handles are words, not halves of words.
     wide: bool,
-    /// `MPI_COMM_WORLD`, `MPI_BYTE`, `MPI_PACKED` and `MPI_ERRORS_ARE_FATAL`; Open MPI's are addresses.
+    /// `MPI_COMM_WORLD`, `MPI_BYTE`, `MPI_PACKED`, `MPI_ERRORS_ARE_FATAL` and its like; Open MPI's are addresses.
     pub comm_world: Word,
     pub byte: Word,
     packed: Word,
     pub errors_are_fatal: Word,
+    /// Handlers of errors that call no function of the program's, that one included.
+    pub no_functions: RangeInclusive<Word>,
     /// `MPI_ERR_TRUNCATE`.
     pub err_truncate: c_int,
     /// `MPI_ANY_SOURCE` and `MPI_ANY_TAG`, where they have been seen.
@@ -65,12 +70,14 @@ static MPICH: Abi = Abi {
     error: 16,
     ignore: 1,
     err_in_status: 17,
+    err_pending: 18,
     proc_null: -1,
     wide: false,
     comm_world: 0x4400_0000,
     byte: 0x4c00_010d,
     packed: 0x4c00_010f,
     errors_are_fatal: 0x5400_0000,
+    no_functions: 0x5400_0000..=0x5400_0003,
     err_truncate: 14,
     any: Some([-2, -1]),
 };
@@ -80,12 +87,14 @@ static OPEN_MPI: Abi = Abi {
     error: 8,
     ignore: 0,
     err_in_status: 18,
+    err_pending: 19,
     proc_null: -2,
     wide: true,
     comm_world: 0,
     byte: 0,
     packed: 0,
     errors_are_fatal: 0,
+    no_functions: 0..=0,
     err_truncate: 15,
     any: Some([-1, -1]),
 };
@@ -96,12 +105,14 @@ static STANDARD: Abi = Abi {
     error: 8,
     ignore: 0,
     err_in_status: 19,
+    err_pending: 18,
     proc_null: -3,
     wide: true,
     comm_world: 0x101,
     byte: 0x247,
     packed: 0x207,
     errors_are_fatal: 0x141,
+    no_functions: 0x141..=0x143,
     err_truncate: 15,
     any: None,
 };

@@ -42,11 +42,6 @@ fn started(requests: Word, count: usize) {
     }
 }
 
-fn window_made() {
-    lengths::window_made();
-    engine::rouse();
-}
-
 // Ready sends are standard ones, as MPI allows: the receive that one relies on may have been taken back.
 begins! { begun:
     MPI_Isend Isend(buffer, count, datatype, rank, tag, comm) if message(count, datatype);
@@ -121,19 +116,6 @@ as_it_is! {
         => if int(flag) != 0 { before.one_ended(int(index)) }, else before.changed_ended(requests);
     MPI_Testsome Testsome(count, requests, finished, indices, statuses) before = Before::of(requests, number(count))
         => some_ended(&before, finished, indices), else before.changed_ended(requests);
-    MPI_Win_create Win_create(base, size, unit, info, comm, window) before = () => window_made(), else before;
-    MPI_Win_allocate Win_allocate(size, unit, info, comm, base, window) before = ()
-        => window_made(), else before;
-    MPI_Win_allocate_shared Win_allocate_shared(size, unit, info, comm, base, window) before = ()
-        => window_made(), else before;
-    MPI_Win_create_dynamic Win_create_dynamic(info, comm, window) before = () => window_made(), else before;
-    MPI_Win_create_c Win_create_c(base, size, unit, info, comm, window) before = ()
-        => window_made(), else before;
-    MPI_Win_allocate_c Win_allocate_c(size, unit, info, comm, base, window) before = ()
-        => window_made(), else before;
-    MPI_Win_allocate_shared_c Win_allocate_shared_c(size, unit, info, comm, base, window) before = ()
-        => window_made(), else before;
-    MPI_Win_free Win_free(window) before = () => lengths::window_freed(), else before;
 }
 
 /// What a call has written to a place of the caller's.

@@ -1,8 +1,7 @@
 //! Calls in which all ranks take part, and files.
 //!
-//! What has no non-blocking form stays as it is: windows (fence, flush, lock), `MPI_Comm_dup` and its like,
-//! `MPI_Finalize`. Lengths that stand in arrays, or count at some ranks alone, are not looked at: such a call is as if
-//! long. Files end by themselves.
+//! For what has no non-blocking form see [`gathered`](crate::gathered). Lengths that stand in arrays, or count at some
+//! ranks alone, are not looked at: such a call is as if long. Files end by themselves.
 
 use crate::entries::{blocking, blocking_with_status};
 use crate::lengths::{message, of_each};

@@ -1,12 +1,13 @@
 //! Waiting for requests that the program has begun itself.
 
-use crate::abi::{self, UNDEFINED, Word, abi, pmpi, wanted, word};
+use crate::abi::{self, StatusBytes, UNDEFINED, Word, abi, is_open_mpi, pmpi, wanted, word};
 use crate::begun::{int, some_ended};
 use crate::engine::{self, wait};
 use crate::entries::profiled;
-use crate::lengths::{Before, Needed, number};
+use crate::lengths::{Before, Needed, handle, number};
 use crate::soon::{Kind, soon};
-use crate::waits::{Single, Wait};
+use crate::waits::{Single, Wait, take_ended};
+use crate::world;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,43 +19,64 @@ pub(crate) struct Long {
 }
 
 /// Waits for all of these, null and inactive ones included. The first error, or that the receive among them was taken
-/// back; and those that failed at once, with their errors. Which are long is asked where they have not ended soon; of
-/// those that the program has begun it is known.
-pub(crate) fn finish_all(kind: &Kind, singles: &[Single], long: impl FnOnce() -> Long) -> (c_int, Vec<(usize, c_int)>) {
-    let mut failed = Vec::new();
-    let mut note = |nth, code| {
-        if code != abi::SUCCESS {
-            failed.push((nth, code));
-        }
-    };
+/// back. Which are long is asked where they have not ended soon.
+pub(crate) fn finish_all(kind: &Kind, singles: &[Single], long: impl FnOnce() -> Long) -> c_int {
+    let mut found = abi::SUCCESS;
+    let mut note = |code| found = if found == abi::SUCCESS { code } else { found };
     // One after the other: each test makes progress for all.
     let mut first = 0;
     let done = soon(kind, &mut || {
         while let Some(single) = singles.get(first) {
-            note(first, single.ended()?);
+            note(single.ended()?);
             first += 1;
         }
         Some(abi::SUCCESS)
     });
     let mut rest: Vec<&Single> = Vec::new();
-    for (nth, single) in singles.iter().enumerate().skip(first).filter(|_| done.is_none()) {
+    for single in singles.iter().skip(first).filter(|_| done.is_none()) {
         // What is null or inactive does not come to the leader.
         match single.ended() {
-            Some(code) => note(nth, code),
+            Some(code) => note(code),
             None => rest.push(single),
         }
     }
-    let found = failed.first().map(|(_, code)| *code);
-    let waited = if rest.is_empty() {
-        abi::SUCCESS
-    } else {
-        let long = long();
-        let of_rest = |single: &&Single| Single { recall: single.recall && long.receive, ..**single };
-        let rest: Vec<Single> = rest.iter().map(of_rest).collect();
-        let _needed = long.any.then(Needed::begin);
-        wait(Wait::All(&rest))
-    };
-    (found.unwrap_or(waited), failed)
+    if rest.is_empty() {
+        return found;
+    }
+    let long = long();
+    let of_rest = |single: &&Single| Single { recall: single.recall && long.receive, ..**single };
+    let rest: Vec<Single> = rest.iter().map(of_rest).collect();
+    let _needed = long.any.then(Needed::begin);
+    let waited = wait(Wait::All(&rest));
+    if found == abi::SUCCESS { waited } else { found }
+}
+
+/// Waits for all of these, null and inactive ones included; Open MPI's no longer than until one has failed. The first
+/// error. Of those that have ended the statuses say with which.
+fn finish_several(kind: &Kind, singles: &[Single]) -> c_int {
+    let until_error = is_open_mpi();
+    let (mut first, mut found) = (0, abi::SUCCESS);
+    soon(kind, &mut || {
+        while let Some(single) = singles.get(first) {
+            let code = single.ended_of_several()?;
+            found = if found == abi::SUCCESS { code } else { found };
+            first += 1;
+            if until_error && code != abi::SUCCESS {
+                break;
+            }
+        }
+        Some(found)
+    });
+    // What is null or inactive does not come to the leader.
+    let mut rest: Vec<&Single> = singles.iter().skip(first).collect();
+    let code = take_ended(&mut rest);
+    found = if found == abi::SUCCESS { code } else { found };
+    if rest.is_empty() || until_error && found != abi::SUCCESS {
+        return found;
+    }
+    let rest: Vec<Single> = rest.into_iter().map(|single| Single { ..*single }).collect();
+    let waited = wait(Wait::Several(&rest, until_error));
+    if found == abi::SUCCESS { waited } else { found }
 }
 
 /// Waits until `ask`, told where a flag lies, sets the flag or fails.
@@ -110,6 +132,9 @@ pub unsafe extern "C" fn MPI_Waitall(count: Word, requests: Word, statuses: Word
     }
     let count = number(count);
     let begun = Before::of(requests, count);
+    if world::one_by_one() {
+        return waitall_itself(&KIND, count, requests, statuses, &begun);
+    }
     let singles: Vec<Single> = (0..count)
         .map(|nth| Single {
             request: std::ptr::with_exposed_provenance_mut(requests + nth * abi().request),
@@ -117,28 +142,48 @@ pub unsafe extern "C" fn MPI_Waitall(count: Word, requests: Word, statuses: Word
             recall: false,
         })
         .collect();
-    // Should one fail, the others' statuses say that they have not.
+    // Should one fail, the statuses of others say that they have not ended.
     let places = || singles.iter().filter_map(|single| single.status);
     // SAFETY: the caller's statuses.
     let before: Vec<c_int> = places().map(|status| unsafe { abi::error_in(status) }).collect();
     // SAFETY: the caller's statuses, which nobody else uses during the call.
-    places().for_each(|status| unsafe { abi::set_error(status, abi::SUCCESS) });
-    let (code, failed) = finish_all(&KIND, &singles, Long::default);
-    if code == abi::SUCCESS {
+    places().for_each(|status| unsafe { abi::set_error(status, abi().err_pending) });
+    if finish_several(&KIND, &singles) == abi::SUCCESS {
         begun.all_ended();
         // SAFETY: the caller's statuses, which nobody else uses during the call.
         places().zip(before).for_each(|(status, error)| unsafe { abi::set_error(status, error) });
-        return code;
+        return abi::SUCCESS;
     }
     begun.changed_ended(requests);
-    // Which one it was stands in the statuses; those that were waited for have theirs already.
-    for (nth, code) in failed {
-        if let Some(status) = singles[nth].status {
-            // SAFETY: the caller's status.
-            unsafe { abi::set_error(status, code) };
-        }
-    }
     abi().err_in_status
+}
+
+/// Looks until all have ended, which ends none of them for the program; the implementation's call then does not wait.
+fn waitall_itself(kind: &Kind, count: usize, requests: Word, statuses: Word, begun: &Before) -> c_int {
+    let look = pmpi!(Request_get_status: fn(Word, Word, Word));
+    let mut first = 0;
+    let mut question = || {
+        while first < count {
+            let (mut flag, mut status): (c_int, StatusBytes) = (0, [0; 4]);
+            let request = handle(requests + first * abi().request) as Word;
+            // SAFETY: the caller's request, and places for the answers.
+            let code = unsafe { look(request, word(&raw mut flag), word(status.as_mut_ptr())) };
+            if code == abi::SUCCESS && flag == 0 {
+                return None;
+            }
+            first += 1;
+        }
+        Some(abi::SUCCESS)
+    };
+    soon(kind, &mut question).unwrap_or_else(|| wait(Wait::Until(&mut question)));
+    // SAFETY: the caller's arguments.
+    let code = unsafe { pmpi!(Waitall: fn(Word, Word, Word))(count, requests, statuses) };
+    if code == abi::SUCCESS {
+        begun.all_ended()
+    } else {
+        begun.changed_ended(requests)
+    }
+    code
 }
 
 /// # Safety

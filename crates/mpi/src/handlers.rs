@@ -4,12 +4,16 @@
 //! MPICH calls MPI_COMM_WORLD's. While the program has set none elsewhere that is the same: a communicator without one
 //! has that one's. Once it has, a receive on another communicator first finds the message that it is to get: whether
 //! that fits is known then, and the error is told to the right communicator. Open MPI's requests know theirs.
+//!
+//! Where several requests are tested at once MPICH tells that handler only that an error stands in a status. Once the
+//! program has given MPI_COMM_WORLD a function, each request that has ended is tested by a call of its own.
 
 use crate::abi::{self, RequestBytes, StatusBytes, Word, abi, is_open_mpi, pmpi, wanted, word};
 use crate::completion::until_message;
 use crate::entries::profiled;
 use crate::lengths::bytes_of;
 use crate::soon::{Kind, finish};
+use crate::world;
 use std::ffi::c_int;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,6 +34,7 @@ pub fn differ(comm: Word) -> bool {
 #[unsafe(no_mangle)]
 #[allow(non_snake_case)]
 pub unsafe extern "C" fn MPI_Comm_set_errhandler(comm: Word, handler: Word) -> c_int {
+    world::handler_set(comm, handler);
     if !is_open_mpi() && abi().handle(comm) != abi().comm_world {
         SET.store(true, Ordering::Relaxed);
         let mut fatal = FATAL.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

@@ -90,8 +90,9 @@ pub fn bytes_of(datatype: Word) -> usize {
     if code == SUCCESS { usize::try_from(bytes).unwrap_or(usize::MAX) } else { usize::MAX }
 }
 
-fn handle(request: Word) -> u64 {
-    let place = std::ptr::with_exposed_provenance::<u8>(request);
+/// The handle at a place of the caller's, of a request or of something else: all are as large.
+pub fn handle(at: Word) -> u64 {
+    let place = std::ptr::with_exposed_provenance::<u8>(at);
     // SAFETY: the caller's handle, of one of the two sizes.
     unsafe {
         match abi().request {

@@ -11,8 +11,8 @@
 //! MPI's do ([`abi`]). All ranks of a program must use it or none: collective calls that block do not match those that
 //! do not.
 //!
-//! Reading order: [`abi`], [`waits`], [`engine`], [`idle`], [`soon`], [`entries`], [`messages`], [`completion`],
-//! [`collective`], [`lengths`], [`begun`], [`handlers`].
+//! Reading order: [`abi`], [`waits`], [`engine`], [`led`], [`idle`], [`soon`], [`entries`], [`messages`],
+//! [`completion`], [`collective`], [`gathered`], [`lengths`], [`begun`], [`handlers`], [`world`].
 
 mod abi;
 mod begun;
@@ -20,11 +20,14 @@ mod collective;
 mod completion;
 mod engine;
 mod entries;
+mod gathered;
 mod giving_way;
 mod handlers;
 mod idle;
+mod led;
 mod lengths;
 mod messages;
 mod soon;
 mod uncancelled;
 mod waits;
+mod world;

@@ -179,7 +179,7 @@ pub unsafe extern "C" fn MPI_Sendrecv(
         let receive = message(receive_count, receive_type);
         Long { any: receive || message(send_count, send_type), receive }
     };
-    match finish_all(&KIND, &singles, long).0 {
+    match finish_all(&KIND, &singles, long) {
         // SAFETY: the caller's arguments.
         TAKEN_BACK => unsafe { MPI_Recv(receive_buffer, receive_count, receive_type, from, receive_tag, comm, status) },
         code => code,

@@ -22,6 +22,8 @@ pub const TAKEN_BACK: c_int = -1;
 pub enum Wait<'a> {
     /// All of these, none of them null or inactive. The answer is the first error.
     All(&'a [Single]),
+    /// The same; statuses say of each that has ended with which error. With the mark it ends when one has failed.
+    Several(&'a [Single], bool),
     /// Until this answers.
     Until(&'a mut dyn FnMut() -> Option<c_int>),
     /// The same; it does not where no message waits on this communicator.
@@ -39,6 +41,27 @@ impl Single {
         let code = unsafe { test(word(self.request), word(&raw mut flag), told) };
         (flag != 0 || code != abi::SUCCESS).then_some(code)
     }
+
+    /// The same for one of several, whose statuses say which have failed.
+    pub fn ended_of_several(&self) -> Option<c_int> {
+        let code = self.ended()?;
+        if let Some(place) = self.status {
+            // SAFETY: a status of the caller's, which it passed for this.
+            unsafe { abi::set_error(place, code) };
+        }
+        Some(code)
+    }
+}
+
+/// Takes those out that have ended. The first error.
+pub fn take_ended(singles: &mut Vec<&Single>) -> c_int {
+    let mut first = abi::SUCCESS;
+    singles.retain(|single| {
+        let ended = single.ended_of_several();
+        first = ended.filter(|_| first == abi::SUCCESS).unwrap_or(first);
+        ended.is_none()
+    });
+    first
 }
 
 /// Waits as it is, among tests of its own.
@@ -51,6 +74,15 @@ pub fn directly(wait: Wait) -> c_int {
                 first = if first == abi::SUCCESS { code } else { first };
             }
             first
+        }
+        Wait::Several(singles, until_error) => {
+            let mut rest: Vec<&Single> = singles.iter().collect();
+            let mut first = abi::SUCCESS;
+            until(&mut || {
+                let code = take_ended(&mut rest);
+                first = if first == abi::SUCCESS { code } else { first };
+                (rest.is_empty() || until_error && first != abi::SUCCESS).then_some(first)
+            })
         }
         Wait::Until(question) | Wait::UntilMessage(_, question) => until(question),
     }

@@ -61,7 +61,7 @@ impl Mpi {
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(unique.replace(['(', ')'], ""));
         let language = if source.ends_with(".f90") { "mpif90" } else { "mpicc" };
         let mut compiler = Command::new(format!("{language}.{}", self.name));
-        if source == "counts.c" {
+        if ["counts.c", "entered.c"].contains(&source) {
             compiler.args(["-shared", "-fPIC"]);
         }
         let output = compiler.args(["-O1", "-g", "-Wall", "-pthread", "-o"]).arg(&program).arg(path).output().unwrap();
@@ -201,6 +201,29 @@ fn long_receives_that_were_taken_back_get_their_messages() {
     }
 }
 
+/// What makes communicators and windows, and fences, has no non-blocking form: a thread goes there when all ranks have
+/// come.
+#[test]
+fn calls_of_all_ranks_let_others_run_until_all_have_come() {
+    for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
+        let program = mpi.compile("gathered.c");
+        let counts = mpi.compile("entered.c");
+        let file = format!("{}-file", program.display());
+        for way in ways() {
+            let told = mpi.run(2, &format!("{way}:{}", counts.display()), &program, &[&file]);
+            let names = ["dup", "split", "create", "cart", "window", "fence", "fence", "wait", "free", "open"];
+            let calls = names.iter().enumerate().map(|(nth, call)| format!("{nth} {call}: lets others run 1"));
+            let mut expected: Vec<String> = calls.collect();
+            expected.extend(["6 got 11", "7 got 20", "ranks 0 1 0 0 of 2"].map(String::from));
+            expected.sort_unstable();
+            assert_eq!(told, expected.join("\n"), "{}: {way}", mpi.name);
+        }
+        for left in [program, counts, file.into()] {
+            std::fs::remove_file(left).unwrap();
+        }
+    }
+}
+
 /// Levels of MPI_THREAD, handlers of errors, cancelled requests, windows, new communicators: as natively. Natively the
 /// last level may not end while twenty threads wait.
 #[test]
@@ -236,7 +259,7 @@ fn corners(rank: u32, level: &str) -> Vec<String> {
 fn what_a_program_does_wrong_is_told_as_natively() {
     for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
         let program = mpi.compile("wrong.c");
-        for what in ["calls", "late", "answered", "fatal", "twice"] {
+        for what in ["calls", "late", "answered", "fatal", "twice", "several", "pending"] {
             let told = |preload: &str| {
                 let output = mpi.end(2, preload, &[], &program, &[what]);
                 let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -246,7 +269,8 @@ fn what_a_program_does_wrong_is_told_as_natively() {
                 (output.status.success(), lines)
             };
             let native = told("");
-            let goes_on = ["calls", "late"].contains(&what) || what == "answered" && mpi.name == "openmpi";
+            let goes_on =
+                ["calls", "late", "several", "pending"].contains(&what) || what == "answered" && mpi.name == "openmpi";
             assert_eq!(native.0, goes_on, "{native:?}");
             for way in ways() {
                 assert_eq!(told(&way), native, "{}: {way}: {what}", mpi.name);

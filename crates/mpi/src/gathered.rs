@@ -1,0 +1,168 @@
+//! Calls of all ranks of a communicator that have no non-blocking form: the ranks gather first.
+//!
+//! Such a call ends when all have come, which may take long; what it does then takes a few messages. So a barrier goes
+//! before it, in which threads wait as in others. All ranks do the same, since all have this library.
+//!
+//! A window does not tell its communicator. Each has one of ours beside it, of the same ranks, on which they gather
+//! before a fence and before its end.
+//!
+//! As they are, each with a kernel thread of its own: what one rank asks another for (`MPI_Win_lock`, `MPI_Win_flush`,
+//! `MPI_Win_unlock`, `MPI_Win_start`, `MPI_Win_complete`), what some ranks do without the others
+//! (`MPI_Comm_create_group`, `MPI_Intercomm_create`, `MPI_Comm_accept`), what closes files, and `MPI_Finalize`.
+
+use crate::abi::{RequestBytes, SUCCESS, Word, pmpi, word};
+use crate::completion::until;
+use crate::engine;
+use crate::entries::{profiled, word_for};
+use crate::lengths::{self, handle};
+use crate::soon::{Kind, finish};
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::sync::Mutex;
+
+/// Waits until all ranks of it have come.
+fn gather(comm: Word) -> c_int {
+    static KIND: Kind = Kind::new();
+    let mut request: RequestBytes = [0];
+    let begin = pmpi!(Ibarrier: fn(Word, Word));
+    // SAFETY: the caller's communicator, and a place for the request.
+    match unsafe { begin(comm, word(request.as_mut_ptr())) } {
+        SUCCESS => finish(&KIND, &mut request, None, || false),
+        error => error,
+    }
+}
+
+/// `gathered!(MPI_X X(arguments) over comm, then made;)`: the implementation's call after a barrier, and what is to be
+/// done where it has succeeded.
+macro_rules! gathered {
+    ($($mpi:ident $pmpi:ident($($argument:ident),*) over $comm:ident $(, then $made:expr)?;)*) => {$(
+        /// # Safety
+        /// As MPI says.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, clippy::too_many_arguments)]
+        pub unsafe extern "C" fn $mpi($($argument: Word),*) -> c_int {
+            let code = gather($comm);
+            if code != SUCCESS {
+                return code;
+            }
+            let call = pmpi!($pmpi: fn($(word_for!($argument)),*));
+            // SAFETY: the caller's arguments.
+            let code = unsafe { call($($argument),*) };
+            $(if code == SUCCESS {
+                $made;
+            })?
+            code
+        }
+        profiled! { $mpi($($argument),*); }
+    )*};
+}
+
+gathered! {
+    MPI_Comm_dup_with_info Comm_dup_with_info(comm, info, made) over comm;
+    MPI_Comm_split Comm_split(comm, color, key, made) over comm;
+    MPI_Comm_split_type Comm_split_type(comm, kind, key, info, made) over comm;
+    MPI_Comm_create Comm_create(comm, group, made) over comm;
+    MPI_Intercomm_merge Intercomm_merge(comm, high, made) over comm;
+    MPI_Cart_create Cart_create(comm, dimensions, sizes, periods, reorder, made) over comm;
+    MPI_Cart_sub Cart_sub(comm, remain, made) over comm;
+    MPI_Graph_create Graph_create(comm, nodes, index, edges, reorder, made) over comm;
+    MPI_Dist_graph_create Dist_graph_create(comm, count, sources, degrees, targets, weights, info, reorder, made)
+        over comm;
+    MPI_Dist_graph_create_adjacent
+        Dist_graph_create_adjacent(comm, from, sources, sw, to, targets, tw, info, reorder, made) over comm;
+    MPI_File_open File_open(comm, name, mode, info, file) over comm;
+    MPI_Win_create Win_create(base, size, unit, info, comm, window) over comm, then window_made(comm, window);
+    MPI_Win_allocate Win_allocate(size, unit, info, comm, base, window) over comm, then window_made(comm, window);
+    MPI_Win_allocate_shared Win_allocate_shared(size, unit, info, comm, base, window)
+        over comm, then window_made(comm, window);
+    MPI_Win_create_dynamic Win_create_dynamic(info, comm, window) over comm, then window_made(comm, window);
+    MPI_Win_create_c Win_create_c(base, size, unit, info, comm, window) over comm, then window_made(comm, window);
+    MPI_Win_allocate_c Win_allocate_c(size, unit, info, comm, base, window) over comm, then window_made(comm, window);
+    MPI_Win_allocate_shared_c Win_allocate_shared_c(size, unit, info, comm, base, window)
+        over comm, then window_made(comm, window);
+}
+
+/// # Safety
+/// As MPI says.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn MPI_Comm_dup(comm: Word, made: Word) -> c_int {
+    static KIND: Kind = Kind::new();
+    let mut request: RequestBytes = [0];
+    let begin = pmpi!(Comm_idup: fn(Word, Word, Word));
+    // SAFETY: the caller's arguments, and a place for the request.
+    match unsafe { begin(comm, made, word(request.as_mut_ptr())) } {
+        SUCCESS => finish(&KIND, &mut request, None, || false),
+        error => error,
+    }
+}
+
+/// Of each window, by its handle: the communicator on which its ranks gather.
+static WINDOWS: Mutex<Option<HashMap<u64, Word>>> = Mutex::new(None);
+
+fn with<T>(f: impl FnOnce(&mut HashMap<u64, Word>) -> T) -> T {
+    f(WINDOWS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert_default())
+}
+
+/// Gives it a communicator of its own. A split copies no attributes: functions of the program's would be called.
+fn window_made(comm: Word, window: Word) {
+    lengths::window_made();
+    engine::rouse();
+    let mut own: Word = 0;
+    let split = pmpi!(Comm_split: fn(Word, Word, Word, Word));
+    // SAFETY: the caller's communicator, one colour for all of its ranks, in their order, and a place for the answer.
+    if unsafe { split(comm, 0, 0, word(&raw mut own)) } == SUCCESS {
+        with(|windows| windows.insert(handle(window), own));
+    }
+}
+
+/// # Safety
+/// As MPI says.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn MPI_Win_free(window: Word) -> c_int {
+    // A program that passes no place is told so by the call.
+    let own = if window == 0 { None } else { with(|windows| windows.remove(&handle(window))) };
+    own.map(gather);
+    // SAFETY: the caller's arguments.
+    let code = unsafe { pmpi!(Win_free: fn(Word))(window) };
+    if code == SUCCESS {
+        lengths::window_freed();
+    }
+    if let Some(mut own) = own {
+        // SAFETY: a communicator of ours, which nobody uses any more.
+        unsafe { pmpi!(Comm_free: fn(Word))(word(&raw mut own)) };
+    }
+    code
+}
+
+/// # Safety
+/// As MPI says.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn MPI_Win_fence(assert: Word, window: Word) -> c_int {
+    let key = crate::abi::abi().handle(window) as u64;
+    with(|windows| windows.get(&key).copied()).map(gather);
+    // SAFETY: the caller's arguments.
+    unsafe { pmpi!(Win_fence: fn(Word, Word))(assert, window) }
+}
+
+/// # Safety
+/// As MPI says.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn MPI_Win_wait(window: Word) -> c_int {
+    static KIND: Kind = Kind::new();
+    let test = pmpi!(Win_test: fn(Word, Word));
+    until(&KIND, |flag| {
+        // SAFETY: the caller's argument, and a place for the flag.
+        unsafe { test(window, flag) }
+    })
+}
+
+profiled! {
+    MPI_Comm_dup(comm, made);
+    MPI_Win_free(window);
+    MPI_Win_fence(assert, window);
+    MPI_Win_wait(window);
+}
