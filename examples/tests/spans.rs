@@ -1,8 +1,13 @@
 //! What crates keep for each thread (the span that it is in, the fields of its log lines) is a lightweight thread's
 //! own, also when it waits, and wherever it goes on. `tracing` and `log` as they are.
 
+#[path = "../../crates/raddle/tests/support/child.rs"]
+mod child;
+
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing::{Event, Subscriber};
@@ -11,6 +16,8 @@ use tracing_subscriber::registry::LookupSpan;
 
 const THREADS: u64 = 16;
 const ROUNDS: u64 = 50;
+/// Waits in which a thread that nothing sends elsewhere is on another kernel thread all the same.
+const LIMIT: u64 = 10_000;
 
 /// Of each event: the number of the span that it came in, and its own.
 static EVENTS: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
@@ -47,34 +54,118 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
     }
 }
 
+/// In a process of its own, with two processors, in which a thread that was suspended goes on on the other one.
+fn apart(test: &str, body: impl FnOnce()) {
+    match child::again(test) {
+        Some(mut command) => {
+            command.env("RADDLE_MIGRATE", "always").env("RADDLE_PROCESSORS", "2");
+            child::must_pass(command);
+        }
+        None => body(),
+    }
+}
+
+/// Which kernel thread runs the caller, by the kernel itself: `gettid` answers a lightweight thread's own number.
+fn kernel_thread() -> usize {
+    let number;
+    // SAFETY: `gettid`, which takes nothing and writes nothing; both clobbers are the instruction's.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!("syscall", inlateout("rax") 186_usize => number, out("rcx") _, out("r11") _, options(nostack));
+    }
+    // SAFETY: the same.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!("svc 0", in("x8") 178, lateout("x0") number, options(nostack));
+    }
+    number
+}
+
+/// Opens spans, waits in them, and tells events, until it has been on two kernel threads at least. How many events.
+fn tell(number: u64, wait: impl Fn(), yields: impl Fn(), sleep: impl Fn(Duration)) -> u64 {
+    let _outer = tracing::info_span!("outer", number).entered();
+    let mut carriers = HashSet::from([kernel_thread()]);
+    for round in 1.. {
+        let _inner = tracing::info_span!("inner", number).entered();
+        wait();
+        tracing::info!(number);
+        carriers.insert(kernel_thread());
+        yields();
+        tracing::info!(number);
+        carriers.insert(kernel_thread());
+        if round >= ROUNDS && carriers.len() > 1 {
+            return 2 * round;
+        }
+        // It stays while the kernel keeps the other processor from its core: that one is left alone for a while.
+        if round >= ROUNDS {
+            sleep(Duration::from_millis(1));
+        }
+        assert!(round < LIMIT, "it has never gone on elsewhere");
+    }
+    unreachable!()
+}
+
+/// Each event came in a span of the thread that told it, and none is missing.
+fn each_is_in_its_own(told: u64) {
+    let events = EVENTS.lock().unwrap();
+    assert_eq!(events.len() as u64, told);
+    assert!(events.iter().all(|(span, event)| span == event));
+    assert_eq!(events.iter().map(|(span, _)| span).collect::<HashSet<_>>().len() as u64, THREADS);
+}
+
 #[test]
 fn each_thread_has_its_own_span() {
-    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(Recorder)).unwrap();
-    let pool = raddle::Builder::new().processors(2).build().unwrap();
-    let (sender, receiver) = raddle::sync::channel::bounded::<u64>(1);
-    pool.run(move || {
-        raddle::scope(|scope| {
-            scope.spawn(move || assert_eq!(receiver.iter().count() as u64, THREADS * ROUNDS));
-            for number in 0..THREADS {
-                let sender = sender.clone();
-                scope.spawn(move || {
-                    let _outer = tracing::info_span!("outer", number).entered();
-                    for round in 0..ROUNDS {
-                        let _inner = tracing::info_span!("inner", number).entered();
-                        // Waits for the others, now and then elsewhere.
-                        sender.send(round).unwrap();
-                        tracing::info!(number);
-                        raddle::yield_now();
-                        tracing::info!(number);
-                    }
-                });
-            }
+    apart("each_thread_has_its_own_span", || {
+        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(Recorder)).unwrap();
+        let pool = raddle::Builder::new().processors(2).build().unwrap();
+        let (sender, receiver) = raddle::sync::channel::bounded::<raddle::thread::Thread>(1);
+        let told = pool.run(move || {
+            let waker = raddle::spawn(move || receiver.iter().for_each(|parked| parked.unpark()));
+            let threads: Vec<_> = (0..THREADS)
+                .map(|number| {
+                    let sender = sender.clone();
+                    raddle::spawn(move || {
+                        let wait = || {
+                            sender.send(raddle::current()).unwrap();
+                            raddle::park();
+                        };
+                        tell(number, wait, raddle::yield_now, raddle::sleep)
+                    })
+                })
+                .collect();
             drop(sender);
+            let told = threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>();
+            waker.join().unwrap();
+            told
         });
+        each_is_in_its_own(told);
     });
-    let events = EVENTS.lock().unwrap();
-    assert_eq!(events.len() as u64, 2 * THREADS * ROUNDS);
-    assert!(events.iter().all(|(span, event)| span == event));
+}
+
+/// As this package links the entry points, std's own threads are lightweight, too.
+#[test]
+fn each_thread_of_std_has_its_own_span() {
+    apart("each_thread_of_std_has_its_own_span", || {
+        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(Recorder)).unwrap();
+        let (sender, receiver) = std::sync::mpsc::sync_channel::<std::thread::Thread>(1);
+        let waker = std::thread::spawn(move || receiver.iter().for_each(|parked| parked.unpark()));
+        let threads: Vec<_> = (0..THREADS)
+            .map(|number| {
+                let sender = sender.clone();
+                std::thread::spawn(move || {
+                    let wait = || {
+                        sender.send(std::thread::current()).unwrap();
+                        std::thread::park();
+                    };
+                    tell(number, wait, std::thread::yield_now, std::thread::sleep)
+                })
+            })
+            .collect();
+        drop(sender);
+        let told = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+        waker.join().unwrap();
+        each_is_in_its_own(told);
+    });
 }
 
 thread_local! {
@@ -99,23 +190,25 @@ impl log::Log for Logger {
 
 #[test]
 fn each_thread_has_its_own_context_of_log_lines() {
-    log::set_logger(&Logger).unwrap();
-    log::set_max_level(log::LevelFilter::Info);
-    let pool = raddle::Builder::new().processors(2).build().unwrap();
-    pool.run(|| {
-        raddle::scope(|scope| {
-            for number in 0..THREADS {
-                scope.spawn(move || {
-                    REQUEST.set(number.to_string());
-                    for _ in 0..ROUNDS {
-                        raddle::yield_now();
-                        log::info!(target: "requests", "{number}");
-                    }
-                });
-            }
+    apart("each_thread_has_its_own_context_of_log_lines", || {
+        log::set_logger(&Logger).unwrap();
+        log::set_max_level(log::LevelFilter::Info);
+        let pool = raddle::Builder::new().processors(2).build().unwrap();
+        let told: u64 = pool.run(|| {
+            raddle::scope(|scope| {
+                let log = |number: u64| {
+                    scope.spawn(move || {
+                        REQUEST.set(number.to_string());
+                        let log = || log::info!(target: "requests", "{number}");
+                        tell(number, log, raddle::yield_now, raddle::sleep) / 2
+                    })
+                };
+                let threads: Vec<_> = (0..THREADS).map(log).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+            })
         });
+        let lines = LINES.lock().unwrap();
+        assert_eq!(lines.len() as u64, told);
+        assert!(lines.iter().all(|(context, line)| context == line));
     });
-    let lines = LINES.lock().unwrap();
-    assert_eq!(lines.len() as u64, THREADS * ROUNDS);
-    assert!(lines.iter().all(|(context, line)| context == line));
 }
