@@ -374,6 +374,12 @@ fn a_thread_with_a_kernel_thread_of_its_own_is_a_thread_like_any_other() {
 }
 
 #[test]
+fn the_kernel_knows_the_names_of_threads_with_a_kernel_thread_of_their_own() {
+    let out = same_as_native("own_names.c", &["1", "3"]);
+    assert_eq!(out, "after\nbefore\nby prctl\nfifteen bytes..\n");
+}
+
+#[test]
 fn a_first_thread_that_takes_its_placing_back_creates_lightweight_threads() {
     let program = common::compile("placing_back.c", &[]);
     let ended = common::drop_in(&program, &["100"], &[]).well();
