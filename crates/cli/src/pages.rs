@@ -31,10 +31,18 @@ pub fn complete(options: &Completions, command: Command) -> Result<ExitCode, Str
     crate::output::print(&String::from_utf8_lossy(&text)).map(|()| ExitCode::SUCCESS)
 }
 
-fn completions(shell: Shell, mut command: Command) -> Vec<u8> {
+fn completions(shell: Shell, command: Command) -> Vec<u8> {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut command, NAME, &mut text);
+    clap_complete::generate(shell, &mut shown(&command), NAME, &mut text);
     text
+}
+
+/// Without what is only for the command itself, which the shells' completions would propose all the same.
+fn shown(command: &Command) -> Command {
+    let subcommands = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).cloned();
+    // `--help` and `--version` come by themselves; the command has no other option.
+    let about = command.get_about().cloned().unwrap_or_default();
+    Command::new(NAME).about(about).version(env!("CARGO_PKG_VERSION")).subcommands(subcommands)
 }
 
 /// Writes all into files.
@@ -65,4 +73,22 @@ pub fn write(options: &Pages, command: Command) -> Result<ExitCode, String> {
         put(man.join(format!("{name}.1")), &page(own)?)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn completions_know_what_is_for_users_only() {
+        let command = || {
+            let shown = Command::new("run").arg(clap::Arg::new("stats").long("stats"));
+            Command::new(NAME).subcommand(shown).subcommand(Command::new("write-pages").hide(true))
+        };
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let text = String::from_utf8(completions(shell, command())).unwrap();
+            assert!(text.contains("stats") && text.contains("version"), "{shell}");
+            assert!(!text.contains("write-pages"), "{shell}");
+        }
+    }
 }

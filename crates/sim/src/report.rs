@@ -174,7 +174,14 @@ pub fn html(rows: &[Row], command: &str, circumstances: &Circumstances) -> Strin
 /// The plots and the table of these runs.
 pub(crate) fn sections(page: &mut Page, rows: &[Row]) {
     if let Some((plan, _)) = rows.first() {
-        page.paragraph(&format!("Simulated cores of {}, seed {}.", plan.costs.name, plan.seed));
+        let mut seeds: Vec<u64> = rows.iter().map(|(plan, _)| plan.seed).collect();
+        seeds.sort_unstable();
+        seeds.dedup();
+        let told = match seeds[..] {
+            [seed] => format!("seed {seed}"),
+            _ => format!("{} seeds from {} to {}", seeds.len(), seeds[0], seeds[seeds.len() - 1]),
+        };
+        page.paragraph(&format!("Simulated cores of {}, {told}.", plan.costs.name));
     }
     let mut names: Vec<String> = Vec::new();
     // Arguments only where they tell series apart.

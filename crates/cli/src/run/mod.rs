@@ -10,7 +10,7 @@ mod tunables;
 mod unpack;
 
 use crate::output::to_be_put;
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use program::{Found, Program};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
@@ -106,7 +106,7 @@ pub struct Options {
     #[arg(long, hide = true)]
     compared: bool,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 
