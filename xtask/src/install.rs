@@ -7,7 +7,8 @@ use std::process::Command;
 /// What shows lightweight threads in gdb, which loads it with a library of its name.
 pub const DEBUGGER_SCRIPT: &str = "crates/posix/gdb/raddle.py";
 
-/// Builds in release mode and copies; overwrites what an earlier version left.
+/// Builds as README does, so that nothing is left to build after its first command, and copies; overwrites what an
+/// earlier version left. (A package is built with link-time optimisation, which takes minutes.)
 pub fn run(args: &[String]) -> Outcome {
     let prefix = match args {
         [flag, prefix] if flag == "--prefix" => PathBuf::from(prefix),
@@ -15,8 +16,9 @@ pub fn run(args: &[String]) -> Outcome {
     };
     std::fs::create_dir_all(&prefix).map_err(|error| failed(&prefix, &error))?;
     let prefix = prefix.canonicalize().map_err(|error| failed(&prefix, &error))?;
-    shell::run(cargo(&["build", "--release", "-p", "raddle-cli", "-p", "raddle-drop-in"]).envs(shell::commit()))?;
-    let built = target().join("release");
+    let profile = "optimised";
+    shell::run(&mut cargo(&["build", "--locked", "--profile", profile, "-p", "raddle-cli", "-p", "raddle-drop-in"]))?;
+    let built = target().join(profile);
     copy(&built.join("raddle"), &prefix.join("bin/raddle"))?;
     copy(&built.join("libraddle_drop_in.so"), &prefix.join("lib/libraddle.so.0"))?;
     copy(&shell::root().join(DEBUGGER_SCRIPT), &prefix.join("lib/libraddle.so.0-gdb.py"))?;
