@@ -21,8 +21,8 @@ const WARM_UP: u64 = 50;
 const TURNS: u64 = 4;
 
 /// The program: `n` blocks by the way that `RADDLE_EVENTS` names. Prints one object of JSON.
-pub fn main_of(words: impl IntoIterator<Item = String>) -> ExitCode {
-    let n = match words.into_iter().next().map(|word| word.parse::<u64>()) {
+pub fn main_of(words: &[String]) -> ExitCode {
+    let n = match words.first().map(|word| word.parse::<u64>()) {
         Some(Ok(n)) => n,
         _ => {
             eprintln!("raddle: the number of blocks is missing");

@@ -128,9 +128,10 @@ fn affordable(request: &Request) -> Result<(), String> {
     Ok(())
 }
 
-/// The program: these words are its command line.
-pub fn main_of(words: impl IntoIterator<Item = String>) -> std::process::ExitCode {
-    program::main_of(words, |request| {
+/// The program: these words are its command line. Not generic, so that the workloads are compiled with this package,
+/// not with each program.
+pub fn main_of(words: &[String]) -> std::process::ExitCode {
+    program::main_of(words.iter().cloned(), |request| {
         affordable(request)?;
         program::use_cores(request.processors)?;
         let inner = request.clone();

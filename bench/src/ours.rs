@@ -280,9 +280,10 @@ impl Elements for InClusters {
     }
 }
 
-/// The program: these words are its command line.
-pub fn main_of(words: impl IntoIterator<Item = String>) -> ExitCode {
-    program::main_of(words, |request| {
+/// The program: these words are its command line. Not generic, so that the workloads are compiled with this package,
+/// not with each program.
+pub fn main_of(words: &[String]) -> ExitCode {
+    program::main_of(words.iter().cloned(), |request| {
         PROCESSORS.get_or_init(|| request.processors);
         let mut builder = raddle::Builder::new().processors(request.processors);
         if let Some(policy) = &request.policy {

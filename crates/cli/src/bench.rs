@@ -388,9 +388,9 @@ pub fn own_program(runtime: &'static Runtime) -> Result<Contestant, String> {
 /// The program: `words` are a runtime's name and the command line of its program.
 pub fn program(words: &[String]) -> ExitCode {
     match words.split_first() {
-        Some((name, words)) if name == blocked::NAME => raddle_bench::blocked::main_of(words.iter().cloned()),
-        Some((name, words)) if name == "raddle" => raddle_bench::ours::main_of(words.iter().cloned()),
-        Some((_, words)) => raddle_bench::of_std::main_of(words.iter().cloned()),
+        Some((name, words)) if name == blocked::NAME => raddle_bench::blocked::main_of(words),
+        Some((name, words)) if name == "raddle" => raddle_bench::ours::main_of(words),
+        Some((_, words)) => raddle_bench::of_std::main_of(words),
         None => ExitCode::from(2),
     }
 }
