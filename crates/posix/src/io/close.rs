@@ -7,7 +7,7 @@ use super::{at, handover, kind};
 use crate::os::{answer, c, system_call};
 use raddle::io::{Interest, closing, closing_range};
 use raddle_macros::entry;
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[entry]
@@ -75,6 +75,61 @@ pub unsafe extern "C-unwind" fn fclose(stream: *mut c::FILE) -> c_int {
         -1 => natively!(),
         descriptor => ending(descriptor, || natively!()),
     }
+}
+
+/// As [`fclose`]; the child is waited for after that, while others may have been given the number.
+#[entry]
+pub unsafe extern "C-unwind" fn pclose(stream: *mut c::FILE) -> c_int {
+    // SAFETY: the caller's stream.
+    ending(unsafe { c::fileno(stream) }, || 0);
+    natively!()
+}
+
+/// The number stays, and stands for another file.
+fn reopening<T>(stream: *mut c::FILE, reopen: impl FnOnce() -> T) -> T {
+    // SAFETY: the caller's stream.
+    let descriptor = unsafe { c::fileno(stream) };
+    if descriptor < 0 {
+        return reopen();
+    }
+    let mut result = None;
+    ending(descriptor, || {
+        result = Some(reopen());
+        0
+    });
+    result.expect("just reopened")
+}
+
+#[entry]
+pub unsafe extern "C-unwind" fn freopen(
+    path: *const c_char,
+    mode: *const c_char,
+    stream: *mut c::FILE,
+) -> *mut c::FILE {
+    reopening(stream, || natively!())
+}
+
+#[entry]
+pub unsafe extern "C-unwind" fn freopen64(
+    path: *const c_char,
+    mode: *const c_char,
+    stream: *mut c::FILE,
+) -> *mut c::FILE {
+    reopening(stream, || natively!())
+}
+
+#[entry]
+pub unsafe extern "C-unwind" fn closedir(folder: *mut c::DIR) -> c_int {
+    if folder.is_null() {
+        return natively!();
+    }
+    // SAFETY: the caller's folder.
+    ending(unsafe { c::dirfd(folder) }, || natively!())
+}
+
+#[entry]
+pub unsafe extern "C-unwind" fn mq_close(queue: c::mqd_t) -> c_int {
+    ending(queue, || natively!())
 }
 
 #[entry]
