@@ -211,8 +211,8 @@ fn reports_a_dead_lock(program: &std::path::Path, argument: &str, last: &str) {
 
 #[test]
 fn who_waits_for_a_descriptor_waits_on_when_it_is_closed() {
-    for source in ["io_close.c", "io_close_inside.c"] {
-        let program = common::compile(source, &["-lrt"]);
+    for source in ["io_close.c", "io_close_inside.c", "io_ends.c"] {
+        let program = common::compile(source, &["-lrt", "-lutil"]);
         assert_eq!(common::native(&program, &[]).well(), "ok\n");
         for settings in [("RADDLE_PROCESSORS", "1"), ("RADDLE_PROCESSORS", "3"), ("RADDLE_MAIN", "1")] {
             assert_eq!(common::drop_in(&program, &[], &[settings]).well(), "ok\n", "{source}");

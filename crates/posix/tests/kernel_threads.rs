@@ -15,7 +15,7 @@ fn options(source: &str) -> Vec<&'static str> {
         "faults.c" | "alternate.c" => vec!["-Wno-infinite-recursion"],
         "fault_leaves.cc" => vec!["-std=c++20", "-fnon-call-exceptions"],
         name if name.ends_with(".cc") => vec!["-std=c++20"],
-        _ => vec!["-Wno-unused-result", "-lm", "-lrt", "-ldl"],
+        _ => vec!["-Wno-unused-result", "-lm", "-lrt", "-ldl", "-lutil"],
     }
 }
 

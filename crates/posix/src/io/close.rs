@@ -135,11 +135,25 @@ pub unsafe extern "C-unwind" fn mq_close(queue: c::mqd_t) -> c_int {
 #[entry]
 pub unsafe extern "C-unwind" fn shutdown(descriptor: c_int, how: c_int) -> c_int {
     let result = natively!();
+    // Also where the answer is ENOTCONN. (A flag once set stays: it costs a call for each wait.)
+    let connects = || super::connect::option(descriptor, c::SO_TYPE) == Some(c::SOCK_STREAM);
+    if how != c::SHUT_WR && !SHUT.load(Ordering::Relaxed) && !connects() {
+        SHUT.store(true, Ordering::Relaxed);
+    }
     // Who waits to send into a full local stream is told of nothing by the kernel's pollers, at either end.
     if result == 0 && super::connect::option(descriptor, c::SO_DOMAIN) == Some(c::AF_UNIX) {
         raddle::io::wake_writers();
     }
     result
+}
+
+/// Some socket of the program that does not connect was shut down for reading: only then is that looked for before a
+/// wait.
+static SHUT: AtomicBool = AtomicBool::new(false);
+
+/// Whether one that is to be waited for may be.
+pub(super) fn may_be_shut(interest: Interest) -> bool {
+    interest == Interest::Read && SHUT.load(Ordering::Relaxed)
 }
 
 /// Some socket of the program has a time limit: only then are sockets asked for theirs.

@@ -206,6 +206,9 @@ fn wait_and_repeat(
 ) -> isize {
     let pause = Pause::begin();
     Apart::waits_otherwise();
+    if close::may_be_shut(interest) && is_shut(descriptor) {
+        return (calls.in_kernel)();
+    }
     for _ in 0..MOST_VAIN_EVENTS {
         match raddle::io::wait_since(descriptor, interest, glance, deadline, true) {
             Ok(()) => {}
@@ -229,8 +232,18 @@ fn wait_and_repeat(
         if pause.is_broken() || (partly || deadline.is_some()) && pause.is_interrupted() {
             return EINTR;
         }
+        if interest == Interest::Read && is_shut(descriptor) {
+            break;
+        }
     }
     (calls.in_kernel)()
+}
+
+/// A socket for datagrams that was shut down for reading: it tells so to who waits in the kernel alone, and answers
+/// EAGAIN to who does not.
+#[cold]
+fn is_shut(descriptor: c_int) -> bool {
+    kind::Kind::of(descriptor) == kind::Kind::Socket && stream::is_ready(descriptor, c::POLLRDHUP)
 }
 
 /// A point of CLOCK_MONOTONIC, so many nanoseconds from now.

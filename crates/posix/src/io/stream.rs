@@ -103,13 +103,9 @@ fn read_from(descriptor: c_int, parts: &[c::iovec]) -> isize {
             if result == ENOTSOCK { other_kind(descriptor, || read_from(descriptor, parts)) } else { result }
         }
         Kind::Stream => blocking(descriptor, Interest::Read, Told::Guessed, || read_now(descriptor, parts), in_kernel),
-        Kind::Old => blocking(
-            descriptor,
-            Interest::Read,
-            Told::Guessed,
-            || if is_ready(descriptor, c::POLLIN) { read_in_kernel(descriptor, parts) } else { EAGAIN },
-            in_kernel,
-        ),
+        Kind::Old => {
+            blocking(descriptor, Interest::Read, Told::Guessed, || read_if_ready(descriptor, parts), in_kernel)
+        }
     }
 }
 
@@ -133,7 +129,7 @@ fn read_now(descriptor: c_int, parts: &[c::iovec]) -> isize {
     let result = unsafe { system_call(c::SYS_preadv2, arguments) };
     if is_not_to_be_had(result) {
         Kind::Old.note(descriptor);
-        return if is_ready(descriptor, c::POLLIN) { read_in_kernel(descriptor, parts) } else { EAGAIN };
+        return read_if_ready(descriptor, parts);
     }
     if result > 0 && (result as usize) < total(parts) && is_seekable(descriptor) {
         // A regular file after all, of which only a part was in memory: the kernel reads the rest.
@@ -141,6 +137,29 @@ fn read_now(descriptor: c_int, parts: &[c::iovec]) -> isize {
         return rest_of_file(descriptor, parts, result as usize);
     }
     result
+}
+
+fn read_if_ready(descriptor: c_int, parts: &[c::iovec]) -> isize {
+    if is_ready(descriptor, c::POLLIN) || ends_without_input(descriptor) {
+        read_in_kernel(descriptor, parts)
+    } else {
+        EAGAIN
+    }
+}
+
+/// A terminal from which a reading ends though nothing came, at once or after a time, of which nobody tells.
+fn ends_without_input(descriptor: c_int) -> bool {
+    /// The kernel's form of a terminal's settings: four words of flags, the last the local ones, a byte, characters.
+    const LOCAL: usize = 3 * size_of::<u32>();
+    const CHARACTERS: usize = 4 * size_of::<u32>() + 1;
+    let mut settings = [0u8; 64];
+    let arguments = [descriptor as usize, c::TCGETS as usize, at(settings.as_mut_ptr()), 0, 0, 0];
+    // SAFETY: more room than the kernel fills.
+    if unsafe { system_call(c::SYS_ioctl, arguments) } != 0 {
+        return false;
+    }
+    let local = u32::from_ne_bytes(settings[LOCAL..][..size_of::<u32>()].try_into().expect("four bytes"));
+    local & c::ICANON == 0 && settings[CHARACTERS + c::VMIN] == 0
 }
 
 #[cold]
