@@ -21,7 +21,8 @@
 //! the kernel would look for minutes.
 //!
 //! Where address space is limited, slots are mapped *one by one* instead, each when a right to one more is asked for,
-//! at places that follow each other.
+//! at places that follow each other. Where it comes to be limited later, an arena gives back what nobody has, and goes
+//! on so ([`rights`]).
 //!
 //! Source: the free list is R. K. Treiber, "Systems Programming: Coping with Parallelism" (1986), with a tag against
 //! ABA.
@@ -34,7 +35,7 @@
 //! | state | means | left by |
 //! |---|---|---|
 //! | 0 | never used | taker: guard installed, with those of some more → `GUARDED` |
-//! | 0, in the list of unmapped ones | there was no address space for it | who asks for one more right, and maps it |
+//! | 0, in the list of unmapped ones | there was no address space for it, or it was given back | who asks for one more right, and maps it |
 //! | `GUARDED` + `PREPARED` | used; block valid | trimmer: block released, pages returned → `GUARDED` |
 //! | `GUARDED` | cold: pages are zero | taker: block prepared → `GUARDED` + `PREPARED` |
 //!
@@ -45,8 +46,8 @@
 //!
 //! Progress: `reserve` and `give` are lock-free, and so is `take` but for that wait; `shrink` gives up where it would
 //! have to wait, and holds the loader's lock while it takes blocks out of the list of threads. Reclamation: the side
-//! table and the slots are never unmapped while the process lives, so a late reader of `next` reads a stale index and
-//! fails its CAS on the tag.
+//! table of slots that were handed out is never unmapped while the process lives, so a late reader of `next` reads a
+//! stale index and fails its CAS on the tag. A slot is unmapped by who has it and the right to it.
 //!
 //! | edge | from | to |
 //! |---|---|---|
@@ -67,18 +68,20 @@
 mod first_use;
 mod guard;
 mod list;
+mod rights;
 mod size;
 mod slot;
 
 use crate::tls;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use first_use::{NOTHING, SLOTS_AT_ONCE, range};
 use list::{Entry, List};
 use raddle_machine::{Machine, Real};
+use rights::{Fresh, Rights};
 use slot::Header;
 
 pub use guard::{GuardMethod, guard_method};
-pub use size::{StackError, StackSize, address_space, has_filters, has_no_filters};
+pub use size::{StackError, StackSize, address_space, are_to_be_locked, has_filters, has_no_filters, lock};
 pub use slot::Slot;
 
 /// Pages at the end of a slot that a parked thread keeps: at least so many, more when TLS is large.
@@ -150,19 +153,16 @@ pub struct Arena {
     colours: usize,
     /// What threads touch at a slot's end, if it goes no deeper.
     hot_bytes: usize,
-    limit: usize,
+    /// The most slots that can be reserved: all at first, fewer once address space was given back.
+    limit: AtomicUsize,
     entries: *const Entry,
-    fresh: AtomicU32,
+    fresh: Fresh,
     hot: List,
     cold: List,
-    reserved: AtomicUsize,
-    /// The most slots reserved at once, where guards are scarce.
-    most: AtomicUsize,
-    /// The slots are mapped one by one, as rights to them are asked for.
-    one_by_one: bool,
+    rights: Rights,
     /// So many slots are in core dumps, from the first.
     dumped: AtomicUsize,
-    /// Slots that could not be mapped.
+    /// Slots that could not be mapped, or are not any more.
     unmapped: List,
     /// The arena created before this one.
     older: *const Arena,
@@ -267,14 +267,12 @@ impl Arena {
             colour_unit,
             colours,
             hot_bytes,
-            limit: max_slots,
+            limit: AtomicUsize::new(max_slots),
             entries,
-            fresh: AtomicU32::new(0),
+            fresh: Fresh::new(if one_by_one { 0 } else { max_slots as u32 }),
             hot: List::new(),
             cold: List::new(),
-            reserved: AtomicUsize::new(0),
-            most: AtomicUsize::new(0),
-            one_by_one,
+            rights: Rights::new(guard::are_scarce(), one_by_one),
             dumped: AtomicUsize::new(if one_by_one { max_slots } else { 0 }),
             unmapped: List::new(),
             older: core::ptr::null(),
@@ -301,110 +299,6 @@ impl Arena {
         }
     }
 
-    /// Reserves the right to one slot. After it, one [`Arena::take`] cannot fail.
-    ///
-    /// # Errors
-    /// When all slots are reserved, or when the guards left do not suffice.
-    pub fn reserve(&self) -> Result<(), StackError> {
-        // Ordering: Relaxed, a counter only: what a taker sees of a slot comes through the free lists.
-        let before = self.reserved.fetch_add(1, Ordering::Relaxed);
-        if before >= self.limit {
-            self.reserved.fetch_sub(1, Ordering::Relaxed);
-            return Err(StackError::new(format!(
-                "all {} stack slots of {} bytes are in use; let threads end or raise the limit",
-                self.limit, self.slot_size
-            )));
-        }
-        if (guard::are_scarce() || self.one_by_one)
-            && let Err(why) = self.reserve_more(before + 1)
-        {
-            self.reserved.fetch_sub(1, Ordering::Relaxed);
-            return Err(why);
-        }
-        Ok(())
-    }
-
-    /// Reserves at most so many slots at once; how many.
-    pub fn reserve_some(&self, most: usize) -> usize {
-        if guard::are_scarce() || self.one_by_one {
-            return (0..most).take_while(|_| self.reserve().is_ok()).count();
-        }
-        let room = |reserved: usize| most.min(self.limit.saturating_sub(reserved));
-        // Ordering: Relaxed, a counter only, as in `reserve`; never beyond the limit, where others would be refused
-        // meanwhile.
-        let counted = self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(n + room(n)));
-        counted.map_or(0, room)
-    }
-
-    /// For each slot beyond the most that were reserved before: where guards are scarce, one of the process's budget;
-    /// where slots are mapped one by one, a slot.
-    #[cold]
-    fn reserve_more(&self, reserved: usize) -> Result<(), StackError> {
-        // Ordering: Relaxed, counters only: what a taker sees of a slot comes through the free lists.
-        let mut most = self.most.load(Ordering::Relaxed);
-        while reserved > most {
-            if guard::are_scarce() {
-                guard::spend_one()?;
-            }
-            if self.one_by_one
-                && let Err(why) = self.map_one()
-            {
-                if guard::are_scarce() {
-                    guard::unspend_one();
-                }
-                return Err(why);
-            }
-            match self.most.compare_exchange(most, most + 1, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => most += 1,
-                Err(now) => {
-                    // Somebody else has done it. What was mapped stays, as one more.
-                    if guard::are_scarce() {
-                        guard::unspend_one();
-                    }
-                    most = now;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Maps a slot that is not, and lists it as cold.
-    fn map_one(&self) -> Result<(), StackError> {
-        let index = match self.unmapped.pop(self.entries()) {
-            Some(index) => index,
-            None => {
-                // Ordering: Relaxed: the slot was never touched by anyone.
-                let next = |fresh: u32| ((fresh as usize) < self.limit).then_some(fresh + 1);
-                let claimed = self.fresh.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-                // All are mapped: more than are reserved.
-                let Ok(index) = claimed else { return Ok(()) };
-                index
-            }
-        };
-        match size::map_slot(self.slot_base(index), self.stride) {
-            Ok(()) => self.cold.push(index, self.entries()),
-            Err(why) => {
-                self.unmapped.push(index, self.entries());
-                return Err(why);
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives a reservation back.
-    pub fn unreserve(&self) {
-        self.unreserve_some(1);
-    }
-
-    /// Gives so many reservations back at once.
-    pub fn unreserve_some(&self, count: usize) {
-        if count > 0 {
-            // Ordering: Relaxed, a counter only.
-            let before = self.reserved.fetch_sub(count, Ordering::Relaxed);
-            assert!(before >= count, "a reservation given back twice");
-        }
-    }
-
     /// Takes a slot under a reservation, hottest first. Its TLS block is prepared or renewed: nothing is to be done
     /// before a context runs on it. Only a slot that goes from one thread to the next without `give` and `take` is for
     /// the caller to renew ([`tls::Tls::renew`]).
@@ -423,12 +317,10 @@ impl Arena {
             if let Some(index) = self.cold.pop(self.entries()) {
                 return self.set_up(index);
             }
-            if !self.one_by_one
-                && let Some(slot) = self.take_fresh()
-            {
+            if let Some(slot) = self.take_fresh() {
                 return slot;
             }
-            assert!(self.reserved.load(Ordering::Relaxed) > 0, "take without a reservation");
+            assert!(self.rights.count() > 0, "take without a reservation");
             // I1: someone gave a slot back between our looks at the lists.
             core::hint::spin_loop();
         }
@@ -508,11 +400,10 @@ impl Arena {
             return 0;
         }
         let Some(back) = tls::init().ok().and_then(|tls| tls.take_back()) else { return 0 };
-        // Ordering: Relaxed, a counter only.
-        let most = (self.limit.saturating_sub(self.reserved.load(Ordering::Relaxed)) / 2).max(1);
+        let most = (self.limit().saturating_sub(self.rights.count()) / 2).max(1);
         let (ours, mut count) = (List::new(), 0);
         // I1: the slots in our hands count as taken.
-        while count < most && self.hot.len() > keep && self.reserve().is_ok() {
+        while count < most && self.hot.len() > keep && self.reserve_idle() {
             let Some(index) = self.hot.pop(self.entries()) else {
                 self.unreserve();
                 break;
@@ -536,7 +427,7 @@ impl Arena {
                 return count;
             }
             // SAFETY: the slots' own memory above their guards; the blocks were taken back.
-            let _ = unsafe { size::advise(&ranges[..some], libc::MADV_DONTNEED) };
+            unsafe { size::empty(&ranges[..some]) };
             for &index in &indices[..some] {
                 // Ordering: Relaxed: published by the push (edge `slots`).
                 self.entry(index).state.store(GUARDED, Ordering::Relaxed);
@@ -550,7 +441,7 @@ impl Arena {
     pub fn slot_containing(&self, address: usize) -> Option<InArena> {
         let offset = address.checked_sub(self.base)?;
         let index = offset / self.stride;
-        if index >= self.limit {
+        if index >= self.limit() {
             return None;
         }
         let base = self.slot_base(index as u32);
@@ -571,23 +462,23 @@ impl Arena {
     pub fn room(&self, address: usize) -> usize {
         let offset = address.wrapping_sub(self.base);
         let index = offset / self.stride;
-        if index < self.limit { (offset - index * self.stride).saturating_sub(self.guard) } else { 0 }
+        if index < self.limit() { (offset - index * self.stride).saturating_sub(self.guard) } else { 0 }
     }
 
     /// The most slots that can be reserved.
     #[inline]
     pub fn limit(&self) -> usize {
-        self.limit
+        // Ordering: Relaxed: a number alone; whoever holds a slot or a right to one is below each that it has been.
+        self.limit.load(Ordering::Relaxed)
     }
 
     /// How the arena stands.
     pub fn stats(&self) -> ArenaStats {
         ArenaStats {
             slot_size: self.slot_size,
-            limit: self.limit,
-            // Ordering: Relaxed, counters only.
-            reserved: self.reserved.load(Ordering::Relaxed),
-            touched: self.fresh.load(Ordering::Relaxed) as usize,
+            limit: self.limit(),
+            reserved: self.rights.count(),
+            touched: self.fresh.handed_out(),
             hot: self.hot.len(),
             cold: self.cold.len(),
         }
@@ -626,7 +517,7 @@ impl Arena {
         // Ordering: Relaxed, a counter only: each step is advised by who took it.
         let mut dumped = self.dumped.load(Ordering::Relaxed);
         while dumped < slots {
-            let more = slots.next_power_of_two().max(FIRST_DUMPED).min(self.limit);
+            let more = slots.next_power_of_two().max(FIRST_DUMPED).min(self.limit());
             match self.dumped.compare_exchange(dumped, more, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return size::dump(self.slot_base(dumped as u32), (more - dumped) * self.stride),
                 Err(now) => dumped = now,
@@ -636,7 +527,7 @@ impl Arena {
 
     fn entries(&self) -> &[Entry] {
         // SAFETY: a zeroed mapping of `limit` entries that lives as long as the process.
-        unsafe { core::slice::from_raw_parts(self.entries, self.limit) }
+        unsafe { core::slice::from_raw_parts(self.entries, self.limit()) }
     }
 
     fn entry(&self, index: u32) -> &Entry {

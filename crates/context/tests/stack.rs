@@ -117,6 +117,85 @@ fn no_slot_twice_among_kernel_threads() {
     assert_eq!(stats.hot + stats.cold, stats.touched);
 }
 
+/// Some take and give slots while another one gives back the rest, and what is idle, again and again: who has a right
+/// has a slot that is mapped, and nobody else has it.
+#[test]
+fn whoever_has_a_right_finds_a_mapped_slot_while_space_is_given_back() {
+    const TOGETHER: usize = 24;
+    for round in 0..20 {
+        let arena = arena(1 << 12);
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let users: Vec<_> = (0..3)
+                .map(|user: usize| {
+                    scope.spawn(move || {
+                        for step in 0..400 {
+                            // Rights first, slots later, as threads have that were made and do not run yet.
+                            let count = if step % 3 == 0 {
+                                arena.reserve_some(TOGETHER)
+                            } else {
+                                (0..1 + step % TOGETHER).take_while(|_| arena.reserve().is_ok()).count()
+                            };
+                            let slots: Vec<Slot> = (0..count).map(|_| arena.take()).collect();
+                            for slot in &slots {
+                                // SAFETY: our slot: nobody else writes here.
+                                unsafe { slot.limit().cast::<usize>().write_volatile(user) };
+                            }
+                            for slot in slots {
+                                // SAFETY: our slot, of which nobody else writes this word.
+                                assert_eq!(unsafe { slot.limit().cast::<usize>().read_volatile() }, user);
+                                arena.give(slot);
+                                arena.unreserve();
+                            }
+                        }
+                    })
+                })
+                .collect();
+            let (stop, wait) = (&stop, round * 50);
+            scope.spawn(move || {
+                std::thread::sleep(std::time::Duration::from_micros(wait));
+                arena.give_back_rest();
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    arena.unmap_idle();
+                }
+            });
+            let ended: Vec<_> = users.into_iter().map(|user| user.join()).collect();
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            ended.into_iter().for_each(|result| result.unwrap());
+        });
+        let limit = arena.stats().limit;
+        assert!(arena.is_one_by_one() && limit < 1 << 12, "{limit}");
+        assert_eq!(arena.stats().reserved, 0);
+        // All that is idle goes, and comes back.
+        arena.unmap_idle();
+        assert_eq!(arena.unmap_idle(), 0);
+        let count = (0..100).take_while(|_| arena.reserve().is_ok()).count();
+        assert_eq!(count, 100);
+        (0..count).map(|_| arena.take()).collect::<Vec<_>>().into_iter().for_each(|slot| arena.give(slot));
+        arena.unreserve_some(count);
+    }
+}
+
+#[test]
+fn rights_without_slots_keep_theirs_when_the_rest_is_given_back() {
+    let arena = arena(1000);
+    assert_eq!(arena.reserve_some(70), 70);
+    let first = arena.take();
+    arena.give_back_rest();
+    assert_eq!(arena.stats().limit, 500);
+    assert_eq!(arena.unmap_idle(), 0);
+    let slots: Vec<Slot> = (1..70).map(|_| arena.take()).chain([first]).collect();
+    for slot in slots {
+        // SAFETY: a slot of ours.
+        unsafe { slot.limit().write(1) };
+        arena.give(slot);
+    }
+    arena.unreserve_some(69);
+    // All but one, whose right is out.
+    assert_eq!(arena.unmap_idle(), 69);
+    assert_eq!((1..).take_while(|_| arena.reserve().is_ok()).count(), 499);
+}
+
 /// Bytes of the slot's pages that are in memory.
 fn resident(slot: &Slot) -> usize {
     let start = slot.limit().addr();

@@ -46,6 +46,39 @@ fn about_as_many_threads_as_natively_fit_into_a_limit() {
     }
 }
 
+/// What is only reserved is not locked, and so not taken: it is more than any machine has.
+#[test]
+fn a_program_may_lock_all_of_its_memory() {
+    let program = common::compile("memory_locked.c", &[]);
+    for arguments in [&["early"][..], &["late"], &["late", "1"]] {
+        assert_eq!(common::native(&program, arguments).well(), "ok\n");
+        for environment in [&[][..], &[("RADDLE_TEST_MPROTECT_GUARDS", "1")], &[("RADDLE_MAIN", "1")]] {
+            assert_eq!(common::drop_in(&program, arguments, environment).well(), "ok\n");
+        }
+    }
+}
+
+/// What the runtime has reserved goes before the limit counts: from the first thread, from another one, and beside one
+/// that computes.
+#[test]
+fn a_late_limit_leaves_room_as_natively() {
+    let program = common::compile("limits_late.c", &[]);
+    for how in ["asm", "apt", "aom", "arb", "dst", "dpb", "dom", "drm"] {
+        for megabytes in ["4000", "8000"] {
+            let native = common::native(&program, &[megabytes, how]).well();
+            let ours = common::drop_in(&program, &[megabytes, how], &[]).well();
+            let [(ours, end), (native, _)] = [&ours, &native].map(|out| out.split_once('\n').unwrap_or_default());
+            if how.starts_with('a') {
+                assert_eq!(end, "ok\n");
+                let [ours, native] = [ours, native].map(|made| made.parse::<u32>().unwrap());
+                assert!(ours * 3 >= native * 2, "{how} {megabytes} MB: {ours}, natively {native}");
+            } else {
+                assert_eq!(ours, "ok");
+            }
+        }
+    }
+}
+
 /// Natively many more: what the runtime itself needs is more than such a limit. It must not end the program.
 #[test]
 fn where_no_more_threads_fit_into_little_memory_there_is_some_for_the_program() {

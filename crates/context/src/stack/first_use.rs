@@ -24,15 +24,13 @@ impl Arena {
     /// reservation finds another slot meanwhile, of the other half at least (I1).
     #[cold]
     pub(super) fn take_fresh(&'static self) -> Option<Slot> {
-        // Ordering: Relaxed, counters only: nobody has touched the slots.
-        let used = self.fresh.load(Ordering::Relaxed) as usize;
-        let one = guard::are_scarce() || used >= self.limit / 2;
+        let used = self.fresh.handed_out();
+        let one = guard::are_scarce() || used >= self.limit() / 2;
         let more = if one { 0 } else { (used / 8).min(SLOTS_AT_ONCE - 1) };
-        let end = |first: u32| (first as usize + 1 + more).min(self.limit) as u32;
-        let next = |fresh: u32| ((fresh as usize) < self.limit).then(|| end(fresh));
-        let first = self.fresh.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
-        self.put_guards(first..end(first));
-        self.cold.push_all(first + 1..end(first), self.entries());
+        let slots = self.fresh.hand_out(1 + more)?;
+        let first = slots.start;
+        self.put_guards(slots.clone());
+        self.cold.push_all(first + 1..slots.end, self.entries());
         Some(self.set_up(first))
     }
 

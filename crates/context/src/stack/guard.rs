@@ -100,17 +100,12 @@ pub fn spend_one() -> Result<(), StackError> {
     if BUDGET.fetch_sub(1, Ordering::Relaxed) > 0 {
         return Ok(());
     }
-    unspend_one();
+    // Ordering: Relaxed, a counter only.
+    BUDGET.fetch_add(1, Ordering::Relaxed);
     Err(StackError::new(
         "no guard page is left for another stack: this kernel has no lightweight guards (Linux 6.13), and guards made by mprotect \
          are limited by vm.max_map_count; raise it with `sysctl vm.max_map_count=...` or run fewer threads at once",
     ))
-}
-
-/// Puts one back.
-pub fn unspend_one() {
-    // Ordering: Relaxed, a counter only.
-    BUDGET.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Bytes of guard of a slot: code that does not probe its frames jumps further in large stacks.
@@ -125,20 +120,28 @@ pub fn length(slot_size: usize, page: usize) -> usize {
 pub unsafe fn install(ranges: &[libc::iovec]) {
     let done = match guard_method() {
         // SAFETY: by the caller's promise nothing lies there.
-        GuardMethod::Lightweight => unsafe { super::size::advise(ranges, MADV_GUARD_INSTALL) },
-        GuardMethod::Mprotect => ranges.iter().try_for_each(|range| {
-            // SAFETY: the lowest bytes of a slot of the caller's, which nobody has used.
-            let done = unsafe { libc::mprotect(range.iov_base, range.iov_len, libc::PROT_NONE) } == 0;
-            if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-        }),
+        GuardMethod::Lightweight => match unsafe { super::size::advise(ranges, MADV_GUARD_INSTALL) } {
+            // Not in locked memory. (Those that were made stay.)
+            Err(why) if why.raw_os_error() == Some(libc::EINVAL) => protect(ranges),
+            done => done,
+        },
+        GuardMethod::Mprotect => protect(ranges),
     };
     if let Err(why) = done {
         // A stack without a guard would corrupt its neighbour silently.
         let remedy = match why.raw_os_error() {
             Some(libc::ENOMEM) => "raise vm.max_map_count or run fewer threads at once",
-            Some(libc::EINVAL) => "stacks must not be locked in memory (mlockall)",
             _ => "run fewer threads at once",
         };
         crate::tls::fatal(&format!("a stack's guard page cannot be made: {why}; {remedy}"));
     }
+}
+
+/// Makes ranges of the caller's, which nobody has used, inaccessible.
+fn protect(ranges: &[libc::iovec]) -> std::io::Result<()> {
+    ranges.iter().try_for_each(|range| {
+        // SAFETY: the lowest bytes of a slot of the caller's, which nobody has used.
+        let done = unsafe { libc::mprotect(range.iov_base, range.iov_len, libc::PROT_NONE) } == 0;
+        if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    })
 }

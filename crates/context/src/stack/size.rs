@@ -2,7 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 use core::fmt;
-use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
 /// Why a stack cannot be had, in one line that names cause and remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,13 +170,28 @@ pub fn map_slot(place: usize, bytes: usize) -> Result<(), StackError> {
     Ok(())
 }
 
-/// Slots are never unmapped, and the runtime ends the process where it gets no memory: so the last of a limited address
-/// space is left to whoever allocates. Whether that much is there beside a slot of that size.
+/// Gives back pages that [`map_arena`], [`map_table`] or [`map_slot`] has mapped.
+///
+/// # Safety
+/// Nobody has them.
+pub unsafe fn unmap(start: usize, bytes: usize) {
+    if bytes > 0 {
+        // SAFETY: our own pages, which nobody has. Refused (by the limit of mappings), they stay, and are lost.
+        unsafe { libc::munmap(core::ptr::with_exposed_provenance_mut(start), bytes) };
+    }
+}
+
+/// Slots are seldom unmapped, and the runtime ends the process where it gets no memory: so the last of a limited
+/// address space is left to whoever allocates. Whether that much is there beside a slot of that size.
 fn has_room_for(slot: usize) -> std::io::Result<()> {
     /// A part of the limit: at least what an allocator may map at once (a huge page), at most what the C library's maps
     /// for one of its arenas.
     const LIMIT_PART: usize = 32;
     const BOUNDS_BYTES: (usize, usize) = (2 << 20, 64 << 20);
+    // All of it would be taken.
+    if are_to_be_locked() {
+        return Ok(());
+    }
     let bytes = slot + (address_space() / LIMIT_PART).clamp(BOUNDS_BYTES.0, BOUNDS_BYTES.1);
     let room = map(core::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, 0)?;
     // SAFETY: mapped just now, and nobody's.
@@ -291,6 +306,42 @@ pub unsafe fn advise(ranges: &[libc::iovec], advice: c_int) -> std::io::Result<(
         }
     }
     result
+}
+
+/// Takes the memory of many ranges away: they are zeroes from then on, also where it is locked.
+///
+/// # Safety
+/// The caller's own, and nobody uses it.
+pub unsafe fn empty(ranges: &[libc::iovec]) {
+    /// Linux 5.18, not in the `libc` crate yet.
+    const MADV_DONTNEED_LOCKED: c_int = 24;
+    // SAFETY: the caller's own memory, which nobody uses.
+    if unsafe { advise(ranges, libc::MADV_DONTNEED) }.is_ok() {
+        return;
+    }
+    for range in ranges {
+        // SAFETY: the caller's own memory, which nobody uses, and which may be written to.
+        unsafe {
+            if libc::madvise(range.iov_base, range.iov_len, MADV_DONTNEED_LOCKED) != 0 {
+                range.iov_base.cast::<u8>().write_bytes(0, range.iov_len);
+            }
+        }
+    }
+}
+
+/// Mappings to come are locked in memory, so that all their pages are had at once.
+static LOCKED: AtomicBool = AtomicBool::new(false);
+
+/// The program has mappings to come locked (`mlockall`), or no more.
+pub fn lock(locked: bool) {
+    // Relaxed: the word carries no data.
+    LOCKED.store(locked, Ordering::Relaxed);
+}
+
+/// Whether [`lock`] says so.
+pub fn are_to_be_locked() -> bool {
+    // Relaxed: the word carries no data.
+    LOCKED.load(Ordering::Relaxed)
 }
 
 fn map(wish: *mut c_void, bytes: usize, protection: c_int, flags: c_int) -> std::io::Result<*mut u8> {

@@ -9,7 +9,8 @@
 //! memory), [`clone`] (that begin in a function), [`step_aside`] (programs of sanitizers), [`exec`] (programs that
 //! replace themselves; [`target`]: whether by one that can be taken over), [`rights`] (the set*id family), [`own`]
 //! (what the kernel ties to a kernel thread), [`proc_paths`] (files that name a thread), [`sandbox`] (filters of system
-//! calls), [`loader`] (calls under its locks), [`system_v`] (calls that no handler restarts).
+//! calls), [`loader`] (calls under its locks), [`system_v`] (calls that no handler
+//! restarts), [`limits`] (of address space).
 
 mod actions;
 mod alternate;
@@ -22,6 +23,7 @@ pub(crate) mod fork;
 mod info;
 mod jumps;
 pub(crate) mod kernel_waits;
+mod limits;
 mod loader;
 pub(crate) mod masked_waits;
 pub(crate) mod masks;

@@ -285,6 +285,7 @@ pub(crate) unsafe fn by_number(number: c_long, mut arguments: [usize; 6]) -> isi
                 _ => {}
             }
         }
+        super::limits::prepare(number, arguments);
         match prepare(number, &mut arguments) {
             Ok(()) => system_call(number, arguments),
             Err(error) => -(error as isize),

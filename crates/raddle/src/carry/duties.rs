@@ -10,6 +10,7 @@
 //! | rescue what a stalled processor offers ([`raddle_scheduler::dispatch::Occasions`]) | in one of 16 | in one of 1,024 | | by its search |
 //! | make pending halves threads ([`crate::threads::forkjoin`]) | | the oldest | all | |
 //! | keep the watch for events ([`HeldWatch`][w]) | | | | while it sleeps, one of the process |
+//! | give back stacks, where address space was asked for ([`crate::carry::space`]) | yes | | | at each look |
 //! | leave the timers to the monitor ([`crate::carry::timers::Bedside`]) | | | | while it sleeps |
 //! | arm the core's standby ([`crate::govern::standby`]), wake the monitor ([`crate::govern::monitor`]) | | | | after sleep |
 //!
@@ -49,6 +50,7 @@ pub(crate) fn each_round(mut inside: Lent<'_>, next: &'static Descriptor, after:
         crate::carry::delays::follow(inside.processor, thread);
     }
     crate::carry::timers::fire_due(inside.lend());
+    crate::carry::space::answer_if_asked(inside.lend());
     crate::carry::events::watch::poll(inside.lend(), true);
     if inside.owned().dispatcher.round() {
         rescue(inside);
@@ -127,6 +129,7 @@ impl Resting<Real> for Idle<'_> {
 
     fn duties(&mut self) {
         crate::carry::timers::fire_due(self.0.lend());
+        crate::carry::space::answer_if_asked(self.0.lend());
     }
 
     fn events(&mut self) -> bool {

@@ -25,6 +25,7 @@ pub(crate) mod quanta;
 pub(crate) mod ready;
 pub(crate) mod sends;
 pub mod signal;
+pub(crate) mod space;
 pub(crate) mod switching;
 pub(crate) mod timers;
 pub(crate) mod traced;

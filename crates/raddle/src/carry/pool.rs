@@ -35,6 +35,8 @@ pub const DEFAULT_STACK: usize = 256 * 1024;
 const DEFAULT_SLOTS: usize = if cfg!(raddle_tsan) { SLOTS_WATCHED } else { 1 << 24 };
 /// ThreadSanitizer keeps a shadow of each address, and at most some 8,000 threads that have started.
 const SLOTS_WATCHED: usize = 1 << 14;
+/// Slots of an arena that is made when memory is locked: its table is had at once, 8 bytes for each.
+const SLOTS_LOCKED: usize = 1 << 17;
 /// Address space for each other class.
 const CLASS_SPACE: usize = if cfg!(raddle_tsan) { 1 << 32 } else { 1 << 42 };
 
@@ -489,8 +491,13 @@ pub(crate) fn arena(class: u32) -> Result<&'static Arena, BuildError> {
         return Ok(arena);
     }
     let slots = if class == default_class() { DEFAULT_SLOTS } else { (CLASS_SPACE >> class).clamp(64, DEFAULT_SLOTS) };
-    // A limit on address space (RLIMIT_AS, RLIMIT_DATA, strict overcommit): as many as fit.
-    let arena = Arena::new(1 << class, slots).or_else(|_| Arena::one_by_one(1 << class, slots));
+    // A limit on address space (RLIMIT_AS, RLIMIT_DATA, strict overcommit), or on what would be locked: as many as fit.
+    let one_by_one = || Arena::one_by_one(1 << class, slots.min(SLOTS_LOCKED));
+    let arena = if raddle_context::stack::are_to_be_locked() {
+        one_by_one()
+    } else {
+        Arena::new(1 << class, slots).or_else(|_| Arena::one_by_one(1 << class, slots))
+    };
     match arena {
         Ok(arena) => Ok(ARENAS[class as usize].get_or_init(|| arena)),
         Err(error) => Err(BuildError::Stacks(error.to_string())),

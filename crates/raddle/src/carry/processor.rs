@@ -15,7 +15,7 @@ use raddle_scheduler::standing::Seat;
 use raddle_scheduler::{Cause, Local, Notify, Ready, Upcoming};
 use std::cell::UnsafeCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Counters of one processor. Single writer (the owner), read by anybody: relaxed loads and stores, no
 /// read-modify-write.
@@ -212,6 +212,8 @@ pub(crate) struct Processor {
     /// Its deadlines while it sleeps.
     pub bedside: crate::carry::timers::Bedside,
     pub delays: crate::carry::delays::Delays,
+    /// How often address space had been asked for when it last gave back what it keeps ([`crate::carry::space`]).
+    pub space: AtomicU32,
     pub lane: crate::lanes::Lane,
     pub sends: crate::carry::sends::Sends,
     owned: UnsafeCell<Owned>,
@@ -235,6 +237,7 @@ impl Processor {
             deadline: AtomicU64::new(u64::MAX),
             bedside: Default::default(),
             delays: Default::default(),
+            space: AtomicU32::new(0),
             lane: Default::default(),
             sends: Default::default(),
             owned: UnsafeCell::new(owned),

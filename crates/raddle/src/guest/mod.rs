@@ -23,6 +23,7 @@ pub use crate::carry::clocks::{count as count_time, own_time_since_switch, time_
 pub use crate::carry::dedicated::{Spare, begin as dedicate};
 pub use crate::carry::loops::times_gathered;
 pub use crate::carry::note::HOLDER_AT;
+pub use crate::carry::space::give_back as give_back_address_space;
 pub use crate::guest::event_loops::{
     Gathered, gather, go_apart, note_events, note_events_apart, note_turns, take_turns, wait_apart, went_apart,
 };
@@ -30,7 +31,7 @@ pub use crate::guest::forked::forked;
 pub use crate::os::marks::{is_marked, is_marked_for_good, is_native, mark, mark_placing, unmark};
 pub use crate::os::{core, usable as usable_cores};
 pub use crate::threads::pool::Settings;
-pub use raddle_context::stack::has_filters;
+pub use raddle_context::stack::{has_filters, lock as lock_stacks};
 pub use raddle_queues::{places, slab};
 pub use raddle_scheduler::sync::mutex::{PAUSES, SPINS};
 pub use raddle_scheduler::words;
