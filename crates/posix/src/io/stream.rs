@@ -102,9 +102,15 @@ fn read_from(descriptor: c_int, parts: &[c::iovec]) -> isize {
             let result = blocking(descriptor, Interest::Read, told, attempt, in_kernel);
             if result == ENOTSOCK { other_kind(descriptor, || read_from(descriptor, parts)) } else { result }
         }
-        Kind::Stream => blocking(descriptor, Interest::Read, Told::Guessed, || read_now(descriptor, parts), in_kernel),
-        Kind::Old => {
-            blocking(descriptor, Interest::Read, Told::Guessed, || read_if_ready(descriptor, parts), in_kernel)
+        Kind::Stream | Kind::Old => {
+            let mut tries = 0;
+            let attempt = || {
+                tries += 1;
+                if kind == Kind::Stream { read_now(descriptor, parts) } else { read_if_ready(descriptor, parts) }
+            };
+            let result = blocking(descriptor, Interest::Read, Told::Guessed, attempt, in_kernel);
+            // The end is told to who comes later.
+            if result == 0 && tries > 1 && is_hung_up(descriptor) { -(c::EIO as isize) } else { result }
         }
     }
 }
@@ -147,15 +153,28 @@ fn read_if_ready(descriptor: c_int, parts: &[c::iovec]) -> isize {
     }
 }
 
-/// A terminal from which a reading ends though nothing came, at once or after a time, of which nobody tells.
-fn ends_without_input(descriptor: c_int) -> bool {
-    /// The kernel's form of a terminal's settings: four words of flags, the last the local ones, a byte, characters.
-    const LOCAL: usize = 3 * size_of::<u32>();
-    const CHARACTERS: usize = 4 * size_of::<u32>() + 1;
-    let mut settings = [0u8; 64];
+/// The settings of a terminal, in the kernel's form: four words of flags, the last the local ones, a byte, characters.
+type Settings = [u8; 64];
+
+/// Asks for them: 0, or a negated error number.
+fn settings_of(descriptor: c_int, settings: &mut Settings) -> isize {
     let arguments = [descriptor as usize, c::TCGETS as usize, at(settings.as_mut_ptr()), 0, 0, 0];
     // SAFETY: more room than the kernel fills.
-    if unsafe { system_call(c::SYS_ioctl, arguments) } != 0 {
+    unsafe { system_call(c::SYS_ioctl, arguments) }
+}
+
+/// A terminal that is gone. Who waits for it in the kernel is told so by an error.
+#[cold]
+fn is_hung_up(descriptor: c_int) -> bool {
+    settings_of(descriptor, &mut [0; 64]) == -(c::EIO as isize)
+}
+
+/// A terminal from which a reading ends though nothing came, at once or after a time, of which nobody tells.
+fn ends_without_input(descriptor: c_int) -> bool {
+    const LOCAL: usize = 3 * size_of::<u32>();
+    const CHARACTERS: usize = 4 * size_of::<u32>() + 1;
+    let mut settings = [0; 64];
+    if settings_of(descriptor, &mut settings) != 0 {
         return false;
     }
     let local = u32::from_ne_bytes(settings[LOCAL..][..size_of::<u32>()].try_into().expect("four bytes"));

@@ -86,7 +86,7 @@ static void *reopened(void *how) {
 
 // A thread reads what a child says, which the first one ends by closing; a third one waits for what gets the number.
 static void *ended(void *nothing) {
-    FILE *child = popen("sleep 0.1; echo x", "r");
+    FILE *child = popen("sleep 0.1; echo x 2>/dev/null", "r");
     CHECK(child);
     int fd = fileno(child);
     pthread_t thread, next;

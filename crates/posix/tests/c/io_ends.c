@@ -21,6 +21,7 @@
     } while (0)
 
 static int fd, how;
+static unsigned patience = 10000;
 
 static void *receives(void *argument) {
     char room[100];
@@ -101,7 +102,20 @@ static void terminals(void) {
     CHECK(write(master, "line\n", 5) == 5 && result_of(thread) == 5);
     CHECK(fcntl(master, F_SETFL, O_NONBLOCK) == 0);
     while (read(master, rest, sizeof rest) > 0) {}
-    close(master), close(slave);
+    // Who waits when it goes is told otherwise than who comes later.
+    settings.c_lflag &= ~ICANON, settings.c_cc[VMIN] = 1;
+    CHECK(tcsetattr(slave, TCSANOW, &settings) == 0 && pthread_create(&thread, NULL, receives, NULL) == 0);
+    usleep(patience);
+    close(master);
+    long gone = result_of(thread);
+    CHECK(gone == -EIO || (gone == 0 && patience < 1000000));
+    CHECK(read(slave, rest, sizeof rest) == 0);
+    close(slave);
+    // It came late: once more, with more time.
+    if (gone == 0) {
+        patience *= 2;
+        terminals();
+    }
 }
 
 int main(void) {
