@@ -21,6 +21,12 @@ pub(super) struct Held<'a, V, W: Waits> {
 }
 
 impl<V, W: Waits> Held<'_, V, W> {
+    /// False for a place-holder that its maker could not take out.
+    pub(super) fn has_value(&self) -> bool {
+        // SAFETY: reserved, alone or for reading (I1).
+        unsafe { &*self.element.value.get() }.is_some()
+    }
+
     fn value(&self) -> &V {
         // SAFETY: reserved, alone or for reading (I1).
         let value = unsafe { &*self.element.value.get() };

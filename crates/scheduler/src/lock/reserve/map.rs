@@ -6,7 +6,8 @@
 //! wait for that one request ("combining", section 2.2).
 //!
 //! Invariants: I1. A value is used by who holds its reservation, exclusively or for reading. I2. A value is absent only
-//! in a place-holder, which is reserved, and in an element that is out of the map. I3. Nobody holds a coarse lock while
+//! in a place-holder, which is reserved, and in an element that is out of the map. Whose key panics while a place-holder
+//! is taken out leaves it there: it counts as absent, and who puts the key there again has it. I3. Nobody holds a coarse lock while
 //! it waits, calls a closure of the user or drops a value.
 //!
 //! Progress: blocking on holders of elements. Who waits for several elements holds none of them meanwhile, so there is
@@ -186,7 +187,8 @@ where
             match looked {
                 Looked::Ours(place) => {
                     covered.has(&element, kind);
-                    return Ok(Some(self.held(element, kind, place)));
+                    let held = self.held(element, kind, place);
+                    return Ok(held.has_value().then_some(held));
                 }
                 Looked::Over => {}
                 Looked::Reserved => match instead(&element) {
@@ -399,7 +401,13 @@ where
             match looked {
                 Looked::Ours(place) => {
                     covered.has(&element, Kind::Exclusive);
-                    return Ok((Reserved(self.held(element, Kind::Exclusive, place)), placed));
+                    let held = self.held(element, Kind::Exclusive, place);
+                    let left = !placed && !held.has_value();
+                    if left {
+                        // SAFETY: the reservation is exclusive (I1).
+                        unsafe { *held.element.value.get() = value.take() };
+                    }
+                    return Ok((Reserved(held), placed || left));
                 }
                 Looked::Over => {}
                 Looked::Reserved => match instead() {

@@ -173,11 +173,15 @@ where
             }
             let value = given.take().unwrap_or_else(|| unreachable!("nothing was changed"));
             let instance = Instance::home(value, self.clusters.len());
-            match self.call(me, anchor, |map| map.insert_new(key, instance)) {
-                Ok(()) => {
+            let put = self.call(me, anchor, |map| {
+                let put = map.insert_new(key, instance);
+                if put.is_ok() {
                     self.counters(anchor).keys.fetch_add(1, Ordering::Relaxed);
-                    return None;
                 }
+                put
+            });
+            match put {
+                Ok(()) => return None,
                 Err((back, instance)) => (key, given) = (back, instance.value),
             }
         }
@@ -224,7 +228,7 @@ where
 
     fn take_out(&self, key: &K, unused: bool) -> Result<Option<V>, InUse> {
         let (me, anchor) = (self.here(), self.anchor(key));
-        let Some((at, first, home)) = self.both(me, key) else { return Ok(None) };
+        let Some((at, mut first, mut home)) = self.both(me, key) else { return Ok(None) };
         let noted = home.as_ref().unwrap_or(&first).at_home().clusters();
         let replicas: Vec<_> = noted
             .into_iter()
@@ -242,13 +246,25 @@ where
         for (cluster, instance) in instances.chain(ends) {
             self.take_copies(me, cluster, key, instance, Then::Drop, &mut Vec::new());
         }
-        let out = |cluster, instance| self.call(me, cluster, |map| map.remove_entry(key, instance));
+        if let Some(home) = &mut home {
+            // The anchor becomes the home: who panics from here on leaves the element whole.
+            let role = std::mem::replace(&mut home.role, Role::Away(anchor));
+            let stale = std::mem::replace(&mut first.value, home.value.take());
+            first.role = role;
+            first.at_home().forget(anchor);
+            first.at_home().note(at);
+            drop(stale);
+        }
+        let others = replicas.into_iter().chain(home.map(|home| (at, home)));
         // The anchor's last (I1). Each is dropped here, without a lane.
-        replicas.into_iter().for_each(|(cluster, instance)| drop(out(cluster, instance)));
-        let moved = home.and_then(|home| out(at, home));
-        let last = out(anchor, first);
-        self.counters(anchor).keys.fetch_sub(1, Ordering::Relaxed);
-        let (_, instance) = moved.or(last).unwrap_or_else(|| unreachable!("reserved by the caller"));
+        others.for_each(|(cluster, instance)| drop(self.call(me, cluster, |map| map.remove_entry(key, instance))));
+        let last = self.call(me, anchor, |map| {
+            let last = map.remove_entry(key, first);
+            // Where the element goes, so that no panic comes between.
+            self.counters(anchor).keys.fetch_sub(1, Ordering::Relaxed);
+            last
+        });
+        let (_, instance) = last.unwrap_or_else(|| unreachable!("reserved by the caller"));
         Ok(instance.and_then(|instance| instance.value))
     }
 
@@ -285,9 +301,11 @@ where
             first.role = Role::Away(to);
         }
         let new = target.as_mut().unwrap_or(&mut first);
-        new.value = Some(value);
+        // What it was goes when all is in its place: it may panic.
+        let replica = new.value.replace(value);
         new.role = role;
         count::<World<W>>(&self.counters(to).moved);
+        drop(replica);
         true
     }
 }
