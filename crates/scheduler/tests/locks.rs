@@ -8,6 +8,7 @@ use raddle_scheduler::lock::{
 use raddle_scheduler::sync::kernel_threads::KernelThreads;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const THREADS: u64 = 4;
 const EACH: u64 = if cfg!(miri) { 20 } else { 500 };
@@ -170,6 +171,41 @@ fn work_behind_one_that_panics_is_done_later() {
     }));
     assert!(caught.is_err());
     assert_eq!(sum.with(|value| *value), 1);
+}
+
+/// What is left while a holder does what was left before is done when it has unlocked: there, too, each piece has its
+/// turn.
+#[test]
+fn work_behind_one_that_panics_in_the_last_moment_is_done() {
+    let sum = Arc::new(Deferred::<u32, Real>::new(0, 5));
+    let again = sum.clone();
+    let late = move |value: &mut u32| {
+        *value += 1;
+        assert!(!again.do_or_leave(|_| panic!("work")).unwrap());
+        assert!(!again.do_or_leave(|value| *value += 10).unwrap());
+        assert!(!again.do_or_leave(|_| panic!("more work")).unwrap());
+        assert!(!again.do_or_leave(|value| *value += 100).unwrap());
+    };
+    let caught = catch_unwind(AssertUnwindSafe(|| sum.with(|_| assert!(!sum.do_or_leave(late).unwrap())))).unwrap_err();
+    // The first one's.
+    assert_eq!(caught.downcast_ref::<&str>(), Some(&"work"));
+    let Ok(sum) = Arc::try_unwrap(sum) else { panic!("shared") };
+    assert_eq!(sum.into_inner(), 111);
+    // So is a processor's.
+    let (masked, done) = (Masked::<Real>::new(3), Arc::new(AtomicU32::new(0)));
+    let caught = catch_unwind(AssertUnwindSafe(|| {
+        masked.with(|| {
+            for piece in 0..3 {
+                let done = done.clone();
+                let work = move || {
+                    assert!(piece > 0, "work");
+                    done.fetch_add(1, Ordering::Relaxed);
+                };
+                assert!(!masked.handle(work).unwrap());
+            }
+        });
+    }));
+    assert_eq!((caught.is_err(), done.load(Ordering::Relaxed)), (true, 2));
 }
 
 /// Whoever holds the lock does a bounded share of others' work, and what it does is theirs again as room.

@@ -191,17 +191,28 @@ impl<T, M: Machine> Drop for Rest<'_, T, M> {
     }
 }
 
-/// Calls its function on the way out, also when a closure panics. Work that panics while another panic is on its way
-/// would end the process: the panic hook has told it, it goes no further, and the rest of the work is done.
+/// Calls its function on the way out, also when a closure panics, and again each time when it panics itself: what is
+/// behind work that panics is done, too. The first panic goes on; another one beside it would end the process: the
+/// panic hook has told it, and it goes no further.
 struct Then<F: Fn()>(F);
+
+/// Calls a function until it returns.
+struct Until<'a, F: Fn()>(&'a F);
+
+impl<F: Fn()> Drop for Until<'_, F> {
+    fn drop(&mut self) {
+        while let Err(payload) = catch_unwind(AssertUnwindSafe(self.0)) {
+            discard(payload);
+        }
+    }
+}
 
 impl<F: Fn()> Drop for Then<F> {
     fn drop(&mut self) {
+        let until = Until(&self.0);
         if !raddle_machine::panicking() {
-            return (self.0)();
-        }
-        while let Err(payload) = catch_unwind(AssertUnwindSafe(&self.0)) {
-            discard(payload);
+            (self.0)();
+            std::mem::forget(until);
         }
     }
 }

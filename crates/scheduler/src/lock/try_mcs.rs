@@ -19,9 +19,10 @@
 //! Invariants: I1. A trier's node is its own while `FREE`. I2. A collector reads a node's `next`, and takes it out of
 //! the queue, before it sets `FREE`. I3. Memory of triers is allocated, so a trier may end while its node is queued.
 //!
-//! Progress: a try is wait-free (a load, a swap, a store). Lock and unlock block as MCS does; an unlock passes over as
-//! many abandoned nodes as there are triers. Fairness: waiters first come, first served; triers not at all: a lock that
-//! somebody always waits for is never seen free, which the paper observed and [`super::Deferred`] mends.
+//! Progress: a try is wait-free (a load, a swap, a store). Lock and unlock block as MCS does; an unlock passes over the
+//! nodes of all tries that have failed, and of those that fail meanwhile. Fairness: waiters first come, first served;
+//! triers not at all: a lock that somebody always waits for is never seen free, which the paper observed and
+//! [`super::Deferred`] mends.
 //!
 //! Edges: `try.tail` release → swap; `try.next` link → holder; `try.grant` → waiter (the value); `try.free` collector →
 //! trier (the node).
