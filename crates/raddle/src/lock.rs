@@ -27,9 +27,25 @@ use raddle_scheduler::lock as generic;
 /// The machine that these locks are for.
 pub use raddle_machine::Real as Machine;
 
-pub use generic::{
-    Algorithm, Busy, Change, ClusterStats, Clusters, Full, InUse, Job, Protocol, Seat, Ways, optimistic,
-};
+pub use generic::{Algorithm, Busy, Change, ClusterStats, Clusters, Full, InUse, Job, Protocol, Seat, Waits, Ways};
+
+/// The optimistic protocol: reserve what is needed here, then do the remote part with it; if that meets a reservation,
+/// give up and begin again. See [`raddle_scheduler::lock::optimistic`].
+///
+/// ```
+/// use raddle::lock::{ReserveMap, optimistic};
+/// let (here, there): (ReserveMap<u32, u32>, ReserveMap<u32, u32>) = (ReserveMap::new(), ReserveMap::new());
+/// here.insert(1, 1);
+/// there.insert(1, 2);
+/// let (mine, remote, retries) = optimistic(|| here.reserve(&1), |_| there.try_reserve(&1));
+/// assert_eq!((mine.as_deref(), remote.as_deref(), retries), (Some(&1), Some(&2), 0));
+/// ```
+///
+/// # Panics
+/// If what the remote part meets is held by the calling thread.
+pub fn optimistic<L, T>(reserve: impl FnMut() -> L, remote: impl FnMut(&mut L) -> Result<T, Busy>) -> (L, T, u32) {
+    generic::optimistic::<Host, L, T>(reserve, remote)
+}
 
 /// A value behind a lock of the given algorithm: [`raddle_scheduler::lock::Lock`].
 pub type Lock<T, A> = generic::Lock<T, A, Real>;
@@ -50,12 +66,43 @@ pub type Barging = generic::Barging<Host>;
 /// pages.insert("about", String::from("us"));
 /// assert_eq!((page.as_str(), pages.len()), ("hello", 2));
 /// ```
-pub type ReserveMap<K, V, S = std::collections::hash_map::RandomState> =
-    generic::ReserveMap<K, V, Barging, generic::Parking<Host>, S>;
+pub type ReserveMap<K, V, S = std::collections::hash_map::RandomState> = generic::ReserveMap<K, V, Barging, Parking, S>;
 /// The right to use an element of a [`ReserveMap`] alone.
-pub type Reserved<'a, V> = generic::Reserved<'a, V, generic::Parking<Host>>;
+pub type Reserved<'a, V> = generic::Reserved<'a, V, Parking>;
 /// The right to read an element of a [`ReserveMap`].
-pub type Shared<'a, V> = generic::Shared<'a, V, generic::Parking<Host>>;
+pub type Shared<'a, V> = generic::Shared<'a, V, Parking>;
+
+/// A reserve bit, exclusive or shared, for elements of a structure of one's own: set under the lock of the structure,
+/// several under one hold if need be, and ended without it.
+///
+/// ```
+/// use raddle::lock::{Barging, Lock, Parking, Reservation, Waits};
+/// // Two accounts, the lock under which their bits are set, and where those wait who find one reserved.
+/// let accounts = [Reservation::new(), Reservation::new()];
+/// let (table, waits) = (Lock::<(), Barging>::new(()), Parking::new());
+/// // Both or none, under one hold. Who has waited for one says so, and wakes the next one who waits in the end.
+/// let both = |waited: Option<usize>| {
+///     let take = |which: usize| accounts[which].try_exclusive_covering(waited == Some(which));
+///     table.with(|()| {
+///         let (first, second) = (take(0), take(1));
+///         if first != second {
+///             accounts[usize::from(second)].end_exclusive(&waits);
+///         }
+///         first && second
+///     })
+/// };
+/// assert!(both(None) && !both(None));
+/// // To wait: say so under the lock, wait without it, then lock and search again. (Here they end in between.)
+/// let waits_for_it = table.with(|()| accounts[1].prepare::<Parking>());
+/// accounts.iter().for_each(|account| account.end_exclusive(&waits));
+/// accounts[1].wait(&waits);
+/// assert!(waits_for_it && both(Some(1)));
+/// ```
+pub type Reservation = generic::Reservation<Real>;
+/// Waits for the end of a [`Reservation`] parked.
+pub type Parking = generic::Parking<Host>;
+/// Waits for the end of a [`Reservation`] with pauses that grow: for kernel threads that own their cores.
+pub type Spinning = generic::Spinning<Real>;
 
 /// An order among the maps that a program keeps elements of at the same time: [`raddle_scheduler::lock::Order`].
 pub type Order = generic::Order<Barging, Real>;
@@ -75,11 +122,11 @@ pub type Order = generic::Order<Barging, Real>;
 /// assert_eq!((routes.get(&"home".into()), routes.len()), (Some(8), 1));
 /// ```
 pub type Clustered<K, V, C = std::sync::Arc<Topology>, S = std::collections::hash_map::RandomState> =
-    generic::Clustered<K, V, Barging, generic::Parking<Host>, C, S>;
+    generic::Clustered<K, V, Barging, Parking, C, S>;
 /// The right to read an element of a [`Clustered`].
-pub type Replica<'a, V> = generic::Replica<'a, V, generic::Parking<Host>>;
+pub type Replica<'a, V> = generic::Replica<'a, V, Parking>;
 /// The right to read an element of a [`Clustered`] from the calling processor's copy.
-pub type Here<'a, V> = generic::Here<'a, V, generic::Parking<Host>>;
+pub type Here<'a, V> = generic::Here<'a, V, Parking>;
 /// Keeps an element of a [`Clustered`] from being removed as unused.
 pub type Hold = generic::Hold<Real>;
 
@@ -95,12 +142,19 @@ pub type Mcs = generic::Mcs<Real>;
 pub type H1Mcs = generic::H1Mcs<Real>;
 /// Moreover without a look for a successor.
 pub type H2Mcs = generic::H2Mcs<Real>;
+/// As [`Mcs`] for machines that only swap: an unlock may have to repair the queue, and let others overtake.
+pub type SwapMcs = generic::SwapMcs<Real>;
+/// As [`H1Mcs`], by swaps alone.
+pub type SwapH1Mcs = generic::SwapH1Mcs<Real>;
+/// As [`H2Mcs`], by swaps alone, as the paper has it.
+pub type SwapH2Mcs = generic::SwapH2Mcs<Real>;
 /// A queue without links.
 pub type Hemlock = generic::Hemlock<Real>;
 /// Arrivals on a stack, served segment by segment.
 pub type Reciprocating = generic::Reciprocating<Real>;
-/// A queue that prefers the holder's cluster for a while.
-pub type Cna = generic::Cna<Real>;
+/// A queue that prefers the holder's cluster for a while: as [`Topology::machine`] groups cores, or as
+/// [`Place::in_cluster`](raddle_scheduler::lock::Place::in_cluster) says.
+pub type Cna = generic::Cna<Real, Topology>;
 /// A queue lock that can be tried.
 pub type TryMcs = generic::TryMcs<Real>;
 /// What one needs to try a lock of [`TryMcs`].

@@ -9,7 +9,7 @@
 //! assert!("l3".parse() == Ok(Grouping::Cache(3)) && "oops".parse::<Grouping>().is_err());
 //! ```
 
-use raddle_scheduler::lock::{Clusters, Seat};
+use raddle_scheduler::lock::{Clusters, OwnCluster, Seat};
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
@@ -95,13 +95,16 @@ impl Topology {
     /// # Panics
     /// If the variable has something else than [`Grouping`]'s words.
     pub fn machine() -> Arc<Self> {
+        Self::shared().clone()
+    }
+
+    fn shared() -> &'static Arc<Self> {
         static MACHINE: OnceLock<Arc<Topology>> = OnceLock::new();
-        let read = || {
+        MACHINE.get_or_init(|| {
             let asked = std::env::var("RADDLE_CLUSTERS").ok().filter(|text| !text.is_empty());
             let grouping = asked.map_or(Ok(Grouping::default()), |text| text.parse());
             Arc::new(Self::new(grouping.unwrap_or_else(|wrong| panic!("RADDLE_CLUSTERS={wrong}"))))
-        };
-        MACHINE.get_or_init(read).clone()
+        })
     }
 
     /// The numbers of each cluster's processors, as the system counts them.
@@ -159,6 +162,15 @@ impl Clusters for Topology {
     #[inline]
     fn here(&self) -> Seat {
         self.seat(crate::os::core())
+    }
+}
+
+/// As [`Topology::machine`] says, for locks that are told nothing else.
+impl OwnCluster for Topology {
+    #[inline]
+    fn cluster() -> usize {
+        let machine = Self::shared();
+        if machine.count() == 1 { 0 } else { machine.here().cluster }
     }
 }
 
@@ -323,5 +335,6 @@ mod tests {
         let all: usize = topology.clusters().map(<[usize]>::len).sum();
         assert!(all >= 1 && (0..topology.count()).all(|cluster| topology.members(cluster) > 0));
         assert!(topology.here().cluster < topology.count());
+        assert!(Topology::cluster() < topology.count());
     }
 }

@@ -9,9 +9,10 @@ use loom_runtime::locks::{excludes_three, excludes_twice, excludes_twice_by};
 use loom_runtime::{Watched, explore, explore_first};
 use raddle_machine::Loom;
 use raddle_scheduler::lock::{
-    Algorithm, Cna, H1Mcs, H2Mcs, Hemlock, Lock, Mcs, Place, Reciprocating, Spin, SpinThenQueue, SwapH1Mcs, SwapH2Mcs,
-    SwapMcs, TryMcs,
+    Algorithm, Cna, H1Mcs, H2Mcs, Hemlock, Lock, Mcs, OwnCluster, Place, Reciprocating, Spin, SpinThenQueue, SwapH1Mcs,
+    SwapH2Mcs, SwapMcs, TryMcs,
 };
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// One comes while the lock is held, the other after the first is seen to wait: who is served first?
@@ -159,6 +160,23 @@ fn cna_prefers_its_cluster() {
     // All in one cluster: in order. The second in the holder's: it may come first.
     serves_within::<Cna<Loom>>(1, IN_ORDER, |_| Place::in_cluster(0));
     serves_within::<Cna<Loom>>(1, IN_ANY, |number| Place::in_cluster(number % 2));
+    // So does one whose places nobody has told where they are.
+    serves_within::<Cna<Loom, Here>>(1, IN_ANY, |number| {
+        HERE.with(|here| here.set(number % 2));
+        Place::new()
+    });
+}
+
+loom::thread_local! {
+    static HERE: Cell<usize> = Cell::new(0);
+}
+
+struct Here;
+
+impl OwnCluster for Here {
+    fn cluster() -> usize {
+        HERE.with(Cell::get)
+    }
 }
 
 /// One of each of three clusters, and one more of the holder's: who is aside is not forgotten. In two clusters the last

@@ -266,7 +266,7 @@ fn three_clusters_that_need_each_other_s_elements_do_not_dead_lock() {
         let clusters = Arc::new([map::<u32>(), map::<u32>(), map::<u32>()]);
         clusters.iter().for_each(|map| _ = map.insert(0, 0));
         let run = |me: usize, clusters: &[Arc<Map<u32>>; 3]| {
-            let (mut local, mut remote, _) = optimistic::<Loom, _, _>(
+            let (mut local, mut remote, _) = optimistic::<Model, _, _>(
                 || clusters[me].reserve(&0).unwrap(),
                 |_| Ok(clusters[(me + 1) % 3].try_reserve(&0)?.unwrap()),
             );

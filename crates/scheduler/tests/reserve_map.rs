@@ -201,7 +201,7 @@ fn the_optimistic_protocol_retries_and_gives_up_what_it_had() {
     here.insert(1, 0);
     there.insert(1, 0);
     let mut blocker = there.reserve(&1);
-    let (mut local, mut remote, retries) = optimistic::<Real, _, _>(
+    let (mut local, mut remote, retries) = optimistic::<KernelThreads, _, _>(
         || here.try_reserve(&1).expect("given up before each retry").unwrap(),
         |_| match there.try_reserve(&1) {
             Err(Busy { .. }) => {
@@ -223,7 +223,7 @@ fn who_tries_what_it_holds_itself_is_told_and_gives_up_what_it_had() {
     type Try = fn(&Map<u32, u32>) -> Result<(), Busy>;
     let (reserves, reads): (Try, Try) = (|map| map.try_reserve(&1).map(drop), |map| map.try_read(&1).map(drop));
     let told = |remote: Try, at: &Map<u32, u32>| {
-        let both = || optimistic::<Real, _, _>(|| here.reserve(&0).unwrap(), |_| remote(at));
+        let both = || optimistic::<KernelThreads, _, _>(|| here.reserve(&0).unwrap(), |_| remote(at));
         let panic = catch_unwind(AssertUnwindSafe(|| drop(both()))).unwrap_err();
         assert!(panic.downcast_ref::<&str>().unwrap().contains("holds already"));
         assert!(here.try_reserve(&0).is_ok(), "what was reserved here has been given up");
@@ -242,7 +242,7 @@ fn who_tries_what_it_holds_itself_is_told_and_gives_up_what_it_had() {
     drop(read);
     // What it has reserved here just now is no better.
     let panic = catch_unwind(AssertUnwindSafe(|| {
-        drop(optimistic::<Real, _, _>(|| here.reserve(&1).unwrap(), |_| reserves(&here)));
+        drop(optimistic::<KernelThreads, _, _>(|| here.reserve(&1).unwrap(), |_| reserves(&here)));
     }));
     assert!(panic.is_err() && reserves(&here).is_ok() && reserves(&there).is_ok());
 }

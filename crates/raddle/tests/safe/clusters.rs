@@ -2,7 +2,7 @@
 
 use crate::harness::{On, panics, pool, quiet};
 use raddle::lock::{
-    Change, Clustered, Clusters, Deferred, Lock, Order, Protocol, ReserveMap, Seat, TryMcs, Trying, Ways,
+    Change, Clustered, Clusters, Deferred, Lock, Order, Protocol, ReserveMap, Seat, TryMcs, Trying, Ways, optimistic,
 };
 use std::cell::Cell;
 use std::hash::{Hash, Hasher};
@@ -252,6 +252,31 @@ case!(a_reservation_that_outlives_its_thread_is_not_laid_to_the_next_one {
         }
         drop(kept);
         readers.into_iter().for_each(|reader| assert_eq!(reader.join().unwrap(), (Some(1), Some(1))));
+    });
+});
+
+case!(who_tries_again_and_again_lets_the_holder_run, On::Lightweight, {
+    let (here, there): (ReserveMap<u32, u32>, ReserveMap<u32, u32>) = (ReserveMap::new(), ReserveMap::new());
+    here.insert(1, 1);
+    there.insert(1, 1);
+    let held = AtomicU32::new(0);
+    pool(1).run(|| {
+        raddle::scope(|s| {
+            s.spawn(|| {
+                let kept = there.reserve(&1);
+                held.store(1, Ordering::Relaxed);
+                for _ in 0..20 {
+                    raddle::yield_now();
+                }
+                drop(kept);
+            });
+            while held.load(Ordering::Relaxed) == 0 {
+                raddle::yield_now();
+            }
+            let (_, _, retries) = optimistic(|| here.reserve(&1), |_| there.try_reserve(&1));
+            // Each lets it run; hundreds without that, until the monitor has found out.
+            assert!((1..=100).contains(&retries), "{retries}");
+        });
     });
 });
 

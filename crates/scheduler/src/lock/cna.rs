@@ -32,10 +32,19 @@
 //! use raddle_scheduler::lock::{Cna, Lock, Place};
 //! let lock = Lock::<u32, Cna<Real>, Real>::new(1);
 //! assert_eq!(*lock.lock(Place::in_cluster(3)), 1);
+//! // Who has no place of its own is asked.
+//! struct Fourth;
+//! impl raddle_scheduler::lock::OwnCluster for Fourth {
+//!     fn cluster() -> usize {
+//!         4
+//!     }
+//! }
+//! assert_eq!(Lock::<u32, Cna<Real, Fourth>, Real>::new(1).with(|value| *value), 1);
 //! ```
 
 use super::{Algorithm, Place};
 use raddle_machine::{Atomic, Machine, Ordering};
+use std::marker::PhantomData;
 use std::ptr::{from_ref, null_mut};
 
 const WAITING: usize = 0;
@@ -56,17 +65,40 @@ pub struct Node<M: Machine> {
     cluster: usize,
 }
 
+/// Says in which cluster the caller runs just now: what a node's cluster is that nobody has told.
+pub trait OwnCluster {
+    /// A hint: the caller may be elsewhere a moment later.
+    fn cluster() -> usize;
+}
+
+/// Who is not told is in cluster 0.
+pub struct Untold;
+
+impl OwnCluster for Untold {
+    fn cluster() -> usize {
+        0
+    }
+}
+
 /// See the module.
-pub struct Cna<M: Machine> {
+pub struct Cna<M: Machine, C = Untold> {
     tail: M::Atomic<*mut Node<M>>,
     streak: M::Atomic<u32>,
     patience: u32,
+    own: PhantomData<fn() -> C>,
 }
 
-impl<M: Machine> Place<Cna<M>, M> {
+impl<M: Machine, C: OwnCluster> Place<Cna<M, C>, M> {
     /// A place of a processor of this cluster.
     pub fn in_cluster(cluster: usize) -> Self {
-        Self::of(Node { cluster, ..Cna::node() })
+        Self::of(Node::of(cluster))
+    }
+}
+
+impl<M: Machine> Node<M> {
+    fn of(cluster: usize) -> Self {
+        let [next, last] = [(); 2].map(|()| M::Atomic::new(null_mut()));
+        Self { next, state: M::Atomic::new(GRANTED), last, cluster }
     }
 }
 
@@ -77,10 +109,12 @@ unsafe fn at<'a, M: Machine>(node: *mut Node<M>) -> &'a Node<M> {
     unsafe { &*node }
 }
 
-impl<M: Machine> Cna<M> {
+impl<M: Machine, C: OwnCluster> Cna<M, C> {
     /// With another bound of hand-overs within a cluster.
     pub fn with_patience(patience: u32) -> Self {
-        Self { tail: M::Atomic::new(null_mut()), streak: M::Atomic::new(0), patience }
+        // What it reads at first it reads here, and not in a handler that locks.
+        let _ = C::cluster();
+        Self { tail: M::Atomic::new(null_mut()), streak: M::Atomic::new(0), patience, own: PhantomData }
     }
 
     fn next(node: &Node<M>) -> *mut Node<M> {
@@ -133,7 +167,7 @@ impl<M: Machine> Cna<M> {
 }
 
 // SAFETY: one node heads the queue, and its owner alone is inside; the orderings are tagged.
-unsafe impl<M: Machine> Algorithm<M> for Cna<M> {
+unsafe impl<M: Machine, C: OwnCluster> Algorithm<M> for Cna<M, C> {
     type Node = Node<M>;
 
     fn new() -> Self {
@@ -141,8 +175,7 @@ unsafe impl<M: Machine> Algorithm<M> for Cna<M> {
     }
 
     fn node() -> Node<M> {
-        let [next, last] = [(); 2].map(|()| M::Atomic::new(null_mut()));
-        Node { next, state: M::Atomic::new(GRANTED), last, cluster: 0 }
+        Node::of(C::cluster())
     }
 
     #[inline]

@@ -55,7 +55,7 @@ mod try_mcs;
 
 pub use barging::Barging;
 pub use clusters::{Change, ClusterStats, Clustered, Clusters, Here, Hold, InUse, Protocol, Replica, Seat, Ways};
-pub use cna::Cna;
+pub use cna::{Cna, OwnCluster};
 pub use deferred::{Deferred, Full, Job, Masked, Own, Turn};
 pub use hemlock::Hemlock;
 pub use mcs::{H1Mcs, H2Mcs, Mcs, Queue, SwapH1Mcs, SwapH2Mcs, SwapMcs};

@@ -170,7 +170,7 @@ pub fn contend(costs: &Costs, asked: &Contention) -> Result<Seen, String> {
         Kind::Hemlock => bodies(Hemlock::new(), any, costs, asked),
         Kind::Reciprocating => bodies(Reciprocating::new(), any, costs, asked),
         Kind::SpinThenQueue => bodies(SpinThenQueue::<_, true>::new(), any, costs, asked),
-        Kind::Cna => bodies(Cna::new(), move |number| Place::in_cluster(number / cluster), costs, asked),
+        Kind::Cna => bodies(<Cna<_>>::new(), move |number| Place::in_cluster(number / cluster), costs, asked),
     }
 }
 

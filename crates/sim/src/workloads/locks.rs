@@ -56,7 +56,7 @@ pub(super) fn locks(arguments: &Arguments) {
         6 => turns(arguments, SwapH1Mcs::new(), any),
         7 => turns(arguments, SwapH2Mcs::new(), any),
         8 => turns(arguments, Hemlock::new(), any),
-        9 => turns(arguments, Cna::with_patience(patience), |thread| Place::in_cluster(thread / CLUSTER)),
+        9 => turns(arguments, <Cna<_>>::with_patience(patience), |thread| Place::in_cluster(thread / CLUSTER)),
         10 => turns(arguments, Reciprocating::new(), any),
         _ => turns(arguments, SpinThenQueue::<_, false>::new(), any),
     }

@@ -37,6 +37,7 @@ use super::order::{Class, Leaves};
 use super::unless::never;
 use super::{Order, Reservation, Waits};
 use crate::lock::{Algorithm, Lock};
+use crate::runtime::Runtime;
 use raddle_machine::Machine;
 use raddle_queues::pad::Padded;
 use std::collections::hash_map::RandomState;
@@ -519,13 +520,13 @@ impl<K: Hash + Eq, V, A: Algorithm<World<W>>, W: Waits, S: BuildHasher + Clone> 
 }
 
 /// The optimistic protocol of section 2.3: `reserve` what is needed here, then do the remote part with it; if that
-/// meets a reservation, all that was reserved here is given up, and both begin again, after a pause. So nobody waits
-/// for one who waits for it. How often it began again comes with the result.
+/// meets a reservation, all that was reserved here is given up, and both begin again, after a pause in which other
+/// threads run. So nobody waits for one who waits for it. How often it began again comes with the result.
 ///
 /// # Panics
 /// If what the remote part meets is held by the calling thread, as a [`Busy`] that [`ReserveMap::try_reserve`] or
 /// [`ReserveMap::try_read`] has returned says: it would begin again for ever.
-pub fn optimistic<M: Machine, L, T>(
+pub fn optimistic<R: Runtime, L, T>(
     mut reserve: impl FnMut() -> L,
     mut remote: impl FnMut(&mut L) -> Result<T, Busy>,
 ) -> (L, T, u32) {
@@ -541,7 +542,9 @@ pub fn optimistic<M: Machine, L, T>(
         }
         retries = retries.saturating_add(1);
         // Uneven, so that two that met do not meet again for ever.
-        let pause = 1 + M::random() % (1 << retries.min(10));
-        (0..pause).for_each(|_| M::spin_hint());
+        let pause = 1 + R::Machine::random() % (1 << retries.min(10));
+        (0..pause).for_each(|_| R::Machine::spin_hint());
+        // Who has the element may be a thread that waits for this processor.
+        R::yield_now();
     }
 }
