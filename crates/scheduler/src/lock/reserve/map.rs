@@ -5,10 +5,10 @@
 //! that element again. An element that is made on demand is inserted before it is made, reserved: others who want it
 //! wait for that one request ("combining", section 2.2).
 //!
-//! Invariants: I1. A value is used by who holds its reservation, exclusively or for reading. I2. A value is absent only
-//! in a place-holder, which is reserved, and in an element that is out of the map. Whose key panics while a place-holder
-//! is taken out leaves it there: it counts as absent, and who puts the key there again has it. I3. Nobody holds a coarse lock while
-//! it waits, calls a closure of the user or drops a value.
+//! Invariants: I1. A value is used by who holds its reservation, exclusively or for reading. I2. A value is absent
+//! only in a place-holder, which is reserved, and in an element that is out of the map. Whose key panics while a
+//! place-holder is taken out leaves it there: it counts as absent, and who puts the key there again has it. I3. Nobody
+//! holds a coarse lock while it waits, calls a closure of the user or drops a value.
 //!
 //! Progress: blocking on holders of elements. Who waits for several elements holds none of them meanwhile, so there is
 //! no dead-lock among those who reserve by one call; who holds an element and waits for another one must keep an order,
