@@ -49,7 +49,7 @@ impl Violation {
 
 type Rule = (&'static str, fn(&Tree) -> Vec<Violation>);
 
-const RULES: [Rule; 21] = [
+const RULES: [Rule; 22] = [
     ("queues and scheduler reach the world through machine only", layers::world_through_machine),
     ("system calls live in one os module", layers::system_calls_in_os),
     ("safe rooms forbid unsafe code", layers::safe_rooms),
@@ -61,6 +61,7 @@ const RULES: [Rule; 21] = [
     ("long files say why", references::long_files),
     ("cited files exist", references::cited_files),
     ("git ignores no source", references::ignored_sources),
+    ("what is committed is text", references::only_text),
     ("every room is on the map", references::rooms),
     ("nothing unfinished, nothing private", words::forbidden),
     ("comments keep the margin", margin::comments),

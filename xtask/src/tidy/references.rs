@@ -63,6 +63,14 @@ pub fn ignored_sources(tree: &Tree) -> Vec<Violation> {
     tree.ignored.iter().map(|path| Violation::new(path, 0, told)).collect()
 }
 
+/// Two core dumps of a test's were committed once, and are in every clone since: 52 MB.
+pub fn only_text(tree: &Tree) -> Vec<Violation> {
+    let text: BTreeSet<&str> = tree.files.iter().map(|file| file.path.as_str()).collect();
+    let told = "no text: what programs leave behind is not committed";
+    let others = tree.paths.iter().filter(|path| !text.contains(path.as_str()));
+    others.map(|path| Violation::new(path, 0, told)).collect()
+}
+
 /// Each package of the workspace is named in ARCHITECTURE.md.
 pub fn rooms(tree: &Tree) -> Vec<Violation> {
     let map = tree.files.iter().find(|file| file.path == "ARCHITECTURE.md").map_or("", |file| file.text.as_str());
@@ -78,6 +86,14 @@ pub fn rooms(tree: &Tree) -> Vec<Violation> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_is_no_text_is_caught() {
+        let mut tree = Tree::of(&[("README.md", "# A")]);
+        assert_eq!(only_text(&tree), []);
+        tree.paths.insert("core".into());
+        assert_eq!(only_text(&tree)[0].path, "core");
+    }
 
     #[test]
     fn a_long_file_without_a_reason_is_caught() {
