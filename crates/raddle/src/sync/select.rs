@@ -114,7 +114,9 @@ impl Patience {
 /// - `default(timeout) => …` when nothing came for so long, `default => …` when nothing is there now.
 ///
 /// The branches have one type, which is that of the whole. Where several are ready, each has its turn. When the thread
-/// is cancelled, the first branch gets that as its error. An example: [`sync::select`](crate::sync::select).
+/// is cancelled, the first branch gets that as its error. No branch sends: `try_send`, or a thread of its own, does
+/// that beside. Async code waits for several by its executor's means, over [`future`](crate::future)'s waits. An
+/// example: [`sync::select`](crate::sync::select).
 ///
 /// ```
 /// use raddle::sync::channel;
