@@ -423,3 +423,15 @@ fn the_child_of_a_threads_fork_is_the_threads() {
     let out = same_as_native("parents.c", &["1", "2"]);
     assert!(out.lines().count() == 9 && out.ends_with("and died\n"), "{out}");
 }
+
+/// What takes no time otherwise takes long then: a processor that comes to sleep, a thread on its way.
+#[test]
+fn no_dead_lock_is_told_of_a_thread_that_is_stepped() {
+    let program = common::compile("stepped.c", &[]);
+    assert_eq!(common::native(&program, &[]).well(), "ok\n");
+    for round in 0..8 {
+        let ended = common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", ["1", "2"][round % 2])]);
+        assert!(!ended.err.contains("dead-lock"), "{ended:?}");
+        assert_eq!(ended.well(), "ok\n");
+    }
+}

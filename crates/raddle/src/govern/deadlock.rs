@@ -30,6 +30,13 @@ fn waits_for_us(activation: &Activation) -> bool {
         && task_state(activation.tid.load(Ordering::Relaxed)) == TaskState::Blocked
 }
 
+/// Its kernel thread runs: it has said that it sleeps, and looks for the last time, which may take long (one that a
+/// debugger, or the program itself, has stepped by instructions).
+fn comes_to_sleep(processor: &crate::carry::processor::Processor) -> bool {
+    let owner = crate::carry::activations::find(processor.seat.owner.owner());
+    owner.is_some_and(|owner| task_state(owner.tid.load(Ordering::Relaxed)) == TaskState::Running)
+}
+
 /// A dead-lock of all threads was reported, and since then none has begun or ended.
 pub(crate) fn is_reported() -> bool {
     let stats = crate::govern::info::stats();
@@ -39,6 +46,10 @@ pub(crate) fn is_reported() -> bool {
 /// Nanoseconds until it is looked for again where only a kernel thread stands against it; each time twice as long, so
 /// that a program which rests for a day is woken 23 times for it.
 const AGAIN_NS: u64 = 10_000_000;
+
+/// Nanoseconds for which nothing has switched until a ready thread's wake-up counts as lost. An instruction of a thread
+/// that has itself stepped takes 40 us (a handler of SIGTRAP on a loaded host, 2026-11-28), so 8,000 of them fit.
+const STEPPED_NS: u64 = 32 * AGAIN_NS;
 
 /// The monitor's search.
 #[derive(Default)]
@@ -50,7 +61,8 @@ pub(crate) struct Search {
 impl Search {
     /// Reports a dead-lock, if there is one. The time to look again, if another look may find what none will tell.
     pub fn look(&mut self) -> Option<u64> {
-        let switches = report()?;
+        let sure = |switches| self.last.is_some_and(|(at, wait_ns)| at == switches && wait_ns >= STEPPED_NS);
+        let switches = report(sure)?;
         let wait_ns = match self.last {
             Some((at, wait_ns)) if at == switches => wait_ns.saturating_mul(2),
             _ => AGAIN_NS,
@@ -61,8 +73,9 @@ impl Search {
 }
 
 /// Reports a dead-lock, if there is one. How often all threads have switched, where there is none only because a kernel
-/// thread might wake somebody: that may end without a word.
-fn report() -> Option<u64> {
+/// thread might wake somebody: that may end without a word. (A ready thread stands against it, unless `sure` says that
+/// so many switches have been all for long: then its wake-up was lost.)
+fn report(sure: impl Fn(u64) -> bool) -> Option<u64> {
     let stats = crate::govern::info::stats();
     let now = [stats.spawned, stats.exited];
     if stats.spawned == stats.exited || REPORTED_AT.each_ref().map(|a| a.load(Ordering::Relaxed)) == now {
@@ -93,6 +106,10 @@ fn report() -> Option<u64> {
     }
     if there != ours {
         // One of the program's, or of ours that has said that it ends and is still there.
+        return Some(stats.switches);
+    }
+    let ready = crate::govern::metrics::is_any_ready() && !sure(stats.switches);
+    if ready || pool::pools().flat_map(|pool| pool.processors()).any(comes_to_sleep) {
         return Some(stats.switches);
     }
     REPORTED_AT.iter().zip(now).for_each(|(a, n)| a.store(n, Ordering::Relaxed));

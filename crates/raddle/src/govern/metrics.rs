@@ -31,6 +31,11 @@ fn states() -> States {
     states
 }
 
+/// Whether a thread is ready, or on its way to be (racy).
+pub(crate) fn is_any_ready() -> bool {
+    states().ready > 0
+}
+
 /// The text, now.
 ///
 /// ```
