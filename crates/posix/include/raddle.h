@@ -143,7 +143,8 @@ typedef struct raddle_work {
 } raddle_work;
 int raddle_deferred_do(const raddle_deferred *deferred, raddle_work *room, void (*work)(void *), void *argument);
 
-/* The cluster of cores on which the caller runs just now, from 0, and how many there are: cores that share the last cache, or as RADDLE_CLUSTERS says. */
+/* The cluster of cores on which the caller runs just now, from 0, and how many there are: cores that share the last cache, or as RADDLE_CLUSTERS says.
+ * -1 if that has none of its words. */
 int raddle_cluster(void);
 int raddle_clusters(void);
 

@@ -7,7 +7,9 @@
 mod deferred;
 mod tries;
 
-use raddle::lock::{Algorithm, Cna, Fair, H1Mcs, H2Mcs, Hemlock, Machine, Mcs, Reciprocating, Spin, TryMcs};
+use raddle::lock::{
+    Algorithm, Clusters, Cna, Fair, H1Mcs, H2Mcs, Hemlock, Machine, Mcs, Reciprocating, Spin, Topology, TryMcs,
+};
 use std::ffi::{CStr, c_char, c_int};
 
 /// `sizeof(raddle_place)`.
@@ -64,6 +66,11 @@ impl<A: Algorithm<Machine> + 'static> AnyLock for Of<A> {
 /// What `raddle_lock *` points to.
 pub struct Lock(Box<dyn AnyLock>);
 
+/// The machine's clusters. What is wrong with RADDLE_CLUSTERS is for `raddle_error`.
+fn clusters() -> Option<std::sync::Arc<Topology>> {
+    Topology::try_machine().map_err(|wrong| crate::c_interface::set_error(&wrong)).ok()
+}
+
 fn of_name(name: &str) -> Option<Box<dyn AnyLock>> {
     fn made<A: Algorithm<Machine> + 'static>() -> Box<dyn AnyLock> {
         Box::new(Of(A::new()))
@@ -95,6 +102,9 @@ pub unsafe extern "C" fn raddle_lock_create(algorithm: *const c_char) -> *mut Lo
     // SAFETY: not null, so a C string.
     let name = if algorithm.is_null() { c"fair" } else { unsafe { CStr::from_ptr(algorithm) } };
     let name = name.to_string_lossy();
+    if name == "cna" && clusters().is_none() {
+        return std::ptr::null_mut();
+    }
     match of_name(&name) {
         Some(lock) => Box::into_raw(Box::new(Lock(lock))),
         None => {
@@ -132,16 +142,15 @@ pub unsafe extern "C" fn raddle_lock_release(lock: *const Lock, place: *mut Plac
     unsafe { (*lock).0.release(node(place)) };
 }
 
-/// The cluster of the caller's core, counted from 0, as [`raddle::lock::Topology::machine`] groups cores.
+/// The cluster of the caller's core, counted from 0, as [`Topology::machine`] groups cores; -1 if RADDLE_CLUSTERS asks
+/// for what there is not.
 #[unsafe(no_mangle)]
 pub extern "C" fn raddle_cluster() -> c_int {
-    use raddle::lock::{Clusters, Topology};
-    c_int::try_from(Topology::machine().here().cluster).unwrap_or(0)
+    clusters().map_or(-1, |machine| c_int::try_from(machine.here().cluster).unwrap_or(0))
 }
 
-/// How many clusters there are.
+/// How many clusters there are; -1 as [`raddle_cluster`].
 #[unsafe(no_mangle)]
 pub extern "C" fn raddle_clusters() -> c_int {
-    use raddle::lock::{Clusters, Topology};
-    c_int::try_from(Topology::machine().count()).unwrap_or(1)
+    clusters().map_or(-1, |machine| c_int::try_from(machine.count()).unwrap_or(1))
 }

@@ -68,6 +68,8 @@ fn each_lock_keeps_threads_apart_in_c() {
     assert_eq!(common::native(&program, &[]).well(), expected);
     // One cluster for each core, whatever the machine is.
     assert_eq!(common::drop_in(&program, &[], &[("RADDLE_CLUSTERS", "1")]).well(), expected);
+    let wrong = common::drop_in(&program, &["wrong"], &[("RADDLE_CLUSTERS", "junk")]).well();
+    assert!(wrong.starts_with("RADDLE_CLUSTERS=\"junk\": clusters are `core`"), "{wrong}");
     std::fs::remove_dir_all(prefix).unwrap();
 }
 

@@ -98,12 +98,24 @@ impl Topology {
         Self::shared().clone()
     }
 
+    /// As [`Topology::machine`], for who would rather say what is wrong than panic.
+    ///
+    /// # Errors
+    /// The variable has something else than [`Grouping`]'s words: its name, what it has, and what it may have.
+    pub fn try_machine() -> Result<Arc<Self>, String> {
+        Self::asked().clone()
+    }
+
     fn shared() -> &'static Arc<Self> {
-        static MACHINE: OnceLock<Arc<Topology>> = OnceLock::new();
+        Self::asked().as_ref().unwrap_or_else(|wrong| panic!("{wrong}"))
+    }
+
+    fn asked() -> &'static Result<Arc<Self>, String> {
+        static MACHINE: OnceLock<Result<Arc<Topology>, String>> = OnceLock::new();
         MACHINE.get_or_init(|| {
             let asked = std::env::var("RADDLE_CLUSTERS").ok().filter(|text| !text.is_empty());
             let grouping = asked.map_or(Ok(Grouping::default()), |text| text.parse());
-            Arc::new(Self::new(grouping.unwrap_or_else(|wrong| panic!("RADDLE_CLUSTERS={wrong}"))))
+            grouping.map(|grouping| Arc::new(Self::new(grouping))).map_err(|wrong| format!("RADDLE_CLUSTERS={wrong}"))
         })
     }
 

@@ -25,8 +25,16 @@ static void *turns(void *unused) {
     return NULL;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    (void)argv;
     const char *kinds[] = {"fair", "spin", "mcs", "h1", "h2", "hemlock", "cna", "reciprocating", NULL};
+    if (argc > 1) {
+        // The clusters that are asked for are none: what needs them says so, and the others work.
+        if (raddle_lock_create("cna") || raddle_clusters() != -1 || raddle_cluster() != -1) return 5;
+        printf("%s\n", raddle_error());
+        raddle_lock_destroy(lock = raddle_lock_create("h2"));
+        return lock ? 0 : 6;
+    }
     for (int kind = 0; kind < 9; kind++) {
         lock = raddle_lock_create(kinds[kind]);
         if (!lock) return fprintf(stderr, "%s\n", raddle_error()), 1;

@@ -124,7 +124,16 @@ impl Builder {
         match &self.own {
             Some(make) => Ok(AnyPolicy::Other(make(room, idle.clone()))),
             None => {
-                let policy = self.policy.clone().in_clusters_of(&of_the_machine);
+                let wrong = std::cell::RefCell::new(None);
+                let policy = self.policy.clone().in_clusters_of(&|| {
+                    of_the_machine().unwrap_or_else(|error| {
+                        wrong.replace(Some(error));
+                        1
+                    })
+                });
+                if let Some(wrong) = wrong.into_inner() {
+                    return Err(BuildError::Policy(wrong));
+                }
                 policies::build(&policy, room, idle.clone()).map_err(|error| BuildError::Policy(error.to_string()))
             }
         }
@@ -314,7 +323,7 @@ fn kernel_pool() -> Result<&'static Shared, BuildError> {
 }
 
 /// How many processors the machine has in its largest cluster, by the last cache or as `RADDLE_CLUSTERS` says.
-fn of_the_machine() -> u32 {
-    let topology = crate::topology::Topology::machine();
-    topology.clusters().map(<[usize]>::len).max().and_then(|most| u32::try_from(most).ok()).unwrap_or(1)
+fn of_the_machine() -> Result<u32, String> {
+    let topology = crate::topology::Topology::try_machine()?;
+    Ok(topology.clusters().map(<[usize]>::len).max().and_then(|most| u32::try_from(most).ok()).unwrap_or(1))
 }
