@@ -1,4 +1,4 @@
-//! `cargo xtask mutants`: are faults found that were put into our own policies, queues, locks and clusters?
+//! `cargo xtask mutants`: are faults found that were put into our own policies, queues, locks, clusters and rights?
 //!
 //! Each fault is an expression in place of another ([`FAULTS`], [`LOCKS`]). All of them go into one copy of the
 //! checkout, each behind a switch that the environment sets, so that one build has them all. There `raddle check`
@@ -24,8 +24,11 @@ const EXPLORE: &str = "50";
 /// What the unchanged policy's check is given.
 const UNCHANGED: &str = "10";
 
-/// Whose interleaving tests find the faults of locks and clusters.
-const PACKAGE: &str = "raddle-scheduler";
+/// The package whose interleaving test has this name.
+fn package(test: &str) -> &'static str {
+    let has = |(_, folder): &&(&str, &str)| shell::root().join(folder).join(format!("tests/{test}.rs")).exists();
+    model::CRATES.iter().find(has).map_or("raddle-scheduler", |(package, _)| package)
+}
 
 /// What switches a fault on, for the copy's `crates/machine`.
 const SWITCH: &str = "
@@ -156,17 +159,20 @@ impl Copy {
             chosen.iter().filter_map(|fault| interleaved(fault.check)).map(|(test, _)| test.to_string()).collect();
         tests.sort_unstable();
         tests.dedup();
-        if !tests.is_empty() {
-            let mut build = model::command(PACKAGE, &tests);
-            build.args(["-q", "--no-run"]);
-            run(build)?;
+        for (name, _) in model::CRATES {
+            let tests: Vec<String> = tests.iter().filter(|test| package(test) == name).cloned().collect();
+            if !tests.is_empty() {
+                let mut build = model::command(name, &tests);
+                build.args(["-q", "--no-run"]);
+                run(build)?;
+            }
         }
         Ok(())
     }
 
     /// Runs an interleaving test with a fault (0: with none). One that does not end in time is ended, and has failed.
     fn interleave(&self, fault: usize, (test, name): (&str, &str)) -> Outcome<(Output, Duration)> {
-        let mut command = model::command(PACKAGE, &[test.to_string()]);
+        let mut command = model::command(package(test), &[test.to_string()]);
         let seconds = SECONDS.to_string();
         command.args(["-q", "--", "--exact", name]).current_dir(&self.root).env("CARGO_TARGET_DIR", &self.target);
         command.env("RUSTFLAGS", "-Awarnings").env("RADDLE_FAULT", fault.to_string());
@@ -288,7 +294,8 @@ mod tests {
     #[test]
     fn each_interleaving_test_that_is_named_is_there() {
         for (test, name) in all().filter_map(|fault| interleaved(fault.check)) {
-            let path = shell::root().join(format!("crates/scheduler/tests/{test}.rs"));
+            let folder = package(test).replacen("raddle-", "crates/", 1);
+            let path = shell::root().join(format!("{folder}/tests/{test}.rs"));
             let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             assert!(text.contains(&format!("fn {name}()")), "{test}: {name}");
         }

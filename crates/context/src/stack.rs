@@ -77,7 +77,7 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use first_use::{NOTHING, SLOTS_AT_ONCE, range};
 use list::{Entry, List};
 use raddle_machine::{Machine, Real};
-use rights::{Fresh, Rights};
+use raddle_queues::rights::Rights;
 use slot::Header;
 
 pub use guard::{GuardMethod, guard_method};
@@ -156,10 +156,9 @@ pub struct Arena {
     /// The most slots that can be reserved: all at first, fewer once address space was given back.
     limit: AtomicUsize,
     entries: *const Entry,
-    fresh: Fresh,
     hot: List,
     cold: List,
-    rights: Rights,
+    rights: Rights<Real>,
     /// So many slots are in core dumps, from the first.
     dumped: AtomicUsize,
     /// Slots that could not be mapped, or are not any more.
@@ -269,10 +268,9 @@ impl Arena {
             hot_bytes,
             limit: AtomicUsize::new(max_slots),
             entries,
-            fresh: Fresh::new(if one_by_one { 0 } else { max_slots as u32 }),
             hot: List::new(),
             cold: List::new(),
-            rights: Rights::new(guard::are_scarce(), one_by_one),
+            rights: Rights::new(guard::are_scarce(), (!one_by_one).then_some(max_slots as u32)),
             dumped: AtomicUsize::new(if one_by_one { max_slots } else { 0 }),
             unmapped: List::new(),
             older: core::ptr::null(),
@@ -478,7 +476,7 @@ impl Arena {
             slot_size: self.slot_size,
             limit: self.limit(),
             reserved: self.rights.count(),
-            touched: self.fresh.handed_out(),
+            touched: self.rights.fresh.handed_out(),
             hot: self.hot.len(),
             cold: self.cold.len(),
         }

@@ -11,6 +11,7 @@ pub mod lifo_ring;
 pub mod locked;
 pub mod pad;
 pub mod places;
+pub mod rights;
 mod ring_buffer;
 pub mod slab;
 pub mod slot;

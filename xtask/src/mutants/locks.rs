@@ -1,5 +1,5 @@
-//! The faults that `cargo xtask mutants` puts into locks, reservations and clusters, each with the interleaving test
-//! that must find it.
+//! The faults that `cargo xtask mutants` puts into locks, reservations, clusters and rights to slots, each with the
+//! interleaving test that must find it.
 
 use super::faults::{Fault, fault};
 
@@ -16,6 +16,7 @@ const ELEMENT: &str = "crates/scheduler/src/lock/reserve/element.rs";
 const CLUSTERED: &str = "crates/scheduler/src/lock/clusters/map.rs";
 const CHANGES: &str = "crates/scheduler/src/lock/clusters/map/changes.rs";
 const COPIES: &str = "crates/scheduler/src/lock/clusters/map/copies.rs";
+const RIGHTS: &str = "crates/queues/src/rights.rs";
 const KEPT: &str = "crates/scheduler/src/lock/clusters/map/kept.rs";
 
 /// All of them. No two change the same words.
@@ -259,5 +260,64 @@ pub const LOCKS: &[Fault] = &[
         COPIES,
         ("", "instance.copied.fetch_or(bit(member), Ordering::Relaxed);", ""),
         "loom loom_clusters a_copy_that_is_made_while_its_element_goes_is_gone_too",
+    ),
+    // Rights to slots.
+    fault(
+        "rights-lowered-late",
+        "who unmaps a slot gives its right back first",
+        RIGHTS,
+        (
+            "",
+            "self.mapped.fetch_sub(1, Ordering::Relaxed);",
+            "self.reserved.fetch_sub(1, Ordering::Release); self.mapped.fetch_sub(1, Ordering::Relaxed); return;",
+        ),
+        "loom loom_rights who_has_a_right_finds_a_slot_though_idle_ones_are_unmapped",
+    ),
+    fault(
+        "rights-flag-unconditional",
+        "slots are mapped one by one however many rights there are by then",
+        RIGHTS,
+        (
+            "let set = ",
+            "self.reserved.compare_exchange(now, now | ONE_BY_ONE, Ordering::Release, Ordering::Relaxed)",
+            "self.reserved.fetch_or(ONE_BY_ONE, Ordering::Release); Ok::<usize, usize>(now)",
+        ),
+        "loom loom_rights who_has_a_right_finds_a_slot_though_the_rest_is_given_back",
+    ),
+    fault(
+        "rights-covered-before",
+        "an idle taker relies on what was mapped before it added its right",
+        RIGHTS,
+        ("let covered = ", "word & COUNT < self.mapped()", "true"),
+        "loom loom_rights two_unmap_and_one_of_them_reserves",
+    ),
+    fault(
+        "rights-counted-twice",
+        "a second limiter counts the slots handed out again",
+        RIGHTS,
+        (
+            "let _ = ",
+            "self.mapped.compare_exchange(0, counted, Ordering::Release, Ordering::Relaxed)",
+            "self.mapped.swap(counted, Ordering::Release)",
+        ),
+        "loom loom_rights two_limiters_count_once",
+    ),
+    fault(
+        "rights-none-mapped",
+        "who finds all slots in others' hands counts one as mapped",
+        RIGHTS,
+        (
+            "",
+            "self.fresh.hand_out_unmapped(|| slots.limit()).ok_or_else(|| slots.refused())?",
+            "match self.fresh.hand_out_unmapped(|| slots.limit()) { Some(slot) => slot, None => return Ok(()) }",
+        ),
+        "loom loom_rights who_finds_all_in_others_hands_is_refused",
+    ),
+    fault(
+        "rights-opened-early",
+        "slots are handed out again before the limit is lower",
+        RIGHTS,
+        ("if ", "self.open.load(Ordering::Acquire) == 0", "false"),
+        "loom loom_rights a_slot_above_the_lower_limit_is_not_handed_out",
     ),
 ];

@@ -10,7 +10,7 @@ const GRAPH: [Allowed; 19] = [
     ("raddle-machine", &[], &["libc", "loom"]),
     ("raddle-queues", &["raddle-machine"], &["loom", "proptest"]),
     ("raddle-scheduler", &["raddle-machine", "raddle-queues"], &["loom", "proptest"]),
-    ("raddle-context", &["raddle-machine"], &["libc"]),
+    ("raddle-context", &["raddle-machine", "raddle-queues"], &["libc"]),
     ("raddle-report", &[], &["-"]),
     (
         "raddle-sim",

@@ -24,10 +24,10 @@ impl Arena {
     /// reservation finds another slot meanwhile, of the other half at least (I1).
     #[cold]
     pub(super) fn take_fresh(&'static self) -> Option<Slot> {
-        let used = self.fresh.handed_out();
+        let used = self.rights.fresh.handed_out();
         let one = guard::are_scarce() || used >= self.limit() / 2;
         let more = if one { 0 } else { (used / 8).min(SLOTS_AT_ONCE - 1) };
-        let slots = self.fresh.hand_out(1 + more)?;
+        let slots = self.rights.fresh.hand_out(1 + more)?;
         let first = slots.start;
         self.put_guards(slots.clone());
         self.cold.push_all(first + 1..slots.end, self.entries());
