@@ -22,7 +22,7 @@
 //!
 //! Where address space is limited, slots are mapped *one by one* instead, each when a right to one more is asked for,
 //! at places that follow each other. Where it comes to be limited later, an arena gives back what nobody has, and goes
-//! on so ([`rights`]).
+//! on so (`rights.rs`).
 //!
 //! Source: the free list is R. K. Treiber, "Systems Programming: Coping with Parallelism" (1986), with a tag against
 //! ABA.
