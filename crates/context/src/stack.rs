@@ -73,7 +73,7 @@ mod size;
 mod slot;
 
 use crate::tls;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use first_use::{NOTHING, SLOTS_AT_ONCE, range};
 use list::{Entry, List};
 use raddle_machine::{Machine, Real};
@@ -159,6 +159,8 @@ pub struct Arena {
     hot: List,
     cold: List,
     rights: Rights<Real>,
+    /// Address space was asked back ([`Arena::give_back_rest`]).
+    asked_back: AtomicBool,
     /// So many slots are in core dumps, from the first.
     dumped: AtomicUsize,
     /// Slots that could not be mapped, or are not any more.
@@ -271,6 +273,7 @@ impl Arena {
             hot: List::new(),
             cold: List::new(),
             rights: Rights::new(guard::are_scarce(), (!one_by_one).then_some(max_slots as u32)),
+            asked_back: AtomicBool::new(false),
             dumped: AtomicUsize::new(if one_by_one { max_slots } else { 0 }),
             unmapped: List::new(),
             older: core::ptr::null(),

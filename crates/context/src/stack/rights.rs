@@ -105,7 +105,7 @@ impl Arena {
         if self.is_one_by_one() { self.rights.add_covered() } else { self.reserve().is_ok() }
     }
 
-    /// Whether slots are mapped one by one: nobody is to keep any without need.
+    /// Whether slots are mapped one by one.
     pub fn is_one_by_one(&self) -> bool {
         self.rights.is_one_by_one()
     }
@@ -125,7 +125,15 @@ impl Arena {
     /// Gives the address space back that no slot handed out has, and maps slots one by one from now on, fewer than
     /// before: the process's address space is about to be limited. Does nothing more when called again.
     pub fn give_back_rest(&self) {
+        // Ordering: Relaxed: who keeps slots looks now and then.
+        self.asked_back.store(true, Ordering::Relaxed);
         self.rights.give_back(&Memory(self));
+    }
+
+    /// Whether address space was asked back: nobody is to keep any without need.
+    pub fn is_asked_back(&self) -> bool {
+        // Ordering: Relaxed: a hint.
+        self.asked_back.load(Ordering::Relaxed)
     }
 
     /// Unmaps idle slots, where slots are mapped one by one. Returns how many.

@@ -2,7 +2,7 @@
 //!
 //! A right is taken when a thread is spawned, the stack when it starts. Both go to the arena of their class and come
 //! from there in batches, so that its counter and its list of idle stacks are seldom fought for. An arena with few
-//! slots, or whose slots are mapped one by one, has no batches: what one processor kept of it would be missing
+//! slots, or of which address space was asked back, has no batches: what one processor kept of it would be missing
 //! elsewhere.
 //!
 //! Invariant: `stacks.len() <= rights`: each stack that is kept is covered by a right, so that the arena never has more
@@ -56,9 +56,9 @@ impl Kept {
                 arena.give_some(kept.stacks.drain(..));
                 kept.cold = 0;
                 arena.unreserve_some(std::mem::take(&mut kept.rights) as usize);
-                // The arena is looked at again.
-                (kept.most_stacks, kept.most_rights) = (0, 0);
             }
+            // The arena is looked at again.
+            (kept.most_stacks, kept.most_rights) = (0, 0);
         }
     }
 }
@@ -189,7 +189,7 @@ impl OfClass {
 
     /// Whether anything of `arena`, the class's own, is kept; from the first look on the limits say so.
     fn has_batches(&mut self, arena: &Arena) -> bool {
-        let has = arena.limit() >= SLOTS_OF_BATCHES && !arena.is_one_by_one();
+        let has = arena.limit() >= SLOTS_OF_BATCHES && !arena.is_asked_back();
         if has {
             (self.most_stacks, self.most_rights) = (STACKS_KEPT as u32, 4 * RIGHTS_BATCH);
         }
