@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 /// Slots whose guards are made, or whose memory goes, by one call. With 4, 16 and 64 each of 20,000 new threads takes
 /// 2.5, 2.6 and 2.3 µs of processor time at best, in rounds of up to 6 to 12 (2026-11-28, `bursts` of
 /// docs/constants.md): any serves.
-pub const SLOTS_AT_ONCE: usize = 16;
+pub const SLOTS_AT_ONCE: usize = 8;
 
 /// Memory that the kernel is advised of.
 pub fn range(start: usize, bytes: usize) -> libc::iovec {
