@@ -85,7 +85,7 @@ unsafe fn run_here(me: &'static Descriptor, child: &'static Descriptor) -> Optio
     if crate::carry::delays::is_marked(child) {
         crate::carry::delays::arrived(inside.processor(), child);
     }
-    let slot = switching::take_slot(inside.lend(), child);
+    let slot = crate::carry::first_stack::take_slot(inside.lend(), child);
     let (own, fs) = (switch::current_fs(), slot.fs());
     child.slot.set(slot.into_raw());
     // SAFETY: the token was consumed, so nobody else touches it (descriptor rule 2).

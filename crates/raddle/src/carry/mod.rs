@@ -13,6 +13,7 @@ pub(crate) mod descriptor;
 pub(crate) mod duties;
 pub(crate) mod errors;
 pub(crate) mod events;
+pub(crate) mod first_stack;
 pub(crate) mod foreign;
 pub(crate) mod guard;
 pub(crate) mod in_place;

@@ -10,6 +10,7 @@
 
 use crate::carry::activation::Activation;
 use crate::carry::descriptor::{Descriptor, FREE};
+use crate::carry::first_stack::materialise;
 use crate::carry::processor::{bump, bump_release};
 use crate::carry::traced::{self, Waker};
 use crate::carry::witness::{Inside, Lent, Successor};
@@ -416,30 +417,6 @@ fn attend(inside: Lent<'_>, next: &'static Descriptor) {
     }
 }
 
-/// Gives a thread that starts its stack, thread-local storage and first context. Never fails: the right to a slot was
-/// reserved when it was spawned.
-#[cold]
-fn materialise(inside: Lent<'_>, next: &'static Descriptor) {
-    let slot = take_slot(inside, next);
-    // SAFETY: the slot is exclusively ours; `thread_entry` never returns and lets no panic out.
-    unsafe { (*next.context.get()).prepare(slot.top(), slot.fs(), thread_entry) };
-    next.slot.set(slot.into_raw());
-}
-
-/// The slot of a thread that starts, its storage as new.
-#[inline]
-pub(crate) fn take_slot(mut inside: Lent<'_>, next: &'static Descriptor) -> Slot {
-    let arena = crate::carry::pool::arena_of(next);
-    match inside.owned().kept.of(crate::carry::pool::class_of(next)).take_stack(arena) {
-        Some(slot) => {
-            // SAFETY: the former thread is gone (its finalizer kept the slot), the block was prepared by the arena.
-            unsafe { crate::carry::pool::tls().renew(slot.fs()) };
-            slot
-        }
-        None => arena.take(),
-    }
-}
-
 /// Does what the context asked for that was suspended in favour of the calling one, which was resumed just now.
 #[inline(always)]
 pub(crate) fn finalize(mut inside: Lent<'_>) {
@@ -603,7 +580,7 @@ pub(crate) unsafe fn live(me: &'static Descriptor) {
 
 /// Where a thread's stack begins: runs threads one after the other, as long as the next one to run has not started
 /// either and can use the same stack.
-unsafe extern "C" fn thread_entry(by: usize) -> ! {
+pub(super) unsafe extern "C" fn thread_entry(by: usize) -> ! {
     // SAFETY: the argument of the switch is the activation, inside its mark.
     let activation: &'static Activation = unsafe { &*(by as *const Activation) };
     let mut me: &'static Descriptor = {

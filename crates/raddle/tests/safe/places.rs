@@ -11,15 +11,16 @@ fn dumped() -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// Waits at a depth of so many frames of some 200 bytes.
+/// Waits so many bytes below `top`, in frames of some 150 bytes: how large they are depends on the build, and so would
+/// a depth in frames.
 #[inline(never)]
-fn wait_deep(depth: u32, go: &raddle::sync::Semaphore) -> u64 {
-    let filled = std::hint::black_box([depth as u64; 8]);
-    if depth == 0 {
+fn wait_deep(top: usize, bytes: usize, go: &raddle::sync::Semaphore) -> u64 {
+    let filled = std::hint::black_box([bytes as u64; 8]);
+    if top - std::ptr::from_ref(&filled).addr() >= bytes {
         go.acquire(1);
         return filled[0];
     }
-    wait_deep(depth - 1, go) + std::hint::black_box(filled)[7]
+    wait_deep(top, bytes, go) + std::hint::black_box(filled)[7]
 }
 
 case!(a_dump_of_threads_with_the_smallest_stack_at_every_depth, On::Lightweight, {
@@ -29,7 +30,11 @@ case!(a_dump_of_threads_with_the_smallest_stack_at_every_depth, On::Lightweight,
         .map(|depth| {
             let go = go.clone();
             let builder = Builder::new().stack_size(16 << 10).name(format!("depth {depth}"));
-            builder.spawn_into(&pool, move || wait_deep(depth, &go)).unwrap()
+            let wait = move || {
+                let here = std::hint::black_box(0);
+                wait_deep(std::ptr::from_ref(&here).addr(), 144 * depth, &go)
+            };
+            builder.spawn_into(&pool, wait).unwrap()
         })
         .collect();
     let text = loop {
