@@ -35,7 +35,7 @@
 //! | state | means | left by |
 //! |---|---|---|
 //! | 0 | never used | taker: guard installed, with those of some more → `GUARDED` |
-//! | 0, in the list of unmapped ones | there was no address space for it, or it was given back | who asks for one more right, and maps it |
+//! | 0, in the list of unmapped ones | there was no room for it, or it went back | who asks for a right, and maps it |
 //! | `GUARDED` + `PREPARED` | used; block valid | trimmer: block released, pages returned → `GUARDED` |
 //! | `GUARDED` | cold: pages are zero | taker: block prepared → `GUARDED` + `PREPARED` |
 //!

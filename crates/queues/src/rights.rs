@@ -9,7 +9,7 @@
 //!
 //! | word | layout |
 //! |---|---|
-//! | `reserved` | low 62 bits: rights out; above: `GUARDS`, each right is paid for with a guard; `ONE_BY_ONE`, with a mapped slot |
+//! | `reserved` | low 62 bits: rights out; above: what pays for each: a guard (`GUARDS`), a mapped slot (`ONE_BY_ONE`) |
 //! | `guards` | guards that were paid for: the most rights out at once |
 //! | `mapped` | low 62 bits: slots that count as mapped; `COUNTED`, the count has begun |
 //! | `Fresh::word` | low half: slots handed out, from the first; high half: where the mapped ones end |
@@ -23,15 +23,15 @@
 //! | `mapped` | from nothing to the slots handed out, and `COUNTED` | one limiter, before the flag is set |
 //! | `mapped` | more | who has listed a mapped slot: reserver, or limiter before the flag is set |
 //! | `mapped` | one less | idle taker that has unmapped a slot, and still has its right |
-//! | `Fresh::word` | the end to what is handed out: the caller has the slots above it | limiter, after the flag is set |
+//! | `Fresh::word` | the end to what is handed out: the caller has what is above | limiter, after the flag is set |
 //! | `Fresh::open` | 1 | the limiter that had the rest, once that is unmapped |
 //!
 //! Invariants:
-//! - R1: where `ONE_BY_ONE` is set, rights that are relied on ≤ slots that are mapped and handed out. Who adds a right
-//!   looks at `mapped` *after* that, and relies on the right only if `mapped` is not below its number. `mapped` ≤ slots
-//!   that are mapped and handed out: it grows after, and falls after: until then the right of who unmaps stands for the
-//!   slot. What takers hand out
-//!   between the first count and the flag is not in it: so many fewer rights can be had where the limit is near.
+//! - R1: where `ONE_BY_ONE` is set, rights that are relied on ≤ slots that are mapped and handed out. Who adds a
+//!   right looks at `mapped` *after* that, and relies on the right only if `mapped` is not below its number.
+//!   `mapped` ≤ slots that are mapped and handed out: it grows after them. It falls after them, too: until then the
+//!   right of who unmaps stands for the slot. What takers hand out between the first count and the flag is not in it:
+//!   so many fewer rights can be had where the limit is near.
 //! - R2: slots at or above the end are not mapped, or are the limiter's who lowered it; below it those not handed out
 //!   are mapped. The end equals what is handed out once it was lowered, and follows it.
 //! - R3: a slot from the end on is handed out only when `open`, that is below the last limit that there is.
@@ -40,9 +40,9 @@
 //! that have lowered m are not. Of all rights that are out then, or were when their owner lowered m after the last
 //! addition, let X be the last that was added. X's number n counts all of them, so n > m plus the idle takers among
 //! them. X read `mapped` ≥ n after it had added, and so after each lowering whose right was back by then (edge
-//! `share`). Only those idle takers have lowered it since, each by one: m ≥ n - idle takers > m. The look *before* the
-//! addition does not suffice: between it and the exchange one can unmap and give its right back, and another add one,
-//! which leaves `reserved` as it was.
+//! `share`). Only those idle takers have lowered it since, each by one: m ≥ n - idle takers > m. The look *before*
+//! the addition does not suffice: between it and the exchange one can unmap and give its right back, and another add
+//! one, which leaves `reserved` as it was.
 //!
 //! Progress: lock-free. A limiter that is frozen while it unmaps the rest keeps others from the slots there until it
 //! thaws: they are refused. In an arena all of whose slots are handed out, who finds each in others' hands is refused.

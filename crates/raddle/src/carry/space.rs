@@ -15,7 +15,8 @@ use crate::carry::witness::Lent;
 use raddle_machine::{Machine, Real};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Nanoseconds for which the processors are waited for. Idle ones answer within 0.1 ms.
+/// Nanoseconds for which the processors are waited for. With idle ones a late limit took 0.4 to 0.7 ms in all, beside
+/// one or two threads that compute 0.4 to 7.2 (two processors of an Intel Xeon, five times each, 2026-11-28).
 const PATIENCE_NS: u64 = 10_000_000;
 
 /// How often the processors were asked.
