@@ -298,7 +298,7 @@ pub const LOCKS: &[Fault] = &[
         (
             "let _ = ",
             "self.mapped.compare_exchange(0, counted, Ordering::Release, Ordering::Relaxed)",
-            "self.mapped.swap(counted, Ordering::Release)",
+            "Ok::<usize, usize>(self.mapped.swap(counted, Ordering::Release))",
         ),
         "loom loom_rights two_limiters_count_once",
     ),
