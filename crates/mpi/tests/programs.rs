@@ -161,9 +161,11 @@ fn threads_that_wait_ask_seldom() {
         for way in ways() {
             let told = mpi.run(1, &format!("{way}:{}", counts.display()), &program, &["300"]);
             let figures: Vec<u32> = told.split(' ').filter_map(|word| word.trim_matches(',').parse().ok()).collect();
-            let &[sum, at_first, least] = figures.as_slice() else { panic!("{told}") };
-            // Each asks once, and one at a time again and again.
-            assert!(sum == 300 * 299 / 2 && at_first < 2000 && least <= 6, "{}: {way}: {told}", mpi.name);
+            let &[sum, at_first, possible, _, least] = figures.as_slice() else { panic!("{told}") };
+            // Each asks once, and one at a time again and again: before the second comes, for a millisecond
+            // (`idle::AWAKE`), and then seldom. A second one may come late.
+            assert!(at_first < 1000 + possible, "{}: {way}: {told}", mpi.name);
+            assert!(sum == 300 * 299 / 2 && least <= 6, "{}: {way}: {told}", mpi.name);
         }
         std::fs::remove_file(program).unwrap();
         std::fs::remove_file(counts).unwrap();
