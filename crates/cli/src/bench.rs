@@ -14,7 +14,6 @@ use raddle_bench::load::catalogue::{LOADS, SERVERS, is_load, servers};
 use raddle_bench::report::baseline::Baseline;
 use raddle_bench::report::{self, About, Row};
 use raddle_bench::runtimes::{self, Programs, RUNTIMES, Runtime, Source};
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -224,13 +223,7 @@ impl Shows<'_> {
             (Format::Table, Output::Standard) => print(&report::case_table(rows)),
             (Format::Json, Output::Standard) => print(&report::json_lines(rows, self.about)),
             _ => {
-                let so_far = || Results {
-                    rows: all.to_vec(),
-                    missing: Vec::new(),
-                    settings: vec![("incomplete".into(), "the run was not at its end when this was written".into())],
-                    failed: false,
-                };
-                self.output.keep(|| text(self.format, &so_far(), self.about));
+                self.output.keep(|| text(self.format, &incomplete(all), self.about));
                 Ok(())
             }
         };
@@ -238,6 +231,12 @@ impl Shows<'_> {
             eprintln!("raddle: {why}");
         }
     }
+}
+
+/// The rows that are known so far.
+fn incomplete(rows: &[Row]) -> Results {
+    let remark = ("incomplete".into(), "the run was not at its end when this was written".into());
+    Results { rows: rows.to_vec(), missing: Vec::new(), settings: vec![remark], failed: false }
 }
 
 /// What all of the run will take at most, before anything is built or measured.
@@ -256,9 +255,12 @@ fn foretold(options: &Options, groups: &[(Vec<Case>, Vec<&'static Runtime>)]) ->
     }
     let cases: usize = groups.iter().map(|(cases, _)| cases.len()).sum();
     let at_most = duration(Duration::from_secs_f64(seconds));
+    let when = match (options.format, &options.out) {
+        (Format::Html, None) => "the page comes at the end (with --out FILE, Ctrl-C keeps what it has by then)",
+        _ => "each row is shown when it is done, Ctrl-C keeps those",
+    };
     format!(
-        "raddle: {cases} case(s), at most {processes} processes and about {at_most}, and what is to be built first; each \
-         row is shown when it is done, Ctrl-C keeps those"
+        "raddle: {cases} case(s), at most {processes} processes and about {at_most}, and what is to be built first; {when}"
     )
 }
 
@@ -447,7 +449,7 @@ struct Meter {
 
 impl Meter {
     fn new() -> Meter {
-        Meter { terminal: std::io::stderr().is_terminal(), last: None }
+        Meter { terminal: crate::output::is_screen(&std::io::stderr()), last: None }
     }
 
     fn show(&mut self, event: &Event) {

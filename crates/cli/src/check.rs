@@ -11,7 +11,7 @@ use raddle_sim::check::{
 use raddle_sim::watch::{STUCK_AFTER, Watchdog};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -89,7 +89,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     }
     let plan = plan(options)?;
     let start = Instant::now();
-    let mut line = Line { shown: std::io::stderr().is_terminal(), start, last: None };
+    let mut line = Line { shown: crate::output::is_screen(&std::io::stderr()), start, last: None };
     let report = check::check(&subject, &plan, &mut |progress| {
         watch.now(format!("{} in {progress}", subject.name));
         line.show(progress);
@@ -191,21 +191,25 @@ fn command(options: &Options, failure: &Failure) -> String {
     }
 }
 
+fn preemptions(number: u32) -> String {
+    if number == 1 { "1 preemption".into() } else { format!("{number} preemptions") }
+}
+
 fn how_far(tried: &Tried) -> String {
     let mut parts = Vec::new();
     match (tried.complete, tried.systematic) {
         (Some(bound), runs) if tried.broken_off.is_none() => {
-            parts.push(format!("all runs with at most {bound} preemptions ({runs})"));
+            parts.push(format!("all runs with at most {} ({runs})", preemptions(bound)));
         }
-        (Some(bound), _) => parts.push(format!("all runs with at most {bound} preemptions")),
+        (Some(bound), _) => parts.push(format!("all runs with at most {}", preemptions(bound))),
         _ => {}
     }
     if let Some((bound, runs)) = tried.broken_off.filter(|(_, runs)| *runs > 0) {
         let those = if tried.complete.is_some() { "those" } else { "the runs" };
-        let preemptions = if tried.complete.is_some() { "" } else { " preemptions" };
-        parts.push(format!("{runs} of {those} with {bound}{preemptions}, which are more than there was time for"));
+        let with = if tried.complete.is_some() { bound.to_string() } else { preemptions(bound) };
+        parts.push(format!("{runs} of {those} with {with}, which are more than there was time for"));
     } else if let (None, true, Some((bound, _))) = (tried.complete, tried.out_of_time, tried.broken_off) {
-        parts.push(format!("no time for the runs with {bound} preemptions"));
+        parts.push(format!("no time for the runs with {}", preemptions(bound)));
     }
     if tried.seeds > 0 {
         parts.push(format!("{} seeds", tried.seeds));

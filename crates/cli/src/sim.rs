@@ -12,7 +12,7 @@ use raddle_sim::report::{self as rows, Row};
 use raddle_sim::simulate::{MOST_CORES, Plan, simulate};
 use raddle_sim::watch::{STUCK_AFTER, Watchdog};
 use raddle_sim::workloads::{Arguments, WORKLOADS, Workload};
-use std::io::{IsTerminal, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -121,15 +121,37 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         return in_parts(options, plans);
     }
     let output = Output::claim(options.out.as_deref())?;
-    let mut all_rows: Vec<Row> = Vec::new();
-    let all = (0..plans.len()).collect();
-    each(plans, all, |_, row| all_rows.push(row));
-    let text = match options.format.unwrap_or(Format::Table) {
-        Format::Table => rows::table(&all_rows),
-        Format::Json => rows::json_lines(&all_rows),
-        Format::Html => rows::html(&all_rows, &command_line(), &raddle_report::Circumstances::now().of_simulation()),
+    let format = options.format.unwrap_or(Format::Table);
+    let text = |rows: &[Row]| match format {
+        Format::Table => rows::table(rows),
+        Format::Json => rows::json_lines(rows),
+        Format::Html => rows::html(rows, &command_line(), &raddle_report::Circumstances::now().of_simulation()),
     };
-    output.write(&text)?;
+    // A run that is ended early has shown what it had, or has left it in the file.
+    let (mut all_rows, mut all_text, mut printed) = (Vec::<Row>::new(), String::new(), Ok(()));
+    let all = (0..plans.len()).collect();
+    each(plans, all, |_, row| {
+        all_rows.push(row);
+        if format == Format::Html {
+            output.keep(|| text(&all_rows));
+            return;
+        }
+        // What the last row adds to the one before it.
+        let last = &all_rows[all_rows.len().saturating_sub(2)..];
+        let added = text(last).split_off(text(&last[..last.len() - 1]).len());
+        all_text += &added;
+        match output {
+            Output::Standard if printed.is_ok() => printed = print(&added),
+            Output::Standard => {}
+            _ => output.keep(|| all_text.clone()),
+        }
+    });
+    printed?;
+    match (format, &output) {
+        (Format::Html, _) => output.write(&text(&all_rows))?,
+        (_, Output::Standard) => {}
+        _ => output.write(&all_text)?,
+    }
     Ok(failures(all_rows.iter().filter_map(|(_, result)| result.as_ref().err())))
 }
 
@@ -186,7 +208,7 @@ fn in_parts(options: &Options, plans: Vec<Plan>) -> Result<ExitCode, String> {
 
 /// Simulates those of these numbers, and shows where it is if anybody looks.
 fn each(plans: Vec<Plan>, chosen: Vec<usize>, mut done: impl FnMut(usize, Row)) {
-    let show = std::io::stderr().is_terminal();
+    let show = crate::output::is_screen(&std::io::stderr());
     let all = chosen.len();
     let watch = Watchdog::start(STUCK_AFTER, move |what, steps| {
         if show {
@@ -206,6 +228,9 @@ fn each(plans: Vec<Plan>, chosen: Vec<usize>, mut done: impl FnMut(usize, Row)) 
             plan.cores
         ));
         let result = simulate(&plan);
+        if show {
+            eprint!("\r\x1b[K");
+        }
         done(number, (plan, result));
     }
     watch.end();

@@ -1,10 +1,9 @@
 //! `raddle top`: what programs under `raddle run --metrics` do, second by second.
 
-use crate::output::to_be_put;
+use crate::output::{is_screen, printed, to_be_put};
 use clap::Args;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::IsTerminal as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,7 +16,8 @@ Examples:
   raddle top 4711                        one of them, in more detail
   raddle top /var/lib/server/metrics     one whose file was named with --metrics=FILE
 
-Exit status: 0, or 1 when there is no such program.";
+Exit status: 0; 1 when no program of yours runs so, or the one that was watched has ended; 2 when the process or file named
+shows nothing, or the command line is wrong.";
 
 /// Show what programs under `raddle run --metrics` do
 #[derive(Args)]
@@ -45,6 +45,24 @@ fn folder() -> PathBuf {
         || variable("TMPDIR").unwrap_or_else(|| "/tmp".into()).join(format!("raddle-{user}")),
         |folder| folder.join("raddle"),
     )
+}
+
+/// Where else one of this user's may have written, whose session had other variables, or none: a service, `sudo`.
+fn folders() -> Vec<PathBuf> {
+    let user = rustix::process::geteuid().as_raw();
+    let mut folders = vec![folder()];
+    for other in [format!("/run/user/{user}/raddle"), format!("/tmp/raddle-{user}")] {
+        folders.extend(Some(PathBuf::from(other)).filter(|other| *other != folders[0]));
+    }
+    folders
+}
+
+/// The files in which a process may write: the one that it was told of when it was started, or one of its number.
+fn files(pid: u32) -> Vec<PathBuf> {
+    let told = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let told = told.split(|&byte| byte == 0).find_map(|variable| variable.strip_prefix(b"RADDLE_METRICS="));
+    let told = told.map(|file| PathBuf::from(String::from_utf8_lossy(file).replace("{pid}", &pid.to_string())));
+    told.into_iter().chain(folders().into_iter().map(|folder| folder.join(format!("{pid}.metrics")))).collect()
 }
 
 /// The file for `--metrics`.
@@ -152,7 +170,7 @@ impl Look {
 /// Runs the subcommand.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
     let mut seen = BTreeMap::new();
-    let screen = std::io::stdout().is_terminal() && !options.once;
+    let screen = is_screen(&std::io::stdout()) && !options.once;
     loop {
         let looks = looks(options.which.as_deref())?;
         if looks.is_empty() {
@@ -164,8 +182,8 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
             (true, Some((look, before))) => one(look, before.as_ref()),
             _ => all(&seen),
         };
-        crate::output::print(&if screen { on_screen(&text) } else { text })?;
-        if options.once {
+        let is_read = printed(&if screen { on_screen(&text) } else { text })?;
+        if options.once || !is_read {
             return Ok(ExitCode::SUCCESS);
         }
         std::thread::sleep(Duration::from_secs(options.seconds.into()));
@@ -208,7 +226,8 @@ fn on_screen(text: &str) -> String {
 
 fn looks(which: Option<&Path>) -> Result<Vec<Look>, String> {
     let Some(which) = which else {
-        let entries = std::fs::read_dir(folder()).into_iter().flatten().flatten().map(|entry| entry.path());
+        let entries = folders().into_iter().filter_map(|folder| std::fs::read_dir(folder).ok());
+        let entries = entries.flatten().flatten().map(|entry| entry.path());
         let files = entries.filter(|path| path.extension().is_some_and(|ending| ending == "metrics"));
         let mut looks = Vec::new();
         for path in files {
@@ -222,9 +241,19 @@ fn looks(which: Option<&Path>) -> Result<Vec<Look>, String> {
         looks.sort_by_key(|look| look.pid);
         return Ok(looks);
     };
-    let is_number = which.to_str().is_some_and(|text| text.parse::<u32>().is_ok());
-    let path = if is_number { folder().join(which).with_extension("metrics") } else { which.to_path_buf() };
-    let look = Look::at(&path).map_err(|why| match is_number && !path.exists() {
+    let pid = which.to_str().and_then(|text| text.parse::<u32>().ok());
+    let files = pid.map_or_else(|| vec![which.to_path_buf()], files);
+    // A file that several programs were given tells of another one.
+    let is_its = |look: &Look| pid.is_none_or(|pid| look.pid == pid);
+    let path = files.iter().find(|file| file.exists()).unwrap_or(&files[0]);
+    let look = match files.iter().find_map(|file| Look::at(file).ok().filter(is_its)) {
+        Some(look) => Ok(look),
+        None => Look::at(path).and_then(|look| match is_its(&look) {
+            true => Ok(look),
+            false => Err(format!("{} is process {}'s", path.display(), look.pid)),
+        }),
+    };
+    let look = look.map_err(|why| match pid.is_some() && !path.exists() {
         true if !Path::new("/proc").join(which).exists() => format!("there is no process {}", which.display()),
         true => of_another(which).unwrap_or_else(|| {
             format!(

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 const EXAMPLES: &str = "\
 Examples:
   raddle run --trace t.json -- ./server      writes t.json when the server ends
-  raddle trace t.json.raw                    makes t.json of what is left when it crashed or was killed
+  raddle trace t.json.raw                    makes t.json of what is left when it crashed, was killed, or Ctrl-C ended it
 
 Open the file at https://ui.perfetto.dev. Nothing of it leaves the machine.
 
@@ -33,7 +33,14 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         Some(end) if end == "raw" => Ok(options.raw.with_extension("")),
         _ => Err(format!("{} does not end in .raw: say with --output where to write", options.raw.display())),
     };
-    File::open(&options.raw).map_err(|error| format!("{}: {error}", options.raw.display()))?;
+    File::open(&options.raw).map_err(|error| {
+        // The name that `raddle run --trace` was given.
+        let mut raw = options.raw.clone().into_os_string();
+        raw.push(".raw");
+        let raw = PathBuf::from(raw);
+        let hint = if raw.is_file() { format!("; {} is there", raw.display()) } else { String::new() };
+        format!("{}: {error}{hint}", options.raw.display())
+    })?;
     let into = to_be_put("--output", &options.output.clone().map_or_else(plain, Ok)?)?;
     raddle::trace::convert(&options.raw, &into).map_err(|error| format!("{}: {error}", options.raw.display()))?;
     print(&format!("{}\n", into.display())).map(|()| ExitCode::SUCCESS)

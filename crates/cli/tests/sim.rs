@@ -290,3 +290,33 @@ fn a_report_that_is_ended_early_leaves_what_it_has() {
         assert_eq!(row["workload"], "packet", "{row}");
     }
 }
+
+/// Who is tired of a long simulation keeps what the short ones have told.
+#[test]
+fn a_simulation_that_is_ended_early_has_shown_its_rows() {
+    use std::io::BufRead as _;
+    let path = std::env::temp_dir().join(format!("raddle-sim-early-{}", std::process::id()));
+    let begun = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_raddle"));
+        command.args(["sim", "--cores", "1", "--workload", "packet:n=100", "--workload", "packet:n=100M"]).args(words);
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null()).spawn().unwrap()
+    };
+    for (words, row) in [(&[][..], "     1 "), (&["--format", "json"], "{\"")] {
+        let mut child = begun(words);
+        let lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.map_while(Result::ok).any(|line| line.starts_with(row)), "{words:?}");
+        assert!(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    for (format, part) in [("table", "packet n=100:"), ("json", "\"packet\""), ("html", "Cores busy")] {
+        let mut child = begun(&["--format", format, "--out", path.to_str().unwrap()]);
+        while !std::fs::read_to_string(&path).is_ok_and(|text| text.contains(part)) {
+            assert!(child.try_wait().unwrap().is_none());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        std::fs::remove_file(&path).unwrap();
+    }
+}

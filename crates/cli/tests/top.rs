@@ -75,6 +75,42 @@ int main(void) {
     assert!(output.status.success() && error.contains("no metrics") && error.contains("--metrics=FILE"), "{output:?}");
 }
 
+/// Wherever the file is, and whoever asks in another session: the process was told of it. Its name moves no cursor.
+#[test]
+fn top_finds_the_file_of_a_process_and_ends_with_its_reader() {
+    use std::io::BufRead as _;
+    let folder = Folder::new("run");
+    let source = "#include <pthread.h>\n#include <unistd.h>\nstatic void *body(void *argument) { return argument; }\n\
+                  int main(void) { pthread_t thread; char byte; pthread_create(&thread, 0, body, 0);\n\
+                  pthread_join(thread, 0); return (int)read(0, &byte, 1); }\n";
+    let program = folder.0.join("od\u{1b}\nd");
+    std::fs::copy(folder.program("odd", source, &["-w"]), &program).unwrap();
+    let file = folder.0.join("odd.prom");
+    let mut command = raddle(&[&format!("--metrics={}", file.display())]);
+    let mut child = command.arg("--").arg(&program).stdin(Stdio::piped()).spawn().unwrap();
+    while !file.exists() {
+        assert!(child.try_wait().unwrap().is_none());
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let top = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_raddle"));
+        command.arg("top").args(words).env("XDG_RUNTIME_DIR", &folder.0);
+        command
+    };
+    let pid = child.id().to_string();
+    let shown = top(&[&pid, "--once"]).output().unwrap();
+    assert!(text_of(&shown).starts_with(&format!("od\\u{{1b}}\\nd ({pid})\n")), "{shown:?}");
+    // `raddle top PID | head -n 1`.
+    let mut head = top(&[&pid]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    std::io::BufReader::new(head.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let head = head.wait_with_output().unwrap();
+    assert!(head.status.success() && head.stderr.is_empty() && line.contains(&pid), "{head:?}");
+    assert!(child.try_wait().unwrap().is_none());
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+}
+
 /// What a hung or a hot program is asked first: which thread uses the core, and which waits for what.
 #[test]
 fn top_names_the_threads_that_compute_and_those_that_wait() {

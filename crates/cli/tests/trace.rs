@@ -196,6 +196,8 @@ fn a_trace_shows_who_ran_who_waited_and_who_woke_whom() {
         assert!(member.contains(&what), "{what}: {member:?}");
     }
     assert_eq!(trace.names[&(PROCESSORS, 1)], "processor 0");
+    // By the name, also before the thread has it.
+    assert!(trace.spans[&(PROCESSORS, 1)].iter().any(|span| span.2.starts_with("member \"2\" (")));
     assert_eq!(trace.names.keys().filter(|track| track.0 == PROCESSORS).count(), 1);
     assert!(trace.arrows >= 150, "{}", trace.arrows);
     assert!(trace.says("waits for a descriptor"));
@@ -240,6 +242,9 @@ fn what_is_left_of_a_program_that_was_killed_is_made_a_trace() {
     assert_eq!(folder.names(), BTreeSet::from(["t.json.raw".to_string()]));
     let raw = folder.0.join("t.json.raw");
     assert_eq!(std::fs::metadata(&raw).unwrap().permissions().mode() & 0o777, 0o600);
+    let output = raddle(&["trace"]).arg(&trace).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && error.contains(&format!("{} is there", raw.display())), "{error}");
     let output = raddle(&["trace"]).arg(&raw).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{}\n", trace.display()), "{output:?}");
     assert!(Trace::read(&trace).thread("member \"0\"").contains(&"runs"));

@@ -111,7 +111,7 @@ pub(crate) fn publish(path: &str) {
     let path = path.replace("{pid}", &std::process::id().to_string());
     let text = || {
         let (metrics, gaps) = (raddle::info::metrics(), crate::quantum::gaps::metrics());
-        format!("# program {} {}\n{metrics}{gaps}", program(), std::process::id())
+        format!("# program {} {}\n{metrics}{gaps}", in_a_line(&program()), std::process::id())
     };
     if let Err(error) = raddle::drop_in::publish(path.clone().into(), std::time::Duration::from_secs(1), text) {
         say(&format!("raddle: no metrics: {path}: {error}; name a file where this user may write: --metrics=FILE\n"));
@@ -162,6 +162,11 @@ fn status(key: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
     line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// Without what would end the line, or move a terminal's cursor.
+fn in_a_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
 fn escaped(text: &str) -> String {

@@ -42,8 +42,12 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         );
     }
     let is_table = options.format == Format::Table && options.out.is_none();
+    let is_lines = options.format == Format::Json && options.out.is_none();
     if is_table {
         print(&heading(options.processors, options.rounds))?;
+    }
+    if options.format == Format::Html && options.out.is_none() {
+        meter.line("raddle: the page comes at the end; with --out FILE, Ctrl-C keeps what it has by then");
     }
     let end = Instant::now() + TIME;
     let contestants = ["raddle", "std"].map(|name| runtimes::find(name).and_then(own_program));
@@ -60,18 +64,22 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
             if meter.terminal {
                 meter.show(&event);
             }
-            if let (Event::Done(rows), true) = (event, is_table) {
+            let Event::Done(rows) = event else { return };
+            // A reader that is gone ends nothing.
+            if is_table {
                 meter.clear();
-                // A reader that is gone ends nothing.
                 let _ = print(&row(rows));
+            } else if is_lines {
+                let _ = print(&report::json_lines(rows, &about));
             }
         });
         results.extend(done);
         meter.clear();
-        output.keep(|| super::text(options.format, &results, &about));
+        output.keep(|| super::text(options.format, &super::incomplete(&results.rows), &about));
     }
     match is_table {
         true => print(&about.compared(&results.rows))?,
+        false if is_lines => {}
         false => output.write(&super::text(options.format, &results, &about))?,
     }
     super::tell(options, &results);

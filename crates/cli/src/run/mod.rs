@@ -77,7 +77,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     metrics: Option<String>,
     /// Write a trace for ui.perfetto.dev into FILE when the program ends: who ran where, who waited for what, who woke
-    /// whom (`{pid}` in its name is the process's number)
+    /// whom (`{pid}` in its name is the process's number). If a signal ends it (Ctrl-C, too): `raddle trace FILE.raw`
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// How many events of each processor a trace keeps: the last ones

@@ -9,7 +9,7 @@ use raddle_sim::claims::{self, Scale};
 use raddle_sim::papers::{self, PAPERS, Paper, Size};
 use raddle_sim::watch::{STUCK_AFTER, Watchdog};
 use raddle_sim::workloads::number;
-use std::io::{IsTerminal, Write as _};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -64,7 +64,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         refuse(options, paper)?;
     }
     let output = Output::claim(options.out.as_deref())?;
-    let show = std::io::stderr().is_terminal();
+    let show = crate::output::is_screen(&std::io::stderr());
     let watch = Watchdog::start(STUCK_AFTER, |_, _| ());
     let (begun, mut told) = (Instant::now(), None::<Instant>);
     let mut progress = |number: usize, all: usize, what: &str| {

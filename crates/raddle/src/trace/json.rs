@@ -1,7 +1,7 @@
 //! A trace as JSON, in the format of Chrome's `about:tracing`, which Perfetto reads: two groups of tracks, one for
 //! processors and one for threads.
 
-use super::story::{PoolAndProcessor, Said, State, Story, Told};
+use super::story::{Known, PoolAndProcessor, Said, State, Story, Told};
 use crate::lanes::Kind;
 use crate::lanes::layout::{EVENT, LINE, Layout, MAGIC, NAMES, PAGE, REASONS, VERSION, head};
 use std::collections::HashMap;
@@ -200,10 +200,13 @@ fn write(read: &Read<'_>, out: &mut impl Write) -> io::Result<()> {
     )?;
     let mut writer = Writer { out, arrows: 0 };
     let (mut story, mut failed) = (Story::default(), Ok(()));
-    // The names are known at the end; a thread's spans carry its number.
+    // Names come later than the spans of the threads that have them: so all is heard twice.
+    read.events.iter().for_each(|event| story.hear(*event, &mut |_| {}));
+    let names = names_of(&story, read);
+    story = Story::default();
     let mut tell = |told: Told<'_>| {
         if failed.is_ok() {
-            failed = put(&mut writer, begin, &told);
+            failed = put(&mut writer, begin, &names, &told);
         }
     };
     for event in &read.events {
@@ -219,19 +222,9 @@ fn write(read: &Read<'_>, out: &mut impl Write) -> io::Result<()> {
         writer.metadata("thread_name", PROCESSORS, track(place), &format!("\"name\":\"{}\"", name_of(place)))?;
         writer.metadata("thread_sort_index", PROCESSORS, track(place), &format!("\"sort_index\":{}", track(place)))?;
     }
-    let names = read.names();
-    let mut lives: HashMap<u64, Vec<usize>> = HashMap::new();
-    story.threads.iter().enumerate().for_each(|(number, known)| lives.entry(known.record).or_default().push(number));
-    for (number, known) in story.threads.iter().enumerate() {
-        // Its last name, before the record's next thread.
-        let next = lives[&known.record].iter().find(|&&other| other > number).map(|&next| story.threads[next].from);
-        // A thread is named a moment before it is spawned.
-        let first = lives[&known.record].first() == Some(&number);
-        let given = names.get(&known.record).map_or(&[][..], Vec::as_slice).iter();
-        let mut own = given.filter(|(at, _)| (first || *at >= known.from) && next.is_none_or(|next| *at < next));
-        let name = own.next_back().map_or_else(|| format!("thread {number}"), |(_, name)| format!("{name} ({number})"));
+    for (number, name) in names.iter().enumerate() {
         let track = number as u32 + 1;
-        writer.metadata("thread_name", THREADS, track, &format!("\"name\":{}", quoted(&name)))?;
+        writer.metadata("thread_name", THREADS, track, &format!("\"name\":{}", quoted(name)))?;
         writer.metadata("thread_sort_index", THREADS, track, &format!("\"sort_index\":{track}"))?;
     }
     // The last element has no comma.
@@ -241,7 +234,24 @@ fn write(read: &Read<'_>, out: &mut impl Write) -> io::Result<()> {
     )
 }
 
-fn put(writer: &mut Writer<impl Write>, begin: u64, told: &Told<'_>) -> io::Result<()> {
+/// What each thread is called, by its number.
+fn names_of(story: &Story, read: &Read<'_>) -> Vec<String> {
+    let names = read.names();
+    let mut lives: HashMap<u64, Vec<usize>> = HashMap::new();
+    story.threads.iter().enumerate().for_each(|(number, known)| lives.entry(known.record).or_default().push(number));
+    let name = |(number, known): (usize, &Known)| {
+        // Its last name, before the record's next thread.
+        let next = lives[&known.record].iter().find(|&&other| other > number).map(|&next| story.threads[next].from);
+        // A thread is named a moment before it is spawned.
+        let first = lives[&known.record].first() == Some(&number);
+        let given = names.get(&known.record).map_or(&[][..], Vec::as_slice).iter();
+        let mut own = given.filter(|(at, _)| (first || *at >= known.from) && next.is_none_or(|next| *at < next));
+        own.next_back().map_or_else(|| format!("thread {number}"), |(_, name)| format!("{name} ({number})"))
+    };
+    story.threads.iter().enumerate().map(name).collect()
+}
+
+fn put(writer: &mut Writer<impl Write>, begin: u64, names: &[String], told: &Told<'_>) -> io::Result<()> {
     let since = |at: u64| at.saturating_sub(begin);
     match *told {
         Told::Span { thread, state, from, to, left } => {
@@ -251,8 +261,8 @@ fn put(writer: &mut Writer<impl Write>, begin: u64, told: &Told<'_>) -> io::Resu
                 State::Runs(place) => {
                     let left = if left.is_empty() { "the trace ends" } else { left };
                     let why = format!("\"until\":{}", quoted(left));
-                    let name = format!("thread {thread}");
-                    writer.span(PROCESSORS, track(place), &name, times, &format!("\"thread\":{thread},{why}"))?;
+                    let number = format!("\"thread\":{thread},{why}");
+                    writer.span(PROCESSORS, track(place), &names[thread], times, &number)?;
                     let on = format!("\"on\":\"{}\",{why}", name_of(place));
                     writer.span(THREADS, track_of_thread, "runs", times, &on)
                 }
