@@ -27,8 +27,8 @@ Examples:
   raddle bench fib --args 30:by=join,30:by=spawn
   raddle bench lock_global --policy fifo --policy 'steal(fifo)'
   raddle bench packet --args 10M --runtimes raddle,go --policy steal --policy 'local(fifo, overflow=retry)'
-  raddle bench city news --format html --out report.html
-  raddle bench create --format json --out before.json   then, after a change:
+  raddle bench city news --out report.html
+  raddle bench create --out before.json                 then, after a change:
   raddle bench create --baseline before.json        what got faster, slower, or neither, as far as the rounds tell
   raddle bench echo --args 1k,10k                   servers under load, one of them under `raddle run`
   raddle bench locks --runtimes raddle,std,parking_lot   each of our locks, and which one to take
@@ -78,9 +78,9 @@ pub struct Options {
         value_parser = crate::numbers::whole::<u32>(crate::numbers::SOME, "--repeat 3")
     )]
     repeat: u32,
-    /// How to show the results; JSON is one object a line
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    /// How to show the results; JSON is one object a line [default: as FILE's ending says, or table]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
     /// Write the results to FILE instead of the standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -106,6 +106,12 @@ enum Format {
     Table,
     Json,
     Html,
+}
+
+impl Options {
+    fn format(&self) -> Format {
+        crate::output::format(self.format, self.out.as_deref())
+    }
 }
 
 /// Runs the subcommand.
@@ -147,7 +153,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     let output = Output::claim(options.out.as_deref())?;
     let mut meter = Meter::new();
     let mut results = Results { rows: Vec::new(), missing: Vec::new(), settings: Vec::new(), failed: false };
-    let shows = Shows { format: options.format, output: &output, about: &about };
+    let shows = Shows { format: options.format(), output: &output, about: &about };
     // Each kind of lock is a contestant of its own, so these workloads take turns apart from the others.
     let (apart, cases): (Vec<_>, Vec<_>) =
         cases.into_iter().partition(|case| catalogue::each_way(case.workload).is_some());
@@ -181,13 +187,13 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     for (cases, chosen) in groups {
         measure(cases, &chosen)?;
     }
-    match (options.format, &output) {
+    match (options.format(), &output) {
         (Format::Table, Output::Standard) => {
             let decision = report::decision(&results.rows).unwrap_or_default();
             print(&(decision + &report::notes(&results) + &about.compared(&results.rows)))?;
         }
         (Format::Json, Output::Standard) => {}
-        _ => output.write(&text(options.format, &results, &about))?,
+        _ => output.write(&text(options.format(), &results, &about))?,
     }
     tell(options, &results);
     Ok(if results.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -255,7 +261,7 @@ fn foretold(options: &Options, groups: &[(Vec<Case>, Vec<&'static Runtime>)]) ->
     }
     let cases: usize = groups.iter().map(|(cases, _)| cases.len()).sum();
     let at_most = duration(Duration::from_secs_f64(seconds));
-    let when = match (options.format, &options.out) {
+    let when = match (options.format(), &options.out) {
         (Format::Html, None) => "the page comes at the end (with --out FILE, Ctrl-C keeps what it has by then)",
         _ => "each row is shown when it is done, Ctrl-C keeps those",
     };
@@ -418,7 +424,7 @@ fn list() -> String {
 
 /// What the chosen format does not show goes to the standard error.
 fn tell(options: &Options, results: &Results) {
-    if options.format == Format::Json {
+    if options.format() == Format::Json {
         for (name, why) in &results.missing {
             eprintln!("raddle: missing: {name}: {why}");
         }

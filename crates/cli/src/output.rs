@@ -1,5 +1,6 @@
 //! Where results go.
 
+use clap::ValueEnum;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -74,6 +75,33 @@ impl Output {
             }
         };
         unless_closed(result).map_err(|why| format!("cannot write {}: {why}", path.display()))
+    }
+}
+
+/// How to show results: as asked for, or as the ending of the file's name says, or as a table.
+pub fn format<F: ValueEnum>(given: Option<F>, out: Option<&Path>) -> F {
+    let named = |name: &str| F::from_str(name, true).ok();
+    let format = given.or_else(|| ending(out).and_then(named)).or_else(|| named("table"));
+    format.expect("each command has tables")
+}
+
+/// The format that a file's name tells of.
+fn ending(out: Option<&Path>) -> Option<&'static str> {
+    let ending = out?.extension()?.to_str()?.to_ascii_lowercase();
+    match ending.as_str() {
+        "html" | "htm" => Some("html"),
+        "json" | "jsonl" | "ndjson" => Some("json"),
+        _ => None,
+    }
+}
+
+/// Refuses a file whose name asks for another format than the only one that there is.
+pub fn has_only(format: &str, out: Option<&Path>) -> Result<(), String> {
+    match (ending(out), out) {
+        (Some(asked), Some(out)) if asked != format => {
+            Err(format!("--out {}: there is no {asked} of this, {format} alone; name another file", out.display()))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -241,6 +269,32 @@ mod tests {
             let why = put(path).unwrap_err();
             assert!(why.starts_with("--trace: ") && why.ends_with("; name another file"), "{why}");
         }
+    }
+
+    #[test]
+    fn the_ending_of_a_files_name_says_how_to_show_results() {
+        #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+        enum Format {
+            Table,
+            Json,
+            Html,
+        }
+        let by = |given, name: &str| format(given, Some(name.as_ref()));
+        for (name, expected) in [
+            ("a/page.html", Format::Html),
+            ("PAGE.HTM", Format::Html),
+            ("rows.json", Format::Json),
+            ("rows.jsonl", Format::Json),
+            ("html", Format::Table),
+            ("page.html.txt", Format::Table),
+        ] {
+            assert_eq!(by(None, name), expected, "{name}");
+            assert_eq!(by(Some(Format::Table), name), Format::Table, "{name}");
+        }
+        assert_eq!(format::<Format>(None, None), Format::Table);
+        assert!(has_only("json", None).is_ok() && has_only("json", Some("a.json".as_ref())).is_ok());
+        let why = has_only("table", Some("a.html".as_ref())).unwrap_err();
+        assert_eq!(why, "--out a.html: there is no html of this, table alone; name another file");
     }
 
     #[test]

@@ -21,10 +21,10 @@ Examples:
   raddle sim --cores 128 --machine epyc
   raddle sim --policy 'steal(fifo)' --policy 'steal(victims=neighbours(15))' --cores 1..128 --workload packet:work=500
   raddle sim --workload tree:depth=14 --cores 1,2,4,8 --format json
-  raddle sim --policy 'clustered(4, steal)' --machine epyc --cores 1..128 --format html --out out.html
+  raddle sim --policy 'clustered(4, steal)' --machine epyc --cores 1..128 --out out.html
   raddle sim --calibrate --out mine.json && raddle sim --machine mine.json --cores 1,2
   raddle sim predict --machine mine.json
-  raddle sim report --format html --out report.html
+  raddle sim report --out report.html
   raddle sim report --paper lock-free
   raddle sim --seed 1..16 --cores 1..8 --shard 0/4 --out part-0.jsonl       a fourth of a campaign
   mpirun -n 4 raddle sim --seed 1..16 --cores 1..8 --shard rank --out 'part-{shard}.jsonl'
@@ -63,7 +63,7 @@ pub struct Options {
         value_parser = crate::numbers::whole::<u64>(1..=u64::MAX, "--steps 1000000")
     )]
     steps: u64,
-    /// How to show the results; JSON is one object a line
+    /// How to show the results; JSON is one object a line [default: as FILE's ending says, or table]
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// Run part I of N (from 0), a line each for --merge; `rank`: as MPI, Slurm or a Job in Kubernetes numbers it
@@ -121,7 +121,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         return in_parts(options, plans);
     }
     let output = Output::claim(options.out.as_deref())?;
-    let format = options.format.unwrap_or(Format::Table);
+    let format = crate::output::format(options.format, options.out.as_deref());
     let text = |rows: &[Row]| match format {
         Format::Table => rows::table(rows),
         Format::Json => rows::json_lines(rows),
@@ -167,6 +167,7 @@ fn in_parts(options: &Options, plans: Vec<Plan>) -> Result<ExitCode, String> {
     if options.format.is_some_and(|format| format != Format::Json) {
         return Err("--shard, --only and --merge have JSON alone".into());
     }
+    crate::output::has_only("json", options.out.as_deref())?;
     let campaign = shards::Campaign::of(&plans);
     let path = options.out.as_ref().map(|path| options.shard.map_or_else(|| path.clone(), |shard| shard.named(path)));
     if !options.merge.is_empty() {

@@ -257,7 +257,7 @@ fn the_page_opens_in_a_browser() {
     }
     let programs = Programs::new(&[("raddle", &prints(100, 10)), ("go", &prints(250, 10))]);
     let page = programs.0.join("report.html");
-    let words = create(&["--runtimes", "raddle,go,java", "--format", "html", "--out", page.to_str().unwrap()]);
+    let words = create(&["--runtimes", "raddle,go,java", "--out", page.to_str().unwrap()]);
     assert!(programs.bench(&words).status.success());
     let dom = browse(&page, &programs.0);
     assert_eq!(dom.matches("<rect class=\"bar").count(), 2, "{dom}");
@@ -292,12 +292,12 @@ fn no_text_of_a_drawing_is_cut_or_lies_over_another() {
     let programs = Programs::new(&[("raddle", latencies), ("go", &prints(250, 10))]);
     let page = programs.0.join("report.html");
     let policy = "priority(3, steal(lifo, victims=neighbours(4)))";
-    let words = ["--runtimes", "raddle,go", "--format", "html", "--policy", policy, "--policy", "fifo", "--out"];
+    let words = ["--runtimes", "raddle,go", "--policy", policy, "--policy", "fifo", "--out"];
     let ended = programs.bench(&[&create(&words)[..], &[page.to_str().unwrap()]].concat());
     assert!(ended.status.success(), "{}", stderr(&ended));
     let simulated = programs.0.join("sim.html");
     let mut sim = Command::new(env!("CARGO_BIN_EXE_raddle"));
-    sim.args(["sim", "--workload", "yield:t=8:total=800", "--cores", "1,2,4,8,16,32,64", "--format", "html", "--out"]);
+    sim.args(["sim", "--workload", "yield:t=8:total=800", "--cores", "1,2,4,8,16,32,64", "--out"]);
     sim.arg(&simulated).args(["--policy", "fifo", "--policy", policy]);
     let ended = output(sim).unwrap();
     assert!(ended.status.success(), "{}", stderr(&ended));
@@ -317,7 +317,7 @@ fn a_baseline_has_a_verdict_in_every_format_and_a_wrong_one_is_told_at_once() {
     let file = before.0.join("before.json");
     let file = file.to_str().unwrap();
     let five = ["create", "--args", "10", "--rounds", "5", "--runtimes", "raddle,go"];
-    let ended = before.bench(&[&five[..], &["--format", "json", "--out", file]].concat());
+    let ended = before.bench(&[&five[..], &["--out", file]].concat());
     assert!(ended.status.success(), "{}", stderr(&ended));
     let now = Programs::new(&[("raddle", &prints(150, 10)), ("go", &prints(250, 10))]);
     for (format, slower, level) in [

@@ -268,6 +268,36 @@ fn a_campaign_in_parts_gives_the_bytes_of_one_process() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+/// The ending of a file's name chooses; where it asks for what there is not, that is told before the work.
+#[test]
+fn a_file_holds_what_its_name_says() {
+    let folder = std::env::temp_dir().join(format!("raddle-endings-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let named = |name: &str| folder.join(name).display().to_string();
+    for (name, begins) in [("page.html", "<!doctype html>"), ("rows.json", "{\""), ("rows", "packet n=100:")] {
+        let file = named(name);
+        for (more, begins) in [(&[][..], begins), (&["--format", "html"], "<!doctype html>")] {
+            let words = ["--cores", "1", "--workload", "packet:n=100", "--out", &file];
+            assert!(sim(&[&words, more].concat()).status.success());
+            let there = std::fs::read_to_string(named(name)).unwrap();
+            assert!(there.trim_start().to_ascii_lowercase().starts_with(begins), "{name}: {there}");
+        }
+    }
+    for (words, name, why) in [
+        (&["predict"][..], "absent.html", "there is no html of this, table alone"),
+        (&["predict"], "absent.json", "there is no json of this, table alone"),
+        (&["--calibrate"], "absent.html", "there is no html of this, json alone"),
+        (&["--only", "0"], "absent.html", "there is no html of this, json alone"),
+    ] {
+        let file = named(name);
+        let output = sim(&[words, &["--out", &file]].concat());
+        let told = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && told.contains(why), "{words:?}: {told}");
+        assert!(!std::path::Path::new(&file).exists());
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn a_report_that_is_ended_early_leaves_what_it_has() {
     let file = std::env::temp_dir().join(format!("raddle-sim-cut-{}.jsonl", std::process::id()));

@@ -292,3 +292,79 @@ fn a_trace_that_cannot_be_written_is_refused_before_the_program_starts() {
     let output = raddle(&["run", "--trace-events", "5000", "--", "true"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
 }
+
+/// By its words: may write no more than 100 bytes into a file, renames a folder, or waits for the end of its input.
+const WRITES_NOTHING: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+static void *body(void *argument) { return argument; }
+int main(int count, char **words) {
+    pthread_t thread;
+    char byte;
+    /* The runtime begins with the first thread. */
+    pthread_create(&thread, 0, body, 0), pthread_join(thread, 0);
+    if (count > 1 && !strcmp(words[1], "short")) setrlimit(RLIMIT_FSIZE, &(struct rlimit){100, 100});
+    if (count > 3) rename(words[2], words[3]);
+    for (int i = 0; i < 20; i++) pthread_create(&thread, 0, body, 0), pthread_join(thread, 0);
+    if (count == 3) read(0, &byte, 1);
+    return 7;
+}
+"#;
+
+/// A limit on files' length, a folder that is gone, an error output that nobody reads: a program that runs into none
+/// of them natively does not under raddle, whatever is written beside it.
+#[test]
+fn what_cannot_be_written_ends_no_program() {
+    let folder = Folder::new("trace");
+    let program = folder.program("program", WRITES_NOTHING, &["-w", "-D_GNU_SOURCE"]);
+    let command = |limit: &str, options: &[&str]| {
+        let mut command = Command::new("sh");
+        let limited = format!("ulimit -f {limit}; exec \"$@\"");
+        command.args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_raddle"), "run"]).current_dir(&folder.0);
+        command.args(options).arg("--").arg(&program);
+        command
+    };
+    let told = |mut command: Command, what: &[&str]| {
+        let output = command.output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(7) && error.lines().count() == 1, "{what:?}: {output:?}");
+        assert!(what.iter().all(|what| error.contains(what)), "{what:?}: {error}");
+    };
+    told(command("1", &["--trace", "t.json"]), &["no trace: ", "File too large", "--trace-events"]);
+    told(command("0", &["--metrics=m"]), &["no metrics: ", "File too large"]);
+    assert_eq!(folder.names(), BTreeSet::new());
+    let mut short = command("unlimited", &["--trace", "t.json"]);
+    short.arg("short");
+    told(short, &["the trace stays in ", "t.json.raw: File too large"]);
+    assert_eq!(folder.names(), BTreeSet::from(["t.json.raw".into()]));
+    assert!(raddle(&["trace"]).arg(folder.0.join("t.json.raw")).status().unwrap().success());
+    let (here, there) = (folder.0.join("here"), folder.0.join("there"));
+    std::fs::create_dir(&here).unwrap();
+    let mut away = command("unlimited", &["--trace", "here/t.json"]);
+    away.arg("away").args([&here, &there]);
+    told(away, &["no trace: ", "t.json.raw: No such file"]);
+    assert!(there.join("t.json.raw").exists());
+
+    // One line, however often it is tried; `raddle top` has what was there before.
+    let mut later = command("unlimited", &["--metrics=m"]);
+    let mut child = later.args(["short", "wait"]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().unwrap()));
+    let line = lines.next().unwrap().unwrap();
+    assert!(line.contains("m cannot be written any more") && line.contains("File too large"), "{line}");
+    drop(child.stdin.take());
+    assert_eq!((child.wait().unwrap().code(), lines.count()), (Some(7), 0));
+    assert!(folder.names().is_superset(&BTreeSet::from(["m".into()])) && !folder.0.join("m.new").exists());
+
+    // Nobody reads, or nothing fits: of what is said at the end, and at the start.
+    std::fs::create_dir(folder.0.join("in_its_place.raw")).unwrap();
+    for options in [&["--stats"][..], &["--trace", "in_its_place"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        assert_eq!(command("unlimited", options).stderr(writer).status().unwrap().code(), Some(7), "{options:?}");
+        let full = std::fs::File::create(folder.0.join("full")).unwrap();
+        assert_eq!(command("0", options).stderr(full).status().unwrap().code(), Some(7), "{options:?}");
+    }
+}

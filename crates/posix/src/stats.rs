@@ -1,9 +1,9 @@
 //! The counters that `raddle run --stats` prints when the program ends.
 
-use crate::os::{c, system_call};
 use crate::start::Settings;
 use raddle::trace::Trace;
 use std::fmt::Write as _;
+use std::io::ErrorKind;
 use std::sync::{Mutex, PoisonError};
 
 /// Prints them on standard error, as text or JSON. Says nothing in a fork of the process, nor in a child that made no
@@ -87,9 +87,7 @@ pub(crate) fn report(settings: &Settings) {
             let _ = writeln!(text, "{:>16}  the function whose check ended it: {}", "", gaps.function);
         }
     }
-    let bytes = text.as_bytes();
-    // SAFETY: the bytes are live; an error is nobody's business here.
-    unsafe { system_call(c::SYS_write, [settings.output as usize, bytes.as_ptr().addr(), bytes.len(), 0, 0, 0]) };
+    raddle::drop_in::write(settings.output, text.as_bytes());
 }
 
 /// Three figures and a unit; the JSON form keeps nanoseconds.
@@ -114,7 +112,7 @@ pub(crate) fn publish(path: &str) {
         format!("# program {} {}\n{metrics}{gaps}", in_a_line(&program()), std::process::id())
     };
     if let Err(error) = raddle::drop_in::publish(path.clone().into(), std::time::Duration::from_secs(1), text) {
-        say(&format!("raddle: no metrics: {path}: {error}; name a file where this user may write: --metrics=FILE\n"));
+        say(&format!("raddle: no metrics: {path}: {error}; name another file: --metrics=FILE\n"));
     }
 }
 
@@ -131,7 +129,12 @@ pub(crate) fn begin_trace(settings: &Settings, path: &str, events: usize) {
     };
     match Trace::begin(path.as_ref(), events) {
         Ok(trace) => *TRACE.lock().unwrap_or_else(PoisonError::into_inner) = Some(trace),
-        Err(error) => say(&format!("raddle: no trace: {path}: {error}\n")),
+        Err(error) => {
+            let full =
+                [ErrorKind::FileTooLarge, ErrorKind::StorageFull, ErrorKind::QuotaExceeded].contains(&error.kind());
+            let hint = if full { "; --trace-events N takes less" } else { "" };
+            say(&format!("raddle: no trace: {path}: {error}{hint}\n"));
+        }
     }
 }
 
@@ -144,7 +147,9 @@ pub(crate) fn finish_trace(settings: &Settings) {
     if let Some(trace) = trace {
         let raw = trace.raw();
         if let Err(error) = trace.finish() {
-            say(&format!("raddle: the trace stays in {}: {error}\n", raw.display()));
+            // Its folder may be gone, or be elsewhere now.
+            let stays = if raw.exists() { "the trace stays in" } else { "no trace:" };
+            say(&format!("raddle: {stays} {}: {error}\n", raw.display()));
         }
     }
 }

@@ -147,7 +147,7 @@ fn beside_the_kernel(seen: &Seen, what: &'static str, times: f64) -> (bool, Stri
 /// Measures all and judges. A claim that does not hold is a result, not a failure.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
     paper::refuse(options)?;
-    if options.format == Format::Html {
+    if options.format() == Format::Html {
         return Err("`--paper activations` has no page; give --format table or json".into());
     }
     let output = Output::claim(options.out.as_deref())?;
@@ -179,7 +179,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         }
     }
     meter.clear();
-    output.write(&match options.format {
+    output.write(&match options.format() {
         Format::Json => json_lines(&seen),
         _ => table(&seen),
     })?;

@@ -35,7 +35,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         }
     }
     meter.clear();
-    let text = match options.format {
+    let text = match options.format() {
         Format::Json => rows.iter().map(|row| format!("{row}\n")).collect(),
         _ => table(&rows),
     };
@@ -49,7 +49,7 @@ pub fn refuse(name: &str, options: &Options) -> Result<(), String> {
     if workloads.len() > 1 {
         return Err(format!("`{name}` is a measurement of its own; ask for other workloads by another command"));
     }
-    if options.format == Format::Html {
+    if options.format() == Format::Html {
         return Err(format!("`{name}` has no page; give --format table or json"));
     }
     let given = [("--runtimes", runtimes), ("--policy", policy)];

@@ -157,7 +157,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         meter.clear();
     }
     let verdicts = verdicts(&Seen(arguments.into_iter().zip(&results.rows).collect()));
-    let text = match options.format {
+    let text = match options.format() {
         Format::Table => format!("{}\n{}", report::table(&results), table(&verdicts)),
         Format::Json => {
             let claims = verdicts.iter().map(|verdict| format!("{}\n", verdict.json()));

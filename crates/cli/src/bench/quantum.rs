@@ -111,12 +111,12 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         rows.push(row(&case, &rounds));
     }
     meter.clear();
-    let text = match options.format {
+    let text = match options.format() {
         Format::Json => rows.iter().map(|row| format!("{row}\n")).collect(),
         _ => table(&rows, &absent),
     };
     output.write(&text)?;
-    for line in absent.iter().filter(|_| options.format == Format::Json) {
+    for line in absent.iter().filter(|_| options.format() == Format::Json) {
         eprintln!("raddle: not measured: {line}");
     }
     Ok(ExitCode::SUCCESS)

@@ -41,12 +41,12 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
             "raddle: note: this is a debug build; its figures say little (`cargo build --release -p raddle-cli`)",
         );
     }
-    let is_table = options.format == Format::Table && options.out.is_none();
-    let is_lines = options.format == Format::Json && options.out.is_none();
+    let is_table = options.format() == Format::Table && options.out.is_none();
+    let is_lines = options.format() == Format::Json && options.out.is_none();
     if is_table {
         print(&heading(options.processors, options.rounds))?;
     }
-    if options.format == Format::Html && options.out.is_none() {
+    if options.format() == Format::Html && options.out.is_none() {
         meter.line("raddle: the page comes at the end; with --out FILE, Ctrl-C keeps what it has by then");
     }
     let end = Instant::now() + TIME;
@@ -75,12 +75,12 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         });
         results.extend(done);
         meter.clear();
-        output.keep(|| super::text(options.format, &super::incomplete(&results.rows), &about));
+        output.keep(|| super::text(options.format(), &super::incomplete(&results.rows), &about));
     }
     match is_table {
         true => print(&about.compared(&results.rows))?,
         false if is_lines => {}
-        false => output.write(&super::text(options.format, &results, &about))?,
+        false => output.write(&super::text(options.format(), &results, &about))?,
     }
     super::tell(options, &results);
     Ok(if results.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })

@@ -25,6 +25,7 @@ const PROCESSES: u32 = 3;
 
 /// Measures, and writes the file of costs.
 pub fn run(out: Option<&Path>) -> Result<ExitCode, String> {
+    crate::output::has_only("json", out)?;
     let output = Output::claim(out)?;
     output.write(&costs()?.to_json())?;
     Ok(ExitCode::SUCCESS)

@@ -130,6 +130,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     }
     super::calibrate::warn();
     let machine = options.machine.as_ref().map(|file| super::machine(&file.to_string_lossy())).transpose()?;
+    crate::output::has_only("table", options.out.as_deref())?;
     let output = Output::claim(options.out.as_deref())?;
     let runtime = runtimes::find("raddle")?;
     let executable = std::env::current_exe().map_err(|why| format!("cannot tell where this program lies: {why}"))?;

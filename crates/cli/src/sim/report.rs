@@ -38,13 +38,20 @@ pub struct Options {
     /// What all that is random follows from [default: 1]
     #[arg(long, allow_negative_numbers = true, value_name = "S", value_parser = crate::numbers::whole::<u64>(0..=u64::MAX, "--seed 7"))]
     seed: Option<u64>,
-    /// How to show the results; JSON is one object a line: the claims, then the runs
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    /// How to show the results; JSON is one object a line: the claims, then the runs [default: as FILE's ending
+    /// says, or table]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
     /// Write the results to FILE instead of the standard output; should the run be ended early, what there is by then
     /// is there
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+}
+
+impl Options {
+    fn format(&self) -> Format {
+        crate::output::format(self.format, self.out.as_deref())
+    }
 }
 
 fn names() -> PossibleValuesParser {
@@ -82,7 +89,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     };
     let text = match paper {
         None => schedulers(options, &output, &mut progress)?,
-        Some(paper) => other(paper, options.format, &output, &mut progress)?,
+        Some(paper) => other(paper, options.format(), &output, &mut progress)?,
     };
     watch.end();
     if show {
@@ -126,7 +133,7 @@ fn schedulers(
         seed: options.seed.unwrap_or(usual.seed),
         cores: usual.cores,
     };
-    let text = |runs: claims::Runs, verdicts: &[claims::Verdict]| match options.format {
+    let text = |runs: claims::Runs, verdicts: &[claims::Verdict]| match options.format() {
         Format::Table => claims::table(&scale, &runs, verdicts),
         Format::Json => claims::json_lines(runs, verdicts),
         Format::Html => claims::html(runs, verdicts, &command_line(), &simulated()),

@@ -238,9 +238,7 @@ pub(crate) fn find_data(name: &CStr) -> Option<*mut c_void> {
 
 /// Writes to standard error, from anywhere.
 pub(crate) fn say(text: &CStr) {
-    let bytes = text.to_bytes();
-    // SAFETY: the bytes are live; an error is nobody's business here.
-    unsafe { system_call(libc::SYS_write, [2, bytes.as_ptr().addr(), bytes.len(), 0, 0, 0]) };
+    raddle::drop_in::write(libc::STDERR_FILENO, text.to_bytes());
 }
 
 /// Makes a system call: the result, or a negated error number. No function of the C library is involved.

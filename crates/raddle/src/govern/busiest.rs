@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 
 /// Nanoseconds between two looks, at least; up to as much again is added. A hundred looks a second tell shares of some
 /// percent apart within a second. What they cost was not measured.
@@ -188,4 +189,18 @@ impl crate::os::published::Published for (fn() -> String, Busiest) {
     fn text(&mut self) -> String {
         (self.0)() + &self.1.text()
     }
+
+    fn failed(&mut self, why: String) {
+        *FAILED.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+        crate::carry::pool::hint();
+    }
+}
+
+/// Why the file cannot be written any more, until the monitor has said so.
+static FAILED: Mutex<Option<String>> = Mutex::new(None);
+
+/// The monitor's part.
+pub(crate) fn say_if_failed() {
+    let why = FAILED.try_lock().ok().and_then(|mut why| why.take());
+    why.iter().for_each(|why| crate::os::say(&format!("raddle: {why}")));
 }

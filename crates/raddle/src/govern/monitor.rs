@@ -114,6 +114,7 @@ fn main() {
     let mut pace = Pace::default();
     loop {
         crate::govern::dump::dump_if_wanted();
+        crate::govern::busiest::say_if_failed();
         crate::carry::space::look();
         let (mut busy, mut settled) = (false, true);
         let now = Real::now();

@@ -29,6 +29,7 @@ pub use crate::guest::event_loops::{
 };
 pub use crate::guest::forked::forked;
 pub use crate::os::marks::{is_marked, is_marked_for_good, is_native, mark, mark_placing, unmark};
+pub use crate::os::own_writes::write;
 pub use crate::os::{core, usable as usable_cores};
 pub use crate::threads::pool::Settings;
 pub use raddle_context::stack::{has_filters, lock as lock_stacks};

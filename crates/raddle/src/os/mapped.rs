@@ -1,5 +1,6 @@
 //! A file in memory: what is stored there is in the file when the process ends, however it ends.
 
+use super::own_writes;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -26,9 +27,10 @@ pub(crate) fn create(path: &Path, size: usize) -> io::Result<*mut u8> {
 
 fn map(file: &std::fs::File, size: usize) -> io::Result<*mut u8> {
     // SAFETY: an open file; an error is looked at.
-    let refused = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, size as libc::off_t) };
+    let allocate = || -unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, size as libc::off_t) } as isize;
+    let refused = -own_writes::attempt(allocate);
     if refused != 0 {
-        return Err(io::Error::from_raw_os_error(refused));
+        return Err(io::Error::from_raw_os_error(refused as i32));
     }
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let arguments = [0, size, protection, libc::MAP_SHARED as usize, file.as_raw_fd() as usize, 0];

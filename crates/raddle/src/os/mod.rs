@@ -6,6 +6,7 @@ pub(crate) mod looks;
 pub(crate) mod mapped;
 pub(crate) mod marks;
 mod on_core;
+pub(crate) mod own_writes;
 pub(crate) mod placing;
 mod probe;
 pub(crate) mod published;
@@ -23,7 +24,6 @@ pub(crate) use probe::{kernel_events, rseq};
 pub(crate) use task::{TaskState, own_time_on_core, process_time_on_core, time_on_core};
 
 use std::ffi::c_void;
-use std::io::Write as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -194,14 +194,12 @@ pub(crate) fn say_once(line: &str) {
             Err(_) => {}
         }
     }
-    // A closed standard error must not end anybody.
-    let _ = writeln!(std::io::stderr(), "{line}");
+    say(line);
 }
 
-/// One message on the standard error.
+/// One message on the standard error. That nobody can read it ends nothing.
 pub(crate) fn say(text: &str) {
-    // A closed standard error must not end anybody.
-    let _ = writeln!(std::io::stderr(), "{text}");
+    own_writes::write(libc::STDERR_FILENO, format!("{text}\n").as_bytes());
 }
 
 /// Reads the process's own memory at an address that may be gone. False if it is, or if a filter forbids the call.

@@ -1,6 +1,7 @@
 //! A file that is written anew again and again, by a kernel thread with descriptors of its own: the program's numbers
 //! stay as they are.
 
+use super::own_writes::Own;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -12,6 +13,9 @@ pub(crate) trait Published: Send + 'static {
     fn look(&mut self) -> u64;
 
     fn text(&mut self) -> String;
+
+    /// It could be written, and cannot be now: called once, on a kernel thread that has no standard error.
+    fn failed(&mut self, why: String);
 }
 
 /// Writes the text into the file now, and then every so many nanoseconds. Only the user may read it.
@@ -24,6 +28,7 @@ pub(crate) fn publish(path: PathBuf, period: u64, mut published: impl Published)
         if super::looks::leave_table(true).is_err() {
             return;
         }
+        let mut told = false;
         loop {
             let mut left = period;
             while left > 0 {
@@ -32,7 +37,10 @@ pub(crate) fn publish(path: PathBuf, period: u64, mut published: impl Published)
                 left -= pause;
             }
             // A disk that is full for a while ends nothing.
-            let _ = write(&path, &published.text());
+            let Err(error) = write(&path, &published.text()) else { continue };
+            if !std::mem::replace(&mut told, true) {
+                published.failed(format!("{} cannot be written any more, and is tried again: {error}", path.display()));
+            }
         }
     })
 }
@@ -43,10 +51,9 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     name.push(".new");
     let new = path.with_file_name(name);
     let _ = std::fs::remove_file(&new);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    file.write_all(text.as_bytes())?;
-    drop(file);
-    std::fs::rename(&new, path)
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    let written = Own(file).write_all(text.as_bytes()).and_then(|()| std::fs::rename(&new, path));
+    written.inspect_err(|_| drop(std::fs::remove_file(&new)))
 }
 
 #[cfg(test)]
@@ -67,6 +74,10 @@ mod tests {
 
         fn text(&mut self) -> String {
             format!("time {}\n", TIMES.fetch_add(1, Ordering::Relaxed))
+        }
+
+        fn failed(&mut self, why: String) {
+            panic!("{why}");
         }
     }
 

@@ -28,6 +28,9 @@ const fn set_of(signals: &[c_int]) -> Set {
 /// All signals that can wait.
 const DEFERRABLE: Set = !(set_of(&FAULTS) | set_of(&INTERNAL));
 
+/// What a call that writes sends to its caller: nobody reads any more, or the file may not become as long.
+pub(crate) const OF_WRITES: Set = set_of(&[libc::SIGPIPE, libc::SIGXFSZ]);
+
 /// True for a signal that cannot wait.
 pub(crate) fn is_fault(signal: c_int) -> bool {
     FAULTS.contains(&signal)
@@ -131,6 +134,34 @@ fn block(set: Set) -> Set {
     // SAFETY: the kernel reads one set from the stack, and writes another.
     unsafe { system_call(libc::SYS_rt_sigprocmask as usize, arguments) };
     before
+}
+
+/// What the calling kernel thread blocks and would get now.
+pub(crate) fn pending() -> Set {
+    let mut set = 0;
+    let arguments = [(&raw mut set).expose_provenance(), size_of::<Set>(), 0, 0, 0, 0];
+    // SAFETY: the kernel writes one set to the stack.
+    unsafe { system_call(libc::SYS_rt_sigpending as usize, arguments) };
+    set
+}
+
+/// Takes such signals, each of which is blocked, so that they come no more.
+pub(crate) fn take(set: Set) {
+    let now = [0u64; 2];
+    let places = [(&raw const set).expose_provenance(), (&raw const now).expose_provenance()];
+    let arguments = [places[0], 0, places[1], size_of::<Set>(), 0, 0];
+    // SAFETY: the kernel reads one set and a time of two words from the stack; what it would tell of the signal is not
+    // asked for.
+    while unsafe { system_call(libc::SYS_rt_sigtimedwait as usize, arguments) } > 0 {}
+}
+
+/// What a call that writes has sent with this result.
+pub(crate) fn sent_with(result: isize) -> Set {
+    match -result as i32 {
+        libc::EPIPE => set_of(&[libc::SIGPIPE]),
+        libc::EFBIG => set_of(&[libc::SIGXFSZ]),
+        _ => 0,
+    }
 }
 
 /// In a handler: blocks what the interrupted code had blocked, `more`, and the signal itself, all but `less`, and

@@ -180,7 +180,7 @@ pub(super) fn convert(raw: &Path, into: &Path) -> io::Result<()> {
     let new = super::with_end(into, ".new");
     let _ = std::fs::remove_file(&new);
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    let mut out = BufWriter::new(file);
+    let mut out = BufWriter::new(crate::os::own_writes::Own(file));
     write(&read, &mut out).and_then(|()| out.flush()).inspect_err(|_| drop(std::fs::remove_file(&new)))?;
     std::fs::rename(&new, into)
 }
