@@ -435,3 +435,64 @@ fn no_dead_lock_is_told_of_a_thread_that_is_stepped() {
         assert_eq!(ended.well(), "ok\n");
     }
 }
+
+/// With `main` as a lightweight thread, too.
+#[test]
+fn the_old_functions_for_signals_count_for_the_thread_that_calls_them() {
+    let program = common::compile("signal_old.c", &["-Wno-deprecated-declarations"]);
+    let native = common::native(&program, &[]).well();
+    for (processors, main) in [("1", "0"), ("3", "0"), ("1", "1"), ("3", "1")] {
+        let ours = common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors), ("RADDLE_MAIN", main)]);
+        assert_eq!(ours.well(), native, "{processors} processors, RADDLE_MAIN={main}");
+    }
+}
+
+/// What older programs, and other libraries, call a function that is taken over: a thread that is waited for, or a
+/// descriptor that is closed, by one of these names is the same thread, or descriptor.
+#[test]
+fn no_other_name_of_a_function_that_is_taken_over_is_the_c_librarys() {
+    // SAFETY: a name that ends; the answer is not called.
+    let theirs = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"getppid".as_ptr()) };
+    // SAFETY: zeroes are a description, which the call fills.
+    let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: a place for the description.
+    assert_ne!(unsafe { libc::dladdr(theirs, &mut found) }, 0);
+    // SAFETY: the loader's string, which stays.
+    let library = unsafe { std::ffi::CStr::from_ptr(found.dli_fname) }.to_str().unwrap();
+    // Address and name of each function, and its version.
+    let functions = |path: &std::path::Path| -> Vec<(String, String)> {
+        let mut nm = std::process::Command::new("nm");
+        nm.args(["-D", "--defined-only", "--with-symbol-versions"]).arg(path);
+        let text = nm.output().expect("nm (Debian package binutils) is there with a compiler").stdout;
+        let text = String::from_utf8(text).unwrap();
+        let lines = text.lines().filter(|line| !line.contains("GLIBC_PRIVATE"));
+        let fields = lines.map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let code = fields.filter(|fields| matches!(fields[..], [_, "T" | "W" | "i", _]));
+        code.map(|fields| (fields[0].into(), fields[2].split('@').next().unwrap().into())).collect()
+    };
+    let ours: std::collections::HashSet<String> =
+        functions(&common::library()).into_iter().map(|(_, name)| name).collect();
+    let theirs = functions(library.as_ref());
+    assert!(ours.contains("read") && theirs.iter().any(|(_, name)| name == "__read"), "{library}");
+    let taken: std::collections::HashSet<&String> =
+        theirs.iter().filter(|(_, name)| ours.contains(name)).map(|(address, _)| address).collect();
+    let left: Vec<_> =
+        theirs.iter().filter(|(address, name)| taken.contains(address) && !ours.contains(name)).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// Of a `main` that is lightweight the kernel does not know; natively it prefers the first thread, but not always.
+#[test]
+fn a_fault_that_another_process_sends_is_a_threads_and_a_lightweight_mains() {
+    let program = common::compile("signal_sent_faults.c", &[]);
+    for arguments in [&["tells"][..], &["tells", "forks, on a stack"]] {
+        let native = common::native(&program, arguments);
+        assert_eq!(native.out.matches("runs 1, on a thread 1, code 0, the child's 1").count(), 21, "{native:?}");
+        for (processors, main) in [("1", "0"), ("1", "1"), ("3", "1")] {
+            let environment = [("RADDLE_PROCESSORS", processors), ("RADDLE_MAIN", main)];
+            let ours = common::drop_in(&program, arguments, &environment);
+            assert_eq!((&ours.out, ours.status), (&native.out, native.status), "{ours:?}");
+            assert!(main == "0" || ours.err.contains("on the first thread: 21"), "{ours:?}");
+        }
+    }
+}

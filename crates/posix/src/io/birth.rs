@@ -96,3 +96,8 @@ pub unsafe extern "C-unwind" fn dup(descriptor: c_int) -> c_int {
     note_copy(descriptor, made);
     made
 }
+
+aliases! {
+    __socket = socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
+    __pipe = pipe(pair: *mut c_int) -> c_int;
+}

@@ -86,3 +86,7 @@ pub unsafe extern "C-unwind" fn waitid(kind: c_uint, id: c_uint, info: *mut c_vo
     }
     done(call(at(info), options)) as c_int
 }
+
+aliases! {
+    __waitpid = waitpid(id: c::pid_t, status: *mut c_int, options: c_int) -> c::pid_t;
+}

@@ -203,3 +203,9 @@ pub(super) fn time_limit(descriptor: c_int, interest: Interest) -> Option<u64> {
     let nanoseconds = (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_usec as u64 * 1000);
     (result == 0 && nanoseconds > 0).then_some(nanoseconds)
 }
+
+aliases! {
+    __close = close(descriptor: c_int) -> c_int;
+    __dup2 = dup2(old: c_int, new: c_int) -> c_int;
+    _IO_fclose = fclose(stream: *mut c::FILE) -> c_int;
+}

@@ -185,3 +185,7 @@ fn send_limit(descriptor: c_int, new: Option<c::timeval>) -> Option<c::timeval> 
     // SAFETY: a live time; the size is its size, or a place that holds it.
     (unsafe { system_call(number, arguments) } == 0).then_some(time)
 }
+
+aliases! {
+    __connect = connect(descriptor: c_int, address: *const c::sockaddr, size: c::socklen_t) -> c_int;
+}

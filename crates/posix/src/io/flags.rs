@@ -171,3 +171,7 @@ pub unsafe extern "C-unwind" fn ioctl(descriptor: c_int, request: c_ulong, argum
     // SAFETY: the kernel has just read it; it need not be aligned.
     setting(descriptor, call, || unsafe { number.read_unaligned() } != 0)
 }
+
+aliases! {
+    __fcntl = fcntl(descriptor: c_int, command: c_int, argument: usize) -> c_int;
+}

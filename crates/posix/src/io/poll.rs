@@ -503,3 +503,10 @@ pub unsafe extern "C-unwind" fn epoll_pwait2(
         }
     }
 }
+
+aliases! {
+    __poll = poll(entries: *mut c::pollfd, count: c::nfds_t, time: c_int) -> c_int;
+    __select = select(
+        count: c_int, readers: *mut c::fd_set, writers: *mut c::fd_set, others: *mut c::fd_set, time: *mut c::timeval
+    ) -> c_int;
+}

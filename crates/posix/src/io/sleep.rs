@@ -132,3 +132,8 @@ pub unsafe extern "C-unwind" fn sleep(seconds: c_uint) -> c_uint {
 pub unsafe extern "C-unwind" fn usleep(microseconds: c::useconds_t) -> c_int {
     failed(sleep_until(caller, after(u64::from(microseconds) * 1000), std::ptr::null_mut()))
 }
+
+aliases! {
+    __sched_yield = sched_yield() -> c_int;
+    __nanosleep = nanosleep(time: *const c::timespec, left: *mut c::timespec) -> c_int;
+}

@@ -325,3 +325,9 @@ pub unsafe extern "C-unwind" fn sendmmsg(
     }
     count as c_int
 }
+
+aliases! {
+    __recv = recv(descriptor: c_int, buffer: *mut c_void, size: usize, flags: c_int) -> isize;
+    __send = send(descriptor: c_int, data: *const c_void, size: usize, flags: c_int) -> isize;
+    __sendmmsg = sendmmsg(descriptor: c_int, messages: *mut c::mmsghdr, count: c_uint, flags: c_int) -> c_int;
+}

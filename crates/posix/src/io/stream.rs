@@ -302,3 +302,8 @@ pub(super) fn whole(
     }
     done as isize
 }
+
+aliases! {
+    __read = read(descriptor: c_int, buffer: *mut c_void, count: usize) -> isize;
+    __write = write(descriptor: c_int, data: *const c_void, count: usize) -> isize;
+}

@@ -54,7 +54,18 @@ macro_rules! next_version {
     };
 }
 
-/// What both are made of.
+/// Other names that the C library has for the same functions: those of older programs, and of its own libraries.
+macro_rules! aliases {
+    ($($alias:ident = $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
+        #[raddle_macros::entry]
+        pub unsafe extern "C-unwind" fn $alias($($argument: $type),*) -> $result {
+            // SAFETY: the program's arguments, as for the function of the usual name.
+            unsafe { $name($($argument),*) }
+        }
+    )*};
+}
+
+/// What both of `next!` and `next_version!` are made of.
 macro_rules! find {
     ($name:ident, $version:expr, fn($($argument:ty),* $(,)?) $(-> $result:ty)?) => {{
         #[used]

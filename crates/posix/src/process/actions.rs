@@ -11,7 +11,7 @@
 use super::info::Info;
 use super::signals::{self, Set, bit};
 use super::{alternate, ending, jumps, kernel_waits, masked_waits, masks, own_calls, process_directed, vfork, watch};
-use crate::os::{answer, c, reach, set_errno, system_call};
+use crate::os::{answer, c, reach, system_call};
 use crate::thread::cancel;
 use crate::thread::record::Record;
 use raddle_macros::entry;
@@ -116,9 +116,9 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
         let handler = action.handler.load(Ordering::Relaxed);
         if flags & c::SA_RESETHAND != 0 {
             action.handler.store(0, Ordering::Relaxed);
-            let default = c::SIG_DFL;
-            // SAFETY: the default action takes no memory.
-            unsafe { install_raw(signal, default, 0, 0) };
+            let (default, mask) = (c::SIG_DFL, action.mask.load(Ordering::Relaxed));
+            // SAFETY: the default action takes no memory. The flags stay, as the kernel leaves them.
+            unsafe { install_raw(signal, default, flags, mask) };
         }
         if flags & c::SA_NODEFER != 0 && mask & bit(signal) == 0 {
             signals::unblock(bit(signal));
@@ -304,6 +304,12 @@ unsafe extern "C-unwind" fn fault_entry(signal: c_int, info: *mut c_void, contex
     }
     // SAFETY: the kernel's argument.
     unsafe { raddle::signal::set_back(context) };
+    // SAFETY: the kernel's description of the signal, which is this handler's to change.
+    let what = unsafe { &mut *info.cast::<Info>() };
+    what.restore();
+    if process_directed::is_carried_on(what) {
+        return;
+    }
     let action = &ACTIONS[signal as usize];
     let (handler, flags) = (action.handler.load(Ordering::Relaxed), action.flags.load(Ordering::Relaxed));
     let on_stack = flags & c::SA_ONSTACK != 0;
@@ -483,32 +489,6 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const c::sigaction, old:
     0
 }
 
-/// Sets a handler with these flags, and answers with the former one.
-fn set(signal: c_int, handler: usize, flags: c_int) -> usize {
-    // SAFETY: zeroes are an action; the handler is the program's.
-    unsafe {
-        let mut new: c::sigaction = std::mem::zeroed();
-        let mut old: c::sigaction = std::mem::zeroed();
-        new.sa_sigaction = handler;
-        new.sa_flags = flags;
-        if sigaction(signal, &new, &mut old) == 0 { old.sa_sigaction } else { c::SIG_ERR }
-    }
-}
-
-#[entry]
-pub unsafe extern "C" fn signal(number: c_int, handler: usize) -> usize {
-    if handler == c::SIG_ERR {
-        set_errno(c::EINVAL);
-        return c::SIG_ERR;
-    }
-    set(number, handler, c::SA_RESTART)
-}
-
-#[entry]
-pub unsafe extern "C" fn __sysv_signal(number: c_int, handler: usize) -> usize {
-    set(number, handler, c::SA_RESETHAND | c::SA_NODEFER)
-}
-
 #[entry]
 pub unsafe extern "C" fn sigpending(pending: *mut c::sigset_t) -> c_int {
     // SAFETY: the caller's set, of which the kernel writes the first word.
@@ -521,4 +501,8 @@ pub unsafe extern "C" fn sigpending(pending: *mut c::sigset_t) -> c_int {
         unsafe { *pending.cast::<Set>() |= me.pending.all() };
     }
     answer(result) as c_int
+}
+
+aliases! {
+    __sigaction = sigaction(signal: c_int, new: *const c::sigaction, old: *mut c::sigaction) -> c_int;
 }

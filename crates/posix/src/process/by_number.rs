@@ -6,7 +6,7 @@
 //! not told from one that lives. Any other process gets ESRCH.
 
 use super::info::Info;
-use super::process_directed::process_of;
+use super::process_directed::{self, process_of};
 use super::signals::{is_sendable, restarting_kick, send, send_with};
 use crate::os::{answer, c, system_call};
 use crate::thread::dedicated;
@@ -93,14 +93,24 @@ fn send_to_number_or(
 pub(super) unsafe fn pass_on(info: *const c_void) {
     // SAFETY: the caller's.
     let Some((number, meant)) = (unsafe { (*info.cast::<Info>()).meant_for_thread() }) else { return };
-    if is_sendable(meant.signal)
-        && let Some(target) = Record::of_number(number)
-    {
-        // The kernel lets nobody say that `tgkill` has sent what is passed on to a kernel thread. Where no more can be
-        // queued it is lost: nobody is there to be told.
-        let _ = match dedicated::task(&target) {
-            Some(_) if meant.code == c::SI_TKILL => send(target.record(), meant.signal),
-            _ => send_with(target.record(), &meant),
-        };
+    if !is_sendable(meant.signal) {
+        return;
     }
+    let Some(target) = Record::of_number(number) else {
+        if number == std::process::id() {
+            process_directed::take_carried(meant);
+        }
+        return;
+    };
+    // The kernel lets nobody say that `kill` or `tgkill` has sent what is passed on to a kernel thread. Where no more
+    // can be queued it is lost: nobody is there to be told.
+    let _ = match dedicated::task(&target) {
+        Some(_) if meant.code == c::SI_TKILL => send(target.record(), meant.signal),
+        Some(_) => {
+            let mut meant = meant;
+            meant.disguise();
+            send_with(target.record(), &meant)
+        }
+        None => send_with(target.record(), &meant),
+    };
 }

@@ -98,3 +98,10 @@ pub unsafe extern "C" fn clone(
     hidden.end();
     made
 }
+
+aliases! {
+    __clone = clone(
+        function: Option<Function>, stack: *mut c_void, flags: c_int, argument: *mut c_void,
+        parent_number: *mut c::pid_t, storage: *mut c_void, child_number: *mut c::pid_t
+    ) -> c_int;
+}

@@ -140,3 +140,7 @@ pub unsafe extern "C" fn daemon(here: c_int, open: c_int) -> c_int {
     }
     result
 }
+
+aliases! {
+    __fork = fork() -> c::pid_t;
+}

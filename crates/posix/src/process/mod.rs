@@ -27,6 +27,7 @@ mod limits;
 mod loader;
 pub(crate) mod masked_waits;
 pub(crate) mod masks;
+mod old_signals;
 pub(crate) mod own;
 pub(crate) mod own_calls;
 pub(crate) mod pending;

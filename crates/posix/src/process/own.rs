@@ -499,3 +499,11 @@ pub unsafe extern "C" fn timer_create(clock: c::clockid_t, event: *mut c::sigeve
     // SAFETY: the caller's arguments, or a copy.
     unsafe { next(clock, event, timer) }
 }
+
+aliases! {
+    __sched_setscheduler = sched_setscheduler(id: c_int, policy: c_int, parameters: *const c::sched_param) -> c_int;
+    __arch_prctl = arch_prctl(code: c_int, address: c_ulong) -> c_int;
+    __getpgid = getpgid(id: c_int) -> c_int;
+    __sched_getscheduler = sched_getscheduler(id: c_int) -> c_int;
+    __sched_getparam = sched_getparam(id: c_int, parameters: *mut c::sched_param) -> c_int;
+}

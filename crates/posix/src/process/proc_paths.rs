@@ -151,6 +151,12 @@ of_names_in_folders! {
     statx(flags: c_int, mask: c_uint, status: *mut c_void) -> c_int;
 }
 
+aliases! {
+    __open = open(path: *const c_char, flags: c_int, mode: c_uint) -> c_int;
+    __open64 = open64(path: *const c_char, flags: c_int, mode: c_uint) -> c_int;
+    _IO_fopen = fopen(path: *const c_char, mode: *const c_char) -> *mut c_void;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

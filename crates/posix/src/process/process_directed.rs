@@ -15,7 +15,7 @@
 
 use super::info::Info;
 use super::signals::{self, Set, bit};
-use super::{actions, masks, own_calls};
+use super::{actions, masks, own_calls, vfork};
 use crate::os::{c, system_call};
 use crate::thread::record::Record;
 use raddle_macros::entry;
@@ -65,6 +65,48 @@ pub(super) fn goes_to_main(me: Option<&Record>, info: &Info) -> bool {
         leave(main, info);
     }
     goes
+}
+
+/// A fault's signal, which another process has sent to this one, has met a kernel thread that runs none of the
+/// program's threads, or does not run a `main` that is lightweight and lets it in: it goes on, as for
+/// [`goes_to_main`]. The kernel thread may be inside the runtime, where a fault is never put off; so a signal of ours,
+/// which is, carries it ([`super::by_number`]). True then.
+pub(super) fn is_carried_on(info: &Info) -> bool {
+    let carrier = signals::restarting_kick();
+    if info.code != c::SI_USER || carrier == 0 || vfork::is_child() {
+        return false;
+    }
+    let lets_in =
+        |main: &&Record| main.mask.load(Ordering::SeqCst) & bit(info.signal) == 0 && !main.ends.load(Ordering::SeqCst);
+    let goes_on = match (Record::first().filter(lets_in), Record::current()) {
+        (Some(main), _) => !main.is_current(),
+        (None, Some(_)) => false,
+        (None, None) => !crate::thread::exit::is_first(),
+    };
+    if !goes_on {
+        return false;
+    }
+    let process = std::process::id();
+    let told = info.for_thread(process, carrier);
+    // SAFETY: the kernel reads a description on the stack.
+    unsafe {
+        let place = (&raw const told).expose_provenance();
+        system_call(c::SYS_rt_sigqueueinfo, [process as usize, carrier as usize, place, 0, 0, 0]) == 0
+    }
+}
+
+/// What [`is_carried_on`] has sent, where the first kernel thread has `main`: that one gets it, or one that lets it in.
+pub(super) fn take_carried(mut info: Info) {
+    if masks::first_blocks(info.signal)
+        && let Some(taker) = masks::taker(info.signal)
+    {
+        return leave(taker.record(), &info);
+    }
+    // Only the thread itself may say that `kill` has sent it.
+    info.disguise();
+    let (first, place) = (std::process::id() as usize, (&raw const info).expose_provenance());
+    // SAFETY: the kernel reads a description on the stack.
+    unsafe { system_call(c::SYS_rt_tgsigqueueinfo, [first, first, info.signal as usize, place, 0, 0]) };
 }
 
 /// A signal has met a kernel thread of the runtime that is not to take it: `me` blocks it, or nobody runs there. The

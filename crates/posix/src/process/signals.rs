@@ -595,3 +595,7 @@ pub unsafe extern "C-unwind" fn sigprocmask(how: c_int, new: *const c::sigset_t,
     // SAFETY: the caller's arguments.
     failed(unsafe { pthread_sigmask(how, new, old) })
 }
+
+aliases! {
+    gsignal = raise(signal: c_int) -> c_int;
+}

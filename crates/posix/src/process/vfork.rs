@@ -152,6 +152,19 @@ pub unsafe extern "C" fn vfork() -> c::pid_t {
     )
 }
 
+/// Another name of [`vfork`], which has to go on with the caller's return address.
+///
+/// # Safety
+/// As POSIX says.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __vfork() -> c::pid_t {
+    #[cfg(target_arch = "x86_64")]
+    std::arch::naked_asm!("jmp {vfork}", vfork = sym vfork);
+    #[cfg(target_arch = "aarch64")]
+    std::arch::naked_asm!("b {vfork}", vfork = sym vfork);
+}
+
 type Strings = *const *mut c_char;
 type Spawn = unsafe extern "C" fn(
     *mut c::pid_t,

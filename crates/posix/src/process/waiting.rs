@@ -336,3 +336,8 @@ pub unsafe extern "C-unwind" fn sigsuspend(set: *const c::sigset_t) -> c_int {
 
 const EINTR: isize = -(c::EINTR as isize);
 const _: () = assert!(size_of::<*mut c_void>() == size_of::<Set>());
+
+aliases! {
+    __sigsuspend = sigsuspend(set: *const c::sigset_t) -> c_int;
+    __sigtimedwait = sigtimedwait(set: *const c::sigset_t, info: *mut c::siginfo_t, time: *const c::timespec) -> c_int;
+}

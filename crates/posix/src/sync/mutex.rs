@@ -442,21 +442,10 @@ pub unsafe extern "C" fn pthread_mutex_destroy(mutex: Raw) -> c_int {
     0
 }
 
-/// Names under which older programs and libraries call the same functions.
-macro_rules! aliases {
-    ($($alias:ident = $name:ident($argument:ident: $type:ty)),* $(,)?) => {$(
-        #[raddle_macros::entry]
-        pub unsafe extern "C-unwind" fn $alias($argument: $type) -> c_int {
-            // SAFETY: the program's argument, as for the function without underscores.
-            unsafe { $name($argument) }
-        }
-    )*};
-}
-pub(super) use aliases;
-
 aliases! {
-    __pthread_mutex_lock = pthread_mutex_lock(mutex: Raw),
-    __pthread_mutex_trylock = pthread_mutex_trylock(mutex: Raw),
-    __pthread_mutex_unlock = pthread_mutex_unlock(mutex: Raw),
-    __pthread_mutex_destroy = pthread_mutex_destroy(mutex: Raw),
+    __pthread_mutex_init = pthread_mutex_init(mutex: Raw, attributes: *const c::pthread_mutexattr_t) -> c_int;
+    __pthread_mutex_lock = pthread_mutex_lock(mutex: Raw) -> c_int;
+    __pthread_mutex_trylock = pthread_mutex_trylock(mutex: Raw) -> c_int;
+    __pthread_mutex_unlock = pthread_mutex_unlock(mutex: Raw) -> c_int;
+    __pthread_mutex_destroy = pthread_mutex_destroy(mutex: Raw) -> c_int;
 }

@@ -285,10 +285,10 @@ entry_points! {
         unsafe { until(clock, time) }.and_then(|until| this.write(until));
 }
 
-super::mutex::aliases! {
-    __pthread_rwlock_rdlock = pthread_rwlock_rdlock(lock: Raw),
-    __pthread_rwlock_wrlock = pthread_rwlock_wrlock(lock: Raw),
-    __pthread_rwlock_tryrdlock = pthread_rwlock_tryrdlock(lock: Raw),
-    __pthread_rwlock_trywrlock = pthread_rwlock_trywrlock(lock: Raw),
-    __pthread_rwlock_unlock = pthread_rwlock_unlock(lock: Raw),
+aliases! {
+    __pthread_rwlock_rdlock = pthread_rwlock_rdlock(lock: Raw) -> c_int;
+    __pthread_rwlock_wrlock = pthread_rwlock_wrlock(lock: Raw) -> c_int;
+    __pthread_rwlock_tryrdlock = pthread_rwlock_tryrdlock(lock: Raw) -> c_int;
+    __pthread_rwlock_trywrlock = pthread_rwlock_trywrlock(lock: Raw) -> c_int;
+    __pthread_rwlock_unlock = pthread_rwlock_unlock(lock: Raw) -> c_int;
 }
