@@ -379,6 +379,35 @@ fn a_shell_script_gets_a_hint() {
 }
 
 #[test]
+fn what_starts_ranks_gets_a_hint() {
+    let folder = Folder::new("run");
+    for name in ["mpirun", "mpiexec.hydra"] {
+        let starter = folder.program(name, "int main(void) { return 0; }", &[]);
+        let error = text(&run(&["--mpi"], &starter, &[]).stderr);
+        assert!(error.contains(&format!("write `{name} ... raddle run --mpi -- PROGRAM`")), "{error}");
+    }
+}
+
+/// Where the ranks of a machine may all use all of its cores.
+#[test]
+fn ranks_that_are_not_bound_share_the_cores() {
+    let seen = |words: &[&str], by_hand: &str| {
+        let mut command = raddle(words);
+        command.args(["--", "/bin/cat", "/proc/self/environ"]).env("MPI_LOCALNRANKS", "1000000");
+        command.env("RADDLE_PROCESSORS", by_hand);
+        let environment = text(&command.output().unwrap().stdout);
+        environment.split('\0').find_map(|entry| Some(entry.strip_prefix("RADDLE_PROCESSORS=")?.to_string()))
+    };
+    let cores = |option: &str| text(&Command::new("getconf").arg(option).output().unwrap().stdout);
+    let usable = text(&Command::new("nproc").env_remove("OMP_NUM_THREADS").output().unwrap().stdout);
+    let bound = usable != cores("_NPROCESSORS_ONLN");
+    assert_eq!(seen(&["--mpi"], ""), Some(if bound { "" } else { "1" }.to_string()));
+    assert_eq!(seen(&["--mpi", "--processors", "3"], "").as_deref(), Some("3"));
+    assert_eq!(seen(&["--mpi"], "2").as_deref(), Some("2"));
+    assert_eq!(seen(&[], "").as_deref(), Some(""));
+}
+
+#[test]
 fn wrong_settings_are_refused_before_the_start() {
     let wrong = |words: &[&str], expected: &str| {
         let output = run(words, Path::new("/bin/true"), &[]);

@@ -6,6 +6,7 @@ mod compare;
 mod elf;
 pub mod library;
 mod program;
+mod ranks;
 mod tunables;
 mod unpack;
 
@@ -241,7 +242,8 @@ fn command(program: &Program, options: &Options, library: &str, files: Files) ->
         .env_remove("RADDLE_CHILDREN")
         .env_remove("RADDLE_MAIN")
         .env_remove("RADDLE_QUIET");
-    if let Some(processors) = options.processors {
+    let share = || ranks::processors().filter(|_| options.mpi);
+    if let Some(processors) = options.processors.map(usize::from).or_else(share) {
         command.env("RADDLE_PROCESSORS", processors.to_string());
     }
     if let Some(policy) = &options.policy {
@@ -293,6 +295,8 @@ fn hint(found: &Found) -> Option<String> {
     const SHELLS: [&str; 7] = ["sh", "bash", "dash", "zsh", "ksh", "fish", "busybox"];
     // Others (`env`, `nice` and so on) replace themselves by it.
     const STARTERS: [&str; 4] = ["timeout", "xargs", "make", "setsid"];
+    // Debian's have an MPI's name behind a dot.
+    const RANK_STARTERS: [&str; 5] = ["mpirun", "mpiexec", "orterun", "prterun", "srun"];
     let file = found.program.path.file_name()?.to_str()?;
     if SHELLS.contains(&file) {
         let subject = match &found.script {
@@ -301,6 +305,11 @@ fn hint(found: &Found) -> Option<String> {
         };
         return Some(format!(
             "{subject}: what it replaces itself by (`exec`) is taken over, other programs that it starts are not; --children takes them over, too"
+        ));
+    }
+    if RANK_STARTERS.contains(&file.split('.').next().unwrap_or(file)) {
+        return Some(format!(
+            "`{file}` starts other programs, which run without raddle: write `{file} ... raddle run --mpi -- PROGRAM`"
         ));
     }
     STARTERS.contains(&file).then(|| {
