@@ -319,13 +319,35 @@ fn a_child_of_fork_lives() {
     fiber.finish();
 }
 
+/// A shared library, in a folder that goes with it.
+struct Library {
+    folder: std::path::PathBuf,
+    path: CString,
+}
+
+impl std::ops::Deref for Library {
+    type Target = CStr;
+
+    fn deref(&self) -> &CStr {
+        &self.path
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
 /// Builds a shared library from C; `None` where there is no C compiler.
-fn build_library(name: &str, flags: &[&str], source: &str) -> Option<CString> {
-    let folder = std::env::temp_dir().join(format!("raddle-context-{}", std::process::id()));
+fn build_library(name: &str, flags: &[&str], source: &str) -> Option<Library> {
+    let folder = std::env::temp_dir().join(format!("raddle-context-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let (c, so) = (folder.join(format!("{name}.c")), folder.join(format!("lib{name}.so")));
     std::fs::write(&c, source).unwrap();
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
+    let path = CString::new(so.clone().into_os_string().into_encoded_bytes()).unwrap();
+    let library = Library { folder, path };
     let status = std::process::Command::new(compiler)
         .args(["-shared", "-fPIC", "-O1"])
         .args(flags)
@@ -334,7 +356,7 @@ fn build_library(name: &str, flags: &[&str], source: &str) -> Option<CString> {
         .arg(&c)
         .status();
     match status {
-        Ok(status) if status.success() => Some(CString::new(so.into_os_string().into_encoded_bytes()).unwrap()),
+        Ok(status) if status.success() => Some(library),
         _ => {
             eprintln!("no C compiler: skipped");
             None

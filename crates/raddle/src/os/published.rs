@@ -60,9 +60,11 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     static TIMES: AtomicU32 = AtomicU32::new(0);
+    static FAILED: Mutex<String> = Mutex::new(String::new());
 
     /// Looks twice for each text.
     struct Times;
@@ -77,13 +79,15 @@ mod tests {
         }
 
         fn failed(&mut self, why: String) {
-            panic!("{why}");
+            *FAILED.lock().unwrap() += &why;
         }
     }
 
     #[test]
-    fn the_file_is_written_again_and_is_the_users_alone() {
-        let path = std::env::temp_dir().join(format!("raddle-published-{}", std::process::id()));
+    fn the_file_is_written_again_and_is_the_users_alone_and_is_told_when_it_cannot_be() {
+        let folder = std::env::temp_dir().join(format!("raddle-published-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let path = folder.join("file");
         publish(path.clone(), 1_000_000, Times).unwrap();
         let seen = || std::fs::read_to_string(&path).unwrap();
         let first = seen();
@@ -91,7 +95,13 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        std::fs::remove_file(path).unwrap();
+        // It may be written once more meanwhile.
+        while std::fs::remove_dir_all(&folder).is_err() {}
+        while FAILED.lock().unwrap().is_empty() {
+            std::thread::yield_now();
+        }
+        let once = format!("{} cannot be written any more, and is tried again: ", path.display());
+        assert_eq!(FAILED.lock().unwrap().matches(&once).count(), 1);
     }
 
     #[test]
