@@ -341,7 +341,7 @@ fn each_way(contestants: Vec<Contestant>, ways: &'static [&'static str]) -> Vec<
 }
 
 fn contestants(options: &Options, chosen: &[&'static Runtime], meter: &mut Meter) -> Result<Vec<Contestant>, String> {
-    let executable = std::env::current_exe().map_err(|e| format!("cannot tell where this program lies: {e}"))?;
+    let executable = crate::run::own_program().map_err(|e| format!("cannot tell where this program lies: {e}"))?;
     let programs = match &options.programs {
         Some(folder) => Programs::ready(folder),
         None => Programs::beside(&executable, !options.no_build),
@@ -388,7 +388,7 @@ pub fn own_program(runtime: &'static Runtime) -> Result<Contestant, String> {
     if !["raddle", "std"].contains(&runtime.name) {
         return Err(format!("this command has no program of {}", runtime.name));
     }
-    let own = std::env::current_exe().map_err(|error| format!("cannot tell where this program lies: {error}"))?;
+    let own = crate::run::own_program().map_err(|error| format!("cannot tell where this program lies: {error}"))?;
     let first = [PROGRAM, runtime.name].map(String::from).into();
     Ok(Contestant { runtime, policy: None, lock: None, program: Ok(own), first, words: Vec::new() })
 }

@@ -47,6 +47,13 @@ fn folder() -> PathBuf {
     )
 }
 
+/// Whether there is such a process, of whomever: also where `/proc` is not mounted.
+fn is_there(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    let asked = pid.map(rustix::process::test_kill_process);
+    matches!(asked, Some(Ok(()) | Err(rustix::io::Errno::PERM)))
+}
+
 /// Where else one of this user's may have written, whose session had other variables, or none: a service, `sudo`.
 fn folders() -> Vec<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
@@ -163,7 +170,7 @@ impl Look {
     }
 
     fn is_alive(&self) -> bool {
-        Path::new("/proc").join(self.pid.to_string()).exists()
+        is_there(self.pid)
     }
 }
 
@@ -254,7 +261,7 @@ fn looks(which: Option<&Path>) -> Result<Vec<Look>, String> {
         }),
     };
     let look = look.map_err(|why| match pid.is_some() && !path.exists() {
-        true if !Path::new("/proc").join(which).exists() => format!("there is no process {}", which.display()),
+        true if !pid.is_some_and(is_there) => format!("there is no process {}", which.display()),
         true => of_another(which).unwrap_or_else(|| {
             format!(
                 "process {} writes no metrics: {} is not there; start it by `raddle run --metrics -- PROGRAM`",

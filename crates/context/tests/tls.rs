@@ -319,35 +319,25 @@ fn a_child_of_fork_lives() {
     fiber.finish();
 }
 
-/// A shared library, in a folder that goes with it.
-struct Library {
-    folder: std::path::PathBuf,
-    path: CString,
+/// For libraries: it goes with the process.
+fn folder() -> std::path::PathBuf {
+    std::env::temp_dir().join(format!("raddle-context-{}", std::process::id()))
 }
 
-impl std::ops::Deref for Library {
-    type Target = CStr;
-
-    fn deref(&self) -> &CStr {
-        &self.path
-    }
-}
-
-impl Drop for Library {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
+extern "C" fn remove_folder() {
+    let _ = std::fs::remove_dir_all(folder());
 }
 
 /// Builds a shared library from C; `None` where there is no C compiler.
-fn build_library(name: &str, flags: &[&str], source: &str) -> Option<Library> {
-    let folder = std::env::temp_dir().join(format!("raddle-context-{name}-{}", std::process::id()));
+fn build_library(name: &str, flags: &[&str], source: &str) -> Option<CString> {
+    static REMOVED: std::sync::Once = std::sync::Once::new();
+    // SAFETY: a function of ours, which stays.
+    REMOVED.call_once(|| assert_eq!(unsafe { libc::atexit(remove_folder) }, 0));
+    let folder = folder();
     std::fs::create_dir_all(&folder).unwrap();
     let (c, so) = (folder.join(format!("{name}.c")), folder.join(format!("lib{name}.so")));
     std::fs::write(&c, source).unwrap();
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
-    let path = CString::new(so.clone().into_os_string().into_encoded_bytes()).unwrap();
-    let library = Library { folder, path };
     let status = std::process::Command::new(compiler)
         .args(["-shared", "-fPIC", "-O1"])
         .args(flags)
@@ -356,7 +346,7 @@ fn build_library(name: &str, flags: &[&str], source: &str) -> Option<Library> {
         .arg(&c)
         .status();
     match status {
-        Ok(status) if status.success() => Some(library),
+        Ok(status) if status.success() => Some(CString::new(so.into_os_string().into_encoded_bytes()).unwrap()),
         _ => {
             eprintln!("no C compiler: skipped");
             None

@@ -16,7 +16,6 @@ pub(crate) fn report(settings: &Settings) {
     }
     let program = program();
     let (sends, calls, refused) = raddle::io::sent_together();
-    let (kernel_threads, memory) = (status("Threads:"), status("VmHWM:"));
     let mut rows = vec![
         ("threads created", "threads", stats.spawned),
         ("threads ended", "ended", stats.exited),
@@ -45,10 +44,11 @@ pub(crate) fn report(settings: &Settings) {
         ),
         ("calls in which they were made", "send_calls", calls),
         ("spare kernel threads", "spare_activations", stats.spare_activations),
-        ("kernel threads", "kernel_threads", kernel_threads),
         ("stacks used", "stacks", raddle::drop_in::stacks_used()),
-        ("memory at most (KiB)", "memory_kib", memory),
     ];
+    // Not where `/proc` is not mounted.
+    rows.extend(status("Threads:").map(|count| ("kernel threads", "kernel_threads", count)));
+    rows.extend(status("VmHWM:").map(|size| ("memory at most (KiB)", "memory_kib", size)));
     // Sampled from the start with `--stats`: a thread in 64.
     if let Some(delay) = raddle::info::run_queue_delay() {
         rows.extend([
@@ -163,10 +163,10 @@ fn program() -> String {
     std::fs::read_to_string("/proc/self/comm").map_or_else(|_| "?".into(), |name| name.trim_end().to_string())
 }
 
-fn status(key: &str) -> u64 {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
-    line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
+fn status(key: &str) -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 /// Without what would end the line, or move a terminal's cursor.

@@ -31,6 +31,15 @@ fn threads_under(resource: u32, megabytes: u64, program: &Path, stack: Option<u3
     numbers
 }
 
+/// What the kernel tells of kernel threads is found from a folder that was opened before.
+#[test]
+fn a_program_that_has_left_proc_by_chroot_keeps_its_processors() {
+    let program = common::compile("root_changed.c", &[]);
+    let native = common::native(&program, &[]).well();
+    assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", "1")]).well(), native);
+    std::fs::remove_file(program).unwrap();
+}
+
 /// Stacks have the default size, 8 MB: natively as many as fit.
 #[test]
 fn about_as_many_threads_as_natively_fit_into_a_limit() {

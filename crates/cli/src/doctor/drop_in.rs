@@ -35,7 +35,7 @@ pub fn existing_programs() -> Finding {
 
 /// How many of the trial's threads were lightweight.
 fn tried() -> Result<u64, String> {
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let own = crate::run::own_program().map_err(|error| error.to_string())?;
     let mut command = Command::new(&own);
     command.args(["run", "--stats=json", "--"]).arg(&own).arg(TRIAL);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());

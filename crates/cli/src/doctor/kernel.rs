@@ -16,10 +16,19 @@ pub fn threads() -> Vec<Finding> {
         guards(),
         membarrier(),
     ];
+    findings.extend(files_of_processes());
     findings.extend(thread_pointer(&machine));
     findings.extend(shadow_stacks());
     findings.push(standbys());
     findings
+}
+
+/// Where the kernel tells what its threads do, if it does not.
+fn files_of_processes() -> Option<Finding> {
+    let consequence = "a thread that blocks in the kernel where nothing tells of it keeps its processor, and dead-locks \
+                       are told among mutexes alone; `mount -t proc proc /proc` before the program starts";
+    let is_there = std::path::Path::new("/proc/self/task").exists();
+    (!is_there).then(|| Finding::new("/proc", State::Missing, "not mounted", consequence))
 }
 
 fn thread_local_storage() -> Finding {

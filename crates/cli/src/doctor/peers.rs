@@ -53,7 +53,7 @@ fn java() -> Finding {
 
 fn programs() -> Finding {
     let name = "programs that are built";
-    let Ok(executable) = std::env::current_exe() else {
+    let Ok(executable) = crate::run::own_program() else {
         return Finding::new(name, State::Noted, "unknown", "");
     };
     let programs = Programs::beside(&executable, false);

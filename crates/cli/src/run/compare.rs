@@ -30,7 +30,7 @@ struct Run {
 pub fn compare(program: &Program, options: &Options, rounds: u16) -> io::Result<ExitCode> {
     let mut native = Command::new(&program.path);
     native.arg0(&program.name).args(&program.arguments).envs(program.environment.iter().cloned());
-    let mut ours = Command::new(std::env::current_exe()?);
+    let mut ours = Command::new(crate::run::own_program()?);
     ours.args(words(std::env::args_os().skip(1)));
     // Not KILL: a server may end in order.
     for command in [&mut native, &mut ours] {
@@ -82,7 +82,7 @@ fn run(command: &mut Command) -> io::Result<Run> {
 /// Waits for it, and looks how many kernel threads and how much memory it has meanwhile.
 fn watched(child: &mut Child) -> io::Result<(ExitStatus, (u64, u64))> {
     let (folder, ended) = (format!("/proc/{}", child.id()), AtomicBool::new(false));
-    let launcher = std::env::current_exe().ok();
+    let launcher = crate::run::own_program().ok();
     let look = || {
         let mut most = (0, 0);
         while !ended.load(Ordering::Relaxed) {

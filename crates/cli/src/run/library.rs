@@ -30,9 +30,8 @@ pub fn find() -> Result<String, String> {
         }
         return fit_for_preload(&path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?);
     }
-    let own = std::env::current_exe().or_else(|error| as_called().ok_or(error));
-    let own =
-        own.map_err(|e| format!("cannot tell where this program lies: {e}; name the library with RADDLE_LIBRARY"))?;
+    let own = own_program()
+        .map_err(|e| format!("cannot tell where this program lies: {e}; name the library with RADDLE_LIBRARY"))?;
     let Some((bytes, hash)) = EMBEDDED else {
         let beside = own.with_file_name(BUILT);
         return beside.canonicalize().map_err(|_| without_library(&own)).and_then(|path| fit_for_preload(&path));
@@ -55,6 +54,11 @@ pub fn remark() -> Option<String> {
     })
 }
 
+/// Where this program lies.
+pub fn own_program() -> std::io::Result<PathBuf> {
+    std::env::current_exe().or_else(|error| as_called().ok_or(error))
+}
+
 /// Where this program was called from: what there is to go by without `/proc`.
 fn as_called() -> Option<PathBuf> {
     let called = PathBuf::from(std::env::args_os().next()?);
@@ -75,7 +79,7 @@ pub struct Write {
 
 /// Writes the library.
 pub fn write(options: &Write) -> Result<ExitCode, String> {
-    let own = std::env::current_exe().map_err(|e| format!("cannot tell where this program lies: {e}"))?;
+    let own = own_program().map_err(|e| format!("cannot tell where this program lies: {e}"))?;
     let (bytes, _) = EMBEDDED.ok_or_else(|| without_library(&own))?;
     let written = Output::of(&options.file).and_then(|output| match output {
         // A device, a pipe: it stays what it is.
@@ -89,7 +93,7 @@ pub fn write(options: &Write) -> Result<ExitCode, String> {
 
 /// The path of the library for MPI's calls, fit for `LD_PRELOAD`.
 pub fn find_for_mpi() -> Result<String, String> {
-    let own = std::env::current_exe().map_err(|e| format!("cannot tell where this program lies: {e}"))?;
+    let own = own_program().map_err(|e| format!("cannot tell where this program lies: {e}"))?;
     if let Some((bytes, hash)) = EMBEDDED_FOR_MPI {
         return unpack::place(bytes, hash);
     }

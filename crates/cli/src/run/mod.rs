@@ -10,6 +10,8 @@ mod ranks;
 mod tunables;
 mod unpack;
 
+pub use library::own_program;
+
 use crate::output::to_be_put;
 use clap::{Args, ValueEnum, ValueHint};
 use program::{Found, Program};

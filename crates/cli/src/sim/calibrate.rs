@@ -58,7 +58,7 @@ pub fn measured() -> Result<Measured, String> {
 
 /// What they take in a fresh process: how memory lies, and on which cores a process runs, differs from one to the next.
 pub fn measured_afresh() -> Result<Measured, String> {
-    let executable = std::env::current_exe().map_err(|why| format!("cannot tell where this program lies: {why}"))?;
+    let executable = crate::run::own_program().map_err(|why| format!("cannot tell where this program lies: {why}"))?;
     let best = quiet::Best::here().to_string();
     let mut command = Command::new(&executable);
     command.args(["sim", "predict", "--probes"]).env(quiet::VARIABLE, best);

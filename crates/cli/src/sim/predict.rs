@@ -133,7 +133,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     crate::output::has_only("table", options.out.as_deref())?;
     let output = Output::claim(options.out.as_deref())?;
     let runtime = runtimes::find("raddle")?;
-    let executable = std::env::current_exe().map_err(|why| format!("cannot tell where this program lies: {why}"))?;
+    let executable = crate::run::own_program().map_err(|why| format!("cannot tell where this program lies: {why}"))?;
     let programs = match &options.programs {
         Some(folder) => Programs::ready(folder),
         None => Programs::beside(&executable, true),

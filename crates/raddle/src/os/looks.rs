@@ -77,6 +77,7 @@ pub(crate) fn start() {
     // It has no standard error afterwards: a program that closes its own must not find it held open here.
     let look = move || match leave_table(true) {
         Ok(()) => {
+            task::keep_open();
             LOOKER.store(std::ptr::from_ref(word).cast_mut(), Ordering::Release);
             serve(word)
         }

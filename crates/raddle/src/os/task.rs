@@ -1,7 +1,11 @@
 //! What the kernel says a kernel thread does.
 
-use std::fmt::Write as _;
-use std::io::Read as _;
+use raddle_machine::raw::system_call;
+use std::cell::Cell;
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsRawFd as _, FromRawFd as _};
 
 /// The state of a kernel thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,13 +18,51 @@ pub(crate) enum TaskState {
     Unknown,
 }
 
+/// Where the kernel tells of this process's kernel threads.
+const TASKS: &str = "/proc/self/task";
+
+thread_local! {
+    /// That folder, where the calling kernel thread keeps it open. (No destructor: see [`super::spawn`].)
+    static KEPT: Cell<i32> = const { Cell::new(-1) };
+}
+
+/// Keeps the folder open, in a table of descriptors of the calling kernel thread's own: a program may change its root
+/// (`chroot`) to where there is no `/proc`.
+pub(super) fn keep_open() {
+    KEPT.set(open(TASKS).map_or(-1, std::os::fd::IntoRawFd::into_raw_fd));
+}
+
+/// Opens what lies in that folder.
+fn open_there(name: &str) -> io::Result<File> {
+    if KEPT.get() < 0 { open(&format!("{TASKS}/{name}")) } else { open(name) }
+}
+
+/// Opens by an absolute name, or by one in the folder that is kept open.
+fn open(name: &str) -> io::Result<File> {
+    let name = CString::new(name)?;
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    let arguments = [KEPT.get() as usize, name.as_ptr().expose_provenance(), flags as usize, 0, 0, 0];
+    // SAFETY: a string that ends with a null byte, which the kernel reads.
+    let descriptor = unsafe { system_call(libc::SYS_openat as usize, arguments) };
+    if descriptor < 0 {
+        return Err(io::Error::from_raw_os_error(-descriptor as i32));
+    }
+    // SAFETY: opened just now, and nobody else's.
+    Ok(unsafe { File::from_raw_fd(descriptor as i32) })
+}
+
+/// All that such a file holds.
+fn read_there(name: &str) -> io::Result<String> {
+    let mut text = String::new();
+    open_there(name)?.read_to_string(&mut text)?;
+    Ok(text)
+}
+
 /// The state of kernel thread `tid` of this process; opens a file.
 pub(super) fn task_state(tid: u32) -> TaskState {
-    let mut path = String::with_capacity(40);
-    let _ = write!(path, "/proc/self/task/{tid}/stat");
     // The state stands behind a number and a name of 15 bytes: one read of the first bytes has it.
     let mut start = [0; 128];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut start));
+    let read = open_there(&format!("{tid}/stat")).and_then(|mut file| file.read(&mut start));
     read.map_or(TaskState::Unknown, |length| parse(&String::from_utf8_lossy(&start[..length])))
 }
 
@@ -56,13 +98,13 @@ fn read_clock(clock: i32, time: &mut libc::timespec) -> isize {
 
 /// Microseconds that kernel thread `tid` of this process has waited for a core while it could have run; opens a file.
 pub(super) fn waiting(tid: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).ok()?;
+    let text = read_there(&format!("{tid}/schedstat")).ok()?;
     Some(text.split_whitespace().nth(1)?.parse::<u64>().ok()? / 1000)
 }
 
 /// The instruction to which kernel thread `tid` of this process comes back when it is no longer blocked; opens a file.
 pub(super) fn place(tid: u32) -> Option<usize> {
-    let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/syscall")).ok()?;
+    let text = read_there(&format!("{tid}/syscall")).ok()?;
     parse_place(&text)
 }
 
@@ -85,13 +127,34 @@ pub(super) fn sections_are_safe() -> bool {
 
 /// How many kernel threads the process has; opens a directory.
 pub(super) fn kernel_threads() -> Option<u64> {
-    Some(std::fs::read_dir("/proc/self/task").ok()?.count() as u64)
+    let folder = open_there(".").ok()?;
+    let (mut entries, mut count) = ([0u64; 512], 0);
+    loop {
+        let arguments = [folder.as_raw_fd() as usize, entries.as_mut_ptr().expose_provenance(), 4096, 0, 0, 0];
+        // SAFETY: the kernel writes at most so many bytes to the entries.
+        let length = unsafe { system_call(libc::SYS_getdents64 as usize, arguments) };
+        let bytes = entries.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
+        match usize::try_from(length).ok()? {
+            0 => return Some(count),
+            length => count += named_by_numbers(&bytes[..length]),
+        }
+    }
+}
+
+/// How many of a folder's entries have a number for a name: each has the length at its bytes 16 and 17, the name at 19.
+fn named_by_numbers(mut entries: &[u8]) -> u64 {
+    let mut count = 0;
+    while let &[_, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, low, high, _, first, ..] = entries {
+        count += u64::from(first.is_ascii_digit());
+        entries = entries.get(usize::from(u16::from_ne_bytes([low, high])).max(1)..).unwrap_or(&[]);
+    }
+    count
 }
 
 /// How many filters of system calls kernel thread `tid` of this process has; 0 where `/proc` is absent, since nobody
 /// knows then, and `None` where the kernel tells of them without their number, as older ones do. Opens a file.
 pub(super) fn filters(tid: u32) -> Option<u32> {
-    let status = std::fs::read_to_string(format!("/proc/self/task/{tid}/status")).unwrap_or_default();
+    let status = read_there(&format!("{tid}/status")).unwrap_or_default();
     let of = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<u32>().ok());
     // The mode.
     if of("Seccomp:") == Some(2) { of("Seccomp_filters:") } else { Some(0) }
@@ -130,6 +193,23 @@ pub(super) mod tests {
             // It may be on its way off its core.
             while time_on_core(other).unwrap() != time_on_core(other).unwrap() {}
         });
+    }
+
+    #[test]
+    fn the_folder_that_is_kept_open_tells_the_same() {
+        let me = crate::os::gettid();
+        let tells = || (task_state(me), waiting(me).is_some(), filters(me), open_there("0/stat").is_err());
+        let by_name = tells();
+        assert_eq!(by_name.0, TaskState::Running);
+        // As many as there were before or after it was counted.
+        let listed = || std::fs::read_dir(TASKS).unwrap().count() as u64;
+        let counted = |before: u64, count: u64| (before.min(listed())..=before.max(listed())).contains(&count);
+        while !counted(listed(), kernel_threads().unwrap()) {}
+        keep_open();
+        assert!(KEPT.get() >= 0);
+        assert_eq!(tells(), by_name);
+        while !counted(listed(), kernel_threads().unwrap()) {}
+        super::super::events::close(KEPT.replace(-1));
     }
 
     #[test]
