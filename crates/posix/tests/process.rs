@@ -496,3 +496,14 @@ fn a_fault_that_another_process_sends_is_a_threads_and_a_lightweight_mains() {
         }
     }
 }
+
+#[test]
+fn a_thread_names_itself_by_its_number_where_it_gives_up_capabilities() {
+    let program = common::compile("capabilities.c", &["-Wno-nonnull"]);
+    let native = common::native(&program, &[]).well();
+    assert_eq!(native.matches("give up 0: 1 1 1\ntake back 0: 1").count(), 3, "{native}");
+    for (processors, main) in [("1", "0"), ("3", "0"), ("1", "1"), ("3", "1")] {
+        let ours = common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors), ("RADDLE_MAIN", main)]);
+        assert_eq!(ours.well(), native, "{processors} processors, RADDLE_MAIN={main}");
+    }
+}

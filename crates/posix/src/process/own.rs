@@ -85,7 +85,6 @@ pub(crate) unsafe fn prepare(number: c_long, arguments: &mut [usize; 6]) -> Resu
         | c::SYS_setgroups
         | c::SYS_setfsuid
         | c::SYS_setfsgid
-        | c::SYS_capset
         | c::SYS_unshare
         | c::SYS_setns
         | c::SYS_set_tid_address
@@ -274,6 +273,9 @@ pub(crate) unsafe fn by_number(number: c_long, mut arguments: [usize; 6]) -> isi
         if let Some(result) = crate::thread::clocks::by_number(number, arguments) {
             return result;
         }
+        if number == c::SYS_capset || number == c::SYS_capget {
+            return capabilities(number, arguments);
+        }
         if number == c::SYS_prctl {
             let option = arguments[0] as c_int;
             match option {
@@ -322,6 +324,44 @@ unsafe fn create_timer(mut arguments: [usize; 6]) -> isize {
         }
         Err(error) => -(error as isize),
     }
+}
+
+/// The system calls `capget` and `capset`, whose header names a thread by number.
+///
+/// # Safety
+/// The program's arguments.
+unsafe fn capabilities(number: c_long, mut arguments: [usize; 6]) -> isize {
+    /// The version, and the number.
+    const WORDS: usize = 2;
+    let place = arguments[0];
+    let mut header = [0; WORDS * size_of::<u32>()];
+    let known = place != 0 && read(place, &mut header);
+    let (version, named) = header.split_at_mut(size_of::<u32>());
+    let thread = u32::from_ne_bytes(named.try_into().unwrap_or_default()) as usize;
+    let translated = match (number == c::SYS_capset, known) {
+        (true, true) => translate(thread),
+        (true, false) => begin().map(|()| thread),
+        (false, _) => Ok(translate_to_ask(thread)),
+    };
+    let translated = match translated {
+        Ok(translated) => translated,
+        Err(error) => return -(error as isize),
+    };
+    named.copy_from_slice(&(translated as u32).to_ne_bytes());
+    let told: [u8; 4] = (&*version).try_into().unwrap_or_default();
+    if known {
+        arguments[0] = header.as_mut_ptr().expose_provenance();
+    }
+    // SAFETY: the program's arguments, or a copy of its header.
+    let result = unsafe { system_call(number, arguments) };
+    if known && header[..told.len()] != told {
+        // The kernel tells which version it knows.
+        // SAFETY: the program's header, to which the kernel would have written.
+        unsafe {
+            std::ptr::copy_nonoverlapping(header.as_ptr(), std::ptr::with_exposed_provenance_mut(place), told.len())
+        };
+    }
+    result
 }
 
 /// A timer by the clock of a thread makes that dedicated, and so does one that signals a thread by number; both are
@@ -411,6 +451,7 @@ impl<T> Word for *mut T {
 calls! {
     setfsuid: SYS_setfsuid(id: c_uint) -> c_int;
     setfsgid: SYS_setfsgid(id: c_uint) -> c_int;
+    capget: SYS_capget(header: *mut c_void, data: *mut c_void) -> c_int;
     capset: SYS_capset(header: *mut c_void, data: *const c_void) -> c_int;
     unshare: SYS_unshare(flags: c_int) -> c_int;
     setns: SYS_setns(descriptor: c_int, kind: c_int) -> c_int;
