@@ -49,7 +49,7 @@ pub use x86_64::{prepare, undo};
 #[cfg(all(target_arch = "x86_64", not(raddle_tsan)))]
 mod x86_64 {
     use super::{Continuation, Work};
-    use core::arch::{asm, global_asm, x86_64::__cpuid, x86_64::__cpuid_count};
+    use core::arch::{asm, global_asm, x86_64::__cpuid_count, x86_64::CpuidResult};
     use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
     use std::ffi::{c_int, c_void};
 
@@ -304,12 +304,20 @@ mod x86_64 {
         Some(raddle_context_interlude as *const () as usize)
     }
 
+    fn cpuid(leaf: u32, part: u32) -> CpuidResult {
+        // SAFETY: every 64-bit processor has the instruction. (Newer compilers say so themselves; Rust 1.90 does not.)
+        #[allow(unused_unsafe)]
+        unsafe {
+            __cpuid_count(leaf, part)
+        }
+    }
+
     /// The parts of the processor's state that are saved, and how many bytes they take. `None` on a processor, or
     /// under a system, without XSAVE.
     fn state() -> Option<(u64, u64)> {
         const OSXSAVE: u32 = 1 << 27;
         const STATE: u32 = 0xd;
-        if __cpuid(1).ecx & OSXSAVE == 0 || __cpuid(0).eax < STATE {
+        if cpuid(1, 0).ecx & OSXSAVE == 0 || cpuid(0, 0).eax < STATE {
             return None;
         }
         let (low, high): (u32, u32);
@@ -318,7 +326,7 @@ mod x86_64 {
         let parts = (u64::from(high) << 32 | u64::from(low)) & USED;
         // The old area and the header, and behind them each part at its place.
         let end = |part| {
-            let leaf = __cpuid_count(STATE, part);
+            let leaf = cpuid(STATE, part);
             u64::from(leaf.eax) + u64::from(leaf.ebx)
         };
         let bytes = (2..8).filter(|part| parts >> part & 1 != 0).map(end).fold(576, u64::max);
