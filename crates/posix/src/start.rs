@@ -87,26 +87,6 @@ pub(crate) fn settings() -> &'static Settings {
     })
 }
 
-/// Has a signal dump all threads. For the kernel only: the program sees no handler of its own change, and may take the
-/// signal for itself.
-fn dump_on(signal: c_int) {
-    // SAFETY: zeroes are an action; the handler only stores, and makes a futex call.
-    let result = unsafe {
-        let mut action: c::sigaction = std::mem::zeroed();
-        action.sa_sigaction = raddle::drop_in::dump_handler() as *const () as usize;
-        action.sa_flags = c::SA_RESTART | c::SA_ONSTACK;
-        next!(sigaction: fn(c_int, *const c::sigaction, *mut c::sigaction) -> c_int)(
-            signal,
-            &action,
-            std::ptr::null_mut(),
-        )
-    };
-    if result != 0 {
-        let line = format!("raddle: RADDLE_DUMP_ON: signal {signal} cannot be caught\n");
-        crate::os::say(&CString::new(line).unwrap_or_default());
-    }
-}
-
 /// What the variable says, in microseconds.
 fn quantum(text: Option<String>) -> Quanta {
     let text = text.unwrap_or_else(|| crate::quantum::QUANTUM_MICROSECONDS.to_string());
@@ -321,7 +301,7 @@ pub(crate) fn lightweight() -> bool {
             false
         });
         if started && let Some(signal) = settings.dump_on {
-            dump_on(signal);
+            crate::process::dump_signal::catch(signal);
         }
         if started {
             preempt::begin(settings.preempt, settings.quantum.shortest());

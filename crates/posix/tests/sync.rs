@@ -291,3 +291,17 @@ fn a_signal_has_all_threads_dumped() {
     let is_ours = |line: &String| [": raddle", "/rustc/", "crates/raddle/src"].iter().any(|part| line.contains(part));
     assert!(!seen.iter().any(is_ours), "{seen:?}");
 }
+
+/// The signal for a dump, of which the program knows nothing, ends no wait of the first thread's and prolongs none,
+/// whether that is a kernel thread or a lightweight one.
+#[test]
+fn a_signal_for_a_dump_ends_no_wait() {
+    let program = common::compile("dump_waits.c", &[]);
+    let winch = libc::SIGWINCH.to_string();
+    for main in ["0", "1"] {
+        let ended = common::drop_in(&program, &[], &[("RADDLE_DUMP_ON", &winch), ("RADDLE_MAIN", main)]);
+        let waits: Vec<&str> = ended.out.lines().filter(|line| line.ends_with(": as it should")).collect();
+        assert!(waits.len() == 24 && ended.err.contains("waits for"), "main {main}: {ended:?}");
+    }
+    std::fs::remove_file(program).unwrap();
+}

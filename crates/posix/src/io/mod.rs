@@ -9,7 +9,7 @@
 //! raddle's monitor sees to it that the processor goes on.
 //!
 //! [`stream`]: read and write; [`socket`]: what takes a socket; [`connect`]: beginnings of connections; [`poll`]:
-//! waiting for many;
+//! and [`select`]: waiting for many;
 //! [`apart`]: threads that do so all the time, and keep a kernel thread to themselves; [`birth`], [`close`]: the
 //! beginnings and ends of descriptors; [`handover`]: ends beside who waits;
 //! [`flags`]: whether they block; [`sleep`]: time; [`child`]: waiting for
@@ -24,6 +24,7 @@ mod flags;
 mod handover;
 mod kind;
 mod poll;
+mod select;
 pub(crate) mod sleep;
 mod socket;
 mod stream;

@@ -1,4 +1,4 @@
-//! Waiting for many descriptors: `poll`, `select`, `epoll_wait`.
+//! Waiting for many descriptors: `poll`, `epoll_wait`, and what [`super::select`] stands on.
 //!
 //! A look without waiting comes first, by the kernel's own call, so all results and errors are the kernel's. When
 //! nothing is ready, the thread waits for all of them at once in the reactor, and looks again. What the reactor cannot
@@ -10,21 +10,21 @@
 
 use super::{Apart, CANCELLED, EINTR, Pause, after, apart, at, done, handover, in_handler, left, ours_or_handlers};
 use crate::os::{c, deadline_after, now, reach, system_call};
-use crate::process::{kernel_waits, masked_waits, watch};
+use crate::process::{dump_signal, kernel_waits, masked_waits, watch};
 use crate::thread::caller::Caller;
 use raddle::io::{Failure, Glance, Interest};
 use raddle_macros::entry;
 use std::cell::Cell;
 use std::ffi::{c_int, c_short, c_void};
 
-const NOW: c::timespec = c::timespec { tv_sec: 0, tv_nsec: 0 };
+pub(super) const NOW: c::timespec = c::timespec { tv_sec: 0, tv_nsec: 0 };
 /// Bytes of the kernel's signal set.
-const MASK: usize = 8;
+pub(super) const MASK: usize = 8;
 const IN: c_short = c::POLLIN | c::POLLRDNORM;
 const OUT: c_short = c::POLLOUT | c::POLLWRNORM;
 
 /// An epoll set for one call.
-struct Nested(c_int);
+pub(super) struct Nested(c_int);
 
 impl Nested {
     fn new(entries: &[c::pollfd]) -> Option<Self> {
@@ -63,7 +63,11 @@ fn interests(events: c_short) -> Option<(bool, bool)> {
 }
 
 /// Waits once until one of the entries may be ready.
-fn wait_once(entries: &[c::pollfd], nested: &mut Option<Nested>, deadline: Option<u64>) -> Result<(), Failure> {
+pub(super) fn wait_once(
+    entries: &[c::pollfd],
+    nested: &mut Option<Nested>,
+    deadline: Option<u64>,
+) -> Result<(), Failure> {
     let direct = entries.iter().filter(|entry| entry.fd >= 0).all(|entry| interests(entry.events).is_some());
     if !direct && nested.is_none() {
         *nested = Some(Nested::new(entries).ok_or(Failure::Unsupported)?);
@@ -93,7 +97,7 @@ fn wait_once(entries: &[c::pollfd], nested: &mut Option<Nested>, deadline: Optio
 
 /// Repeats `look` (0: nothing is ready) and waits in between, for descriptors of whose numbers `is_one` tells.
 /// `in_kernel` is told how much time is left.
-fn looks(
+pub(super) fn looks(
     pause: &Pause,
     deadline: Option<u64>,
     mut look: impl FnMut() -> isize,
@@ -177,16 +181,33 @@ unsafe fn poll_until(
 }
 
 /// Nothing but the time is waited for.
-fn sleep(deadline: Option<u64>) -> Result<(), Failure> {
+pub(super) fn sleep(deadline: Option<u64>) -> Result<(), Failure> {
     raddle::drop_in::doze_until(deadline.unwrap_or(u64::MAX), true).map(drop).map_err(|_| Failure::Cancelled)
 }
 
-fn milliseconds(time: c_int) -> Option<u64> {
-    u64::try_from(time).ok().map(|time| after(time * 1_000_000))
+/// In nanoseconds, if it is one.
+fn limit(milliseconds: c_int) -> Option<u64> {
+    u64::try_from(milliseconds).ok().map(|time| time * 1_000_000)
 }
 
-#[entry(if let Some(caller) = ours_or_handlers())]
+fn milliseconds(time: c_int) -> Option<u64> {
+    limit(time).map(after)
+}
+
+/// What is left, or -1 for a wait without end.
+fn in_milliseconds(left: Option<&c::timespec>) -> c_int {
+    let round_up = |time: &c::timespec| time.tv_sec * 1000 + (time.tv_nsec + 999_999) / 1_000_000;
+    left.map_or(-1, |time| round_up(time).min(i64::from(c_int::MAX)) as c_int)
+}
+
+#[entry]
 pub unsafe extern "C-unwind" fn poll(entries: *mut c::pollfd, count: c::nfds_t, time: c_int) -> c_int {
+    let Some(caller) = ours_or_handlers() else {
+        let next = next!(poll: fn(*mut c::pollfd, c::nfds_t, c_int) -> c_int);
+        // SAFETY: the caller's arguments, but for the time, which is what is left of it.
+        let again = |left: Option<&c::timespec>| unsafe { next(entries, count, in_milliseconds(left)) };
+        return dump_signal::uncut(limit(time), || natively!(), again);
+    };
     // SAFETY: the caller's entries.
     done(unsafe { poll_until(caller, entries, count as usize, milliseconds(time), 0) }) as c_int
 }
@@ -204,7 +225,7 @@ pub unsafe extern "C-unwind" fn __poll_chk(
 }
 
 /// The deadline that a call asks for, if it does; `None` where the kernel is to refuse the time or the mask.
-fn wanted(time: *const c::timespec, mask: *const c::sigset_t) -> Option<Option<u64>> {
+pub(super) fn wanted(time: *const c::timespec, mask: *const c::sigset_t) -> Option<Option<u64>> {
     if !(reach::reads_or_null(time) && reach::reads_or_null(mask.cast::<u64>())) {
         return None;
     }
@@ -224,8 +245,18 @@ pub unsafe extern "C-unwind" fn ppoll(
             // SAFETY: the caller's entries and mask.
             done(unsafe { poll_until(caller, entries, count as usize, deadline, at(mask)) }) as c_int
         }
-        _ => masked_waits::waiting_in_kernel(mask, || natively!()),
+        _ => {
+            let next = next!(ppoll: fn(*mut c::pollfd, c::nfds_t, *const c::timespec, *const c::sigset_t) -> c_int);
+            // SAFETY: the caller's arguments, or of the time what is left of it.
+            let wait = |time| masked_waits::waiting_in_kernel(mask, || unsafe { next(entries, count, time, mask) });
+            dump_signal::uncut(dump_signal::limit(time), || wait(time), |left| wait(at_most(left)))
+        }
     }
+}
+
+/// As the C library takes it.
+pub(super) fn at_most(left: Option<&c::timespec>) -> *const c::timespec {
+    left.map_or(std::ptr::null(), std::ptr::from_ref)
 }
 
 /// `ppoll` with the size of the entries.
@@ -241,150 +272,6 @@ pub unsafe extern "C-unwind" fn __ppoll_chk(
     unsafe { ppoll(entries, count, time, mask) }
 }
 
-/// Numbers that a set of `select` has room for.
-const SET: usize = c::FD_SETSIZE;
-const WORDS: usize = SET / 64;
-
-/// Whether each is null or memory for a set of so many numbers.
-fn are_sets(count: usize, given: [*mut c::fd_set; 3]) -> bool {
-    let words = count.div_ceil(64);
-    let is_set = |set: *mut u64| words == 0 || reach::reads_all(set, words) && reach::writes(set);
-    given.iter().all(|set| set.is_null() || is_set(set.cast()))
-}
-
-/// The three sets of a `select`, as the caller gave them.
-struct Sets {
-    given: [*mut u64; 3],
-    before: [[u64; WORDS]; 3],
-    count: usize,
-}
-
-impl Sets {
-    /// # Safety
-    /// Each is null or a set for `count` numbers.
-    unsafe fn new(count: usize, given: [*mut c::fd_set; 3]) -> Self {
-        let given = given.map(|set| set.cast::<u64>());
-        let mut before = [[0; WORDS]; 3];
-        for (set, copy) in given.iter().zip(&mut before).filter(|(set, _)| !set.is_null()) {
-            // SAFETY: the caller's set, in words.
-            unsafe { set.copy_to_nonoverlapping(copy.as_mut_ptr(), count.div_ceil(64)) };
-        }
-        Self { given, before, count }
-    }
-
-    /// One look at, or wait for, the numbers as they were given; the caller's sets hold the answer if there is one.
-    /// `anywhere`: as [`kernel_waits::attempt_anywhere`].
-    fn call(&self, time: Option<&c::timespec>, mask: usize, anywhere: bool) -> isize {
-        let mut answer = self.before;
-        let mut places = [0; 3];
-        for (place, (copy, set)) in places.iter_mut().zip(answer.iter_mut().zip(&self.given)) {
-            *place = if set.is_null() { 0 } else { at(copy.as_mut_ptr()) };
-        }
-        let mut time = time.copied();
-        let time = time.as_mut().map_or(0, |time| at(std::ptr::from_mut(time)));
-        let mask = [mask, MASK];
-        let mask = if mask[0] == 0 { 0 } else { at(mask.as_ptr()) };
-        let attempt = if anywhere { kernel_waits::attempt_anywhere } else { kernel_waits::attempt };
-        // SAFETY: null or our copies, of so many words, that live during the call; so do time and mask.
-        let result = unsafe { attempt(c::SYS_pselect6, [self.count, places[0], places[1], places[2], time, mask]) };
-        if result >= 0 {
-            for (set, copy) in self.given.iter().zip(&answer).filter(|(set, _)| !set.is_null()) {
-                // SAFETY: not null, so the caller's set, with room for so many words, as `select` asks; the copy is our
-                // own.
-                unsafe { set.copy_from_nonoverlapping(copy.as_ptr(), self.count.div_ceil(64)) };
-            }
-        }
-        result
-    }
-
-    /// The same as entries of a `poll`.
-    fn entries<'a>(&self, room: &'a mut [c::pollfd; SET]) -> &'a [c::pollfd] {
-        let mut used = 0;
-        for number in 0..self.count {
-            let is_in = |set: usize| self.before[set][number / 64] >> (number % 64) & 1 != 0;
-            let events = [(0, c::POLLIN), (1, c::POLLOUT), (2, c::POLLPRI)];
-            let events = events.into_iter().filter(|(set, _)| is_in(*set)).fold(0, |all, (_, event)| all | event);
-            if events != 0 {
-                room[used] = c::pollfd { fd: number as c_int, events, revents: 0 };
-                used += 1;
-            }
-        }
-        &room[..used]
-    }
-
-    #[inline(never)]
-    fn wait(&self, nested: &mut Option<Nested>, deadline: Option<u64>) -> Result<(), Failure> {
-        let mut room = [c::pollfd { fd: -1, events: 0, revents: 0 }; SET];
-        match self.entries(&mut room) {
-            [] => sleep(deadline),
-            entries => wait_once(entries, nested, deadline),
-        }
-    }
-
-    fn until(&self, caller: Caller, deadline: Option<u64>, mask: usize) -> isize {
-        let mut nested = None;
-        let pause = Pause::begin();
-        let wait = |deadline| self.wait(&mut nested, deadline);
-        let is_one = |number: c_int| {
-            self.before
-                .iter()
-                .any(|set| set.get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 != 0))
-        };
-        let look = || self.call(Some(&NOW), 0, false);
-        let as_thread = || looks(&pause, deadline, look, wait, is_one, |left| self.call(left, 0, true));
-        watch::wait(caller, mask, as_thread, |mask| in_handler(deadline, |left| self.call(left, mask, false)))
-    }
-}
-
-#[entry(if let Some(caller) = ours_or_handlers())]
-pub unsafe extern "C-unwind" fn select(
-    count: c_int,
-    readers: *mut c::fd_set,
-    writers: *mut c::fd_set,
-    others: *mut c::fd_set,
-    time: *mut c::timeval,
-) -> c_int {
-    let sets = [readers, writers, others];
-    let numbers = usize::try_from(count).ok().filter(|count| *count <= SET && are_sets(*count, sets));
-    if !reach::writes_or_null(time) {
-        return natively!();
-    }
-    // SAFETY: the caller's time, or none.
-    let limit = unsafe { time.as_mut() };
-    let valid = limit.as_ref().is_none_or(|time| time.tv_sec >= 0 && (0..1_000_000).contains(&time.tv_usec));
-    let (Some(numbers), true) = (numbers, valid) else { return natively!() };
-    let deadline = limit.as_ref().map(|time| {
-        after((time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_usec as u64 * 1000))
-    });
-    // SAFETY: the caller's sets.
-    let result = unsafe { Sets::new(numbers, sets) }.until(caller, deadline, 0);
-    if let (Some(time), Some(deadline)) = (limit, deadline) {
-        // Linux tells what is left.
-        let left = deadline.saturating_sub(now(c::CLOCK_MONOTONIC)) / 1000;
-        time.tv_sec = (left / 1_000_000) as c::time_t;
-        time.tv_usec = (left % 1_000_000) as c::suseconds_t;
-    }
-    done(result) as c_int
-}
-
-#[entry(if let Some(caller) = ours_or_handlers())]
-pub unsafe extern "C-unwind" fn pselect(
-    count: c_int,
-    readers: *mut c::fd_set,
-    writers: *mut c::fd_set,
-    others: *mut c::fd_set,
-    time: *const c::timespec,
-    mask: *const c::sigset_t,
-) -> c_int {
-    let numbers = usize::try_from(count).ok().filter(|count| *count <= SET);
-    let sets = [readers, writers, others];
-    let (Some(numbers), Some(deadline)) = (numbers.filter(|&count| are_sets(count, sets)), wanted(time, mask)) else {
-        return masked_waits::waiting_in_kernel(mask, || natively!());
-    };
-    // SAFETY: the caller's sets and mask.
-    done(unsafe { Sets::new(numbers, sets) }.until(caller, deadline, at(mask))) as c_int
-}
-
 /// # Safety
 /// `events` has room for `count`, `mask` is null or a signal set.
 unsafe fn epoll_until(
@@ -398,17 +285,13 @@ unsafe fn epoll_until(
     let arguments = |milliseconds: c_int, mask: usize| {
         [set as usize, at(events), count as usize, milliseconds as usize, mask, MASK]
     };
-    let milliseconds = |left: Option<&c::timespec>| {
-        let round_up = |time: &c::timespec| time.tv_sec * 1000 + (time.tv_nsec + 999_999) / 1_000_000;
-        left.map_or(-1, |time| round_up(time).min(i64::from(c_int::MAX)) as c_int)
-    };
     // SAFETY: the caller's room for events; the kernel checks it.
     let call = |time: c_int, mask: usize| unsafe { kernel_waits::attempt(c::SYS_epoll_pwait, arguments(time, mask)) };
     let in_kernel = |left: Option<&c::timespec>| {
         // SAFETY: the caller's room for events; the kernel checks it.
-        unsafe { kernel_waits::attempt_anywhere(c::SYS_epoll_pwait, arguments(milliseconds(left), 0)) }
+        unsafe { kernel_waits::attempt_anywhere(c::SYS_epoll_pwait, arguments(in_milliseconds(left), 0)) }
     };
-    let in_handlers = |left: Option<&c::timespec>, mask: usize| call(milliseconds(left), mask);
+    let in_handlers = |left: Option<&c::timespec>, mask: usize| call(in_milliseconds(left), mask);
     let glance = Cell::new(Glance::default());
     let mut gathered = raddle::drop_in::gather().filter(|_| !Apart::caller_mixes());
     let look = || loop {
@@ -441,8 +324,14 @@ unsafe fn epoll_until(
     result
 }
 
-#[entry(if let Some(caller) = ours_or_handlers())]
+#[entry]
 pub unsafe extern "C-unwind" fn epoll_wait(set: c_int, events: *mut c_void, count: c_int, time: c_int) -> c_int {
+    let Some(caller) = ours_or_handlers() else {
+        let next = next!(epoll_wait: fn(c_int, *mut c_void, c_int, c_int) -> c_int);
+        // SAFETY: the caller's arguments, but for the time, which is what is left of it.
+        let again = |left: Option<&c::timespec>| unsafe { next(set, events, count, in_milliseconds(left)) };
+        return dump_signal::uncut(limit(time), || natively!(), again);
+    };
     if let Some(me) = Apart::of_caller(caller, time) {
         return done(apart::wait(me, set, events, count, time)) as c_int;
     }
@@ -459,7 +348,10 @@ pub unsafe extern "C-unwind" fn epoll_pwait(
     mask: *const c::sigset_t,
 ) -> c_int {
     let Some(caller) = ours_or_handlers().filter(|_| reach::reads_or_null(mask.cast::<u64>())) else {
-        return masked_waits::waiting_in_kernel(mask, || natively!());
+        let next = next!(epoll_pwait: fn(c_int, *mut c_void, c_int, c_int, *const c::sigset_t) -> c_int);
+        // SAFETY: the caller's arguments, or of the time what is left of it.
+        let wait = |time| masked_waits::waiting_in_kernel(mask, || unsafe { next(set, events, count, time, mask) });
+        return dump_signal::uncut(limit(time), || wait(time), |left| wait(in_milliseconds(left)));
     };
     if mask.is_null()
         && let Some(me) = Apart::of_caller(caller, time)
@@ -495,18 +387,17 @@ pub unsafe extern "C-unwind" fn epoll_pwait2(
         }
         _ => {
             crate::thread::cancel::point();
-            let arguments = [set as usize, at(events), count as usize, at(time), at(mask), MASK];
+            let arguments = |time| [set as usize, at(events), count as usize, at(time), at(mask), MASK];
             let is_ours = crate::thread::record::Record::current().is_some();
             let call = if is_ours { dedicated_wait } else { kernel_waits::call };
             // SAFETY: the caller's arguments; the kernel checks them.
-            done(masked_waits::waiting_in_kernel(mask, || unsafe { call(c::SYS_epoll_pwait2, arguments) })) as c_int
+            let call = |time| unsafe { call(c::SYS_epoll_pwait2, arguments(time)) };
+            let wait = |time| done(masked_waits::waiting_in_kernel(mask, || call(time))) as c_int;
+            dump_signal::uncut(dump_signal::limit(time), || wait(time), |left| wait(at_most(left)))
         }
     }
 }
 
 aliases! {
     __poll = poll(entries: *mut c::pollfd, count: c::nfds_t, time: c_int) -> c_int;
-    __select = select(
-        count: c_int, readers: *mut c::fd_set, writers: *mut c::fd_set, others: *mut c::fd_set, time: *mut c::timeval
-    ) -> c_int;
 }

@@ -2,7 +2,7 @@
 
 use super::{Pause, after, in_handler, ours_or_handlers};
 use crate::os::{c, deadline, deadline_after, failed, reach, set_errno, system_call};
-use crate::process::{kernel_waits, watch};
+use crate::process::{dump_signal, kernel_waits, watch};
 use crate::thread::caller::Caller;
 use raddle_macros::entry;
 use std::cell::Cell;
@@ -84,8 +84,24 @@ fn in_kernel(end: u64) -> isize {
     })
 }
 
-#[entry(if let Some(caller) = ours_or_handlers().filter(|_| reach::reads(time) && reach::writes_or_null(left)))]
+/// A kernel thread of the program's own goes on sleeping for so long.
+///
+/// # Safety
+/// `left` is null or a place for a time.
+unsafe fn sleep_on(time: Option<&c::timespec>, left: *mut c::timespec) -> c_int {
+    let time = time.map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: a time, or null, which is an error; the caller's place.
+    unsafe { next!(nanosleep: fn(*const c::timespec, *mut c::timespec) -> c_int)(time, left) }
+}
+
+#[entry]
 pub unsafe extern "C-unwind" fn nanosleep(time: *const c::timespec, left: *mut c::timespec) -> c_int {
+    let reachable = |_: &Caller| reach::reads(time) && reach::writes_or_null(left);
+    let Some(caller) = ours_or_handlers().filter(reachable) else {
+        // SAFETY: the caller's place, which the kernel has found to be one, or has to refuse.
+        let again = |time: Option<&c::timespec>| unsafe { sleep_on(time, left) };
+        return dump_signal::uncut(dump_signal::limit(time), || natively!(), again);
+    };
     // SAFETY: the caller's time.
     let error = match unsafe { deadline_after(&*time) } {
         Ok(end) => sleep_until(caller, end, left),
@@ -103,7 +119,19 @@ pub unsafe extern "C-unwind" fn clock_nanosleep(
 ) -> c_int {
     let reachable = || reach::reads(time) && (flags & c::TIMER_ABSTIME != 0 || reach::writes_or_null(left));
     let known = [c::CLOCK_MONOTONIC, c::CLOCK_REALTIME, c::CLOCK_BOOTTIME, c::CLOCK_TAI].contains(&clock);
-    let Some(caller) = ours_or_handlers().filter(|_| known && reachable()) else { return natively!() };
+    let Some(caller) = ours_or_handlers().filter(|_| known && reachable()) else {
+        // In the form of the others: -1 and EINTR.
+        let form = |error| if error == c::EINTR { failed(error) } else { error };
+        let next = next!(clock_nanosleep: fn(c::clockid_t, c_int, *const c::timespec, *mut c::timespec) -> c_int);
+        // SAFETY: the caller's arguments, or of the time what is left of it.
+        let call = |time| form(unsafe { next(clock, flags, time, left) });
+        let again = |rest: Option<&c::timespec>| match rest.filter(|_| flags & c::TIMER_ABSTIME == 0) {
+            Some(rest) => call(std::ptr::from_ref(rest)),
+            None => call(time),
+        };
+        let result = dump_signal::uncut(dump_signal::limit(time), || call(time), again);
+        return if result == -1 { c::EINTR } else { result };
+    };
     // SAFETY: the caller's time.
     let time = unsafe { &*time };
     if flags & c::TIMER_ABSTIME == 0 {
@@ -115,9 +143,21 @@ pub unsafe extern "C-unwind" fn clock_nanosleep(
     deadline(clock, time).map_or_else(|error| error, |end| sleep_until(caller, end, std::ptr::null_mut()))
 }
 
-#[entry(if let Some(caller) = ours_or_handlers())]
+#[entry]
 pub unsafe extern "C-unwind" fn sleep(seconds: c_uint) -> c_uint {
     let mut left = c::timespec { tv_sec: 0, tv_nsec: 0 };
+    let Some(caller) = ours_or_handlers() else {
+        if !dump_signal::is_caught() {
+            return natively!();
+        }
+        let time = c::timespec { tv_sec: seconds.into(), tv_nsec: 0 };
+        let limit = Some(u64::from(seconds) * 1_000_000_000);
+        let place = &raw mut left;
+        // SAFETY: a place on the stack.
+        let wait = |time: Option<&c::timespec>| unsafe { sleep_on(time, place) };
+        let slept = dump_signal::uncut(limit, || wait(Some(&time)), wait);
+        return if slept == 0 { 0 } else { left.tv_sec as c_uint };
+    };
     match sleep_until(caller, after(u64::from(seconds) * 1_000_000_000), &raw mut left) {
         0 => 0,
         error => {
@@ -128,8 +168,13 @@ pub unsafe extern "C-unwind" fn sleep(seconds: c_uint) -> c_uint {
     }
 }
 
-#[entry(if let Some(caller) = ours_or_handlers())]
+#[entry]
 pub unsafe extern "C-unwind" fn usleep(microseconds: c::useconds_t) -> c_int {
+    let Some(caller) = ours_or_handlers() else {
+        // SAFETY: null.
+        let again = |time: Option<&c::timespec>| unsafe { sleep_on(time, std::ptr::null_mut()) };
+        return dump_signal::uncut(Some(u64::from(microseconds) * 1000), || natively!(), again);
+    };
     failed(sleep_until(caller, after(u64::from(microseconds) * 1000), std::ptr::null_mut()))
 }
 

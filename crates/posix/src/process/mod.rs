@@ -17,6 +17,7 @@ mod alternate;
 pub(crate) mod by_number;
 mod clone;
 mod contexts;
+pub(crate) mod dump_signal;
 pub(crate) mod ending;
 pub(crate) mod exec;
 pub(crate) mod fork;

@@ -1,8 +1,7 @@
 //! System V's semaphores and messages: calls that wait in the kernel and that no handler restarts. A signal of ours
 //! ends them as any signal would; here they begin again, unless a handler of the program's has run.
 
-use super::signals;
-use super::watch;
+use super::{dump_signal, signals, watch};
 use crate::os::{answer, c, deadline_after, now, reach};
 use crate::thread::caller::Caller;
 use raddle_macros::entry;
@@ -15,7 +14,7 @@ fn uncut(call: impl Fn() -> isize) -> isize {
     match Caller::here() {
         Caller::Light(_) => {}
         Caller::Handler(_) => return answer(watch::tell(watch::uncut(|| kernels(call())))),
-        Caller::Native => return call(),
+        Caller::Native => return dump_signal::uncut(None, || call() as c_int, |_| call() as c_int) as isize,
     }
     let handlers = watch::begin();
     loop {
@@ -45,7 +44,7 @@ pub unsafe extern "C-unwind" fn semtimedop(
 ) -> c_int {
     let next = next!(semtimedop: fn(c_int, *mut c_void, usize, *const c::timespec) -> c_int);
     // On kernel threads the kernel looks first.
-    let cut = !matches!(Caller::here(), Caller::Native) && reach::reads(time);
+    let cut = (dump_signal::is_caught() || !matches!(Caller::here(), Caller::Native)) && reach::reads(time);
     // SAFETY: the caller's time.
     let deadline = cut.then(|| deadline_after(unsafe { &*time }));
     let Some(Ok(deadline)) = deadline else {

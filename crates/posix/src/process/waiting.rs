@@ -6,7 +6,7 @@
 use super::info::Info;
 use super::signals::{self, Set};
 use super::watch::{self, HandlersSeen};
-use super::{ending, kernel_waits, masked_waits, masks};
+use super::{dump_signal, ending, kernel_waits, masked_waits, masks};
 use crate::os::{LOOK_AGAIN_NS, answer, c, deadline_after, now, reach, system_call};
 use crate::thread::caller::Caller;
 use crate::thread::cancel;
@@ -15,6 +15,7 @@ use crate::thread::undo::Undo;
 use raddle::io::{Failure, Interest};
 use raddle_macros::entry;
 use std::ffi::{c_int, c_void};
+use std::ptr::null;
 
 /// The calling lightweight thread, or a handler of its, waits for one of `set` by `rest`, which gets a descriptor to
 /// wait for, if there is one, and a deadline: the signal, a negated error number, or [`kernel_waits::CANCELLED`].
@@ -208,7 +209,12 @@ pub unsafe extern "C-unwind" fn sigtimedwait(
     time: *const c::timespec,
 ) -> c_int {
     // SAFETY: the caller's arguments.
-    let Some(result) = (unsafe { wait_or_end(set, info, time) }) else { return natively!() };
+    let Some(result) = (unsafe { wait_or_end(set, info, time) }) else {
+        let next = next!(sigtimedwait: fn(*const c::sigset_t, *mut c::siginfo_t, *const c::timespec) -> c_int);
+        // SAFETY: the caller's arguments, but for the time, which is what is left of it.
+        let again = |left: Option<&c::timespec>| unsafe { next(set, info, left.map_or(null(), std::ptr::from_ref)) };
+        return dump_signal::uncut(dump_signal::limit(time), || natively!(), again);
+    };
     // SAFETY: null, or the caller's place, which is filled.
     if let Some(info) = unsafe { info.as_mut() }.filter(|info| result > 0 && info.si_code == c::SI_TKILL) {
         // As the C library tells it.
@@ -258,8 +264,11 @@ fn wait_for_handler(me: &'static Record, watch: HandlersSeen) -> isize {
     EINTR
 }
 
-#[entry(if let Some(me) = Caller::here().record())]
+#[entry]
 pub unsafe extern "C-unwind" fn pause() -> c_int {
+    let Some(me) = Caller::here().record() else {
+        return dump_signal::uncut(None, || natively!(), |_| natively!());
+    };
     if let Caller::Handler(_) = Caller::here() {
         let waited = if park_in_handler(masks::blocked(me)) {
             EINTR
@@ -323,7 +332,8 @@ pub unsafe extern "C-unwind" fn sigsuspend(set: *const c::sigset_t) -> c_int {
             // SAFETY: the caller's set.
             return answer(watch::tell(suspend_in_handler(unsafe { word(set) }))) as c_int;
         }
-        return masked_waits::waiting_in_kernel(set, || natively!());
+        let wait = || masked_waits::waiting_in_kernel(set, || natively!());
+        return dump_signal::uncut(None, wait, |_| wait());
     };
     cancel::point();
     if !reach::reads(set.cast::<Set>()) {

@@ -40,6 +40,11 @@ pub(super) fn count_handler(me: Option<&Record>, restarts: bool) {
     }
 }
 
+/// How many handlers of the program's have run on the calling thread: for a kernel thread that carries none of ours.
+pub(super) fn handlers_here() -> u32 {
+    HERE.get()
+}
+
 /// From now on.
 pub(crate) fn begin() -> HandlersSeen {
     if !EVER.load(Ordering::Relaxed) {
