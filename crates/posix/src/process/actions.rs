@@ -5,8 +5,9 @@
 //! met: a signal for the process goes to the first thread instead, one for the thread waits with it. Faults cannot
 //! wait: their handlers are behind [`fault_entry`].
 //!
-//! The table is read by handlers, so it is made of atomics, one signal's fields apart: a handler that arrives while
-//! another thread changes the action may see the old flags with the new function, and nothing worse.
+//! The table is read by handlers, so it is made of atomics, one signal's fields apart. A handler takes all at once
+//! ([`Action::taken`]): a new function is never called with the old mask and flags, but a signal that arrives while
+//! another thread is between two stores may have the old function called with the new ones.
 
 use super::info::Info;
 use super::signals::{self, Set, bit};
@@ -25,6 +26,32 @@ struct Action {
     mask: AtomicU64,
     /// The handler that was called last on a thread's alternate stack: the action may be reset by then.
     called: AtomicUsize,
+}
+
+/// What a handler is called with.
+#[derive(Clone, Copy)]
+struct Taken {
+    handler: usize,
+    flags: c_int,
+    mask: Set,
+}
+
+impl Action {
+    /// The whole action.
+    ///
+    /// Events, of one change: F mask and flags, H the function. Forbidden: the new function with the old F. F precedes
+    /// H, which is a release; H is read first, an acquire, so who sees it sees F, or what came after it.
+    fn taken(&self) -> Taken {
+        let handler = self.handler.load(Ordering::Acquire);
+        Taken { handler, flags: self.flags.load(Ordering::Relaxed), mask: self.mask.load(Ordering::Relaxed) }
+    }
+
+    /// What the program has asked for; `handler` is 0 where the kernel has the action itself.
+    fn set(&self, wanted: &c::sigaction, handler: usize) {
+        self.mask.store(mask_of(wanted), Ordering::Relaxed);
+        self.flags.store(wanted.sa_flags, Ordering::Relaxed);
+        self.handler.store(handler, Ordering::Release);
+    }
 }
 
 static ACTIONS: [Action; 65] = [const {
@@ -72,12 +99,13 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
     }
     // The kernel does not know what a lightweight thread blocks, and tells the handler's mask.
     let me = Record::current().filter(|_| raddle::drop_in::is_kernel_thread_of_runtime());
-    let mask = action.mask.load(Ordering::Relaxed) | me.map_or(0, |me| me.mask.load(Ordering::Relaxed));
+    let Taken { handler, flags, mask: of_action } = action.taken();
+    let mask = of_action | me.map_or(0, |me| me.mask.load(Ordering::Relaxed));
     let found_at = signals::take_raised(signal);
     let raised = found_at.is_some();
     // A signal of ours has found the thread computing, and its handler runs below this one.
     let seen = found_at.filter(|at| !at.is_null()).unwrap_or(context);
-    let on_stack = action.flags.load(Ordering::Relaxed) & c::SA_ONSTACK != 0;
+    let on_stack = flags & c::SA_ONSTACK != 0;
     // SAFETY: the kernel's argument.
     let top = if on_stack { unsafe { alternate::top(context) } } else { std::ptr::null_mut() };
     let mut ended = None;
@@ -102,7 +130,6 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
             return process_directed::not_here(me, what);
         }
         masks::taken(signal);
-        let flags = action.flags.load(Ordering::Relaxed);
         watch::count_handler(me, flags & c::SA_RESTART != 0);
         // It is decided who takes the signal, and no change of the masks was heard meanwhile: one who waits until all
         // have heard of his knows that none is on its way to him any more. The runtime's signals are let in, whatever
@@ -113,12 +140,15 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
             // SAFETY: the kernel's argument.
             None => unsafe { raddle::signal::block_only(signal, context, mask, signals::kicks()) },
         }
-        let handler = action.handler.load(Ordering::Relaxed);
+        let mut handler = handler;
         if flags & c::SA_RESETHAND != 0 {
-            action.handler.store(0, Ordering::Relaxed);
-            let (default, mask) = (c::SIG_DFL, action.mask.load(Ordering::Relaxed));
-            // SAFETY: the default action takes no memory. The flags stay, as the kernel leaves them.
-            unsafe { install_raw(signal, default, flags, mask) };
+            // Once, however many kernel threads have come here; what the program has set meanwhile stays.
+            match action.handler.compare_exchange(handler, 0, Ordering::AcqRel, Ordering::Relaxed) {
+                // SAFETY: the default action takes no memory. The flags stay, as the kernel leaves them.
+                Ok(_) => _ = unsafe { install_raw(signal, c::SIG_DFL, flags, of_action) },
+                Err(0) => handler = 0,
+                Err(_) => {}
+            }
         }
         if flags & c::SA_NODEFER != 0 && mask & bit(signal) == 0 {
             signals::unblock(bit(signal));
@@ -142,7 +172,7 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
     };
     let run = || {
         // Unless its mask holds the signal itself.
-        let again = action.flags.load(Ordering::Relaxed) & c::SA_NODEFER != 0;
+        let again = flags & c::SA_NODEFER != 0;
         let frame = jumps::Frame::begin(if top.is_null() { context } else { top.cast() });
         let mut told = masks::Told::begin();
         let handling = masks::handling(if again { mask } else { mask | bit(signal) });
@@ -212,9 +242,7 @@ pub(super) fn replace_default(signal: c_int) {
         if before.sa_sigaction != c::SIG_DFL {
             return;
         }
-        action.mask.store(mask_of(&before), Ordering::Relaxed);
-        action.flags.store(before.sa_flags, Ordering::Relaxed);
-        action.handler.store(own_calls::handler(), Ordering::Relaxed);
+        action.set(&before, own_calls::handler());
         let mut ours = behind_entry(&before);
         ours.sa_flags |= c::SA_RESTART;
         native()(signal, &ours, &mut before);
@@ -311,7 +339,7 @@ unsafe extern "C-unwind" fn fault_entry(signal: c_int, info: *mut c_void, contex
         return;
     }
     let action = &ACTIONS[signal as usize];
-    let (handler, flags) = (action.handler.load(Ordering::Relaxed), action.flags.load(Ordering::Relaxed));
+    let Taken { handler, flags, mask } = action.taken();
     let on_stack = flags & c::SA_ONSTACK != 0;
     let called = if on_stack { alternate::entry as *const () as usize } else { handler };
     if handler <= c::SIG_IGN {
@@ -324,7 +352,7 @@ unsafe extern "C-unwind" fn fault_entry(signal: c_int, info: *mut c_void, contex
     }
     signals::block_movable();
     let own = Record::current().map_or(0, |me| me.mask.load(Ordering::Relaxed));
-    let mask = action.mask.load(Ordering::Relaxed) | own;
+    let mask = mask | own;
     let handled = if flags & c::SA_NODEFER != 0 { mask } else { mask | bit(signal) };
     // SAFETY: the kernel's argument.
     let top = if on_stack { unsafe { alternate::top(context) } } else { std::ptr::null_mut() };
@@ -392,13 +420,10 @@ unsafe fn set_fault(signal: c_int, new: *const c::sigaction, old: *mut c::sigact
         wanted.sa_flags |= c::SA_SIGINFO;
         wanted
     });
-    let former = (action.handler.load(Ordering::Relaxed), action.flags.load(Ordering::Relaxed));
-    let former_mask = action.mask.load(Ordering::Relaxed);
+    let former = action.taken();
     // Before the kernel has ours: a fault may come at once.
     if let Some(wanted) = handled.filter(|wanted| wanted.sa_sigaction != entry) {
-        action.mask.store(mask_of(&wanted), Ordering::Relaxed);
-        action.flags.store(wanted.sa_flags, Ordering::Relaxed);
-        action.handler.store(wanted.sa_sigaction, Ordering::Relaxed);
+        action.set(&wanted, wanted.sa_sigaction);
     }
     // SAFETY: zeroes are an action.
     let mut before: c::sigaction = unsafe { std::mem::zeroed() };
@@ -413,12 +438,12 @@ unsafe fn set_fault(signal: c_int, new: *const c::sigaction, old: *mut c::sigact
     }
     if result == 0 && !old.is_null() {
         // The runtime's report stands before the program's handler, which it offers each fault first.
-        let behind_report = former.0 != 0 && raddle::drop_in::is_overflow_report(before.sa_sigaction);
+        let behind_report = former.handler != 0 && raddle::drop_in::is_overflow_report(before.sa_sigaction);
         if before.sa_sigaction == entry || behind_report {
-            before.sa_sigaction = former.0;
-            before.sa_flags = before.sa_flags & RESTORER | former.1;
+            before.sa_sigaction = former.handler;
+            before.sa_flags = before.sa_flags & RESTORER | former.flags;
             // SAFETY: the set's first word is the kernel's.
-            unsafe { (&raw mut before.sa_mask).cast::<Set>().write(former_mask) };
+            unsafe { (&raw mut before.sa_mask).cast::<Set>().write(former.mask) };
         }
         // SAFETY: the caller's place for it.
         unsafe { *old = before };
@@ -448,6 +473,7 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const c::sigaction, old:
         wanted.sa_sigaction = own_calls::handler();
         wanted.sa_flags |= RESTORER;
     }
+    let former = action.taken();
     // SAFETY: zeroes are an action.
     let mut before: c::sigaction = unsafe { std::mem::zeroed() };
     let result = match new {
@@ -458,29 +484,28 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const c::sigaction, old:
             // of this but memory.
             unsafe { native()(signal, &wanted, &mut before) }
         }
-        // SAFETY: `entry` fits the flags.
-        Some(wanted) => unsafe { native()(signal, &behind_entry(&wanted), &mut before) },
+        Some(wanted) => {
+            // Before the kernel has ours: a signal may come at once.
+            action.set(&wanted, wanted.sa_sigaction);
+            // SAFETY: `entry` fits the flags.
+            unsafe { native()(signal, &behind_entry(&wanted), &mut before) }
+        }
     };
     if result != 0 {
         return result;
     }
     if before.sa_sigaction == entry as *const () as usize {
-        before.sa_sigaction = action.handler.load(Ordering::Relaxed);
-        before.sa_flags = before.sa_flags & !c::SA_SIGINFO | action.flags.load(Ordering::Relaxed);
+        before.sa_sigaction = former.handler;
+        before.sa_flags = before.sa_flags & !c::SA_SIGINFO | former.flags;
         if before.sa_sigaction == own_calls::handler() {
             before.sa_sigaction = c::SIG_DFL;
-            before.sa_flags = action.flags.load(Ordering::Relaxed);
+            before.sa_flags = former.flags;
         }
         // SAFETY: the caller's place for the action, in which a mask is 64 signals as the kernel has it.
-        unsafe { (&raw mut before.sa_mask).cast::<Set>().write(action.mask.load(Ordering::Relaxed)) };
+        unsafe { (&raw mut before.sa_mask).cast::<Set>().write(former.mask) };
     }
-    if let Some(wanted) = new.filter(|_| !vfork::is_child()) {
-        // SAFETY: the caller's action, in which a mask is 64 signals as the kernel has it.
-        let mask = unsafe { (&raw const wanted.sa_mask).cast::<Set>().read() };
-        action.mask.store(mask, Ordering::Relaxed);
-        action.flags.store(wanted.sa_flags, Ordering::Relaxed);
-        let handler = if wanted.sa_sigaction > c::SIG_IGN { wanted.sa_sigaction } else { 0 };
-        action.handler.store(handler, Ordering::Relaxed);
+    if let Some(wanted) = new.filter(|wanted| wanted.sa_sigaction <= c::SIG_IGN && !vfork::is_child()) {
+        action.set(&wanted, 0);
     }
     if !old.is_null() {
         // SAFETY: the caller's place for it.

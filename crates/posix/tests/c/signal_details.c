@@ -15,6 +15,8 @@
 
 static sigset_t set;
 static atomic_int stop, count, odd, last;
+// Its own: the last one may come late.
+static atomic_int ticks;
 static volatile pid_t child;
 static sigjmp_buf before;
 
@@ -41,20 +43,28 @@ static void in_order(int signal, siginfo_t *info, void *context) {
 static void of_timer(int signal, siginfo_t *info, void *context) {
     (void)signal, (void)context;
     odd += info->si_code != SI_TIMER || info->si_value.sival_int != 42;
-    count++;
+    ticks++;
 }
 static void of_child(int signal, siginfo_t *info, void *context) {
     (void)signal, (void)context;
     odd += info->si_code != CLD_EXITED || info->si_status != 7 || info->si_pid != child;
     count++;
 }
-static void alone(int signal) {
-    static _Thread_local volatile int depth;
-    (void)signal;
-    odd += depth++ != 0;
+// Neither within itself nor within one that blocks all, which may begin while one that does not still runs.
+static _Thread_local volatile int inside[2], inside_of_all;
+static void runs_alone(int signal, int of_all) {
+    odd += inside[signal == SIGUSR2]++ != 0 || inside_of_all != 0;
+    inside_of_all += of_all;
     for (volatile int i = 0; i < 200000; i++) {}
-    depth--;
+    inside_of_all -= of_all;
+    inside[signal == SIGUSR2]--;
     count++;
+}
+static void alone(int signal) {
+    runs_alone(signal, 0);
+}
+static void alone_of_all(int signal) {
+    runs_alone(signal, 1);
 }
 static void jumps(int signal) {
     (void)signal;
@@ -173,9 +183,9 @@ int main(void) {
     handle(SIGUSR1, of_timer);
     timer_create(CLOCK_MONOTONIC, &event, &timer);
     timer_settime(timer, 0, &often, NULL);
-    settle(30);
+    for (int i = 0; i < 60000 && ticks < 30; i++) usleep(1000);
     timer_settime(timer, 0, &never, NULL);
-    usleep(20000);
+    count = ticks;
     report("a timer", 0);
     handle(SIGCHLD, of_child);
     for (int i = 1; i <= 10; i++) {
@@ -191,8 +201,8 @@ int main(void) {
     }
     report("children", 1);
     for (int all = 0; all < 2; all++) {
-        handle_simply(SIGUSR1, alone, all);
-        handle_simply(SIGUSR2, alone, all);
+        handle_simply(SIGUSR1, all ? alone_of_all : alone, all);
+        handle_simply(SIGUSR2, all ? alone_of_all : alone, all);
         for (int i = 0; i < 200; i++) {
             if (i % 3) {
                 pthread_kill(first, all && i % 2 ? SIGUSR2 : SIGUSR1);
@@ -201,7 +211,7 @@ int main(void) {
             }
             usleep(i % 7 * 10);
         }
-        usleep(50000);
+        settle(1);
         report("alone", 0);
     }
     stop = 1;
