@@ -5,8 +5,8 @@
 //! while the kernel runs other ranks'. So each gets its share.
 //!
 //! Seen on two virtual cores of an Intel Xeon with other load beside, 2026-11-28, MPICH 4.0.2: five ranks of five
-//! threads that exchange messages of up to 64 KB and meet at a barrier, as in its test `multisend4`, took 7 to 30 s
-//! with two processors a rank, 0.7 to 1.8 s with one, natively 1.9 to 2.0. The stencil of two ranks with sixteen tiles:
+//! threads that exchange messages of up to 64 KB and meet at a barrier, as in its test `multisend4`, took 7.3 to 15.6 s
+//! with two processors a rank, 0.7 to 1.0 s with one (three runs each, in turns), natively 1.9 to 2.0. The stencil of two ranks with sixteen tiles:
 //! 452 to 897 and 377 to 641 µs a step, Open MPI's 1,151 to 2,387 and 529 to 609.
 
 /// Where launchers say how many ranks of the program are on this machine: MPICH's and its relatives', Open MPI's.
