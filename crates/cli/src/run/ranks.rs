@@ -6,8 +6,8 @@
 //!
 //! Seen on two virtual cores of an Intel Xeon with other load beside, 2026-11-28, MPICH 4.0.2: five ranks of five
 //! threads that exchange messages of up to 64 KB and meet at a barrier, as in its test `multisend4`, took 7.3 to 15.6 s
-//! with two processors a rank, 0.7 to 1.0 s with one (three runs each, in turns), natively 1.9 to 2.0. The stencil of two ranks with sixteen tiles:
-//! 452 to 897 and 377 to 641 µs a step, Open MPI's 1,151 to 2,387 and 529 to 609.
+//! with two processors a rank, 0.7 to 1.0 s with one (three runs each, in turns), natively 1.9 to 2.0. The stencil of
+//! two ranks with sixteen tiles: 452 to 897 and 377 to 641 µs a step, Open MPI's 1,151 to 2,387 and 529 to 609.
 
 /// Where launchers say how many ranks of the program are on this machine: MPICH's and its relatives', Open MPI's.
 const RANKS_HERE: [&str; 2] = ["MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"];
