@@ -145,10 +145,12 @@ pub(crate) unsafe fn prepare(number: c_long, arguments: &mut [usize; 6]) -> Resu
         }
         c::SYS_pidfd_open if b as c_int & c::O_EXCL != 0 => translate(a).map(|number| arguments[0] = number),
         // A process is asked for: the kernel says that this is a thread, in its own way.
-        c::SYS_pidfd_open if let Some(number) = crate::thread::number_to_ask(a as c_int) => {
-            // SAFETY: takes nothing.
-            let here = || unsafe { system_call(c::SYS_gettid, [0; 6]) } as usize;
-            arguments[0] = if number == 0 { here() } else { number as usize };
+        c::SYS_pidfd_open => {
+            if let Some(number) = crate::thread::number_to_ask(a as c_int) {
+                // SAFETY: takes nothing.
+                let here = || unsafe { system_call(c::SYS_gettid, [0; 6]) } as usize;
+                arguments[0] = if number == 0 { here() } else { number as usize };
+            }
             Ok(())
         }
         c::SYS_rt_tgsigqueueinfo => translate(b).map(|number| arguments[1] = number),

@@ -201,13 +201,15 @@ unsafe fn other_call(number: c_long, arguments: &[usize; 6]) -> isize {
                 futex::always_ask_the_kernel();
                 system_call(number, arguments)
             }
-            _ if let Some(result) = crate::process::fork::by_number(number, arguments) => result,
-            _ if Record::current().is_some()
-                && let Some(wait) = WAITS.iter().find(|wait| wait.number == number) =>
-            {
-                wait.make(arguments)
+            _ => {
+                if let Some(result) = crate::process::fork::by_number(number, arguments) {
+                    return result;
+                }
+                match Record::current().and_then(|_| WAITS.iter().find(|wait| wait.number == number)) {
+                    Some(wait) => wait.make(arguments),
+                    None => own::by_number(number, arguments),
+                }
             }
-            _ => own::by_number(number, arguments),
         }
     }
 }
