@@ -455,7 +455,7 @@ struct Meter {
 
 impl Meter {
     fn new() -> Meter {
-        Meter { terminal: crate::output::is_screen(&std::io::stderr()), last: None }
+        Meter { terminal: crate::screen::is_screen(&std::io::stderr()), last: None }
     }
 
     fn show(&mut self, event: &Event) {

@@ -89,7 +89,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     }
     let plan = plan(options)?;
     let start = Instant::now();
-    let mut line = Line { shown: crate::output::is_screen(&std::io::stderr()), start, last: None };
+    let mut line = Line { shown: crate::screen::is_screen(&std::io::stderr()), start, last: None };
     let report = check::check(&subject, &plan, &mut |progress| {
         watch.now(format!("{} in {progress}", subject.name));
         line.show(progress);

@@ -18,6 +18,7 @@ mod numbers;
 mod output;
 mod pages;
 mod run;
+mod screen;
 mod sim;
 mod top;
 mod trace;

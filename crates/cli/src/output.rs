@@ -110,18 +110,13 @@ pub fn print(text: &str) -> Result<(), String> {
     printed(text).map(drop)
 }
 
-/// As [`print`]; whether anybody can have read it.
+/// As [`print()`]; whether anybody can have read it.
 pub fn printed(text: &str) -> Result<bool, String> {
     let mut output = io::stdout();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         Err(why) if why.kind() == ErrorKind::BrokenPipe => Ok(false),
         result => result.map(|()| true).map_err(|why| format!("cannot write: {why}")),
     }
-}
-
-/// Whether lines can be written again in their place: a terminal, and none that says it cannot.
-pub fn is_screen(stream: &impl io::IsTerminal) -> bool {
-    stream.is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// Writes to the standard error; that nobody can read it is no reason to end.

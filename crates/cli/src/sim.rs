@@ -209,7 +209,7 @@ fn in_parts(options: &Options, plans: Vec<Plan>) -> Result<ExitCode, String> {
 
 /// Simulates those of these numbers, and shows where it is if anybody looks.
 fn each(plans: Vec<Plan>, chosen: Vec<usize>, mut done: impl FnMut(usize, Row)) {
-    let show = crate::output::is_screen(&std::io::stderr());
+    let show = crate::screen::is_screen(&std::io::stderr());
     let all = chosen.len();
     let watch = Watchdog::start(STUCK_AFTER, move |what, steps| {
         if show {

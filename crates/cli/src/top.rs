@@ -1,6 +1,7 @@
 //! `raddle top`: what programs under `raddle run --metrics` do, second by second.
 
-use crate::output::{is_screen, printed, to_be_put};
+use crate::output::{printed, to_be_put};
+use crate::screen::is_screen;
 use clap::Args;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

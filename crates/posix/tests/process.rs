@@ -485,9 +485,11 @@ fn no_other_name_of_a_function_that_is_taken_over_is_the_c_librarys() {
 #[test]
 fn a_fault_that_another_process_sends_is_a_threads_and_a_lightweight_mains() {
     let program = common::compile("signal_sent_faults.c", &[]);
-    for arguments in [&["tells"][..], &["tells", "forks, on a stack"]] {
+    let ways = [(&["tells"][..], 0), (&["tells", "forks, on a stack"], 0), (&["tells", "forks", "queues"], -1)];
+    for (arguments, code) in ways {
         let native = common::native(&program, arguments);
-        assert_eq!(native.out.matches("runs 1, on a thread 1, code 0, the child's 1").count(), 21, "{native:?}");
+        let line = format!("runs 1, on a thread 1, code {code}, the child's 1");
+        assert_eq!(native.out.matches(&line).count(), 21, "{native:?}");
         for (processors, main) in [("1", "0"), ("1", "1"), ("3", "1")] {
             let environment = [("RADDLE_PROCESSORS", processors), ("RADDLE_MAIN", main)];
             let ours = common::drop_in(&program, arguments, &environment);
@@ -495,6 +497,21 @@ fn a_fault_that_another_process_sends_is_a_threads_and_a_lightweight_mains() {
             assert!(main == "0" || ours.err.contains("on the first thread: 21"), "{ours:?}");
         }
     }
+}
+
+/// Also where `main` has ended, and a handler that is set for once runs.
+#[test]
+fn a_fault_that_another_process_sends_finds_a_handler_whatever_main_does() {
+    let program = common::compile("signal_sent_ended.c", &[]);
+    for main in ["0", "1"] {
+        for processors in ["1", "3"] {
+            let environment = [("RADDLE_PROCESSORS", processors), ("RADDLE_MAIN", main)];
+            let ended = common::drop_in(&program, &[], &environment).well();
+            assert!(ended == "runs some, on threads all\n" || main == "0" && ended.contains("runs some"), "{ended}");
+            assert!(common::drop_in(&program, &["once"], &environment).well().contains("runs some"));
+        }
+    }
+    std::fs::remove_file(program).unwrap();
 }
 
 #[test]

@@ -6,6 +6,8 @@
 mod check;
 #[path = "../../cli/src/numbers.rs"]
 mod numbers;
+#[path = "../../cli/src/screen.rs"]
+mod screen;
 
 use clap::Parser;
 use std::process::ExitCode;

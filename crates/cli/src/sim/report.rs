@@ -71,7 +71,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         refuse(options, paper)?;
     }
     let output = Output::claim(options.out.as_deref())?;
-    let show = crate::output::is_screen(&std::io::stderr());
+    let show = crate::screen::is_screen(&std::io::stderr());
     let watch = Watchdog::start(STUCK_AFTER, |_, _| ());
     let (begun, mut told) = (Instant::now(), None::<Instant>);
     let mut progress = |number: usize, all: usize, what: &str| {

@@ -120,6 +120,11 @@ pub unsafe extern "C-unwind" fn clock_nanosleep(
     let reachable = || reach::reads(time) && (flags & c::TIMER_ABSTIME != 0 || reach::writes_or_null(left));
     let known = [c::CLOCK_MONOTONIC, c::CLOCK_REALTIME, c::CLOCK_BOOTTIME, c::CLOCK_TAI].contains(&clock);
     let Some(caller) = ours_or_handlers().filter(|_| known && reachable()) else {
+        if !dump_signal::is_caught() {
+            return natively!();
+        }
+        // SAFETY: the C library's place for it, in the calling thread's own storage: this call leaves it alone.
+        let errno = unsafe { *c::__errno_location() };
         // In the form of the others: -1 and EINTR.
         let form = |error| if error == c::EINTR { failed(error) } else { error };
         let next = next!(clock_nanosleep: fn(c::clockid_t, c_int, *const c::timespec, *mut c::timespec) -> c_int);
@@ -130,6 +135,7 @@ pub unsafe extern "C-unwind" fn clock_nanosleep(
             None => call(time),
         };
         let result = dump_signal::uncut(dump_signal::limit(time), || call(time), again);
+        set_errno(errno);
         return if result == -1 { c::EINTR } else { result };
     };
     // SAFETY: the caller's time.

@@ -142,7 +142,7 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
         }
         let mut handler = handler;
         if flags & c::SA_RESETHAND != 0 {
-            // Once, however many kernel threads have come here; what the program has set meanwhile stays.
+            // Once, however many kernel threads have come here; another handler that the program has set by now stays.
             match action.handler.compare_exchange(handler, 0, Ordering::AcqRel, Ordering::Relaxed) {
                 // SAFETY: the default action takes no memory. The flags stay, as the kernel leaves them.
                 Ok(_) => _ = unsafe { install_raw(signal, c::SIG_DFL, flags, of_action) },
@@ -335,11 +335,12 @@ unsafe extern "C-unwind" fn fault_entry(signal: c_int, info: *mut c_void, contex
     // SAFETY: the kernel's description of the signal, which is this handler's to change.
     let what = unsafe { &mut *info.cast::<Info>() };
     what.restore();
-    if process_directed::is_carried_on(what) {
-        return;
-    }
     let action = &ACTIONS[signal as usize];
     let Taken { handler, flags, mask } = action.taken();
+    // An action for once is the default already: who it is carried to would end by it.
+    if flags & c::SA_RESETHAND == 0 && process_directed::is_carried_on(what) {
+        return;
+    }
     let on_stack = flags & c::SA_ONSTACK != 0;
     let called = if on_stack { alternate::entry as *const () as usize } else { handler };
     if handler <= c::SIG_IGN {

@@ -10,9 +10,10 @@ use super::process_directed::{self, process_of};
 use super::signals::{is_sendable, restarting_kick, send, send_with};
 use crate::os::{answer, c, system_call};
 use crate::thread::dedicated;
-use crate::thread::record::Record;
+use crate::thread::record::{Held, Record};
 use raddle_macros::entry;
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::Ordering;
 
 #[entry]
 pub unsafe extern "C-unwind" fn tgkill(process: c::pid_t, task: c::pid_t, signal: c_int) -> c_int {
@@ -96,8 +97,11 @@ pub(super) unsafe fn pass_on(info: *const c_void) {
     if !is_sendable(meant.signal) {
         return;
     }
-    let Some(target) = Record::of_number(number) else {
-        if number == std::process::id() {
+    // A `main` that has ended takes nothing for the process.
+    let is_process = number == std::process::id();
+    let takes = |target: &Held| !(is_process && target.record().ends.load(Ordering::SeqCst));
+    let Some(target) = Record::of_number(number).filter(takes) else {
+        if is_process {
             process_directed::take_carried(meant);
         }
         return;

@@ -5,7 +5,8 @@
 //! restarts (`pause`, sleeps, `poll` and its kin, waits for signals) would end with EINTR, of which a program that
 //! knows of no handler need not think: they are repeated here for what is left of their time.
 //!
-//! Not known here: system calls that the program makes by their numbers, and calls on sockets with a time limit.
+//! Not known here: system calls that the program makes by their numbers, calls on sockets with a time limit,
+//! `sem_timedwait` and `aio_suspend`.
 
 use super::{signals, watch};
 use crate::os::{c, now, reach, set_errno};
@@ -44,6 +45,7 @@ pub(crate) fn catch(signal: c_int) {
     CAUGHT.store(true, Ordering::Relaxed);
 }
 
+/// Needs nothing of the interrupted code, whose registers it leaves alone.
 extern "C" fn asked(signal: c_int) {
     signals::count_kick();
     raddle::drop_in::dump_handler()(signal);
@@ -70,6 +72,8 @@ fn repeat(
     let end = nanoseconds.map(|time| now(c::CLOCK_MONOTONIC).saturating_add(time));
     let handlers = watch::handlers_here();
     let mut kicks = signals::kicks_here();
+    // SAFETY: as below.
+    let errno = unsafe { *c::__errno_location() };
     let mut result = first();
     // SAFETY: the C library's place for it, in the calling thread's own storage.
     while result == -1 && unsafe { *c::__errno_location() } == c::EINTR {
@@ -78,6 +82,8 @@ fn repeat(
             set_errno(c::EINTR);
             break;
         }
+        // What succeeds now leaves it as it was.
+        set_errno(errno);
         let left = end.map(|end| time_of(end.saturating_sub(now(c::CLOCK_MONOTONIC))));
         result = again(left.as_ref());
     }

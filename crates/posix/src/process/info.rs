@@ -74,6 +74,11 @@ impl Info {
         Some((self.fields[2] as u32, meant))
     }
 
+    /// Whether it is on its way to a thread.
+    pub fn is_for_thread(&self) -> bool {
+        self.unused == FOR_THREAD
+    }
+
     /// The process that has sent it, where one has.
     pub fn sender(&self) -> c_int {
         self.fields[0] as c_int

@@ -55,7 +55,8 @@ fn set(signal: c_int, handler: usize, flags: c_int, mask: Set) -> usize {
 
 /// The signal's bit, or `None` with `errno` set.
 fn known(signal: c_int) -> Option<Set> {
-    if (1..=64).contains(&signal) {
+    // The C library keeps two for itself.
+    if (1..=64).contains(&signal) && signal != 32 && signal != 33 {
         return Some(bit(signal));
     }
     set_errno(c::EINVAL);
@@ -76,6 +77,10 @@ pub unsafe extern "C" fn signal(number: c_int, handler: usize) -> usize {
 
 #[entry]
 pub unsafe extern "C" fn __sysv_signal(number: c_int, handler: usize) -> usize {
+    if handler == c::SIG_ERR {
+        set_errno(c::EINVAL);
+        return c::SIG_ERR;
+    }
     set(number, handler, c::SA_RESETHAND | c::SA_NODEFER, 0)
 }
 

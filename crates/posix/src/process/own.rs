@@ -358,10 +358,12 @@ unsafe fn capabilities(number: c_long, mut arguments: [usize; 6]) -> isize {
     let result = unsafe { system_call(number, arguments) };
     if known && header[..told.len()] != told {
         // The kernel tells which version it knows.
-        // SAFETY: the program's header, to which the kernel would have written.
-        unsafe {
-            std::ptr::copy_nonoverlapping(header.as_ptr(), std::ptr::with_exposed_provenance_mut(place), told.len())
-        };
+        let version = std::ptr::with_exposed_provenance_mut::<u32>(place);
+        if !crate::os::reach::writes(version) {
+            return -(c::EFAULT as isize);
+        }
+        // SAFETY: the program's header, which can be written.
+        unsafe { std::ptr::copy_nonoverlapping(header.as_ptr(), version.cast(), told.len()) };
     }
     result
 }

@@ -73,7 +73,10 @@ pub(super) fn goes_to_main(me: Option<&Record>, info: &Info) -> bool {
 /// which is, carries it ([`super::by_number`]). True then.
 pub(super) fn is_carried_on(info: &Info) -> bool {
     let carrier = signals::restarting_kick();
-    if info.code != c::SI_USER || carrier == 0 || vfork::is_child() {
+    // What a thread of this process has queued is for the thread that it has met.
+    let is_sent = info.code == c::SI_USER
+        || info.code == c::SI_QUEUE && !info.is_for_thread() && info.sender() as u32 != std::process::id();
+    if !is_sent || carrier == 0 || vfork::is_child() {
         return false;
     }
     let lets_in =

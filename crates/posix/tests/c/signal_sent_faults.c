@@ -27,13 +27,14 @@ static void *waits(void *argument) {
 }
 
 // Another process: the shell, or a child that is forked, which makes a lightweight thread dedicated.
-static pid_t sends(int forks, int signal) {
+static pid_t sends(int forks, int queues, int signal) {
     const pid_t parent = getpid();
     pid_t child;
     if (forks) {
         child = fork();
         if (child == 0) {
-            kill(parent, signal);
+            if (queues) sigqueue(parent, signal, (union sigval){.sival_int = 7});
+            else kill(parent, signal);
             _exit(0);
         }
         return child;
@@ -45,7 +46,7 @@ static pid_t sends(int forks, int signal) {
 }
 
 int main(int count, char **arguments) {
-    const int tells = count > 1, forks = count > 2, on_stack = forks ? SA_ONSTACK : 0;
+    const int tells = count > 1, forks = count > 2, queues = count > 3, on_stack = forks ? SA_ONSTACK : 0;
     int on_first_all = 0;
     first = pthread_self();
     of_program = 1;
@@ -58,7 +59,7 @@ int main(int count, char **arguments) {
     for (int i = 0; i < 7; i++) {
         for (int way = 0; way < 3; way++) {
             runs = on_first = on_thread = 0;
-            pid_t child = sends(forks, signals[i]);
+            pid_t child = sends(forks, queues, signals[i]);
             while (runs == 0) {
                 if (way == 0) usleep(1000);
                 if (way == 1) sched_yield();
@@ -72,6 +73,6 @@ int main(int count, char **arguments) {
     fflush(stdout);
     signal(SIGSEGV, SIG_DFL);
     if (tells) fprintf(stderr, "on the first thread: %d\n", on_first_all);
-    sends(forks, SIGSEGV);
+    sends(forks, queues, SIGSEGV);
     for (;;) pause();
 }
