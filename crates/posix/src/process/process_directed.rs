@@ -84,7 +84,7 @@ pub(super) fn is_carried_on(info: &Info) -> bool {
     let goes_on = match (Record::first().filter(lets_in), Record::current()) {
         (Some(main), _) => !main.is_current(),
         (None, Some(_)) => false,
-        (None, None) => !crate::thread::exit::is_first(),
+        (None, None) => raddle::drop_in::carries_threads() && !crate::thread::exit::is_first(),
     };
     if !goes_on {
         return false;

@@ -292,6 +292,11 @@ pub fn is_kernel_thread_of_runtime() -> bool {
     heard_by_this().is_some()
 }
 
+/// Whether there is any such kernel thread. For signal handlers too.
+pub fn carries_threads() -> bool {
+    crate::carry::activations::all().next().is_some()
+}
+
 /// What an interruption met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Met {
