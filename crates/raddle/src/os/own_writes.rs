@@ -27,7 +27,7 @@ pub(crate) fn attempt(call: impl FnOnce() -> isize) -> isize {
     result
 }
 
-/// Writes bytes, all of them unless an error comes, of which nobody hears. As [`attempt`], it may run anywhere.
+/// Writes bytes, all of them unless an error comes, of which nobody hears. It may run in signal handlers, too.
 pub fn write(descriptor: i32, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         match put(descriptor, bytes) {
