@@ -9,7 +9,7 @@
 //!
 //! | word | layout |
 //! |---|---|
-//! | `reserved` | low 62 bits: rights out; above: what pays for each: a guard (`GUARDS`), a mapped slot (`ONE_BY_ONE`) |
+//! | `reserved` | low 62 bits: rights out; above: a guard (`GUARDS`), a mapped slot (`ONE_BY_ONE`) each |
 //! | `guards` | guards that were paid for: the most rights out at once |
 //! | `mapped` | low 62 bits: slots that count as mapped; `COUNTED`, the count has begun |
 //! | `Fresh::word` | low half: slots handed out, from the first; high half: where the mapped ones end |

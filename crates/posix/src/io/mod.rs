@@ -76,7 +76,7 @@ fn in_handler(deadline: Option<u64>, call: impl Fn(Option<&c::timespec>) -> isiz
 }
 
 /// The time until then.
-fn left(deadline: Option<u64>) -> Option<c::timespec> {
+pub(crate) fn left(deadline: Option<u64>) -> Option<c::timespec> {
     let left = deadline.map(|at| at.saturating_sub(os::now(c::CLOCK_MONOTONIC)));
     left.map(|n| c::timespec { tv_sec: (n / 1_000_000_000) as c::time_t, tv_nsec: (n % 1_000_000_000) as c::c_long })
 }

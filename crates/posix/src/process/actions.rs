@@ -40,17 +40,17 @@ impl Action {
     /// The whole action.
     ///
     /// Events, of one change: F mask and flags, H the function. Forbidden: the new function with the old F. F precedes
-    /// H, which is a release; H is read first, an acquire, so who sees it sees F, or what came after it.
+    /// H, and H is read first, so who sees it sees F, or what came after it. All are SeqCst.
     fn taken(&self) -> Taken {
-        let handler = self.handler.load(Ordering::Acquire);
-        Taken { handler, flags: self.flags.load(Ordering::Relaxed), mask: self.mask.load(Ordering::Relaxed) }
+        let handler = self.handler.load(Ordering::SeqCst);
+        Taken { handler, flags: self.flags.load(Ordering::SeqCst), mask: self.mask.load(Ordering::SeqCst) }
     }
 
     /// What the program has asked for; `handler` is 0 where the kernel has the action itself.
     fn set(&self, wanted: &c::sigaction, handler: usize) {
-        self.mask.store(mask_of(wanted), Ordering::Relaxed);
-        self.flags.store(wanted.sa_flags, Ordering::Relaxed);
-        self.handler.store(handler, Ordering::Release);
+        self.mask.store(mask_of(wanted), Ordering::SeqCst);
+        self.flags.store(wanted.sa_flags, Ordering::SeqCst);
+        self.handler.store(handler, Ordering::SeqCst);
     }
 }
 
@@ -143,7 +143,7 @@ unsafe extern "C-unwind" fn entry(signal: c_int, info: *mut c_void, context: *mu
         let mut handler = handler;
         if flags & c::SA_RESETHAND != 0 {
             // Once, however many kernel threads have come here; another handler that the program has set by now stays.
-            match action.handler.compare_exchange(handler, 0, Ordering::AcqRel, Ordering::Relaxed) {
+            match action.handler.compare_exchange(handler, 0, Ordering::SeqCst, Ordering::SeqCst) {
                 // SAFETY: the default action takes no memory. The flags stay, as the kernel leaves them.
                 Ok(_) => _ = unsafe { install_raw(signal, c::SIG_DFL, flags, of_action) },
                 Err(0) => handler = 0,

@@ -1,4 +1,4 @@
-//! The signal that has all threads dumped (`--dump-on`): it ends no wait of the program's.
+//! The signal that has all threads dumped (`--dump-on`): it ends no wait of the program's but for those named below.
 //!
 //! The kernel gives it to any kernel thread that does not block it, the program's first one preferred. Lightweight
 //! threads go on waiting as after any signal of ours. On the program's own kernel threads the calls that no handler
@@ -9,7 +9,8 @@
 //! `sem_timedwait` and `aio_suspend`.
 
 use super::{signals, watch};
-use crate::os::{c, now, reach, set_errno};
+use crate::io::left;
+use crate::os::{answer, c, errno, now, reach, set_errno};
 use std::ffi::{CString, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -70,31 +71,20 @@ fn repeat(
     mut again: impl FnMut(Option<&c::timespec>) -> c_int,
 ) -> c_int {
     let end = nanoseconds.map(|time| now(c::CLOCK_MONOTONIC).saturating_add(time));
-    let handlers = watch::handlers_here();
-    let mut kicks = signals::kicks_here();
-    // SAFETY: as below.
-    let errno = unsafe { *c::__errno_location() };
-    let mut result = first();
-    // SAFETY: the C library's place for it, in the calling thread's own storage.
-    while result == -1 && unsafe { *c::__errno_location() } == c::EINTR {
-        let before = std::mem::replace(&mut kicks, signals::kicks_here());
-        if watch::handlers_here() != handlers || before == kicks {
-            set_errno(c::EINTR);
-            break;
-        }
-        // What succeeds now leaves it as it was.
-        set_errno(errno);
-        let left = end.map(|end| time_of(end.saturating_sub(now(c::CLOCK_MONOTONIC))));
-        result = again(left.as_ref());
-    }
-    result
-}
-
-fn time_of(nanoseconds: u64) -> c::timespec {
-    c::timespec {
-        tv_sec: (nanoseconds / 1_000_000_000) as c::time_t,
-        tv_nsec: (nanoseconds % 1_000_000_000) as c::c_long,
-    }
+    let before = errno();
+    let mut first = Some(first);
+    let waited = watch::uncut(|| {
+        let result = match first.take() {
+            Some(first) => first(),
+            None => {
+                // What succeeds now leaves it as it was.
+                set_errno(before);
+                again(left(end).as_ref())
+            }
+        };
+        if result == -1 { -(errno() as isize) } else { result as isize }
+    });
+    answer(waited) as c_int
 }
 
 /// So long a caller waits at most, if anybody is to know: `None` also for a time that the kernel refuses.

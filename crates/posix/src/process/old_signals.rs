@@ -42,8 +42,12 @@ fn mask() -> Set {
     }
 }
 
-/// Sets an action, and answers with the former one's function.
+/// Sets an action, and answers with the former one's function, or SIG_ERR with `errno` set.
 fn set(signal: c_int, handler: usize, flags: c_int, mask: Set) -> usize {
+    if handler == c::SIG_ERR {
+        set_errno(c::EINVAL);
+        return c::SIG_ERR;
+    }
     // SAFETY: zeroes are an action; the handler is the program's.
     unsafe {
         let mut new: c::sigaction = std::mem::zeroed();
@@ -67,20 +71,12 @@ fn known(signal: c_int) -> Option<Set> {
 #[entry]
 pub unsafe extern "C" fn signal(number: c_int, handler: usize) -> usize {
     let Some(own) = known(number) else { return c::SIG_ERR };
-    if handler == c::SIG_ERR {
-        set_errno(c::EINVAL);
-        return c::SIG_ERR;
-    }
     let ends_calls = INTERRUPTING.load(Ordering::Relaxed) & own != 0;
     set(number, handler, if ends_calls { 0 } else { c::SA_RESTART }, own)
 }
 
 #[entry]
 pub unsafe extern "C" fn __sysv_signal(number: c_int, handler: usize) -> usize {
-    if handler == c::SIG_ERR {
-        set_errno(c::EINVAL);
-        return c::SIG_ERR;
-    }
     set(number, handler, c::SA_RESETHAND | c::SA_NODEFER, 0)
 }
 
@@ -121,10 +117,6 @@ pub unsafe extern "C-unwind" fn sigrelse(number: c_int) -> c_int {
 #[entry]
 pub unsafe extern "C-unwind" fn sigset(number: c_int, handler: usize) -> usize {
     let Some(own) = known(number) else { return c::SIG_ERR };
-    if handler == c::SIG_ERR {
-        set_errno(c::EINVAL);
-        return c::SIG_ERR;
-    }
     let (former, how) = if handler == SIG_HOLD {
         // SAFETY: zeroes are an action, on the stack.
         let asked = unsafe {

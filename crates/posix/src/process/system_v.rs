@@ -2,7 +2,8 @@
 //! ends them as any signal would; here they begin again, unless a handler of the program's has run.
 
 use super::{dump_signal, signals, watch};
-use crate::os::{answer, c, deadline_after, now, reach};
+use crate::io::left;
+use crate::os::{answer, c, deadline_after, reach};
 use crate::thread::caller::Caller;
 use raddle_macros::entry;
 use std::ffi::{c_int, c_long, c_void};
@@ -52,11 +53,9 @@ pub unsafe extern "C-unwind" fn semtimedop(
         return uncut(|| unsafe { next(set, operations, count, time) } as isize) as c_int;
     };
     let call = || {
-        let left = deadline.saturating_sub(now(c::CLOCK_MONOTONIC));
-        let left =
-            c::timespec { tv_sec: (left / 1_000_000_000) as c::time_t, tv_nsec: (left % 1_000_000_000) as c_long };
+        let left = left(Some(deadline));
         // SAFETY: the caller's arguments, a time on the stack.
-        (unsafe { next(set, operations, count, &left) }) as isize
+        (unsafe { next(set, operations, count, left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref)) }) as isize
     };
     uncut(call) as c_int
 }

@@ -40,11 +40,6 @@ pub(super) fn count_handler(me: Option<&Record>, restarts: bool) {
     }
 }
 
-/// How many handlers of the program's have run on the calling thread: for a kernel thread that carries none of ours.
-pub(super) fn handlers_here() -> u32 {
-    HERE.get()
-}
-
 /// From now on.
 pub(crate) fn begin() -> HandlersSeen {
     if !EVER.load(Ordering::Relaxed) {
@@ -115,8 +110,8 @@ pub(crate) fn wait(
     waited.unwrap_or_else(|| with_mask(mask, in_kernel))
 }
 
-/// In such a handler: repeats `call`, a system call that waits and that no handler restarts, while nothing but a signal
-/// of ours has ended it.
+/// In such a handler, or on a kernel thread of the program's own: repeats `call`, which waits in the kernel and is
+/// restarted by no handler, while nothing but a signal of ours has ended it.
 pub(crate) fn uncut(mut call: impl FnMut() -> isize) -> isize {
     let handlers = HERE.get();
     loop {
