@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -11,6 +12,7 @@ static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, 
 static pthread_t first;
 static _Thread_local int of_program;
 static volatile int runs, on_first, on_thread, code, sender;
+static atomic_int begun;
 
 static void handler(int signal, siginfo_t *info, void *context) {
     on_first += pthread_equal(pthread_self(), first) != 0;
@@ -22,6 +24,7 @@ static void handler(int signal, siginfo_t *info, void *context) {
 
 static void *waits(void *argument) {
     of_program = 1;
+    begun++;
     for (;;) pause();
     return argument;
 }
@@ -56,6 +59,8 @@ int main(int count, char **arguments) {
     for (int i = 0; i < 7; i++) sigaction(signals[i], &action, NULL);
     pthread_t thread;
     for (int i = 0; i < 4; i++) pthread_create(&thread, NULL, waits, NULL);
+    // One that is not yet known as the program's may be met, too.
+    while (begun < 4) usleep(1000);
     for (int i = 0; i < 7; i++) {
         for (int way = 0; way < 3; way++) {
             runs = on_first = on_thread = 0;
