@@ -31,6 +31,7 @@ static void handler(int signal, siginfo_t *info, void *context) {
 
 static void *target(void *argument) {
     long kind = (long)argument;
+    struct pollfd from = {.fd = channel[0], .events = POLLIN};
     sigset_t set;
     siginfo_t info;
     char byte;
@@ -49,7 +50,7 @@ static void *target(void *argument) {
         break;
     case PAUSES:
         while (!handled)
-            poll(NULL, 0, -1);
+            poll(&from, 1, -1);
         break;
     case READS:
         while (!handled && read(channel[0], &byte, 1) < 0 && errno == EINTR)
@@ -97,7 +98,21 @@ static void one(long kind, int way, int from_child) {
     } else {
         result = send_by(way, process, number, SIGUSR1);
     }
-    pthread_join(thread, NULL);
+    if (kind == READS || kind == PAUSES) {
+        // The signal may have come before it waited.
+        struct pollfd left = {.fd = channel[0], .events = POLLIN};
+        char byte = 0;
+        while (!handled)
+            usleep(1000);
+        if (write(channel[1], &byte, 1) != 1)
+            exit(1);
+        pthread_join(thread, NULL);
+        while (poll(&left, 1, 0) == 1)
+            if (read(channel[0], &byte, 1) != 1)
+                exit(1);
+    } else {
+        pthread_join(thread, NULL);
+    }
     int same = kind == BLOCKS || handled_by == number;
     printf("%s, way %d, %s: %d, code %d, value %d, there %d, sender %d\n", names[kind], way,
            from_child ? "child" : "own", result, code, value, same, sender == child);
