@@ -66,6 +66,20 @@ fn threads_that_spin_give_way_unasked() {
 }
 
 #[test]
+fn threads_that_try_locks_until_something_has_changed_give_way_unasked() {
+    let program = common::compile("tries.c", &[]);
+    let ways = ["locks", "recursive locks", "tries", "read locks", "tries to read", "tries of a semaphore"];
+    for (way, name) in ways.iter().enumerate() {
+        common::until(name, || {
+            let settings = [("RADDLE_PROCESSORS", "1"), ("RADDLE_STATS", "json")];
+            let ended = common::drop_in(&program, &["12", "3", &way.to_string()], &settings);
+            assert!(ended.status.success() && ended.out == "all have met\n", "{name}: {ended:?}");
+            (counter(&ended, "preemptions") > 0).then_some(())
+        });
+    }
+}
+
+#[test]
 fn who_computes_beside_the_processors_comes_back_to_them() {
     let program = common::compile("preempt_beside.c", &[]);
     let settings = [("RADDLE_PREEMPT", "timer"), ("RADDLE_PROCESSORS", "1"), ("RADDLE_QUANTUM", "1000")];

@@ -9,15 +9,17 @@
 //!
 //! It can give way where none of these holds:
 //! 1. the interrupted instruction is one of [`CLOSED`]: the C library, the loader, the unwinder, this library, what the
-//!    kernel lends. They may have locks or storage of the kernel thread's in hand;
+//!    kernel lends. They may have locks or storage of the kernel thread's in hand. Our functions that give locks back
+//!    ([`spins`]) do not count;
 //! 2. the program's code was called by the C library or the loader ([`is_called_back`]): the comparison of `qsort`, a
 //!    stream's functions, a constructor;
 //! 3. a handler of the program runs, or the thread is the child of a `vfork`, or it holds (`raddle_hold`);
 //! 4. it is on another stack than its own.
 
+use super::spins::Locking;
 use super::{masks, signals, spins, vfork};
 use crate::os::c;
-use raddle::drop_in::preemption::{self, Asked, Interrupted};
+use raddle::drop_in::preemption::{self, Asked, Interrupted, Spins};
 use std::ffi::{CStr, c_int, c_void};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -177,8 +179,14 @@ impl Interrupted for Place<'_> {
         preemption::is_over_by_ticks(crate::start::settings().quantum.shortest())
     }
 
-    fn spins(&self) -> bool {
-        spins::is_near_a_pause(registers(self.0).0)
+    fn spins(&self) -> Spins {
+        let at = registers(self.0).0;
+        match spins::locking(at) {
+            Some(Locking::Locks) => Spins::HoldsALock,
+            Some(Locking::Leaves) => Spins::Yes,
+            None if spins::is_near_a_pause(at) => Spins::Yes,
+            None => Spins::No,
+        }
     }
 
     fn may(&self) -> bool {
@@ -194,6 +202,7 @@ impl Interrupted for Place<'_> {
 fn may_give_way(interrupted: &c::ucontext_t) -> bool {
     let (at, stack_pointer) = registers(interrupted);
     let closed_here = closed().any(|(low, high, _)| (low..high).contains(&at));
+    let closed_here = closed_here && spins::locking(at) != Some(Locking::Leaves);
     if closed_here || masks::is_in_handler() || preemption::is_held() || vfork::is_child() {
         return false;
     }

@@ -1,4 +1,5 @@
-//! Whether a thread spins where it was interrupted: an instruction near by tells the processor so.
+//! Whether a thread spins where it was interrupted: an instruction near by tells the processor so, or it is in one of
+//! our functions by which threads try whether they may go on.
 //!
 //! Loops that wait for another thread have such a one in them, `pause` on x86-64, so that the core's other thread has
 //! more of it; most of a spinning thread's time passes at it. Code that only computes has none. The bytes may be those
@@ -8,6 +9,18 @@
 //! The code may lie on a page that can be run and not read. So the kernel is asked to read it first: it looks at a set
 //! of signals before it looks at what is to be done with it, which is nothing. (A try by the thread itself, as of
 //! [`crate::os::reach`], would be a fault, for which the program may have asked the default action.)
+//!
+//! Other loops lock and unlock a mutex until what it protects has changed, or try a lock or a semaphore until they have
+//! it. Most of their time passes in these functions, which have two sections of the library to themselves: one for
+//! those that give back and those that only try ([`Locking::Leaves`]), one for those that lock ([`Locking::Locks`]). An
+//! interrupt comes behind the instruction that changes the lock, most of the time. So a thread that is found in the
+//! first has no lock by then, or none yet, and may give way; one that is found in the second holds it, and is asked again
+//! soon.
+//!
+//! In the first section lies nothing but what changes the program's own object and the thread's own storage: it knows
+//! neither the processor nor the kernel thread, so a thread may leave it at any instruction, and go on elsewhere. What
+//! else such a function does (wake, call the C library) it does in functions that lie outside. Whoever adds one sees to
+//! that.
 
 use crate::os::c;
 use crate::os::reach::PAGE_BYTES;
@@ -34,6 +47,32 @@ pub(super) fn is_near_a_pause(at: usize) -> bool {
         *byte = unsafe { std::ptr::with_exposed_provenance::<u8>(address).read_volatile() };
     }
     has_pause(&bytes[..high - low], low)
+}
+
+/// What a thread was about when it was interrupted in a function of ours for locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Locking {
+    /// It locks, and has what it locks most of the time.
+    Locks,
+    /// It gives back, or tries.
+    Leaves,
+}
+
+/// Whether a function for locks lies at that address.
+pub(super) fn locking(at: usize) -> Option<Locking> {
+    // The linker makes these symbols, since the sections' names are identifiers.
+    unsafe extern "C" {
+        static __start_raddle_locks: [u8; 0];
+        static __stop_raddle_locks: [u8; 0];
+        static __start_raddle_leaves: [u8; 0];
+        static __stop_raddle_leaves: [u8; 0];
+    }
+    let lies = |start: *const [u8; 0], stop: *const [u8; 0]| (start.addr()..stop.addr()).contains(&at);
+    if lies(&raw const __start_raddle_leaves, &raw const __stop_raddle_leaves) {
+        Some(Locking::Leaves)
+    } else {
+        lies(&raw const __start_raddle_locks, &raw const __stop_raddle_locks).then_some(Locking::Locks)
+    }
 }
 
 fn is_readable(page: usize) -> bool {
@@ -77,6 +116,18 @@ mod tests {
             assert_eq!(c::munmap(page, PAGE_BYTES), 0);
         }
         assert!(is_readable((is_readable as fn(usize) -> bool as usize) & !(PAGE_BYTES - 1)));
+    }
+
+    #[test]
+    fn functions_for_locks_are_told_from_the_rest() {
+        let place = |function: *const ()| locking(function.addr());
+        assert_eq!(place(c::pthread_mutex_lock as *const ()), Some(Locking::Locks));
+        assert_eq!(place(c::pthread_rwlock_rdlock as *const ()), Some(Locking::Locks));
+        assert_eq!(place(c::pthread_mutex_trylock as *const ()), Some(Locking::Leaves));
+        assert_eq!(place(c::pthread_mutex_unlock as *const ()), Some(Locking::Leaves));
+        assert_eq!(place(c::sem_post as *const ()), Some(Locking::Leaves));
+        assert_eq!(place(locking as *const ()), None);
+        assert_eq!(locking(0), None);
     }
 
     #[cfg(target_arch = "x86_64")]

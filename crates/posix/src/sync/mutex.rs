@@ -83,9 +83,13 @@ impl Mutex {
         if asks && !dedicated::known_to_kernel() && kind & BY_NUMBER != 0 { Err(c::EAGAIN) } else { Ok(()) }
     }
 
-    /// `lock`, of a mutex that is the C library's.
+    /// `lock`, of a mutex that is the C library's, once the kernel knows what it has to.
     fn by_the_c_library(&self, lock: impl FnOnce() -> c_int) -> c_int {
-        if self.kind.load(Ordering::Relaxed) & PROTECT != 0 { ceiling::noting(lock) } else { lock() }
+        match self.let_the_kernel_know() {
+            Ok(()) if self.kind.load(Ordering::Relaxed) & PROTECT != 0 => ceiling::noting(lock),
+            Ok(()) => lock(),
+            Err(error) => error,
+        }
     }
 
     #[inline(always)]
@@ -160,6 +164,8 @@ impl Mutex {
 
     /// Locks a mutex of any kind but the C library's. With `ends`, an asynchronous cancellation ends the wait, and the
     /// thread: nothing with a destructor may be alive.
+    #[inline(never)]
+    #[unsafe(link_section = "raddle_locks")]
     fn lock_kind(&self, kind: u32, until: Until, ends: bool) -> Result<(), c_int> {
         if kind == NORMAL || kind == ADAPTIVE {
             self.acquire(until, ends)?;
@@ -309,16 +315,15 @@ pub unsafe extern "C" fn pthread_mutex_init(mutex: Raw, attributes: *const c::pt
 pub unsafe extern "C-unwind" fn pthread_mutex_setprioceiling(mutex: Raw, ceiling: c_int, old: *mut c_int) -> c_int {
     // SAFETY: the caller's mutex.
     let this = unsafe { Mutex::of(mutex) };
-    // Which locks it, if the caller does not hold it.
-    if this.kind().is_none()
-        && let Err(error) = this.let_the_kernel_know()
-    {
-        return error;
+    if this.kind().is_some() {
+        return natively!();
     }
+    // Which locks it, if the caller does not hold it.
     this.by_the_c_library(|| natively!())
 }
 
 #[entry]
+#[unsafe(link_section = "raddle_locks")]
 pub unsafe extern "C-unwind" fn pthread_mutex_lock(mutex: Raw) -> c_int {
     // SAFETY: the caller's mutex.
     let this = unsafe { Mutex::of(mutex) };
@@ -336,33 +341,77 @@ pub unsafe extern "C-unwind" fn pthread_mutex_lock(mutex: Raw) -> c_int {
 /// As for `pthread_mutex_lock`.
 #[cold]
 #[inline(never)]
+#[unsafe(link_section = "raddle_locks")]
 unsafe extern "C-unwind" fn lock_otherwise(mutex: Raw) -> c_int {
     // SAFETY: the caller's mutex.
     let this = unsafe { Mutex::of(mutex) };
     match this.kind() {
         Some(kind) => code(this.lock_kind(kind, Until::NEVER, true)),
-        None => match this.let_the_kernel_know() {
-            // SAFETY: the caller's argument.
-            Ok(()) => this.by_the_c_library(|| unsafe { next!(pthread_mutex_lock: fn(Raw) -> c_int)(mutex) }),
-            Err(error) => error,
-        },
+        // SAFETY: the caller's mutex.
+        None => unsafe { lock_foreign(mutex) },
     }
 }
 
+/// A mutex that is the C library's.
+///
+/// # Safety
+/// As for `pthread_mutex_lock`.
+#[cold]
+#[inline(never)]
+unsafe extern "C-unwind" fn lock_foreign(mutex: Raw) -> c_int {
+    // SAFETY: the caller's mutex.
+    let this = unsafe { Mutex::of(mutex) };
+    // SAFETY: the caller's argument.
+    this.by_the_c_library(|| unsafe { next!(pthread_mutex_lock: fn(Raw) -> c_int)(mutex) })
+}
+
 #[entry]
+#[unsafe(link_section = "raddle_leaves")]
 pub unsafe extern "C" fn pthread_mutex_trylock(mutex: Raw) -> c_int {
+    // SAFETY: the caller's mutex.
+    let this = unsafe { Mutex::of(mutex) };
+    if this.is_simple() {
+        if !this.word.try_acquire() && !this.word.try_acquire_left() {
+            return c::EBUSY;
+        }
+        this.name_holder();
+        return 0;
+    }
+    // SAFETY: the caller's mutex.
+    unsafe { try_otherwise(mutex) }
+}
+
+/// A mutex of another kind: as [`lock_otherwise`].
+///
+/// # Safety
+/// As for `pthread_mutex_trylock`.
+#[inline(never)]
+#[unsafe(link_section = "raddle_leaves")]
+unsafe extern "C" fn try_otherwise(mutex: Raw) -> c_int {
     // SAFETY: the caller's mutex.
     let this = unsafe { Mutex::of(mutex) };
     match this.kind() {
         Some(kind) => code(this.try_lock_kind(kind)),
-        None => match this.let_the_kernel_know() {
-            Ok(()) => this.by_the_c_library(|| natively!()),
-            Err(error) => error,
-        },
+        // SAFETY: the caller's mutex.
+        None => unsafe { try_foreign(mutex) },
     }
 }
 
+/// As [`lock_foreign`].
+///
+/// # Safety
+/// As for `pthread_mutex_trylock`.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn try_foreign(mutex: Raw) -> c_int {
+    // SAFETY: the caller's mutex.
+    let this = unsafe { Mutex::of(mutex) };
+    // SAFETY: the caller's argument.
+    this.by_the_c_library(|| unsafe { next!(pthread_mutex_trylock: fn(Raw) -> c_int)(mutex) })
+}
+
 #[entry]
+#[unsafe(link_section = "raddle_leaves")]
 pub unsafe extern "C" fn pthread_mutex_unlock(mutex: Raw) -> c_int {
     // SAFETY: the caller's mutex.
     let this = unsafe { Mutex::of(mutex) };
@@ -379,6 +428,7 @@ pub unsafe extern "C" fn pthread_mutex_unlock(mutex: Raw) -> c_int {
 /// # Safety
 /// As for `pthread_mutex_unlock`.
 #[inline(never)]
+#[unsafe(link_section = "raddle_leaves")]
 unsafe extern "C" fn unlock_otherwise(mutex: Raw) -> c_int {
     // SAFETY: the caller's mutex.
     let this = unsafe { Mutex::of(mutex) };
@@ -399,10 +449,7 @@ pub unsafe extern "C-unwind" fn pthread_mutex_timedlock(mutex: Raw, time: *const
             let until = unsafe { Until::new(c::CLOCK_REALTIME, time) };
             code(until.and_then(|until| this.lock_kind(kind, until, true)))
         }
-        None => match this.let_the_kernel_know() {
-            Ok(()) => this.by_the_c_library(|| natively!()),
-            Err(error) => error,
-        },
+        None => this.by_the_c_library(|| natively!()),
     }
 }
 
@@ -420,10 +467,7 @@ pub unsafe extern "C-unwind" fn pthread_mutex_clocklock(
             let until = unsafe { Until::new(clock, time) };
             code(until.and_then(|until| this.lock_kind(kind, until, true)))
         }
-        None => match this.let_the_kernel_know() {
-            Ok(()) => this.by_the_c_library(|| natively!()),
-            Err(error) => error,
-        },
+        None => this.by_the_c_library(|| natively!()),
     }
 }
 

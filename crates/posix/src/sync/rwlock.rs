@@ -236,10 +236,11 @@ impl Roles for Waiters {
 
 /// The entry points: `own` for a private lock, else the C library's function.
 macro_rules! entry_points {
-    ($($name:ident($lock:ident $(, $argument:ident: $type:ty)*) = |$this:ident| $own:expr;)*) => {$(
+    ($($(#[$attribute:meta])* $name:ident($lock:ident $(, $argument:ident: $type:ty)*) = |$this:ident| $own:expr;)*) => {$(
         /// # Safety
         /// As POSIX, or the C library, says.
         #[unsafe(no_mangle)]
+        $(#[$attribute])*
         pub unsafe extern "C-unwind" fn $name($lock: Raw $(, $argument: $type)*) -> c_int {
             // SAFETY: the caller's object.
             let $this = unsafe { RwLock::of($lock) };
@@ -266,10 +267,15 @@ fn try_read(lock: &RwLock) -> Result<(), c_int> {
 }
 
 entry_points! {
+    #[unsafe(link_section = "raddle_locks")]
     pthread_rwlock_rdlock(lock) = |this| this.read(Until::NEVER);
+    #[unsafe(link_section = "raddle_locks")]
     pthread_rwlock_wrlock(lock) = |this| this.write(Until::NEVER);
+    #[unsafe(link_section = "raddle_leaves")]
     pthread_rwlock_tryrdlock(lock) = |this| try_read(this);
+    #[unsafe(link_section = "raddle_leaves")]
     pthread_rwlock_trywrlock(lock) = |this| this.try_write().or_else(|_| this.write_left()).map_err(|_| c::EBUSY);
+    #[unsafe(link_section = "raddle_leaves")]
     pthread_rwlock_unlock(lock) = |this| this.unlock();
     pthread_rwlock_timedrdlock(lock, time: *const c::timespec) = |this|
         // SAFETY: the caller's time, used during the call.

@@ -134,6 +134,7 @@ pub unsafe extern "C-unwind" fn sem_clockwait(semaphore: Raw, clock: c::clockid_
 }
 
 #[entry]
+#[unsafe(link_section = "raddle_leaves")]
 pub unsafe extern "C" fn sem_trywait(semaphore: Raw) -> c_int {
     // SAFETY: the caller's object. A shared one has the same layout, and nobody is woken here.
     let this = unsafe { Semaphore::of(semaphore) };
@@ -141,6 +142,7 @@ pub unsafe extern "C" fn sem_trywait(semaphore: Raw) -> c_int {
 }
 
 #[entry(if let Some(this) = Semaphore::private(semaphore))]
+#[unsafe(link_section = "raddle_leaves")]
 pub unsafe extern "C" fn sem_post(semaphore: Raw) -> c_int {
     answer(this.post())
 }

@@ -41,12 +41,23 @@ pub fn counts() -> (u64, u64) {
     (GAVE_WAY.load(Ordering::Relaxed), PUT_OFF.load(Ordering::Relaxed))
 }
 
+/// Whether a thread waits for another one by turning round in a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spins {
+    /// Not that anybody could tell.
+    No,
+    /// It does.
+    Yes,
+    /// It does, and holds a lock for a few instructions more: others had to wait for that if it gave way now.
+    HoldsALock,
+}
+
 /// What the handler of a tick can tell of the interrupted thread.
 pub trait Interrupted {
     /// Its own quantum is over.
     fn is_over(&self) -> bool;
-    /// It spins.
-    fn spins(&self) -> bool;
+    /// Whether it spins.
+    fn spins(&self) -> Spins;
     /// It can give way where it is.
     fn may(&self) -> bool;
     /// Its kernel thread is blocked in a system call.
@@ -116,13 +127,24 @@ fn is_spinning(
 ) -> bool {
     let ticks = activation.ticker.is_on();
     let for_long = activation.ticker.has_run_for_long(switches) || !ticks;
-    let due = for_long && interrupted.spins() && interrupted.may() && others_wait(activation, processor);
-    if due {
-        activation.ticker.spins(switches + 1);
-    } else if ticks {
-        activation.ticker.was_idle(None, None, 0);
+    let spins = if for_long { interrupted.spins() } else { Spins::No };
+    match spins {
+        Spins::Yes if interrupted.may() && others_wait(activation, processor) => {
+            activation.ticker.spins(switches + 1);
+            true
+        }
+        Spins::HoldsALock if others_wait(activation, processor) => {
+            PUT_OFF.fetch_add(1, Ordering::Relaxed);
+            activation.ticker.is_to_ask_soon(switches);
+            false
+        }
+        _ => {
+            if ticks {
+                activation.ticker.was_idle(None, None, 0);
+            }
+            false
+        }
     }
-    due
 }
 
 /// Whether anybody waits for the processor, after its deadlines and events were looked at.

@@ -180,6 +180,13 @@ impl Ticker {
         self.set((quantum / 8).max(AGAIN_NS), quantum);
     }
 
+    /// In the handler: the thread spins, and is to give way a few instructions on. The processor has switched so often.
+    pub fn is_to_ask_soon(&self, switches: u64) {
+        self.switches.store(switches, Ordering::Relaxed);
+        self.state.store(ON, Ordering::Relaxed);
+        self.again();
+    }
+
     /// In the handler: somebody waited.
     pub fn was_of_use(&self) {
         self.calm.store(0, Ordering::Relaxed);
