@@ -12,11 +12,21 @@ use super::{signals, watch};
 use crate::io::left;
 use crate::os::{answer, c, errno, now, reach, set_errno};
 use std::ffi::{CString, c_int};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// A signal does so. Relaxed: set before the program's own code runs, or by the thread that starts the runtime; who
 /// does not see it yet waits as natively.
 static CAUGHT: AtomicBool = AtomicBool::new(false);
+
+/// How often it has come to any thread. The kernel wakes one for a signal to the process, and another one may take it
+/// from there, if it changes its mask just then: then `epoll_wait`, `semop` and the like end with EINTR on the first,
+/// without a handler.
+static TIMES: AtomicU32 = AtomicU32::new(0);
+
+/// How often the signal for a dump has come to the process.
+pub(super) fn times() -> u32 {
+    TIMES.load(Ordering::Relaxed)
+}
 
 /// Whether a signal has all threads dumped, and waits of kernel threads are to be repeated after it.
 #[inline]
@@ -48,6 +58,7 @@ pub(crate) fn catch(signal: c_int) {
 
 /// Needs nothing of the interrupted code, whose registers it leaves alone.
 extern "C" fn asked(signal: c_int) {
+    TIMES.fetch_add(1, Ordering::Relaxed);
     signals::count_kick();
     raddle::drop_in::dump_handler()(signal);
 }

@@ -14,8 +14,8 @@
 //! it. Most of their time passes in these functions, which have two sections of the library to themselves: one for
 //! those that give back and those that only try ([`Locking::Leaves`]), one for those that lock ([`Locking::Locks`]). An
 //! interrupt comes behind the instruction that changes the lock, most of the time. So a thread that is found in the
-//! first has no lock by then, or none yet, and may give way; one that is found in the second holds it, and is asked again
-//! soon.
+//! first has no lock by then, or none yet, and may give way; one that is found in the second holds it, and is asked
+//! again soon.
 //!
 //! In the first section lies nothing but what changes the program's own object and the thread's own storage: it knows
 //! neither the processor nor the kernel thread, so a thread may leave it at any instruction, and go on elsewhere. What

@@ -1,7 +1,7 @@
 //! What handlers do to waits: whether one has run, and what ends the waits of handlers themselves.
 
 use super::signals::{self, Set};
-use super::{ending, kernel_waits, masks};
+use super::{dump_signal, ending, kernel_waits, masks};
 use crate::os::c;
 use crate::thread::caller::Caller;
 use crate::thread::cancel;
@@ -115,10 +115,11 @@ pub(crate) fn wait(
 pub(crate) fn uncut(mut call: impl FnMut() -> isize) -> isize {
     let handlers = HERE.get();
     loop {
-        let kicks = signals::kicks_here();
+        let ours = || (signals::kicks_here(), dump_signal::times());
+        let before = ours();
         let result = call();
         // A cancellation answers something else.
-        if result != EINTR || HERE.get() != handlers || signals::kicks_here() == kicks {
+        if result != EINTR || HERE.get() != handlers || ours() == before {
             return result;
         }
     }
