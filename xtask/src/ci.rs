@@ -1,8 +1,9 @@
 //! `cargo xtask ci`: everything a change must pass, the quick sections first.
 
-use crate::shell::{self, Outcome, Sections, cargo, run_watched};
+use crate::shell::{self, Failure, Outcome, Sections, cargo, run_watched};
 use crate::{model, tidy, yields};
 use std::path::Path;
+use std::process::Command;
 
 /// The command: every section runs, whatever became of the others, so that one run names all that is wrong.
 pub fn run() -> Outcome {
@@ -13,6 +14,7 @@ pub fn run() -> Outcome {
     sections.section("clippy", clippy);
     sections.section("rustdoc", rustdoc);
     sections.section("packages", packages);
+    sections.section("the oldest Rust that the packages name", oldest_rust);
     sections.section("tests, documentation examples included", || {
         // Without backtraces: tests of panics would print thousands of lines around the one failure that counts.
         let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
@@ -110,6 +112,37 @@ fn is_of_the_network(told: &str) -> bool {
     known.iter().any(|known| told.contains(known))
 }
 
+/// The command and the library build with the `rust-version` of the packages, where rustup has that toolchain. It asks
+/// nobody: rustup installs none, and the registry's packages are those that clippy has just built.
+fn oldest_rust() -> Outcome {
+    let manifest = std::fs::read_to_string(shell::root().join("Cargo.toml")).unwrap_or_default();
+    let version = rust_version(&manifest).ok_or_else(|| Failure::failed("Cargo.toml names no rust-version"))?;
+    let installed = shell::output(Command::new("rustup").args(["toolchain", "list"])).unwrap_or_default();
+    let Some(toolchain) = toolchain_of(version, &installed) else {
+        println!("skipped: Rust {version} is not here; `rustup toolchain install {version}.0` installs it");
+        return Ok(());
+    };
+    let mut check = Command::new("rustup");
+    check.args(["run", toolchain, "cargo", "check", "--locked", "--offline", "-p", "raddle-cli", "-p", "raddle-posix"]);
+    // Cargo has told this process which compiler it is built by.
+    for name in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
+        check.env_remove(name);
+    }
+    check.args(["--quiet", "--target-dir", "target/oldest"]);
+    shell::run(check.env("RUSTUP_AUTO_INSTALL", "0").current_dir(shell::root()))
+}
+
+/// What the workspace's manifest says.
+fn rust_version(manifest: &str) -> Option<&str> {
+    manifest.lines().find_map(|line| line.strip_prefix("rust-version = \"")?.strip_suffix('"'))
+}
+
+/// The toolchain of that version, of those that rustup lists.
+fn toolchain_of<'a>(version: &str, installed: &'a str) -> Option<&'a str> {
+    let its = |name: &&str| name.strip_prefix(version).is_some_and(|rest| rest.starts_with(['.', '-']));
+    installed.lines().filter_map(|line| line.split_whitespace().next()).find(its)
+}
+
 fn rustdoc() -> Outcome {
     let document = |selection: &[&str]| {
         let mut command = cargo(&["doc", "--no-deps", "--document-private-items"]);
@@ -181,6 +214,15 @@ mod tests {
         assert!(!is_of_the_network(
             "error: all dependencies must have a version requirement specified when publishing."
         ));
+    }
+
+    #[test]
+    fn the_toolchain_of_a_version_is_found_among_others() {
+        let installed = "stable-x86_64 (active, default)\nnightly-x86_64\n1.9.0-x86_64\n1.90.0-x86_64\n1.95.0-x86_64\n";
+        assert_eq!(toolchain_of("1.90", installed), Some("1.90.0-x86_64"));
+        assert_eq!(toolchain_of("1.9", installed), Some("1.9.0-x86_64"));
+        assert_eq!(toolchain_of("1.91", installed), None);
+        assert_eq!(rust_version("[workspace.package]\nrust-version = \"1.90\"\n"), Some("1.90"));
     }
 
     #[test]
