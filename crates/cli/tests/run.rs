@@ -388,6 +388,21 @@ fn what_starts_ranks_gets_a_hint() {
     }
 }
 
+/// Its calls do not go through the loader. One that takes MPI's calls over itself has none.
+#[test]
+fn a_program_with_an_mpi_of_its_own_is_refused_with_mpi() {
+    let folder = Folder::new("run");
+    let source = "int PMPI_Send(void) { return 0; } int main(void) { return PMPI_Send(); }";
+    let own = folder.program("own", source, &[]);
+    let output = run(&["--mpi"], &own, &[]);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(126), "{error}");
+    assert!(error.contains("an MPI is linked into it") && error.lines().count() == 1, "{error}");
+    assert!(run(&[], &own, &[]).status.success());
+    let tool = folder.program("tool", "int MPI_Send(void) { return 0; } int main(void) { return MPI_Send(); }", &[]);
+    assert!(run(&["--mpi"], &tool, &[]).status.success());
+}
+
 /// Where the ranks of a machine may all use all of its cores.
 #[test]
 fn ranks_that_are_not_bound_share_the_cores() {

@@ -67,6 +67,18 @@ pub fn sanitizer(path: &Path) -> Option<&'static str> {
     SANITIZERS.into_iter().find(|&(marks, _)| is_named(marks)).map(|(_, sanitizer)| sanitizer)
 }
 
+/// Whether an MPI is linked into a program, as far as its table of symbols is there: its functions under the names by
+/// which tools call them.
+pub fn has_own_mpi(path: &Path) -> bool {
+    let find = |file: File| {
+        let data = ReadCache::new(file);
+        let parsed = ElfFile64::<Endianness, _>::parse(&data).ok()?;
+        let is_of_mpi = |name: &str| name.starts_with("PMPI_");
+        parsed.symbols().find(|symbol| symbol.is_definition() && symbol.name().is_ok_and(is_of_mpi)).map(drop)
+    };
+    File::open(path).ok().and_then(find).is_some()
+}
+
 /// What a library is that was named in the place of our own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Library {

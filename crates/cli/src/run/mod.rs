@@ -163,6 +163,14 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     };
     let mut library = library::find()?;
     if options.mpi {
+        if elf::has_own_mpi(&found.program.path) {
+            eprintln!(
+                "raddle: `{}` cannot be run with --mpi: an MPI is linked into it, so its calls cannot be taken over; \
+                 link it with the shared library of MPI",
+                found.program.path.display()
+            );
+            return Ok(ExitCode::from(126));
+        }
         library = format!("{library}:{}", library::find_for_mpi()?);
     }
     if let Some(hint) = hint(&found).filter(|_| !options.children && !options.quiet && !options.compared) {

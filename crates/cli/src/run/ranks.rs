@@ -9,16 +9,45 @@
 //! with two processors a rank, 0.7 to 1.0 s with one (three runs each, in turns), natively 1.9 to 2.0. The stencil of
 //! two ranks with sixteen tiles: 452 to 897 and 377 to 641 µs a step, Open MPI's 1,151 to 2,387 and 529 to 609.
 
-/// Where launchers say how many ranks of the program are on this machine: MPICH's and its relatives', Open MPI's.
-const RANKS_HERE: [&str; 2] = ["MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"];
+/// Where launchers say how many ranks of the program are on this machine: MPICH's and its relatives', Open MPI's,
+/// MVAPICH's.
+const RANKS_HERE: [&str; 3] = ["MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE"];
+/// What Slurm's `srun` says: how many ranks of this start each machine has, and which of them this is. `sbatch` says
+/// the same of the whole job by other names, also to a script that starts one program.
+const RANKS_OF_MACHINES: &str = "SLURM_STEP_TASKS_PER_NODE";
+const MACHINE: &str = "SLURM_NODEID";
 
 /// The processors of this rank, if it is to have fewer than the cores that it may use.
 pub(super) fn processors() -> Option<usize> {
     if std::env::var_os("RADDLE_PROCESSORS").is_some_and(|value| !value.is_empty()) {
         return None;
     }
-    let ranks = RANKS_HERE.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())?;
-    share(ranks, rustix::thread::sched_getaffinity(None).ok()?.count() as usize, online())
+    share(
+        ranks_here(|name| std::env::var(name).ok())?,
+        rustix::thread::sched_getaffinity(None).ok()?.count() as usize,
+        online(),
+    )
+}
+
+fn ranks_here(variable: impl Fn(&str) -> Option<String>) -> Option<usize> {
+    let here = RANKS_HERE.iter().find_map(|name| variable(name)?.parse().ok());
+    here.or_else(|| nth_of(&variable(RANKS_OF_MACHINES)?, variable(MACHINE)?.parse().ok()?))
+}
+
+/// The number that a list such as `2(x3),1` has at a place.
+fn nth_of(list: &str, place: usize) -> Option<usize> {
+    let mut left = place;
+    for item in list.split(',') {
+        let (number, times) = match item.split_once("(x") {
+            Some((number, times)) => (number, times.strip_suffix(')')?.parse().ok()?),
+            None => (item, 1),
+        };
+        if left < times {
+            return number.parse().ok();
+        }
+        left -= times;
+    }
+    None
 }
 
 /// Cores of the machine.
@@ -52,6 +81,24 @@ mod tests {
         assert_eq!(share(1, 16, 16), None);
         assert_eq!(share(4, 4, 16), None);
         assert_eq!(share(4, 4, 0), None);
+    }
+
+    #[test]
+    fn launchers_tell_how_many_ranks_are_here() {
+        let here = |set: &[(&str, &str)]| {
+            ranks_here(|name| set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string()))
+        };
+        assert_eq!(here(&[("MPI_LOCALNRANKS", "5")]), Some(5));
+        assert_eq!(here(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "3")]), Some(3));
+        assert_eq!(here(&[("MV2_COMM_WORLD_LOCAL_SIZE", "4")]), Some(4));
+        let slurm = |node| here(&[("SLURM_STEP_TASKS_PER_NODE", "2(x3),7"), ("SLURM_NODEID", node)]);
+        assert_eq!(["0", "2", "3", "4", "x"].map(slurm), [Some(2), Some(2), Some(7), None, None]);
+        // An `mpirun` within a job of Slurm's says it of its own ranks.
+        let both = [("SLURM_STEP_TASKS_PER_NODE", "1"), ("SLURM_NODEID", "0"), ("MPI_LOCALNRANKS", "8")];
+        assert_eq!(here(&both), Some(8));
+        assert_eq!(here(&[("SLURM_STEP_TASKS_PER_NODE", "2(x3"), ("SLURM_NODEID", "0")]), None);
+        assert_eq!(here(&[("SLURM_NTASKS_PER_NODE", "8"), ("SLURM_NODEID", "0")]), None);
+        assert_eq!(here(&[]), None);
     }
 
     #[test]
