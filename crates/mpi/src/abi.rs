@@ -49,6 +49,8 @@ pub struct Abi {
     pub err_truncate: c_int,
     /// `MPI_ANY_SOURCE` and `MPI_ANY_TAG`, where they have been seen.
     pub any: Option<[c_int; 2]>,
+    /// Bits of a request's handle and their value where it is the one that is given to all that ended at once.
+    ended: Option<(u32, u32)>,
 }
 
 impl Abi {
@@ -56,6 +58,18 @@ impl Abi {
     pub fn is_nobody(&self, rank: Word) -> bool {
         // The upper half of an argument may hold anything.
         rank as u32 as c_int == self.proc_null
+    }
+
+    /// Whether a request had ended when it was begun, as its handle tells: a wait for it does not wait, and takes less
+    /// than a test, which first looks at all that moves: 281 instructions and 579 (MPICH 4.0.2).
+    ///
+    /// # Safety
+    /// A request's handle.
+    pub unsafe fn has_ended(&self, request: *const u8) -> bool {
+        self.ended.is_some_and(|(bits, value)| {
+            // SAFETY: the caller's handle, which is as large there.
+            unsafe { request.cast::<u32>().read() & bits == value }
+        })
     }
 
     /// A handle, as a call takes it, without what the upper half of a word may hold.
@@ -80,6 +94,7 @@ static MPICH: Abi = Abi {
     no_functions: 0x5400_0000..=0x5400_0003,
     err_truncate: 14,
     any: Some([-2, -1]),
+    ended: Some((0xfc00_0000, 0x6c00_0000)),
 };
 static OPEN_MPI: Abi = Abi {
     request: 8,
@@ -97,6 +112,7 @@ static OPEN_MPI: Abi = Abi {
     no_functions: 0..=0,
     err_truncate: 15,
     any: Some([-1, -1]),
+    ended: None,
 };
 /// Of MPI 5.0, chapter 20: the same of every implementation.
 static STANDARD: Abi = Abi {
@@ -115,6 +131,7 @@ static STANDARD: Abi = Abi {
     no_functions: 0x141..=0x143,
     err_truncate: 15,
     any: None,
+    ended: None,
 };
 
 /// The implementation's. The standard's is that of a library of its own, `libmpi_abi`; Open MPI is known by a symbol
@@ -135,6 +152,12 @@ pub fn abi() -> &'static Abi {
 /// Whether it is Open MPI's own.
 pub fn is_open_mpi() -> bool {
     std::ptr::eq(abi(), &OPEN_MPI)
+}
+
+/// Whether it has the calls with large counts, whose names end with `_c`.
+pub fn has_large_counts() -> bool {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    *HAS.get_or_init(|| !look_up(c"PMPI_Send_c").is_null())
 }
 
 /// The address of a function of the implementation.

@@ -5,19 +5,20 @@
 
 use crate::abi::{SUCCESS, Word, pmpi};
 use crate::engine;
-use crate::entries::{profiled, word_for};
-use crate::lengths::{self, Before, made, message, number, of_each, whole};
+use crate::entries::{profiled, without_large_counts, word_for};
+use crate::lengths::{self, Before, large_of_each, made, message, number, of_each, whole};
 use std::ffi::c_int;
 
 /// `begins!(begun: MPI_Isend(buffer, …) if …;)`: the implementation's call, whose last argument is a place for a
 /// request; `begun` is told of it if it is long.
 macro_rules! begins {
-    ($told:ident: $($mpi:ident $pmpi:ident($($argument:ident),*) if $long:expr;)*) => {$(
+    ($told:ident: $($mpi:ident $pmpi:ident($($argument:ident),*) if $long:expr $(, or $small:ident)?;)*) => {$(
         /// # Safety
         /// As MPI says.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, clippy::too_many_arguments)]
         pub unsafe extern "C" fn $mpi($($argument: Word,)* request: Word) -> c_int {
+            without_large_counts! { [$($small)?] ($($argument,)* request) }
             let begin = pmpi!($pmpi: fn($(word_for!($argument),)* Word));
             // SAFETY: the caller's arguments.
             let code = unsafe { begin($($argument,)* request) };
@@ -49,11 +50,11 @@ begins! { begun:
     MPI_Irsend Isend(buffer, count, datatype, rank, tag, comm) if message(count, datatype);
     MPI_Irecv Irecv(buffer, count, datatype, rank, tag, comm) if message(count, datatype);
     MPI_Imrecv Imrecv(buffer, count, datatype, from) if message(count, datatype);
-    MPI_Isend_c Isend_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype);
-    MPI_Issend_c Issend_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype);
-    MPI_Irsend_c Isend_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype);
-    MPI_Irecv_c Irecv_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype);
-    MPI_Imrecv_c Imrecv_c(buffer, count, datatype, from) if whole(count, datatype);
+    MPI_Isend_c Isend_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype), or MPI_Isend;
+    MPI_Issend_c Issend_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype), or MPI_Issend;
+    MPI_Irsend_c Isend_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype), or MPI_Irsend;
+    MPI_Irecv_c Irecv_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype), or MPI_Irecv;
+    MPI_Imrecv_c Imrecv_c(buffer, count, datatype, from) if whole(count, datatype), or MPI_Imrecv;
     MPI_Ibcast Ibcast(buffer, count, datatype, root, comm) if message(count, datatype);
     MPI_Ireduce Ireduce(sb, rb, count, datatype, op, root, comm) if message(count, datatype);
     MPI_Iallreduce Iallreduce(sb, rb, count, datatype, op, comm) if message(count, datatype);
@@ -61,6 +62,13 @@ begins! { begun:
     MPI_Iexscan Iexscan(sb, rb, count, datatype, op, comm) if message(count, datatype);
     MPI_Iallgather Iallgather(sb, sc, st, rb, rc, rt, comm) if of_each(rc, rt, comm);
     MPI_Ialltoall Ialltoall(sb, sc, st, rb, rc, rt, comm) if of_each(rc, rt, comm);
+    MPI_Ibcast_c Ibcast_c(buffer, count, datatype, root, comm) if whole(count, datatype), or MPI_Ibcast;
+    MPI_Ireduce_c Ireduce_c(sb, rb, count, datatype, op, root, comm) if whole(count, datatype), or MPI_Ireduce;
+    MPI_Iallreduce_c Iallreduce_c(sb, rb, count, datatype, op, comm) if whole(count, datatype), or MPI_Iallreduce;
+    MPI_Iallgather_c Iallgather_c(sb, sc, st, rb, rc, rt, comm) if large_of_each(rc, rt, comm), or MPI_Iallgather;
+    MPI_Ialltoall_c Ialltoall_c(sb, sc, st, rb, rc, rt, comm) if large_of_each(rc, rt, comm), or MPI_Ialltoall;
+    MPI_Igather_c Igather_c(sb, sc, st, rb, rc, rt, root, comm) if true, or MPI_Igather;
+    MPI_Iscatter_c Iscatter_c(sb, sc, st, rb, rc, rt, root, comm) if true, or MPI_Iscatter;
     MPI_Igather Igather(sb, sc, st, rb, rc, rt, root, comm) if true;
     MPI_Igatherv Igatherv(sb, sc, st, rb, rc, displacements, rt, root, comm) if true;
     MPI_Iscatter Iscatter(sb, sc, st, rb, rc, rt, root, comm) if true;

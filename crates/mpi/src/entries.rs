@@ -1,5 +1,8 @@
 //! How entry points are made of their names and arguments.
 
+use crate::abi::Word;
+use std::ffi::c_int;
+
 /// Makes `PMPI_X` of an entry point `MPI_X` of so many words, too: Fortran's calls of Open MPI are made by those names.
 /// MPICH's are not, and its file calls use those names themselves while they hold its lock.
 macro_rules! profiled {
@@ -30,16 +33,55 @@ macro_rules! word_for {
 }
 pub(crate) use word_for;
 
+/// In an entry point with large counts, `or` the one with an `int`, which an implementation without large counts has
+/// (Open MPI before 6). Python's mpi4py takes what is exported for what is there.
+macro_rules! without_large_counts {
+    ([] $arguments:tt) => {};
+    ([$small:ident] ($($argument:ident),* $(,)?)) => {
+        if !$crate::abi::has_large_counts() {
+            // SAFETY: the caller's arguments. A count that is no `int` becomes one that the call refuses.
+            return unsafe { $small($($crate::entries::int_for!($argument $argument)),*) };
+        }
+    };
+}
+pub(crate) use without_large_counts;
+
+/// An argument, by its name, for the call with an `int`.
+macro_rules! int_for {
+    (count $value:ident) => {
+        $crate::entries::as_int($value)
+    };
+    (sc $value:ident) => {
+        $crate::entries::as_int($value)
+    };
+    (rc $value:ident) => {
+        $crate::entries::as_int($value)
+    };
+    (unit $value:ident) => {
+        $crate::entries::as_int($value)
+    };
+    ($name:ident $value:ident) => {
+        $value
+    };
+}
+pub(crate) use int_for;
+
+/// A count for a call that takes an `int`: below zero where it is none.
+pub(crate) fn as_int(count: Word) -> Word {
+    if c_int::try_from(count).is_ok() { count } else { usize::MAX }
+}
+
 /// `blocking!(MPI_Send: Isend(buffer, count, …) if …);` makes an entry point of a call that begins `PMPI_Isend` of the
 /// same arguments and waits for its end. The condition says, where it must wait, whether it is long
 /// ([`lengths`](crate::lengths)).
 macro_rules! blocking {
-    ($($mpi:ident: $begin:ident($($argument:ident),*) if $long:expr;)*) => {$(
+    ($($mpi:ident: $begin:ident($($argument:ident),*) if $long:expr $(, or $small:ident)?;)*) => {$(
         /// # Safety
         /// As MPI says.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, clippy::too_many_arguments)]
         pub unsafe extern "C" fn $mpi($($argument: $crate::abi::Word),*) -> std::ffi::c_int {
+            $crate::entries::without_large_counts! { [$($small)?] ($($argument),*) }
             static KIND: $crate::soon::Kind = $crate::soon::Kind::new();
             let mut request: $crate::abi::RequestBytes = [0];
             let begin = $crate::abi::pmpi!($begin: fn($($crate::entries::word_for!($argument),)* $crate::abi::Word));
@@ -56,12 +98,13 @@ pub(crate) use blocking;
 
 /// As [`blocking`], for calls whose last argument is a place for a status.
 macro_rules! blocking_with_status {
-    ($($mpi:ident: $begin:ident($($argument:ident),*) if $long:expr;)*) => {$(
+    ($($mpi:ident: $begin:ident($($argument:ident),*) if $long:expr $(, or $small:ident)?;)*) => {$(
         /// # Safety
         /// As MPI says.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, clippy::too_many_arguments)]
         pub unsafe extern "C" fn $mpi($($argument: $crate::abi::Word,)* status: $crate::abi::Word) -> std::ffi::c_int {
+            $crate::entries::without_large_counts! { [$($small)?] ($($argument,)* status) }
             static KIND: $crate::soon::Kind = $crate::soon::Kind::new();
             let mut request: $crate::abi::RequestBytes = [0];
             let begin = $crate::abi::pmpi!($begin: fn($($crate::entries::word_for!($argument),)* $crate::abi::Word));

@@ -13,7 +13,7 @@
 use crate::abi::{RequestBytes, SUCCESS, Word, pmpi, word};
 use crate::completion::until;
 use crate::engine;
-use crate::entries::{profiled, word_for};
+use crate::entries::{profiled, without_large_counts, word_for};
 use crate::lengths::{self, handle};
 use crate::soon::{Kind, finish};
 use std::collections::HashMap;
@@ -35,12 +35,13 @@ fn gather(comm: Word) -> c_int {
 /// `gathered!(MPI_X X(arguments) over comm, then made;)`: the implementation's call after a barrier, and what is to be
 /// done where it has succeeded.
 macro_rules! gathered {
-    ($($mpi:ident $pmpi:ident($($argument:ident),*) over $comm:ident $(, then $made:expr)?;)*) => {$(
+    ($($mpi:ident $pmpi:ident($($argument:ident),*) over $comm:ident $(, then $made:expr)? $(, or $small:ident)?;)*) => {$(
         /// # Safety
         /// As MPI says.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, clippy::too_many_arguments)]
         pub unsafe extern "C" fn $mpi($($argument: Word),*) -> c_int {
+            without_large_counts! { [$($small)?] ($($argument),*) }
             let code = gather($comm);
             if code != SUCCESS {
                 return code;
@@ -76,10 +77,12 @@ gathered! {
     MPI_Win_allocate_shared Win_allocate_shared(size, unit, info, comm, base, window)
         over comm, then window_made(comm, window);
     MPI_Win_create_dynamic Win_create_dynamic(info, comm, window) over comm, then window_made(comm, window);
-    MPI_Win_create_c Win_create_c(base, size, unit, info, comm, window) over comm, then window_made(comm, window);
-    MPI_Win_allocate_c Win_allocate_c(size, unit, info, comm, base, window) over comm, then window_made(comm, window);
+    MPI_Win_create_c Win_create_c(base, size, unit, info, comm, window)
+        over comm, then window_made(comm, window), or MPI_Win_create;
+    MPI_Win_allocate_c Win_allocate_c(size, unit, info, comm, base, window)
+        over comm, then window_made(comm, window), or MPI_Win_allocate;
     MPI_Win_allocate_shared_c Win_allocate_shared_c(size, unit, info, comm, base, window)
-        over comm, then window_made(comm, window);
+        over comm, then window_made(comm, window), or MPI_Win_allocate_shared;
 }
 
 /// # Safety

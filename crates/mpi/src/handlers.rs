@@ -5,8 +5,8 @@
 //! has that one's. Once it has, a receive on another communicator first finds the message that it is to get: whether
 //! that fits is known then, and the error is told to the right communicator. Open MPI's requests know theirs.
 //!
-//! Where several requests are tested at once MPICH tells that handler only that an error stands in a status. Once the
-//! program has given MPI_COMM_WORLD a function, each request that has ended is tested by a call of its own.
+//! Where several requests are tested at once MPICH tells that handler only that an error stands in a status. So each
+//! request that has ended is tested by a call of its own ([`led`](crate::led)).
 
 use crate::abi::{self, RequestBytes, StatusBytes, Word, abi, is_open_mpi, pmpi, wanted, word};
 use crate::completion::until_message;

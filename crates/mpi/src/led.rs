@@ -2,12 +2,16 @@
 //!
 //! Of the threads that wait one has it, the leader ([`engine`](crate::engine)).
 
-use crate::abi::{self, StatusBytes, UNDEFINED, Word, abi, pmpi, word};
+use crate::abi::{self, StatusBytes, UNDEFINED, Word, abi, is_open_mpi, pmpi, word};
 use crate::waits::{Single, TAKEN_BACK};
-use crate::world;
 use std::ffi::c_int;
 use std::sync::atomic::AtomicU32;
 use std::thread::Thread;
+
+/// Requests that one call of `MPI_Testany` is given, which looks at all of them for each that has ended. With 1,000
+/// outstanding a look in vain takes 10.9 µs and the end of one 0.07 µs; with 1,000 in a call 9.2 and 1.8, with 8 in one
+/// 21.9 and 0.05, and `MPI_Testsome` 13.8 and 0.03 (MPICH 4.0.2, Xeon, 2026-11-28).
+const REQUESTS_A_CALL: usize = 16;
 
 pub const WAITS: u32 = 0;
 pub const LEADS: u32 = 1;
@@ -109,7 +113,7 @@ impl Led {
         if count == 1 {
             return self.test_one();
         }
-        if world::one_by_one() {
+        if !is_open_mpi() {
             return self.test_each();
         }
         self.indices.resize(count, 0);
@@ -147,26 +151,29 @@ impl Led {
         true
     }
 
-    /// Tests all, with a call for each that has ended, which tells its handler the error itself.
+    /// Tests all, with a call for each that has ended, which tells the handler its error. Of several at once MPICH
+    /// tells the handler only that a status has one. Open MPI's call would free all that have failed.
     fn test_each(&mut self) -> bool {
         let test = pmpi!(Testany: fn(Word, Word, Word, Word, Word));
-        let mut any = false;
-        while !self.owners.is_empty() {
+        let (mut any, mut first) = (false, 0);
+        while first < self.owners.len() {
+            let count = REQUESTS_A_CALL.min(self.owners.len() - first);
             let (mut index, mut flag, mut status): (c_int, c_int, StatusBytes) = (UNDEFINED, 0, [0; 4]);
-            let requests = word(self.requests.as_mut_ptr());
+            let requests = word(self.requests[first * abi().request..].as_mut_ptr());
             let (at, ended, told) = (word(&raw mut index), word(&raw mut flag), word(status.as_mut_ptr()));
             // SAFETY: an array of so many requests, which stay alive until they are removed here, and places for the
             // answers.
-            let code = unsafe { test(self.owners.len(), requests, at, ended, told) };
+            let code = unsafe { test(count, requests, at, ended, told) };
             match usize::try_from(index) {
-                Ok(index) if (flag != 0 || code != abi::SUCCESS) && index < self.owners.len() => {
-                    self.tell(index, status.as_ptr().cast(), code);
-                    self.remove(index);
+                Ok(index) if (flag != 0 || code != abi::SUCCESS) && index < count => {
+                    self.tell(first + index, status.as_ptr().cast(), code);
+                    // Another takes its place, so those before `first` stay the ones that have not ended.
+                    self.remove(first + index);
                     any = true;
                 }
                 // Nothing is known of any of them: all are told.
                 _ if code != abi::SUCCESS => return self.fail(code),
-                _ => break,
+                _ => first += count,
             }
         }
         self.forget_abandoned();

@@ -75,10 +75,15 @@ pub fn whole(count: Word, datatype: Word) -> bool {
 
 /// Whether each of a communicator's ranks gives or gets so many.
 pub fn of_each(count: Word, datatype: Word, comm: Word) -> bool {
+    large_of_each(number(count), datatype, comm)
+}
+
+/// The same where the count is a whole word.
+pub fn large_of_each(count: Word, datatype: Word, comm: Word) -> bool {
     let mut ranks: c_int = 0;
     // SAFETY: the caller's communicator, and a place for the answer.
     let code = unsafe { pmpi!(Comm_size: fn(Word, Word))(comm, word(&raw mut ranks)) };
-    code != SUCCESS || whole(number(count).saturating_mul(ranks.max(1) as usize), datatype)
+    code != SUCCESS || whole(count.saturating_mul(ranks.max(1) as usize), datatype)
 }
 
 /// How long one is.

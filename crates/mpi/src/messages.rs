@@ -1,8 +1,8 @@
 //! Messages from one rank to another.
 
-use crate::abi::{self, RequestBytes, Word, abi, pmpi, wanted, word};
+use crate::abi::{self, RequestBytes, Word, abi, has_large_counts, pmpi, wanted, word};
 use crate::completion::{Long, finish_all};
-use crate::entries::{blocking, blocking_with_status, profiled};
+use crate::entries::{as_int, blocking, blocking_with_status, profiled, without_large_counts};
 use crate::handlers::{self, Receive};
 use crate::lengths::{self, message, whole};
 use crate::soon::{Kind, finish, finish_receive};
@@ -14,15 +14,15 @@ blocking! {
     MPI_Send: Isend(buffer, count, datatype, rank, tag, comm) if message(count, datatype);
     MPI_Ssend: Issend(buffer, count, datatype, rank, tag, comm) if message(count, datatype);
     MPI_Rsend: Isend(buffer, count, datatype, rank, tag, comm) if message(count, datatype);
-    MPI_Send_c: Isend_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype);
-    MPI_Ssend_c: Issend_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype);
-    MPI_Rsend_c: Isend_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype);
+    MPI_Send_c: Isend_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype), or MPI_Send;
+    MPI_Ssend_c: Issend_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype), or MPI_Ssend;
+    MPI_Rsend_c: Isend_c(buffer, count, datatype, rank, tag, comm) if whole(count, datatype), or MPI_Rsend;
 }
 
 /// Receives from whoever it is. From nobody at once: MPICH 4.0 leaves the status of a non-blocking receive from nobody
 /// empty.
 macro_rules! receiving {
-    ($($mpi:ident: $at_once:ident, $begin:ident, $number:ident;)*) => {$(
+    ($($mpi:ident: $at_once:ident, $begin:ident, $number:ident $(, or $small:ident)?;)*) => {$(
         /// # Safety
         /// As MPI says.
         #[unsafe(no_mangle)]
@@ -36,6 +36,7 @@ macro_rules! receiving {
             comm: Word,
             status: Word,
         ) -> c_int {
+            without_large_counts! { [$($small)?] (buffer, count, datatype, rank, tag, comm, status) }
             static KIND: Kind = Kind::new();
             let mut request: RequestBytes = [0];
             let place = word(request.as_mut_ptr());
@@ -67,7 +68,7 @@ macro_rules! receiving {
 
 receiving! {
     MPI_Recv: Recv, Irecv, number;
-    MPI_Recv_c: Recv_c, Irecv_c, large_number;
+    MPI_Recv_c: Recv_c, Irecv_c, large_number, or MPI_Recv;
 }
 
 profiled! {
@@ -77,11 +78,13 @@ profiled! {
     MPI_Mprobe(rank, tag, comm, message, status);
     MPI_Sendrecv(sb, sc, st, to, send_tag, rb, rc, rt, from, receive_tag, comm, status);
     MPI_Sendrecv_replace(buffer, count, datatype, to, send_tag, from, receive_tag, comm, status);
+    MPI_Sendrecv_c(sb, sc, st, to, send_tag, rb, rc, rt, from, receive_tag, comm, status);
+    MPI_Sendrecv_replace_c(buffer, count, datatype, to, send_tag, from, receive_tag, comm, status);
 }
 
 blocking_with_status! {
     MPI_Mrecv: Imrecv(buffer, count, datatype, from) if message(count, datatype);
-    MPI_Mrecv_c: Imrecv_c(buffer, count, datatype, from) if whole(count, datatype);
+    MPI_Mrecv_c: Imrecv_c(buffer, count, datatype, from) if whole(count, datatype), or MPI_Mrecv;
 }
 
 /// # Safety
@@ -110,80 +113,91 @@ pub unsafe extern "C" fn MPI_Mprobe(rank: Word, tag: Word, comm: Word, message: 
     })
 }
 
-/// # Safety
-/// As MPI says.
-#[unsafe(no_mangle)]
-#[allow(non_snake_case, clippy::too_many_arguments)]
-pub unsafe extern "C" fn MPI_Sendrecv(
-    send_buffer: Word,
-    send_count: Word,
-    send_type: Word,
-    to: Word,
-    send_tag: Word,
-    receive_buffer: Word,
-    receive_count: Word,
-    receive_type: Word,
-    from: Word,
-    receive_tag: Word,
-    comm: Word,
-    status: Word,
-) -> c_int {
-    if abi().is_nobody(from) {
-        // SAFETY: the caller's arguments.
-        return unsafe {
-            match MPI_Send(send_buffer, send_count, send_type, to, send_tag, comm) {
-                abi::SUCCESS => MPI_Recv(receive_buffer, receive_count, receive_type, from, receive_tag, comm, status),
-                error => error,
+/// Sends and receives.
+macro_rules! exchanging {
+    ($($mpi:ident: $send:ident, $receive:ident, $sends:ident, $receives:ident, $is_long:ident $(, or $small:ident)?;)*) => {$(
+        /// # Safety
+        /// As MPI says.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, clippy::too_many_arguments)]
+        pub unsafe extern "C" fn $mpi(
+            sb: Word,
+            sc: Word,
+            st: Word,
+            to: Word,
+            send_tag: Word,
+            rb: Word,
+            rc: Word,
+            rt: Word,
+            from: Word,
+            receive_tag: Word,
+            comm: Word,
+            status: Word,
+        ) -> c_int {
+            without_large_counts! { [$($small)?] (sb, sc, st, to, send_tag, rb, rc, rt, from, receive_tag, comm, status) }
+            if abi().is_nobody(from) {
+                // SAFETY: the caller's arguments.
+                return unsafe {
+                    match $sends(sb, sc, st, to, send_tag, comm) {
+                        abi::SUCCESS => $receives(rb, rc, rt, from, receive_tag, comm, status),
+                        error => error,
+                    }
+                };
             }
-        };
-    }
-    static KIND: Kind = Kind::new();
-    let (mut sent, mut received): (RequestBytes, RequestBytes) = ([0], [0]);
-    let receive = pmpi!(Irecv: fn(Word, Word, Word, Word, Word, Word, Word));
-    let send = pmpi!(Isend: fn(Word, Word, Word, Word, Word, Word, Word));
-    if handlers::differ(comm) {
-        let place = word(sent.as_mut_ptr());
-        // SAFETY: the caller's arguments, and a place for the request.
-        return unsafe {
-            match send(send_buffer, send_count, send_type, to, send_tag, comm, place) {
-                abi::SUCCESS => {
-                    let code = MPI_Recv(receive_buffer, receive_count, receive_type, from, receive_tag, comm, status);
-                    let sent = finish(&KIND, &mut sent, None, || message(send_count, send_type));
-                    if code == abi::SUCCESS { sent } else { code }
+            static KIND: Kind = Kind::new();
+            let (mut sent, mut received): (RequestBytes, RequestBytes) = ([0], [0]);
+            let receive = pmpi!($receive: fn(Word, Word, Word, Word, Word, Word, Word));
+            let send = pmpi!($send: fn(Word, Word, Word, Word, Word, Word, Word));
+            if handlers::differ(comm) {
+                let place = word(sent.as_mut_ptr());
+                // SAFETY: the caller's arguments, and a place for the request.
+                return unsafe {
+                    match send(sb, sc, st, to, send_tag, comm, place) {
+                        abi::SUCCESS => {
+                            let code = $receives(rb, rc, rt, from, receive_tag, comm, status);
+                            let sent = finish(&KIND, &mut sent, None, || $is_long(sc, st));
+                            if code == abi::SUCCESS { sent } else { code }
+                        }
+                        error => error,
+                    }
+                };
+            }
+            // SAFETY: the caller's arguments, and places for the requests.
+            unsafe {
+                let code =
+                    receive(rb, rc, rt, from, receive_tag, comm, word(received.as_mut_ptr()));
+                if code != abi::SUCCESS {
+                    return code;
                 }
-                error => error,
+                let code = send(sb, sc, st, to, send_tag, comm, word(sent.as_mut_ptr()));
+                if code != abi::SUCCESS {
+                    // The receive would write to the caller's buffer after the return.
+                    let place = word(received.as_mut_ptr());
+                    pmpi!(Cancel: fn(Word))(place);
+                    finish(&KIND, &mut received, None, || false);
+                    return code;
+                }
             }
-        };
-    }
-    // SAFETY: the caller's arguments, and places for the requests.
-    unsafe {
-        let code =
-            receive(receive_buffer, receive_count, receive_type, from, receive_tag, comm, word(received.as_mut_ptr()));
-        if code != abi::SUCCESS {
-            return code;
+            let singles = [
+                Single { request: received.as_mut_ptr().cast(), status: wanted(status), recall: true },
+                Single { request: sent.as_mut_ptr().cast(), status: None, recall: false },
+            ];
+            let long = || {
+                let receive = $is_long(rc, rt);
+                Long { any: receive || $is_long(sc, st), receive }
+            };
+            match finish_all(&KIND, &singles, long) {
+                // SAFETY: the caller's arguments.
+                TAKEN_BACK => unsafe { $receives(rb, rc, rt, from, receive_tag, comm, status) },
+                code => code,
+            }
         }
-        let code = send(send_buffer, send_count, send_type, to, send_tag, comm, word(sent.as_mut_ptr()));
-        if code != abi::SUCCESS {
-            // The receive would write to the caller's buffer after the return.
-            let place = word(received.as_mut_ptr());
-            pmpi!(Cancel: fn(Word))(place);
-            finish(&KIND, &mut received, None, || false);
-            return code;
-        }
-    }
-    let singles = [
-        Single { request: received.as_mut_ptr().cast(), status: wanted(status), recall: true },
-        Single { request: sent.as_mut_ptr().cast(), status: None, recall: false },
-    ];
-    let long = || {
-        let receive = message(receive_count, receive_type);
-        Long { any: receive || message(send_count, send_type), receive }
-    };
-    match finish_all(&KIND, &singles, long) {
-        // SAFETY: the caller's arguments.
-        TAKEN_BACK => unsafe { MPI_Recv(receive_buffer, receive_count, receive_type, from, receive_tag, comm, status) },
-        code => code,
-    }
+    )*};
+}
+
+exchanging! {
+    MPI_Sendrecv: Isend, Irecv, MPI_Send, MPI_Recv, message;
+    MPI_Sendrecv_c: Isend_c, Irecv_c, MPI_Send_c, MPI_Recv_c, whole, or MPI_Sendrecv;
 }
 
 /// # Safety
@@ -212,7 +226,12 @@ pub unsafe extern "C" fn MPI_Sendrecv_replace(
             return code;
         }
         let mut copy = vec![0u8; size.max(0) as usize];
-        let code = pack(buffer, count, datatype, word(copy.as_mut_ptr()), copy.len(), word(&raw mut filled), comm);
+        let (place, room, end) = (word(copy.as_mut_ptr()), copy.len(), word(&raw mut filled));
+        let origin = word(&raw const size);
+        let code = match (buffer == 0).then(|| seen_from(origin, count, datatype)).flatten() {
+            Some(seen) => pack(origin, 1, seen.0, place, room, end, comm),
+            None => pack(buffer, count, datatype, place, room, end, comm),
+        };
         if code != abi::SUCCESS {
             return code;
         }
@@ -231,4 +250,57 @@ pub unsafe extern "C" fn MPI_Sendrecv_replace(
             status,
         )
     }
+}
+
+/// One whose count is no `int` is not worth a copy: it is as it is.
+///
+/// # Safety
+/// As MPI says.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case, clippy::too_many_arguments)]
+pub unsafe extern "C" fn MPI_Sendrecv_replace_c(
+    buffer: Word,
+    count: Word,
+    datatype: Word,
+    to: Word,
+    send_tag: Word,
+    from: Word,
+    receive_tag: Word,
+    comm: Word,
+    status: Word,
+) -> c_int {
+    let small = as_int(count);
+    // SAFETY: the caller's arguments.
+    unsafe {
+        if small == count || !has_large_counts() {
+            return MPI_Sendrecv_replace(buffer, small, datatype, to, send_tag, from, receive_tag, comm, status);
+        }
+        let call = pmpi!(Sendrecv_replace_c: fn(Word, Word, Word, Word, Word, Word, Word, Word, Word));
+        call(buffer, count, datatype, to, send_tag, from, receive_tag, comm, status)
+    }
+}
+
+/// A datatype of ours.
+struct Made(Word);
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        // SAFETY: it was made, and what used it has ended.
+        unsafe { pmpi!(Type_free: fn(Word))(word(&raw mut self.0)) };
+    }
+}
+
+/// What lies at absolute addresses (the buffer is `MPI_BOTTOM`), as it is seen from an origin: MPICH's `MPI_Pack` takes
+/// no null pointer as a buffer. None where that is not to be had.
+fn seen_from(origin: Word, count: Word, datatype: Word) -> Option<Made> {
+    let (length, displacement) = (count as u32 as c_int, origin.wrapping_neg());
+    let mut made: Word = 0;
+    let make = pmpi!(Type_create_hindexed: fn(Word, Word, Word, Word, Word));
+    // SAFETY: one block of so many of the caller's, its displacement, and a place for the answer.
+    let code =
+        unsafe { make(1, word(&raw const length), word(&raw const displacement), datatype, word(&raw mut made)) };
+    let made = (code == abi::SUCCESS).then_some(Made(made))?;
+    // SAFETY: a datatype of ours.
+    let code = unsafe { pmpi!(Type_commit: fn(Word))(word(&raw const made.0)) };
+    (code == abi::SUCCESS).then_some(made)
 }

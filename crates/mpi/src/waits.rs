@@ -1,6 +1,6 @@
 //! What is waited for, and waiting for it without anybody's help.
 
-use crate::abi::{self, StatusBytes, Word, pmpi, word};
+use crate::abi::{self, StatusBytes, Word, abi, pmpi, word};
 use crate::giving_way;
 use std::ffi::c_int;
 
@@ -36,6 +36,11 @@ impl Single {
         let mut flag: c_int = 0;
         let mut unwanted: StatusBytes = [0; 4];
         let told = self.status.map_or_else(|| word(unwanted.as_mut_ptr()), |place| word(place));
+        // SAFETY: a request of the program's.
+        if !self.request.is_null() && unsafe { abi().has_ended(self.request) } {
+            // SAFETY: as above, and a place for the answer.
+            return Some(unsafe { pmpi!(Wait: fn(Word, Word))(word(self.request), told) });
+        }
         let test = pmpi!(Test: fn(Word, Word, Word));
         // SAFETY: a request of the program's, and places for the answers.
         let code = unsafe { test(word(self.request), word(&raw mut flag), told) };

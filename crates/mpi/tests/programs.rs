@@ -282,6 +282,21 @@ fn what_a_program_does_wrong_is_told_as_natively() {
     }
 }
 
+/// A program looks whether they are there (mpi4py does): Open MPI 4 has none, and this library exports them.
+#[test]
+fn calls_with_large_counts_are_there_in_each_mpi() {
+    for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
+        let program = mpi.compile("large.c");
+        let native = mpi.run(2, "", &program, &[]);
+        let expected = "rank 1: got 10, 1 of them; 0 10; 10 11; 11 21 10 11; refused 1";
+        assert!(native.contains(expected), "{native}");
+        for way in ways() {
+            assert_eq!(mpi.run(2, &way, &program, &[]), native, "{}: {way}", mpi.name);
+        }
+        std::fs::remove_file(program).unwrap();
+    }
+}
+
 /// Each communicator's own, though a request does not know which it is of (MPICH).
 #[test]
 fn handlers_of_errors_are_those_of_the_calls_communicator() {
@@ -365,7 +380,7 @@ fn a_rank_that_ends_ends_the_others_though_threads_wait() {
         let program = mpi.compile("endings.c");
         // Where a rank only leaves (`exit`), the status is that of one or the other of them.
         let way = &ways()[1];
-        for end in ["kill", "abort"] {
+        for end in ["kill", "abort", "long"] {
             let native = mpi.end(2, "", &[], &program, &[end]);
             assert!(!native.status.success());
             assert_eq!(mpi.end(2, way, &[], &program, &[end]).status, native.status, "{}: {end}", mpi.name);

@@ -33,6 +33,18 @@ static void *work(void *argument) {
     int z[3] = {x, x + 1, x + 2};
     MPI_Sendrecv_replace(z, 3, MPI_INT, to, 200 + t, from, 200 + t, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     SAY(" replace %d %d;", z[0], z[2]);
+    // the same ones by their addresses, in another order
+    MPI_Aint places[2];
+    int lengths[2] = {1, 2};
+    MPI_Datatype absolute;
+    MPI_Get_address(&z[2], &places[0]);
+    MPI_Get_address(&z[0], &places[1]);
+    MPI_Type_create_hindexed(2, lengths, places, MPI_INT, &absolute);
+    MPI_Type_commit(&absolute);
+    z[1] += 5;
+    MPI_Sendrecv_replace(MPI_BOTTOM, 1, absolute, to, 200 + t, from, 200 + t, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Type_free(&absolute);
+    SAY(" by addresses %d %d %d;", z[0], z[1], z[2]);
     MPI_Sendrecv(&x, 1, MPI_INT, MPI_PROC_NULL, 1, &y, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &status);
     SAY(" null %d;", status.MPI_SOURCE == MPI_PROC_NULL);
     // a status keeps what stood in its place for an error, also where the message comes late
@@ -133,10 +145,20 @@ int main(int count, char **values) {
     MPI_File file;
     int mine = rank + 40, theirs = 0;
     MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
+    MPI_File_set_size(file, 0);
     MPI_File_write_at_all(file, rank * sizeof mine, &mine, 1, MPI_INT, MPI_STATUS_IGNORE);
     MPI_File_sync(file);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_File_read_at(file, ((rank + 1) % ranks) * sizeof mine, &theirs, 1, MPI_INT, MPI_STATUS_IGNORE);
+    // fewer than asked for at its end; and a device that takes nothing, which MPICH tells
+    MPI_Status last;
+    int many[100], got = 0, full = 0, refused = 0;
+    MPI_File_read_at(file, (ranks - 1) * sizeof mine, many, 100, MPI_INT, &last);
+    MPI_Get_count(&last, MPI_INT, &got);
+    MPI_File_close(&file);
+    MPI_File_open(MPI_COMM_SELF, "/dev/full", MPI_MODE_RDWR, MPI_INFO_NULL, &file);
+    full = MPI_File_write_at(file, 0, many, 100, MPI_INT, &last);
+    refused = MPI_File_write_at_all(file, 0, many, 100, MPI_INT, &last);
     MPI_File_close(&file);
     // an error comes back where it is asked for
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -153,6 +175,7 @@ int main(int count, char **values) {
         MPI_Barrier(MPI_COMM_WORLD);
         if (r != rank) continue;
         for (int t = 0; t < threads; t++) printf("rank %d thread %d: %s\n", rank, t, said[t]);
+        printf("rank %d: at the end %d, refused %d %d\n", rank, got, full != MPI_SUCCESS, refused != MPI_SUCCESS);
         printf("rank %d: file %d, a wrong rank's error %d, one too long %d\n", rank, theirs, class == MPI_ERR_RANK, cut == MPI_ERR_TRUNCATE);
         fflush(stdout);
     }

@@ -1,5 +1,5 @@
-// Twenty threads of each rank wait for messages that never come. Rank 1 ends by kill -9 or MPI_Abort, or each rank by
-// MPI_Finalize.
+// Twenty threads of each rank wait for messages that never come. Rank 1 ends by kill -9, by MPI_Abort or by a message
+// that is too long, or each rank by MPI_Finalize.
 #include <mpi.h>
 #include <pthread.h>
 #include <signal.h>
@@ -30,6 +30,7 @@ int main(int count, char **words) {
     }
     if (rank == 1 && strcmp(end, "kill") == 0) kill(getpid(), SIGKILL);
     if (rank == 1 && strcmp(end, "abort") == 0) MPI_Abort(MPI_COMM_WORLD, 3);
+    if (rank == 0 && strcmp(end, "long") == 0) MPI_Send("two integers", 8, MPI_CHAR, 1, 110, MPI_COMM_WORLD);
     for (int i = 0; i < 20; i++) pthread_join(threads[i], NULL);
     return 1;
 }
