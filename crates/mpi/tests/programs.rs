@@ -73,7 +73,8 @@ impl Mpi {
     #[track_caller]
     fn run(&self, ranks: u32, preload: &str, program: &Path, arguments: &[&str]) -> String {
         let output = self.end(ranks, preload, &[], program, arguments);
-        assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stdout));
+        let said = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+        assert!(output.status.success(), "{}: {preload}: {}: {said:?}", self.name, output.status);
         let text = String::from_utf8(output.stdout).unwrap();
         let mut lines: Vec<&str> = text.lines().collect();
         // Ranks print one after the other, but what starts them may mix their lines.
