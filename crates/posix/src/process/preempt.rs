@@ -11,8 +11,8 @@
 //! 1. the interrupted instruction is one of [`CLOSED`]: the C library, the loader, the unwinder, this library, what the
 //!    kernel lends. They may have locks or storage of the kernel thread's in hand. Our functions that give locks back
 //!    ([`spins`]) do not count;
-//! 2. the program's code was called by the C library or the loader ([`is_called_back`]): the comparison of `qsort`, a
-//!    stream's functions, a constructor;
+//! 2. it was called by the C library, the loader or the unwinder ([`is_called_back`]): the comparison of `qsort`, a
+//!    stream's functions, a constructor, an unlock of theirs;
 //! 3. a handler of the program runs, or the thread is the child of a `vfork`, or it holds (`raddle_hold`);
 //! 4. it is on another stack than its own.
 
@@ -57,8 +57,9 @@ impl Preempt {
 const CLOSED_OBJECTS: [&[u8]; 9] =
     [b"libc.so", b"libc-2", b"ld-", b"libgcc_s", b"libpthread", b"libdl", b"librt", b"libresolv", b"libraddle_posix"];
 
-/// Code of this list's first kinds calls back into programs: [`is_called_back`] looks for it on stacks.
-const CALLING_BACK: usize = 3;
+/// Code of this list's first kinds calls back into programs, or calls our functions for locks with something of its own
+/// in hand: [`is_called_back`] looks for it on stacks.
+const CALLING_BACK: usize = 4;
 
 const MOST: usize = 16;
 
@@ -221,7 +222,7 @@ fn registers(interrupted: &c::ucontext_t) -> (usize, usize) {
     return (machine.pc as usize, machine.sp as usize);
 }
 
-/// Whether the C library or the loader has called the interrupted code, or that cannot be found out.
+/// Whether the C library, the loader or the unwinder has called the interrupted code, or that cannot be found out.
 ///
 /// A word on the stack that could be a return address into them is looked for first, which is quick. Most threads have
 /// none; it may also be a stale one. Only then the frames are walked, as an exception would.
