@@ -243,7 +243,7 @@ impl<M: Machine> RwLockWord<M> {
     /// A writer that waited leaves without the lock: readers that waited because of it go on.
     pub fn give_up(&self, sleepers: &impl Roles) {
         let lock = self.name();
-        loop {
+        let readers = loop {
             let state = self.0.load(Ordering::Relaxed);
             // Who seems to sleep may be one that has left, like the caller. One that was woken covers the others.
             if sleepers.writers_may_sleep(lock) && sleepers.wake_writer(lock) > 0 {
@@ -253,16 +253,17 @@ impl<M: Machine> RwLockWord<M> {
             let new = (state & !(WRITERS_WAIT | readers)).wrapping_add(GATE);
             // Relaxed: the fence below is between this and the look.
             if self.0.compare_exchange(state, new, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-                if state & readers != 0 {
-                    sleepers.wake_readers(lock);
-                }
-                break;
+                break state & readers;
             }
-        }
+        };
         // A writer that came in between has published itself before this look, or sees the gate changed.
         super::Bucket::<M>::before_look();
         if sleepers.writers_may_sleep(lock) {
             sleepers.wake_writer(lock);
+        }
+        // Last, since the fence takes as long as a reader takes to come: who gives up goes on before those behind it.
+        if readers != 0 {
+            sleepers.wake_readers(lock);
         }
     }
 
