@@ -214,15 +214,15 @@ case!(a_look_of_a_wait_that_waits {
     });
 });
 
-/// A thread that could give way.
-struct Anywhere;
+/// A thread that could give way, and spins so.
+struct Anywhere(drop_in::preemption::Spins);
 
 impl drop_in::preemption::Interrupted for Anywhere {
     fn is_over(&self) -> bool {
         true
     }
-    fn spins(&self) -> bool {
-        true
+    fn spins(&self) -> drop_in::preemption::Spins {
+        self.0
     }
     fn may(&self) -> bool {
         true
@@ -233,10 +233,13 @@ impl drop_in::preemption::Interrupted for Anywhere {
 }
 
 case!(a_thread_that_gives_way_where_no_tick_was {
+    use drop_in::preemption::Spins;
     two().run(|| {
         for _ in 0..20 {
             drop_in::preemption::give_way();
-            assert!(!drop_in::preemption::is_due(&Anywhere));
+            for spins in [Spins::No, Spins::Yes, Spins::HoldsALock] {
+                assert!(!drop_in::preemption::is_due(&Anywhere(spins)));
+            }
             drop_in::yield_now();
             drop_in::yield_before_wait();
             drop_in::poll_interruption();
