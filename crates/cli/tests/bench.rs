@@ -378,15 +378,8 @@ fn an_ended_quick_bench_has_shown_its_rows() {
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }
         }
-        let group = format!("-{}", child.id());
-        let kill = |signal: &str| {
-            let mut command = Command::new("kill");
-            output({
-                command.args([signal, "--", &group]);
-                command
-            })
-        };
-        assert!(kill("-INT").unwrap().status.success());
+        let interrupt = format!("kill -INT -{}", child.id());
+        assert!(Command::new("sh").args(["-c", &interrupt]).status().unwrap().success());
         assert_eq!(child.wait().unwrap().signal(), Some(2));
         // Nothing of it runs on: whoever held the other end of the pipe has ended.
         lines.for_each(drop);

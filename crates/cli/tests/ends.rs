@@ -39,7 +39,7 @@ fn goes_with_it(mut command: Child, file: &Path, signal: &str) {
     let child: u32 = until("the child tells its number", || std::fs::read_to_string(file).ok()?.trim().parse().ok());
     let process = format!("/proc/{child}");
     assert!(Path::new(&process).exists());
-    assert!(Command::new("kill").args([signal, &command.id().to_string()]).status().unwrap().success());
+    assert!(Command::new("sh").args(["-c", &format!("kill {signal} {}", command.id())]).status().unwrap().success());
     let status = until("the command ends", || command.try_wait().unwrap());
     assert!(!status.success());
     // Whoever inherits it may be late to bury it.

@@ -99,7 +99,7 @@ impl Mpi {
             }
             if Instant::now() > limit {
                 // It ends its ranks when it is asked to.
-                let _ = Command::new("kill").arg(child.id().to_string()).status();
+                let _ = Command::new("sh").args(["-c", &format!("kill {}", child.id())]).status();
                 panic!("it has not ended in five minutes: {command:?}");
             }
             std::thread::sleep(Duration::from_millis(10));

@@ -106,7 +106,7 @@ fn gdb_shows_lightweight_threads_live_and_in_a_core_dump() {
     assert!(child.wait().unwrap().success());
 
     let (mut child, _out) = start(&program, &folder);
-    assert!(Command::new("kill").args(["-ABRT", &child.id().to_string()]).status().unwrap().success());
+    assert!(Command::new("sh").args(["-c", &format!("kill -ABRT {}", child.id())]).status().unwrap().success());
     child.wait().unwrap();
     // Where the kernel puts it, and whether, is the machine's setting.
     match std::fs::read_dir(&folder).unwrap().flatten().next() {

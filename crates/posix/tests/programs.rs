@@ -94,8 +94,8 @@ impl Server {
     /// Asks it to end; what it printed.
     #[track_caller]
     fn end(mut self) -> String {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        let terminate = format!("kill -TERM {}", self.child.id());
+        assert!(Command::new("sh").args(["-c", &terminate]).status().unwrap().success());
         let start = Instant::now();
         while self.child.try_wait().unwrap().is_none() {
             assert!(start.elapsed() < common::PATIENCE, "the server does not end");

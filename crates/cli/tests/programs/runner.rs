@@ -119,7 +119,7 @@ pub fn run(case: &Case, raddle: Option<&Path>) -> io::Result<Run> {
     };
     let seconds = start.elapsed().as_secs_f64();
     // What it left behind goes with it.
-    let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", child.id())]).stderr(Stdio::null()).status();
+    let _ = Command::new("sh").args(["-c", &format!("kill -KILL -{}", child.id())]).stderr(Stdio::null()).status();
     let _ = child.wait();
     let read = |path: &Path| std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let errors = read(&err)?;

@@ -107,7 +107,7 @@ pub fn run_for(mut command: Command, patience: Duration) -> Ended {
     let start = Instant::now();
     while !waiter.is_finished() {
         if start.elapsed() > patience {
-            let _ = Command::new("kill").args(["-ABRT", &pid.to_string()]).status();
+            let _ = Command::new("sh").args(["-c", &format!("kill -ABRT {pid}")]).status();
             let ended = waiter.join().unwrap();
             panic!("{command:?} did not end within {patience:?}: {ended:?}");
         }

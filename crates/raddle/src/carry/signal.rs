@@ -40,7 +40,8 @@
 //! }
 //! // SAFETY: the handler only stores.
 //! unsafe { raddle::signal::install(10, note).unwrap() };
-//! # std::process::Command::new("kill").args(["-10", &std::process::id().to_string()]).status().unwrap();
+//! # let send = format!("kill -10 {}", std::process::id());
+//! # std::process::Command::new("sh").args(["-c", &send]).status().unwrap();
 //! # while !SEEN.load(Ordering::Relaxed) {
 //! #     std::thread::yield_now();
 //! # }

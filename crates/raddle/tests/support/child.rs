@@ -29,7 +29,7 @@ pub fn run(mut command: Command) -> Output {
     let begun = Instant::now();
     while !waiter.is_finished() {
         if begun.elapsed() > LIMIT {
-            let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+            let _ = Command::new("sh").args(["-c", &format!("kill -KILL {pid}")]).status();
             panic!("{command:?} stands still:\n{}", said(&waiter.join().unwrap()));
         }
         std::thread::sleep(Duration::from_millis(2));
