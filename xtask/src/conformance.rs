@@ -304,8 +304,8 @@ fn verdict(command: &mut Command) -> Verdict {
                 }
             };
             // What it left behind goes with it.
-            let group = format!("-{}", child.id());
-            let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
+            let end = format!("kill -KILL -{}", child.id());
+            let _ = Command::new("sh").args(["-c", &end]).stderr(Stdio::null()).status();
             let _ = child.wait();
             status.map_or(Verdict::Hangs, |status| match status.code() {
                 Some(0) => Verdict::Pass,

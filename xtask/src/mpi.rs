@@ -314,7 +314,7 @@ fn ends(child: &mut Child, patience: Duration) -> bool {
     let limit = Instant::now() + patience;
     while child.try_wait().is_ok_and(|status| status.is_none()) {
         if Instant::now() > limit {
-            let _ = Command::new("kill").arg(child.id().to_string()).status();
+            let _ = Command::new("sh").args(["-c", &format!("kill {}", child.id())]).status();
             let _ = child.wait();
             return false;
         }

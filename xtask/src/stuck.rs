@@ -20,7 +20,7 @@ pub fn watch(parent: u32, folder: &Path, longest: Duration, over: Receiver<()>) 
             if age(process).is_some_and(|age| age > longest) {
                 println!("{}", state(process, longest));
                 // It is a child of the command that we started.
-                let _ = Command::new("kill").args(["-9", &process.to_string()]).status();
+                let _ = Command::new("sh").args(["-c", &format!("kill -KILL {process}")]).status();
             }
         }
     }
