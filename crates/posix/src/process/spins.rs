@@ -1,5 +1,5 @@
 //! Whether a thread spins where it was interrupted: an instruction near by tells the processor so, or it is in one of
-//! our functions by which threads try whether they may go on.
+//! our functions for locks.
 //!
 //! Loops that wait for another thread have such a one in them, `pause` on x86-64, so that the core's other thread has
 //! more of it; most of a spinning thread's time passes at it. Code that only computes has none. The bytes may be those
@@ -19,8 +19,8 @@
 //!
 //! In the first section lies nothing but what changes the program's own object and the thread's own storage: it knows
 //! neither the processor nor the kernel thread, so a thread may leave it at any instruction, and go on elsewhere. What
-//! else such a function does (wake, call the C library) it does in functions that lie outside. Whoever adds one sees to
-//! that.
+//! else such a function does (wake, call the C library) it does in functions that lie outside and are never inlined.
+//! Whoever adds one sees to that.
 
 use crate::os::c;
 use crate::os::reach::PAGE_BYTES;

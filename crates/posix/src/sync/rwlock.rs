@@ -225,10 +225,13 @@ impl Roles for Waiters {
         futex::somebody_waits_at(name(lock, Role::Writer))
     }
 
+    // Not within the functions that a thread may leave (`process::spins`).
+    #[inline(never)]
     fn wake_writer(&self, lock: usize) -> usize {
         futex::wake_as(name(lock, Role::Writer), lock + HIGH_HALF, 1)
     }
 
+    #[inline(never)]
     fn wake_readers(&self, lock: usize) {
         futex::wake_as(name(lock, Role::Reader), lock + HIGH_HALF, usize::MAX);
     }
