@@ -1,5 +1,9 @@
 //! Calls of all ranks of a communicator that have no non-blocking form: the ranks gather first.
 //!
+//! `MPI_Comm_dup` is one of them, though it has such a form: while another thread of the rank has what new
+//! communicators get their numbers from, MPICH 4.0's `MPI_Comm_idup` of a communicator of one rank tries again within
+//! the call, for ever and with the lock that the other needs (`tests/c/dups.c`).
+//!
 //! Such a call ends when all have come, which may take long; what it does then takes a few messages. So a barrier goes
 //! before it, in which threads wait as in others. All ranks do the same, since all have this library.
 //!
@@ -59,6 +63,7 @@ macro_rules! gathered {
 }
 
 gathered! {
+    MPI_Comm_dup Comm_dup(comm, made) over comm;
     MPI_Comm_dup_with_info Comm_dup_with_info(comm, info, made) over comm;
     MPI_Comm_split Comm_split(comm, color, key, made) over comm;
     MPI_Comm_split_type Comm_split_type(comm, kind, key, info, made) over comm;
@@ -83,21 +88,6 @@ gathered! {
         over comm, then window_made(comm, window), or MPI_Win_allocate;
     MPI_Win_allocate_shared_c Win_allocate_shared_c(size, unit, info, comm, base, window)
         over comm, then window_made(comm, window), or MPI_Win_allocate_shared;
-}
-
-/// # Safety
-/// As MPI says.
-#[unsafe(no_mangle)]
-#[allow(non_snake_case)]
-pub unsafe extern "C" fn MPI_Comm_dup(comm: Word, made: Word) -> c_int {
-    static KIND: Kind = Kind::new();
-    let mut request: RequestBytes = [0];
-    let begin = pmpi!(Comm_idup: fn(Word, Word, Word));
-    // SAFETY: the caller's arguments, and a place for the request.
-    match unsafe { begin(comm, made, word(request.as_mut_ptr())) } {
-        SUCCESS => finish(&KIND, &mut request, None, || false),
-        error => error,
-    }
 }
 
 /// Of each window, by its handle: the communicator on which its ranks gather.
@@ -164,7 +154,6 @@ pub unsafe extern "C" fn MPI_Win_wait(window: Word) -> c_int {
 }
 
 profiled! {
-    MPI_Comm_dup(comm, made);
     MPI_Win_free(window);
     MPI_Win_fence(assert, window);
     MPI_Win_wait(window);

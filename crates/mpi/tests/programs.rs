@@ -227,6 +227,20 @@ fn calls_of_all_ranks_let_others_run_until_all_have_come() {
     }
 }
 
+/// While one thread has a rank's number for a new communicator, another that asks for one lets it go on: begun without
+/// blocking, MPICH's duplicate of a communicator of one rank turned round in its first call, taking memory.
+#[test]
+fn a_rank_alone_duplicates_beside_threads_that_make_communicators() {
+    for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
+        let program = mpi.compile("dups.c");
+        for way in ways() {
+            let told = mpi.run(2, &way, &program, &[]);
+            assert_eq!(told, "rank 0: made 20, stayed 1\nrank 1: made 20, stayed 1", "{}: {way}", mpi.name);
+        }
+        std::fs::remove_file(program).unwrap();
+    }
+}
+
 /// Levels of MPI_THREAD, handlers of errors, cancelled requests, windows, new communicators: as natively. Natively the
 /// last level may not end while twenty threads wait.
 #[test]
