@@ -1,9 +1,5 @@
 //! Calls of all ranks of a communicator that have no non-blocking form: the ranks gather first.
 //!
-//! `MPI_Comm_dup` is one of them, though it has such a form: while another thread of the rank has what new
-//! communicators get their numbers from, MPICH 4.0's `MPI_Comm_idup` of a communicator of one rank tries again within
-//! the call, for ever and with the lock that the other needs (`tests/c/dups.c`).
-//!
 //! Such a call ends when all have come, which may take long; what it does then takes a few messages. So a barrier goes
 //! before it, in which threads wait as in others. All ranks do the same, since all have this library.
 //!
@@ -63,7 +59,6 @@ macro_rules! gathered {
 }
 
 gathered! {
-    MPI_Comm_dup Comm_dup(comm, made) over comm;
     MPI_Comm_dup_with_info Comm_dup_with_info(comm, info, made) over comm;
     MPI_Comm_split Comm_split(comm, color, key, made) over comm;
     MPI_Comm_split_type Comm_split_type(comm, kind, key, info, made) over comm;
@@ -88,6 +83,42 @@ gathered! {
         over comm, then window_made(comm, window), or MPI_Win_allocate;
     MPI_Win_allocate_shared_c Win_allocate_shared_c(size, unit, info, comm, base, window)
         over comm, then window_made(comm, window), or MPI_Win_allocate_shared;
+}
+
+/// Whether it is of one rank alone.
+fn is_alone(comm: Word) -> Result<bool, c_int> {
+    let (mut ranks, mut inter): (c_int, c_int) = (0, 0);
+    let told = |code: c_int| if code == SUCCESS { Ok(()) } else { Err(code) };
+    // SAFETY: the caller's communicator, and a place for the answer.
+    told(unsafe { pmpi!(Comm_size: fn(Word, Word))(comm, word(&raw mut ranks)) })?;
+    // SAFETY: as above. Between two groups the size is that of this rank's.
+    told(unsafe { pmpi!(Comm_test_inter: fn(Word, Word))(comm, word(&raw mut inter)) })?;
+    Ok(ranks == 1 && inter == 0)
+}
+
+/// It has a non-blocking form, but for a communicator of one rank: while another thread of the rank has what new
+/// communicators get their numbers from, MPICH 4.0's `MPI_Comm_idup` tries again as often as its messages come, and
+/// there are none then: within the call, for ever and with the lock that the other needs (`tests/c/dups.c`).
+///
+/// # Safety
+/// As MPI says.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn MPI_Comm_dup(comm: Word, made: Word) -> c_int {
+    static KIND: Kind = Kind::new();
+    let mut request: RequestBytes = [0];
+    match is_alone(comm) {
+        // SAFETY: the caller's arguments.
+        Ok(true) => return unsafe { pmpi!(Comm_dup: fn(Word, Word))(comm, made) },
+        Ok(false) => {}
+        Err(code) => return code,
+    }
+    let begin = pmpi!(Comm_idup: fn(Word, Word, Word));
+    // SAFETY: the caller's arguments, and a place for the request.
+    match unsafe { begin(comm, made, word(request.as_mut_ptr())) } {
+        SUCCESS => finish(&KIND, &mut request, None, || false),
+        error => error,
+    }
 }
 
 /// Of each window, by its handle: the communicator on which its ranks gather.
@@ -154,6 +185,7 @@ pub unsafe extern "C" fn MPI_Win_wait(window: Word) -> c_int {
 }
 
 profiled! {
+    MPI_Comm_dup(comm, made);
     MPI_Win_free(window);
     MPI_Win_fence(assert, window);
     MPI_Win_wait(window);

@@ -227,8 +227,8 @@ fn calls_of_all_ranks_let_others_run_until_all_have_come() {
     }
 }
 
-/// While one thread has a rank's number for a new communicator, another that asks for one lets it go on: begun without
-/// blocking, MPICH's duplicate of a communicator of one rank turned round in its first call, taking memory.
+/// While one thread has what new communicators get their numbers from, another that waits for it lets it go on: begun
+/// without blocking, MPICH's duplicate of a communicator of one rank turned round in its first call, taking memory.
 #[test]
 fn a_rank_alone_duplicates_beside_threads_that_make_communicators() {
     for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
