@@ -35,6 +35,8 @@ pub use std::sync::atomic::Ordering;
 /// True while the calling thread unwinds: what poisoning asks.
 pub use std::thread::panicking;
 
+use std::alloc::Layout;
+
 /// A world in which lock-free code runs.
 ///
 /// Implementations are zero-sized tags; all functions are associated, so that the production build of generic code is
@@ -42,7 +44,8 @@ pub use std::thread::panicking;
 ///
 /// # Safety
 /// Unsafe code reads shared memory on the word of these functions: fences and the operations of [`Machine::Atomic`]
-/// order as they say, and [`Machine::heavy_fence`] returns only when it has done what it promises.
+/// order as they say, [`Machine::heavy_fence`] returns only when it has done what it promises, and memory of
+/// [`Machine::map`] is nobody else's.
 pub unsafe trait Machine: Copy + Send + Sync + Sized + 'static {
     /// An atomic word.
     type Atomic<T: Word>: Atomic<T>;
@@ -79,6 +82,25 @@ pub unsafe trait Machine: Copy + Send + Sync + Sized + 'static {
     #[inline(always)]
     fn prefetch(address: usize) {
         let _ = address;
+    }
+
+    /// Memory of this layout, or null where there is none. On [`Real`] straight from the kernel: who asks may be in the
+    /// middle of the allocator, or be what somebody waits for who is. Whole pages, so for what is large.
+    ///
+    /// # Safety
+    /// The layout has a size, and is aligned to at most a page.
+    unsafe fn map(layout: Layout) -> *mut u8 {
+        // SAFETY: the layout has a size, by the caller's promise.
+        unsafe { std::alloc::alloc(layout) }
+    }
+
+    /// Gives back what [`Machine::map`] answered.
+    ///
+    /// # Safety
+    /// `memory` came from there with this layout, and nobody uses it.
+    unsafe fn unmap(memory: *mut u8, layout: Layout) {
+        // SAFETY: it came from `alloc` above with this layout, and is used no more, by the caller's promise.
+        unsafe { std::alloc::dealloc(memory, layout) }
     }
 
     /// Blocks the calling kernel thread while `*word == expected`, until a [`Machine::wake`], the absolute time

@@ -3,6 +3,8 @@
 use crate::Machine;
 use crate::atomic::{Atomic, Integer, Word};
 use crate::raw::system_call;
+#[cfg(not(miri))]
+use std::alloc::Layout;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering, compiler_fence, fence};
 
@@ -217,6 +219,21 @@ unsafe impl Machine for Real {
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = address;
+    }
+
+    // Miri has no maps of its own, and an allocator in which nobody can be stopped.
+    #[cfg(not(miri))]
+    unsafe fn map(layout: Layout) -> *mut u8 {
+        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: no wish for a place, so nothing that is there is replaced.
+        let memory = unsafe { libc::mmap(std::ptr::null_mut(), layout.size(), access, flags, -1, 0) };
+        if memory == libc::MAP_FAILED { std::ptr::null_mut() } else { memory.cast() }
+    }
+
+    #[cfg(not(miri))]
+    unsafe fn unmap(memory: *mut u8, layout: Layout) {
+        // SAFETY: a map of that length, which nobody uses (caller).
+        unsafe { libc::munmap(memory.cast(), layout.size()) };
     }
 
     fn wait(word: &RealAtomic<u32>, expected: u32, deadline: Option<u64>) {

@@ -61,6 +61,8 @@ type Slot<M> = <M as Machine>::Atomic<usize>;
 #[repr(C)]
 struct Array<M: Machine> {
     mask: u64,
+    /// It is a map of its own, not the allocator's.
+    mapped: bool,
     next: *mut Array<M>,
     slots: [Slot<M>; 0],
 }
@@ -71,18 +73,21 @@ impl<M: Machine> Array<M> {
         Some(Layout::new::<Self>().extend(slots).ok()?.0.pad_to_align())
     }
 
-    fn allocate(capacity: u64) -> Option<NonNull<Self>> {
+    /// `mapped`: without the allocator, in the middle of which somebody may be who waits for what calls this.
+    fn allocate(capacity: u64, mapped: bool) -> Option<NonNull<Self>> {
         debug_assert!(capacity.is_power_of_two());
         if capacity > MAX_CAPACITY {
             return None;
         }
         let layout = Self::layout(capacity)?;
-        // SAFETY: the layout is not empty, it holds the header.
-        let array = NonNull::new(unsafe { std::alloc::alloc(layout) }.cast::<Self>())?;
+        // SAFETY: the layout is not empty, it holds the header, and is aligned as that one is.
+        let memory = unsafe { if mapped { M::map(layout) } else { std::alloc::alloc(layout) } };
+        let array = NonNull::new(memory.cast::<Self>())?;
         let raw = array.as_ptr();
         // SAFETY: `raw` is a fresh allocation for one header and `capacity` slots behind it; each is written once.
         unsafe {
             (&raw mut (*raw).mask).write(capacity - 1);
+            (&raw mut (*raw).mapped).write(mapped);
             (&raw mut (*raw).next).write(std::ptr::null_mut());
             let slots = (&raw mut (*raw).slots).cast::<Slot<M>>();
             for i in 0..capacity as usize {
@@ -103,7 +108,10 @@ impl<M: Machine> Array<M> {
                 slots.add(i).drop_in_place();
             }
             let layout = Self::layout(capacity).expect("it was computed once, when allocating");
-            std::alloc::dealloc(array.cast(), layout);
+            match (*array).mapped {
+                true => M::unmap(array.cast(), layout),
+                false => std::alloc::dealloc(array.cast(), layout),
+            }
         }
     }
 }
@@ -120,7 +128,7 @@ pub(crate) struct Shared<M: Machine> {
 
 impl<M: Machine> Shared<M> {
     pub(crate) fn new(capacity: u64) -> Result<(Self, Writer<M>), Full> {
-        let array = Array::<M>::allocate(capacity).ok_or(Full)?.as_ptr();
+        let array = Array::<M>::allocate(capacity, false).ok_or(Full)?.as_ptr();
         let shared = Self {
             current: M::Atomic::new(array),
             retired: M::Atomic::new(std::ptr::null_mut()),
@@ -258,7 +266,7 @@ impl<M: Machine> Writer<M> {
     /// protocol.
     pub(crate) unsafe fn replace(&mut self, shared: &Shared<M>, from: u64, to: u64, capacity: u64) -> Result<(), Full> {
         let old = self.array;
-        let new = Array::<M>::allocate(capacity).ok_or(Full)?.as_ptr();
+        let new = Array::<M>::allocate(capacity, true).ok_or(Full)?.as_ptr();
         debug_assert!(to.wrapping_sub(from) <= capacity);
         // SAFETY: just allocated and initialised.
         let next = unsafe { Self::over(new) };
