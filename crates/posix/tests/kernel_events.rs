@@ -34,18 +34,22 @@ fn while_a_thread_blocks_in_any_way_another_one_has_its_processor() {
 fn threads_back_from_the_kernel_find_their_turn_whatever_handlers_do_meanwhile() {
     let program = common::compile("turns.c", &[]);
     let native = common::native(&program, &[]).well();
-    for processors in ["1", "2"] {
+    // The policies that say that they take a thread wherever it is.
+    let steal = ["1", "2"].map(|processors| (processors, "steal"));
+    for (processors, policy) in
+        [steal[0], steal[1], ("2", "lifo"), ("1", "priority(3, steal)"), ("2", "apart(steal, lifo)")]
+    {
         // How many of the returns are told of is the machine's affair, that some are is ours.
         let in_turn = common::until("a return in turn", || {
-            let settings = [("RADDLE_PROCESSORS", processors), ("RADDLE_STATS", "json")];
+            let settings = [("RADDLE_PROCESSORS", processors), ("RADDLE_STATS", "json"), ("RADDLE_POLICY", policy)];
             let ours = common::drop_in(&program, &[], &settings);
-            assert!(ours.status.success(), "{ours:?}");
-            assert_eq!(ours.out, native, "on {processors}: {}", ours.err);
+            assert!(ours.status.success(), "{policy}: {ours:?}");
+            assert_eq!(ours.out, native, "{policy} on {processors}: {}", ours.err);
             let told = cfg!(target_arch = "x86_64");
             let count = count(&ours.err, "returns_in_turn");
             (count > 0 || !told).then_some(count)
         });
-        println!("on {processors}: {in_turn} returns in turn");
+        println!("{policy} on {processors}: {in_turn} returns in turn");
     }
     std::fs::remove_file(program).unwrap();
 }

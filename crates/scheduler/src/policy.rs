@@ -261,6 +261,13 @@ pub trait Policy<M: Machine>: Send + Sync {
         false
     }
 
+    /// True if neither this nor any [`Local`] of it ever takes a lock or asks for memory once it is made: then a thread
+    /// may be submitted whatever it is in the middle of, a lock of the allocator's included, and others go on to select
+    /// it. Where it is false, a thread that is back from a block of which nothing had told does not wait for its turn.
+    fn takes_anywhere(&self) -> bool {
+        false
+    }
+
     /// What a frozen processor strands, for how long: one sentence for `raddle doctor` and the docs.
     fn strands(&self) -> &'static str;
 }

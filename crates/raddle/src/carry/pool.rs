@@ -69,6 +69,7 @@ pub(crate) struct Shared {
     processors: OnceLock<Box<[Processor]>>,
     pub priorities: u8,
     directed: bool,
+    takes_anywhere: bool,
     /// Whether its processors follow what the process is allotted.
     pub follows: bool,
     /// Whether some of them may rest while others use the cores ([`crate::govern::crowd`]).
@@ -172,10 +173,9 @@ impl Shared {
         &self.name
     }
 
-    /// True if its policy is known to take a thread from outside without a lock and without memory, so that it may be
-    /// asked whatever the caller is in the middle of.
+    /// Whether its policy may be asked to take a thread whatever the caller is in the middle of.
     pub fn takes_anywhere(&self) -> bool {
-        matches!(self.policy, AnyPolicy::Steal(_))
+        self.takes_anywhere
     }
 
     /// Gives the policy a thread from outside.
@@ -535,6 +535,7 @@ impl Plan {
     pub fn register(self) -> Result<&'static Shared, BuildError> {
         let Plan { idle, policy, name, prefix, follows, may_have_fewer, wanders, event_loops, quanta } = self;
         let (priorities, directed) = (policy.priorities(), policy.ring());
+        let takes_anywhere = policy.takes_anywhere();
         let shared = Box::leak(Box::new(Shared {
             index: 0,
             idle,
@@ -543,6 +544,7 @@ impl Plan {
             processors: OnceLock::new(),
             priorities,
             directed,
+            takes_anywhere,
             follows,
             may_have_fewer,
             wanders,

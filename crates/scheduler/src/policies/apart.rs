@@ -79,6 +79,10 @@ impl<M: Machine> Policy<M> for Apart<M> {
         self.started.offers() || self.new.offers()
     }
 
+    fn takes_anywhere(&self) -> bool {
+        self.started.takes_anywhere() && self.new.takes_anywhere()
+    }
+
     fn strands(&self) -> &'static str {
         "a frozen processor strands what each of the two policies says"
     }

@@ -138,6 +138,9 @@ impl<M: Machine> Policy<M> for AnyPolicy<M> {
     fn offers(&self) -> bool {
         self.get().offers()
     }
+    fn takes_anywhere(&self) -> bool {
+        self.get().takes_anywhere()
+    }
     fn strands(&self) -> &'static str {
         self.get().strands()
     }

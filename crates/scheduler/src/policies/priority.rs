@@ -85,6 +85,10 @@ impl<M: Machine> Policy<M> for Priority<M> {
         self.levels.iter().any(|level| level.offers())
     }
 
+    fn takes_anywhere(&self) -> bool {
+        self.levels.iter().all(|level| level.takes_anywhere())
+    }
+
     fn strands(&self) -> &'static str {
         self.levels[0].strands()
     }

@@ -193,6 +193,11 @@ impl<M: Machine, const NEWEST: bool> Policy<M> for Steal<M, NEWEST> {
         Notify::Anyone
     }
 
+    /// Bounded queues, and links in the threads.
+    fn takes_anywhere(&self) -> bool {
+        true
+    }
+
     fn describe(&self) -> String {
         if NEWEST { "lifo".to_string() } else { self.0.options.to_string() }
     }
@@ -477,14 +482,15 @@ impl<M: Machine, const NEWEST: bool> StealLocal<M, NEWEST> {
         self.share_near();
         self.fifo.publish();
         let Self { fifo, shared, .. } = self;
-        let (mut moved, mut refused) = (0, Vec::new());
+        let mut moved = 0;
+        // All were taken out before the first is handed on: what does not fit goes back, in its order and without
+        // memory, since who waits here may have interrupted the allocator ([`Policy::takes_anywhere`]).
         shared.inbox.take_all(|thread| {
             moved += 1;
             if let Err(thread) = fifo.push(thread) {
-                refused.push(thread);
+                shared.inbox.push(thread);
             }
         });
-        refused.into_iter().for_each(|thread| shared.inbox.push(thread));
         // Whoever looked while they were on their way has seen nothing.
         if moved > 1 {
             shared.others.wake(Notify::Anyone);
