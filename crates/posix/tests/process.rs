@@ -34,6 +34,16 @@ fn children_share_memory_and_nothing_else_until_they_are_gone() {
 }
 
 #[test]
+fn what_a_child_sets_on_a_shared_descriptor_is_seen_by_its_parent() {
+    let program = common::compile("fork_flags.c", &["-lutil"]);
+    let native = common::native(&program, &[]).well();
+    assert_eq!(native.matches(": read -1, EAGAIN").count(), 5, "{native}");
+    for processors in ["1", "3"] {
+        assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), native);
+    }
+}
+
+#[test]
 fn children_that_begin_in_a_function_are_not_taken_for_their_parents() {
     let out = same_as_native("clone.c", &["1", "3"]);
     assert_eq!(out.matches(": 24 of 24 in threads, 4 of 4 in the first one").count(), 3, "{out}");

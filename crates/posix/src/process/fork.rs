@@ -125,6 +125,8 @@ pub unsafe extern "C" fn forkpty(
     if child == 0 {
         super::exec::forget();
     } else {
+        // The child may change what both have.
+        raddle::io::doubt_all();
         hidden.end();
     }
     child
