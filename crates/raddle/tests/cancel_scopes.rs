@@ -2,6 +2,7 @@
 //! is not reached waits for an hour, so that the test does not end.
 
 use raddle::sync::{Mutex, Semaphore, channel};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -234,6 +235,78 @@ fn halves_and_forked_work_that_have_become_threads_are_reached() {
         });
     });
     assert_eq!(ended.into_inner(), 3 + 4 + 3);
+}
+
+/// A first half has ended and its thread waits for the other, which has become a thread: the wait hands a cancellation
+/// on. So it does at the end of a scope, and where the first half has panicked.
+#[test]
+fn who_waits_for_what_has_become_a_thread_hands_the_cancellation_on() {
+    let pool = raddle::Builder::new().processors(2).build().unwrap();
+    for way in 0..3 {
+        let (begun, left, ended) = (Semaphore::new(0), Semaphore::new(0), AtomicU64::new(0));
+        let other = || {
+            begun.release(1);
+            raddle::sleep(HOUR);
+            ended.fetch_add(1, Ordering::Relaxed);
+        };
+        // Its wait makes a thread of the other, and comes before the cancellation: none of its own hands that on.
+        let first = || {
+            begun.acquire(1);
+            left.release(1);
+        };
+        let panics = || {
+            first();
+            std::panic::resume_unwind(Box::new(()))
+        };
+        pool.run(|| {
+            raddle::scope(|s| {
+                let owner = s.spawn(|| match way {
+                    0 => drop(raddle::join(first, other)),
+                    1 => assert!(catch_unwind(AssertUnwindSafe(|| raddle::join(panics, other))).is_err()),
+                    _ => raddle::scope(|below| {
+                        below.fork(other);
+                        first();
+                    }),
+                });
+                left.acquire(1);
+                owner.cancel();
+            });
+        });
+        assert_eq!(ended.into_inner(), 1, "way {way}");
+    }
+}
+
+/// Its owner is cancelled when it is just about to wait, and nobody tells it again: the wait, in which that is masked,
+/// hands it on.
+#[test]
+fn a_scope_whose_owner_is_cancelled_just_before_its_wait_is_cancelled() {
+    let pool = raddle::Builder::new().processors(2).build().unwrap();
+    for joins in [false, true] {
+        let (begun, [waits, cancelled]) = (Semaphore::new(0), [(); 2].map(|()| AtomicU64::new(0)));
+        pool.run(|| {
+            raddle::scope(|outside| {
+                let owner = outside.spawn(|| {
+                    raddle::scope(|s| {
+                        let child = s.spawn(|| {
+                            begun.release(1);
+                            raddle::sleep(HOUR);
+                        });
+                        begun.acquire(1);
+                        waits.store(1, Ordering::Release);
+                        while cancelled.load(Ordering::Acquire) == 0 {
+                            std::hint::spin_loop();
+                        }
+                        if joins {
+                            child.join().unwrap();
+                        }
+                    });
+                });
+                await_count(&waits, 1);
+                owner.cancel();
+                cancelled.store(1, Ordering::Release);
+            });
+        });
+    }
 }
 
 #[test]

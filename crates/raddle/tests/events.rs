@@ -4,7 +4,7 @@ use raddle::events::{ActivationId, Executor, Processor};
 use std::collections::{HashSet, VecDeque};
 use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
@@ -145,6 +145,63 @@ fn processors_that_have_rested_are_added_again() {
         assert_eq!([is_done.recv(), is_done.recv(), is_done.recv()], [Ok(round); 3]);
     }
     drop(processors);
+}
+
+/// One who gives its processor way to one that has come back has one asked for again: it, or another, is added when
+/// that one rests.
+#[test]
+fn who_gives_way_is_added_again() {
+    enum Told {
+        GaveWay,
+        DidNot,
+        Again,
+    }
+    /// The first blocks, the second has its processor until that comes back, and the third tells that it was added.
+    struct GivesWay {
+        calls: AtomicUsize,
+        back: AtomicBool,
+        wait: std::io::PipeReader,
+        wake: std::io::PipeWriter,
+        told: mpsc::Sender<Told>,
+    }
+    impl Executor for GivesWay {
+        fn added(&self, processor: &Processor<'_>) {
+            match self.calls.fetch_add(1, Ordering::Relaxed) {
+                0 => {
+                    read_a_byte(&self.wait);
+                    // Here it waits for its turn.
+                    processor.goes_on();
+                    self.back.store(true, Ordering::Relaxed);
+                }
+                1 => {
+                    (&self.wake).write_all(&[1]).unwrap();
+                    // On a busy machine it may lose the processor instead: that proves nothing.
+                    let told = loop {
+                        if !processor.goes_on() {
+                            break Told::GaveWay;
+                        }
+                        if self.back.load(Ordering::Relaxed) {
+                            break Told::DidNot;
+                        }
+                    };
+                    let _ = self.told.send(told);
+                }
+                _ => _ = self.told.send(Told::Again),
+            }
+        }
+    }
+    let gave_way = (0..100).any(|_| {
+        let ((wait, wake), (told, is_told)) = (std::io::pipe().unwrap(), mpsc::channel());
+        let (calls, back) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let processors = raddle::events::start(GivesWay { calls, back, wait, wake, told }, 1).unwrap();
+        let gave_way = matches!(is_told.recv().unwrap(), Told::GaveWay);
+        if gave_way {
+            assert!(matches!(is_told.recv().unwrap(), Told::Again));
+        }
+        processors.stop();
+        gave_way
+    });
+    assert!(gave_way);
 }
 
 /// The task blocks, is told of, comes back and panics: that it is back is told all the same.

@@ -262,6 +262,31 @@ fn it_begins_in_the_default_modes_and_leaves_its_joiners_alone() {
     });
 }
 
+/// Descriptors go from thread to thread, and what a thread was called does not go with them: whether it has run in its
+/// joiner's place, or elsewhere, or nobody joined it.
+#[test]
+fn what_a_thread_was_called_goes_with_it() {
+    pool(1).run(|| {
+        let mut seen = std::collections::HashSet::new();
+        let mut named = |(id, name): (raddle::park::ThreadId, Option<String>)| {
+            assert!(seen.insert(id), "a thread has the id of an earlier one");
+            assert_eq!(name, None, "a thread has the name of an earlier one");
+        };
+        let ids = || {
+            let before = (raddle::current().id(), raddle::thread::current_name());
+            raddle::drop_in::set_own_name("called");
+            before
+        };
+        for _ in 0..20 {
+            named(raddle::spawn(ids).join().unwrap());
+            named(raddle::scope(|s| s.spawn(ids).join().unwrap()));
+            let (sender, receiver) = raddle::sync::channel::bounded(1);
+            drop(raddle::spawn(move || sender.send(ids()).unwrap()));
+            named(receiver.recv().unwrap());
+        }
+    });
+}
+
 /// Its joiner goes on in the pool that it belongs to, and each pool knows how many threads it has.
 #[test]
 fn a_thread_may_move_to_another_pool_and_its_joiner_goes_on_in_its_own() {

@@ -165,14 +165,14 @@ fn numbers_that_are_reused_at_once() {
     });
 }
 
-/// The same under one of the highest numbers there may be: new descriptors, of the tests beside this one too, get the
-/// lowest.
-fn far_up(fd: std::os::fd::OwnedFd) -> std::os::fd::OwnedFd {
+/// The same under a number so far `below` the highest that there may be: new descriptors, of the tests beside this one
+/// too, get the lowest.
+fn far_up(fd: std::os::fd::OwnedFd, below: i32) -> std::os::fd::OwnedFd {
     // SAFETY: the limits are written to a live place; the number that comes back is a new descriptor, nobody else's.
     unsafe {
         let mut limit: libc::rlimit = std::mem::zeroed();
         assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
-        let number = libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, limit.rlim_cur as i32 - 8);
+        let number = libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, limit.rlim_cur as i32 - below);
         assert!(number >= 0, "{}", std::io::Error::last_os_error());
         std::os::fd::FromRawFd::from_raw_fd(number)
     }
@@ -184,7 +184,7 @@ fn closing_wakes_those_who_wait() {
     pool.run(|| {
         for _ in 0..200 {
             let (a, b) = pair();
-            let a = far_up(a.into());
+            let a = far_up(a.into(), 8);
             let number = a.as_raw_fd();
             let waiting = Arc::new(AtomicUsize::new(0));
             let theirs = waiting.clone();
@@ -205,6 +205,67 @@ fn closing_wakes_those_who_wait() {
             drop(b);
         }
     });
+}
+
+/// A number of which nothing is known when its close begins: who comes to wait meanwhile is woken by its end.
+#[test]
+fn closing_wakes_those_who_come_while_it_closes() {
+    // On one processor who has begun to wait is asleep when the next one runs.
+    let pool = raddle::Builder::new().processors(1).build().unwrap();
+    pool.run(|| {
+        let (a, _b) = pair();
+        let a = far_up(a.into(), 16);
+        let number = a.as_raw_fd();
+        assert!(!raddle::io::was_awaited(number), "somebody has waited for it before");
+        let reader = closing(number, || {
+            let reader = raddle::spawn(move || {
+                // SAFETY: open until this thread waits, and nobody else's number is so high.
+                wait(unsafe { std::os::fd::BorrowedFd::borrow_raw(number) }, Interest::Read, None)
+            });
+            while !raddle::io::was_awaited(number) {
+                raddle::yield_now();
+            }
+            drop(a);
+            reader
+        });
+        assert_eq!(reader.join().unwrap().unwrap_err().raw_os_error(), Some(9));
+    });
+}
+
+/// Two wait for one descriptor whose life ends, which nobody tells them. One byte comes, and each learns of the end:
+/// the first, who leaves with an error, hands on what came.
+#[test]
+fn who_leaves_with_an_error_hands_on_what_came() {
+    use raddle::io::{Failure, Glance, doubt, wait_for, wait_since};
+    let since = |number: i32| wait_since(number, Interest::Read, Glance::at(number, Interest::Read), None, true);
+    let each = |number: i32| wait_for(&|visit| visit(number, Interest::Read), None, true);
+    let pool = raddle::Builder::new().processors(1).build().unwrap();
+    for how in [since as fn(i32) -> Result<(), Failure>, each] {
+        // Whoever begins to wait is asleep when the next one runs, unless the kernel has kept it from its core.
+        for _ in 0..50 {
+            pool.run(|| {
+                let (a, b) = pair();
+                let number = a.as_raw_fd();
+                let begun = Arc::new(AtomicUsize::new(0));
+                let waiters = [(); 2].map(|()| {
+                    let begun = begun.clone();
+                    raddle::spawn(move || {
+                        begun.fetch_add(1, Ordering::Relaxed);
+                        how(number)
+                    })
+                });
+                while begun.load(Ordering::Relaxed) < 2 {
+                    raddle::yield_now();
+                }
+                doubt(number);
+                put(&b, 0);
+                for waiter in waiters {
+                    // It may have begun after the end.
+                    assert!(matches!(waiter.join().unwrap(), Ok(()) | Err(Failure::Closed)));
+                }
+            });
+        }
+    }
 }
 
 #[test]

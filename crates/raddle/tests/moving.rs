@@ -80,6 +80,38 @@ fn what_a_mover_spawns_and_waits_for_belongs_to_the_pool_that_it_is_in() {
     assert_eq!(back.live_threads(), 0);
 }
 
+/// The name of the kernel thread that the calling thread is on.
+fn kernel_thread() -> String {
+    std::fs::read_to_string("/proc/thread-self/comm").unwrap()
+}
+
+/// An ending thread may have its joiner go on in its place: not where that belongs to another pool.
+#[test]
+fn who_joins_a_thread_of_another_pool_goes_on_in_its_own() {
+    let pool = |name: &str| raddle::Builder::new().processors(1).kernel_thread_prefix(name).build().unwrap();
+    let (here, there) = (pool("here-"), pool("there-"));
+    here.run(|| {
+        for _ in 0..100 {
+            let (begun, asleep) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+            let [theirs, until] = [begun.clone(), asleep.clone()];
+            let ends = raddle::thread::Builder::new().spawn_into(&there, move || {
+                theirs.store(true, Ordering::Release);
+                while !until.load(Ordering::Acquire) {
+                    raddle::yield_now();
+                }
+                kernel_thread()
+            });
+            while !begun.load(Ordering::Acquire) {
+                raddle::yield_now();
+            }
+            // On one processor it runs when this one waits for the end of the other.
+            drop(raddle::spawn(move || asleep.store(true, Ordering::Release)));
+            assert!(ends.unwrap().join().unwrap().starts_with("there-"));
+            assert!(kernel_thread().starts_with("here-"), "{}", kernel_thread());
+        }
+    });
+}
+
 #[test]
 fn a_move_that_cannot_be_leaves_the_thread_where_it_is() {
     let (many, one) = (pool(1, "priority(3, fifo)"), pool(1, "steal"));

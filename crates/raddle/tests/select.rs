@@ -163,6 +163,35 @@ fn a_future_that_is_dropped_takes_no_message_with_it() {
     });
 }
 
+/// The task goes on where it was polled last: that waker is told, and none before it.
+#[test]
+fn the_waker_of_the_last_poll_is_told() {
+    fn tells_the_last<F: Future + Send>(future: F, end: impl FnOnce()) {
+        let mut future = pin!(future);
+        let wakers = [(); 2].map(|()| Arc::new(Noted::default()));
+        for noted in &wakers {
+            let waker = Waker::from(noted.clone());
+            assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        end();
+        while !wakers[1].0.load(Ordering::Acquire) {
+            assert!(!wakers[0].0.load(Ordering::Acquire), "an old waker was told");
+            raddle::yield_now();
+        }
+        assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
+    }
+    pool().run(|| {
+        let go = &*Box::leak(Box::new(Semaphore::new(0)));
+        tells_the_last(future::run(|| go.acquire(1)), || go.release(1));
+        tells_the_last(raddle::spawn(|| go.acquire(1)).into_future(), || go.release(1));
+        let (sender, receiver) = channel::bounded(1);
+        tells_the_last(future::receive(&receiver), || sender.send(7).unwrap());
+        let (promise, answer) = oneshot::channel();
+        tells_the_last(future::value(answer), || promise.set(7).unwrap());
+        tells_the_last(future::acquire(&go, 1), || go.release(1));
+    });
+}
+
 #[test]
 fn a_thread_whose_future_is_dropped_is_cancelled() {
     pool().run(|| {

@@ -1,8 +1,11 @@
 //! Threads from spawn to join, on one and more processors, and from kernel threads.
 
 use std::cell::{Cell, RefCell};
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 fn pools() -> Vec<raddle::Pool> {
     [1, 2, 5].into_iter().map(|n| raddle::Builder::new().processors(n).build().unwrap()).collect()
@@ -40,6 +43,73 @@ fn threads_interleave_when_they_yield() {
             });
         });
         assert_eq!(turns.into_inner(), 6400);
+    }
+}
+
+/// A processor whose threads always find each other when they yield looks after deadlines and descriptors all the same.
+#[test]
+fn sleepers_and_readers_wake_among_threads_that_yield_to_each_other() {
+    let pool = raddle::Builder::new().processors(1).build().unwrap();
+    let awake = AtomicU64::new(0);
+    let (mut reader, mut writer) = std::os::unix::net::UnixStream::pair().unwrap();
+    pool.run(|| {
+        raddle::scope(|s| {
+            let (awake, reader) = (&awake, &mut reader);
+            for millis in [1, 2, 5] {
+                s.spawn(move || {
+                    raddle::sleep(Duration::from_millis(millis));
+                    awake.fetch_add(1, Ordering::Relaxed);
+                });
+            }
+            s.spawn(move || {
+                raddle::io::wait(reader.as_fd(), raddle::io::Interest::Read, None).unwrap();
+                reader.read_exact(&mut [0]).unwrap();
+                awake.fetch_add(1, Ordering::Relaxed);
+            });
+            // The sleepers and the reader wait when this one goes on, and from then on one of these two is ready.
+            raddle::yield_now();
+            writer.write_all(&[0]).unwrap();
+            for _ in 0..2 {
+                s.spawn(|| {
+                    while awake.load(Ordering::Relaxed) < 4 {
+                        raddle::yield_now();
+                    }
+                });
+            }
+        });
+    });
+}
+
+/// The modes of floating-point arithmetic are a thread's own, and begin as the C library leaves them: also where a
+/// stack goes from an ended thread straight to one that has not started.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn modes_begin_anew_on_a_stack_that_is_handed_on() {
+    fn modes() -> u32 {
+        let mut modes = 0u32;
+        // SAFETY: writes four bytes to a live place.
+        unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut modes, options(nostack)) };
+        modes & !0x3f
+    }
+    /// Rounds towards zero.
+    fn change() {
+        let modes = modes() | 0x6000;
+        // SAFETY: a valid word; nothing that is compiled here depends on the rounding.
+        unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const modes, options(nostack, readonly)) };
+    }
+    for pool in pools() {
+        pool.run(|| {
+            let begun_with = std::sync::Mutex::new(Vec::new());
+            raddle::scope(|s| {
+                for _ in 0..100 {
+                    s.spawn(|| {
+                        begun_with.lock().unwrap().push(modes());
+                        change();
+                    });
+                }
+            });
+            assert_eq!(begun_with.into_inner().unwrap(), [0x1f80; 100]);
+        });
     }
 }
 

@@ -98,6 +98,12 @@ fn install() {
     });
 }
 
+/// The calling kernel thread's id.
+pub fn own_task() -> i32 {
+    // SAFETY: takes nothing.
+    unsafe { libc::syscall(libc::SYS_gettid) as i32 }
+}
+
 fn tgkill(tid: i32, signal: c_int) -> bool {
     // SAFETY: takes three integers.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, signal) == 0 }

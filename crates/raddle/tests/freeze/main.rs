@@ -25,7 +25,7 @@ mod warden;
 
 use icebox::{Frozen, Task, freeze, place_of, tasks};
 use std::io::Write as _;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use traffic::{Probe, Traffic};
@@ -360,6 +360,41 @@ fn deadlines_come_though_the_kernel_thread_that_sleeps_until_them_is_frozen() {
             sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
         }
     }
+}
+
+/// The same of a sleeper beside whom nothing runs, so that the monitor sleeps too when its time comes: that has to wake
+/// for what the frozen one oversleeps.
+#[test]
+fn a_deadline_comes_though_nobody_is_awake_beside_the_frozen_kernel_thread() {
+    const TRIES: u32 = 20;
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let plan = Plan { policy: "steal", processors: 2, count: 0, least: Duration::ZERO };
+    let builder = raddle::Builder::new().processors(plan.processors).kernel_thread_prefix(PREFIX);
+    let pool = builder.policy(plan.policy).build().unwrap();
+    for _ in 0..TRIES {
+        let on = Arc::new(AtomicI32::new(0));
+        let theirs = on.clone();
+        let sleeper = pool.spawn(move || {
+            theirs.store(icebox::own_task(), Ordering::Relaxed);
+            raddle::sleep(Duration::from_millis(200));
+        });
+        await_or_report(&plan, "the sleeper does not begin", None, || on.load(Ordering::Relaxed) != 0);
+        // Until all sleep, the monitor too. Whether they do is not judged.
+        std::thread::sleep(Duration::from_millis(100));
+        let task = named(&[PREFIX]).into_iter().find(|task| task.tid == on.load(Ordering::Relaxed));
+        let Some(one) = task.and_then(|task| freeze(&task)) else { continue };
+        let since = Instant::now();
+        while !sleeper.is_finished() && since.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let woken = sleeper.is_finished();
+        drop(one);
+        sleeper.join().unwrap();
+        if woken {
+            return;
+        }
+    }
+    panic!("frozen {TRIES} times, and the sleeper slept until its kernel thread went on");
 }
 
 /// What `cargo xtask freeze` runs; nothing without its settings.
