@@ -44,6 +44,12 @@ fn what_a_child_sets_on_a_shared_descriptor_is_seen_by_its_parent() {
 }
 
 #[test]
+fn a_child_does_once_what_another_thread_was_about_to_do() {
+    let out = same_as_native("once_forked.c", &["1", "3"]);
+    assert_eq!(out, "child: 7\nran: 1\n".repeat(4));
+}
+
+#[test]
 fn children_that_begin_in_a_function_are_not_taken_for_their_parents() {
     let out = same_as_native("clone.c", &["1", "3"]);
     assert_eq!(out.matches(": 24 of 24 in threads, 4 of 4 in the first one").count(), 3, "{out}");

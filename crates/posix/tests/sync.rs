@@ -145,6 +145,16 @@ fn waits_are_cancellation_points() {
     }
 }
 
+#[test]
+fn cancellation_is_on_or_off_however_often_that_was_said() {
+    let program = common::compile("cancel_twice.c", &[]);
+    let native = common::native(&program, &[]).well();
+    assert_eq!(native.matches("cancelled 1").count(), 6, "{native}");
+    for environment in [&[][..], &[("RADDLE_PROCESSORS", "1")], &[("RADDLE_KERNEL_THREADS", "1")]] {
+        assert_eq!(common::drop_in(&program, &[], environment).well(), native, "{environment:?}");
+    }
+}
+
 /// Who waits for a robust mutex, or comes later, learns that its holder has ended.
 #[test]
 fn robust_mutexes_of_ended_threads_are_reported() {

@@ -40,6 +40,7 @@ unsafe extern "C" fn start(of: *mut c_void) -> c_int {
     match depth {
         Some(depth) => _ = vfork::finish(0, depth),
         None => {
+            crate::sync::forked();
             if exit::has_threads() {
                 // SAFETY: in the child, whose only thread this is.
                 unsafe { fork::child() };

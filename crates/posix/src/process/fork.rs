@@ -27,12 +27,22 @@ pub(super) fn becomes_parent() {
 
 /// Registers the child's handler.
 pub(super) fn prepare() {
+    in_children(child);
+}
+
+/// From the library's beginning on, since threads that stay kernel threads fork, too.
+pub(crate) fn count_forks() {
+    in_children(crate::sync::forked);
+}
+
+/// Has each child of a fork run a handler, in the order in which they are registered.
+fn in_children(run: unsafe extern "C" fn()) {
     type Handler = Option<unsafe extern "C" fn()>;
     unsafe extern "C" {
         fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
     }
-    // SAFETY: the handler may run in any child.
-    unsafe { pthread_atfork(None, None, Some(child)) };
+    // SAFETY: the handlers of this file may run in any child.
+    unsafe { pthread_atfork(None, None, Some(run)) };
 }
 
 pub(super) unsafe extern "C" fn child() {
@@ -42,7 +52,6 @@ pub(super) unsafe extern "C" fn child() {
     crate::thread::names_child();
     dedicated::forked();
     exit::forked();
-    crate::sync::forked();
     // The child of a `vfork` has its own mask already.
     if !vfork::forked()
         && let Some(me) = Record::current()
@@ -100,6 +109,7 @@ pub(crate) unsafe fn by_number(number: c_long, arguments: [usize; 6]) -> Option<
     // from the C library's function.
     let result = unsafe { system_call(number, arguments) };
     if result == 0 {
+        crate::sync::forked();
         if exit::has_threads() {
             // SAFETY: in the child, whose only thread this is.
             unsafe { child() };

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// In the child of a fork: what other threads were at is not in progress any more.
-pub(crate) fn forked() {
+pub(crate) extern "C" fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
