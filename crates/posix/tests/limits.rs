@@ -179,3 +179,14 @@ fn who_is_told_another_time_waits_by_that() {
         assert_eq!(common::run(command).well(), native, "{preload}");
     }
 }
+
+/// A thread that could not be created is none that the process waits for.
+#[test]
+fn the_process_ends_although_threads_could_not_be_created() {
+    let program = common::compile("not_created.c", &[]);
+    let native = common::native(&program, &[]).well();
+    assert_eq!(native, "EAGAIN\nEAGAIN\nEAGAIN\nthe last thread has ended\n");
+    for processors in ["1", "3"] {
+        assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), native);
+    }
+}

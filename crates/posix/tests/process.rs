@@ -50,6 +50,14 @@ fn a_child_does_once_what_another_thread_was_about_to_do() {
 }
 
 #[test]
+fn the_child_of_a_fork_blocks_what_the_forking_thread_did() {
+    let out = same_as_native("fork_masks.c", &["1", "3"]);
+    assert_eq!(out.matches(": 0\n").count(), 4, "{out}");
+    let program = common::compile("fork_masks.c", &[]);
+    assert_eq!(common::drop_in(&program, &[], &[("RADDLE_MAIN", "1")]).well(), out);
+}
+
+#[test]
 fn children_that_begin_in_a_function_are_not_taken_for_their_parents() {
     let out = same_as_native("clone.c", &["1", "3"]);
     assert_eq!(out.matches(": 24 of 24 in threads, 4 of 4 in the first one").count(), 3, "{out}");

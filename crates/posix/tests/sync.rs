@@ -145,14 +145,35 @@ fn waits_are_cancellation_points() {
     }
 }
 
+/// The program prints the same as natively, on one processor and on several, and where threads are kernel threads.
+#[track_caller]
+fn same_as_native(source: &str) -> String {
+    let program = common::compile(source, &[]);
+    let native = common::native(&program, &[]).well();
+    for environment in [("RADDLE_PROCESSORS", "1"), ("RADDLE_PROCESSORS", "3"), ("RADDLE_KERNEL_THREADS", "1")] {
+        assert_eq!(common::drop_in(&program, &[], &[environment]).well(), native, "{environment:?}");
+    }
+    native
+}
+
+#[test]
+fn a_handler_ends_a_wait_for_a_semaphore() {
+    assert_eq!(same_as_native("sem_interrupted.c").matches(": -1 EINTR").count(), 6);
+}
+
+#[test]
+fn a_reader_that_gives_way_to_a_writer_is_not_told_that_a_time_is_over() {
+    assert_eq!(same_as_native("rwlock_gives_way.c"), "wrong: 0, wrote: 1\n");
+}
+
+#[test]
+fn nobody_touches_a_barrier_that_was_destroyed() {
+    assert_eq!(same_as_native("barrier_ends.c"), "touched: 0\n");
+}
+
 #[test]
 fn cancellation_is_on_or_off_however_often_that_was_said() {
-    let program = common::compile("cancel_twice.c", &[]);
-    let native = common::native(&program, &[]).well();
-    assert_eq!(native.matches("cancelled 1").count(), 6, "{native}");
-    for environment in [&[][..], &[("RADDLE_PROCESSORS", "1")], &[("RADDLE_KERNEL_THREADS", "1")]] {
-        assert_eq!(common::drop_in(&program, &[], environment).well(), native, "{environment:?}");
-    }
+    assert_eq!(same_as_native("cancel_twice.c").matches("cancelled 1").count(), 6);
 }
 
 /// Who waits for a robust mutex, or comes later, learns that its holder has ended.
