@@ -229,12 +229,21 @@ impl<M: Machine> Owner<M> {
     /// Removes the oldest item. From the private batch: two loads, no atomic operation.
     #[inline]
     pub fn pop(&mut self) -> Option<usize> {
-        if (self.next == self.end || self.next == self.tail) && !self.claim() {
+        if (self.next == self.end || self.next == self.tail) && (self.is_bare() || !self.claim()) {
             return None;
         }
         let item = self.writer.read(self.next);
         self.next += 1;
         Some(item)
+    }
+
+    /// True if there is nothing, and no array to give back: what [`Owner::claim`] would find, without a call.
+    #[inline(always)]
+    fn is_bare(&self) -> bool {
+        // Relaxed: nothing is read after it. What the owner has pushed is below `tail`, and nobody else lowers `head`.
+        self.next == self.end
+            && self.ring.head.load(Ordering::Relaxed) == self.tail
+            && self.writer.capacity() == self.least
     }
 
     /// Moves half of what is stealable into the private batch. False if there is nothing.

@@ -215,7 +215,7 @@ impl<M: Machine> Owner<M> {
     /// looked just then has seen nothing, and may sleep.
     #[inline]
     pub fn pop_telling(&mut self, mut uncovered: impl FnMut()) -> Option<usize> {
-        if self.bottom == self.split && !self.reclaim(&mut uncovered) {
+        if self.bottom == self.split && (self.is_bare() || !self.reclaim(&mut uncovered)) {
             return None;
         }
         self.bottom = self.bottom.wrapping_sub(1);
@@ -245,6 +245,15 @@ impl<M: Machine> Owner<M> {
         self.split = split;
         // Ordering[lifo-split]: Release. Pairs with the thief's load. Makes visible: slots, items, array.
         self.ring.split.store(split, Ordering::Release);
+    }
+
+    /// True if nothing is stealable, and there is no array to give back: what [`Owner::reclaim`] would find, without a
+    /// call.
+    #[inline(always)]
+    fn is_bare(&self) -> bool {
+        // Relaxed: nothing is read after it, and nobody else lowers the index.
+        let head = Head::of(self.ring.head.load(Ordering::Relaxed));
+        head.index == self.bottom && self.writer.capacity() == self.least
     }
 
     /// Takes the younger half of the stealable part back, when the private part is empty. False if there is nothing.

@@ -223,7 +223,11 @@ impl<M: Machine> WaitList<M> {
     #[inline(always)]
     #[must_use = "a wait that was not published will not be woken"]
     pub fn sit(&self, pool: &NodePool<M>, word: u64) -> bool {
-        let Some(queue) = self.queue_or_new(pool) else { return false };
+        let mut queue = self.queue();
+        if queue.0 == 0 {
+            let Some(new) = self.install(pool) else { return false };
+            queue = new;
+        }
         let ends = pool.heads.get(queue.0);
         // Only for the order: who queues at the same time is no earlier.
         let head = Link::from_word(ends.head.load(Ordering::Relaxed)).index();

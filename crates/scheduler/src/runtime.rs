@@ -150,6 +150,23 @@ pub unsafe fn wait_until<R: Runtime>(
     publish: impl FnOnce(&'static Thread<R::Machine>, Epoch),
     ready: impl FnOnce() -> bool,
 ) -> Waited {
+    // SAFETY: `publish` gives the record to those who follow the protocol, as the caller promises; nothing claims.
+    unsafe { wait_until_or::<R>(deadline, cancellable, publish, ready, |_, _| false) }
+}
+
+/// As [`wait_until`]. When `ready` has said no, `claimed` may pass time, with the wait armed and published: true if the
+/// wait was claimed meanwhile, so that the thread need not leave its processor.
+///
+/// # Safety
+/// As for [`wait_until`]; `claimed` answers as [`Thread::is_fired`] does of this wait.
+#[inline(always)]
+pub(crate) unsafe fn wait_until_or<R: Runtime>(
+    deadline: Option<u64>,
+    cancellable: bool,
+    publish: impl FnOnce(&'static Thread<R::Machine>, Epoch),
+    ready: impl FnOnce() -> bool,
+    claimed: impl FnOnce(&'static Thread<R::Machine>, Epoch) -> bool,
+) -> Waited {
     // SAFETY: used for this wait only, and published by the caller under its promise.
     let thread = unsafe { R::current() };
     let cancellable = cancellable && !R::cancel_masked();
@@ -167,6 +184,11 @@ pub unsafe fn wait_until<R: Runtime>(
         Wake::Itself
     } else if cancellable && thread.is_cancelled() {
         Wake::Cancelled
+    } else if claimed(thread, epoch) {
+        // Whoever cancels from the look above on finds the wait and claims it.
+        let waited = Waited::Woken(masked(thread.outcome(), cancellable));
+        R::wait_over();
+        return waited;
     } else {
         return Waited::Woken(suspend::<R>(thread, epoch, deadline, cancellable));
     };

@@ -109,6 +109,20 @@ pub enum Wake {
     Granted = 5,
 }
 
+impl Wake {
+    /// By the four bits that stand for one in the word of a wait: a load costs less than a comparison with each.
+    const OF_BITS: [Wake; 16] = {
+        let mut all = [Wake::Signalled; 16];
+        let others = [Wake::TimedOut, Wake::Cancelled, Wake::Itself, Wake::Granted];
+        let mut at = 0;
+        while at < others.len() {
+            all[others[at] as usize] = others[at];
+            at += 1;
+        }
+        all
+    };
+}
+
 /// What a claim achieved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a claim that answers `WonParked` obliges the caller to make the thread ready"]
@@ -233,16 +247,17 @@ impl<M: Machine> Thread<M> {
         let base = epoch.0 << EPOCH_SHIFT;
         let fired = base | (reason as u64) << WAKE_SHIFT | FIRED;
         loop {
-            let won = match expected {
-                word if word == base | PARKED => Claim::WonParked,
-                word if word == base | ARMING => Claim::WonArming,
-                _ => return Claim::Lost,
-            };
+            // Of another epoch it is more than a phase.
+            let phase = expected ^ base;
+            if phase.wrapping_sub(ARMING) > PARKED - ARMING {
+                return Claim::Lost;
+            }
             // Ordering[wait.fire]: AcqRel. Pairs with wait.park (the stack that the finalizer left is visible to
             // whoever runs the thread next) and with the failing exchange in `finish_park`. Makes visible: what the
             // waker did.
             match self.wait.compare_exchange(expected, fired, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return won,
+                Ok(_) if phase == PARKED => return Claim::WonParked,
+                Ok(_) => return Claim::WonArming,
                 // ARMING became PARKED in between, or the wait is over: at most one more round.
                 Err(word) => expected = word,
             }
@@ -281,20 +296,15 @@ impl<M: Machine> Thread<M> {
         let word = self.wait.load(Ordering::Acquire);
         debug_assert_eq!(word & PHASE, FIRED, "a thread ran on without being woken");
         self.disarm();
-        match (word >> WAKE_SHIFT) & 0xf {
-            2 => Wake::TimedOut,
-            3 => Wake::Cancelled,
-            4 => Wake::Itself,
-            5 => Wake::Granted,
-            _ => Wake::Signalled,
-        }
+        Wake::OF_BITS[(word >> WAKE_SHIFT & 0xf) as usize]
     }
 
     /// True once the wait `epoch` was claimed. For waits that poll (kernel threads).
     pub fn is_fired(&self, epoch: Epoch) -> bool {
         // Relaxed: who goes on then calls `outcome`, which acquires.
         let word = self.wait.load(Ordering::Relaxed);
-        word >> EPOCH_SHIFT == epoch.0 && word & PHASE == FIRED
+        // Whatever the reason is, which lies between the two.
+        (word ^ (epoch.0 << EPOCH_SHIFT | FIRED)) & !(0xf << WAKE_SHIFT) == 0
     }
 
     /// Sleeps on the token, as a kernel thread does whose wait `epoch` is parked, until that is over; at `deadline` it

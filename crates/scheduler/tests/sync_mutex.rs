@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 type Mutex<T> = raddle_scheduler::sync::Mutex<T, KernelThreads>;
+type MutexGuard<'a, T> = raddle_scheduler::sync::MutexGuard<'a, T, KernelThreads>;
 type Condvar = raddle_scheduler::sync::Condvar<KernelThreads>;
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -83,6 +84,28 @@ fn is_poisoned_by_a_panic_as_in_std() {
     assert!(matches!(mutex.lock_timeout(LONG), Err(LockError::Poisoned(_))));
     mutex.clear_poison();
     assert!(!mutex.is_poisoned() && mutex.lock().is_ok());
+}
+
+/// As in std: the guard of a thread that panics poisons when it ends, and a wait before that does not.
+#[test]
+fn a_wait_of_a_thread_that_panics_does_not_poison() {
+    struct Waits<'a>(Option<MutexGuard<'a, u32>>, &'a AtomicUsize);
+    impl Drop for Waits<'_> {
+        fn drop(&mut self) {
+            let guard = self.0.take().unwrap();
+            self.1.store(1 + usize::from(Condvar::new().wait_timeout(guard, SHORT).is_err()), SeqCst);
+        }
+    }
+    let (mutex, waited) = (Mutex::with_value(1), AtomicUsize::new(0));
+    joined::scope(|scope| {
+        let holder = scope.handle(|| {
+            let _waits = Waits(Some(mutex.lock().unwrap()), &waited);
+            panic!("on purpose");
+        });
+        assert!(holder.join().is_err());
+    });
+    assert_eq!(waited.into_inner(), 1, "poisoned by the wait");
+    assert!(mutex.is_poisoned());
 }
 
 #[test]

@@ -32,10 +32,12 @@ use raddle_machine::{Atomic, Machine, Ordering};
 use std::alloc::Layout;
 use std::marker::PhantomData;
 
-/// Records of the first chunk; chunk `k` holds `FIRST << k`.
+/// Records of the first chunk. A chunk is known by a power of two, from this one's on: it holds as many records, of the
+/// indices from that power to the next one, so where a record lies is told by its index's highest bit.
 const FIRST: u32 = 64;
-const CHUNKS: usize = 25;
-const END: u32 = FIRST << CHUNKS;
+/// The chunks, and places for the powers below the first.
+const CHUNKS: usize = 32;
+const END: u32 = 1 << 31;
 
 /// A counted link: index, mark and tag in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,13 +244,12 @@ impl<M: Machine, T: Record<M>> Pool<M, T> {
 /// The chunk of an index, and the place in it, which is inside whatever the index is.
 #[inline(always)]
 fn place(index: u32) -> (usize, usize) {
-    const SHIFT: u32 = FIRST.ilog2();
     let power = (index | FIRST).ilog2();
-    ((power - SHIFT) as usize, (index & !(1 << power)) as usize)
+    (power as usize, (index & !(1 << power)) as usize)
 }
 
 fn layout<T>(chunk: usize) -> Option<Layout> {
-    Layout::array::<T>((FIRST as usize) << chunk).ok()
+    Layout::array::<T>(1 << chunk).ok()
 }
 
 impl<M: Machine, T: Record<M>> Drop for Pool<M, T> {

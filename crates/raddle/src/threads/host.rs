@@ -76,6 +76,7 @@ unsafe impl Runtime for Host {
         }
     }
 
+    #[inline]
     fn quantum() -> u64 {
         super::quantum::if_one_was_over()
     }

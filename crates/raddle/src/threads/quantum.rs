@@ -76,6 +76,7 @@ pub fn of_caller() -> u64 {
 }
 
 /// As [`of_caller`] once a thread's quantum has been over; until then endless.
+#[inline]
 pub fn if_one_was_over() -> u64 {
     if WAS_OVER.load(Ordering::Relaxed) { of_caller() } else { u64::MAX }
 }

@@ -307,7 +307,7 @@ impl<R: Runtime> RawMutex<R> {
     #[cold]
     #[inline(never)]
     fn unlock_guarded_slow(&self, bits: u64) {
-        self.unlock_slow(poisons(bits));
+        self.unlock_and_wake(poisons(bits));
     }
 
     /// Frees a mutex that nobody waits for and that is not poisoned. True if it did.
@@ -323,6 +323,11 @@ impl<R: Runtime> RawMutex<R> {
     #[cold]
     #[inline(never)]
     fn unlock_slow(&self, poison: bool) {
+        self.unlock_and_wake(poison);
+    }
+
+    #[inline(always)]
+    fn unlock_and_wake(&self, poison: bool) {
         // Ordering[mutex.state]: Acquire. Pairs with `look`. Makes visible: that the list has a queue.
         let mut word = self.state.load(Ordering::Acquire);
         loop {
@@ -365,7 +370,10 @@ impl<R: Runtime> RawMutex<R> {
         self.unlock_slow(poison);
     }
 
-    /// Of the holder: gives the mutex to the thread that has waited longest; false if nobody waits any more.
+    /// Of the holder: gives the mutex to the thread that has waited longest; false if nobody waits any more. A call of
+    /// its own, so that an unlock that hands nothing over saves no registers for it.
+    #[cold]
+    #[inline(never)]
     fn hand_over(&self, queue: Queue<R>, poisoned: u64) -> bool {
         let grant = |heir| {
             // An exchange, so that the new holder's unlock acquires the nodes whose waiters had set the bit before.
@@ -635,8 +643,9 @@ impl<'a, T: ?Sized, R: Runtime> MutexGuard<'a, T, R> {
     /// # Safety
     /// The caller calls `relock` before anything else can use or drop the guard.
     pub(crate) unsafe fn unlock_for_a_while(&self) {
-        // SAFETY: a guard's thread holds the mutex; the rest is the caller's promise.
-        unsafe { self.mutex.raw.unlock_guarded(self.bits) };
+        // Without poison, as in std: a thread that has begun to panic poisons when it drops the guard.
+        // SAFETY: a guard's thread holds the mutex, with these bits; the rest is the caller's promise.
+        unsafe { self.mutex.raw.unlock_as(self.bits & OWNER) };
     }
 
     /// Takes the mutex again; whether it is poisoned.

@@ -5,7 +5,7 @@
 //! object is surely alive, make the condition true, fence, and wake from the `Queue`, which is runtime memory.
 
 use super::{Patience, WaitError};
-use crate::runtime::{Runtime, Waited, Word, wait_until};
+use crate::runtime::{Runtime, Waited, Word, wait_until_or};
 use crate::thread::{Claim, Epoch, SHORT_EPOCH, Thread, Wake};
 use raddle_machine::{Atomic, Machine, Ordering, Real, RealAtomic};
 use raddle_queues::wait_list::{self, Spare};
@@ -133,12 +133,17 @@ impl<R: Runtime> Waiters<R> {
 
     /// The calling thread, woken, was too late; `since` is when that was so first. From a quantum later on it says so:
     /// whoever leaves what it waits for then leaves it for the one that it wakes (decision 0033).
-    #[cold]
+    #[inline]
     pub(crate) fn was_too_late(&self, since: &mut Option<u64>) {
         let quantum = R::quantum();
-        if quantum == u64::MAX {
-            return;
+        if quantum != u64::MAX {
+            self.too_late_by(quantum, since);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn too_late_by(&self, quantum: u64, since: &mut Option<u64>) {
         let time = R::Machine::now();
         if time.saturating_sub(*since.get_or_insert(time)) >= quantum {
             // Relaxed: a hint. A waker that does not see it yet sees it the next time.
@@ -193,7 +198,7 @@ impl<R: Runtime> Waiters<R> {
         self.wait_after(patience, ready, |_, _| false)
     }
 
-    /// `last`, asked when `ready` has said no, is true if the wait is over.
+    /// `last`, asked when `ready` has said no, is true if the wait was claimed meanwhile.
     #[inline(always)]
     fn wait_after(
         &self,
@@ -201,20 +206,16 @@ impl<R: Runtime> Waiters<R> {
         ready: impl FnOnce() -> bool,
         last: impl FnOnce(&'static Thread<R::Machine>, Epoch) -> bool,
     ) -> Result<Wake, WaitError> {
-        let (published, waits) = (Cell::new(Published::Not), Cell::new(None));
-        let publish = |thread, epoch| {
-            waits.set(Some((thread, epoch)));
-            published.set(self.publish_first(thread, epoch));
-        };
-        let look = || {
-            published.get() == Published::Not
-                || ready()
-                || waits.get().is_some_and(|(thread, epoch)| last(thread, epoch))
-        };
-        // SAFETY: the list is private to the primitive, whose wakers claim the epochs that they pop.
-        let waited = unsafe { wait_until::<R>(patience.deadline, patience.cancellable, publish, look) };
-        let popped = matches!(waited, Waited::Woken(Wake::Signalled | Wake::Granted));
-        if !popped {
+        let published = Cell::new(Published::Not);
+        let publish = |thread, epoch| published.set(self.publish_first(thread, epoch));
+        let look = || published.get() == Published::Not || ready();
+        // SAFETY: the list is private to the primitive, whose wakers claim the epochs that they pop; `last` asks
+        // `is_fired`.
+        let waited = unsafe { wait_until_or::<R>(patience.deadline, patience.cancellable, publish, look, last) };
+        if waited == Waited::Woken(Wake::Signalled) {
+            return Ok(Wake::Signalled);
+        }
+        if waited != Waited::Woken(Wake::Granted) {
             match published.get() {
                 Published::Not => {}
                 Published::Seated(seat) => self.list.rise(R::nodes(), seat),
