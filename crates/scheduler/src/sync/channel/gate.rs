@@ -75,7 +75,14 @@ impl<R: Runtime> Gate<R> {
         // for weaker ones; it costs nothing here.
         R::Machine::light_fence();
         let queue = self.waiters.queue();
-        if queue.is_none() || self.is_coming() {
+        !queue.is_none() && self.wake_one_of(queue)
+    }
+
+    /// As [`Gate::wake_one`], where somebody has waited before. A call of its own: a channel whose threads find each
+    /// other by giving way never comes here, and its operations save no registers.
+    #[inline(never)]
+    fn wake_one_of(&self, queue: Queue<R>) -> bool {
+        if self.is_coming() {
             return false;
         }
         if queue.holds_several() {

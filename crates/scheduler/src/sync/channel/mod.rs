@@ -105,6 +105,16 @@ impl<T, R: Runtime> Shared<T, R> {
     fn push(&self, value: T) -> Result<u64, T> {
         match &self.queue {
             Queue::Single(single) | Queue::Rendezvous(single) => single.push(value),
+            _ => self.push_beside_others(value),
+        }
+    }
+
+    /// [`Shared::push`] of a queue with several places: a call of its own, so that one with a single place saves no
+    /// registers.
+    #[inline(never)]
+    fn push_beside_others(&self, value: T) -> Result<u64, T> {
+        match &self.queue {
+            Queue::Single(single) | Queue::Rendezvous(single) => single.push(value),
             Queue::Bounded(buffer) => buffer.push(value).map(|()| 0),
             Queue::Unbounded(list) => {
                 list.push(value);
@@ -115,6 +125,15 @@ impl<T, R: Runtime> Shared<T, R> {
 
     #[inline]
     fn pop(&self) -> Option<T> {
+        let Queue::Single(single) = &self.queue else { return self.pop_beside_others() };
+        let value = single.pop()?;
+        self.wake_sender();
+        Some(value)
+    }
+
+    /// [`Shared::pop`] of all other queues: a call of its own, as for a push.
+    #[inline(never)]
+    fn pop_beside_others(&self) -> Option<T> {
         let value = match &self.queue {
             Queue::Single(single) => single.pop()?,
             Queue::Bounded(buffer) => buffer.pop()?,
@@ -125,10 +144,16 @@ impl<T, R: Runtime> Shared<T, R> {
             }
             Queue::Unbounded(list) => return list.pop(),
         };
+        self.wake_sender();
+        Some(value)
+    }
+
+    /// After room was made.
+    #[inline(always)]
+    fn wake_sender(&self) {
         if self.sending.wake_one() {
             self.call_both();
         }
-        Some(value)
     }
 
     /// After a message was added.
@@ -157,6 +182,7 @@ impl<T, R: Runtime> Shared<T, R> {
 
     /// Looks at both sides, for those who relied on a thread that does not come.
     #[cold]
+    #[inline(never)]
     fn call_both(&self) {
         while self.call_receiver() | self.call_sender() {}
     }
