@@ -9,7 +9,7 @@
 //!
 //! Roles: *owner* (the activation that runs the processor), *taker* (another activation, or the monitor's delegate).
 //!
-//! Words: in the processor `owner = activation:32 | intent:32`; in the activation's record `mark`, 1 while inside.
+//! Words: in the processor `owner = intent:32 | activation:32`; in the activation's record `mark`, 1 while inside.
 //!
 //! | owner | mark of A | who may do what |
 //! |---|---|---|
@@ -46,8 +46,13 @@ use raddle_machine::{Atomic, Machine, Ordering};
 /// Names an activation; 0 is nobody.
 pub type ActivationId = u32;
 
+/// The owner is the lower half, so that an owner without an intent is its own number: a comparison in `enter`.
 const fn pack(owner: ActivationId, intent: ActivationId) -> u64 {
-    (owner as u64) << 32 | intent as u64
+    owner as u64 | (intent as u64) << 32
+}
+
+const fn owner_in(word: u64) -> ActivationId {
+    word as ActivationId
 }
 
 /// The mark of an activation: is it inside owner-only code?
@@ -123,7 +128,7 @@ impl<M: Machine> Ownership<M> {
             if owner == pack(me, 0) {
                 return true;
             }
-            if (owner >> 32) as u32 != me {
+            if owner_in(owner) != me {
                 mark.leave();
                 return false;
             }
@@ -149,7 +154,7 @@ impl<M: Machine> Ownership<M> {
     /// The owner, inside its mark, gives the processor up; it is free, and the former owner outside its mark.
     pub fn release(&self, me: ActivationId, mark: &Mark<M>) {
         let mut owner = self.0.load(Ordering::Relaxed);
-        while (owner >> 32) as u32 == me {
+        while owner_in(owner) == me {
             // Ordering[takeover.owner]: AcqRel. Pairs with `adopt`. Makes visible: the owner-only state.
             match self.0.compare_exchange(owner, pack(0, 0), Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => break,
@@ -163,7 +168,7 @@ impl<M: Machine> Ownership<M> {
     /// The former owner is outside.
     pub fn pass(&self, me: ActivationId, to: ActivationId, mark: &Mark<M>) {
         let mut owner = self.0.load(Ordering::Relaxed);
-        while (owner >> 32) as u32 == me {
+        while owner_in(owner) == me {
             // Ordering[takeover.owner]: AcqRel. Pairs with the load in `enter`. Makes visible: the owner-only state.
             match self.0.compare_exchange(owner, pack(to, 0), Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => break,
@@ -178,7 +183,7 @@ impl<M: Machine> Ownership<M> {
     pub fn take(&self, me: ActivationId, victim: ActivationId, mark: &Mark<M>) -> Take {
         debug_assert!(me != 0 && me != victim);
         let owner = self.0.load(Ordering::Acquire);
-        if (owner >> 32) as u32 != victim {
+        if owner_in(owner) != victim {
             return Take::Lost;
         }
         // Ordering[takeover.owner]: AcqRel. Pairs with the owner's load in `enter`. Replaces a frozen taker's intent.
@@ -207,7 +212,7 @@ impl<M: Machine> Ownership<M> {
 
     /// The activation named as owner (0: free).
     pub fn owner(&self) -> ActivationId {
-        (self.0.load(Ordering::Relaxed) >> 32) as u32
+        owner_in(self.0.load(Ordering::Relaxed))
     }
 }
 

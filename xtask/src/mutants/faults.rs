@@ -213,7 +213,7 @@ pub const FAULTS: &[Fault] = &[
         "dispatch-enter-lost",
         "an owner enters although a spare has its processor",
         TAKEOVER,
-        ("if ", "(owner >> 32) as u32 != me", "false"),
+        ("if ", "owner_in(owner) != me", "false"),
         "steal",
     ),
     fault(
