@@ -116,7 +116,7 @@ fn a_thread_that_another_pools_policy_selects_goes_back_to_its_own() {
         let thread = raddle::spawn(kernel_thread);
         takes.is_to_take.store(true, Ordering::Release);
         // Not a yield: the only processor of this pool is taken until the other one has selected.
-        let selects = there.spawn(|| raddle::yield_now());
+        let selects = there.spawn(raddle::yield_now);
         while !takes.has_taken.load(Ordering::Acquire) {
             std::hint::spin_loop();
         }
