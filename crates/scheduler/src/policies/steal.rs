@@ -193,7 +193,7 @@ impl<M: Machine, const NEWEST: bool> Policy<M> for Steal<M, NEWEST> {
         Notify::Anyone
     }
 
-    /// Bounded queues, and links in the threads.
+    /// Links in the threads, and rings, which grow by maps of the kernel's.
     fn takes_anywhere(&self) -> bool {
         true
     }
