@@ -5,6 +5,7 @@
 //! [`locked`], of which the policies are made that are there to be compared with the others.
 
 pub mod board;
+pub mod bump;
 pub mod fifo_ring;
 pub mod inbox;
 pub mod lifo_ring;
