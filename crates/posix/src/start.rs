@@ -127,6 +127,7 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, _: *const *const c_
     // The program begins with what it would find without this library.
     let errno = crate::os::errno();
     crate::process::fork::count_forks();
+    crate::process::kernel_waits::prepare_notes();
     let settings = settings();
     if settings.stats.is_some() || settings.trace.is_some() {
         // SAFETY: the function takes nothing and does not unwind. Registered before the program's own: it runs after

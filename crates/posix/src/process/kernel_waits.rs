@@ -150,6 +150,15 @@ fn slab() -> &'static Arc<Slab<Note, Real>> {
     })
 }
 
+/// While the process begins: takes the memory for the first chunk of notes. A wait must not ask the allocator for it:
+/// natively it needs none, be it made where no memory is left or in a handler that has interrupted the allocator.
+pub(crate) fn prepare_notes() {
+    if let Ok(note) = slab().allocate() {
+        // SAFETY: allocated above, shown to nobody.
+        unsafe { slab().free(note) };
+    }
+}
+
 /// The note of the thread of that id, made if there is none yet. `None`: no memory.
 fn note(thread: usize) -> Option<&'static Note> {
     let list = &NOTES[(thread >> 12 ^ thread >> 20) & (LISTS - 1)];

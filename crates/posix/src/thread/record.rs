@@ -115,8 +115,11 @@ thread_local! {
     static SELF: Cell<*const Record> = const { Cell::new(null()) };
 }
 
+static RECORDS: OnceLock<Arc<Slab<Record, Real>>> = OnceLock::new();
+
+/// For whoever makes or gives back one. Who looks for one takes [`RECORDS`] as it is: none is made for that, since a
+/// handler may ask that has interrupted the allocator.
 fn records() -> &'static Arc<Slab<Record, Real>> {
-    static RECORDS: OnceLock<Arc<Slab<Record, Real>>> = OnceLock::new();
     RECORDS.get_or_init(|| Slab::for_processors(raddle::drop_in::usable_cores(), Record::empty))
 }
 
@@ -261,7 +264,7 @@ impl Record {
     /// The live record of that number, which may be the answer to `gettid`, too, as far as it has room.
     pub fn of_clock(number: u32) -> Option<Held> {
         let Some(above) = number.checked_sub(CLOCKS) else { return Self::of_number(number) };
-        let record = Held::take(records().get(above & ((1 << INDEX_BITS) - 1))?);
+        let record = Held::take(RECORDS.get()?.get(above & ((1 << INDEX_BITS) - 1))?);
         record.filter(|record| record.clock_number() == number)
     }
 
@@ -278,7 +281,7 @@ impl Record {
 
     fn of_number_and(number: u32, is: impl Fn(&Record) -> bool) -> Option<Held> {
         let index = number.checked_sub(FIRST_NUMBER)? & ((1 << INDEX_BITS) - 1);
-        Held::take(records().get(index)?).filter(|record| record.first_number() == number && is(record))
+        Held::take(RECORDS.get()?.get(index)?).filter(|record| record.first_number() == number && is(record))
     }
 
     /// In the child of a fork: the parent, if the number was that of a thread of its then and it still lives.
@@ -290,7 +293,7 @@ impl Record {
 
     /// A live record of which `is` says so. For what is rare: it looks at all that ever were.
     pub fn find(is: impl Fn(&Record) -> bool) -> Option<Held> {
-        records().iterate().find_map(|(_, record)| {
+        RECORDS.get()?.iterate().find_map(|(_, record)| {
             if record.holders.load(Ordering::Relaxed) == 0 || !is(record) {
                 return None;
             }
