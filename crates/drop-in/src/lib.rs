@@ -5,13 +5,14 @@
 //!
 //! And it has an allocator of its own: the C library's, by its inner names. A program may bring another `malloc` whose
 //! locks are pthread mutexes or futexes; a thread that waits for one is in the middle of that allocator, so the runtime
-//! must not ask it for the memory that the wait takes.
+//! must not ask it for the memory that the wait takes. What the C library does not have comes from a [`reserve`].
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 mod own_storage;
+mod reserve;
 
 pub use raddle_posix::link;
 
@@ -68,11 +69,12 @@ struct OfTheCLibrary;
 static ALLOCATOR: OfTheCLibrary = OfTheCLibrary;
 
 // SAFETY: the C library's functions keep the contract of `malloc`, which is that of the trait; blocks of any alignment
-// are freed by the same function; alignments are powers of two.
+// are freed by the same function; alignments are powers of two. A block of the reserve is the caller's alone, as large
+// and aligned as asked for, and goes back there.
 unsafe impl GlobalAlloc for OfTheCLibrary {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the types are those of the functions; they take numbers.
-        unsafe {
+        let block = unsafe {
             if layout.align() <= ALIGNMENT {
                 let malloc: unsafe extern "C" fn(usize) -> *mut u8 = std::mem::transmute(MALLOC.address());
                 malloc(layout.size())
@@ -80,7 +82,8 @@ unsafe impl GlobalAlloc for OfTheCLibrary {
                 let memalign: unsafe extern "C" fn(usize, usize) -> *mut u8 = std::mem::transmute(MEMALIGN.address());
                 memalign(layout.align(), layout.size())
             }
-        }
+        };
+        if block.is_null() { reserve::take(layout) } else { block }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
@@ -88,7 +91,10 @@ unsafe impl GlobalAlloc for OfTheCLibrary {
         unsafe {
             if layout.align() <= ALIGNMENT {
                 let calloc: unsafe extern "C" fn(usize, usize) -> *mut u8 = std::mem::transmute(CALLOC.address());
-                return calloc(1, layout.size());
+                let block = calloc(1, layout.size());
+                if !block.is_null() {
+                    return block;
+                }
             }
             let block = self.alloc(layout);
             if !block.is_null() {
@@ -101,9 +107,12 @@ unsafe impl GlobalAlloc for OfTheCLibrary {
     unsafe fn realloc(&self, old: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: a block of `alloc`; both blocks are as large as what is copied; the size was checked by the caller.
         unsafe {
-            if layout.align() <= ALIGNMENT {
+            if layout.align() <= ALIGNMENT && !reserve::owns(old) {
                 let realloc: unsafe extern "C" fn(*mut u8, usize) -> *mut u8 = std::mem::transmute(REALLOC.address());
-                return realloc(old, size);
+                let new = realloc(old, size);
+                if !new.is_null() {
+                    return new;
+                }
             }
             let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !new.is_null() {
@@ -114,9 +123,12 @@ unsafe impl GlobalAlloc for OfTheCLibrary {
         }
     }
 
-    unsafe fn dealloc(&self, old: *mut u8, _: Layout) {
-        // SAFETY: a block of `alloc`; the type is that of the function.
+    unsafe fn dealloc(&self, old: *mut u8, layout: Layout) {
+        // SAFETY: a block of `alloc` for this layout, by the contract; the type is that of the function.
         unsafe {
+            if reserve::owns(old) {
+                return reserve::give(old, layout);
+            }
             let free: unsafe extern "C" fn(*mut u8) = std::mem::transmute(FREE.address());
             free(old);
         }

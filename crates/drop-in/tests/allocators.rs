@@ -1,5 +1,5 @@
-//! Allocators that a program brings in the C library's place: it gives the same result as natively, on one, two and
-//! four processors.
+//! Where the library's own memory comes from. Allocators that a program brings in the C library's place: it gives the
+//! same result as natively, on one, two and four processors; and so does one that has no memory left.
 //!
 //! `cargo xtask setup` installs them. Their locks are pthread mutexes (jemalloc) and futexes (tcmalloc), which this
 //! library takes over.
@@ -82,6 +82,23 @@ fn one_of_the_programs_own() {
         let told = run(&program, &library().display().to_string(), processors);
         assert_eq!(told, "all have got memory\n", "{processors} processors");
     }
+    std::fs::remove_file(program).unwrap();
+}
+
+/// Waits that natively need no memory need it here when a table has to grow for them.
+#[test]
+fn what_needs_no_memory_natively_goes_on_without_any() {
+    let program = compile("tests/c/first_without_memory.c", "without");
+    let expected = run(&program, "", "1");
+    assert_eq!(expected.lines().count(), 40, "{expected}");
+    let library = library().display().to_string();
+    for processors in ["1", "2", "4"] {
+        assert_eq!(run(&program, &library, processors), expected, "{processors} processors");
+    }
+    let mut command = Command::new(&program);
+    command.env("LD_PRELOAD", &library).env("RADDLE_KERNEL_THREADS", "1");
+    let told = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    assert_eq!(told, expected, "kernel threads alone");
     std::fs::remove_file(program).unwrap();
 }
 

@@ -21,7 +21,7 @@ const GRAPH: [Allowed; 19] = [
     ("raddle-posix", &["raddle-machine", "raddle", "raddle-macros"], &["libc", "rustc-demangle"]),
     ("raddle-macros", &[], &[]),
     ("raddle-std", &["raddle", "raddle-posix", "raddle-macros"], &[]),
-    ("raddle-drop-in", &["raddle-posix"], &["bitflags"]),
+    ("raddle-drop-in", &["raddle-machine", "raddle-posix", "raddle-queues"], &["bitflags"]),
     ("raddle-mpi", &[], &["libc"]),
     (
         "raddle-cli",
